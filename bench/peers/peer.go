@@ -19,8 +19,8 @@ type peer interface {
 	concurrencies() []int
 	// publish has so many jobs wait, and nothing else.
 	publish(ctx context.Context, jobs int) error
-	// fail takes every job that waits, has it fail, and returns how long that took, from the start of the queue until the last retry is durable. A count that is
-	// not that of the jobs is an error.
+	// fail takes every job that waits, has it fail, and returns how long that took, from the start of the queue
+	// until the last retry is durable. A count that is not that of the jobs is an error.
 	fail(ctx context.Context, jobs, concurrency int) (time.Duration, error)
 	close()
 }
@@ -54,7 +54,8 @@ func measure(ctx context.Context, name string, p peer, synced bool, jobs int) (r
 			return 0, fmt.Errorf("%s, concurrency %d: %w", name, concurrency, err)
 		}
 		fast := float64(jobs) / took.Seconds()
-		fmt.Fprintf(os.Stderr, "  %s, %s, concurrency %d: %.0f/s of %d\n", name, durability(synced), concurrency, fast, jobs)
+		fmt.Fprintf(os.Stderr, "  %s, %s, concurrency %d: %.0f/s of %d\n", name, durability(synced), concurrency, fast,
+			jobs)
 		return fast, nil
 	}
 	tried := p.concurrencies()
@@ -113,8 +114,10 @@ func (workerError) Kind() string { return "worker_error.v1" }
 // failure is the n-th job: payloadBytes long as JSON.
 func failure(n int) workerError {
 	e := workerError{
-		ErrorID: fmt.Sprintf("e-%08d", n), WorkerID: fmt.Sprintf("w%07d-1", n), IssueNumber: n + 1, Stage: "AGENT", Attempt: 1,
-		ErrorType: "model_overloaded", IsTransient: true, ShouldRetry: true, Message: "the model's provider is overloaded", ExitCode: 1,
+		ErrorID: fmt.Sprintf("e-%08d", n), WorkerID: fmt.Sprintf("w%07d-1", n), IssueNumber: n + 1, Stage: "AGENT",
+		Attempt:   1,
+		ErrorType: "model_overloaded", IsTransient: true, ShouldRetry: true,
+		Message: "the model's provider is overloaded", ExitCode: 1,
 	}
 	e.LastStdoutTail = strings.Repeat("x", payloadBytes-len(e.encoded()))
 	return e

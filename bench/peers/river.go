@@ -35,7 +35,8 @@ func (p *riverPeer) open(ctx context.Context, synced bool) (string, error) {
 	if p.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return "", err
 	}
-	migrator, err := rivermigrate.New(riverpgxv5.New(p.pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	migrator, err := rivermigrate.New(riverpgxv5.New(p.pool),
+		&rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	}
@@ -43,7 +44,10 @@ func (p *riverPeer) open(ctx context.Context, synced bool) (string, error) {
 		return "", fmt.Errorf("migrate: %w", err)
 	}
 	settings := ""
-	for _, name := range []string{"server_version", "fsync", "synchronous_commit", "wal_sync_method", "full_page_writes", "shared_buffers", "max_wal_size"} {
+	for _, name := range []string{
+		"server_version", "fsync", "synchronous_commit", "wal_sync_method",
+		"full_page_writes", "shared_buffers", "max_wal_size",
+	} {
 		var value string
 		if err := p.pool.QueryRow(ctx, "SHOW "+name).Scan(&value); err != nil {
 			return "", err
@@ -76,7 +80,8 @@ func (p *riverPeer) publish(ctx context.Context, jobs int) error {
 			return err
 		}
 	}
-	for _, statement := range []string{"VACUUM ANALYZE river_job", "CHECKPOINT"} { // so that neither is paid for while the clock runs
+	// so that neither is paid for while the clock runs
+	for _, statement := range []string{"VACUUM ANALYZE river_job", "CHECKPOINT"} {
 		if _, err := p.pool.Exec(ctx, statement); err != nil {
 			return err
 		}
@@ -110,7 +115,10 @@ func (p *riverPeer) fail(ctx context.Context, jobs, concurrency int) (took time.
 		return 0, err
 	}
 	// An event comes after the batch with the job's new state is committed.
-	durable, cancel := client.SubscribeConfig(&river.SubscribeConfig{Kinds: []river.EventKind{river.EventKindJobFailed}, ChanSize: jobs})
+	durable, cancel := client.SubscribeConfig(&river.SubscribeConfig{
+		Kinds:    []river.EventKind{river.EventKindJobFailed},
+		ChanSize: jobs,
+	})
 	defer cancel()
 	began := time.Now()
 	if err := client.Start(ctx); err != nil {
@@ -126,7 +134,8 @@ func (p *riverPeer) fail(ctx context.Context, jobs, concurrency int) (took time.
 	}
 	took = time.Since(began)
 	var scheduled int
-	if err := p.pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'retryable' AND attempt = 1 AND cardinality(errors) = 1").Scan(&scheduled); err != nil {
+	if err := p.pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'retryable' AND attempt = 1 AND "+
+		"cardinality(errors) = 1").Scan(&scheduled); err != nil {
 		return 0, fmt.Errorf("count: %w", err)
 	}
 	if scheduled != jobs {

@@ -38,7 +38,8 @@ func readOurs(file string, synced bool) (figure, error) {
 			return f, nil
 		}
 	}
-	return figure{}, fmt.Errorf("%s has no figure of the section decisions that begins with %q: make bench ONLY=decisions writes it", file, what)
+	return figure{}, fmt.Errorf("%s has no figure of the section decisions that begins with %q: make bench "+
+		"ONLY=decisions writes it", file, what)
 }
 
 func (r row) ratio() float64 { return r.ours.Value / r.perSecond }
@@ -48,7 +49,8 @@ func (r row) met() bool { return r.ratio() >= r.goal }
 // table shows everything, its settings below it.
 func table(rows []row) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n  %-32s %-11s %12s %12s %7s  %s\n", "failed jobs durably retried", "", "theirs", "ours", "ratio", "goal")
+	fmt.Fprintf(&b, "\n  %-32s %-11s %12s %12s %7s  %s\n", "failed jobs durably retried", "", "theirs", "ours", "ratio",
+		"goal")
 	for _, r := range rows {
 		mark, goal := "✗", fmt.Sprintf("≥ %g ×", r.goal)
 		switch {
@@ -57,7 +59,8 @@ func table(rows []row) string {
 		case r.met():
 			mark = "✓"
 		}
-		fmt.Fprintf(&b, "%s %-32s %-11s %10.0f/s %10.0f/s %5.2f ×  %s\n", mark, r.name, durability(r.synced), r.perSecond, r.ours.Value, r.ratio(), goal)
+		fmt.Fprintf(&b, "%s %-32s %-11s %10.0f/s %10.0f/s %5.2f ×  %s\n", mark, r.name, durability(r.synced),
+			r.perSecond, r.ours.Value, r.ratio(), goal)
 	}
 	b.WriteString("\nTheirs: the median of three rounds, with the fastest of the concurrencies tried:\n")
 	for _, r := range rows {

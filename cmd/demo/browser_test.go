@@ -37,8 +37,9 @@ const (
 
 const pageToken = "the-token-of-the-walk"
 
-// TestPageInABrowser walks the director's page in Chromium while a demo runs without an engine: the board moves by itself, a task tells its story, somebody signs in and
-// carries out a command whose output grows. The page is whole without network, with a keyboard, on a phone, light and dark. -update writes docs/images.
+// TestPageInABrowser walks the director's page in Chromium while a demo runs without an engine: the board moves
+// by itself, a task tells its story, somebody signs in and carries out a command whose output grows. The page
+// is whole without network, with a keyboard, on a phone, light and dark. -update writes docs/images.
 func TestPageInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it runs a demo in front of a browser, which takes a minute or more")
@@ -85,7 +86,8 @@ func openBrowser(t *testing.T) *walk {
 	if found == "" {
 		t.Skip("no chromium in PATH: the page is not walked (apt install chromium)")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(found), chromedp.WSURLReadTimeout(stepTime), chromedp.Flag("disable-dev-shm-usage", true))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(found),
+		chromedp.WSURLReadTimeout(stepTime), chromedp.Flag("disable-dev-shm-usage", true))
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
@@ -120,7 +122,8 @@ func (w *walk) listen(event any) {
 	defer w.mu.Unlock()
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
-		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme == "http" && u.Host != w.address || u.Scheme != "http" && u.Scheme != "data" && u.Scheme != "about" {
+		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme == "http" && u.Host != w.address ||
+			u.Scheme != "http" && u.Scheme != "data" && u.Scheme != "about" {
 			w.requests = append(w.requests, e.Request.URL)
 		}
 	case *cdplog.EventEntryAdded:
@@ -155,7 +158,10 @@ func (w *walk) runDemo() (kept chan struct{}) {
 	ctx, cancel := context.WithCancel(w.Context())
 	out := &watched{words: "the director goes on until", seen: sync.OnceFunc(func() { close(kept) })}
 	go func() {
-		ok, err := demo.Run(ctx, demo.Options{Out: out, Runtime: "process", Only: []int{1, 2, 3, 4, 9, 11}, Keep: true, HTTPListen: w.address})
+		ok, err := demo.Run(ctx, demo.Options{
+			Out: out, Runtime: "process", Only: []int{1, 2, 3, 4, 9, 11}, Keep: true,
+			HTTPListen: w.address,
+		})
 		if !ok && err == nil {
 			err = errors.New("a scenario did not end as promised")
 		}
@@ -227,12 +233,20 @@ func value[T any](w *walk, expression string) T {
 // window makes the window of a size, and prefer light or dark.
 func window(width, height int64, scheme string) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(
-		called(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600}),
-		called(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}),
+		called(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width:  width,
+			Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
+		}),
+		called(emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{
+				Name:  "prefers-color-scheme",
+				Value: scheme,
+			}}}),
 	)
 }
 
-// until waits until an expression is true in the page. chromedp.Poll would need what the content security policy forbids.
+// until waits until an expression is true in the page. chromedp.Poll would need what the content security
+// policy forbids.
 func (w *walk) until(what, expression string) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.browser, stepTime)
@@ -250,7 +264,8 @@ func (w *walk) until(what, expression string) {
 			w.ended <- err
 			w.Fatalf("%s: the demo has ended: %v", what, err)
 		case <-ctx.Done():
-			w.Fatalf("never happened: %s (%v)\n%s", what, err, value[string](w, "location.href + '\\n' + document.body.innerText"))
+			w.Fatalf("never happened: %s (%v)\n%s", what, err,
+				value[string](w, "location.href + '\\n' + document.body.innerText"))
 		}
 	}
 }
@@ -299,7 +314,8 @@ func (w *walk) openTheBoard() {
 
 // place is the column in which the page has an issue.
 func place(number int) string {
-	return fmt.Sprintf(`document.querySelector('[data-issue="demo/widgets#%d"]')?.closest(".column").dataset.column`, number)
+	return fmt.Sprintf(`document.querySelector('[data-issue="demo/widgets#%d"]')?.closest(".column").dataset.column`,
+		number)
 }
 
 // seeItMove sees a task go from column to column, on a page that is not loaded again.
@@ -307,7 +323,8 @@ func (w *walk) seeItMove() {
 	w.until("#3 is on the board, and nobody is asked yet", place(3)+` && `+place(3)+` !== "Needs you"`)
 	w.until("#3 needs somebody", place(3)+` === "Needs you"`)
 	w.until("the first line says so", `/ needs? you/.test(document.querySelector(".lead").innerText)`)
-	w.until("another one is being worked at, or waits", `document.querySelectorAll('[data-column="Working"] .card, [data-column="Waiting"] .card, [data-column="Queued"] .card').length > 0 && window.opened`)
+	w.until("another one is being worked at, or waits",
+		`document.querySelectorAll('[data-column="Working"] .card, [data-column="Waiting"] .card, [data-column="Queued"] .card').length > 0 && window.opened`)
 	w.picture("page-board")
 }
 
@@ -324,22 +341,29 @@ func (w *walk) useTheKeyboard() {
 	w.do("press k", chromedp.KeyEvent("k"))
 	w.until("the first card has it again", focused(0))
 	w.do("press Tab", chromedp.KeyEvent("\t"))
-	w.until("the next card has it, and one sees that", focused(1)+` && getComputedStyle(document.activeElement).outlineStyle !== "none" && parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2`)
+	w.until("the next card has it, and one sees that", focused(1)+
+		` && getComputedStyle(document.activeElement).outlineStyle !== "none" && parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2`)
 	w.do("press Enter", chromedp.KeyEvent("\r"))
-	w.until("a task is open", `location.pathname.startsWith("/tasks/demo/widgets/") && document.querySelector(".task h1")`)
+	w.until("a task is open",
+		`location.pathname.startsWith("/tasks/demo/widgets/") && document.querySelector(".task h1")`)
 }
 
 const task = "/tasks/demo/widgets/3"
 
 // readTheStory opens the task that needs somebody, and reads why.
 func (w *walk) readTheStory() {
-	w.do("go back", chromedp.Navigate("http://"+w.address+"/"), chromedp.Click(chromedp.CSS(`[data-issue="demo/widgets#3"]`)))
+	w.do("go back", chromedp.Navigate("http://"+w.address+"/"),
+		chromedp.Click(chromedp.CSS(`[data-issue="demo/widgets#3"]`)))
 	w.until("the task is open", `location.pathname === "`+task+`" && document.querySelector(".task .badge.blocked")`)
-	for part, words := range map[string]string{".asked": "three widgets cost $4, want $3.75", ".decision": "tests_failed", ".can": "director retry demo/widgets#3", ".timeline": "A person is asked"} {
+	for part, words := range map[string]string{
+		".asked":    "three widgets cost $4, want $3.75",
+		".decision": "tests_failed", ".can": "director retry demo/widgets#3", ".timeline": "A person is asked",
+	} {
 		w.until(part+" says why", fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", part, words))
 	}
 	w.until("it has what was printed", `document.querySelector("#output").innerText.includes("three widgets cost $4")`)
-	w.until("nobody can act", `!document.querySelector("button[name=command]") && document.querySelector("main a[href^='/signin']")`)
+	w.until("nobody can act",
+		`!document.querySelector("button[name=command]") && document.querySelector("main a[href^='/signin']")`)
 	form := strings.NewReader(url.Values{"command": {"retry"}}.Encode())
 	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "http://"+w.address+task+"/commands", form)
 	if err != nil {
@@ -362,25 +386,32 @@ func (w *walk) signIn() {
 	w.do("ask to sign in", chromedp.Click(chromedp.CSS("main a[href^='/signin']")))
 	w.until("the form is there", `document.querySelector("input[name=token]")`)
 	w.picture("page-signin")
-	w.do("sign in", chromedp.SendKeys(chromedp.CSS("input[name=name]"), "alice"), chromedp.SendKeys(chromedp.CSS("input[name=token]"), pageToken+"\r"))
-	w.until("the task is back, with buttons", `location.pathname === "`+task+`" && document.querySelector("button[value=retry]") && document.querySelector(".who").innerText.includes("alice")`)
+	w.do("sign in", chromedp.SendKeys(chromedp.CSS("input[name=name]"), "alice"),
+		chromedp.SendKeys(chromedp.CSS("input[name=token]"), pageToken+"\r"))
+	w.until("the task is back, with buttons", `location.pathname === "`+task+
+		`" && document.querySelector("button[value=retry]") && document.querySelector(".who").innerText.includes("alice")`)
 	w.picture("page-signed-in")
 }
 
 // act has another attempt begin, and sees it print on the page that is open.
 func (w *walk) act() {
 	w.until("what was printed is there", `document.querySelector("#output").childElementCount > 3`)
-	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"), chromedp.Click(chromedp.CSS("button[value=retry]")))
+	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"),
+		chromedp.Click(chromedp.CSS("button[value=retry]")))
 	w.until("it is said", `document.querySelector(".said")?.innerText.includes("retry: it is in the journal")`)
 	value[bool](w, "window.opened = true")
-	w.until("no words are asked for while there is nothing to do with them", `document.querySelector("#words").hidden && document.querySelector("button[value=stop]") && window.opened`)
+	w.until("no words are asked for while there is nothing to do with them",
+		`document.querySelector("#words").hidden && document.querySelector("button[value=stop]") && window.opened`)
 	w.until("a second attempt is there", `document.querySelectorAll(".attempt").length === 2 && window.opened`)
 	w.until("it prints", `window.opened && document.querySelector("#output").innerText.includes("attempt 2")`)
 }
 
 // seeEveryPage looks at each one on a desk and on a phone, light and dark.
 func (w *walk) seeEveryPage() {
-	for name, path := range map[string]string{"board": "/", "task": task, "done": "/tasks/demo/widgets/4", "numbers": "/numbers", "machine": "/machine", "tables": "/tables", "signin": "/signin"} {
+	for name, path := range map[string]string{
+		"board": "/", "task": task, "done": "/tasks/demo/widgets/4",
+		"numbers": "/numbers", "machine": "/machine", "tables": "/tables", "signin": "/signin",
+	} {
 		background := `getComputedStyle(document.body).backgroundColor`
 		w.do(name, window(1280, 800, "light"), chromedp.Navigate("http://"+w.address+path))
 		light := value[string](w, background)
@@ -426,7 +457,8 @@ func (w *walk) picture(name string) {
 	}
 	files := []string{filepath.Join(w.ArtifactDir(), name+".png")}
 	if *update && inDocs[name] {
-		files = append(files, filepath.Join("..", "..", "docs", "images", strings.Replace(name, "desk-", "page-", 1)+".png"))
+		files = append(files, filepath.Join("..", "..", "docs", "images", strings.Replace(name, "desk-", "page-", 1)+
+			".png"))
 	}
 	for _, file := range files {
 		if err := os.WriteFile(file, png, 0o644); err != nil {

@@ -1,5 +1,5 @@
-// Command demo shows the director at work: thirteen failures and recoveries in real containers, on a stand-in for GitHub.
-// It needs no configuration. See internal/demo.
+// Command demo shows the director at work: thirteen failures and recoveries in real containers, on a stand-in
+// for GitHub. It needs no configuration. See internal/demo.
 //
 // Exit codes: 0 every scenario ended as promised, 1 one did not, 2 the demo could not run.
 package main
@@ -49,10 +49,15 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	f.SetOutput(io.Discard) // an error is printed once, without the usage
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line per scenario")
 	f.BoolVar(&o.Keep, "keep", false, "leave the director and the issue pages up at the end, until Ctrl-C")
-	f.StringVar(&o.Runtime, "runtime", "", "what runs the workers: docker; kubernetes, on a throw-away cluster (make kube-demo starts one); or process (without scenario 5: processes have no memory limit); if it is not said, docker where an engine answers, else process")
-	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that nothing changes")
-	f.StringVar(&o.HTTPListen, "http", "", "have the director serve HTTP at this `address`, e.g. 127.0.0.1:8730: the page, with a token in RETAKE_PAGE_TOKEN also for acting, and metrics at /metrics")
-	f.StringVar(&o.OTLP, "otlp", "", "send the director's traces to the OpenTelemetry collector at this `URL`, e.g. http://127.0.0.1:4318")
+	f.StringVar(&o.Runtime, "runtime", "", "what runs the workers: docker; kubernetes, on a throw-away cluster (make "+
+		"kube-demo starts one); or process (without scenario 5: processes have no memory limit); if it is not said, "+
+		"docker where an engine answers, else process")
+	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that "+
+		"nothing changes")
+	f.StringVar(&o.HTTPListen, "http", "", "have the director serve HTTP at this `address`, e.g. 127.0.0.1:8730: the "+
+		"page, with a token in RETAKE_PAGE_TOKEN also for acting, and metrics at /metrics")
+	f.StringVar(&o.OTLP, "otlp", "", "send the director's traces to the OpenTelemetry collector at this `URL`, e.g. "+
+		"http://127.0.0.1:4318")
 	only := f.String("only", "", "run these `scenarios` only, e.g. 3,5")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -77,8 +82,8 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	return o, nil
 }
 
-// signalled ends the context at the first signal that would otherwise end the process before it has cleaned up: a closed
-// terminal and a reader that went away are such signals, too. A second one kills.
+// signalled ends the context at the first signal that would otherwise end the process before it has cleaned up:
+// a closed terminal and a reader that went away are such signals, too. A second one kills.
 func signalled() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}

@@ -14,7 +14,8 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 		"--frob":           "flag provided but not defined: -frob",
 	} {
 		var out, errs strings.Builder
-		if code := run(strings.Fields(args), &out, &errs); code != 2 || !strings.Contains(errs.String(), want) || out.Len() > 0 {
+		if code := run(strings.Fields(args), &out, &errs); code != 2 || !strings.Contains(errs.String(), want) ||
+			out.Len() > 0 {
 			t.Errorf("demo %s: exit %d, want 2 and %q\n%s%s", args, code, want, &out, &errs)
 		}
 	}

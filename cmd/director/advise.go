@@ -26,8 +26,10 @@ func classifyCommand(o *options) *cobra.Command {
 	var rules []string
 	var plain plainText
 	c := &cobra.Command{
-		Use: "classify [FILE...]", Short: "Classify failures: JSON Lines in, JSON Lines out; exit 1 if a line could not be read",
-		Long: "For every line of evidence, print what it means: reason, wait, cause and the rule that decided." + readsLines +
+		Use: "classify [FILE...]", Short: "Classify failures: JSON Lines in, JSON Lines out; exit 1 if a line " +
+			"could not be read",
+		Long: "For every line of evidence, print what it means: reason, wait, cause and the rule that decided." +
+			readsLines +
 			"\nWith --text each input as a whole is what one program printed." + handbookNote,
 		Example: `  echo '{"text":"API Error: 529 Overloaded","exit_code":1}' | director classify
   director classify --text --exit-code 1 --tool go build.log`,
@@ -89,8 +91,10 @@ func decideCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	var explain bool
 	c := &cobra.Command{
-		Use: "decide [FILE...]", Short: "Decide what follows from histories of failures: JSON Lines in, JSON Lines out; exit 1 if a line could not be read",
-		Long: "For every history of failures, print what its last one leads to: action, delay, meter and why." + readsLines + limitsNote + handbookNote,
+		Use: "decide [FILE...]", Short: "Decide what follows from histories of failures: JSON Lines in, JSON Lines " +
+			"out; exit 1 if a line could not be read",
+		Long: "For every history of failures, print what its last one leads to: action, delay, meter and why." +
+			readsLines + limitsNote + handbookNote,
 		Example: `  echo '{"failures":[{"reason":"network_transient"}]}' | director decide
   echo '{"failures":[{"class":"TRANSIENT"},{"class":"TRANSIENT"}],"facts":{"has_alternative":true}}' | director decide --preset cortex`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,7 +107,8 @@ func decideCommand(o *options) *cobra.Command {
 				return err
 			}
 			return eachLine(cmd, args, func(in []advise.Source, out io.Writer) (int, error) {
-				return advise.Decide(cmd.Context(), advise.Deciding{Policy: p, Vocabulary: b.preset, Explain: explain}, in, out)
+				return advise.Decide(cmd.Context(), advise.Deciding{Policy: p, Vocabulary: b.preset, Explain: explain},
+					in, out)
 			})
 		},
 	}

@@ -102,7 +102,8 @@ func printsWhatCommandsPrint(t *testing.T, handbook string, least int) {
 		}
 		return
 	}
-	t.Errorf("%s does not print what the commands print; run this test with -update and look at the difference. Now:\n%s", handbook, anew.String())
+	t.Errorf("%s does not print what the commands print; run this test with -update and look at the "+
+		"difference. Now:\n%s", handbook, anew.String())
 }
 
 func TestExitCodesOfAdvice(t *testing.T) {
@@ -114,7 +115,10 @@ func TestExitCodesOfAdvice(t *testing.T) {
 	}{
 		{`echo '{}' | director classify`, 0, `"reason":"unknown"`},
 		{`echo '{}' | director classify -`, 0, `"reason":"unknown"`},
-		{`echo '{"exit_code":"one"}' | director classify`, 1, `{"error":"line 1: exit_code: want an integer, got \"one\""}`},
+		{
+			`echo '{"exit_code":"one"}' | director classify`, 1,
+			`{"error":"line 1: exit_code: want an integer, got \"one\""}`,
+		},
 		{`echo '{}' >a; printf '{}\n7' >b; director classify a b`, 1, `"b line 2: want a JSON object, got a number"`},
 		{`printf '' | director classify`, 0, ``},
 		{`director classify none.jsonl`, 2, `open none.jsonl: no such file or directory`},
@@ -126,8 +130,14 @@ func TestExitCodesOfAdvice(t *testing.T) {
 		{`echo '{}' | director classify --nonsense`, 2, `unknown flag: --nonsense`},
 		{`echo '{}' | director classify --config none.toml`, 2, `none.toml: no such file`},
 		{`echo '{"failures":[{"reason":"timeout"}]}' | director decide`, 0, `"row":"director.timeout"`},
-		{`echo '{"failures":[{"reason":"timeout"}]}' | director decide --set director.max_retries=0`, 0, `"veto":"max_retries"`},
-		{policy + `echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml`, 0, `"row":"p.timeout"`},
+		{
+			`echo '{"failures":[{"reason":"timeout"}]}' | director decide --set director.max_retries=0`, 0,
+			`"veto":"max_retries"`,
+		},
+		{
+			policy + `echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml`, 0,
+			`"row":"p.timeout"`,
+		},
 		{`echo '{}' | director decide`, 1, `failures: want at least one failure`},
 		{`echo '{}' | director decide --preset ggd`, 2, `--preset ggd: want one of director, reviewcat,`},
 		{`echo '{}' | director decide --set director.max_retries=many`, 2, `director.max_retries`},
@@ -141,7 +151,10 @@ func TestExitCodesOfAdvice(t *testing.T) {
 		{`printf '[[row\n' >bad.toml; director policy check bad.toml`, 2, "bad.toml: "},
 		{`director policy frob`, 2, `unknown command "frob"`},
 		{`printf 'panic: boom\nAPI Error: 529 Overloaded\n' | director classify --text`, 0, `"reason":"overloaded"`},
-		{`echo FAIL >a; echo FAIL >b; director classify --text --exit-code 127 a b`, 0, `{"id":"b","reason":"tool_not_found"`},
+		{
+			`echo FAIL >a; echo FAIL >b; director classify --text --exit-code 127 a b`, 0,
+			`{"id":"b","reason":"tool_not_found"`,
+		},
 		{`printf '' | director classify --text --stage VALIDATE --exit-code 1`, 0, `"reason":"tests_failed"`},
 		{`echo '{}' | director classify --exit-code 1`, 2, `--exit-code goes with --text only`},
 		{`director classify --text none.log`, 2, `open none.log: no such file or directory`},

@@ -36,12 +36,18 @@ func agentsTryCommand(o *options) *cobra.Command {
 	var limit time.Duration
 	var verbose bool
 	c := &cobra.Command{
-		Use: "try NAME [CASE...]", Args: needs(cobra.MinimumNArgs(1), "name an agent: one of docs/specs/agents.md, or of your recovery.agents_file"), Short: "Start an agent's CLI on a stand-in for its provider, and say what was understood",
-		Long: "Start the CLI of a profile on a stand-in for its provider, and say what was understood: answers, usage, edits, errors.\n" +
-			"It runs as for an issue: in a container of containers.image, or as a process if containers.runtime says so. No account is needed.\n" +
+		Use: "try NAME [CASE...]",
+		Args: needs(cobra.MinimumNArgs(1), "name an agent: one of docs/specs/agents.md, or of your "+
+			"recovery.agents_file"), Short: "Start an agent's CLI on a stand-in for its provider, and say what " +
+			"was understood",
+		Long: "Start the CLI of a profile on a stand-in for its provider, and say what was understood: answers, " +
+			"usage, edits, errors.\n" +
+			"It runs as for an issue: in a container of containers.image, or as a process if containers.runtime says " +
+			"so. No account is needed.\n" +
 			"Without cases: " + strings.Join(triedCases, ", ") + ". All of them: providersim --list.\n" +
 			"Exit 0: everything was read as it should be; 1: something was not; 2: the agent could not be tried.",
-		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c my.toml --set containers.runtime=process",
+		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c " +
+			"my.toml --set containers.runtime=process",
 	}
 	c.Flags().StringVar(&worker, "worker-binary", "", "the static worker (default: worker beside this program)")
 	c.Flags().DurationVar(&limit, "limit", 2*time.Minute, "how long the agent may take for one case")
@@ -137,7 +143,10 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 	if c.Runtime == "process" {
 		return asProcess()
 	}
-	d, err := container.OpenDocker(ctx, container.Options{Fleet: "try-" + filepath.Base(dir), Network: c.Network, OCI: c.OCIRuntime, Owner: filepath.Base(dir)})
+	d, err := container.OpenDocker(ctx, container.Options{
+		Fleet: "try-" + filepath.Base(dir), Network: c.Network,
+		OCI: c.OCIRuntime, Owner: filepath.Base(dir),
+	})
 	if err == nil {
 		if err = d.EnsureImage(ctx, c.Image); err == nil { // first: without one no network is left behind
 			address, err = d.EnsureNetwork(ctx)
@@ -151,7 +160,8 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 	}
 	uid, gid := c.UIDGID()
 	spec := container.Spec{
-		Task: "stand-in/trial#1", Image: c.Image, Workdir: c.Workdir, Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, ReadOnly: c.ReadOnly, Scratch: c.Scratch,
+		Task: "stand-in/trial#1", Image: c.Image, Workdir: c.Workdir, Memory: c.MemoryBytes(), CPUs: c.CPUs,
+		Pids: int64(c.PIDs), User: c.User, ReadOnly: c.ReadOnly, Scratch: c.Scratch,
 	}
 	for _, m := range c.ParsedMounts() {
 		spec.Mounts = append(spec.Mounts, container.Mount(m))
@@ -196,7 +206,8 @@ func (t tryout) tell(r trial.Result) {
 	}
 	line("requests", fmt.Sprintf("%d with tools, %d without, in %.1f s", r.Requests, r.Side, r.Took.Seconds()))
 	if r.Requests+r.Side == 0 && r.Case.Answers() && r.Reason() != recovery.ToolNotFound {
-		line("note", "nothing reached the stand-in: the key \"try\" of its profile says how it is pointed there (docs/specs/agents.md)")
+		line("note", "nothing reached the stand-in: the key \"try\" of its profile says how it is pointed there "+
+			"(docs/specs/agents.md)")
 	}
 	if t.verbose {
 		t.quote("stdout", r.Output)

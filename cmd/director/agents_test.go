@@ -15,17 +15,21 @@ import (
 // A new user's way: a row, a stage, one command.
 func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "retake/cmd/worker", "retake/internal/agenttest/cmd/agentloop")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "retake/cmd/worker",
+		"retake/internal/agenttest/cmd/agentloop")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	files := map[string]string{
-		"agents.toml": "[[agent]]\nname = \"mine\"\nprogram = \"" + filepath.Join(dir, "agentloop") + "\"\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"anthropic\"\n" +
+		"agents.toml": "[[agent]]\nname = \"mine\"\nprogram = \"" + filepath.Join(dir, "agentloop") +
+			"\"\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"anthropic\"\n" +
 			"[[agent]]\nname = \"deaf\"\nprogram = \"true\"\nargs = [\"{prompt}\"]\n" +
 			"[[agent]]\nname = \"absent\"\nprogram = \"no-such-agent\"\nargs = [\"{prompt}\"]\n" +
-			"[[agent]]\nname = \"red\"\nprogram = \"sh\"\nargs = [\"-c\", 'printf \"\\033[31mError: 401 Invalid API key\\033[0m\" >&2; exit 1', \"{prompt}\"]\n",
-		"my.toml": "[recovery]\nagents_file = \"" + filepath.Join(dir, "agents.toml") + "\"\n[containers]\nruntime = \"process\"\n",
+			"[[agent]]\nname = \"red\"\nprogram = \"sh\"\nargs = [\"-c\", 'printf \"\\033[31mError: 401 Invalid API " +
+			"key\\033[0m\" >&2; exit 1', \"{prompt}\"]\n",
+		"my.toml": "[recovery]\nagents_file = \"" + filepath.Join(dir, "agents.toml") +
+			"\"\n[containers]\nruntime = \"process\"\n",
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -36,30 +40,38 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 		var out strings.Builder
 		c := command()
 		c.SetOut(&out)
-		c.SetArgs(append([]string{"agents", "try", "-c", filepath.Join(dir, "my.toml"), "--worker-binary", filepath.Join(dir, "worker")}, args...))
+		c.SetArgs(append([]string{
+			"agents", "try", "-c", filepath.Join(dir, "my.toml"), "--worker-binary",
+			filepath.Join(dir, "worker"),
+		}, args...))
 		err := c.ExecuteContext(t.Context())
 		return out.String(), err
 	}
 	out, err := try("mine")
 	for _, want := range []string{
-		"ok: everything works\n  read as   success (as it should be)\n  edits     standin.txt\n  steps     read_file README.md; write_file standin.txt; run_command",
-		"usage     3", "auth_error (as it should be)", "rate_limited, wait 1h0m0s (as it should be)", "context_overflow (as it should be)",
+		"ok: everything works\n  read as   success (as it should be)\n  edits     standin.txt\n  steps     read_file " +
+			"README.md; write_file standin.txt; run_command",
+		"usage     3", "auth_error (as it should be)", "rate_limited, wait 1h0m0s (as it should be)",
+		"context_overflow (as it should be)",
 	} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)
 		}
 	}
 	out, err = try("deaf", "invalid-key")
-	if answer := "NOT as it should be: auth_error"; !strings.Contains(out, answer) || !strings.Contains(out, "nothing reached the stand-in") || err == nil {
+	if answer := "NOT as it should be: auth_error"; !strings.Contains(out, answer) ||
+		!strings.Contains(out, "nothing reached the stand-in") || err == nil {
 		t.Errorf("%v, no %q in\n%s", err, answer, out)
 	}
 	for _, args := range [][]string{{"deaf", "refused"}, {"absent", "ok"}} { // nothing could reach it
-		if out, _ := try(args...); !strings.Contains(out, args[1]+": ") || strings.Contains(out, "nothing reached the stand-in") {
+		if out, _ := try(args...); !strings.Contains(out, args[1]+": ") ||
+			strings.Contains(out, "nothing reached the stand-in") {
 			t.Errorf("%v blames the profile:\n%s", args, out)
 		}
 	}
 	out, err = try("red", "invalid-key", "-v")
-	if want := "  stdout\n    nothing\n  stderr\n    Error: 401 Invalid API key\n"; err != nil || !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
+	if want := "  stdout\n    nothing\n  stderr\n    Error: 401 Invalid API key\n"; err != nil ||
+		!strings.Contains(out, want) || strings.Contains(out, "\x1b") {
 		t.Errorf("%v, no %q in\n%q", err, want, out)
 	}
 	for _, wrong := range [][]string{{}, {"nobody"}, {"mine", "no-such-case"}} {
@@ -69,7 +81,8 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	}
 }
 
-// What the engine lacks, and an engine that does not answer, is an error: nobody has asked for an agent without confinement.
+// What the engine lacks, and an engine that does not answer, is an error: nobody has asked for an agent without
+// confinement.
 func TestAgentsTryStaysConfined(t *testing.T) {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "/networks") {
@@ -81,16 +94,21 @@ func TestAgentsTryStaysConfined(t *testing.T) {
 	}))
 	defer engine.Close()
 	t.Setenv("DOCKER_HOST", "tcp://"+strings.TrimPrefix(engine.URL, "http://"))
-	try := tryout{cfg: config.Config{Containers: config.Containers{Runtime: config.FormerRuntime, Image: "none", Network: "retake"}}}
+	try := tryout{cfg: config.Config{Containers: config.Containers{
+		Runtime: config.FormerRuntime, Image: "none",
+		Network: "retake",
+	}}}
 	if place, _, _, err := try.place(t.Context(), t.TempDir()); err == nil {
 		t.Errorf("it would run %s", place)
 	}
 	engine.Close()
-	if place, _, _, err := try.place(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "--set containers.runtime=process") {
+	if place, _, _, err := try.place(t.Context(), t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "--set containers.runtime=process") {
 		t.Errorf("without an engine it would run %q, %v", place, err)
 	}
 	try.cfg.Containers.Runtime = "process"
-	if place, _, _, err := try.place(t.Context(), t.TempDir()); err != nil || place != "as a plain process: no isolation" {
+	if place, _, _, err := try.place(t.Context(), t.TempDir()); err != nil ||
+		place != "as a plain process: no isolation" {
 		t.Errorf("as asked it would run %q, %v", place, err)
 	}
 }

@@ -12,23 +12,39 @@ import (
 	"retake/internal/story"
 )
 
-// A file that cannot be read keeps nobody from asking the director that runs; where none does, the file's problem is the answer.
+// A file that cannot be read keeps nobody from asking the director that runs; where none does, the file's
+// problem is the answer.
 func TestAskingWithABrokenFile(t *testing.T) {
 	told := story.Story{Issue: "a/b#1", State: "Blocked", Next: "Say which.", Since: time.Now()}
-	dir := answering(t, director.Health{OK: true, RunID: "run_1"}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{{Resource: "model.x", Until: wire.At(time.Now())}}}, func(mux *http.ServeMux) {
-		reply := func(path string, body any) {
-			mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(body) })
-		}
-		reply("GET /tasks/a/b/1/story", told)
-		reply("GET /tasks/a/b/1/output", map[string]any{"at": wire.At(time.Now()), "attempt_id": "x-1", "attempt": 1, "stage": "CODE", "stream": "stdout", "text": "hello"})
-		reply("GET /events", story.Event{At: time.Now(), Issue: "a/b#1", Text: "It is queued"})
-		reply("POST /tasks/a/b/1/commands", director.TaskAnswer{Issue: "a/b#1", Command: "budget", By: "me", State: "Backoff"})
-		reply("PUT /tasks/a/b/1", director.TaskAnswer{Issue: "a/b#1", Command: "add", By: "me"})
-		reply("POST /pause", director.Health{RunID: "run_1"})
-	})
+	dir := answering(t, director.Health{OK: true, RunID: "run_1"},
+		wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{{Resource: "model.x", Until: wire.At(time.Now())}}},
+		func(mux *http.ServeMux) {
+			reply := func(path string, body any) {
+				mux.HandleFunc(path, func(w http.ResponseWriter,
+					_ *http.Request,
+				) {
+					_ = json.NewEncoder(w).Encode(body)
+				})
+			}
+			reply("GET /tasks/a/b/1/story", told)
+			reply("GET /tasks/a/b/1/output", map[string]any{
+				"at": wire.At(time.Now()), "attempt_id": "x-1",
+				"attempt": 1,
+				"stage":   "CODE", "stream": "stdout", "text": "hello",
+			})
+			reply("GET /events", story.Event{At: time.Now(), Issue: "a/b#1", Text: "It is queued"})
+			reply("POST /tasks/a/b/1/commands", director.TaskAnswer{
+				Issue: "a/b#1", Command: "budget", By: "me",
+				State: "Backoff",
+			})
+			reply("PUT /tasks/a/b/1", director.TaskAnswer{Issue: "a/b#1", Command: "add", By: "me"})
+			reply("POST /pause", director.Health{RunID: "run_1"})
+		})
 	for command, says := range map[string]string{
-		"tasks": "no tasks", "explain a/b#1": "Say which.", "logs a/b#1": "hello", "events --issue a/b#1": "It is queued", "grant a/b#1 +2": "a/b#1: grant by me",
-		"add a/b#1": "the next poll takes it", "pause": "run_1", "cooldown list": "model.x", "cooldown lift --all": "model.x is open again", "health": "healthy",
+		"tasks": "no tasks", "explain a/b#1": "Say which.", "logs a/b#1": "hello",
+		"events --issue a/b#1": "It is queued", "grant a/b#1 +2": "a/b#1: grant by me",
+		"add a/b#1": "the next poll takes it", "pause": "run_1", "cooldown list": "model.x",
+		"cooldown lift --all": "model.x is open again", "health": "healthy",
 	} {
 		broken := "echo 'x = ' >c.toml; director " + command + " -c c.toml --set director.data_dir="
 		if out, exit := shell(t, t.TempDir(), broken+dir); exit != 0 || !strings.Contains(out, says) {
@@ -38,7 +54,8 @@ func TestAskingWithABrokenFile(t *testing.T) {
 			t.Errorf("%s, and no director: exit %d: %s", command, exit, out)
 		}
 	}
-	if out, exit := shell(t, t.TempDir(), "echo 'x = ' >c.toml; director explain 1 -c c.toml --set director.data_dir="+dir); exit != 2 || !strings.HasPrefix(out, "c.toml:1:") {
+	if out, exit := shell(t, t.TempDir(), "echo 'x = ' >c.toml; director explain 1 -c c.toml --set director.data_dir="+
+		dir); exit != 2 || !strings.HasPrefix(out, "c.toml:1:") {
 		t.Errorf("a number alone needs the file: exit %d: %s", exit, out)
 	}
 }
@@ -49,11 +66,15 @@ func TestRefusalsSpeakTheCommandLine(t *testing.T) {
 		mux.HandleFunc("POST /tasks/a/b/1/commands", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(director.TaskAnswer{Issue: "a/b#1", Problem: "attempt 1 is under way; `/agent stop` ends it, `/agent fix <text>` mends it"})
+			_ = json.NewEncoder(w).Encode(director.TaskAnswer{
+				Issue:   "a/b#1",
+				Problem: "attempt 1 is under way; `/agent stop` ends it, `/agent fix <text>` mends it",
+			})
 		})
 	})
 	out, exit := shell(t, t.TempDir(), "touch c.toml; director retry a/b#1 -c c.toml --set director.data_dir="+dir)
-	if want := "attempt 1 is under way; `director stop a/b#1` ends it, `director fix a/b#1 --text '<text>'` mends it\n"; exit != 1 || out != want {
+	if want := "attempt 1 is under way; `director stop a/b#1` ends it, `director fix a/b#1 --text " +
+		"'<text>'` mends it\n"; exit != 1 || out != want {
 		t.Errorf("exit %d, %q, want %q", exit, out, want)
 	}
 }
@@ -77,13 +98,23 @@ func TestNothingIsSaid(t *testing.T) {
 		exit    int
 		says    string
 	}{
-		{"director explain a/b#1 --at 2026-11-01 --set director.data_dir=" + dir, 1, "nothing was known of a/b#1 then: its story begins at 2026-11-21T10:00:00Z\n"},
-		{"director explain a/b#1 --at 2999-01-01 --set director.data_dir=" + dir, 2, "2999-01-01T00:00:00Z is still to come"},
+		{
+			"director explain a/b#1 --at 2026-11-01 --set director.data_dir=" + dir, 1,
+			"nothing was known of a/b#1 then: its story begins at 2026-11-21T10:00:00Z\n",
+		},
+		{
+			"director explain a/b#1 --at 2999-01-01 --set director.data_dir=" + dir, 2,
+			"2999-01-01T00:00:00Z is still to come",
+		},
 		{"director events --set director.data_dir=$PWD/none", 1, "the journal in "},
 		{"director replay --set director.data_dir=$PWD/none", 1, "the journal in "},
-		{"director replay demo/widgets#99 --journal " + journal + "/demo.jsonl.zst", 1, "the journal says nothing of demo/widgets#99"},
+		{
+			"director replay demo/widgets#99 --journal " + journal + "/demo.jsonl.zst", 1,
+			"the journal says nothing of demo/widgets#99",
+		},
 	} {
-		if out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml"); exit != c.exit || !strings.Contains(out, c.says) {
+		if out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml"); exit != c.exit ||
+			!strings.Contains(out, c.says) {
 			t.Errorf("%s: exit %d, want %d, saying %q: %s", c.command, exit, c.exit, c.says, out)
 		}
 	}
@@ -92,8 +123,9 @@ func TestNothingIsSaid(t *testing.T) {
 // Of the worker's own lines the message is printed.
 func TestTheWorkersOwnLines(t *testing.T) {
 	for text, want := range map[string]string{
-		`retake-worker: {"level":"info","msg":"running go","stage":"CODE"}`:           "retake-worker: running go",
-		`retake-worker: {"msg":"report sent","reason":"build_failed","error":"x: y"}`: "retake-worker: report sent · build_failed · x: y",
+		`retake-worker: {"level":"info","msg":"running go","stage":"CODE"}`: "retake-worker: running go",
+		`retake-worker: {"msg":"report sent","reason":"build_failed","error":"x: y"}`: "retake-worker: report sent · " +
+			"build_failed · x: y",
 		`retake-worker: {broken`:  `retake-worker: {broken`,
 		`retake-worker: {"a":1}`:  `retake-worker: {"a":1}`,
 		`{"msg":"of an agent"}`:   `{"msg":"of an agent"}`,

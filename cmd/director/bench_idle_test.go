@@ -18,15 +18,18 @@ import (
 	"retake/internal/tied"
 )
 
-// idleFor is how long a director is watched that has nothing to do: more than one poll of GitHub, which it does not see changed.
+// idleFor is how long a director is watched that has nothing to do: more than one poll of GitHub, which it does
+// not see changed.
 const idleFor = 40 * time.Second
 
-// TestBenchIdle measures the program as it is released: its size, how long it takes to be ready, and what it costs while nothing happens.
+// TestBenchIdle measures the program as it is released: its size, how long it takes to be ready, and what it
+// costs while nothing happens.
 func TestBenchIdle(t *testing.T) {
 	bench.Begin(t)
 	dir := t.TempDir()
 	for _, name := range []string{"director", "worker"} {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name), "retake/cmd/"+name)
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name),
+			"retake/cmd/"+name)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -35,7 +38,10 @@ func TestBenchIdle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := bench.Figure{Section: "idle", What: "size of the " + name + "'s program", Value: float64(info.Size()) / 1e6, Unit: "MB"}
+		f := bench.Figure{
+			Section: "idle", What: "size of the " + name + "'s program",
+			Value: float64(info.Size()) / 1e6, Unit: "MB",
+		}
 		if name == "worker" { // it is put into every container
 			f.Goal.AtMost = 10
 		}
@@ -50,10 +56,12 @@ func TestBenchIdle(t *testing.T) {
 	web := httptest.NewServer(hub)
 	defer web.Close()
 	file := filepath.Join(dir, "c.toml")
-	check(t, os.WriteFile(file, fmt.Appendf(nil, idleConfig, filepath.Join(dir, "data"), web.URL+githubtest.APIPath), 0o600))
+	check(t, os.WriteFile(file, fmt.Appendf(nil, idleConfig, filepath.Join(dir, "data"), web.URL+githubtest.APIPath),
+		0o600))
 
 	began := time.Now()
-	cmd := exec.Command(filepath.Join(dir, "director"), "run", "-c", file, "--worker-binary", filepath.Join(dir, "worker"))
+	cmd := exec.Command(filepath.Join(dir, "director"), "run", "-c", file, "--worker-binary",
+		filepath.Join(dir, "worker"))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GITHUB_TOKEN=token"}
 	if os.Geteuid() != 0 {
 		cmd.Env = append(cmd.Env, "RETAKE_CFG_CONTAINERS_PROCESS_SAME_USER=true")
@@ -75,15 +83,22 @@ func TestBenchIdle(t *testing.T) {
 			t.Fatalf("it is not ready: %v\n%s", err, text)
 		}
 	}
-	bench.Record(t, bench.Figure{Section: "idle", What: "start of the program → it answers, nothing to take up", Value: float64(time.Since(began).Microseconds()) / 1000, Unit: "ms", Goal: bench.Goal{AtMost: 2000}})
+	bench.Record(t, bench.Figure{
+		Section: "idle", What: "start of the program → it answers, nothing to take up",
+		Value: float64(time.Since(began).Microseconds()) / 1000, Unit: "ms", Goal: bench.Goal{AtMost: 2000},
+	})
 	time.Sleep(5 * time.Second) // the start is over
 	from, at := cpuOf(t, cmd.Process.Pid), time.Now()
 	time.Sleep(idleFor)
 	used := cpuOf(t, cmd.Process.Pid) - from
 	bench.Record(t, bench.Figure{
-		Section: "idle", What: "processor time, no workers, of one core", Value: 100 * used.Seconds() / time.Since(at).Seconds(), Unit: "%", Goal: bench.Goal{AtMost: 0.5},
+		Section: "idle", What: "processor time, no workers, of one core",
+		Value: 100 * used.Seconds() / time.Since(at).Seconds(), Unit: "%", Goal: bench.Goal{AtMost: 0.5},
 	})
-	bench.Record(t, bench.Figure{Section: "idle", What: "resident memory, no workers", Value: float64(residentOf(t, cmd.Process.Pid)) / 1e6, Unit: "MB"})
+	bench.Record(t, bench.Figure{
+		Section: "idle", What: "resident memory, no workers",
+		Value: float64(residentOf(t, cmd.Process.Pid)) / 1e6, Unit: "MB",
+	})
 }
 
 const idleConfig = `[director]

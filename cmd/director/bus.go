@@ -49,19 +49,24 @@ nats.conf.old). Then reload NATS: nats-server --signal reload, or restart it.`,
 			}
 			switch err := i.Make(args[0]); {
 			case errors.Is(err, keys.ErrThere):
-				return noBecause{fmt.Errorf("%w: streams and workers depend on them: make new ones in another folder", err)}
+				return noBecause{fmt.Errorf("%w: streams and workers depend on them: make new ones in another folder",
+					err)}
 			case err != nil:
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "start NATS:        nats-server --config %s\nset in the file:   agent_bus.url = \"tls://%s\", agent_bus.credentials = %q\n",
-				filepath.Join(args[0], keys.DirServer, keys.FileConfig), net.JoinHostPort(i.Hosts[0], fmt.Sprint(i.Port)), filepath.Join(args[0], keys.DirDirector))
+			fmt.Fprintf(cmd.OutOrStdout(), "start NATS:        nats-server --config %s\nset in the file:   "+
+				"agent_bus.url = \"tls://%s\", agent_bus.credentials = %q\n",
+				filepath.Join(args[0], keys.DirServer, keys.FileConfig),
+				net.JoinHostPort(i.Hosts[0], fmt.Sprint(i.Port)), filepath.Join(args[0], keys.DirDirector))
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address that the server is reached by; may be repeated, people use the first")
+	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address that the server is reached by; may be "+
+		"repeated, people use the first")
 	f.IntVar(&i.Port, "port", 4222, "port of the server")
-	f.StringArrayVar(&i.Routes, "route", nil, "where one server of a cluster is reached by the others, HOST:PORT; repeated for each of them")
+	f.StringArrayVar(&i.Routes, "route", nil, "where one server of a cluster is reached by the others, HOST:PORT; "+
+		"repeated for each of them")
 	f.StringVar(&i.Store, "store", "/data", "folder of streams and accounts, as the server sees it")
 	f.StringVar(&i.ServerDir, "server-dir", "", "DIR/server as the server sees it (default: where it is made)")
 	f.StringVar(&i.Prefix, "prefix", wire.DefaultPrefix, "agent_bus.prefix")
@@ -81,7 +86,8 @@ func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 	if !said("store") {
 		i.Store = ""
 	}
-	if err := i.Renew(dir, said("host") || said("port") || said("route") || said("store") || said("server-dir")); err != nil {
+	if err := i.Renew(dir, said("host") || said("port") || said("route") || said("store") ||
+		said("server-dir")); err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), "renewed; reload NATS: nats-server --signal reload, or restart it")
@@ -140,7 +146,8 @@ server that the credential names, whose connections with it are closed at once. 
 				return err
 			}
 			if err := bus.PushClaims(cmd.Context(), p.URL, d, claims); err != nil {
-				return noBecause{fmt.Errorf("revoked in the files, but the server at %s was not told (%w): restart it, or repeat this command when it is there", p.URL, err)}
+				return noBecause{fmt.Errorf("revoked in the files, but the server at %s was not told (%w): restart "+
+					"it, or repeat this command when it is there", p.URL, err)}
 			}
 			for _, file := range []string{credential, filepath.Join(filepath.Dir(credential), keys.FilePersonCreds)} {
 				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

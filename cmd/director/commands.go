@@ -21,10 +21,14 @@ func configCommand(o *options) *cobra.Command {
 
 func configCheckCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and what `director run` would miss",
-		Long: "Report every problem in the configuration, with its line, and what `director run` would miss besides: the token, a variable to pass on, a folder to\n" +
-			"write to. It asks nobody: `director doctor` also looks at this machine, GitHub and the container engine.\n" +
-			"Exit 0: nothing is in the way; 1: the file is right, but `director run` would not start with it here; 2: the file is wrong, or there is none.",
+		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and what `director " +
+			"run` would miss",
+		Long: "Report every problem in the configuration, with its line, and what `director run` would miss besides: " +
+			"the token, a variable to pass on, a folder to\n" +
+			"write to. It asks nobody: `director doctor` also looks at this machine, GitHub and the " +
+			"container engine.\n" +
+			"Exit 0: nothing is in the way; 1: the file is right, but `director run` would not start with it here; " +
+			"2: the file is wrong, or there is none.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w, err := o.world()
 			if err != nil {
@@ -60,9 +64,12 @@ func configShowCommand(o *options) *cobra.Command {
 	var origin, asJSON bool
 	c := &cobra.Command{
 		Use: "show", Args: cobra.NoArgs, Short: "Print every key with its effective value, and where it came from",
-		Long: "Print every key with its effective value, as a file that loads to the same. With --origin: one line for each key: its name, where its value\n" +
-			"came from (default, file:line, variable, flag, or the preset or policy file whose bound holds), and the value. Secrets are not shown.",
-		Example: "  director config show --origin\n  director config show --json | jq -r '.[] | select(.from != \"default\") | .key'",
+		Long: "Print every key with its effective value, as a file that loads to the same. With --origin: one line " +
+			"for each key: its name, where its value\n" +
+			"came from (default, file:line, variable, flag, or the preset or policy file whose bound holds), and the " +
+			"value. Secrets are not shown.",
+		Example: "  director config show --origin\n  director config show --json | jq -r '.[] | select(.from != " +
+			"\"default\") | .key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !origin && !asJSON {
 				cfg, err := o.load()
@@ -91,7 +98,8 @@ func configShowCommand(o *options) *cobra.Command {
 
 // origins say in words what a value came from; of a file its name and line say enough.
 var origins = map[config.Origin]string{
-	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set", config.FromPreset: "policy ",
+	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set",
+	config.FromPreset: "policy ",
 }
 
 func showSettings(to io.Writer, settings []config.Setting) error {

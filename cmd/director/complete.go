@@ -19,18 +19,24 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// completer proposes words, each "word\tdescription", for a word that has been begun. It is silent where it knows nothing.
+// completer proposes words, each "word\tdescription", for a word that has been begun. It is silent where it
+// knows nothing.
 type completer func(ctx context.Context, o *options, begun string) []string
 
 // ofArguments completes arguments by what a command's Use calls them, ofFlags flags by their names.
 var (
 	ofArguments = map[string]completer{
-		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases, "AGENT": completeAgents, "REASON": completeReasons,
+		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases,
+		"AGENT": completeAgents, "REASON": completeReasons,
 	}
 	ofFlags = map[string]completer{
-		"set": completeSettings, "preset": oneOf(policy.Presets), "as": oneOf(policy.Presets), "log-level": oneOf([]string{"debug", "info", "warn", "error"}), "log-format": oneOf([]string{logAuto, logJSON, logLines}),
-		"agent": completeAgents, "reason": completeReasons, "issue": completeIssues, "repository": completeRepositories, "stage": valuesOf("stage.name"),
-		"runtime": valuesOf("containers.runtime"), "state": completeStates,
+		"set": completeSettings, "preset": oneOf(policy.Presets), "as": oneOf(policy.Presets),
+		"log-level":  oneOf([]string{"debug", "info", "warn", "error"}),
+		"log-format": oneOf([]string{logAuto, logJSON, logLines}),
+		"agent":      completeAgents, "reason": completeReasons, "issue": completeIssues,
+		"repository": completeRepositories,
+		"stage":      valuesOf("stage.name"),
+		"runtime":    valuesOf("containers.runtime"), "state": completeStates,
 	}
 )
 
@@ -46,7 +52,9 @@ func complete(c *cobra.Command, o *options) {
 	}
 	register := func(f *pflag.Flag) {
 		if propose, ok := ofFlags[f.Name]; ok {
-			_ = c.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			_ = c.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, begun string) ([]string,
+				cobra.ShellCompDirective,
+			) {
 				return begunWith(begun, propose(cmd.Context(), o, begun)), spacing(f.Name, begun)
 			})
 		}

@@ -23,7 +23,8 @@ type options struct {
 // flags adds them to the root.
 func (o *options) flags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVarP(&o.file, "config", "c", "", fmt.Sprintf("configuration file (default: $%s, else %s, else %s)", config.FileVariable, config.LocalFile, config.Template))
+	f.StringVarP(&o.file, "config", "c", "", fmt.Sprintf("configuration file (default: $%s, else %s, else %s)",
+		config.FileVariable, config.LocalFile, config.Template))
 	f.StringToStringVar(&o.set, "set", nil, "override one key, e.g. --set director.max_workers=5")
 	o.flag = f.Lookup("config")
 }
@@ -72,7 +73,8 @@ func (o *options) on(file string) options {
 	return to
 }
 
-// asked are the options for such a question: without a file of somebody's own only what --set says differs from the defaults.
+// asked are the options for such a question: without a file of somebody's own only what --set says differs from
+// the defaults.
 func (o *options) asked(cmd *cobra.Command) options {
 	if !fileNamed(cmd) {
 		return o.on("")

@@ -31,13 +31,16 @@ func configInitCommand(_ *options) *cobra.Command {
 	d := config.Default()
 	c := &cobra.Command{
 		Use: "init", Args: cobra.NoArgs, Short: "Write a short commented configuration",
-		Long: "Write a short commented configuration for your repository. On a terminal it asks for what no flag says; elsewhere --repository and --agent (or --run) are\n" +
+		Long: "Write a short commented configuration for your repository. On a terminal it asks for what no flag " +
+			"says; elsewhere --repository and --agent (or --run) are\n" +
 			"needed. A file that is there is left alone, unless --force is given.\n" +
 			"Exit 0: written; 1: the file is there already; 2: it cannot be written like this.",
-		Example: "  director config init\n  director config init --repository acme/widgets --image acme/dev:1 --agent claude-code --check \"go test ./...\"",
+		Example: "  director config init\n  director config init --repository acme/widgets --image acme/dev:1 " +
+			"--agent claude-code --check \"go test ./...\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := os.Lstat(s.output); err == nil && !s.force {
-				return noBecause{fmt.Errorf("%s is there already: --force replaces it, --output names another file", s.output)}
+				return noBecause{fmt.Errorf("%s is there already: --force replaces it, --output names another file",
+					s.output)}
 			}
 			if err := s.complete(cmd, isTerminal(cmd.InOrStdin())); err != nil {
 				return err
@@ -72,8 +75,14 @@ func (s *starting) questions() []question {
 		{"repository", "GitHub repository (owner/name)", true, func(t string) { s.repositories = words(t) }},
 		{"base-branch", "Branch that work starts from", false, func(t string) { s.branch = t }},
 		{"image", "Image of the workers, with all that your checks need", false, func(t string) { s.image = t }},
-		{"agent", "Agent (" + strings.Join(config.Default().Agents.Names(), ", ") + ")", true, func(t string) { s.agent = t }},
-		{"check", `Check that work has to pass, such as "go test ./..." (empty: none)`, false, func(t string) { s.checks = append(s.checks, t) }},
+		{
+			"agent", "Agent (" + strings.Join(config.Default().Agents.Names(), ", ") + ")", true,
+			func(t string) { s.agent = t },
+		},
+		{
+			"check", `Check that work has to pass, such as "go test ./..." (empty: none)`, false,
+			func(t string) { s.checks = append(s.checks, t) },
+		},
 	}
 }
 
@@ -97,7 +106,8 @@ func (s *starting) complete(cmd *cobra.Command, ask bool) error {
 		}
 	}
 	if missing != nil {
-		return fmt.Errorf("this is no terminal to ask on: give %s, e.g. director config init --repository acme/widgets --agent claude-code", strings.Join(missing, " and "))
+		return fmt.Errorf("this is no terminal to ask on: give %s, e.g. director config init --repository "+
+			"acme/widgets --agent claude-code", strings.Join(missing, " and "))
 	}
 	return nil
 }
@@ -133,7 +143,8 @@ func (s *starting) write(out io.Writer) error {
 		return fmt.Errorf("--agent %s: there is no such profile%s", s.agent, spelling.Hint(s.agent, d.Agents.Names()))
 	}
 	start := config.Starter{
-		Repositories: s.repositories, BaseBranch: s.branch, Image: s.image, Runtime: s.rt, Agent: s.agent, Run: config.Words(s.run),
+		Repositories: s.repositories, BaseBranch: s.branch, Image: s.image, Runtime: s.rt, Agent: s.agent,
+		Run:  config.Words(s.run),
 		Pass: d.KeysOfAgent(s.agent, os.LookupEnv), Writes: s.writes,
 	}
 	for _, check := range s.checks {

@@ -17,7 +17,8 @@ import (
 )
 
 func cooldownCommand(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "cooldown", Short: "Show which resources are closed because of a limit, or open them again"}
+	c := &cobra.Command{Use: "cooldown", Short: "Show which resources are closed because of a limit, or " +
+		"open them again"}
 	c.AddCommand(cooldownListCommand(o), cooldownLiftCommand(o))
 	return c
 }
@@ -58,14 +59,16 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 		if c.Since != nil {
 			since = c.Since.Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Resource, c.Until.Format(time.DateTime), max(c.Until.Sub(now), 0).Round(time.Second), since, wordOf(c), c.Why)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Resource, c.Until.Format(time.DateTime),
+			max(c.Until.Sub(now), 0).Round(time.Second), since, wordOf(c), c.Why)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, c := range closed {
 		for _, s := range c.StatedBy {
-			fmt.Fprintf(to, "%s: %s, attempt %d, said on %s that it is limited until %s: %s\n", c.Resource, s.Issue, s.Attempt,
+			fmt.Fprintf(to, "%s: %s, attempt %d, said on %s that it is limited until %s: %s\n", c.Resource, s.Issue,
+				s.Attempt,
 				s.At.Format(time.DateTime), s.Until.Format(time.DateTime), s.Text)
 		}
 	}
@@ -88,9 +91,11 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 	var all, asJSON bool
 	c := &cobra.Command{
 		Use: "lift RESOURCE...|--all", Short: "Open resources again that are closed because of a limit",
-		Long: "Open resources again that are closed because of a limit: model.*, or github.read and github.write. Tasks that wait for them go on.\n" +
+		Long: "Open resources again that are closed because of a limit: model.*, or github.read and github.write. " +
+			"Tasks that wait for them go on.\n" +
 			"What workers said before counts no more; what they or GitHub say next counts as ever.\n" +
-			"Exit 0: opened, and that is in the journal; 1: one of them is not closed, so nothing was done; 2: cannot be done.",
+			"Exit 0: opened, and that is in the journal; 1: one of them is not closed, so nothing was done; 2: " +
+			"cannot be done.",
 		Example: "  director cooldown lift model.anthropic\n  director cooldown lift --all",
 	}
 	c.Flags().BoolVar(&all, "all", false, "every resource that is closed")

@@ -12,8 +12,8 @@ import (
 	"retake/internal/hidden"
 )
 
-// credential puts what GitHub is asked with into o: a token, read anew for each request so that it can be replaced while the director runs, or the
-// tokens of an App's installation. It makes no request.
+// credential puts what GitHub is asked with into o: a token, read anew for each request so that it can be
+// replaced while the director runs, or the tokens of an App's installation. It makes no request.
 func credential(cfg config.Config, log *zap.Logger, o director.Options) (director.Options, error) {
 	var warned sync.Once
 	warn := func(warning string) {
@@ -35,7 +35,8 @@ func credential(cfg config.Config, log *zap.Logger, o director.Options) (directo
 	}
 	warn(warning)
 	app, err := github.NewApp(github.AppOptions{
-		BaseURL: cfg.GitHub.APIURL, ID: int64(cfg.GitHub.AppID), InstallationID: int64(cfg.GitHub.InstallationID), PrivateKey: key,
+		BaseURL: cfg.GitHub.APIURL, ID: int64(cfg.GitHub.AppID), InstallationID: int64(cfg.GitHub.InstallationID),
+		PrivateKey: key,
 	})
 	if err != nil {
 		return o, err

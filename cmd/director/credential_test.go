@@ -29,7 +29,10 @@ func TestCredential(t *testing.T) {
 		}
 		return path
 	}
-	good := file("app.pem", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	good := file("app.pem", pem.EncodeToMemory(&pem.Block{
+		Type:  "RSA PRIVATE KEY",
+		Bytes: x509.MarshalPKCS1PrivateKey(key),
+	}))
 	for name, row := range map[string]struct {
 		file, fails string
 		app         bool
@@ -37,7 +40,11 @@ func TestCredential(t *testing.T) {
 		"a token":              {},
 		"an App":               {file: good, app: true},
 		"an App without a key": {file: file("empty.pem", nil), fails: "has no private key"},
-		"a key that is broken": {file: file("broken.pem", []byte("-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\n")), fails: "want the PEM file"},
+		"a key that is broken": {
+			file: file("broken.pem",
+				[]byte("-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\n")),
+			fails: "want the PEM file",
+		},
 	} {
 		t.Setenv("GITHUB_TOKEN", "tok")
 		cfg := config.Default()

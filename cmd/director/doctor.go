@@ -14,7 +14,8 @@ import (
 	"retake/internal/doctor"
 )
 
-// world is what a doctor looks at, as far as it is known without asking anybody: the configuration, even if it is wrong.
+// world is what a doctor looks at, as far as it is known without asking anybody: the configuration, even if it
+// is wrong.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err
@@ -33,9 +34,12 @@ func doctorCommand(o *options) *cobra.Command {
 	var offline, asJSON bool
 	var worker string
 	c := &cobra.Command{
-		Use: "doctor", Args: cobra.NoArgs, Short: "Look whether anything is in the director's way: configuration, machine, GitHub, containers",
-		Long: "Look whether anything is in the director's way, and say what to do about it: one line for each finding. Nothing is changed on GitHub, and nothing is left\n" +
-			"behind: a container that looks from inside, and its network if the workers' is not there yet, are removed again. Nothing is pulled.\n" +
+		Use: "doctor", Args: cobra.NoArgs, Short: "Look whether anything is in the director's way: configuration, " +
+			"machine, GitHub, containers",
+		Long: "Look whether anything is in the director's way, and say what to do about it: one line for each " +
+			"finding. Nothing is changed on GitHub, and nothing is left\n" +
+			"behind: a container that looks from inside, and its network if the workers' is not there yet, are " +
+			"removed again. Nothing is pulled.\n" +
 			"It may be run beside a director.\n\n" + rowsOfDoctor() +
 			"\nExit 0: nothing is in the way (there may be warnings); 1: something is; 2: it could not look.",
 	}
@@ -66,8 +70,11 @@ func doctorCommand(o *options) *cobra.Command {
 			err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 		} else if err = r.Show(cmd.OutOrStdout()); err == nil {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
-			if h, away := director.AskHealth(cmd.Context(), w.Config.Director.DataDir); err == nil && away == nil && h.OK && !r.OK {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The director that runs with this data directory is well (%s): the problems are those of one that were started from this shell, with its environment.\n", h.Summary())
+			if h, away := director.AskHealth(cmd.Context(), w.Config.Director.DataDir); err == nil && away == nil &&
+				h.OK && !r.OK {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The director that runs with this data directory is well "+
+					"(%s): the problems are those of one that were started from this shell, with its environment.\n",
+					h.Summary())
 			}
 		}
 		return answer(r.OK, err)

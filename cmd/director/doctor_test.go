@@ -13,7 +13,8 @@ import (
 	"retake/internal/director"
 )
 
-// TestEveryCommandFindsItsConfiguration: -c, else RETAKE_CONFIG, else retake.toml, else the template, and errors name what was looked for.
+// TestEveryCommandFindsItsConfiguration: -c, else RETAKE_CONFIG, else retake.toml, else the template, and
+// errors name what was looked for.
 func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 	const files = `for f in named of-env retake config/dev; do mkdir -p config; printf '[director]\nfleet = "%s"\n' $(basename $f) >$f.toml; done; `
 	for _, c := range []struct {
@@ -26,11 +27,14 @@ func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 		{files + `director config show`, 0, `fleet = "retake"`},
 		{files + `rm retake.toml; director config show`, 0, `fleet = "dev"`},
 		{files + `director config show -c ''`, 0, `fleet = "default"`},
-		{`director config show`, 2, "no configuration: RETAKE_CONFIG is not set, and there is neither retake.toml nor config/dev.toml in /"},
+		{`director config show`, 2, "no configuration: RETAKE_CONFIG is not set, and there is neither retake.toml " +
+			"nor config/dev.toml in /"},
 		{`director run`, 2, "director config init"},
 		{`director doctor`, 2, "no configuration"},
-		{`RETAKE_CONFIG=none.toml director health`, 2, "RETAKE_CONFIG names a configuration that cannot be read: stat none.toml: no such file"},
-		{`director status -c none.toml`, 2, "none.toml: no such file or directory; `director config init --output none.toml` writes it"},
+		{`RETAKE_CONFIG=none.toml director health`, 2, "RETAKE_CONFIG names a configuration that cannot be read: " +
+			"stat none.toml: no such file"},
+		{`director status -c none.toml`, 2, "none.toml: no such file or directory; `director config init --output " +
+			"none.toml` writes it"},
 		// What can be asked without a configuration is about one's own if there is one, and not about the template.
 		{files + `director policy check`, 0, "director: ok, with the limits of retake.toml"},
 		{files + `RETAKE_CONFIG=of-env.toml director policy check`, 0, "director: ok, with the limits of of-env.toml"},
@@ -53,16 +57,29 @@ func TestConfigInitWritesWhatCheckAccepts(t *testing.T) {
 	}{
 		{init + ` >/dev/null && GITHUB_TOKEN=t ANTHROPIC_API_KEY=k director config check`, 0, "retake.toml: ok\n"},
 		{init + ` >/dev/null && director config check`, 1, "problem: github.token_env: no GitHub token"},
-		{init + ` --output of/mine.toml`, 0, "written: of/mine.toml\n\nnext:\n  export GITHUB_TOKEN=…\n  export ANTHROPIC_API_KEY=…\n  director doctor -c of/mine.toml\n  director run -c of/mine.toml\n"},
+		{init + ` --output of/mine.toml`, 0, "written: of/mine.toml\n\nnext:\n  export GITHUB_TOKEN=…\n  export " +
+			"ANTHROPIC_API_KEY=…\n  director doctor -c of/mine.toml\n  director run -c of/mine.toml\n"},
 		{init + ` >/dev/null; cat retake.toml`, 0, `run = ["sh", "-c", "test -z \"$(gofmt -l .)\""]`},
-		{`CLAUDE_CODE_OAUTH_TOKEN=x ` + init + ` >/dev/null; cat retake.toml`, 0, `env_passthrough = ["CLAUDE_CODE_OAUTH_TOKEN"]`},
-		{`echo mine >retake.toml; ` + init + `; cat retake.toml`, 0, "retake.toml is there already: --force replaces it, --output names another file\nmine\n"},
+		{
+			`CLAUDE_CODE_OAUTH_TOKEN=x ` + init + ` >/dev/null; cat retake.toml`, 0,
+			`env_passthrough = ["CLAUDE_CODE_OAUTH_TOKEN"]`,
+		},
+		{
+			`echo mine >retake.toml; ` + init + `; cat retake.toml`, 0,
+			"retake.toml is there already: --force replaces it, --output names another file\nmine\n",
+		},
 		{`echo mine >retake.toml; ` + init, 1, ""},
 		{`echo mine >retake.toml; ` + init + ` --force`, 0, "written: retake.toml"},
 		{`director config init --repository acme/widgets --run 'python3 mine.py' >/dev/null && GITHUB_TOKEN=t director config check`, 0, "retake.toml: ok\n"},
 		{`director config init </dev/null`, 2, "this is no terminal to ask on: give --repository and --agent, e.g."},
-		{`director config init --repository acme --agent claude-code; ls`, 0, `got "acme", want "owner/name", without .git`},
-		{`director config init --repository acme/widgets --agent claude-cod`, 2, "--agent claude-cod: there is no such profile, did you mean claude-code?"},
+		{
+			`director config init --repository acme --agent claude-code; ls`, 0,
+			`got "acme", want "owner/name", without .git`,
+		},
+		{
+			`director config init --repository acme/widgets --agent claude-cod`, 2,
+			"--agent claude-cod: there is no such profile, did you mean claude-code?",
+		},
 		{`director config init --repository acme/widgets --agent pi --run x`, 2, "[agent run]"},
 	} {
 		dir := t.TempDir()
@@ -94,7 +111,8 @@ func TestConfigInitAsks(t *testing.T) {
 	if problems.Err() != nil {
 		t.Fatal(problems)
 	}
-	if strings.Join(cfg.GitHub.Repositories, " ") != "acme/widgets acme/gadgets" || cfg.GitHub.BaseBranch != "main" || cfg.Containers.Image != "acme/dev:2" ||
+	if strings.Join(cfg.GitHub.Repositories, " ") != "acme/widgets acme/gadgets" || cfg.GitHub.BaseBranch != "main" ||
+		cfg.Containers.Image != "acme/dev:2" ||
 		cfg.Stages[0].Agent != "pi" || len(cfg.Stages) != 2 || cfg.GitHub.Writes {
 		t.Errorf("%s\n%v", &out, cfg)
 	}
@@ -114,12 +132,18 @@ func TestConfigShowOrigin(t *testing.T) {
 		`director config show --json | grep -o '{"key":"github.repositories"[^}]*}'`:                                           `{"key":"github.repositories","value":"[\"acme/widgets\"]","from":"file","where":"retake.toml:2"}`,
 	} {
 		out, _ := shell(t, t.TempDir(), file+command)
-		if got := strings.Join(strings.Fields(out), " "); !strings.Contains(got, strings.Join(strings.Fields(want), " ")) {
+		if got := strings.Join(strings.Fields(out), " "); !strings.Contains(got,
+			strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("%s\n got %s\nwant %s", command, got, want)
 		}
 	}
-	for _, command := range []string{"director config show --origin", "director config show --json", "director config show"} {
-		if out, _ := shell(t, t.TempDir(), strings.Replace(file, "[github]", "[agent_bus]\\n[github]", 1)+`RETAKE_CFG_AGENT_BUS_URL=tls://me:hunter22hunter22@nats RETAKE_CFG_AGENT_BUS_CREDENTIALS=k `+command); strings.Contains(out, "hunter22") {
+	for _, command := range []string{
+		"director config show --origin", "director config show --json",
+		"director config show",
+	} {
+		if out, _ := shell(t, t.TempDir(), strings.Replace(file, "[github]", "[agent_bus]\\n[github]", 1)+
+			`RETAKE_CFG_AGENT_BUS_URL=tls://me:hunter22hunter22@nats RETAKE_CFG_AGENT_BUS_CREDENTIALS=k `+
+			command); strings.Contains(out, "hunter22") {
 			t.Errorf("%s shows a password:\n%s", command, out)
 		}
 	}
@@ -127,8 +151,9 @@ func TestConfigShowOrigin(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for command, want := range map[string]string{
-		"director --version":      "retake ",
-		"director version":        "protocol  " + wire.ProtocolVersion + ", " + wire.SchemaVersion + ": budget_acquire.v1, ",
+		"director --version": "retake ",
+		"director version": "protocol  " + wire.ProtocolVersion + ", " + wire.SchemaVersion +
+			": budget_acquire.v1, ",
 		"director version --json": `"snapshot":`,
 	} {
 		out, exit := shell(t, t.TempDir(), command)
@@ -159,24 +184,28 @@ func TestCompletion(t *testing.T) {
 		{none, `classify --stage V`, "VALIDATE\n:4\n"},
 		{none, `run --log-level d`, "debug\n:4\n"},
 		{none, `run ""`, ":4\n"},
-		{none, `run --set director.max_w`, "director.max_workers=\tWorker containers that may run at the same time.\n:6\n"},
+		{none, `run --set director.max_w`, "director.max_workers=\tWorker containers that may run at the " +
+			"same time.\n:6\n"},
 		{none, `run --set containers.runtime=d`, "containers.runtime=docker\n:4\n"},
 		{none, `run --set github.writes=`, "github.writes=true\ngithub.writes=false\n:4\n"},
 		{none, `journal export ""`, ":0\n"},
 	} {
-		out, exit := shell(t, t.TempDir(), "touch retake.toml; RETAKE_CFG_DIRECTOR_DATA_DIR="+c.dir+" director __complete "+c.line+" 2>/dev/null")
+		out, exit := shell(t, t.TempDir(), "touch retake.toml; RETAKE_CFG_DIRECTOR_DATA_DIR="+c.dir+
+			" director __complete "+c.line+" 2>/dev/null")
 		if exit != 0 || out != c.want {
 			t.Errorf("%s: exit %d\n got %q\nwant %q", c.line, exit, out, c.want)
 		}
 	}
 	for _, sh := range []string{"bash", "zsh", "fish"} {
-		if out, exit := shell(t, t.TempDir(), "director completion "+sh); exit != 0 || !strings.Contains(out, "__complete") {
+		if out, exit := shell(t, t.TempDir(), "director completion "+sh); exit != 0 ||
+			!strings.Contains(out, "__complete") {
 			t.Errorf("%s: exit %d", sh, exit)
 		}
 	}
 }
 
-// TestDoctorSaysWhatIsInTheWay: the whole command, with the half that asks nobody; the package's own tests have the rest.
+// TestDoctorSaysWhatIsInTheWay: the whole command, with the half that asks nobody; the package's own tests have
+// the rest.
 func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 	const files = `printf '[github]\nrepositories = ["acme/widgets"]\n[director]\ndata_dir = "data"\n[containers]\nruntime = "process"\n[[stage]]\nname = "CODE"\nrun = ["true"]\n' >retake.toml; printf '\177ELF' >worker; chmod +x worker; `
 	well := answering(t, director.Health{OK: true, RunID: "run_1", Phase: "MONITOR"}, wire.Snapshot{})
@@ -186,12 +215,21 @@ func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 		says    string
 	}{
 		{`GITHUB_TOKEN=t director doctor --offline --worker-binary worker`, 0, "nothing is in the way"},
-		{`GITHUB_TOKEN=t director doctor --offline --worker-binary worker --json`, 0, `{"ok":true,"findings":[{"check":"configuration","level":"ok","text":"retake.toml (in the working directory)"},`},
+		{
+			`GITHUB_TOKEN=t director doctor --offline --worker-binary worker --json`, 0,
+			`{"ok":true,"findings":[{"check":"configuration","level":"ok","text":"retake.toml (in the working directory)"},`,
+		},
 		{`director doctor --offline --worker-binary worker`, 1, "the director would not work like this: 1 problem"},
-		{`director doctor --offline --worker-binary worker --set director.data_dir=` + well, 1, "The director that runs with this data directory is well (run_1, phase MONITOR, 0 tasks): "},
+		{
+			`director doctor --offline --worker-binary worker --set director.data_dir=` + well, 1,
+			"The director that runs with this data directory is well (run_1, phase MONITOR, 0 tasks): ",
+		},
 		{`director doctor --worker-binary worker`, 1, "not tried  labels"},
 		{`printf '[github]\nnope = 1\n' >retake.toml; director doctor`, 1, "retake.toml:2:1: github.nope: unknown key"},
-		{`printf '[github]\nnope = 1\n' >retake.toml; director config check`, 2, "retake.toml:2:1: github.nope: unknown key"},
+		{
+			`printf '[github]\nnope = 1\n' >retake.toml; director config check`, 2,
+			"retake.toml:2:1: github.nope: unknown key",
+		},
 		{`director doctor --help`, 0, "base branch    github   github.base_branch is in each repository."},
 		{`director doctor now`, 2, `unknown command "now"`},
 	} {

@@ -21,17 +21,24 @@ func explainCommand(o *options) *cobra.Command {
 	var asJSON, follow bool
 	var at, export string
 	c := &cobra.Command{
-		Use: "explain ISSUE", Args: needs(cobra.ExactArgs(1), "want one issue: "+issueWanted), Short: "Tell an issue's story: where it stands, what it waits for, what you can do, and how it came to that",
-		Long: "Tell an issue's story, from the journal: where it stands, what it waits for and until when, what you can do now; then each attempt with what was\n" +
-			"observed, how that was read (rule, quote, certainty), which policy row decided, what the meters were before and after, and what was done.\n" +
+		Use: "explain ISSUE", Args: needs(cobra.ExactArgs(1), "want one issue: "+issueWanted),
+		Short: "Tell an issue's story: where it stands, what it waits for, what you can do, and how it came to that",
+		Long: "Tell an issue's story, from the journal: where it stands, what it waits for and until when, what you " +
+			"can do now; then each attempt with what was\n" +
+			"observed, how that was read (rule, quote, certainty), which policy row decided, what the meters were " +
+			"before and after, and what was done.\n" +
 			"ISSUE is " + issueWanted + ". Without a running director the journal in director.data_dir is read.\n" +
 			"Exit 0: told; 1: the journal has nothing of the issue; 2: it could not be read.",
 	}
-	c.Flags().StringVar(&at, "at", "", "as it was then: a time (2006-01-02T15:04:05Z), a time of today (15:04), or how long ago (90m, 2d)")
-	c.Flags().StringVar(&export, "journal", "", "read this `FILE` that \"director journal export\" wrote, and tell how it stood at its end")
-	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until the issue is over or the command is interrupted")
+	c.Flags().StringVar(&at, "at", "", "as it was then: a time (2006-01-02T15:04:05Z), a time of today (15:04), or "+
+		"how long ago (90m, 2d)")
+	c.Flags().StringVar(&export, "journal", "", "read this `FILE` that \"director journal export\" wrote, and tell "+
+		"how it stood at its end")
+	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until the issue is over or the command "+
+		"is interrupted")
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the story as one JSON object; what follows, as one line for each event")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the story as one JSON object; what follows, as one line "+
+		"for each event")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		on := o
 		if export != "" {
@@ -72,7 +79,8 @@ func explainCommand(o *options) *cobra.Command {
 			return err
 		}
 		f := director.EventFilter{Issue: key, After: lastOf(told), Follow: true}
-		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON, func(e story.Event) bool { return e.Over })
+		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON,
+			func(e story.Event) bool { return e.Over })
 	}
 	return c
 }
@@ -87,14 +95,16 @@ func notYet(err error, ask func(time.Time) (story.Story, time.Time, error)) erro
 	if told.Dropped == 0 && len(told.Events) > 0 {
 		since = told.Events[0].At
 	}
-	return fmt.Errorf("nothing was known of %s then: its story begins at %s", told.Issue, since.UTC().Format(time.RFC3339))
+	return fmt.Errorf("nothing was known of %s then: its story begins at %s", told.Issue,
+		since.UTC().Format(time.RFC3339))
 }
 
 // pastOf is timeOf for a time that has been.
 func pastOf(text string, now time.Time) (time.Time, error) {
 	t, err := timeOf(text, now)
 	if err == nil && t.After(now) {
-		return t, fmt.Errorf("%s is still to come (it is %s): what happens then nobody knows", t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return t, fmt.Errorf("%s is still to come (it is %s): what happens then nobody knows",
+			t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return t, err
 }
@@ -154,11 +164,13 @@ func eventsCommand(o *options) *cobra.Command {
 	var issue, since string
 	c := &cobra.Command{
 		Use: "events", Args: cobra.NoArgs, Short: "List what has happened, one line each",
-		Long: "List what has happened, one line each: time, issue and attempt, and what it was. Without a running director the journal in director.data_dir is read.\n" +
+		Long: "List what has happened, one line each: time, issue and attempt, and what it was. Without a running " +
+			"director the journal in director.data_dir is read.\n" +
 			"Exit 0: listed; 1: there is no journal, or it has nothing of the issue; 2: it could not be read.",
 	}
 	c.Flags().StringVar(&issue, "issue", "", "only of this issue: "+issueWanted)
-	c.Flags().StringVar(&since, "since", "24h", "from then on: a time (2006-01-02T15:04:05Z), a time of today (15:04), or how long ago (90m, 2d); \"\" for all that the journal has")
+	c.Flags().StringVar(&since, "since", "24h", "from then on: a time (2006-01-02T15:04:05Z), a time of today "+
+		"(15:04), or how long ago (90m, 2d); \"\" for all that the journal has")
 	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object for each event")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -176,7 +188,8 @@ func eventsCommand(o *options) *cobra.Command {
 			return fmt.Errorf("--since: %w", err)
 		}
 		shown := false
-		err = followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON, func(story.Event) bool { shown = true; return false })
+		err = followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON,
+			func(story.Event) bool { shown = true; return false })
 		if err != nil || shown || follow {
 			return err
 		}
@@ -186,7 +199,9 @@ func eventsCommand(o *options) *cobra.Command {
 }
 
 // nothingHappened says why there is no event: there is no journal, or it has none of the issue, or none since then.
-func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f director.EventFilter, since string) error {
+func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f director.EventFilter,
+	since string,
+) error {
 	all := false
 	f.Since = time.Time{}
 	err := followEvents(ctx, io.Discard, cfg, broken, f, false, func(story.Event) bool { all = true; return true })
@@ -204,14 +219,18 @@ func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broke
 
 // noJournal says that nothing was ever decided there.
 func noJournal(cfg config.Config) error {
-	return fmt.Errorf("the journal in %s is empty: no director has run with this director.data_dir", cfg.Director.DataDir)
+	return fmt.Errorf("the journal in %s is empty: no director has run with this director.data_dir",
+		cfg.Director.DataDir)
 }
 
 // errSeen: the last event that was wanted is printed.
 var errSeen = errors.New("seen")
 
-// followEvents prints events, up to the last one that is wanted, from the running director, or from the journal if none runs.
-func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f director.EventFilter, asJSON bool, last func(story.Event) bool) error {
+// followEvents prints events, up to the last one that is wanted, from the running director, or from the journal
+// if none runs.
+func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f director.EventFilter,
+	asJSON bool, last func(story.Event) bool,
+) error {
 	out := json.NewEncoder(to)
 	show := func(e story.Event) (err error) {
 		if asJSON {
@@ -276,5 +295,6 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: want 2006-01-02T15:04:05Z, 2006-01-02, 15:04 (UTC, today), or how long ago, as 90m or 2d", text)
+	return time.Time{}, fmt.Errorf("%q is no time: want 2006-01-02T15:04:05Z, 2006-01-02, 15:04 (UTC, today), or how "+
+		"long ago, as 90m or 2d", text)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group makes all commands that only hold others alike: alone they print what they hold, a word that they do not know is
-// refused. Left alone, cobra does so for the root only.
+// group makes all commands that only hold others alike: alone they print what they hold, a word that they do
+// not know is refused. Left alone, cobra does so for the root only.
 func group(c *cobra.Command) {
 	if !c.HasSubCommands() {
 		return

@@ -8,20 +8,27 @@ import (
 func TestGroupsAreAlike(t *testing.T) {
 	for _, g := range []string{"", " config", " budget", " policy", " agents", " completion"} {
 		out, exit := shell(t, t.TempDir(), "director"+g+" 2>/dev/null")
-		if exit != 0 || !strings.Contains(out, "director"+g+" [command]") || strings.Contains(out, "director"+g+" [flags]") {
+		if exit != 0 || !strings.Contains(out, "director"+g+" [command]") ||
+			strings.Contains(out, "director"+g+" [flags]") {
 			t.Errorf("director%s alone: exit %d\n%s", g, exit, out)
 		}
 		out, exit = shell(t, t.TempDir(), "director"+g+" frob")
-		if want := `unknown command "frob" for "director` + g + `", want one of `; exit != 2 || !strings.HasPrefix(out, want) || strings.Count(out, "\n") != 1 {
+		if want := `unknown command "frob" for "director` + g + `", want one of `; exit != 2 ||
+			!strings.HasPrefix(out, want) || strings.Count(out, "\n") != 1 {
 			t.Errorf("director%s frob: exit %d\n%s", g, exit, out)
 		}
 	}
-	for command, near := range map[string]string{"director clasify": "classify", "director config chek": "check", "director budget rest ISSUE": "reset"} {
-		if out, exit := shell(t, t.TempDir(), command); exit != 2 || !strings.HasSuffix(out, ", did you mean "+near+"?\n") {
+	for command, near := range map[string]string{
+		"director clasify": "classify", "director config chek": "check",
+		"director budget rest ISSUE": "reset",
+	} {
+		if out, exit := shell(t, t.TempDir(), command); exit != 2 ||
+			!strings.HasSuffix(out, ", did you mean "+near+"?\n") {
 			t.Errorf("%s: exit %d\n%s", command, exit, out)
 		}
 	}
-	if out, exit := shell(t, t.TempDir(), "director classify --help"); exit != 0 || !strings.Contains(out, "director classify [FILE...] [flags]") {
+	if out, exit := shell(t, t.TempDir(), "director classify --help"); exit != 0 ||
+		!strings.Contains(out, "director classify [FILE...] [flags]") {
 		t.Errorf("a command that is no group: exit %d\n%s", exit, out)
 	}
 }
@@ -43,12 +50,21 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 		{`director report --dir d --run run_9`, 2, "no such run: run_9; the latest in "},
 		{`director report --dir d --run run_1`, 0, "| Total Tasks | 2 |"},
 		{`director budget show --dir d`, 0, "acme/widgets#8"}, // it is over
-		{`director budget show --dir d acme/widgets#9 >/dev/null`, 1, "no task of that name: acme/widgets#9; director budget show lists"},
+		{
+			`director budget show --dir d acme/widgets#9 >/dev/null`, 1,
+			"no task of that name: acme/widgets#9; director budget show lists",
+		},
 		{`director budget show --dir d 7 >/dev/null`, 2, "more than one task of that number"},
 		{`director budget reset --dir d`, 2, "name one issue, e.g. acme/widgets#21"},
 		{`director agents try`, 2, "name an agent: one of docs/specs/agents.md"},
-		{`director budget reset --dir d acme/widgets#9`, 2, "d/state/acme_widgets_9/stats.json to 0: the next director to start takes it"},
-		{`printf '[[stage]]\nname = "CODE"\nagent = "codex"\n' >c.toml; director config check -c c.toml`, 1, "warning: stage[0].agent: codex gets none of OPENAI_API_KEY, CODEX_API_KEY"},
+		{
+			`director budget reset --dir d acme/widgets#9`, 2,
+			"d/state/acme_widgets_9/stats.json to 0: the next director to start takes it",
+		},
+		{
+			`printf '[[stage]]\nname = "CODE"\nagent = "codex"\n' >c.toml; director config check -c c.toml`, 1,
+			"warning: stage[0].agent: codex gets none of OPENAI_API_KEY, CODEX_API_KEY",
+		},
 	} {
 		out, exit := shell(t, t.TempDir(), stats+c.command)
 		if exit != c.exit || !strings.Contains(out, c.says) {

@@ -10,13 +10,15 @@ import (
 	"testing"
 )
 
-// TestNobodySeesTheDirectorsSecrets: a real director has its secrets in variables, and shows them to nobody, while all that needs them finds them, also when
-// the configuration is read again.
+// TestNobodySeesTheDirectorsSecrets: a real director has its secrets in variables, and shows them to nobody,
+// while all that needs them finds them, also when the configuration is read again.
 func TestNobodySeesTheDirectorsSecrets(t *testing.T) {
-	d, _, w := newTwins(t, true, untilTold+`; [ \"$MODEL_LOGIN\" = of-the-model ] && [ -z \"$GITHUB_TOKEN$RETAKE_PAGE_TOKEN\" ]`)
+	d, _, w := newTwins(t, true, untilTold+
+		`; [ \"$MODEL_LOGIN\" = of-the-model ] && [ -z \"$GITHUB_TOKEN$RETAKE_PAGE_TOKEN\" ]`)
 	key := w.issue("Add a frobnicator")
 	d.env = []string{
-		"RETAKE_PAGE_TOKEN=of-the-page-0123456789", "RETAKE_WEBHOOK_SECRET=of-the-webhooks", "MODEL_LOGIN=of-the-model", "PLAIN=of-nobody",
+		"RETAKE_PAGE_TOKEN=of-the-page-0123456789", "RETAKE_WEBHOOK_SECRET=of-the-webhooks", "MODEL_LOGIN=of-the-model",
+		"PLAIN=of-nobody",
 		"RETAKE_CFG_CONTAINERS_ENV_PASSTHROUGH=MODEL_LOGIN", "RETAKE_CFG_DIRECTOR_HTTP_LISTEN=127.0.0.1:0",
 		"OTEL_EXPORTER_OTLP_HEADERS=authorization=of-the-collector",
 	}

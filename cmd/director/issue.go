@@ -14,7 +14,8 @@ import (
 const issueWanted = "owner/repo#21, repo#21, or 21 if the configuration has one repository"
 
 // issueForm is every way to name an issue: its address, or a repository in front of its number, or the number alone.
-var issueForm = regexp.MustCompile(`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
+var issueForm = regexp.MustCompile(
+	`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
 
 // issue reads the argument ISSUE with the repositories of the configuration, and returns that, as toAsk does.
 func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broken, err error) {
@@ -27,8 +28,9 @@ func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broke
 	return key, cfg, broken, err
 }
 
-// issueKey reads ISSUE, the one way for all commands: see issueWanted; an issue's address is good, too. GitHub compares names
-// without case: a repository of the configuration is spelled as there, any other as it was given.
+// issueKey reads ISSUE, the one way for all commands: see issueWanted; an issue's address is good, too. GitHub
+// compares names without case: a repository of the configuration is spelled as there, any other as it was
+// given.
 func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	m := issueForm.FindStringSubmatch(strings.TrimSpace(name))
 	if m == nil {
@@ -52,9 +54,11 @@ func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	case owner != "":
 		return fsm.IssueKey(fmt.Sprintf("%s/%s#%d", owner, repo, n)), nil
 	case len(found) > 1:
-		return "", fmt.Errorf("%q may be an issue of %s: say which, e.g. %s#%d", name, strings.Join(found, ", "), found[0], n)
+		return "", fmt.Errorf("%q may be an issue of %s: say which, e.g. %s#%d", name, strings.Join(found, ", "),
+			found[0], n)
 	case len(repositories) == 0:
 		return "", fmt.Errorf("%q names no repository, and the configuration has none: want owner/repo#%d", name, n)
 	}
-	return "", fmt.Errorf("%q: github.repositories has no %s, only %s: want %s", name, repo, strings.Join(repositories, ", "), issueWanted)
+	return "", fmt.Errorf("%q: github.repositories has no %s, only %s: want %s", name, repo,
+		strings.Join(repositories, ", "), issueWanted)
 }

@@ -39,7 +39,8 @@ func TestAnIssueIsNamedInAnyWay(t *testing.T) {
 	} {
 		got, err := issueKey(c.name, c.repositories)
 		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%q among %v: %q, %v; want %q or an error with %q", c.name, c.repositories, got, err, c.want, c.says)
+			t.Errorf("%q among %v: %q, %v; want %q or an error with %q", c.name, c.repositories, got, err, c.want,
+				c.says)
 		}
 	}
 }

@@ -29,13 +29,15 @@ func journalCommand(o *options) *cobra.Command {
 	return c
 }
 
-const noDirector = "\nWith the embedded bus no director may run on the data directory meanwhile: stop it first; workers go on."
+const noDirector = "\nWith the embedded bus no director may run on the data directory meanwhile: stop it first; " +
+	"workers go on."
 
 func journalVerifyCommand(o *options) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "verify", Args: cobra.NoArgs, Short: "Read all of the journal and name every damage",
-		Long: "Read all of the journal: archived segments, live batches, journal.head, which says how far it went, and snapshots, which are compared with what the batches lead to. Nothing is changed:\n" +
+		Long: "Read all of the journal: archived segments, live batches, journal.head, which says how far it went, " +
+			"and snapshots, which are compared with what the batches lead to. Nothing is changed:\n" +
 			"with the embedded bus a copy in TMPDIR is read.\n" +
 			"Exit 0: it is whole; 1: it is damaged; 2: it could not be read." + noDirector,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,7 +63,8 @@ func journalVerifyCommand(o *options) *cobra.Command {
 
 func showVerification(to io.Writer, v bus.Verification) error {
 	w := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(w, "batches\t%d that follow one another; live: %d to %d\nhead\t%d %s\n", v.Batches, v.First, v.Last, v.Head.Seq, v.Head.Digest)
+	fmt.Fprintf(w, "batches\t%d that follow one another; live: %d to %d\nhead\t%d %s\n", v.Batches, v.First, v.Last,
+		v.Head.Seq, v.Head.Digest)
 	if v.Mirror == nil {
 		fmt.Fprint(w, "journal.head\tnothing yet\n")
 	} else {
@@ -90,9 +93,12 @@ func showVerification(to io.Writer, v bus.Verification) error {
 
 func journalExportCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "export FILE", Args: needs(cobra.ExactArgs(1), "want one file to write to, e.g. journal.jsonl.zst"), Short: "Write the journal to a file",
-		Long: "Write every batch of the journal, archived and live, and the newest snapshot to FILE: JSON Lines, compressed with zstd.\n" +
-			"A damaged journal is not exported: `director journal verify` names the place. With the embedded bus a copy in TMPDIR is read." + noDirector,
+		Use: "export FILE", Args: needs(cobra.ExactArgs(1), "want one file to write to, e.g. journal.jsonl.zst"),
+		Short: "Write the journal to a file",
+		Long: "Write every batch of the journal, archived and live, and the newest snapshot to FILE: JSON Lines, " +
+			"compressed with zstd.\n" +
+			"A damaged journal is not exported: `director journal verify` names the place. With the embedded bus a " +
+			"copy in TMPDIR is read." + noDirector,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := o.load()
 			if err != nil {
@@ -105,7 +111,8 @@ func journalExportCommand(o *options) *cobra.Command {
 			case err != nil:
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d batches, to %d %s\n", end.Batches, end.Head.Seq, end.Head.Digest)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d batches, to %d %s\n", end.Batches, end.Head.Seq,
+				end.Head.Digest)
 			return err
 		},
 	}
@@ -114,9 +121,12 @@ func journalExportCommand(o *options) *cobra.Command {
 func journalImportCommand(o *options) *cobra.Command {
 	var aside string
 	c := &cobra.Command{
-		Use: "import FILE", Args: needs(cobra.ExactArgs(1), "want the file of one export"), Short: "Bring an exported journal back",
-		Long: "Bring a journal that `director journal export` wrote back into an empty one: the same batches at the same sequences, so that a director starts to the\n" +
-			"same state. What was decided after the export is not in it: a director that starts from it may do again what was done since.\n" +
+		Use: "import FILE", Args: needs(cobra.ExactArgs(1), "want the file of one export"),
+		Short: "Bring an exported journal back",
+		Long: "Bring a journal that `director journal export` wrote back into an empty one: the same batches at the " +
+			"same sequences, so that a director starts to the\n" +
+			"same state. What was decided after the export is not in it: a director that starts from it may do again " +
+			"what was done since.\n" +
 			"No director may run on the data directory, or lead on a bus that is joined.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := o.load()
@@ -130,10 +140,12 @@ func journalImportCommand(o *options) *cobra.Command {
 			case err != nil:
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d batches, to %d %s\n", end.Batches, end.Head.Seq, end.Head.Digest)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d batches, to %d %s\n", end.Batches, end.Head.Seq,
+				end.Head.Digest)
 			return err
 		},
 	}
-	c.Flags().StringVar(&aside, "set-aside", "", "write what can be read of the journal that is there to this file, and replace it; its archive goes into a folder beside")
+	c.Flags().StringVar(&aside, "set-aside", "", "write what can be read of the journal that is there to this file, "+
+		"and replace it; its archive goes into a folder beside")
 	return c
 }

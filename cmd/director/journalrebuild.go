@@ -16,9 +16,12 @@ import (
 func journalRebuildCommand(o *options) *cobra.Command {
 	var worker, level string
 	c := &cobra.Command{
-		Use: "rebuild", Args: cobra.NoArgs, Short: "Begin a new journal from what GitHub, containers, reports and checkouts know",
-		Long: "Sets the journal aside and begins a new one: claims, attempts, questions and deliveries are read from GitHub, containers, stored reports and checkouts;\n" +
-			"what of the old journal is sound is kept where nothing newer was found. No director may run on the data directory, or lead on a bus that is joined.\n" +
+		Use: "rebuild", Args: cobra.NoArgs, Short: "Begin a new journal from what GitHub, containers, reports and " +
+			"checkouts know",
+		Long: "Sets the journal aside and begins a new one: claims, attempts, questions and deliveries are read from " +
+			"GitHub, containers, stored reports and checkouts;\n" +
+			"what of the old journal is sound is kept where nothing newer was found. No director may run on the data " +
+			"directory, or lead on a bus that is joined.\n" +
 			"It prints what became of each issue. On GitHub nothing is changed; the next run goes on from there.",
 	}
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
@@ -35,7 +38,10 @@ func journalRebuildCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		with, err := credential(cfg, log, director.Options{Config: cfg, WorkerBinary: worker, Log: log, HideInLog: hides.know})
+		with, err := credential(cfg, log, director.Options{
+			Config: cfg, WorkerBinary: worker, Log: log,
+			HideInLog: hides.know,
+		})
 		if err != nil {
 			return err
 		}
@@ -64,7 +70,8 @@ func printRebuilt(out io.Writer, tasks []director.RebuiltTask, aside string) err
 		if t.Asks {
 			asks = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.Issue, dash(t.Nonce), dash(strconv.Itoa(t.Attempt)), dash(t.Was), dash(t.Is), dash(asks), t.Found)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.Issue, dash(t.Nonce), dash(strconv.Itoa(t.Attempt)),
+			dash(t.Was), dash(t.Is), dash(asks), t.Found)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -21,7 +21,8 @@ func TestLogIsRedacted(t *testing.T) {
 	var out bytes.Buffer
 	sink := redactedLines{zapcore.AddSync(&out), &hiding{}}
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), sink, zap.InfoLevel))
-	log.Info("verdict", zap.String("cause", "fatal: could not read from https://x-access-token:"+token+"@github.com/acme/widgets"))
+	log.Info("verdict", zap.String("cause", "fatal: could not read from https://x-access-token:"+token+
+		"@github.com/acme/widgets"))
 	log.Info("verdict "+token, zap.Strings("said", []string{"GH_TOKEN=" + token}))
 	if strings.Contains(out.String(), token) || strings.Count(out.String(), "\n") != 2 {
 		t.Error(out.String())
@@ -34,11 +35,16 @@ func TestLogHidesValues(t *testing.T) {
 	hides := &hiding{}
 	hides.know(func() *redact.Redactor { return leak.Redactor(value) })
 	var out bytes.Buffer
-	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), redactedLines{zapcore.AddSync(&out), hides}, zap.InfoLevel))
-	for _, written := range []string{value, hex.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte("x" + value)), strings.ReplaceAll(value, " ", "\u200b%20")} {
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()),
+		redactedLines{zapcore.AddSync(&out), hides}, zap.InfoLevel))
+	for _, written := range []string{
+		value, hex.EncodeToString([]byte(value)),
+		base64.StdEncoding.EncodeToString([]byte("x" + value)), strings.ReplaceAll(value, " ", "\u200b%20"),
+	} {
 		log.Info("verdict", zap.String("cause", "it said "+written))
 	}
-	if found := leak.New(leak.Value{Name: "value", Text: value}).Find(out.String()); len(found) > 0 || strings.Count(out.String(), redact.Marker) != 4 {
+	if found := leak.New(leak.Value{Name: "value", Text: value}).Find(out.String()); len(found) > 0 ||
+		strings.Count(out.String(), redact.Marker) != 4 {
 		t.Errorf("%v: %s", found, out.String())
 	}
 }
@@ -46,14 +52,16 @@ func TestLogHidesValues(t *testing.T) {
 // TestErrorsAreRedacted: an error may quote what a server, a git or an outsider said.
 func TestErrorsAreRedacted(t *testing.T) {
 	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
-	quoted := fmt.Errorf("director: GitHub: fatal: could not read from https://x-access-token:%s@github.com/acme/widgets", token)
+	quoted := fmt.Errorf("director: GitHub: fatal: could not read from "+
+		"https://x-access-token:%s@github.com/acme/widgets", token)
 	for _, row := range []struct {
 		err  error
 		code int
 		says string
 	}{{nil, 0, ""}, {errNo, 1, ""}, {noBecause{quoted}, 1, "could not read from"}, {quoted, 2, "could not read from"}} {
 		var out bytes.Buffer
-		if code := exitCode(row.err, &out); code != row.code || !strings.Contains(out.String(), row.says) || strings.Contains(out.String(), token) {
+		if code := exitCode(row.err, &out); code != row.code || !strings.Contains(out.String(), row.says) ||
+			strings.Contains(out.String(), token) {
 			t.Errorf("%v: exit %d, want %d; %s", row.err, code, row.code, out.String())
 		}
 	}
@@ -64,9 +72,12 @@ func TestTextLogIsPlain(t *testing.T) {
 	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
 	var out bytes.Buffer
 	lines := zap.NewProductionEncoderConfig()
-	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), plainLines{zapcore.AddSync(&out), &hiding{}}, zap.InfoLevel))
-	log.Info("verdict\x1b[2J\nsecond line", zap.String("cause", "x-access-token:"+token+"@github.com \x1b]52;c;eA==\x07"))
-	if text := out.String(); strings.Contains(text, token) || strings.ContainsAny(text, "\x1b\x07") || strings.Count(text, "\n") != 1 || !strings.Contains(text, "second line") {
+	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), plainLines{zapcore.AddSync(&out), &hiding{}},
+		zap.InfoLevel))
+	log.Info("verdict\x1b[2J\nsecond line",
+		zap.String("cause", "x-access-token:"+token+"@github.com \x1b]52;c;eA==\x07"))
+	if text := out.String(); strings.Contains(text, token) || strings.ContainsAny(text, "\x1b\x07") ||
+		strings.Count(text, "\n") != 1 || !strings.Contains(text, "second line") {
 		t.Errorf("%q", text)
 	}
 	if _, _, err := logger("info", "xml"); err == nil || !strings.Contains(err.Error(), "want auto, json or text") {

@@ -24,13 +24,17 @@ func logsCommand(o *options) *cobra.Command {
 	var f output.Filter
 	var asJSON, raw bool
 	c := &cobra.Command{
-		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted), Short: "Print what an attempt printed, or prints now",
-		Long: "Print what an attempt printed, or prints now: redacted, each line with its time (UTC), its stage, and ! before what went to stderr.\n" +
-			"Without --attempt it is the newest, and with --follow those that come after it, until the task is over.\n" +
+		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted),
+		Short: "Print what an attempt printed, or prints now",
+		Long: "Print what an attempt printed, or prints now: redacted, each line with its time (UTC), its stage, and " +
+			"! before what went to stderr.\n" +
+			"Without --attempt it is the newest, and with --follow those that come after it, until the " +
+			"task is over.\n" +
 			"Without a running director the files below director.data_dir are read.\n" +
 			"Of what the worker says itself the message is printed; --raw prints all of it.\n" +
 			"Exit 0: printed; 1: nothing is known of the issue, the attempt or the stage; 2: it cannot be read.",
-		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs 21 --tail 50 --follow",
+		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs " +
+			"21 --tail 50 --follow",
 	}
 	c.Flags().IntVar(&f.Attempt, "attempt", 0, "number of the attempt (default: the newest)")
 	c.Flags().StringVar(&f.Stage, "stage", "", "only this stage, e.g. CODE")
@@ -174,7 +178,8 @@ func logText(l output.Line, raw bool) string {
 	if !raw {
 		text = message(text)
 	}
-	return fmt.Sprintf("%s %-8s %s %s", l.At.UTC().Format("2006-01-02 15:04:05"), dash(l.Stage), mark, forTerminal(text))
+	return fmt.Sprintf("%s %-8s %s %s", l.At.UTC().Format("2006-01-02 15:04:05"), dash(l.Stage), mark,
+		forTerminal(text))
 }
 
 // escapes are what programs send to terminals: colours, titles, the clipboard.

@@ -36,7 +36,8 @@ func run() int {
 	return exitCode(root.ExecuteContext(ctx), os.Stderr)
 }
 
-// exitCode is what a command's error means. What is said of it is redacted: it may quote what outsiders or agents wrote.
+// exitCode is what a command's error means. What is said of it is redacted: it may quote what outsiders or
+// agents wrote.
 func exitCode(err error, stderr io.Writer) int {
 	because, said := errors.AsType[noBecause](err)
 	switch {
@@ -63,8 +64,8 @@ func hangupReloads(root *cobra.Command, args []string) bool {
 	return err == nil && c.Annotations[atHangup] != ""
 }
 
-// signalled ends the context at the first SIGINT or SIGTERM, with the signal as its cause; so it does at SIGHUP, unless that reloads: then it does nothing
-// here, and never kills. A second one of the others kills.
+// signalled ends the context at the first SIGINT or SIGTERM, with the signal as its cause; so it does at
+// SIGHUP, unless that reloads: then it does nothing here, and never kills. A second one of the others kills.
 func signalled(hangupReloads bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

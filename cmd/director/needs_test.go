@@ -13,13 +13,18 @@ printf '[github]\nrepositories = ["acme/widgets"]\ntoken_file = "%s"\n[container
 sed 's/no-token/token/; s/NOT_SET/PATH/; s/file.data/new/' bad.toml >good.toml
 `
 	for file, want := range map[string][]string{
-		"empty.toml": {"github.repositories: ", "stage: ", "github.token_env: no GitHub token: environment variable GITHUB_TOKEN is empty or not set"},
+		"empty.toml": {"github.repositories: ", "stage: ", "github.token_env: no GitHub token: environment variable " +
+			"GITHUB_TOKEN is empty or not set"},
 		"bad.toml": {
-			"github.token_file: names no-token: no such file", "containers.env_passthrough: NOT_SET is not set", "director.data_dir: ",
+			"github.token_file: names no-token: no such file", "containers.env_passthrough: NOT_SET is not set",
+			"director.data_dir: ",
 		},
 		"good.toml": nil,
 	} {
-		for command, wantExit := range map[string]int{"director config check": 1, "director doctor --offline": 1, "director run": 2} {
+		for command, wantExit := range map[string]int{
+			"director config check": 1, "director doctor --offline": 1,
+			"director run": 2,
+		} {
 			if command != "director config check" && want == nil {
 				continue
 			}

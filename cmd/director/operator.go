@@ -21,7 +21,9 @@ import (
 )
 
 // asking is a command that asks the director which runs with the configured data directory.
-func (o *options) asking(use, short string, run func(ctx context.Context, cmd *cobra.Command, dataDir string) error) *cobra.Command {
+func (o *options) asking(use, short string, run func(ctx context.Context, cmd *cobra.Command,
+	dataDir string) error,
+) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Args: cobra.NoArgs, Short: short,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,8 +36,8 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 	}
 }
 
-// toAsk is the configuration as far as it can be read: enough to ask the director that runs, which may be what one does about a file with problems. broken
-// are those: they are the answer where nobody else gives one.
+// toAsk is the configuration as far as it can be read: enough to ask the director that runs, which may be what
+// one does about a file with problems. broken are those: they are the answer where nobody else gives one.
 func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	if err := o.find(); err != nil {
 		return config.Default(), nil, err
@@ -73,12 +75,13 @@ func sendCommand(c fsm.OperatorCommand) func(context.Context, *cobra.Command, st
 
 func drainCommand(o *options) *cobra.Command {
 	var wait bool
-	c := o.asking("drain", "Start no new attempts; running workers may finish", func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		if err := sendCommand(fsm.Drain)(ctx, cmd, dataDir); err != nil || !wait {
-			return err
-		}
-		return drained(ctx, cmd.OutOrStdout(), dataDir)
-	})
+	c := o.asking("drain", "Start no new attempts; running workers may finish",
+		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+			if err := sendCommand(fsm.Drain)(ctx, cmd, dataDir); err != nil || !wait {
+				return err
+			}
+			return drained(ctx, cmd.OutOrStdout(), dataDir)
+		})
 	c.Flags().BoolVar(&wait, "wait", false, "return when no worker is left")
 	return c
 }
@@ -141,35 +144,40 @@ func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot))
 }
 
 func statusCommand(o *options) *cobra.Command {
-	return o.shown("status", "Show the director, its workers and what it waits for", func(w io.Writer, s wire.Snapshot) {
-		fmt.Fprintf(w, "director\t%s\nphase\t%s\nsince\t%s\n", s.Director.RunID, s.Director.Phase, s.Director.Since.Format(time.RFC3339))
-		if l := s.Director.Leadership; l != nil {
-			fmt.Fprintf(w, "leader\t%s on %s, since %s: %s\n", l.RunID, l.Host, l.Since.Format(time.RFC3339), l.Why)
-		}
-		if s.Director.Problem != "" {
-			fmt.Fprintf(w, "problem\t%s\n", s.Director.Problem)
-		}
-		configLines(w, s.Director.Config)
-		if !s.Director.Leader {
-			return
-		}
-		if len(s.Director.Only) > 0 {
-			fmt.Fprintf(w, "takes only\t%s\n", strings.Join(s.Director.Only, ", "))
-		}
-		fmt.Fprintf(w, "queue\t%d eligible, %d claimed\n", len(s.Queue.EligibleIssueNumbers), len(s.Queue.ClaimedIssueNumbers))
-		fmt.Fprintf(w, "tasks\t%s\n", states(s.Tasks))
-		for _, c := range s.Cooldowns {
-			fmt.Fprintln(w, cooldownLine(c))
-		}
-		if len(s.Workers) == 0 {
-			fmt.Fprint(w, "workers\tno workers\n")
-			return
-		}
-		fmt.Fprint(w, "\nWORKER\tISSUE\tSTATE\tSTAGE\tATTEMPT\tHEARD\n")
-		for _, x := range s.Workers {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%.1f s ago\n", x.WorkerID, x.Issue, x.State, dash(x.Stage), x.Attempt, x.HeartbeatAgeSeconds)
-		}
-	})
+	return o.shown("status", "Show the director, its workers and what it waits for",
+		func(w io.Writer, s wire.Snapshot) {
+			fmt.Fprintf(w, "director\t%s\nphase\t%s\nsince\t%s\n", s.Director.RunID, s.Director.Phase,
+				s.Director.Since.Format(time.RFC3339))
+			if l := s.Director.Leadership; l != nil {
+				fmt.Fprintf(w, "leader\t%s on %s, since %s: %s\n", l.RunID, l.Host, l.Since.Format(time.RFC3339), l.Why)
+			}
+			if s.Director.Problem != "" {
+				fmt.Fprintf(w, "problem\t%s\n", s.Director.Problem)
+			}
+			configLines(w, s.Director.Config)
+			if !s.Director.Leader {
+				return
+			}
+			if len(s.Director.Only) > 0 {
+				fmt.Fprintf(w, "takes only\t%s\n", strings.Join(s.Director.Only, ", "))
+			}
+			fmt.Fprintf(w, "queue\t%d eligible, %d claimed\n", len(s.Queue.EligibleIssueNumbers),
+				len(s.Queue.ClaimedIssueNumbers))
+			fmt.Fprintf(w, "tasks\t%s\n", states(s.Tasks))
+			for _, c := range s.Cooldowns {
+				fmt.Fprintln(w, cooldownLine(c))
+			}
+			if len(s.Workers) == 0 {
+				fmt.Fprint(w, "workers\tno workers\n")
+				return
+			}
+			fmt.Fprint(w, "\nWORKER\tISSUE\tSTATE\tSTAGE\tATTEMPT\tHEARD\n")
+			for _, x := range s.Workers {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%.1f s ago\n", x.WorkerID, x.Issue, x.State, dash(x.Stage),
+					x.Attempt,
+					x.HeartbeatAgeSeconds)
+			}
+		})
 }
 
 // incidentPrefix begins the name of an incident among the cooldowns of a snapshot.
@@ -177,7 +185,8 @@ const incidentPrefix = "incident/"
 
 func isIncident(c wire.SnapshotCooldown) bool { return strings.HasPrefix(c.Resource, incidentPrefix) }
 
-// cooldownLine says what is left alone, for how long, and on whose word; of an incident also in which issues it was seen.
+// cooldownLine says what is left alone, for how long, and on whose word; of an incident also in which issues it
+// was seen.
 func cooldownLine(c wire.SnapshotCooldown) string {
 	until := " until " + c.Until.Format(time.TimeOnly)
 	if !isIncident(c) {

@@ -31,7 +31,10 @@ func answering(t *testing.T, h director.Health, s wire.Snapshot, more ...func(*h
 	}
 	rows := []story.Story{}
 	for _, task := range s.Tasks {
-		rows = append(rows, story.Story{Issue: fsm.IssueKey(task.Issue), State: task.State, Waits: task.WaitsFor, Title: "A title"})
+		rows = append(rows, story.Story{
+			Issue: fsm.IssueKey(task.Issue), State: task.State, Waits: task.WaitsFor,
+			Title: "A title",
+		})
 	}
 	for path, body := range map[string]any{"/healthz": h, "/snapshot": s, "/tasks": rows, "/cooldown/lift": lift} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(body) })
@@ -48,9 +51,16 @@ func answering(t *testing.T, h director.Health, s wire.Snapshot, more ...func(*h
 func TestWhatOperatorsRead(t *testing.T) {
 	well := answering(t, director.Health{OK: true, RunID: "run_1", Phase: "MONITOR", Tasks: 1}, wire.Snapshot{
 		Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR", Leader: true},
-		Tasks:    []wire.SnapshotTask{{Issue: "a/b#1", State: "Blocked", WaitsFor: "an answer of a person"}, {Issue: "a/b#2", State: "Queued"}, {Issue: "a/b#3", State: "Blocked"}},
+		Tasks: []wire.SnapshotTask{
+			{Issue: "a/b#1", State: "Blocked", WaitsFor: "an answer of a person"},
+			{Issue: "a/b#2", State: "Queued"},
+			{Issue: "a/b#3", State: "Blocked"},
+		},
 	})
-	ill := answering(t, director.Health{RunID: "run_1", Phase: "MONITOR", Tasks: 2, Problem: "the agent bus does not answer"}, wire.Snapshot{Director: wire.SnapshotDirector{Leader: true}})
+	ill := answering(t, director.Health{
+		RunID: "run_1", Phase: "MONITOR", Tasks: 2,
+		Problem: "the agent bus does not answer",
+	}, wire.Snapshot{Director: wire.SnapshotDirector{Leader: true}})
 	for _, c := range []struct {
 		dir, command string
 		exit         int
@@ -82,27 +92,39 @@ func TestCooldownCommands(t *testing.T) {
 	moment := func(minute int) wire.Time { return wire.At(time.Date(2026, 11, 21, 10, minute, 0, 0, time.UTC)) }
 	closed := answering(t, director.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{
 		{Resource: "github.write", Until: moment(5), Why: "secondary limit"},
-		{Resource: "model.x", Until: moment(15), Since: new(moment(0)), Why: "wait 24h", StatedBy: []wire.SnapshotStated{
-			{Issue: "a/b#1", Attempt: 2, At: moment(0), Until: moment(59), Text: "wait 24h"}, {Issue: "a/b#7", Attempt: 1, At: moment(1), Until: moment(58), Text: "429"},
-		}},
+		{
+			Resource: "model.x", Until: moment(15), Since: new(moment(0)), Why: "wait 24h",
+			StatedBy: []wire.SnapshotStated{
+				{Issue: "a/b#1", Attempt: 2, At: moment(0), Until: moment(59), Text: "wait 24h"},
+				{Issue: "a/b#7", Attempt: 1, At: moment(1), Until: moment(58), Text: "429"},
+			},
+		},
 	}})
 	open := answering(t, director.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{}})
-	incident := answering(t, director.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{{Resource: "incident/host/disk_full", Until: moment(1)}}})
+	incident := answering(t, director.Health{},
+		wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{{Resource: "incident/host/disk_full", Until: moment(1)}}})
 	for _, c := range []struct {
 		dir, command string
 		exit         int
 		says         string
 	}{
-		{closed, "director cooldown list", 0, "model.x        2026-11-21 10:15:00   0s     2026-11-21 10:00:00   a/b#1, attempt 2, and a/b#7, attempt 1   wait 24h\n"},
-		{closed, "director cooldown list", 0, "github.write   2026-11-21 10:05:00   0s     -                     the director                             secondary limit\n"},
-		{closed, "director cooldown list", 0, "model.x: a/b#7, attempt 1, said on 2026-11-21 10:01:00 that it is limited until 2026-11-21 10:58:00: 429\n"},
+		{closed, "director cooldown list", 0, "model.x        2026-11-21 10:15:00   0s     2026-11-21 10:00:00   " +
+			"a/b#1, attempt 2, and a/b#7, attempt 1   wait 24h\n"},
+		{closed, "director cooldown list", 0, "github.write   2026-11-21 10:05:00   0s     -                     the " +
+			"director                             secondary limit\n"},
+		{closed, "director cooldown list", 0, "model.x: a/b#7, attempt 1, said on 2026-11-21 10:01:00 that it is " +
+			"limited until 2026-11-21 10:58:00: 429\n"},
 		{open, "director cooldown list", 0, "nothing is closed\n"},
 		{open, "director cooldown list --json", 0, "[]\n"},
 		{incident, "director cooldown list", 0, "nothing is closed\n"},
 		{closed, "director cooldown list --json", 0, `"stated_by":[{"issue":"a/b#1","attempt":2,`},
-		{closed, "director cooldown lift --all", 0, "model.x is open again; it was closed until 2026-11-21 10:15:00 on the word of a/b#1, attempt 2, and a/b#7, attempt 1: wait 24h\n"},
+		{closed, "director cooldown lift --all", 0, "model.x is open again; it was closed until 2026-11-21 10:15:00 " +
+			"on the word of a/b#1, attempt 2, and a/b#7, attempt 1: wait 24h\n"},
 		{closed, "director cooldown lift model.x --json", 0, `{"lifted":[{"resource":"github.write",`},
-		{open, "director cooldown lift model.none", 1, "model.none is not closed; director cooldown list shows what is\n"},
+		{
+			open, "director cooldown lift model.none", 1,
+			"model.none is not closed; director cooldown list shows what is\n",
+		},
 		{closed, "director cooldown lift", 2, "name the resources, or say --all"},
 		{closed, "director cooldown lift model.x --all", 2, "name the resources, or say --all"},
 		{t.TempDir(), "director cooldown list", 2, "no answer"},
@@ -117,17 +139,28 @@ func TestCooldownCommands(t *testing.T) {
 func TestStatusNamesTheTasksOfAnIncident(t *testing.T) {
 	at := wire.At(time.Date(2026, 11, 21, 10, 1, 0, 0, time.UTC))
 	for want, c := range map[string]wire.SnapshotCooldown{
-		"cooldown\tgithub.write until 2026-11-21 10:01:00: secondary limit": {Resource: "github.write", Until: at, Why: "secondary limit"},
-		"cooldown\tmodel.x until 2026-11-21 10:01:00, since 2026-11-21 10:01:00, on the word of a/a#1, attempt 2: 429": {
-			Resource: "model.x", Until: at, Since: &at, Why: "429", StatedBy: []wire.SnapshotStated{{Issue: "a/a#1", Attempt: 2}},
+		"cooldown\tgithub.write until 2026-11-21 10:01:00: secondary limit": {
+			Resource: "github.write", Until: at,
+			Why: "secondary limit",
 		},
-		"incident\tgithub.git/network_transient open until 10:01:00: network_transient: reset; failed in a/a#1, a/a#2, b/b#1": {
-			Resource: "incident/github.git/network_transient", Until: at, Why: "network_transient: reset", State: "open",
+		"cooldown\tmodel.x until 2026-11-21 10:01:00, since 2026-11-21 10:01:00, on the word of a/a#1, " +
+			"attempt 2: 429": {
+			Resource: "model.x", Until: at, Since: &at, Why: "429",
+			StatedBy: []wire.SnapshotStated{{Issue: "a/a#1", Attempt: 2}},
+		},
+		"incident\tgithub.git/network_transient open until 10:01:00: network_transient: reset; failed in a/a#1, " +
+			"a/a#2, b/b#1": {
+			Resource: "incident/github.git/network_transient", Until: at, Why: "network_transient: reset",
+			State: "open",
 			Tasks: []string{"a/a#1", "a/a#2", "b/b#1"},
 		},
-		"incident\thost/disk_full ramp: disk_full: ENOSPC": {Resource: "incident/host/disk_full", Until: at, Why: "disk_full: ENOSPC", State: "ramp"},
+		"incident\thost/disk_full ramp: disk_full: ENOSPC": {
+			Resource: "incident/host/disk_full", Until: at,
+			Why: "disk_full: ENOSPC", State: "ramp",
+		},
 		"incident\ta/a/5f0c told: build_failed: undefined: x; failed in a/a#1, a/a#2, a/a#3": {
-			Resource: "incident/a/a/5f0c", Until: at, Why: "build_failed: undefined: x", State: "told", Tasks: []string{"a/a#1", "a/a#2", "a/a#3"},
+			Resource: "incident/a/a/5f0c", Until: at, Why: "build_failed: undefined: x", State: "told",
+			Tasks: []string{"a/a#1", "a/a#2", "a/a#3"},
 		},
 	} {
 		if got := cooldownLine(c); got != want {

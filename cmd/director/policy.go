@@ -94,7 +94,8 @@ func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err e
 		return b, err
 	}
 	limits := c.Limits()
-	return newBasis(cmp.Or(chosen.preset, c.Recovery.Preset), cmp.Or(chosen.file, c.Recovery.PolicyFile), &limits, whose)
+	return newBasis(cmp.Or(chosen.preset, c.Recovery.Preset), cmp.Or(chosen.file, c.Recovery.PolicyFile), &limits,
+		whose)
 }
 
 // policy returns it under the limits, and what of it they overrule.
@@ -129,7 +130,8 @@ func policyShowCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "show", Args: cobra.NoArgs, Short: "Print the table that decides about failures", Long: "Print the table that decides about failures." + limitsNote,
+		Use: "show", Args: cobra.NoArgs, Short: "Print the table that decides about failures",
+		Long: "Print the table that decides about failures." + limitsNote,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := o.basis(cmd, chosen)
 			if err != nil {
@@ -153,8 +155,10 @@ func policyShowCommand(o *options) *cobra.Command {
 func policyCheckCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	c := &cobra.Command{
-		Use: "check [FILE]", Args: cobra.MaximumNArgs(1), Short: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any",
-		Long: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any. FILE is the same as --policy FILE." + limitsNote,
+		Use: "check [FILE]", Args: cobra.MaximumNArgs(1),
+		Short: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any",
+		Long: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any. FILE is the " +
+			"same as --policy FILE." + limitsNote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if chosen.file != "" {

@@ -27,9 +27,12 @@ func reloadCommand(o *options) *cobra.Command {
 		}
 		return answer(len(r.Problems) == 0, err)
 	}
-	c := o.asking("reload", "Have the director read its configuration again: exit 0 read, 1 refused, 2 not running", run)
-	c.Long = "Have the director that runs read its configuration again, as it does at SIGHUP and when the file changes.\n" +
-		"It says which keys have other values from now on and which wait for a restart. What is broken is refused as a whole, and what was read before goes on."
+	c := o.asking("reload", "Have the director read its configuration again: exit 0 read, 1 refused, 2 not running",
+		run)
+	c.Long = "Have the director that runs read its configuration again, as it does at SIGHUP and when the " +
+		"file changes.\n" +
+		"It says which keys have other values from now on and which wait for a restart. What is broken is refused as " +
+		"a whole, and what was read before goes on."
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	return c
 }
@@ -39,14 +42,16 @@ func reloaded(r director.Reading) string {
 	var lines []string
 	switch {
 	case len(r.Problems) > 0:
-		lines = append([]string{"refused; what was read at " + r.Since.Format(time.RFC3339) + " goes on:"}, r.Problems...)
+		lines = append([]string{"refused; what was read at " + r.Since.Format(time.RFC3339) + " goes on:"},
+			r.Problems...)
 	case len(r.Changed) > 0:
 		lines = append(lines, "changed: "+strings.Join(r.Changed, ", "))
 	default:
 		lines = append(lines, "nothing has changed that holds at once")
 	}
 	if r.Pending {
-		lines = append(lines, "it holds once the director decides again: the journal has not taken it yet, see director health")
+		lines = append(lines, "it holds once the director decides again: the journal has not taken it yet, see "+
+			"director health")
 	}
 	if len(r.Restart) > 0 {
 		lines = append(lines, "needs a restart: "+strings.Join(r.Restart, ", "))

@@ -14,7 +14,8 @@ import (
 	"retake/internal/director"
 )
 
-// TestHangupNeverKills: a real director, a real file and real signals. What is broken is refused, and asking shows why although the file has problems.
+// TestHangupNeverKills: a real director, a real file and real signals. What is broken is refused, and asking
+// shows why although the file has problems.
 func TestHangupNeverKills(t *testing.T) {
 	d, _, w := newTwins(t, true, untilTold)
 	key := w.issue("Add a frobnicator")
@@ -65,7 +66,8 @@ func TestHangupNeverKills(t *testing.T) {
 	write("poll_seconds = 7\nlabels = { task = \"other\" }\n")
 	wait(t, "it is read", func() bool { return len(ask().Restart) == 1 })
 	out, exit := shell(t, t.TempDir(), "director reload -c "+file)
-	if want := "nothing has changed that holds at once\nneeds a restart: github.labels.task\n"; exit != 0 || out != want {
+	if want := "nothing has changed that holds at once\nneeds a restart: github.labels.task\n"; exit != 0 ||
+		out != want {
 		t.Errorf("exit %d, %q, want %q", exit, out, want)
 	}
 	for range 20 {
@@ -89,18 +91,30 @@ func TestReloadCommand(t *testing.T) {
 		says   string
 	}{
 		{director.Reading{Changed: []string{"a.b", "c.d"}}, 0, "changed: a.b, c.d\n"},
-		{director.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true}, 0, "changed: a.b\nit holds once the director decides again: the journal has not taken it yet, see director health\nneeds a restart: e.f\n"},
+		{
+			director.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true},
+			0,
+			"changed: a.b\nit holds once the director decides again: the journal has not taken it yet, see director " +
+				"health\nneeds a restart: e.f\n",
+		},
 		{director.Reading{}, 0, "nothing has changed that holds at once\n"},
-		{director.Reading{Problems: []string{"c.toml:1:1: no", "c.toml:2:2: nor this"}, Since: at}, 1, "refused; what was read at 2026-11-21T10:00:00Z goes on:\nc.toml:1:1: no\nc.toml:2:2: nor this\n"},
+		{
+			director.Reading{Problems: []string{"c.toml:1:1: no", "c.toml:2:2: nor this"}, Since: at},
+			1,
+			"refused; what was read at 2026-11-21T10:00:00Z goes on:\nc.toml:1:1: no\nc.toml:2:2: nor this\n",
+		},
 	} {
 		dir := answering(t, director.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
-			mux.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(x.answer) })
+			mux.HandleFunc("POST /reload",
+				func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(x.answer) })
 		})
-		if out, exit := shell(t, t.TempDir(), "touch c.toml; director reload -c c.toml --set director.data_dir="+dir); exit != x.exit || out != x.says {
+		if out, exit := shell(t, t.TempDir(), "touch c.toml; director reload -c c.toml --set director.data_dir="+
+			dir); exit != x.exit || out != x.says {
 			t.Errorf("exit %d, want %d, %q, want %q", exit, x.exit, out, x.says)
 		}
 	}
-	if out, exit := shell(t, t.TempDir(), "echo x = >retake.toml; director status"); exit != 2 || !strings.HasPrefix(out, "retake.toml:1:") {
+	if out, exit := shell(t, t.TempDir(), "echo x = >retake.toml; director status"); exit != 2 ||
+		!strings.HasPrefix(out, "retake.toml:1:") {
 		t.Errorf("a broken file, and no director: exit %d, %s", exit, out)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"retake/internal/whatif"
 )
 
-// demoJournal returns a folder with the journal of a recorded run of the demo, as `director journal export` wrote it. Its director had the limits of
-// demoLimits, and its workers ran in containers. The verdicts:
+// demoJournal returns a folder with the journal of a recorded run of the demo, as `director journal export`
+// wrote it. Its director had the limits of demoLimits, and its workers ran in containers. The verdicts:
 //
 //	#2   build_failed       escalate
 //	#3   tests_failed       escalate
@@ -53,18 +53,41 @@ func TestReplayOfTheDemo(t *testing.T) {
 		{``, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
 		{`--set director.max_retries=2`, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
 		{`--set director.max_retries=9`, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
-		{`--set director.max_retries=1`, 1, whatif.Counts{Same: 11, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
+		{
+			`--set director.max_retries=1`, 1,
+			whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
+			[]string{"#4 attempt 2: retry, escalate"},
+		},
 		{`--set director.max_retries=0`, 1, whatif.Counts{Same: 5, Differ: 5, Later: 2, NotAsked: 1}, []string{
-			"#4 attempt 1: retry, escalate", "#5 attempt 1: restart_worker, escalate", "#6 attempt 1: restart_worker, escalate", "#7 attempt 1: restart_worker, escalate", "#11 attempt 1: fix_attempt, escalate",
+			"#4 attempt 1: retry, escalate", "#5 attempt 1: restart_worker, escalate",
+			"#6 attempt 1: restart_worker, escalate", "#7 attempt 1: restart_worker, escalate",
+			"#11 attempt 1: fix_attempt, escalate",
 		}},
-		{`--set director.max_retries=0 demo/widgets#4`, 1, whatif.Counts{Differ: 1, Later: 1}, []string{"#4 attempt 1: retry, escalate"}},
-		{`--set director.max_retries=0 --set github.repositories=demo/widgets 4`, 1, whatif.Counts{Differ: 1, Later: 1}, []string{"#4 attempt 1: retry, escalate"}},
+		{
+			`--set director.max_retries=0 demo/widgets#4`, 1,
+			whatif.Counts{Differ: 1, Later: 1},
+			[]string{"#4 attempt 1: retry, escalate"},
+		},
+		{
+			`--set director.max_retries=0 --set github.repositories=demo/widgets 4`, 1,
+			whatif.Counts{Differ: 1, Later: 1},
+			[]string{"#4 attempt 1: retry, escalate"},
+		},
 		{`--set director.max_retries=0 --since 2026-11-25`, 0, whatif.Counts{}, nil},
-		{`--policy once.toml`, 1, whatif.Counts{Same: 11, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
-		{`--config-to once-too.toml`, 1, whatif.Counts{Same: 11, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
+		{
+			`--policy once.toml`, 1,
+			whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
+			[]string{"#4 attempt 2: retry, escalate"},
+		},
+		{
+			`--config-to once-too.toml`, 1,
+			whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
+			[]string{"#4 attempt 2: retry, escalate"},
+		},
 		{`--rules mine.toml`, 0, whatif.Counts{Same: 12, NotAsked: 1, Unread: 9}, nil},
 	} {
-		out, exit := shell(t, dir, `printf '[[row]]\non = "network_transient"\nladder = [{action="retry",times=1}]\n' >once.toml; printf '[recovery]\npolicy_file = "once.toml"\n' >once-too.toml
+		out, exit := shell(t, dir,
+			`printf '[[row]]\non = "network_transient"\nladder = [{action="retry",times=1}]\n' >once.toml; printf '[recovery]\npolicy_file = "once.toml"\n' >once-too.toml
 printf '[[rule]]\nid = "mine.x"\nreason = "timeout"\nband = "failure"\nany = ["xyzzy"]\nwhy = "none"\nexamples = ["xyzzy"]\n' >mine.toml
 director replay --json --journal demo.jsonl.zst`+demoLimits+c.command)
 		var got whatif.Report
@@ -74,10 +97,12 @@ director replay --json --journal demo.jsonl.zst`+demoLimits+c.command)
 		}
 		var cases []string
 		for _, one := range got.Cases {
-			cases = append(cases, strings.TrimPrefix(string(one.Issue), "demo/widgets")+" attempt "+string(rune('0'+one.Attempt))+": "+string(one.Was.Action)+", "+string(one.Would.Action))
+			cases = append(cases, strings.TrimPrefix(string(one.Issue), "demo/widgets")+" attempt "+
+				string(rune('0'+one.Attempt))+": "+string(one.Was.Action)+", "+string(one.Would.Action))
 		}
 		if exit != c.exit || got.Counts != c.counts || !slices.Equal(cases, c.cases) {
-			t.Errorf("%s: exit %d, %+v, %q; want exit %d, %+v, %q", c.command, exit, got.Counts, cases, c.exit, c.counts, c.cases)
+			t.Errorf("%s: exit %d, %+v, %q; want exit %d, %+v, %q", c.command, exit, got.Counts, cases, c.exit,
+				c.counts, c.cases)
 		}
 	}
 }

@@ -21,7 +21,8 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 		_, err := fmt.Fprintln(to, "no verdicts: nothing failed there, or then")
 		return err
 	}
-	fmt.Fprintf(w, "verdicts\t%d\ton %s, %s to %s\n", all, counted(len(r.Issues), "issue", "issues"), r.From.Format(time.DateTime), r.To.Format(time.DateTime))
+	fmt.Fprintf(w, "verdicts\t%d\ton %s, %s to %s\n", all, counted(len(r.Issues), "issue", "issues"),
+		r.From.Format(time.DateTime), r.To.Format(time.DateTime))
 	for _, row := range []struct {
 		name  string
 		n     int
@@ -74,7 +75,8 @@ func showCases(w *tabwriter.Writer, r *whatif.Report) {
 		if c.Would.Reason != c.Was.Reason {
 			reason += " → " + string(c.Would.Reason)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\n", c.Issue, c.Attempt, reason, did(c.Was), did(c.Would), c.Later, c.Would.Row, c.Would.Why)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\n", c.Issue, c.Attempt, reason, did(c.Was), did(c.Would),
+			c.Later, c.Would.Row, c.Would.Why)
 	}
 	t := &r.Totals
 	fmt.Fprintf(w, "\nattempts\t%s\n", strings.Join(attemptLines(t), "\n\t"))
@@ -83,10 +85,13 @@ func showCases(w *tabwriter.Writer, r *whatif.Report) {
 
 // attemptLines say what the cases amount to.
 func attemptLines(t *whatif.Totals) []string {
-	lines := []string{fmt.Sprintf("%d granted more, %d fewer; of each claim the first difference counts", t.MoreAttempts, t.FewerAttempts)}
+	lines := []string{fmt.Sprintf("%d granted more, %d fewer; of each claim the first difference counts",
+		t.MoreAttempts, t.FewerAttempts)}
 	if t.SparedAttempts > 0 {
-		lines = append(lines, fmt.Sprintf("%s made after the verdicts that would have granted none (%s); %s delivered by them",
-			counted(t.SparedAttempts, "attempt was", "attempts were"), used(t.SparedUsage), counted(t.SparedDelivered, "claim was", "claims were")))
+		lines = append(lines, fmt.Sprintf("%s made after the verdicts that would have granted none (%s); %s "+
+			"delivered by them",
+			counted(t.SparedAttempts, "attempt was", "attempts were"), used(t.SparedUsage),
+			counted(t.SparedDelivered, "claim was", "claims were")))
 	}
 	for _, row := range []struct {
 		n     int

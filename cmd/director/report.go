@@ -35,7 +35,8 @@ func reportCommand(o *options) *cobra.Command {
 	report := audit.ReportOptions{}
 	c := &cobra.Command{
 		Use: "report", Args: cobra.NoArgs, Short: "Print the error report: what failed, why, and what to do about it",
-		Long: "Print the error report: what failed, why, and what to do about it.\nExit 0: no task failed; 1: some did; 2: nothing could be read, or there is no such run.",
+		Long: "Print the error report: what failed, why, and what to do about it.\nExit 0: no task failed; 1: some " +
+			"did; 2: nothing could be read, or there is no such run.",
 	}
 	c.Flags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
 	c.Flags().StringVar(&report.RunID, "run", "", "only this run, e.g. run_20261121-095900Z (default: all)")
@@ -61,10 +62,13 @@ func budgetCommand(o *options) *cobra.Command {
 	var calls int
 	c := &cobra.Command{Use: "budget", Short: "Show what tasks have used up, or reset it"}
 	show := &cobra.Command{
-		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1), Short: "Show paid calls, re-dispatches and cost of every task",
-		Long: "Show paid calls, re-dispatches (attempts after the first, less those given back) and cost of every task.\n" +
+		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1),
+		Short: "Show paid calls, re-dispatches and cost of every task",
+		Long: "Show paid calls, re-dispatches (attempts after the first, less those given back) and cost of " +
+			"every task.\n" +
 			"MAY RUN is - for a task that is over, and no for one that waits for a person or has used up a budget.\n" +
-			"Exit 0: every unfinished task is within its budgets; 1: one is not, or there is no such issue; 2: nothing could be read.",
+			"Exit 0: every unfinished task is within its budgets; 1: one is not, or there is no such issue; 2: " +
+			"nothing could be read.",
 		Example: "  director budget show\n  director budget show acme/widgets#21 --json",
 	}
 	show.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
@@ -100,8 +104,10 @@ func budgetCommand(o *options) *cobra.Command {
 		return answer(allowed, nil)
 	}
 	reset := &cobra.Command{
-		Use: "reset ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue, e.g. acme/widgets#21: budget show lists them"), Short: "Reset the paid calls of a task",
-		Long: "Reset the paid calls of a task. The running director does it, and answers when the change is in its journal.\n" +
+		Use: "reset ISSUE", Args: needs(cobra.ExactArgs(1),
+			"name one issue, e.g. acme/widgets#21: budget show lists them"), Short: "Reset the paid calls of a task",
+		Long: "Reset the paid calls of a task. The running director does it, and answers when the change is in " +
+			"its journal.\n" +
 			"Without one, set paid_calls_used in the task's stats.json: the next director to start takes it.",
 		Example: "  director budget reset acme/widgets#21",
 	}
@@ -123,7 +129,8 @@ func budgetCommand(o *options) *cobra.Command {
 			if bad != nil {
 				path = "the task's stats.json"
 			}
-			return fmt.Errorf("%w\nStart it, or set paid_calls_used in %s to %d: the next director to start takes it", err, path, calls)
+			return fmt.Errorf("%w\nStart it, or set paid_calls_used in %s to %d: the next director to start takes it",
+				err, path, calls)
 		}
 		if err != nil {
 			return err

@@ -29,17 +29,24 @@ func runCommand(o *options) *cobra.Command {
 	var worker, level, format, only string
 	var continueOnError bool
 	c := &cobra.Command{
-		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left to the next run",
+		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left " +
+			"to the next run",
 		Long: "Run the director until SIGINT or SIGTERM; running workers are left to the next run.\n" +
-			"SIGHUP has it read its configuration again, and so does a change of the file: what is broken is refused, and what was read before goes on.\n" +
-			"With --only it ends by itself, when each of these issues is delivered, waits for a person, or is given up; others wait in the queue, what was begun before goes on.\n" +
-			"Exit 0: ended as asked, and what --only names is delivered; 1: some of that is not, the policy aborted the run, or a task failed under --continue-on-error; 2: it could not run.",
+			"SIGHUP has it read its configuration again, and so does a change of the file: what is broken is " +
+			"refused, and what was read before goes on.\n" +
+			"With --only it ends by itself, when each of these issues is delivered, waits for a person, or is given " +
+			"up; others wait in the queue, what was begun before goes on.\n" +
+			"Exit 0: ended as asked, and what --only names is delivered; 1: some of that is not, the policy aborted " +
+			"the run, or a task failed under --continue-on-error; 2: it could not run.",
 	}
-	c.Flags().BoolVar(&continueOnError, "continue-on-error", false, "recovery.continue_on_error = true: no error ends the run, also none that the policy calls fatal (a warning says so); ERROR_REPORT.md is written in any case, exit 1 if a task failed")
+	c.Flags().BoolVar(&continueOnError, "continue-on-error", false,
+		"recovery.continue_on_error = true: no error ends the run, also none that the policy calls fatal (a warning "+
+			"says so); ERROR_REPORT.md is written in any case, exit 1 if a task failed")
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&format, "log-format", "auto", "json, text, or auto: text on a terminal, else json")
-	c.Flags().StringVar(&only, "only", "", "take only these issues from the queue, and end when they are over: 12,15 or owner/repo#12")
+	c.Flags().StringVar(&only, "only", "", "take only these issues from the queue, and end when they are over: 12,15 "+
+		"or owner/repo#12")
 	c.Annotations = map[string]string{atHangup: "yes"}
 	read := func() (config.Config, config.Problems) {
 		cfg, problems := config.Load(o.file, hidden.Environ(), o.set)
@@ -69,7 +76,10 @@ func runCommand(o *options) *cobra.Command {
 		if hidden.Getenv("GOGC") == "" { // else its user has decided
 			debug.SetGCPercent(director.GCPercent)
 		}
-		with := director.Options{Config: cfg, Version: version(), WorkerBinary: worker, Log: log, HideInLog: hides.know, Read: read, ConfigFile: o.file, Hangups: hangups}
+		with := director.Options{
+			Config: cfg, Version: version(), WorkerBinary: worker, Log: log, HideInLog: hides.know,
+			Read: read, ConfigFile: o.file, Hangups: hangups,
+		}
 		if cfg.TakesWebhooks(hidden.Lookup) {
 			with.WebhookSecret = func() (string, error) {
 				secret, _, err := cfg.WebhookSecret(hidden.Getenv)
@@ -156,7 +166,8 @@ func logger(level, format string) (*zap.Logger, *hiding, error) {
 		sink := zapcore.Lock(redactedLines{os.Stderr, by})
 		return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(lines), sink, l), zap.ErrorOutput(sink)), by, nil
 	case logLines:
-		lines.EncodeTime, lines.EncodeLevel, lines.CallerKey = zapcore.TimeEncoderOfLayout(time.TimeOnly), zapcore.CapitalLevelEncoder, ""
+		lines.EncodeTime, lines.EncodeLevel, lines.CallerKey = zapcore.TimeEncoderOfLayout(time.TimeOnly),
+			zapcore.CapitalLevelEncoder, ""
 		lines.ConsoleSeparator = "  "
 		sink := zapcore.Lock(plainLines{os.Stderr, by})
 		return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), sink, l), zap.ErrorOutput(sink)), by, nil

@@ -32,9 +32,11 @@ type steering struct {
 
 var steerings = []steering{
 	{
-		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true, example: `retry 12 "use the table of 2026"`,
-		short: "Begin another attempt with fresh budgets; the text reaches the agent",
-		long:  "It answers a question, ends a wait, and is what `/agent retry` is on GitHub: on an issue that is blocked, waits or is in review.",
+		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true,
+		example: `retry 12 "use the table of 2026"`,
+		short:   "Begin another attempt with fresh budgets; the text reaches the agent",
+		long: "It answers a question, ends a wait, and is what `/agent retry` is on GitHub: on an issue that is " +
+			"blocked, waits or is in review.",
 	},
 	{
 		use: "fresh ISSUE [TEXT...]", command: fsm.CommandFresh, text: true,
@@ -54,7 +56,8 @@ var steerings = []steering{
 	{
 		use: "stop ISSUE", aliases: []string{"release"}, command: fsm.CommandStop,
 		short: "Stop working on an issue: its attempt ends, our labels come off",
-		long:  "`director release` is the same: the claim is released, nothing is asked, and the label of tasks begins anew. It does not end the director; SIGTERM does.",
+		long: "`director release` is the same: the claim is released, nothing is asked, and the label of tasks " +
+			"begins anew. It does not end the director; SIGTERM does.",
 	},
 	{
 		use: "take ISSUE", command: fsm.CommandTake,
@@ -64,7 +67,8 @@ var steerings = []steering{
 		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20: +2",
 		example: "grant 12 +2",
 		short:   "Let an issue have that many more attempts: `/agent budget` on GitHub",
-		long:    "On a question it is the answer: the first of these attempts begins. Otherwise it begins none, and what is under way goes on.",
+		long: "On a question it is the answer: the first of these attempts begins. Otherwise it begins none, and " +
+			"what is under way goes on.",
 		argument: func(c *director.TaskCommand, word string) (err error) {
 			if c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+")); err != nil || c.Amount < 1 {
 				err = fmt.Errorf("%q: want a number of attempts from 1 to 20: +2", word)
@@ -74,7 +78,8 @@ var steerings = []steering{
 	},
 }
 
-const steerExits = "Exit 0: carried out, and in the journal with who asked; 1: refused, with the reason; 2: cannot be done."
+const steerExits = "Exit 0: carried out, and in the journal with who asked; 1: refused, with the reason; 2: " +
+	"cannot be done."
 
 func steerCommands(o *options) []*cobra.Command {
 	var all []*cobra.Command
@@ -96,7 +101,8 @@ func (s steering) cobra(o *options) *cobra.Command {
 	var asJSON bool
 	var whom, text string
 	c := &cobra.Command{
-		Use: s.use, Aliases: s.aliases, Short: s.short, Long: strings.TrimSpace(s.short + ".\n" + strings.TrimPrefix(s.long+"\n", "\n") + steerExits),
+		Use: s.use, Aliases: s.aliases, Short: s.short,
+		Long: strings.TrimSpace(s.short + ".\n" + strings.TrimPrefix(s.long+"\n", "\n") + steerExits),
 		Args: needs(func(_ *cobra.Command, args []string) error { return s.fit(args, text) }, s.wanted()),
 	}
 	if s.example != "" {

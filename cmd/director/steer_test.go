@@ -24,12 +24,16 @@ func steerable(t *testing.T) (dir string) {
 		var c director.TaskCommand
 		_ = json.NewDecoder(r.Body).Decode(&c)
 		w.Header().Set("Content-Type", "application/json")
-		a := director.TaskAnswer{Issue: r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"), Command: c.Command, By: "alice (operator)"}
+		a := director.TaskAnswer{
+			Issue:   r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"),
+			Command: c.Command, By: "alice (operator)",
+		}
 		if r.PathValue("number") == "2" {
 			a.Problem = "attempt 1 is under way; `/agent stop` ends it"
 			w.WriteHeader(http.StatusConflict)
 		} else {
-			a.State, a.WaitsFor = "Backoff", strings.TrimSpace(strings.Join([]string{c.Text, c.For, strings.Repeat("+", c.Amount), c.By}, " "))
+			a.State, a.WaitsFor = "Backoff",
+				strings.TrimSpace(strings.Join([]string{c.Text, c.For, strings.Repeat("+", c.Amount), c.By}, " "))
 			if c.For != "" {
 				a.Until = "2026-11-23T12:00:00Z"
 			}
@@ -55,7 +59,8 @@ func TestSteeringCommands(t *testing.T) {
 		exit    int
 		says    string
 	}{
-		{"director retry 1 use the other table", 0, "a/b#1: retry by alice (operator): it is Backoff, and waits for use the other table\n"},
+		{"director retry 1 use the other table", 0, "a/b#1: retry by alice (operator): it is Backoff, and waits for " +
+			"use the other table\n"},
 		{"director retry b#1", 0, "a/b#1: retry by alice (operator): it is Backoff, and waits for -\n"},
 		{"director fresh a/b#1 --by bob", 0, "a/b#1: fresh by alice (operator): it is Backoff, and waits for bob\n"},
 		{"director fix 1 'read twice'", 0, "a/b#1: fix by alice (operator): it is Backoff, and waits for read twice\n"},
@@ -63,7 +68,8 @@ func TestSteeringCommands(t *testing.T) {
 		{"director snooze 1 2h", 0, "waits for 2h, until 2026-11-23 12:00:00\n"},
 		{"director grant 1 +3", 0, "a/b#1: grant by alice (operator): it is Backoff, and waits for +++\n"},
 		{"director release 1", 0, "a/b#1: stop by alice (operator)"},
-		{"director take 1 --json", 0, `{"issue":"a/b#1","command":"take","by":"alice (operator)","state":"Backoff"}` + "\n"},
+		{"director take 1 --json", 0, `{"issue":"a/b#1","command":"take","by":"alice (operator)","state":"Backoff"}` +
+			"\n"},
 		{"director add 1", 0, "a/b#1: add by alice (operator): the next poll takes it\n"},
 		{"director stop 2", 1, "attempt 1 is under way; `director stop a/b#2` ends it\n"},
 		{"director add 2 --json", 1, `"problem":"attempt 1 is under way`},
@@ -74,7 +80,8 @@ func TestSteeringCommands(t *testing.T) {
 		{"director grant 1 many", 2, `"many": want a number of attempts`},
 		{"director stop c/d/e", 2, "names no issue"},
 	} {
-		out, exit := shell(t, t.TempDir(), "echo '[github]\nrepositories = [\"a/b\"]' > c.toml; "+c.command+" -c c.toml --set director.data_dir="+dir)
+		out, exit := shell(t, t.TempDir(), "echo '[github]\nrepositories = [\"a/b\"]' > c.toml; "+c.command+
+			" -c c.toml --set director.data_dir="+dir)
 		if exit != c.exit || !strings.Contains(out, c.says) {
 			t.Errorf("%s\n  exit %d, want %d, saying %q\n%s", c.command, exit, c.exit, c.says, out)
 		}
@@ -87,7 +94,8 @@ func TestOnlyNamesIssuesOfTheConfiguration(t *testing.T) {
 		t.Errorf("%v, %v", keys, err)
 	}
 	for list, says := range map[string]string{
-		"c/d#1": "--only: c/d is not among github.repositories (a/b)", "x": `--only: "x" names no issue`, ",": "--only: want issues",
+		"c/d#1": "--only: c/d is not among github.repositories (a/b)", "x": `--only: "x" names no issue`,
+		",": "--only: want issues",
 	} {
 		if keys, err := onlyIssues(list, []string{"a/b"}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, %v; want %q", list, keys, err, says)

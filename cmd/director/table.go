@@ -11,7 +11,8 @@ import (
 // gap is what stands between two columns.
 const gap = 3
 
-// shrinking is a column that gives way where a terminal is too narrow, and to how many characters; 0: it is left out whole.
+// shrinking is a column that gives way where a terminal is too narrow, and to how many characters; 0: it is
+// left out whole.
 type shrinking struct{ column, least int }
 
 // columnsOf is how many characters a line of the terminal has; 0: it is none, and nothing is cut.
@@ -27,7 +28,8 @@ func columnsOf(to io.Writer) int {
 	return int(size.Col)
 }
 
-// writeTable writes rows in columns. On a terminal no line is longer than it is wide: what may shrink does, in that order, and then lines are cut.
+// writeTable writes rows in columns. On a terminal no line is longer than it is wide: what may shrink does, in
+// that order, and then lines are cut.
 func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) error {
 	widths := make([]int, len(rows[0]))
 	total := -gap

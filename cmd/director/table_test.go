@@ -9,7 +9,10 @@ import (
 // On a terminal no row of a table wraps: titles are cut first, and the issue is always there.
 func TestATableFitsItsTerminal(t *testing.T) {
 	title, waits := strings.Repeat("title ", 5)+"title", strings.Repeat("waits ", 11)+"waits"
-	rows := [][]string{{"ISSUE", "TITLE", "WAITS FOR", "ADDRESS"}, {"a/b#1", title, waits, "https://github.com/a/b/pull/1"}}
+	rows := [][]string{
+		{"ISSUE", "TITLE", "WAITS FOR", "ADDRESS"},
+		{"a/b#1", title, waits, "https://github.com/a/b/pull/1"},
+	}
 	may := []shrinking{{1, 16}, {2, 24}, {3, 0}}
 	for columns, want := range map[int]string{
 		0:   "a/b#1   " + title + "   " + waits + "   https://github.com/a/b/pull/1",

@@ -47,7 +47,8 @@ func (d *twin) start() {
 	}
 	defer log.Close()
 	bin := filepath.Dir(d.dir)
-	d.cmd = exec.Command(filepath.Join(bin, "director"), "run", "-c", filepath.Join(d.dir, "c.toml"), "--worker-binary", filepath.Join(bin, "worker"))
+	d.cmd = exec.Command(filepath.Join(bin, "director"), "run", "-c", filepath.Join(d.dir, "c.toml"), "--worker-binary",
+		filepath.Join(bin, "worker"))
 	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "GITHUB_TOKEN=token"}, d.env...)
 	if os.Geteuid() != 0 {
 		d.cmd.Env = append(d.cmd.Env, "RETAKE_CFG_CONTAINERS_PROCESS_SAME_USER=true")
@@ -97,15 +98,19 @@ func (d *twin) tookOver(why string) {
 	}
 }
 
-// programs is the folder with director and worker as they are built, but for the director's clock, which can be set wrong. They are built without the
-// race detector: it would slow real processes down, and find nothing there that it does not find in the packages' own tests.
+// programs is the folder with director and worker as they are built, but for the director's clock, which can be
+// set wrong. They are built without the race detector: it would slow real processes down, and find nothing
+// there that it does not find in the packages' own tests.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "retake-programs-")
 	if err != nil {
 		return "", err
 	}
 	removePrograms = func() { _ = os.RemoveAll(dir) }
-	for _, args := range [][]string{{"-tags", "clockshift", "-ldflags", "-checklinkname=0", "retake/cmd/director"}, {"retake/cmd/worker"}} {
+	for _, args := range [][]string{
+		{"-tags", "clockshift", "-ldflags", "-checklinkname=0", "retake/cmd/director"},
+		{"retake/cmd/worker"},
+	} {
 		build := exec.Command("go", append([]string{"build", "-o", dir}, args...)...)
 		if build.Env = os.Environ(); len(args) == 1 {
 			build.Env = append(build.Env, "CGO_ENABLED=0")
@@ -130,7 +135,8 @@ type world struct {
 // untilTold is what a worker does that ends when it is told to: see world.goOn.
 const untilTold = "until [ -e %s/go-on ]; do sleep 0.1; done"
 
-// newTwins starts what two directors need. Without storage that they share each has its own. work is a shell's line, in which %s is the world's folder.
+// newTwins starts what two directors need. Without storage that they share each has its own. work is a shell's
+// line, in which %s is the world's folder.
 func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 	t.Helper()
 	if testing.Short() {
@@ -155,7 +161,8 @@ func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 	check(t, os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o600))
 	check(t, w.github.AddRepo("acme/widgets", seed, map[string]string{"retake-bot": "write", "octocat": "write"}))
 	labels := []string{"agent-task", "agent-claimed", "agent-blocked", "agent-review"}
-	had := w.github.CreateIssue("acme/widgets", "octocat", "An issue of before", "", labels...) // the labels are there: one write a second is all that is allowed
+	// the labels are there: one write a second is all that is allowed
+	had := w.github.CreateIssue("acme/widgets", "octocat", "An issue of before", "", labels...)
 	for _, label := range labels {
 		w.github.RemoveLabel(had, "octocat", label)
 	}
@@ -174,7 +181,8 @@ func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 func (w *world) director(name, storage, api, work string) *twin {
 	d := &twin{t: w.t, dir: filepath.Join(w.dir, name), data: filepath.Join(w.dir, name, "data")}
 	check(w.t, os.Mkdir(d.dir, 0o755))
-	check(w.t, os.WriteFile(filepath.Join(d.dir, "c.toml"), fmt.Appendf(nil, takeoverConfig, d.data, storage, takeoverLease.Seconds(), w.bus.URL, w.bus.Credentials(), api, work), 0o600))
+	check(w.t, os.WriteFile(filepath.Join(d.dir, "c.toml"), fmt.Appendf(nil, takeoverConfig, d.data, storage,
+		takeoverLease.Seconds(), w.bus.URL, w.bus.Credentials(), api, work), 0o600))
 	w.t.Cleanup(func() {
 		d.signal(syscall.SIGTERM)
 		if w.t.Failed() {
@@ -205,9 +213,11 @@ func (w *world) goOn() { check(w.t, os.WriteFile(filepath.Join(w.dir, "go-on"), 
 // handedIn waits until an issue is, by an attempt, and looks whether it has the one comment that it should have.
 func (w *world) handedIn(key string, attempt int) {
 	w.t.Helper()
-	wait(w.t, key+" is handed in", func() bool { return slices.Equal(w.github.Issue(key).Labels, []string{"agent-review"}) })
+	wait(w.t, key+" is handed in",
+		func() bool { return slices.Equal(w.github.Issue(key).Labels, []string{"agent-review"}) })
 	branch := fmt.Sprintf("retake/%s-a%d", key[strings.LastIndexByte(key, '#')+1:], attempt)
-	wait(w.t, key+" names "+branch, func() bool { return strings.Contains(w.github.Issue(key).Comments[0].Body, branch) })
+	wait(w.t, key+" names "+branch,
+		func() bool { return strings.Contains(w.github.Issue(key).Comments[0].Body, branch) })
 	if comments := w.github.Issue(key).Comments; len(comments) != 1 {
 		w.t.Errorf("%s has %d comments: %+v", key, len(comments), comments)
 	}
@@ -245,7 +255,8 @@ func TestTheBusIsAwayForLongerThanTheLease(t *testing.T) {
 	w.handedIn(key, 1)
 }
 
-// Without storage that they share a takeover costs the attempt that runs, and nothing else: it is made again, and who was left behind is shut out.
+// Without storage that they share a takeover costs the attempt that runs, and nothing else: it is made again,
+// and who was left behind is shut out.
 func TestTakeoverWithoutSharedStorage(t *testing.T) {
 	a, b, w := newTwins(t, false, untilTold)
 	key := w.issue("Add a frobnicator")
@@ -266,8 +277,9 @@ func TestTakeoverWithoutSharedStorage(t *testing.T) {
 	})
 }
 
-// Two directors on one bus: the one that leads is killed, again and again, while issues are worked on. The other one leads within two lease periods, at once
-// if the first one was told to end; nothing is lost, and nothing done twice. -takeovers 20 prints the slowest of 20.
+// Two directors on one bus: the one that leads is killed, again and again, while issues are worked on. The
+// other one leads within two lease periods, at once if the first one was told to end; nothing is lost, and
+// nothing done twice. -takeovers 20 prints the slowest of 20.
 func TestTakeovers(t *testing.T) {
 	lead, other, w := newTwins(t, true, "sleep 2")
 	var issues []string
@@ -279,7 +291,8 @@ func TestTakeovers(t *testing.T) {
 	other.start()
 	wait(t, "the second one stands by", other.standsBy)
 	wait(t, "work has begun", func() bool { return slices.Contains(w.github.Issue(issues[0]).Labels, "agent-claimed") })
-	var took []time.Duration // a busy machine may hold a takeover up; it is the directors who do if three in a row are late
+	// a busy machine may hold a takeover up; it is the directors who do if three in a row are late
+	var took []time.Duration
 	for n := 0; n < *takeovers || n < 3 && slices.Min(took) > 2*takeoverLease; n++ {
 		time.Sleep(time.Duration(n%4) * 700 * time.Millisecond) // at another moment of the work each time
 		began := time.Now()
@@ -293,7 +306,8 @@ func TestTakeovers(t *testing.T) {
 		lead, other = other, lead
 	}
 	slowest := slices.Max(took)
-	t.Logf("slowest of %d takeovers: %.2f s, %.2f lease periods", len(took), slowest.Seconds(), slowest.Seconds()/takeoverLease.Seconds())
+	t.Logf("slowest of %d takeovers: %.2f s, %.2f lease periods", len(took), slowest.Seconds(),
+		slowest.Seconds()/takeoverLease.Seconds())
 	if slices.Min(took) > 2*takeoverLease {
 		t.Errorf("takeovers took %s, more than two lease periods", took)
 	}
@@ -326,8 +340,9 @@ func TestAStoppedLeaderStandsBy(t *testing.T) {
 	w.handedIn(key, 1)
 }
 
-// The clocks of two machines are five minutes apart, either way. The successor leads in time, works on with the leader's worker, and takes what GitHub says in
-// its first look for what it is: it is not older than what the leader has seen, and no deadline is over.
+// The clocks of two machines are five minutes apart, either way. The successor leads in time, works on with the
+// leader's worker, and takes what GitHub says in its first look for what it is: it is not older than what the
+// leader has seen, and no deadline is over.
 func TestClocksThatDiffer(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("package clockshift can set the clock of a program wrong on amd64 only")
@@ -345,7 +360,8 @@ func TestClocksThatDiffer(t *testing.T) {
 			a.signal(syscall.SIGKILL)
 			w.github.SetState(closed, "octocat", "closed")
 			wait(t, "a takeover", b.leads) // long before the clocks are as far apart
-			wait(t, "what was closed meanwhile is given back", func() bool { return !slices.Contains(w.github.Issue(closed).Labels, "agent-claimed") })
+			wait(t, "what was closed meanwhile is given back",
+				func() bool { return !slices.Contains(w.github.Issue(closed).Labels, "agent-claimed") })
 			w.goOn()
 			w.handedIn(kept, 1)
 			if log := b.log(); strings.Contains(log, `"verdict"`) || strings.Contains(log, "was not running") {

@@ -58,35 +58,39 @@ func (f taskFilter) wants(t story.Story, now time.Time) bool {
 func tasksCommand(o *options) *cobra.Command {
 	var f taskFilter
 	var watch, asJSON bool
-	c := o.asking("tasks", "List the tasks: where each stands, and what it waits for", func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		if err := f.check(); err != nil {
-			return err
-		}
-		for {
-			rows, err := director.AskTasks(ctx, dataDir)
-			if err != nil {
+	c := o.asking("tasks", "List the tasks: where each stands, and what it waits for",
+		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+			if err := f.check(); err != nil {
 				return err
 			}
-			now := time.Now()
-			rows = slices.DeleteFunc(rows, func(t story.Story) bool { return !f.wants(t, now) })
-			if watch {
-				fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J") // the cursor goes home, the screen is cleared
+			for {
+				rows, err := director.AskTasks(ctx, dataDir)
+				if err != nil {
+					return err
+				}
+				now := time.Now()
+				rows = slices.DeleteFunc(rows, func(t story.Story) bool { return !f.wants(t, now) })
+				if watch {
+					fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J") // the cursor goes home, the screen is cleared
+				}
+				if err := showTasks(cmd.OutOrStdout(), rows, now, asJSON); err != nil || !watch {
+					return err
+				}
+				select {
+				case <-time.After(watchEvery):
+				case <-ctx.Done():
+					return nil
+				}
 			}
-			if err := showTasks(cmd.OutOrStdout(), rows, now, asJSON); err != nil || !watch {
-				return err
-			}
-			select {
-			case <-time.After(watchEvery):
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
-	c.Long = "List the tasks in the order of their arrival, and then those that have ended in the last 24 hours: title, state and for how long, attempt, what each waits for and until\n" +
+		})
+	c.Long = "List the tasks in the order of their arrival, and then those that have ended in the last 24 hours: " +
+		"title, state and for how long, attempt, what each waits for and until\n" +
 		"when, and its address. Exit 0: listed; 2: no director runs."
 	c.Flags().StringSliceVar(&f.states, "state", nil, "only tasks in these states, e.g. --state Blocked,InReview")
-	c.Flags().StringVar(&f.waiting, "waiting-for", "", "only tasks that wait for something with this text, e.g. --waiting-for GitHub")
-	c.Flags().BoolVar(&f.all, "all", false, "also those that have ended earlier, as far as the director remembers (the last 1,000)")
+	c.Flags().StringVar(&f.waiting, "waiting-for", "", "only tasks that wait for something with this text, e.g. "+
+		"--waiting-for GitHub")
+	c.Flags().BoolVar(&f.all, "all", false, "also those that have ended earlier, as far as the director remembers "+
+		"(the last 1,000)")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "draw the table anew every two seconds")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the tasks as a JSON list")
 	c.MarkFlagsMutuallyExclusive("watch", "json")
@@ -104,7 +108,8 @@ func showTasks(to io.Writer, rows []story.Story, now time.Time, asJSON bool) err
 	table := [][]string{{"ISSUE", "TITLE", "STATE", "FOR", "ATTEMPT", "WAITS FOR", "ADDRESS"}}
 	for _, t := range rows {
 		table = append(table, []string{
-			string(t.Issue), dash(t.ShortTitle(40)), t.State, story.Span(now.Sub(t.Since)), strconv.Itoa(t.Attempt), waitsFor(t), cmp.Or(t.Work.URL, t.URL, "-"),
+			string(t.Issue), dash(t.ShortTitle(40)), t.State, story.Span(now.Sub(t.Since)), strconv.Itoa(t.Attempt),
+			waitsFor(t), cmp.Or(t.Work.URL, t.URL, "-"),
 		})
 	}
 	return writeTable(to, table, columnsOf(to), []shrinking{{1, 16}, {5, 24}, {6, 0}})

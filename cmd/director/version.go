@@ -31,8 +31,9 @@ type versions struct {
 
 func currentVersions() versions {
 	v := versions{
-		Version: version(), Protocol: wire.ProtocolVersion, Messages: wire.Types(), Envelope: wire.SchemaVersion, Snapshot: fsm.SnapshotVersion,
-		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Version: version(), Protocol: wire.ProtocolVersion, Messages: wire.Types(), Envelope: wire.SchemaVersion,
+		Snapshot: fsm.SnapshotVersion,
+		Go:       runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	slices.Sort(v.Messages)
 	if i, ok := debug.ReadBuildInfo(); ok {
@@ -65,7 +66,8 @@ func versionCommand() *cobra.Command {
 				commit += ", modified"
 			}
 			fmt.Fprintf(w, "retake\t%s\ncommit\t%s\nprotocol\t%s, %s: %s\njournal\tsnapshot version %d\ngo\t%s, %s\n",
-				v.Version, dash(commit), v.Protocol, v.Envelope, strings.Join(v.Messages, ", "), v.Snapshot, v.Go, v.Platform)
+				v.Version, dash(commit), v.Protocol, v.Envelope, strings.Join(v.Messages, ", "), v.Snapshot, v.Go,
+				v.Platform)
 			return w.Flush()
 		},
 	}

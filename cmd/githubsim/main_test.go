@@ -26,7 +26,10 @@ func TestMain(m *testing.M) {
 }
 
 func TestItServesWhatItPrintsAndEnds(t *testing.T) {
-	s, err := parse([]string{"--listen", "127.0.0.1:0", "--data", t.TempDir(), "--repo", "acme/widgets=.", "--repo", "acme/empty"}, io.Discard)
+	s, err := parse([]string{
+		"--listen", "127.0.0.1:0", "--data", t.TempDir(), "--repo", "acme/widgets=.", "--repo",
+		"acme/empty",
+	}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

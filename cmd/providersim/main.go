@@ -1,5 +1,6 @@
-// Command providersim is a stand-in for the providers of models: OpenAI, Anthropic and Gemini, with a scripted model that works
-// with the tools of whoever asks, and that fails in every way that the path names. See internal/agenttest.
+// Command providersim is a stand-in for the providers of models: OpenAI, Anthropic and Gemini, with a scripted
+// model that works with the tools of whoever asks, and that fails in every way that the path names. See
+// internal/agenttest.
 package main
 
 import (

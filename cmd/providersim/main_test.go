@@ -21,7 +21,8 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 
 func TestHelpSaysWhatItIs(t *testing.T) {
 	var out strings.Builder
-	if _, err := parse([]string{"--help"}, &out); !errors.Is(err, flag.ErrHelp) || !strings.HasPrefix(out.String(), about) {
+	if _, err := parse([]string{"--help"}, &out); !errors.Is(err, flag.ErrHelp) ||
+		!strings.HasPrefix(out.String(), about) {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 }
@@ -32,7 +33,8 @@ func TestEveryCaseIsListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	s, err := parse([]string{"--list", "--listen", strings.TrimPrefix(taken.URL(), "http://")}, io.Discard) // while another one serves
+	// while another one serves
+	s, err := parse([]string{"--list", "--listen", strings.TrimPrefix(taken.URL(), "http://")}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

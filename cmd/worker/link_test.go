@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// maxBytes bounds the worker, which is copied into every container: 9.6 MB with the flags that releases are built with. It was 9.0 MB until the worker
-// got the rules for secrets that the director has: 220 patterns, 0.1 MB.
+// maxBytes bounds the worker, which is copied into every container: 9.6 MB with the flags that releases are
+// built with. It was 9.0 MB until the worker got the rules for secrets that the director has: 220 patterns, 0.1
+// MB.
 const maxBytes = 9_600_000
 
 // releaseFlags are those of the Makefile and of deploy/images.sh.
@@ -21,7 +22,8 @@ func TestWorkerLinksNoServer(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, path := range strings.Fields(string(out)) {
-		if strings.Contains(path, "nats-server") || path == "retake/internal/bus/server" || strings.Contains(path, "gitleaks") {
+		if strings.Contains(path, "nats-server") || path == "retake/internal/bus/server" ||
+			strings.Contains(path, "gitleaks") {
 			t.Errorf("the worker links %s", path)
 		}
 	}

@@ -1,5 +1,5 @@
-// Command worker is PID 1 of an attempt's container; see package worker. It is built without cgo, so that it runs in any
-// image of its architecture.
+// Command worker is PID 1 of an attempt's container; see package worker. It is built without cgo, so that it
+// runs in any image of its architecture.
 package main
 
 import (
@@ -47,8 +47,10 @@ func run(args []string) worker.ExitCode {
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line, printed below
-	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which is removed as soon as it has been read; "+worker.FromStdin+": standard input")
-	report := flags.String("report", "", "no director: append the report to this `file`, as the line of JSON that would be sent")
+	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which is removed as soon as it "+
+		"has been read; "+worker.FromStdin+": standard input")
+	report := flags.String("report", "", "no director: append the report to this `file`, as the line of JSON that "+
+		"would be sent")
 	showVersion := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -80,7 +82,8 @@ func run(args []string) worker.ExitCode {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return worker.Run(ctx, worker.Options{
-		PlanFile: *plan, Stdin: bundle.Input(os.Stdin), Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Dial: dial,
+		PlanFile: *plan, Stdin: bundle.Input(os.Stdin), Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
+		Dial: dial,
 	})
 }
 
@@ -90,7 +93,8 @@ func usage(flags *flag.FlagSet) {
 		"Programs of a stage ask it for leases on models: see worker budget --help.\n" +
 		"director doctor looks around in a container with it: worker look -dial HOST:PORT -program NAME.\n" +
 		"The director has it put up the firewall of the workers' network: worker fence RULES.\n" +
-		"On Kubernetes an attempt begins with it: worker unpack FROM TO FOLDER…, then worker enter DIR PROGRAM ARGUMENT….\n\nExit codes:\n")
+		"On Kubernetes an attempt begins with it: worker unpack FROM TO FOLDER…, then worker enter DIR PROGRAM " +
+		"ARGUMENT….\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)
 	}

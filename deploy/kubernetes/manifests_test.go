@@ -1,4 +1,5 @@
-// Package manifests_test looks at the committed manifests without a cluster and without helm. What an API server says of them is tools/kube/chart-test.sh's.
+// Package manifests_test looks at the committed manifests without a cluster and without helm. What an API
+// server says of them is tools/kube/chart-test.sh's.
 package manifests_test
 
 import (
@@ -153,7 +154,8 @@ func TestRole(t *testing.T) {
 		t.Errorf("granted %v\nneeded %v", granted, needed)
 	}
 	of := get[*rbacv1.RoleBinding](t, "RoleBinding retake-director")
-	if d := get[*appsv1.Deployment](t, "Deployment retake"); of.RoleRef.Kind != "Role" || of.RoleRef.Name != "retake-director" || len(of.Subjects) != 1 ||
+	if d := get[*appsv1.Deployment](t, "Deployment retake"); of.RoleRef.Kind != "Role" ||
+		of.RoleRef.Name != "retake-director" || len(of.Subjects) != 1 ||
 		of.Subjects[0].Name != d.Spec.Template.Spec.ServiceAccountName {
 		t.Errorf("%+v", of)
 	}
@@ -197,8 +199,9 @@ func TestConfiguration(t *testing.T) {
 		mounted[m.MountPath] = true
 	}
 	for key, path := range map[string]string{
-		"director.data_dir": c.Director.DataDir, "director.shared_dir": c.Director.SharedDir, "agent_bus.credentials": c.AgentBus.Credentials,
-		"github.token_file": c.GitHub.TokenFile, "kubernetes.pod_template": c.Kubernetes.PodTemplate,
+		"director.data_dir": c.Director.DataDir, "director.shared_dir": c.Director.SharedDir,
+		"agent_bus.credentials": c.AgentBus.Credentials,
+		"github.token_file":     c.GitHub.TokenFile, "kubernetes.pod_template": c.Kubernetes.PodTemplate,
 	} {
 		if !mounted[path] && !mounted[filepath.Dir(path)] && !mounted[filepath.Dir(filepath.Dir(path))] {
 			t.Errorf("%s = %q is on no volume", key, path)
@@ -217,17 +220,20 @@ func TestConfiguration(t *testing.T) {
 	if c.GitHub.Writes {
 		t.Error("it writes before anybody has asked for it")
 	}
-	if got := get[*corev1.ConfigMap](t, "ConfigMap retake").Data["worker-pod.yaml"]; yaml.UnmarshalStrict([]byte(got), &corev1.PodTemplateSpec{}) != nil {
+	if got := get[*corev1.ConfigMap](t, "ConfigMap retake").Data["worker-pod.yaml"]; yaml.UnmarshalStrict([]byte(got),
+		&corev1.PodTemplateSpec{}) != nil {
 		t.Errorf("the template of pods: %s", got)
 	}
 }
 
-// The certificate that NOTES.txt makes is good for every name by which directors, attempts and servers find a server, and there are as many servers as copies.
+// The certificate that NOTES.txt makes is good for every name by which directors, attempts and servers find a
+// server, and there are as many servers as copies.
 func TestBus(t *testing.T) {
 	c := configured(t)
 	dir := t.TempDir()
 	const service = "retake-nats.retake.svc"
-	made := keys.Init{Hosts: []string{service, "*." + service}, Port: 4222, Store: "/data", ServerDir: "/etc/nats/retake", Prefix: c.AgentBus.Prefix}
+	made := keys.Init{Hosts: []string{service, "*." + service}, Port: 4222, Store: "/data",
+		ServerDir: "/etc/nats/retake", Prefix: c.AgentBus.Prefix}
 	servers := strings.Split(c.AgentBus.URL, ",")
 	for _, s := range servers {
 		u, err := url.Parse(s)
@@ -240,8 +246,10 @@ func TestBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := get[*appsv1.StatefulSet](t, "StatefulSet retake-nats")
-	if int(*set.Spec.Replicas) != len(servers) || c.AgentBus.Replicas != len(servers) || set.Spec.ServiceName != "retake-nats" {
-		t.Errorf("%d servers of %s, %d in agent_bus.url, %d copies", *set.Spec.Replicas, set.Spec.ServiceName, len(servers), c.AgentBus.Replicas)
+	if int(*set.Spec.Replicas) != len(servers) || c.AgentBus.Replicas != len(servers) ||
+		set.Spec.ServiceName != "retake-nats" {
+		t.Errorf("%d servers of %s, %d in agent_bus.url, %d copies", *set.Spec.Replicas, set.Spec.ServiceName,
+			len(servers), c.AgentBus.Replicas)
 	}
 	certificate, err := keys.Certificate(dir, []string{service})
 	if err != nil {
@@ -249,7 +257,8 @@ func TestBus(t *testing.T) {
 	}
 	for i, s := range servers {
 		u, err := url.Parse(s)
-		if want := fmt.Sprintf("%s-%d.%s", set.Name, i, service); err != nil || u.Hostname() != want || certificate.Leaf.VerifyHostname(want) != nil {
+		if want := fmt.Sprintf("%s-%d.%s", set.Name, i, service); err != nil || u.Hostname() != want ||
+			certificate.Leaf.VerifyHostname(want) != nil {
 			t.Errorf("%s: want %s (%v)", s, want, certificate.Leaf.VerifyHostname(want))
 		}
 	}
@@ -258,7 +267,8 @@ func TestBus(t *testing.T) {
 	for _, m := range nats.Containers[0].VolumeMounts {
 		mounted[m.MountPath] = m.Name
 	}
-	if mounted[made.Store] != "data" || mounted[made.ServerDir] != "keys" || !slices.Contains(nats.Containers[0].Args, "--name") {
+	if mounted[made.Store] != "data" || mounted[made.ServerDir] != "keys" ||
+		!slices.Contains(nats.Containers[0].Args, "--name") {
 		t.Errorf("%v %v", mounted, nats.Containers[0].Args)
 	}
 	notes, err := os.ReadFile("../helm/retake/templates/NOTES.txt")
@@ -272,13 +282,17 @@ func TestBus(t *testing.T) {
 // Pods are as the restricted level of the pod security standards wants them, and only directors speak with the API.
 func TestPodSecurity(t *testing.T) {
 	director, _ := directorsPod(t)
-	for what, pod := range map[string]corev1.PodSpec{"director": director, "bus": get[*appsv1.StatefulSet](t, "StatefulSet retake-nats").Spec.Template.Spec} {
+	for what, pod := range map[string]corev1.PodSpec{"director": director,
+		"bus": get[*appsv1.StatefulSet](t, "StatefulSet retake-nats").Spec.Template.Spec} {
 		s := pod.SecurityContext
-		if !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || pod.HostNetwork || pod.HostPID || pod.HostIPC {
+		if !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile == nil ||
+			s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || pod.HostNetwork || pod.HostPID ||
+			pod.HostIPC {
 			t.Errorf("%s: %+v", what, s)
 		}
 		for _, c := range pod.Containers {
-			if c := c.SecurityContext; *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(c.Capabilities.Add) > 0 {
+			if c := c.SecurityContext; *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem ||
+				!slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(c.Capabilities.Add) > 0 {
 				t.Errorf("%s: %+v", what, c)
 			}
 			if c.StartupProbe == nil || c.LivenessProbe == nil || c.ReadinessProbe == nil {
@@ -291,10 +305,12 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// An attempt reaches what containers.egress = "all" lets workers reach on one machine, the bus, the proxy and names; nobody reaches it.
+// An attempt reaches what containers.egress = "all" lets workers reach on one machine, the bus, the proxy and
+// names; nobody reaches it.
 func TestNetworkOfAttempts(t *testing.T) {
 	p := get[*networkingv1.NetworkPolicy](t, "NetworkPolicy retake-attempts").Spec
-	if of := p.PodSelector.MatchExpressions; len(of) != 1 || of[0].Key != container.LabelAttempt || of[0].Operator != metav1.LabelSelectorOpExists {
+	if of := p.PodSelector.MatchExpressions; len(of) != 1 || of[0].Key != container.LabelAttempt ||
+		of[0].Operator != metav1.LabelSelectorOpExists {
 		t.Errorf("it is of %+v", of)
 	}
 	if len(p.Ingress) > 0 || len(p.PolicyTypes) != 2 {
@@ -324,11 +340,13 @@ func TestNetworkOfAttempts(t *testing.T) {
 				}
 				reached = append(reached, to.IPBlock.CIDR)
 			default:
-				reached = append(reached, to.PodSelector.MatchLabels["app.kubernetes.io/component"]+to.PodSelector.MatchLabels["k8s-app"]+" "+strings.Join(ports, ","))
+				reached = append(reached, to.PodSelector.MatchLabels["app.kubernetes.io/component"]+
+					to.PodSelector.MatchLabels["k8s-app"]+" "+strings.Join(ports, ","))
 			}
 		}
 	}
-	if want := []string{"bus 4222", "kube-dns 53,53", "director 8732", "0.0.0.0/0", publicaddr.Global6.String()}; !slices.Equal(reached, want) {
+	if want := []string{"bus 4222", "kube-dns 53,53", "director 8732", "0.0.0.0/0",
+		publicaddr.Global6.String()}; !slices.Equal(reached, want) {
 		t.Errorf("it reaches %q, want %q", reached, want)
 	}
 }

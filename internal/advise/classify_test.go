@@ -61,11 +61,17 @@ func TestFieldsOfEvidence(t *testing.T) {
 		{`{"text":"Claude AI usage limit reached|1795269600"}`, "class", "rate_limit"},
 		{`{"text":"Claude AI usage limit reached|1795269600"}`, "retryable", "false"},
 		{`{"text":"Claude AI usage limit reached|1795269600"}`, "retry_after_seconds", "14400"},
-		{`{"text":"Claude AI usage limit reached|1795269600","at":"2026-11-21T14:59:00+01:00"}`, "retry_after_seconds", "60"},
+		{
+			`{"text":"Claude AI usage limit reached|1795269600","at":"2026-11-21T14:59:00+01:00"}`, "retry_after_seconds",
+			"60",
+		},
 		{`{"http_status":429,"headers":{"Retry-After":"30"}}`, "retry_after_seconds", "30"},
 		{`{"http_status":429,"headers":{"RETRY-AFTER":30}}`, "retry_after_seconds", "30"},
 		{`{"http_status":429,"headers":{"retry-after":["30"]}}`, "retry_after_seconds", "30"},
-		{`{"http_status":429.0,"headers":{"retry-after":null},"retry_after_seconds":9.816}`, "retry_after_seconds", "9.816"},
+		{
+			`{"http_status":429.0,"headers":{"retry-after":null},"retry_after_seconds":9.816}`, "retry_after_seconds",
+			"9.816",
+		},
 		{`{"http_status":429,"retry_after_seconds":1e300}`, "retry_after_seconds", "2.6784e+06"},
 		{`{"http_status":429}`, "reason", "rate_limited"},
 		{`{"http_status":429}`, "retryable", "true"},
@@ -98,8 +104,14 @@ func TestFieldsOfEvidence(t *testing.T) {
 		{`{"text":null,"exit_code":null,"signal":null,"oom_killed":null,"http_status":null,"headers":null,"stage":null,"tool":null,"at":null}`, "reason", "unknown"},
 		{`{"text":"","unheard":[{}],"Exit_Code":"one"}`, "reason", "unknown"},
 		{`{}`, "reason", "unknown"},
-		{`{"exit_code":-9223372036854775808,"http_status":100,"at":"9999-12-31T23:59:59Z","headers":{"x":1e300}}`, "reason", "unknown"},
-		{"{\"text\":\"\xff\xfe \\u0000 \x1b[3\"}", "error", `line 1: not JSON: want {"text": "…"} on one line: invalid character '\x1b' in string literal`},
+		{
+			`{"exit_code":-9223372036854775808,"http_status":100,"at":"9999-12-31T23:59:59Z","headers":{"x":1e300}}`,
+			"reason", "unknown",
+		},
+		{
+			"{\"text\":\"\xff\xfe \\u0000 \x1b[3\"}", "error",
+			`line 1: not JSON: want {"text": "…"} on one line: invalid character '\x1b' in string literal`,
+		},
 		{"{\"text\":\"\xff\xfe \\u0000 \\u001b[3\"}", "reason", "unknown"},
 	} {
 		out, _ := classified(t, classifying(t), c.in)
@@ -112,9 +124,18 @@ func TestFieldsOfEvidence(t *testing.T) {
 func TestBadLinesSayWhatIsWanted(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"id":"x1","exit_code":"one"}`, `{"id":"x1","error":"line 1: exit_code: want an integer, got \"one\""}`},
-		{`{"exit_code":1.5,"id":[1, {"a":"b"}]}`, `{"id":[1,{"a":"b"}],"error":"line 1: exit_code: want an integer, got 1.5"}`},
-		{`{"id":12345678901234567890,"exit_code":1e300}`, `{"id":12345678901234567890,"error":"line 1: exit_code: want an integer, got 1e300"}`},
-		{`{"id":null,"http_status":true}`, `{"id":null,"error":"line 1: http_status: want an HTTP status from 100 to 599, got true"}`},
+		{
+			`{"exit_code":1.5,"id":[1, {"a":"b"}]}`,
+			`{"id":[1,{"a":"b"}],"error":"line 1: exit_code: want an integer, got 1.5"}`,
+		},
+		{
+			`{"id":12345678901234567890,"exit_code":1e300}`,
+			`{"id":12345678901234567890,"error":"line 1: exit_code: want an integer, got 1e300"}`,
+		},
+		{
+			`{"id":null,"http_status":true}`,
+			`{"id":null,"error":"line 1: http_status: want an HTTP status from 100 to 599, got true"}`,
+		},
 		{`{"oom_killed":0}`, `{"error":"line 1: oom_killed: want true or false, got 0"}`},
 		{`{"text":["a"]}`, `{"error":"line 1: text: want a string, got an array"}`},
 		{`{"text":7}`, `{"error":"line 1: text: want a string, got 7"}`},
@@ -125,24 +146,61 @@ func TestBadLinesSayWhatIsWanted(t *testing.T) {
 		{`{"http_status":99}`, `{"error":"line 1: http_status: want an HTTP status from 100 to 599, got 99"}`},
 		{`{"http_status":600}`, `{"error":"line 1: http_status: want an HTTP status from 100 to 599, got 600"}`},
 		{`{"headers":[]}`, `{"error":"line 1: headers: want an object of header names and values, got an array"}`},
-		{`{"headers":{"a":{}}}`, `{"error":"line 1: headers: want an object of header names and values, got an object"}`},
-		{`{"headers":{"a":[["b"]]}}`, `{"error":"line 1: headers: want an object of header names and values, got an object"}`},
-		{`{"at":"yesterday"}`, `{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"yesterday\""}`},
-		{`{"retry_after_seconds":-1}`, `{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got -1"}`},
-		{`{"retry_after_seconds":1e400}`, `{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got 1e400"}`},
-		{`{"retry_after_seconds":"NaN"}`, `{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got \"NaN\""}`},
-		{`{"stage":"` + strings.Repeat("é", 10) + `","tool":["` + strings.Repeat("é", 30) + `"]}`, `{"error":"line 1: tool: want a string, got an array"}`},
-		{`{"at":"` + strings.Repeat("é", 30) + `"}`, `{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"` + strings.Repeat("é", 19) + `…"}`},
-		{`{"id":"x1","text":"cut o`, `{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: unexpected end of JSON input"}`},
-		{`{"id":"x1"} {}`, `{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '{' after top-level value"}`},
+		{
+			`{"headers":{"a":{}}}`,
+			`{"error":"line 1: headers: want an object of header names and values, got an object"}`,
+		},
+		{
+			`{"headers":{"a":[["b"]]}}`,
+			`{"error":"line 1: headers: want an object of header names and values, got an object"}`,
+		},
+		{
+			`{"at":"yesterday"}`,
+			`{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"yesterday\""}`,
+		},
+		{
+			`{"retry_after_seconds":-1}`,
+			`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got -1"}`,
+		},
+		{
+			`{"retry_after_seconds":1e400}`,
+			`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got 1e400"}`,
+		},
+		{
+			`{"retry_after_seconds":"NaN"}`,
+			`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got \"NaN\""}`,
+		},
+		{
+			`{"stage":"` + strings.Repeat("é", 10) + `","tool":["` + strings.Repeat("é", 30) + `"]}`,
+			`{"error":"line 1: tool: want a string, got an array"}`,
+		},
+		{
+			`{"at":"` + strings.Repeat("é", 30) + `"}`,
+			`{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"` +
+				strings.Repeat("é", 19) + `…"}`,
+		},
+		{
+			`{"id":"x1","text":"cut o`,
+			`{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: unexpected end of JSON input"}`,
+		},
+		{
+			`{"id":"x1"} {}`,
+			`{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '{' after top-level value"}`,
+		},
 		{`{"id":"` + "\xff" + `","text":0}`, `{"id":"` + "\ufffd" + `","error":"line 1: text: want a string, got 0"}`},
 		{`[]`, `{"error":"line 1: want a JSON object, got an array"}`},
 		{`"x"`, `{"error":"line 1: want a JSON object, got a string"}`},
 		{`7`, `{"error":"line 1: want a JSON object, got a number"}`},
 		{` null`, `{"error":"line 1: want a JSON object, got null"}`},
 		{`true`, `{"error":"line 1: want a JSON object, got a boolean"}`},
-		{"\x00", `{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '\\x00' looking for beginning of value"}`},
-		{"text", `{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character 'e' in literal true (expecting 'r')"}`},
+		{
+			"\x00",
+			`{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '\\x00' looking for beginning of value"}`,
+		},
+		{
+			"text",
+			`{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character 'e' in literal true (expecting 'r')"}`,
+		},
 	} {
 		out, bad := classified(t, classifying(t), c.in+"\n{}\n")
 		got, next, _ := strings.Cut(out, "\n")
@@ -161,7 +219,9 @@ func TestWholeTexts(t *testing.T) {
 	var out bytes.Buffer
 	long := strings.Repeat("reading\n", MaxLine/4) + "ENOSPC: no space left on device, write\n"
 	err := ClassifyText(t.Context(), o, Text{ExitCode: &one, Stage: "VALIDATE"}, []Source{
-		{Name: "a", Reader: strings.NewReader("API Error: 529 Overloaded\n{\n\xff")}, {Name: "b", Reader: strings.NewReader("")}, {Reader: strings.NewReader(long)},
+		{Name: "a", Reader: strings.NewReader("API Error: 529 Overloaded\n{\n\xff")},
+		{Name: "b", Reader: strings.NewReader("")},
+		{Reader: strings.NewReader(long)},
 	}, &out)
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +251,10 @@ func TestWholeTexts(t *testing.T) {
 }
 
 func TestIDIsCopiedWhateverItIs(t *testing.T) {
-	for _, id := range []string{`"x1"`, `7`, `-0.0`, `12345678901234567890`, `1e999`, `null`, `true`, `["a",{"b":null}]`, `{"b":1,"a":2}`, `"\u0000\ud800 <&>"`} {
+	for _, id := range []string{
+		`"x1"`, `7`, `-0.0`, `12345678901234567890`, `1e999`, `null`, `true`,
+		`["a",{"b":null}]`, `{"b":1,"a":2}`, `"\u0000\ud800 <&>"`,
+	} {
 		out, _ := classified(t, classifying(t), `{"id":`+id+`}`)
 		if want := `{"id":` + id + `,"reason":"unknown"`; !strings.HasPrefix(out, want) {
 			t.Errorf("id %s: got %.80s", id, out)
@@ -216,7 +279,8 @@ func TestPresetsSpeakTheirOwnWords(t *testing.T) {
 		t.Errorf("as %v, want one of each of %v", as, o.As)
 	}
 	o.As = []string{"gdd", "ggd"}
-	if _, err := Classify(t.Context(), o, nil, io.Discard); err == nil || !strings.Contains(err.Error(), "--as ggd: want some of director, reviewcat") {
+	if _, err := Classify(t.Context(), o, nil, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "--as ggd: want some of director, reviewcat") {
 		t.Errorf("an unknown preset: %v", err)
 	}
 }
@@ -237,7 +301,8 @@ func TestMemoryDoesNotGrowWithTheStream(t *testing.T) {
 	if out.lines != lines {
 		t.Errorf("%d answers to %d lines", out.lines, lines)
 	}
-	t.Logf("%.0f lines/s on %d cores, at most %d MiB in use", lines/time.Since(began).Seconds(), runtime.GOMAXPROCS(0), out.most>>20)
+	t.Logf("%.0f lines/s on %d cores, at most %d MiB in use", lines/time.Since(began).Seconds(), runtime.GOMAXPROCS(0),
+		out.most>>20)
 	if out.most > 24<<20 { // 13 MiB are usual; the stream and its answers have another 12
 		t.Errorf("%d MiB in use, want at most 24", out.most>>20)
 	}
@@ -255,7 +320,8 @@ func (g *generated) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		g.left--
-		g.rest = fmt.Appendf(nil, `{"id":%d,"stage":"CODE","exit_code":1,"text":"%sAPI Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}"}`+"\n",
+		g.rest = fmt.Appendf(nil,
+			`{"id":%d,"stage":"CODE","exit_code":1,"text":"%sAPI Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}"}`+"\n",
 			g.left, strings.Repeat(`reading src/parser.go\n`, g.left%3))
 	}
 	n := copy(p, g.rest)
@@ -281,7 +347,10 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 func FuzzClassifyLine(f *testing.F) {
-	for _, s := range []string{`{"id":1,"text":"a"}`, `{"headers":{"a":[1,null]}}`, `[`, `{"id":"x1","at":`, "\x00", `{"exit_code":1e5}`} {
+	for _, s := range []string{
+		`{"id":1,"text":"a"}`, `{"headers":{"a":[1,null]}}`, `[`, `{"id":"x1","at":`, "\x00",
+		`{"exit_code":1e5}`,
+	} {
 		f.Add([]byte(s))
 	}
 	o := classifying(f)

@@ -49,7 +49,8 @@ func (o *Deciding) answer(data []byte) (any, error) {
 	}
 	v := h.walk(o.Policy)
 	a := verdict{
-		ID: h.id, Action: v.Action, Why: h.inItsWords(v.Why), Row: v.Row, NextIfAgain: v.NextIfAgain, Veto: v.Veto, Fatal: v.Fatal,
+		ID: h.id, Action: v.Action, Why: h.inItsWords(v.Why), Row: v.Row, NextIfAgain: v.NextIfAgain, Veto: v.Veto,
+		Fatal: v.Fatal,
 	}
 	if o.Explain && !v.Action.Again() {
 		about, _ := recovery.Describe(v.Reason)
@@ -67,8 +68,8 @@ func (o *Deciding) answer(data []byte) (any, error) {
 	return a, nil
 }
 
-// inItsWords begins a verdict's why with the word that the failure was given in. What the reason that stands for it means
-// is left out then: the word may mean more.
+// inItsWords begins a verdict's why with the word that the failure was given in. What the reason that stands
+// for it means is left out then: the word may mean more.
 func (h *history) inItsWords(why string) string {
 	last := h.failures[len(h.failures)-1]
 	reason := string(last.finding.Reason)

@@ -16,7 +16,8 @@ func decided(t *testing.T, preset, in string) (out string, bad int) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	bad, err = Decide(t.Context(), Deciding{Policy: p, Vocabulary: preset}, []Source{{Reader: strings.NewReader(in)}}, &b)
+	bad, err = Decide(t.Context(), Deciding{Policy: p, Vocabulary: preset}, []Source{{Reader: strings.NewReader(in)}},
+		&b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func failed(n int, one string) string {
 func TestHistoriesAreWalked(t *testing.T) {
 	for _, c := range []struct{ preset, in, want string }{
 		{
-			"director", `{"id":"h1","failures":[{"reason":"network_transient","signature":"sig:0","at":"2026-11-21T10:00:00Z","retry_after_seconds":null}],"facts":{"has_alternative":true,"already_compacted":false,"budget_left":3}}`,
+			"director",
+			`{"id":"h1","failures":[{"reason":"network_transient","signature":"sig:0","at":"2026-11-21T10:00:00Z","retry_after_seconds":null}],"facts":{"has_alternative":true,"already_compacted":false,"budget_left":3}}`,
 			`{"id":"h1","action":"retry","delay_seconds":[0,1],"charges":"infrastructure","why":"network_transient: 1 of 3","row":"director.network_transient","next_if_again":"retry"}`,
 		},
 		{
@@ -69,9 +71,13 @@ func TestWhyBeginsWithTheWordThatWasGiven(t *testing.T) {
 		{"cortex", failed(1, `{"class":"PERMANENT"}`), "PERMANENT: skip, for there is no other model"},
 		{"cortex", failed(4, `{"class":"TRANSIENT"}`), "TRANSIENT: all 3 retries are used up"},
 		{"prp", failed(1, `{"type":"fatal"}`), "fatal: the same again fails the same way"},
-		{"gdd", failed(1, `{"reason":"UNKNOWN"}`), "unknown: nothing in the evidence says what happened; the policy allows no retry"},
+		{"gdd", failed(1, `{"reason":"UNKNOWN"}`), "unknown: nothing in the evidence says what happened; the policy " +
+			"allows no retry"},
 		{"gdd", failed(1, `{"reason":"rate_limited"}`), "rate_limited: no reset is stated: wait 1m"},
-		{"gdd", failed(1, `{"reason":"rate_limited","retry_after_seconds":1e300}`), "rate_limited: wait 31 days for the reset"},
+		{
+			"gdd", failed(1, `{"reason":"rate_limited","retry_after_seconds":1e300}`),
+			"rate_limited: wait 31 days for the reset",
+		},
 	} {
 		out, _ := decided(t, c.preset, c.in)
 		if got := answers(t, out)[0]["why"]; got != c.want {
@@ -127,7 +133,8 @@ on = "*"
 		`{"failures":[{"reason":"storm","recovered":true},{"reason":"overloaded"}]}`: `"why":"overloaded: 2 of 9"`,
 	} {
 		var b bytes.Buffer
-		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: "director"}, []Source{{Reader: strings.NewReader(in)}}, &b); err != nil {
+		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: "director"},
+			[]Source{{Reader: strings.NewReader(in)}}, &b); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), want) {
@@ -151,10 +158,14 @@ ladder = [{ action = "retry_compact", times = 9, when = ["!already_compacted"] }
 		{`{"failures":[{"reason":"context_overflow"}],"facts":{"already_compacted":true}}`, `"action":"replan"`},
 		{`{"failures":[{"reason":"context_overflow"},{"reason":"context_overflow"}]}`, `"action":"replan"`},
 		{`{"failures":[{"reason":"timeout","usage":{"paid_calls":4}}]}`, `"action":"retry_compact"`},
-		{`{"failures":[{"reason":"timeout","usage":{"paid_calls":4}},{"reason":"timeout","usage":{"paid_calls":1}}]}`, `"veto":"paid_call_budget"`},
+		{
+			`{"failures":[{"reason":"timeout","usage":{"paid_calls":4}},{"reason":"timeout","usage":{"paid_calls":1}}]}`,
+			`"veto":"paid_call_budget"`,
+		},
 	} {
 		var b bytes.Buffer
-		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: "director"}, []Source{{Reader: strings.NewReader(c[0])}}, &b); err != nil {
+		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: "director"},
+			[]Source{{Reader: strings.NewReader(c[0])}}, &b); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), c[1]) {
@@ -170,7 +181,10 @@ func TestAskOnlyToExplain(t *testing.T) {
 	}{
 		{"dispatch", failed(1, `{"class":"auth"}`), "", false},
 		{"dispatch", failed(1, `{"class":"auth"}`), `"ask":"Re-authenticate the CLI."`, true},
-		{"director", failed(1, `{"reason":"tests_failed"}`), `"ask":"Read the failing test, and say which behaviour is right."`, true},
+		{
+			"director", failed(1, `{"reason":"tests_failed"}`),
+			`"ask":"Read the failing test, and say which behaviour is right."`, true,
+		},
 		{"director", failed(1, `{"reason":"timeout"}`), "", true}, // it is tried again
 	} {
 		p, err := policy.Preset(c.preset)
@@ -178,7 +192,8 @@ func TestAskOnlyToExplain(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: c.preset, Explain: c.explain}, []Source{{Reader: strings.NewReader(c.in)}}, &b); err != nil {
+		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: c.preset, Explain: c.explain},
+			[]Source{{Reader: strings.NewReader(c.in)}}, &b); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), c.ask) || strings.Contains(b.String(), `"ask"`) != (c.ask != "") {
@@ -189,28 +204,79 @@ func TestAskOnlyToExplain(t *testing.T) {
 
 func TestBadHistoriesSayWhatIsWanted(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
-		{`{"id":"h1"}`, `{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`},
-		{`{"id":"h1","failures":[]}`, `{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`},
+		{
+			`{"id":"h1"}`,
+			`{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`,
+		},
+		{
+			`{"id":"h1","failures":[]}`,
+			`{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`,
+		},
 		{`{"failures":{}}`, `{"error":"line 1: failures: want an array, got an object"}`},
 		{`{"failures":["timeout"]}`, `{"error":"line 1: failures[0]: want an object, got \"timeout\""}`},
 		{`{"failures":[null]}`, `{"error":"line 1: failures[0]: want an object, got null"}`},
-		{`{"failures":[{"reason":"timeout"},{}]}`, `{"error":"line 1: failures[1].reason: want a reason, or a word of director, got nothing"}`},
-		{`{"failures":[{"reason":"bad luck"}]}`, `{"error":"line 1: failures[0].reason: want a reason, or a word of director, got \"bad luck\""}`},
-		{`{"failures":[{"code":"bad luck","type":null}]}`, `{"error":"line 1: failures[0].code: want a reason, or a word of director, got \"bad luck\""}`},
+		{
+			`{"failures":[{"reason":"timeout"},{}]}`,
+			`{"error":"line 1: failures[1].reason: want a reason, or a word of director, got nothing"}`,
+		},
+		{
+			`{"failures":[{"reason":"bad luck"}]}`,
+			`{"error":"line 1: failures[0].reason: want a reason, or a word of director, got \"bad luck\""}`,
+		},
+		{
+			`{"failures":[{"code":"bad luck","type":null}]}`,
+			`{"error":"line 1: failures[0].code: want a reason, or a word of director, got \"bad luck\""}`,
+		},
 		{`{"failures":[{"class":1}]}`, `{"error":"line 1: failures[0].class: want a string, got 1"}`},
-		{`{"failures":[{"reason":"timeout","at":1e300}]}`, `{"error":"line 1: failures[0].at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got 1e300"}`},
-		{`{"failures":[{"reason":"timeout","retry_after_seconds":-1}]}`, `{"error":"line 1: failures[0].retry_after_seconds: want a number of seconds, at least 0, got -1"}`},
-		{`{"failures":[{"reason":"timeout","usage":[]}]}`, `{"error":"line 1: failures[0].usage: want an object, got an array"}`},
-		{`{"failures":[{"reason":"timeout","usage":{"paid_calls":-1}}]}`, `{"error":"line 1: failures[0].usage.paid_calls: want an integer of at least 0, got -1"}`},
-		{`{"failures":[{"reason":"timeout","usage":{"cost_usd":-0.5}}]}`, `{"error":"line 1: failures[0].usage.cost_usd: want a number of at least 0, got -0.5"}`},
+		{
+			`{"failures":[{"reason":"timeout","at":1e300}]}`,
+			`{"error":"line 1: failures[0].at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got 1e300"}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout","retry_after_seconds":-1}]}`,
+			`{"error":"line 1: failures[0].retry_after_seconds: want a number of seconds, at least 0, got -1"}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout","usage":[]}]}`,
+			`{"error":"line 1: failures[0].usage: want an object, got an array"}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout","usage":{"paid_calls":-1}}]}`,
+			`{"error":"line 1: failures[0].usage.paid_calls: want an integer of at least 0, got -1"}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout","usage":{"cost_usd":-0.5}}]}`,
+			`{"error":"line 1: failures[0].usage.cost_usd: want a number of at least 0, got -0.5"}`,
+		},
 		{`{"failures":[{"reason":"timeout"}],"facts":true}`, `{"error":"line 1: facts: want an object, got true"}`},
-		{`{"failures":[{"reason":"timeout"}],"facts":{"has_alternative":"yes"}}`, `{"error":"line 1: facts.has_alternative: want true or false, got \"yes\""}`},
-		{`{"failures":[{"reason":"timeout"}],"facts":{"budget_left":0.5}}`, `{"error":"line 1: facts.budget_left: want an integer, got 0.5"}`},
-		{`{"failures":[{"reason":"timeout"}],"facts":{"caller":{}}}`, `{"error":"line 1: facts.caller: want a string, got an object"}`},
-		{`{"failures":[{"reason":"timeout"}],"facts":{"budgetleft":1}}`, `{"error":"line 1: facts.budgetleft: unknown key, did you mean budget_left?"}`},
-		{`{"failures":[{"reason":"timeout"}],"facts":{"zz":1}}`, `{"error":"line 1: facts.zz: unknown key, want one of has_alternative, has_alternative_model, already_compacted, budget_left, caller"}`},
-		{`{"failures":[{"reason":"timeout","usage":{"paidcalls":null}}]}`, `{"error":"line 1: failures[0].usage.paidcalls: unknown key, did you mean paid_calls?"}`},
-		{`not`, `{"error":"line 1: not JSON: want {\"failures\": [{\"reason\": \"…\"}]} on one line: invalid character 'o' in literal null (expecting 'u')"}`},
+		{
+			`{"failures":[{"reason":"timeout"}],"facts":{"has_alternative":"yes"}}`,
+			`{"error":"line 1: facts.has_alternative: want true or false, got \"yes\""}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout"}],"facts":{"budget_left":0.5}}`,
+			`{"error":"line 1: facts.budget_left: want an integer, got 0.5"}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout"}],"facts":{"caller":{}}}`,
+			`{"error":"line 1: facts.caller: want a string, got an object"}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout"}],"facts":{"budgetleft":1}}`,
+			`{"error":"line 1: facts.budgetleft: unknown key, did you mean budget_left?"}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout"}],"facts":{"zz":1}}`,
+			`{"error":"line 1: facts.zz: unknown key, want one of has_alternative, has_alternative_model, already_compacted, budget_left, caller"}`,
+		},
+		{
+			`{"failures":[{"reason":"timeout","usage":{"paidcalls":null}}]}`,
+			`{"error":"line 1: failures[0].usage.paidcalls: unknown key, did you mean paid_calls?"}`,
+		},
+		{
+			`not`,
+			`{"error":"line 1: not JSON: want {\"failures\": [{\"reason\": \"…\"}]} on one line: invalid character 'o' in literal null (expecting 'u')"}`,
+		},
 	} {
 		got, bad := decided(t, "director", c.in)
 		if got != c.want+"\n" || bad != 1 {
@@ -220,7 +286,10 @@ func TestBadHistoriesSayWhatIsWanted(t *testing.T) {
 }
 
 func FuzzDecideLine(f *testing.F) {
-	for _, s := range []string{failed(2, `{"reason":"timeout","retry_after_seconds":1e300}`), `{"failures":[{"usage":{"tokens":9e18}}]}`, `{"failures":[]`} {
+	for _, s := range []string{
+		failed(2, `{"reason":"timeout","retry_after_seconds":1e300}`),
+		`{"failures":[{"usage":{"tokens":9e18}}]}`, `{"failures":[]`,
+	} {
 		f.Add([]byte(s))
 	}
 	p, err := policy.Preset("director")

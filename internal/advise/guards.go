@@ -19,10 +19,22 @@ type guardRow struct {
 
 func guardRows(g policy.Guards) []guardRow {
 	return []guardRow{
-		{"max_retries", float64(g.MaxRetries), g.MaxRetries >= 0, g.OnRetries, "re-dispatches over all causes but rate limits"},
-		{"max_consecutive_errors", float64(g.MaxConsecutiveErrors), g.MaxConsecutiveErrors > 0, g.OnConsecutive, "errors in a row are allowed"},
-		{"iteration_budget", float64(g.IterationBudget), g.IterationBudget > 0, g.OnIterations, "attempts, refunds counted back"},
-		{"paid_call_budget", float64(g.PaidCallBudget), g.PaidCallBudget > 0, g.OnPaidCalls, "paid calls, failed ones too"},
+		{
+			"max_retries", float64(g.MaxRetries), g.MaxRetries >= 0, g.OnRetries,
+			"re-dispatches over all causes but rate limits",
+		},
+		{
+			"max_consecutive_errors", float64(g.MaxConsecutiveErrors), g.MaxConsecutiveErrors > 0, g.OnConsecutive,
+			"errors in a row are allowed",
+		},
+		{
+			"iteration_budget", float64(g.IterationBudget), g.IterationBudget > 0, g.OnIterations,
+			"attempts, refunds counted back",
+		},
+		{
+			"paid_call_budget", float64(g.PaidCallBudget), g.PaidCallBudget > 0, g.OnPaidCalls,
+			"paid calls, failed ones too",
+		},
 		{"cost_budget_usd", g.CostBudgetUSD, g.CostBudgetUSD > 0, g.OnCost, "USD"},
 	}
 }
@@ -32,7 +44,8 @@ func guardTexts(g policy.Guards) []string {
 	var lines []string
 	for _, r := range guardRows(g) {
 		if r.set {
-			lines = append(lines, fmt.Sprintf("%-23s %s %s, then %s", r.name, strconv.FormatFloat(r.bound, 'f', -1, 64), r.means, r.action()))
+			lines = append(lines, fmt.Sprintf("%-23s %s %s, then %s", r.name, strconv.FormatFloat(r.bound, 'f', -1, 64),
+				r.means, r.action()))
 		}
 	}
 	if g.WaitsAreErrors {

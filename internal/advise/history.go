@@ -47,7 +47,8 @@ var usageFields = []field[recovery.Usage]{
 }
 
 var factFields = []field[policy.DecisionInput]{
-	at(boolean, func(f *policy.DecisionInput) *bool { return &f.HasAlternative }, "has_alternative", "has_alternative_model"),
+	at(boolean, func(f *policy.DecisionInput) *bool { return &f.HasAlternative }, "has_alternative",
+		"has_alternative_model"),
 	at(boolean, func(f *policy.DecisionInput) *bool { return &f.AlreadyCompacted }, "already_compacted"),
 	at(optional(integer), func(f *policy.DecisionInput) **int { return &f.BudgetLeft }, "budget_left"),
 	at(text, func(f *policy.DecisionInput) *string { return &f.Caller }, "caller"),

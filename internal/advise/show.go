@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// ShowPolicy prints the table that decides, for a terminal of 100 columns: a document's own rows first, none that decides
-// nothing. What a row counts is said where it isn't the row's own failures.
+// ShowPolicy prints the table that decides, for a terminal of 100 columns: a document's own rows first, none
+// that decides nothing. What a row counts is said where it isn't the row's own failures.
 func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))
@@ -56,7 +56,8 @@ func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 // PolicyHead names the columns of PolicyTable's rows.
 var PolicyHead = []string{"failure", "ladder", "waits", "meter", "then"}
 
-// PolicyTable is what ShowPolicy prints, for a page: the rows that decide, a line of a cell after the other, and the guards.
+// PolicyTable is what ShowPolicy prints, for a page: the rows that decide, a line of a cell after the other,
+// and the guards.
 func PolicyTable(p *policy.Policy) (rows, guards [][]string) {
 	for _, r := range p.Standings() {
 		if len(r.By) > 0 && !r.Own { // others decide

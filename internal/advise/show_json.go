@@ -25,7 +25,8 @@ type guardJSON struct {
 // ShowPolicyJSON prints the table that decides as one JSON object.
 func ShowPolicyJSON(p *policy.Policy, out io.Writer, warnings ...string) error {
 	j := policyJSON{
-		Policy: p.Name(), Backoff: policy.Backoff(p.Backoff()), Guards: map[string]*guardJSON{}, Rows: p.Standings(), Warnings: warnings,
+		Policy: p.Name(), Backoff: policy.Backoff(p.Backoff()), Guards: map[string]*guardJSON{}, Rows: p.Standings(),
+		Warnings: warnings,
 	}
 	for _, g := range guardRows(p.Guards()) {
 		j.Guards[g.name] = nil

@@ -139,10 +139,12 @@ func TestPolicyForMachinesIsTheWholePolicy(t *testing.T) {
 		t.Errorf("an absent guard is not null: %+v", got.Guards)
 	}
 	limited, outage := got.Rows[0], got.Rows[1]
-	if l := limited.Ladder; len(l) != 2 || l[0].Times != 20.0 || l[1].Times != "unlimited" || len(l[1].When) != 2 || limited.Wait.Longest != 21600 {
+	if l := limited.Ladder; len(l) != 2 || l[0].Times != 20.0 || l[1].Times != "unlimited" || len(l[1].When) != 2 ||
+		limited.Wait.Longest != 21600 {
 		t.Errorf("rate_limited: %+v", limited)
 	}
-	if len(outage.Reasons) != 2 || outage.Backoff == nil || outage.Backoff.Formula != "linear" || outage.Becomes != recovery.NetworkPermanent {
+	if len(outage.Reasons) != 2 || outage.Backoff == nil || outage.Backoff.Formula != "linear" ||
+		outage.Becomes != recovery.NetworkPermanent {
 		t.Errorf("outage: %+v", outage)
 	}
 }
@@ -152,7 +154,9 @@ func TestOwnRowsAreShownFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := policy.Parse("mine.toml", base, []byte("[[row]]\non = \"flaky\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\nladder = []\n"))
+	p, err := policy.Parse("mine.toml", base,
+		[]byte("[[row]]\non = \"flaky\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\n"+
+			"ladder = []\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +183,8 @@ transient            retry ×1          backoff, stated up  reason's cause  stop
 - timeout:
   mine.flaky
 `
-	if !strings.HasPrefix(b.String(), want) || strings.Contains(b.String(), "\nauth ") || !strings.HasSuffix(b.String(), "\n\nwarning: a warning\n") {
+	if !strings.HasPrefix(b.String(), want) || strings.Contains(b.String(), "\nauth ") ||
+		!strings.HasSuffix(b.String(), "\n\nwarning: a warning\n") {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
@@ -193,17 +198,36 @@ func TestCheckedPolicies(t *testing.T) {
 		doc, want string
 		ok        bool
 	}{
-		{"[[row]]\non = \"timeout\"\nthen = \"stop\"\n", "warning: w\nmine.toml: ok, with the limits of c.toml\n", true},
-		{"[[row]]\non = \"flaky\"\nreasons = [\"timeout\"]\nthen = \"stop\"\n", "warning: w\nnote: director.timeout is unused: mine.flaky decides\nmine.toml: ok, with the limits of c.toml\n", true},
-		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"skip\", times = 0 }]\n", "mine.toml: line 1: mine.timeout: unreachable: rung 1 (skip) is taken 0 times\nwarning: w\nmine.toml: works, but see above; with the limits of c.toml\n", false},
-		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n", "mine.toml: line 3: row \"timeout\", rung 1: action: \"leap\" is not known; allowed are wait_reset,\n  retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker,\n  cooldown, skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false},
+		{
+			"[[row]]\non = \"timeout\"\nthen = \"stop\"\n", "warning: w\nmine.toml: ok, with the limits of c.toml\n",
+			true,
+		},
+		{
+			"[[row]]\non = \"flaky\"\nreasons = [\"timeout\"]\nthen = \"stop\"\n",
+			"warning: w\nnote: director.timeout is unused: mine.flaky decides\nmine.toml: ok, with the " +
+				"limits of c.toml\n", true,
+		},
+		{
+			"[[row]]\non = \"timeout\"\nladder = [{ action = \"skip\", times = 0 }]\n",
+			"mine.toml: line 1: mine.timeout: unreachable: rung 1 (skip) is taken 0 times\nwarning: w\nmine.toml: " +
+				"works, but see above; with the limits of c.toml\n", false,
+		},
+		{
+			"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n",
+			"mine.toml: line 3: row \"timeout\", rung 1: action: \"leap\" is not known; allowed are wait_reset,\n  " +
+				"retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker,\n" +
+				"  cooldown, skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false,
+		},
 	} {
 		p, faults, err := policy.Review("mine.toml", base, []byte(c.doc), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		ok, err := CheckPolicy(Checked{Name: "mine.toml", Policy: p, Faults: faults, Warnings: []string{"w"}, Limits: "the limits of c.toml"}, &b)
+		ok, err := CheckPolicy(Checked{
+			Name: "mine.toml", Policy: p, Faults: faults, Warnings: []string{"w"},
+			Limits: "the limits of c.toml",
+		}, &b)
 		if ok != c.ok || err != nil || b.String() != c.want {
 			t.Errorf("%s: %v %v\n got %s\nwant %s", c.doc, ok, err, b.String(), c.want)
 		}

@@ -90,8 +90,8 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// nextLine returns a line without its end, or the beginning of one that is too long. The last one may come together with
-// the error.
+// nextLine returns a line without its end, or the beginning of one that is too long. The last one may come
+// together with the error.
 func nextLine(r *bufio.Reader) (data []byte, tooLong bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')

@@ -63,7 +63,8 @@ func TestLinesAreCountedPerSource(t *testing.T) {
 
 func TestLineAtTheLimitIsReadAndOneBeyondIsPassedOver(t *testing.T) {
 	long := func(n int) io.Reader {
-		return io.MultiReader(strings.NewReader(`{"id":"x1","text":"`), io.LimitReader(letters{}, int64(n-19)), strings.NewReader("\nnext\n"))
+		return io.MultiReader(strings.NewReader(`{"id":"x1","text":"`), io.LimitReader(letters{}, int64(n-19)),
+			strings.NewReader("\nnext\n"))
 	}
 	if got, bad := streamed(t, Source{Reader: long(MaxLine)}); bad != 0 || !strings.HasSuffix(got, "\n\"next\"\n") {
 		t.Errorf("a line of %d bytes: %d bad", MaxLine, bad)
@@ -100,7 +101,8 @@ func TestEveryLineIsAnsweredBeforeTheNextIsSent(t *testing.T) {
 	got := bufio.NewReader(answers)
 	for i := range 5 {
 		fmt.Fprintf(ask, "%d\n\nhalf of", i)
-		if s, err := got.ReadString('\n'); err != nil || s != fmt.Sprintf("\"%d\"\n", i) && s != fmt.Sprintf("\"half of%d\"\n", i) {
+		if s, err := got.ReadString('\n'); err != nil || s != fmt.Sprintf("\"%d\"\n", i) &&
+			s != fmt.Sprintf("\"half of%d\"\n", i) {
 			t.Fatalf("asked %d, got %q %v", i, s, err)
 		}
 	}

@@ -23,7 +23,8 @@ var (
 	nameForm     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	// fileForm is of a path below the folder of the row's files: no part is "." or "..".
-	fileForm    = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}){0,7}$`)
+	fileForm = regexp.MustCompile(
+		`^\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}){0,7}$`)
 	placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 )
 
@@ -41,20 +42,25 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 	for _, a := range p.Args {
 		for _, h := range placeholder.FindAllString(a, -1) {
 			alone := h == "{prompt}" || h == "{model}"
-			wrong(!alone && h != "{timeout}" && h != "{files}", "args", "%s: no such placeholder, want {prompt}, {model}, {timeout} or {files}", h)
+			wrong(!alone && h != "{timeout}" && h != "{files}", "args",
+				"%s: no such placeholder, want {prompt}, {model}, {timeout} or {files}", h)
 			wrong(alone && a != h, "args", "%s in %.60q: want it as an argument of its own", h, a)
 		}
 	}
-	wrong(len(p.ModelArgs) > 0 && !slices.ContainsFunc(p.ModelArgs, func(a string) bool { return strings.Contains(a, "{model}") }),
+	wrong(len(p.ModelArgs) > 0 &&
+		!slices.ContainsFunc(p.ModelArgs, func(a string) bool { return strings.Contains(a, "{model}") }),
 		"model_args", "no {model} in it, want the flag and {model}")
-	wrong(slices.Contains(p.Args, "{model}") && len(p.ModelArgs) == 0, "model_args", "missing, want what {model} in args stands for")
-	wrong(!slices.Contains(Formats(), p.Format), "format", "%.60q: want one of %s", p.Format, strings.Join(Formats(), ", "))
+	wrong(slices.Contains(p.Args, "{model}") && len(p.ModelArgs) == 0, "model_args",
+		"missing, want what {model} in args stands for")
+	wrong(!slices.Contains(Formats(), p.Format), "format", "%.60q: want one of %s", p.Format,
+		strings.Join(Formats(), ", "))
 	wrong(len(p.Streams) == 0, "streams", "empty, want stdout, stderr or both")
 	for _, s := range p.Streams {
 		wrong(s != "stdout" && s != "stderr", "streams", "%.60q: want stdout or stderr", s)
 	}
 	if p.Provider != "" {
-		wrong(budget.CheckResource("model."+p.Provider) != nil, "provider", "%.60q: want letters, digits, -, _ and dots", p.Provider)
+		wrong(budget.CheckResource("model."+p.Provider) != nil, "provider",
+			"%.60q: want letters, digits, -, _ and dots", p.Provider)
 	}
 	for _, k := range p.Keys {
 		wrong(!variableForm.MatchString(k), "keys", "%.60q: want the name of a variable", k)
@@ -63,14 +69,18 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 		name, value, ok := strings.Cut(e, "=")
 		wrong(!ok || !variableForm.MatchString(name), "env", "%.60q: want NAME=value", e)
 		wrong(strings.HasPrefix(name, "RETAKE_"), "env", "%.60s: RETAKE_ variables are the worker's", name)
-		wrong(redact.HasCredential(value), "env", "%.60q looks like a secret, want it in containers.env_passthrough", name)
+		wrong(redact.HasCredential(value), "env", "%.60q looks like a secret, want it in containers.env_passthrough",
+			name)
 		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} goes into args only", name)
 	}
 	for i, f := range p.Files {
-		wrong(!fileForm.MatchString(f.Name), "files", "%.60q: want a file's name, or a path such as \"dir/name.json\", without . and ..", f.Name)
+		wrong(!fileForm.MatchString(f.Name), "files",
+			"%.60q: want a file's name, or a path such as \"dir/name.json\", without . and ..", f.Name)
 		for _, g := range p.Files[:i] {
-			wrong(f.Name == g.Name || strings.HasPrefix(f.Name, g.Name+"/") || strings.HasPrefix(g.Name, f.Name+"/"), "files",
-				"%.60q and %.60q cannot be side by side, want two paths of which neither is in the other", g.Name, f.Name)
+			wrong(f.Name == g.Name || strings.HasPrefix(f.Name, g.Name+"/") || strings.HasPrefix(g.Name, f.Name+"/"),
+				"files",
+				"%.60q and %.60q cannot be side by side, want two paths of which neither is in the other", g.Name,
+				f.Name)
 		}
 		wrong(len(f.Content) > maxFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), maxFile)
 	}
@@ -83,9 +93,11 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 	}
 	for _, x := range p.Exits {
 		wrong(x.Code < 0 || x.Code > 255, "exits", "code %d: want 0 to 255", x.Code)
-		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits", "status %d: want an HTTP status of an error", x.Status)
+		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits",
+			"status %d: want an HTTP status of an error", x.Status)
 	}
-	wrong(p.PromptBytes < minPrompt || p.PromptBytes > maxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes, minPrompt, maxPrompt)
+	wrong(p.PromptBytes < minPrompt || p.PromptBytes > maxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes,
+		minPrompt, maxPrompt)
 	p.traces.check(file, at)
 	for _, text := range append(append(append([]string{p.Program}, p.Args...), p.ModelArgs...), p.Env...) {
 		wrong(strings.Contains(text, "\x00"), "args", "a NUL character in %.60q", text)
@@ -102,7 +114,8 @@ func (t *traces) check(file *tomlfile.File, at string) {
 	for _, g := range t.LogPaths {
 		rest := strings.TrimPrefix(g, "~/")
 		if worktree.Check(rest) != nil || strings.HasPrefix(rest, "!") {
-			file.Fault(at+".log_paths", "%.80q: want a glob below ~/ or relative to the work tree, such as \"~/.mine/logs/*.log\"", g)
+			file.Fault(at+".log_paths", "%.80q: want a glob below ~/ or relative to the work tree, such as "+
+				"\"~/.mine/logs/*.log\"", g)
 		}
 	}
 }

@@ -50,8 +50,8 @@ func codexItem(r *Reader, item object, completed bool) {
 	}
 }
 
-// reconnecting is what codex prints between two tries, with the reason in parentheses. Without one it waits for the network,
-// for ever.
+// reconnecting is what codex prints between two tries, with the reason in parentheses. Without one it waits for
+// the network, for ever.
 var reconnecting = regexp.MustCompile(`^Reconnecting\.\.\.\s*(\S*)\s*(?:\((.*)\))?`)
 
 func codexError(r *Reader, message string) {

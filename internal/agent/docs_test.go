@@ -17,7 +17,10 @@ func TestAgentsDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(data)
-	for mark, table := range map[string]string{"profiles": profileTable(), "rows": rowTable(), "formats": formatTable(), "exits": exitTable(), "state": stateTable()} {
+	for mark, table := range map[string]string{
+		"profiles": profileTable(), "rows": rowTable(), "formats": formatTable(),
+		"exits": exitTable(), "state": stateTable(),
+	} {
 		begin, end := "<!-- begin "+mark+" -->\n", "<!-- end "+mark+" -->"
 		head, rest, ok1 := strings.Cut(page, begin)
 		_, tail, ok2 := strings.Cut(rest, end)
@@ -59,7 +62,8 @@ func profileTable() string {
 		if p.Provider != "" {
 			resource = code("model." + p.Provider)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", code(p.Name), p.Measured, code(append([]string{p.Program}, p.Args...)...),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", code(p.Name), p.Measured,
+			code(append([]string{p.Program}, p.Args...)...),
 			code(p.ModelArgs...), codes(p.Keys), resource)
 	}
 	return b.String()
@@ -68,7 +72,8 @@ func profileTable() string {
 func rowTable() string {
 	var b strings.Builder
 	for _, p := range Builtin().rows {
-		fmt.Fprintf(&b, "**%s.** %s Listened to on %s, format %s. Set unless it is set already: %s.\n\n", p.Name, p.Why, strings.Join(p.Streams, " and "), code(p.Format), codes(p.Env))
+		fmt.Fprintf(&b, "**%s.** %s Listened to on %s, format %s. Set unless it is set already: %s.\n\n", p.Name, p.Why,
+			strings.Join(p.Streams, " and "), code(p.Format), codes(p.Env))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -95,7 +100,8 @@ func exitTable() string {
 
 func stateTable() string {
 	var b strings.Builder
-	b.WriteString("| agent | no work, besides what it keeps under a dot and its name | where it logs |\n|---|---|---|\n")
+	b.WriteString("| agent | no work, besides what it keeps under a dot and its name | where it logs |\n" +
+		"|---|---|---|\n")
 	row := func(name string, t traces) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(name), codes(t.StatePaths), codes(t.LogPaths))
 	}

@@ -76,9 +76,9 @@ func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	return ""
 }
 
-// Provider is who serves the model: the one that the stage's resource names, the one that the agent always uses, else the
-// part of the model's name before the slash. Empty: not known. A limit that names it closes the resource that the stage
-// waits for.
+// Provider is who serves the model: the one that the stage's resource names, the one that the agent always
+// uses, else the part of the model's name before the slash. Empty: not known. A limit that names it closes the
+// resource that the stage waits for.
 func Provider(s wire.StagePlan, model string) string {
 	if p, ok := strings.CutPrefix(s.Resource, "model."); ok && s.Resource != budget.DefaultResource {
 		return p
@@ -106,11 +106,12 @@ func Resource(s wire.StagePlan, model string) string {
 	return budget.DefaultResource
 }
 
-// Command fills in the placeholders of an agent's stage: the argument vector, and the variables that are to be set unless
-// they are set already, in their order. files is the folder of its files.
+// Command fills in the placeholders of an agent's stage: the argument vector, and the variables that are to be
+// set unless they are set already, in their order. files is the folder of its files.
 func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string) {
 	// One pass each: what is filled in is never looked through for placeholders.
-	fill := strings.NewReplacer("{model}", model, "{files}", files, "{timeout}", strconv.Itoa(agentTimeout(s.TimeoutSeconds)))
+	fill := strings.NewReplacer("{model}", model, "{files}", files, "{timeout}",
+		strconv.Itoa(agentTimeout(s.TimeoutSeconds)))
 	for _, arg := range s.Run {
 		switch {
 		case arg == "{prompt}":

@@ -12,13 +12,17 @@ import (
 	"time"
 )
 
-// The fields in which agents and providers put what went wrong. They were seen in claude-code 2.1, codex 0.169, copilot 1.0,
-// gemini 0.61, opencode 1.18, qwen 0.15, cn 1.5, cline 3.0 and pi 0.73, and in the stream events of the providers.
+// The fields in which agents and providers put what went wrong. They were seen in claude-code 2.1, codex 0.169,
+// copilot 1.0, gemini 0.61, opencode 1.18, qwen 0.15, cn 1.5, cline 3.0 and pi 0.73, and in the stream events
+// of the providers.
 var (
 	messageFields = []string{"message", "errorMessage", "finalError", "result", "error", "detail", "data"}
 	statusFields  = []string{"api_error_status", "statusCode", "status_code", "status", "code"}
 	codeFields    = []string{"errorType", "error_type", "code"}
-	nameFields    = []string{"code", "error_code", "errorCode", "errorType", "error_type", "type", "__type", "status", "reason", "name", "errorName"}
+	nameFields    = []string{
+		"code", "error_code", "errorCode", "errorType", "error_type", "type", "__type", "status",
+		"reason", "name", "errorName",
+	}
 	headerFields  = []string{"responseHeaders", "headers"}
 	wrapperFields = []string{"error", "data", "event", "response", "message"} // hold an error's details
 )
@@ -76,7 +80,8 @@ func (o object) appendNames(names []string) []string {
 			if n := in.number(field); n >= 1000 && n == math.Trunc(n) {
 				name = strconv.FormatFloat(n, 'f', -1, 64)
 			}
-			if name != "" && len(name) <= maxStep && len(names) < maxNames && !strings.Contains(name, " ") && !slices.Contains(names, name) {
+			if name != "" && len(name) <= maxStep && len(names) < maxNames && !strings.Contains(name, " ") &&
+				!slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -92,8 +97,8 @@ func (o object) firstError() string {
 	return ""
 }
 
-// quotaDetails returns as lines what Google's errors state beside their message: when to come back, and last which quota
-// is used up.
+// quotaDetails returns as lines what Google's errors state beside their message: when to come back, and last
+// which quota is used up.
 func (o object) quotaDetails() (lines string) {
 	for _, detail := range o.list("details") {
 		if wait := detail.text("retryDelay"); wait != "" {
@@ -108,7 +113,8 @@ func (o object) quotaDetails() (lines string) {
 
 // limitHeader matches the headers that tell of limits, and the id that a provider's support asks for. Nothing else of a
 // provider's answer travels.
-var limitHeader = regexp.MustCompile(`^(?:[a-z-]*retry-after(?:-ms)?|(?:x-)?request-id|x-should-retry|.*rate-?limit.*)$`)
+var limitHeader = regexp.MustCompile(
+	`^(?:[a-z-]*retry-after(?:-ms)?|(?:x-)?request-id|x-should-retry|.*rate-?limit.*)$`)
 
 // limitHeaders returns those headers, with names in lower case.
 func limitHeaders(o object) map[string]string {
@@ -131,10 +137,12 @@ func (o object) statesError(depth int) bool {
 	switch {
 	case o == nil || depth == 0:
 		return false
-	case o.isTrue("is_error"), o.text("status") == "error", o.text("object") == "error", o.text("finishReason") == "error", o.at("error") != nil,
+	case o.isTrue("is_error"), o.text("status") == "error", o.text("object") == "error",
+		o.text("finishReason") == "error", o.at("error") != nil,
 		isErrorKind(kind),
 		o.texts("errorMessage", "finalError") != "", o.at("message").text("errorMessage") != "",
-		kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error"): // qwen calls it a success
+		// qwen calls it a success
+		kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error"):
 		return true
 	}
 	return o.at("event").statesError(depth - 1)
@@ -151,7 +159,8 @@ var errorWords = map[string]int{
 }
 
 // leadingStatus is a status where CLIs put it when they have no field for it: at the beginning of their message.
-var leadingStatus = regexp.MustCompile(`^(?:\[?API Error: )?(?:unexpected status |exceeded retry limit, last status: )?\(?([45][0-9]{2})\b`)
+var leadingStatus = regexp.MustCompile(
+	`^(?:\[?API Error: )?(?:unexpected status |exceeded retry limit, last status: )?\(?([45][0-9]{2})\b`)
 
 // statusIn reads the status that a message begins with; 0: none.
 func statusIn(message string) int {
@@ -164,7 +173,8 @@ func statusIn(message string) int {
 }
 
 // statedWait is how long the provider asks to wait, in the words that CLIs pass on.
-var statedWait = regexp.MustCompile(`(?i)\b(?:retry (?:after|in)|try again in) ([0-9]{1,6}(?:\.[0-9]{1,6})?) ?(ms|s|m)(?:econds?|inutes?)?\b`)
+var statedWait = regexp.MustCompile(
+	`(?i)\b(?:retry (?:after|in)|try again in) ([0-9]{1,6}(?:\.[0-9]{1,6})?) ?(ms|s|m)(?:econds?|inutes?)?\b`)
 
 // waitIn reads a stated wait; 0: none.
 func waitIn(message string) time.Duration {
@@ -183,8 +193,8 @@ func waitOf(value, unit float64) time.Duration {
 	return time.Duration(min(max(value*unit, 0), longestWait.Seconds()) * float64(time.Second))
 }
 
-// ownBackoff is how long an agent has to wait between two tries before that says anything about the provider: below it is
-// every CLI's own backoff, above it they obey Retry-After.
+// ownBackoff is how long an agent has to wait between two tries before that says anything about the provider:
+// below it is every CLI's own backoff, above it they obey Retry-After.
 const ownBackoff = 10 * time.Second
 
 // providerWait is a wait between two tries if the provider asked for it; else 0.

@@ -68,7 +68,8 @@ func wrapper(r *Reader, o object) {
 		r.step(o.text("step"), "")
 	case "usage":
 		r.usage(Usage{
-			Tokens: o.count("tokens"), CostUSD: o.number("cost_usd"), PaidCalls: o.count("paid_calls"), CacheHits: o.count("cache_hits"),
+			Tokens: o.count("tokens"), CostUSD: o.number("cost_usd"), PaidCalls: o.count("paid_calls"),
+			CacheHits: o.count("cache_hits"),
 		}, o.isTrue("total"))
 	case "rate_limited":
 		status := o.status("status")

@@ -6,8 +6,9 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// isQuote reports whether a line, which is trimmed, is an event that only quotes: an object whose fields state its kind, and neither an
-// error nor a result. Nearly all events are such; they are checked, but not decoded. False: decode it, to know.
+// isQuote reports whether a line, which is trimmed, is an event that only quotes: an object whose fields state
+// its kind, and neither an error nor a result. Nearly all events are such; they are checked, but not decoded.
+// False: decode it, to know.
 func isQuote(line string) bool {
 	if len(line) < 2 || line[0] != '{' || plaintext.HasControl(line) {
 		return false
@@ -18,7 +19,8 @@ func isQuote(line string) bool {
 
 // isQuoteKind reports whether events of a kind only quote, if no field speaks against it.
 func isQuoteKind(kind string) bool {
-	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) && !strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
+	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) &&
+		!strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
 }
 
 // glance checks JSON. What encoding/json would refuse it refuses, and all that is seldom, too.
@@ -219,7 +221,8 @@ func escapeLen(s string) int {
 	switch {
 	case len(s) > 1 && strings.IndexByte(`"\/bfnrt`, s[1]) >= 0:
 		return 2
-	case len(s) > 5 && s[1] == 'u' && plaintext.IsHex(s[2]) && plaintext.IsHex(s[3]) && plaintext.IsHex(s[4]) && plaintext.IsHex(s[5]):
+	case len(s) > 5 && s[1] == 'u' && plaintext.IsHex(s[2]) && plaintext.IsHex(s[3]) && plaintext.IsHex(s[4]) &&
+		plaintext.IsHex(s[5]):
 		return 6
 	}
 	return 0

@@ -17,7 +17,8 @@ func sameWhenDecoded(t *testing.T, line string) (quote bool) {
 		return false
 	}
 	r := &Reader{format: &format{object: unknown}}
-	if events, role := r.Write([]byte(line+"\n")), r.roleOf(line, false); len(events) > 0 || len(r.state.roles) == 0 || role != quoteRole {
+	if events, role := r.Write([]byte(line+"\n")), r.roleOf(line, false); len(events) > 0 || len(r.state.roles) == 0 ||
+		role != quoteRole {
 		t.Errorf("%q: %d events, role %d", line, len(events), role)
 	}
 	return true
@@ -38,7 +39,8 @@ func TestQuotesAreQuotes(t *testing.T) {
 		line := randomObject(rnd, one, 0)
 		for range max(0, rnd.IntN(5)-2) {
 			at := rnd.IntN(len(line))
-			line = line[:at] + one(string(bytes[rnd.IntN(len(bytes))]), "", one(`\u0041`, `\n`, `\"`, `\x`, `\u00`, "\\")) + line[at+rnd.IntN(min(2, len(line)-at)):]
+			line = line[:at] + one(string(bytes[rnd.IntN(len(bytes))]), "",
+				one(`\u0041`, `\n`, `\"`, `\x`, `\u00`, "\\")) + line[at+rnd.IntN(min(2, len(line)-at)):]
 		}
 		if sameWhenDecoded(t, line) {
 			quotes++
@@ -56,17 +58,22 @@ func TestQuotesAreQuotes(t *testing.T) {
 func randomObject(rnd *rand.Rand, one func(...string) string, depth int) string {
 	var fields []string
 	if depth == 0 && rnd.IntN(12) > 0 {
-		fields = append(fields, `"type":"`+one("assistant", "user", "item.completed", "tool_use", "stream_event", "x", "error", "turn.failed", "api_retry", "rate_limit", "result", "turn.completed", "test", "Upper")+`"`)
+		fields = append(fields, `"type":"`+one("assistant", "user", "item.completed", "tool_use", "stream_event", "x",
+			"error", "turn.failed", "api_retry", "rate_limit", "result", "turn.completed", "test", "Upper")+`"`)
 	}
 	for n := rnd.IntN(4); n > 0; n-- {
 		key := one("message", "content", "id", "event", "status", "subtype", "x")
 		if rnd.IntN(6) == 0 {
-			key = one("type", "error", "errorMessage", "finalError", "is_error", "object", "finishReason", "result", "permission_denials", "level", "@level", "log.level", "lvl", "levelname", "severity", "test", "testID", `ty\u0070e`, "retry_delay_ms")
+			key = one("type", "error", "errorMessage", "finalError", "is_error", "object", "finishReason", "result",
+				"permission_denials", "level", "@level", "log.level", "lvl", "levelname", "severity", "test", "testID",
+				`ty\u0070e`, "retry_delay_ms")
 		}
-		value := one("1", "-0.5", "null", "true", "false", `""`, `"x"`, `"a\nb"`, `"a\"b\\"`, "[]", "{}", `[{"type":"x"},1]`, `"error"`)
+		value := one("1", "-0.5", "null", "true", "false", `""`, `"x"`, `"a\nb"`, `"a\"b\\"`, "[]", "{}",
+			`[{"type":"x"},1]`, `"error"`)
 		switch rnd.IntN(10) {
 		case 0:
-			value = one("01", "1e400", "1E5", strings.Repeat("9", 320), "nul", `[{"a":1}`, `{"errorMessage":"x"}`, "[[[[1]]]]", `"a.error"`, `"api_retry"`, `"success"`)
+			value = one("01", "1e400", "1E5", strings.Repeat("9", 320), "nul", `[{"a":1}`, `{"errorMessage":"x"}`,
+				"[[[[1]]]]", `"a.error"`, `"api_retry"`, `"success"`)
 		case 1, 2, 3:
 			if depth < 3 {
 				value = randomObject(rnd, one, depth+1)

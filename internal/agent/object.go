@@ -90,7 +90,8 @@ func (o object) list(name string) []object {
 
 // argumentFields are the names under which CLIs put what a tool is called with, most telling first.
 var argumentFields = []string{
-	"file_path", "filePath", "absolute_path", "path", "command", "cmd", "pattern", "query", "url", "title", "description", "prompt",
+	"file_path", "filePath", "absolute_path", "path", "command", "cmd", "pattern", "query", "url", "title",
+	"description", "prompt",
 }
 
 // argument returns in a few words what a tool is called with.
@@ -99,7 +100,8 @@ func (o object) argument() string {
 	return first
 }
 
-// Bounds of what is handed on, in bytes: a step is one line for people, a message has to hold a quoted provider's error.
+// Bounds of what is handed on, in bytes: a step is one line for people, a message has to hold a quoted
+// provider's error.
 const (
 	maxStep    = 120
 	maxMessage = 2 << 10

@@ -28,8 +28,9 @@ func opencode(r *Reader, o object) {
 
 // opencodeEnds are the reasons with which a step is the last one, and what they mean if that is no success.
 var opencodeEnds = map[string]string{
-	"stop": "", "length": "the model's output limit was reached", "content-filter": "the answer was held back by a content filter",
-	"error": "the model's answer ended with an error",
+	"stop": "", "length": "the model's output limit was reached",
+	"content-filter": "the answer was held back by a content filter",
+	"error":          "the model's answer ended with an error",
 }
 
 func opencodeStep(r *Reader, part object) {

@@ -117,8 +117,8 @@ const (
 
 func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCount) }
 
-// FinalFailure is the failure that stands once the program has ended: the last one, or the one that it was retrying when its
-// stream was cut.
+// FinalFailure is the failure that stands once the program has ended: the last one, or the one that it was
+// retrying when its stream was cut.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
 		return o.retrying
@@ -142,8 +142,8 @@ const ChangedNothing = "it returned exit code 0 and changed nothing"
 // LastWords is the answer as text for people: no terminal's control sequences, no space around it.
 func (o *Outcome) LastWords() string { return strings.TrimSpace(plaintext.Clean(o.Answer)) }
 
-// Contradiction returns what speaks against a success although the exit code is 0; empty: nothing does. An answer of nothing
-// but a terminal's control sequences is empty.
+// Contradiction returns what speaks against a success although the exit code is 0; empty: nothing does. An
+// answer of nothing but a terminal's control sequences is empty.
 func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 	switch {
 	case exitCode != 0:

@@ -35,7 +35,8 @@ func piMessage(r *Reader, m object) {
 		}
 	}
 	u := m.at("usage")
-	r.usage(Usage{Tokens: u.sum("input", "output", "cacheRead", "cacheWrite"), CostUSD: u.at("cost").number("total")}, false)
+	r.usage(Usage{Tokens: u.sum("input", "output", "cacheRead", "cacheWrite"), CostUSD: u.at("cost").number("total")},
+		false)
 	stop, message := m.text("stopReason"), m.text("errorMessage")
 	if r.state.failed = stop == "error" || stop == "aborted" || message != ""; r.state.failed {
 		r.failure(Failure{Message: cmp.Or(message, "the turn ended with "+stop)})

@@ -11,10 +11,11 @@ import (
 
 // Task is what a prompt is made from.
 type Task struct {
-	Stage    string
-	Attempt  wire.AttemptFile
-	Round    int    // which run of this stage in the attempt it is: 1, 2, …
-	Rejected string // why validation rejected the last round, or before the first one the work as it was; empty: it did not
+	Stage   string
+	Attempt wire.AttemptFile
+	Round   int // which run of this stage in the attempt it is: 1, 2, …
+	// why validation rejected the last round, or before the first one the work as it was; empty: it did not
+	Rejected string
 }
 
 // frame begins every prompt. Everything that somebody else wrote follows it, and is quoted.
@@ -28,32 +29,39 @@ The working directory is a checkout of the repository. %s
 
 // stageTasks are what each stage is there for.
 var stageTasks = map[string]string{
-	wire.StageStart:       "Prepare it for the work on the issue below: what the work needs to build and test.",
-	wire.StageContextLoad: "Read what the issue below is about, and write what whoever works on it needs to know to .retake/context.md.",
-	wire.StageCode:        "Do what the issue below asks for.",
-	wire.StageValidate:    "Check that it does what the issue below asks for; if it does not, say why.",
-	wire.StageDone:        "The work on the issue below is done: tidy up what it left behind.",
+	wire.StageStart: "Prepare it for the work on the issue below: what the work needs to build and test.",
+	wire.StageContextLoad: "Read what the issue below is about, and write what whoever works on it needs to know to " +
+		".retake/context.md.",
+	wire.StageCode:     "Do what the issue below asks for.",
+	wire.StageValidate: "Check that it does what the issue below asks for; if it does not, say why.",
+	wire.StageDone:     "The work on the issue below is done: tidy up what it left behind.",
 }
 
 // actionAdvice is what an action asks of the agent. The rest of the actions repeat the attempt as it was.
 var actionAdvice = map[string]string{
-	"retry_compact":  "The last attempt did not fit into the model's context. Read only the parts of files that the change needs, search instead of listing, and don't print long output. The whole issue is in .retake/attempt.json.",
-	"replan":         "The plan of the last attempt led nowhere. Before the first edit, write down another plan, and why it avoids what failed.",
+	"retry_compact": "The last attempt did not fit into the model's context. Read only the parts of files that the " +
+		"change needs, search instead of listing, and don't print long output. The whole issue is in " +
+		".retake/attempt.json.",
+	"replan": "The plan of the last attempt led nowhere. Before the first edit, write down another plan, and " +
+		"why it avoids what failed.",
 	retryAlternative: "Another model failed at this before. Its attempts are below; don't repeat them.",
 	"fix_attempt":    "The working directory holds what was done so far. Mend it, don't begin again.",
-	"revalidate":     "The work of earlier attempts was good by itself; then the base branch was merged into it. Change what no longer fits, and don't begin again.",
-	"reprobe":        "A tool was missing in the last attempt. Check that it can be called before you rely on it.",
+	"revalidate": "The work of earlier attempts was good by itself; then the base branch was merged into it. " +
+		"Change what no longer fits, and don't begin again.",
+	"reprobe": "A tool was missing in the last attempt. Check that it can be called before you rely on it.",
 }
 
 // conflictAdvice stands above the files that a merge left to the agent.
-const conflictAdvice = "Newer changes of others were merged into the working directory, and these files wait for you. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), keep what both sides meant and remove the markers; decide about the others. The work is not taken while markers are left:"
+const conflictAdvice = "Newer changes of others were merged into the working directory, and these files wait for " +
+	"you. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), keep what both sides meant and remove the " +
+	"markers; decide about the others. The work is not taken while markers are left:"
 
 // compactShare is how much of the limit is used after a context overflow: the prompt was a part of what did not fit.
 const compactShare = 4
 
-// Prompt makes the prompt of one invocation, of at most limit bytes: the frame, what is different this time, why the last
-// round was rejected, what people answered and what failed before, and the issue. Each part has its share; where something
-// is cut off, the prompt names the file that has all of it.
+// Prompt makes the prompt of one invocation, of at most limit bytes: the frame, what is different this time,
+// why the last round was rejected, what people answered and what failed before, and the issue. Each part has
+// its share; where something is cut off, the prompt names the file that has all of it.
 func Prompt(t Task, limit int) string {
 	a, limit := t.Attempt, max(limit, minPrompt)
 	if a.Action == "retry_compact" {
@@ -70,7 +78,8 @@ func Prompt(t Task, limit int) string {
 	}
 	if len(a.Conflicts) > 0 {
 		b.WriteString("\n" + conflictAdvice + "\n")
-		b.WriteString(quoteStart(strings.Join(a.Conflicts, "\n"), (limit-b.Len())/4, "the rest is in .retake/attempt.json"))
+		b.WriteString(quoteStart(strings.Join(a.Conflicts, "\n"), (limit-b.Len())/4,
+			"the rest is in .retake/attempt.json"))
 	}
 	if t.Rejected != "" {
 		what := "The work in the working directory is not accepted as it stands."

@@ -21,7 +21,8 @@ const maxNested = 64
 // maxQuoted is at how many braces of a line an error is looked for.
 const maxQuoted = 4
 
-// quotedError finds in words an object that states a provider's error: whole, cut off at its end, or as Python prints one.
+// quotedError finds in words an object that states a provider's error: whole, cut off at its end, or as Python
+// prints one.
 func quotedError(words string) (Failure, bool) {
 	if len(words) > maxLineTail {
 		return Failure{}, false
@@ -101,7 +102,9 @@ func closed(s string) string {
 		s += `"`
 	}
 	s = strings.TrimRight(s, ", ")
-	if i := max(strings.LastIndexByte(s, ','), strings.LastIndexByte(s, '{')); i >= 0 && inString && !strings.Contains(s[i:], ":") { // half a name
+	// half a name
+	if i := max(strings.LastIndexByte(s, ','), strings.LastIndexByte(s, '{')); i >= 0 && inString &&
+		!strings.Contains(s[i:], ":") {
 		s = strings.TrimRight(s[:i+1], ",")
 	}
 	slices.Reverse(open)

@@ -18,17 +18,33 @@ func TestQuotedError(t *testing.T) {
 		{"words behind it", "Attempt 5 failed: " + body + ". Max attempts reached", 0, "context_length_exceeded"},
 		{"behind another brace", "call {x} failed with (429): " + body, 429, "context_length_exceeded"},
 		{"cut off in a name", "error: " + body[:len(body)-20], 0, ""},
-		{"cut off in a text", `error: {"error":{"code":"context_length_exceeded","message":"too long`, 0, "context_length_exceeded"},
-		{"as a text of another one", `x: {"error":{"message":"{\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}","status":400}}`, 400, "context_length_exceeded"},
-		{"by Python", `openai.BadRequestError: Error code: 400 - {'error': {'message': "too long", 'type': 'x', 'param': None, 'code': 'context_length_exceeded'}}`, 400, "context_length_exceeded"},
-		{"by Python, with an escape", `{'error': {'message': "too\xa0long", 'code': 'context_length_exceeded'}}`, 0, "context_length_exceeded"},
+		{
+			"cut off in a text", `error: {"error":{"code":"context_length_exceeded","message":"too long`, 0,
+			"context_length_exceeded",
+		},
+		{
+			"as a text of another one",
+			`x: {"error":{"message":"{\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}","status":400}}`, 400, "context_length_exceeded",
+		},
+		{
+			"by Python",
+			`openai.BadRequestError: Error code: 400 - {'error': {'message': "too long", 'type': 'x', 'param': None, 'code': 'context_length_exceeded'}}`, 400, "context_length_exceeded",
+		},
+		{
+			"by Python, with an escape", `{'error': {'message': "too\xa0long", 'code': 'context_length_exceeded'}}`, 0,
+			"context_length_exceeded",
+		},
 	} {
 		f, ok := quotedError(tc.line)
-		if !ok || strings.ReplaceAll(f.Message, "\u00a0", " ") != "too long" || f.Status != tc.status || tc.code != "" && !slices.Contains(f.Names, tc.code) {
+		if !ok || strings.ReplaceAll(f.Message, "\u00a0", " ") != "too long" || f.Status != tc.status ||
+			tc.code != "" && !slices.Contains(f.Names, tc.code) {
 			t.Errorf("%s: %v %+v", tc.name, ok, f)
 		}
 	}
-	for _, line := range []string{"", "{", "{}", `{"`, `{"error":`, `{"error":{}}`, `{"error":"x"}`, `got {"a":1}, want {"b":2}`, "func f() {", `{'a`, strings.Repeat(`{"`, 1000)} {
+	for _, line := range []string{
+		"", "{", "{}", `{"`, `{"error":`, `{"error":{}}`, `{"error":"x"}`,
+		`got {"a":1}, want {"b":2}`, "func f() {", `{'a`, strings.Repeat(`{"`, 1000),
+	} {
 		if f, ok := quotedError(line); ok {
 			t.Errorf("%q: %+v", line, f)
 		}
@@ -40,7 +56,8 @@ func TestTailQuotes(t *testing.T) {
 	const body = `{"error":{"message":"boom"}}`
 	var o Outcome
 	tail := readTail("x\nAPI Error: 529 "+body+"\n"+`{"type":"error","message":"an event"}`, &o)
-	if len(tail.Quoted) != 1 || tail.Quoted[0].Line != 1 || tail.Quoted[0].Status != 529 || tail.Quoted[0].Message != "boom" {
+	if len(tail.Quoted) != 1 || tail.Quoted[0].Line != 1 || tail.Quoted[0].Status != 529 ||
+		tail.Quoted[0].Message != "boom" {
 		t.Errorf("%+v", tail.Quoted)
 	}
 	o = Outcome{}

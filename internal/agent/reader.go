@@ -13,8 +13,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model, or the output of one tool; of
-// a longer one only the end is kept, because a result stands there.
+// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model, or the output of one
+// tool; of a longer one only the end is kept, because a result stands there.
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10

@@ -33,7 +33,8 @@ func TestUnknownFormat(t *testing.T) {
 
 // TestOverlongLine: of a line that is too long to keep, the last event counts still.
 func TestOverlongLine(t *testing.T) {
-	long := `[{"type":"user","content":"` + strings.Repeat(`{\"type\":`, 300_000) + `"},{"type":"result","subtype":"success","is_error":false,"result":"[API Error: 429 slow down]"}]`
+	long := `[{"type":"user","content":"` + strings.Repeat(`{\"type\":`, 300_000) +
+		`"},{"type":"result","subtype":"success","is_error":false,"result":"[API Error: 429 slow down]"}]`
 	r, err := NewReader("claude")
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +69,8 @@ func TestDocuments(t *testing.T) {
 	if !o.OK || o.Answer != "done" {
 		t.Errorf("%+v", o)
 	}
-	_, o = read(t, "opencode", "{\n", `{"type":"text","part":{"text":"done"}}`+"\n", `{"type":"step_finish","part":{"reason":"stop"}}`)
+	_, o = read(t, "opencode", "{\n", `{"type":"text","part":{"text":"done"}}`+"\n",
+		`{"type":"step_finish","part":{"reason":"stop"}}`)
 	if !o.OK || o.Answer != "done" {
 		t.Errorf("%+v", o)
 	}
@@ -83,7 +85,10 @@ func TestTextFormat(t *testing.T) {
 	if !o.OK || o.Answer != "all is well" || o.Contradiction(0, OlderWork) != "" {
 		t.Errorf("%+v", o)
 	}
-	for _, nothing := range []string{"", "\n \t\r\n", "\x1b[2J\x1b[?25l\x1b[0m\n", "\x1b]0;agent\a\x1b]11;?\x1b\\\n", "\x1b(B\x1b=\a\n", "\x1bP1$r0m\x1b\\\x1b_x\x1b\\\n", "\xc2\x9b2J\n"} {
+	for _, nothing := range []string{
+		"", "\n \t\r\n", "\x1b[2J\x1b[?25l\x1b[0m\n", "\x1b]0;agent\a\x1b]11;?\x1b\\\n",
+		"\x1b(B\x1b=\a\n", "\x1bP1$r0m\x1b\\\x1b_x\x1b\\\n", "\xc2\x9b2J\n",
+	} {
 		if _, o = read(t, "text", nothing); o.Contradiction(0, OlderWork) == "" || o.Contradiction(0, NewWork) != "" {
 			t.Errorf("%q: %+v", nothing, o)
 		}
@@ -103,7 +108,8 @@ not json
 	if u := o.Usage(); u.Tokens != 100 || u.CostUSD != 0.5 || u.PaidCalls != maxCount || u.CacheHits != 1 {
 		t.Errorf("%+v", u)
 	}
-	if l := o.RateLimit; l.Status != 429 || l.RetryAfter != 30*time.Second || len(l.Headers) != 1 || l.Headers["retry-after"] != "30" {
+	if l := o.RateLimit; l.Status != 429 || l.RetryAfter != 30*time.Second || len(l.Headers) != 1 ||
+		l.Headers["retry-after"] != "30" {
 		t.Errorf("%+v", l)
 	}
 	if !o.OK || len(o.Denials) != 1 || events[0] != (Progress{"reading"}) {
@@ -143,10 +149,12 @@ func FuzzReader(f *testing.F) {
 			if fmt.Sprint(whole) != fmt.Sprint(cut) {
 				t.Errorf("%s: %v\nin pieces: %v", name, whole, cut)
 			}
-			if u := o.Usage(); u.Tokens < 0 || u.PaidCalls < 0 || u.CacheHits < 0 || u.CostUSD < 0 || u.CostUSD > maxCostUSD {
+			if u := o.Usage(); u.Tokens < 0 || u.PaidCalls < 0 || u.CacheHits < 0 || u.CostUSD < 0 ||
+				u.CostUSD > maxCostUSD {
 				t.Errorf("%s: %+v", name, u)
 			}
-			if e := o.FinalFailure(); e != nil && (len(e.Message) > maxMessage || e.RetryAfter < 0 || e.RetryAfter > longestWait) {
+			if e := o.FinalFailure(); e != nil && (len(e.Message) > maxMessage || e.RetryAfter < 0 ||
+				e.RetryAfter > longestWait) {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}

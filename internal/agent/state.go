@@ -45,8 +45,8 @@ var knownPrograms = sync.OnceValue(func() []knownProgram {
 	return all
 })
 
-// StatePaths are the globs of what does not count as work, whichever stage or script makes it: what a stage's agent writes
-// under its own name, what known agents write, and what the configuration says, which decides.
+// StatePaths are the globs of what does not count as work, whichever stage or script makes it: what a stage's
+// agent writes under its own name, what known agents write, and what the configuration says, which decides.
 func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	for _, s := range stages {
 		for _, name := range t.ownNames(s) {
@@ -75,12 +75,14 @@ func (t *Table) StatePaths(stages []Stage) (globs []string) {
 
 // launchers start programs of other names; the dot-files that have theirs are the project's, as .node-version.
 var launchers = []string{
-	"bash", "bun", "bunx", "cargo", "dash", "deno", "docker", "env", "git", "go", "java", "just", "make", "nice", "nix", "node", "npm", "npx", "perl",
-	"php", "pipx", "pnpm", "podman", "poetry", "python", "python3", "ruby", "sh", "stdbuf", "sudo", "task", "timeout", "tini", "uv", "uvx", "yarn", "zsh",
+	"bash", "bun", "bunx", "cargo", "dash", "deno", "docker", "env", "git", "go", "java", "just", "make", "nice", "nix",
+	"node", "npm", "npx", "perl",
+	"php", "pipx", "pnpm", "podman", "poetry", "python", "python3", "ruby", "sh", "stdbuf", "sudo", "task", "timeout",
+	"tini", "uv", "uvx", "yarn", "zsh",
 }
 
-// ownNames are the names under which a stage's agent may keep files: of its program and of its profile. Other stages than CODE
-// have no agent.
+// ownNames are the names under which a stage's agent may keep files: of its program and of its profile. Other
+// stages than CODE have no agent.
 func (t *Table) ownNames(s Stage) (names []string) {
 	switch p, err := t.Lookup(s.Agent); {
 	case s.Agent != "" && err == nil:

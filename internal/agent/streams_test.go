@@ -96,7 +96,8 @@ func transcript(events []Event, o Outcome, code int) string {
 	if f := o.FinalFailure(); f != nil {
 		fmt.Fprintf(&b, "error %+v\n", *f)
 	}
-	fmt.Fprintf(&b, "with changes: %q\nwithout:      %q\n", o.Contradiction(code, NewWork), o.Contradiction(code, OlderWork))
+	fmt.Fprintf(&b, "with changes: %q\nwithout:      %q\n", o.Contradiction(code, NewWork),
+		o.Contradiction(code, OlderWork))
 	return b.String()
 }
 
@@ -127,9 +128,18 @@ func TestEveryProfileIsRecorded(t *testing.T) {
 		"401": func(_ recording, o Outcome) bool {
 			return o.FinalFailure() != nil && o.FinalFailure().Status == 401 && o.FinalFailure().Message != ""
 		},
-		"429":      func(_ recording, o Outcome) bool { return o.FinalFailure() != nil && o.FinalFailure().Status == 429 },
-		"529":      func(_ recording, o Outcome) bool { return o.FinalFailure() != nil && o.FinalFailure().Message != "" },
-		"overflow": func(_ recording, o Outcome) bool { return o.FinalFailure() != nil && o.FinalFailure().Message != "" },
+		"429": func(_ recording, o Outcome) bool {
+			return o.FinalFailure() != nil &&
+				o.FinalFailure().Status == 429
+		},
+		"529": func(_ recording, o Outcome) bool {
+			return o.FinalFailure() != nil &&
+				o.FinalFailure().Message != ""
+		},
+		"overflow": func(_ recording, o Outcome) bool {
+			return o.FinalFailure() != nil &&
+				o.FinalFailure().Message != ""
+		},
 		"cut": func(_ recording, o Outcome) bool {
 			return !o.OK && (o.FinalFailure() != nil || o.Contradiction(0, OlderWork) != "")
 		},
@@ -142,7 +152,8 @@ func TestEveryProfileIsRecorded(t *testing.T) {
 		if good, known := kinds[r.kind]; known && !good(r, o) {
 			t.Errorf("%s: %+v, error %+v, verdict %q", r.file, o, o.FinalFailure(), o.Contradiction(0, OlderWork))
 		}
-		if r.code == 0 && r.kind != "success" && !strings.Contains(r.kind, "well") && !strings.Contains(r.kind, "wait") && o.Contradiction(0, OlderWork) == "" {
+		if r.code == 0 && r.kind != "success" && !strings.Contains(r.kind, "well") &&
+			!strings.Contains(r.kind, "wait") && o.Contradiction(0, OlderWork) == "" {
 			t.Errorf("%s: exit code 0 passes for a success", r.file)
 		}
 	}

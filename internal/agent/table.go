@@ -13,8 +13,8 @@ import (
 //go:embed agents.toml
 var embedded []byte
 
-// Profile is one row: how an agent CLI is started, and which format it prints. agents.toml and docs/specs/agents.md explain
-// the keys.
+// Profile is one row: how an agent CLI is started, and which format it prints. agents.toml and
+// docs/specs/agents.md explain the keys.
 type Profile struct {
 	wire.PlanAgent
 	Program  string   `toml:"program"`
@@ -25,8 +25,8 @@ type Profile struct {
 	traces
 }
 
-// Try is how the stand-in for providers takes the place of the agent's own, beside the usual variables of addresses and keys.
-// {url} in it is the stand-in's address, without /v1.
+// Try is how the stand-in for providers takes the place of the agent's own, beside the usual variables of
+// addresses and keys. {url} in it is the stand-in's address, without /v1.
 type Try struct {
 	Model string          `toml:"model"`
 	Env   []string        `toml:"env"`   // NAME=value
@@ -64,8 +64,8 @@ func (t *Table) Lookup(name string) (*Profile, error) {
 	return nil, fmt.Errorf("agent: no such agent: %.60q, want one of %s", name, strings.Join(t.Names(), ", "))
 }
 
-// Parse returns base with a file of profiles over it: a new name adds a row, a known one replaces the keys that are given.
-// The error is tomlfile.Faults; then there is no new table.
+// Parse returns base with a file of profiles over it: a new name adds a row, a known one replaces the keys that
+// are given. The error is tomlfile.Faults; then there is no new table.
 func Parse(base *Table, data []byte) (*Table, error) {
 	file := tomlfile.Parse(data)
 	out := &Table{rows: slices.Clone(base.rows)}
@@ -73,7 +73,10 @@ func Parse(base *Table, data []byte) (*Table, error) {
 	for i, e := range file.Tables("agent") {
 		at := tomlfile.Element("agent", i)
 		name, _ := e["name"].(string)
-		row := Profile{PlanAgent: wire.PlanAgent{Name: name, Streams: []string{"stdout"}, Format: "text", PromptBytes: DefaultPrompt}}
+		row := Profile{PlanAgent: wire.PlanAgent{
+			Name: name, Streams: []string{"stdout"}, Format: "text",
+			PromptBytes: DefaultPrompt,
+		}}
 		known := slices.IndexFunc(out.rows, func(r Profile) bool { return r.Name == name })
 		if known >= 0 {
 			row = out.rows[known]

@@ -11,16 +11,20 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestBuiltin: each has what a person and a worker need of it. One that prints no events can be tried on the stand-in, because
-// nothing else shows what it prints.
+// TestBuiltin: each has what a person and a worker need of it. One that prints no events can be tried on the
+// stand-in, because nothing else shows what it prints.
 func TestBuiltin(t *testing.T) {
-	want := []string{"claude-code", "cline", "codex", "continue", "copilot", "crush", "gemini", "opencode", "opencode-go", "pi", "qwen"}
+	want := []string{
+		"claude-code", "cline", "codex", "continue", "copilot", "crush", "gemini", "opencode",
+		"opencode-go", "pi", "qwen",
+	}
 	if got := Builtin().Names(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	for _, p := range Builtin().rows {
 		silent := p.Format == "text"
-		if p.Measured == "" || p.Why == "" || len(p.Keys) == 0 || !silent && (len(p.ModelArgs) == 0 || len(p.Env) == 0) ||
+		if p.Measured == "" || p.Why == "" || len(p.Keys) == 0 || !silent &&
+			(len(p.ModelArgs) == 0 || len(p.Env) == 0) ||
 			silent && len(p.Try.Env)+len(p.Try.Files) == 0 {
 			t.Errorf("%s is not whole: %+v", p.Name, p)
 		}
@@ -49,7 +53,8 @@ env = ["A=b"]
 	}
 	codex, _ := table.Lookup("codex")
 	old, _ := base.Lookup("codex")
-	if !slices.Equal(codex.Env, []string{"A=b"}) || codex.Program != "codex" || !slices.Equal(codex.Args, old.Args) || len(codex.Exits) != len(old.Exits) {
+	if !slices.Equal(codex.Env, []string{"A=b"}) || codex.Program != "codex" || !slices.Equal(codex.Args, old.Args) ||
+		len(codex.Exits) != len(old.Exits) {
 		t.Errorf("%+v", codex)
 	}
 	if slices.Equal(old.Env, codex.Env) || !reflect.DeepEqual(base, Builtin()) {
@@ -64,35 +69,45 @@ env = ["A=b"]
 func TestFaults(t *testing.T) {
 	const head = "[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"{prompt}\"]\n"
 	for doc, want := range map[string]string{
-		"[[agent]]\nname = \"X y\"\nprogram = \"x\"\nargs = [\"{prompt}\"]":   "agent[0].name: ",
-		"[[agent]]\nname = \"x\"\nargs = [\"{prompt}\"]":                      "agent[0].program: missing",
-		"[[agent]]\nname = \"x\"\nprogram = \"x\"":                            "agent[0].args: no {prompt}",
-		"[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"--p={prompt}\"]": "{prompt} in \"--p={prompt}\": want it as an argument of its own",
-		"[[agent]]\nname = \"codex\"\nargs = [\"{prompt}\", \"{modul}\"]":     "{modul}: no such placeholder",
-		"[[agent]]\nname = \"codex\"\nargs = 5":                               "3:1: agent[0].args: got 5, want a list",
-		"[[agent]]\nname = 5":                                                 "2:1: agent[0].name: got 5, want a text",
-		"agent = 1":                                                           "1:1: agent: got 1, want [[agent]]",
-		"[[agent]\n":                                                          "not TOML: ",
-		head + "model_args = [\"-m\"]":                                        "agent[0].model_args: no {model} in it",
-		head + "format = \"xml\"":                                             "agent[0].format: \"xml\": want one of claude, cline",
-		head + "streams = []":                                                 "agent[0].streams: empty",
-		head + "streams = [\"stdin\"]":                                        "want stdout or stderr",
-		head + "provider = \"a b\"":                                           "agent[0].provider: ",
-		head + "keys = [\"A-B\"]":                                             "agent[0].keys: ",
-		head + "env = [\"A\"]":                                                "want NAME=value",
-		head + "env = [\"RETAKE_X=1\"]":                                       "RETAKE_ variables",
-		head + "env = [\"A_KEY=sk-ant-0123456789abcdef\"]":                    "5:1: agent[0].env: \"A_KEY\" looks like a secret",
-		head + "env = [\"A={prompt}\"]":                                       "args only",
-		head + "files = [{ name = \"../x\", content = \"\" }]":                "agent[0].files: \"../x\": want a file's name, or a path",
-		head + "files = [{ name = \"a//b\", content = \"\" }]":                "\"a//b\": want a file's name, or a path",
-		head + "files = [{ name = \"/etc/x\", content = \"\" }]":              "\"/etc/x\": want a file's name, or a path",
-		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a/b\", content = \"\" }]": "\"a\" and \"a/b\" cannot be side by side",
-		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a\", content = \"\" }]":   "\"a\" and \"a\" cannot be side by side",
-		head + "state_paths = [\"/x\"]":               "agent[0].state_paths: \"/x\": it is not relative to the work tree, want a glob",
-		head + "state_paths = [\"**\"]":               "agent[0].state_paths: \"**\": it names everything or nothing",
-		head + "state_paths = [\"~/x\"]":              "\"~/x\": it is not relative to the work tree",
-		head + "state_paths = \".x\"":                 "agent[0].state_paths: got a text, want a list",
-		head + "log_paths = [\"/var/x.log\"]":         "agent[0].log_paths: \"/var/x.log\": want a glob below ~/ or relative to the work tree",
+		"[[agent]]\nname = \"X y\"\nprogram = \"x\"\nargs = [\"{prompt}\"]": "agent[0].name: ",
+		"[[agent]]\nname = \"x\"\nargs = [\"{prompt}\"]":                    "agent[0].program: missing",
+		"[[agent]]\nname = \"x\"\nprogram = \"x\"":                          "agent[0].args: no {prompt}",
+		"[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"--p={prompt}\"]": "{prompt} in \"--p={prompt}\": want " +
+			"it as an argument of its own",
+		"[[agent]]\nname = \"codex\"\nargs = [\"{prompt}\", \"{modul}\"]": "{modul}: no such placeholder",
+		"[[agent]]\nname = \"codex\"\nargs = 5":                           "3:1: agent[0].args: got 5, want a list",
+		"[[agent]]\nname = 5":                                             "2:1: agent[0].name: got 5, want a text",
+		"agent = 1":                                                       "1:1: agent: got 1, want [[agent]]",
+		"[[agent]\n":                                                      "not TOML: ",
+		head + "model_args = [\"-m\"]":                                    "agent[0].model_args: no {model} in it",
+		head + "format = \"xml\"": "agent[0].format: \"xml\": want one " +
+			"of claude, cline",
+		head + "streams = []":           "agent[0].streams: empty",
+		head + "streams = [\"stdin\"]":  "want stdout or stderr",
+		head + "provider = \"a b\"":     "agent[0].provider: ",
+		head + "keys = [\"A-B\"]":       "agent[0].keys: ",
+		head + "env = [\"A\"]":          "want NAME=value",
+		head + "env = [\"RETAKE_X=1\"]": "RETAKE_ variables",
+		head + "env = [\"A_KEY=sk-ant-0123456789abcdef\"]": "5:1: agent[0].env: \"A_KEY\" looks " +
+			"like a secret",
+		head + "env = [\"A={prompt}\"]": "args only",
+		head + "files = [{ name = \"../x\", content = \"\" }]": "agent[0].files: \"../x\": want a " +
+			"file's name, or a path",
+		head + "files = [{ name = \"a//b\", content = \"\" }]": "\"a//b\": want a file's " +
+			"name, or a path",
+		head + "files = [{ name = \"/etc/x\", content = \"\" }]": "\"/etc/x\": want a file's " +
+			"name, or a path",
+		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a/b\", " +
+			"content = \"\" }]": "\"a\" and \"a/b\" cannot be side by side",
+		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a\", " +
+			"content = \"\" }]": "\"a\" and \"a\" cannot be side by side",
+		head + "state_paths = [\"/x\"]": "agent[0].state_paths: \"/x\": it is not relative to the work " +
+			"tree, want a glob",
+		head + "state_paths = [\"**\"]":  "agent[0].state_paths: \"**\": it names everything or nothing",
+		head + "state_paths = [\"~/x\"]": "\"~/x\": it is not relative to the work tree",
+		head + "state_paths = \".x\"":    "agent[0].state_paths: got a text, want a list",
+		head + "log_paths = [\"/var/x.log\"]": "agent[0].log_paths: \"/var/x.log\": want a glob below ~/ or " +
+			"relative to the work tree",
 		head + "log_paths = [\"~/../x\"]":             "agent[0].log_paths: \"~/../x\": want a glob below ~/",
 		head + "log_paths = [\"!x.log\"]":             "agent[0].log_paths: \"!x.log\": want a glob below ~/",
 		head + "exits = [{ code = 256 }]":             "want 0 to 255",
@@ -112,29 +127,41 @@ func TestFaults(t *testing.T) {
 
 func TestExpand(t *testing.T) {
 	table := Builtin()
-	plan, err := table.Expand(Stage{Name: "CODE", Agent: "claude-code", Model: "m1", AlternativeModel: "m2", Timeout: time.Minute})
-	if err != nil || plan.Run[0] != "claude" || plan.Agent.Name != "claude-code" || plan.TimeoutSeconds != 60 || plan.Model != "m1" || plan.AlternativeModel != "m2" {
+	plan, err := table.Expand(Stage{
+		Name: "CODE", Agent: "claude-code", Model: "m1", AlternativeModel: "m2",
+		Timeout: time.Minute,
+	})
+	if err != nil || plan.Run[0] != "claude" || plan.Agent.Name != "claude-code" || plan.TimeoutSeconds != 60 ||
+		plan.Model != "m1" || plan.AlternativeModel != "m2" {
 		t.Errorf("%+v, %v", plan, err)
 	}
 	argv, env := Command(plan, "m1", "do {model} it", "/w/.retake/agent")
-	if !slices.Contains(argv, "do {model} it") || !slices.Equal(argv[len(argv)-2:], []string{"--model", "m1"}) || !slices.Contains(env, "CLAUDE_CODE_MAX_RETRIES=2") {
+	if !slices.Contains(argv, "do {model} it") || !slices.Equal(argv[len(argv)-2:], []string{"--model", "m1"}) ||
+		!slices.Contains(env, "CLAUDE_CODE_MAX_RETRIES=2") {
 		t.Errorf("%q, %q", argv, env)
 	}
 	if argv, _ := Command(plan, "", "p", "/f"); slices.Contains(argv, "--model") || slices.Contains(argv, "{model}") {
 		t.Errorf("%q", argv)
 	}
 	plan, err = table.Expand(Stage{Name: "CODE", Agent: "cline", Timeout: 100 * time.Second})
-	if argv, _ := Command(plan, "", "p", "/f"); err != nil || !slices.Equal(argv, []string{"cline", "--json", "-t", "95", "p"}) {
+	if argv, _ := Command(plan, "", "p", "/f"); err != nil ||
+		!slices.Equal(argv, []string{"cline", "--json", "-t", "95", "p"}) {
 		t.Errorf("%q, %v", argv, err)
 	}
 	plan, _ = table.Expand(Stage{Name: "CODE", Agent: "gemini"})
-	if _, env := Command(plan, "", "p", "/w/.retake/agent"); !slices.Contains(env, "GEMINI_CLI_SYSTEM_DEFAULTS_PATH=/w/.retake/agent/gemini-defaults.json") || len(plan.Agent.Files) != 1 {
+	if _, env := Command(plan, "", "p", "/w/.retake/agent"); !slices.Contains(env,
+		"GEMINI_CLI_SYSTEM_DEFAULTS_PATH=/w/.retake/agent/gemini-defaults.json") || len(plan.Agent.Files) != 1 {
 		t.Errorf("%q", env)
 	}
-	if plan, err := table.Expand(Stage{Name: "VALIDATE", Run: []string{"make", "test"}, Model: "m"}); err != nil || plan.Agent != nil || plan.Run[0] != "make" || plan.Model != "m" {
+	if plan, err := table.Expand(Stage{Name: "VALIDATE", Run: []string{"make", "test"}, Model: "m"}); err != nil ||
+		plan.Agent != nil || plan.Run[0] != "make" || plan.Model != "m" {
 		t.Errorf("%+v, %v", plan, err)
 	}
-	for _, bad := range []Stage{{Name: "CODE"}, {Name: "CODE", Agent: "none"}, {Name: "CODE", Agent: "pi", Run: []string{"x"}}} {
+	for _, bad := range []Stage{
+		{Name: "CODE"},
+		{Name: "CODE", Agent: "none"},
+		{Name: "CODE", Agent: "pi", Run: []string{"x"}},
+	} {
 		if _, err := table.Expand(bad); !errors.Is(err, ErrStage) {
 			t.Errorf("%+v: %v", bad, err)
 		}

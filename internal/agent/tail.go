@@ -9,9 +9,10 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Tail is the end of a stream as a report carries it: of an agent whose format is not known, or of any other program. An
-// agent's stream quotes what its tools printed and what its model wrote, so lines that are events are not read as text.
-// Other JSON is text: what linters, test runners and loggers write, answers of services, errors without a type.
+// Tail is the end of a stream as a report carries it: of an agent whose format is not known, or of any other
+// program. An agent's stream quotes what its tools printed and what its model wrote, so lines that are events
+// are not read as text. Other JSON is text: what linters, test runners and loggers write, answers of services,
+// errors without a type.
 type Tail struct {
 	Lines []string // without events: such a line is empty
 	Text  string   // the lines
@@ -31,7 +32,8 @@ const (
 	backoffRole      // the same, and the wait that it states is the agent's own
 )
 
-// ReadTail separates the lines of a text, which it takes over, from an agent's events, and adds to o what the events state of errors.
+// ReadTail separates the lines of a text, which it takes over, from an agent's events, and adds to o what the
+// events state of errors.
 func ReadTail(text string, lines []string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
@@ -112,7 +114,8 @@ func unknown(r *Reader, o object) {
 	case f.stated():
 		f, _ = reconnect(f)
 		r.emit(f)
-	case o.text("type") == "turn.completed", o.text("type") == "result" && (o["is_error"] == false || o.text("status") == "success"):
+	case o.text("type") == "turn.completed", o.text("type") == "result" &&
+		(o["is_error"] == false || o.text("status") == "success"):
 		r.emit(Result{OK: true, Text: o.text("result")})
 	}
 }
@@ -125,8 +128,8 @@ func endsEvent(line string) bool {
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
 }
 
-// roleOf judges the line that was read last. Behind other events half an object is one, too, though its type may stand in
-// the part that is missing.
+// roleOf judges the line that was read last. Behind other events half an object is one, too, though its type
+// may stand in the part that is missing.
 func (r *Reader) roleOf(line string, behind bool) role {
 	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
 	first = strings.TrimSpace(first)
@@ -203,15 +206,16 @@ func (o object) role(failed, stated bool) role {
 
 // isForeign reports whether an object is a logger's or a test runner's.
 func (o object) isForeign() bool {
-	return o.texts("level", "@level", "log.level", "lvl", "levelname", "severity") != "" || o.at("test") != nil || o["testID"] != nil
+	return o.texts("level", "@level", "log.level", "lvl", "levelname", "severity") != "" || o.at("test") != nil ||
+		o["testID"] != nil
 }
 
 func (o object) isRetry() bool {
 	return strings.Contains(o.kind(), "retry") || strings.Contains(o.text("subtype"), "retry")
 }
 
-// isKind reports whether s can be the type of an agent's event: a word (problem+json has a URL there, Kubernetes and psalm
-// begin with a capital), none of a test runner's.
+// isKind reports whether s can be the type of an agent's event: a word (problem+json has a URL there,
+// Kubernetes and psalm begin with a capital), none of a test runner's.
 func isKind(s string) bool {
 	switch s {
 	case "", "suite", "test", "bench", "report", "diagnostic": // libtest, terraform

@@ -30,7 +30,10 @@ func ends(text string, f finish) answer {
 // callsUnknown lets the model call a tool that nobody has.
 func callsUnknown() answer {
 	return answer{give: func(x *exchange) {
-		r := reply{text: "Next: " + unknownTool + ".", calls: []call{{id: unknownCall, name: unknownTool, args: object{"path": "README.md"}}}, finish: finishTools}
+		r := reply{
+			text:  "Next: " + unknownTool + ".",
+			calls: []call{{id: unknownCall, name: unknownTool, args: object{"path": "README.md"}}}, finish: finishTools,
+		}
 		r.count(x.talk)
 		x.send(r)
 	}}
@@ -89,8 +92,8 @@ func never() answer {
 // forever is longer than anybody waits.
 const forever = 24 * time.Hour
 
-// begins streams the beginning of the model's answer, and then something else happens. Whoever asked for no stream gets the
-// beginning of a document.
+// begins streams the beginning of the model's answer, and then something else happens. Whoever asked for no
+// stream gets the beginning of a document.
 func begins(then func(*exchange)) answer {
 	return answer{give: func(x *exchange) {
 		r := reply{text: "I am going to look at the repository first, and then", finish: finishStop}

@@ -32,7 +32,8 @@ func messagesDocument(r reply) any {
 	}
 	return object{
 		"id": "msg_standin", "type": "message", "role": "assistant", "model": r.model, "content": content,
-		"stop_reason": messagesStop(r), "stop_sequence": nil, "usage": object{"input_tokens": r.in, "output_tokens": r.out},
+		"stop_reason": messagesStop(r), "stop_sequence": nil,
+		"usage": object{"input_tokens": r.in, "output_tokens": r.out},
 	}
 }
 

@@ -19,14 +19,17 @@ func openAI(status int, kind, code, message string) wireError {
 // anthropic is an error of Anthropic's: https://docs.anthropic.com/en/api/errors
 func anthropic(status int, kind, message string) wireError {
 	return wireError{status: status, body: encode(object{
-		"type": "error", "error": object{"type": kind, "message": message}, "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy",
+		"type": "error", "error": object{"type": kind, "message": message},
+		"request_id": "req_011CSHoEeqs5C35K2UUqR7Fy",
 	})}
 }
 
 // statuses are Google's names of HTTP statuses: https://cloud.google.com/apis/design/errors#handling_errors
 var statuses = map[int]string{
-	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 408: "DEADLINE_EXCEEDED", 409: "ABORTED",
-	413: "INVALID_ARGUMENT", 422: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+	408: "DEADLINE_EXCEEDED", 409: "ABORTED",
+	413: "INVALID_ARGUMENT", 422: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
+	504: "DEADLINE_EXCEEDED",
 }
 
 // google is an error of Gemini's: https://ai.google.dev/gemini-api/docs/troubleshooting
@@ -57,7 +60,10 @@ func (e wireError) with(header ...string) wireError {
 
 // Details of Google's errors: https://cloud.google.com/apis/design/errors#error_details
 func retryInfo(wait time.Duration) object {
-	return object{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": fmt.Sprintf("%.0fs", wait.Seconds())}
+	return object{
+		"@type":      "type.googleapis.com/google.rpc.RetryInfo",
+		"retryDelay": fmt.Sprintf("%.0fs", wait.Seconds()),
+	}
 }
 
 func quotaFailure(id string) object {
@@ -78,11 +84,19 @@ func errorInfo(reason string) object {
 func perMinute(wait time.Duration) perProvider {
 	s := strconv.Itoa(int(wait.Seconds()))
 	return perProvider{
-		openAI(429, "requests", "rate_limit_exceeded", "Rate limit reached for gpt-4.1 in organization org-standin on requests per min (RPM): Limit 500, Used 500, Requested 1. Please try again in "+s+"s. Visit https://platform.openai.com/account/rate-limits to learn more.").
-			with("Retry-After", s, "x-ratelimit-limit-requests", "500", "x-ratelimit-remaining-requests", "0", "x-ratelimit-reset-requests", s+"s"),
-		anthropic(429, "rate_limit_error", "This request would exceed your organization's rate limit of 50 requests per minute. For details, refer to: https://docs.anthropic.com/en/api/rate-limits; see the response headers for current usage. Please reduce the prompt length or the maximum tokens requested, or try again later.").
-			with("Retry-After", s, "anthropic-ratelimit-requests-limit", "50", "anthropic-ratelimit-requests-remaining", "0"),
-		google(429, "You exceeded your current quota, please check your plan and billing details. Please retry in "+s+"s.", quotaFailure("GenerateRequestsPerMinutePerProjectPerModel"), retryInfo(wait)).
+		openAI(429, "requests", "rate_limit_exceeded", "Rate limit reached for gpt-4.1 in organization org-standin "+
+			"on requests per min (RPM): Limit 500, Used 500, Requested 1. Please try again in "+s+
+			"s. Visit https://platform.openai.com/account/rate-limits to learn more.").
+			with("Retry-After", s, "x-ratelimit-limit-requests", "500", "x-ratelimit-remaining-requests", "0",
+				"x-ratelimit-reset-requests", s+"s"),
+		anthropic(429, "rate_limit_error", "This request would exceed your organization's rate limit of 50 requests "+
+			"per minute. For details, refer to: https://docs.anthropic.com/en/api/rate-limits; see the response "+
+			"headers for current usage. Please reduce the prompt length or the maximum tokens requested, or try "+
+			"again later.").
+			with("Retry-After", s, "anthropic-ratelimit-requests-limit", "50", "anthropic-ratelimit-requests-remaining",
+				"0"),
+		google(429, "You exceeded your current quota, please check your plan and billing details. Please retry in "+s+
+			"s.", quotaFailure("GenerateRequestsPerMinutePerProjectPerModel"), retryInfo(wait)).
 			with("Retry-After", s),
 	}
 }
@@ -95,12 +109,17 @@ var (
 		google(503, "The model is overloaded. Please try again later."),
 	}
 	serverFault = perProvider{
-		openAI(500, "server_error", "", "The server had an error while processing your request. Sorry about that! You can retry your request, or contact us through our help center at help.openai.com if the error persists."),
+		openAI(500, "server_error", "", "The server had an error while processing your request. Sorry about that! "+
+			"You can retry your request, or contact us through our help center at help.openai.com if the "+
+			"error persists."),
 		anthropic(500, "api_error", "Internal server error"),
-		google(500, "An internal error has occurred. Please retry or report in https://developers.generativeai.google/guide/troubleshooting"),
+		google(500, "An internal error has occurred. Please retry or report in "+
+			"https://developers.generativeai.google/guide/troubleshooting"),
 	}
 	promptTooLong = perProvider{
-		openAI(400, "invalid_request_error", "context_length_exceeded", "This model's maximum context length is 128000 tokens. However, your messages resulted in 151234 tokens. Please reduce the length of the messages."),
+		openAI(400, "invalid_request_error", "context_length_exceeded", "This model's maximum context length is "+
+			"128000 tokens. However, your messages resulted in 151234 tokens. Please reduce the length of "+
+			"the messages."),
 		anthropic(400, "invalid_request_error", "prompt is too long: 210054 tokens > 200000 maximum"),
 		google(400, "The input token count (1189334) exceeds the maximum number of tokens allowed (1048576)."),
 	}
@@ -135,5 +154,6 @@ func cloudflare(status int, code, title, what string) answer {
 
 // nginx is one of nginx's own pages: https://github.com/nginx/nginx/blob/master/src/http/ngx_http_special_response.c
 func nginx(title string) string {
-	return "<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" + title + "</h1></center>\r\n<hr><center>nginx/1.27.3</center>\r\n</body>\r\n</html>\r\n"
+	return "<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" + title +
+		"</h1></center>\r\n<hr><center>nginx/1.27.3</center>\r\n</body>\r\n</html>\r\n"
 }

@@ -41,9 +41,12 @@ func Find(name string) *Case {
 
 // Where the bodies are from.
 const (
-	docs        = "platform.openai.com/docs/guides/error-codes; docs.anthropic.com/en/api/errors; ai.google.dev/gemini-api/docs/troubleshooting"
-	limitDocs   = "platform.openai.com/docs/guides/rate-limits; docs.anthropic.com/en/api/rate-limits; ai.google.dev/gemini-api/docs/rate-limits"
-	streamDocs  = "docs.anthropic.com/en/docs/build-with-claude/streaming#error-events; platform.openai.com/docs/api-reference/responses-streaming"
+	docs = "platform.openai.com/docs/guides/error-codes; docs.anthropic.com/en/api/errors; " +
+		"ai.google.dev/gemini-api/docs/troubleshooting"
+	limitDocs = "platform.openai.com/docs/guides/rate-limits; docs.anthropic.com/en/api/rate-limits; " +
+		"ai.google.dev/gemini-api/docs/rate-limits"
+	streamDocs = "docs.anthropic.com/en/docs/build-with-claude/streaming#error-events; " +
+		"platform.openai.com/docs/api-reference/responses-streaming"
 	edgeDocs    = "developers.cloudflare.com/support/troubleshooting/http-status-codes"
 	nginxSource = "github.com/nginx/nginx: src/http/ngx_http_special_response.c"
 	transport   = "RFC 9293, RFC 9112: what a network does"
@@ -57,42 +60,84 @@ func always(a answer) []answer { return []answer{a} }
 
 // Cases is the table.
 var Cases = []Case{
-	// ---- a good agent gets past these ----------------------------------------------------------------------------------
-	{Name: "ok", About: "everything works", Source: "the providers' references of their endpoints", answers: always(works)},
-	{Name: "slow-first-byte", About: "three seconds of silence before the first byte of the first answer", Source: transport, answers: once(later(3*time.Second, works))},
-	{Name: "redirect", About: "307 to the right address", Source: "RFC 9110, 15.4.8", answers: always(redirects(307, "ok"))},
-	{Name: "unknown-tool", About: "the model calls a tool that nobody has, then goes on", Source: "seen of small models", answers: once(callsUnknown())},
-	{Name: "rate-limit-twice", About: "429 with Retry-After of a second, twice", Source: limitDocs, answers: once(fails(perMinute(time.Second)), fails(perMinute(time.Second)))},
+	// ---- a good agent gets past these
+	// ----------------------------------------------------------------------------------
+	{
+		Name: "ok", About: "everything works", Source: "the providers' references of their endpoints",
+		answers: always(works),
+	},
+	{
+		Name: "slow-first-byte", About: "three seconds of silence before the first byte of the first answer",
+		Source: transport, answers: once(later(3*time.Second, works)),
+	},
+	{
+		Name: "redirect", About: "307 to the right address", Source: "RFC 9110, 15.4.8",
+		answers: always(redirects(307, "ok")),
+	},
+	{
+		Name: "unknown-tool", About: "the model calls a tool that nobody has, then goes on",
+		Source: "seen of small models", answers: once(callsUnknown()),
+	},
+	{
+		Name: "rate-limit-twice", About: "429 with Retry-After of a second, twice", Source: limitDocs,
+		answers: once(fails(perMinute(time.Second)), fails(perMinute(time.Second))),
+	},
 	{Name: "overloaded-once", About: "overloaded, once", Source: docs, answers: once(fails(overloadedNow))},
 	{Name: "server-error-once", About: "500, once", Source: docs, answers: once(fails(serverFault))},
-	{Name: "overflow-once", About: "the prompt is too long, until it is shorter", Source: docs, Or: []recovery.Reason{recovery.ContextOverflow}, answers: []answer{works, works, tooLong(promptTooLong)}},
-	{Name: "reset-once", About: "the connection is reset, once", Source: transport, answers: once(hangsUp(true))},
-	{Name: "stream-cut-once", About: "a stream is cut, once", Source: transport, Or: []recovery.Reason{recovery.NetworkTransient}, answers: once(begins(cut))},
-	{Name: "stream-overloaded-once", About: "overloaded in the middle of a stream, once", Source: streamDocs, Or: []recovery.Reason{recovery.Overloaded}, answers: once(errs(overloadedNow))},
 	{
-		Name: "three-failures", About: "429 with Retry-After, an answer, overloaded, an answer, too long until it is shorter", Source: docs,
-		Or: []recovery.Reason{recovery.ContextOverflow}, answers: []answer{fails(perMinute(time.Second)), works, fails(overloadedNow), works, tooLong(promptTooLong)},
+		Name: "overflow-once", About: "the prompt is too long, until it is shorter", Source: docs,
+		Or: []recovery.Reason{recovery.ContextOverflow}, answers: []answer{works, works, tooLong(promptTooLong)},
+	},
+	{Name: "reset-once", About: "the connection is reset, once", Source: transport, answers: once(hangsUp(true))},
+	{
+		Name: "stream-cut-once", About: "a stream is cut, once", Source: transport,
+		Or: []recovery.Reason{recovery.NetworkTransient}, answers: once(begins(cut)),
+	},
+	{
+		Name: "stream-overloaded-once", About: "overloaded in the middle of a stream, once", Source: streamDocs,
+		Or: []recovery.Reason{recovery.Overloaded}, answers: once(errs(overloadedNow)),
+	},
+	{
+		Name: "three-failures", About: "429 with Retry-After, an answer, overloaded, an answer, too long until " +
+			"it is shorter", Source: docs,
+		Or: []recovery.Reason{recovery.ContextOverflow}, answers: []answer{
+			fails(perMinute(time.Second)), works,
+			fails(overloadedNow), works, tooLong(promptTooLong),
+		},
 	},
 
-	// ---- the request -----------------------------------------------------------------------------------------------------
+	// ---- the request
+	// -----------------------------------------------------------------------------------------------------
 	{
-		Name: "bad-request", About: "400: the conversation has no valid form", Source: docs, Reason: recovery.Validation,
+		Name: "bad-request", About: "400: the conversation has no valid form", Source: docs,
+		Reason: recovery.Validation,
 		answers: always(fails(perProvider{
-			openAI(400, "invalid_request_error", "", "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: call_01"),
-			anthropic(400, "invalid_request_error", "messages.3: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_01. Each `tool_use` block must have a corresponding `tool_result` block in the next message."),
-			google(400, "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."),
+			openAI(400, "invalid_request_error", "", "An assistant message with 'tool_calls' must be followed by "+
+				"tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response "+
+				"messages: call_01"),
+			anthropic(400, "invalid_request_error", "messages.3: `tool_use` ids were found without `tool_result` "+
+				"blocks immediately after: toolu_01. Each `tool_use` block must have a corresponding `tool_result` "+
+				"block in the next message."),
+			google(400, "Please ensure that the number of function response parts is equal to the number of function "+
+				"call parts of the function call turn."),
 		})),
 	},
 	{
-		Name: "bad-parameter", About: "400: a parameter that the model does not take", Source: docs, Reason: recovery.Validation, Or: []recovery.Reason{recovery.InvalidConfig},
+		Name: "bad-parameter", About: "400: a parameter that the model does not take", Source: docs,
+		Reason: recovery.Validation, Or: []recovery.Reason{recovery.InvalidConfig},
 		answers: always(fails(perProvider{
-			openAI(400, "invalid_request_error", "unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."),
-			anthropic(400, "invalid_request_error", "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens for claude-sonnet-4-5"),
-			google(400, "Unable to submit request because it has a maxOutputTokens value of 128000 but the supported range is from 1 (inclusive) to 65537 (exclusive). Update the value and try again."),
+			openAI(400, "invalid_request_error", "unsupported_parameter", "Unsupported parameter: 'max_tokens' is "+
+				"not supported with this model. Use 'max_completion_tokens' instead."),
+			anthropic(400, "invalid_request_error", "max_tokens: 128000 > 64000, which is the maximum allowed number "+
+				"of output tokens for claude-sonnet-4-5"),
+			google(400, "Unable to submit request because it has a maxOutputTokens value of 128000 but the supported "+
+				"range is from 1 (inclusive) to 65537 (exclusive). Update the value and try again."),
 		})),
 	},
 	{
-		Name: "unprocessable", About: "422: a field has the wrong type", Source: "fastapi.tiangolo.com/tutorial/handling-errors, as vLLM and LiteLLM answer; docs.mistral.ai/api", Reason: recovery.Validation,
+		Name: "unprocessable", About: "422: a field has the wrong type",
+		Source: "fastapi.tiangolo.com/tutorial/handling-errors, as vLLM and LiteLLM answer; docs.mistral.ai/api",
+		Reason: recovery.Validation,
 		answers: always(fails(perProvider{
 			wireError{status: 422, body: `{"detail":[{"type":"float_type","loc":["body","temperature"],"msg":"Input should be a valid number","input":"warm"}]}`},
 			anthropic(422, "invalid_request_error", "temperature: Input should be a valid number"),
@@ -100,7 +145,8 @@ var Cases = []Case{
 		})),
 	},
 	{
-		Name: "conflict", About: "409", Source: docs, Reason: recovery.Overloaded, Or: []recovery.Reason{recovery.NetworkTransient, recovery.RateLimited},
+		Name: "conflict", About: "409", Source: docs, Reason: recovery.Overloaded,
+		Or: []recovery.Reason{recovery.NetworkTransient, recovery.RateLimited},
 		answers: always(fails(perProvider{
 			openAI(409, "conflict_error", "", "The resource was updated by another request. Please try again."),
 			anthropic(409, "conflict_error", "The resource is being modified by another request. Please retry."),
@@ -110,26 +156,34 @@ var Cases = []Case{
 	{
 		Name: "too-large", About: "413 of the provider", Source: docs, Reason: recovery.ContextOverflow,
 		answers: always(fails(perProvider{
-			openAI(413, "invalid_request_error", "request_too_large", "Request too large. The request body exceeds the maximum allowed size."),
-			anthropic(413, "request_too_large", "Request exceeds the maximum allowed number of bytes. The maximum request size is 32 MB."),
+			openAI(413, "invalid_request_error", "request_too_large",
+				"Request too large. The request body exceeds the maximum allowed size."),
+			anthropic(413, "request_too_large", "Request exceeds the maximum allowed number of bytes. The maximum "+
+				"request size is 32 MB."),
 			google(413, "Request payload size exceeds the limit: 20971520 bytes."),
 		})),
 	},
 	{
-		Name: "context-overflow", About: "the prompt is too long, however short it gets", Source: docs, Reason: recovery.ContextOverflow,
+		Name: "context-overflow", About: "the prompt is too long, however short it gets", Source: docs,
+		Reason:  recovery.ContextOverflow,
 		answers: always(fails(promptTooLong)),
 	},
 	{
-		Name: "output-limit", About: "the answer ends at the limit of output tokens", Source: "platform.openai.com/docs/api-reference/chat/object (finish_reason); docs.anthropic.com/en/api/handling-stop-reasons",
+		Name: "output-limit", About: "the answer ends at the limit of output tokens",
+		Source: "platform.openai.com/docs/api-reference/chat/object (finish_reason); " +
+			"docs.anthropic.com/en/api/handling-stop-reasons",
 		Reason: recovery.ContextOverflow, Or: []recovery.Reason{recovery.NoProgress},
 		answers: always(ends("I shall now write the whole file: package", finishLength)),
 	},
 
-	// ---- who asks ----------------------------------------------------------------------------------------------------------
+	// ---- who asks
+	// ----------------------------------------------------------------------------------------------------------
 	{
 		Name: "invalid-key", About: "401: the key is wrong", Source: docs, Reason: recovery.AuthError,
 		answers: always(fails(perProvider{
-			openAI(401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided: sk-stand***********0000. You can find your API key at https://platform.openai.com/account/api-keys."),
+			openAI(401, "invalid_request_error", "invalid_api_key",
+				"Incorrect API key provided: sk-stand***********0000. You can find your API key at "+
+					"https://platform.openai.com/account/api-keys."),
 			anthropic(401, "authentication_error", "invalid x-api-key"),
 			google(400, "API key not valid. Please pass a valid API key.", errorInfo("API_KEY_INVALID")),
 		})),
@@ -137,164 +191,260 @@ var Cases = []Case{
 	{
 		Name: "expired-token", About: "401: the login has expired", Source: docs, Reason: recovery.AuthError,
 		answers: always(fails(perProvider{
-			openAI(401, "invalid_request_error", "token_expired", "Provided authentication token is expired. Please try signing in again."),
-			anthropic(401, "authentication_error", "OAuth token has expired. Please obtain a new token or refresh your existing token."),
-			google(401, "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project.", errorInfo("ACCESS_TOKEN_EXPIRED")),
+			openAI(401, "invalid_request_error", "token_expired",
+				"Provided authentication token is expired. Please try signing in again."),
+			anthropic(401, "authentication_error", "OAuth token has expired. Please obtain a new token or refresh "+
+				"your existing token."),
+			google(401, "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie "+
+				"or other valid authentication credential. See "+
+				"https://developers.google.com/identity/sign-in/web/devconsole-project.",
+				errorInfo("ACCESS_TOKEN_EXPIRED")),
 		})),
 	},
 	{
 		Name: "missing-key", About: "401: no key at all", Source: docs, Reason: recovery.AuthError,
 		answers: always(fails(perProvider{
-			openAI(401, "invalid_request_error", "", "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."),
+			openAI(401, "invalid_request_error", "", "You didn't provide an API key. You need to provide your API "+
+				"key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."),
 			anthropic(401, "authentication_error", "x-api-key header is required"),
-			google(403, "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API."),
+			google(403, "Method doesn't allow unregistered callers (callers without established identity). Please "+
+				"use API Key or other form of API consumer identity to call this API."),
 		})),
 		Or: []recovery.Reason{recovery.PermissionDenied},
 	},
 	{
-		Name: "account-disabled", About: "the organisation or account is switched off", Source: docs + "; github.com/anthropics/claude-code issues", Reason: recovery.AuthError, Or: []recovery.Reason{recovery.PermissionDenied},
+		Name: "account-disabled", About: "the organisation or account is switched off", Source: docs +
+			"; github.com/anthropics/claude-code issues", Reason: recovery.AuthError,
+		Or: []recovery.Reason{recovery.PermissionDenied},
 		answers: always(fails(perProvider{
-			openAI(401, "invalid_request_error", "account_deactivated", "The OpenAI account associated with this API key has been deactivated. Please check your email for more information."),
+			openAI(401, "invalid_request_error", "account_deactivated", "The OpenAI account associated with this API "+
+				"key has been deactivated. Please check your email for more information."),
 			anthropic(400, "invalid_request_error", "This organization has been disabled."),
-			google(403, "Permission denied: Consumer 'api_key:AIza...' has been suspended.", errorInfo("CONSUMER_SUSPENDED")),
+			google(403, "Permission denied: Consumer 'api_key:AIza...' has been suspended.",
+				errorInfo("CONSUMER_SUSPENDED")),
 		})),
 	},
 	{
 		Name: "forbidden-scope", About: "403: the key may not do that", Source: docs, Reason: recovery.PermissionDenied,
 		answers: always(fails(perProvider{
-			openAI(403, "invalid_request_error", "missing_scope", "You have insufficient permissions for this operation. Missing scopes: model.request. Check that you have the correct role in your organization (Reader, Writer, Owner) and project (Member, Owner)."),
+			openAI(403, "invalid_request_error", "missing_scope",
+				"You have insufficient permissions for this operation. Missing scopes: model.request. Check that you "+
+					"have the correct role in your organization (Reader, Writer, Owner) and project (Member, Owner)."),
 			anthropic(403, "permission_error", "Your API key does not have permission to use the specified resource."),
-			google(403, "Generative Language API has not been used in project 123456789 before or it is disabled. Enable it by visiting https://console.developers.google.com/apis/api/generativelanguage.googleapis.com/overview?project=123456789 then retry.", errorInfo("SERVICE_DISABLED")),
+			google(403, "Generative Language API has not been used in project 123456789 before or it is disabled. "+
+				"Enable it by visiting "+
+				"https://console.developers.google.com/apis/api/generativelanguage.googleapis.com/overview?project=123456789 then retry.", errorInfo("SERVICE_DISABLED")),
 		})),
 	},
 	{
 		Name: "forbidden-region", About: "the region is not served", Source: docs, Reason: recovery.PermissionDenied,
 		answers: always(fails(perProvider{
-			openAI(403, "request_forbidden", "unsupported_country_region_territory", "Country, region, or territory not supported"),
+			openAI(403, "request_forbidden", "unsupported_country_region_territory",
+				"Country, region, or territory not supported"),
 			anthropic(403, "forbidden", "Request not allowed"),
 			google(400, "").as(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
 		})),
 	},
 	{
-		Name: "model-access", About: "the project may not use the model", Source: docs, Reason: recovery.PermissionDenied, Or: []recovery.Reason{recovery.InvalidConfig},
+		Name: "model-access", About: "the project may not use the model", Source: docs,
+		Reason: recovery.PermissionDenied, Or: []recovery.Reason{recovery.InvalidConfig},
 		answers: always(fails(perProvider{
-			openAI(403, "invalid_request_error", "model_not_found", "Project `proj_standin` does not have access to model `gpt-4.1`"),
-			anthropic(403, "permission_error", "Your account does not have access to claude-sonnet-4-5. Please contact Anthropic support."),
+			openAI(403, "invalid_request_error", "model_not_found",
+				"Project `proj_standin` does not have access to model `gpt-4.1`"),
+			anthropic(403, "permission_error", "Your account does not have access to claude-sonnet-4-5. Please "+
+				"contact Anthropic support."),
 			google(403, "You do not have permission to access the model gemini-2.5-pro or it may not exist."),
 		})),
 	},
 
-	// ---- where it asks -----------------------------------------------------------------------------------------------------
+	// ---- where it asks
+	// -----------------------------------------------------------------------------------------------------
 	{
 		Name: "model-not-found", About: "404: no such model", Source: docs, Reason: recovery.InvalidConfig,
 		answers: always(fails(perProvider{
-			openAI(404, "invalid_request_error", "model_not_found", "The model `gpt-9-ultra` does not exist or you do not have access to it."),
+			openAI(404, "invalid_request_error", "model_not_found",
+				"The model `gpt-9-ultra` does not exist or you do not have access to it."),
 			anthropic(404, "not_found_error", "model: claude-9-opus"),
-			google(404, "models/gemini-9-pro is not found for API version v1beta, or is not supported for generateContent. Call ListModels to see the list of available models and their supported methods."),
+			google(404, "models/gemini-9-pro is not found for API version v1beta, or is not supported for "+
+				"generateContent. Call ListModels to see the list of available models and their supported methods."),
 		})),
 	},
 	{
-		Name: "wrong-path-html", About: "404: a web server's page instead of an API", Source: nginxSource, Reason: recovery.InvalidConfig,
+		Name: "wrong-path-html", About: "404: a web server's page instead of an API", Source: nginxSource,
+		Reason:  recovery.InvalidConfig,
 		answers: always(page(404, "text/html", nginx("404 Not Found"))),
 	},
 	{
-		Name: "wrong-path-json", About: "404: a gateway without such a route", Source: "fastapi.tiangolo.com/tutorial/handling-errors, as vLLM and LiteLLM answer", Reason: recovery.InvalidConfig,
+		Name: "wrong-path-json", About: "404: a gateway without such a route",
+		Source:  "fastapi.tiangolo.com/tutorial/handling-errors, as vLLM and LiteLLM answer",
+		Reason:  recovery.InvalidConfig,
 		answers: always(page(404, "application/json", `{"detail":"Not Found"}`)),
 	},
 	{
-		Name: "redirect-loop", About: "307 to itself", Source: "RFC 9110, 15.4.8", Reason: recovery.InvalidConfig, Or: []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient},
+		Name: "redirect-loop", About: "307 to itself", Source: "RFC 9110, 15.4.8", Reason: recovery.InvalidConfig,
+		Or:      []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient},
 		answers: always(redirects(307, "redirect-loop")),
 	},
 	{
-		Name: "portal", About: "200 with the page of a captive portal", Source: "seen in networks with a login page", Reason: recovery.NetworkPermanent,
-		Or:      []recovery.Reason{recovery.InvalidConfig, recovery.NoProgress, recovery.NetworkTransient, recovery.ContractViolation},
-		answers: always(page(200, "text/html", "<!DOCTYPE html>\n<html><head><title>Sign in to the network</title></head><body><form action=\"/login\">Please accept the terms of use to get online.</form></body></html>\n")),
+		Name: "portal", About: "200 with the page of a captive portal", Source: "seen in networks with a login page",
+		Reason: recovery.NetworkPermanent,
+		Or: []recovery.Reason{
+			recovery.InvalidConfig, recovery.NoProgress, recovery.NetworkTransient,
+			recovery.ContractViolation,
+		},
+		answers: always(page(200, "text/html",
+			"<!DOCTYPE html>\n<html><head><title>Sign in to the network</title></head><body><form "+
+				"action=\"/login\">Please accept the terms of use to get online.</form></body></html>\n")),
 	},
 
-	// ---- what is paid for --------------------------------------------------------------------------------------------------
+	// ---- what is paid for
+	// --------------------------------------------------------------------------------------------------
 	{
-		Name: "payment-required", About: "402", Source: "docs.anthropic.com/en/api/errors (billing_error); openrouter.ai/docs/api-reference/errors; api-docs.deepseek.com/quick_start/error_codes", Reason: recovery.QuotaExhausted,
+		Name: "payment-required", About: "402", Source: "docs.anthropic.com/en/api/errors (billing_error); " +
+			"openrouter.ai/docs/api-reference/errors; api-docs.deepseek.com/quick_start/error_codes",
+		Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{
 			wireError{status: 402, body: `{"error":{"message":"Insufficient credits. Add more using https://openrouter.ai/settings/credits","code":402}}`},
-			anthropic(402, "billing_error", "There is an issue with your billing or payment information. Please check your payment details in the Console."),
+			anthropic(402, "billing_error", "There is an issue with your billing or payment information. Please "+
+				"check your payment details in the Console."),
 			wireError{status: 402, body: `{"error":{"code":402,"message":"This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens, but can only afford 1178.","status":"PAYMENT_REQUIRED"}}`},
 		})),
 	},
 	{
-		Name: "low-credit", About: "400: the credit is used up", Source: docs + "; github.com/anthropics/claude-code issues", Reason: recovery.QuotaExhausted,
+		Name: "low-credit", About: "400: the credit is used up", Source: docs +
+			"; github.com/anthropics/claude-code issues", Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{
 			openAI(400, "invalid_request_error", "billing_hard_limit_reached", "Billing hard limit has been reached"),
-			anthropic(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."),
-			google(429, "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects to manage your project and billing."),
+			anthropic(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API. "+
+				"Please go to Plans & Billing to upgrade or purchase credits."),
+			google(429, "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects "+
+				"to manage your project and billing."),
 		})),
 	},
 	{
-		Name: "insufficient-quota", About: "429: the quota of the account is used up", Source: docs, Reason: recovery.QuotaExhausted,
+		Name: "insufficient-quota", About: "429: the quota of the account is used up", Source: docs,
+		Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{
-			openAI(429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota, please check your plan and billing details. For more information on this error, read the docs: https://platform.openai.com/docs/guides/error-codes/api-errors."),
-			anthropic(429, "rate_limit_error", "Your organization has reached its monthly usage limit. Please contact your administrator, or wait until the limit resets."),
-			google(429, "You exceeded your current quota, please check your plan and billing details. For more information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits.", quotaFailure("GenerateRequestsPerDayPerProjectPerModel-FreeTier")),
+			openAI(429, "insufficient_quota", "insufficient_quota",
+				"You exceeded your current quota, please check your plan and billing details. For more information "+
+					"on this error, read the docs: https://platform.openai.com/docs/guides/error-codes/api-errors."),
+			anthropic(429, "rate_limit_error", "Your organization has reached its monthly usage limit. Please "+
+				"contact your administrator, or wait until the limit resets."),
+			google(429, "You exceeded your current quota, please check your plan and billing details. For more "+
+				"information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits.",
+				quotaFailure("GenerateRequestsPerDayPerProjectPerModel-FreeTier")),
 		})),
 	},
 	{
-		Name: "daily-limit", About: "429: so many requests a day", Source: limitDocs + "; github.com/google-gemini/gemini-cli/issues/10925", Reason: recovery.QuotaExhausted,
+		Name: "daily-limit", About: "429: so many requests a day", Source: limitDocs +
+			"; github.com/google-gemini/gemini-cli/issues/10925", Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{
-			openAI(429, "requests", "rate_limit_exceeded", "Rate limit reached for gpt-4.1 in organization org-standin on requests per day (RPD): Limit 10000, Used 10000, Requested 1. Please try again in 2h24m. Visit https://platform.openai.com/account/rate-limits to learn more.").
-				with("x-ratelimit-limit-requests", "10000", "x-ratelimit-remaining-requests", "0", "x-ratelimit-reset-requests", "2h24m0s"),
-			anthropic(429, "rate_limit_error", "This request would exceed your organization's daily rate limit of 1000000 tokens. Please try again tomorrow, or contact sales to increase your limit.").
+			openAI(429, "requests", "rate_limit_exceeded",
+				"Rate limit reached for gpt-4.1 in organization org-standin on requests per day (RPD): Limit 10000, "+
+					"Used 10000, Requested 1. Please try again in 2h24m. Visit "+
+					"https://platform.openai.com/account/rate-limits to learn more.").
+				with("x-ratelimit-limit-requests", "10000", "x-ratelimit-remaining-requests", "0",
+					"x-ratelimit-reset-requests", "2h24m0s"),
+			anthropic(429, "rate_limit_error", "This request would exceed your organization's daily rate limit of "+
+				"1000000 tokens. Please try again tomorrow, or contact sales to increase your limit.").
 				with("anthropic-ratelimit-tokens-remaining", "0"),
-			google(429, "Quota exceeded for quota metric 'Gemini 2.5 Pro Requests' and limit 'Gemini 2.5 Pro Requests per day per user per tier' of service 'cloudcode-pa.googleapis.com' for consumer 'project_number:681255809395'.", errorInfo("RATE_LIMIT_EXCEEDED"), quotaFailure("GenerateRequestsPerDayPerProjectPerModel")),
+			google(429, "Quota exceeded for quota metric 'Gemini 2.5 Pro Requests' and limit 'Gemini 2.5 Pro "+
+				"Requests per day per user per tier' of service 'cloudcode-pa.googleapis.com' for consumer "+
+				"'project_number:681255809395'.", errorInfo("RATE_LIMIT_EXCEEDED"),
+				quotaFailure("GenerateRequestsPerDayPerProjectPerModel")),
 		})),
 	},
 	{
-		Name: "plan-limit", About: "429: the plan's usage of a week is used up, with the time of its reset", Source: "github.com/earendil-works/pi/issues/4172 (usage_limit_reached); github.com/anthropics/claude-code/issues/19673", Reason: recovery.QuotaExhausted, Wait: 13872 * time.Second,
+		Name: "plan-limit", About: "429: the plan's usage of a week is used up, with the time of its reset",
+		Source: "github.com/earendil-works/pi/issues/4172 (usage_limit_reached); " +
+			"github.com/anthropics/claude-code/issues/19673", Reason: recovery.QuotaExhausted,
+		Wait: 13872 * time.Second,
 		answers: always(fails(perProvider{
 			wireError{status: 429, body: `{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached","plan_type":"plus","resets_in_seconds":13872}}`},
-			anthropic(429, "rate_limit_error", "You have reached your weekly usage limit for this plan.").with("Retry-After", "13872", "anthropic-ratelimit-unified-status", "rejected"),
-			google(429, "You have exhausted your capacity on this model. Your quota will reset after 3h51m12s.", errorInfo("QUOTA_EXHAUSTED"), retryInfo(13872*time.Second)),
+			anthropic(429, "rate_limit_error", "You have reached your weekly usage limit for this plan.").
+				with("Retry-After", "13872", "anthropic-ratelimit-unified-status", "rejected"),
+			google(429, "You have exhausted your capacity on this model. Your quota will reset after 3h51m12s.",
+				errorInfo("QUOTA_EXHAUSTED"), retryInfo(13872*time.Second)),
 		})),
 	},
 	{
-		Name: "spend-cap", About: "400: the cap that the organisation has set is reached, until a date", Source: "github.com/anthropics/claude-code/issues/38035; platform.openai.com/docs/guides/rate-limits (project limits)", Reason: recovery.QuotaExhausted,
+		Name: "spend-cap", About: "400: the cap that the organisation has set is reached, until a date",
+		Source: "github.com/anthropics/claude-code/issues/38035; platform.openai.com/docs/guides/rate-limits " +
+			"(project limits)", Reason: recovery.QuotaExhausted,
 		answers: always(fails(perProvider{
-			openAI(429, "insufficient_quota", "project_spend_limit_exceeded", "Project has exceeded its monthly spend limit. The limit resets on 2030-01-01."),
-			anthropic(400, "invalid_request_error", "You have reached your specified API usage limits. You will regain access on 2030-01-01 at 00:00 UTC."),
-			google(429, "The project has exceeded its monthly spending cap. Please raise the cap or wait until it resets.", errorInfo("SPEND_CAP_EXCEEDED")),
+			openAI(429, "insufficient_quota", "project_spend_limit_exceeded",
+				"Project has exceeded its monthly spend limit. The limit resets on 2030-01-01."),
+			anthropic(400, "invalid_request_error", "You have reached your specified API usage limits. You will "+
+				"regain access on 2030-01-01 at 00:00 UTC."),
+			google(429, "The project has exceeded its monthly spending cap. Please raise the cap or wait "+
+				"until it resets.", errorInfo("SPEND_CAP_EXCEEDED")),
 		})),
 	},
 
-	// ---- too much at once ----------------------------------------------------------------------------------------------------
-	{Name: "rate-limit", About: "429 with Retry-After of two seconds, for ever", Source: limitDocs, Reason: recovery.RateLimited, Wait: 2 * time.Second, answers: always(fails(perMinute(2 * time.Second)))},
-	{Name: "rate-limit-hour", About: "429 with Retry-After of an hour", Source: limitDocs, Reason: recovery.RateLimited, Or: []recovery.Reason{recovery.QuotaExhausted}, Wait: time.Hour, answers: always(fails(perMinute(time.Hour)))},
+	// ---- too much at once
+	// ----------------------------------------------------------------------------------------------------
 	{
-		Name: "rate-limit-bare", About: "429 without a header that says how long", Source: limitDocs, Reason: recovery.RateLimited,
+		Name: "rate-limit", About: "429 with Retry-After of two seconds, for ever", Source: limitDocs,
+		Reason: recovery.RateLimited, Wait: 2 * time.Second, answers: always(fails(perMinute(2 * time.Second))),
+	},
+	{
+		Name: "rate-limit-hour", About: "429 with Retry-After of an hour", Source: limitDocs, Reason: recovery.RateLimited,
+		Or: []recovery.Reason{recovery.QuotaExhausted}, Wait: time.Hour, answers: always(fails(perMinute(time.Hour))),
+	},
+	{
+		Name: "rate-limit-bare", About: "429 without a header that says how long", Source: limitDocs,
+		Reason: recovery.RateLimited,
 		answers: always(fails(perProvider{
 			openAI(429, "requests", "rate_limit_exceeded", "Rate limit reached for requests"),
-			anthropic(429, "rate_limit_error", "Number of request tokens has exceeded your per-minute rate limit (https://docs.anthropic.com/en/api/rate-limits)"),
+			anthropic(429, "rate_limit_error", "Number of request tokens has exceeded your per-minute rate limit "+
+				"(https://docs.anthropic.com/en/api/rate-limits)"),
 			google(429, "Resource has been exhausted (e.g. check quota)."),
 		})),
 	},
 	{
-		Name: "rate-limit-text", About: "429 whose wait stands in the text only", Source: limitDocs, Reason: recovery.RateLimited, Wait: 6600 * time.Millisecond,
+		Name: "rate-limit-text", About: "429 whose wait stands in the text only", Source: limitDocs,
+		Reason: recovery.RateLimited, Wait: 6600 * time.Millisecond,
 		answers: always(fails(perProvider{
-			openAI(429, "tokens", "rate_limit_exceeded", "Rate limit reached for gpt-4.1 in organization org-standin on tokens per min (TPM): Limit 30000, Used 28300, Requested 5000. Please try again in 6.6s. Visit https://platform.openai.com/account/rate-limits to learn more."),
-			anthropic(429, "rate_limit_error", "This request would exceed your organization's rate limit of 30,000 input tokens per minute. Please try again in 6.6s."),
-			google(429, "You exceeded your current quota. Please retry in 6.6s.", quotaFailure("GenerateContentInputTokensPerModelPerMinute")),
+			openAI(429, "tokens", "rate_limit_exceeded", "Rate limit reached for gpt-4.1 in organization org-standin "+
+				"on tokens per min (TPM): Limit 30000, Used 28300, Requested 5000. Please try again in 6.6s. Visit "+
+				"https://platform.openai.com/account/rate-limits to learn more."),
+			anthropic(429, "rate_limit_error", "This request would exceed your organization's rate limit of 30,000 "+
+				"input tokens per minute. Please try again in 6.6s."),
+			google(429, "You exceeded your current quota. Please retry in 6.6s.",
+				quotaFailure("GenerateContentInputTokensPerModelPerMinute")),
 		})),
 	},
 	{
-		Name: "concurrency", About: "429: too many connections at once", Source: limitDocs + "; docs.mistral.ai (rate_limited, 1300)", Reason: recovery.RateLimited,
+		Name: "concurrency", About: "429: too many connections at once", Source: limitDocs +
+			"; docs.mistral.ai (rate_limited, 1300)", Reason: recovery.RateLimited,
 		answers: always(fails(perProvider{
 			wireError{status: 429, body: `{"object":"error","message":"Rate limit exceeded","type":"rate_limited","param":null,"code":"1300","raw_status_code":429}`},
-			anthropic(429, "rate_limit_error", "Number of concurrent connections has exceeded your rate limit. Please try again later or contact sales at https://www.anthropic.com/contact-sales to discuss your options for a rate limit increase."),
-			google(429, "Resource exhausted. Please try again later. Please refer to https://cloud.google.com/vertex-ai/generative-ai/docs/error-code-429 for more details."),
+			anthropic(429, "rate_limit_error", "Number of concurrent connections has exceeded your rate limit. "+
+				"Please try again later or contact sales at https://www.anthropic.com/contact-sales to discuss your "+
+				"options for a rate limit increase."),
+			google(429, "Resource exhausted. Please try again later. Please refer to "+
+				"https://cloud.google.com/vertex-ai/generative-ai/docs/error-code-429 for more details."),
 		})),
 	},
-	{Name: "edge-1015", About: "429: Cloudflare's page about too many requests", Source: edgeDocs + "/cloudflare-1xxx-errors/error-1015", Reason: recovery.RateLimited, answers: always(cloudflare(429, "1015", "You are being rate limited", "The owner of this website (api.example.com) has banned you temporarily from accessing this website."))},
-	{Name: "envoy-limit", About: "429: Envoy's own limit", Source: "envoyproxy.io/docs: local rate limit", Reason: recovery.RateLimited, answers: always(page(429, "text/plain", "local_rate_limited", "x-local-rate-limit", "true", "Server", "envoy"))},
+	{
+		Name: "edge-1015", About: "429: Cloudflare's page about too many requests", Source: edgeDocs +
+			"/cloudflare-1xxx-errors/error-1015", Reason: recovery.RateLimited,
+		answers: always(cloudflare(429, "1015", "You are being rate limited",
+			"The owner of this website (api.example.com) has banned you temporarily from accessing this website.")),
+	},
+	{
+		Name: "envoy-limit", About: "429: Envoy's own limit", Source: "envoyproxy.io/docs: local rate limit",
+		Reason: recovery.RateLimited,
+		answers: always(page(429, "text/plain", "local_rate_limited", "x-local-rate-limit", "true", "Server",
+			"envoy")),
+	},
 
-	// ---- the provider's side -------------------------------------------------------------------------------------------------
-	{Name: "server-error", About: "500", Source: docs, Reason: recovery.Overloaded, answers: always(fails(serverFault))},
+	// ---- the provider's side
+	// -------------------------------------------------------------------------------------------------
+	{
+		Name: "server-error", About: "500", Source: docs, Reason: recovery.Overloaded,
+		answers: always(fails(serverFault)),
+	},
 	{
 		Name: "unavailable", About: "503", Source: docs, Reason: recovery.Overloaded,
 		answers: always(fails(perProvider{
@@ -303,7 +453,10 @@ var Cases = []Case{
 			google(503, "The service is currently unavailable."),
 		})),
 	},
-	{Name: "overloaded", About: "overloaded: Anthropic's 529, the others' 503", Source: docs, Reason: recovery.Overloaded, answers: always(fails(overloadedNow))},
+	{
+		Name: "overloaded", About: "overloaded: Anthropic's 529, the others' 503", Source: docs,
+		Reason: recovery.Overloaded, answers: always(fails(overloadedNow)),
+	},
 	{
 		Name: "request-timeout", About: "408", Source: docs, Reason: recovery.Timeout,
 		answers: always(fails(perProvider{
@@ -315,58 +468,191 @@ var Cases = []Case{
 	{
 		Name: "gateway-timeout", About: "504 of the provider", Source: docs, Reason: recovery.Timeout,
 		answers: always(fails(perProvider{
-			wireError{status: 504, body: "upstream request timeout"}.with("Content-Type", "text/plain"), // of the Envoy in front of it
-			anthropic(504, "timeout_error", "Request timed out. Consider streaming, or the Message Batches API, for long-running requests."),
+			// of the Envoy in front of it
+			wireError{status: 504, body: "upstream request timeout"}.with("Content-Type", "text/plain"),
+			anthropic(504, "timeout_error", "Request timed out. Consider streaming, or the Message Batches API, for "+
+				"long-running requests."),
 			google(504, "Deadline expired before operation could complete."),
 		})),
 	},
-	{Name: "bad-gateway", About: "502: nginx's page", Source: nginxSource, Reason: recovery.NetworkTransient, answers: always(page(502, "text/html", nginx("502 Bad Gateway")))},
-	{Name: "unavailable-page", About: "503: nginx's page, with Retry-After", Source: nginxSource, Reason: recovery.Overloaded, Wait: 5 * time.Second, answers: always(page(503, "text/html", nginx("503 Service Temporarily Unavailable"), "Retry-After", "5"))},
-	{Name: "gateway-timeout-page", About: "504: nginx's page", Source: nginxSource, Reason: recovery.Timeout, answers: always(page(504, "text/html", nginx("504 Gateway Time-out")))},
-	{Name: "too-large-page", About: "413: nginx's page", Source: nginxSource, Reason: recovery.ContextOverflow, answers: always(page(413, "text/html", nginx("413 Request Entity Too Large")))},
 	{
-		Name: "envoy-503", About: "503: Envoy cannot reach what is behind it", Source: "envoyproxy.io/docs: response flags UF, UC", Reason: recovery.Overloaded, Or: []recovery.Reason{recovery.NetworkTransient},
-		answers: always(page(503, "text/plain", "upstream connect error or disconnect/reset before headers. reset reason: connection timeout", "Server", "envoy")),
+		Name: "bad-gateway", About: "502: nginx's page", Source: nginxSource, Reason: recovery.NetworkTransient,
+		answers: always(page(502, "text/html", nginx("502 Bad Gateway"))),
 	},
-	{Name: "edge-520", About: "Cloudflare: the server's answer makes no sense", Source: edgeDocs, Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.Overloaded}, answers: always(cloudflare(520, "520", "Web server is returning an unknown error", "There is an unknown connection issue between Cloudflare and the origin web server. As a result, the web page can not be displayed."))},
-	{Name: "edge-521", About: "Cloudflare: the server is down", Source: edgeDocs, Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.Overloaded}, answers: always(cloudflare(521, "521", "Web server is down", "The web server is not returning a connection. As a result, the web page is not displaying."))},
-	{Name: "edge-522", About: "Cloudflare: no connection in time", Source: edgeDocs, Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.Timeout, recovery.Overloaded}, answers: always(cloudflare(522, "522", "Connection timed out", "The initial connection between Cloudflare's network and the origin web server timed out. As a result, the web page can not be displayed."))},
-	{Name: "edge-523", About: "Cloudflare: no way to the server", Source: edgeDocs, Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.Overloaded}, answers: always(cloudflare(523, "523", "Origin is unreachable", "The origin web server is not reachable."))},
-	{Name: "edge-524", About: "Cloudflare: no answer in time", Source: edgeDocs, Reason: recovery.Timeout, Or: []recovery.Reason{recovery.NetworkTransient, recovery.Overloaded}, answers: always(cloudflare(524, "524", "A timeout occurred", "The origin web server timed out responding to this request."))},
-	{Name: "edge-525", About: "Cloudflare: no TLS with the server", Source: edgeDocs, Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.NetworkPermanent, recovery.Overloaded}, answers: always(cloudflare(525, "525", "SSL handshake failed", "Cloudflare is unable to establish an SSL connection to the origin server."))},
-	{Name: "edge-1020", About: "403: Cloudflare's firewall", Source: edgeDocs + "/cloudflare-1xxx-errors/error-1020", Reason: recovery.PermissionDenied, answers: always(cloudflare(403, "1020", "Access denied", "This website is using a security service to protect itself from online attacks. The owner of this website has blocked your request."))},
-
-	// ---- a stream that begins well -------------------------------------------------------------------------------------------
-	{Name: "stream-error", About: "a server's error after the first tokens", Source: streamDocs, Reason: recovery.Overloaded, answers: always(errs(serverFault))},
-	{Name: "stream-overloaded", About: "overloaded after the first tokens", Source: streamDocs, Reason: recovery.Overloaded, answers: always(errs(overloadedNow))},
-	{Name: "stream-rate-limit", About: "a rate limit after the first tokens", Source: streamDocs, Reason: recovery.RateLimited, answers: always(errs(perMinute(2 * time.Second)))},
-	{Name: "stream-overflow", About: "too long, after the first tokens", Source: streamDocs, Reason: recovery.ContextOverflow, answers: always(errs(promptTooLong))},
-	{Name: "stream-cut", About: "the connection ends after the first tokens", Source: transport, Reason: recovery.NetworkTransient, answers: always(begins(cut))},
-	{Name: "stream-stall", About: "nothing more comes after the first tokens", Source: transport, Reason: recovery.Timeout, Or: []recovery.Reason{recovery.NetworkTransient}, Long: true, answers: always(begins(stall))},
-	{Name: "stream-garbage", About: "half a document in the stream", Source: "seen of proxies that cut", Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.ContractViolation, recovery.NoProgress}, answers: always(begins(garbage))},
-
-	// ---- answers that are none -----------------------------------------------------------------------------------------------
-	{Name: "empty-200", About: "200 and nothing in it", Source: "seen of proxies", Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.NoProgress, recovery.ContractViolation}, answers: always(page(200, "application/json", ""))},
-	{Name: "malformed-200", About: "200 with half a document", Source: "seen of proxies that cut", Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.NoProgress, recovery.ContractViolation}, answers: always(page(200, "application/json", `{"id":"standin","choices":[{"index":0,"message":{"role":"assist`))},
-	{Name: "wrong-type", About: "a good answer, called text/plain", Source: "seen of proxies", Or: []recovery.Reason{recovery.NetworkTransient, recovery.InvalidConfig, recovery.NoProgress, recovery.ContractViolation}, answers: always(mislabelled("text/plain"))},
-	{Name: "content-filter", About: "the provider's filter ends the answer", Source: "platform.openai.com/docs/api-reference/chat/object (content_filter); docs.anthropic.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals; ai.google.dev/gemini-api/docs/safety-settings", Reason: recovery.PolicyViolation, answers: always(ends("", finishFilter))},
-	{Name: "refusal", About: "the model says that it won't", Source: "seen of every model", Reason: recovery.PolicyViolation, Or: []recovery.Reason{recovery.NoProgress, recovery.NeedsHuman}, answers: always(ends("I'm sorry, but I can't help with that request.", finishStop))},
 	{
-		Name: "policy-block", About: "400: the request is blocked by the usage policy", Source: docs, Reason: recovery.PolicyViolation,
+		Name: "unavailable-page", About: "503: nginx's page, with Retry-After", Source: nginxSource,
+		Reason: recovery.Overloaded, Wait: 5 * time.Second,
+		answers: always(page(503, "text/html", nginx("503 Service Temporarily Unavailable"), "Retry-After", "5")),
+	},
+	{
+		Name: "gateway-timeout-page", About: "504: nginx's page", Source: nginxSource, Reason: recovery.Timeout,
+		answers: always(page(504, "text/html", nginx("504 Gateway Time-out"))),
+	},
+	{
+		Name: "too-large-page", About: "413: nginx's page", Source: nginxSource, Reason: recovery.ContextOverflow,
+		answers: always(page(413, "text/html", nginx("413 Request Entity Too Large"))),
+	},
+	{
+		Name: "envoy-503", About: "503: Envoy cannot reach what is behind it", Source: "envoyproxy.io/docs: response " +
+			"flags UF, UC", Reason: recovery.Overloaded, Or: []recovery.Reason{recovery.NetworkTransient},
+		answers: always(page(503, "text/plain", "upstream connect error or disconnect/reset before headers. reset "+
+			"reason: connection timeout", "Server", "envoy")),
+	},
+	{
+		Name: "edge-520", About: "Cloudflare: the server's answer makes no sense", Source: edgeDocs,
+		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.Overloaded},
+		answers: always(cloudflare(520, "520", "Web server is returning an unknown error",
+			"There is an unknown connection issue between Cloudflare and the origin web server. As a result, the web "+
+				"page can not be displayed.")),
+	},
+	{
+		Name: "edge-521", About: "Cloudflare: the server is down", Source: edgeDocs, Reason: recovery.NetworkTransient,
+		Or: []recovery.Reason{recovery.Overloaded},
+		answers: always(cloudflare(521, "521", "Web server is down",
+			"The web server is not returning a connection. As a result, the web page is not displaying.")),
+	},
+	{
+		Name: "edge-522", About: "Cloudflare: no connection in time", Source: edgeDocs, Reason: recovery.NetworkTransient,
+		Or: []recovery.Reason{recovery.Timeout, recovery.Overloaded},
+		answers: always(cloudflare(522, "522", "Connection timed out", "The initial connection between Cloudflare's "+
+			"network and the origin web server timed out. As a result, the web page can not be displayed.")),
+	},
+	{
+		Name: "edge-523", About: "Cloudflare: no way to the server", Source: edgeDocs, Reason: recovery.NetworkTransient,
+		Or:      []recovery.Reason{recovery.Overloaded},
+		answers: always(cloudflare(523, "523", "Origin is unreachable", "The origin web server is not reachable.")),
+	},
+	{
+		Name: "edge-524", About: "Cloudflare: no answer in time", Source: edgeDocs, Reason: recovery.Timeout,
+		Or: []recovery.Reason{recovery.NetworkTransient, recovery.Overloaded},
+		answers: always(cloudflare(524, "524", "A timeout occurred",
+			"The origin web server timed out responding to this request.")),
+	},
+	{
+		Name: "edge-525", About: "Cloudflare: no TLS with the server", Source: edgeDocs, Reason: recovery.NetworkTransient,
+		Or: []recovery.Reason{recovery.NetworkPermanent, recovery.Overloaded},
+		answers: always(cloudflare(525, "525", "SSL handshake failed",
+			"Cloudflare is unable to establish an SSL connection to the origin server.")),
+	},
+	{
+		Name: "edge-1020", About: "403: Cloudflare's firewall", Source: edgeDocs + "/cloudflare-1xxx-errors/error-1020",
+		Reason: recovery.PermissionDenied,
+		answers: always(cloudflare(403, "1020", "Access denied", "This website is using a security service to "+
+			"protect itself from online attacks. The owner of this website has blocked your request.")),
+	},
+
+	// ---- a stream that begins well
+	// -------------------------------------------------------------------------------------------
+	{
+		Name: "stream-error", About: "a server's error after the first tokens", Source: streamDocs,
+		Reason: recovery.Overloaded, answers: always(errs(serverFault)),
+	},
+	{
+		Name: "stream-overloaded", About: "overloaded after the first tokens", Source: streamDocs,
+		Reason: recovery.Overloaded, answers: always(errs(overloadedNow)),
+	},
+	{
+		Name: "stream-rate-limit", About: "a rate limit after the first tokens", Source: streamDocs,
+		Reason: recovery.RateLimited, answers: always(errs(perMinute(2 * time.Second))),
+	},
+	{
+		Name: "stream-overflow", About: "too long, after the first tokens", Source: streamDocs,
+		Reason: recovery.ContextOverflow, answers: always(errs(promptTooLong)),
+	},
+	{
+		Name: "stream-cut", About: "the connection ends after the first tokens", Source: transport,
+		Reason: recovery.NetworkTransient, answers: always(begins(cut)),
+	},
+	{
+		Name: "stream-stall", About: "nothing more comes after the first tokens", Source: transport,
+		Reason: recovery.Timeout, Or: []recovery.Reason{recovery.NetworkTransient}, Long: true,
+		answers: always(begins(stall)),
+	},
+	{
+		Name: "stream-garbage", About: "half a document in the stream", Source: "seen of proxies that cut",
+		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.ContractViolation, recovery.NoProgress},
+		answers: always(begins(garbage)),
+	},
+
+	// ---- answers that are none
+	// -----------------------------------------------------------------------------------------------
+	{
+		Name: "empty-200", About: "200 and nothing in it", Source: "seen of proxies", Reason: recovery.NetworkTransient,
+		Or:      []recovery.Reason{recovery.NoProgress, recovery.ContractViolation},
+		answers: always(page(200, "application/json", "")),
+	},
+	{
+		Name: "malformed-200", About: "200 with half a document", Source: "seen of proxies that cut",
+		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.NoProgress, recovery.ContractViolation},
+		answers: always(page(200, "application/json",
+			`{"id":"standin","choices":[{"index":0,"message":{"role":"assist`)),
+	},
+	{
+		Name: "wrong-type", About: "a good answer, called text/plain", Source: "seen of proxies",
+		Or: []recovery.Reason{
+			recovery.NetworkTransient, recovery.InvalidConfig, recovery.NoProgress,
+			recovery.ContractViolation,
+		}, answers: always(mislabelled("text/plain")),
+	},
+	{
+		Name: "content-filter", About: "the provider's filter ends the answer",
+		Source: "platform.openai.com/docs/api-reference/chat/object (content_filter); " +
+			"docs.anthropic.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals; " +
+			"ai.google.dev/gemini-api/docs/safety-settings", Reason: recovery.PolicyViolation,
+		answers: always(ends("", finishFilter)),
+	},
+	{
+		Name: "refusal", About: "the model says that it won't", Source: "seen of every model",
+		Reason: recovery.PolicyViolation, Or: []recovery.Reason{recovery.NoProgress, recovery.NeedsHuman},
+		answers: always(ends("I'm sorry, but I can't help with that request.", finishStop)),
+	},
+	{
+		Name: "policy-block", About: "400: the request is blocked by the usage policy", Source: docs,
+		Reason: recovery.PolicyViolation,
 		answers: always(fails(perProvider{
-			openAI(400, "invalid_request_error", "content_policy_violation", "Your request was rejected as a result of our safety system. Your prompt may contain text that is not allowed by our safety system."),
+			openAI(400, "invalid_request_error", "content_policy_violation", "Your request was rejected as a result "+
+				"of our safety system. Your prompt may contain text that is not allowed by our safety system."),
 			anthropic(400, "invalid_request_error", "Output blocked by content filtering policy"),
-			google(400, "The prompt could not be submitted. This prompt contains sensitive words that violate Google's Responsible AI practices."),
+			google(400, "The prompt could not be submitted. This prompt contains sensitive words that violate "+
+				"Google's Responsible AI practices."),
 		})),
 	},
-	{Name: "endless-tools", About: "the model calls the same tool for ever", Source: "seen of every model", Reason: recovery.NeedsHuman, Or: []recovery.Reason{recovery.NoProgress, recovery.Timeout}, Long: true, answers: always(repeats())},
+	{
+		Name: "endless-tools", About: "the model calls the same tool for ever", Source: "seen of every model",
+		Reason: recovery.NeedsHuman, Or: []recovery.Reason{recovery.NoProgress, recovery.Timeout}, Long: true,
+		answers: always(repeats()),
+	},
 
-	// ---- no way to it --------------------------------------------------------------------------------------------------------
-	{Name: "refused", About: "nobody listens there", Source: transport, Reason: recovery.NetworkTransient, place: nobody, answers: always(works)},
-	{Name: "reset", About: "the connection is reset before any answer", Source: transport, Reason: recovery.NetworkTransient, answers: always(hangsUp(true))},
-	{Name: "closed", About: "the connection is closed before any answer", Source: transport, Reason: recovery.NetworkTransient, answers: always(hangsUp(false))},
-	{Name: "no-such-host", About: "a host that does not exist", Source: "RFC 6761 (.invalid)", Reason: recovery.NetworkPermanent, Or: []recovery.Reason{recovery.NetworkTransient}, place: nowhere, answers: always(works)},
-	{Name: "tls-to-plain", About: "https to a port that speaks http", Source: "RFC 8446", Reason: recovery.NetworkPermanent, Or: []recovery.Reason{recovery.NetworkTransient}, place: tlsToPlain, answers: always(works)},
-	{Name: "self-signed", About: "a certificate that nobody trusts", Source: "RFC 5280", Reason: recovery.NetworkPermanent, place: selfSigned, answers: always(works)},
-	{Name: "no-answer", About: "the request is taken, and nothing comes", Source: transport, Reason: recovery.Timeout, Or: []recovery.Reason{recovery.NetworkTransient}, Long: true, answers: always(never())},
+	// ---- no way to it
+	// --------------------------------------------------------------------------------------------------------
+	{
+		Name: "refused", About: "nobody listens there", Source: transport, Reason: recovery.NetworkTransient,
+		place: nobody, answers: always(works),
+	},
+	{
+		Name: "reset", About: "the connection is reset before any answer", Source: transport,
+		Reason: recovery.NetworkTransient, answers: always(hangsUp(true)),
+	},
+	{
+		Name: "closed", About: "the connection is closed before any answer", Source: transport,
+		Reason: recovery.NetworkTransient, answers: always(hangsUp(false)),
+	},
+	{
+		Name: "no-such-host", About: "a host that does not exist", Source: "RFC 6761 (.invalid)",
+		Reason: recovery.NetworkPermanent, Or: []recovery.Reason{recovery.NetworkTransient}, place: nowhere,
+		answers: always(works),
+	},
+	{
+		Name: "tls-to-plain", About: "https to a port that speaks http", Source: "RFC 8446",
+		Reason: recovery.NetworkPermanent, Or: []recovery.Reason{recovery.NetworkTransient}, place: tlsToPlain,
+		answers: always(works),
+	},
+	{
+		Name: "self-signed", About: "a certificate that nobody trusts", Source: "RFC 5280",
+		Reason: recovery.NetworkPermanent, place: selfSigned, answers: always(works),
+	},
+	{
+		Name: "no-answer", About: "the request is taken, and nothing comes", Source: transport, Reason: recovery.Timeout,
+		Or: []recovery.Reason{recovery.NetworkTransient}, Long: true, answers: always(never()),
+	},
 }

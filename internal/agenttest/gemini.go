@@ -8,7 +8,10 @@ import (
 // Gemini's generateContent: https://ai.google.dev/api/generate-content
 
 func readContents(path string, body object) conversation {
-	c := conversation{stream: strings.HasSuffix(path, ":streamGenerateContent"), text: texts(inner(body, "systemInstruction")["parts"]) + "\n"}
+	c := conversation{
+		stream: strings.HasSuffix(path, ":streamGenerateContent"),
+		text:   texts(inner(body, "systemInstruction")["parts"]) + "\n",
+	}
 	c.model, _, _ = strings.Cut(path[strings.LastIndex(path, "/")+1:], ":")
 	for _, t := range objects(body["tools"]) {
 		for _, f := range objects(t["functionDeclarations"]) {
@@ -38,7 +41,8 @@ func contents(r reply, parts []object, finish any) object {
 	}
 	return object{
 		"candidates": []object{candidate}, "modelVersion": r.model, "responseId": "standin",
-		"usageMetadata": object{"promptTokenCount": r.in, "candidatesTokenCount": r.out, "totalTokenCount": r.in + r.out},
+		"usageMetadata": object{"promptTokenCount": r.in, "candidatesTokenCount": r.out, "totalTokenCount": r.in +
+			r.out},
 	}
 }
 

@@ -79,14 +79,19 @@ func (t Task) writing(c conversation, file string) []call {
 		return []call{tool.with(object{tool.param(pathWords): file, tool.param(contentWords): t.Content})}
 	}
 	if tool, ok := find(c.tools, edits); ok {
-		return []call{tool.with(object{tool.param(pathWords): file, tool.param(oldWords): "", tool.param(newWords): t.Content})}
+		return []call{tool.with(object{
+			tool.param(pathWords): file, tool.param(oldWords): "",
+			tool.param(newWords): t.Content,
+		})}
 	}
 	if tool, ok := find(c.tools, patches); ok {
 		added := "+" + strings.ReplaceAll(strings.TrimSuffix(t.Content, "\n"), "\n", "\n+")
-		return []call{tool.with(object{tool.param(patchWords): "*** Begin Patch\n*** Add File: " + t.Write + "\n" + added + "\n*** End Patch\n"})}
+		return []call{tool.with(object{tool.param(patchWords): "*** Begin Patch\n*** Add File: " + t.Write + "\n" +
+			added + "\n*** End Patch\n"})}
 	}
 	if tool, ok := find(c.tools, runs); ok {
-		return []call{tool.with(object{tool.param(commandWords): "cat > " + t.Write + " <<'STANDIN'\n" + t.Content + "STANDIN"})}
+		return []call{tool.with(object{tool.param(commandWords): "cat > " + t.Write + " <<'STANDIN'\n" + t.Content +
+			"STANDIN"})}
 	}
 	return nil
 }

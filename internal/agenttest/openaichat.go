@@ -30,7 +30,8 @@ func chatDocument(r reply) any {
 		message["tool_calls"] = chatCalls(r, false)
 	}
 	return object{
-		"id": "chatcmpl-standin", "object": "chat.completion", "created": 1763800000, "model": r.model, "usage": chatUsage(r),
+		"id": "chatcmpl-standin", "object": "chat.completion", "created": 1763800000, "model": r.model,
+		"usage":   chatUsage(r),
 		"choices": []object{{"index": 0, "message": message, "logprobs": nil, "finish_reason": chatFinish(r)}},
 	}
 }

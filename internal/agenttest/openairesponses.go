@@ -8,7 +8,8 @@ import (
 // OpenAI's responses: https://platform.openai.com/docs/api-reference/responses, .../responses-streaming
 
 func readResponses(_ string, body object) conversation {
-	c := conversation{model: text(body, "model"), stream: body["stream"] == true, text: text(body, "instructions") + "\n" + text(body, "input") + "\n"}
+	c := conversation{model: text(body, "model"), stream: body["stream"] == true, text: text(body, "instructions") +
+		"\n" + text(body, "input") + "\n"}
 	for _, t := range objects(body["tools"]) {
 		if text(t, "type") == "function" {
 			c.tools = append(c.tools, newTool(text(t, "name"), text(t, "description"), inner(t, "parameters")))
@@ -34,7 +35,8 @@ func responsesOutput(r reply) []object {
 	}
 	for _, c := range r.calls {
 		out = append(out, object{
-			"id": "fc_" + c.id, "type": "function_call", "status": "completed", "call_id": c.id, "name": c.name, "arguments": c.arguments(),
+			"id": "fc_" + c.id, "type": "function_call", "status": "completed", "call_id": c.id, "name": c.name,
+			"arguments": c.arguments(),
 		})
 	}
 	return out
@@ -43,7 +45,8 @@ func responsesOutput(r reply) []object {
 func responsesObject(r reply, status string, output []object) object {
 	o := object{
 		"id": "resp_standin", "object": "response", "created_at": 1763800000, "model": r.model, "status": status,
-		"error": nil, "incomplete_details": nil, "output": output, "parallel_tool_calls": true, "tools": []any{}, "usage": nil,
+		"error": nil, "incomplete_details": nil, "output": output, "parallel_tool_calls": true, "tools": []any{},
+		"usage": nil,
 	}
 	if status != "in_progress" {
 		o["usage"] = object{
@@ -76,20 +79,45 @@ func responsesFrames(r reply) []frame {
 	for i, item := range responsesOutput(r) {
 		id := item["id"]
 		if item["type"] == "message" {
-			part := func(text string) object { return object{"type": "output_text", "text": text, "annotations": []any{}} }
-			begun := object{"id": id, "type": "message", "status": "in_progress", "role": "assistant", "content": []any{}}
-			add("response.output_item.added", object{"output_index": i, "item": begun})
-			add("response.content_part.added", object{"item_id": id, "output_index": i, "content_index": 0, "part": part("")})
-			for _, p := range parts(r.text) {
-				add("response.output_text.delta", object{"item_id": id, "output_index": i, "content_index": 0, "delta": p})
+			part := func(text string) object {
+				return object{
+					"type": "output_text", "text": text,
+					"annotations": []any{},
+				}
 			}
-			add("response.output_text.done", object{"item_id": id, "output_index": i, "content_index": 0, "text": r.text})
-			add("response.content_part.done", object{"item_id": id, "output_index": i, "content_index": 0, "part": part(r.text)})
-		} else {
-			begun := object{"id": id, "type": "function_call", "status": "in_progress", "call_id": item["call_id"], "name": item["name"], "arguments": ""}
+			begun := object{
+				"id": id, "type": "message", "status": "in_progress", "role": "assistant",
+				"content": []any{},
+			}
 			add("response.output_item.added", object{"output_index": i, "item": begun})
-			add("response.function_call_arguments.delta", object{"item_id": id, "output_index": i, "delta": item["arguments"]})
-			add("response.function_call_arguments.done", object{"item_id": id, "output_index": i, "arguments": item["arguments"]})
+			add("response.content_part.added", object{
+				"item_id": id, "output_index": i, "content_index": 0,
+				"part": part(""),
+			})
+			for _, p := range parts(r.text) {
+				add("response.output_text.delta", object{
+					"item_id": id, "output_index": i, "content_index": 0,
+					"delta": p,
+				})
+			}
+			add("response.output_text.done", object{
+				"item_id": id, "output_index": i, "content_index": 0,
+				"text": r.text,
+			})
+			add("response.content_part.done", object{
+				"item_id": id, "output_index": i, "content_index": 0,
+				"part": part(r.text),
+			})
+		} else {
+			begun := object{
+				"id": id, "type": "function_call", "status": "in_progress", "call_id": item["call_id"],
+				"name": item["name"], "arguments": "",
+			}
+			add("response.output_item.added", object{"output_index": i, "item": begun})
+			add("response.function_call_arguments.delta",
+				object{"item_id": id, "output_index": i, "delta": item["arguments"]})
+			add("response.function_call_arguments.done",
+				object{"item_id": id, "output_index": i, "arguments": item["arguments"]})
 		}
 		add("response.output_item.done", object{"output_index": i, "item": item})
 	}

@@ -48,11 +48,15 @@ func (s *Server) openPlaces(ctx context.Context, addr net.Addr) error {
 	if err != nil {
 		return fmt.Errorf("agenttest: %w", err)
 	}
-	secure := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: silent(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}}
+	secure := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: silent(),
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}},
+	}
 	s.more = append(s.more, secure)
 	s.serving.Go(func() { _ = secure.ServeTLS(l, "", "") }) // until Close
 	s.places = map[place]string{
-		here: s.url, nobody: fmt.Sprintf("http://%s", net.JoinHostPort(own.IP.String(), fmt.Sprint(closed.port))), nowhere: "http://provider.invalid",
+		here: s.url, nobody: fmt.Sprintf("http://%s", net.JoinHostPort(own.IP.String(), fmt.Sprint(closed.port))),
+		nowhere:    "http://provider.invalid",
 		tlsToPlain: strings.Replace(s.url, "http:", "https:", 1), selfSigned: "https://" + l.Addr().String(),
 	}
 	return nil

@@ -34,9 +34,24 @@ type dialect struct {
 
 var dialects = []dialect{
 	{OpenAIChat, []string{"/chat/completions"}, readChat, chatDocument, chatFrames, chatError, perProvider.ofOpenAI},
-	{OpenAIResponses, []string{"/responses"}, readResponses, responsesDocument, responsesFrames, responsesError, perProvider.ofOpenAI},
-	{Anthropic, []string{"/messages"}, readMessages, messagesDocument, messagesFrames, messagesError, perProvider.ofAnthropic},
-	{Gemini, []string{":generateContent", ":streamGenerateContent"}, readContents, contentsDocument, contentsFrames, contentsError, perProvider.ofGemini},
+	{
+		OpenAIResponses,
+		[]string{"/responses"},
+		readResponses, responsesDocument, responsesFrames, responsesError,
+		perProvider.ofOpenAI,
+	},
+	{
+		Anthropic,
+		[]string{"/messages"},
+		readMessages, messagesDocument, messagesFrames, messagesError,
+		perProvider.ofAnthropic,
+	},
+	{
+		Gemini,
+		[]string{":generateContent", ":streamGenerateContent"},
+		readContents, contentsDocument, contentsFrames,
+		contentsError, perProvider.ofGemini,
+	},
 }
 
 // dialectOf returns the dialect of a request for an answer; nil: it is none.

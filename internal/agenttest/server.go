@@ -94,8 +94,8 @@ func Start(ctx context.Context, listen string, task Task) (*Server, error) {
 // URL is the address of the stand-in itself.
 func (s *Server) URL() string { return s.url }
 
-// Base is the address for a case, and for one run of it; without the /v1 that some clients want. Some cases are elsewhere:
-// where nobody listens, say.
+// Base is the address for a case, and for one run of it; without the /v1 that some clients want. Some cases are
+// elsewhere: where nobody listens, say.
 func (s *Server) Base(c *Case, label string) string {
 	return s.places[c.place] + "/case/" + c.run(label)
 }
@@ -213,8 +213,14 @@ func models(w http.ResponseWriter, path string) {
 	}
 	var list, google []object
 	for _, id := range Models {
-		list = append(list, object{"id": id, "object": "model", "type": "model", "display_name": id, "created": 1763800000, "created_at": "2026-01-01T00:00:00Z", "owned_by": "standin"})
-		google = append(google, object{"name": "models/" + id, "displayName": id, "inputTokenLimit": 200000, "outputTokenLimit": 32000, "supportedGenerationMethods": []string{"generateContent", "countTokens"}})
+		list = append(list, object{
+			"id": id, "object": "model", "type": "model", "display_name": id,
+			"created": 1763800000, "created_at": "2026-01-01T00:00:00Z", "owned_by": "standin",
+		})
+		google = append(google, object{
+			"name": "models/" + id, "displayName": id, "inputTokenLimit": 200000,
+			"outputTokenLimit": 32000, "supportedGenerationMethods": []string{"generateContent", "countTokens"},
+		})
 	}
 	if i := slices.Index(Models, path[strings.LastIndex(path, "/")+1:]); i >= 0 {
 		one := list[i]
@@ -223,7 +229,8 @@ func models(w http.ResponseWriter, path string) {
 		return
 	}
 	writeJSON(w, object{
-		"object": "list", "data": list, "models": google, "has_more": false, "first_id": Models[0], "last_id": Models[len(Models)-1],
+		"object": "list", "data": list, "models": google, "has_more": false, "first_id": Models[0],
+		"last_id": Models[len(Models)-1],
 	})
 }
 

@@ -35,9 +35,22 @@ var client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{D
 
 // schemas are tools as three different agents declare them.
 var schemas = object{
-	"read_file": object{"type": "object", "properties": object{"path": object{"type": "string"}}, "required": []string{"path"}},
-	"write":     object{"type": "object", "properties": object{"file_path": object{"type": "string"}, "content": object{"type": "string"}, "overwrite": object{"type": "boolean"}}, "required": []string{"file_path", "content", "overwrite"}},
-	"shell":     object{"type": "object", "properties": object{"command": object{"type": "array", "items": object{"type": "string"}}}, "required": []string{"command"}},
+	"read_file": object{
+		"type": "object", "properties": object{"path": object{"type": "string"}},
+		"required": []string{"path"},
+	},
+	"write": object{
+		"type": "object", "properties": object{
+			"file_path": object{"type": "string"},
+			"content":   object{"type": "string"}, "overwrite": object{"type": "boolean"},
+		},
+		"required": []string{"file_path", "content", "overwrite"},
+	},
+	"shell": object{
+		"type":       "object",
+		"properties": object{"command": object{"type": "array", "items": object{"type": "string"}}},
+		"required":   []string{"command"},
+	},
 }
 
 // request is a right request of a protocol, after so many tools were answered.
@@ -63,30 +76,44 @@ func request(p Protocol, stream bool, answered int) (path string, body object) {
 	case OpenAIChat:
 		messages := append([]object{{"role": "system", "content": system}}, user...)
 		for i := range answered {
-			messages = append(messages, object{"role": "tool", "tool_call_id": fmt.Sprint("call_", i), "content": "fine"})
+			messages = append(messages, object{
+				"role": "tool", "tool_call_id": fmt.Sprint("call_", i),
+				"content": "fine",
+			})
 		}
 		body["messages"] = messages
 		return "/v1/chat/completions", body
 	case OpenAIResponses:
 		input := user
 		for i := range answered {
-			input = append(input, object{"type": "function_call_output", "call_id": fmt.Sprint("call_", i), "output": "fine"})
+			input = append(input, object{
+				"type": "function_call_output", "call_id": fmt.Sprint("call_", i),
+				"output": "fine",
+			})
 		}
 		body["input"], body["instructions"] = input, system
 		return "/v1/responses", body
 	case Anthropic:
 		messages := user
 		for i := range answered {
-			messages = append(messages, object{"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": fmt.Sprint("call_", i), "content": "fine"}}})
+			messages = append(messages,
+				object{"role": "user", "content": []object{{
+					"type":        "tool_result",
+					"tool_use_id": fmt.Sprint("call_", i), "content": "fine",
+				}}})
 		}
 		body["messages"], body["system"] = messages, []object{{"type": "text", "text": system}}
 		return "/v1/messages", body
 	}
 	contents := []object{{"role": "user", "parts": []object{{"text": "do it"}}}}
 	for i := range answered {
-		contents = append(contents, object{"role": "user", "parts": []object{{"functionResponse": object{"name": names[i], "response": object{"output": "fine"}}}}})
+		contents = append(contents,
+			object{"role": "user", "parts": []object{{"functionResponse": object{"name": names[i], "response": object{"output": "fine"}}}}})
 	}
-	body = object{"tools": []object{{"functionDeclarations": tools}}, "contents": contents, "systemInstruction": object{"parts": []object{{"text": system}}}}
+	body = object{
+		"tools": []object{{"functionDeclarations": tools}}, "contents": contents,
+		"systemInstruction": object{"parts": []object{{"text": system}}},
+	}
 	if stream {
 		return "/v1beta/models/standin:streamGenerateContent?alt=sse", body
 	}
@@ -134,7 +161,8 @@ func calls(t *testing.T, p Protocol, stream bool, body string) (names []string, 
 		switch p {
 		case OpenAIChat:
 			for _, c := range objects(o["choices"]) {
-				for _, call := range append(objects(inner(c, "message")["tool_calls"]), objects(inner(c, "delta")["tool_calls"])...) {
+				for _, call := range append(objects(inner(c, "message")["tool_calls"]),
+					objects(inner(c, "delta")["tool_calls"])...) {
 					add(text(inner(call, "function"), "name"), inner(call, "function")["arguments"])
 				}
 			}
@@ -186,7 +214,8 @@ func TestTheModelReadsWritesAndRuns(t *testing.T) {
 				}
 				names, args := calls(t, p, stream, answer)
 				got = append(got, strings.Join(names, "+"))
-				if len(args) == 1 && names[0] == "write" && (args[0]["file_path"] != "/tmp/checkout/standin.txt" || args[0]["overwrite"] != false) {
+				if len(args) == 1 && names[0] == "write" && (args[0]["file_path"] != "/tmp/checkout/standin.txt" ||
+					args[0]["overwrite"] != false) {
 					t.Errorf("%s: write with %v", p, args[0])
 				}
 				if len(args) == 1 && names[0] == "shell" {
@@ -205,7 +234,8 @@ func TestTheModelReadsWritesAndRuns(t *testing.T) {
 	}
 }
 
-// Every case answers each protocol as its provider would: a documented error, a page, a stream, or the end of the connection.
+// Every case answers each protocol as its provider would: a documented error, a page, a stream, or the end of
+// the connection.
 func TestEveryCaseAnswersEveryProtocol(t *testing.T) {
 	s := start(t)
 	if len(Cases) < 60 {
@@ -242,7 +272,8 @@ func TestEveryCaseAnswersEveryProtocol(t *testing.T) {
 }
 
 func isCut(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "reset by peer")
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
+		strings.Contains(err.Error(), "reset by peer")
 }
 
 // checkError makes sure that an error is JSON in the provider's form where it says that it is JSON.
@@ -263,7 +294,8 @@ func checkError(t *testing.T, c *Case, p Protocol, resp *http.Response, answer s
 			t.Errorf("%s: not Anthropic's form: %s", c.Name, answer)
 		}
 	case Gemini:
-		if o["detail"] == nil && (e["code"] != float64(resp.StatusCode) || text(e, "status") == "" || text(e, "message") == "") {
+		if o["detail"] == nil && (e["code"] != float64(resp.StatusCode) || text(e, "status") == "" ||
+			text(e, "message") == "") {
 			t.Errorf("%s: not Google's form: %s", c.Name, answer)
 		}
 	default:
@@ -276,8 +308,9 @@ func checkError(t *testing.T, c *Case, p Protocol, resp *http.Response, answer s
 func TestPlaces(t *testing.T) {
 	s := start(t)
 	for name, want := range map[string]string{
-		"refused": "connection refused", "no-such-host": "no such host", "tls-to-plain": "server gave HTTP response to HTTPS client",
-		"self-signed": "certificate", "reset": "reset by peer", "closed": "EOF",
+		"refused": "connection refused", "no-such-host": "no such host",
+		"tls-to-plain": "server gave HTTP response to HTTPS client",
+		"self-signed":  "certificate", "reset": "reset by peer", "closed": "EOF",
 	} {
 		path, body := request(OpenAIChat, false, 0)
 		_, _, err := post(s.Base(Find(name), ""), path, body)
@@ -318,7 +351,8 @@ func TestOverflowEndsWithAShorterPrompt(t *testing.T) {
 	var got []int
 	for _, size := range []int{10, 10, 5000, 5000, 200} { // two steps, then too long twice, then shorter
 		path, body := request(OpenAIChat, false, 0)
-		body["messages"] = append(body["messages"].([]object), object{"role": "user", "content": strings.Repeat("x", size)})
+		body["messages"] = append(body["messages"].([]object),
+			object{"role": "user", "content": strings.Repeat("x", size)})
 		resp, _, err := post(s.Base(c, ""), path, body)
 		if err != nil {
 			t.Fatal(err)
@@ -332,7 +366,10 @@ func TestOverflowEndsWithAShorterPrompt(t *testing.T) {
 
 func TestModelsAreListed(t *testing.T) {
 	s := start(t)
-	for _, path := range []string{"/v1/models", "/case/ok/v1/models", "/case/invalid-key@7/v1beta/models", "/v1/models/standin"} {
+	for _, path := range []string{
+		"/v1/models", "/case/ok/v1/models", "/case/invalid-key@7/v1beta/models",
+		"/v1/models/standin",
+	} {
 		resp, err := client.Get(s.URL() + path)
 		if err != nil {
 			t.Fatal(err)
@@ -347,8 +384,8 @@ func TestModelsAreListed(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite testdata/misread.txt")
 
-// What the classifier makes of the bodies alone, as a CLI prints them that only passes them on. misread.txt is what it still
-// gets wrong: it may get shorter, never longer.
+// What the classifier makes of the bodies alone, as a CLI prints them that only passes them on. misread.txt is
+// what it still gets wrong: it may get shorter, never longer.
 func TestBodiesAreReadAsTheTableSays(t *testing.T) {
 	s := start(t)
 	reader, err := classify.New()
@@ -379,8 +416,12 @@ func TestBodiesAreReadAsTheTableSays(t *testing.T) {
 			}
 			seen[answer] = true
 			for form, e := range map[string]recovery.Evidence{
-				"text":  {Stage: "CODE", ExitCode: new(int), Stderr: fmt.Sprintf("Error: %s %s\n", resp.Status, answer)},
-				"event": {Stage: "CODE", ExitCode: new(int), HTTPStatus: resp.StatusCode, Stdout: encode(object{"type": "error", "status": resp.StatusCode, "message": answer}) + "\n"},
+				"text": {Stage: "CODE", ExitCode: new(int), Stderr: fmt.Sprintf("Error: %s %s\n", resp.Status,
+					answer)},
+				"event": {
+					Stage: "CODE", ExitCode: new(int), HTTPStatus: resp.StatusCode,
+					Stdout: encode(object{"type": "error", "status": resp.StatusCode, "message": answer}) + "\n",
+				},
 			} {
 				*e.ExitCode = 1
 				read++
@@ -399,7 +440,8 @@ func TestBodiesAreReadAsTheTableSays(t *testing.T) {
 	slices.Sort(misread)
 	t.Logf("%d of %d bodies are read as the table says", right, read)
 	if len(misread) < len(known) {
-		t.Logf("%s lists %d, of which only %d are still misread: shorten it with -update", file, len(known), len(misread))
+		t.Logf("%s lists %d, of which only %d are still misread: shorten it with -update", file, len(known),
+			len(misread))
 	}
 	if *update {
 		if err := os.WriteFile(file, []byte(strings.Join(append(misread, ""), "\n")), 0o644); err != nil {

@@ -145,4 +145,5 @@ func folder(text string) string {
 	return strings.TrimRight(cmp.Or(m[1], m[2]), "/.,;:)")
 }
 
-var folderForm = regexp.MustCompile("(?i)(?:working (?:in the )?directory(?: is)?|current directory|cwd)[^\\n/\\w]{0,20}(/[^\\s<>\"'`]*)|<cwd>(/[^<]*)</cwd>")
+var folderForm = regexp.MustCompile("(?i)(?:working (?:in the )?directory(?: is)?|current " +
+	"directory|cwd)[^\\n/\\w]{0,20}(/[^\\s<>\"'`]*)|<cwd>(/[^<]*)</cwd>")

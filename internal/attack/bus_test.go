@@ -17,7 +17,8 @@ import (
 var busAttacks = []attack{
 	{
 		name: "publish on what belongs to others", kind: onBus, quick: true,
-		does:  "PUB on neighbours' subjects, control, journal, dead letters, snapshot, inboxes, $JS.API, $JS.ACK, $SRV, $SYS",
+		does: "PUB on neighbours' subjects, control, journal, dead letters, snapshot, inboxes, $JS.API, " +
+			"$JS.ACK, $SRV, $SYS",
 		holds: "each is refused by the server", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
@@ -27,12 +28,17 @@ var busAttacks = []attack{
 			defer t.Close()
 			s, other := subjects(b.me), b.neighbour.id
 			forbidden := []string{
-				s.Worker(other, wire.ChannelResult), s.Worker(other, wire.ChannelError), s.Worker(other, wire.ChannelHello), s.Worker(other, wire.ChannelHeartbeat),
-				s.Worker("*", wire.ChannelResult), s.Control(other), s.Control(b.me.id), s.Journal(), s.Dead(wire.CauseNotJSON), s.Snapshot(),
+				s.Worker(other, wire.ChannelResult), s.Worker(other, wire.ChannelError),
+				s.Worker(other, wire.ChannelHello), s.Worker(other, wire.ChannelHeartbeat),
+				s.Worker("*", wire.ChannelResult), s.Control(other), s.Control(b.me.id), s.Journal(),
+				s.Dead(wire.CauseNotJSON), s.Snapshot(),
 				"_INBOX_" + other + ".x", "_INBOX.x", inbox(b.neighbour.Plan) + ".x", "_R_.x.y",
-				"$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$JS.API.STREAM.PURGE.RETAKE_REPORTS", "$JS.API.STREAM.MSG.GET.RETAKE_REPORTS",
-				"$JS.API.CONSUMER.CREATE.RETAKE_REPORTS", "$JS.ACK.RETAKE_REPORTS.director.1.1.1.1.1", "$JS.FC.RETAKE_REPORTS.x", "$KV.x", "$O.RETAKE_SNAPSHOTS.C.x",
-				"$SRV.PING", "$SRV.INFO.retake-budget", "$SYS.REQ.SERVER.PING", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.CLAIMS.LIST", "$SYS.REQ.USER.INFO",
+				"$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$JS.API.STREAM.PURGE.RETAKE_REPORTS",
+				"$JS.API.STREAM.MSG.GET.RETAKE_REPORTS",
+				"$JS.API.CONSUMER.CREATE.RETAKE_REPORTS", "$JS.ACK.RETAKE_REPORTS.director.1.1.1.1.1",
+				"$JS.FC.RETAKE_REPORTS.x", "$KV.x", "$O.RETAKE_SNAPSHOTS.C.x",
+				"$SRV.PING", "$SRV.INFO.retake-budget", "$SYS.REQ.SERVER.PING", "$SYS.REQ.CLAIMS.UPDATE",
+				"$SYS.REQ.CLAIMS.LIST", "$SYS.REQ.USER.INFO",
 				"$SYS.ACCOUNT.x.CONNECT", "$SYS.REQ.SERVER.RELOAD",
 			}
 			for i, subject := range forbidden {
@@ -49,7 +55,8 @@ var busAttacks = []attack{
 	},
 	{
 		name: "listen to what belongs to others", kind: onBus,
-		does:  "SUB with wildcards and in queue groups on everything, neighbours, control, budget, hello, inboxes, $SYS; a report and a lease meanwhile",
+		does: "SUB with wildcards and in queue groups on everything, neighbours, control, budget, hello, inboxes, " +
+			"$SYS; a report and a lease meanwhile",
 		holds: "each is refused, and nothing is heard", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
@@ -59,8 +66,10 @@ var busAttacks = []attack{
 			defer t.Close()
 			s, other := subjects(b.me), b.neighbour.id
 			forbidden := []string{
-				">", "*.>", "retake.>", s.Prefix + ".>", s.WorkerTree(other), s.WorkerTree("*"), s.WorkerTree(b.me.id), s.AllWorkers(wire.ChannelHello),
-				s.Control(other), s.Control("*"), s.Journal(), s.Dead("*"), s.Snapshot(), s.Budget("*", ">"), "_INBOX.>", "_INBOX_" + other + ".>", "_INBOX_>", "_INBOX_*.>",
+				">", "*.>", "retake.>", s.Prefix + ".>", s.WorkerTree(other), s.WorkerTree("*"), s.WorkerTree(b.me.id),
+				s.AllWorkers(wire.ChannelHello),
+				s.Control(other), s.Control("*"), s.Journal(), s.Dead("*"), s.Snapshot(), s.Budget("*", ">"),
+				"_INBOX.>", "_INBOX_" + other + ".>", "_INBOX_>", "_INBOX_*.>",
 				inbox(b.neighbour.Plan) + ".>", "$SYS.>", "$JS.>", "$SRV.>", "_R_.>",
 			}
 			var heard atomic.Int64
@@ -97,7 +106,8 @@ var busAttacks = []attack{
 	},
 	{
 		name: "reply subjects that lead elsewhere", kind: onBus,
-		does:   "reports, hellos and lease requests whose reply subject is a neighbour's .error, control or inbox, the journal, $JS.API.STREAM.PURGE",
+		does: "reports, hellos and lease requests whose reply subject is a neighbour's .error, control or inbox, " +
+			"the journal, $JS.API.STREAM.PURGE",
 		holds:  "no answer leaves the asker's inbox; no dead letter in the neighbour's name; the streams stay",
 		before: "got through: dead letter in the neighbour's name",
 		run: func(b *battle) error {
@@ -108,8 +118,10 @@ var busAttacks = []attack{
 			defer t.Close()
 			s, other := subjects(b.me), b.neighbour.id
 			targets := []string{
-				s.Worker(other, wire.ChannelError), s.Worker(other, wire.ChannelResult), s.Worker(other, wire.ChannelHello), s.Control(other), s.Journal(),
-				inbox(b.neighbour.Plan) + ".x", "_INBOX_" + other + ".x", "$JS.API.STREAM.PURGE.RETAKE_REPORTS", "$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$SYS.REQ.SERVER.PING",
+				s.Worker(other, wire.ChannelError), s.Worker(other, wire.ChannelResult),
+				s.Worker(other, wire.ChannelHello), s.Control(other), s.Journal(),
+				inbox(b.neighbour.Plan) + ".x", "_INBOX_" + other + ".x", "$JS.API.STREAM.PURGE.RETAKE_REPORTS",
+				"$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$SYS.REQ.SERVER.PING",
 			}
 			for i, to := range targets {
 				for _, m := range []struct {
@@ -118,7 +130,10 @@ var busAttacks = []attack{
 				}{
 					{b.me.subject(wire.ChannelError), b.me.notice(fmt.Sprintf("r%d", i))},
 					{b.me.subject(wire.ChannelHello), helloOf(b.me.id)},
-					{budgetSubject(s, wire.BudgetOpAcquire, b.me.Plan), wire.BudgetAcquire{Resource: "model.x", WorkerID: b.me.id}},
+					{
+						budgetSubject(s, wire.BudgetOpAcquire, b.me.Plan),
+						wire.BudgetAcquire{Resource: "model.x", WorkerID: b.me.id},
+					},
 				} {
 					if err := t.PublishRequest(m.subject, to, b.me.message(m.body)); err != nil {
 						break // cut off: as good
@@ -150,10 +165,12 @@ var busAttacks = []attack{
 				return err
 			}
 			stopped := time.Now()
-			if err := until("the connection is closed", 5*time.Second, func() bool { return t.IsClosed() }); err != nil {
+			if err := until("the connection is closed", 5*time.Second,
+				func() bool { return t.IsClosed() }); err != nil {
 				return err
 			}
-			b.note("cut off %.1f s after the stop, %.1f s after the close", time.Since(stopped).Seconds(), time.Since(began).Seconds())
+			b.note("cut off %.1f s after the stop, %.1f s after the close", time.Since(stopped).Seconds(),
+				time.Since(began).Seconds())
 			if again, err := b.me.steal(); err == nil {
 				again.Close()
 				return errors.New("it could sign in again")
@@ -163,7 +180,8 @@ var busAttacks = []attack{
 	},
 	{
 		name: "ids and subjects with dots, wildcards, blanks", kind: onBus,
-		does:  "hello, heartbeat and error on retake.v1.worker.<own>.x.y, .<own>.>, with tabs, with a worker id of 4 KiB",
+		does: "hello, heartbeat and error on retake.v1.worker.<own>.x.y, .<own>.>, with tabs, with a " +
+			"worker id of 4 KiB",
 		holds: "refused or a dead letter; nothing is decided", before: "held",
 		run: func(b *battle) error {
 			l, err := b.me.signIn()
@@ -172,7 +190,10 @@ var busAttacks = []attack{
 			}
 			defer l.Close()
 			own := subjects(b.me).Prefix + ".worker." + b.me.id
-			for _, subject := range []string{own + ".x.y", own + ".>", own + ".*", own + "..error", own + ".error.", own + "\t.error", own + "." + strings.Repeat("a", 2000), strings.Repeat("a.", 1500) + "a"} {
+			for _, subject := range []string{
+				own + ".x.y", own + ".>", own + ".*", own + "..error", own + ".error.",
+				own + "\t.error", own + "." + strings.Repeat("a", 2000), strings.Repeat("a.", 1500) + "a",
+			} {
 				body := string(b.me.message(b.me.failure("subject", "x")))
 				if _, err := fmt.Fprintf(l, "PUB %s %d\r\n%s\r\n", subject, len(body), body); err != nil {
 					if l, err = b.me.signIn(); err != nil { // the server has hung up
@@ -189,7 +210,8 @@ var busAttacks = []attack{
 	},
 	{
 		name: "bodies that name somebody else", kind: onBus, quick: true,
-		does:  "hello, error, result, heartbeat on its own subject with a neighbour's worker_id, attempt_id and sender, and as director or operator",
+		does: "hello, error, result, heartbeat on its own subject with a neighbour's worker_id, attempt_id and " +
+			"sender, and as director or operator",
 		holds: "each is a dead letter: the neighbour is as it was", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
@@ -199,16 +221,22 @@ var busAttacks = []attack{
 			defer t.Close()
 			n, before := 0, b.deadLettersNaming(b.me.id)
 			for channel, body := range map[wire.Channel]wire.Payload{
-				wire.ChannelHello: helloOf(b.neighbour.id), wire.ChannelError: b.neighbour.failure("forged", "x"), wire.ChannelResult: b.neighbour.result(),
+				wire.ChannelHello: helloOf(b.neighbour.id), wire.ChannelError: b.neighbour.failure("forged", "x"),
+				wire.ChannelResult: b.neighbour.result(),
 			} {
-				for _, from := range []wire.Sender{{Role: wire.RoleWorker, ID: b.neighbour.id}, {Role: wire.RoleDirector, ID: "director"}, {Role: wire.RoleOperator, ID: "octocat"}} {
+				for _, from := range []wire.Sender{
+					{Role: wire.RoleWorker, ID: b.neighbour.id},
+					{Role: wire.RoleDirector, ID: "director"},
+					{Role: wire.RoleOperator, ID: "octocat"},
+				} {
 					data, err := wire.Encode(from, 1, time.Now(), body)
 					if err != nil {
 						return err
 					}
 					_ = t.PublishRequest(b.me.subject(channel), t.NewRespInbox(), data)
 					n++ // one after the other: of two hellos at once one is not read
-					if err := until("each is a dead letter", 10*time.Second, func() bool { return b.deadLettersNaming(b.me.id) >= before+n }); err != nil {
+					if err := until("each is a dead letter", 10*time.Second,
+						func() bool { return b.deadLettersNaming(b.me.id) >= before+n }); err != nil {
 						return fmt.Errorf("%w: %d of %d", err, b.deadLettersNaming(b.me.id)-before, n)
 					}
 				}
@@ -222,8 +250,10 @@ var busAttacks = []attack{
 	},
 	{
 		name: "headers that steer a stream", kind: onBus, quick: true,
-		does:  "a neighbour's and its own Nats-Msg-Id, Nats-Rollup: all, Nats-Expected-*, Nats-TTL, Nats-Marker-Reason on reports",
-		holds: "the neighbour's success arrives; stored reports stay", before: "got through: the neighbour's success was dropped as a duplicate",
+		does: "a neighbour's and its own Nats-Msg-Id, Nats-Rollup: all, Nats-Expected-*, Nats-TTL, " +
+			"Nats-Marker-Reason on reports",
+		holds:  "the neighbour's success arrives; stored reports stay",
+		before: "got through: the neighbour's success was dropped as a duplicate",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -247,7 +277,10 @@ var busAttacks = []attack{
 				{"Nats-Schedule": {"@every 1s"}},
 				{"Nats-Batch-Id": {"x"}, "Nats-Batch-Sequence": {"1"}},
 			} {
-				m := &nats.Msg{Subject: b.me.subject(wire.ChannelError), Header: h, Data: b.me.message(b.me.notice(fmt.Sprintf("h%d", i)))}
+				m := &nats.Msg{
+					Subject: b.me.subject(wire.ChannelError), Header: h,
+					Data: b.me.message(b.me.notice(fmt.Sprintf("h%d", i))),
+				}
 				if i < 3 {
 					m.Data = []byte("junk")
 				}
@@ -258,17 +291,20 @@ var busAttacks = []attack{
 	},
 	{
 		name: "a credential of its own making", kind: onBus, quick: true,
-		does:  "signs in with wider permissions: another's name, @director, @journal, @operator, a token, an nkey, no credential at all",
+		does: "signs in with wider permissions: another's name, @director, @journal, @operator, a token, an nkey, " +
+			"no credential at all",
 		holds: "refused", before: "held on the embedded bus; on a joined one no credential was needed",
 		run: func(b *battle) error {
 			tried := 0
 			for _, o := range forged(b.me.Plan, b.neighbour.Plan) {
 				tried++
 				signIn := func() (*nats.Conn, error) {
-					return nats.Connect(b.me.Plan.Bus.URL, append(o, nats.NoReconnect(), nats.Timeout(5*time.Second), nats.SetCustomDialer(elsewhere))...)
+					return nats.Connect(b.me.Plan.Bus.URL, append(o, nats.NoReconnect(), nats.Timeout(5*time.Second),
+						nats.SetCustomDialer(elsewhere))...)
 				}
 				nc, err := signIn()
-				for again := 0; errors.Is(err, io.EOF) && again < 3; again++ { // it was shut out before it could read why
+				// it was shut out before it could read why
+				for again := 0; errors.Is(err, io.EOF) && again < 3; again++ {
 					nc, err = signIn()
 				}
 				switch {
@@ -285,7 +321,8 @@ var busAttacks = []attack{
 	},
 	{
 		name: "malformed messages", kind: onBus, quick: true,
-		does:  "JSON 60,000 deep, with duplicate keys, numbers of 60 KB and 1e999, invalid UTF-8 and NUL in every field, BOM, lone surrogates, on all channels",
+		does: "JSON 60,000 deep, with duplicate keys, numbers of 60 KB and 1e999, invalid UTF-8 and NUL in every " +
+			"field, BOM, lone surrogates, on all channels",
 		holds: "dead letters, bounded; nothing is decided", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
@@ -295,18 +332,28 @@ var busAttacks = []attack{
 			defer t.Close()
 			deep := strings.Repeat("[", 60_000)
 			twice := string(b.me.message(b.me.notice("twice")))
-			twice = strings.Replace(twice, `"payload":{`, `"payload":{"final":false,"final":true,"attempt_id":"`+b.neighbour.id+`",`, 1)
+			twice = strings.Replace(twice, `"payload":{`, `"payload":{"final":false,"final":true,"attempt_id":"`+
+				b.neighbour.id+`",`, 1)
 			bodies := []string{
-				deep, `{"payload":` + deep, strings.Repeat(`{"a":`, 12_000), twice, "\xff\xfe{}", "\xef\xbb\xbf{}", "\x00", "{}", "null", "[]", "1e999", `"` + strings.Repeat("a", 60_000) + `"`,
-				string(b.me.envelope("heartbeat.v1", `{"state":{"stage":"CODE","issue_number":1e999,"attempt":1,"last_error_id":null,"last_update_at":"2026-01-01T00:00:00Z"}}`)),
-				string(b.me.envelope("heartbeat.v1", `{"state":{"stage":"CODE","issue_number":`+strings.Repeat("9", 60_000)+`,"attempt":1,"last_error_id":null,"last_update_at":"2026-01-01T00:00:00Z"}}`)),
-				string(b.me.envelope("heartbeat.v1", `{"state":{"stage":"CODE","issue_number":1,"attempt":-9223372036854775808,"last_error_id":null,"last_update_at":"999999-01-01T00:00:00Z"}}`)),
+				deep, `{"payload":` + deep, strings.Repeat(`{"a":`, 12_000), twice, "\xff\xfe{}", "\xef\xbb\xbf{}",
+				"\x00", "{}", "null", "[]", "1e999", `"` + strings.Repeat("a", 60_000) + `"`,
+				string(b.me.envelope("heartbeat.v1",
+					`{"state":{"stage":"CODE","issue_number":1e999,"attempt":1,"last_error_id":null,"last_update_at":"2026-01-01T00:00:00Z"}}`)),
+				string(b.me.envelope("heartbeat.v1", `{"state":{"stage":"CODE","issue_number":`+
+					strings.Repeat("9", 60_000)+
+					`,"attempt":1,"last_error_id":null,"last_update_at":"2026-01-01T00:00:00Z"}}`)),
+				string(b.me.envelope("heartbeat.v1",
+					`{"state":{"stage":"CODE","issue_number":1,"attempt":-9223372036854775808,"last_error_id":null,"last_update_at":"999999-01-01T00:00:00Z"}}`)),
 				string(b.me.envelope("worker_error.v1", "{\"error_id\":\"\xff\xfe\",\"message\":\"\xc3\x28\x00\"}")),
 				string(b.me.envelope("worker_error.v1", `{"error_id":"\ud800","message":"\udfff\u0000"}`)),
-				string(b.me.envelope("no_such_type.v1", `{}`)), string(b.me.envelope("worker_error.v99", `{}`)), string(b.me.envelope("", `{}`)),
+				string(b.me.envelope("no_such_type.v1", `{}`)), string(b.me.envelope("worker_error.v99", `{}`)),
+				string(b.me.envelope("", `{}`)),
 			}
 			n := 0
-			for _, c := range []wire.Channel{wire.ChannelHello, wire.ChannelHeartbeat, wire.ChannelProgress, wire.ChannelError, wire.ChannelResult} {
+			for _, c := range []wire.Channel{
+				wire.ChannelHello, wire.ChannelHeartbeat, wire.ChannelProgress,
+				wire.ChannelError, wire.ChannelResult,
+			} {
 				for _, body := range bodies {
 					_ = t.PublishRequest(b.me.subject(c), t.NewRespInbox(), []byte(body))
 					n++
@@ -323,7 +370,8 @@ var busAttacks = []attack{
 	},
 	{
 		name: "clock games and forged usage", kind: onBus,
-		does:  "heartbeats, progress and errors of the years 1 and 9999; usage that is negative, 1e300, NaN, above 2^63; percent -5 and 1e9",
+		does: "heartbeats, progress and errors of the years 1 and 9999; usage that is negative, 1e300, NaN, above " +
+			"2^63; percent -5 and 1e9",
 		holds: "refused or bounded: budgets, deadlines and meters of the fleet stay sane", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
@@ -335,10 +383,13 @@ var busAttacks = []attack{
 			for _, at := range []string{"0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2026-01-01T00:00:00+23:59"} {
 				for _, percent := range []string{"-5", "1e9", "50"} {
 					for _, usage := range []string{
-						`{"tokens":-1,"cost_usd":-1e300,"paid_calls":-5,"cache_hits":-1}`, `{"tokens":9223372036854775807,"cost_usd":1e300,"paid_calls":2147483647,"cache_hits":2147483647}`,
-						`{"tokens":1e30,"cost_usd":1e308,"paid_calls":0,"cache_hits":0}`, `{"tokens":0,"cost_usd":NaN,"paid_calls":0,"cache_hits":0}`,
+						`{"tokens":-1,"cost_usd":-1e300,"paid_calls":-5,"cache_hits":-1}`,
+						`{"tokens":9223372036854775807,"cost_usd":1e300,"paid_calls":2147483647,"cache_hits":2147483647}`,
+						`{"tokens":1e30,"cost_usd":1e308,"paid_calls":0,"cache_hits":0}`,
+						`{"tokens":0,"cost_usd":NaN,"paid_calls":0,"cache_hits":0}`,
 					} {
-						_ = t.Publish(b.me.subject(wire.ChannelHeartbeat), b.me.envelope("heartbeat.v1", fmt.Sprintf(beat, b.me.Plan.Issue.Number, at, percent, usage)))
+						_ = t.Publish(b.me.subject(wire.ChannelHeartbeat), b.me.envelope("heartbeat.v1",
+							fmt.Sprintf(beat, b.me.Plan.Issue.Number, at, percent, usage)))
 						time.Sleep(5 * time.Millisecond)
 					}
 				}
@@ -355,12 +406,16 @@ var busAttacks = []attack{
 	},
 	{
 		name: "control characters in what people read", kind: onBus,
-		does:  "ESC sequences, OSC 8 and 52, CR, bidi marks and a mention in step, note, stage and message",
-		holds: "none of them reaches the log, the snapshot, or a comment as it is", before: "not seen: the attempt was not decided in time",
+		does:   "ESC sequences, OSC 8 and 52, CR, bidi marks and a mention in step, note, stage and message",
+		holds:  "none of them reaches the log, the snapshot, or a comment as it is",
+		before: "not seen: the attempt was not decided in time",
 		run: func(b *battle) error {
 			const nasty = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\r@octocat \u202e<img src=x>"
 			for range 3 {
-				_ = b.me.client.Progress(wire.TaskProgress{IssueNumber: b.me.Plan.Issue.Number, Attempt: 1, Stage: "CODE" + nasty, Step: nasty, Note: nasty})
+				_ = b.me.client.Progress(wire.TaskProgress{
+					IssueNumber: b.me.Plan.Issue.Number, Attempt: 1,
+					Stage: "CODE" + nasty, Step: nasty, Note: nasty,
+				})
 				h := b.me.heartbeat()
 				h.State.Progress = &wire.Progress{Step: nasty}
 				_ = b.me.client.Heartbeat(h)
@@ -371,11 +426,15 @@ var busAttacks = []attack{
 			if err := b.me.report(e); err != nil {
 				return err
 			}
-			if err := until("it is blocked", 30*time.Second, func() bool { return b.has(b.me.Task, "agent-blocked") }); err != nil {
+			if err := until("it is blocked", 30*time.Second,
+				func() bool { return b.has(b.me.Task, "agent-blocked") }); err != nil {
 				return err
 			}
 			for _, c := range b.github.Issue(b.me.Task).Comments {
-				if i := strings.IndexFunc(c.Body, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r == 0x202e }); i >= 0 {
+				if i := strings.IndexFunc(c.Body, func(r rune) bool {
+					return r < ' ' && r != '\n' && r != '\t' ||
+						r == 0x7f || r == 0x202e
+				}); i >= 0 {
 					return fmt.Errorf("comment: %.60q", c.Body[i:])
 				}
 			}

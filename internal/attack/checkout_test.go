@@ -20,9 +20,10 @@ import (
 var checkoutAttacks = []attack{
 	{
 		name: "a sparse file of 8 TB", kind: onCheckout,
-		does:  "ftruncate of one file to 8 TB",
-		holds: "a person is asked within 30 s; the folder goes away", before: "got through: git add without a deadline, a core busy, closing the issue did not end it",
-		run: func(b *battle) error { return b.leave("agent-blocked", []string{"sparse", "8796093022208"}) },
+		does:   "ftruncate of one file to 8 TB",
+		holds:  "a person is asked within 30 s; the folder goes away",
+		before: "got through: git add without a deadline, a core busy, closing the issue did not end it",
+		run:    func(b *battle) error { return b.leave("agent-blocked", []string{"sparse", "8796093022208"}) },
 	},
 	{
 		name: "150,000 files at paths of 3.8 KB", kind: onCheckout, most: 5 * time.Minute,
@@ -32,9 +33,10 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "60,000 nested folders", kind: onCheckout, most: 5 * time.Minute,
-		does:  "mkdir d; cd d, 60,000 times",
-		holds: "a person is asked; the folder goes away without running out of descriptors", before: "got through: EMFILE at 20,000, the folder stayed for ever",
-		run: func(b *battle) error { return b.leave("agent-blocked", []string{"nested", "60000"}) },
+		does:   "mkdir d; cd d, 60,000 times",
+		holds:  "a person is asked; the folder goes away without running out of descriptors",
+		before: "got through: EMFILE at 20,000, the folder stayed for ever",
+		run:    func(b *battle) error { return b.leave("agent-blocked", []string{"nested", "60000"}) },
 	},
 	{
 		name: "2,500 nested folders", kind: onCheckout,
@@ -44,9 +46,10 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "a million files in one folder", kind: onCheckout, most: 8 * time.Minute,
-		does:  "a million empty files in one folder",
-		holds: "a person is asked, the director stays small, the folder goes away", before: "not seen: first tried with this suite",
-		run: func(b *battle) error { return b.leave("agent-blocked", []string{"many", "1000000", "0"}) },
+		does:   "a million empty files in one folder",
+		holds:  "a person is asked, the director stays small, the folder goes away",
+		before: "not seen: first tried with this suite",
+		run:    func(b *battle) error { return b.leave("agent-blocked", []string{"many", "1000000", "0"}) },
 	},
 	{
 		name: "patterns that take for ever to match", kind: onCheckout,
@@ -56,7 +59,8 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "links out of the tree", kind: onCheckout,
-		does:  "symbolic links to a secret, /etc, /, /proc/self/environ, ../../.., itself; .retake and .gitignore as links; a hard link",
+		does: "symbolic links to a secret, /etc, /, /proc/self/environ, ../../.., itself; .retake and .gitignore as " +
+			"links; a hard link",
 		holds: "no byte of what they lead to is pushed or written to", before: "held",
 		run: func(b *battle) error {
 			secret, err := b.secret()
@@ -93,7 +97,8 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "names that mean something", kind: onCheckout,
-		does:  "leading dash, newline, ESC, invalid UTF-8, quotes, pathspecs, bidi marks, case twins, .GIT, git~1, .g\u200cit",
+		does: "leading dash, newline, ESC, invalid UTF-8, quotes, pathspecs, bidi marks, case twins, .GIT, " +
+			"git~1, .g\u200cit",
 		holds: "decided; nothing of a .git of theirs is pushed", before: "held",
 		run: func(b *battle) error {
 			err := b.leave("", []string{"names"})
@@ -110,10 +115,12 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "a path that the gate refuses, with control characters", kind: onCheckout,
-		does:  "a workflow whose name has ESC sequences, a mention and an HTML comment, which the gate quotes on the issue",
+		does: "a workflow whose name has ESC sequences, a mention and an HTML comment, which the gate quotes " +
+			"on the issue",
 		holds: "refused; the comment is clean", before: "held",
 		run: func(b *battle) error {
-			err := b.leave("agent-blocked", []string{"write", ".github/workflows/\x1b]52;c;x\x07@octocat --><img src=x>\r\u202e.yml", "on: push\n"})
+			err := b.leave("agent-blocked",
+				[]string{"write", ".github/workflows/\x1b]52;c;x\x07@octocat --><img src=x>\r\u202e.yml", "on: push\n"})
 			for _, c := range b.github.Issue(b.me.Task).Comments {
 				if strings.ContainsAny(c.Body, "\x1b\x07\r\u202e") || effect(c.Body) != "" {
 					return fmt.Errorf("comment: %.200q", c.Body)
@@ -124,7 +131,8 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "hostile git folders", kind: onCheckout,
-		does:  "hooks, fsmonitor, filters, textconv, gpg, credential helpers, ext:: submodules, .git as file to the host's folders, nested and worktree ones",
+		does: "hooks, fsmonitor, filters, textconv, gpg, credential helpers, ext:: submodules, .git as file to the " +
+			"host's folders, nested and worktree ones",
 		holds: "no program of theirs runs; no gitlink of theirs is pushed", before: "held",
 		run: func(b *battle) error {
 			mark := filepath.Join(b.dir, "mark-"+b.me.id)
@@ -161,7 +169,8 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "modes and attributes", kind: onCheckout,
-		does:  "setuid, setgid, sticky, files and folders that nobody may read, extended attributes, a capability, an ACL",
+		does: "setuid, setgid, sticky, files and folders that nobody may read, extended attributes, a " +
+			"capability, an ACL",
 		holds: "decided; pushed modes are 100644 and 100755 only; the folder goes away", before: "held",
 		run: func(b *battle) error {
 			err := b.leave("", []string{"modes"})
@@ -235,8 +244,9 @@ func (b *battle) agent(args ...string) (string, error) {
 	return string(out), err
 }
 
-// leave has the agent do things to its checkout, the worker report success, and a person read what becomes of that: a label,
-// or any decision if it is empty. Meanwhile a newcomer starts. Then the issue is closed, and the checkout must go.
+// leave has the agent do things to its checkout, the worker report success, and a person read what becomes of
+// that: a label, or any decision if it is empty. Meanwhile a newcomer starts. Then the issue is closed, and the
+// checkout must go.
 func (b *battle) leave(label string, actions ...[]string) error {
 	for _, args := range actions {
 		said, err := b.agent(args...)
@@ -314,15 +324,16 @@ func (b *battle) unspoilt(secret string) error {
 	return nil
 }
 
-// TestFullDisk has an agent write without end into its checkout, where data_dir is a file system of 512 MB and a checkout has
-// a quota: the journal goes on, and others are delivered.
+// TestFullDisk has an agent write without end into its checkout, where data_dir is a file system of 512 MB and
+// a checkout has a quota: the journal goes on, and others are delivered.
 func TestFullDisk(t *testing.T) {
 	if !*all {
 		t.Skip("make attacks runs the attack on the disk of data_dir")
 	}
 	row := attack{
 		name: "a full disk of data_dir", kind: onCheckout, before: "not seen: first tried with this suite",
-		does: "writes without end into its checkout; data_dir is a file system of 512 MB, a checkout has a quota of 64 MiB",
+		does: "writes without end into its checkout; data_dir is a file system of 512 MB, a checkout has a " +
+			"quota of 64 MiB",
 		run: func(b *battle) error {
 			said, err := b.agent("fill", strconv.Itoa(4<<30))
 			if err != nil {
@@ -344,7 +355,10 @@ func TestFullDisk(t *testing.T) {
 			if err := b.newcomer(); err != nil {
 				return err
 			}
-			return until("it is decided", 60*time.Second, func() bool { return b.has(b.me.Task, "agent-review") || b.has(b.me.Task, "agent-blocked") })
+			return until("it is decided", 60*time.Second, func() bool {
+				return b.has(b.me.Task, "agent-review") ||
+					b.has(b.me.Task, "agent-blocked")
+			})
 		},
 	}
 	if !chosen(row) {
@@ -372,7 +386,8 @@ func TestFullDisk(t *testing.T) {
 		for _, m := range mounts {
 			_ = syscall.Unmount(m, syscall.MNT_DETACH) // not mounted: as good
 		}
-		if err := until("data_dir is unmounted", 20*time.Second, func() bool { return syscall.Unmount(data, 0) == nil }); err != nil {
+		if err := until("data_dir is unmounted", 20*time.Second,
+			func() bool { return syscall.Unmount(data, 0) == nil }); err != nil {
 			t.Error(err)
 		}
 	})

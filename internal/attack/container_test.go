@@ -26,8 +26,8 @@ import (
 	"retake/internal/container"
 )
 
-// inside is one attack from within a real worker's container. What the agent says in lines that begin with "through:" got
-// through.
+// inside is one attack from within a real worker's container. What the agent says in lines that begin with
+// "through:" got through.
 type inside struct {
 	attack
 	code     [][]string // what the agent does in CODE
@@ -41,20 +41,28 @@ type inside struct {
 // containerAttacks: a container is a wall.
 var containerAttacks = []inside{
 	{
-		attack: attack{name: "the first process in /proc", does: "reads environ, mem, maps, fd, root, … of process 1", holds: "refused by the kernel", before: "held"},
-		code:   [][]string{{"firstprocess"}},
+		attack: attack{
+			name: "the first process in /proc", does: "reads environ, mem, maps, fd, root, … of process 1",
+			holds: "refused by the kernel", before: "held",
+		},
+		code: [][]string{{"firstprocess"}},
 	},
 	{
-		attack: attack{name: "ptrace and its kin", does: "PTRACE_ATTACH, PTRACE_SEIZE, process_vm_readv, pidfd_getfd, kcmp, perf on process 1", holds: "refused by the kernel", before: "held"},
-		code:   [][]string{{"trace"}},
+		attack: attack{name: "ptrace and its kin", does: "PTRACE_ATTACH, PTRACE_SEIZE, process_vm_readv, " +
+			"pidfd_getfd, kcmp, perf on process 1", holds: "refused by the kernel", before: "held"},
+		code: [][]string{{"trace"}},
 	},
 	{
-		attack: attack{name: "signals to the first process", does: "SIGKILL, SIGSTOP, SIGSEGV, … to process 1", holds: "it lives on, or the attempt is lost and asks for nothing of others", before: "held"},
-		code:   [][]string{{"signal"}},
+		attack: attack{
+			name: "signals to the first process", does: "SIGKILL, SIGSTOP, SIGSEGV, … to process 1",
+			holds: "it lives on, or the attempt is lost and asks for nothing of others", before: "held",
+		},
+		code: [][]string{{"signal"}},
 	},
 	{
-		attack: attack{name: "a search for the credential", does: "reads all files and all environments for plans, seeds, keys and tokens", holds: "nothing is found", before: "held"},
-		code:   [][]string{{"search"}},
+		attack: attack{name: "a search for the credential", does: "reads all files and all environments for plans, " +
+			"seeds, keys and tokens", holds: "nothing is found", before: "held"},
+		code: [][]string{{"search"}},
 		check: func(_ *siege, _, said string) error {
 			if strings.Contains(said, token) {
 				return errors.New("GitHub's token is in the container")
@@ -63,8 +71,11 @@ var containerAttacks = []inside{
 		},
 	},
 	{
-		attack: attack{name: "standard input", does: "reads what the first process was given", holds: "it is /dev/null", before: "held"},
-		code:   [][]string{{"stdin"}},
+		attack: attack{
+			name: "standard input", does: "reads what the first process was given", holds: "it is /dev/null",
+			before: "held",
+		},
+		code: [][]string{{"stdin"}},
 		check: func(_ *siege, _, said string) error {
 			if !strings.Contains(said, "stdin is /dev/null, others []") {
 				return errors.New(strings.TrimSpace(said))
@@ -73,16 +84,27 @@ var containerAttacks = []inside{
 		},
 	},
 	{
-		attack: attack{name: "privileges", does: "mount, unshare, mknod, setuid, bpf, keys, modules, /proc/sys, cgroups, devices, raw sockets, the worker's program", holds: "refused", before: "got through: io_uring, with Docker 20.10"},
-		code:   [][]string{{"privileges"}, {"readonly", "/readonly"}},
+		attack: attack{
+			name: "privileges", does: "mount, unshare, mknod, setuid, bpf, keys, modules, /proc/sys, " +
+				"cgroups, devices, raw sockets, the worker's program", holds: "refused",
+			before: "got through: io_uring, with Docker 20.10",
+		},
+		code: [][]string{{"privileges"}, {"readonly", "/readonly"}},
 	},
 	{
-		attack: attack{name: "sockets of engines", does: "looks for docker.sock, containerd, dbus, abstract sockets", holds: "none answers", before: "held"},
-		code:   [][]string{{"sockets"}},
+		attack: attack{
+			name: "sockets of engines", does: "looks for docker.sock, containerd, dbus, abstract sockets",
+			holds: "none answers", before: "held",
+		},
+		code: [][]string{{"sockets"}},
 	},
 	{
-		attack: attack{name: "the bus without a credential", does: "finds the bus in /proc/net/tcp, signs in with guesses and nothing, SUB >, PUB its own result", holds: "refused", before: "held on the embedded bus; got through on a joined one"},
-		code:   [][]string{{"bus"}},
+		attack: attack{
+			name:  "the bus without a credential",
+			does:  "finds the bus in /proc/net/tcp, signs in with guesses and nothing, SUB >, PUB its own result",
+			holds: "refused", before: "held on the embedded bus; got through on a joined one",
+		},
+		code: [][]string{{"bus"}},
 		check: func(_ *siege, _, said string) error {
 			if strings.Contains(said, "0 servers") {
 				return errors.New("the attack was not made: no bus was found")
@@ -91,39 +113,61 @@ var containerAttacks = []inside{
 		},
 	},
 	{
-		attack: attack{name: "a fork bomb", does: "starts itself until nothing more starts", holds: "stopped by the limit; nothing of it survives", before: "held"},
-		code:   [][]string{{"forkbomb"}},
+		attack: attack{
+			name: "a fork bomb", does: "starts itself until nothing more starts",
+			holds: "stopped by the limit; nothing of it survives", before: "held",
+		},
+		code: [][]string{{"forkbomb"}},
 	},
 	{
-		attack: attack{name: "memory without end", does: "eats memory until it is killed", holds: "killed at the limit; the worker reports", before: "held"},
-		code:   [][]string{{"feed"}},
+		attack: attack{
+			name: "memory without end", does: "eats memory until it is killed",
+			holds: "killed at the limit; the worker reports", before: "held",
+		},
+		code: [][]string{{"feed"}},
 	},
 	{
-		attack: attack{name: "a full /tmp", does: "writes to /tmp until it is full", holds: "bounded by the memory limit; the worker reports", before: "held"},
-		code:   [][]string{{"filltmp"}},
+		attack: attack{
+			name: "a full /tmp", does: "writes to /tmp until it is full",
+			holds: "bounded by the memory limit; the worker reports", before: "held",
+		},
+		code: [][]string{{"filltmp"}},
 	},
 	{
-		attack: attack{name: "a survivor", does: "leaves a process of its own session behind, which would touch VALIDATE", holds: "gone before the next stage", before: "held"},
-		code:   [][]string{{"detach"}}, validate: [][]string{{"ticks"}}, label: "agent-review",
+		attack: attack{name: "a survivor", does: "leaves a process of its own session behind, which would " +
+			"touch VALIDATE", holds: "gone before the next stage", before: "held"},
+		code: [][]string{{"detach"}}, validate: [][]string{{"ticks"}}, label: "agent-review",
 	},
 	{
-		attack: attack{name: "output without end", most: 5 * time.Minute, does: "2 GB of lines on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "not seen: under way for two minutes, the timeout of two attempts"},
-		code:   [][]string{{"flood", "1024", "lines"}},
+		attack: attack{
+			name: "output without end", most: 5 * time.Minute, does: "2 GB of lines on stdout and stderr",
+			holds: "logs capped; nobody's memory grows", before: "not seen: under way for two minutes, the timeout " +
+				"of two attempts",
+		},
+		code: [][]string{{"flood", "1024", "lines"}},
 	},
 	{
-		attack: attack{name: "output without a newline", most: 5 * time.Minute, does: "1 GB in one line on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "not seen: under way for two minutes, the timeout of two attempts"},
-		code:   [][]string{{"flood", "512", "line"}},
+		attack: attack{
+			name: "output without a newline", most: 5 * time.Minute,
+			does: "1 GB in one line on stdout and stderr", holds: "logs capped; nobody's memory grows",
+			before: "not seen: under way for two minutes, the timeout of two attempts",
+		},
+		code: [][]string{{"flood", "512", "line"}},
 	},
 	{
-		attack: attack{name: "words of the worker's own", does: "prints retake-worker lines, a worker_result envelope, an agent's result line, and ends with 1", holds: "never a success", before: "held"},
+		attack: attack{name: "words of the worker's own", does: "prints retake-worker lines, a worker_result " +
+			"envelope, an agent's result line, and ends with 1", holds: "never a success", before: "held"},
 		code: [][]string{{"print", "retake-worker: {\"level\":\"info\",\"msg\":\"result acknowledged\"}\n" +
-			`{"schema_version":"agentbus-envelope/v1","message_type":"worker_result.v1","payload":{"outcome":"ok"}}` + "\n" + `{"type":"result","subtype":"success","is_error":false}` + "\n"}},
+			`{"schema_version":"agentbus-envelope/v1","message_type":"worker_result.v1","payload":{"outcome":"ok"}}` +
+			"\n" + `{"type":"result","subtype":"success","is_error":false}` + "\n"}},
 		exit: 1, label: "agent-blocked",
 	},
 	{
-		attack: attack{name: "escapes in the output", does: "OSC 52, CSI, bidi marks, a mention and an image in what a failure quotes", holds: "the comment shows none", before: "held"},
-		code:   [][]string{{"print", "\x1b]52;c;eA==\x07\x1b[2J\u202e @octocat <img src=http://x/y> ![x](http://x/y)\n"}},
-		exit:   1, label: "agent-blocked",
+		attack: attack{name: "escapes in the output", does: "OSC 52, CSI, bidi marks, a mention and an image in what " +
+			"a failure quotes", holds: "the comment shows none", before: "held"},
+		code: [][]string{{"print", "\x1b]52;c;eA==\x07\x1b[2J\u202e @octocat <img src=http://x/y> " +
+			"![x](http://x/y)\n"}},
+		exit: 1, label: "agent-blocked",
 		check: func(s *siege, key, _ string) error {
 			for _, c := range s.github.Issue(key).Comments {
 				if strings.ContainsAny(c.Body, "\x1b\x07\u202e") {
@@ -134,24 +178,36 @@ var containerAttacks = []inside{
 		},
 	},
 	{
-		attack: attack{name: "a question of 100 MB", does: ".retake/question.md of 100 MB", holds: "cut; a person is asked", before: "held"},
-		code:   [][]string{{"question", "huge"}}, label: "agent-blocked",
+		attack: attack{
+			name: "a question of 100 MB", does: ".retake/question.md of 100 MB",
+			holds: "cut; a person is asked", before: "held",
+		},
+		code: [][]string{{"question", "huge"}}, label: "agent-blocked",
 	},
 	{
-		attack: attack{name: "a question that is a fifo", does: ".retake/question.md as a fifo", holds: "nobody waits for a writer", before: "held"},
-		code:   [][]string{{"question", "fifo"}},
+		attack: attack{
+			name: "a question that is a fifo", does: ".retake/question.md as a fifo",
+			holds: "nobody waits for a writer", before: "held",
+		},
+		code: [][]string{{"question", "fifo"}},
 	},
 	{
-		attack: attack{name: "a question that is a link", does: ".retake/question.md as a link to /proc/1/environ and to the worker's program", holds: "not followed", before: "held"},
-		code:   [][]string{{"question", "link", "/retake/worker"}},
+		attack: attack{name: "a question that is a link", does: ".retake/question.md as a link to /proc/1/environ " +
+			"and to the worker's program", holds: "not followed", before: "held"},
+		code: [][]string{{"question", "link", "/retake/worker"}},
 	},
 	{
-		attack: attack{name: "the worker's folder as fifos", does: ".retake/spool, attempt.json, last_failure.txt as fifos", holds: "nobody waits; the worker reports", before: "held"},
-		code:   [][]string{{"folder", "fifos"}},
+		attack: attack{
+			name: "the worker's folder as fifos",
+			does: ".retake/spool, attempt.json, last_failure.txt as fifos", holds: "nobody waits; the worker reports",
+			before: "held",
+		},
+		code: [][]string{{"folder", "fifos"}},
 	},
 	{
-		attack: attack{name: "the worker's folder as links", does: ".retake/spool as a link to /retake, the files as links into the tree", holds: "not followed", before: "held"},
-		code:   [][]string{{"folder", "links"}},
+		attack: attack{name: "the worker's folder as links", does: ".retake/spool as a link to /retake, the files as " +
+			"links into the tree", holds: "not followed", before: "held"},
+		code: [][]string{{"folder", "links"}},
 		check: func(s *siege, key, _ string) error {
 			for _, f := range s.delivered(key) {
 				if strings.HasSuffix(f, "overwritten") {
@@ -162,24 +218,35 @@ var containerAttacks = []inside{
 		},
 	},
 	{
-		attack: attack{name: "the worker's folder gone", does: ".retake removed, a file in its place", holds: "the worker reports", before: "held"},
-		code:   [][]string{{"folder", "gone"}},
+		attack: attack{
+			name: "the worker's folder gone", does: ".retake removed, a file in its place",
+			holds: "the worker reports", before: "held",
+		},
+		code: [][]string{{"folder", "gone"}},
 	},
 	{
-		attack: attack{name: "a log file that is a fifo", does: "what the profile names as its log is a fifo, and a failure", holds: "nobody waits for a writer", before: "not seen: first tried with this suite"},
-		code:   [][]string{{"logfile", "fifo"}}, exit: 1, label: "agent-blocked",
+		attack: attack{name: "a log file that is a fifo", does: "what the profile names as its log is a fifo, " +
+			"and a failure", holds: "nobody waits for a writer", before: "not seen: first tried with this suite"},
+		code: [][]string{{"logfile", "fifo"}}, exit: 1, label: "agent-blocked",
 	},
 	{
-		attack: attack{name: "a log file that is a link", does: "links to /proc/1/environ and /proc/self/mem, and a failure", holds: "not followed", before: "not seen: first tried with this suite"},
-		code:   [][]string{{"logfile", "link"}}, exit: 1, label: "agent-blocked",
+		attack: attack{name: "a log file that is a link", does: "links to /proc/1/environ and /proc/self/mem, " +
+			"and a failure", holds: "not followed", before: "not seen: first tried with this suite"},
+		code: [][]string{{"logfile", "link"}}, exit: 1, label: "agent-blocked",
 	},
 	{
-		attack: attack{name: "log files without end", does: "5,000 log files, one of 1 TB", holds: "bounded; the worker reports", before: "got through: not decided within two minutes"},
-		code:   [][]string{{"logfile", "many"}}, exit: 1, label: "agent-blocked",
+		attack: attack{
+			name: "log files without end", does: "5,000 log files, one of 1 TB",
+			holds: "bounded; the worker reports", before: "got through: not decided within two minutes",
+		},
+		code: [][]string{{"logfile", "many"}}, exit: 1, label: "agent-blocked",
 	},
 	{
-		attack: attack{name: "the lease socket", does: "2,000 connections held open or with junk, 2,000 requests", holds: "the worker lives and reports", before: "held"},
-		code:   [][]string{{"leases"}},
+		attack: attack{
+			name: "the lease socket", does: "2,000 connections held open or with junk, 2,000 requests",
+			holds: "the worker lives and reports", before: "held",
+		},
+		code: [][]string{{"leases"}},
 	},
 }
 
@@ -266,7 +333,8 @@ func newSiege(t *testing.T, api *client.Client, o siegeOptions) *siege {
 	at, readonly := s.listen(t, gateway), filepath.Join(dir, "readonly")
 	must(t, os.Mkdir(readonly, 0o777), os.Chmod(readonly, 0o777))
 	o.containers += fmt.Sprintf("\nenv = { ATTACK_AT = %q, HOME = \"/tmp\" }", at)
-	s.begin(t, dir, "/agent", fmt.Sprintf(wallsText, s.name+":agent", s.name, readonly+":/readonly", strings.TrimPrefix(at, "http://")), o)
+	s.begin(t, dir, "/agent", fmt.Sprintf(wallsText, s.name+":agent", s.name, readonly+":/readonly",
+		strings.TrimPrefix(at, "http://")), o)
 	return s
 }
 
@@ -275,7 +343,10 @@ func emptySiege(t *testing.T) (s *siege, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	must(t, os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711))
-	s = &siege{name: "attack-" + strings.ToLower(fleetOf(dir)[len("attack-"):]), orders: map[string]order{}, begun: map[string]bool{}, said: map[string]string{}}
+	s = &siege{
+		name: "attack-" + strings.ToLower(fleetOf(dir)[len("attack-"):]), orders: map[string]order{},
+		begun: map[string]bool{}, said: map[string]string{},
+	}
 	var err error
 	s.worker, err = build("worker", "../../cmd/worker")
 	must(t, err)
@@ -289,7 +360,8 @@ func (s *siege) begin(t *testing.T, dir, agent, walls string, o siegeOptions) {
 	profile := filepath.Join(dir, "agents.toml")
 	must(t, os.WriteFile(profile, fmt.Appendf(nil, profileText, agent), 0o600))
 	s.world = newWorld(t, worldOptions{
-		dir: dir, fleet: s.name, worker: s.worker, names: o.names, ca: o.ca, environ: o.environ, program: o.program, delivery: o.delivery,
+		dir: dir, fleet: s.name, worker: s.worker, names: o.names, ca: o.ca, environ: o.environ, program: o.program,
+		delivery: o.delivery,
 		sections: walls + fmt.Sprintf(siegeText, o.containers, profile, agent),
 	})
 }
@@ -308,12 +380,14 @@ func (s *siege) image(t *testing.T, agent string) {
 	must(t, err)
 	for _, path := range everybodys {
 		name := strings.TrimPrefix(path, "/")
-		must(t, w.WriteHeader(&tar.Header{Name: filepath.Dir(name) + "/", Typeflag: tar.TypeDir, Mode: 0o777}), w.WriteHeader(&tar.Header{Name: name, Mode: 0o777}))
+		must(t, w.WriteHeader(&tar.Header{Name: filepath.Dir(name) + "/", Typeflag: tar.TypeDir, Mode: 0o777}),
+			w.WriteHeader(&tar.Header{Name: name, Mode: 0o777}))
 	}
 	must(t, w.Close())
-	said, err := s.api.ImageImport(t.Context(), image.ImportSource{Source: &layer, SourceName: "-"}, s.name+":agent", image.ImportOptions{
-		Changes: []string{"LABEL " + container.LabelFleet + "=" + s.name},
-	})
+	said, err := s.api.ImageImport(t.Context(), image.ImportSource{Source: &layer, SourceName: "-"}, s.name+":agent",
+		image.ImportOptions{
+			Changes: []string{"LABEL " + container.LabelFleet + "=" + s.name},
+		})
 	must(t, err)
 	defer said.Close()
 	text, err := io.ReadAll(said)
@@ -361,10 +435,12 @@ func (s *siege) clear(t *testing.T) {
 	list, err := s.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: ours})
 	errs := []error{err}
 	for _, c := range list {
-		errs = append(errs, s.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
+		errs = append(errs, s.api.ContainerRemove(ctx, c.ID,
+			apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
 	}
 	if s.docker != nil { // with the firewall that the director has put up
-		errs = append(errs, s.docker.RemoveNetwork(ctx), s.docker.RemoveRules(ctx, s.name+":agent", s.worker), s.docker.Close())
+		errs = append(errs, s.docker.RemoveNetwork(ctx), s.docker.RemoveRules(ctx, s.name+":agent", s.worker),
+			s.docker.Close())
 	}
 	_, err = s.api.ImageRemove(ctx, s.name+":agent", image.RemoveOptions{Force: true, PruneChildren: true})
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -439,7 +515,8 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 		s.github.AddLabel(key, person, "agent-task")
 		defer s.github.SetState(key, person, "closed")
 	}
-	// Rows follow each other faster than the director's own limit of new comments lets it claim, so the neighbour's time begins with its agent.
+	// Rows follow each other faster than the director's own limit of new comments lets it claim, so the
+	// neighbour's time begins with its agent.
 	begun := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -451,7 +528,8 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 	if err := s.pushed(theirs, 60*time.Second); err != nil {
 		return nil, err
 	}
-	if err := until("the neighbour's work is delivered", longest, func() bool { return s.has(theirs, "agent-review") }); err != nil {
+	if err := until("the neighbour's work is delivered", longest,
+		func() bool { return s.has(theirs, "agent-review") }); err != nil {
 		return nil, err
 	}
 	decided := func() string {

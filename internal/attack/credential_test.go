@@ -25,13 +25,15 @@ func planOf(s container.Spec) []byte { return s.Stdin }
 func clientOptions(p wire.Plan) bus.ClientOptions {
 	b := p.Bus
 	return bus.ClientOptions{
-		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: p.WorkerID, Key: p.SignKey, MaxMessageBytes: b.MaxMessageBytes,
+		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: p.WorkerID, Key: p.SignKey,
+		MaxMessageBytes: b.MaxMessageBytes,
 	}
 }
 
 // stolen is what a thief of the credential signs in with.
 func stolen(p wire.Plan) []nats.Option {
-	return append(trust(p.Bus.URL, p.Bus.CA), nats.UserJWTAndSeed(p.Bus.JWT, p.Bus.Seed), nats.CustomInboxPrefix(inbox(p)))
+	return append(trust(p.Bus.URL, p.Bus.CA), nats.UserJWTAndSeed(p.Bus.JWT, p.Bus.Seed),
+		nats.CustomInboxPrefix(inbox(p)))
 }
 
 // trust are the options of a bus that speaks TLS.
@@ -41,7 +43,10 @@ func trust(url, ca string) []nats.Option {
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM([]byte(ca))
-	return []nats.Option{nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}), nats.TLSHandshakeFirst()}
+	return []nats.Option{
+		nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
+		nats.TLSHandshakeFirst(),
+	}
 }
 
 // inbox is where the worker's answers come.
@@ -54,7 +59,8 @@ func connectLine(p wire.Plan, nonce string) string {
 		signature, _ = pair.Sign([]byte(nonce))
 	}
 	data, _ := json.Marshal(map[string]any{
-		"jwt": p.Bus.JWT, "sig": base64.RawURLEncoding.EncodeToString(signature), "verbose": false, "pedantic": false, "headers": true,
+		"jwt": p.Bus.JWT, "sig": base64.RawURLEncoding.EncodeToString(signature), "verbose": false, "pedantic": false,
+		"headers": true,
 	})
 	return "CONNECT " + string(data) + "\r\n"
 }
@@ -74,11 +80,13 @@ func forged(mine, theirs wire.Plan) [][]nats.Option {
 	pair := func(user, password string) []nats.Option { return []nats.Option{nats.UserInfo(user, password)} }
 	user := func(token, seed string) []nats.Option { return []nats.Option{nats.UserJWTAndSeed(token, seed)} }
 	all := [][]nats.Option{
-		nil, pair("", ""), pair("@director", mine.Bus.Seed), pair(mine.WorkerID, mine.Bus.Seed), pair("sys", "sys"), pair("admin", "s3cr3t"),
+		nil, pair("", ""), pair("@director", mine.Bus.Seed), pair(mine.WorkerID, mine.Bus.Seed), pair("sys", "sys"),
+		pair("admin", "s3cr3t"),
 		{nats.Token(mine.Bus.JWT)},
 		user(theirs.Bus.JWT, mine.Bus.Seed), user("", mine.Bus.Seed),
 	}
-	// Claims of his own making: as himself, as the neighbour, as anybody, signed with the only key that he has or with a new one.
+	// Claims of his own making: as himself, as the neighbour, as anybody, signed with the only key that he has
+	// or with a new one.
 	own, _ := nkeys.FromSeed([]byte(mine.Bus.Seed))
 	public, _ := own.PublicKey()
 	account, _ := nkeys.CreateAccount()
@@ -102,17 +110,25 @@ func forged(mine, theirs wire.Plan) [][]nats.Option {
 	return all
 }
 
-// forgeries are successes that the worker did not sign: unsigned, signed with made-up keys, with a signature of another message.
+// forgeries are successes that the worker did not sign: unsigned, signed with made-up keys, with a signature of
+// another message.
 func (b *battle) forgeries() (all [][]byte) {
-	for _, key := range [][]byte{nil, make([]byte, 32), []byte(b.me.Plan.Bus.Seed), []byte(b.me.id), b.neighbour.Plan.SignKey} {
-		data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: b.me.id, Key: key}, 1, time.Now(), b.me.result())
+	for _, key := range [][]byte{
+		nil, make([]byte, 32), []byte(b.me.Plan.Bus.Seed), []byte(b.me.id),
+		b.neighbour.Plan.SignKey,
+	} {
+		data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: b.me.id, Key: key}, 1, time.Now(),
+			b.me.result())
 		if err != nil {
 			panic(err)
 		}
 		all = append(all, data)
 	}
 	unsigned := string(all[0])
-	for _, signature := range []string{`"signature":""`, `"signature":null`, `"signature":"AAAA"`, `"signature":["",""]`} {
+	for _, signature := range []string{
+		`"signature":""`, `"signature":null`, `"signature":"AAAA"`,
+		`"signature":["",""]`,
+	} {
 		all = append(all, []byte(unsigned[:len(unsigned)-1]+","+signature+"}"))
 	}
 	return all

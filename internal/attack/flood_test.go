@@ -15,8 +15,9 @@ import (
 var floodAttacks = []attack{
 	{
 		name: "hellos of another version", kind: onBus, quick: true,
-		does:  "1,100 hellos with protocol_version 9.9.9 at once",
-		holds: "a worker that starts meanwhile is welcomed within 10 s", before: "got through: no hello was answered for minutes, later tasks were blocked",
+		does:   "1,100 hellos with protocol_version 9.9.9 at once",
+		holds:  "a worker that starts meanwhile is welcomed within 10 s",
+		before: "got through: no hello was answered for minutes, later tasks were blocked",
 		run: func(b *battle) error {
 			h := helloOf(b.me.id)
 			h.ProtocolVersion = "9.9.9"
@@ -36,14 +37,21 @@ var floodAttacks = []attack{
 		run: func(b *battle) error {
 			h := b.me.heartbeat()
 			h.State.Progress = &wire.Progress{Step: strings.Repeat("x", 4000)}
-			p := wire.TaskProgress{IssueNumber: b.me.Plan.Issue.Number, Attempt: 1, Stage: "CODE", Note: strings.Repeat("x", 8000)}
-			return b.flood(300_000, map[wire.Channel][]byte{wire.ChannelHeartbeat: b.me.message(h), wire.ChannelProgress: b.me.message(p)})
+			p := wire.TaskProgress{
+				IssueNumber: b.me.Plan.Issue.Number, Attempt: 1, Stage: "CODE",
+				Note: strings.Repeat("x", 8000),
+			}
+			return b.flood(300_000, map[wire.Channel][]byte{
+				wire.ChannelHeartbeat: b.me.message(h),
+				wire.ChannelProgress:  b.me.message(p),
+			})
 		},
 	},
 	{
 		name: "reports without end", kind: onBus,
-		does:  "2,000 reports of the longest size that the server takes",
-		holds: "other workers' stored reports stay, director below 300 MB", before: "got through: others' reports were evicted, 2.28 GB",
+		does:   "2,000 reports of the longest size that the server takes",
+		holds:  "other workers' stored reports stay, director below 300 MB",
+		before: "got through: others' reports were evicted, 2.28 GB",
 		run: func(b *battle) error {
 			if err := b.neighbour.report(b.neighbour.notice("stays")); err != nil {
 				return err
@@ -70,7 +78,8 @@ var floodAttacks = []attack{
 				_ = l.SetDeadline(time.Now().Add(10 * time.Second))
 				go func() { _ = l.want("never") }()
 				for range 50 {
-					if _, err := fmt.Fprintf(l, "PUB %s %d\r\n%s\r\n", b.me.subject(wire.ChannelError), len(junk), junk); err != nil {
+					if _, err := fmt.Fprintf(l, "PUB %s %d\r\n%s\r\n", b.me.subject(wire.ChannelError), len(junk),
+						junk); err != nil {
 						break
 					}
 					sent++
@@ -91,7 +100,10 @@ var floodAttacks = []attack{
 		holds: "a bounded number is kept: what another sends is still kept as a letter", before: "held",
 		run: func(b *battle) error {
 			bodies := map[wire.Channel][]byte{}
-			for _, c := range []wire.Channel{wire.ChannelHello, wire.ChannelHeartbeat, wire.ChannelProgress, wire.ChannelError, wire.ChannelResult} {
+			for _, c := range []wire.Channel{
+				wire.ChannelHello, wire.ChannelHeartbeat, wire.ChannelProgress,
+				wire.ChannelError, wire.ChannelResult,
+			} {
 				bodies[c] = []byte("not json")
 			}
 			if err := b.flood(40_000, bodies); err != nil {
@@ -108,13 +120,15 @@ var floodAttacks = []attack{
 			if mine > 200 {
 				return fmt.Errorf("%d letters kept", mine)
 			}
-			return until("the neighbour's one letter is kept", 5*time.Second, func() bool { return b.deadLettersNaming(b.neighbour.id) > 0 })
+			return until("the neighbour's one letter is kept", 5*time.Second,
+				func() bool { return b.deadLettersNaming(b.neighbour.id) > 0 })
 		},
 	},
 	{
 		name: "everything at once, on four connections", kind: onBus,
-		does:  "hellos, heartbeats, progress, reports, lease requests, junk for 20 s on four connections",
-		holds: "the neighbour is served, a newcomer is welcomed within 10 s, director below 300 MB", before: "got through: no hello was answered",
+		does:   "hellos, heartbeats, progress, reports, lease requests, junk for 20 s on four connections",
+		holds:  "the neighbour is served, a newcomer is welcomed within 10 s, director below 300 MB",
+		before: "got through: no hello was answered",
 		run: func(b *battle) error {
 			stop := time.Now().Add(20 * time.Second)
 			var sent atomic.Int64
@@ -147,8 +161,9 @@ var floodAttacks = []attack{
 	},
 	{
 		name: "leases hoarded", kind: onBus,
-		does:  "asks for 20,000 leases on one resource and 20,000 others, gives none back",
-		holds: "the neighbour gets a lease on another resource at once, and is put off but answered on the same", before: "held",
+		does:   "asks for 20,000 leases on one resource and 20,000 others, gives none back",
+		holds:  "the neighbour gets a lease on another resource at once, and is put off but answered on the same",
+		before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -161,7 +176,8 @@ var floodAttacks = []attack{
 				if i%2 == 1 {
 					resource = fmt.Sprintf("model.r%d", i)
 				}
-				if t.PublishRequest(budgetSubject(s, wire.BudgetOpAcquire, b.me.Plan), inbox(b.me.Plan)+".x", b.me.message(wire.BudgetAcquire{Resource: resource, WorkerID: b.me.id})) != nil {
+				if t.PublishRequest(budgetSubject(s, wire.BudgetOpAcquire, b.me.Plan), inbox(b.me.Plan)+".x",
+					b.me.message(wire.BudgetAcquire{Resource: resource, WorkerID: b.me.id})) != nil {
 					break
 				}
 			}
@@ -196,9 +212,11 @@ var floodAttacks = []attack{
 				if i > 0 {
 					id = fmt.Sprintf("%s%d", strings.TrimRight(g.GrantID, "0123456789"), i)
 				}
-				_ = t.PublishRequest(budgetSubject(s, wire.BudgetOpRelease, b.me.Plan), inbox(b.me.Plan)+".x", b.me.message(wire.BudgetRelease{GrantID: id}))
+				_ = t.PublishRequest(budgetSubject(s, wire.BudgetOpRelease, b.me.Plan), inbox(b.me.Plan)+".x",
+					b.me.message(wire.BudgetRelease{GrantID: id}))
 				if i < 20 {
-					_ = t.PublishRequest(budgetSubject(s, wire.BudgetOpReport, b.me.Plan), inbox(b.me.Plan)+".x", b.me.message(wire.BudgetReport{GrantID: id, Status: "ok"}))
+					_ = t.PublishRequest(budgetSubject(s, wire.BudgetOpReport, b.me.Plan), inbox(b.me.Plan)+".x",
+						b.me.message(wire.BudgetReport{GrantID: id, Status: "ok"}))
 				}
 			}
 			_ = t.FlushTimeout(5 * time.Second)
@@ -286,5 +304,6 @@ func (b *battle) everything() (all []onSubject) {
 	} {
 		all = append(all, onSubject{m.subject, b.me.message(m.body)})
 	}
-	return append(all, onSubject{b.me.subject(wire.ChannelProgress), []byte("junk")}, onSubject{b.me.subject(wire.ChannelResult), []byte(strings.Repeat("[", 60_000))})
+	return append(all, onSubject{b.me.subject(wire.ChannelProgress), []byte("junk")},
+		onSubject{b.me.subject(wire.ChannelResult), []byte(strings.Repeat("[", 60_000))})
 }

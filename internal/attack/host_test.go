@@ -20,10 +20,14 @@ const onHost kind = "host"
 var rootAttacks = []inside{
 	{
 		attack: attack{
-			name: "the image's programs", does: "writes to the root file system: /usr, /etc, its own program, the worker's, and files and folders of the image that everybody may write",
-			holds: "refused by the kernel; what the next stage runs is the image's", before: "got through: files that everybody may write, and the worker's program, were others for the rest of the attempt",
+			name: "the image's programs", does: "writes to the root file system: /usr, /etc, its own program, the " +
+				"worker's, and files and folders of the image that everybody may write",
+			holds: "refused by the kernel; what the next stage runs is the image's",
+			before: "got through: files that everybody may write, and the worker's program, were others for the rest " +
+				"of the attempt",
 		},
-		code: [][]string{append([]string{"root"}, everybodys...)}, validate: [][]string{append([]string{"root"}, everybodys...)}, label: "agent-review",
+		code:     [][]string{append([]string{"root"}, everybodys...)},
+		validate: [][]string{append([]string{"root"}, everybodys...)}, label: "agent-review",
 		check: func(_ *siege, _, said string) error {
 			if strings.Count(said, "refused as read-only") != 2 {
 				return errors.New("the attack was not made in both stages: " + said)
@@ -39,12 +43,15 @@ func hostAttacks(s *siege) []inside {
 	return []inside{
 		{
 			attack: attack{
-				name: "the director beside a plain process", does: "reads environ, mem, fd, … of the director, signals and traces it, and looks for the token in all environments and arguments",
-				holds: "it sees no process but its own", before: "got through: GITHUB_TOKEN from /proc/<director>/environ",
+				name: "the director beside a plain process", does: "reads environ, mem, fd, … of the director, " +
+					"signals and traces it, and looks for the token in all environments and arguments",
+				holds:  "it sees no process but its own",
+				before: "got through: GITHUB_TOKEN from /proc/<director>/environ",
 			},
 			code: [][]string{{"beside", s.pid(), reversed(token)}}, label: "agent-review",
 			check: func(_ *siege, _, said string) error {
-				if !strings.Contains(said, "environments and arguments read") || strings.Contains(said, " 0 environments") {
+				if !strings.Contains(said, "environments and arguments read") ||
+					strings.Contains(said, " 0 environments") {
 					return errors.New("the attack was not made: " + said)
 				}
 				return nil
@@ -52,8 +59,11 @@ func hostAttacks(s *siege) []inside {
 		},
 		{
 			attack: attack{
-				name: "the director's files beside a plain process", does: "reads, writes and connects to all below data_dir, and to each path by its name: the operator's socket, operator.json, keys of the bus, the journal, the configuration, the log",
-				holds: "nothing of it is there", before: "got through: paused the director through its socket, read operator.json",
+				name: "the director's files beside a plain process",
+				does: "reads, writes and connects to all below data_dir, and to each path by its name: the " +
+					"operator's socket, operator.json, keys of the bus, the journal, the configuration, the log",
+				holds: "nothing of it is there", before: "got through: paused the director through its socket, read " +
+					"operator.json",
 			},
 			code: [][]string{append([]string{"files", data}, s.private()...)}, label: "agent-review",
 		},
@@ -70,12 +80,15 @@ func (s *siege) pid() string {
 func (s *siege) private() []string {
 	data := s.data()
 	return []string{
-		filepath.Join(data, director.SocketName), filepath.Join(data, "bus", "operator.json"), filepath.Join(data, "bus", "workers.json"), filepath.Join(data, "bus", "keys"),
-		filepath.Join(data, "bus", "jetstream"), filepath.Join(data, "journal.head"), s.settings.Config, filepath.Join(s.dir, "agents.toml"), filepath.Join(s.dir, "director.log"),
+		filepath.Join(data, director.SocketName), filepath.Join(data, "bus", "operator.json"),
+		filepath.Join(data, "bus", "workers.json"), filepath.Join(data, "bus", "keys"),
+		filepath.Join(data, "bus", "jetstream"), filepath.Join(data, "journal.head"), s.settings.Config,
+		filepath.Join(s.dir, "agents.toml"), filepath.Join(s.dir, "director.log"),
 	}
 }
 
-// TestHost runs the attacks on what is around a worker: in containers, and as plain processes if this is root. What got through fails.
+// TestHost runs the attacks on what is around a worker: in containers, and as plain processes if this is root.
+// What got through fails.
 func TestHost(t *testing.T) {
 	api := needEngine(t)
 	newSiege(t, api, siegeOptions{}).each(t, onHost, rootAttacks)
@@ -96,7 +109,8 @@ func TestPlainProcesses(t *testing.T) {
 	must(t, err)
 	s, dir := emptySiege(t)
 	at := s.listen(t, "127.0.0.1")
-	s.begin(t, dir, agent, fmt.Sprintf("[containers]\nruntime = \"process\"\nuser = \"%d:%d\"\nenv = { ATTACK_AT = %q }\n", agentUID, agentUID, at), siegeOptions{program: program})
+	s.begin(t, dir, agent, fmt.Sprintf("[containers]\nruntime = \"process\"\nuser = \"%d:%d\"\nenv = { "+
+		"ATTACK_AT = %q }\n", agentUID, agentUID, at), siegeOptions{program: program})
 	for _, path := range s.private() {
 		_, err := os.Stat(path)
 		must(t, err)

@@ -14,12 +14,16 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// onJoined are the rows that are run against a server that was joined, too: before there were keys, none of them needed a
-// credential there, and most got through.
+// onJoined are the rows that are run against a server that was joined, too: before there were keys, none of
+// them needed a credential there, and most got through.
 var onJoined = map[string]bool{
-	"publish on what belongs to others": true, "listen to what belongs to others": true, "the credential after the attempt's end": true,
-	"bodies that name somebody else": true, "headers that steer a stream": true, "a credential of its own making": true, "malformed messages": true,
-	"a success of its own making": true, "a success while the real worker fails": true, "a success for a neighbour": true, "a result after the end": true,
+	"publish on what belongs to others": true, "listen to what belongs to others": true,
+	"the credential after the attempt's end": true,
+	"bodies that name somebody else":         true, "headers that steer a stream": true,
+	"a credential of its own making": true,
+	"malformed messages":             true,
+	"a success of its own making":    true, "a success while the real worker fails": true,
+	"a success for a neighbour": true, "a result after the end": true,
 }
 
 // TestJoined runs attacks against a director that has joined a NATS server, with keys and configuration as
@@ -53,7 +57,10 @@ func join(t *testing.T) worldOptions {
 	dir := t.TempDir()
 	port, err := bustest.FreePort()
 	must(t, err)
-	made := keys.Init{Hosts: []string{"127.0.0.1"}, Port: port, Store: filepath.Join(dir, "store"), Prefix: wire.DefaultPrefix}
+	made := keys.Init{
+		Hosts: []string{"127.0.0.1"}, Port: port, Store: filepath.Join(dir, "store"),
+		Prefix: wire.DefaultPrefix,
+	}
 	must(t, made.Make(filepath.Join(dir, "keys")))
 	var o natsd.Options
 	must(t, o.ProcessConfigFile(filepath.Join(dir, "keys", keys.DirServer, keys.FileConfig)))
@@ -67,7 +74,8 @@ func join(t *testing.T) worldOptions {
 	}
 	return worldOptions{
 		keys: filepath.Join(dir, "keys"),
-		bus:  fmt.Sprintf("url = \"tls://127.0.0.1:%d\"\ncredentials = %q", port, filepath.Join(dir, "keys", keys.DirDirector)),
+		bus: fmt.Sprintf("url = \"tls://127.0.0.1:%d\"\ncredentials = %q", port,
+			filepath.Join(dir, "keys", keys.DirDirector)),
 	}
 }
 

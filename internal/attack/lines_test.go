@@ -50,11 +50,16 @@ var lineAttacks = []attack{
 	},
 	{
 		name: "half-open handshakes", kind: onBus,
-		does:  "2,000 connections that say nothing, half a CONNECT, a TLS hello, an HTTP request, or junk without a newline",
-		holds: "cut off within 10 s, at most 64 at once; the neighbour is served", before: "got through: 7,300 descriptors and 775 MB with two processes",
+		does: "2,000 connections that say nothing, half a CONNECT, a TLS hello, an HTTP request, or junk " +
+			"without a newline",
+		holds:  "cut off within 10 s, at most 64 at once; the neighbour is served",
+		before: "got through: 7,300 descriptors and 775 MB with two processes",
 		run: func(b *battle) error {
 			var open []*line
-			starts := []string{"", "CONNECT {\"user\":\"", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", strings.Repeat("A", 4096)}
+			starts := []string{
+				"", "CONNECT {\"user\":\"", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+				"GET / HTTP/1.1\r\nHost: x\r\n\r\n", strings.Repeat("A", 4096),
+			}
 			for i := range 2000 {
 				l, err := b.me.call()
 				if err != nil {
@@ -89,7 +94,8 @@ var lineAttacks = []attack{
 	},
 	{
 		name: "unauthenticated bytes", kind: onBus,
-		does:  "64 connections at a time that send junk as fast as they can, and new ones for those that are closed, for 20 s",
+		does: "64 connections at a time that send junk as fast as they can, and new ones for those that are " +
+			"closed, for 20 s",
 		holds: "director below 300 MB; the neighbour is served", before: "held",
 		run: func(b *battle) error {
 			var sent, calls atomic.Int64
@@ -146,17 +152,20 @@ var lineAttacks = []attack{
 	},
 	{
 		name: "a message over the limit", kind: onBus,
-		does:  "publishes twice max_message_bytes and 1 MiB on its subjects, and max_message_bytes + 1; announces 2 GiB and a negative length",
+		does: "publishes twice max_message_bytes and 1 MiB on its subjects, and max_message_bytes + 1; announces 2 " +
+			"GiB and a negative length",
 		holds: "the server refuses it and hangs up; nothing is stored", before: "got through: the server took 1 MiB",
 		run: func(b *battle) error {
 			before := b.reports()
-			for _, n := range []int{2*b.me.Plan.Bus.MaxMessageBytes + 1, 1 << 20} { // the server's limit leaves room for headers
+			// the server's limit leaves room for headers
+			for _, n := range []int{2*b.me.Plan.Bus.MaxMessageBytes + 1, 1 << 20} {
 
 				l, err := b.me.signIn()
 				if err != nil {
 					return err
 				}
-				_, _ = fmt.Fprintf(l, "PUB %s %d\r\n%s\r\nPING\r\n", b.me.subject(wire.ChannelError), n, strings.Repeat("x", n))
+				_, _ = fmt.Fprintf(l, "PUB %s %d\r\n%s\r\nPING\r\n", b.me.subject(wire.ChannelError), n,
+					strings.Repeat("x", n))
 				err = l.want("PONG")
 				l.Close()
 				if err == nil {
@@ -206,7 +215,8 @@ var lineAttacks = []attack{
 			sent := 0
 			_ = l.SetWriteDeadline(time.Now().Add(15 * time.Second))
 			for range 200_000 {
-				if _, err := fmt.Fprintf(l, "PUB %s %s.x %d\r\n%s\r\n", b.me.subject(wire.ChannelHello), inbox(b.me.Plan), len(hello), hello); err != nil {
+				if _, err := fmt.Fprintf(l, "PUB %s %s.x %d\r\n%s\r\n", b.me.subject(wire.ChannelHello),
+					inbox(b.me.Plan), len(hello), hello); err != nil {
 					break
 				}
 				sent++

@@ -31,14 +31,17 @@ const (
 	thought = 200 * time.Millisecond
 )
 
-// TestLoad has one hostile worker at full force beside nine honest ones: they take at most 1.5 times as long as alone, and
-// the director stays below 300 MB. They are alone before it and after it, with the same director in the same run; what counts is
-// the mean of those two.
+// TestLoad has one hostile worker at full force beside nine honest ones: they take at most 1.5 times as long as
+// alone, and the director stays below 300 MB. They are alone before it and after it, with the same director in
+// the same run; what counts is the mean of those two.
 func TestLoad(t *testing.T) {
 	if !*all {
 		t.Skip("one hostile worker beside nine honest ones: make attacks runs it")
 	}
-	row := attack{name: "one hostile worker at full force beside nine", kind: "load", before: "not seen as one: its parts stopped all hellos, and the director took 2 GB"}
+	row := attack{
+		name: "one hostile worker at full force beside nine", kind: "load",
+		before: "not seen as one: its parts stopped all hellos, and the director took 2 GB",
+	}
 	if !chosen(row) {
 		t.Skip("not chosen")
 	}
@@ -72,9 +75,12 @@ func TestLoad(t *testing.T) {
 	ratio := beside.mean.Seconds() / alone.Seconds()
 	slowest := beside.slowest.Seconds() / ((first.slowest + after.slowest) / 2).Seconds()
 	evidence := []string{
-		fmt.Sprintf("nine honest alone %.1f s (before) and %.1f s (after), beside it %.1f s: %.2f times; the slowest %.1f, %.1f, %.1f s: %.2f times",
-			first.mean.Seconds(), after.mean.Seconds(), beside.mean.Seconds(), ratio, first.slowest.Seconds(), after.slowest.Seconds(), beside.slowest.Seconds(), slowest),
-		fmt.Sprintf("of that spent waiting for the director %.2f, %.2f, %.2f s", first.waited.Seconds(), after.waited.Seconds(), beside.waited.Seconds()),
+		fmt.Sprintf("nine honest alone %.1f s (before) and %.1f s (after), beside it %.1f s: %.2f times; the slowest "+
+			"%.1f, %.1f, %.1f s: %.2f times",
+			first.mean.Seconds(), after.mean.Seconds(), beside.mean.Seconds(), ratio, first.slowest.Seconds(),
+			after.slowest.Seconds(), beside.slowest.Seconds(), slowest),
+		fmt.Sprintf("of that spent waiting for the director %.2f, %.2f, %.2f s", first.waited.Seconds(),
+			after.waited.Seconds(), beside.waited.Seconds()),
 		fmt.Sprintf("director %d MB, alone %d MB", peak, quiet),
 		fmt.Sprintf("%d messages, %d connections, a tree of 150,000 files, 1 GB of disk", f.Sent, f.Calls),
 	}
@@ -94,8 +100,9 @@ func TestLoad(t *testing.T) {
 	show(row, held, began, evidence)
 }
 
-// shift is how long nine honest workers take: from the moment at which all of them are at work to the push of what they did.
-// Before and after that there is GitHub, where the director writes once a second at most, for everybody together.
+// shift is how long nine honest workers take: from the moment at which all of them are at work to the push of
+// what they did. Before and after that there is GitHub, where the director writes once a second at most, for
+// everybody together.
 type shift struct {
 	mean, slowest time.Duration
 	waited        time.Duration // for the director, on average
@@ -126,12 +133,14 @@ func (w *world) shift(name string, begin func()) (s shift, err error) {
 		s.mean, s.waited, s.slowest = s.mean+took[i]/honest, s.waited+waited[i]/honest, max(s.slowest, took[i])
 	}
 	for _, p := range workers {
-		errs = append(errs, until(p.Task+" is in review", longest, func() bool { return w.has(p.Task, "agent-review") }))
+		errs = append(errs, until(p.Task+" is in review", longest,
+			func() bool { return w.has(p.Task, "agent-review") }))
 	}
 	return s, errors.Join(errs...)
 }
 
-// labour is one honest attempt: a new connection and a hello, heartbeats, progress, leases, files, a result; until it is pushed.
+// labour is one honest attempt: a new connection and a hello, heartbeats, progress, leases, files, a result;
+// until it is pushed.
 func (p *played) labour() (took, waited time.Duration, err error) {
 	began := time.Now()
 	p.hush()
@@ -146,9 +155,13 @@ func (p *played) labour() (took, waited time.Duration, err error) {
 		if err != nil {
 			return 0, 0, fmt.Errorf("%s: lease: %w", p.Task, err)
 		}
-		_ = p.client.Progress(wire.TaskProgress{IssueNumber: p.Plan.Issue.Number, Attempt: 1, Stage: wire.StageCode, Step: strconv.Itoa(i)})
+		_ = p.client.Progress(wire.TaskProgress{
+			IssueNumber: p.Plan.Issue.Number, Attempt: 1, Stage: wire.StageCode,
+			Step: strconv.Itoa(i),
+		})
 		waited += time.Since(asked)
-		if err := os.WriteFile(filepath.Join(p.Checkout, fmt.Sprintf("file%d.txt", i)), []byte(p.Task), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(p.Checkout, fmt.Sprintf("file%d.txt", i)), []byte(p.Task),
+			0o644); err != nil {
 			return 0, 0, err
 		}
 		time.Sleep(thought)
@@ -168,8 +181,8 @@ func (p *played) labour() (took, waited time.Duration, err error) {
 	return time.Since(began), waited + time.Since(asked), err
 }
 
-// rage does everything at once until it is ended: a process of its own floods and calls, while the agent makes a tree of
-// 150,000 files and a file of 1 GB in the checkout; then a success, so that they are looked at.
+// rage does everything at once until it is ended: a process of its own floods and calls, while the agent makes
+// a tree of 150,000 files and a file of 1 GB in the checkout; then a success, so that they are looked at.
 func (b *battle) rage() (end func() fury) {
 	var f fury
 	fail := func(err error) func() fury {
@@ -185,7 +198,8 @@ func (b *battle) rage() (end func() fury) {
 		return fail(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), furyVariable+"="+file, "GOMAXPROCS=1") // one processor, as a container has by default
+	// one processor, as a container has by default
+	cmd.Env = append(os.Environ(), furyVariable+"="+file, "GOMAXPROCS=1")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	var out bytes.Buffer
@@ -226,8 +240,8 @@ type fury struct {
 	err         error
 }
 
-// runFury is a hostile worker until its standard input ends: four connections that flood with all kinds of messages, and 32
-// that say half a CONNECT.
+// runFury is a hostile worker until its standard input ends: four connections that flood with all kinds of
+// messages, and 32 that say half a CONNECT.
 func runFury(path string) error {
 	p := &played{}
 	data, err := os.ReadFile(path)
@@ -252,7 +266,8 @@ func runFury(path string) error {
 					time.Sleep(50 * time.Millisecond)
 					continue
 				}
-				for i := 0; !over.Load() && t.PublishRequest(bodies[i%len(bodies)].subject, inbox(p.Plan)+".x", bodies[i%len(bodies)].data) == nil; i++ {
+				for i := 0; !over.Load() && t.PublishRequest(bodies[i%len(bodies)].subject, inbox(p.Plan)+".x",
+					bodies[i%len(bodies)].data) == nil; i++ {
 					sent.Add(1)
 				}
 				t.Close()

@@ -47,7 +47,8 @@ func newOutskirts(t *testing.T) outskirts {
 			_ = c.Close()
 		}
 	}()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "welcome to", r.Host) }))
+	web := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "welcome to", r.Host) }))
 	t.Cleanup(web.Close)
 	standin, err := agenttest.Start(t.Context(), "127.0.0.1:0", agenttest.Task{})
 	must(t, err)
@@ -63,10 +64,14 @@ func newOutskirts(t *testing.T) outskirts {
 	}))
 	t.Cleanup(model.Close)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: model.Certificate().Raw}), 0o600))
+	must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: model.Certificate().Raw}),
+		0o600))
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	must(t, err)
-	o := outskirts{everywhere: port, allowed: web.Listener.Addr().String(), provider: model.Listener.Addr().String(), ca: ca, served: served}
+	o := outskirts{
+		everywhere: port, allowed: web.Listener.Addr().String(), provider: model.Listener.Addr().String(),
+		ca: ca, served: served,
+	}
 	list, err := net.InterfaceAddrs()
 	must(t, err)
 	for _, a := range list {
@@ -98,8 +103,12 @@ func (o outskirts) names() map[string]string {
 func networkAttacks(o outskirts) []inside {
 	return []inside{
 		{
-			attack: attack{name: "an allowed host", does: "gets a page of it, and of one that is not allowed, through the proxy", holds: "the former comes, the latter is denied and logged", before: "not seen: there was no proxy"},
-			code:   [][]string{{"browse", "http://api.example.com/", "http://other.example.net/"}},
+			attack: attack{
+				name: "an allowed host", does: "gets a page of it, and of one that is not allowed, " +
+					"through the proxy", holds: "the former comes, the latter is denied and logged",
+				before: "not seen: there was no proxy",
+			},
+			code: [][]string{{"browse", "http://api.example.com/", "http://other.example.net/"}},
 			check: func(s *siege, _, said string) error {
 				switch {
 				case !strings.Contains(said, "http://api.example.com/: 200 welcome to api.example.com"):
@@ -113,11 +122,17 @@ func networkAttacks(o outskirts) []inside {
 			},
 		},
 		{
-			attack: attack{name: "a provider's key", does: "asks its model with what it has in the key's place, elsewhere with that, and looks for the key in all files, environments and memory of its own", holds: "the model answers, nobody else, and the key is nowhere", before: "got through: workers held the key"},
-			code:   [][]string{{"model"}, {"hunt", reversed(providerKey)}},
+			attack: attack{
+				name: "a provider's key", does: "asks its model with what it has in the key's place, " +
+					"elsewhere with that, and looks for the key in all files, environments and memory of its own",
+				holds:  "the model answers, nobody else, and the key is nowhere",
+				before: "got through: workers held the key",
+			},
+			code: [][]string{{"model"}, {"hunt", reversed(providerKey)}},
 			check: func(_ *siege, _, said string) error {
 				switch {
-				case !strings.Contains(said, "model: 200") || !strings.Contains(said, "event: message_stop") || o.served.Load() == 0:
+				case !strings.Contains(said, "model: 200") || !strings.Contains(said, "event: message_stop") ||
+					o.served.Load() == 0:
 					return errors.New("the model did not answer: " + said)
 				case !strings.Contains(said, "another path: 404"):
 					return errors.New("it was passed on elsewhere: " + said)
@@ -128,23 +143,47 @@ func networkAttacks(o outskirts) []inside {
 			},
 		},
 		{
-			attack: attack{name: "a neighbour", does: "looks on its own network for whoever answers at a port, and a neighbour does", holds: "nobody is found", before: "got through: nc to a neighbour container"},
+			attack: attack{name: "a neighbour", does: "looks on its own network for whoever answers at a port, and a " +
+				"neighbour does", holds: "nobody is found", before: "got through: nc to a neighbour container"},
 			beside: [][]string{{"answer", "7001", "20s"}}, validate: [][]string{{"neighbours", "7001", "18s"}},
 		},
 		{
-			attack: attack{name: "services of this machine", does: "connects to a service that is bound to all addresses, at each of this machine's", holds: "none is reached", before: "got through: services of the host bound to all addresses"},
-			code:   [][]string{append([]string{"reach"}, o.services()...)},
+			attack: attack{
+				name:  "services of this machine",
+				does:  "connects to a service that is bound to all addresses, at each of this machine's",
+				holds: "none is reached", before: "got through: services of the host bound to all addresses",
+			},
+			code: [][]string{append([]string{"reach"}, o.services()...)},
 		},
 		{
-			attack: attack{name: "metadata and other networks", does: "connects to 169.254.169.254 and 169.254.170.2, 10.0.0.1, 100.100.100.200, another bridge, fd00:ec2::254", holds: "none is reached", before: "not seen: nothing answers at them on the machine where it was tried"},
-			code:   [][]string{{"reach", "169.254.169.254:80", "169.254.170.2:80", "10.0.0.1:80", "100.100.100.200:80", "172.17.0.1:80", "[fd00:ec2::254]:80", "[fe80::1]:80"}},
+			attack: attack{
+				name: "metadata and other networks",
+				does: "connects to 169.254.169.254 and 169.254.170.2, 10.0.0.1, 100.100.100.200, another bridge, " +
+					"fd00:ec2::254", holds: "none is reached",
+				before: "not seen: nothing answers at them on the machine where it was tried",
+			},
+			code: [][]string{{
+				"reach", "169.254.169.254:80", "169.254.170.2:80", "10.0.0.1:80", "100.100.100.200:80",
+				"172.17.0.1:80", "[fd00:ec2::254]:80", "[fe80::1]:80",
+			}},
 		},
 		{
-			attack: attack{name: "the internet, past the proxy", does: "connects to public addresses, asks public and the engine's resolvers for names", holds: "nothing answers", before: "got through: the whole internet"},
-			code:   [][]string{{"reach", "1.1.1.1:443", "8.8.8.8:53", "140.82.112.3:443"}, {"resolve", "proxy.golang.org", "github.com", "c2VjcmV0.tunnel.example.com"}},
+			attack: attack{
+				name:  "the internet, past the proxy",
+				does:  "connects to public addresses, asks public and the engine's resolvers for names",
+				holds: "nothing answers", before: "got through: the whole internet",
+			},
+			code: [][]string{
+				{"reach", "1.1.1.1:443", "8.8.8.8:53", "140.82.112.3:443"},
+				{"resolve", "proxy.golang.org", "github.com", "c2VjcmV0.tunnel.example.com"},
+			},
 		},
 		{
-			attack: attack{name: "addresses in an allowed host's name", does: "asks the proxy for addresses of this machine and of metadata, with the allowed host's name in the head", holds: "denied", before: "not seen: there was no proxy"},
+			attack: attack{
+				name: "addresses in an allowed host's name",
+				does: "asks the proxy for addresses of this machine and of metadata, with the allowed host's " +
+					"name in the head", holds: "denied", before: "not seen: there was no proxy",
+			},
 			code: [][]string{
 				{"proxy", "GET", "http://" + o.services()[0] + "/", "api.example.com", "me"},
 				{"proxy", "GET", "http://169.254.169.254/", "api.example.com", "me"},
@@ -154,7 +193,8 @@ func networkAttacks(o outskirts) []inside {
 			},
 		},
 		{
-			attack: attack{name: "an allowed name of a private address", does: "asks the proxy for allowed names that mean this machine, or metadata", holds: "denied", before: "not seen: there was no proxy"},
+			attack: attack{name: "an allowed name of a private address", does: "asks the proxy for allowed names " +
+				"that mean this machine, or metadata", holds: "denied", before: "not seen: there was no proxy"},
 			code: [][]string{
 				{"proxy", "CONNECT", "rebound.example.com:" + o.everywhere, "rebound.example.com", "me"},
 				{"proxy", "CONNECT", "metadata.example.com:443", "metadata.example.com", "me"},
@@ -162,9 +202,11 @@ func networkAttacks(o outskirts) []inside {
 			},
 		},
 		{
-			attack: attack{name: "another attempt's name at the proxy", does: "signs in as another attempt with its own token, and as nobody", holds: "407", before: "not seen: there was no proxy"},
+			attack: attack{name: "another attempt's name at the proxy", does: "signs in as another attempt with its " +
+				"own token, and as nobody", holds: "407", before: "not seen: there was no proxy"},
 			code: [][]string{
-				{"proxy", "CONNECT", "api.example.com:443", "api.example.com", "another"}, {"proxy", "GET", "http://api.example.com/", "api.example.com", "nobody"},
+				{"proxy", "CONNECT", "api.example.com:443", "api.example.com", "another"},
+				{"proxy", "GET", "http://api.example.com/", "api.example.com", "nobody"},
 			},
 			check: func(_ *siege, _, said string) error {
 				if strings.Count(said, "407 Proxy Authentication Required") != 2 {
@@ -188,7 +230,9 @@ func TestNetwork(t *testing.T) {
 	api := needEngine(t)
 	o := newOutskirts(t)
 	s := newSiege(t, api, siegeOptions{
-		containers: `egress = ["api.example.com", "rebound.example.com:` + o.everywhere + `", "metadata.example.com"]` + "\nproxied_keys = { ANTHROPIC_API_KEY = \"model.example.com\" }", names: o.names(), ca: o.ca, environ: []string{"ANTHROPIC_API_KEY=" + providerKey},
+		containers: `egress = ["api.example.com", "rebound.example.com:` + o.everywhere + `", "metadata.example.com"]` +
+			"\nproxied_keys = { ANTHROPIC_API_KEY = \"model.example.com\" }", names: o.names(), ca: o.ca,
+		environ: []string{"ANTHROPIC_API_KEY=" + providerKey},
 	})
 	s.each(t, onNetwork, networkAttacks(o))
 }

@@ -25,19 +25,22 @@ func (b *battle) stealPerson() (*thief, error) {
 		return nil, err
 	}
 	t := &thief{}
-	t.Conn, err = nats.Connect(url, append(options, nats.NoReconnect(), nats.Timeout(5*time.Second), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.refused = append(t.refused, err.Error())
-	}))...)
+	t.Conn, err = nats.Connect(url, append(options, nats.NoReconnect(), nats.Timeout(5*time.Second),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.refused = append(t.refused, err.Error())
+		}))...)
 	return t, err
 }
 
-// personAttacks: who holds a person's credential may report a failure in a worker's name, and nothing that counts as a success or moves a stream.
+// personAttacks: who holds a person's credential may report a failure in a worker's name, and nothing that
+// counts as a success or moves a stream.
 var personAttacks = []attack{
 	{
 		name: "a person at the journal and at workers", kind: onPerson, quick: true,
-		does:  "PUB on journal, control, hello, heartbeat, result, budget, dead letters, $JS.API, $KV, $O, $SYS; SUB on journal, control, hello, budget, inboxes of workers and of the director, everything",
+		does: "PUB on journal, control, hello, heartbeat, result, budget, dead letters, $JS.API, $KV, $O, $SYS; SUB " +
+			"on journal, control, hello, budget, inboxes of workers and of the director, everything",
 		holds: "each is refused by the server", before: "held",
 		run: func(b *battle) error {
 			t, err := b.stealPerson()
@@ -48,10 +51,14 @@ var personAttacks = []attack{
 			s, own := subjects(b.me), b.me.id
 			n := 0
 			for _, subject := range []string{
-				s.Journal(), s.Control(own), s.Control("*"), s.Worker(own, wire.ChannelHello), s.Worker(own, wire.ChannelHeartbeat), s.Worker(own, wire.ChannelProgress),
-				s.Worker(own, wire.ChannelResult), s.Budget("acquire", own), s.Dead(wire.CauseNotJSON), inbox(b.me.Plan) + ".x", "_INBOX_director.x", "_INBOX.x",
-				"$JS.API.STREAM.PURGE.RETAKE_REPORTS", "$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$JS.API.STREAM.MSG.GET.RETAKE_JOURNAL", "$JS.API.STREAM.LIST",
-				"$JS.ACK.RETAKE_REPORTS.director.1.1.1.1.1", "$KV.RETAKE_KEYS.workers", "$KV.RETAKE_LEASE.leader", "$O.RETAKE_SNAPSHOTS.C.x", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.SERVER.PING",
+				s.Journal(), s.Control(own), s.Control("*"), s.Worker(own, wire.ChannelHello),
+				s.Worker(own, wire.ChannelHeartbeat), s.Worker(own, wire.ChannelProgress),
+				s.Worker(own, wire.ChannelResult), s.Budget("acquire", own), s.Dead(wire.CauseNotJSON),
+				inbox(b.me.Plan) + ".x", "_INBOX_director.x", "_INBOX.x",
+				"$JS.API.STREAM.PURGE.RETAKE_REPORTS", "$JS.API.STREAM.DELETE.RETAKE_JOURNAL",
+				"$JS.API.STREAM.MSG.GET.RETAKE_JOURNAL", "$JS.API.STREAM.LIST",
+				"$JS.ACK.RETAKE_REPORTS.director.1.1.1.1.1", "$KV.RETAKE_KEYS.workers", "$KV.RETAKE_LEASE.leader",
+				"$O.RETAKE_SNAPSHOTS.C.x", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.SERVER.PING",
 			} {
 				if err := t.Publish(subject, []byte("{}")); err != nil {
 					return err
@@ -61,7 +68,8 @@ var personAttacks = []attack{
 				}
 			}
 			for _, subject := range []string{
-				">", s.Prefix + ".>", s.Journal(), s.Control(">"), s.Worker(own, wire.ChannelHello), s.Budget("*", own), inbox(b.me.Plan) + ".>", "_INBOX_director.>", "$SYS.>", "$JS.>", "$KV.>",
+				">", s.Prefix + ".>", s.Journal(), s.Control(">"), s.Worker(own, wire.ChannelHello), s.Budget("*", own),
+				inbox(b.me.Plan) + ".>", "_INBOX_director.>", "$SYS.>", "$JS.>", "$KV.>",
 			} {
 				if _, err := t.Subscribe(subject, func(*nats.Msg) {}); err != nil {
 					return err
@@ -76,7 +84,8 @@ var personAttacks = []attack{
 	},
 	{
 		name: "a person's success for a worker", kind: onPerson, quick: true,
-		does:  "worker_result.v1 for a running attempt, in a worker's, a person's and the director's name, where a person may publish; and where not",
+		does: "worker_result.v1 for a running attempt, in a worker's, a person's and the director's name, where a " +
+			"person may publish; and where not",
 		holds: "dead letters: nothing is delivered, and the attempt goes on", before: "held",
 		run: func(b *battle) error {
 			t, err := b.stealPerson()
@@ -87,7 +96,11 @@ var personAttacks = []attack{
 			if _, err := b.agent("write", "work.txt", "not validated"); err != nil {
 				return err
 			}
-			for _, role := range []wire.Sender{{Role: wire.RoleWorker, ID: b.me.id}, {Role: wire.RoleOperator, ID: person}, {Role: wire.RoleDirector, ID: "default"}} {
+			for _, role := range []wire.Sender{
+				{Role: wire.RoleWorker, ID: b.me.id},
+				{Role: wire.RoleOperator, ID: person},
+				{Role: wire.RoleDirector, ID: "default"},
+			} {
 				data, err := wire.Encode(role, 1, time.Now(), b.me.result())
 				if err != nil {
 					return err

@@ -34,8 +34,9 @@ var resultAttacks = []attack{
 	},
 	{
 		name: "a success while the real worker fails", kind: onResults,
-		does:  "50 forged successes before, during and after the worker's own error",
-		holds: "one verdict, from the worker's error; nothing is delivered", before: "got through: the forged success came first and was pushed",
+		does:   "50 forged successes before, during and after the worker's own error",
+		holds:  "one verdict, from the worker's error; nothing is delivered",
+		before: "got through: the forged success came first and was pushed",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -56,12 +57,14 @@ var resultAttacks = []attack{
 				return fmt.Errorf("the worker's own report: %w", err)
 			}
 			for i := range 10 {
-				if t.PublishRequest(b.me.subject(wire.ChannelResult), inbox(b.me.Plan)+".x", forged[i%len(forged)]) != nil {
+				if t.PublishRequest(b.me.subject(wire.ChannelResult), inbox(b.me.Plan)+".x",
+					forged[i%len(forged)]) != nil {
 					break
 				}
 			}
 			_ = t.FlushTimeout(5 * time.Second)
-			if err := until("it is blocked", 20*time.Second, func() bool { return b.has(b.me.Task, "agent-blocked") }); err != nil {
+			if err := until("it is blocked", 20*time.Second,
+				func() bool { return b.has(b.me.Task, "agent-blocked") }); err != nil {
 				return err
 			}
 			return b.undelivered()
@@ -69,8 +72,9 @@ var resultAttacks = []attack{
 	},
 	{
 		name: "a success for a neighbour", kind: onResults, quick: true,
-		does:  "the same on a neighbour's subject, with its ids",
-		holds: "refused by the server; the neighbour works on", before: "held on the embedded bus; got through on a joined one",
+		does:   "the same on a neighbour's subject, with its ids",
+		holds:  "refused by the server; the neighbour works on",
+		before: "held on the embedded bus; got through on a joined one",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -79,7 +83,8 @@ var resultAttacks = []attack{
 			defer t.Close()
 			for i := range 20 {
 				_ = t.Publish(b.neighbour.subject(wire.ChannelResult), b.neighbour.message(b.neighbour.result()))
-				_ = t.Publish(b.neighbour.subject(wire.ChannelError), b.neighbour.message(b.neighbour.failure(fmt.Sprintf("f%d", i), "x")))
+				_ = t.Publish(b.neighbour.subject(wire.ChannelError),
+					b.neighbour.message(b.neighbour.failure(fmt.Sprintf("f%d", i), "x")))
 			}
 			n := t.refusals(40)
 			b.note("%d refused", n)
@@ -101,14 +106,19 @@ var resultAttacks = []attack{
 			defer t.Close()
 			e := b.me.failure("forged", "needs a person")
 			e.EscalateToHuman = true
-			for _, from := range []wire.Sender{{Role: wire.RoleWorker, ID: b.me.id}, {Role: wire.RoleOperator, ID: person}, {Role: wire.RoleDirector, ID: "director"}} {
+			for _, from := range []wire.Sender{
+				{Role: wire.RoleWorker, ID: b.me.id},
+				{Role: wire.RoleOperator, ID: person},
+				{Role: wire.RoleDirector, ID: "director"},
+			} {
 				data, err := wire.Encode(from, 1, time.Now(), e)
 				if err != nil {
 					return err
 				}
 				_, _ = t.ask(b.me.subject(wire.ChannelError), data)
 			}
-			bare := fmt.Sprintf(`{"error_id":"bare","worker_id":%q,"issue_number":%d,"stage":"VALIDATE","attempt":1,"error_type":"tests_failed","is_transient":false,"should_retry":false,"escalate_to_human":true,"message":"x","exit_code":1,"last_stdout_tail":"","last_stderr_tail":""}`,
+			bare := fmt.Sprintf(
+				`{"error_id":"bare","worker_id":%q,"issue_number":%d,"stage":"VALIDATE","attempt":1,"error_type":"tests_failed","is_transient":false,"should_retry":false,"escalate_to_human":true,"message":"x","exit_code":1,"last_stdout_tail":"","last_stderr_tail":""}`,
 				b.me.id, b.me.Plan.Issue.Number)
 			_, _ = t.ask(b.me.subject(wire.ChannelError), []byte(bare))
 			time.Sleep(2 * time.Second)
@@ -120,7 +130,8 @@ var resultAttacks = []attack{
 	},
 	{
 		name: "a poisoned message id", kind: onResults, quick: true,
-		does:  "junk with the Nats-Msg-Id of its neighbour's result, of the director's exit report, and of its own worker's error",
+		does: "junk with the Nats-Msg-Id of its neighbour's result, of the director's exit report, and of its own " +
+			"worker's error",
 		holds: "none of those is dropped as a duplicate", before: "got through: worker_lost",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
@@ -132,7 +143,10 @@ var resultAttacks = []attack{
 				for _, id := range []string{"/result", "/exit", "/real", "/1", "/2", "/3"} {
 					for _, msg := range []string{worker + "/" + worker + id, worker + id} {
 						for _, c := range []wire.Channel{wire.ChannelError, wire.ChannelResult} {
-							_, _ = t.RequestMsg(&nats.Msg{Subject: b.me.subject(c), Header: nats.Header{"Nats-Msg-Id": {msg}}, Data: []byte("junk")}, 300*time.Millisecond)
+							_, _ = t.RequestMsg(&nats.Msg{
+								Subject: b.me.subject(c),
+								Header:  nats.Header{"Nats-Msg-Id": {msg}}, Data: []byte("junk"),
+							}, 300*time.Millisecond)
 						}
 					}
 				}
@@ -148,7 +162,8 @@ var resultAttacks = []attack{
 				b.note("own report: %v", err)
 				return until("the offender was stopped", 10*time.Second, b.me.stopped)
 			}
-			return until("the worker's own error is decided", 20*time.Second, func() bool { return b.has(b.me.Task, "agent-blocked") })
+			return until("the worker's own error is decided", 20*time.Second,
+				func() bool { return b.has(b.me.Task, "agent-blocked") })
 		},
 	},
 	{
@@ -210,7 +225,8 @@ var resultAttacks = []attack{
 	},
 }
 
-// undelivered makes sure, for a while, that nothing of the attacker's is pushed as finished. What it left is shown as unfinished.
+// undelivered makes sure, for a while, that nothing of the attacker's is pushed as finished. What it left is
+// shown as unfinished.
 func (b *battle) undelivered() error {
 	_, number, _ := strings.Cut(b.me.Task, "#")
 	for range 20 {

@@ -38,26 +38,35 @@ func spellings() map[string]string {
 	v := givenKey
 	backwards := reversed(v)
 	return map[string]string{
-		"plain": v, "base64": base64.StdEncoding.EncodeToString([]byte(v)), "base64, 1 off": base64.StdEncoding.EncodeToString([]byte("x" + v)), "base64, 2 off": base64.RawURLEncoding.EncodeToString([]byte("xy" + v)),
-		"base32": base32.StdEncoding.EncodeToString([]byte(v)), "hex": hex.EncodeToString([]byte(v)), "hex, capitals": strings.ToUpper(hex.EncodeToString([]byte(v))), "backwards": backwards,
-		"over lines": v[:9] + "\n" + v[9:18] + "\n" + v[18:], "zero width": strings.Join(strings.Split(v, ""), "\u200b"), "spaced": strings.Join(strings.Split(v, ""), " "), "dashes": strings.ReplaceAll(v, "-", "%2D"),
+		"plain": v, "base64": base64.StdEncoding.EncodeToString([]byte(v)),
+		"base64, 1 off": base64.StdEncoding.EncodeToString([]byte("x" + v)),
+		"base64, 2 off": base64.RawURLEncoding.EncodeToString([]byte("xy" + v)),
+		"base32":        base32.StdEncoding.EncodeToString([]byte(v)), "hex": hex.EncodeToString([]byte(v)),
+		"hex, capitals": strings.ToUpper(hex.EncodeToString([]byte(v))), "backwards": backwards,
+		"over lines": v[:9] + "\n" + v[9:18] + "\n" + v[18:], "zero width": strings.Join(strings.Split(v, ""),
+			"\u200b"), "spaced": strings.Join(strings.Split(v, ""), " "), "dashes": strings.ReplaceAll(v, "-", "%2D"),
 		"query": url.QueryEscape("&" + v),
 	}
 }
 
-// shaped are credentials that nobody gave to the agent, which are known by their shape or by the name in front: how they are printed, and what of that is
-// secret. None stands in this file in one piece.
+// shaped are credentials that nobody gave to the agent, which are known by their shape or by the name in front:
+// how they are printed, and what of that is secret. None stands in this file in one piece.
 func shaped() map[string][2]string {
 	r := strings.Repeat
 	all := map[string][2]string{}
 	for name, s := range map[string]string{
-		"SendGrid": "S" + "G." + r("aB3dE5fG7hJ", 2) + "." + r("kL1mN3pQ5rS7t", 3) + "uV9w", "Vault": "hv" + "s." + r("aB3dE5fG7h", 10), "DigitalOcean": "dop" + "_v1_" + r("0a1b2c3d4e5f6789", 4),
-		"Discord": "MTk4NjIyNDgzNDcxOTI1MjQ4" + "." + "Cl2FMQ" + "." + "ZnCjm1XVW7vRze4b7Cq4se7kKWsa1B2c3D4e5F", "age": "AGE-SECRET-" + "KEY-1" + r("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA", 2)[:58],
+		"SendGrid": "S" + "G." + r("aB3dE5fG7hJ", 2) + "." + r("kL1mN3pQ5rS7t", 3) + "uV9w", "Vault": "hv" + "s." +
+			r("aB3dE5fG7h", 10), "DigitalOcean": "dop" + "_v1_" + r("0a1b2c3d4e5f6789", 4),
+		"Discord": "MTk4NjIyNDgzNDcxOTI1MjQ4" + "." + "Cl2FMQ" + "." + "ZnCjm1XVW7vRze4b7Cq4se7kKWsa1B2c3D4e5F",
+		"age":     "AGE-SECRET-" + "KEY-1" + r("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA", 2)[:58],
 	} {
 		all[name] = [2]string{"key " + s + " is used", s}
 	}
 	for name, s := range map[string][2]string{
-		"DB_PASS": {"DB_PASS=%s", "Gr4ph1tex9-qLm7Wz"}, "AccountKey": {"AccountName=x;AccountKey=%s;EndpointSuffix=y", r("aB3dE5fG7hJ9kL1m", 5) + "N3pQ5r=="},
+		"DB_PASS": {"DB_PASS=%s", "Gr4ph1tex9-qLm7Wz"}, "AccountKey": {
+			"AccountName=x;AccountKey=%s;EndpointSuffix=y",
+			r("aB3dE5fG7hJ9kL1m", 5) + "N3pQ5r==",
+		},
 	} {
 		all[name] = [2]string{fmt.Sprintf(s[0], s[1]), s[1]}
 	}
@@ -143,14 +152,17 @@ func (s *siege) search(key string) error {
 	errs = append(errs, err)
 	look("journal", "the journal", journal)
 	errs = append(errs, s.stored(func(path, text string) {
-		if look("stored file", path, text); strings.HasPrefix(path, "outputs/"+strings.ReplaceAll(repository, "/", "_")+"_"+number+"/") {
+		if look("stored file", path, text); strings.HasPrefix(path, "outputs/"+strings.ReplaceAll(repository, "/", "_")+
+			"_"+number+"/") {
 			output += text
 		}
 	}))
 	s.start()
 	comments, err := json.Marshal(s.github.Issue(key).Comments)
 	errs = append(errs, err)
-	for place, text := range map[string]string{"its stored output": output, "what is on GitHub": string(comments) + pull} { // what hides nothing has nothing to hide
+	// what hides nothing has nothing to hide
+	for place, text := range map[string]string{"its stored output": output, "what is on GitHub": string(comments) +
+		pull} {
 		if !strings.Contains(strings.ReplaceAll(text, `\`, ""), redact.Marker) { // Markdown escapes it
 			errs = append(errs, fmt.Errorf("the attack was not made: nothing is hidden in %s: %.600s", place, text))
 		}
@@ -179,7 +191,8 @@ func (s *siege) journal() (string, error) {
 		return "", err
 	}
 	var data []byte
-	_, err = chain.Read(file, func(r chain.Record) error { data = append(data, r.Data...); return nil }, func(st chain.State) error { data = append(data, st.Data...); return nil })
+	_, err = chain.Read(file, func(r chain.Record) error { data = append(data, r.Data...); return nil },
+		func(st chain.State) error { data = append(data, st.Data...); return nil })
 	return string(data), err
 }
 
@@ -188,7 +201,8 @@ func (s *siege) stored(look func(path, text string)) error {
 	return filepath.WalkDir(s.data(), func(path string, e fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(s.data(), path)
 		first, _, _ := strings.Cut(rel, string(filepath.Separator))
-		if err != nil || !e.Type().IsRegular() || !slices.Contains([]string{"outputs", "errors"}, first) && !strings.HasPrefix(first, "audit") {
+		if err != nil || !e.Type().IsRegular() || !slices.Contains([]string{"outputs", "errors"}, first) &&
+			!strings.HasPrefix(first, "audit") {
 			return err
 		}
 		data, err := os.ReadFile(path)
@@ -210,28 +224,53 @@ func secretAttacks() []inside {
 	said := allSaid()
 	progress, _ := json.Marshal(map[string]any{"type": "progress", "step": said})
 	final, _ := json.Marshal(map[string]any{"type": "final", "ok": true, "text": "All is done. " + said})
-	const holds = "none is read in comments, pull requests, commits, names of branches, the log, the journal, audits, stored output"
-	before := "got through: base64 at other offsets, hex, split over lines, with zero-width characters, %2D, DB_PASS, AccountKey, SendGrid, Vault, Discord, DigitalOcean, age"
+	const holds = "none is read in comments, pull requests, commits, names of branches, the log, the journal, " +
+		"audits, stored output"
+	before := "got through: base64 at other offsets, hex, split over lines, with zero-width characters, %2D, " +
+		"DB_PASS, AccountKey, SendGrid, Vault, Discord, DigitalOcean, age"
 	return []inside{
 		{
-			attack: attack{name: "secrets beside work that is delivered", does: "prints what it was given in 13 spellings, and 7 credentials, in CODE, as its answer and in VALIDATE; its work is delivered as a pull request", holds: holds, before: before},
-			code:   [][]string{{"print", said}, {"print", string(progress) + "\n" + string(final) + "\n"}}, validate: [][]string{{"print", said}}, label: "agent-review",
+			attack: attack{
+				name: "secrets beside work that is delivered",
+				does: "prints what it was given in 13 spellings, and 7 credentials, in CODE, as its answer and in " +
+					"VALIDATE; its work is delivered as a pull request", holds: holds, before: before,
+			},
+			code:     [][]string{{"print", said}, {"print", string(progress) + "\n" + string(final) + "\n"}},
+			validate: [][]string{{"print", said}}, label: "agent-review",
 			check: searched,
 		},
 		{
-			attack: attack{name: "secrets in a question", does: "prints the same, and asks a person with it", holds: holds, before: before},
-			code:   [][]string{{"print", said}, {"question", "text", "Which of these?\n\n" + said}}, label: "agent-blocked",
+			attack: attack{
+				name: "secrets in a question", does: "prints the same, and asks a person with it",
+				holds: holds, before: before,
+			},
+			code:  [][]string{{"print", said}, {"question", "text", "Which of these?\n\n" + said}},
+			label: "agent-blocked",
 			check: searched,
 		},
 		{
-			attack: attack{name: "secrets in a failure", does: "prints the same as what went wrong, and ends with 1", holds: holds, before: before},
-			code:   [][]string{{"print", "fatal: cannot log in: " + strings.ReplaceAll(said, "\n", " ")}, {"print", "error: " + said}}, exit: 1, label: "agent-blocked",
-			check: searched,
-		},
-		{
-			attack: attack{name: "secrets as names of files", does: "prints the same, and has files named by what it was given, plain and in hex, and by credentials", holds: holds + "; a person is asked", before: before},
+			attack: attack{
+				name: "secrets in a failure", does: "prints the same as what went wrong, and ends with 1",
+				holds: holds, before: before,
+			},
 			code: [][]string{
-				{"print", said}, {"write", givenKey + ".txt", "x"}, {"write", spellings()["hex"] + "/x.txt", "x"}, {"write", shaped()["Vault"][1], "x"}, {"write", shaped()["DB_PASS"][0], "x"},
+				{"print", "fatal: cannot log in: " + strings.ReplaceAll(said, "\n", " ")},
+				{"print", "error: " + said},
+			}, exit: 1, label: "agent-blocked",
+			check: searched,
+		},
+		{
+			attack: attack{
+				name: "secrets as names of files", does: "prints the same, and has files named by what it " +
+					"was given, plain and in hex, and by credentials", holds: holds + "; a person is asked",
+				before: before,
+			},
+			code: [][]string{
+				{"print", said},
+				{"write", givenKey + ".txt", "x"},
+				{"write", spellings()["hex"] + "/x.txt", "x"},
+				{"write", shaped()["Vault"][1], "x"},
+				{"write", shaped()["DB_PASS"][0], "x"},
 			},
 			label: "agent-blocked", check: searched,
 		},
@@ -247,6 +286,7 @@ func TestSecrets(t *testing.T) {
 	program, err := build("director", "../../cmd/director")
 	must(t, err)
 	newSiege(t, api, siegeOptions{
-		containers: `env_passthrough = ["MODEL_API_KEY"]`, environ: []string{"MODEL_API_KEY=" + givenKey}, program: program, delivery: "pull_request",
+		containers: `env_passthrough = ["MODEL_API_KEY"]`, environ: []string{"MODEL_API_KEY=" + givenKey},
+		program: program, delivery: "pull_request",
 	}).each(t, onSecrets, secretAttacks())
 }

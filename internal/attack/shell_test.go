@@ -31,11 +31,12 @@ const shellVariable = "RETAKE_ATTACK_DIRECTOR"
 
 // settings of such a director.
 type settings struct {
-	Config string            // its file
-	Worker string            // binary
-	Played string            // folder of played workers; empty: the configured runtime
-	CA     string            // file with the certificate of the hosts that keys are for; empty: the real ones
-	Names  map[string]string // of the internet that workers' proxy sees → address and, after a blank, who answers there; nil: the real one
+	Config string // its file
+	Worker string // binary
+	Played string // folder of played workers; empty: the configured runtime
+	CA     string // file with the certificate of the hosts that keys are for; empty: the real ones
+	// of the internet that workers' proxy sees → address and, after a blank, who answers there; nil: the real one
+	Names map[string]string
 }
 
 const token = "attack-token"
@@ -100,8 +101,9 @@ func (s settings) internet(o *egress.Options) {
 	}
 }
 
-// playedRuntime is a runtime whose workers are played by the suite, in another process. They meet in a folder: <id>.json is
-// what a worker was given, <id>.exit its exit code once it has ended, <id>.stop that it is to end, <id>.gone that it is removed.
+// playedRuntime is a runtime whose workers are played by the suite, in another process. They meet in a folder:
+// <id>.json is what a worker was given, <id>.exit its exit code once it has ended, <id>.stop that it is to end,
+// <id>.gone that it is removed.
 type playedRuntime struct{ dir string }
 
 var _ container.Runtime = playedRuntime{}
@@ -178,7 +180,9 @@ func (r playedRuntime) List(context.Context) (list []container.Status, err error
 	return list, err
 }
 
-func (r playedRuntime) Stop(_ context.Context, id string, _ time.Duration, record container.Recorder) (container.Exit, error) {
+func (r playedRuntime) Stop(_ context.Context, id string, _ time.Duration,
+	record container.Recorder,
+) (container.Exit, error) {
 	if !r.there(id, "json") || r.there(id, "gone") {
 		return container.Exit{}, nil
 	}

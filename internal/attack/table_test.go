@@ -29,11 +29,12 @@ const (
 
 // attack is one row.
 type attack struct {
-	name   string
-	kind   kind
-	does   string                // what the hostile agent does
-	holds  string                // what must hold
-	before string                // what happened before there was a defence: "got through: ", "held", or "not seen: " and why
+	name  string
+	kind  kind
+	does  string // what the hostile agent does
+	holds string // what must hold
+	// what happened before there was a defence: "got through: ", "held", or "not seen: " and why
+	before string
 	quick  bool                  // in make test, too
 	most   time.Duration         // deadline; 0: two minutes
 	run    func(b *battle) error // an error: it got through
@@ -68,7 +69,8 @@ func TestAttacks(t *testing.T) {
 		if !a.quick && !*all || !chosen(a) {
 			continue
 		}
-		if place != nil && a.kind != last { // all rows together would meet GitHub's limit of 500 new comments and pull requests an hour
+		// all rows together would meet GitHub's limit of 500 new comments and pull requests an hour
+		if place != nil && a.kind != last {
 			place.leave()
 			place = nil
 		}
@@ -92,7 +94,10 @@ func TestAttacks(t *testing.T) {
 func chosen(a attack) bool { return strings.Contains(string(a.kind)+": "+a.name, *only) }
 
 func rows() (all []attack) {
-	for _, table := range [][]attack{busAttacks, lineAttacks, personAttacks, peopleAttacks, floodAttacks, resultAttacks, textAttacks, waitAttacks, checkoutAttacks} {
+	for _, table := range [][]attack{
+		busAttacks, lineAttacks, personAttacks, peopleAttacks, floodAttacks, resultAttacks,
+		textAttacks, waitAttacks, checkoutAttacks,
+	} {
 		all = append(all, table...)
 	}
 	return all
@@ -107,7 +112,8 @@ func show(a attack, how string, began time.Time, evidence []string) {
 		through++
 	}
 	fmt.Printf("| %-9s | %-54s | %-11s | %5.1f s | %s | before: %s |\n",
-		a.kind, a.name, how, time.Since(began).Seconds(), strings.ReplaceAll(strings.Join(evidence, "; "), "\n", " "), a.before)
+		a.kind, a.name, how, time.Since(began).Seconds(), strings.ReplaceAll(strings.Join(evidence, "; "), "\n", " "),
+		a.before)
 }
 
 // What show says of an attack.
@@ -132,8 +138,8 @@ func (w *world) prepare() {
 	go func() { ready <- w.pair(w.issue("hostile"), w.issue("neighbour")) }()
 }
 
-// pair begins the two, each when its own attempt does: GitHub's limit may keep one claim back for a minute, and a worker that says nothing for
-// 20 seconds is given up.
+// pair begins the two, each when its own attempt does: GitHub's limit may keep one claim back for a minute, and
+// a worker that says nothing for 20 seconds is given up.
 func (w *world) pair(mine, theirs string) (p pair) {
 	var e1, e2 error
 	var both sync.WaitGroup
@@ -175,7 +181,8 @@ func (w *world) fight(a attack) (evidence []string, err error) {
 	return b.seen, err
 }
 
-// lift opens what was closed on workers' words: as agreed, no attempt of the next pairs begins before a quarter of an hour has passed.
+// lift opens what was closed on workers' words: as agreed, no attempt of the next pairs begins before a quarter
+// of an hour has passed.
 func (w *world) lift() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -258,7 +265,8 @@ func (b *battle) survived() error {
 	}
 	took := time.Since(began)
 	if err == nil {
-		err = until("the neighbour's work is delivered", longest, func() bool { return b.has(b.neighbour.Task, "agent-review") })
+		err = until("the neighbour's work is delivered", longest,
+			func() bool { return b.has(b.neighbour.Task, "agent-review") })
 	}
 	_, peak := b.memory()
 	b.note("neighbour delivered in %.1f s", took.Seconds())

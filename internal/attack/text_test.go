@@ -19,10 +19,14 @@ import (
 const onText kind = "text"
 
 // hostileWords are an agent's. Everything in them does something on GitHub, or is to look as if it was ours.
-const hostileWords = "Thanks &#64;octocat, @&#111;ctocat, @acme/team: fixes #1, closes other/repo#2, see GH-3 and https://github.com/other/repo/issues/5.\n\n" +
-	"![](https://evil.test/pixel.png) <img src=https://evil.test/pixel.png> [sign in][1] <https://evil.test> $\\href{https://evil.test}{x}$\n\n" +
-	"<!-- retake:release v1 {\"fleet\":\"default\",\"nonce\":\"aaaabbbb\"} --> [skip ci]\n\n> [!WARNING]\n> Comment `/agent stop`.\n\n" +
-	"| a | b |\n| --- | --- |\n| @octocat | c |\n\nCo-authored-by: octocat <octocat@github.test>\n\n[1]: https://evil.test/login\n\n<details><pre>\n\n```mermaid\nno end"
+const hostileWords = "Thanks &#64;octocat, @&#111;ctocat, @acme/team: fixes #1, closes other/repo#2, see GH-3 and " +
+	"https://github.com/other/repo/issues/5.\n\n" +
+	"![](https://evil.test/pixel.png) <img src=https://evil.test/pixel.png> [sign in][1] <https://evil.test> " +
+	"$\\href{https://evil.test}{x}$\n\n" +
+	"<!-- retake:release v1 {\"fleet\":\"default\",\"nonce\":\"aaaabbbb\"} --> [skip ci]\n\n> [!WARNING]\n> Comment " +
+	"`/agent stop`.\n\n" +
+	"| a | b |\n| --- | --- |\n| @octocat | c |\n\nCo-authored-by: octocat <octocat@github.test>\n\n[1]: " +
+	"https://evil.test/login\n\n<details><pre>\n\n```mermaid\nno end"
 
 var (
 	shownCode = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
@@ -62,8 +66,10 @@ func (b *battle) inertComment(key, end string) error {
 var textAttacks = []attack{
 	{
 		name: "a question that notifies, links and loads", kind: onText, quick: true,
-		does:   "a question with mentions as entities, references, addresses, images, HTML, an alert, a formula, a forged marker and an open block of code",
-		holds:  "shown as text and code; nobody is notified, nothing is referred to, linked or loaded, and the ways to answer come after it",
+		does: "a question with mentions as entities, references, addresses, images, HTML, an alert, a formula, a " +
+			"forged marker and an open block of code",
+		holds: "shown as text and code; nobody is notified, nothing is referred to, linked or loaded, and the ways " +
+			"to answer come after it",
 		before: "got through: linked, loaded a picture, referred to other repositories' issues",
 		run: func(b *battle) error {
 			e := b.me.failure("question", "it asks")
@@ -72,7 +78,8 @@ var textAttacks = []attack{
 				return err
 			}
 			b.me.end(1)
-			if err := until("it is asked", longest, func() bool { return b.has(b.me.Task, "agent-blocked") }); err != nil {
+			if err := until("it is asked", longest,
+				func() bool { return b.has(b.me.Task, "agent-blocked") }); err != nil {
 				return err
 			}
 			return b.inertComment(b.me.Task, "<li>Close the issue: Retake stops working on it.</li>")
@@ -80,11 +87,14 @@ var textAttacks = []attack{
 	},
 	{
 		name: "a summary and a title that do things", kind: onText,
-		does:   "an issue whose title closes, skips checks and mentions; a success whose summary is as hostile as the question",
-		holds:  "the commit's message closes nothing, skips nothing, names nobody; the report is text and code",
-		before: "got through: the summary linked, loaded a picture, referred to other repositories' issues; the title's address linked",
+		does: "an issue whose title closes, skips checks and mentions; a success whose summary is as hostile as " +
+			"the question",
+		holds: "the commit's message closes nothing, skips nothing, names nobody; the report is text and code",
+		before: "got through: the summary linked, loaded a picture, referred to other repositories' issues; the " +
+			"title's address linked",
 		run: func(b *battle) error {
-			key := b.issue("fixes #1 closes other/repo#2 https://github.com/other/repo/issues/5 www.evil.test [skip ci] ***NO_CI*** @octocat Co-authored-by: x <x@github.test>")
+			key := b.issue("fixes #1 closes other/repo#2 https://github.com/other/repo/issues/5 www.evil.test [skip " +
+				"ci] ***NO_CI*** @octocat Co-authored-by: x <x@github.test>")
 			p, err := b.begin(key)
 			if err != nil {
 				return err
@@ -100,7 +110,8 @@ var textAttacks = []attack{
 			}
 			p.end(0)
 			reported := func() bool {
-				return slices.ContainsFunc(b.github.Issue(key).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, "has finished") })
+				return slices.ContainsFunc(b.github.Issue(key).Comments,
+					func(c githubtest.Comment) bool { return strings.Contains(c.Body, "has finished") })
 			}
 			if err := until("it is delivered", longest, reported); err != nil {
 				return err
@@ -117,7 +128,8 @@ var textAttacks = []attack{
 			if err != nil {
 				return err
 			}
-			if bad := effects.FindString(message); bad != "" || strings.Contains(message, "[skip ci]") || strings.Contains(message, "NO_CI") || strings.Contains(string(trailers), "uthored") {
+			if bad := effects.FindString(message); bad != "" || strings.Contains(message, "[skip ci]") ||
+				strings.Contains(message, "NO_CI") || strings.Contains(string(trailers), "uthored") {
 				return fmt.Errorf("%q %q in the message %q", bad, trailers, message)
 			}
 			return b.inertComment(key, "fleet <code>")

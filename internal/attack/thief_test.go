@@ -25,10 +25,12 @@ type thief struct {
 	refused []string
 }
 
-// elsewhere is where attackers call from: an address of their own, as each container has. Connections are counted by address.
+// elsewhere is where attackers call from: an address of their own, as each container has. Connections are
+// counted by address.
 var elsewhere = &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
 
-// address is where one played worker calls from, as a container has an address of its own: what one does then keeps nobody else out.
+// address is where one played worker calls from, as a container has an address of its own: what one does then
+// keeps nobody else out.
 type address struct {
 	net.Dialer
 	host string // that is called
@@ -38,7 +40,10 @@ var addresses atomic.Uint32
 
 func anAddress() *address {
 	n := addresses.Add(1)
-	return &address{Dialer: net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}}}
+	return &address{Dialer: net.Dialer{
+		Timeout:   5 * time.Second,
+		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))},
+	}}
 }
 
 // to is what connects from there to a server.
@@ -56,11 +61,12 @@ func (a *address) InProcessConn() (net.Conn, error) { return a.Dial("tcp", a.hos
 // steal signs in as a played worker.
 func (p *played) steal(more ...nats.Option) (*thief, error) {
 	t := &thief{}
-	options := append(stolen(p.Plan), nats.NoReconnect(), nats.Timeout(5*time.Second), nats.SetCustomDialer(elsewhere), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.refused = append(t.refused, err.Error())
-	}))
+	options := append(stolen(p.Plan), nats.NoReconnect(), nats.Timeout(5*time.Second), nats.SetCustomDialer(elsewhere),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.refused = append(t.refused, err.Error())
+		}))
 	var err error
 	t.Conn, err = nats.Connect(p.Plan.Bus.URL, append(options, more...)...)
 	return t, err
@@ -96,7 +102,8 @@ func (p *played) message(body wire.Payload) []byte {
 
 // envelope wraps JSON that need not be a valid payload.
 func (p *played) envelope(kind, payload string) []byte {
-	return []byte(fmt.Sprintf(`{"schema_version":%q,"message_type":%q,"sent_at":%q,"sender":{"role":"worker","id":%q},"seq":1,"payload":%s}`,
+	return []byte(fmt.Sprintf(
+		`{"schema_version":%q,"message_type":%q,"sent_at":%q,"sender":{"role":"worker","id":%q},"seq":1,"payload":%s}`,
 		wire.SchemaVersion, kind, time.Now().UTC().Format(time.RFC3339), p.id, payload))
 }
 

@@ -11,14 +11,19 @@ import (
 var waitAttacks = []attack{
 	{
 		name: "a lease reported as limited for a day", kind: onWaits, quick: true,
-		does:  "budget.report rate_limited with retry_after 999999, 1e300 and -1, and a Retry-After header of the year 9999",
-		holds: "the model is closed for others for 15 minutes at most, with its origin shown", before: "got through: closed for the fleet until the next day",
+		does: "budget.report rate_limited with retry_after 999999, 1e300 and -1, and a Retry-After header of " +
+			"the year 9999",
+		holds:  "the model is closed for others for 15 minutes at most, with its origin shown",
+		before: "got through: closed for the fleet until the next day",
 		run: func(b *battle) error {
 			for i, more := range []wire.BudgetReport{
 				{RetryAfterSeconds: number(999_999)},
 				{RetryAfterSeconds: number(1e300)},
 				{Headers: map[string]string{"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}},
-				{Headers: map[string]string{"x-ratelimit-reset": "253402300799", "anthropic-ratelimit-requests-reset": "9999-12-31T23:59:59Z"}},
+				{Headers: map[string]string{
+					"x-ratelimit-reset":                  "253402300799",
+					"anthropic-ratelimit-requests-reset": "9999-12-31T23:59:59Z",
+				}},
 			} {
 				resource := fmt.Sprintf("model.limited%d", i)
 				g, err := b.me.lease(resource)
@@ -43,17 +48,24 @@ var waitAttacks = []attack{
 	},
 	{
 		name: "the same again and again", kind: onWaits,
-		does:  "one attempt reports the limit 30 times, as soon as it may",
-		holds: "still 15 minutes from the first report at most: a second task's evidence is needed", before: "got through: a day at the first report",
+		does:   "one attempt reports the limit 30 times, as soon as it may",
+		holds:  "still 15 minutes from the first report at most: a second task's evidence is needed",
+		before: "got through: a day at the first report",
 		run: func(b *battle) error {
 			for range 30 {
 				g, err := b.me.lease("model.again")
 				if err != nil {
 					return err
 				}
-				_ = b.me.askBudget(wire.BudgetReport{GrantID: g.GrantID + "x", Status: "rate_limited", RetryAfterSeconds: number(999_999)})
+				_ = b.me.askBudget(wire.BudgetReport{
+					GrantID: g.GrantID + "x", Status: "rate_limited",
+					RetryAfterSeconds: number(999_999),
+				})
 				if g.GrantID != "" {
-					_ = b.me.askBudget(wire.BudgetReport{GrantID: g.GrantID, Status: "rate_limited", RetryAfterSeconds: number(999_999)})
+					_ = b.me.askBudget(wire.BudgetReport{
+						GrantID: g.GrantID, Status: "rate_limited",
+						RetryAfterSeconds: number(999_999),
+					})
 				}
 			}
 			theirs, err := b.neighbour.lease("model.again")
@@ -70,7 +82,8 @@ var waitAttacks = []attack{
 		holds: "no cooldown of more than 15 minutes for the resource", before: "got through: closed until the next day",
 		run: func(b *battle) error {
 			e := b.me.failure("limited", "exit 1")
-			e.LastStderrTail = "HTTP/1.1 429 Too Many Requests\nRetry-After: 20000\nrate limit exceeded, try again in 9 days\n"
+			e.LastStderrTail = "HTTP/1.1 429 Too Many Requests\nRetry-After: 20000\nrate limit exceeded, try " +
+				"again in 9 days\n"
 			e.HTTPStatus, e.RetryAfterSeconds, e.Provider = 429, number(20_000), "anthropic"
 			if err := b.me.report(e); err != nil {
 				return err
@@ -93,7 +106,8 @@ var waitAttacks = []attack{
 	},
 }
 
-// maxWait in seconds is what one worker may close for others: the built-in rate_limits.model.max_wait_seconds, and a moment.
+// maxWait in seconds is what one worker may close for others: the built-in rate_limits.model.max_wait_seconds,
+// and a moment.
 const maxWait = 901
 
 func number(f float64) *float64 { return &f }

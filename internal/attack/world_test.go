@@ -113,7 +113,8 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	seed := filepath.Join(w.dir, "seed")
 	must(t, os.MkdirAll(seed, 0o755), os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o644))
 	for name, text := range o.files {
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(seed, name)), 0o755), os.WriteFile(filepath.Join(seed, name), []byte(text), 0o755))
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(seed, name)), 0o755),
+			os.WriteFile(filepath.Join(seed, name), []byte(text), 0o755))
 	}
 	w.github = githubtest.New(githubtest.Options{DataDir: filepath.Join(w.dir, "git"), RateLimit: 1_000_000})
 	w.github.AddUser(bot, token)
@@ -133,7 +134,8 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		must(t, os.Mkdir(w.settings.Played, 0o700), os.WriteFile(w.settings.Worker, []byte("\x7fELFplayed"), 0o755))
 		o.sections += playedStage
 	}
-	text := fmt.Sprintf(configText, cmp.Or(o.fleet, fleetOf(w.dir)), data, o.director, o.bus, repository, web.URL+githubtest.APIPath, cmp.Or(o.delivery, "branch"), o.sections)
+	text := fmt.Sprintf(configText, cmp.Or(o.fleet, fleetOf(w.dir)), data, o.director, o.bus, repository, web.URL+
+		githubtest.APIPath, cmp.Or(o.delivery, "branch"), o.sections)
 	if os.Getuid() != 0 && o.worker == "" {
 		text += fmt.Sprintf("[containers]\nuser = \"%d:%d\"\n", os.Getuid(), os.Getgid())
 	}
@@ -224,7 +226,8 @@ func (w *world) endLeftovers() {
 		}
 		cwd, _ := os.Readlink(filepath.Join("/proc", p.Name(), "cwd"))
 		argv, _ := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
-		if pid != os.Getpid() && bytes.HasPrefix(argv, []byte("git")) && (strings.HasPrefix(cwd, w.dir) || bytes.Contains(argv, []byte(w.dir))) {
+		if pid != os.Getpid() && bytes.HasPrefix(argv, []byte("git")) &&
+			(strings.HasPrefix(cwd, w.dir) || bytes.Contains(argv, []byte(w.dir))) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -323,8 +326,9 @@ func (w *world) delivered(key string) []string {
 	return strings.Split(strings.TrimSuffix(files, "\x00"), "\x00")
 }
 
-// pushed waits for the branch of an issue. What comes after it on GitHub says nothing of an attack: rows follow each other so quickly that the director meets GitHub's
-// limit of 80 new comments and pull requests a minute, and keeps them back.
+// pushed waits for the branch of an issue. What comes after it on GitHub says nothing of an attack: rows follow
+// each other so quickly that the director meets GitHub's limit of 80 new comments and pull requests a minute,
+// and keeps them back.
 func (w *world) pushed(key string, most time.Duration) error {
 	return until("the work on "+key+" is pushed", most, func() bool { return len(w.delivered(key)) > 0 })
 }
@@ -373,7 +377,8 @@ func (w *world) attempt(key string, earlier ...string) (*played, error) {
 	return p, err
 }
 
-// work signs in, says hello until it is welcomed, and lets its heart beat. It calls again as seldom as a real worker at first.
+// work signs in, says hello until it is welcomed, and lets its heart beat. It calls again as seldom as a real
+// worker at first.
 func (p *played) work() error {
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -382,7 +387,8 @@ func (p *played) work() error {
 			break
 		}
 		if time.Now().After(deadline) || p.stopped() { // its credential is worth nothing any more
-			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id)+"\n\t"+p.w.linesOf("bus connections refused"))
+			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id)+"\n\t"+
+				p.w.linesOf("bus connections refused"))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -435,14 +441,16 @@ func helloOf(id string) wire.Hello {
 
 func (p *played) heartbeat() wire.Heartbeat {
 	return wire.Heartbeat{State: wire.HeartbeatState{
-		Stage: wire.StageCode, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt, LastUpdateAt: wire.At(time.Now()),
+		Stage: wire.StageCode, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt,
+		LastUpdateAt: wire.At(time.Now()),
 	}}
 }
 
 // result is the success of an attempt.
 func (p *played) result() *wire.WorkerResult {
 	return &wire.WorkerResult{
-		ResultID: p.id + "/result", AttemptID: p.id, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt, Outcome: wire.OutcomeOK,
+		ResultID: p.id + "/result", AttemptID: p.id, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt,
+		Outcome: wire.OutcomeOK,
 	}
 }
 
@@ -450,8 +458,9 @@ func (p *played) result() *wire.WorkerResult {
 func (p *played) failure(id, message string) *wire.WorkerError {
 	one := 1
 	return &wire.WorkerError{
-		ErrorID: p.id + "/" + id, WorkerID: p.id, AttemptID: p.id, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt,
-		Stage: wire.StageValidate, ErrorType: "tests_failed", Message: message, ExitCode: &one,
+		ErrorID: p.id + "/" + id, WorkerID: p.id, AttemptID: p.id, IssueNumber: p.Plan.Issue.Number,
+		Attempt: p.Plan.Attempt,
+		Stage:   wire.StageValidate, ErrorType: "tests_failed", Message: message, ExitCode: &one,
 	}
 }
 

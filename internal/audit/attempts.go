@@ -19,8 +19,9 @@ import (
 	"retake/internal/safefile"
 )
 
-// Attempt changes what is known of an attempt: its meta.json, and the summary that is made from all that lies in its folder.
-// An attempt of which nothing is known yet is running. change is called later, by the goroutine that writes.
+// Attempt changes what is known of an attempt: its meta.json, and the summary that is made from all that lies
+// in its folder. An attempt of which nothing is known yet is running. change is called later, by the goroutine
+// that writes.
 func (w *Writer) Attempt(id string, change func(*Meta)) {
 	w.put(auditsDir, 0, func() (string, error) { return w.attempts.update(id, change) })
 }
@@ -106,7 +107,10 @@ func (a *attempts) output(id string, o Output) (path string, err error) {
 		return id, err
 	}
 	for _, text := range []struct{ name, text string }{
-		{workerLog, a.tail(o.WorkerLog)}, {buildLog, a.tail(o.BuildLog)}, {testLog, a.tail(o.TestLog)}, {patchFile, a.head(o.Patch)},
+		{workerLog, a.tail(o.WorkerLog)},
+		{buildLog, a.tail(o.BuildLog)},
+		{testLog, a.tail(o.TestLog)},
+		{patchFile, a.head(o.Patch)},
 	} {
 		path = filepath.Join(dir, text.name)
 		if text.text == "" && exists(path) {
@@ -119,8 +123,8 @@ func (a *attempts) output(id string, o Output) (path string, err error) {
 	return path, nil
 }
 
-// tail masks a log and keeps its end. More than twice what is kept is not even looked at; the line that this cuts in half
-// goes, because half a secret matches nothing.
+// tail masks a log and keeps its end. More than twice what is kept is not even looked at; the line that this
+// cuts in half goes, because half a secret matches nothing.
 func (a *attempts) tail(text string) string {
 	if most := 2 * a.o.MaxText; len(text) > most {
 		text = wire.CutTail(text, most)
@@ -290,8 +294,8 @@ func (a *attempts) remove(id string) error {
 	return os.RemoveAll(to)
 }
 
-// surplus returns the attempts that go. What runs stays whatever the number and the bytes, unless it is too old: then nobody
-// will end it any more. The list is sorted by age.
+// surplus returns the attempts that go. What runs stays whatever the number and the bytes, unless it is too
+// old: then nobody will end it any more. The list is sorted by age.
 func (k Keep) surplus(list []IndexEntry, now time.Time) (gone []string) {
 	number, size := len(list), int64(0)
 	for _, e := range list {

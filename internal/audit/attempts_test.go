@@ -18,24 +18,30 @@ func TestBundle(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	w.Attempt("k21-1", func(m *Meta) {
 		*m = Meta{
-			Issue: issue, Title: "Parse dates", Attempt: 1, RunID: "run_1", Agent: "claude-code", Image: "retake-dev:main",
+			Issue: issue, Title: "Parse dates", Attempt: 1, RunID: "run_1", Agent: "claude-code",
+			Image:  "retake-dev:main",
 			Action: "restart_worker", Why: "worker_lost: the worker was killed\nand more", Outcome: OutcomeRunning,
 			StartedAt: wire.At(noon), URL: "https://github.com/acme/widgets/issues/21",
 		}
 	})
 	for i, to := range []string{"Starting", "Running", "Stopping", "Blocked"} {
-		w.Transition(Transition{At: wire.At(noon.Add(time.Duration(i) * time.Second)), AttemptID: "k21-1", Issue: issue, Attempt: 1, From: "x", To: to, On: "final_report"})
+		w.Transition(Transition{
+			At: wire.At(noon.Add(time.Duration(i) * time.Second)), AttemptID: "k21-1", Issue: issue,
+			Attempt: 1, From: "x", To: to, On: "final_report",
+		})
 	}
 	finish(w, someEnd("k21-1", 1), someOutput())
 	closed(t, w)
 
 	folder := filepath.Join(dir, "audits", "k21-1")
 	m := document[Meta](t, folder, "meta.json")
-	if m.Title != "Parse dates" || !m.StartedAt.Equal(noon) || m.Outcome != OutcomeFailed || m.Failure.Rule != "go.test" || m.SchemaVersion != MetaSchema {
+	if m.Title != "Parse dates" || !m.StartedAt.Equal(noon) || m.Outcome != OutcomeFailed ||
+		m.Failure.Rule != "go.test" || m.SchemaVersion != MetaSchema {
 		t.Errorf("meta.json forgot what Begin said, or does not know what Finish said: %+v", m)
 	}
 	for name, want := range map[string]string{
-		"worker.log": "worker says hello", "build.log": "go build", "test.log": "FAIL: TestParse", "patch.diff": "+more",
+		"worker.log": "worker says hello", "build.log": "go build", "test.log": "FAIL: TestParse",
+		"patch.diff": "+more",
 	} {
 		contains(t, text(t, folder, name), want)
 	}
@@ -47,7 +53,8 @@ func TestBundle(t *testing.T) {
 		t.Error("outputs/…/_summary.md is another summary")
 	}
 	index := document[Index](t, dir, "audits", "index.json")
-	if len(index.Attempts) != 1 || index.Attempts[0].Reason != "tests_failed" || index.Attempts[0].Action != "escalate" || index.Attempts[0].Bytes == 0 {
+	if len(index.Attempts) != 1 || index.Attempts[0].Reason != "tests_failed" ||
+		index.Attempts[0].Action != "escalate" || index.Attempts[0].Bytes == 0 {
 		t.Errorf("index.json: %+v", index)
 	}
 }
@@ -87,7 +94,10 @@ func TestOnlyTheOwnerReads(t *testing.T) {
 
 func TestNothingUnredacted(t *testing.T) {
 	const secret = "hunter2-hunter2"
-	w, dir, _ := opened(t, Options{Redact: func(s string) string { return strings.ReplaceAll(s, secret, "[REDACTED]") }})
+	w, dir, _ := opened(t, Options{Redact: func(s string) string {
+		return strings.ReplaceAll(s, secret,
+			"[REDACTED]")
+	}})
 	mask := w.o.Redact
 	f := someFailure()
 	f.Cause, f.Why, f.Signature = secret, secret, secret
@@ -123,7 +133,10 @@ func TestNothingUnredacted(t *testing.T) {
 
 // A log is masked before it is cut, and keeps its end; a patch keeps its beginning, in whole lines.
 func TestLongTextsAreCut(t *testing.T) {
-	w, dir, _ := opened(t, Options{MaxText: 1000, Redact: func(s string) string { return strings.ReplaceAll(s, "secretsecret", "[REDACTED]") }})
+	w, dir, _ := opened(t, Options{
+		MaxText: 1000,
+		Redact:  func(s string) string { return strings.ReplaceAll(s, "secretsecret", "[REDACTED]") },
+	})
 	b := someOutput()
 	b.WorkerLog = strings.Repeat("secretsecret line of the worker\n", 5000) + "the end\n"
 	b.Patch = "diff --git a/x b/x\n" + strings.Repeat("+secretsecret\n", 5000)
@@ -131,10 +144,12 @@ func TestLongTextsAreCut(t *testing.T) {
 	closed(t, w)
 	folder := filepath.Join(dir, "audits", "k21-1")
 	log, patch := text(t, folder, "worker.log"), text(t, folder, "patch.diff")
-	if len(log) > 1000 || !strings.HasSuffix(log, "the end\n") || !strings.HasPrefix(log, "…[") || strings.Contains(log, "secret") {
+	if len(log) > 1000 || !strings.HasSuffix(log, "the end\n") || !strings.HasPrefix(log, "…[") ||
+		strings.Contains(log, "secret") {
 		t.Errorf("worker.log of %d bytes: %q…", len(log), log[:60])
 	}
-	if len(patch) > 1000 || !strings.HasPrefix(patch, "diff --git") || !strings.HasSuffix(patch, "\n# cut here: the patch is longer than what is kept\n") {
+	if len(patch) > 1000 || !strings.HasPrefix(patch, "diff --git") ||
+		!strings.HasSuffix(patch, "\n# cut here: the patch is longer than what is kept\n") {
 		t.Errorf("patch.diff of %d bytes: …%q", len(patch), patch[len(patch)-80:])
 	}
 }
@@ -143,7 +158,11 @@ func TestLongTextsAreCut(t *testing.T) {
 func TestCutsLeaveNoHalfSecrets(t *testing.T) {
 	line := "secretsecret line of the worker\n"
 	for most := 900; most < 900+2*len(line); most++ {
-		b := newAttempts(t.TempDir(), Options{MaxText: most, Redact: func(s string) string { return strings.ReplaceAll(s, "secretsecret", "[REDACTED]") }}, realDisk)
+		b := newAttempts(t.TempDir(),
+			Options{MaxText: most, Redact: func(s string) string {
+				return strings.ReplaceAll(s, "secretsecret",
+					"[REDACTED]")
+			}}, realDisk)
 		for _, got := range []string{b.tail(strings.Repeat(line, 5000)), b.head(strings.Repeat(line, 5000))} {
 			if strings.Contains(got, "secret") || len(got) > most || len(got) < most/2 {
 				t.Fatalf("at most %d bytes: %d bytes, %q", most, len(got), got)
@@ -164,20 +183,28 @@ func TestAttemptAcrossRestarts(t *testing.T) {
 	w.Attempt("k21-1", func(m *Meta) { m.Title = "late" })
 	closed(t, w)
 	folder := filepath.Join(dir, "audits", "k21-1")
-	if m := document[Meta](t, folder, "meta.json"); m.Outcome != OutcomeFailed || m.Title != "late" || m.Issue != issue {
+	if m := document[Meta](t, folder, "meta.json"); m.Outcome != OutcomeFailed || m.Title != "late" ||
+		m.Issue != issue {
 		t.Errorf("%+v", m)
 	}
 	if got := lines(t, filepath.Join(folder, "transitions.jsonl")); len(got) != 2 {
 		t.Errorf("%d transitions, want 2", len(got))
 	}
-	contains(t, text(t, folder, "summary.md"), "late", "(Claiming → Starting)", "(Stopping → Blocked)", "again", "FAIL: TestParse", "`patch.diff`")
+	contains(t, text(t, folder, "summary.md"), "late", "(Claiming → Starting)", "(Stopping → Blocked)", "again",
+		"FAIL: TestParse", "`patch.diff`")
 }
 
 func TestRetention(t *testing.T) {
 	var later atomic.Int64
-	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(time.Duration(later.Load())) }, Keep: Keep{Attempts: 3, Age: time.Hour, Bytes: 1 << 20}})
+	w, dir, _ := opened(t, Options{
+		Now:  func() time.Time { return noon.Add(time.Duration(later.Load())) },
+		Keep: Keep{Attempts: 3, Age: time.Hour, Bytes: 1 << 20},
+	})
 	add := func(n int, age time.Duration, outcome string) {
-		finish(w, Meta{AttemptID: fmt.Sprintf("k-%d", n), Issue: issue, Attempt: n, Outcome: outcome, EndedAt: wire.At(noon.Add(-age))}, Output{})
+		finish(w, Meta{
+			AttemptID: fmt.Sprintf("k-%d", n), Issue: issue, Attempt: n, Outcome: outcome,
+			EndedAt: wire.At(noon.Add(-age)),
+		}, Output{})
 	}
 	stay := func(want ...string) {
 		t.Helper()
@@ -205,7 +232,8 @@ func TestRetention(t *testing.T) {
 	add(5, 10*time.Minute, OutcomeOK)
 	stay("k-3", "k-4", "k-5")
 	big := Output{WorkerLog: strings.Repeat("x\n", 1<<19-10_000)}
-	finish(w, Meta{AttemptID: "k-6", Issue: issue, EndedAt: wire.At(noon), Outcome: OutcomeOK}, big) // it alone nearly fills the space
+	// it alone nearly fills the space
+	finish(w, Meta{AttemptID: "k-6", Issue: issue, EndedAt: wire.At(noon), Outcome: OutcomeOK}, big)
 	finish(w, Meta{AttemptID: "k-7", Issue: issue, EndedAt: wire.At(noon.Add(time.Second)), Outcome: OutcomeOK}, big)
 	stay("k-7")
 	closed(t, w)
@@ -231,7 +259,10 @@ func TestAfterACrash(t *testing.T) {
 	must(os.Chtimes(filepath.Join(audits, "k19-1"), noon, noon))
 	must(os.WriteFile(filepath.Join(audits, "k21-1", "meta.json.tmp-12345"), []byte("{"), 0o600))
 	must(os.WriteFile(filepath.Join(audits, "index.json"), []byte(`{"attempts":[`), 0o600))
-	for _, path := range []string{filepath.Join(dir, "events.jsonl"), filepath.Join(audits, "k21-1", "transitions.jsonl")} {
+	for _, path := range []string{
+		filepath.Join(dir, "events.jsonl"),
+		filepath.Join(audits, "k21-1", "transitions.jsonl"),
+	} {
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		must(err)
 		_, err = f.WriteString(`{"half":`)
@@ -274,7 +305,10 @@ func TestBadInput(t *testing.T) {
 		w.Transition(Transition{AttemptID: id})
 		w.Output(id, someOutput())
 	}
-	for _, key := range []string{"", "x", "../..#1", "a/../b#1", "a/b#0", "a/b#-1", "a/b#99999999999999999999", "a/b/c#1", "a\n/b#1"} {
+	for _, key := range []string{
+		"", "x", "../..#1", "a/../b#1", "a/b#0", "a/b#-1", "a/b#99999999999999999999",
+		"a/b/c#1", "a\n/b#1",
+	} {
 		w.Task(Stats{Issue: key}, nil)
 	}
 	w.Attempt("p-1", func(m *Meta) { m.Title = "panic" })
@@ -347,7 +381,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestOldFilesSayClaim: what older versions called claim is the assertion, and is still there when the attempt is written again.
+// TestOldFilesSayClaim: what older versions called claim is the assertion, and is still there when the attempt
+// is written again.
 func TestOldFilesSayClaim(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	folder := filepath.Join(dir, auditsDir, "k3v9qx2m-1")
@@ -363,7 +398,8 @@ func TestOldFilesSayClaim(t *testing.T) {
 	}
 	w.Attempt("k3v9qx2m-1", func(*Meta) {})
 	closed(t, w)
-	if now := text(t, folder, metaFile); !strings.Contains(now, `"assertion": "tests_failed"`) || strings.Contains(now, "claim") {
+	if now := text(t, folder, metaFile); !strings.Contains(now, `"assertion": "tests_failed"`) ||
+		strings.Contains(now, "claim") {
 		t.Error(now)
 	}
 	contains(t, text(t, folder, summaryFile), "**The worker's own assertion**: `tests_failed`")

@@ -20,15 +20,17 @@ type BudgetRow struct {
 	CostUSD    float64    `json:"cost_usd"`
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
 	MayRun     bool       `json:"may_run"`         // there is room in its budgets, whatever its state
-	// Edited: a person wrote PaidCalls into the file; the next director to start takes it. Was is what the director had written.
+	// Edited: a person wrote PaidCalls into the file; the next director to start takes it. Was is what the
+	// director had written.
 	Edited bool `json:"edited,omitempty"`
 	Was    *int `json:"was,omitempty"`
 }
 
 func budgetRow(t TaskRecord) BudgetRow {
 	r := BudgetRow{
-		Issue: t.Issue, State: t.State, PaidCalls: t.PaidCallsUsed, PaidBudget: t.PaidCallBudget, Iterations: t.Iterations,
-		CostUSD: t.CostUSD, CostBudget: t.CostBudgetUSD,
+		Issue: t.Issue, State: t.State, PaidCalls: t.PaidCallsUsed, PaidBudget: t.PaidCallBudget,
+		Iterations: t.Iterations,
+		CostUSD:    t.CostUSD, CostBudget: t.CostBudgetUSD,
 	}
 	if r.Edited = t.Edited(); r.Edited && t.Written != nil {
 		r.Was = &t.Written.PaidCallsUsed
@@ -97,7 +99,8 @@ func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
 	case 1:
 		return found, nil
 	}
-	return nil, fmt.Errorf("%w: %s may be %s, %s or another; say which repository", ErrWhichTask, issue, found[0].Issue, found[1].Issue)
+	return nil, fmt.Errorf("%w: %s may be %s, %s or another; say which repository", ErrWhichTask, issue, found[0].Issue,
+		found[1].Issue)
 }
 
 // ShowBudget prints rows as a table, or as one JSON line each.
@@ -118,8 +121,10 @@ func ShowBudget(out io.Writer, rows []BudgetRow, asJSON bool) error {
 		if r.Edited {
 			note = " (edited)"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s%s\t%s\t%s\t%s\n", r.Issue, cmp.Or(r.State, "-"), of(fmt.Sprint(r.PaidCalls), r.PaidBudget > 0, fmt.Sprint(r.PaidBudget)), note,
-			of(fmt.Sprint(r.Iterations.Used-r.Iterations.Refunded), r.Iterations.Budget > 0, fmt.Sprint(r.Iterations.Budget)),
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s%s\t%s\t%s\t%s\n", r.Issue, cmp.Or(r.State, "-"),
+			of(fmt.Sprint(r.PaidCalls), r.PaidBudget > 0, fmt.Sprint(r.PaidBudget)), note,
+			of(fmt.Sprint(r.Iterations.Used-r.Iterations.Refunded), r.Iterations.Budget > 0,
+				fmt.Sprint(r.Iterations.Budget)),
 			of(fmt.Sprintf("%.2f", r.CostUSD), r.CostBudget > 0, fmt.Sprintf("%.2f", r.CostBudget)), r.mayRun())
 	}
 	return w.Flush()

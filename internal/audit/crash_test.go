@@ -48,7 +48,8 @@ func TestKilled(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for began := time.Now(); !exists(filepath.Join(dir, stateDir, "acme_widgets_21", failureFile)) && time.Since(began) < 30*time.Second; {
+		for began := time.Now(); !exists(filepath.Join(dir, stateDir, "acme_widgets_21", failureFile)) &&
+			time.Since(began) < 30*time.Second; {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Duration(100+37*round) * time.Millisecond)

@@ -53,8 +53,8 @@ func (d disk) replaceJSON(path string, v any) error {
 // literal is a string in a JSON document.
 var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// cleaned returns a document in which clean was applied to every string, each as a whole: what it hides may be cut or quoted
-// afterwards.
+// cleaned returns a document in which clean was applied to every string, each as a whole: what it hides may be
+// cut or quoted afterwards.
 func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -69,7 +69,8 @@ func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	return out, json.Unmarshal(text, &out)
 }
 
-// add appends whole lines to path, which holds only whole lines afterwards: what a crash or a full disk cut in half goes.
+// add appends whole lines to path, which holds only whole lines afterwards: what a crash or a full disk cut in
+// half goes.
 func (d disk) add(path string, lines []byte) (err error) {
 	if err := safefile.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err
@@ -92,7 +93,8 @@ func (d disk) add(path string, lines []byte) (err error) {
 	return nil
 }
 
-// wholeLines returns where the last whole line ends, and cuts off what stands behind it. What is no regular file has no end.
+// wholeLines returns where the last whole line ends, and cuts off what stands behind it. What is no regular
+// file has no end.
 func wholeLines(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {

@@ -8,7 +8,8 @@
 //	<dir>/outputs/<task>/        _summary.md, the summary of the last attempt; what attempts print is package output's
 //	<dir>/ERROR_REPORT.md        one page about a run
 //
-// <task> is <owner>_<repo>_<n>, in lower case. The two pages for people, summary.md and ERROR_REPORT.md, are templates in pages/.
+// <task> is <owner>_<repo>_<n>, in lower case. The two pages for people, summary.md and ERROR_REPORT.md, are
+// templates in pages/.
 //
 // # Invariants
 //

@@ -100,12 +100,18 @@ func example(t *testing.T) string {
 	const id, run = "k3v9qx2m-1", "run_20261121-095900Z"
 	exit, over := 1, noon.Add(89*time.Second)
 	f := NewFailure(
-		recovery.Finding{Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test", Confidence: 0.95, Signature: "sig:5f0c2b7a91d3e644"},
-		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; the same again fails the same way", Row: "director.tests_failed"})
+		recovery.Finding{
+			Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test",
+			Confidence: 0.95, Signature: "sig:5f0c2b7a91d3e644",
+		},
+		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; the same again " +
+			"fails the same way", Row: "director.tests_failed"})
 	f.ErrorID, f.Assertion, f.DecidedAt = id+"/VALIDATE-3", "tests_failed", wire.At(over)
 	w.Attempt(id, func(m *Meta) {
-		m.Issue, m.Title, m.URL, m.Attempt, m.RunID = issue, "Parse ISO dates", "https://github.com/acme/widgets/issues/21", 1, run
-		m.Agent, m.Model, m.Image, m.Branch, m.StartedAt = "claude-code", "sonnet", "retake-dev:main", "retake/21-a1", wire.At(noon)
+		m.Issue, m.Title, m.URL, m.Attempt, m.RunID = issue, "Parse ISO dates",
+			"https://github.com/acme/widgets/issues/21", 1, run
+		m.Agent, m.Model, m.Image, m.Branch, m.StartedAt = "claude-code", "sonnet", "retake-dev:main", "retake/21-a1",
+			wire.At(noon)
 	})
 	for _, move := range []struct {
 		after                    int
@@ -114,7 +120,10 @@ func example(t *testing.T) string {
 		{0, "Claiming", "Starting", "claim_won", "The claim was won, and a worker is being started", ""},
 		{2, "Starting", "Running", "hello", "The worker said hello", ""},
 		{88, "Running", "Stopping", "final_report", "The worker sent its final report", ""},
-		{89, "Stopping", "Blocked", "escalate", "The verdict: a person was asked", "tests_failed: the change breaks a test; the same again fails the same way"},
+		{
+			89, "Stopping", "Blocked", "escalate", "The verdict: a person was asked",
+			"tests_failed: the change breaks a test; the same again fails the same way",
+		},
 	} {
 		w.Transition(Transition{
 			At: wire.At(noon.Add(time.Duration(move.after) * time.Second)), AttemptID: id, Issue: issue, Attempt: 1,
@@ -122,26 +131,39 @@ func example(t *testing.T) string {
 		})
 	}
 	finish(w, Meta{
-		AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Outcome: OutcomeFailed, Stage: "VALIDATE", ExitCode: &exit, Failure: f,
+		AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Outcome: OutcomeFailed, Stage: "VALIDATE",
+		ExitCode: &exit, Failure: f,
 		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 10, CacheHits: 1},
-		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each shown the failure of the last"}, Notes: []string{"program: go", "exit code: 1"},
-		Output: &StoredOutput{Path: "outputs/acme_widgets_21/k3v9qx2m-1.jsonl.zst", SHA256: "5f0c2b7a91d3e6445f0c2b7a91d3e6445f0c2b7a91d3e6445f0c2b7a91d3e644", Bytes: 4211},
+		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each shown the failure of the last"},
+		Notes: []string{"program: go", "exit code: 1"},
+		Output: &StoredOutput{
+			Path:   "outputs/acme_widgets_21/k3v9qx2m-1.jsonl.zst",
+			SHA256: "5f0c2b7a91d3e6445f0c2b7a91d3e6445f0c2b7a91d3e6445f0c2b7a91d3e644", Bytes: 4211,
+		},
 	}, Output{
-		TestLog: "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n",
-		Patch:   "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",
+		TestLog: "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse " +
+			"(0.00s)\nFAIL\n",
+		Patch: "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",
 	})
-	w.Classified(over, run, "VALIDATE", Classified{Caller: "stage", Issue: issue, Attempt: 1, AttemptID: id, Failure: *f})
+	w.Classified(over, run, "VALIDATE", Classified{
+		Caller: "stage", Issue: issue, Attempt: 1, AttemptID: id,
+		Failure: *f,
+	})
 	task := Stats{
-		Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", RunID: run, State: "Blocked", Stage: "VALIDATE",
+		Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", RunID: run,
+		State: "Blocked", Stage: "VALIDATE",
 		Attempt: 1, UpdatedAt: wire.At(over), PaidCallsUsed: 10, PaidCallBudget: 10, Iterations: Iterations{Budget: 50},
 		Tokens: 18230, CostUSD: 0.21, StagesCompleted: []string{"CODE"},
 	}
 	task.See(f.Signature, string(recovery.TestsFailed), 1, over)
-	last := NewLastFailure(task, f, "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)", "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n")
+	last := NewLastFailure(task, f, "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)",
+		"=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse "+
+			"(0.00s)\nFAIL\n")
 	last.ExitCode, last.AttemptID = &exit, id
 	w.Task(task, last)
 	w.Task(Stats{
-		Issue: "acme/widgets#22", Title: "Typo", RunID: run, State: "Done", Attempt: 2, UpdatedAt: wire.At(over), PaidCallsUsed: 2, PaidCallBudget: 10,
+		Issue: "acme/widgets#22", Title: "Typo", RunID: run, State: "Done", Attempt: 2, UpdatedAt: wire.At(over),
+		PaidCallsUsed: 2, PaidCallBudget: 10,
 		Iterations: Iterations{Used: 1, Budget: 50}, CostUSD: 0.04,
 	}, nil)
 	closed(t, w)

@@ -22,12 +22,16 @@ func TestClassified(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	f := someFailure()
 	f.Reason, f.Class, f.Retryable, f.Action, f.DelaySeconds = "rate_limited", "rate_limit", true, "wait_reset", 30
-	w.Classified(noon, "run_1", "CODE", Classified{Caller: "director", Issue: issue, Attempt: 1, AttemptID: "k21-1", Failure: *f})
+	w.Classified(noon, "run_1", "CODE", Classified{
+		Caller: "director", Issue: issue, Attempt: 1, AttemptID: "k21-1",
+		Failure: *f,
+	})
 	closed(t, w)
 	got := lines(t, filepath.Join(dir, "events.jsonl"))[0]
 	payload, _ := got["payload"].(map[string]any)
 	want := map[string]any{
-		"reason": "rate_limited", "retryable": true, "caller": "director", "issue": issue, "attempt": 1.0, "attempt_id": "k21-1", "rule": "go.test",
+		"reason": "rate_limited", "retryable": true, "caller": "director", "issue": issue, "attempt": 1.0,
+		"attempt_id": "k21-1", "rule": "go.test",
 		"signature": f.Signature, "action": "wait_reset", "class": "rate_limit", "delay_seconds": 30.0,
 	}
 	for key, v := range want {
@@ -35,7 +39,8 @@ func TestClassified(t *testing.T) {
 			t.Errorf("payload.%s = %v, want %v", key, payload[key], v)
 		}
 	}
-	if got["type"] != "error.classified" || got["timestamp"] != "2026-11-21T12:00:00.000Z" || got["sessionId"] != "run_1" || got["stage"] != "CODE" || got["cycle"] != "k21-1" {
+	if got["type"] != "error.classified" || got["timestamp"] != "2026-11-21T12:00:00.000Z" ||
+		got["sessionId"] != "run_1" || got["stage"] != "CODE" || got["cycle"] != "k21-1" {
 		t.Errorf("envelope: %v", got)
 	}
 }
@@ -47,13 +52,17 @@ func TestLinesAreCapped(t *testing.T) {
 		truncated bool
 	}{
 		{"short", Event{Type: "t", Payload: "x"}, false},
-		{"payload", Event{Type: "t", SessionID: "s", Stage: "CODE", Cycle: "c", Meta: map[string]string{"k": "v"}, Payload: strings.Repeat("ü", 2000)}, true},
+		{"payload", Event{
+			Type: "t", SessionID: "s", Stage: "CODE", Cycle: "c", Meta: map[string]string{"k": "v"},
+			Payload: strings.Repeat("ü", 2000),
+		}, true},
 	} {
 		got, err := c.e.line(1 << 10)
 		if len(got) > 1<<10 {
 			t.Errorf("%s: %d bytes", c.name, len(got))
 		}
-		if err != nil || strings.Contains(string(got), `"_truncated":true`) != c.truncated || !strings.HasSuffix(string(got), "}\n") {
+		if err != nil || strings.Contains(string(got), `"_truncated":true`) != c.truncated ||
+			!strings.HasSuffix(string(got), "}\n") {
 			t.Errorf("%s: %v: %s", c.name, err, got)
 		}
 	}
@@ -70,7 +79,8 @@ func TestLinesAreCapped(t *testing.T) {
 	}
 }
 
-// A million events take no more disk than is allowed, whatever is dropped on the way is counted, and the newest are there.
+// A million events take no more disk than is allowed, whatever is dropped on the way is counted, and the newest
+// are there.
 func TestManyEvents(t *testing.T) {
 	const n, paced, maxFile, rotated = 200_000, 40_000, 1 << 20, 3
 	w, dir, logs := opened(t, Options{MaxEvents: maxFile, Keep: Keep{EventFiles: rotated}})
@@ -86,7 +96,8 @@ func TestManyEvents(t *testing.T) {
 	flushed(w)
 	classify(w, n)
 	closed(t, w)
-	t.Logf("%d events in %s, slowest %s, %d dropped", n, time.Since(began).Round(time.Millisecond), slowest, w.Counts().Dropped)
+	t.Logf("%d events in %s, slowest %s, %d dropped", n, time.Since(began).Round(time.Millisecond), slowest,
+		w.Counts().Dropped)
 	paths, _ := filepath.Glob(filepath.Join(dir, "events.jsonl*"))
 	if len(paths) != rotated+1 {
 		t.Errorf("%d files, want %d: %v", len(paths), rotated+1, paths)
@@ -179,7 +190,8 @@ func TestDiskFull(t *testing.T) {
 	var broken failing
 	var later atomic.Int64
 	dir := t.TempDir()
-	w, logs := reopened(t, dir, Options{Now: func() time.Time { return noon.Add(time.Duration(later.Load())) }}, broken.disk())
+	w, logs := reopened(t, dir, Options{Now: func() time.Time { return noon.Add(time.Duration(later.Load())) }},
+		broken.disk())
 	everything := func(i int) {
 		id := fmt.Sprintf("k-%d", i)
 		w.Attempt(id, func(m *Meta) { m.Issue, m.StartedAt = issue, wire.At(noon) })
@@ -274,7 +286,8 @@ func TestFailuresComeAndGo(t *testing.T) {
 	tr.ended("state", "a", syscall.EACCES)
 	tr.ended("state", "b", syscall.EACCES)
 	tr.ended("state", "b", nil)
-	if said, again := logs.FilterLevelExact(zap.ErrorLevel).Len(), logs.FilterMessageSnippet("again").Len(); said != 2 || again != 1 {
+	if said, again := logs.FilterLevelExact(zap.ErrorLevel).Len(), logs.FilterMessageSnippet("again").
+		Len(); said != 2 || again != 1 {
 		t.Errorf("said %d, again %d", said, again)
 	}
 	for range 100 {

@@ -70,8 +70,8 @@ var levels = []struct {
 	{Low, 0, 0, 1},
 }
 
-// LevelOf rates how grave it is that so many phases, milestones and tasks are held up. Tasks of ours have neither phases
-// nor milestones, but what a repository is to a fleet is a milestone: see repositories.
+// LevelOf rates how grave it is that so many phases, milestones and tasks are held up. Tasks of ours have
+// neither phases nor milestones, but what a repository is to a fleet is a milestone: see repositories.
 func LevelOf(phases, milestones, tasks int) Level {
 	reached := func(n, from int) bool { return from > 0 && n >= from }
 	for _, row := range levels {

@@ -72,10 +72,12 @@ func (s *Store) knows(run string) error {
 		return fmt.Errorf("%w: %s; no run has left anything in %s yet", ErrNoRun, run, s.Dir)
 	}
 	slices.Reverse(runs)
-	return fmt.Errorf("%w: %s; the latest in %s: %s", ErrNoRun, run, s.Dir, strings.Join(runs[:min(len(runs), 3)], ", "))
+	return fmt.Errorf("%w: %s; the latest in %s: %s", ErrNoRun, run, s.Dir,
+		strings.Join(runs[:min(len(runs), 3)], ", "))
 }
 
-// Load reads dir and changes nothing in it. A folder that is not there is empty; files that cannot be read are Problems.
+// Load reads dir and changes nothing in it. A folder that is not there is empty; files that cannot be read are
+// Problems.
 func Load(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -117,7 +119,8 @@ func Load(dir string) (*Store, error) {
 	slices.SortFunc(s.Tasks, func(a, b TaskRecord) int {
 		x, m, _ := strings.Cut(a.Issue, "#")
 		y, n, _ := strings.Cut(b.Issue, "#")
-		return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(m), len(n)), cmp.Compare(m, n)) // a shorter number is a lower one
+		// a shorter number is a lower one
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(m), len(n)), cmp.Compare(m, n))
 	})
 	return s, err
 }
@@ -189,7 +192,8 @@ func (s *Store) Report(o ReportOptions) ReportData {
 		o.Now = time.Now()
 	}
 	d := ReportData{
-		Dir: s.Dir, Generated: wire.At(o.Now), RunID: o.RunID, Mode: cmp.Or(o.Mode, "normal"), ContinueOnError: o.ContinueOnError, Aborted: o.Aborted,
+		Dir: s.Dir, Generated: wire.At(o.Now), RunID: o.RunID, Mode: cmp.Or(o.Mode, "normal"),
+		ContinueOnError: o.ContinueOnError, Aborted: o.Aborted,
 		DependsOn: map[string][]string{}, Problems: s.Problems,
 	}
 	failing, waiting := map[string]bool{}, map[string][]string{}
@@ -199,7 +203,8 @@ func (s *Store) Report(o ReportOptions) ReportData {
 		}
 		d.Total++
 		d.DependsOn[t.Issue] = t.DependsOn
-		d.Usage.Tokens, d.Usage.CostUSD, d.Usage.PaidCalls = d.Usage.Tokens+t.Tokens, d.Usage.CostUSD+t.CostUSD, d.Usage.PaidCalls+t.PaidCallsUsed
+		d.Usage.Tokens, d.Usage.CostUSD, d.Usage.PaidCalls = d.Usage.Tokens+t.Tokens, d.Usage.CostUSD+
+			t.CostUSD, d.Usage.PaidCalls+t.PaidCallsUsed
 		switch standingOf(t.Stats, t.Last) {
 		case completed:
 			d.Completed++
@@ -224,23 +229,27 @@ func (s *Store) Report(o ReportOptions) ReportData {
 				d.Continued++
 			}
 			d.Timeline = append(d.Timeline, TimelineEntry{
-				At: wire.At(cmp.Or(m.Failure.DecidedAt.Time, entryOf(m).at())), ID: m.Issue, Attempt: m.Attempt, Stage: m.Stage, Reason: m.Failure.Reason, Cause: m.Failure.Cause,
+				At: wire.At(cmp.Or(m.Failure.DecidedAt.Time, entryOf(m).at())), ID: m.Issue, Attempt: m.Attempt,
+				Stage: m.Stage, Reason: m.Failure.Reason, Cause: m.Failure.Cause,
 				Signature: m.Failure.Signature, Action: m.Failure.Action,
 			})
 		}
 	}
-	slices.SortStableFunc(d.Timeline, func(a, b TimelineEntry) int { return a.At.Compare(b.At.Time) }) // what is handed in may fail long after its attempt
+	// what is handed in may fail long after its attempt
+	slices.SortStableFunc(d.Timeline, func(a, b TimelineEntry) int { return a.At.Compare(b.At.Time) })
 	d.Incidents = incidents(d.Timeline)
 	return d
 }
 
 func (s *Store) failed(t TaskRecord) FailedTask {
 	f := FailedTask{
-		ID: t.Issue, Title: t.Title, URL: t.URL, Phase: t.State, Milestone: t.Stage, ErrorType: string(recovery.Unknown), Attempts: t.Attempt,
+		ID: t.Issue, Title: t.Title, URL: t.URL, Phase: t.State, Milestone: t.Stage,
+		ErrorType: string(recovery.Unknown), Attempts: t.Attempt,
 		Timestamp: t.UpdatedAt, BudgetUsedUp: t.PaidCallBudget > 0 && t.PaidCallsUsed >= t.PaidCallBudget,
 	}
 	if l := t.Last; l != nil {
-		f.ErrorType, f.Message, f.Timestamp, f.Milestone = l.ErrorType, l.Message, l.Timestamp, cmp.Or(l.Milestone, t.Stage)
+		f.ErrorType, f.Message, f.Timestamp, f.Milestone = l.ErrorType, l.Message, l.Timestamp,
+			cmp.Or(l.Milestone, t.Stage)
 		f.Ask, f.Tail, f.Files = l.Ask, lastLines(l.Stack, 10), s.files(l.AttemptID)
 		f.Action, f.Why, f.Signature, f.BlockedDependencies = l.Action, l.Why, l.Signature, l.BlockedDependencies
 	}
@@ -268,7 +277,8 @@ const together = time.Hour
 // outage reports whether something that tasks share is at fault, and not their work.
 func outage(c recovery.Cause) bool { return c == recovery.Infrastructure || c == recovery.RateLimit }
 
-// incidents finds outages: the same limit or fault of the infrastructure, or the very same failure, in several tasks at a time.
+// incidents finds outages: the same limit or fault of the infrastructure, or the very same failure, in several
+// tasks at a time.
 func incidents(timeline []TimelineEntry) []Incident {
 	open := map[string]*Incident{}
 	var out []Incident

@@ -111,8 +111,10 @@ func ptr[T any](v T) *T { return &v }
 // someFailure is one that every test can use.
 func someFailure() *Failure {
 	return &Failure{
-		ErrorID: "e1", Reason: "tests_failed", Class: "agent", Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test", Confidence: 0.95,
-		Signature: "sig:00c0ffee00c0ffee", Assertion: "build_failed", Action: "escalate", Why: "tests_failed: the same again fails the same way", Row: "director.tests_failed",
+		ErrorID: "e1", Reason: "tests_failed", Class: "agent", Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test",
+		Confidence: 0.95,
+		Signature:  "sig:00c0ffee00c0ffee", Assertion: "build_failed", Action: "escalate",
+		Why: "tests_failed: the same again fails the same way", Row: "director.tests_failed",
 	}
 }
 
@@ -120,37 +122,47 @@ func someFailure() *Failure {
 func finish(w *Writer, end Meta, o Output) {
 	w.Output(end.AttemptID, o)
 	w.Attempt(end.AttemptID, func(m *Meta) {
-		m.Issue, m.Attempt, m.EndedAt, m.Outcome, m.Stage, m.Failure = end.Issue, end.Attempt, end.EndedAt, end.Outcome, end.Stage, end.Failure
-		m.ExitCode, m.Usage, m.Tried, m.Notes, m.Title = end.ExitCode, end.Usage, end.Tried, end.Notes, cmp.Or(end.Title, m.Title)
-		m.RunID, m.StartedAt, m.Output = cmp.Or(end.RunID, m.RunID), cmp.Or(end.StartedAt, m.StartedAt), cmp.Or(end.Output, m.Output)
+		m.Issue, m.Attempt, m.EndedAt, m.Outcome, m.Stage, m.Failure = end.Issue, end.Attempt, end.EndedAt, end.Outcome,
+			end.Stage, end.Failure
+		m.ExitCode, m.Usage, m.Tried, m.Notes, m.Title = end.ExitCode, end.Usage, end.Tried, end.Notes,
+			cmp.Or(end.Title, m.Title)
+		m.RunID, m.StartedAt, m.Output = cmp.Or(end.RunID, m.RunID), cmp.Or(end.StartedAt, m.StartedAt),
+			cmp.Or(end.Output, m.Output)
 	})
 }
 
 func someEnd(id string, n int) Meta {
 	return Meta{
-		AttemptID: id, Issue: issue, Attempt: n, Stage: "VALIDATE", Outcome: OutcomeFailed, ExitCode: ptr(1), EndedAt: wire.At(noon.Add(90 * time.Second)),
-		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 3, CacheHits: 1}, Failure: someFailure(),
+		AttemptID: id, Issue: issue, Attempt: n, Stage: "VALIDATE", Outcome: OutcomeFailed, ExitCode: ptr(1),
+		EndedAt: wire.At(noon.Add(90 * time.Second)),
+		Usage:   &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 3, CacheHits: 1}, Failure: someFailure(),
 		Tried: []string{"3 rounds of CODE and VALIDATE"}, Notes: []string{"program: go"},
 	}
 }
 
 func someOutput() Output {
 	return Output{
-		WorkerLog: "worker says hello\n", BuildLog: "go build ./...\n", TestLog: "=== RUN TestParse\n--- FAIL: TestParse (0.00s)\n```\nFAIL\n",
-		Patch: "diff --git a/x.go b/x.go\n--- a/x.go\n+++ b/x.go\n@@ -1,2 +1,2 @@\n-old\n+new\n+more\n",
+		WorkerLog: "worker says hello\n", BuildLog: "go build ./...\n",
+		TestLog: "=== RUN TestParse\n--- FAIL: TestParse (0.00s)\n```\nFAIL\n",
+		Patch:   "diff --git a/x.go b/x.go\n--- a/x.go\n+++ b/x.go\n@@ -1,2 +1,2 @@\n-old\n+new\n+more\n",
 	}
 }
 
 func someTask() Stats {
 	return Stats{
-		Issue: issue, Title: "Parse dates", URL: "https://github.com/acme/widgets/issues/21", RunID: "run_1", State: "Blocked", Stage: "VALIDATE",
-		Attempt: 1, UpdatedAt: wire.At(noon), PaidCallsUsed: 4, PaidCallBudget: 10, Iterations: Iterations{Used: 7, Refunded: 2, Budget: 50},
+		Issue: issue, Title: "Parse dates", URL: "https://github.com/acme/widgets/issues/21", RunID: "run_1",
+		State: "Blocked", Stage: "VALIDATE",
+		Attempt: 1, UpdatedAt: wire.At(noon), PaidCallsUsed: 4, PaidCallBudget: 10,
+		Iterations: Iterations{Used: 7, Refunded: 2, Budget: 50},
 	}
 }
 
 // classify writes a line of telemetry about an attempt.
 func classify(w *Writer, n int) {
-	w.Classified(noon, "run_1", "CODE", Classified{Caller: "director", Issue: issue, Attempt: n, Failure: *someFailure()})
+	w.Classified(noon, "run_1", "CODE", Classified{
+		Caller: "director", Issue: issue, Attempt: n,
+		Failure: *someFailure(),
+	})
 }
 
 func contains(t *testing.T, text string, want ...string) {

@@ -37,8 +37,8 @@ var (
 	attemptID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 )
 
-// TaskFolder names the folder of an issue: it returns <owner>_<repo>_<n> in lower case, because GitHub compares names without case. An underscore in an
-// owner's name is written %5f, so that no two issues share a folder.
+// TaskFolder names the folder of an issue: it returns <owner>_<repo>_<n> in lower case, because GitHub compares
+// names without case. An underscore in an owner's name is written %5f, so that no two issues share a folder.
 func TaskFolder(issue string) (string, error) {
 	m := issueKey.FindStringSubmatch(issue)
 	if m == nil {

@@ -99,8 +99,10 @@ type Failure struct {
 	Was               string    `json:"was,omitempty"`  // the reason before its retries were used up
 	Veto              string    `json:"veto,omitempty"` // the guard that forbade what the row wanted
 	Fatal             bool      `json:"fatal,omitempty"`
-	Continued         bool      `json:"continued,omitempty"` // its policy calls it fatal, and the run went on as continue_on_error asks
-	Ask               string    `json:"ask,omitempty"`       // what a person is asked, where the policy differs from the reason's own
+	// its policy calls it fatal, and the run went on as continue_on_error asks
+	Continued bool `json:"continued,omitempty"`
+	// what a person is asked, where the policy differs from the reason's own
+	Ask string `json:"ask,omitempty"`
 }
 
 // NewFailure puts a finding and its verdict down. The caller adds ErrorID and Assertion.
@@ -108,7 +110,8 @@ func NewFailure(f recovery.Finding, v recovery.Verdict) *Failure {
 	about, _ := recovery.Describe(f.Reason)
 	return &Failure{
 		Reason: string(f.Reason), Class: string(about.Cause), Retryable: about.Retryable, Cause: f.Cause, Rule: f.Rule,
-		Confidence: f.Confidence, Signature: f.Signature, RetryAfterSeconds: inSeconds(f.RetryAfter), Action: string(v.Action),
+		Confidence: f.Confidence, Signature: f.Signature, RetryAfterSeconds: inSeconds(f.RetryAfter),
+		Action:       string(v.Action),
 		DelaySeconds: inSeconds(v.Delay), Charges: string(v.Charges), Why: v.Why, Row: v.Row,
 		Was: string(v.Was), Veto: v.Veto, Fatal: v.Fatal, Continued: v.Continued, Ask: v.Ask,
 	}
@@ -132,7 +135,8 @@ type Transition struct {
 	Why       string    `json:"why,omitempty"`
 }
 
-// Output is what an attempt printed and changed. Texts are cut to Options.MaxText, oldest bytes first, a patch at its end.
+// Output is what an attempt printed and changed. Texts are cut to Options.MaxText, oldest bytes first, a patch
+// at its end.
 type Output struct {
 	WorkerLog string // what the container printed
 	BuildLog  string // stages that build, lint or prepare

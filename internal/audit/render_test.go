@@ -16,11 +16,15 @@ func TestSentence(t *testing.T) {
 	for _, c := range []struct {
 		on, means, why, want string
 	}{
-		{"final_report", "The worker sent its final report", "", "The worker sent its final report (Running → Stopping)"},
+		{
+			"final_report", "The worker sent its final report", "",
+			"The worker sent its final report (Running → Stopping)",
+		},
 		{"escalate", "A person was asked", "x", "A person was asked: x (Running → Stopping)"},
 		{"final report", "", "x", "final report: x (Running → Stopping)"}, // of an older version
 	} {
-		if got := (Transition{On: c.on, Means: c.means, From: "Running", To: "Stopping", Why: c.why}).Sentence(); got != c.want {
+		if got := (Transition{On: c.on, Means: c.means, From: "Running", To: "Stopping", Why: c.why}).
+			Sentence(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}

@@ -17,24 +17,26 @@ import (
 
 // ReportData is all that ERROR_REPORT.md shows.
 type ReportData struct {
-	Dir             string                   `json:"dir,omitempty"` // the director's data folder, as commands need it; empty: not said
-	Generated       wire.Time                `json:"generated"`
-	RunID           string                   `json:"run_id,omitempty"`
-	Mode            string                   `json:"mode"` // normal, bug-hunt, validate; empty: normal
-	ContinueOnError bool                     `json:"continue_on_error"`
-	Continued       int                      `json:"continued,omitempty"` // failures that would have ended the run, or stopped a task for good
-	Aborted         string                   `json:"aborted,omitempty"`   // why the run ended early; empty: it did not
-	Total           int                      `json:"total"`
-	Completed       int                      `json:"completed"`
-	Failed          wire.List[FailedTask]    `json:"failed"`
-	Open            int                      `json:"open"`       // not over yet
-	GivenBack       int                      `json:"given_back"` // closed or taken by somebody else
-	Skipped         wire.List[SkippedTask]   `json:"skipped"`    // held up by another task; not failed
-	Timeline        wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, also those that a retry healed
-	Incidents       wire.List[Incident]      `json:"incidents"`
-	DependsOn       map[string][]string      `json:"depends_on,omitempty"`
-	Usage           wire.Usage               `json:"usage"`
-	Problems        []string                 `json:"problems,omitempty"` // what could not be read
+	// the director's data folder, as commands need it; empty: not said
+	Dir             string    `json:"dir,omitempty"`
+	Generated       wire.Time `json:"generated"`
+	RunID           string    `json:"run_id,omitempty"`
+	Mode            string    `json:"mode"` // normal, bug-hunt, validate; empty: normal
+	ContinueOnError bool      `json:"continue_on_error"`
+	// failures that would have ended the run, or stopped a task for good
+	Continued int                      `json:"continued,omitempty"`
+	Aborted   string                   `json:"aborted,omitempty"` // why the run ended early; empty: it did not
+	Total     int                      `json:"total"`
+	Completed int                      `json:"completed"`
+	Failed    wire.List[FailedTask]    `json:"failed"`
+	Open      int                      `json:"open"`       // not over yet
+	GivenBack int                      `json:"given_back"` // closed or taken by somebody else
+	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // held up by another task; not failed
+	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, also those that a retry healed
+	Incidents wire.List[Incident]      `json:"incidents"`
+	DependsOn map[string][]string      `json:"depends_on,omitempty"`
+	Usage     wire.Usage               `json:"usage"`
+	Problems  []string                 `json:"problems,omitempty"` // what could not be read
 }
 
 // FailedTask is a task that a person must look at.
@@ -103,7 +105,8 @@ func (p reportPage) SuccessRate() float64 {
 
 // Blocked lists the tasks that wait for a failed one.
 func (p reportPage) Blocked(f FailedTask) []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.BlockedDependencies, ImpactOf(p.DependsOn, f.ID).Blocked))))
+	return slices.Compact(slices.Sorted(
+		slices.Values(slices.Concat(f.BlockedDependencies, ImpactOf(p.DependsOn, f.ID).Blocked))))
 }
 
 // category is a group of reasons, and how many tasks failed for them.
@@ -227,8 +230,8 @@ type unknown struct {
 	Signatures   []string
 }
 
-// Unknown is nil unless the rules are what must be mended: at least three attempts of unknown reason, and a fifth of all.
-// Without a timeline tasks are counted.
+// Unknown is nil unless the rules are what must be mended: at least three attempts of unknown reason, and a
+// fifth of all. Without a timeline tasks are counted.
 func (p reportPage) Unknown() *unknown {
 	seen := p.Timeline
 	if len(seen) == 0 {
@@ -303,7 +306,8 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(oneLine(s), "'", `'\''`) + "'"
 }
 
-// ReportWanted reports whether a run ends with a report: when something failed, and always if it was to go on whatever happens.
+// ReportWanted reports whether a run ends with a report: when something failed, and always if it was to go on
+// whatever happens.
 func ReportWanted(d ReportData) bool { return ExitCode(d) != 0 || d.ContinueOnError }
 
 // ExitCode is 0 if nothing failed, else 1; a run that continues on errors is no exception.
@@ -323,8 +327,8 @@ func WriteReport(dir string, d ReportData, redact func(string) string) error {
 	return realDisk.replace(filepath.Join(dir, ReportFile), []byte(redact(Report(d))))
 }
 
-// RunReport is director report: it prints the report, or its data as JSON, and with write leaves ERROR_REPORT.md, too. What
-// it reads was redacted when it was written. The code is ExitCode's.
+// RunReport is director report: it prints the report, or its data as JSON, and with write leaves
+// ERROR_REPORT.md, too. What it reads was redacted when it was written. The code is ExitCode's.
 func RunReport(out io.Writer, dir string, o ReportOptions, asJSON, write bool) (code int, err error) {
 	s, err := Find(dir)
 	if err == nil && o.RunID != "" {

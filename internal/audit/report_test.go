@@ -16,24 +16,33 @@ import (
 	"retake/internal/recovery"
 )
 
-// fleet writes what a run of a day leaves: an outage over three tasks, a failed test, unknowns, a budget that is used up.
+// fleet writes what a run of a day leaves: an outage over three tasks, a failed test, unknowns, a budget that
+// is used up.
 func fleet(t *testing.T) string {
 	t.Helper()
 	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }})
 	patches := map[int]string{4: "diff --git a/parse.go b/parse.go\n"}
 	attempt := func(n, attempt int, after time.Duration, reason recovery.Reason, action, cause string) *Failure {
-		f := NewFailure(recovery.Finding{Reason: reason, Cause: cause, Rule: "rule." + string(reason), Confidence: 0.9, Signature: "sig:" + cause[:3]},
-			recovery.Verdict{Action: recovery.Action(action), Why: string(reason) + ": because", Row: "director." + string(reason)})
+		f := NewFailure(recovery.Finding{
+			Reason: reason, Cause: cause, Rule: "rule." + string(reason), Confidence: 0.9,
+			Signature: "sig:" + cause[:3],
+		},
+			recovery.Verdict{Action: recovery.Action(action), Why: string(reason) + ": because", Row: "director." +
+				string(reason)})
 		finish(w, Meta{
-			AttemptID: fmt.Sprintf("k%d-%d", n, attempt), Issue: fmt.Sprintf("acme/widgets#%d", n), Attempt: attempt, RunID: "run_1", Stage: "CODE",
-			StartedAt: wire.At(noon.Add(after - time.Minute)), EndedAt: wire.At(noon.Add(after)), Outcome: OutcomeFailed, Failure: f,
+			AttemptID: fmt.Sprintf("k%d-%d", n, attempt), Issue: fmt.Sprintf("acme/widgets#%d", n), Attempt: attempt,
+			RunID: "run_1", Stage: "CODE",
+			StartedAt: wire.At(noon.Add(after - time.Minute)), EndedAt: wire.At(noon.Add(after)),
+			Outcome: OutcomeFailed, Failure: f,
 		}, Output{Patch: patches[n]})
 		return f
 	}
 	task := func(n int, state string, change func(*Stats) *LastFailure) {
 		x := Stats{
-			Issue: fmt.Sprintf("acme/widgets#%d", n), Title: fmt.Sprintf("Issue %d", n), URL: fmt.Sprintf("https://github.com/acme/widgets/issues/%d", n),
-			RunID: "run_1", State: state, Stage: "CODE", Attempt: 1, UpdatedAt: wire.At(noon.Add(time.Hour)), PaidCallsUsed: 2, PaidCallBudget: 10,
+			Issue: fmt.Sprintf("acme/widgets#%d", n), Title: fmt.Sprintf("Issue %d", n),
+			URL:   fmt.Sprintf("https://github.com/acme/widgets/issues/%d", n),
+			RunID: "run_1", State: state, Stage: "CODE", Attempt: 1, UpdatedAt: wire.At(noon.Add(time.Hour)),
+			PaidCallsUsed: 2, PaidCallBudget: 10,
 			Tokens: 1000, CostUSD: 0.25,
 		}
 		var last *LastFailure
@@ -46,9 +55,11 @@ func fleet(t *testing.T) string {
 		attempt(n, 1, time.Duration(n)*time.Minute, recovery.Overloaded, "retry", "529 Overloaded")
 		task(n, "Done", nil)
 	}
-	tests := attempt(4, 1, 10*time.Minute, recovery.TestsFailed, "escalate", "--- FAIL: TestParse (0.00s)\nwant 1, got 2")
+	tests := attempt(4, 1, 10*time.Minute, recovery.TestsFailed, "escalate",
+		"--- FAIL: TestParse (0.00s)\nwant 1, got 2")
 	task(4, "Blocked", func(x *Stats) *LastFailure {
-		last := NewLastFailure(*x, tests, "", strings.Repeat("reading\n", 3)+"FAIL\tacme/widgets\n"+strings.Repeat("ok\tacme/other\n", 9))
+		last := NewLastFailure(*x, tests, "", strings.Repeat("reading\n", 3)+"FAIL\tacme/widgets\n"+
+			strings.Repeat("ok\tacme/other\n", 9))
 		last.AttemptID, last.BlockedDependencies = "k4-1", []string{"acme/widgets#9"}
 		return last
 	})
@@ -71,7 +82,11 @@ func fleet(t *testing.T) string {
 	})
 	task(9, "Queued", func(x *Stats) *LastFailure { x.DependsOn = []string{"acme/widgets#4"}; return nil })
 	task(10, "Running", nil)
-	task(11, "Queued", func(x *Stats) *LastFailure { x.RunID, x.DependsOn = "run_0", []string{"acme/widgets#9"}; return nil })
+	task(11, "Queued", func(x *Stats) *LastFailure {
+		x.RunID, x.DependsOn = "run_0",
+			[]string{"acme/widgets#9"}
+		return nil
+	})
 	closed(t, w)
 	return dir
 }
@@ -83,8 +98,10 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.Report(ReportOptions{RunID: "run_1", ContinueOnError: true, Now: noon.Add(2 * time.Hour)})
-	if d.Total != 10 || d.Completed != 3 || len(d.Failed) != 4 || d.GivenBack != 1 || d.Open != 1 || len(d.Skipped) != 1 {
-		t.Errorf("total %d, completed %d, failed %d, given back %d, open %d, skipped %v", d.Total, d.Completed, len(d.Failed), d.GivenBack, d.Open, d.Skipped)
+	if d.Total != 10 || d.Completed != 3 || len(d.Failed) != 4 || d.GivenBack != 1 || d.Open != 1 ||
+		len(d.Skipped) != 1 {
+		t.Errorf("total %d, completed %d, failed %d, given back %d, open %d, skipped %v", d.Total, d.Completed,
+			len(d.Failed), d.GivenBack, d.Open, d.Skipped)
 	}
 	if len(d.Incidents) != 1 || len(d.Incidents[0].Tasks) != 3 {
 		t.Errorf("incidents: %+v", d.Incidents)
@@ -129,7 +146,10 @@ func TestTheTimelineHasTheFailuresTime(t *testing.T) {
 		if !decided.IsZero() {
 			f.DecidedAt = wire.At(decided)
 		}
-		finish(w, Meta{AttemptID: fmt.Sprintf("k%d-1", n), Issue: fmt.Sprintf("a/b#%d", n), Attempt: 1, EndedAt: wire.At(noon.Add(time.Duration(n) * time.Minute)), Outcome: OutcomeFailed, Failure: f}, Output{})
+		finish(w, Meta{
+			AttemptID: fmt.Sprintf("k%d-1", n), Issue: fmt.Sprintf("a/b#%d", n), Attempt: 1,
+			EndedAt: wire.At(noon.Add(time.Duration(n) * time.Minute)), Outcome: OutcomeFailed, Failure: f,
+		}, Output{})
 	}
 	closed(t, w)
 	s, err := Load(dir)
@@ -140,7 +160,8 @@ func TestTheTimelineHasTheFailuresTime(t *testing.T) {
 	for _, e := range s.Report(ReportOptions{}).Timeline {
 		got = append(got, e.ID+" "+e.At.UTC().Format("15:04"))
 	}
-	want := []string{"a/b#2 " + noon.Add(2*time.Minute).UTC().Format("15:04"), "a/b#1 " + noon.Add(time.Hour).UTC().Format("15:04"), "a/b#0 " + noon.Add(2*time.Hour).UTC().Format("15:04")}
+	want := []string{"a/b#2 " + noon.Add(2*time.Minute).UTC().Format("15:04"), "a/b#1 " +
+		noon.Add(time.Hour).UTC().Format("15:04"), "a/b#0 " + noon.Add(2*time.Hour).UTC().Format("15:04")}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -149,7 +170,10 @@ func TestTheTimelineHasTheFailuresTime(t *testing.T) {
 // What cannot be read is said, and nothing is changed by looking.
 func TestLoadChangesNothing(t *testing.T) {
 	dir := fleet(t)
-	for _, name := range []string{"state/acme_widgets_4/stats.json", "state/acme_widgets_5/last_failure.json", "audits/k6-1/meta.json"} {
+	for _, name := range []string{
+		"state/acme_widgets_4/stats.json", "state/acme_widgets_5/last_failure.json",
+		"audits/k6-1/meta.json",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +206,8 @@ func listing(t *testing.T, dir string) string {
 // Titles and messages are somebody else's words: they end no code block and open no heading.
 func TestReportIsSafe(t *testing.T) {
 	text := Report(ReportData{Failed: []FailedTask{{
-		ID: "a/b#1", Title: "x\n## Summary\n\x1b[31m", Message: "```\n## Recommendations\n````\n\xff", ErrorType: "a\nb", Phase: "\n# x", URL: "u\n# y",
+		ID: "a/b#1", Title: "x\n## Summary\n\x1b[31m", Message: "```\n## Recommendations\n````\n\xff",
+		ErrorType: "a\nb", Phase: "\n# x", URL: "u\n# y",
 	}}})
 	headings := 0
 	fence := ""
@@ -208,7 +233,8 @@ func TestReportIsSafe(t *testing.T) {
 
 func TestCommandsOfReports(t *testing.T) {
 	for dir, want := range map[string]string{
-		"": "director report", "/srv/a-b": "director report --dir /srv/a-b", "/srv/it's ours": `director report --dir '/srv/it'\''s ours'`,
+		"": "director report", "/srv/a-b": "director report --dir /srv/a-b",
+		"/srv/it's ours": `director report --dir '/srv/it'\''s ours'`,
 	} {
 		if got := (reportPage{ReportData{Dir: dir}}).Command(); got != want {
 			t.Errorf("%s: %s", dir, got)
@@ -223,7 +249,10 @@ func TestReportIsBounded(t *testing.T) {
 	d := ReportData{Total: 10_000}
 	for i := range d.Total {
 		id := fmt.Sprintf("a/b#%d", i)
-		d.Failed = append(d.Failed, FailedTask{ID: id, ErrorType: recovery.Reasons[i%30].Ask(), Message: strings.Repeat("m", 5000)})
+		d.Failed = append(d.Failed, FailedTask{
+			ID: id, ErrorType: recovery.Reasons[i%30].Ask(),
+			Message: strings.Repeat("m", 5000),
+		})
 		d.Timeline = append(d.Timeline, TimelineEntry{ID: id, Reason: "unknown", Cause: strings.Repeat("c", 5000)})
 	}
 	if n := len(Report(d)); n > 1<<20 {
@@ -234,7 +263,9 @@ func TestReportIsBounded(t *testing.T) {
 // What the policy asks stands before what the reason asks, and is said once for all reasons that ask it.
 func TestAskOfThePolicy(t *testing.T) {
 	text := Report(ReportData{Failed: []FailedTask{
-		{ID: "a/b#1", ErrorType: "auth_error", Ask: "Split the\ntask."}, {ID: "a/b#2", ErrorType: "unknown", Ask: "Split the task."}, {ID: "a/b#3", ErrorType: "unknown"},
+		{ID: "a/b#1", ErrorType: "auth_error", Ask: "Split the\ntask."},
+		{ID: "a/b#2", ErrorType: "unknown", Ask: "Split the task."},
+		{ID: "a/b#3", ErrorType: "unknown"},
 	}})
 	contains(t, text, "1. **unknown, auth_error** (2 tasks): Split the task.\n   - a/b#", "2. **unknown** (1 task): ")
 }
@@ -242,7 +273,10 @@ func TestAskOfThePolicy(t *testing.T) {
 // Every recommendation is something that a person can do.
 func TestEveryReason(t *testing.T) {
 	for _, about := range recovery.Reasons {
-		text := Report(ReportData{Failed: []FailedTask{{ID: "a/b#1", ErrorType: string(about.Reason)}, {ID: "a/b#2", ErrorType: string(about.Reason)}}})
+		text := Report(ReportData{Failed: []FailedTask{
+			{ID: "a/b#1", ErrorType: string(about.Reason)},
+			{ID: "a/b#2", ErrorType: string(about.Reason)},
+		}})
 		if strings.Count(text, about.Ask()) != 1 {
 			t.Errorf("%s: what a person is asked stands there %d times", about.Reason, strings.Count(text, about.Ask()))
 		}
@@ -251,7 +285,10 @@ func TestEveryReason(t *testing.T) {
 
 func TestIncidents(t *testing.T) {
 	at := func(m, n int, reason recovery.Reason, signature string) TimelineEntry {
-		return TimelineEntry{At: wire.At(noon.Add(time.Duration(m) * time.Minute)), ID: fmt.Sprintf("a/b#%d", n), Reason: string(reason), Signature: signature}
+		return TimelineEntry{
+			At: wire.At(noon.Add(time.Duration(m) * time.Minute)), ID: fmt.Sprintf("a/b#%d", n),
+			Reason: string(reason), Signature: signature,
+		}
 	}
 	for _, c := range []struct {
 		name     string
@@ -259,9 +296,16 @@ func TestIncidents(t *testing.T) {
 		want     string
 	}{
 		{"one task", []TimelineEntry{at(0, 1, recovery.Overloaded, "x"), at(1, 1, recovery.Overloaded, "x")}, ""},
-		{"two tasks, different words", []TimelineEntry{at(0, 1, recovery.Overloaded, "x"), at(1, 2, recovery.Overloaded, "y")}, "overloaded:2"},
+		{"two tasks, different words", []TimelineEntry{
+			at(0, 1, recovery.Overloaded, "x"),
+			at(1, 2, recovery.Overloaded, "y"),
+		}, "overloaded:2"},
 		{"two tests", []TimelineEntry{at(0, 1, recovery.TestsFailed, "x"), at(1, 2, recovery.TestsFailed, "y")}, ""},
-		{"the same test", []TimelineEntry{at(0, 1, recovery.TestsFailed, "x"), at(1, 2, recovery.TestsFailed, "x")}, "tests_failed:2"},
+		{
+			"the same test",
+			[]TimelineEntry{at(0, 1, recovery.TestsFailed, "x"), at(1, 2, recovery.TestsFailed, "x")},
+			"tests_failed:2",
+		},
 		{"no signature", []TimelineEntry{at(0, 1, recovery.TestsFailed, ""), at(1, 2, recovery.TestsFailed, "")}, ""},
 		{"a day apart", []TimelineEntry{at(0, 1, recovery.Overloaded, ""), at(1440, 2, recovery.Overloaded, "")}, ""},
 		{"two outages", []TimelineEntry{
@@ -288,7 +332,8 @@ func TestRunReport(t *testing.T) {
 	}
 	out.Reset()
 	var d ReportData
-	if code, err = RunReport(&out, dir, ReportOptions{}, true, false); err != nil || code != 1 || json.Unmarshal(out.Bytes(), &d) != nil || d.Total != 11 {
+	if code, err = RunReport(&out, dir, ReportOptions{}, true, false); err != nil || code != 1 ||
+		json.Unmarshal(out.Bytes(), &d) != nil || d.Total != 11 {
 		t.Errorf("exit %d, %v: %s", code, err, out.String())
 	}
 	out.Reset()
@@ -303,11 +348,13 @@ func TestRunReport(t *testing.T) {
 		{dir, "run_", ErrNoRun},
 	} {
 		code, err := RunReport(&out, c.dir, ReportOptions{RunID: c.run}, false, true)
-		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "\n") || code != 2 || out.Len() > 0 || exists(filepath.Join(c.dir, "x", ReportFile)) {
+		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "\n") || code != 2 || out.Len() > 0 ||
+			exists(filepath.Join(c.dir, "x", ReportFile)) {
 			t.Errorf("%s %s: exit %d, %v", c.dir, c.run, code, err)
 		}
 	}
-	if _, err = RunReport(&out, dir, ReportOptions{RunID: "run_0"}, false, false); err != nil || !strings.Contains(out.String(), "| Total Tasks | 1 |") {
+	if _, err = RunReport(&out, dir, ReportOptions{RunID: "run_0"}, false, false); err != nil ||
+		!strings.Contains(out.String(), "| Total Tasks | 1 |") {
 		t.Errorf("a known run: %v", err)
 	}
 	idle := t.TempDir() // a director that has found nothing to do yet
@@ -332,7 +379,11 @@ func TestBudget(t *testing.T) {
 		issue string
 		want  string
 	}{
-		{"acme/widgets#5", "[acme/widgets#5]"}, {"ACME/Widgets#5", "[acme/widgets#5]"}, {"5", "[acme/widgets#5]"}, {"#5", "[acme/widgets#5]"}, {"99", "[]"},
+		{"acme/widgets#5", "[acme/widgets#5]"},
+		{"ACME/Widgets#5", "[acme/widgets#5]"},
+		{"5", "[acme/widgets#5]"},
+		{"#5", "[acme/widgets#5]"},
+		{"99", "[]"},
 	} {
 		found, err := OnlyIssue(rows(), c.issue)
 		var got []string
@@ -343,16 +394,21 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.issue, got, err)
 		}
 	}
-	if _, err := OnlyIssue([]BudgetRow{{Issue: "a/b#5"}, {Issue: "a/c#5"}}, "5"); !errors.Is(err, ErrWhichTask) || errors.Is(err, ErrNoTask) {
+	if _, err := OnlyIssue([]BudgetRow{{Issue: "a/b#5"}, {Issue: "a/c#5"}}, "5"); !errors.Is(err, ErrWhichTask) ||
+		errors.Is(err, ErrNoTask) {
 		t.Errorf("the number of two issues: %v", err)
 	}
-	for state, want := range map[string]string{"Running": "no (budget)", "Backoff": "no (budget)", "Blocked": "no (blocked, budget)", "Done": "-", "Released": "-"} {
+	for state, want := range map[string]string{
+		"Running": "no (budget)", "Backoff": "no (budget)",
+		"Blocked": "no (blocked, budget)", "Done": "-", "Released": "-",
+	} {
 		used := BudgetRow{State: state, PaidCalls: 10, PaidBudget: 10}
 		if got := used.mayRun(); got != want {
 			t.Errorf("%s with nothing left: %q, want %q", state, got, want)
 		}
 	}
-	if a, b := (BudgetRow{State: "Running"}).mayRun(), (BudgetRow{State: "Blocked"}).mayRun(); a != "yes" || b != "no (blocked)" {
+	if a, b := (BudgetRow{State: "Running"}).mayRun(), (BudgetRow{State: "Blocked"}).mayRun(); a != "yes" ||
+		b != "no (blocked)" {
 		t.Errorf("%q, %q", a, b)
 	}
 	row, _ := OnlyIssue(rows(), "5")
@@ -375,7 +431,8 @@ func TestBudget(t *testing.T) {
 	}
 	golden(t, "budget.txt", out.String())
 	out.Reset()
-	if err := ShowBudget(&out, rows()[4:5], true); err != nil || !strings.Contains(out.String(), `"paid_calls_used":0,"paid_call_budget":10`) {
+	if err := ShowBudget(&out, rows()[4:5], true); err != nil ||
+		!strings.Contains(out.String(), `"paid_calls_used":0,"paid_call_budget":10`) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
@@ -391,7 +448,12 @@ func TestImpact(t *testing.T) {
 	}{
 		{"chain", map[string][]string{"A": nil, "B": {"A"}, "C": {"B"}, "D": nil}, "B C", 2, true, "A"},
 		{"all wait", map[string][]string{"A": nil, "B": {"A"}, "C": {"B"}}, "B C", 2, false, "A"},
-		{"diamond", map[string][]string{"A": nil, "B": {"A"}, "C": {"A"}, "D": {"B", "C"}, "E": {"D"}}, "B C D E", 3, false, "A"},
+		{
+			"diamond",
+			map[string][]string{"A": nil, "B": {"A"}, "C": {"A"}, "D": {"B", "C"}, "E": {"D"}},
+			"B C D E", 3,
+			false, "A",
+		},
 		{"circle", map[string][]string{"A": {"C"}, "B": {"A"}, "C": {"B"}}, "B C", 2, false, "A"},
 		{"itself", map[string][]string{"A": {"A"}}, "", 0, false, "A"},
 		{"nobody", map[string][]string{"A": nil}, "", 0, false, "A"},

@@ -19,7 +19,8 @@ import (
 // ErrCorrupt: a counter that cannot be read. It never counts as zero.
 var ErrCorrupt = errors.New("audit: stats cannot be read")
 
-// Stats is stats.json: where a task stands and what it has used up. A person may edit paid_calls_used while no director runs.
+// Stats is stats.json: where a task stands and what it has used up. A person may edit paid_calls_used while no
+// director runs.
 type Stats struct {
 	SchemaVersion   string            `json:"schema_version"`
 	Issue           string            `json:"issue"`
@@ -70,7 +71,8 @@ func (s Second) MarshalJSON() ([]byte, error) {
 	return []byte(s.UTC().Format(`"2006-01-02T15:04:05Z"`)), nil
 }
 
-// Edited reports whether a person changed the number of paid calls. A file that the director did not write is a person's.
+// Edited reports whether a person changed the number of paid calls. A file that the director did not write is a
+// person's.
 func (s Stats) Edited() bool { return s.Written == nil || s.Written.PaidCallsUsed != s.PaidCallsUsed }
 
 // maxCalls is above any number of paid calls that one task can make; a number beyond is a slip.
@@ -104,7 +106,8 @@ func (s *Stats) See(signature, class string, n int, at time.Time) {
 	}
 }
 
-// ReadStats reads an issue's stats.json and changes nothing. fs.ErrNotExist: there is none, which is not the same as zero.
+// ReadStats reads an issue's stats.json and changes nothing. fs.ErrNotExist: there is none, which is not the
+// same as zero.
 func ReadStats(path string) (Stats, error) {
 	data, err := readFile(path)
 	switch {
@@ -122,7 +125,8 @@ func parseStats(data []byte) (Stats, error) {
 	err := json.Unmarshal(data, &s)
 	switch syntax, ok := errors.AsType[*json.SyntaxError](err); {
 	case ok && syntax.Offset <= int64(len(data)):
-		return Stats{}, fmt.Errorf("%w: line %d: %w", ErrCorrupt, 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
+		return Stats{}, fmt.Errorf("%w: line %d: %w", ErrCorrupt, 1+bytes.Count(data[:syntax.Offset], []byte("\n")),
+			err)
 	case err != nil:
 		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case s.PaidCallsUsed < 0 || s.PaidCallsUsed > maxCalls:
@@ -137,8 +141,8 @@ func SetAside(path string) (to string, err error) {
 	return to, safefile.Rename(path, to)
 }
 
-// LastFailure is last_failure.json: all that the founding document wants to know of a failed task, and what was decided.
-// No field is ever left out, so that a reader need not guess.
+// LastFailure is last_failure.json: all that the founding document wants to know of a failed task, and what was
+// decided. No field is ever left out, so that a reader need not guess.
 type LastFailure struct {
 	SchemaVersion       string            `json:"schema_version"`
 	Task                string            `json:"task"` // owner/repo#n
@@ -171,19 +175,22 @@ type LastFailure struct {
 // maxStack is what last_failure.json keeps of the output.
 const maxStack = 16 << 10
 
-// NewLastFailure puts the failure of a task down. Message is the worker's line (the cause, if there is none), tail the end
-// of its output. The caller adds the attempt's id and end.
+// NewLastFailure puts the failure of a task down. Message is the worker's line (the cause, if there is none),
+// tail the end of its output. The caller adds the attempt's id and end.
 func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	return &LastFailure{
-		SchemaVersion: FailureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State, Milestone: s.Stage,
-		Attempt: s.Attempt, Count: max(s.Signatures[f.Signature].Count, 1), Veto: f.Veto, Fatal: f.Fatal, Ask: cmp.Or(f.Ask, about(f.Reason).Ask()),
-		ErrorType: f.Reason, Class: f.Class, Message: cmp.Or(message, f.Cause), Stack: tail, ErrorID: f.ErrorID, Signature: f.Signature,
-		Rule: f.Rule, Retryable: f.Retryable, Action: f.Action, Why: f.Why, Row: f.Row,
+		SchemaVersion: FailureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State,
+		Milestone: s.Stage,
+		Attempt:   s.Attempt, Count: max(s.Signatures[f.Signature].Count, 1), Veto: f.Veto, Fatal: f.Fatal,
+		Ask:       cmp.Or(f.Ask, about(f.Reason).Ask()),
+		ErrorType: f.Reason, Class: f.Class, Message: cmp.Or(message, f.Cause), Stack: tail, ErrorID: f.ErrorID,
+		Signature: f.Signature,
+		Rule:      f.Rule, Retryable: f.Retryable, Action: f.Action, Why: f.Why, Row: f.Row,
 	}
 }
 
-// Task writes where a task stands: stats.json, and last_failure.json if last is not nil. What is handed over must not be
-// changed afterwards.
+// Task writes where a task stands: stats.json, and last_failure.json if last is not nil. What is handed over
+// must not be changed afterwards.
 func (w *Writer) Task(s Stats, last *LastFailure) {
 	cost := 0
 	if last != nil {
@@ -231,7 +238,8 @@ func (w *Writer) pruneState() error {
 		if readErr != nil || !claimOver(s.State) || w.o.Now().Sub(s.UpdatedAt.Time) < w.o.Keep.Age {
 			continue
 		}
-		err = errors.Join(err, os.RemoveAll(filepath.Join(root, folder.Name())), os.RemoveAll(filepath.Join(w.dir, outputsDir, folder.Name())))
+		err = errors.Join(err, os.RemoveAll(filepath.Join(root, folder.Name())),
+			os.RemoveAll(filepath.Join(w.dir, outputsDir, folder.Name())))
 	}
 	return err
 }

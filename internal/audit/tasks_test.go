@@ -37,7 +37,8 @@ func edit(t *testing.T, dir string, change func(string) string) string {
 
 func setPaid(from, to int) func(string) string {
 	return func(s string) string {
-		return strings.Replace(s, fmt.Sprintf("  \"paid_calls_used\": %d,\n  \"paid_call_budget\"", from), fmt.Sprintf("  \"paid_calls_used\": %d,\n  \"paid_call_budget\"", to), 1)
+		return strings.Replace(s, fmt.Sprintf("  \"paid_calls_used\": %d,\n  \"paid_call_budget\"", from),
+			fmt.Sprintf("  \"paid_calls_used\": %d,\n  \"paid_call_budget\"", to), 1)
 	}
 }
 
@@ -51,17 +52,20 @@ func TestStats(t *testing.T) {
 	closed(t, w)
 	s := statsOf(t, dir)
 	seen := s.Signatures["sig:1"]
-	if seen.Count != 2 || seen.Class != "transient" || !seen.FirstSeen.Equal(noon) || !seen.LastSeen.Equal(noon.Add(time.Minute)) {
+	if seen.Count != 2 || seen.Class != "transient" || !seen.FirstSeen.Equal(noon) ||
+		!seen.LastSeen.Equal(noon.Add(time.Minute)) {
 		t.Errorf("signature: %+v", seen)
 	}
-	if fmt.Sprint(s.StagesCompleted, s.DependsOn) != "[CODE] [acme/widgets#20]" || s.PaidCallsUsed != 4 || s.Iterations.Used != 7 || s.State != "Blocked" {
+	if fmt.Sprint(s.StagesCompleted, s.DependsOn) != "[CODE] [acme/widgets#20]" || s.PaidCallsUsed != 4 ||
+		s.Iterations.Used != 7 || s.State != "Blocked" {
 		t.Errorf("%+v", s)
 	}
 	if s.Edited() {
 		t.Error("what the director wrote counts as edited")
 	}
 	l := document[LastFailure](t, dir, "state/acme_widgets_21/last_failure.json")
-	if l.Task != issue || l.Message != "the worker's line" || l.Phase != "Blocked" || l.Milestone != "VALIDATE" || l.Action != "escalate" || l.Count != 1 {
+	if l.Task != issue || l.Message != "the worker's line" || l.Phase != "Blocked" || l.Milestone != "VALIDATE" ||
+		l.Action != "escalate" || l.Count != 1 {
 		t.Errorf("%+v", l)
 	}
 }
@@ -100,7 +104,8 @@ func TestWhatCountsAsAnEdit(t *testing.T) {
 			return `{"paid_calls_used": 2, "written": {"paid_calls_used": 9, "sha256": "676d"}}`
 		}, true, 2},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "state/acme_widgets_21/stats.json"), []byte(whole), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "state/acme_widgets_21/stats.json"), []byte(whole),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		s, err := ReadStats(edit(t, dir, c.change))
@@ -158,7 +163,8 @@ func FuzzParseStats(f *testing.F) {
 	for _, c := range corrupt[:len(corrupt)-1] {
 		f.Add([]byte(c.text))
 	}
-	f.Add([]byte(`{"paid_calls_used":4,"signatures":{"a":{"count":1,"first_seen":"2026-11-21T12:00:00Z"}},"written":{}}`))
+	f.Add(
+		[]byte(`{"paid_calls_used":4,"signatures":{"a":{"count":1,"first_seen":"2026-11-21T12:00:00Z"}},"written":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := parseStats(data)
 		if err != nil {
@@ -175,9 +181,16 @@ func FuzzParseStats(f *testing.F) {
 
 func TestNewFailure(t *testing.T) {
 	f := NewFailure(
-		recovery.Finding{Reason: recovery.RateLimited, Cause: "429", Rule: "r", Confidence: 0.9, Signature: "sig:1", RetryAfter: 30*time.Second + 123_456},
-		recovery.Verdict{Action: recovery.WaitReset, Delay: 31 * time.Second, Why: "w", Row: "director.rate_limited", Veto: "v", Ask: "a"})
-	if f.Reason != "rate_limited" || f.Class != "rate_limit" || !f.Retryable || f.RetryAfterSeconds != 30 || f.DelaySeconds != 31 || f.Action != "wait_reset" || f.Veto != "v" || f.Ask != "a" {
+		recovery.Finding{
+			Reason: recovery.RateLimited, Cause: "429", Rule: "r", Confidence: 0.9, Signature: "sig:1",
+			RetryAfter: 30*time.Second + 123_456,
+		},
+		recovery.Verdict{
+			Action: recovery.WaitReset, Delay: 31 * time.Second, Why: "w", Row: "director.rate_limited",
+			Veto: "v", Ask: "a",
+		})
+	if f.Reason != "rate_limited" || f.Class != "rate_limit" || !f.Retryable || f.RetryAfterSeconds != 30 ||
+		f.DelaySeconds != 31 || f.Action != "wait_reset" || f.Veto != "v" || f.Ask != "a" {
 		t.Errorf("%+v", f)
 	}
 }

@@ -53,11 +53,15 @@ func checkTelemetry(t *testing.T, v vector) string {
 		classify(w, 1)
 		closed(t, w)
 		if want := v.Expected["writeErrors"]; float64(w.Counts().WriteErrors) != want || logs.Len() != 1 {
-			return fmt.Sprintf("%d errors, %d lines in the log, want %v and 1", w.Counts().WriteErrors, logs.Len(), want)
+			return fmt.Sprintf("%d errors, %d lines in the log, want %v and 1", w.Counts().WriteErrors, logs.Len(),
+				want)
 		}
 		return ""
 	}
-	e := Event{Type: "t", Timestamp: wire.At(noon), SessionID: "s", Stage: "CODE", Cycle: "c", Meta: map[string]string{"k": "v"}, Payload: ""}
+	e := Event{
+		Type: "t", Timestamp: wire.At(noon), SessionID: "s", Stage: "CODE", Cycle: "c",
+		Meta: map[string]string{"k": "v"}, Payload: "",
+	}
 	empty, _ := e.line(1 << 20)
 	e.Payload = strings.Repeat("x", max(v.num("line_bytes")-len(empty), 0))
 	line, err := e.line(v.num("max_line_bytes"))
@@ -81,18 +85,25 @@ func checkTelemetry(t *testing.T, v vector) string {
 // failedTasksOf makes n failed tasks.
 func someFailedTasks(n int) (out []FailedTask) {
 	for i := range n {
-		out = append(out, FailedTask{ID: fmt.Sprintf("a/b#%d", i+1), Title: "t", ErrorType: "tests_failed", Message: "m"})
+		out = append(out, FailedTask{
+			ID: fmt.Sprintf("a/b#%d", i+1), Title: "t", ErrorType: "tests_failed",
+			Message: "m",
+		})
 	}
 	return out
 }
 
 func checkReportSummary(_ *testing.T, v vector) string {
-	text := Report(ReportData{Total: v.num("total"), Completed: v.num("completed"), Failed: someFailedTasks(v.num("failures"))})
+	text := Report(ReportData{
+		Total: v.num("total"), Completed: v.num("completed"),
+		Failed: someFailedTasks(v.num("failures")),
+	})
 	return inOrder(text, strs(v.Expected["lines"]))
 }
 
 func checkReportSections(_ *testing.T, v vector) string {
-	return inOrder(Report(ReportData{Total: 3, Failed: someFailedTasks(v.num("failures"))}), strs(v.Expected["in_order"]))
+	return inOrder(Report(ReportData{Total: 3, Failed: someFailedTasks(v.num("failures"))}),
+		strs(v.Expected["in_order"]))
 }
 
 // checkReportHeader: where the origin program prints something else than the document, the document holds.
@@ -140,8 +151,10 @@ func checkSeedReport(_ *testing.T, v vector) string {
 
 // failureFields says which key of last_failure.json holds what the founding document wants to be recorded.
 var failureFields = map[string]string{
-	"task id": "task", "task title": "title", "title": "title", "error type": "error_type", "type": "error_type", "message": "message",
-	"error message": "message", "stack": "stack", "stack trace": "stack", "timestamp": "timestamp", "phase": "phase", "milestone": "milestone",
+	"task id": "task", "task title": "title", "title": "title", "error type": "error_type", "type": "error_type",
+	"message":       "message",
+	"error message": "message", "stack": "stack", "stack trace": "stack", "timestamp": "timestamp", "phase": "phase",
+	"milestone":       "milestone",
 	"phase/milestone": "phase", "blocked dependencies": "blocked_dependencies", "dependencies": "blocked_dependencies",
 }
 
@@ -153,13 +166,15 @@ func checkFailureRecord(t *testing.T, v vector) string {
 	if !ok {
 		return "which key is " + v.word("field") + "?"
 	}
-	if got := document[map[string]any](t, dir, "state/acme_widgets_21/last_failure.json")[key]; got == nil || got == "" {
+	if got := document[map[string]any](t, dir, "state/acme_widgets_21/last_failure.json")[key]; got == nil ||
+		got == "" {
 		return fmt.Sprintf("%s is %v", key, got)
 	}
 	return ""
 }
 
-// checkFiles: the document keeps one folder per task, we keep one per kind: the task's name stands behind the first part.
+// checkFiles: the document keeps one folder per task, we keep one per kind: the task's name stands behind the
+// first part.
 func checkFiles(t *testing.T, v vector) string {
 	w, dir, _ := opened(t, Options{})
 	w.Task(someTask(), NewLastFailure(someTask(), someFailure(), "m", "tail"))
@@ -291,8 +306,9 @@ func checkBlockedDependency(t *testing.T, _ vector) string {
 
 var utcSeconds = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
-// checkStatsAfterTriage looks at what is counted and in which form. Which signature a text has is the classifier's business.
-// A corrupt file, which the origin program silently takes for zero, must be an error here.
+// checkStatsAfterTriage looks at what is counted and in which form. Which signature a text has is the
+// classifier's business. A corrupt file, which the origin program silently takes for zero, must be an error
+// here.
 func checkStatsAfterTriage(t *testing.T, v vector) string {
 	var task Stats
 	if before := v.Input["before"]; before != nil {
@@ -334,7 +350,8 @@ func checkStatsAfterTriage(t *testing.T, v vector) string {
 		for name, g := range signatures {
 			w, g := w.(map[string]any), g.(map[string]any)
 			if !strings.HasPrefix(name, "sig:") || g["count"] != w["count"] || g["class"] != w["class"] ||
-				!utcSeconds.MatchString(fmt.Sprint(g["first_seen"])) || !utcSeconds.MatchString(fmt.Sprint(g["last_seen"])) {
+				!utcSeconds.MatchString(fmt.Sprint(g["first_seen"])) ||
+				!utcSeconds.MatchString(fmt.Sprint(g["last_seen"])) {
 				return fmt.Sprintf("%s: %v, want %v", name, g, w)
 			}
 		}

@@ -51,7 +51,8 @@ var deviations = map[string]string{}
 // decoded reads input and expected value of a vector.
 func decoded(t *testing.T, from testfiles.Vector) vector {
 	v := vector{ID: from.ID, Kind: from.Kind, Note: from.Note, Binding: from.Binding}
-	if err := errors.Join(json.Unmarshal(from.Input, &v.Input), json.Unmarshal(from.Expected, &v.Expected)); err != nil {
+	if err := errors.Join(json.Unmarshal(from.Input, &v.Input),
+		json.Unmarshal(from.Expected, &v.Expected)); err != nil {
 		t.Fatal(err)
 	}
 	return v
@@ -84,7 +85,8 @@ func TestVectors(t *testing.T) {
 			})
 		}
 		t.Logf("%-24s %3d/%-3d   %3d/%-3d", k.kind, s.bindingOK, s.binding, s.otherOK, s.other)
-		all.binding, all.bindingOK, all.other, all.otherOK = all.binding+s.binding, all.bindingOK+s.bindingOK, all.other+s.other, all.otherOK+s.otherOK
+		all.binding, all.bindingOK, all.other, all.otherOK = all.binding+s.binding, all.bindingOK+
+			s.bindingOK, all.other+s.other, all.otherOK+s.otherOK
 	}
 	t.Logf("%-24s %3d/%-3d   %3d/%-3d", "all", all.bindingOK, all.binding, all.otherOK, all.other)
 	if all.otherOK*100 < all.other*97 {

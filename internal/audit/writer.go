@@ -50,8 +50,8 @@ type Counts struct {
 	LastError   string
 }
 
-// Writer writes in the background. Its methods return at once, are safe for concurrent use, and may be called after Close
-// (to no effect).
+// Writer writes in the background. Its methods return at once, are safe for concurrent use, and may be called
+// after Close (to no effect).
 type Writer struct {
 	dir  string
 	o    Options
@@ -223,7 +223,8 @@ func (w *Writer) tidy() (path string, err error) {
 	}
 	unfinished, _ := filepath.Glob(filepath.Join(w.dir, "."+ReportFile+safefile.TempMark+"*")) // the pattern is right
 	for _, path := range unfinished {
-		if info, err := os.Stat(path); err == nil && w.o.Now().Sub(info.ModTime()) > abandoned { // a younger one may be a command's
+		// a younger one may be a command's
+		if info, err := os.Stat(path); err == nil && w.o.Now().Sub(info.ModTime()) > abandoned {
 			faults = append(faults, os.Remove(path))
 		}
 	}
@@ -262,7 +263,10 @@ const maxFailing = 256
 
 // newWriteErrors logs few lines a minute: a disk that is nearly full fails and works in turns.
 func newWriteErrors(log *zap.Logger) *writeErrors {
-	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Minute, 4, 0) })
+	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(c, time.Minute, 4,
+			0)
+	})
 	return &writeErrors{log: log.WithOptions(few), lost: map[string]uint64{}}
 }
 
@@ -281,7 +285,8 @@ func (t *writeErrors) ended(what, path string, err error) {
 		if len(t.lost) >= maxFailing {
 			return
 		}
-		t.log.Error("audit files cannot be written; the work goes on without them", zap.String("what", what), zap.String("path", path), zap.Error(err))
+		t.log.Error("audit files cannot be written; the work goes on without them", zap.String("what", what),
+			zap.String("path", path), zap.Error(err))
 	}
 	t.lost[key]++
 }

@@ -13,7 +13,8 @@ type Figure struct {
 	What    string  `json:"what"`    // a clause for people: what was measured, with its settings
 	Value   float64 `json:"value"`
 	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty: a count
-	// Beside is the same of what it is compared with, measured in the same run, in the same unit; 0: it is compared with nothing.
+	// Beside is the same of what it is compared with, measured in the same run, in the same unit; 0: it is
+	// compared with nothing.
 	Beside float64 `json:"beside,omitempty"`
 	Of     string  `json:"of,omitempty"` // what Beside is of: "raw bus"
 	Goal   Goal    `json:"goal,omitzero"`
@@ -24,7 +25,8 @@ type Goal struct {
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
 	Ratio   bool    `json:"ratio,omitempty"` // the bounds are of Value/Beside, else of Value
-	Limit   string  `json:"limit,omitempty"` // what a profile shows the limit to be, in a sentence; printed if the goal is missed
+	// what a profile shows the limit to be, in a sentence; printed if the goal is missed
+	Limit string `json:"limit,omitempty"`
 }
 
 // Ratio is Value/Beside; NaN without anything beside.

@@ -24,8 +24,12 @@ func TestMet(t *testing.T) {
 }
 
 func TestString(t *testing.T) {
-	f := Figure{What: "1 KiB, synced", Value: 25123.4, Unit: "/s", Beside: 51000, Of: "raw bus", Goal: Goal{AtLeast: 0.45, Ratio: true}}
-	const want = "✓ 1 KiB, synced                                                                25,123/s  0.493 × of raw bus (51,000/s)  goal ≥ 0.45 ×"
+	f := Figure{
+		What: "1 KiB, synced", Value: 25123.4, Unit: "/s", Beside: 51000, Of: "raw bus",
+		Goal: Goal{AtLeast: 0.45, Ratio: true},
+	}
+	const want = "✓ 1 KiB, synced                                                                25,123/s  0.493 × " +
+		"of raw bus (51,000/s)  goal ≥ 0.45 ×"
 	if got := f.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -11,11 +11,29 @@ type Section struct {
 
 // Sections are measured in this order, one after the other.
 var Sections = []Section{
-	{Name: "decisions", Title: "Decisions: a report is consumed, decided, journaled, acknowledged", Package: "./internal/director", Test: "TestBenchDecisions", Quick: true},
-	{Name: "heartbeats", Title: "Heartbeats, while reports are decided", Package: "./internal/director", Test: "TestBenchHeartbeats"},
-	{Name: "boot", Title: "Boot: a journal is read, workers say hello", Package: "./internal/director", Test: "TestBenchBoot"},
-	{Name: "takes", Title: "Takes: from a label to a running container", Package: "./internal/director", Test: "TestBenchTakes"},
+	{
+		Name: "decisions", Title: "Decisions: a report is consumed, decided, journaled, acknowledged",
+		Package: "./internal/director", Test: "TestBenchDecisions", Quick: true,
+	},
+	{
+		Name: "heartbeats", Title: "Heartbeats, while reports are decided", Package: "./internal/director",
+		Test: "TestBenchHeartbeats",
+	},
+	{
+		Name: "boot", Title: "Boot: a journal is read, workers say hello", Package: "./internal/director",
+		Test: "TestBenchBoot",
+	},
+	{
+		Name: "takes", Title: "Takes: from a label to a running container", Package: "./internal/director",
+		Test: "TestBenchTakes",
+	},
 	{Name: "growth", Title: "Growth: what more tasks cost", Package: "./internal/fsm", Test: "TestBenchGrowth"},
-	{Name: "idle", Title: "Idle: what a director costs that has nothing to do", Package: "./cmd/director", Test: "TestBenchIdle"},
-	{Name: "classification", Title: "Classification: what the end of an output means", Package: "./internal/recovery/classify", Test: "TestBenchClassification"},
+	{
+		Name: "idle", Title: "Idle: what a director costs that has nothing to do", Package: "./cmd/director",
+		Test: "TestBenchIdle",
+	},
+	{
+		Name: "classification", Title: "Classification: what the end of an output means",
+		Package: "./internal/recovery/classify", Test: "TestBenchClassification",
+	},
 }

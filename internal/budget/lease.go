@@ -37,9 +37,9 @@ func (p *Pool) Release(now time.Time, id, worker string) {
 	r.leases = slices.Delete(r.leases, i, i+1)
 }
 
-// Report records how the call under a lease went; the lease stays until it is released. A rate limit, or another error,
-// closes the resource for everybody: for retryAfter (at most a day), or for the limits' Cooldown if that is 0. It returns
-// the cooldown if it is new or longer than before.
+// Report records how the call under a lease went; the lease stays until it is released. A rate limit, or
+// another error, closes the resource for everybody: for retryAfter (at most a day), or for the limits' Cooldown
+// if that is 0. It returns the cooldown if it is new or longer than before.
 func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	c := p.Note(now, id, worker, s, retryAfter)
 	if c == nil || !p.Close(c.Resource, c.Until) {
@@ -48,8 +48,9 @@ func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter tim
 	return c
 }
 
-// Note is Report for an owner that decides itself for how long others are to wait: it returns what the report asks for, or nil, and
-// closes nothing. One lease at a time is granted from then on, until a call has gone well.
+// Note is Report for an owner that decides itself for how long others are to wait: it returns what the report
+// asks for, or nil, and closes nothing. One lease at a time is granted from then on, until a call has gone
+// well.
 func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	now = p.advance(now)
 	r, i := p.find(id, worker)
@@ -67,7 +68,8 @@ func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.
 	return &Cooldown{Resource: r.name, Until: now.Add(min(retryAfter, longestCooldown)), Why: string(s)}
 }
 
-// Close closes a resource until a moment, as its owner has decided or been told. It reports whether that is later than before.
+// Close closes a resource until a moment, as its owner has decided or been told. It reports whether that is
+// later than before.
 func (p *Pool) Close(name string, until time.Time) bool {
 	r := p.resource(name)
 	if r == nil || !until.After(p.now) || !until.After(r.closed) {
@@ -77,8 +79,8 @@ func (p *Pool) Close(name string, until time.Time) bool {
 	return true
 }
 
-// Open ends a cooldown, as an operator wants it. Until a call has gone well there is one lease at a time. Who was told to wait for
-// the cooldown's end and does not ask again soon loses the place.
+// Open ends a cooldown, as an operator wants it. Until a call has gone well there is one lease at a time. Who
+// was told to wait for the cooldown's end and does not ask again soon loses the place.
 func (p *Pool) Open(now time.Time, name string) {
 	now = p.advance(now)
 	for _, r := range p.resources {

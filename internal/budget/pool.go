@@ -30,7 +30,8 @@ const (
 
 // Waits that do not follow from a limit.
 const (
-	pollWait   = time.Second      // until a lease may be free: short against a model call, long against what asking costs
+	// until a lease may be free: short against a model call, long against what asking costs
+	pollWait   = time.Second
 	fullWait   = 5 * time.Second  // until a bound may be left again
 	refuseWait = time.Minute      // an invalid name: asking again is a fault
 	placeKept  = 5 * time.Second  // how late a waiter may come back

@@ -72,7 +72,8 @@ func TestLeaseExpires(t *testing.T) {
 	expect(t, p, 10, "b", "lease")
 	p.Release(at(11), a.ID, "a") // too late to matter
 	expect(t, p, 11, "c", "busy 1")
-	if r := p.resources; len(r) != 1 || len(r[0].leases) != 1 || r[0].leases[0].Worker != "b" || len(r[0].queue) != 1 || r[0].queue[0].worker != "c" {
+	if r := p.resources; len(r) != 1 || len(r[0].leases) != 1 || r[0].leases[0].Worker != "b" || len(r[0].queue) != 1 ||
+		r[0].queue[0].worker != "c" {
 		t.Errorf("%+v", r[0])
 	}
 }
@@ -84,7 +85,8 @@ func TestCooldown(t *testing.T) {
 	if c := p.Report(at(2), a.ID, "b", RateLimited, time.Hour); c != nil {
 		t.Errorf("b reported for a: %+v", c)
 	}
-	if c := p.Report(at(2), a.ID, "a", RateLimited, 30*time.Second); c == nil || *c != (Cooldown{model, at(32), "rate_limited"}) {
+	if c := p.Report(at(2), a.ID, "a", RateLimited, 30*time.Second); c == nil ||
+		*c != (Cooldown{model, at(32), "rate_limited"}) {
 		t.Errorf("%+v", c)
 	}
 	if c := p.Report(at(3), b.ID, "b", Failed, 0); c != nil {
@@ -132,7 +134,8 @@ func TestCloseAndAdopt(t *testing.T) {
 func TestNote(t *testing.T) {
 	p := New("run_1", Limits{MaxConcurrent: 3, Cooldown: 10 * time.Second})
 	a := expect(t, p, 0, "a", "lease")
-	if c := p.Note(at(1), a.ID, "a", RateLimited, time.Hour); c == nil || *c != (Cooldown{model, at(3601), "rate_limited"}) {
+	if c := p.Note(at(1), a.ID, "a", RateLimited, time.Hour); c == nil ||
+		*c != (Cooldown{model, at(3601), "rate_limited"}) {
 		t.Errorf("%+v", c)
 	}
 	expect(t, p, 1, "b", "busy 1")
@@ -222,7 +225,8 @@ func TestBounds(t *testing.T) {
 func TestResourceNames(t *testing.T) {
 	p := New("run_1", reference)
 	for name, ok := range map[string]bool{
-		DefaultResource: true, "model.open-ai_2.x": true, "": false, "model.": false, "github.write": false, "model.a b": false,
+		DefaultResource: true, "model.open-ai_2.x": true, "": false, "model.": false, "github.write": false,
+		"model.a b":                         false,
 		"model." + string(make([]byte, 65)): false,
 	} {
 		if err := CheckResource(name); (err == nil) != ok {

@@ -19,7 +19,8 @@ const maxNameBytes = 64
 func CheckResource(name string) error {
 	rest, model := strings.CutPrefix(name, prefix)
 	if !model || rest == "" || len(rest) > maxNameBytes || strings.IndexFunc(rest, notInName) >= 0 {
-		return fmt.Errorf("budget: resource %.80q: want model.<provider>, of at most %d letters, digits, -, _ and dots", name, maxNameBytes)
+		return fmt.Errorf("budget: resource %.80q: want model.<provider>, of at most %d letters, digits, -, _ and dots",
+			name, maxNameBytes)
 	}
 	return nil
 }
@@ -35,13 +36,15 @@ func notInName(r rune) bool {
 
 // resource finds or makes one. When there are too many, one that nobody uses gives way; nil: all are in use.
 func (p *Pool) resource(name string) *resource {
-	i, found := slices.BinarySearchFunc(p.resources, name, func(r *resource, name string) int { return strings.Compare(r.name, name) })
+	i, found := slices.BinarySearchFunc(p.resources, name,
+		func(r *resource, name string) int { return strings.Compare(r.name, name) })
 	if found {
 		return p.resources[i]
 	}
 	if len(p.resources) >= maxResources {
 		idle := slices.IndexFunc(p.resources, func(r *resource) bool {
-			return len(r.leases) == 0 && len(r.queue) == 0 && !r.closed.After(p.now) && p.now.Sub(r.granted) >= p.limits.Spacing
+			return len(r.leases) == 0 && len(r.queue) == 0 && !r.closed.After(p.now) &&
+				p.now.Sub(r.granted) >= p.limits.Spacing
 		})
 		if idle < 0 {
 			return nil

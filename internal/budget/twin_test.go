@@ -45,8 +45,9 @@ func (w *twin) grant(t *rapid.T, now time.Time, g Grant, worker string) {
 func TestLimitsAreNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := Limits{
-			MaxConcurrent: rapid.IntRange(1, 4).Draw(t, "concurrent"), Lease: 20 * time.Second, Cooldown: 5 * time.Second,
-			Spacing: time.Duration(rapid.IntRange(0, 3).Draw(t, "spacing")) * time.Second,
+			MaxConcurrent: rapid.IntRange(1, 4).Draw(t, "concurrent"), Lease: 20 * time.Second,
+			Cooldown: 5 * time.Second,
+			Spacing:  time.Duration(rapid.IntRange(0, 3).Draw(t, "spacing")) * time.Second,
 		}
 		p, w := New("e", limits), &twin{limits: limits, held: map[string]Lease{}, failed: map[string]bool{}}
 		now := t0
@@ -168,7 +169,10 @@ func TestFirstComeFirstServed(t *testing.T) {
 					continue
 				}
 				order = append(order, queue[i].name)
-				held = &release{g.ID, queue[i].name, now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(t, "takes")) * time.Millisecond)}
+				held = &release{
+					g.ID, queue[i].name,
+					now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(t, "takes")) * time.Millisecond),
+				}
 				queue = append(queue[:i], queue[i+1:]...)
 				break
 			}

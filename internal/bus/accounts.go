@@ -86,14 +86,17 @@ func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*work
 		return nil, err
 	}
 	a := &workersAccount{
-		keys: o.Keys, fleet: o.Fleet, dir: o.Dir, life: o.WorkerLife, leads: o.Leads, replicas: o.Replicas, js: js, sys: sys, log: o.Log,
-		wake: make(chan struct{}, 1), known: newCredentials(), shut: map[string]bool{}, told: map[string]bool{}, changes: 1,
+		keys: o.Keys, fleet: o.Fleet, dir: o.Dir, life: o.WorkerLife, leads: o.Leads, replicas: o.Replicas, js: js,
+		sys: sys, log: o.Log,
+		wake: make(chan struct{}, 1), known: newCredentials(), shut: map[string]bool{}, told: map[string]bool{},
+		changes: 1,
 	}
 	a.known.Longest = o.WorkerLife
 	return a, errors.Join(a.readCopy(), a.readFiles())
 }
 
-// establish makes the bucket, if it is gone, or was never there, and lets the server know the workers' account, before any worker or gatekeeper can sign in.
+// establish makes the bucket, if it is gone, or was never there, and lets the server know the workers' account,
+// before any worker or gatekeeper can sign in.
 func (a *workersAccount) establish(ctx context.Context) error {
 	shared, err := openShared(ctx, a.js, a.replicas)
 	if err != nil {
@@ -106,7 +109,8 @@ func (a *workersAccount) establish(ctx context.Context) error {
 		return err
 	}
 	if err := a.push(ctx); err != nil {
-		return fmt.Errorf("the server does not take the workers' account: %w: are these the keys that it was started with?", err)
+		return fmt.Errorf("the server does not take the workers' account: %w: are these the keys that it was "+
+			"started with?", err)
 	}
 	return nil
 }
@@ -143,7 +147,8 @@ func (a *workersAccount) readCopy() error {
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		a.log.Warn("the copy of the workers' secret is made again; if the bus has lost its own, too, workers get new keys, and the reports of running ones do not count", zap.Error(damaged))
+		a.log.Warn("the copy of the workers' secret is made again; if the bus has lost its own, too, workers get new "+
+			"keys, and the reports of running ones do not count", zap.Error(damaged))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -154,8 +159,9 @@ func (a *workersAccount) readCopy() error {
 // errNoSecret: nothing may follow from a secret that is not there, because everybody would know it.
 var errNoSecret = errors.New("bus: the fleet's secret is not known yet: whoever leads shares it")
 
-// shareSecret takes the fleet's secret that is there. If none is, who leads gives the bus its copy, or makes one. Anybody else leaves it to that one: a newcomer
-// may come first to a server that has lost everything, and a director that was away for long may have a copy of an older secret.
+// shareSecret takes the fleet's secret that is there. If none is, who leads gives the bus its copy, or makes
+// one. Anybody else leaves it to that one: a newcomer may come first to a server that has lost everything, and
+// a director that was away for long may have a copy of an older secret.
 func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyValue) error {
 	own := a.fleetSecret()
 	secret, err := sharedSecret(ctx, shared, a.fleet)
@@ -182,7 +188,8 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 	return err
 }
 
-// ShareSecret makes sure that the fleet's secret is known here, and to the bus. Who has begun to lead calls it first: without it no worker is let in, and no report counts.
+// ShareSecret makes sure that the fleet's secret is known here, and to the bus. Who has begun to lead calls it
+// first: without it no worker is let in, and no report counts.
 func (b *Bus) ShareSecret(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -205,12 +212,14 @@ func (a *workersAccount) fleetSecret() []byte {
 	return a.secret
 }
 
-// readFiles adds what a director with this folder knew, also an older one. What a damaged file has said, the bus and the server know, too.
+// readFiles adds what a director with this folder knew, also an older one. What a damaged file has said, the
+// bus and the server know, too.
 func (a *workersAccount) readFiles() error {
 	for name, read := range map[string]func([]byte) (*credentials, error){
 		fileWorkers: decodeCredentials,
 		oldFileWorkers: func(data []byte) (*credentials, error) {
-			if len(data) > maxClaims { // no server has taken it, and nobody can read it: all are revoked, running ones with them
+			// no server has taken it, and nobody can read it: all are revoked, running ones with them
+			if len(data) > maxClaims {
 				return &credentials{All: time.Now().Unix()}, nil
 			}
 			revoked, err := a.keys.Revoked(string(data))
@@ -225,7 +234,8 @@ func (a *workersAccount) readFiles() error {
 		err := safefile.Load(a.file(name), func(data []byte) error {
 			known, err := read(data)
 			if errors.Is(err, keys.ErrOtherKeys) { // it is whole
-				others, err = fmt.Errorf("%s: %w: remove it if the keys are meant to be others now", a.file(name), err), nil
+				others, err = fmt.Errorf("%s: %w: remove it if the keys are meant to be others now", a.file(name), err),
+					nil
 			}
 			if err == nil {
 				a.known.merge(known)
@@ -274,9 +284,11 @@ func (a *workersAccount) seed(worker string) (string, error) {
 	return string(seed), err
 }
 
-// issue makes a worker's credential. What is issued in the second in which an earlier one was revoked would be revoked, too:
-// it waits for the next.
-func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int, more []string) (keys.User, error) {
+// issue makes a worker's credential. What is issued in the second in which an earlier one was revoked would be
+// revoked, too: it waits for the next.
+func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int,
+	more []string,
+) (keys.User, error) {
 	public, pair, err := a.user(worker)
 	if err != nil {
 		return keys.User{}, err
@@ -303,8 +315,8 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
 }
 
-// revoke returns when the server has shut the worker out, or with an error when ctx ends or a push failed; it is pushed again then. what is
-// for an offence, and kept until a report tells of it.
+// revoke returns when the server has shut the worker out, or with an error when ctx ends or a push failed; it
+// is pushed again then. what is for an offence, and kept until a report tells of it.
 func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
 	public, _, err := a.user(worker)
 	if err != nil {
@@ -337,7 +349,8 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 	}
 }
 
-// revoked reports whether the newest credential of a worker does not count any more, as far as is known here. It is written down, so that a restart changes nothing.
+// revoked reports whether the newest credential of a worker does not count any more, as far as is known here.
+// It is written down, so that a restart changes nothing.
 func (a *workersAccount) revoked(worker string) bool {
 	public, _, err := a.user(worker)
 	if err != nil {
@@ -346,7 +359,8 @@ func (a *workersAccount) revoked(worker string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	issued := a.known.Live[public]
-	return a.shut[public] || issued == 0 && a.known.Revoked[public] > 0 || issued > 0 && max(a.known.Revoked[public], a.known.All) >= issued
+	return a.shut[public] || issued == 0 && a.known.Revoked[public] > 0 || issued > 0 &&
+		max(a.known.Revoked[public], a.known.All) >= issued
 }
 
 // nextPush is called with the lock held.

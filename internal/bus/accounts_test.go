@@ -108,7 +108,8 @@ func (p *place) dialRaw(t *testing.T) *raw {
 	return r
 }
 
-// line is the next of the server's that is an answer; empty: it has closed the connection. News about itself and its own pings come at any time.
+// line is the next of the server's that is an answer; empty: it has closed the connection. News about itself
+// and its own pings come at any time.
 func (r *raw) line() string {
 	r.t.Helper()
 	for {
@@ -140,7 +141,10 @@ func (r *raw) send(format string, args ...any) {
 // signIn sends a credential as it is, and returns what the server says to a ping after it.
 func (r *raw) signIn(token, seed string) string {
 	r.t.Helper()
-	connect := map[string]any{"verbose": false, "pedantic": false, "lang": "raw", "version": "0", "protocol": 1, "headers": true, "no_responders": true}
+	connect := map[string]any{
+		"verbose": false, "pedantic": false, "lang": "raw", "version": "0", "protocol": 1,
+		"headers": true, "no_responders": true,
+	}
 	if token != "" {
 		connect["jwt"] = token
 	}
@@ -203,15 +207,19 @@ func TestNobodySignsInWithoutItsOwnCredential(t *testing.T) {
 			o  ClientOptions
 			ok bool
 		}{
-			"its own":                         {own, true},
-			"nothing":                         {ClientOptions{}, false},
-			"no signature":                    {ClientOptions{JWT: own.JWT}, false},
-			"another's key":                   {ClientOptions{JWT: own.JWT, Seed: other.Seed}, false},
-			"no claims":                       {ClientOptions{Seed: own.Seed}, false},
-			"claims cut short":                {ClientOptions{JWT: own.JWT[:len(own.JWT)-8], Seed: own.Seed}, false},
-			"expired":                         {forge(func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Minute).Unix() }, accountKey), false},
+			"its own":          {own, true},
+			"nothing":          {ClientOptions{}, false},
+			"no signature":     {ClientOptions{JWT: own.JWT}, false},
+			"another's key":    {ClientOptions{JWT: own.JWT, Seed: other.Seed}, false},
+			"no claims":        {ClientOptions{Seed: own.Seed}, false},
+			"claims cut short": {ClientOptions{JWT: own.JWT[:len(own.JWT)-8], Seed: own.Seed}, false},
+			"expired": {
+				forge(func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Minute).Unix() }, accountKey), false,
+			},
 			"signed by an account of its own": {forge(same, nkeys.CreateAccount), false},
-			"signed by another account in the name of ours": {forge(func(c *jwt.UserClaims) { c.IssuerAccount = p.Bus.options.Keys.Workers() }, nkeys.CreateAccount), false},
+			"signed by another account in the " +
+				"name of ours": {forge(func(c *jwt.UserClaims) { c.IssuerAccount = p.Bus.options.Keys.Workers() },
+				nkeys.CreateAccount), false},
 		}
 		for name, c := range cases {
 			got := p.dialRaw(t).signIn(c.o.JWT, c.o.Seed)
@@ -219,7 +227,10 @@ func TestNobodySignsInWithoutItsOwnCredential(t *testing.T) {
 				t.Errorf("%s: %q", name, got)
 			}
 		}
-		for _, connect := range []string{`{"user":"k3v9qx2m-1","pass":"x"}`, `{"user":"director","pass":"demo"}`, `{"auth_token":"x"}`, `{"nkey":"` + publicOf(t, own.Seed) + `"}`} {
+		for _, connect := range []string{
+			`{"user":"k3v9qx2m-1","pass":"x"}`, `{"user":"director","pass":"demo"}`,
+			`{"auth_token":"x"}`, `{"nkey":"` + publicOf(t, own.Seed) + `"}`,
+		} {
 			r := p.dialRaw(t)
 			r.send("CONNECT %s", connect)
 			r.send("PING")
@@ -257,12 +268,18 @@ func TestAWorkerReachesNothingButItsOwn(t *testing.T) {
 			t.Fatal(got)
 		}
 		for _, subject := range []string{
-			s.Worker(worker, "x"), s.Worker(worker, wire.ChannelHello) + ".x", s.Worker(worker, "x") + ".y", s.Budget("x", worker), s.Budget("acquire", worker) + ".x",
-			s.Worker("other-1", wire.ChannelError), s.Worker("other-1", wire.ChannelHello), s.Control(worker), s.Control("other-1"),
-			s.Budget("acquire", "other-1"), s.Budget("acquire", "*"), s.Journal(), s.Dead(wire.CauseNotJSON), s.Snapshot(), wire.Inbox("other-1") + ".x", wire.Inbox(worker) + ".x",
-			"_INBOX.x", keys.DirectorInbox + ".x", "_R_.x", "$JS.API.INFO", "$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$JS.API.STREAM.PURGE.RETAKE_REPORTS",
-			"$JS.API.STREAM.MSG.GET.RETAKE_JOURNAL", "$JS.ACK.RETAKE_REPORTS.director.1.1.1.1.1", "$JSC.x", "$O.RETAKE_SNAPSHOTS.x", "$KV.x", "$SRV.PING",
-			"$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT." + p.Bus.options.Keys.Workers() + ".CLAIMS.UPDATE", "$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING",
+			s.Worker(worker, "x"), s.Worker(worker, wire.ChannelHello) + ".x", s.Worker(worker, "x") + ".y",
+			s.Budget("x", worker), s.Budget("acquire", worker) + ".x",
+			s.Worker("other-1", wire.ChannelError), s.Worker("other-1", wire.ChannelHello), s.Control(worker),
+			s.Control("other-1"),
+			s.Budget("acquire", "other-1"), s.Budget("acquire", "*"), s.Journal(), s.Dead(wire.CauseNotJSON),
+			s.Snapshot(), wire.Inbox("other-1") + ".x", wire.Inbox(worker) + ".x",
+			"_INBOX.x", keys.DirectorInbox + ".x", "_R_.x", "$JS.API.INFO", "$JS.API.STREAM.DELETE.RETAKE_JOURNAL",
+			"$JS.API.STREAM.PURGE.RETAKE_REPORTS",
+			"$JS.API.STREAM.MSG.GET.RETAKE_JOURNAL", "$JS.ACK.RETAKE_REPORTS.director.1.1.1.1.1", "$JSC.x",
+			"$O.RETAKE_SNAPSHOTS.x", "$KV.x", "$SRV.PING",
+			"$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT." + p.Bus.options.Keys.Workers() + ".CLAIMS.UPDATE",
+			"$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING",
 			"$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.ACCOUNT.x", "$NRG.x", ">",
 		} {
 			r.send("PUB %s 1\r\nx", subject)
@@ -271,9 +288,12 @@ func TestAWorkerReachesNothingButItsOwn(t *testing.T) {
 			r.refused("publish with headers " + subject)
 		}
 		for i, subject := range []string{
-			s.Control("other-1"), s.Control("*"), s.Control(">"), wire.Inbox("other-1") + ".>", wire.Inbox("*") + ".>", "_INBOX.>", keys.DirectorInbox + ".>",
-			s.Worker("other-1", wire.ChannelError), s.Worker(worker, wire.ChannelError), s.WorkerTree("*"), s.Journal(), s.Dead("*"), s.Snapshot(),
-			s.Budget("*", worker), s.Budget("*", "*"), s.Prefix + ".>", ">", "*", "$SYS.>", "$JS.>", "$SRV.>", "*." + worker,
+			s.Control("other-1"), s.Control("*"), s.Control(">"), wire.Inbox("other-1") + ".>", wire.Inbox("*") + ".>",
+			"_INBOX.>", keys.DirectorInbox + ".>",
+			s.Worker("other-1", wire.ChannelError), s.Worker(worker, wire.ChannelError), s.WorkerTree("*"), s.Journal(),
+			s.Dead("*"), s.Snapshot(),
+			s.Budget("*", worker), s.Budget("*", "*"), s.Prefix + ".>", ">", "*", "$SYS.>", "$JS.>", "$SRV.>", "*." +
+				worker,
 		} {
 			r.send("SUB %s %d", subject, i+1)
 			r.refused("subscribe " + subject)
@@ -299,7 +319,10 @@ func TestReplySubjectsReachNoStream(t *testing.T) {
 		if got := r.signIn(o.JWT, o.Seed); got != "PONG" {
 			t.Fatal(got)
 		}
-		for i, reply := range []string{p.subjects.Journal(), "$JS.API.STREAM.PURGE." + p.journalStream(), p.subjects.Worker("other-1", wire.ChannelError)} {
+		for i, reply := range []string{
+			p.subjects.Journal(), "$JS.API.STREAM.PURGE." + p.journalStream(),
+			p.subjects.Worker("other-1", wire.ChannelError),
+		} {
 			body := signed(t, p.Bus, worker, failure(fmt.Sprintf("e%d", i)))
 			r.send("PUB %s %s %d\r\n%s", p.subjects.Worker(worker, wire.ChannelError), reply, len(body), body)
 		}
@@ -362,7 +385,8 @@ func TestStrangersAreNotHeardForLong(t *testing.T) {
 		began := time.Now()
 		silent := p.dialRaw(t)
 		for name, what := range map[string]string{
-			"publishes": "PUB a 1\r\nx", "subscribes": "SUB > 1", "a line without end": strings.Repeat("x", 5000), "no JSON": "CONNECT {",
+			"publishes": "PUB a 1\r\nx", "subscribes": "SUB > 1", "a line without end": strings.Repeat("x", 5000),
+			"no JSON":        "CONNECT {",
 			"a long CONNECT": "CONNECT {\"jwt\":\"" + strings.Repeat("x", 2<<20) + "\"}",
 		} {
 			r := p.dialRaw(t)

@@ -10,8 +10,8 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Bounds of what is read ahead. What is under way to one connection must stay far below what the server lets wait there before it disconnects it, and
-// the appends go over the same one.
+// Bounds of what is read ahead. What is under way to one connection must stay far below what the server lets
+// wait there before it disconnects it, and the appends go over the same one.
 const (
 	aheadFrom    = 16          // batches: fewer are asked for one by one
 	aheadBatches = 1000        // of one request, at most
@@ -21,8 +21,9 @@ const (
 	aheadTries   = 3           // in a row that give nothing: then there is no other
 )
 
-// ahead reads the live batches before they are asked for: by a consumer of the server's, which goes away by itself. It is a hint. What it does not have, or
-// not in its turn, is asked for by itself, and only the answer to that says what there is. At most three requests' batches are in memory.
+// ahead reads the live batches before they are asked for: by a consumer of the server's, which goes away by
+// itself. It is a hint. What it does not have, or not in its turn, is asked for by itself, and only the answer
+// to that says what there is. At most three requests' batches are in memory.
 type ahead struct {
 	j    *Journal
 	last uint64 // of what is read
@@ -121,7 +122,8 @@ func readWindow(ctx context.Context, from jetstream.Consumer, n uint64) (window 
 	defer cancel()
 	late := time.AfterFunc(aheadWait, cancel)
 	defer late.Stop()
-	request, err := from.Fetch(int(n), jetstream.FetchMaxBytes(aheadBytes), jetstream.FetchContext(ctx)) //nolint:gosec // at most aheadBatches
+	request, err := from.Fetch(int(n), jetstream.FetchMaxBytes(aheadBytes),
+		jetstream.FetchContext(ctx)) //nolint:gosec // at most aheadBatches
 	if err != nil {
 		return nil
 	}
@@ -133,7 +135,8 @@ func readWindow(ctx context.Context, from jetstream.Consumer, n uint64) (window 
 		}
 		h := m.Headers()
 		window = append(window, chain.Record{
-			Seq: meta.Sequence.Stream, ID: h.Get(jetstream.MsgIDHeader), Prev: h.Get(chain.HeaderPrev), At: meta.Timestamp.UTC(), Data: m.Data(),
+			Seq: meta.Sequence.Stream, ID: h.Get(jetstream.MsgIDHeader), Prev: h.Get(chain.HeaderPrev),
+			At: meta.Timestamp.UTC(), Data: m.Data(),
 		})
 	}
 	return window

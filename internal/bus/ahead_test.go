@@ -26,7 +26,9 @@ type consumer struct {
 }
 
 // consuming makes a real consumer.
-func consuming(ctx context.Context, s jetstream.Stream, c jetstream.ConsumerConfig, asked func(request int) error) (jetstream.Consumer, error) {
+func consuming(ctx context.Context, s jetstream.Stream, c jetstream.ConsumerConfig,
+	asked func(request int) error,
+) (jetstream.Consumer, error) {
 	real, err := s.CreateConsumer(ctx, c)
 	return &consumer{Consumer: real, asked: asked}, err
 }
@@ -105,7 +107,8 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 			return nil
 		}
 		one, err := w.Stream.GetMsg(ctxFor(t), r.Seq)
-		if err == nil && (r.ID != one.Header.Get(jetstream.MsgIDHeader) || r.Prev != one.Header.Get(chain.HeaderPrev) || r.At != one.Time || !bytes.Equal(r.Data, one.Data)) {
+		if err == nil && (r.ID != one.Header.Get(jetstream.MsgIDHeader) || r.Prev != one.Header.Get(chain.HeaderPrev) ||
+			r.At != one.Time || !bytes.Equal(r.Data, one.Data)) {
 			t.Errorf("batch %d is another one", r.Seq)
 		}
 		return err
@@ -135,11 +138,17 @@ func TestReadAheadIsAHint(t *testing.T) {
 		consume func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error)
 		most    int // consumers
 	}{
-		"no consumer is made": {func(context.Context, jetstream.ConsumerConfig) (jetstream.Consumer, error) { return nil, errNoRoom }, aheadTries},
+		"no consumer is made": {func(context.Context, jetstream.ConsumerConfig) (jetstream.Consumer,
+			error,
+		) {
+			return nil, errNoRoom
+		}, aheadTries},
 		"no request is answered": {func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 			return consuming(ctx, stream, c, func(int) error { return errNoRoom })
 		}, aheadTries},
-		"each second request is refused": {func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+		"each second request is refused": {func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer,
+			error,
+		) {
 			return consuming(ctx, stream, c, func(n int) error {
 				if n%2 == 0 {
 					return errNoRoom
@@ -147,7 +156,9 @@ func TestReadAheadIsAHint(t *testing.T) {
 				return nil
 			})
 		}, 200},
-		"the consumer is forgotten": {func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+		"the consumer is forgotten": {func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer,
+			error,
+		) {
 			made, err := stream.CreateConsumer(ctx, c)
 			return &consumer{Consumer: made, asked: func(n int) error {
 				if n == 2 {
@@ -204,7 +215,8 @@ func noConsumer(t *testing.T, s jetstream.Stream, name string) {
 	}
 }
 
-// An error of who takes the batches ends the reading at once, and nothing of it is left; so does the end of its context.
+// An error of who takes the batches ends the reading at once, and nothing of it is left; so does the end of its
+// context.
 func TestReadAheadEnds(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
@@ -238,7 +250,8 @@ func TestReadAheadEnds(t *testing.T) {
 	}
 }
 
-// A server that is started again while the journal is read has forgotten the consumer; nothing is read twice or passed over.
+// A server that is started again while the journal is read has forgotten the consumer; nothing is read twice or
+// passed over.
 func TestReadAheadOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -255,7 +268,8 @@ func TestReadAheadOutlivesItsServer(t *testing.T) {
 	}
 }
 
-// However many read at once, slowly or not, the server never finds that the journal's connection does not read: appends go over it, too.
+// However many read at once, slowly or not, the server never finds that the journal's connection does not read:
+// appends go over it, too.
 func TestManyReadAhead(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{Server: startServer(t, server.Options{})})

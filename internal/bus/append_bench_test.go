@@ -11,9 +11,9 @@ import (
 	"retake/internal/bus/server"
 )
 
-// BenchmarkAppend is what agent_bus.sync costs: one batch of the journal after the other, as the driver writes them, with the times of the median and of the
-// slowest hundredth. What is decided while an append is under way goes into the next batch: so decisions per second are batches per second
-// times decisions in each.
+// BenchmarkAppend is what agent_bus.sync costs: one batch of the journal after the other, as the driver writes
+// them, with the times of the median and of the slowest hundredth. What is decided while an append is under way
+// goes into the next batch: so decisions per second are batches per second times decisions in each.
 func BenchmarkAppend(b *testing.B) {
 	for _, sync := range []string{"always", "default"} {
 		for _, size := range []int{1 << 10, 32 << 10} {
@@ -30,7 +30,8 @@ func BenchmarkAppend(b *testing.B) {
 				data, took, last := bytes.Repeat([]byte("x"), size), []time.Duration(nil), uint64(0)
 				for b.Loop() {
 					began := time.Now()
-					if last, err = bus.Journal().Append(b.Context(), fmt.Sprintf("bench/%d", last+1), last, data); err != nil {
+					if last, err = bus.Journal().Append(b.Context(), fmt.Sprintf("bench/%d", last+1), last,
+						data); err != nil {
 						b.Fatal(err)
 					}
 					took = append(took, time.Since(began))

@@ -20,15 +20,17 @@ type Archive struct {
 	Keep time.Duration // of a segment, since it was archived; 0: for ever
 }
 
-// A segment is worth writing when it has so many batches, or when its first has stood there so long; and it has at most so many.
+// A segment is worth writing when it has so many batches, or when its first has stood there so long; and it has
+// at most so many.
 const (
 	segmentMin   = 1000
 	segmentAfter = 24 * time.Hour
 	segmentMax   = 10_000
 )
 
-// Retire moves the batches that both kept snapshots are beyond into the archive: first a segment is written and synced, then the stream is
-// purged. Segments whose time has come are removed. Nothing happens while there is little to move. It is called by one goroutine at a time, beside Append.
+// Retire moves the batches that both kept snapshots are beyond into the archive: first a segment is written and
+// synced, then the stream is purged. Segments whose time has come are removed. Nothing happens while there is
+// little to move. It is called by one goroutine at a time, beside Append.
 func (j *Journal) Retire(ctx context.Context, now time.Time) error {
 	if j.archive.Dir == "" {
 		return nil
@@ -64,8 +66,8 @@ func (j *Journal) Retire(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Crowded reports whether more than half of what the live journal may have is used. Then a segment is worth writing however short it is: a journal that is full
-// takes no batch any more.
+// Crowded reports whether more than half of what the live journal may have is used. Then a segment is worth
+// writing however short it is: a journal that is full takes no batch any more.
 func (j *Journal) Crowded(ctx context.Context) (bool, error) {
 	info, err := j.info(ctx)
 	if err != nil {
@@ -79,8 +81,8 @@ func crowded(info *jetstream.StreamInfo) bool {
 	return most > 0 && info.State.Bytes > uint64(most)/2 //nolint:gosec // it is not negative
 }
 
-// retired is the last sequence that no restart needs any more: that of the older one of two snapshots. 0: there are not two, or one is of before there was a chain.
-// One that cannot be read is an error, ErrSnapshot.
+// retired is the last sequence that no restart needs any more: that of the older one of two snapshots. 0: there
+// are not two, or one is of before there was a chain. One that cannot be read is an error, ErrSnapshot.
 func (j *Journal) retired(ctx context.Context) (uint64, error) {
 	all, err := j.snapshots(ctx)
 	if err != nil {
@@ -139,8 +141,8 @@ func (j *Journal) retire(ctx context.Context, first, to uint64) error {
 // errNotOurs: a segment that is whole, but not followed by the batches that are live.
 var errNotOurs = errors.New("does not join the live journal")
 
-// archivedAlready are the segments of batches that are still live: an earlier try was interrupted before it purged them. One that does not join is
-// an error, also if it only ends where the live batches begin.
+// archivedAlready are the segments of batches that are still live: an earlier try was interrupted before it
+// purged them. One that does not join is an error, also if it only ends where the live batches begin.
 func (j *Journal) archivedAlready(ctx context.Context, first uint64) (live []chain.Segment, err error) {
 	all, err := chain.Segments(j.archive.Dir)
 	if err != nil {
@@ -159,7 +161,8 @@ func (j *Journal) archivedAlready(ctx context.Context, first uint64) (live []cha
 		case damaged && s.Last < first:
 			j.log.Warn("a segment of the archive is damaged", zap.Error(err))
 		case damaged, errors.Is(err, errNotOurs):
-			return nil, fmt.Errorf("bus: archive: %w: nothing leaves the live journal before somebody moves that file out of %s; what is live is archived again then", err, j.archive.Dir)
+			return nil, fmt.Errorf("bus: archive: %w: nothing leaves the live journal before somebody moves that "+
+				"file out of %s; what is live is archived again then", err, j.archive.Dir)
 		default:
 			return nil, err
 		}
@@ -167,8 +170,8 @@ func (j *Journal) archivedAlready(ctx context.Context, first uint64) (live []cha
 	return live, nil
 }
 
-// joins makes sure that a segment is of this journal, by its end: a digest is that of everything before it. What is older than the chain cannot be told; it is taken only if
-// nothing of it is live.
+// joins makes sure that a segment is of this journal, by its end: a digest is that of everything before it.
+// What is older than the chain cannot be told; it is taken only if nothing of it is live.
 func (j *Journal) joins(ctx context.Context, s chain.Segment, first uint64) error {
 	file, err := chain.Read(s.Path, nil, nil)
 	if err != nil {
@@ -184,10 +187,12 @@ func (j *Journal) joins(ctx context.Context, s chain.Segment, first uint64) erro
 	case unknown && s.Last < first, at == file.Trailer.Head && s.First == file.Header.First && !unknown:
 		return nil
 	}
-	return fmt.Errorf("%s %w: it ends at %s, and batch %d follows %s", filepath.Base(s.Path), errNotOurs, file.Trailer.Head, s.Last+1, follows)
+	return fmt.Errorf("%s %w: it ends at %s, and batch %d follows %s", filepath.Base(s.Path), errNotOurs,
+		file.Trailer.Head, s.Last+1, follows)
 }
 
-// before is the head that a live batch follows, as the batch itself says; its digest is not known for one of before there was a chain.
+// before is the head that a live batch follows, as the batch itself says; its digest is not known for one of
+// before there was a chain.
 func (j *Journal) before(ctx context.Context, seq uint64) (Head, error) {
 	r, err := j.record(ctx, seq)
 	if err != nil {
@@ -196,13 +201,17 @@ func (j *Journal) before(ctx context.Context, seq uint64) (Head, error) {
 	at := Head{Seq: seq - 1}
 	if r.Prev != "" {
 		if err := at.Digest.UnmarshalText([]byte(r.Prev)); err != nil {
-			return Head{}, &Damage{Kind: chain.Broken, Seq: seq, Want: "the digest before it", Got: fmt.Sprintf("%.80q", r.Prev)}
+			return Head{}, &Damage{
+				Kind: chain.Broken, Seq: seq, Want: "the digest before it",
+				Got: fmt.Sprintf("%.80q", r.Prev),
+			}
 		}
 	}
 	return at, nil
 }
 
-// writeSegments archives live batches. A damaged one ends its segment; the log names it, and no state needs it any more.
+// writeSegments archives live batches. A damaged one ends its segment; the log names it, and no state needs it
+// any more.
 func (j *Journal) writeSegments(ctx context.Context, next, to uint64) error {
 	for next <= to {
 		after, err := j.before(ctx, next)
@@ -211,7 +220,8 @@ func (j *Journal) writeSegments(ctx context.Context, next, to uint64) error {
 			end, err = j.sound(ctx, after, min(to, next+segmentMax-1))
 		}
 		if errors.Is(err, ErrDamaged) {
-			j.log.Error("the journal is damaged where it is archived; the state does not need it any more", zap.Error(err))
+			j.log.Error("the journal is damaged where it is archived; the state does not need it any more",
+				zap.Error(err))
 		} else if err != nil {
 			return err
 		}
@@ -235,9 +245,10 @@ func (j *Journal) sound(ctx context.Context, after Head, to uint64) (Head, error
 }
 
 func (j *Journal) segment(ctx context.Context, after, end Head) error {
-	err := chain.Create(chain.SegmentPath(j.archive.Dir, after.Seq+1, end.Seq), j.of(), after, func(w *chain.Writer) error {
-		return j.live(ctx, after.Seq+1, end.Seq, w.Add)
-	})
+	err := chain.Create(chain.SegmentPath(j.archive.Dir, after.Seq+1, end.Seq), j.of(), after,
+		func(w *chain.Writer) error {
+			return j.live(ctx, after.Seq+1, end.Seq, w.Add)
+		})
 	if err != nil {
 		return fmt.Errorf("bus: archive: %w", err)
 	}

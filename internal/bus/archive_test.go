@@ -29,7 +29,8 @@ type kept struct {
 func openKept(t *testing.T, dir string, keep time.Duration) *kept {
 	t.Helper()
 	return &kept{Bus: openBus(t, Options{
-		Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}), Mirror: filepath.Join(dir, "journal.head"),
+		Server:  startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}),
+		Mirror:  filepath.Join(dir, "journal.head"),
 		Archive: Archive{Dir: filepath.Join(dir, "journal"), Keep: keep},
 	}), t: t, dir: dir, now: time.Now(), stamped: map[string]bool{}}
 }
@@ -39,9 +40,12 @@ func (k *kept) live(n int) {
 	k.t.Helper()
 	for range n {
 		at := k.journal.Head().Seq
-		data := fmt.Appendf(nil, `{"at":"2026-11-%02dT10:%02d:00Z","cause":{"kind":"worker_seen","worker":"w%08x-1"},"facts":[`, at%28+1, at%60, at*2654435761)
+		data := fmt.Appendf(nil,
+			`{"at":"2026-11-%02dT10:%02d:00Z","cause":{"kind":"worker_seen","worker":"w%08x-1"},"facts":[`, at%28+1,
+			at%60, at*2654435761)
 		for f := range 12 {
-			data = fmt.Appendf(data, `{"kind":"moved","task":"acme/widgets#%d","from":"running","to":"validating","on":"stage","seq":%d,"note":"%08x"},`, at%97, at+uint64(f), (at+uint64(f))*40503)
+			data = fmt.Appendf(data,
+				`{"kind":"moved","task":"acme/widgets#%d","from":"running","to":"validating","on":"stage","seq":%d,"note":"%08x"},`, at%97, at+uint64(f), (at+uint64(f))*40503)
 		}
 		data = append(data, `{"kind":"tick"}]}`...)
 		if _, err := k.journal.Append(k.t.Context(), fmt.Sprintf("w/%d", at+1), at, data); err != nil {
@@ -131,7 +135,8 @@ func TestAYearOfJournal(t *testing.T) {
 				archive[day] += s.Bytes
 			}
 			disk[day] = diskOf(t, k.dir)
-			t.Logf("%3d %14d %10d %10d %13d %10d", day, state.Msgs, state.Bytes>>10, len(k.segments()), archive[day]>>10, disk[day]>>10)
+			t.Logf("%3d %14d %10d %10d %13d %10d", day, state.Msgs, state.Bytes>>10, len(k.segments()),
+				archive[day]>>10, disk[day]>>10)
 		}
 	}
 	if liveMost > 2*batchesPerDay { // a day of it, and the one before
@@ -149,7 +154,8 @@ func TestAYearOfJournal(t *testing.T) {
 		}
 	}
 	if late > 2*early {
-		t.Errorf("the disk grows for ever: at most %d bytes in the first half of the year, %d in the second", early, late)
+		t.Errorf("the disk grows for ever: at most %d bytes in the first half of the year, %d in the second", early,
+			late)
 	}
 	first := k.segments()[0].First
 	if n, head := k.all(Head{Seq: first - 1}); head != k.journal.Head() || n < 90*batchesPerDay {
@@ -190,7 +196,8 @@ func TestRetiredBatchesAreRead(t *testing.T) {
 	if err != nil || from != at || state != "state at 1210" {
 		t.Errorf("%v %q %v", from, state, err)
 	}
-	if head, err := k.journal.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil || head != at {
+	if head, err := k.journal.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil ||
+		head != at {
 		t.Errorf("without a snapshot: %v, %v", head, err)
 	}
 	k.live(5)
@@ -234,7 +241,8 @@ func TestDamagedSegmentsAreNamed(t *testing.T) {
 		"none": {harm: func() {}},
 		"cut":  {harm: func() { overwrite(t, segments[1].Path, data[:len(data)/2]) }, kind: chain.Broken},
 		"flipped": {harm: func() {
-			overwrite(t, segments[1].Path, append(append(data[:len(data)/2:len(data)/2], data[len(data)/2]^1), data[len(data)/2+1:]...))
+			overwrite(t, segments[1].Path, append(append(data[:len(data)/2:len(data)/2], data[len(data)/2]^1),
+				data[len(data)/2+1:]...))
 		}, kind: chain.Broken},
 		"gone": {harm: func() { mustDo(t, os.Remove(segments[1].Path)) }, kind: chain.Gap, seq: 1001},
 	} {
@@ -245,7 +253,8 @@ func TestDamagedSegmentsAreNamed(t *testing.T) {
 		}
 		if want := c.kind != ""; (len(v.Damages) == 1) != want {
 			t.Errorf("%s: %v", name, v.Damages)
-		} else if want && (v.Damages[0].Kind != c.kind || c.seq != 0 && v.Damages[0].Seq != c.seq || c.kind == chain.Broken && v.Damages[0].Where != filepath.Base(segments[1].Path)) {
+		} else if want && (v.Damages[0].Kind != c.kind || c.seq != 0 && v.Damages[0].Seq != c.seq ||
+			c.kind == chain.Broken && v.Damages[0].Where != filepath.Base(segments[1].Path)) {
 			t.Errorf("%s: %v", name, v.Damages[0])
 		}
 		if _, err := k.journal.Export(ctxFor(t), filepath.Join(t.TempDir(), "x")); (err != nil) != (c.kind == chain.Broken) {
@@ -311,12 +320,15 @@ func TestAnInterruptedImportIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	to := openKept(t, dir, 0)
 	ctx, cancel := context.WithCancel(t.Context())
-	to.journal.js = &lossy{JetStream: to.journal.js, publish: func(try int, send func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error) {
-		if try == 20 {
-			cancel()
-		}
-		return send()
-	}}
+	to.journal.js = &lossy{
+		JetStream: to.journal.js,
+		publish: func(try int, send func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error) {
+			if try == 20 {
+				cancel()
+			}
+			return send()
+		},
+	}
 	if _, err := to.Import(ctx, file); err == nil {
 		t.Fatal("it was not interrupted")
 	}
@@ -341,12 +353,15 @@ func TestAnInterruptedImportIsNoticedByOthers(t *testing.T) {
 	other.Mirror = filepath.Join(t.TempDir(), "journal.head")
 	ctx, cancel := context.WithCancel(t.Context())
 	whole := to.journal.js
-	to.journal.js = &lossy{JetStream: whole, publish: func(try int, send func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error) {
-		if try == 20 {
-			cancel()
-		}
-		return send()
-	}}
+	to.journal.js = &lossy{
+		JetStream: whole,
+		publish: func(try int, send func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error) {
+			if try == 20 {
+				cancel()
+			}
+			return send()
+		},
+	}
 	if _, err := to.Import(ctx, file); err == nil {
 		t.Fatal("it was not interrupted")
 	}
@@ -359,10 +374,12 @@ func TestAnInterruptedImportIsNoticedByOthers(t *testing.T) {
 	mustDo(t, to.ReplaceJournal(ctxFor(t), filepath.Join(t.TempDir(), "aside.jsonl.zst")))
 	_, err = to.Import(ctxFor(t), file)
 	mustDo(t, err)
-	if head, err := b.journal.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); head.Seq != 50 && !errors.Is(err, ErrReplaced) {
+	if head, err := b.journal.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); head.Seq != 50 &&
+		!errors.Is(err, ErrReplaced) {
 		t.Error(head, err)
 	}
-	if head, err := b.journal.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil || head.Seq != 50 {
+	if head, err := b.journal.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil ||
+		head.Seq != 50 {
 		t.Error(head, err)
 	}
 }
@@ -380,7 +397,8 @@ func TestLookingAtAJournalBesideItsDirector(t *testing.T) {
 	beside, err := OpenJournal(ctxFor(t), o, true)
 	mustDo(t, err)
 	v, err := beside.Journal().Verify(ctxFor(t))
-	if err != nil || len(v.Damages) > 0 || v.Head != k.journal.Head() || v.Mirror == nil || *v.Mirror != v.Head || len(v.Snapshots) != 1 || v.Snapshots[0].Fault != "" {
+	if err != nil || len(v.Damages) > 0 || v.Head != k.journal.Head() || v.Mirror == nil || *v.Mirror != v.Head ||
+		len(v.Snapshots) != 1 || v.Snapshots[0].Fault != "" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	closeBus(t, beside)

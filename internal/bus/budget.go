@@ -17,8 +17,9 @@ type BudgetHandler interface {
 	Report(worker string, r wire.BudgetReport)
 }
 
-// ServeBudget answers requests for leases until ctx ends; it returns nil then. The subject names who asks, and only that worker may
-// publish on it. What cannot be read is a dead letter and gets no answer: the worker then applies its own limits.
+// ServeBudget answers requests for leases until ctx ends; it returns nil then. The subject names who asks, and
+// only that worker may publish on it. What cannot be read is a dead letter and gets no answer: the worker then
+// applies its own limits.
 func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	var one sync.Mutex
 	return b.intake.serve(ctx, lineBudget, func(g *gate, m *nats.Msg) {

@@ -63,14 +63,16 @@ func TestBudgetService(t *testing.T) {
 		if err != nil || g != (wire.BudgetGrant{GrantID: "run_1.1", LeaseSeconds: 120}) {
 			t.Errorf("%+v, %v", g, err)
 		}
-		if g, err = c.AskBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.closed"}); err != nil || g.WaitSeconds != 12.5 || g.Why != "cooldown" {
+		if g, err = c.AskBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.closed"}); err != nil ||
+			g.WaitSeconds != 12.5 || g.Why != "cooldown" {
 			t.Errorf("%+v, %v", g, err)
 		}
 		after := 30.0
 		err = errors.Join(
 			ask(t, c, wire.BudgetReport{GrantID: "run_1.1", Status: "rate_limited", RetryAfterSeconds: &after}),
 			ask(t, c, wire.BudgetRelease{GrantID: "run_1.1"}))
-		want := []string{worker + " acquires model.x", worker + " acquires model.closed", worker + " reports run_1.1 rate_limited 30", worker + " releases run_1.1"}
+		want := []string{worker + " acquires model.x", worker + " acquires model.closed", worker +
+			" reports run_1.1 rate_limited 30", worker + " releases run_1.1"}
 		if err != nil || !slices.Equal(h.said, want) {
 			t.Errorf("%q, %v", h.said, err)
 		}
@@ -102,15 +104,22 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 			data  []byte
 			dead  int
 		}{
-			"on the victim's subject":         {"victim-1", own, "acquire", acquire("victim-1", "victim-1"), 0}, // the server refuses it
-			"the victim's inbox":              {worker, wire.Inbox("victim-1") + ".x", "acquire", acquire(worker, worker), 1},
+			// the server refuses it
+			"on the victim's subject": {"victim-1", own, "acquire", acquire("victim-1", "victim-1"), 0},
+			"the victim's inbox": {
+				worker, wire.Inbox("victim-1") + ".x", "acquire",
+				acquire(worker, worker), 1,
+			},
 			"the victim named in the payload": {worker, own, "acquire", acquire(worker, "victim-1"), 1},
 			"the victim named as the sender":  {worker, own, "acquire", acquire("victim-1", worker), 1},
 			"no reply":                        {worker, "", "acquire", acquire(worker, worker), 1},
-			"somewhere else":                  {worker, b.subjects.Control("victim-1"), "acquire", acquire(worker, worker), 1},
-			"another operation":               {worker, own, "release", acquire(worker, worker), 1},
-			"no operation":                    {worker, own, "steal", acquire(worker, worker), 0}, // refused as well
-			"not readable":                    {worker, own, "acquire", []byte("{"), 1},
+			"somewhere else": {
+				worker, b.subjects.Control("victim-1"), "acquire",
+				acquire(worker, worker), 1,
+			},
+			"another operation": {worker, own, "release", acquire(worker, worker), 1},
+			"no operation":      {worker, own, "steal", acquire(worker, worker), 0}, // refused as well
+			"not readable":      {worker, own, "acquire", []byte("{"), 1},
 		}
 		for name, c := range cases {
 			m := nats.NewMsg(b.subjects.Budget(c.op, c.asker))
@@ -124,7 +133,10 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 				t.Errorf("%s: handled %q, %d dead letters", name, h.said, totalDead(b)-before)
 			}
 		}
-		if _, err := victim.AskBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x", WorkerID: "forged"}); err != nil || !slices.Equal(h.said, []string{"victim-1 acquires model.x"}) {
+		if _, err := victim.AskBudget(ctxFor(t), wire.BudgetAcquire{
+			Resource: "model.x",
+			WorkerID: "forged",
+		}); err != nil || !slices.Equal(h.said, []string{"victim-1 acquires model.x"}) {
 			t.Errorf("%q, %v", h.said, err)
 		}
 	})

@@ -56,8 +56,9 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// OpenJournal opens the journal alone, without workers and reports: for the commands that look at it, export it and bring it back. readOnly
-// changes nothing, so that a director may be running; the journal must be there then.
+// OpenJournal opens the journal alone, without workers and reports: for the commands that look at it, export it
+// and bring it back. readOnly changes nothing, so that a director may be running; the journal must be there
+// then.
 func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	b := &Bus{options: o.withDefaults()}
 	b.log, b.subjects = b.options.Log, wire.Subjects{Prefix: b.options.Prefix}
@@ -107,7 +108,8 @@ func (b *Bus) open(ctx context.Context) error {
 	return b.intake.open(lineReport, &taker{handle: b.intake.takeReport})
 }
 
-// connect signs in to the accounts that the server was started with. The workers' account it knows only once it was told.
+// connect signs in to the accounts that the server was started with. The workers' account it knows only once it
+// was told.
 func (b *Bus) connect() error {
 	var err error
 	if b.sys, err = b.signIn(b.options.Keys.System); err != nil {
@@ -147,16 +149,21 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case stranger:
-		return nil, fmt.Errorf("the NATS server at %s shows another certificate than agent_bus.credentials expects: start it with what `director bus init` made beside them, and reach it by a name that was its --host: %w", redacted(b.options.URL), err)
+		return nil, fmt.Errorf("the NATS server at %s shows another certificate than agent_bus.credentials expects: "+
+			"start it with what `director bus init` made beside them, and reach it by a name that was its --host: %w",
+			redacted(b.options.URL), err)
 	case errors.Is(err, nats.ErrAuthorization):
-		return nil, fmt.Errorf("the NATS server at %s refuses the keys of agent_bus.credentials: start it with the nats.conf that `director bus init` wrote beside them: %w", redacted(b.options.URL), err)
+		return nil, fmt.Errorf("the NATS server at %s refuses the keys of agent_bus.credentials: start it with the "+
+			"nats.conf that `director bus init` wrote beside them: %w", redacted(b.options.URL), err)
 	case err != nil:
-		return nil, fmt.Errorf("no NATS server answers at %s: start it, or leave agent_bus.url empty to use the embedded one: %w", redacted(b.options.URL), err)
+		return nil, fmt.Errorf("no NATS server answers at %s: start it, or leave agent_bus.url empty to use the "+
+			"embedded one: %w", redacted(b.options.URL), err)
 	}
 	return nc, nil
 }
 
-// Close ends the connections and the embedded server. It waits for the server until ctx ends. A second call does nothing.
+// Close ends the connections and the embedded server. It waits for the server until ctx ends. A second call
+// does nothing.
 func (b *Bus) Close(ctx context.Context) error {
 	b.once.Do(func() {
 		if b.intake != nil {
@@ -195,7 +202,8 @@ func (b *Bus) WorkerURL(host string) string {
 	return eachURL(b.options.URL, func(u *url.URL) string { u.Scheme, u.User = schemeTLS, nil; return u.String() })
 }
 
-// eachURL changes every server of a list as agent_bus.url has it. What cannot be read is left out: it may be a credential.
+// eachURL changes every server of a list as agent_bus.url has it. What cannot be read is left out: it may be a
+// credential.
 func eachURL(list string, change func(*url.URL) string) string {
 	var out []string
 	for raw := range strings.SplitSeq(list, ",") {
@@ -215,11 +223,12 @@ type Credential struct {
 
 // AuthorizeCheckout is Authorize for a worker whose checkout travels.
 func (b *Bus) AuthorizeCheckout(ctx context.Context, worker string) (Credential, error) {
-	return b.authorize(ctx, worker, max(b.options.MaxMessageBytes, checkpoint.ChunkBytes), b.subjects.CheckoutPublished(worker)...)
+	return b.authorize(ctx, worker, max(b.options.MaxMessageBytes, checkpoint.ChunkBytes),
+		b.subjects.CheckoutPublished(worker)...)
 }
 
-// Authorize admits a worker and makes its credential, which expires by itself. An id that is no subject token (see wire.CheckID)
-// is an error: it could widen its own permissions. So is one that was cut off.
+// Authorize admits a worker and makes its credential, which expires by itself. An id that is no subject token
+// (see wire.CheckID) is an error: it could widen its own permissions. So is one that was cut off.
 func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) {
 	return b.authorize(ctx, worker, b.options.MaxMessageBytes)
 }
@@ -230,7 +239,8 @@ func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more .
 		return Credential{}, err
 	}
 	if b.intake.offended(worker) || b.workers.offended(worker) {
-		return Credential{}, fmt.Errorf("bus: credential of %s: it was cut off from the bus and is not let in again", worker)
+		return Credential{}, fmt.Errorf("bus: credential of %s: it was cut off from the bus and is not let in again",
+			worker)
 	}
 	user, err := b.workers.issue(ctx, worker, b.subjects, maxBytes, more)
 	if err != nil {
@@ -250,8 +260,9 @@ func (b *Bus) DismissAll() {
 	}
 }
 
-// Revoke shuts a worker out: no credential that was made for it so far counts any more, also after a restart of director or
-// server. It returns when the server has closed its connections; ErrNoAnswer: not in time, then it is tried again without end.
+// Revoke shuts a worker out: no credential that was made for it so far counts any more, also after a restart of
+// director or server. It returns when the server has closed its connections; ErrNoAnswer: not in time, then it
+// is tried again without end.
 func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -263,8 +274,8 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	return nil
 }
 
-// Offences are the workers that this director, or one before it, has cut off, and of whom no report tells yet; the oldest first. They are kept until
-// OffenceReported, also when the director ends.
+// Offences are the workers that this director, or one before it, has cut off, and of whom no report tells yet;
+// the oldest first. They are kept until OffenceReported, also when the director ends.
 func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	all, err := b.workers.offences(ctx)
 	if err != nil {
@@ -276,7 +287,8 @@ func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 // OffenceReported forgets an offence: a report tells of it, or nobody waits for one.
 func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
-// AttemptKey is what a worker signs its reports with; the same one each time, also after a restart. nil, if nobody has shared the fleet's secret yet (ShareSecret).
+// AttemptKey is what a worker signs its reports with; the same one each time, also after a restart. nil, if
+// nobody has shared the fleet's secret yet (ShareSecret).
 func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(worker) }
 
 // Seed is that of a worker's credential; the same one each time, also after a restart.

@@ -7,7 +7,8 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// A manifest that takes more bytes of a chunk than it has could never be received: it does not count, also at a director that has not seen the chunk.
+// A manifest that takes more bytes of a chunk than it has could never be received: it does not count, also at a
+// director that has not seen the chunk.
 func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -28,7 +29,8 @@ func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
 		return checkpoint.DigestOf([]byte(data)).String()
 	}
 	manifest := func(size string) string {
-		page := put(`{"chunks":["` + put("ten bytes!") + `"],"entries":[{"path":"YQ==","kind":"file","mode":420,"size":` + size + `,"parts":[[0,0,` + size + `]]}]}`)
+		page := put(`{"chunks":["` + put("ten bytes!") +
+			`"],"entries":[{"path":"YQ==","kind":"file","mode":420,"size":` + size + `,"parts":[[0,0,` + size + `]]}]}`)
 		return put(`{"version":1,"pages":["` + page + `"]}`)
 	}
 	save := func(root string) error {
@@ -55,7 +57,8 @@ func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
 	}
 }
 
-// What a manifest names of a chunk makes it no smaller, and what is not known of one counts as the most that it may have.
+// What a manifest names of a chunk makes it no smaller, and what is not known of one counts as the most that it
+// may have.
 func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
@@ -72,7 +75,10 @@ func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 		return d
 	}
 	big := put(make([]byte, 100<<10))
-	m, err := (&checkpoint.Tree{Entries: []checkpoint.Entry{{Path: "a", Kind: checkpoint.File, Mode: 0o644, Size: 1, Parts: []checkpoint.Part{{Chunk: big, Len: 1}}}}}).Encode(func(_ checkpoint.Digest, data []byte) error {
+	m, err := (&checkpoint.Tree{Entries: []checkpoint.Entry{{
+		Path: "a", Kind: checkpoint.File, Mode: 0o644, Size: 1,
+		Parts: []checkpoint.Part{{Chunk: big, Len: 1}},
+	}}}).Encode(func(_ checkpoint.Digest, data []byte) error {
 		put(data)
 		return nil
 	})

@@ -15,7 +15,8 @@ type RefusedError struct{ Why, Text string }
 
 func (e *RefusedError) Error() string { return "bus: refused (" + e.Why + "): " + e.Text }
 
-// Chunk asks for a chunk of the checkout that the attempt begins with. Errors: ErrNoAnswer (5 s, if ctx has no deadline), *RefusedError.
+// Chunk asks for a chunk of the checkout that the attempt begins with. Errors: ErrNoAnswer (5 s, if ctx has no
+// deadline), *RefusedError.
 func (c *Client) Chunk(ctx context.Context, name string) ([]byte, error) {
 	return c.exchange(ctx, wire.CheckoutOpGet, []byte(name))
 }
@@ -29,7 +30,10 @@ func (c *Client) PutChunk(ctx context.Context, data []byte) error {
 func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([]byte, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	m, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: c.subjects.Checkout(operation, c.options.WorkerID), Data: data})
+	m, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{
+		Subject: c.subjects.Checkout(operation, c.options.WorkerID),
+		Data:    data,
+	})
 	if err != nil {
 		return nil, noAnswer(err)
 	}
@@ -39,7 +43,8 @@ func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([
 	return m.Data, nil
 }
 
-// SaveCheckpoint says that what was sent is the checkout. It returns the chunks that have to be sent first; none, and no error: it counts. Errors as of Chunk.
+// SaveCheckpoint says that what was sent is the checkout. It returns the chunks that have to be sent first;
+// none, and no error: it counts. Errors as of Chunk.
 func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing []string, err error) {
 	answer, err := c.request(ctx, c.subjects.Checkout(wire.CheckoutOpSave, c.options.WorkerID), p)
 	if err != nil {

@@ -22,7 +22,8 @@ type CheckoutRules struct {
 	Task   func(worker string) string // whose checkout a worker has
 }
 
-// How much of a checkout one worker may be given and send, in bytes. What is more waits, and keeps nobody else waiting. A request costs at least some.
+// How much of a checkout one worker may be given and send, in bytes. What is more waits, and keeps nobody else
+// waiting. A request costs at least some.
 const (
 	checkoutPerSecond  = 64 << 20
 	checkoutAtOnce     = 512 << 20
@@ -46,7 +47,8 @@ func (i *intake) setUploads(worker string, open bool) {
 	}
 }
 
-// ServeCheckouts gives workers the checkouts that they begin with, and takes what they send of them, until ctx ends; it returns nil then.
+// ServeCheckouts gives workers the checkouts that they begin with, and takes what they send of them, until ctx
+// ends; it returns nil then.
 func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 	return b.intake.serve(ctx, lineCheckout, func(g *gate, m *nats.Msg) {
 		if err := ownInbox(g.worker, m.Reply); err != nil {
@@ -55,7 +57,8 @@ func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 		}
 		if g.checkout == nil {
 			g.checkout = &checkoutDesk{
-				b: b, gate: g, rules: rules, task: rules.Task(g.worker), pace: rate.NewLimiter(checkoutPerSecond, checkoutAtOnce),
+				b: b, gate: g, rules: rules, task: rules.Task(g.worker),
+				pace: rate.NewLimiter(checkoutPerSecond, checkoutAtOnce),
 			}
 		}
 		g.checkout.answer(ctx, m)
@@ -138,7 +141,8 @@ func (d *checkoutDesk) respond(m *nats.Msg, data []byte, err error) {
 func (d *checkoutDesk) said(err error) *refusal {
 	r := refusalOf(err)
 	if r.why == wire.RefusedBusy {
-		d.b.log.Warn("a checkout does not travel at this moment; its worker tries again", zap.String("worker", d.gate.worker), zap.Error(err))
+		d.b.log.Warn("a checkout does not travel at this moment; its worker tries again",
+			zap.String("worker", d.gate.worker), zap.Error(err))
 	}
 	return r
 }
@@ -170,7 +174,8 @@ func (d *checkoutDesk) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) { // of an earlier director's time; what is lost of it is asked for
+	// of an earlier director's time; what is lost of it is asked for
+	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) {
 		if _, err := store.Load(ctx, s.Manifest, checkpoint.Unlimited); err != nil && !errors.Is(err, ErrNoChunk) {
 			return err
 		}
@@ -212,7 +217,8 @@ func (d *checkoutDesk) put(ctx context.Context, data []byte) error {
 	case len(data) == 0 || len(data) > checkpoint.ChunkBytes:
 		return refuse(wire.RefusedMalformed, "a chunk of %d bytes: want 1 to %d", len(data), checkpoint.ChunkBytes)
 	case d.store.Bytes()+int64(len(data)) > most:
-		return refuse(wire.RefusedTooMuch, "what was sent of the checkout has more than %d bytes (checkout.max_bytes)", most)
+		return refuse(wire.RefusedTooMuch, "what was sent of the checkout has more than %d bytes (checkout.max_bytes)",
+			most)
 	}
 	if err := d.store.mayChange(); err != nil {
 		return err
@@ -327,7 +333,8 @@ func (d *checkoutDesk) take(ctx context.Context, c *wire.Checkpoint) (missing []
 		return nil
 	})
 	if err == nil {
-		d.b.log.Debug("checkpoint", zap.String("worker", d.gate.worker), zap.Int("files", len(m.Tree.Entries)), zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
+		d.b.log.Debug("checkpoint", zap.String("worker", d.gate.worker), zap.Int("files", len(m.Tree.Entries)),
+			zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
 	}
 	if err == nil && changed {
 		s.Open = &OpenCheckout{Start: root} // what it began with it has
@@ -378,7 +385,8 @@ func (d *checkoutDesk) withinQuota(t *checkpoint.Tree) error {
 		}
 	}
 	if d.rules.Quota > 0 && used > d.rules.Quota {
-		return &checkpoint.Exceeded{Text: fmt.Sprintf("its quota is used up: %d of %d bytes (checkout.quota)", used, d.rules.Quota)}
+		return &checkpoint.Exceeded{Text: fmt.Sprintf("its quota is used up: %d of %d bytes (checkout.quota)", used,
+			d.rules.Quota)}
 	}
 	return nil
 }

@@ -9,12 +9,14 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// TestRecordsOfADirectorThatComesLate: what another director has put there since stays, and while an attempt writes nobody replaces its files.
+// TestRecordsOfADirectorThatComesLate: what another director has put there since stays, and while an attempt
+// writes nobody replaces its files.
 func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	t.Parallel()
 	leads := true
 	b := openBus(t, Options{
-		Server: startServer(t, server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}), Leads: func() bool { return leads },
+		Server: startServer(t, server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}),
+		Leads:  func() bool { return leads },
 	})
 	ctx, task := ctxFor(t), checkoutRules().Task(worker)
 	always := func(json.RawMessage) bool { return true }
@@ -30,13 +32,15 @@ func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 		}
 		return s
 	}
-	if err := b.KeepRecord(ctx, task, json.RawMessage("{\n \"base\": \"def\"\n}"), always); err != nil || string(state().Record) != `{"base":"def"}` {
+	if err := b.KeepRecord(ctx, task, json.RawMessage("{\n \"base\": \"def\"\n}"), always); err != nil ||
+		string(state().Record) != `{"base":"def"}` {
 		t.Errorf("%s, %v", state().Record, err)
 	}
 	was := func(want string) func(json.RawMessage) bool {
 		return func(there json.RawMessage) bool { return string(there) == want }
 	}
-	if err := b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), was(`{"base":"abc"}`)); !errors.Is(err, ErrOlder) {
+	if err := b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), was(`{"base":"abc"}`)); !errors.Is(err,
+		ErrOlder) {
 		t.Errorf("over another director's: %v", err)
 	}
 	store, err := b.Checkout(ctx, task)
@@ -51,7 +55,8 @@ func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	}
 	leads = false
 	for what, err := range map[string]error{
-		"record": b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), always), "files": store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`), always),
+		"record": b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), always),
+		"files":  store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`), always),
 	} {
 		if !errors.Is(err, ErrNotLeading) {
 			t.Errorf("%s, by who does not lead: %v", what, err)

@@ -31,7 +31,8 @@ type CheckoutState struct {
 	At       time.Time         `json:"at"`                // when it was that, as far as is known; UTC
 	Open     *OpenCheckout     `json:"open,omitempty"`    // the attempt that has it; nil: none
 	Refused  *RefusedCheckout  `json:"refused,omitempty"` // the last checkpoint, if it was
-	Record   json.RawMessage   `json:"record,omitempty"`  // what the director needs to have the checkout again elsewhere
+	// what the director needs to have the checkout again elsewhere
+	Record json.RawMessage `json:"record,omitempty"`
 }
 
 // OpenCheckout is an attempt that may read a manifest, and whose checkpoints count if it writes.
@@ -62,28 +63,35 @@ func (b *Bus) checkoutBucket() string { return b.options.streamName("RETAKE_CHEC
 // ensureCheckouts opens the bucket of checkouts.
 func (b *Bus) ensureCheckouts(ctx context.Context) error {
 	kv, err := b.ownJS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: b.checkoutBucket(), Description: "checkouts that travel: states and chunks, by task", History: 1, Replicas: b.options.Replicas,
+		Bucket: b.checkoutBucket(), Description: "checkouts that travel: states and chunks, by task", History: 1,
+		Replicas:     b.options.Replicas,
 		MaxValueSize: checkpoint.ChunkBytes + 64<<10,
 	})
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w: does the server have JetStream, room, and %d replica(s)?", b.checkoutBucket(), noAnswer(err), b.options.Replicas)
+		return fmt.Errorf("bucket %s: %w: does the server have JetStream, room, and %d replica(s)?", b.checkoutBucket(),
+			noAnswer(err), b.options.Replicas)
 	}
 	b.checkouts.Store(&kv)
 	return nil
 }
 
-// CheckoutStore is what is stored of one task's checkout. It belongs to one goroutine; the state is everybody's, and changes by compare-and-set only.
+// CheckoutStore is what is stored of one task's checkout. It belongs to one goroutine; the state is
+// everybody's, and changes by compare-and-set only.
 type CheckoutStore struct {
 	b      *Bus
 	kv     jetstream.KeyValue
 	task   string
 	stored map[checkpoint.Digest]bool
-	sizes  map[checkpoint.Digest]int64 // a chunk has at least so many bytes: of what was stored or read by this value, or is named by what counts
+	// a chunk has at least so many bytes: of what was stored or read by this value, or is named by what counts
+	sizes map[checkpoint.Digest]int64
 }
 
 // Checkout opens the store of a task. Nothing has to be there.
 func (b *Bus) Checkout(ctx context.Context, task string) (*CheckoutStore, error) {
-	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task, stored: map[checkpoint.Digest]bool{}, sizes: map[checkpoint.Digest]int64{}}
+	c := &CheckoutStore{
+		b: b, kv: *b.checkouts.Load(), task: task, stored: map[checkpoint.Digest]bool{},
+		sizes: map[checkpoint.Digest]int64{},
+	}
 	stream, err := c.stream(ctx)
 	if err != nil {
 		return nil, err
@@ -113,7 +121,11 @@ func (c *CheckoutStore) subject(rest string) string {
 }
 
 func (c *CheckoutStore) stream(ctx context.Context) (jetstream.Stream, error) {
-	s, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.Stream, error) { return c.b.ownJS.Stream(ctx, "KV_"+c.kv.Bucket()) })
+	s, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.Stream,
+		error,
+	) {
+		return c.b.ownJS.Stream(ctx, "KV_"+c.kv.Bucket())
+	})
 	if err != nil {
 		return nil, c.failed("look", err)
 	}
@@ -123,7 +135,8 @@ func (c *CheckoutStore) stream(ctx context.Context) (jetstream.Stream, error) {
 // Has reports whether a chunk is stored.
 func (c *CheckoutStore) Has(d checkpoint.Digest) bool { return c.stored[d] }
 
-// Bytes is how much is stored, as far as this value knows: what it knows nothing of counts as the most that it may have.
+// Bytes is how much is stored, as far as this value knows: what it knows nothing of counts as the most that it
+// may have.
 func (c *CheckoutStore) Bytes() (n int64) {
 	for d := range c.stored {
 		n += cmp.Or(c.sizes[d], checkpoint.ChunkBytes)
@@ -131,7 +144,8 @@ func (c *CheckoutStore) Bytes() (n int64) {
 	return n
 }
 
-// holds makes sure that each chunk has as many bytes as a manifest takes of it. What is not stored is returned. A *checkpoint.Malformed: one has fewer.
+// holds makes sure that each chunk has as many bytes as a manifest takes of it. What is not stored is returned.
+// A *checkpoint.Malformed: one has fewer.
 func (c *CheckoutStore) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (missing []string, err error) {
 	for name, want := range chunks {
 		if !c.Has(name) {
@@ -151,7 +165,8 @@ func (c *CheckoutStore) holds(ctx context.Context, chunks map[checkpoint.Digest]
 			return nil, err
 		}
 		if c.sizes[name] = int64(len(data)); c.sizes[name] < want {
-			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: %d bytes are taken of it, and it has %d", name, want, len(data))}
+			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: %d bytes are taken of it, and it has %d",
+				name, want, len(data))}
 		}
 	}
 	return missing, nil
@@ -187,7 +202,9 @@ func (c *CheckoutStore) Chunk(ctx context.Context, d checkpoint.Digest) ([]byte,
 }
 
 // Load reads a manifest of the task that counts.
-func (c *CheckoutStore) Load(ctx context.Context, d checkpoint.Digest, l checkpoint.Limits) (*checkpoint.Manifest, error) {
+func (c *CheckoutStore) Load(ctx context.Context, d checkpoint.Digest,
+	l checkpoint.Limits,
+) (*checkpoint.Manifest, error) {
 	m, err := checkpoint.Load(d, l, func(d checkpoint.Digest) ([]byte, error) { return c.Chunk(ctx, d) })
 	if err == nil {
 		for name, size := range m.Chunks {
@@ -204,7 +221,11 @@ func (c *CheckoutStore) State(ctx context.Context) (s CheckoutState, there bool,
 }
 
 func (c *CheckoutStore) state(ctx context.Context) (s CheckoutState, revision uint64, err error) {
-	e, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.KeyValueEntry, error) { return c.kv.Get(ctx, c.task+stateKey) })
+	e, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.KeyValueEntry,
+		error,
+	) {
+		return c.kv.Get(ctx, c.task+stateKey)
+	})
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return s, 0, nil
 	}
@@ -212,7 +233,8 @@ func (c *CheckoutStore) state(ctx context.Context) (s CheckoutState, revision ui
 		return s, 0, c.failed("read its state", err)
 	}
 	if err := json.Unmarshal(e.Value(), &s); err != nil || s.Version != checkoutVersion {
-		return s, 0, fmt.Errorf("bus: checkout of %s: its state has version %d, want %d: %w", c.task, s.Version, checkoutVersion, errors.Join(err, ErrDamaged))
+		return s, 0, fmt.Errorf("bus: checkout of %s: its state has version %d, want %d: %w", c.task, s.Version,
+			checkoutVersion, errors.Join(err, ErrDamaged))
 	}
 	return s, e.Revision(), nil
 }
@@ -225,8 +247,11 @@ func (b *Bus) CheckoutState(ctx context.Context, task string) (CheckoutState, bo
 // ErrOlder: the record of a checkout is another director's meanwhile.
 var ErrOlder = errors.New("bus: another director has replaced the record of the checkout")
 
-// KeepRecord replaces the record of a task's checkout, if something is stored of it, and over is true of the record that is there; else ErrOlder.
-func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessage, over func(json.RawMessage) bool) error {
+// KeepRecord replaces the record of a task's checkout, if something is stored of it, and over is true of the
+// record that is there; else ErrOlder.
+func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessage,
+	over func(json.RawMessage) bool,
+) error {
 	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}
 	if err := c.mayChange(); err != nil {
 		return err
@@ -252,7 +277,9 @@ func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessag
 }
 
 // change changes the state by compare-and-set; change is called again if another came before, and its error ends it.
-func (c *CheckoutStore) change(ctx context.Context, change func(s *CheckoutState, there bool) error) (CheckoutState, error) {
+func (c *CheckoutStore) change(ctx context.Context,
+	change func(s *CheckoutState, there bool) error,
+) (CheckoutState, error) {
 	for range sharedTries {
 		s, revision, err := c.state(ctx)
 		if err == nil {
@@ -278,8 +305,9 @@ func (c *CheckoutStore) change(ctx context.Context, change func(s *CheckoutState
 	return CheckoutState{}, fmt.Errorf("bus: checkout of %s: others were first %d times", c.task, sharedTries)
 }
 
-// Open gives a checkout to an attempt: from now on it may read what the manifest names, and if it writes, its checkpoints are the checkout, and nobody else's. All that the
-// manifest names is stored. record is kept beside it, see CheckoutState.
+// Open gives a checkout to an attempt: from now on it may read what the manifest names, and if it writes, its
+// checkpoints are the checkout, and nobody else's. All that the manifest names is stored. record is kept beside
+// it, see CheckoutState.
 func (c *CheckoutStore) Open(ctx context.Context, o OpenCheckout, record json.RawMessage) error {
 	if err := c.mayChange(); err != nil {
 		return err
@@ -304,9 +332,11 @@ func (c *CheckoutStore) Open(ctx context.Context, o OpenCheckout, record json.Ra
 	return err
 }
 
-// Replace makes the checkout what a manifest names, all of which is stored, and puts record beside it, as KeepRecord does. While an attempt may write, that has the checkout, and
-// this is an error.
-func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage, over func(json.RawMessage) bool) error {
+// Replace makes the checkout what a manifest names, all of which is stored, and puts record beside it, as
+// KeepRecord does. While an attempt may write, that has the checkout, and this is an error.
+func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage,
+	over func(json.RawMessage) bool,
+) error {
 	if err := c.mayChange(); err != nil {
 		return err
 	}
@@ -329,8 +359,10 @@ func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, rec
 	return err
 }
 
-// CloseCheckout ends what an attempt may do with its task's checkout, for ever: what it sends from now on is refused, by every director, also by one that does not know yet
-// that it leads no more. It returns what the checkout is then. Who has not got nil does not know whether more will come. A task without anything stored is fine.
+// CloseCheckout ends what an attempt may do with its task's checkout, for ever: what it sends from now on is
+// refused, by every director, also by one that does not know yet that it leads no more. It returns what the
+// checkout is then. Who has not got nil does not know whether more will come. A task without anything stored is
+// fine.
 func (b *Bus) CloseCheckout(ctx context.Context, task, worker string) (CheckoutState, error) {
 	b.intake.setUploads(worker, false)
 	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}
@@ -393,8 +425,9 @@ func (c *CheckoutStore) mayChange() error {
 	return nil
 }
 
-// forget removes the chunks that no manifest of the state names: the checkout, the one before, and what an attempt begins with. The one before is there for a director that
-// was stopped in here, and removes late. It is no error if something is left: the next time is soon.
+// forget removes the chunks that no manifest of the state names: the checkout, the one before, and what an
+// attempt begins with. The one before is there for a director that was stopped in here, and removes late. It is
+// no error if something is left: the next time is soon.
 func (c *CheckoutStore) forget(ctx context.Context, s CheckoutState) {
 	named := map[checkpoint.Digest]int64{}
 	roots := []checkpoint.Digest{s.Manifest, s.Before}
@@ -407,7 +440,8 @@ func (c *CheckoutStore) forget(ctx context.Context, s CheckoutState) {
 		}
 		m, err := c.Load(ctx, root, checkpoint.Unlimited)
 		if err != nil {
-			c.b.log.Debug("chunks of a checkout are kept that may be of no use", zap.String("task", c.task), zap.Error(err))
+			c.b.log.Debug("chunks of a checkout are kept that may be of no use", zap.String("task", c.task),
+				zap.Error(err))
 			return
 		}
 		maps.Copy(named, m.Chunks)
@@ -424,7 +458,8 @@ func (c *CheckoutStore) forget(ctx context.Context, s CheckoutState) {
 			err = stream.Purge(ctx, jetstream.WithPurgeSubject(c.subject(chunkInfix+d.String())))
 		}
 		if err != nil {
-			c.b.log.Debug("chunks of a checkout are left that are of no use", zap.String("task", c.task), zap.Error(err))
+			c.b.log.Debug("chunks of a checkout are left that are of no use", zap.String("task", c.task),
+				zap.Error(err))
 			return
 		}
 		delete(c.stored, d)

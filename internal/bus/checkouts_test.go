@@ -28,7 +28,10 @@ var checkoutLimits = checkpoint.Limits{Files: 1000, Entries: 100, Depth: 10, Pat
 var checkoutTask, _, _ = strings.Cut(worker, "-")
 
 func checkoutRules() CheckoutRules {
-	return CheckoutRules{Limits: checkoutLimits, Task: func(id string) string { task, _, _ := strings.Cut(id, "-"); return task }}
+	return CheckoutRules{
+		Limits: checkoutLimits,
+		Task:   func(id string) string { task, _, _ := strings.Cut(id, "-"); return task },
+	}
 }
 
 // sender is a worker's side of a checkout: a folder of its own.
@@ -84,7 +87,8 @@ func publish(t *testing.T, b *Bus, id, dir string, writes bool) checkpoint.Diges
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Open(ctx, OpenCheckout{Worker: id, Start: m.Root, Writes: writes}, json.RawMessage(`{"base":"abc"}`)); err != nil {
+	if err := store.Open(ctx, OpenCheckout{Worker: id, Start: m.Root, Writes: writes},
+		json.RawMessage(`{"base":"abc"}`)); err != nil {
 		t.Fatal(err)
 	}
 	return m.Root
@@ -151,7 +155,10 @@ func (s *sender) save(leave func(checkpoint.Digest) bool) (missing []string, err
 	if err != nil {
 		return nil, err
 	}
-	return s.client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: s.client.options.WorkerID, Manifest: m.Root.String()})
+	return s.client.SaveCheckpoint(ctx, wire.Checkpoint{
+		AttemptID: s.client.options.WorkerID,
+		Manifest:  m.Root.String(),
+	})
 }
 
 func (s *sender) mustSave() {
@@ -195,13 +202,15 @@ func checkedOut(t *testing.T, b *Bus) (CheckoutState, []string) {
 func base(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "README.md"), []byte("# widgets\n"), 0o644), os.Symlink("README.md", filepath.Join(dir, "link"))); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "README.md"), []byte("# widgets\n"), 0o644),
+		os.Symlink("README.md", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-// TestCheckoutTravels: a worker gets its checkout and sends what changes, over two directors, and what is stored is what is needed.
+// TestCheckoutTravels: a worker gets its checkout and sends what changes, over two directors, and what is
+// stored is what is needed.
 func TestCheckoutTravels(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -222,7 +231,8 @@ func TestCheckoutTravels(t *testing.T) {
 	}
 	s.write("a/work.txt", "half")
 	s.mustSave()
-	if state, names := checkedOut(t, b); !slices.Equal(names, []string{"README.md", "a", "a/work.txt", "link"}) || state.N != 1 || state.Attempt != worker || string(state.Record) != `{"base":"abc"}` {
+	if state, names := checkedOut(t, b); !slices.Equal(names, []string{"README.md", "a", "a/work.txt", "link"}) ||
+		state.N != 1 || state.Attempt != worker || string(state.Record) != `{"base":"abc"}` {
 		t.Errorf("%q, %+v", names, state)
 	}
 
@@ -261,8 +271,8 @@ func TestCheckoutTravels(t *testing.T) {
 	}
 }
 
-// TestNothingIsTakenOfAnAttemptThatIsOver: closed, revoked, replaced; at each request and when a checkpoint would count; also by a director that began after that, and by one that does not
-// know yet.
+// TestNothingIsTakenOfAnAttemptThatIsOver: closed, revoked, replaced; at each request and when a checkpoint
+// would count; also by a director that began after that, and by one that does not know yet.
 func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, b *Bus, out *outside){
@@ -321,7 +331,8 @@ func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 	}
 }
 
-// TestRevokedWorkerSendsNothing: the mark of the credential is enough, whatever the state of the checkout says, also after a restart.
+// TestRevokedWorkerSendsNothing: the mark of the credential is enough, whatever the state of the checkout says,
+// also after a restart.
 func TestRevokedWorkerSendsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -365,7 +376,8 @@ func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 		t.Error(err)
 	}
 	refusedBecause(t, reader.client.PutChunk(ctxFor(t), []byte("x")), wire.RefusedClosed)
-	_, err := reader.client.SaveCheckpoint(ctxFor(t), wire.Checkpoint{AttemptID: "readonly-1", Manifest: copied.String()})
+	_, err := reader.client.SaveCheckpoint(ctxFor(t),
+		wire.Checkpoint{AttemptID: "readonly-1", Manifest: copied.String()})
 	refusedBecause(t, err, wire.RefusedClosed)
 
 	s := newSender(t, checkoutOptions(t, b, worker))
@@ -382,7 +394,8 @@ func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 		t.Errorf("another task's manifest: missing %q, %v", missing, err)
 	}
 	page := func(entries string) string { // a manifest of ours that names a chunk of another's
-		data := []byte(`{"chunks":["` + checkpoint.DigestOf([]byte("of another task")).String() + `"],"entries":[` + entries + `]}`)
+		data := []byte(`{"chunks":["` + checkpoint.DigestOf([]byte("of another task")).String() + `"],"entries":[` +
+			entries + `]}`)
 		if err := s.client.PutChunk(ctx, data); err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +410,8 @@ func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 		t.Errorf("paths without padding were read: %q", missing)
 	}
 	stolen = page(`{"path":"YQ==","kind":"file","size":15,"parts":[[0,0,15]]}`)
-	if missing, err = s.client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: stolen}); err != nil || len(missing) != 1 {
+	if missing, err = s.client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: stolen}); err != nil ||
+		len(missing) != 1 {
 		t.Errorf("a chunk of another task is missing %q, %v", missing, err)
 	}
 	hostile := page(`{"path":"Li4vYQ==","kind":"file"}`) // ../a
@@ -437,7 +451,8 @@ func TestOnlyWhoNeedsItSpeaksOfCheckouts(t *testing.T) {
 	}
 }
 
-// TestCheckpointsAreBounded: beyond a limit the whole does not count, and the reason is for people; what counted before stands.
+// TestCheckpointsAreBounded: beyond a limit the whole does not count, and the reason is for people; what
+// counted before stands.
 func TestCheckpointsAreBounded(t *testing.T) {
 	t.Parallel()
 	many := func(s *sender) {
@@ -481,7 +496,8 @@ func TestCheckpointsAreBounded(t *testing.T) {
 				t.Errorf("%v does not name %s", err, c.want)
 			}
 			after, names := checkedOut(t, b)
-			if after.Manifest != before.Manifest || !slices.Contains(names, "good") || after.Refused == nil || !strings.Contains(after.Refused.Text, c.want) {
+			if after.Manifest != before.Manifest || !slices.Contains(names, "good") || after.Refused == nil ||
+				!strings.Contains(after.Refused.Text, c.want) {
 				t.Errorf("%q, %+v", names, after)
 			}
 			must := func(err error) {
@@ -501,7 +517,8 @@ func TestCheckpointsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsAskedFor: a checkpoint of which something was not sent, or was lost, does not count until it is there.
+// TestWhatIsMissingIsAskedFor: a checkpoint of which something was not sent, or was lost, does not count until
+// it is there.
 func TestWhatIsMissingIsAskedFor(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
@@ -538,7 +555,8 @@ func TestHeartbeatsComeBetweenChunks(t *testing.T) {
 	serveCheckouts(t, b, checkoutRules())
 	beats := make(chan string, 100)
 	background(t, func(ctx context.Context) error {
-		return b.WatchWorkers(ctx, func(id string, _ wire.Heartbeat) { beats <- id }, func(string, wire.TaskProgress) {})
+		return b.WatchWorkers(ctx, func(id string, _ wire.Heartbeat) { beats <- id },
+			func(string, wire.TaskProgress) {})
 	})
 	o := checkoutOptions(t, b, worker)
 	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
@@ -578,7 +596,8 @@ func TestAFloodOfChunks(t *testing.T) {
 	s := newSender(t, o)
 	publish(t, b, worker, base(t), true)
 	for range 2 * pendingMessages {
-		if err := s.client.nc.PublishRequest(b.subjects.Checkout(wire.CheckoutOpGet, worker), wire.Inbox(worker)+".x", []byte("x")); err != nil {
+		if err := s.client.nc.PublishRequest(b.subjects.Checkout(wire.CheckoutOpGet, worker), wire.Inbox(worker)+".x",
+			[]byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -604,7 +623,10 @@ func TestCheckoutOf20000Files(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes 600 MB")
 	}
-	b := openBus(t, Options{Server: startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}, SyncAlways: true})})
+	b := openBus(t, Options{Server: startServer(t, server.Options{
+		ListenHosts: []string{"127.0.0.1"},
+		SyncAlways:  true,
+	})})
 	rules := checkoutRules()
 	rules.Limits = checkpoint.Limits{Files: 100_000, Entries: 100_000, Depth: 20, PathBytes: 1024, Bytes: 1 << 30}
 	serveCheckouts(t, b, rules)
@@ -638,7 +660,8 @@ func TestCheckoutOf20000Files(t *testing.T) {
 	if err := s.fetch(root); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("20,000 files, 200 MB: read and stored in %s, fetched and written in %s", stored.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("20,000 files, 200 MB: read and stored in %s, fetched and written in %s", stored.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond))
 	sent := map[checkpoint.Digest]bool{}
 	measure := func(what string) {
 		t.Helper()
@@ -667,12 +690,14 @@ func TestCheckoutOf20000Files(t *testing.T) {
 		if err := sending.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		missing, err := s.client.SaveCheckpoint(ctxFor(t), wire.Checkpoint{AttemptID: worker, Manifest: m.Root.String()})
+		missing, err := s.client.SaveCheckpoint(ctxFor(t),
+			wire.Checkpoint{AttemptID: worker, Manifest: m.Root.String()})
 		if err != nil || len(missing) > 0 {
 			t.Fatalf("%v, missing %q", err, missing)
 		}
 		s.scan.Keep(tree)
-		t.Logf("a checkpoint of %-24s %8d bytes in %4d chunks, %s, of it %s to look", what+":", bytes, chunks, time.Since(began).Round(time.Millisecond), scanned.Round(time.Millisecond))
+		t.Logf("a checkpoint of %-24s %8d bytes in %4d chunks, %s, of it %s to look", what+":", bytes, chunks,
+			time.Since(began).Round(time.Millisecond), scanned.Round(time.Millisecond))
 	}
 	m, err := func() (*checkpoint.Manifest, error) {
 		store, err := b.Checkout(ctxFor(t), checkoutTask)
@@ -698,15 +723,16 @@ func TestCheckoutOf20000Files(t *testing.T) {
 	measure("one file")
 	for i := range 20_000 {
 		p := filepath.Join(s.dir, fmt.Sprintf("d%03d/%d", i%200, i))
-		if err := os.WriteFile(p, fmt.Appendf(nil, "changed %d %s", i, strings.Repeat(fmt.Sprint(i), 1500)), 0o644); err != nil {
+		if err := os.WriteFile(p, fmt.Appendf(nil, "changed %d %s", i, strings.Repeat(fmt.Sprint(i), 1500)),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	measure("20,000 changed files")
 }
 
-// What an attempt began with is forgotten once two checkpoints have come. A director that takes over, or starts again, goes on all the same, also after the server has lost a part of
-// the last checkpoint.
+// What an attempt began with is forgotten once two checkpoints have come. A director that takes over, or starts
+// again, goes on all the same, also after the server has lost a part of the last checkpoint.
 func TestCheckpointsGoOnAfterARestart(t *testing.T) {
 	worker := checkoutTask + "-1"
 	for name, lost := range map[string]bool{"whole": false, "with a chunk lost": true} {

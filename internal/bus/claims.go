@@ -79,7 +79,8 @@ func (a *workersAccount) keep() error {
 	return err
 }
 
-// look takes the fleet's secret, should this director stand by and another one have shared it since, and reports whether others have shared anything else.
+// look takes the fleet's secret, should this director stand by and another one have shared it since, and
+// reports whether others have shared anything else.
 func (a *workersAccount) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -99,8 +100,9 @@ func (a *workersAccount) othersShared(ctx context.Context) bool {
 	return err == nil && e.Revision() != a.revision
 }
 
-// push writes down what is known here first, for the server may be away; joins it with what other directors and the server know; and makes the server
-// have the whole. Should another director have shared more meanwhile, the server may have got its claims before ours: then it is done again.
+// push writes down what is known here first, for the server may be away; joins it with what other directors and
+// the server know; and makes the server have the whole. Should another director have shared more meanwhile, the
+// server may have got its claims before ours: then it is done again.
 func (a *workersAccount) push(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -140,7 +142,8 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 		return 0, err
 	}
 	if cutOff > 0 {
-		a.log.Warn("more workers were revoked than one message has room for: all before a time are, running ones with them", zap.Int("running", cutOff), zap.Time("until", time.Unix(whole.All, 0)))
+		a.log.Warn("more workers were revoked than one message has room for: all before a time are, running "+
+			"ones with them", zap.Int("running", cutOff), zap.Time("until", time.Unix(whole.All, 0)))
 	}
 	claims := whole.claims()
 	if there == nil || !maps.Equal(there, claims) || last == nil || !maps.Equal(last, claims) {
@@ -223,7 +226,8 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string) error {
 	return nil
 }
 
-// PushClaims tells a server that runs about an account whose claims were changed outside of the director. url is where people reach it.
+// PushClaims tells a server that runs about an account whose claims were changed outside of the director. url
+// is where people reach it.
 func PushClaims(ctx context.Context, url string, d *keys.Director, claims string) error {
 	trust, err := trustOptions(url, d.CA())
 	if err != nil {

@@ -21,12 +21,13 @@ type ClientOptions struct {
 	CA              string // PEM, for a URL with tls
 	Prefix          string // default "retake.v1"
 	WorkerID        string
-	Key             []byte                     // of the attempt, from the plan: signs reports
-	RunID           string                     // the director's run, from the plan
-	MaxMessageBytes int                        // of one message; default 65536. Tails of reports are cut to fit
-	TraceParent     string                     // header of every message, see wire.TraceParent; empty: none
-	OnReconnect     func()                     // after the connection came back: say hello again, then send what was spooled. May block
-	InProcess       nats.InProcessConnProvider // instead of URL: without a socket
+	Key             []byte // of the attempt, from the plan: signs reports
+	RunID           string // the director's run, from the plan
+	MaxMessageBytes int    // of one message; default 65536. Tails of reports are cut to fit
+	TraceParent     string // header of every message, see wire.TraceParent; empty: none
+	// after the connection came back: say hello again, then send what was spooled. May block
+	OnReconnect func()
+	InProcess   nats.InProcessConnProvider // instead of URL: without a socket
 }
 
 // Client is a worker's side of the bus. Its methods may be called from any goroutine. Errors are transient unless
@@ -39,7 +40,8 @@ type Client struct {
 	seq      atomic.Uint64
 }
 
-// Dial connects once. Whoever dials tries again: the server may not be up yet, or may not know the workers' account yet. Once connected, the client reconnects for ever. It logs nothing: its owner does.
+// Dial connects once. Whoever dials tries again: the server may not be up yet, or may not know the workers'
+// account yet. Once connected, the client reconnects for ever. It logs nothing: its owner does.
 func Dial(o ClientOptions) (*Client, error) {
 	if err := wire.CheckID(o.WorkerID); err != nil {
 		return nil, err
@@ -115,8 +117,9 @@ func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) 
 	}
 }
 
-// AskBudget asks the director about a lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport. The answer to an acquire is
-// a lease, or how long to wait. ErrNoAnswer: not in time (5 s, if ctx has no deadline), or no director listens.
+// AskBudget asks the director about a lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport. The answer to
+// an acquire is a lease, or how long to wait. ErrNoAnswer: not in time (5 s, if ctx has no deadline), or no
+// director listens.
 func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGrant, error) {
 	if a, ok := ask.(wire.BudgetAcquire); ok {
 		a.WorkerID = c.options.WorkerID
@@ -167,7 +170,8 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 	if err != nil {
 		return err
 	}
-	return noAnswer(c.nc.PublishMsg(traced(c.subjects.Worker(c.options.WorkerID, channel), data, c.options.TraceParent)))
+	return noAnswer(c.nc.PublishMsg(traced(c.subjects.Worker(c.options.WorkerID, channel), data,
+		c.options.TraceParent)))
 }
 
 // Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if ctx has no
@@ -184,7 +188,8 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	m, err := c.nc.RequestMsgWithContext(ctx, traced(c.subjects.Worker(c.options.WorkerID, channel), data, c.options.TraceParent))
+	m, err := c.nc.RequestMsgWithContext(ctx, traced(c.subjects.Worker(c.options.WorkerID, channel), data,
+		c.options.TraceParent))
 	if err != nil {
 		return noAnswer(err)
 	}

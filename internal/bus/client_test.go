@@ -23,7 +23,10 @@ func welcome(h wire.Hello) wire.Payload {
 	if refusal := wire.CheckVersion(h.ProtocolVersion); refusal != nil {
 		return refusal
 	}
-	return wire.Welcome{ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: "run_1"}, AttemptID: h.Worker.AttemptID, HeartbeatIntervalSeconds: 15}
+	return wire.Welcome{
+		ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: "run_1"},
+		AttemptID: h.Worker.AttemptID, HeartbeatIntervalSeconds: 15,
+	}
 }
 
 func TestHello(t *testing.T) {
@@ -111,7 +114,8 @@ func TestHeartbeatsAndProgressArrive(t *testing.T) {
 		})
 		synctest.Wait()
 		c := dial(t, b, worker)
-		if err := errors.Join(c.Heartbeat(heartbeat()), c.Progress(wire.TaskProgress{IssueNumber: 1, Attempt: 1, Stage: "CODE", Step: "editing"})); err != nil {
+		if err := errors.Join(c.Heartbeat(heartbeat()),
+			c.Progress(wire.TaskProgress{IssueNumber: 1, Attempt: 1, Stage: "CODE", Step: "editing"})); err != nil {
 			t.Fatal(err)
 		}
 		if beat, step := <-beats, <-steps; beat != worker+" CODE" || step != worker+" editing" {
@@ -148,7 +152,8 @@ func TestProbeAndCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if _, err := b.Probe(context.Background(), worker); !errors.Is(err, ErrNoAnswer) || time.Since(start) != answerTimeout {
+		if _, err := b.Probe(context.Background(), worker); !errors.Is(err, ErrNoAnswer) ||
+			time.Since(start) != answerTimeout {
 			t.Errorf("silent worker: %v after %s", err, time.Since(start))
 		}
 		answers <- heartbeat()
@@ -159,7 +164,12 @@ func TestProbeAndCommands(t *testing.T) {
 		if _, err := b.Probe(ctxFor(t), worker); !Permanent(err) || totalDead(b) != 1 {
 			t.Errorf("odd answer: %v", err)
 		}
-		for _, p := range []wire.Payload{wire.Pause{}, wire.Resume{}, wire.Stop{Reason: wire.StopFenced}, wire.SyncRequired{Reason: "behind_main", MainSHAExpected: "abc", RequiredAction: "merge_main"}} {
+		for _, p := range []wire.Payload{
+			wire.Pause{},
+			wire.Resume{},
+			wire.Stop{Reason: wire.StopFenced},
+			wire.SyncRequired{Reason: "behind_main", MainSHAExpected: "abc", RequiredAction: "merge_main"},
+		} {
 			if err := b.Send(ctxFor(t), worker, p); err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +210,8 @@ func TestSnapshotService(t *testing.T) {
 	if err := json.Unmarshal(m.Data, &ping); err != nil || ping.Metadata["fleet"] != "default" {
 		t.Errorf("%s, %v", m.Data, err)
 	}
-	if err := b.PublishSnapshot(wire.Snapshot{Director: wire.SnapshotDirector{RunID: "run_2", Phase: "BOOT"}}); err != nil {
+	if err := b.PublishSnapshot(
+		wire.Snapshot{Director: wire.SnapshotDirector{RunID: "run_2", Phase: "BOOT"}}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the published snapshot", func() bool {
@@ -251,10 +262,16 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"no server":  {Options{URL: "nats://user:hidden@127.0.0.1:1", Keys: k, Dir: t.TempDir()}, "leave agent_bus.url empty"},
-		"no keys":    {Options{URL: "tls://127.0.0.1:1", Dir: t.TempDir()}, "director bus init"},
-		"no folder":  {Options{URL: "tls://127.0.0.1:1", Keys: k}, "no folder"},
-		"other keys": {Options{URL: out.url(), Keys: startOutside(t).join().Keys, Dir: t.TempDir()}, "another certificate"},
+		"no server": {
+			Options{URL: "nats://user:hidden@127.0.0.1:1", Keys: k, Dir: t.TempDir()},
+			"leave agent_bus.url empty",
+		},
+		"no keys":   {Options{URL: "tls://127.0.0.1:1", Dir: t.TempDir()}, "director bus init"},
+		"no folder": {Options{URL: "tls://127.0.0.1:1", Keys: k}, "no folder"},
+		"other keys": {
+			Options{URL: out.url(), Keys: startOutside(t).join().Keys, Dir: t.TempDir()},
+			"another certificate",
+		},
 		"nothing":    {Options{}, "neither"},
 		"bad prefix": {Options{URL: "nats://127.0.0.1:1", Keys: k, Dir: t.TempDir(), Prefix: "a.*"}, "subject prefix"},
 		"bad fleet":  {Options{URL: "nats://127.0.0.1:1", Keys: k, Dir: t.TempDir(), Fleet: "a b"}, "fleet"},
@@ -279,7 +296,8 @@ func TestReportIsCutAndRefusedWhenItIsNone(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d reports, %v", len(all), err)
 	}
-	if e := all[0].Body.(*wire.WorkerError); !strings.HasSuffix(e.LastStderrTail, "the end") || !strings.Contains(e.LastStderrTail, " bytes cut]…") {
+	if e := all[0].Body.(*wire.WorkerError); !strings.HasSuffix(e.LastStderrTail, "the end") ||
+		!strings.Contains(e.LastStderrTail, " bytes cut]…") {
 		t.Errorf("tail of %d bytes", len(e.LastStderrTail))
 	}
 	if err := c.Report(ctxFor(t), heartbeat()); !Permanent(err) {
@@ -306,7 +324,8 @@ func TestCredentialsLeaveNoURL(t *testing.T) {
 	if got, want := b.WorkerURL("x"), "tls://a:4222,tls://b:4222,tls://c:4222"; got != want {
 		t.Errorf("workers are told %q, want %q", got, want)
 	}
-	if got, want := redacted(list), "nats://director:xxxxx@a:4222,tls://director:xxxxx@b:4222,nats://c:4222"; got != want {
+	if got, want := redacted(list),
+		"nats://director:xxxxx@a:4222,tls://director:xxxxx@b:4222,nats://c:4222"; got != want {
 		t.Errorf("errors say %q, want %q", got, want)
 	}
 	if got, want := redacted("::bad:hunter2"), "the configured agent_bus.url"; got != want {

@@ -15,7 +15,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// startCluster starts three servers, on addresses of this machine of their own, with one folder of keys and the configuration that `bus init --route` writes.
+// startCluster starts three servers, on addresses of this machine of their own, with one folder of keys and the
+// configuration that `bus init --route` writes.
 func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls []string) {
 	t.Helper()
 	first = startOutside(t)
@@ -32,7 +33,8 @@ func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls [
 		text, err := os.ReadFile(filepath.Join(first.dir, keys.DirServer, keys.FileConfig))
 		config := filepath.Join(t.TempDir(), keys.FileConfig)
 		if err == nil {
-			err = os.WriteFile(config, []byte(strings.ReplaceAll(string(text), first.opts.StoreDir, t.TempDir())), 0o600)
+			err = os.WriteFile(config, []byte(strings.ReplaceAll(string(text), first.opts.StoreDir, t.TempDir())),
+				0o600)
 		}
 		o := natsd.Options{}
 		if err == nil {
@@ -53,17 +55,24 @@ func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls [
 		servers, urls = append(servers, s), append(urls, fmt.Sprintf("tls://127.0.0.1:%d", o.Port))
 	}
 	for _, s := range servers {
-		until(t, "the cluster to be whole", func() bool { return s.ReadyForConnections(time.Second) && s.JetStreamIsCurrent() })
+		until(t, "the cluster to be whole", func() bool {
+			return s.ReadyForConnections(time.Second) &&
+				s.JetStreamIsCurrent()
+		})
 	}
 	return first, servers, urls
 }
 
-// In a cluster every account is open to every server. Whoever reaches its port is none without a certificate of the same authority.
+// In a cluster every account is open to every server. Whoever reaches its port is none without a certificate of
+// the same authority.
 func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 	t.Parallel()
 	first, _, _ := startCluster(t)
 	foreign := t.TempDir()
-	made := keys.Init{Hosts: []string{"127.0.0.4"}, Port: 4222, Store: "/data", Prefix: wire.DefaultPrefix, Routes: []string{"127.0.0.4:6222"}}
+	made := keys.Init{
+		Hosts: []string{"127.0.0.4"}, Port: 4222, Store: "/data", Prefix: wire.DefaultPrefix,
+		Routes: []string{"127.0.0.4:6222"},
+	}
 	if err := made.Make(foreign); err != nil {
 		t.Fatal(err)
 	}
@@ -88,13 +97,15 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 		{"no TLS", func(o *natsd.Options) { o.Cluster.TLSConfig = nil }, false},
 		{"TLS without a certificate", func(o *natsd.Options) { o.Cluster.TLSConfig.Certificates = nil }, false},
 		{"a certificate of its own authority", func(*natsd.Options) {}, false},
-		{"the cluster's certificate", func(o *natsd.Options) { o.Cluster.TLSConfig = ours.Cluster.TLSConfig }, true}, // so that the others mean something
+		// so that the others mean something
+		{"the cluster's certificate", func(o *natsd.Options) { o.Cluster.TLSConfig = ours.Cluster.TLSConfig }, true},
 	} {
 		o := natsd.Options{}
 		if err := o.ProcessConfigFile(theirs); err != nil {
 			t.Fatal(err)
 		}
-		o.Port, o.Cluster.Port, o.Cluster.Host, o.NoLog, o.NoSigs, o.ServerName = freePort(t), freePort(t), "127.0.0.4", true, true, "stranger"
+		o.Port, o.Cluster.Port, o.Cluster.Host, o.NoLog, o.NoSigs, o.ServerName = freePort(t), freePort(t), "127.0.0.4",
+			true, true, "stranger"
 		o.JetStream, o.Routes = false, []*url.URL{{Scheme: "tls", Host: ours.Routes[0].Host}}
 		if o.Cluster.TLSConfig != nil {
 			o.Cluster.TLSConfig.InsecureSkipVerify = true // it does not mind who it speaks with
@@ -105,7 +116,8 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 			t.Fatalf("with %s: %v", c.with, err)
 		}
 		s.Start()
-		for end := time.Now().Add(2 * time.Second); s.NumRoutes() == 0 && (c.in || time.Now().Before(end)) && time.Now().Before(end.Add(20*time.Second)); {
+		for end := time.Now().Add(2 * time.Second); s.NumRoutes() == 0 && (c.in || time.Now().Before(end)) &&
+			time.Now().Before(end.Add(20*time.Second)); {
 			time.Sleep(50 * time.Millisecond)
 		}
 		if in := s.NumRoutes() > 0; in != c.in {

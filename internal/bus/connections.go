@@ -14,8 +14,8 @@ import (
 // offenceFactor times as many is an offence.
 const maxConnections = 4
 
-// connections counts those of each worker, from the events that the server publishes in its own account. It belongs to the
-// goroutine of its subscription.
+// connections counts those of each worker, from the events that the server publishes in its own account. It
+// belongs to the goroutine of its subscription.
 type connections struct {
 	intake *intake
 	sys    *nats.Conn
@@ -38,7 +38,8 @@ type connectionEvent struct {
 	} `json:"client"`
 }
 
-// watchConnections counts until the bus is closed. One subscription takes both events, so that they come in their order.
+// watchConnections counts until the bus is closed. One subscription takes both events, so that they come in
+// their order.
 func (i *intake) watchConnections() error {
 	c := &connections{intake: i, sys: i.bus.sys, open: map[string]map[string]bool{}, workers: map[uint64]string{}}
 	subject := "$SYS.ACCOUNT." + i.bus.options.Keys.Workers() + ".*"
@@ -51,10 +52,12 @@ func (i *intake) watchConnections() error {
 	return c.sys.FlushTimeout(answerTimeout)
 }
 
-// refusalsWaiting is how many refusals wait to be counted; what is over that comes of a flood, which is found out without it.
+// refusalsWaiting is how many refusals wait to be counted; what is over that comes of a flood, which is found
+// out without it.
 const refusalsWaiting = 1024
 
-// watchRefusals counts what the embedded server refuses each worker, until the intake is closed. A server that was joined tells nobody.
+// watchRefusals counts what the embedded server refuses each worker, until the intake is closed. A server that
+// was joined tells nobody.
 func (c *connections) watchRefusals(s Server) {
 	waiting := make(chan uint64, refusalsWaiting)
 	s.OnRefused(func(connection uint64) {
@@ -136,7 +139,8 @@ func (c *connections) opened(worker, connection string) {
 	}
 	c.open[worker][connection] = true
 	if n := len(c.open[worker]); n > offenceFactor*maxConnections {
-		c.intake.offend(worker, fmt.Sprintf("opened %d connections at the same time, and may have %d", n, maxConnections))
+		c.intake.offend(worker, fmt.Sprintf("opened %d connections at the same time, and may have %d", n,
+			maxConnections))
 	}
 }
 

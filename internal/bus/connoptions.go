@@ -44,7 +44,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // connOptions keep both sides connected: for ever, and through refused credentials too (a server that was
-// restarted may know the workers' account only after its director is back). Nothing is buffered while the connection is lost: its owner spools or drops it.
+// restarted may know the workers' account only after its director is back). Nothing is buffered while the
+// connection is lost: its owner spools or drops it.
 func connOptions(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1),
@@ -81,16 +82,21 @@ func trustOptions(url, ca string) ([]nats.Option, error) {
 	if !trusted.AppendCertsFromPEM([]byte(ca)) {
 		return nil, errors.New("bus: the certificate to trust cannot be read: want PEM")
 	}
-	return []nats.Option{nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}), nats.TLSHandshakeFirst()}, nil
+	return []nats.Option{
+		nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
+		nats.TLSHandshakeFirst(),
+	}, nil
 }
 
-// signInOptions present a credential: the claims as they are, and a signature of the server's challenge with the seed. NATS's package
-// nkeys does the same, and makes the worker a third of a megabyte larger.
+// signInOptions present a credential: the claims as they are, and a signature of the server's challenge with
+// the seed. NATS's package nkeys does the same, and makes the worker a third of a megabyte larger.
 func signInOptions(token, seed string) nats.Option {
-	return nats.UserJWT(func() (string, error) { return token, nil }, func(challenge []byte) ([]byte, error) { return sign(seed, challenge) })
+	return nats.UserJWT(func() (string, error) { return token, nil },
+		func(challenge []byte) ([]byte, error) { return sign(seed, challenge) })
 }
 
-// freshSignIn presents another credential at each connection: all that were issued before a time may be revoked at once.
+// freshSignIn presents another credential at each connection: all that were issued before a time may be revoked
+// at once.
 func freshSignIn(make func() (keys.User, error)) nats.Option {
 	var user keys.User
 	return nats.UserJWT(func() (token string, err error) {

@@ -24,7 +24,8 @@ var noAnswerErrors = []error{
 	jetstream.ErrNoStreamResponse, nats.ErrInvalidConnection,
 }
 
-// Send sends a command to a worker: a wire.Stop, Pause, Resume, SyncRequired. It does not wait for the worker to get it.
+// Send sends a command to a worker: a wire.Stop, Pause, Resume, SyncRequired. It does not wait for the worker
+// to get it.
 func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	if err := errors.Join(wire.CheckID(worker), ctx.Err()); err != nil {
 		return err
@@ -69,7 +70,8 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 func traced(subject string, data []byte, parent string) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if parent != "" {
-		m.Header = nats.Header{wire.TraceHeader: {parent}} // in lower case, as W3C has it: Set would not change that either
+		// in lower case, as W3C has it: Set would not change that either
+		m.Header = nats.Header{wire.TraceHeader: {parent}}
 	}
 	return m
 }
@@ -112,9 +114,10 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 	return nil
 }
 
-// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover, until ctx ends; it returns nil
-// then. latest must not block. The service has a connection of its own, which ends with it: its subscriptions, if they were drained while the server is
-// away, would be there again when it is back, with nobody behind them.
+// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover, until ctx
+// ends; it returns nil then. latest must not block. The service has a connection of its own, which ends with
+// it: its subscriptions, if they were drained while the server is away, would be there again when it is back,
+// with nobody behind them.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
 	nc, err := b.signIn(b.options.Keys.Reports, nats.RetryOnFailedConnect(true))
 	if err != nil {

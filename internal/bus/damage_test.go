@@ -120,11 +120,15 @@ func cut(block int) func(*testing.T, string) {
 	}
 }
 
-// lived makes a journal, with a snapshot or without, and returns where it is. killed: as it is on disk while the server runs.
+// lived makes a journal, with a snapshot or without, and returns where it is. killed: as it is on disk while
+// the server runs.
 func lived(t *testing.T, snapshot, killed bool) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	b := openBus(t, Options{Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}), Mirror: filepath.Join(dir, "journal.head")})
+	b := openBus(t, Options{
+		Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}),
+		Mirror: filepath.Join(dir, "journal.head"),
+	})
 	j := b.Journal()
 	for seq := 1; seq <= damageBatches; seq++ {
 		if _, err := j.Append(ctxFor(t), fmt.Sprintf("w/%d", seq), uint64(seq-1), damageBatch(seq)); err != nil {
@@ -179,13 +183,15 @@ func readBack(t *testing.T, dir string) (state []byte, err error) {
 	return state, err
 }
 
-// Each damage is noticed, or the state is what it was. What is noticed in which way is in the documentation, which -update rewrites.
+// Each damage is noticed, or the state is what it was. What is noticed in which way is in the documentation,
+// which -update rewrites.
 func TestDamageIsNoticed(t *testing.T) {
 	t.Parallel()
 	if raced {
 		t.Skip("takes minutes with the race detector; shorter tests run the same code with it")
 	}
-	table := "| what befell the journal | no snapshot | snapshot | no snapshot, killed | snapshot, killed |\n|---|---|---|---|---|\n"
+	table := "| what befell the journal | no snapshot | snapshot | no snapshot, killed | snapshot, killed |\n" +
+		"|---|---|---|---|---|\n"
 	var bases []string
 	for _, killed := range []bool{false, true} {
 		for _, snapshot := range []bool{false, true} {
@@ -210,7 +216,8 @@ func TestDamageIsNoticed(t *testing.T) {
 					t.Errorf("undamaged: %v", err)
 				}
 				if !bytes.Equal(state, stateAt(int(damage.Seq)-1)) && len(state) > 0 {
-					t.Errorf("%s, %d: what is handed out is not what is before %d: %d batches", d.name, i, damage.Seq, len(state)/9)
+					t.Errorf("%s, %d: what is handed out is not what is before %d: %d batches", d.name, i, damage.Seq,
+						len(state)/9)
 				}
 			case err != nil:
 				t.Errorf("%s, %d: %v", d.name, i, err)
@@ -248,7 +255,8 @@ func documented(t *testing.T, name, is string) {
 	overwrite(t, file, []byte(before+begin+is+end+after))
 }
 
-// A damaged journal is set aside with all that can be read of it, and the new one begins at nothing, for what knows it, too.
+// A damaged journal is set aside with all that can be read of it, and the new one begins at nothing, for what
+// knows it, too.
 func TestAJournalIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := lived(t, true, false)
@@ -256,7 +264,10 @@ func TestAJournalIsReplaced(t *testing.T) {
 	mustDo(t, err)
 	flip(damageLate)(t, streams[0])
 	open := func() *Bus {
-		return openBus(t, Options{Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}), Mirror: filepath.Join(dir, "journal.head")})
+		return openBus(t, Options{
+			Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}),
+			Mirror: filepath.Join(dir, "journal.head"),
+		})
 	}
 	b := open()
 	aside := filepath.Join(dir, "aside.jsonl.zst")

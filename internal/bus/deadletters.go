@@ -21,11 +21,12 @@ const (
 	HeaderDetail    = "Retake-Detail"
 	HeaderSubject   = "Retake-Origin-Subject"
 	HeaderStreamSeq = "Retake-Origin-Sequence" // in the reports stream; absent for core messages
-	HeaderBytes     = "Retake-Origin-Bytes"    // the length of the whole message, if the letter holds only its beginning
+	// the length of the whole message, if the letter holds only its beginning
+	HeaderBytes = "Retake-Origin-Bytes"
 )
 
-// Rate of letters that are kept per cause, and how many are kept of one sender; what is over that is only counted. One faulty worker
-// must fill neither disk nor log, nor leave no room for another's.
+// Rate of letters that are kept per cause, and how many are kept of one sender; what is over that is only
+// counted. One faulty worker must fill neither disk nor log, nor leave no room for another's.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50
@@ -65,10 +66,16 @@ type sentLetters struct {
 	kept  int
 }
 
-func newDeadLetters(nc *nats.Conn, js jetstream.JetStream, s wire.Subjects, maxBytes int, log *zap.Logger) *deadLetters {
-	d := &deadLetters{nc: nc, js: js, subjects: s, maxBytes: maxBytes, log: log, limits: map[wire.Cause]*rate.Limiter{}, counts: map[wire.Cause]*DeadLetterCount{}, senders: map[string]*sentLetters{}}
+func newDeadLetters(nc *nats.Conn, js jetstream.JetStream, s wire.Subjects, maxBytes int,
+	log *zap.Logger,
+) *deadLetters {
+	d := &deadLetters{
+		nc: nc, js: js, subjects: s, maxBytes: maxBytes, log: log, limits: map[wire.Cause]*rate.Limiter{},
+		counts: map[wire.Cause]*DeadLetterCount{}, senders: map[string]*sentLetters{},
+	}
 	for _, row := range wire.Causes() {
-		d.counts[row.Cause], d.limits[row.Cause] = &DeadLetterCount{Cause: row.Cause}, rate.NewLimiter(deadPerSecond, deadBurst)
+		d.counts[row.Cause], d.limits[row.Cause] = &DeadLetterCount{Cause: row.Cause}, rate.NewLimiter(deadPerSecond,
+			deadBurst)
 	}
 	return d
 }
@@ -118,7 +125,8 @@ func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject stri
 		data = data[:d.maxBytes]
 	}
 	m.Data = data
-	d.log.Warn("dead letter", zap.String("reason", string(reason.Cause)), zap.String("detail", reason.Detail), zap.String("subject", subject))
+	d.log.Warn("dead letter", zap.String("reason", string(reason.Cause)), zap.String("detail", reason.Detail),
+		zap.String("subject", subject))
 	return m
 }
 

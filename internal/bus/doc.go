@@ -1,6 +1,7 @@
-// Package bus connects the director (Bus) and the workers (Client) to the agent bus, a NATS server. It carries what package
-// wire describes, keeps the director's journal, and hands out the credentials of workers. The server that the director
-// runs itself is in package server below this one; the worker links this package and must not link a server.
+// Package bus connects the director (Bus) and the workers (Client) to the agent bus, a NATS server. It carries
+// what package wire describes, keeps the director's journal, and hands out the credentials of workers. The
+// server that the director runs itself is in package server below this one; the worker links this package and
+// must not link a server.
 //
 // # Subjects and streams
 //
@@ -16,9 +17,10 @@
 //
 // Nothing crosses from one account to another but through the director.
 //
-// It is the same on the embedded server and on one that was joined (package keys): whoever signs in has a credential that the
-// director signed. A worker's is made at its start, expires by itself, and is revoked at its end, in the claims of the
-// workers' account, which the director pushes to the server when it opens the bus, at each reconnect and at each revocation.
+// It is the same on the embedded server and on one that was joined (package keys): whoever signs in has a
+// credential that the director signed. A worker's is made at its start, expires by itself, and is revoked at
+// its end, in the claims of the workers' account, which the director pushes to the server when it opens the
+// bus, at each reconnect and at each revocation.
 //
 // # Invariants
 //
@@ -43,11 +45,13 @@
 //
 // # Failure policy
 //
-// A lost connection is retried for ever, with jittered backoff; consumers are durable and found again by name, so that
-// none pile up; those that read the journal ahead are removed, and go away by themselves after a minute. Errors at Open are permanent and say what to do next. Later errors are transient unless Permanent says
-// otherwise.
+// A lost connection is retried for ever, with jittered backoff; consumers are durable and found again by name,
+// so that none pile up; those that read the journal ahead are removed, and go away by themselves after a
+// minute. Errors at Open are permanent and say what to do next. Later errors are transient unless Permanent
+// says otherwise.
 //
 // # Imports
 //
-// It imports packages wire, keys, chain, lease and safefile, and NATS's client. The director, the worker and the demo import it; other adapters do not.
+// It imports packages wire, keys, chain, lease and safefile, and NATS's client. The director, the worker and
+// the demo import it; other adapters do not.
 package bus

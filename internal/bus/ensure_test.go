@@ -28,7 +28,9 @@ func (u unwilling) Stream(ctx context.Context, name string) (jetstream.Stream, e
 	return u.JetStream.Stream(ctx, name)
 }
 
-func (u unwilling) CreateOrUpdateObjectStore(ctx context.Context, c jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
+func (u unwilling) CreateOrUpdateObjectStore(ctx context.Context,
+	c jetstream.ObjectStoreConfig,
+) (jetstream.ObjectStore, error) {
 	if !u.stores {
 		return nil, errUnwilling
 	}
@@ -51,7 +53,8 @@ func TestAJournalIsOpenedWholeOrNotAtAll(t *testing.T) {
 			if err := b.Ensure(ctxFor(t)); err == nil {
 				t.Fatal("nothing failed")
 			}
-			if head, err := b.Journal().Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil || head.Seq != 2 {
+			if head, err := b.Journal().Replay(ctxFor(t), Head{},
+				func(uint64, []byte) error { return nil }); err != nil || head.Seq != 2 {
 				t.Errorf("it cannot be read: %v, %v", head, err)
 			}
 			appendBatches(t, b.Journal(), 1)

@@ -11,8 +11,9 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Export writes the journal to a file: every batch that there is, archived or live, and the newest snapshot that can be read. An error that is a *Damage
-// says where the journal is not as it was written; there is no file then. If a director archives meanwhile where its archive is not known here, it begins anew.
+// Export writes the journal to a file: every batch that there is, archived or live, and the newest snapshot
+// that can be read. An error that is a *Damage says where the journal is not as it was written; there is no
+// file then. If a director archives meanwhile where its archive is not known here, it begins anew.
 func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, err error) {
 	for range exportTries {
 		if end, err = j.export(ctx, file); !errors.Is(err, errLeft) {
@@ -61,8 +62,9 @@ func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error
 	return end, nil
 }
 
-// Import brings an exported journal back into an empty one: the same batches at the same sequences, and its snapshot. The file is read to its end
-// before anything is written. An import that was interrupted is noticed as damage (cut).
+// Import brings an exported journal back into an empty one: the same batches at the same sequences, and its
+// snapshot. The file is read to its end before anything is written. An import that was interrupted is noticed
+// as damage (cut).
 func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	j := b.journal
 	switch _, last, err := j.bounds(ctx); {
@@ -77,9 +79,11 @@ func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	case err != nil:
 		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
 	case read.Header.Fleet != b.options.Fleet:
-		return chain.Trailer{}, fmt.Errorf("bus: import: it is the journal of the fleet %s, and director.fleet is %s", read.Header.Fleet, b.options.Fleet)
+		return chain.Trailer{}, fmt.Errorf("bus: import: it is the journal of the fleet %s, and director.fleet is %s",
+			read.Header.Fleet, b.options.Fleet)
 	case read.Header.First > 1 && state == nil:
-		return chain.Trailer{}, fmt.Errorf("bus: import: it begins at %d and has no snapshot: what was before is not known", read.Header.First)
+		return chain.Trailer{}, fmt.Errorf("bus: import: it begins at %d and has no snapshot: what was before "+
+			"is not known", read.Header.First)
 	}
 	begun := j.identity
 	begun.until = read.Trailer.Head.Seq

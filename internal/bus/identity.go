@@ -17,8 +17,9 @@ import (
 	"retake/internal/safefile"
 )
 
-// identity names a journal, in the metadata of its stream. One that replaces another on purpose has an id of its own and says which one that was. One that
-// is made again because it was gone does not: what knows of the old one tells that it is damaged.
+// identity names a journal, in the metadata of its stream. One that replaces another on purpose has an id of
+// its own and says which one that was. One that is made again because it was gone does not: what knows of the
+// old one tells that it is damaged.
 type identity struct {
 	id       string
 	replaces []string // ids, the last one first
@@ -73,7 +74,8 @@ func (j *Journal) isReplaced(id string) bool {
 	return id != "" && slices.Contains(j.identity.replaces, id)
 }
 
-// journalThere is the stream that is there, and its identity; nil: none is. One without an id, and one that is begun, is the journal that is known, or a new one.
+// journalThere is the stream that is there, and its identity; nil: none is. One without an id, and one that is
+// begun, is the journal that is known, or a new one.
 func (b *Bus) journalThere(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
 	stream, err = b.ownJS.Stream(ctx, b.journalStream())
 	switch {
@@ -90,8 +92,8 @@ func (b *Bus) journalThere(ctx context.Context, known string) (stream jetstream.
 	return stream, i, nil
 }
 
-// recognise takes note of which journal is there. If it replaces the one that this process knows, that says nothing of it: it is forgotten, and what was
-// archived of it is set aside.
+// recognise takes note of which journal is there. If it replaces the one that this process knows, that says
+// nothing of it: it is forgotten, and what was archived of it is set aside.
 func (j *Journal) recognise(there identity) (another bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -103,7 +105,8 @@ func (j *Journal) recognise(there identity) (another bool, err error) {
 	if old == "" || !slices.Contains(there.replaces, old) {
 		return false, nil
 	}
-	j.log.Warn("the journal was replaced by another one; what was known of the one before does not count", zap.String("before", old), zap.String("journal", there.id))
+	j.log.Warn("the journal was replaced by another one; what was known of the one before does not count",
+		zap.String("before", old), zap.String("journal", there.id))
 	if j.readOnly {
 		j.archive.Dir = ""
 	} else if j.archive.Dir != "" {

@@ -57,7 +57,8 @@ func (j *joiner) replace() {
 	mustDo(j.t, j.ReplaceJournal(ctxFor(j.t), filepath.Join(j.t.TempDir(), "aside.jsonl.zst")))
 }
 
-// A journal that was replaced on purpose is another one: what other directors know of the one before says nothing of it.
+// A journal that was replaced on purpose is another one: what other directors know of the one before says
+// nothing of it.
 func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 	t.Parallel()
 	for _, grown := range []int{0, 2, 9} { // shorter than what is known, or longer
@@ -73,7 +74,8 @@ func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 					one.replace()
 				}
 				for i := range grown {
-					_, err := one.Journal().Append(ctxFor(t), fmt.Sprintf("n/%d", i+1), uint64(i), fmt.Appendf(nil, "new %d", i+1))
+					_, err := one.Journal().Append(ctxFor(t), fmt.Sprintf("n/%d", i+1), uint64(i),
+						fmt.Appendf(nil, "new %d", i+1))
 					mustDo(t, err)
 				}
 				if away {
@@ -87,7 +89,8 @@ func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 					}
 					other.reopen()
 				}
-				if v, err := other.Journal().Verify(ctxFor(t)); err != nil || len(v.Damages) > 0 || len(v.Segments) > 0 {
+				if v, err := other.Journal().Verify(ctxFor(t)); err != nil || len(v.Damages) > 0 ||
+					len(v.Segments) > 0 {
 					t.Errorf("%+v, %v", v, err)
 				}
 				if aside, _ := filepath.Glob(filepath.Join(other.dir, "journal.*", "*.jsonl.zst")); len(aside) != 1 {
@@ -195,7 +198,8 @@ func oldSlots(stream string, h Head) []byte {
 	return fmt.Appendf(nil, "%256s%-255s\n", "", line) // an odd sequence is in the second slot
 }
 
-// Each of several directors archives what leaves the live journal while it leads. What another one has is no hole in the journal.
+// Each of several directors archives what leaves the live journal while it leads. What another one has is no
+// hole in the journal.
 func TestWhatAnotherDirectorHasArchivedIsNotMissed(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -247,7 +251,8 @@ func TestALateRebuildLeavesAnotherJournalAlone(t *testing.T) {
 	}
 	late.Bus = openBus(t, late.o)
 	late.mustRead(Head{}, 3)
-	if err := late.ReplaceJournal(ctxFor(t), filepath.Join(t.TempDir(), "aside.jsonl.zst")); !errors.Is(err, ErrReplaced) || !asked {
+	if err := late.ReplaceJournal(ctxFor(t), filepath.Join(t.TempDir(), "aside.jsonl.zst")); !errors.Is(err,
+		ErrReplaced) || !asked {
 		t.Errorf("replace: %v", err)
 	}
 	one.mustRead(Head{}, 1)

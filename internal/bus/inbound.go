@@ -9,11 +9,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// All subscriptions of the intake deliver into one channel, and one goroutine, the sorter, puts what comes to where it waits: with a
-// goroutine for each of six subscriptions, a hundred thousand workers took some gigabytes of stacks while nothing came.
+// All subscriptions of the intake deliver into one channel, and one goroutine, the sorter, puts what comes to
+// where it waits: with a goroutine for each of six subscriptions, a hundred thousand workers took some
+// gigabytes of stacks while nothing came.
 
-// inboundMessages is how many messages may wait for the sorter. It waits for nothing but the intake's lock, so that hardly more are there than
-// the client reads in one go; what were over it is lost.
+// inboundMessages is how many messages may wait for the sorter. It waits for nothing but the intake's lock, so
+// that hardly more are there than the client reads in one go; what were over it is lost.
 const inboundMessages = 1 << 16
 
 // source is where a subscription's messages come from. The zero one: from nobody any more.
@@ -49,8 +50,8 @@ func (i *intake) unsubscribe(g *gate, l line) {
 	g.subs[l] = nil
 }
 
-// flush waits until the server knows of the subscriptions: who is admitted may ask at once. While the bus is away it learns of
-// them when it is back.
+// flush waits until the server knows of the subscriptions: who is admitted may ask at once. While the bus is
+// away it learns of them when it is back.
 func (i *intake) flush() {
 	if i.bus.nc.IsConnected() {
 		_ = i.bus.nc.FlushTimeout(answerTimeout) // else as above
@@ -118,7 +119,8 @@ func (b *backlogs) wait(l line, t *taker, m *nats.Msg) (begin bool) {
 	return begin
 }
 
-// next takes the first message; false: there is none, and whoever asked is done. lost is how many were since the beginning.
+// next takes the first message; false: there is none, and whoever asked is done. lost is how many were since
+// the beginning.
 func (b *backlogs) next(l line) (a arrival, lost int, ok bool) {
 	b.waits.Lock()
 	defer b.waits.Unlock()
@@ -138,7 +140,8 @@ func (i *intake) workOff(s source) {
 			continue
 		}
 		if lost > 0 {
-			i.cutOff(s.gate, fmt.Sprintf("had more than %d messages or %s waiting to be read: %d more were lost", pendingMessages, mebibytes(pendingBytes), lost))
+			i.cutOff(s.gate, fmt.Sprintf("had more than %d messages or %s waiting to be read: %d more were lost",
+				pendingMessages, mebibytes(pendingBytes), lost))
 			continue
 		}
 		a.t.take(s.gate, a.m)

@@ -7,15 +7,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inOrderChunk is how many one goroutine takes at once, if so many wait: handing them over costs as much for many as for one.
+// inOrderChunk is how many one goroutine takes at once, if so many wait: handing them over costs as much for
+// many as for one.
 const inOrderChunk = 16
 
-// inOrder reads with read, prepares on all cores what it puts, and calls what that returns in the order of the puts, one after the other. At most waiting
-// of what was put waits. It returns read's error when read has returned and all that it put was called, or the first error of a call, or ctx's; then nothing runs any more, and what
-// was not called is never called.
+// inOrder reads with read, prepares on all cores what it puts, and calls what that returns in the order of the
+// puts, one after the other. At most waiting of what was put waits. It returns read's error when read has
+// returned and all that it put was called, or the first error of a call, or ctx's; then nothing runs any more,
+// and what was not called is never called.
 //
 //	read ──put──▶ waiting ──take──▶ prepare (one goroutine for each core) ──each after the one before──▶ call
-func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Context, put func(T)) error, prepare func(T) (call func() error)) error {
+func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Context, put func(T)) error,
+	prepare func(T) (call func() error),
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	q := queue[T]{in: make(chan T, waiting), last: make(chan (<-chan struct{}), 1)}
 	none := make(chan struct{})

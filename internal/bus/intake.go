@@ -20,8 +20,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// line is a kind of message of a worker's. Each worker's each line has subscriptions and a backlog of its own, with a bound of its own, so
-// that nothing waits behind what another worker, or another line, sends.
+// line is a kind of message of a worker's. Each worker's each line has subscriptions and a backlog of its own,
+// with a bound of its own, so that nothing waits behind what another worker, or another line, sends.
 type line int
 
 const (
@@ -52,8 +52,8 @@ func (b *Bus) lineSubjects(l line, worker string) []string {
 	}
 }
 
-// Bounds of what waits of one line. Both are above what a worker may send at once, and what is over them is lost: an offence,
-// which is found out at the next message that is read.
+// Bounds of what waits of one line. Both are above what a worker may send at once, and what is over them is
+// lost: an offence, which is found out at the next message that is read.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
 	pendingBytes    = bytesAtOnce
@@ -85,8 +85,9 @@ type intake struct {
 func newIntake(b *Bus) *intake {
 	ctx, cancel := context.WithCancel(context.Background())
 	i := &intake{
-		bus: b, ctx: ctx, cancel: cancel, inbound: make(chan *nats.Msg, inboundMessages), gates: map[string]*gate{}, sources: map[*nats.Subscription]source{},
-		users: map[string]string{}, offenders: map[string]bool{},
+		bus: b, ctx: ctx, cancel: cancel, inbound: make(chan *nats.Msg, inboundMessages), gates: map[string]*gate{},
+		sources: map[*nats.Subscription]source{},
+		users:   map[string]string{}, offenders: map[string]bool{},
 	}
 	i.wg.Go(i.sort)
 	return i
@@ -114,7 +115,8 @@ type gate struct {
 
 // taker handles the messages of one line.
 type taker struct {
-	// handle is called for one message of a worker after the other. atOnce: it does not block, and is called by the sorter itself.
+	// handle is called for one message of a worker after the other. atOnce: it does not block, and is called by
+	// the sorter itself.
 	handle func(*gate, *nats.Msg)
 	atOnce bool
 
@@ -315,8 +317,10 @@ func (i *intake) cutOff(g *gate, what string) {
 	i.wg.Go(func() {
 		i.bus.log.Warn("worker cut off from the bus", zap.String("worker", o.Worker), zap.String("reason", o.What))
 		i.dismiss(o.Worker)
-		if err := i.bus.workers.revoke(i.ctx, o.Worker, &o); err != nil { // it is not heard any more, and its revocation is tried again
-			i.bus.log.Warn("a worker that was cut off may be connected still", zap.String("worker", o.Worker), zap.Error(err))
+		// it is not heard any more, and its revocation is tried again
+		if err := i.bus.workers.revoke(i.ctx, o.Worker, &o); err != nil {
+			i.bus.log.Warn("a worker that was cut off may be connected still", zap.String("worker", o.Worker),
+				zap.Error(err))
 		}
 		if tell := i.bus.options.OnOffence; tell != nil {
 			tell(o)
@@ -324,14 +328,18 @@ func (i *intake) cutOff(g *gate, what string) {
 	})
 }
 
-// takeReport checks a worker's report, stores it under the director's own message id, and answers as the stream would, so that
-// the worker knows what became of it. A report that cannot be stored now gets no answer: it comes again.
+// takeReport checks a worker's report, stores it under the director's own message id, and answers as the stream
+// would, so that the worker knows what became of it. A report that cannot be stored now gets no answer: it
+// comes again.
 func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	b := i.bus
 	id, err := b.readReport(g.worker, m)
 	if err != nil {
 		b.dead.core(g.worker, err, m.Subject, m.Data)
-		i.answer(g, m, storedReport{Error: &reportRefusal{Code: http.StatusBadRequest, Description: reasonOf(err).Error()}})
+		i.answer(g, m, storedReport{Error: &reportRefusal{
+			Code:        http.StatusBadRequest,
+			Description: reasonOf(err).Error(),
+		}})
 		return
 	}
 	g.mu.Lock()
@@ -341,12 +349,16 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	}
 	g.mu.Unlock()
 	if !may {
-		i.answer(g, m, storedReport{Error: &reportRefusal{Code: http.StatusTooManyRequests, Description: "no further report is taken of this attempt"}})
+		i.answer(g, m, storedReport{Error: &reportRefusal{
+			Code:        http.StatusTooManyRequests,
+			Description: "no further report is taken of this attempt",
+		}})
 		return
 	}
 	ack, err := b.store(i.ctx, m.Subject, id, m.Data)
 	if err != nil {
-		b.log.Warn("a report could not be stored; its worker sends it again", zap.String("worker", g.worker), zap.Error(err))
+		b.log.Warn("a report could not be stored; its worker sends it again", zap.String("worker", g.worker),
+			zap.Error(err))
 		return
 	}
 	if !ack.Duplicate {
@@ -380,7 +392,8 @@ func (b *Bus) checkReport(worker, subject string, data []byte) (id string, err e
 	case !signed:
 		err = &wire.Malformed{Cause: wire.CauseUnsigned, Detail: "signature is missing: a worker's reports need one"}
 	case e.Sender.Role != wire.RoleWorker:
-		err = &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("sender.role: want worker, got %s", e.Sender.Role)}
+		err = &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("sender.role: want worker, got %s",
+			e.Sender.Role)}
 	case reserved(worker, id):
 		err = &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("error_id: %s is the director's", id)}
 	}
@@ -409,7 +422,8 @@ func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jets
 	if key == nil {
 		return nil, errNoSecret
 	}
-	return b.reports.PublishMsg(ctx, traced(subject, data, b.traceParent(worker)), jetstream.WithMsgID(wire.ReportMessageID(key, worker, id)))
+	return b.reports.PublishMsg(ctx, traced(subject, data, b.traceParent(worker)),
+		jetstream.WithMsgID(wire.ReportMessageID(key, worker, id)))
 }
 
 // storedReport is the answer to a report. It is that of a stream, so that other clients understand it.
@@ -445,5 +459,8 @@ func ownInbox(worker, reply string) error {
 	if strings.HasPrefix(reply, wire.Inbox(worker)+".") {
 		return nil
 	}
-	return &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("reply subject: want one below %s, got %.200q", wire.Inbox(worker), reply)}
+	return &wire.Malformed{
+		Cause:  wire.CauseForeignSender,
+		Detail: fmt.Sprintf("reply subject: want one below %s, got %.200q", wire.Inbox(worker), reply),
+	}
 }

@@ -26,7 +26,8 @@ type offences chan Offence
 func (o offences) open(t *testing.T, maxBytes int) *Bus {
 	t.Helper()
 	return openBus(t, Options{
-		OnOffence: func(f Offence) { o <- f }, MaxMessageBytes: maxBytes, Server: startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}}),
+		OnOffence: func(f Offence) { o <- f }, MaxMessageBytes: maxBytes,
+		Server: startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}}),
 	})
 }
 
@@ -71,16 +72,29 @@ func TestFloodOfOneDelaysNobody(t *testing.T) {
 	})
 	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, oneLease{}) })
 	honest := dial(t, b, "honest-1")
-	until(t, "a first answer", func() bool { _, err := honest.Hello(ctxFor(t), helloOf("honest-1")); return err == nil })
+	until(t, "a first answer",
+		func() bool { _, err := honest.Hello(ctxFor(t), helloOf("honest-1")); return err == nil })
 	for n, data := range []struct {
 		subject func(worker string) string
 		data    func(worker string) []byte
 	}{
-		{func(w string) string { return b.subjects.Worker(w, wire.ChannelHello) }, func(w string) []byte { return mustEncode(t, w, helloOf(w)) }},
-		{func(w string) string { return b.subjects.Worker(w, wire.ChannelHeartbeat) }, func(w string) []byte { return mustEncode(t, w, heartbeat()) }},
-		{func(w string) string { return b.subjects.Worker(w, wire.ChannelProgress) }, func(string) []byte { return []byte("noise") }},
+		{
+			func(w string) string { return b.subjects.Worker(w, wire.ChannelHello) },
+			func(w string) []byte { return mustEncode(t, w, helloOf(w)) },
+		},
+		{
+			func(w string) string { return b.subjects.Worker(w, wire.ChannelHeartbeat) },
+			func(w string) []byte { return mustEncode(t, w, heartbeat()) },
+		},
+		{
+			func(w string) string { return b.subjects.Worker(w, wire.ChannelProgress) },
+			func(string) []byte { return []byte("noise") },
+		},
 		{func(w string) string { return b.subjects.Budget("acquire", w) }, func(string) []byte { return nil }},
-		{func(w string) string { return b.subjects.Worker(w, wire.ChannelError) }, func(string) []byte { return make([]byte, defaultMaxMessageBytes) }},
+		{
+			func(w string) string { return b.subjects.Worker(w, wire.ChannelError) },
+			func(string) []byte { return make([]byte, defaultMaxMessageBytes) },
+		},
 	} {
 		mad := dialSocket(t, b, fmt.Sprintf("mad-%d", n))
 		subject := data.subject(mad.options.WorkerID)
@@ -98,7 +112,8 @@ func TestFloodOfOneDelaysNobody(t *testing.T) {
 			t.Errorf("%s: the honest worker was answered after %s: %v", subject, asked, err)
 		}
 		o := <-told
-		t.Logf("%s: cut off %s after it began, with %d sent; its neighbour was answered in %s: %s", subject, took.Round(time.Microsecond), sent, asked.Round(time.Microsecond), o.What)
+		t.Logf("%s: cut off %s after it began, with %d sent; its neighbour was answered in %s: %s", subject,
+			took.Round(time.Microsecond), sent, asked.Round(time.Microsecond), o.What)
 		if o.Worker != mad.options.WorkerID || o.What == "" || took > 5*time.Second {
 			t.Errorf("%+v after %s", o, took)
 		}
@@ -166,7 +181,10 @@ func TestFloodOfLongMessagesTakesNoMemory(t *testing.T) {
 	told := make(offences, attackers)
 	const longest = 1<<20 - 4096
 	b := told.open(t, longest)
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(func(r Report) { _ = r.Ack() })) })
+	background(t, func(ctx context.Context) error {
+		return b.ConsumeReports(ctx,
+			inTurn(func(r Report) { _ = r.Ack() }))
+	})
 	runtime.GC()
 	var before, now runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -208,7 +226,8 @@ func TestHelloWaitsForNoOther(t *testing.T) {
 		for n := range 5 {
 			h := helloOf("slow-1")
 			h.Worker.ImageTag = fmt.Sprint(n)
-			if err := slow.nc.PublishRequest(b.subjects.Worker("slow-1", wire.ChannelHello), wire.Inbox("slow-1")+".x", mustEncode(t, "slow-1", h)); err != nil {
+			if err := slow.nc.PublishRequest(b.subjects.Worker("slow-1", wire.ChannelHello), wire.Inbox("slow-1")+".x",
+				mustEncode(t, "slow-1", h)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -269,7 +288,8 @@ func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
 		}
 		return true
 	})
-	t.Logf("%d heartbeats of %d workers: %d handed out, the newest of each within %s", workers*each, workers, calls.Load(), time.Since(began).Round(time.Millisecond))
+	t.Logf("%d heartbeats of %d workers: %d handed out, the newest of each within %s", workers*each, workers,
+		calls.Load(), time.Since(began).Round(time.Millisecond))
 }
 
 func TestDeadLettersOfOneSenderAreBounded(t *testing.T) {
@@ -278,7 +298,8 @@ func TestDeadLettersOfOneSenderAreBounded(t *testing.T) {
 		mad, other := dial(t, b, worker), dial(t, b, "other-1")
 		send := func(c *Client) {
 			t.Helper()
-			if err := errors.Join(c.nc.Publish(b.subjects.Worker(c.options.WorkerID, wire.ChannelError), []byte("noise")), c.nc.Flush()); err != nil {
+			if err := errors.Join(c.nc.Publish(b.subjects.Worker(c.options.WorkerID, wire.ChannelError),
+				[]byte("noise")), c.nc.Flush()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
@@ -319,11 +340,14 @@ func TestReportsThatAWorkerCannotMake(t *testing.T) {
 	key := b.AttemptKey(worker)
 	me := wire.Sender{Role: wire.RoleWorker, ID: worker, Key: key}
 	for name, data := range map[string][]byte{
-		"as the director":               plain(wire.Sender{Role: wire.RoleDirector, ID: "default", Key: key}, "e1"),
-		"as the operator":               plain(wire.Sender{Role: wire.RoleOperator, ID: "me"}, "e2"),
-		"as the operator, signed":       plain(wire.Sender{Role: wire.RoleOperator, ID: "me", Key: key}, "e3"),
-		"unsigned":                      plain(wire.Sender{Role: wire.RoleWorker, ID: worker}, "e4"),
-		"signed with another's key":     plain(wire.Sender{Role: wire.RoleWorker, ID: worker, Key: b.AttemptKey("other-1")}, "e5"),
+		"as the director":         plain(wire.Sender{Role: wire.RoleDirector, ID: "default", Key: key}, "e1"),
+		"as the operator":         plain(wire.Sender{Role: wire.RoleOperator, ID: "me"}, "e2"),
+		"as the operator, signed": plain(wire.Sender{Role: wire.RoleOperator, ID: "me", Key: key}, "e3"),
+		"unsigned":                plain(wire.Sender{Role: wire.RoleWorker, ID: worker}, "e4"),
+		"signed with another's key": plain(wire.Sender{
+			Role: wire.RoleWorker, ID: worker,
+			Key: b.AttemptKey("other-1"),
+		}, "e5"),
 		"bare":                          seedObject(t, worker),
 		"the director's exit report":    plain(me, ExitID(worker)),
 		"the director's offence report": plain(me, OffenceID(worker)),
@@ -337,7 +361,8 @@ func TestReportsThatAWorkerCannotMake(t *testing.T) {
 	if all, err := b.ReportsOf(ctxFor(t), worker, 0); err != nil || len(all) != 0 || totalDead(b) != 9 {
 		t.Errorf("%d stored, %d dead letters, %v", len(all), totalDead(b), err)
 	}
-	for _, id := range []string{"other-1/other-1/result", "other-1/" + ExitID("other-1"), worker + "/" + ExitID(worker)} {
+	for _, id := range []string{"other-1/other-1/result", "other-1/" + ExitID("other-1"), worker + "/" +
+		ExitID(worker)} {
 		m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
 		m.Header.Set(nats.MsgIdHdr, id)
 		m.Data = plain(me, "poison/"+id)
@@ -346,8 +371,12 @@ func TestReportsThatAWorkerCannotMake(t *testing.T) {
 		}
 	}
 	other := dial(t, b, "other-1")
-	result := wire.WorkerResult{ResultID: "other-1/result", AttemptID: "other-1", IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
-	if err := errors.Join(other.Report(ctxFor(t), &result), b.Report(ctxFor(t), "other-1", *failureOf("other-1", ExitID("other-1"))), b.Report(ctxFor(t), worker, *failure(ExitID(worker)))); err != nil {
+	result := wire.WorkerResult{
+		ResultID: "other-1/result", AttemptID: "other-1", IssueNumber: 21, Attempt: 1,
+		Outcome: wire.OutcomeOK,
+	}
+	if err := errors.Join(other.Report(ctxFor(t), &result), b.Report(ctxFor(t), "other-1",
+		*failureOf("other-1", ExitID("other-1"))), b.Report(ctxFor(t), worker, *failure(ExitID(worker)))); err != nil {
 		t.Fatal(err)
 	}
 	for w, want := range map[string]int{"other-1": 2, worker: 4} {
@@ -403,7 +432,8 @@ func TestUnknownWorkersAreNotHeard(t *testing.T) {
 	if err := b.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Report(ctxFor(t), failure("e1")); !errors.Is(err, ErrNoAnswer) || !errors.Is(err, nats.ErrNoResponders) {
+	if err := c.Report(ctxFor(t), failure("e1")); !errors.Is(err, ErrNoAnswer) ||
+		!errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("%v", err)
 	}
 }

@@ -21,8 +21,8 @@ const (
 	appendAttempts = 3
 )
 
-// Journal is the director's journal: batches in one stream, each of which names the digest of those before it (package chain), and
-// snapshots of the state that they lead to.
+// Journal is the director's journal: batches in one stream, each of which names the digest of those before it
+// (package chain), and snapshots of the state that they lead to.
 type Journal struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
@@ -39,9 +39,10 @@ type Journal struct {
 	aheads   chan struct{} // a token for each request of those who read ahead
 
 	mu       sync.Mutex
-	identity identity   // of the journal that is there
-	head     Head       // up to which this process has read or written
-	known    chain.Mark // the furthest that a journal is known to have gone: by this process, or by the mirror when the bus was opened
+	identity identity // of the journal that is there
+	head     Head     // up to which this process has read or written
+	// the furthest that a journal is known to have gone: by this process, or by the mirror when the bus was opened
+	known chain.Mark
 }
 
 func (j *Journal) close() error {
@@ -96,7 +97,8 @@ func (j *Journal) reached(h Head) {
 	}
 }
 
-// mayChange is asked right before anything that writes over, or takes away: what the compare-and-set of an append does not guard.
+// mayChange is asked right before anything that writes over, or takes away: what the compare-and-set of an
+// append does not guard.
 func (j *Journal) mayChange() error {
 	if j.leads != nil && !j.leads() {
 		return ErrNotLeading
@@ -104,9 +106,10 @@ func (j *Journal) mayChange() error {
 	return nil
 }
 
-// Append writes one batch behind the sequence expectLast (0: an empty journal) and returns its own, which is durable as
-// far as the server's SyncAlways goes. The journal must have been read up to there (Replay). batchID is unique for ever. ErrRefused: somebody
-// else wrote. ErrUnsure: unknown, see there. Any other error: the batch is not in the journal as far as the server knows, or ctx ended; discard and reload.
+// Append writes one batch behind the sequence expectLast (0: an empty journal) and returns its own, which is
+// durable as far as the server's SyncAlways goes. The journal must have been read up to there (Replay). batchID
+// is unique for ever. ErrRefused: somebody else wrote. ErrUnsure: unknown, see there. Any other error: the
+// batch is not in the journal as far as the server knows, or ctx ended; discard and reload.
 func (j *Journal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
 	prev := j.Head()
 	if prev.Seq != expectLast {
@@ -182,7 +185,8 @@ func temporary(err error) bool {
 func refused(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok &&
-		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // Check reports whether the server still has a journal that goes to a sequence. nil: it has, or does not answer.

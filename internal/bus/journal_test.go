@@ -31,7 +31,8 @@ func TestJournalSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	b := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
 	for i := range 3 {
-		seq, err := b.Journal().Append(ctxFor(t), fmt.Sprintf("batch-%d", i), uint64(i), fmt.Appendf(nil, "facts %d", i))
+		seq, err := b.Journal().Append(ctxFor(t), fmt.Sprintf("batch-%d", i), uint64(i),
+			fmt.Appendf(nil, "facts %d", i))
 		if err != nil || seq != uint64(i+1) {
 			t.Fatalf("append %d: %d, %v", i, seq, err)
 		}
@@ -103,12 +104,21 @@ func TestTimedOutAppendIsReadBack(t *testing.T) {
 		tries     int
 		want      error
 	}{
-		"stored, ack lost":     {publish: func(_ int, s send) (*jetstream.PubAck, error) { return lost(s) }, tries: 1},
-		"not stored, then is":  {publish: second, tries: 2},
-		"never stored":         {publish: func(int, send) (*jetstream.PubAck, error) { return nil, nats.ErrTimeout }, tries: 3, want: ErrUnsure},
-		"timed out, foreign":   {publish: func(int, send) (*jetstream.PubAck, error) { return nil, nats.ErrTimeout }, meanwhile: true, tries: 1, want: ErrRefused},
-		"server says no room":  {publish: noRoom, tries: 1, want: errNoRoom},
-		"nobody has the topic": {publish: func(int, send) (*jetstream.PubAck, error) { return nil, jetstream.ErrNoStreamResponse }, tries: 3, want: ErrUnsure},
+		"stored, ack lost":    {publish: func(_ int, s send) (*jetstream.PubAck, error) { return lost(s) }, tries: 1},
+		"not stored, then is": {publish: second, tries: 2},
+		"never stored": {
+			publish: func(int, send) (*jetstream.PubAck, error) { return nil, nats.ErrTimeout },
+			tries:   3, want: ErrUnsure,
+		},
+		"timed out, foreign": {
+			publish:   func(int, send) (*jetstream.PubAck, error) { return nil, nats.ErrTimeout },
+			meanwhile: true, tries: 1, want: ErrRefused,
+		},
+		"server says no room": {publish: noRoom, tries: 1, want: errNoRoom},
+		"nobody has the topic": {publish: func(int, send) (*jetstream.PubAck, error) {
+			return nil,
+				jetstream.ErrNoStreamResponse
+		}, tries: 3, want: ErrUnsure},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +127,8 @@ func TestTimedOutAppendIsReadBack(t *testing.T) {
 			l := &lossy{JetStream: real}
 			l.publish = func(try int, s send) (*jetstream.PubAck, error) {
 				if c.meanwhile && try == 1 {
-					if _, err := real.Publish(ctxFor(t), j.subject, []byte("theirs"), jetstream.WithMsgID("theirs")); err != nil {
+					if _, err := real.Publish(ctxFor(t), j.subject, []byte("theirs"),
+						jetstream.WithMsgID("theirs")); err != nil {
 						t.Error(err)
 					}
 				}
@@ -162,7 +173,8 @@ func TestReplayRefusesAGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	for after, want := range map[uint64]error{0: ErrDamaged, 1: ErrDamaged, 2: nil, 3: nil, 4: nil, 5: ErrDamaged} {
-		if _, err := j.Replay(ctxFor(t), Head{Seq: after}, func(uint64, []byte) error { return nil }); !errors.Is(err, want) {
+		if _, err := j.Replay(ctxFor(t), Head{Seq: after}, func(uint64, []byte) error { return nil }); !errors.Is(err,
+			want) {
 			t.Errorf("after %d: %v, want %v", after, err, want)
 		}
 	}
@@ -184,7 +196,8 @@ func keepTwoSnapshots(t *testing.T, dir string) {
 		t.Fatalf("empty store: %v, %v", at, err)
 	}
 	for _, seq := range []uint64{9, 10, 100} {
-		if err := j.SaveSnapshot(ctx, Head{Seq: seq, Digest: chain.Digest{byte(seq)}}, fmt.Appendf(nil, "state at %d", seq)); err != nil {
+		if err := j.SaveSnapshot(ctx, Head{Seq: seq, Digest: chain.Digest{byte(seq)}},
+			fmt.Appendf(nil, "state at %d", seq)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,7 +211,8 @@ func fallBack(t *testing.T, dir string) {
 	j := b.Journal()
 	for _, want := range []uint64{100, 10} {
 		at, data, err := lastState(t, j)
-		if err != nil || at != (Head{Seq: want, Digest: chain.Digest{byte(want)}}) || data != fmt.Sprintf("state at %d", want) {
+		if err != nil || at != (Head{Seq: want, Digest: chain.Digest{byte(want)}}) ||
+			data != fmt.Sprintf("state at %d", want) {
 			t.Fatalf("want %d: %v %q %v", want, at, data, err)
 		}
 		damage(t, b, want)
@@ -225,7 +239,8 @@ func TestSnapshotsHaveAnEnvelope(t *testing.T) {
 	if got, back, err := unwrapSnapshot(7, data); err != nil || got != at || string(back) != string(state) {
 		t.Errorf("%v %q %v", got, back, err)
 	}
-	if got, back, err := unwrapSnapshot(7, state); err != nil || got != (Head{Seq: 7}) || string(back) != string(state) {
+	if got, back, err := unwrapSnapshot(7, state); err != nil || got != (Head{Seq: 7}) ||
+		string(back) != string(state) {
 		t.Errorf("of before there was an envelope: %v %q %v", got, back, err)
 	}
 	if _, _, err := unwrapSnapshot(8, data); err == nil {
@@ -236,7 +251,8 @@ func TestSnapshotsHaveAnEnvelope(t *testing.T) {
 			flipped := slices.Clone(data)
 			flipped[i] ^= 1 << bit
 			got, back, err := unwrapSnapshot(7, flipped)
-			if err == nil && string(back) == string(state) && got != at || err == nil && got == at && string(back) != string(state) {
+			if err == nil && string(back) == string(state) && got != at || err == nil && got == at &&
+				string(back) != string(state) {
 				t.Errorf("bit %d of byte %d flipped is not noticed: %v %q", bit, i, got, back)
 			}
 		}
@@ -253,7 +269,8 @@ func TestOldJournalsAreGoneOnWith(t *testing.T) {
 			dir := t.TempDir()
 			b := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
 			for i := range 5 {
-				if _, err := b.ownJS.Publish(ctxFor(t), b.subjects.Journal(), []byte("old"), jetstream.WithMsgID(fmt.Sprint("o/", i+1))); err != nil {
+				if _, err := b.ownJS.Publish(ctxFor(t), b.subjects.Journal(), []byte("old"),
+					jetstream.WithMsgID(fmt.Sprint("o/", i+1))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -288,7 +305,8 @@ func TestOldJournalsAreGoneOnWith(t *testing.T) {
 			}
 			read("1:old", "2:old", "3:old", "4:old", "5:old")
 			for i := range 2 {
-				if _, err := b.Journal().Append(ctxFor(t), fmt.Sprint("n/", i), b.Journal().Head().Seq, []byte("new")); err != nil {
+				if _, err := b.Journal().Append(ctxFor(t), fmt.Sprint("n/", i), b.Journal().Head().Seq,
+					[]byte("new")); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -22,20 +22,23 @@ const keyLeader = "leader"
 const (
 	renewEvery = 3
 	lookParts  = 20
-	longestTry = 500 * time.Millisecond // between two looks: a leader that leaves is noticed at once, and so is a machine that slept
+	// between two looks: a leader that leaves is noticed at once, and so is a machine that slept
+	longestTry = 500 * time.Millisecond
 )
 
 // Leader is who leads a fleet, in its own words.
 type Leader struct {
-	ID      string    `json:"id"` // of the process; no other one ever has it
-	RunID   string    `json:"run_id"`
-	Host    string    `json:"host"`
-	DataDir string    `json:"data_dir"`
-	Dir     string    `json:"dir"`   // names the data directory, and copies of it
-	Lock    string    `json:"lock"`  // names the lock of the data directory, which one process has, and the run of the machine that knows of it; empty: unknown
-	Since   time.Time `json:"since"` // by the leader's wall clock
-	Why     string    `json:"why"`   // it leads; a clause for people
-	Time    time.Time `json:"time"`  // of its machine, when the lease was renewed last
+	ID      string `json:"id"` // of the process; no other one ever has it
+	RunID   string `json:"run_id"`
+	Host    string `json:"host"`
+	DataDir string `json:"data_dir"`
+	Dir     string `json:"dir"` // names the data directory, and copies of it
+	// names the lock of the data directory, which one process has, and the run of the machine that knows of it;
+	// empty: unknown
+	Lock  string    `json:"lock"`
+	Since time.Time `json:"since"` // by the leader's wall clock
+	Why   string    `json:"why"`   // it leads; a clause for people
+	Time  time.Time `json:"time"`  // of its machine, when the lease was renewed last
 }
 
 // LeaseOptions say who wants to lead.
@@ -56,11 +59,13 @@ type Lease struct {
 	mu   sync.Mutex
 	term lease.Term // by clock
 
-	revision uint64                  // of the last renewal; the renewing goroutine's once it leads
-	sent     map[int64]time.Duration // by clock, when each renewal was sent whose answer is not known, by the time that it carries; as revision
-	expired  chan struct{}           // closed when it is over and was not given back: another has it, or it was not renewed in time
-	stop     context.CancelFunc
-	stopped  chan struct{}
+	revision uint64 // of the last renewal; the renewing goroutine's once it leads
+	// by clock, when each renewal was sent whose answer is not known, by the time that it carries; as revision
+	sent map[int64]time.Duration
+	// closed when it is over and was not given back: another has it, or it was not renewed in time
+	expired chan struct{}
+	stop    context.CancelFunc
+	stopped chan struct{}
 
 	seen   lease.Renewal // of another's lease; zero: none was seen
 	at     time.Duration // by clock, when it was first seen
@@ -79,7 +84,8 @@ func clock() time.Duration {
 // NewLease opens the fleet's lease, which this process does not have yet.
 func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 	l := &Lease{
-		bus: b, o: o, log: b.log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{}, expired: make(chan struct{}), stopped: make(chan struct{}),
+		bus: b, o: o, log: b.log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},
+		expired: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if err := l.open(ctx); err != nil {
 		return nil, err
@@ -100,7 +106,8 @@ func (l *Lease) open(ctx context.Context) error {
 	return nil
 }
 
-// Await returns when this process has the lease, or ctx ends. standby is told of each other leader, once. It outlasts a bus that is away.
+// Await returns when this process has the lease, or ctx ends. standby is told of each other leader, once. It
+// outlasts a bus that is away.
 func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 	told := ""
 	for failures := 0; ; {
@@ -135,8 +142,8 @@ func (l *Lease) keep(ctx context.Context) {
 	}()
 }
 
-// Take is Await for who does not stand by: it gives up when it sees another process renew the lease, and returns who. A lease that nobody
-// renews it waits for.
+// Take is Await for who does not stand by: it gives up when it sees another process renew the lease, and
+// returns who. A lease that nobody renews it waits for.
 func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 	for {
 		leads, err := l.try(ctx)
@@ -181,16 +188,19 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 	expired := l.term.Saw(renewal, now)
 	l.mu.Unlock()
 	if expired {
-		return l.take(ctx, e.Revision(), fmt.Sprintf("%s on %s has not renewed its lease for %s", theirs.RunID, theirs.Host, l.o.Period))
+		return l.take(ctx, e.Revision(), fmt.Sprintf("%s on %s has not renewed its lease for %s", theirs.RunID,
+			theirs.Host, l.o.Period))
 	}
-	if theirs.ID != l.o.Me.ID && theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" { // its lock is ours
+	// its lock is ours
+	if theirs.ID != l.o.Me.ID && theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" {
 		return l.take(ctx, e.Revision(), theirs.RunID+", which had the same data directory, has ended")
 	}
 	return false, nil
 }
 
-// vacant takes a lease that nobody has. If it was given back, that is said where it was. If nothing is said, the server may have lost it and somebody may have
-// it still: for a period, by this process's clock, for which the same bucket was empty. unread is why it cannot be read.
+// vacant takes a lease that nobody has. If it was given back, that is said where it was. If nothing is said,
+// the server may have lost it and somebody may have it still: for a period, by this process's clock, for which
+// the same bucket was empty. unread is why it cannot be read.
 func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error) {
 	s, err := l.kv.Status(ctx)
 	switch {
@@ -210,7 +220,8 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	}
 	l.seen = lease.Renewal{}
 	l.mu.Lock()
-	expired := l.term.Saw(lease.Renewal{At: s.(*jetstream.KeyValueBucketStatus).StreamInfo().Created.UnixNano()}, clock())
+	expired := l.term.Saw(lease.Renewal{At: s.(*jetstream.KeyValueBucketStatus).StreamInfo().Created.UnixNano()},
+		clock())
 	l.mu.Unlock()
 	if !expired {
 		return false, nil
@@ -306,8 +317,8 @@ func (l *Lease) renew(ctx context.Context) {
 
 func (l *Lease) able() bool { return l.o.Able == nil || l.o.Able() }
 
-// rest waits until a time by clock, or the end of the lease, and reports whether ctx is still alive. It looks at the clock all the while: timers stand still while
-// the machine is suspended.
+// rest waits until a time by clock, or the end of the lease, and reports whether ctx is still alive. It looks
+// at the clock all the while: timers stand still while the machine is suspended.
 func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	for ctx.Err() == nil {
 		left := min(until-clock(), l.left())
@@ -321,8 +332,9 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 
 var errTaken = errors.New("bus: the lease is another's")
 
-// anew is the renewal that counts after one has failed, with its revision and when it was sent: ours that is stored although its answer was lost, or one that is written where the server has
-// lost the lease. Others wait for a period when they find none, and longer if they find this one.
+// anew is the renewal that counts after one has failed, with its revision and when it was sent: ours that is
+// stored although its answer was lost, or one that is written where the server has lost the lease. Others wait
+// for a period when they find none, and longer if they find this one.
 func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, error) {
 	if !refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
 		return 0, 0, failed

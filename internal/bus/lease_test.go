@@ -17,7 +17,8 @@ const period = 8 * time.Second
 func lessee(t *testing.T, b *Bus, name, dir string, period time.Duration) *Lease {
 	t.Helper()
 	dir, lock, _ := strings.Cut(dir, ",")
-	l, err := b.NewLease(ctxFor(t), LeaseOptions{Me: Leader{ID: name, RunID: name, Host: "host-" + name, Dir: dir, Lock: lock}, Period: period})
+	l, err := b.NewLease(ctxFor(t),
+		LeaseOptions{Me: Leader{ID: name, RunID: name, Host: "host-" + name, Dir: dir, Lock: lock}, Period: period})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,8 @@ func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 // A renewal that was under way when it ended is no reason to keep the lease.
 func TestTheLeaseIsGivenBackAlthoughARenewalWasUnderWay(t *testing.T) {
 	out := free(t, startOutside(t))
-	first, second := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute), lessee(t, openBus(t, out.join()), "second", "d2", time.Minute)
+	first, second := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute), lessee(t, openBus(t, out.join()),
+		"second", "d2", time.Minute)
 	leads, _ := awaits(t, first)
 	mustDo(t, <-leads)
 	if _, _, err := first.write(ctxFor(t), first.revision); err != nil { // its answer comes to nobody
@@ -173,7 +175,8 @@ func TestALeaseIsTakenOrNamesItsHolder(t *testing.T) {
 	third.Release(ctxFor(t))
 }
 
-// A successor that has seen no renewal goes on with the leader's time all the same: the server knows how old the lease is.
+// A successor that has seen no renewal goes on with the leader's time all the same: the server knows how old
+// the lease is.
 func TestTheTimeGoesOnFromTheFirstLook(t *testing.T) {
 	out := free(t, startOutside(t))
 	const ahead = 5 * time.Minute
@@ -237,7 +240,8 @@ func TestALostAnswerCostsNoTerm(t *testing.T) {
 	}
 }
 
-// A machine that sleeps stops the timers of its processes, and not the lease: who was suspended with it knows soon afterwards.
+// A machine that sleeps stops the timers of its processes, and not the lease: who was suspended with it knows
+// soon afterwards.
 func TestWhoWasSuspendedKnowsSoon(t *testing.T) {
 	out := free(t, startOutside(t))
 	l := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute)
@@ -258,7 +262,8 @@ func TestWhoWasSuspendedKnowsSoon(t *testing.T) {
 func TestWhoStandsByLeadsAfterAWipe(t *testing.T) {
 	out := startOutside(t)
 	const period = time.Second
-	first, second := lessee(t, openBus(t, out.join()), "first", "d1", period), lessee(t, openBus(t, out.join()), "second", "d2", period)
+	first, second := lessee(t, openBus(t, out.join()), "first", "d1", period), lessee(t, openBus(t, out.join()),
+		"second", "d2", period)
 	leads, _ := awaits(t, first)
 	if err := <-leads; err != nil {
 		t.Fatal(err)

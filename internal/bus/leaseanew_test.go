@@ -26,7 +26,8 @@ func (l *Lease) looks(t *testing.T, leads bool, when string) {
 	}
 }
 
-// A bucket that was lost and made again counts its revisions from the beginning: the same number there is another renewal.
+// A bucket that was lost and made again counts its revisions from the beginning: the same number there is
+// another renewal.
 func TestTheSameRevisionOfAnotherBucketIsARenewal(t *testing.T) {
 	out := free(t, startOutside(t))
 	first, second := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute), impatient(t, out)

@@ -15,7 +15,10 @@ import (
 // A leader that was stopped for longer than its lease wakes anywhere: what it would do to the journal next is not done.
 func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 	asked, most := 0, 0
-	o := Options{Archive: Archive{Dir: filepath.Join(t.TempDir(), "journal")}, Leads: func() bool { asked++; return asked <= most }}
+	o := Options{
+		Archive: Archive{Dir: filepath.Join(t.TempDir(), "journal")},
+		Leads:   func() bool { asked++; return asked <= most },
+	}
 	b := openBus(t, o)
 	j := b.Journal()
 	ctx := ctxFor(t)
@@ -40,7 +43,8 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 		t.Errorf("it was stopped when it had saved: %v, snapshots %d", err, there())
 	}
 	asked, most = 0, 0
-	if err := b.ReplaceJournal(ctx, filepath.Join(t.TempDir(), "aside.jsonl.zst")); !errors.Is(err, ErrNotLeading) || len(there()) != 3 {
+	if err := b.ReplaceJournal(ctx, filepath.Join(t.TempDir(), "aside.jsonl.zst")); !errors.Is(err, ErrNotLeading) ||
+		len(there()) != 3 {
 		t.Errorf("replace: %v, snapshots %d", err, there())
 	}
 	if _, last, err := j.bounds(ctx); err != nil || last != 5 {
@@ -63,7 +67,8 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 	}
 }
 
-// Nor does it do anything to the journal that another director has begun meanwhile, even if nothing told it that its lease is over.
+// Nor does it do anything to the journal that another director has begun meanwhile, even if nothing told it
+// that its lease is over.
 func TestWhatComesLateIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

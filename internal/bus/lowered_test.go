@@ -9,7 +9,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A worker keeps the bound on messages that it was started with. A director with a lower one adopts it, and takes what it says.
+// A worker keeps the bound on messages that it was started with. A director with a lower one adopts it, and
+// takes what it says.
 func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

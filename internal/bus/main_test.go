@@ -152,7 +152,10 @@ func failure(id string) *wire.WorkerError {
 }
 
 func heartbeat() wire.Heartbeat {
-	return wire.Heartbeat{State: wire.HeartbeatState{Stage: wire.StageCode, IssueNumber: 21, Attempt: 1, LastUpdateAt: wire.At(time.Now())}}
+	return wire.Heartbeat{State: wire.HeartbeatState{
+		Stage: wire.StageCode, IssueNumber: 21, Attempt: 1,
+		LastUpdateAt: wire.At(time.Now()),
+	}}
 }
 
 func mustEncode(t *testing.T, id string, p wire.Payload) []byte {
@@ -174,8 +177,8 @@ func signed(t *testing.T, b *Bus, id string, p wire.Payload) []byte {
 	return data
 }
 
-// outside is a NATS server as an operator runs it, with the configuration that `director bus init` writes; it can be stopped
-// and started again on its port.
+// outside is a NATS server as an operator runs it, with the configuration that `director bus init` writes; it
+// can be stopped and started again on its port.
 type outside struct {
 	t    *testing.T
 	dir  string // of its keys
@@ -218,7 +221,8 @@ func (o *outside) stop() {
 	o.s.WaitForShutdown()
 }
 
-// restart waits until every connection of a director has missed the server, and is back: none notices the end of another, and what is written before is lost.
+// restart waits until every connection of a director has missed the server, and is back: none notices the end
+// of another, and what is written before is lost.
 func (o *outside) restart(b *Bus) {
 	o.t.Helper()
 	o.stop()
@@ -279,7 +283,8 @@ func openOperated(t *testing.T, o Options) (*Bus, *nats.Conn) {
 func seedObject(t *testing.T, id string) []byte {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{
-		"error_id": "20260212-004102Z-worker-3-attempt-2", "worker_id": id, "issue_number": 21, "stage": "VALIDATE", "attempt": 2,
+		"error_id": "20260212-004102Z-worker-3-attempt-2", "worker_id": id, "issue_number": 21, "stage": "VALIDATE",
+		"attempt":    2,
 		"error_type": "tests_failed", "is_transient": false, "should_retry": false, "escalate_to_human": true,
 		"message": "Unit tests failed deterministically", "exit_code": 1, "container_id": "<docker-id>",
 		"worktree_path": "../Review-Cat-agent-21-1707600000", "last_stdout_tail": "...", "last_stderr_tail": "...",

@@ -24,7 +24,8 @@ var (
 	ErrUnsure = errors.New("bus: append unsure: neither acknowledged nor readable")
 	// ErrDamaged: the journal is not as it was written. A *Damage says where.
 	ErrDamaged = chain.ErrDamaged
-	// ErrSnapshot: one of the kept snapshots cannot be read, so nothing leaves the live journal before SaveSnapshot has put another one in its place.
+	// ErrSnapshot: one of the kept snapshots cannot be read, so nothing leaves the live journal before
+	// SaveSnapshot has put another one in its place.
 	ErrSnapshot = errors.New("bus: a snapshot cannot be read")
 	// ErrReplaced: another journal stands where the one was that was being read. From its beginning on it can be read.
 	ErrReplaced = errors.New("bus: the journal was replaced by another one")
@@ -47,7 +48,8 @@ type (
 // Permanent reports whether trying the same again cannot help.
 func Permanent(err error) bool {
 	_, malformed := errors.AsType[*wire.Malformed](err)
-	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrRejected) || errors.Is(err, ErrDamaged)
+	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrRejected) ||
+		errors.Is(err, ErrDamaged)
 }
 
 // Server is a NATS server that the director runs itself: package bus/server, which the worker does not link.
@@ -62,27 +64,31 @@ type Server interface {
 
 // Options say where the bus is and how it is bounded.
 type Options struct {
-	Server          Server         // nil: join URL
-	URL             string         // of the server to join
-	Keys            *keys.Director // of the server to join
-	Dir             string         // what is kept besides the streams: who is revoked, the attempts' key; default: the embedded server's
-	Archive         Archive        // of the journal
-	JournalBytes    int64          // of the journal's stream, which refuses more; default 4 GiB
-	Mirror          string         // file that says how far the journal went, outside of the server's; empty: none
-	WorkerLife      time.Duration  // of a worker's credential; default 48 h
-	Prefix          string         // of every subject; default wire.DefaultPrefix
-	Fleet           string         // names streams; default "default"
-	Leads           func() bool    // nobody else may change the journal, or make the fleet's secret, at this moment; nil: nobody else ever does
-	RunID           string         // names this run in the envelopes that the director sends
-	Replicas        int            // of streams; default 1
-	MaxMessageBytes int            // of one message of a worker that is authorized now, in bytes; default 65536
+	Server Server         // nil: join URL
+	URL    string         // of the server to join
+	Keys   *keys.Director // of the server to join
+	// what is kept besides the streams: who is revoked, the attempts' key; default: the embedded server's
+	Dir          string
+	Archive      Archive       // of the journal
+	JournalBytes int64         // of the journal's stream, which refuses more; default 4 GiB
+	Mirror       string        // file that says how far the journal went, outside of the server's; empty: none
+	WorkerLife   time.Duration // of a worker's credential; default 48 h
+	Prefix       string        // of every subject; default wire.DefaultPrefix
+	Fleet        string        // names streams; default "default"
+	// nobody else may change the journal, or make the fleet's secret, at this moment; nil: nobody else ever does
+	Leads           func() bool
+	RunID           string // names this run in the envelopes that the director sends
+	Replicas        int    // of streams; default 1
+	MaxMessageBytes int    // of one message of a worker that is authorized now, in bytes; default 65536
 	Log             *zap.Logger
 
-	// TraceParent is the traceparent header of messages to a worker, and of its reports as they are stored: what the worker itself says of
-	// its trace counts for nothing. It does not block. Empty: no header; nil: never one.
+	// TraceParent is the traceparent header of messages to a worker, and of its reports as they are stored:
+	// what the worker itself says of its trace counts for nothing. It does not block. Empty: no header; nil:
+	// never one.
 	TraceParent func(worker string) string
 
-	// OnOffence is told of a worker that was cut off, once, on a goroutine of its own. It may block, but Close waits for it.
+	// OnOffence is told of a worker that was cut off, once, on a goroutine of its own. It may block, but Close
+	// waits for it.
 	OnOffence func(Offence)
 }
 
@@ -114,7 +120,8 @@ func (o Options) check() error {
 	case o.Server == nil && o.URL == "":
 		return errors.New("neither a server of our own nor the URL of one to join")
 	case o.Keys == nil:
-		return errors.New("a server to join needs keys: make them and its configuration with `director bus init`, and name them in agent_bus.credentials")
+		return errors.New("a server to join needs keys: make them and its configuration with `director bus init`, " +
+			"and name them in agent_bus.credentials")
 	case o.Dir == "":
 		return errors.New("no folder to keep in who is revoked")
 	case !fleetName.MatchString(o.Fleet):

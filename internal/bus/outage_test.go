@@ -52,8 +52,9 @@ func (s *sickStore) GetBytes(ctx context.Context, name string, opts ...jetstream
 
 // outages are the ways in which a server has no answer. None of them says anything of the journal.
 var outages = map[string]error{
-	"a cluster without a leader": noLeader, "no resources": errNoRoom, "a timeout": nats.ErrTimeout, "nobody there": nats.ErrNoResponders,
-	"a deadline": context.DeadlineExceeded,
+	"a cluster without a leader": noLeader, "no resources": errNoRoom, "a timeout": nats.ErrTimeout,
+	"nobody there": nats.ErrNoResponders,
+	"a deadline":   context.DeadlineExceeded,
 }
 
 func TestAnOutageIsNoDamage(t *testing.T) {
@@ -95,12 +96,14 @@ func TestAnOutageIsNoDamage(t *testing.T) {
 			}
 		})
 	}
-	if head, err := j.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil || head.Seq != 3 {
+	if head, err := j.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil ||
+		head.Seq != 3 {
 		t.Errorf("afterwards: %v, %v", head, err)
 	}
 }
 
-// Who reads beside a leader may come to a batch that is archived at that moment; and a server that ends has none of what it has.
+// Who reads beside a leader may come to a batch that is archived at that moment; and a server that ends has
+// none of what it has.
 func TestABatchThatIsMissedForAMomentIsNoDamage(t *testing.T) {
 	b := openBus(t, Options{})
 	j := b.Journal()

@@ -22,11 +22,17 @@ func TestAPersonsCredential(t *testing.T) {
 		if got := r.signIn(op.JWT, op.Seed); got != "PONG" {
 			t.Fatal(got)
 		}
-		for _, subject := range []string{p.subjects.Control(worker), p.subjects.Journal(), p.subjects.Worker(worker, wire.ChannelResult), "$JS.API.STREAM.LIST", "$SYS.REQ.CLAIMS.UPDATE"} {
+		for _, subject := range []string{
+			p.subjects.Control(worker), p.subjects.Journal(),
+			p.subjects.Worker(worker, wire.ChannelResult), "$JS.API.STREAM.LIST", "$SYS.REQ.CLAIMS.UPDATE",
+		} {
 			r.send("PUB %s 1\r\nx", subject)
 			r.refused("publish " + subject)
 		}
-		for i, subject := range []string{keys.DirectorInbox + ".>", p.subjects.Journal(), ">", p.subjects.Control(">")} {
+		for i, subject := range []string{
+			keys.DirectorInbox + ".>", p.subjects.Journal(), ">",
+			p.subjects.Control(">"),
+		} {
 			r.send("SUB %s %d", subject, i+1)
 			r.refused("subscribe " + subject)
 		}
@@ -89,7 +95,8 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 		}
 		var state []byte
 		keep := func(data []byte) error { state = data; return nil }
-		if at, err := p.Journal().LoadSnapshot(ctxFor(t), keep); err != nil || at.Seq != seq || string(state) != "state" {
+		if at, err := p.Journal().LoadSnapshot(ctxFor(t), keep); err != nil || at.Seq != seq ||
+			string(state) != "state" {
 			t.Errorf("the snapshot: %v, %q, %v", at, state, err)
 		}
 	})

@@ -9,8 +9,9 @@ import (
 	"retake/internal/powercut"
 )
 
-// TestPowerCutKeepsTheJournal: the power is cut right after the appends of a bus that is a moment old. With sync = always, nothing that was
-// acknowledged is missing; nor is who was revoked, nor the workers' keys. With default all of it may be: here it is.
+// TestPowerCutKeepsTheJournal: the power is cut right after the appends of a bus that is a moment old. With
+// sync = always, nothing that was acknowledged is missing; nor is who was revoked, nor the workers' keys. With
+// default all of it may be: here it is.
 func TestPowerCutKeepsTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, sync := range []string{"always", "default"} {
@@ -39,11 +40,13 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 			}
 			last := uint64(0)
 			for last < 200 { // with snapshots between, as the director has them
-				if last, err = b.Journal().Append(ctxFor(t), fmt.Sprintf("cut/%d", last+1), last, batch(last+1)); err != nil {
+				if last, err = b.Journal().Append(ctxFor(t), fmt.Sprintf("cut/%d", last+1), last,
+					batch(last+1)); err != nil {
 					t.Fatal(err)
 				}
 				if last%100 == 0 {
-					if err := b.Journal().SaveSnapshot(ctxFor(t), b.Journal().Head(), make([]byte, 300<<10)); err != nil {
+					if err := b.Journal().SaveSnapshot(ctxFor(t), b.Journal().Head(),
+						make([]byte, 300<<10)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -83,7 +86,8 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 			revoked := b.workers.known.Revoked[user] != 0
 			b.workers.mu.Unlock()
 			if !revoked || string(b.AttemptKey(worker)) != key {
-				t.Errorf("revoked: %v, the workers' keys are the same: %v", revoked, string(b.AttemptKey(worker)) == key)
+				t.Errorf("revoked: %v, the workers' keys are the same: %v", revoked,
+					string(b.AttemptKey(worker)) == key)
 			}
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What one worker may send. The rates are far above those of a worker that works (a heartbeat every few seconds, one report,
-// a lease for each start of an agent), so that reaching them is no accident.
+// What one worker may send. The rates are far above those of a worker that works (a heartbeat every few
+// seconds, one report, a lease for each start of an agent), so that reaching them is no accident.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300
@@ -22,8 +22,8 @@ const (
 	reportBytes       = 2 << 20 // of one attempt's reports together
 )
 
-// offenceFactor is how many times what it may send at once a worker has to send to be cut off. Between the two its messages
-// are dropped.
+// offenceFactor is how many times what it may send at once a worker has to send to be cut off. Between the two
+// its messages are dropped.
 const offenceFactor = 2
 
 // Offence is that a worker sent more than its quota allows by far. It is cut off by then.
@@ -50,8 +50,9 @@ func newQuota() quota {
 	}
 }
 
-// take counts a message of so many bytes. It is to be read only if it is within the quota; offence, if not empty, says what the
-// worker has done. Too many hellos are none: a network that comes and goes costs one each time.
+// take counts a message of so many bytes. It is to be read only if it is within the quota; offence, if not
+// empty, says what the worker has done. Too many hellos are none: a network that comes and goes costs one each
+// time.
 func (q *quota) take(now time.Time, l line, size int) (within bool, offence string) {
 	messages, bytes, hellos := q.messages.take(now, 1), q.bytes.take(now, size), inQuota
 	if l == lineHello {
@@ -59,9 +60,11 @@ func (q *quota) take(now time.Time, l line, size int) (within bool, offence stri
 	}
 	switch farOver {
 	case messages:
-		offence = fmt.Sprintf("sent %d messages %s, and may send %d a second and %d at once", q.messages.sum, q.messages.within(now), messagesPerSecond, messagesAtOnce)
+		offence = fmt.Sprintf("sent %d messages %s, and may send %d a second and %d at once", q.messages.sum,
+			q.messages.within(now), messagesPerSecond, messagesAtOnce)
 	case bytes:
-		offence = fmt.Sprintf("sent %s %s, and may send %s a second and %s at once", mebibytes(q.bytes.sum), q.bytes.within(now), mebibytes(bytesPerSecond), mebibytes(bytesAtOnce))
+		offence = fmt.Sprintf("sent %s %s, and may send %s a second and %s at once", mebibytes(q.bytes.sum),
+			q.bytes.within(now), mebibytes(bytesPerSecond), mebibytes(bytesAtOnce))
 	}
 	return messages == inQuota && bytes == inQuota && hellos == inQuota, offence
 }
@@ -73,12 +76,14 @@ func (q *quota) mayReport(size int) (may bool, offence string) {
 	}
 	q.refused++
 	if q.refused > reportsPerAttempt*(offenceFactor-1) {
-		offence = fmt.Sprintf("sent %d reports, and an attempt has %d of together %s", q.reports+q.refused, reportsPerAttempt, mebibytes(reportBytes))
+		offence = fmt.Sprintf("sent %d reports, and an attempt has %d of together %s", q.reports+q.refused,
+			reportsPerAttempt, mebibytes(reportBytes))
 	}
 	return false, offence
 }
 
-// refusal counts a message, or a subscription, that the server has refused: no worker that works has any. offence as in take.
+// refusal counts a message, or a subscription, that the server has refused: no worker that works has any.
+// offence as in take.
 func (q *quota) refusal(now time.Time) (offence string) {
 	if q.refusals.take(now, 1) == farOver {
 		offence = fmt.Sprintf("tried %d times %s what it has no permission for", q.refusals.sum, q.refusals.within(now))
@@ -109,7 +114,8 @@ type meter struct {
 }
 
 func newMeter(perSecond float64, atOnce int) meter {
-	return meter{soft: rate.NewLimiter(rate.Limit(perSecond), atOnce), hard: rate.NewLimiter(rate.Limit(perSecond), offenceFactor*atOnce)}
+	return meter{soft: rate.NewLimiter(rate.Limit(perSecond), atOnce), hard: rate.NewLimiter(rate.Limit(perSecond),
+		offenceFactor*atOnce)}
 }
 
 func (m *meter) take(now time.Time, n int) measure {

@@ -19,16 +19,21 @@ func TestQuota(t *testing.T) {
 		{name: "as many at once as there may be", line: lineHeartbeat, size: 500, n: messagesAtOnce},
 		{name: "twice as many", line: lineHeartbeat, size: 500, n: 2 * messagesAtOnce, dropped: messagesAtOnce},
 		{
-			name: "one more", line: lineHeartbeat, every: time.Microsecond, size: 500, n: 2*messagesAtOnce + 1, dropped: messagesAtOnce + 1,
+			name: "one more", line: lineHeartbeat, every: time.Microsecond, size: 500, n: 2*messagesAtOnce + 1,
+			dropped: messagesAtOnce + 1,
 			offence: "sent 601 messages within 1ms, and may send 100 a second and 300 at once",
 		},
 		{
-			name: "too many for a long time", line: lineHeartbeat, every: 5 * time.Millisecond, size: 500, n: 1200, dropped: 301,
+			name: "too many for a long time", line: lineHeartbeat, every: 5 * time.Millisecond, size: 500, n: 1200,
+			dropped: 301,
 			offence: "sent 1200 messages within 5.995s, and may send 100 a second and 300 at once",
 		},
 		{name: "a hello every six seconds, for an hour", line: lineHello, every: 6 * time.Second, size: 500, n: 600},
 		{name: "a flood of hellos", line: lineHello, every: time.Millisecond, size: 500, n: 601, dropped: 591},
-		{name: "a hello at each return of a network that flaps", line: lineHello, every: 2500 * time.Millisecond, size: 500, n: 240, dropped: 131},
+		{
+			name: "a hello at each return of a network that flaps", line: lineHello, every: 2500 * time.Millisecond,
+			size: 500, n: 240, dropped: 131,
+		},
 		{
 			name: "a flood of bytes", line: lineReport, every: time.Millisecond, size: 1 << 20, n: 9, dropped: 5,
 			offence: "sent 9 MiB within 8ms, and may send 1 MiB a second and 4 MiB at once",

@@ -17,7 +17,8 @@ func (b *Bus) rebuildStore() string { return b.options.streamName("RETAKE_REBUIL
 // noteTimeout bounds the reading of the note.
 const noteTimeout = 10 * time.Second
 
-// NoteRebuild keeps a note at the server, outside of the journal, that the journal is being rebuilt: whichever director leads next finds it.
+// NoteRebuild keeps a note at the server, outside of the journal, that the journal is being rebuilt: whichever
+// director leads next finds it.
 func (b *Bus) NoteRebuild(ctx context.Context, note []byte) error {
 	store, err := b.ownJS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: b.rebuildStore(), Description: "a rebuild of the journal is under way", Replicas: b.options.Replicas,

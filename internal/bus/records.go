@@ -8,9 +8,9 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Records hands out every batch behind a head, in order: from the archive what has left the live journal, then the live journal itself. It
-// returns the head of the last. A *Damage says where what is read is not as it was written; everything before that place was
-// handed out. An error of fn ends it.
+// Records hands out every batch behind a head, in order: from the archive what has left the live journal, then
+// the live journal itself. It returns the head of the last. A *Damage says where what is read is not as it was
+// written; everything before that place was handed out. An error of fn ends it.
 func (j *Journal) Records(ctx context.Context, after Head, fn func(chain.Record) error) (Head, error) {
 	first, last, err := j.bounds(ctx)
 	if err != nil {
@@ -20,7 +20,10 @@ func (j *Journal) Records(ctx context.Context, after Head, fn func(chain.Record)
 	take := func(r chain.Record) error {
 		err := c.Add(r)
 		if err == nil && r.Seq == known.Seq && known.Known() && c.Sure() && c.Head() != known {
-			err = &Damage{Kind: chain.Fork, Seq: r.Seq, Want: known.Digest.String() + " as journal.head says", Got: c.Head().Digest.String()}
+			err = &Damage{
+				Kind: chain.Fork, Seq: r.Seq, Want: known.Digest.String() + " as journal.head says",
+				Got: c.Head().Digest.String(),
+			}
 		}
 		if err == nil {
 			err = fn(r)
@@ -36,7 +39,10 @@ func (j *Journal) Records(ctx context.Context, after Head, fn func(chain.Record)
 		case again:
 			return c.Head(), fmt.Errorf("%w: batch %d, and it is not in the archive that is here", errLeft, next)
 		default:
-			return c.Head(), &Damage{Kind: chain.Gap, Seq: next, Want: fmt.Sprintf("batch %d", next), Got: fmt.Sprintf("batch %d as the first", first)}
+			return c.Head(), &Damage{
+				Kind: chain.Gap, Seq: next, Want: fmt.Sprintf("batch %d", next),
+				Got: fmt.Sprintf("batch %d as the first", first),
+			}
 		}
 		err := j.live(ctx, c.Head().Seq+1, last, take)
 		if !errors.Is(err, errLeft) {
@@ -70,10 +76,12 @@ func (j *Journal) live(ctx context.Context, next, last uint64, take func(chain.R
 	return nil
 }
 
-// errLeft: a batch has been archived while the journal was read. Whoever reads again from what is there finds it in the archive, or behind its beginning.
+// errLeft: a batch has been archived while the journal was read. Whoever reads again from what is there finds
+// it in the archive, or behind its beginning.
 var errLeft = errors.New("bus: the live journal was shortened while it was read: read it again")
 
-// missed looks again for a batch that is not there: somebody else may just have archived it, and a server that ends says that it has none.
+// missed looks again for a batch that is not there: somebody else may just have archived it, and a server that
+// ends says that it has none.
 func (j *Journal) missed(ctx context.Context, seq uint64) (chain.Record, error) {
 	pause(ctx, backoff(0))
 	switch first, _, err := j.bounds(ctx); {
@@ -111,8 +119,8 @@ func (j *Journal) archived(c *chain.Chain, first uint64, take func(chain.Record)
 	return nil
 }
 
-// Begin is the head before the first batch that there is, archived or live. Its digest is not known if the journal is older than the chain and its
-// beginning is gone.
+// Begin is the head before the first batch that there is, archived or live. Its digest is not known if the
+// journal is older than the chain and its beginning is gone.
 func (j *Journal) Begin(ctx context.Context) (Head, error) {
 	first, _, err := j.bounds(ctx)
 	if err != nil {

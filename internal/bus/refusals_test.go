@@ -30,7 +30,8 @@ func TestFloodOfWhatIsRefused(t *testing.T) {
 	subject := b.subjects.Worker(worker, wire.Channel(strings.Repeat("x", 1000)))
 	took, sent := flood(t, mad, subject, nil)
 	o := <-told
-	t.Logf("cut off %s after it began, with %d sent and %d lines: %s", took.Round(time.Millisecond), sent, logged.Len(), o.What)
+	t.Logf("cut off %s after it began, with %d sent and %d lines: %s", took.Round(time.Millisecond), sent, logged.Len(),
+		o.What)
 	if o.Worker != worker || !strings.Contains(o.What, "no permission") || logged.Len() > 50 {
 		t.Errorf("%+v, %d lines", o, logged.Len())
 	}
@@ -118,7 +119,8 @@ func TestLongSnapshotsPassTheServersBound(t *testing.T) {
 		for range 3 {
 			var got []byte
 			keep := func(state []byte) error { got = state; return nil }
-			if at, err := p.Journal().LoadSnapshot(ctxFor(t), keep); err != nil || at.Seq != 1 || !bytes.Equal(got, data) {
+			if at, err := p.Journal().LoadSnapshot(ctxFor(t), keep); err != nil || at.Seq != 1 ||
+				!bytes.Equal(got, data) {
 				t.Fatalf("%d bytes, %v, %v", len(got), at, err)
 			}
 		}

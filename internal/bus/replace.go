@@ -14,9 +14,10 @@ import (
 	"retake/internal/safefile"
 )
 
-// ReplaceJournal sets the journal aside, damaged as it may be, and begins a new, empty one, without snapshots: everything of it that can be
-// read is in the file aside then, in the form of an export, and what was archived is in a folder beside it. It refuses a file that is there
-// already. If it fails or is interrupted, calling it again, with another file, does the rest.
+// ReplaceJournal sets the journal aside, damaged as it may be, and begins a new, empty one, without snapshots:
+// everything of it that can be read is in the file aside then, in the form of an export, and what was archived
+// is in a folder beside it. It refuses a file that is there already. If it fails or is interrupted, calling it
+// again, with another file, does the rest.
 func (b *Bus) ReplaceJournal(ctx context.Context, aside string) error {
 	if _, err := os.Lstat(aside); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("bus: replace the journal: %s is there already: name another file", aside)
@@ -38,7 +39,8 @@ func (b *Bus) ReplaceJournal(ctx context.Context, aside string) error {
 	return b.journal.begin(Head{})
 }
 
-// notReplaced: ErrReplaced, if another journal stands where the one was that this process knows. That it is gone is fine.
+// notReplaced: ErrReplaced, if another journal stands where the one was that this process knows. That it is
+// gone is fine.
 func (b *Bus) notReplaced(ctx context.Context) error {
 	s, err := b.ownJS.Stream(ctx, b.journalStream())
 	switch {
@@ -60,7 +62,8 @@ func (b *Bus) setArchiveAside(aside string) func(context.Context) error {
 		if b.options.Archive.Dir == "" {
 			return nil
 		}
-		if err := safefile.Rename(b.options.Archive.Dir, aside+".segments"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := safefile.Rename(b.options.Archive.Dir, aside+".segments"); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("archive: %w", err)
 		}
 		return nil

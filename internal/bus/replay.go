@@ -13,9 +13,10 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Replay hands out every batch behind a head, in order, and returns the head of the journal's last. It compares what it reads with
-// what else is known of the journal: the head that it begins at, the names of the snapshots, and the mirror. A *Damage says where the
-// journal is not as it was written; everything before that place was handed out. An error of fn ends it.
+// Replay hands out every batch behind a head, in order, and returns the head of the journal's last. It compares
+// what it reads with what else is known of the journal: the head that it begins at, the names of the snapshots,
+// and the mirror. A *Damage says where the journal is not as it was written; everything before that place was
+// handed out. An error of fn ends it.
 func (j *Journal) Replay(ctx context.Context, after Head, fn func(seq uint64, data []byte) error) (Head, error) {
 	first, last, err := j.bounds(ctx)
 	if err != nil {
@@ -52,7 +53,8 @@ func (j *Journal) Replay(ctx context.Context, after Head, fn func(seq uint64, da
 	return head, nil
 }
 
-// ended makes sure that nobody knows a batch behind the last one. What is not later than known is not missed: a snapshot has it.
+// ended makes sure that nobody knows a batch behind the last one. What is not later than known is not missed: a
+// snapshot has it.
 func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	j.mu.Lock()
 	seq, by, until := j.known.Head.Seq, "journal.head", j.identity.until
@@ -68,7 +70,8 @@ func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 		seq, by = snapshots[0], "a snapshot"
 	}
 	if err == nil && last < seq {
-		err = &Damage{Kind: chain.Cut, Seq: max(last, known) + 1, Want: fmt.Sprintf("batches to %d, as %s says", seq, by), Got: fmt.Sprintf("%d as the last", last)}
+		err = &Damage{Kind: chain.Cut, Seq: max(last, known) + 1, Want: fmt.Sprintf("batches to %d, as %s says", seq,
+			by), Got: fmt.Sprintf("%d as the last", last)}
 	}
 	return err
 }
@@ -84,7 +87,11 @@ func (j *Journal) bounds(ctx context.Context) (first, last uint64, err error) {
 
 // info is what the server says of the stream. If that is another journal by now, the error says so.
 func (j *Journal) info(ctx context.Context) (*jetstream.StreamInfo, error) {
-	info, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.StreamInfo, error) { return j.stream.Info(ctx) })
+	info, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.StreamInfo,
+		error,
+	) {
+		return j.stream.Info(ctx)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("bus: replay: %w", err)
 	}
@@ -94,7 +101,8 @@ func (j *Journal) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return info, nil
 }
 
-// checkJoint makes sure that the batch at a head is the one that the head knows: all that is behind it would link to it, but there may be none.
+// checkJoint makes sure that the batch at a head is the one that the head knows: all that is behind it would
+// link to it, but there may be none.
 func (j *Journal) checkJoint(ctx context.Context, at Head, by string, first, last uint64) error {
 	if at.Seq == 0 || !at.Known() || at.Seq < first || at.Seq > last {
 		return nil
@@ -119,17 +127,28 @@ func joint(r chain.Record, at Head, by string) *Damage {
 		return nil //nolint:nilerr // a digest that cannot be read is compared with nothing
 	}
 	if got := (Head{Seq: at.Seq - 1, Digest: prev}).Next(r.ID, r.Data); got != at {
-		return &Damage{Kind: chain.Fork, Seq: at.Seq, Want: at.Digest.String() + " as " + by + " says", Got: got.Digest.String()}
+		return &Damage{
+			Kind: chain.Fork, Seq: at.Seq, Want: at.Digest.String() + " as " + by + " says",
+			Got: got.Digest.String(),
+		}
 	}
 	return nil
 }
 
-// record reads one batch. An error that is a *Damage is the batch's: the server says that it has none. Any other is the server's own.
+// record reads one batch. An error that is a *Damage is the batch's: the server says that it has none. Any
+// other is the server's own.
 func (j *Journal) record(ctx context.Context, seq uint64) (chain.Record, error) {
-	m, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.RawStreamMsg, error) { return j.stream.GetMsg(ctx, seq) })
+	m, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.RawStreamMsg,
+		error,
+	) {
+		return j.stream.GetMsg(ctx, seq)
+	})
 	switch {
 	case err == nil:
-		return chain.Record{Seq: seq, ID: m.Header.Get(jetstream.MsgIDHeader), Prev: m.Header.Get(chain.HeaderPrev), At: m.Time, Data: m.Data}, nil
+		return chain.Record{
+			Seq: seq, ID: m.Header.Get(jetstream.MsgIDHeader), Prev: m.Header.Get(chain.HeaderPrev),
+			At: m.Time, Data: m.Data,
+		}, nil
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return chain.Record{}, &Damage{Kind: chain.Gap, Seq: seq, Want: fmt.Sprintf("batch %d", seq), Got: "none"}
 	default:
@@ -143,8 +162,8 @@ const (
 	readFor     = 10 * time.Second // after so long it is not asked again
 )
 
-// answered asks the server, and asks again while it has no answer: its connection may come back, or its cluster elects a leader. What it has not said after
-// that says nothing of the journal.
+// answered asks the server, and asks again while it has no answer: its connection may come back, or its cluster
+// elects a leader. What it has not said after that says nothing of the journal.
 func answered[T any](ctx context.Context, timeout time.Duration, ask func(context.Context) (T, error)) (T, error) {
 	for began, failures := time.Now(), 0; ; failures++ {
 		try, cancel := context.WithTimeout(ctx, timeout)

@@ -16,14 +16,16 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Consumption of reports. Each request is for so many reports or bytes; twice as many reports may wait for their acknowledgement, which is what bounds the memory. One that
-// waits for longer than reportAckWait comes again. That time is short: a director that was killed has read reports that nobody acknowledges, and its successor wants them soon; a
-// report that comes twice is known by its id.
+// Consumption of reports. Each request is for so many reports or bytes; twice as many reports may wait for
+// their acknowledgement, which is what bounds the memory. One that waits for longer than reportAckWait comes
+// again. That time is short: a director that was killed has read reports that nobody acknowledges, and its
+// successor wants them soon; a report that comes twice is known by its id.
 const (
 	reportsAhead     = 512
 	reportBytesAhead = 8 << 20
 	reportAckWait    = 5 * time.Second
-	pullBeat         = time.Second // the server's sign of life on an empty stream: a restarted one has forgotten the request
+	// the server's sign of life on an empty stream: a restarted one has forgotten the request
+	pullBeat = time.Second
 )
 
 // Report is one stored report of a worker (or of the operator for it).
@@ -40,9 +42,10 @@ type Report struct {
 	Ack      func() error // tells the stream that it is dealt with; nil from ReportsOf
 }
 
-// ConsumeReports reads every report until ctx ends; it returns nil then. prepare is called for several at once, on all cores; what it returns is called
-// in the order of the stream, one after the other. A report comes again until its Ack was called: whoever takes it knows duplicates by their error_id. What cannot be read goes to the dead
-// letters. A server that goes away, or forgets the consumer, is waited for.
+// ConsumeReports reads every report until ctx ends; it returns nil then. prepare is called for several at once,
+// on all cores; what it returns is called in the order of the stream, one after the other. A report comes again
+// until its Ack was called: whoever takes it knows duplicates by their error_id. What cannot be read goes to
+// the dead letters. A server that goes away, or forgets the consumer, is waited for.
 func (b *Bus) ConsumeReports(ctx context.Context, prepare func(Report) (take func())) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if served := b.serveReports(ctx, prepare); served {
@@ -69,7 +72,8 @@ func (b *Bus) serveReports(ctx context.Context, prepare func(Report) func()) (se
 func (b *Bus) consume(ctx context.Context, consumer jetstream.Consumer, prepare func(Report) func()) error {
 	return inOrder(ctx, 2*reportsAhead, func(ctx context.Context, put func(jetstream.Msg)) error {
 		failed := make(chan error, 1)
-		consuming, err := consumer.Consume(put, jetstream.PullMaxMessagesWithBytesLimit(reportsAhead, reportBytesAhead), jetstream.PullHeartbeat(pullBeat),
+		consuming, err := consumer.Consume(put, jetstream.PullMaxMessagesWithBytesLimit(reportsAhead, reportBytesAhead),
+			jetstream.PullHeartbeat(pullBeat),
 			jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 				select {
 				case failed <- err:
@@ -138,9 +142,10 @@ func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Rep
 	}, nil
 }
 
-// ReportsOf returns every stored report of a worker behind the sequence after (0: all), in the order of the stream, up to the
-// stream's last one at the time of the call. What cannot be read is left out: the consumer keeps it as a dead letter. Nothing is
-// read of what others wrote: the server finds a subject's messages by its index.
+// ReportsOf returns every stored report of a worker behind the sequence after (0: all), in the order of the
+// stream, up to the stream's last one at the time of the call. What cannot be read is left out: the consumer
+// keeps it as a dead letter. Nothing is read of what others wrote: the server finds a subject's messages by its
+// index.
 func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
@@ -177,11 +182,14 @@ func (b *Bus) Reporters(ctx context.Context) ([]string, error) {
 			all = append(all, worker)
 		}
 	}
-	slices.SortFunc(all, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) }) // attempt 10 after 9
+	// attempt 10 after 9
+	slices.SortFunc(all, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
 	return slices.Compact(all), nil
 }
 
-func (b *Bus) reportsOn(ctx context.Context, stream jetstream.Stream, subject string, after uint64) (all []Report, err error) {
+func (b *Bus) reportsOn(ctx context.Context, stream jetstream.Stream, subject string,
+	after uint64,
+) (all []Report, err error) {
 	last := stream.CachedInfo().State.LastSeq
 	for seq := after + 1; seq <= last; seq++ {
 		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
@@ -201,8 +209,9 @@ func (b *Bus) reportsOn(ctx context.Context, stream jetstream.Stream, subject st
 	return all, nil
 }
 
-// Report stores the report that a worker did not write: its container ended, and the director writes how. It goes the
-// way of every report, signed as the worker's are. The same one twice is stored once, within the stream's duplicate window. Tails are cut to fit.
+// Report stores the report that a worker did not write: its container ended, and the director writes how. It
+// goes the way of every report, signed as the worker's are. The same one twice is stored once, within the
+// stream's duplicate window. Tails are cut to fit.
 func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -217,8 +226,9 @@ func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) err
 	return noAnswer(err)
 }
 
-// TakeSpooled stores a report that a worker wrote down and nobody acknowledged, as if it came over the bus. A *wire.Malformed: it is not that worker's own
-// report, so it does not count. The same one twice is stored once, within the stream's duplicate window. Quotas do not apply: the caller bounds what it reads.
+// TakeSpooled stores a report that a worker wrote down and nobody acknowledged, as if it came over the bus. A
+// *wire.Malformed: it is not that worker's own report, so it does not count. The same one twice is stored once,
+// within the stream's duplicate window. Quotas do not apply: the caller bounds what it reads.
 func (b *Bus) TakeSpooled(ctx context.Context, worker string, data []byte) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -251,7 +261,8 @@ type StoredReport struct {
 	Received time.Time `json:"received"`
 }
 
-// StoredReport reads the report at a sequence of the stream. Whether it is the one that is meant, its digest tells. It works on a journal that was opened alone, too.
+// StoredReport reads the report at a sequence of the stream. Whether it is the one that is meant, its digest
+// tells. It works on a journal that was opened alone, too.
 func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
 	js, err := b.reports, error(nil)
 	if js == nil {

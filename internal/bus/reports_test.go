@@ -61,7 +61,8 @@ func TestReportReachesTheDirector(t *testing.T) {
 	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	result := wire.WorkerResult{ResultID: "r1", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
-	for _, p := range []wire.Payload{failure("e1"), failure("e1"), &result} { // e1 twice: the broker's window already helps
+	// e1 twice: the broker's window already helps
+	for _, p := range []wire.Payload{failure("e1"), failure("e1"), &result} {
 		if err := c.Report(ctxFor(t), p); err != nil {
 			t.Fatal(err)
 		}
@@ -71,11 +72,13 @@ func TestReportReachesTheDirector(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	first := in.all[0]
-	if first.Worker != worker || first.Seq != 1 || len(first.SHA256) != 64 || first.Bare || !first.Signed || time.Since(first.Received) > time.Minute {
+	if first.Worker != worker || first.Seq != 1 || len(first.SHA256) != 64 || first.Bare || !first.Signed ||
+		time.Since(first.Received) > time.Minute {
 		t.Errorf("report: %+v", first)
 	}
 	stored, err := b.ReportsOf(ctxFor(t), worker, 0)
-	if err != nil || len(stored) != 2 || errorID(stored[0]) != "e1" || stored[0].SHA256 != first.SHA256 || stored[1].Seq != 2 {
+	if err != nil || len(stored) != 2 || errorID(stored[0]) != "e1" || stored[0].SHA256 != first.SHA256 ||
+		stored[1].Seq != 2 {
 		t.Errorf("ReportsOf: %+v, %v", stored, err)
 	}
 	if other, err := b.ReportsOf(ctxFor(t), "somebody-else", 0); err != nil || len(other) != 0 {
@@ -217,7 +220,8 @@ func TestBareReportOfTheOperator(t *testing.T) {
 	}
 	until(t, "two reports", func() bool { return len(in.seen()) == 2 })
 	for _, r := range in.all {
-		if e, ok := r.Body.(*wire.WorkerError); !ok || r.Worker != worker || !r.Bare || r.Signed || e.Message != "Unit tests failed deterministically" || *e.ExitCode != 1 {
+		if e, ok := r.Body.(*wire.WorkerError); !ok || r.Worker != worker || !r.Bare || r.Signed ||
+			e.Message != "Unit tests failed deterministically" || *e.ExitCode != 1 {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -236,15 +240,30 @@ func TestDeadLettersByCause(t *testing.T) {
 		detail string
 		body   string
 	}{
-		{wire.CauseOversized, "want at most 1048576", swap("Unit tests failed", strings.Repeat("x", wire.LongestMessage))},
+		{
+			wire.CauseOversized, "want at most 1048576",
+			swap("Unit tests failed", strings.Repeat("x", wire.LongestMessage)),
+		},
 		{wire.CauseNotJSON, "", `{"schema_version":`},
 		{wire.CauseNotAnEnvelope, "schema_version is missing", `{"hello":"world"}`},
-		{wire.CauseUnknownVersion, `want worker_error.v1, got "worker_error.v2"`, swap("worker_error.v1", "worker_error.v2")},
+		{
+			wire.CauseUnknownVersion, `want worker_error.v1, got "worker_error.v2"`,
+			swap("worker_error.v1", "worker_error.v2"),
+		},
 		{wire.CauseUnknownType, `"gossip.v1"`, swap("worker_error.v1", "gossip.v1")},
 		{wire.CauseMissingField, "payload.error_type is missing", swap(`"error_type"`, `"error_kind"`)},
-		{wire.CauseWrongType, "payload.issue_number: want an integer, got string", swap(`"issue_number":21`, `"issue_number":"21"`)},
-		{wire.CauseBadValue, "payload.issue_number: want at least 1, got 0", swap(`"issue_number":21`, `"issue_number":0`)},
-		{wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject", string(seedObject(t, "worker-3-1707600000"))},
+		{
+			wire.CauseWrongType, "payload.issue_number: want an integer, got string",
+			swap(`"issue_number":21`, `"issue_number":"21"`),
+		},
+		{
+			wire.CauseBadValue, "payload.issue_number: want at least 1, got 0",
+			swap(`"issue_number":21`, `"issue_number":0`),
+		},
+		{
+			wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject",
+			string(seedObject(t, "worker-3-1707600000")),
+		},
 		{wire.CauseWrongSubject, "heartbeat.v1 on worker.<id>.error", string(mustEncode(t, worker, heartbeat()))},
 		{wire.CauseUnsigned, "signature is missing", good},
 	}
@@ -259,7 +278,8 @@ func TestDeadLettersByCause(t *testing.T) {
 		if c.cause == wire.CauseOversized { // the server lets no person send as much
 			from = b.stored
 		}
-		if _, err := from.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(c.body), 5*time.Second); err != nil {
+		if _, err := from.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(c.body),
+			5*time.Second); err != nil {
 			t.Fatalf("%s: %v", c.cause, err)
 		}
 	}
@@ -276,7 +296,8 @@ func TestDeadLettersByCause(t *testing.T) {
 		}
 		wantBody := c.body[:min(len(c.body), 4096)]
 		if m.Header.Get(HeaderCause) != string(c.cause) || !strings.Contains(m.Header.Get(HeaderDetail), c.detail) ||
-			m.Header.Get(HeaderSubject) != b.subjects.Worker(worker, wire.ChannelError) || m.Header.Get(HeaderStreamSeq) != fmt.Sprint(i+1) ||
+			m.Header.Get(HeaderSubject) != b.subjects.Worker(worker, wire.ChannelError) ||
+			m.Header.Get(HeaderStreamSeq) != fmt.Sprint(i+1) ||
 			string(m.Data) != wantBody {
 			t.Errorf("%s: %v, %d bytes", c.cause, m.Header, len(m.Data))
 		}
@@ -287,7 +308,8 @@ func TestDeadLettersByCause(t *testing.T) {
 	}
 	until(t, "all acknowledged", func() bool {
 		info, err := consumer.Info(ctxFor(t))
-		return err == nil && info.NumAckPending == 0 && info.NumPending == 0 && info.AckFloor.Stream == uint64(len(cases))
+		return err == nil && info.NumAckPending == 0 && info.NumPending == 0 &&
+			info.AckFloor.Stream == uint64(len(cases))
 	})
 	if got := in.seen(); len(got) != 0 {
 		t.Errorf("handled: %v", got)
@@ -325,9 +347,15 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 	in := &inbox{}
 	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
 	thief := dial(t, b, worker) // the worker's credential, and its key, which is not used
-	result := &wire.WorkerResult{ResultID: worker + "/result", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
+	result := &wire.WorkerResult{
+		ResultID: worker + "/result", AttemptID: worker, IssueNumber: 21, Attempt: 1,
+		Outcome: wire.OutcomeOK,
+	}
 	exit := failure(worker + "/exit")
-	earlier := &wire.WorkerResult{ResultID: "k3v9qx2m-0/result", AttemptID: "k3v9qx2m-0", IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
+	earlier := &wire.WorkerResult{
+		ResultID: "k3v9qx2m-0/result", AttemptID: "k3v9qx2m-0", IssueNumber: 21, Attempt: 1,
+		Outcome: wire.OutcomeOK,
+	}
 	publish := func(channel wire.Channel, data []byte) {
 		t.Helper()
 		if _, err := thief.nc.Request(b.subjects.Worker(worker, channel), data, 5*time.Second); err != nil {
@@ -342,8 +370,10 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 		{wire.ChannelResult, mustEncode(t, worker, result), wire.CauseUnsigned},
 		{wire.ChannelError, mustEncode(t, worker, exit), wire.CauseUnsigned},
 		{wire.ChannelResult, signed(t, b, "k3v9qx2m-0", earlier), wire.CauseForeignSender}, // of an attempt before
-		{wire.ChannelResult, []byte(strings.ReplaceAll(string(signed(t, b, "k3v9qx2m-0", earlier)), "k3v9qx2m-0", worker)), wire.CauseUnsigned},
-		{wire.ChannelResult, []byte(strings.Replace(string(signed(t, b, worker, result)), `"issue_number":21`, `"issue_number":22`, 1)), wire.CauseUnsigned},
+		{wire.ChannelResult, []byte(strings.ReplaceAll(string(signed(t, b, "k3v9qx2m-0", earlier)), "k3v9qx2m-0",
+			worker)), wire.CauseUnsigned},
+		{wire.ChannelResult, []byte(strings.Replace(string(signed(t, b, worker, result)), `"issue_number":21`,
+			`"issue_number":22`, 1)), wire.CauseUnsigned},
 	}
 	for _, f := range forged {
 		publish(f.channel, f.data)

@@ -43,7 +43,10 @@ func (k *kept) segmentOf(first, last uint64, other bool) string {
 	}
 	mustDo(k.t, chain.Create(path, chain.Source{Fleet: "default"}, after, func(w *chain.Writer) error {
 		for seq := first; seq <= last; seq++ {
-			r := chain.Record{Seq: seq, ID: fmt.Sprint("other/", seq), Prev: w.Head().Digest.String(), Data: []byte("{}")}
+			r := chain.Record{
+				Seq: seq, ID: fmt.Sprint("other/", seq), Prev: w.Head().Digest.String(),
+				Data: []byte("{}"),
+			}
 			if !other {
 				var err error
 				if r, err = k.journal.record(ctxFor(k.t), seq); err != nil {
@@ -59,19 +62,30 @@ func (k *kept) segmentOf(first, last uint64, other bool) string {
 	return path
 }
 
-// A segment is believed for what it has, not for its name: what is not in the archive stays in the live journal, and the error says what to do.
+// A segment is believed for what it has, not for its name: what is not in the archive stays in the live
+// journal, and the error says what to do.
 func TestOnlyWhatIsArchivedLeavesTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		put  func(k *kept) string // a segment; the result is to be moved out, if not empty
 		want string
 	}{
-		"another journal's":           {func(k *kept) string { return k.segmentOf(1, 700, true) }, "does not join"},
-		"another journal's, longer":   {func(k *kept) string { return k.segmentOf(1000, 3000, true) }, "does not join"},
-		"another journal's, behind":   {func(k *kept) string { return k.segmentOf(5000, 5010, true) }, "does not join"},
-		"another name":                {func(k *kept) string { return k.renamed(k.segmentOf(1, 700, false), 1, 900) }, "does not join"},
-		"damaged":                     {func(k *kept) string { return k.harmed(k.segmentOf(1, 700, false)) }, "is damaged"},
-		"one behind a damaged one":    {func(k *kept) string { k.segmentOf(601, 1200, false); return k.harmed(k.segmentOf(1, 600, false)) }, "is damaged"},
+		"another journal's":         {func(k *kept) string { return k.segmentOf(1, 700, true) }, "does not join"},
+		"another journal's, longer": {func(k *kept) string { return k.segmentOf(1000, 3000, true) }, "does not join"},
+		"another journal's, behind": {func(k *kept) string { return k.segmentOf(5000, 5010, true) }, "does not join"},
+		"another name": {
+			func(k *kept) string { return k.renamed(k.segmentOf(1, 700, false), 1, 900) },
+			"does not join",
+		},
+		"damaged": {
+			func(k *kept) string { return k.harmed(k.segmentOf(1, 700, false)) },
+			"is damaged",
+		},
+		"one behind a damaged one": {func(k *kept) string {
+			k.segmentOf(601, 1200,
+				false)
+			return k.harmed(k.segmentOf(1, 600, false))
+		}, "is damaged"},
 		"ours, behind a hole":         {func(k *kept) string { k.segmentOf(601, 1100, false); return "" }, ""},
 		"ours, with a part of it all": {func(k *kept) string { k.segmentOf(1, 600, false); return "" }, ""},
 	} {
@@ -81,7 +95,8 @@ func TestOnlyWhatIsArchivedLeavesTheJournal(t *testing.T) {
 			bad := c.put(k)
 			if bad != "" {
 				err := k.journal.Retire(ctxFor(t), k.now)
-				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), filepath.Base(bad)) || !strings.Contains(err.Error(), "moves that file out") {
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(),
+					filepath.Base(bad)) || !strings.Contains(err.Error(), "moves that file out") {
 					t.Errorf("it says: %v", err)
 				}
 				if s := k.bounds(); s.FirstSeq != 1 {
@@ -128,7 +143,8 @@ func TestASegmentOfAnotherJournalBefore(t *testing.T) {
 	mustDo(t, k.journal.SaveSnapshot(ctxFor(t), k.journal.Head(), []byte("state")))
 	k.live(1000)
 	mustDo(t, k.journal.SaveSnapshot(ctxFor(t), k.journal.Head(), []byte("state")))
-	if err := k.journal.Retire(ctxFor(t), k.now); err == nil || !strings.Contains(err.Error(), filepath.Base(other)) || k.bounds().FirstSeq != 1201 {
+	if err := k.journal.Retire(ctxFor(t), k.now); err == nil || !strings.Contains(err.Error(), filepath.Base(other)) ||
+		k.bounds().FirstSeq != 1201 {
 		t.Errorf("%v, and the live journal begins at %d", err, k.bounds().FirstSeq)
 	}
 	overwrite(t, other, []byte("damaged")) // whose it was cannot be told any more, and nothing of it is live
@@ -165,7 +181,10 @@ func TestAnOldJournalIsArchived(t *testing.T) {
 	k := openKept(t, t.TempDir(), 0)
 	const old = segmentMax + 300
 	for seq := uint64(1); seq <= old; seq++ {
-		mustDo(t, k.journal.restore(ctxFor(t), chain.Record{Seq: seq, ID: fmt.Sprintf("w/%d", seq), Data: []byte("{}")}))
+		mustDo(t, k.journal.restore(ctxFor(t), chain.Record{
+			Seq: seq, ID: fmt.Sprintf("w/%d", seq),
+			Data: []byte("{}"),
+		}))
 	}
 	if _, err := k.journal.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil {
 		t.Fatal(err)
@@ -189,9 +208,14 @@ type unavailable struct {
 	seq uint64
 }
 
-func (u *unavailable) GetMsg(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+func (u *unavailable) GetMsg(ctx context.Context, seq uint64,
+	o ...jetstream.GetMsgOpt,
+) (*jetstream.RawStreamMsg, error) {
 	if seq == u.seq {
-		return nil, &jetstream.APIError{Code: 503, ErrorCode: 10008, Description: "JetStream system temporarily unavailable"}
+		return nil, &jetstream.APIError{
+			Code: 503, ErrorCode: 10008,
+			Description: "JetStream system temporarily unavailable",
+		}
 	}
 	return u.Stream.GetMsg(ctx, seq, o...)
 }
@@ -218,12 +242,14 @@ func TestWhatCannotBeReadNowIsArchivedLater(t *testing.T) {
 	}
 }
 
-// A journal that has reached its limit makes room with what two snapshots are beyond, however little that is, and takes batches again.
+// A journal that has reached its limit makes room with what two snapshots are beyond, however little that is,
+// and takes batches again.
 func TestAFullJournalMakesRoom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	k := &kept{Bus: openBus(t, Options{
-		Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}), Mirror: filepath.Join(dir, "journal.head"),
+		Server:  startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}),
+		Mirror:  filepath.Join(dir, "journal.head"),
 		Archive: Archive{Dir: filepath.Join(dir, "journal")}, JournalBytes: 256 << 10,
 	}), t: t, dir: dir, now: time.Now(), stamped: map[string]bool{}}
 	for range 2 {
@@ -254,8 +280,8 @@ func TestAFullJournalMakesRoom(t *testing.T) {
 	}
 }
 
-// A snapshot that cannot be read is said, since nothing leaves the live journal for as long as it is one of the two; a new one takes its place, and what can still be
-// read is kept beside that.
+// A snapshot that cannot be read is said, since nothing leaves the live journal for as long as it is one of the
+// two; a new one takes its place, and what can still be read is kept beside that.
 func TestAnUnreadableSnapshotIsSaidAndReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		damaged []uint64
@@ -316,7 +342,8 @@ func (a *archiving) GetMsg(ctx context.Context, seq uint64, o ...jetstream.GetMs
 	return a.Stream.GetMsg(ctx, seq, o...)
 }
 
-// What is archived while the journal is read is no damage: it is read from the archive, or left out where the archive is another machine's.
+// What is archived while the journal is read is no damage: it is read from the archive, or left out where the
+// archive is another machine's.
 func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 	if raced {
 		t.Skip("takes minutes with the race detector; shorter tests run the same code with it")
@@ -333,7 +360,8 @@ func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 	} {
 		for command, read := range map[string]func(*testing.T, *Journal){
 			"export": func(t *testing.T, j *Journal) {
-				if end, err := j.Export(ctxFor(t), filepath.Join(t.TempDir(), "x")); err != nil || end.Batches != c.exported || end.Head.Seq != 1500 {
+				if end, err := j.Export(ctxFor(t), filepath.Join(t.TempDir(), "x")); err != nil ||
+					end.Batches != c.exported || end.Head.Seq != 1500 {
 					t.Errorf("%+v, %v", end, err)
 				}
 			},
@@ -363,7 +391,10 @@ func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 					reader.archive.Dir = t.TempDir()
 				}
 				reader.store, reader.identity = k.journal.store, k.journal.identity
-				reader.stream = &archiving{k.journal.stream, 50, c.ahead, func() { mustDo(t, k.journal.Retire(ctxFor(t), k.now)) }}
+				reader.stream = &archiving{
+					k.journal.stream, 50, c.ahead,
+					func() { mustDo(t, k.journal.Retire(ctxFor(t), k.now)) },
+				}
 				read(t, reader)
 				if k.bounds().FirstSeq != 1201 {
 					t.Error("nothing was archived meanwhile")

@@ -73,7 +73,8 @@ func TestRevokedWorkerIsCutOff(t *testing.T) {
 	})
 }
 
-// A revocation is on the disk before the server is asked anything: the next director knows of it if this one ends while the server is away.
+// A revocation is on the disk before the server is asked anything: the next director knows of it if this one
+// ends while the server is away.
 func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -176,7 +177,8 @@ func (p *place) watchServer(t *testing.T) *nats.Conn {
 		t.Fatal(err)
 	}
 	url := p.WorkerURL("127.0.0.1")
-	nc, err := nats.Connect(url, connectAs(t, keys.Person{URL: url, JWT: token, Seed: string(seed), CA: p.Bus.options.Keys.CA()})...)
+	nc, err := nats.Connect(url,
+		connectAs(t, keys.Person{URL: url, JWT: token, Seed: string(seed), CA: p.Bus.options.Keys.CA()})...)
 	if err != nil {
 		t.Fatal(err)
 	}

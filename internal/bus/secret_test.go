@@ -8,7 +8,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A server that was wiped may meet a director first that knows nothing, and does not lead. What running workers sign with is the fleet's secret still, as who leads has it.
+// A server that was wiped may meet a director first that knows nothing, and does not lead. What running workers
+// sign with is the fleet's secret still, as who leads has it.
 func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -41,7 +42,8 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	leads = true // its lease has begun
 	until(t, "the server to be back", func() bool { return newcomer.Ensure(ctxFor(t)) == nil })
 	mustDo(t, newcomer.ShareSecret(ctxFor(t)))
-	if b = openBus(t, leader); !bytes.Equal(b.AttemptKey(worker), key) || !bytes.Equal(newcomer.AttemptKey(worker), key) {
+	if b = openBus(t, leader); !bytes.Equal(b.AttemptKey(worker), key) ||
+		!bytes.Equal(newcomer.AttemptKey(worker), key) {
 		t.Error("the copy of who leads is not the fleet's")
 	}
 }
@@ -56,12 +58,14 @@ func TestWhoLeadsMakesTheSecret(t *testing.T) {
 	b := openBus(t, o)
 	leads = true
 	mustDo(t, b.ShareSecret(ctxFor(t)))
-	if other := openBus(t, out.join()); b.AttemptKey(worker) == nil || !bytes.Equal(other.AttemptKey(worker), b.AttemptKey(worker)) {
+	if other := openBus(t, out.join()); b.AttemptKey(worker) == nil ||
+		!bytes.Equal(other.AttemptKey(worker), b.AttemptKey(worker)) {
 		t.Error("it has made none, or another one has another one")
 	}
 }
 
-// A key that follows from nothing is known to everybody: nothing is signed with it, no credential has it, and no report counts or is stored by it.
+// A key that follows from nothing is known to everybody: nothing is signed with it, no credential has it, and
+// no report counts or is stored by it.
 func TestNothingFollowsFromNoSecret(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -80,7 +84,10 @@ func TestNothingFollowsFromNoSecret(t *testing.T) {
 	if err := b.Revoke(ctxFor(t), worker); !errors.Is(err, errNoSecret) {
 		t.Errorf("revoke: %v", err)
 	}
-	if err := b.Report(ctxFor(t), worker, wire.WorkerError{ErrorID: ExitID(worker), WorkerID: worker, IssueNumber: 21, Stage: wire.StageCode, Attempt: 1, ErrorType: "unknown"}); !errors.Is(err, errNoSecret) {
+	if err := b.Report(ctxFor(t), worker, wire.WorkerError{
+		ErrorID: ExitID(worker), WorkerID: worker, IssueNumber: 21,
+		Stage: wire.StageCode, Attempt: 1, ErrorType: "unknown",
+	}); !errors.Is(err, errNoSecret) {
 		t.Errorf("report: %v", err)
 	}
 }

@@ -25,14 +25,15 @@ const (
 	sparedBySum   = 10 * time.Minute // what was issued so recently may not be known to other directors yet
 )
 
-// credentials are what is known of the workers' credentials. All times are Unix seconds. Two directors' knowledge is joined by
-// merge, in any order, so nobody takes back what another has revoked.
+// credentials are what is known of the workers' credentials. All times are Unix seconds. Two directors'
+// knowledge is joined by merge, in any order, so nobody takes back what another has revoked.
 type credentials struct {
-	Longest  time.Duration      `json:"longest"`       // life of any credential so far
-	All      int64              `json:"all,omitempty"` // what was issued up to then does not count, whoever's it is
-	Revoked  map[string]int64   `json:"revoked"`       // public key of a user → what was issued up to then does not count
-	Live     map[string]int64   `json:"live"`          // public key of a user → newest time of issue
-	Offences map[string]Offence `json:"offences"`      // that no report tells of yet; by fleet and worker
+	Longest time.Duration `json:"longest"`       // life of any credential so far
+	All     int64         `json:"all,omitempty"` // what was issued up to then does not count, whoever's it is
+	// public key of a user → what was issued up to then does not count
+	Revoked  map[string]int64   `json:"revoked"`
+	Live     map[string]int64   `json:"live"`     // public key of a user → newest time of issue
+	Offences map[string]Offence `json:"offences"` // that no report tells of yet; by fleet and worker
 }
 
 func newCredentials() *credentials {
@@ -50,7 +51,8 @@ func (c *credentials) merge(o *credentials) {
 	maps.Copy(c.Offences, o.Offences)
 }
 
-// prune forgets what does not matter any more: what was issued at a time does not count after the longest life, revoked or not.
+// prune forgets what does not matter any more: what was issued at a time does not count after the longest life,
+// revoked or not.
 func (c *credentials) prune(now time.Time) {
 	old := now.Add(-c.Longest).Unix()
 	if c.All < old {
@@ -61,8 +63,9 @@ func (c *credentials) prune(now time.Time) {
 	maps.DeleteFunc(c.Offences, func(_ string, o Offence) bool { return o.At.Unix() < old })
 }
 
-// summarise makes one revocation of many when they are too many for a message: of everything that was issued before the oldest credential
-// in use. If that does not help, those in use that are older than the newest half of the revocations go with them. It returns how many.
+// summarise makes one revocation of many when they are too many for a message: of everything that was issued
+// before the oldest credential in use. If that does not help, those in use that are older than the newest half
+// of the revocations go with them. It returns how many.
 func (c *credentials) summarise(now time.Time) (cutOff int) {
 	c.prune(now)
 	if len(c.Revoked) <= maxRevoked {
@@ -72,7 +75,8 @@ func (c *credentials) summarise(now time.Time) (cutOff int) {
 	for _, at := range c.Live {
 		all = min(all, at-1)
 	}
-	if covered := slices.DeleteFunc(slices.Collect(maps.Values(c.Revoked)), func(at int64) bool { return at <= all }); len(covered) > maxRevoked {
+	if covered := slices.DeleteFunc(slices.Collect(maps.Values(c.Revoked)),
+		func(at int64) bool { return at <= all }); len(covered) > maxRevoked {
 		times := slices.Sorted(maps.Values(c.Revoked))
 		all = times[len(times)-keptOnSummary-1]
 	}
@@ -124,10 +128,12 @@ func (c *credentials) with(o *credentials) *credentials {
 // openShared opens the bucket.
 func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
 	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: sharedKeys, Description: "the director's secrets, and whose credentials do not count", History: 1, Replicas: replicas,
+		Bucket: sharedKeys, Description: "the director's secrets, and whose credentials do not count", History: 1,
+		Replicas: replicas,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w: does the server have JetStream, room, and %d replica(s)?", sharedKeys, noAnswer(err), replicas)
+		return nil, fmt.Errorf("bucket %s: %w: does the server have JetStream, room, and %d replica(s)?", sharedKeys,
+			noAnswer(err), replicas)
 	}
 	return kv, nil
 }
@@ -136,7 +142,8 @@ func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]byte, error) {
 	e, err := kv.Get(ctx, keySecret+fleet)
 	if err == nil && len(e.Value()) != attemptBytes {
-		err = fmt.Errorf("%s has %d bytes instead of %d: delete the key; the reports of running workers do not count then", e.Key(), len(e.Value()), attemptBytes)
+		err = fmt.Errorf("%s has %d bytes instead of %d: delete the key; the reports of running workers do "+
+			"not count then", e.Key(), len(e.Value()), attemptBytes)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, noAnswer(err))
@@ -144,7 +151,8 @@ func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]b
 	return e.Value(), nil
 }
 
-// makeSecret puts a secret into the bucket, which a director has from before; none: it makes one. Another director may come first: then that one's counts.
+// makeSecret puts a secret into the bucket, which a director has from before; none: it makes one. Another
+// director may come first: then that one's counts.
 func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []byte) ([]byte, error) {
 	if own == nil {
 		own = make([]byte, attemptBytes)
@@ -160,9 +168,11 @@ func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []
 	return own, nil
 }
 
-// share joins what this process knows with what all know, by compare-and-set. change sees the whole before it is stored, and may change it.
-// Nothing is written if nothing is new. It returns the whole, and its revision.
-func share(ctx context.Context, kv jetstream.KeyValue, own *credentials, change func(*credentials)) (*credentials, uint64, error) {
+// share joins what this process knows with what all know, by compare-and-set. change sees the whole before it
+// is stored, and may change it. Nothing is written if nothing is new. It returns the whole, and its revision.
+func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
+	change func(*credentials),
+) (*credentials, uint64, error) {
 	for range sharedTries {
 		whole, before, revision := own.clone(), "", uint64(0)
 		e, err := kv.Get(ctx, keyWorkers)

@@ -40,10 +40,19 @@ func TestManyRevocationsBecomeOne(t *testing.T) {
 		spared  []string
 		nothing bool
 	}{
-		"few":                  {many: maxRevoked, ago: time.Hour, left: maxRevoked, nothing: true},
-		"many":                 {many: 20_000, ago: time.Hour, live: map[string]int64{"works": at(30 * time.Minute)}, spared: []string{"works"}},
-		"one works for longer": {many: 20_000, ago: time.Hour, live: map[string]int64{"old": at(2 * time.Hour), "works": at(time.Minute)}, cutOff: 1, spared: []string{"works"}},
-		"all just now":         {many: 20_000, ago: time.Minute, live: map[string]int64{"works": at(0)}, spared: []string{"works"}},
+		"few": {many: maxRevoked, ago: time.Hour, left: maxRevoked, nothing: true},
+		"many": {
+			many: 20_000, ago: time.Hour, live: map[string]int64{"works": at(30 * time.Minute)},
+			spared: []string{"works"},
+		},
+		"one works for longer": {many: 20_000, ago: time.Hour, live: map[string]int64{
+			"old":   at(2 * time.Hour),
+			"works": at(time.Minute),
+		}, cutOff: 1, spared: []string{"works"}},
+		"all just now": {
+			many: 20_000, ago: time.Minute, live: map[string]int64{"works": at(0)},
+			spared: []string{"works"},
+		},
 	} {
 		known := newCredentials()
 		known.Longest = 48 * time.Hour
@@ -53,7 +62,8 @@ func TestManyRevocationsBecomeOne(t *testing.T) {
 		}
 		cutOff := known.summarise(now)
 		if len(known.Revoked) != c.left || cutOff != c.cutOff || (known.All == 0) != c.nothing {
-			t.Errorf("%s: %d revoked one by one, all up to %d, %d of those that work", name, len(known.Revoked), known.All, cutOff)
+			t.Errorf("%s: %d revoked one by one, all up to %d, %d of those that work", name, len(known.Revoked),
+				known.All, cutOff)
 		}
 		for _, user := range c.spared {
 			if known.Live[user] <= known.All {
@@ -161,14 +171,18 @@ func TestFilesOfAnOldFolderAreTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{fileAttempts: secret, oldFileWorkers: []byte(claims), oldFileLongest: []byte("100h0m0s\n")} {
+	for name, data := range map[string][]byte{
+		fileAttempts: secret, oldFileWorkers: []byte(claims),
+		oldFileLongest: []byte("100h0m0s\n"),
+	} {
 		if err := os.WriteFile(filepath.Join(o.Dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	first := openBus(t, o)
 	for name, b := range map[string]*Bus{"this one": first, "another": openBus(t, out.join())} {
-		if known := b.workers.known; string(b.workers.secret) != string(secret) || known.Revoked["UOLD"] == 0 || known.Longest != 100*time.Hour {
+		if known := b.workers.known; string(b.workers.secret) != string(secret) || known.Revoked["UOLD"] == 0 ||
+			known.Longest != 100*time.Hour {
 			t.Errorf("%s knows %+v", name, known)
 		}
 	}
@@ -188,7 +202,8 @@ func TestAnOffenceOutlivesItsDirector(t *testing.T) {
 		told := func(want int) {
 			t.Helper()
 			all, err := p.Offences(ctxFor(t))
-			if err != nil || len(all) != want || want > 0 && (all[0].Worker != worker || all[0].What != "sent too much") {
+			if err != nil || len(all) != want || want > 0 &&
+				(all[0].Worker != worker || all[0].What != "sent too much") {
 				t.Errorf("%+v, %v", all, err)
 			}
 		}

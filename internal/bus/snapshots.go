@@ -25,7 +25,8 @@ const snapshotPrefix = "snapshot-"
 // snapshotName sorts as text as its sequence does as a number.
 func snapshotName(seq uint64) string { return fmt.Sprintf("%s%020d", snapshotPrefix, seq) }
 
-// envelope is the first line of a stored snapshot; the state follows. Those of before there was one are the state alone.
+// envelope is the first line of a stored snapshot; the state follows. Those of before there was one are the
+// state alone.
 type envelope struct {
 	Version int    `json:"retake_snapshot"`
 	Head    Head   `json:"head"`   // of the journal that led to the state
@@ -61,8 +62,8 @@ func unwrapSnapshot(seq uint64, data []byte) (h Head, state []byte, err error) {
 	return e.Head, state, nil
 }
 
-// SaveSnapshot stores the state that the journal leads to at a head, then forgets all but the two newest that can be read. An error may be ignored: the
-// journal is still whole.
+// SaveSnapshot stores the state that the journal leads to at a head, then forgets all but the two newest that
+// can be read. An error may be ignored: the journal is still whole.
 func (j *Journal) SaveSnapshot(ctx context.Context, at Head, state []byte) error {
 	data, err := wrapSnapshot(at, state)
 	if err == nil {
@@ -107,9 +108,10 @@ func (j *Journal) SaveSnapshot(ctx context.Context, at Head, state []byte) error
 	return nil
 }
 
-// LoadSnapshot hands restore the newest snapshot, and the one before if that cannot be read or is refused, which the log says. It returns the
-// head of the one that was taken, whose digest is not known if it is of before there was a chain; a zero one if there is none that could be: the
-// journal knows it all. The error is for a server that does not answer.
+// LoadSnapshot hands restore the newest snapshot, and the one before if that cannot be read or is refused,
+// which the log says. It returns the head of the one that was taken, whose digest is not known if it is of
+// before there was a chain; a zero one if there is none that could be: the journal knows it all. The error is
+// for a server that does not answer.
 func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) error) (Head, error) {
 	all, err := j.snapshots(ctx)
 	if err != nil {
@@ -139,8 +141,9 @@ func (j *Journal) Snapshot(ctx context.Context, seq uint64) (Head, []byte, error
 	return at, state, nil
 }
 
-// getSnapshot reads a snapshot. An error that is an outage says nothing of it, any other that it is not as it was saved. It asks for one chunk after the other: the
-// client's own way to read waits for a chunk that is lost or damaged as it does for a server that is slow.
+// getSnapshot reads a snapshot. An error that is an outage says nothing of it, any other that it is not as it
+// was saved. It asks for one chunk after the other: the client's own way to read waits for a chunk that is lost
+// or damaged as it does for a server that is slow.
 func (j *Journal) getSnapshot(ctx context.Context, seq uint64) (Head, []byte, error) {
 	object, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.ObjectInfo, error) {
 		return j.store.GetInfo(ctx, snapshotName(seq))
@@ -148,7 +151,11 @@ func (j *Journal) getSnapshot(ctx context.Context, seq uint64) (Head, []byte, er
 	if err != nil {
 		return Head{}, nil, err
 	}
-	stream, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.Stream, error) { return j.js.Stream(ctx, "OBJ_"+object.Bucket) })
+	stream, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.Stream,
+		error,
+	) {
+		return j.js.Stream(ctx, "OBJ_"+object.Bucket)
+	})
 	if err != nil {
 		return Head{}, nil, err
 	}
@@ -168,8 +175,11 @@ func (j *Journal) getSnapshot(ctx context.Context, seq uint64) (Head, []byte, er
 	return unwrapSnapshot(seq, data)
 }
 
-// chunkBehind is the next message of a subject. One that is not there is asked for again: a replica may not have it yet.
-func chunkBehind(ctx context.Context, s jetstream.Stream, subject string, last uint64) (m *jetstream.RawStreamMsg, err error) {
+// chunkBehind is the next message of a subject. One that is not there is asked for again: a replica may not
+// have it yet.
+func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
+	last uint64,
+) (m *jetstream.RawStreamMsg, err error) {
 	for try := range 3 {
 		m, err = answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 			return s.GetMsg(ctx, last+1, jetstream.WithGetMsgSubject(subject))
@@ -181,15 +191,21 @@ func chunkBehind(ctx context.Context, s jetstream.Stream, subject string, last u
 	return m, err
 }
 
-// snapshots lists the sequences, newest first. One of a journal that was replaced does not count: its writer led no more, and did not know yet.
+// snapshots lists the sequences, newest first. One of a journal that was replaced does not count: its writer
+// led no more, and did not know yet.
 func (j *Journal) snapshots(ctx context.Context) ([]uint64, error) {
-	objects, err := answered(ctx, readTimeout, func(ctx context.Context) ([]*jetstream.ObjectInfo, error) { return j.store.List(ctx) })
+	objects, err := answered(ctx, readTimeout, func(ctx context.Context) ([]*jetstream.ObjectInfo,
+		error,
+	) {
+		return j.store.List(ctx)
+	})
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, fmt.Errorf("bus: list snapshots: %w", err)
 	}
 	var all []uint64
 	for _, o := range objects {
-		if seq, err := strconv.ParseUint(strings.TrimPrefix(o.Name, snapshotPrefix), 10, 64); err == nil && !j.isReplaced(o.Metadata[metaID]) {
+		if seq, err := strconv.ParseUint(strings.TrimPrefix(o.Name, snapshotPrefix), 10, 64); err == nil &&
+			!j.isReplaced(o.Metadata[metaID]) {
 			all = append(all, seq)
 		}
 	}

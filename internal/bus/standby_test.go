@@ -30,13 +30,15 @@ func appendBatches(t *testing.T, j *Journal, n int) {
 	t.Helper()
 	for range n {
 		at := j.Head().Seq
-		if _, err := j.Append(ctxFor(t), fmt.Sprintf("w/%d", at+1), at, fmt.Appendf(nil, "batch %d", at+1)); err != nil {
+		if _, err := j.Append(ctxFor(t), fmt.Sprintf("w/%d", at+1), at,
+			fmt.Appendf(nil, "batch %d", at+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// A standby has read batches that the server loses before it takes over. It may have read them when it began, or since; it says so for as long as they are gone.
+// A standby has read batches that the server loses before it takes over. It may have read them when it began,
+// or since; it says so for as long as they are gone.
 func TestAStandbyKnowsWhatItHasRead(t *testing.T) {
 	out := startOutside(t)
 	leader := openBus(t, out.join())

@@ -18,8 +18,8 @@ import (
 const consumerName = "director"
 
 // Bounds of the streams. Reports keep a season for questions asked later; dead letters are for whoever looks
-// into them soon. The duplicate window covers a worker's spool after a short outage; beyond it the director's own dedupe
-// holds.
+// into them soon. The duplicate window covers a worker's spool after a short outage; beyond it the director's
+// own dedupe holds.
 const (
 	reportsAge       = 30 * 24 * time.Hour
 	reportsBytes     = 1 << 30
@@ -63,7 +63,8 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	}
 }
 
-// journalConfig has no age, and refuses what is too much: a batch leaves the stream when it is in the archive (Retire), never by itself.
+// journalConfig has no age, and refuses what is too much: a batch leaves the stream when it is in the archive
+// (Retire), never by itself.
 func (b *Bus) journalConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.journalStream(), Description: "journal of the director: written by compare-and-set only",
@@ -72,8 +73,8 @@ func (b *Bus) journalConfig() jetstream.StreamConfig {
 	}
 }
 
-// Ensure makes what is missing of what a bus needs at its server: somebody may have taken it from one that was joined. Journal is another one then;
-// after an error it is the one that it was.
+// Ensure makes what is missing of what a bus needs at its server: somebody may have taken it from one that was
+// joined. Journal is another one then; after an error it is the one that it was.
 func (b *Bus) Ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -86,7 +87,8 @@ func (b *Bus) Ensure(ctx context.Context) error {
 // ensureTimeout bounds that.
 const ensureTimeout = 20 * time.Second
 
-// ensure creates what is missing and leaves what is there as it was created, but for what may be changed: workers' credentials, streams, journal.
+// ensure creates what is missing and leaves what is there as it was created, but for what may be changed:
+// workers' credentials, streams, journal.
 func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.workers.establish(ctx); err != nil {
 		return err
@@ -104,7 +106,8 @@ func (b *Bus) ensure(ctx context.Context) error {
 
 func (b *Bus) newJournal() *Journal {
 	return &Journal{
-		js: b.ownJS, subject: b.subjects.Journal(), fleet: b.options.Fleet, archive: b.options.Archive, shared: b.options.Server == nil, leads: b.options.Leads, log: b.log,
+		js: b.ownJS, subject: b.subjects.Journal(), fleet: b.options.Fleet, archive: b.options.Archive,
+		shared: b.options.Server == nil, leads: b.options.Leads, log: b.log,
 		aheads: make(chan struct{}, aheadAtOnce),
 	}
 }
@@ -136,7 +139,8 @@ func (b *Bus) openJournal(ctx context.Context) error {
 	return old.close()
 }
 
-// findOrBegin opens the journal that is there. If none is, it begins the one that is known again, or a new one; another director may do so at the same moment, and then there is one.
+// findOrBegin opens the journal that is there. If none is, it begins the one that is known again, or a new one;
+// another director may do so at the same moment, and then there is one.
 func (b *Bus) findOrBegin(ctx context.Context, j *Journal) error {
 	for again := false; ; again = true {
 		stream, there, err := b.journalThere(ctx, j.known.Journal)
@@ -172,9 +176,11 @@ func (b *Bus) findJournal(ctx context.Context) (err error) {
 // errBegun: there was no journal at the last look, and somebody has begun one since.
 var errBegun = fmt.Errorf("%w, which was begun just now", ErrReplaced)
 
-// ensureJournal makes sure of the journal's stream and of the store of its snapshots. there is the stream that was found; nil: none was, and another one than what is made now is left alone
-// (errBegun). The server compares nothing when a stream is changed, so one that is as it should be is not written to, and ErrReplaced says that the change met another stream than the one that was
-// found: that one has a wrong name now, which tells nobody that it was replaced.
+// ensureJournal makes sure of the journal's stream and of the store of its snapshots. there is the stream that
+// was found; nil: none was, and another one than what is made now is left alone (errBegun). The server compares
+// nothing when a stream is changed, so one that is as it should be is not written to, and ErrReplaced says that
+// the change met another stream than the one that was found: that one has a wrong name now, which tells nobody
+// that it was replaced.
 func (b *Bus) ensureJournal(ctx context.Context, j *Journal, there jetstream.Stream, i identity) error {
 	c := b.onDisk(b.journalConfig())
 	c.Metadata = i.metadata()
@@ -185,7 +191,8 @@ func (b *Bus) ensureJournal(ctx context.Context, j *Journal, there jetstream.Str
 			return errBegun
 		}
 	case !hasConfig(there.CachedInfo().Config, c):
-		if stream, err = b.ownJS.UpdateStream(ctx, c); err == nil && !stream.CachedInfo().Created.Equal(there.CachedInfo().Created) {
+		if stream, err = b.ownJS.UpdateStream(ctx, c); err == nil &&
+			!stream.CachedInfo().Created.Equal(there.CachedInfo().Created) {
 			return ErrReplaced
 		}
 	}
@@ -207,8 +214,10 @@ func (b *Bus) ensureJournal(ctx context.Context, j *Journal, there jetstream.Str
 // hasConfig reports whether the stream of a journal is as it should be.
 func hasConfig(has, c jetstream.StreamConfig) bool {
 	should := has
-	should.Description, should.Subjects, should.Discard, should.DenyDelete = c.Description, c.Subjects, c.Discard, c.DenyDelete
-	should.Storage, should.Retention, should.Replicas, should.Duplicates = c.Storage, c.Retention, c.Replicas, c.Duplicates
+	should.Description, should.Subjects, should.Discard, should.DenyDelete = c.Description, c.Subjects, c.Discard,
+		c.DenyDelete
+	should.Storage, should.Retention, should.Replicas, should.Duplicates = c.Storage, c.Retention, c.Replicas,
+		c.Duplicates
 	should.MaxBytes, should.MaxAge, should.MaxMsgs, should.MaxMsgsPerSubject = c.MaxBytes, 0, -1, -1
 	return reflect.DeepEqual(should, has) && reflect.DeepEqual(identityIn(has), identityIn(c))
 }
@@ -231,5 +240,6 @@ func (b *Bus) noStream(c jetstream.StreamConfig, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and has no other fleet there the same agent_bus.prefix?", c.Name, err, b.options.Replicas)
+	return fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and has no other "+
+		"fleet there the same agent_bus.prefix?", c.Name, err, b.options.Replicas)
 }

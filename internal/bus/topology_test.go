@@ -9,7 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// interrupted is a JetStream of a director that is held up, once, right before it makes or changes the stream of its journal.
+// interrupted is a JetStream of a director that is held up, once, right before it makes or changes the stream
+// of its journal.
 type interrupted struct {
 	jetstream.JetStream
 	name string
@@ -51,7 +52,8 @@ func (j *joiner) idThere() string {
 	return identityIn(s.CachedInfo().Config).id
 }
 
-// A server that was wiped has the journal that another director has begun there meanwhile: who comes back with the id of the one before leaves that one its own.
+// A server that was wiped has the journal that another director has begun there meanwhile: who comes back with
+// the id of the one before leaves that one its own.
 func TestAJournalKeepsItsID(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -68,7 +70,8 @@ func TestAJournalKeepsItsID(t *testing.T) {
 		t.Fatal(err)
 	}
 	if id := other.idThere(); id == before || id != other.Journal().identity.id || id != one.Journal().identity.id {
-		t.Errorf("the journal is %s by now; it was begun as %s, and the one before was %s", id, other.Journal().identity.id, before)
+		t.Errorf("the journal is %s by now; it was begun as %s, and the one before was %s", id,
+			other.Journal().identity.id, before)
 	}
 	if _, _, err := one.read(Head{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("what it knew is gone: %v", err)
@@ -88,12 +91,14 @@ func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 	}
 	one.options.JournalBytes *= 2
 	mustDo(t, one.Ensure(ctxFor(t)))
-	if s, err := one.ownJS.Stream(ctxFor(t), one.journalStream()); err != nil || s.CachedInfo().Config.MaxBytes != one.options.JournalBytes || !done.Load() {
+	if s, err := one.ownJS.Stream(ctxFor(t), one.journalStream()); err != nil ||
+		s.CachedInfo().Config.MaxBytes != one.options.JournalBytes || !done.Load() {
 		t.Errorf("another bound of its size is not made: %v", err)
 	}
 }
 
-// Who changes what a stream may hold while another journal takes its place notices, and does not go on with that one as if it were its own.
+// Who changes what a stream may hold while another journal takes its place notices, and does not go on with
+// that one as if it were its own.
 func TestAChangeThatMeetsAnotherJournalIsNoticed(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -9,10 +9,12 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestMessagesNameTheirSpan: those to a worker and those of a worker, and its report as it is stored. What the worker itself says of its trace is not stored.
+// TestMessagesNameTheirSpan: those to a worker and those of a worker, and its report as it is stored. What the
+// worker itself says of its trace is not stored.
 func TestMessagesNameTheirSpan(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		const ours, its = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-00000000000000000000000000000001-0000000000000001-01"
+		const ours, its = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+			"00-00000000000000000000000000000001-0000000000000001-01"
 		b := openBus(t, Options{TraceParent: func(id string) string {
 			if id == worker {
 				return ours

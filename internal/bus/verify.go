@@ -36,8 +36,8 @@ type VerifiedSnapshot struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// Verify reads all of the journal: the archive, the live batches, the snapshots and the mirror. It goes on behind a damage, so that all are found. The
-// error is for what could not be read at all.
+// Verify reads all of the journal: the archive, the live batches, the snapshots and the mirror. It goes on
+// behind a damage, so that all are found. The error is for what could not be read at all.
 func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 	v := Verification{Segments: []VerifiedSegment{}, Damages: []*Damage{}}
 	var err error
@@ -133,8 +133,8 @@ func (j *Journal) beginning(ctx context.Context, at Head) (Head, error) {
 	return Head{Seq: first - 1}, nil
 }
 
-// VerifyLive reads the live batches up to a sequence, with a pause after each, and returns how many follow one another. The first damage is an error, a *Damage.
-// What is archived meanwhile is read where it is then.
+// VerifyLive reads the live batches up to a sequence, with a pause after each, and returns how many follow one
+// another. The first damage is an error, a *Damage. What is archived meanwhile is read where it is then.
 func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duration) (n uint64, err error) {
 	begin, err := j.beginning(ctx, Head{})
 	if err != nil {
@@ -155,7 +155,8 @@ func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duratio
 	return n, err
 }
 
-// behind is where reading goes on after a damage: behind the segment that has it, or behind the batch; behind a hole, where there is something again.
+// behind is where reading goes on after a damage: behind the segment that has it, or behind the batch; behind a
+// hole, where there is something again.
 func (j *Journal) behind(ctx context.Context, d *Damage, segments []chain.Segment, last uint64) (Head, error) {
 	for _, s := range segments {
 		if d.Where == filepath.Base(s.Path) {

@@ -23,8 +23,9 @@ func (o *outside) wipe() {
 	o.start()
 }
 
-// TestAWipedServerIsEstablishedAnew: opened again, the bus works as after its first opening. Workers come back with what they have, who was
-// revoked stays so, and the directors of the fleet have the secret that running workers' keys derive from.
+// TestAWipedServerIsEstablishedAnew: opened again, the bus works as after its first opening. Workers come back
+// with what they have, who was revoked stays so, and the directors of the fleet have the secret that running
+// workers' keys derive from.
 func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -57,7 +58,8 @@ func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	}
 }
 
-// TestTheSharedBucketIsMadeAgain: without it nobody could be revoked. It may go while all else stays, so nobody opens the bus again for it.
+// TestTheSharedBucketIsMadeAgain: without it nobody could be revoked. It may go while all else stays, so nobody
+// opens the bus again for it.
 func TestTheSharedBucketIsMadeAgain(t *testing.T) {
 	b := openBus(t, Options{})
 	before := b.AttemptKey(worker)
@@ -71,8 +73,8 @@ func TestTheSharedBucketIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyServesTheSnapshotWhenNobodyDoes: a service that ended while the server was away is not there again when it is back. Who asks is told so at once, and
-// no question is handed to it instead of to the next one.
+// TestNobodyServesTheSnapshotWhenNobodyDoes: a service that ended while the server was away is not there again
+// when it is back. Who asks is told so at once, and no question is handed to it instead of to the next one.
 func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -82,7 +84,8 @@ func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(out.url(), append(trust, nats.UserJWTAndSeed(someone.JWT, someone.Seed), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))...)
+	nc, err := nats.Connect(out.url(), append(trust, nats.UserJWTAndSeed(someone.JWT, someone.Seed),
+		nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))...)
 	if err != nil {
 		t.Fatal(err)
 	}

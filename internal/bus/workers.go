@@ -16,7 +16,10 @@ import (
 func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope, err error) {
 	worker, channel, ok := b.subjects.ParseWorker(subject)
 	if !ok {
-		return "", e, &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: fmt.Sprintf("%.200q is not a worker's subject", subject)}
+		return "", e, &wire.Malformed{
+			Cause:  wire.CauseWrongSubject,
+			Detail: fmt.Sprintf("%.200q is not a worker's subject", subject),
+		}
 	}
 	if err := wire.CheckSize(data); err != nil {
 		return worker, e, err
@@ -27,10 +30,12 @@ func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope,
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers hands out heartbeats and progress until ctx ends; it returns nil then. Several workers' are handed out at the same time, but of each only one
-// at a time. While a call takes its time, the newest of each worker waits and the older ones are gone: they are soft state. What cannot be read goes to
-// the dead letters.
-func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat), onProgress func(worker string, p wire.TaskProgress)) error {
+// WatchWorkers hands out heartbeats and progress until ctx ends; it returns nil then. Several workers' are
+// handed out at the same time, but of each only one at a time. While a call takes its time, the newest of each
+// worker waits and the older ones are gone: they are soft state. What cannot be read goes to the dead letters.
+func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat),
+	onProgress func(worker string, p wire.TaskProgress),
+) error {
 	readers := make([]*newest, runtime.GOMAXPROCS(0))
 	group, ctx := errgroup.WithContext(ctx)
 	for n := range readers {
@@ -51,7 +56,9 @@ func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, 
 	return group.Wait()
 }
 
-func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat), onProgress func(string, wire.TaskProgress)) {
+func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat),
+	onProgress func(string, wire.TaskProgress),
+) {
 	worker, e, err := b.read(m.Subject, m.Data)
 	if err != nil {
 		b.dead.core(worker, err, m.Subject, m.Data)
@@ -115,10 +122,11 @@ func (n *newest) pop() *nats.Msg {
 	return m
 }
 
-// ServeHello answers hellos with what answer returns: a welcome, an incompatibility, or nil for no answer (the worker
-// asks again). It blocks until ctx ends and returns nil then. answer may take its time, and is called at the same time for
-// several workers, but for each only once at a time: of the hellos that come meanwhile the newest waits. A hello that cannot be
-// read is a dead letter; if it is of another major version, its sender is answered with an incompatibility.
+// ServeHello answers hellos with what answer returns: a welcome, an incompatibility, or nil for no answer (the
+// worker asks again). It blocks until ctx ends and returns nil then. answer may take its time, and is called at
+// the same time for several workers, but for each only once at a time: of the hellos that come meanwhile the
+// newest waits. A hello that cannot be read is a dead letter; if it is of another major version, its sender is
+// answered with an incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()
@@ -133,13 +141,15 @@ func (b *Bus) answerHello(m *nats.Msg, answer func(worker string, h wire.Hello) 
 		err = ownInbox(worker, m.Reply)
 	}
 	if err == nil {
-		b.respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello))) // read has checked that a hello's subject carries a hello
+		// read has checked that a hello's subject carries a hello
+		b.respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello)))
 		return
 	}
 	b.dead.core(worker, err, m.Subject, m.Data)
 	if reasonOf(err).Cause == wire.CauseUnknownVersion && ownInbox(worker, m.Reply) == nil {
 		b.respond(m.Subject, m.Respond, wire.Incompatibility{
-			Reason: "major_version", ExpectedProtocolVersion: wire.ProtocolVersion, RequiredAction: "sync_main_and_restart",
+			Reason: "major_version", ExpectedProtocolVersion: wire.ProtocolVersion,
+			RequiredAction: "sync_main_and_restart",
 		})
 	}
 }

@@ -23,8 +23,9 @@ const (
 
 // part is what an issue asks of the agent. It stands in the issue's text.
 type part struct {
-	Seconds float64 `json:"seconds"`         // how long the work takes
-	First   string  `json:"first,omitempty"` // what becomes of it as long as nobody has answered: fails, asks; empty: it succeeds
+	Seconds float64 `json:"seconds"` // how long the work takes
+	// what becomes of it as long as nobody has answered: fails, asks; empty: it succeeds
+	First string `json:"first,omitempty"`
 }
 
 var partLine = regexp.MustCompile(`(?m)^chaos: (\{.*\})\r?$`)
@@ -51,7 +52,10 @@ func RunAgent(args []string) int {
 }
 
 func runAgent(dir, what string) error {
-	r := runLine{Issue: os.Getenv("RETAKE_ISSUE"), Attempt: os.Getenv("RETAKE_ATTEMPT_ID"), Round: os.Getenv("RETAKE_FIX_ROUND"), PID: os.Getpid()}
+	r := runLine{
+		Issue: os.Getenv("RETAKE_ISSUE"), Attempt: os.Getenv("RETAKE_ATTEMPT_ID"),
+		Round: os.Getenv("RETAKE_FIX_ROUND"), PID: os.Getpid(),
+	}
 	if what == agentCheck {
 		return r.write(dir, runFinished)
 	}
@@ -95,13 +99,15 @@ func runAgent(dir, what string) error {
 func (r runLine) act(p part, file wire.AttemptFile, dir string) error {
 	if len(file.Hints) == 0 && p.First == "asks" {
 		text := "Which of the two is meant?\n"
-		return errors.Join(os.WriteFile(filepath.Join(".retake", "question.md"), []byte(text), 0o644), r.write(dir, runAsked))
+		return errors.Join(os.WriteFile(filepath.Join(".retake", "question.md"), []byte(text), 0o644),
+			r.write(dir, runAsked))
 	}
 	if file.Attempt == 1 && p.First == "fails" {
 		_ = r.write(dir, runFailed)
 		return errors.New("panic: runtime error: the first attempt fails, whatever happens")
 	}
-	return errors.Join(os.MkdirAll("work", 0o755), os.WriteFile(filepath.Join("work", number(r.Issue)+".txt"), []byte(r.Attempt+"\n"), 0o644))
+	return errors.Join(os.MkdirAll("work", 0o755), os.WriteFile(filepath.Join("work", number(r.Issue)+".txt"),
+		[]byte(r.Attempt+"\n"), 0o644))
 }
 
 // lockIssue takes the issue's lock for this process's life; alone is false if another agent has it.

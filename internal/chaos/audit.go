@@ -109,7 +109,8 @@ func (w *world) shown(i *issue, branches map[string]string) (ids []string) {
 			ids = append(ids, attempt)
 		}
 	}
-	if text, err := gitIn(w.bare(), "show", "main:work/"+number(i.key)+".txt"); err == nil && !slices.Contains(ids, strings.TrimSpace(text)) {
+	if text, err := gitIn(w.bare(), "show", "main:work/"+number(i.key)+".txt"); err == nil &&
+		!slices.Contains(ids, strings.TrimSpace(text)) {
 		ids = append(ids, strings.TrimSpace(text))
 	}
 	return ids
@@ -136,7 +137,8 @@ func (w *world) auditReports(t *table, i *issue, runs []*agentRun, branches map[
 					t.more("reports sent", 1)
 					continue
 				}
-				t.bad("finished work done twice", fmt.Sprintf("%s: %s had finished at %s, then %s began", i.key, r.attempt, at.Format(time.TimeOnly), later[0].attempt))
+				t.bad("finished work done twice", fmt.Sprintf("%s: %s had finished at %s, then %s began", i.key,
+					r.attempt, at.Format(time.TimeOnly), later[0].attempt))
 			}
 		case r.asked:
 			decided = asked[r.attempt]
@@ -190,7 +192,9 @@ func attemptOf(question githubtest.Comment) string {
 }
 
 // auditBranches: one issue, one branch, one pull request.
-func (w *world) auditBranches(t *table, i *issue, runs []*agentRun, all []githubtest.Issue, branches map[string]string) {
+func (w *world) auditBranches(t *table, i *issue, runs []*agentRun, all []githubtest.Issue,
+	branches map[string]string,
+) {
 	expected := 0
 	if !i.gone {
 		expected = 1
@@ -233,7 +237,8 @@ func (w *world) auditLabels(t *table, i *issue) {
 	}
 	t.more("labels expected", len(want))
 	t.more("labels present", len(ours))
-	if taken := i.gone && (slices.Equal(ours, []string{labelTask}) || slices.Equal(ours, []string{labelReview})); !slices.Equal(ours, want) && !taken {
+	if taken := i.gone && (slices.Equal(ours, []string{labelTask}) ||
+		slices.Equal(ours, []string{labelReview})); !slices.Equal(ours, want) && !taken {
 		t.bad("labels extra or missing", fmt.Sprintf("%s has %v, want %v", i.key, ours, want))
 	}
 }

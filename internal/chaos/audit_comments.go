@@ -18,7 +18,8 @@ func markerOf(c githubtest.Comment) string {
 	return runOf.ReplaceAllString(marker, "")
 }
 
-// auditComments looks for comments of the director's with the same marker, and for ones that it has deleted again, but for claims given up.
+// auditComments looks for comments of the director's with the same marker, and for ones that it has deleted
+// again, but for claims given up.
 func (w *world) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
 	for _, i := range all {
 		markers, present, written := map[string]bool{}, 0, 0
@@ -49,8 +50,9 @@ func (w *world) auditComments(t *table, all []githubtest.Issue, events []githubt
 
 const claimMarker = "<!-- retake:claim "
 
-// givenUp counts the claims that were given up because a person had closed the issue, or taken a label off, while it was being claimed: the director
-// deletes such a comment. One act of a person ends one claim, whose comment was written once.
+// givenUp counts the claims that were given up because a person had closed the issue, or taken a label off,
+// while it was being claimed: the director deletes such a comment. One act of a person ends one claim, whose
+// comment was written once.
 func (w *world) givenUp(i githubtest.Issue, events []githubtest.Event) (n int) {
 	gone, times := map[string]githubtest.Comment{}, map[string]int{}
 	for _, c := range w.github.Deleted(i.Key) {
@@ -66,7 +68,8 @@ func (w *world) givenUp(i githubtest.Issue, events []githubtest.Event) (n int) {
 		case e.Issue != i.Key:
 		case e.Actor != bot && (e.Event == "closed" || e.Event == "unlabeled"):
 			acted = true
-		case acted && e.Actor == bot && e.Event == "comment_deleted" && c.Author == bot && strings.HasPrefix(c.Body, claimMarker) && times[markerOf(c)] == 1:
+		case acted && e.Actor == bot && e.Event == "comment_deleted" && c.Author == bot &&
+			strings.HasPrefix(c.Body, claimMarker) && times[markerOf(c)] == 1:
 			n, acted = n+1, false
 		}
 	}

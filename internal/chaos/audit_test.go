@@ -27,7 +27,10 @@ func newJudged(t *testing.T) judged {
 	w := &world{dir: t.TempDir(), host: nobodyWorks{}, director: &process{}}
 	ahead := new(time.Duration)
 	seed := filepath.Join(w.dir, "seed")
-	w.github = githubtest.New(githubtest.Options{DataDir: filepath.Join(w.dir, "git"), Person: person, Now: func() time.Time { return time.Now().Add(*ahead) }})
+	w.github = githubtest.New(githubtest.Options{
+		DataDir: filepath.Join(w.dir, "git"), Person: person,
+		Now: func() time.Time { return time.Now().Add(*ahead) },
+	})
 	w.github.AddUser(bot, "token")
 	for _, err := range []error{
 		os.Mkdir(w.runs(), 0o755), os.Mkdir(seed, 0o755), os.WriteFile(filepath.Join(seed, "a"), nil, 0o644),
@@ -125,7 +128,10 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 		do   func(j judged, i *issue)
 		want string // bad columns, and those of shown
 	}{
-		{"all is well", func(j judged, i *issue) { j.ran(i, "x-1", runFinished); j.deliver(i, "retake/1-a1", "x-1") }, ""},
+		{
+			"all is well", func(j judged, i *issue) { j.ran(i, "x-1", runFinished); j.deliver(i, "retake/1-a1", "x-1") },
+			"",
+		},
 		{"the first attempt failed", func(j judged, i *issue) {
 			j.ran(i, "x-1", runFailed)
 			j.ran(i, "x-2", runFinished)
@@ -152,7 +158,10 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			j.github.RemoveLabel(i.key, bot, labelTask)
 			j.github.AddLabel(i.key, bot, labelReview)
 		}, "branches extra or missing, lost, stuck"},
-		{"work of nobody", func(j judged, i *issue) { j.deliver(i, "retake/1-a1", "x-9") }, "branches extra or missing"},
+		{
+			"work of nobody", func(j judged, i *issue) { j.deliver(i, "retake/1-a1", "x-9") },
+			"branches extra or missing",
+		},
 		{"asked twice", func(j judged, i *issue) {
 			j.ran(i, "x-1", runAsked)
 			j.github.AddComment(i.key, bot, question)
@@ -180,13 +189,15 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 		{"closed, then claimed twice", func(j judged, i *issue) {
 			_ = closeIssue(t.Context(), j.world, i)
 			for range 2 {
-				j.github.DeleteComment(i.key, bot, j.github.AddComment(i.key, bot, strings.ReplaceAll(claim, "run_1", "run_2")))
+				j.github.DeleteComment(i.key, bot,
+					j.github.AddComment(i.key, bot, strings.ReplaceAll(claim, "run_1", "run_2")))
 			}
 		}, "comments extra"},
 		{"closed once, two claims given up", func(j judged, i *issue) {
 			_ = closeIssue(t.Context(), j.world, i)
 			for _, nonce := range []string{"aaaaaaaa", "bbbbbbbb"} {
-				j.github.DeleteComment(i.key, bot, j.github.AddComment(i.key, bot, strings.ReplaceAll(claim, "xxxxxxxx", nonce)))
+				j.github.DeleteComment(i.key, bot,
+					j.github.AddComment(i.key, bot, strings.ReplaceAll(claim, "xxxxxxxx", nonce)))
 			}
 		}, "claims given up, comments extra"},
 		{"closed, and a question deleted", func(j judged, i *issue) {
@@ -270,9 +281,18 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			j.asks(i, question)
 			j.answered(i)
 		}, "asked again (excused), doubled"},
-		{"one call was under way when a limit was stated", func(j judged, i *issue) { j.limited(0); j.works(i) }, "calls under way then (excused)"},
-		{"two calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0); j.works(i) }, "calls under way then (excused), calls inside a stated limit"},
-		{"a call long after a limit was stated", func(j judged, i *issue) { j.limited(underWay); j.works(i) }, "calls inside a stated limit"},
+		{
+			"one call was under way when a limit was stated", func(j judged, i *issue) { j.limited(0); j.works(i) },
+			"calls under way then (excused)",
+		},
+		{
+			"two calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0); j.works(i) },
+			"calls under way then (excused), calls inside a stated limit",
+		},
+		{
+			"a call long after a limit was stated", func(j judged, i *issue) { j.limited(underWay); j.works(i) },
+			"calls inside a stated limit",
+		},
 		{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -340,7 +360,15 @@ func TestWanted(t *testing.T) {
 	for _, c := range []struct {
 		only string
 		want bool
-	}{{"", true}, {"disk", true}, {"power,disk", true}, {"power", false}, {"!disk", false}, {"!power", true}, {"disk,!full", false}} {
+	}{
+		{"", true},
+		{"disk", true},
+		{"power,disk", true},
+		{"power", false},
+		{"!disk", false},
+		{"!power", true},
+		{"disk,!full", false},
+	} {
 		if got := wanted("disk full", c.only); got != c.want {
 			t.Errorf("%q: %v, want %v", c.only, got, c.want)
 		}

@@ -22,7 +22,8 @@ const (
 	reachedAgainWithin = 5 * time.Second  // most, until it is reached in recovery
 )
 
-// stimuli bring about what some points are around, by what stands in their names. Any other point is met by ordinary work.
+// stimuli bring about what some points are around, by what stands in their names. Any other point is met by
+// ordinary work.
 var stimuli = []struct {
 	in    string
 	first string // what the issue's first attempt does; waits: it asks, and nobody answers before the reminder
@@ -79,8 +80,8 @@ func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 	return unknown, pause(ctx, 5*time.Second)
 }
 
-// closeUnseen lets a person close an issue that is being claimed, while lists of issues come so late that the claim is won before the answer to what was
-// asked before.
+// closeUnseen lets a person close an issue that is being claimed, while lists of issues come so late that the
+// claim is won before the answer to what was asked before.
 func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	i := w.openAs(r, "")
 	isClaimed := func() bool { return slices.Contains(w.github.Issue(i.key).Labels, labelClaimed) }
@@ -105,7 +106,8 @@ func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) 
 			i.merges = false
 			w.mu.Unlock()
 		}
-		if now := w.github.Issue(i.key); !i.gone && !i.merges && now.State == "open" && slices.Equal(now.Labels, []string{labelReview}) {
+		if now := w.github.Issue(i.key); !i.gone && !i.merges && now.State == "open" &&
+			slices.Equal(now.Labels, []string{labelReview}) {
 			if err := pause(ctx, 2*time.Second); err != nil { // the director has written down that it delivered
 				return "", err
 			}
@@ -128,7 +130,8 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	order := rand.New(rand.NewPCG(seed, 3))
 	order.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 	for i, point := range points {
-		if w.runtime == runtimeDocker && strings.HasPrefix(point, "process/") || w.runtime != runtimeDocker && strings.HasPrefix(point, "container/") {
+		if w.runtime == runtimeDocker && strings.HasPrefix(point, "process/") || w.runtime != runtimeDocker &&
+			strings.HasPrefix(point, "container/") {
 			w.log.add("%s: left out: it is of the other runtime", point)
 			continue
 		}
@@ -141,7 +144,10 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 }
 
 // often are the points that one task passes many times: it is killed at each of them.
-var often = map[string]int{"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8, "effect/progress/before": 2, "effect/progress/after": 2}
+var often = map[string]int{
+	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,
+	"effect/progress/before": 2, "effect/progress/after": 2,
+}
 
 func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) error {
 	point, _, _ := strings.Cut(at, "#")

@@ -16,11 +16,13 @@ const excuse = time.Second
 // excused: what a run had finished need not have been reported, because its worker was ended right then.
 func (w *world) excused(r *agentRun, at time.Time) bool {
 	return slices.ContainsFunc(w.harmed, func(h harm) bool {
-		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) && h.at.Before(at.Add(excuse))
+		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) &&
+			h.at.Before(at.Add(excuse))
 	})
 }
 
-// underWay is how long after a limit was stated the one other request may come that the director makes at the same time: it was sent before that answer was read.
+// underWay is how long after a limit was stated the one other request may come that the director makes at the
+// same time: it was sent before that answer was read.
 const underWay = 500 * time.Millisecond
 
 // auditLimits looks for requests that came while a limit was in force.
@@ -37,14 +39,16 @@ func (w *world) auditLimits(t *table) {
 			t.more("calls under way then (excused)", 1)
 		default:
 			known, seen = known+1, seen+1
-			t.bad("calls inside a stated limit", fmt.Sprintf("%s %s, %v after it was stated", r.Method, r.Path, r.At.Sub(stated).Round(time.Millisecond)))
+			t.bad("calls inside a stated limit", fmt.Sprintf("%s %s, %v after it was stated", r.Method, r.Path,
+				r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
 	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // which the log does not have any more
 }
 
-// askedAgain counts, by attempt, the questions that were asked once more because nobody could know that they had been asked: a person has deleted the
-// comment, and the director was killed before it had written down that it asked. Its number is lost then, and GitHub's timeline does not say which comment was deleted.
+// askedAgain counts, by attempt, the questions that were asked once more because nobody could know that they
+// had been asked: a person has deleted the comment, and the director was killed before it had written down that
+// it asked. Its number is lost then, and GitHub's timeline does not say which comment was deleted.
 func (w *world) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
 	events, kills := w.github.Events(i.key), w.director.killedAt()
@@ -59,11 +63,14 @@ func (w *world) askedAgain(i *issue, asked []githubtest.Comment) map[string]int 
 	return n
 }
 
-// unknownTo reports whether a person deleted a comment before it was written once more, and a kill came between, at most excuse after the labels that
-// follow a question. The stand-in's times are whole seconds.
+// unknownTo reports whether a person deleted a comment before it was written once more, and a kill came
+// between, at most excuse after the labels that follow a question. The stand-in's times are whole seconds.
 func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
 	at := func(event string, comment int64) int {
-		return slices.IndexFunc(events, func(e githubtest.Event) bool { return e.Event == event && e.Detail == strconv.FormatInt(comment, 10) })
+		return slices.IndexFunc(events, func(e githubtest.Event) bool {
+			return e.Event == event &&
+				e.Detail == strconv.FormatInt(comment, 10)
+		})
 	}
 	written, deleted, again := at("commented", first), at("comment_deleted", first), at("commented", second)
 	if written < 0 || deleted < 0 || again < deleted || events[deleted].Actor == bot {
@@ -76,5 +83,8 @@ func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64
 			break
 		}
 	}
-	return slices.ContainsFunc(kills, func(k time.Time) bool { return !k.Before(events[written].At) && k.Before(latest) })
+	return slices.ContainsFunc(kills, func(k time.Time) bool {
+		return !k.Before(events[written].At) &&
+			k.Before(latest)
+	})
 }

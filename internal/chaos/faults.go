@@ -51,11 +51,29 @@ var faults = []fault{
 	{"GitHub: late answers", 1, always, withWeather(weather{share: 0.4, does: late})},
 	{"GitHub: well, it says", 1, always, withWeather(weather{share: 0.4, does: lie, also: isWrite})},
 	{"GitHub: a stated limit", 2, always, stateLimit},
-	{"GitHub: one 404", 1, always, withWeather(weather{share: 1, most: 1, does: refuse(http.StatusNotFound, "Not Found"), also: isIssue})},
-	{"GitHub: one 401", 1, always, withWeather(weather{share: 1, most: 1, does: refuse(http.StatusUnauthorized, "Bad credentials"), also: isIssue})},
+	{
+		"GitHub: one 404", 1, always,
+		withWeather(weather{share: 1, most: 1, does: refuse(http.StatusNotFound, "Not Found"), also: isIssue}),
+	},
+	{
+		"GitHub: one 401", 1, always,
+		withWeather(weather{
+			share: 1, most: 1, does: refuse(http.StatusUnauthorized, "Bad credentials"),
+			also: isIssue,
+		}),
+	},
 	{"GitHub: errors, director starts", 1, always, startInBadWeather},
-	{"git: a limit", 1, always, withWeather(weather{share: 1, most: 2, does: refuse(http.StatusForbidden, "You have exceeded a secondary rate limit."), also: isGit})},
-	{"git: server errors", 1, always, withWeather(weather{share: 0.7, does: serverError(http.StatusServiceUnavailable), also: isGit})},
+	{
+		"git: a limit", 1, always,
+		withWeather(weather{
+			share: 1, most: 2,
+			does: refuse(http.StatusForbidden, "You have exceeded a secondary rate limit."), also: isGit,
+		}),
+	},
+	{
+		"git: server errors", 1, always,
+		withWeather(weather{share: 0.7, does: serverError(http.StatusServiceUnavailable), also: isGit}),
+	},
 	{"git: answers are lost", 1, always, withWeather(weather{share: 0.5, does: cut, also: isGit})},
 
 	{"disk full", 2, needsDisk, fillDisk},

@@ -17,8 +17,8 @@ import (
 
 func needsDisk(w *world) string { return w.disk.why }
 
-// fillDisk leaves no room for a while. A NATS server to join lies on the same disk, and does not write again before it is started
-// anew: whoever runs it does that.
+// fillDisk leaves no room for a while. A NATS server to join lies on the same disk, and does not write again
+// before it is started anew: whoever runs it does that.
 func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 8*time.Second)
 	filler := filepath.Join(w.disk.dir, "filler")
@@ -50,10 +50,12 @@ func fill(f *os.File) {
 	}
 }
 
-// readOnly lets nobody open anything for writing for a while, also a director that starts meanwhile. Files that are open stay so.
+// readOnly lets nobody open anything for writing for a while, also a director that starts meanwhile. Files that
+// are open stay so.
 func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 6*time.Second)
-	if err := errors.Join(run("mount", "--bind", w.data(), w.data()), run("mount", "-o", "remount,bind,ro", w.data())); err != nil {
+	if err := errors.Join(run("mount", "--bind", w.data(), w.data()),
+		run("mount", "-o", "remount,bind,ro", w.data())); err != nil {
 		_ = run("umount", "-l", w.data())
 		return "", err
 	}
@@ -129,7 +131,8 @@ func (d *disk) shutdown() error {
 // copy goes on with a copy of the device. Nobody uses the old one any more.
 func (d *disk) copy(ctx context.Context) error {
 	var last error
-	if err := await(ctx, 10*time.Second, "the disk can be unmounted", func() bool { last = d.unmount(); return last == nil }); err != nil {
+	if err := await(ctx, 10*time.Second, "the disk can be unmounted",
+		func() bool { last = d.unmount(); return last == nil }); err != nil {
 		return errors.Join(err, last)
 	}
 	fresh := d.image + ".copy"
@@ -150,7 +153,8 @@ func killBelow(dir string) {
 		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
 		exe, _ := os.Readlink(filepath.Join("/proc", e.Name(), "exe"))
 		argv, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		if strings.HasPrefix(cwd, dir+"/") || strings.HasPrefix(exe, dir+"/") || strings.Contains(string(argv), "\x00"+dir+"/") {
+		if strings.HasPrefix(cwd, dir+"/") || strings.HasPrefix(exe, dir+"/") ||
+			strings.Contains(string(argv), "\x00"+dir+"/") {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

@@ -27,7 +27,8 @@ func needsRebuild(w *world) string {
 	return ""
 }
 
-// damages are what can happen to the files of the journal's stream. They get the folder of the stream, and one of its blocks.
+// damages are what can happen to the files of the journal's stream. They get the folder of the stream, and one
+// of its blocks.
 var damages = []struct {
 	name string
 	do   func(stream, block string, r *rand.Rand) error
@@ -68,7 +69,8 @@ func change(file string, how func([]byte) []byte) error {
 	return os.WriteFile(file, how(data), 0o600)
 }
 
-// damageJournal does one of the damages while nobody has the files open. The director is configured to rebuild what it cannot read.
+// damageJournal does one of the damages while nobody has the files open. The director is configured to rebuild
+// what it cannot read.
 func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	w.director.kill()
@@ -102,7 +104,8 @@ func wipeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 // journalFiles finds the folder of the journal's stream, and its last block, if there is one.
 func (w *world) journalFiles() (stream, block string, err error) {
 	err = filepath.WalkDir(w.disk.dir, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, "JOURNAL") && !strings.Contains(path, "OBJ_") {
+		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, "JOURNAL") &&
+			!strings.Contains(path, "OBJ_") {
 			block, stream = path, filepath.Dir(filepath.Dir(path))
 		}
 		return nil // what is gone by now is none of ours

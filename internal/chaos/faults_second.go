@@ -50,7 +50,8 @@ func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error)
 // phaseStandby is what a director says of itself that stands by.
 const phaseStandby = "STANDBY"
 
-// takeOver lets a second director stand by, ends the first, and goes back to the first when the second has led for a while.
+// takeOver lets a second director stand by, ends the first, and goes back to the first when the second has led
+// for a while.
 func takeOver(end func(*process)) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (note string, err error) {
 		second := w.newDirector("standby", w.standbyConfig())

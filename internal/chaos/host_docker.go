@@ -58,9 +58,10 @@ func (e *engine) install(ctx context.Context, w *world, agent string) (path stri
 	if err := errors.Join(header, body, out.Close()); err != nil {
 		return "", err
 	}
-	said, err := e.api.ImageImport(ctx, image.ImportSource{Source: &layer, SourceName: "-"}, e.image(), image.ImportOptions{
-		Changes: []string{"LABEL " + container.LabelFleet + "=" + e.fleet},
-	})
+	said, err := e.api.ImageImport(ctx, image.ImportSource{Source: &layer, SourceName: "-"}, e.image(),
+		image.ImportOptions{
+			Changes: []string{"LABEL " + container.LabelFleet + "=" + e.fleet},
+		})
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +85,10 @@ func (e *engine) filter() filters.Args {
 func (e *engine) workers(ctx context.Context) (all []worker, err error) {
 	list, err := e.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: e.filter()})
 	for _, c := range list {
-		all = append(all, worker{c.Labels[container.LabelAttempt], c.Labels[container.LabelTask], c.State == "running" || c.State == "paused"})
+		all = append(all, worker{
+			c.Labels[container.LabelAttempt], c.Labels[container.LabelTask],
+			c.State == "running" || c.State == "paused",
+		})
 	}
 	return all, err
 }
@@ -111,7 +115,10 @@ func (e *engine) leave(ctx context.Context, attempt, like string) error {
 		return err
 	}
 	info.Config.Labels[container.LabelAttempt] = attempt
-	_, err = e.api.ContainerCreate(ctx, &apicontainer.Config{Image: e.image(), Entrypoint: []string{"/agent"}, Labels: info.Config.Labels}, nil, nil, nil, attempt)
+	_, err = e.api.ContainerCreate(ctx, &apicontainer.Config{
+		Image: e.image(), Entrypoint: []string{"/agent"},
+		Labels: info.Config.Labels,
+	}, nil, nil, nil, attempt)
 	return err
 }
 

@@ -88,7 +88,8 @@ func (p processes) leave(_ context.Context, attempt, like string) error {
 		return err
 	}
 	dir := filepath.Join(p.dir, attempt)
-	return errors.Join(os.Mkdir(dir, 0o711), os.WriteFile(filepath.Join(dir, record), bytes.ReplaceAll(data, []byte(like), []byte(attempt)), 0o600))
+	return errors.Join(os.Mkdir(dir, 0o711),
+		os.WriteFile(filepath.Join(dir, record), bytes.ReplaceAll(data, []byte(like), []byte(attempt)), 0o600))
 }
 
 var errNoNetwork = errors.New("plain processes have the network of the host")

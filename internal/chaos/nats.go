@@ -41,7 +41,10 @@ func startNATS(ctx context.Context, w *world, self string) (*nats, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &nats{keys: filepath.Join(dir, "keys"), store: filepath.Join(dir, "store"), port: port, hosts: []string{"127.0.0.1"}}
+	n := &nats{
+		keys: filepath.Join(dir, "keys"), store: filepath.Join(dir, "store"), port: port,
+		hosts: []string{"127.0.0.1"},
+	}
 	if gateway, err := w.host.gateway(ctx); err != nil {
 		return nil, err
 	} else if gateway != "" {
@@ -81,10 +84,12 @@ func (n *nats) awaitListening(ctx context.Context, limit time.Duration) error {
 // settings are the keys of [agent_bus]. Containers reach the server at their gateway.
 func (n *nats) settings() string {
 	host := n.hosts[len(n.hosts)-1]
-	return fmt.Sprintf("url = \"tls://%s\"\ncredentials = %q\n", net.JoinHostPort(host, fmt.Sprint(n.port)), filepath.Join(n.keys, keys.DirDirector))
+	return fmt.Sprintf("url = \"tls://%s\"\ncredentials = %q\n", net.JoinHostPort(host, fmt.Sprint(n.port)),
+		filepath.Join(n.keys, keys.DirDirector))
 }
 
-// freePort is one that nobody gets by chance while the server is away: Linux gives higher ones to outgoing connections, directors choose from higher ones.
+// freePort is one that nobody gets by chance while the server is away: Linux gives higher ones to outgoing
+// connections, directors choose from higher ones.
 func freePort() (int, error) {
 	var failed error
 	for range 20 {

@@ -46,7 +46,10 @@ func (w *world) openAs(r *rand.Rand, first string) *issue {
 	if late {
 		first = "asks"
 	}
-	i := &issue{waits: late, part: part{Seconds: 1 + 3*r.Float64(), First: first}, merges: r.IntN(2) == 0, deletes: r.IntN(4) == 0}
+	i := &issue{
+		waits: late, part: part{Seconds: 1 + 3*r.Float64(), First: first}, merges: r.IntN(2) == 0,
+		deletes: r.IntN(4) == 0,
+	}
 	i.key = w.github.CreateIssue(repository, person, "Work for the agent", "Please.\n\n"+i.part.line()+"\n", labelTask)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +119,8 @@ func (w *world) attend(ctx context.Context) {
 		all := w.github.Issues(repository)
 		for _, i := range w.all() {
 			now := w.github.Issue(i.key)
-			if asked := len(w.questions(i, now)); slices.Contains(now.Labels, labelBlocked) && asked > i.answers && asked <= patience && (!i.waits || asked > 1 || isReminded(now)) {
+			if asked := len(w.questions(i, now)); slices.Contains(now.Labels, labelBlocked) && asked > i.answers &&
+				asked <= patience && (!i.waits || asked > 1 || isReminded(now)) {
 				w.answer(i, now)
 			}
 			for _, p := range pulls(all, i.key) {

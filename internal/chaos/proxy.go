@@ -48,7 +48,8 @@ func (p *proxy) hits() int {
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	now := p.now
-	if now == nil || now.also != nil && !now.also(r) || now.most > 0 && p.hitNow >= now.most || p.chance.Float64() >= now.share {
+	if now == nil || now.also != nil && !now.also(r) || now.most > 0 && p.hitNow >= now.most ||
+		p.chance.Float64() >= now.share {
 		now = nil
 	} else {
 		p.hit++

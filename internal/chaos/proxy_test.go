@@ -13,7 +13,8 @@ import (
 // TestWeather: what a fault of the proxy does to a request, and whether what was asked for happens all the same.
 func TestWeather(t *testing.T) {
 	post := func(web *httptest.Server, path, body string) (status int, text string, err error) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/api/v3/repos/"+repository+"/issues/1/"+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/api/v3/repos/"+repository+
+			"/issues/1/"+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,11 @@ func TestWeather(t *testing.T) {
 		{"an answer is lost", weather{share: 1, does: cut, also: isWrite}, 0, true},
 		{"half an answer", weather{share: 1, does: half}, 0, true},
 		{"well, it says", weather{share: 1, does: lie, also: isWrite}, http.StatusOK, false},
-		{"one 404", weather{share: 1, most: 1, does: refuse(http.StatusNotFound, "Not Found"), also: isIssue}, http.StatusNotFound, false},
+		{
+			"one 404",
+			weather{share: 1, most: 1, does: refuse(http.StatusNotFound, "Not Found"), also: isIssue},
+			http.StatusNotFound, false,
+		},
 		{"git only", weather{share: 1, does: cut, also: isGit}, http.StatusOK, true},
 		{"none", weather{share: 0, does: cut}, http.StatusOK, true},
 	} {

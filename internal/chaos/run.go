@@ -15,12 +15,13 @@ import (
 
 // Options of Run.
 type Options struct {
-	Rounds   int
-	Seed     uint64 // 0: a fresh one
-	Runtime  string // docker, processes; "": both in turns, if an engine answers
-	Bus      string // embedded, joined; "": both in turns
-	Only     string // names of the faults to throw: "disk,power" with one of these in it, "!disk,!power" with none
-	Crash    bool   // no rounds: the director is killed at every crash point; Director must be built with the tag crashpoints
+	Rounds  int
+	Seed    uint64 // 0: a fresh one
+	Runtime string // docker, processes; "": both in turns, if an engine answers
+	Bus     string // embedded, joined; "": both in turns
+	Only    string // names of the faults to throw: "disk,power" with one of these in it, "!disk,!power" with none
+	// no rounds: the director is killed at every crash point; Director must be built with the tag crashpoints
+	Crash    bool
 	Director string // program; "": director in Programs
 	Programs string // folder of director and worker; "": this program's own
 	Keep     string // folder that gets the logs of every world; "": none
@@ -101,10 +102,17 @@ func (o Options) command() string {
 
 // kinds are the worlds that there can be, in turns.
 func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
-	runtimes := map[string][]string{"": {runtimeDocker, runtimeProcess}, "docker": {runtimeDocker}, "processes": {runtimeProcess}}[o.Runtime]
-	buses := map[string][]string{"": {busEmbedded, busJoined}, busEmbedded: {busEmbedded}, busJoined: {busJoined}}[o.Bus]
+	runtimes := map[string][]string{
+		"": {runtimeDocker, runtimeProcess}, "docker": {runtimeDocker},
+		"processes": {runtimeProcess},
+	}[o.Runtime]
+	buses := map[string][]string{
+		"": {busEmbedded, busJoined}, busEmbedded: {busEmbedded},
+		busJoined: {busJoined},
+	}[o.Bus]
 	if runtimes == nil || buses == nil {
-		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want docker or processes, embedded or joined", o.Runtime, o.Bus)
+		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want docker or processes, embedded or joined", o.Runtime,
+			o.Bus)
 	}
 	if e, err := openEngine(ctx, "chaos"); err == nil {
 		_ = e.api.Close()
@@ -249,7 +257,8 @@ func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t 
 	}
 	took := time.Since(thrown)
 	t.took(f.name, took)
-	w.log.add("round %d: %s: %s; works again after %.1f s; %d issues open", n+1, f.name, note, took.Seconds(), len(w.unended()))
+	w.log.add("round %d: %s: %s; works again after %.1f s; %d issues open", n+1, f.name, note, took.Seconds(),
+		len(w.unended()))
 	return pause(ctx, roundTime-time.Since(began))
 }
 
@@ -316,7 +325,10 @@ func (w *world) keep(to string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return
 	}
-	for _, name := range []string{"director.log", "second.log", "standby.log", "nats.log", "config.toml", filepath.Join("runs", runsFile)} {
+	for _, name := range []string{
+		"director.log", "second.log", "standby.log", "nats.log", "config.toml",
+		filepath.Join("runs", runsFile),
+	} {
 		if data, err := os.ReadFile(filepath.Join(w.dir, name)); err == nil {
 			_ = os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o644)
 		}

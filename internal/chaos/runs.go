@@ -106,7 +106,10 @@ func (r runLine) addTo(runs []*agentRun) []*agentRun {
 // overlapping are the runs that began while another one of their issue was alive.
 func overlapping(runs []*agentRun) (found []*agentRun) {
 	for i, b := range runs {
-		if b.overlaps || slices.ContainsFunc(runs[:i], func(a *agentRun) bool { return a.issue == b.issue && b.began.Before(a.alive) }) {
+		if b.overlaps || slices.ContainsFunc(runs[:i], func(a *agentRun) bool {
+			return a.issue == b.issue &&
+				b.began.Before(a.alive)
+		}) {
 			found = append(found, b)
 		}
 	}
@@ -116,7 +119,10 @@ func overlapping(runs []*agentRun) (found []*agentRun) {
 // twice are the runs that had been before: the same attempt, the same round.
 func twice(runs []*agentRun) (found []*agentRun) {
 	for i, b := range runs {
-		if slices.ContainsFunc(runs[:i], func(a *agentRun) bool { return a.attempt == b.attempt && a.round == b.round }) {
+		if slices.ContainsFunc(runs[:i], func(a *agentRun) bool {
+			return a.attempt == b.attempt &&
+				a.round == b.round
+		}) {
 			found = append(found, b)
 		}
 	}

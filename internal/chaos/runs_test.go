@@ -28,11 +28,17 @@ func TestOverlapping(t *testing.T) {
 		runs []*agentRun
 		want int
 	}{
-		{"one after the other", lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1"), one(runBegan, "1", "x-2"), one(runAlive, "1", "x-2")), 0},
+		{"one after the other", lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1"), one(runBegan, "1", "x-2"),
+			one(runAlive, "1", "x-2")), 0},
 		{"two issues", lines(one(runBegan, "1", "x-1"), one(runBegan, "2", "y-1"), one(runAlive, "1", "x-1")), 0},
-		{"the first lives on", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-2"), one(runAlive, "1", "x-1")), 1},
-		{"the first is frozen", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-2"), one(runOverlaps, "1", "x-2")), 1},
-		{"the same attempt twice", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1")), 0},
+		{
+			"the first lives on", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-2"), one(runAlive, "1", "x-1")),
+			1,
+		},
+		{"the first is frozen", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-2"),
+			one(runOverlaps, "1", "x-2")), 1},
+		{"the same attempt twice", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-1"),
+			one(runAlive, "1", "x-1")), 0},
 	} {
 		if got := overlapping(c.runs); len(got) != c.want {
 			t.Errorf("%s: %d overlap, want %d", c.name, len(got), c.want)
@@ -46,7 +52,8 @@ func TestTwice(t *testing.T) {
 	if got := twice(lines(one(runBegan, "1", "x-1"), second, one(runBegan, "1", "x-2"))); len(got) != 0 {
 		t.Errorf("a second round and a second attempt are no repetition: %d", len(got))
 	}
-	if got := twice(lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1"), one(runBegan, "1", "x-1"))); len(got) != 1 {
+	if got := twice(lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1"), one(runBegan, "1", "x-1"))); len(
+		got) != 1 {
 		t.Errorf("the same round of the same attempt: %d, want 1", len(got))
 	}
 }

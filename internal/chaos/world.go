@@ -95,7 +95,10 @@ func (w *world) bare() string   { return filepath.Join(w.dir, "git", repository+
 
 // newWorld makes a world whose director runs and is well. What was made before an error is removed.
 func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, err error) {
-	w := &world{kind: k, fleet: "chaos-" + strings.ToLower(rand.Text()[:8]), token: "chaos-" + rand.Text(), log: log, programs: o.Programs, directorBinary: o.Director}
+	w := &world{
+		kind: k, fleet: "chaos-" + strings.ToLower(rand.Text()[:8]), token: "chaos-" + rand.Text(), log: log,
+		programs: o.Programs, directorBinary: o.Director,
+	}
 	if w.dir, err = os.MkdirTemp("", "retake-"+w.fleet+"-"); err != nil {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
@@ -145,7 +148,8 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 	return w, w.awaitWell(ctx, time.Minute)
 }
 
-// configure writes the configurations of the director and of the one that stands by. What this director does not know is left out.
+// configure writes the configurations of the director and of the one that stands by. What this director does
+// not know is left out.
 func (w *world) configure(agent string) error {
 	if err := os.WriteFile(w.config(), []byte(w.configText(agent, w.data())), 0o600); err != nil {
 		return err
@@ -163,7 +167,10 @@ func (w *world) configure(agent string) error {
 
 func (w *world) newDirector(name, config string) *process {
 	return &process{
-		name: name, argv: []string{w.directorBinary, "run", "--config", config, "--worker-binary", filepath.Join(w.programs, "worker")},
+		name: name, argv: []string{
+			w.directorBinary, "run", "--config", config, "--worker-binary",
+			filepath.Join(w.programs, "worker"),
+		},
 		env: directorEnvironment(os.Environ(), w.token), log: filepath.Join(w.dir, name+".log"),
 	}
 }
@@ -182,10 +189,14 @@ func directorEnvironment(environ []string, token string) []string {
 // openGitHub starts the stand-in and the proxy before it.
 func (w *world) openGitHub(ctx context.Context) error {
 	seed := filepath.Join(w.dir, "seed")
-	if err := errors.Join(os.Mkdir(seed, 0o755), os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(seed, 0o755), os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"),
+		0o644)); err != nil {
 		return err
 	}
-	w.github = githubtest.New(githubtest.Options{DataDir: filepath.Join(w.dir, "git"), Person: person, RateLimit: 1_000_000})
+	w.github = githubtest.New(githubtest.Options{
+		DataDir: filepath.Join(w.dir, "git"), Person: person,
+		RateLimit: 1_000_000,
+	})
 	w.github.AddUser(bot, w.token)
 	w.github.AddUser(person, w.token+person)
 	if err := w.github.AddRepo(repository, seed, map[string]string{bot: "write", person: "admin"}); err != nil {
@@ -219,7 +230,8 @@ func (w *world) configText(agent, data string) string {
 	if w.rebuilds {
 		journal = "[journal]\non_damage = \"rebuild\"\n"
 	}
-	return fmt.Sprintf(configText, w.fleet, data, more, w.host.settings(w), bus, repository, w.url+githubtest.APIPath, agent, w.runs(), agent, w.runs()) + journal
+	return fmt.Sprintf(configText, w.fleet, data, more, w.host.settings(w), bus, repository, w.url+githubtest.APIPath,
+		agent, w.runs(), agent, w.runs()) + journal
 }
 
 const configText = `[director]

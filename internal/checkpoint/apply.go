@@ -18,9 +18,12 @@ import (
 	"retake/internal/worktree"
 )
 
-// Apply makes a folder hold what a checked tree says. have is what it holds, in files whose content is known; nil: that is read first. Of Retake's own folder
-// nothing is removed. fetch is called from several goroutines, for chunks whose order is theirs; it stops with ctx.
-func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context.Context, Digest) ([]byte, error)) error {
+// Apply makes a folder hold what a checked tree says. have is what it holds, in files whose content is known;
+// nil: that is read first. Of Retake's own folder nothing is removed. fetch is called from several goroutines,
+// for chunks whose order is theirs; it stops with ctx.
+func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context.Context, Digest) ([]byte,
+	error),
+) error {
 	if have == nil {
 		s := Scanner{Dir: dir, Limits: Unlimited}
 		s.Know(want)
@@ -134,7 +137,8 @@ func (a *applier) clear(p string) error {
 	return nil
 }
 
-// place makes folders and links, and puts right what is only called otherwise of files that are there. It returns the files that need content.
+// place makes folders and links, and puts right what is only called otherwise of files that are there. It
+// returns the files that need content.
 func (a *applier) place(want *Tree) (missing []*Entry, err error) {
 	for i := range want.Entries {
 		e := &want.Entries[i]

@@ -24,7 +24,8 @@ const (
 	maxSpool  = 1 << 20 // bytes of a file in the spool: the longest message
 )
 
-// Check makes sure of everything that a tree may not have: what others send is data of somebody hostile. Errors are *Malformed and *Exceeded.
+// Check makes sure of everything that a tree may not have: what others send is data of somebody hostile. Errors
+// are *Malformed and *Exceeded.
 func (t *Tree) Check(l Limits) error {
 	folders := map[string]int{"": 0} // → entries so far
 	seen, before := Seen{}, ""
@@ -51,7 +52,8 @@ func (t *Tree) Check(l Limits) error {
 		size := e.Size + int64(len(e.Target))
 		seen.Files++
 		seen.Apparent += size
-		seen.InFolder, seen.Depth, seen.Path, seen.Size, seen.IsFile = folders[parent], 1+strings.Count(e.Path, "/"), []byte(e.Path), size, e.Kind == File
+		seen.InFolder, seen.Depth, seen.Path, seen.Size, seen.IsFile = folders[parent], 1+strings.Count(e.Path, "/"),
+			[]byte(e.Path), size, e.Kind == File
 		if over := l.Check(seen); over != nil {
 			return over
 		}
@@ -104,7 +106,8 @@ func checkContent(e *Entry) error {
 			return malformed(e.Path, "a folder has no content")
 		}
 	case Link:
-		if e.Size != 0 || len(e.Parts) > 0 || e.Target == "" || len(e.Target) > maxTarget || strings.ContainsRune(e.Target, 0) {
+		if e.Size != 0 || len(e.Parts) > 0 || e.Target == "" || len(e.Target) > maxTarget ||
+			strings.ContainsRune(e.Target, 0) {
 			return malformed(e.Path, "a link has a target of 1 to %d bytes, and nothing else", maxTarget)
 		}
 	case File:

@@ -101,8 +101,8 @@ func sameFolders(t reporter, want, got string) {
 	}
 }
 
-// change does something to a folder, as an agent might. All of it goes through an os.Root: the folder has links out of it, and a test must not do what an
-// agent would.
+// change does something to a folder, as an agent might. All of it goes through an os.Root: the folder has links
+// out of it, and a test must not do what an agent would.
 func change(t *rapid.T, dir string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -112,12 +112,16 @@ func change(t *rapid.T, dir string) {
 	name := rapid.SampledFrom([]string{"a", "b", "c-d", "x\ny", "\xff\xfe", ".hidden", "deep"})
 	path := strings.Join(rapid.SliceOfN(name, 1, 3).Draw(t, "path"), "/")
 	write := func(flags int, mode fs.FileMode, do func(f *os.File)) {
-		if f, err := root.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|flags, mode); err == nil { // a pipe does not wait
+		// a pipe does not wait
+		if f, err := root.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|flags, mode); err == nil {
 			do(f)
 			_ = f.Close()
 		}
 	}
-	switch rapid.SampledFrom([]string{"write", "write", "write", "append", "folder", "link", "remove", "chmod", "move", "large", "sparse", "pipe"}).Draw(t, "what") {
+	switch rapid.SampledFrom([]string{
+		"write", "write", "write", "append", "folder", "link", "remove", "chmod", "move",
+		"large", "sparse", "pipe",
+	}).Draw(t, "what") {
 	case "write":
 		_ = root.MkdirAll(filepath.Dir(path), 0o755)
 		content := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "content")
@@ -164,8 +168,8 @@ func withoutPipes(dir string) {
 	})
 }
 
-// TestWhatTravelsIsTheSame: of any folder, and after any changes, the copy that is made from the chunks is the same; by comparing with the tree before, and by looking at
-// what is there. Nothing is handed out twice.
+// TestWhatTravelsIsTheSame: of any folder, and after any changes, the copy that is made from the chunks is the
+// same; by comparing with the tree before, and by looking at what is there. Nothing is handed out twice.
 func TestWhatTravelsIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "checkpoint-")
@@ -246,18 +250,24 @@ func paths(tree *Tree) (all []string) {
 	return all
 }
 
-// TestWhatIsNotTaken: git folders whatever they are called, special files, and Retake's own folder but for the reports of this attempt.
+// TestWhatIsNotTaken: git folders whatever they are called, special files, and Retake's own folder but for the
+// reports of this attempt.
 func TestWhatIsNotTaken(t *testing.T) {
 	dir, s, _ := made(t, map[string]string{
-		"a/.git/config": "x", "a/.GIT": "x", ".git/hooks/x": "x", "work": "x", ".retake/attempt.json": "x", ".retake/spool/abc-1.0001.json": "report",
-		".retake/spool/abc-2.0001.json": "another's", ".retake/spool/deep/abc-1.0001.json": "x", ".retake/home/abc-1.x": "x", "b/.retake/x": "not ours",
+		"a/.git/config": "x", "a/.GIT": "x", ".git/hooks/x": "x", "work": "x", ".retake/attempt.json": "x",
+		".retake/spool/abc-1.0001.json": "report",
+		".retake/spool/abc-2.0001.json": "another's", ".retake/spool/deep/abc-1.0001.json": "x",
+		".retake/home/abc-1.x": "x", "b/.retake/x": "not ours",
 	})
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for spool, want := range map[string][]string{
-		"":       {"a", "b", "b/.retake", "b/.retake/x", "work"},
-		"abc-1.": {".retake", ".retake/spool", ".retake/spool/abc-1.0001.json", "a", "b", "b/.retake", "b/.retake/x", "work"},
+		"": {"a", "b", "b/.retake", "b/.retake/x", "work"},
+		"abc-1.": {
+			".retake", ".retake/spool", ".retake/spool/abc-1.0001.json", "a", "b", "b/.retake", "b/.retake/x",
+			"work",
+		},
 	} {
 		s.Spool = spool
 		tree, err := s.Scan(t.Context(), true)
@@ -273,7 +283,8 @@ func TestWhatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestNothingIsHandedOutTwice: what has not changed, or only its name, costs nothing, and one file of many costs little.
+// TestNothingIsHandedOutTwice: what has not changed, or only its name, costs nothing, and one file of many
+// costs little.
 func TestNothingIsHandedOutTwice(t *testing.T) {
 	files := map[string]string{}
 	for i := range 2000 {
@@ -322,7 +333,8 @@ func TestNothingIsHandedOutTwice(t *testing.T) {
 	}
 }
 
-// TestAChangeThatTheClockDoesNotTell: a file that is written twice within one step of the file system's clock is read again, and one whose times an agent has set back.
+// TestAChangeThatTheClockDoesNotTell: a file that is written twice within one step of the file system's clock
+// is read again, and one whose times an agent has set back.
 func TestAChangeThatTheClockDoesNotTell(t *testing.T) {
 	dir, s, _ := made(t, map[string]string{"f": "one"})
 	file := filepath.Join(dir, "f")
@@ -350,7 +362,8 @@ func TestAChangeThatTheClockDoesNotTell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(file, []byte("set"), 0o644), os.Chtimes(file, info.ModTime(), info.ModTime())); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte("set"), 0o644),
+		os.Chtimes(file, info.ModTime(), info.ModTime())); err != nil {
 		t.Fatal(err)
 	}
 	if scan() != DigestOf([]byte("set")) {
@@ -364,7 +377,9 @@ func TestDeadChunksAreLeft(t *testing.T) {
 	for round := range 200 {
 		name := filepath.Join(dir, fmt.Sprint("big", round))
 		data := bytes.Repeat([]byte{byte(round)}, ChunkBytes-100)
-		if err := errors.Join(os.WriteFile(name, data, 0o644), os.WriteFile(filepath.Join(dir, fmt.Sprint("small", round)), []byte(fmt.Sprint(round)), 0o644)); err != nil {
+		if err := errors.Join(os.WriteFile(name, data, 0o644),
+			os.WriteFile(filepath.Join(dir, fmt.Sprint("small", round)), []byte(fmt.Sprint(round)),
+				0o644)); err != nil {
 			t.Fatal(err)
 		}
 		tree, err := s.Scan(t.Context(), false)
@@ -396,9 +411,11 @@ func TestDeadChunksAreLeft(t *testing.T) {
 func TestLimitsOfAScan(t *testing.T) {
 	dir, s, _ := made(t, map[string]string{"a/b/c/d": "x", "e": "12345"})
 	for want, l := range map[string]Limits{
-		"checkout.max_files": {Files: 4, Entries: 9, Depth: 9, PathBytes: 99, Bytes: 99}, "checkout.max_entries": {Files: 9, Entries: 1, Depth: 9, PathBytes: 99, Bytes: 99},
-		"checkout.max_depth": {Files: 9, Entries: 9, Depth: 3, PathBytes: 99, Bytes: 99}, "checkout.max_path_bytes": {Files: 9, Entries: 9, Depth: 9, PathBytes: 6, Bytes: 99},
-		"checkout.max_bytes": {Files: 9, Entries: 9, Depth: 9, PathBytes: 99, Bytes: 5},
+		"checkout.max_files":      {Files: 4, Entries: 9, Depth: 9, PathBytes: 99, Bytes: 99},
+		"checkout.max_entries":    {Files: 9, Entries: 1, Depth: 9, PathBytes: 99, Bytes: 99},
+		"checkout.max_depth":      {Files: 9, Entries: 9, Depth: 3, PathBytes: 99, Bytes: 99},
+		"checkout.max_path_bytes": {Files: 9, Entries: 9, Depth: 9, PathBytes: 6, Bytes: 99},
+		"checkout.max_bytes":      {Files: 9, Entries: 9, Depth: 9, PathBytes: 99, Bytes: 5},
 	} {
 		s.Limits = l
 		_, err := s.Scan(t.Context(), false)

@@ -1,10 +1,13 @@
-// Package checkpoint says what is in a folder, in a form that can travel: a manifest of names, modes, links and files, whose content is in chunks that are named by
-// what they hold. It reads a folder (Scanner), writes one (Apply), and checks what others send (Tree.Check).
+// Package checkpoint says what is in a folder, in a form that can travel: a manifest of names, modes, links and
+// files, whose content is in chunks that are named by what they hold. It reads a folder (Scanner), writes one
+// (Apply), and checks what others send (Tree.Check).
 //
 //	folder ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ folder
 //
-// A chunk is at most ChunkBytes long, and is called by its SHA-256. Small files share chunks, large ones have many. The manifest is chunks, too: a page
-// lists some hundred entries, the root lists the pages, and the root's name is the manifest's. So a folder in which one file has changed is one new chunk, one new page and a new root.
+// A chunk is at most ChunkBytes long, and is called by its SHA-256. Small files share chunks, large ones have
+// many. The manifest is chunks, too: a page lists some hundred entries, the root lists the pages, and the
+// root's name is the manifest's. So a folder in which one file has changed is one new chunk, one new page and a
+// new root.
 //
 // # Invariants
 //
@@ -17,12 +20,14 @@
 //
 // # Clock
 //
-// Wall time, as the file system's: a file that changed within the last second before it was read is read again. Nothing is decided by it otherwise.
+// Wall time, as the file system's: a file that changed within the last second before it was read is read again.
+// Nothing is decided by it otherwise.
 //
 // # Failure policy
 //
-// Errors of the system are returned as they are. What is beyond a limit is *Exceeded, what breaks a rule *Malformed; both name the place. A folder that changes while it is read
-// gives a tree that it may never have been; nothing of it is torn but what a program was writing.
+// Errors of the system are returned as they are. What is beyond a limit is *Exceeded, what breaks a rule
+// *Malformed; both name the place. A folder that changes while it is read gives a tree that it may never have
+// been; nothing of it is torn but what a program was writing.
 //
 // It imports safefile and worktree, and nothing else of this module. The worker, the bus and the workspace import it.
 package checkpoint

@@ -79,7 +79,9 @@ type fetched struct {
 }
 
 // fetchAhead returns what hands out the chunks of the jobs one after the other.
-func fetchAhead(ctx context.Context, running *sync.WaitGroup, work []*job, fetch func(context.Context, Digest) ([]byte, error)) func() ([]byte, error) {
+func fetchAhead(ctx context.Context, running *sync.WaitGroup, work []*job, fetch func(context.Context, Digest) ([]byte,
+	error),
+) func() ([]byte, error) {
 	queue := make(chan *fetched, fetchers)
 	running.Go(func() {
 		defer close(queue)

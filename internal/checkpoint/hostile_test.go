@@ -74,20 +74,35 @@ func TestHostileManifests(t *testing.T) {
 		"behind the chunk":    {[]Entry{withParts(2, Part{d, ChunkBytes - 1, 2})}, "outside"},
 		"overflow":            {[]Entry{withParts(2, Part{d, 1<<63 - 1, 2})}, "outside"},
 		"8 TB":                {[]Entry{withParts(8<<40, Part{Len: 8 << 40})}, "checkout.max_bytes"},
-		"sum of sizes":        {[]Entry{{Path: "a", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}}, {Path: "b", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}}}, "checkout.max_bytes"},
-		"deep":                {many, "checkout.max_depth"},
-		"our folder as link":  {[]Entry{link(".retake", "/")}, "only reports"},
-		"in our folder":       {[]Entry{folder(".retake"), file(".retake/STATE.json")}, "only reports"},
-		"below the spool":     {[]Entry{folder(".retake"), folder(".retake/spool"), folder(".retake/spool/x")}, "only reports"},
-		"a link in the spool": {[]Entry{folder(".retake"), folder(".retake/spool"), link(".retake/spool/x", "y")}, "only reports"},
-		"a huge report":       {[]Entry{folder(".retake"), folder(".retake/spool"), {Path: ".retake/spool/x", Kind: File, Size: 2 << 20, Parts: []Part{{Len: 2 << 20}}}}, "only reports"},
+		"sum of sizes": {[]Entry{
+			{Path: "a", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
+			{Path: "b", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
+		}, "checkout.max_bytes"},
+		"deep":               {many, "checkout.max_depth"},
+		"our folder as link": {[]Entry{link(".retake", "/")}, "only reports"},
+		"in our folder":      {[]Entry{folder(".retake"), file(".retake/STATE.json")}, "only reports"},
+		"below the spool": {
+			[]Entry{folder(".retake"), folder(".retake/spool"), folder(".retake/spool/x")},
+			"only reports",
+		},
+		"a link in the spool": {
+			[]Entry{folder(".retake"), folder(".retake/spool"), link(".retake/spool/x", "y")},
+			"only reports",
+		},
+		"a huge report": {[]Entry{
+			folder(".retake"), folder(".retake/spool"),
+			{Path: ".retake/spool/x", Kind: File, Size: 2 << 20, Parts: []Part{{Len: 2 << 20}}},
+		}, "only reports"},
 	} {
 		err := (&Tree{Entries: c.entries}).Check(limits)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
-	good := []Entry{folder(".retake"), folder(".retake/spool"), file(".retake/spool/x"), folder("a"), file("a-b"), link("a/l", "../../.."), file("b\xff\n"), withParts(3, Part{d, 0, 1}, Part{Len: 2})}
+	good := []Entry{
+		folder(".retake"), folder(".retake/spool"), file(".retake/spool/x"), folder("a"), file("a-b"),
+		link("a/l", "../../.."), file("b\xff\n"), withParts(3, Part{d, 0, 1}, Part{Len: 2}),
+	}
 	if err := (&Tree{Entries: good}).Check(limits); err != nil {
 		t.Errorf("what is good is refused: %v", err)
 	}
@@ -119,14 +134,38 @@ func TestHostilePages(t *testing.T) {
 		more int // times that the page is named
 		want string
 	}{
-		"no chunk of that number": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}}, 1, "no chunk 0"},
-		"a negative number":       {page{Chunks: []Digest{d}, Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{-2, 0, 1}}}}}, 1, "no chunk -2"},
-		"a chunk without a name":  {page{Chunks: []Digest{{}}, Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}}, 1, "no chunk is called"},
-		"goes on with nothing":    {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "has not begun"},
-		"goes on with a folder":   {page{Entries: []pageEntry{{Path: []byte("f"), Kind: Folder}, {Path: []byte("f"), Kind: more}}}, 1, "has not begun"},
-		"too many entries":        {page{Entries: entries(2000)}, 100, "checkout.max_files"},
-		"parts without end":       {page{Chunks: []Digest{d}, Entries: []pageEntry{{Path: []byte("f"), Kind: File, Parts: parts}}}, 100, "parts"},
-		"no page":                 {"text", 1, "no page"},
+		"no chunk of that number": {
+			page{Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}},
+			1,
+			"no chunk 0",
+		},
+		"a negative number": {
+			page{
+				Chunks:  []Digest{d},
+				Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{-2, 0, 1}}}},
+			},
+			1,
+			"no chunk -2",
+		},
+		"a chunk without a name": {
+			page{
+				Chunks:  []Digest{{}},
+				Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}},
+			},
+			1,
+			"no chunk is called",
+		},
+		"goes on with nothing": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "has not begun"},
+		"goes on with a folder": {page{Entries: []pageEntry{
+			{Path: []byte("f"), Kind: Folder},
+			{Path: []byte("f"), Kind: more},
+		}}, 1, "has not begun"},
+		"too many entries": {page{Entries: entries(2000)}, 100, "checkout.max_files"},
+		"parts without end": {page{
+			Chunks:  []Digest{d},
+			Entries: []pageEntry{{Path: []byte("f"), Kind: File, Parts: parts}},
+		}, 100, "parts"},
+		"no page": {"text", 1, "no page"},
 	} {
 		s := store{}
 		r := root{Version: manifestVersion, Pages: slices.Repeat([]Digest{put(s, c.page)}, c.more)}
@@ -216,7 +255,10 @@ func TestApplyLeavesOurFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, _, _ := made(t, map[string]string{"old": "x", ".retake/STATE.json": "state", ".retake/spool/abc-1.0001.json": "first"})
+	dir, _, _ := made(t, map[string]string{
+		"old": "x", ".retake/STATE.json": "state",
+		".retake/spool/abc-1.0001.json": "first",
+	})
 	if err := Apply(t.Context(), dir, nil, tree, chunks.fetch); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +266,10 @@ func TestApplyLeavesOurFolder(t *testing.T) {
 	for name := range listing(t, dir) {
 		got[name] = true
 	}
-	for _, want := range []string{"f", ".retake/STATE.json", ".retake/spool/abc-1.0001.json", ".retake/spool/abc-2.0001.json"} {
+	for _, want := range []string{
+		"f", ".retake/STATE.json", ".retake/spool/abc-1.0001.json",
+		".retake/spool/abc-2.0001.json",
+	} {
 		if !got[want] {
 			t.Errorf("no %s in %v", want, got)
 		}

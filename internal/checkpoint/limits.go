@@ -47,16 +47,20 @@ func (l Limits) Check(s Seen) *Exceeded {
 	case s.Files > l.Files:
 		return exceeded("the checkout has more than %d files and folders (checkout.max_files)", l.Files)
 	case s.InFolder > l.Entries:
-		return exceeded("a folder has more than %d entries (checkout.max_entries): %s", l.Entries, Shortened([]byte(path.Dir(string(s.Path)))))
+		return exceeded("a folder has more than %d entries (checkout.max_entries): %s", l.Entries,
+			Shortened([]byte(path.Dir(string(s.Path)))))
 	case s.Depth > l.Depth:
-		return exceeded("folders lie more than %d deep in each other (checkout.max_depth): %s", l.Depth, Shortened(s.Path))
+		return exceeded("folders lie more than %d deep in each other (checkout.max_depth): %s", l.Depth,
+			Shortened(s.Path))
 	case len(s.Path) > l.PathBytes:
 		return exceeded("a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes, Shortened(s.Path))
 	case max(s.Apparent, s.Used) > l.Bytes || s.Apparent < 0:
-		return exceeded("the files say that they have %d bytes, and use %d of the disk, with more to come: more than %d (checkout.max_bytes); the last one was %s with %d bytes",
+		return exceeded("the files say that they have %d bytes, and use %d of the disk, with more to come: more than "+
+			"%d (checkout.max_bytes); the last one was %s with %d bytes",
 			s.Apparent, s.Used, l.Bytes, Shortened(s.Path), s.Size)
 	case rules && s.Size > maxRules && s.IsFile:
-		return exceeded("%s has %d bytes; git would read it as a whole, and more than %d are too many", Shortened(s.Path), s.Size, maxRules)
+		return exceeded("%s has %d bytes; git would read it as a whole, and more than %d are too many",
+			Shortened(s.Path), s.Size, maxRules)
 	}
 	return nil
 }
@@ -67,7 +71,8 @@ func Shortened(path []byte) string {
 	if len(path) <= most {
 		return Printable(string(path))
 	}
-	return Printable(strings.ToValidUTF8(string(path[:most/2]), "")) + " ... " + Printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
+	return Printable(strings.ToValidUTF8(string(path[:most/2]), "")) + " ... " +
+		Printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
 }
 
 // Printable is a name without what a terminal would do something about.

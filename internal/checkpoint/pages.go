@@ -38,8 +38,8 @@ type pageEntry struct {
 
 const more Kind = "more"
 
-// A page ends behind an entry whose path says so, which most pages have in common with those of the tree before; and when it is long. A file with many parts
-// goes on in the next one.
+// A page ends behind an entry whose path says so, which most pages have in common with those of the tree
+// before; and when it is long. A file with many parts goes on in the next one.
 const (
 	leastOnPage = 64
 	mostOnPage  = 512
@@ -54,7 +54,8 @@ func (t *Tree) Encode(emit func(Digest, []byte) error) (*Manifest, error) {
 	put := func(v any) (Digest, error) {
 		data, err := json.Marshal(v)
 		if err == nil && len(data) > ChunkBytes {
-			err = &Exceeded{fmt.Sprintf("the list of all files is too long to be sent: %d bytes of it, and %d are the most", len(data), ChunkBytes)}
+			err = &Exceeded{fmt.Sprintf("the list of all files is too long to be sent: %d bytes of it, and %d "+
+				"are the most", len(data), ChunkBytes)}
 		}
 		if err != nil {
 			return Digest{}, err
@@ -90,7 +91,10 @@ type pageWriter struct {
 }
 
 func (w *pageWriter) add(e *Entry) error {
-	p := pageEntry{Path: []byte(e.Path), Kind: e.Kind, Mode: e.Mode, Time: e.Time, Size: e.Size, Target: []byte(e.Target)}
+	p := pageEntry{
+		Path: []byte(e.Path), Kind: e.Kind, Mode: e.Mode, Time: e.Time, Size: e.Size,
+		Target: []byte(e.Target),
+	}
 	if e.Sum != (Digest{}) {
 		p.Sum = &e.Sum
 	}
@@ -165,7 +169,8 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 // mostPartsOf bounds the parts of all files: what a scan makes has fewer.
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
-// Load reads a manifest, as far as it is within limits. Errors are fetch's, *Malformed and *Exceeded; Check has still to be asked.
+// Load reads a manifest, as far as it is within limits. Errors are fetch's, *Malformed and *Exceeded; Check has
+// still to be asked.
 func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
 	data, err := fetch(name)
 	if data, err = verified(name, data, err); err != nil {
@@ -228,7 +233,10 @@ func (t *Tree) addPage(p page) error {
 			t.Entries[last].Parts = append(t.Entries[last].Parts, parts...)
 			continue
 		}
-		e := Entry{Path: string(pe.Path), Kind: pe.Kind, Mode: pe.Mode, Time: pe.Time, Size: pe.Size, Parts: parts, Target: string(pe.Target)}
+		e := Entry{
+			Path: string(pe.Path), Kind: pe.Kind, Mode: pe.Mode, Time: pe.Time, Size: pe.Size, Parts: parts,
+			Target: string(pe.Target),
+		}
 		if pe.Sum != nil {
 			e.Sum = *pe.Sum
 		}

@@ -17,18 +17,21 @@ import (
 	"retake/internal/worktree"
 )
 
-// tellable is how old a file's last change must be when it is read, for a later change to show in its times: file systems keep them in steps.
+// tellable is how old a file's last change must be when it is read, for a later change to show in its times:
+// file systems keep them in steps.
 const tellable = time.Second
 
-// deadBytes is how much of the chunks that are named may be of no use, beyond as much again as is, before small files are put into new ones.
+// deadBytes is how much of the chunks that are named may be of no use, beyond as much again as is, before small
+// files are put into new ones.
 const deadBytes = 16 << 20
 
 // Scanner reads one folder, again and again. It belongs to one goroutine.
 type Scanner struct {
 	Dir    string
 	Limits Limits
-	Spool  string                     // of the reports in the spool those are taken whose name begins with this; empty: none
-	Emit   func(Digest, []byte) error // is handed each chunk that may be new, and may keep it; nil: nobody wants any
+	// of the reports in the spool those are taken whose name begins with this; empty: none
+	Spool string
+	Emit  func(Digest, []byte) error // is handed each chunk that may be new, and may keep it; nil: nobody wants any
 
 	last  map[string]known  // by path, of the last scan that was kept
 	sums  map[Digest][]Part // of small files that are in chunks
@@ -94,7 +97,8 @@ type beginning struct {
 }
 
 func (b *beginning) Visit(e *safefile.Entry) error {
-	if file := b.files[string(e.Path)]; file != nil && e.Stat.Mode&unix.S_IFMT == unix.S_IFREG && e.Stat.Size == file.Size {
+	if file := b.files[string(e.Path)]; file != nil && e.Stat.Mode&unix.S_IFMT == unix.S_IFREG &&
+		e.Stat.Size == file.Size {
 		k := known{stampOf(&e.Stat), *file}
 		k.forgetIfYoung(b.now)
 		b.last[file.Path] = k
@@ -120,9 +124,13 @@ func (s *Scanner) remember(last map[string]known) {
 	}
 }
 
-// Scan reads what is in the folder. whole: every file is read, whatever its times say. It compares with the last scan that was kept. An error of the limits is *Exceeded.
+// Scan reads what is in the folder. whole: every file is read, whatever its times say. It compares with the
+// last scan that was kept. An error of the limits is *Exceeded.
 func (s *Scanner) Scan(ctx context.Context, whole bool) (*Tree, error) {
-	v := scan{Scanner: s, ctx: ctx, whole: whole, next: map[string]known{}, inFolder: []int{0}, packed: map[Digest][]Part{}}
+	v := scan{
+		Scanner: s, ctx: ctx, whole: whole, next: map[string]known{}, inFolder: []int{0},
+		packed: map[Digest][]Part{},
+	}
 	if err := safefile.Walk(ctx, s.Dir, &v); err != nil {
 		return nil, err
 	}
@@ -224,7 +232,8 @@ func (s *scan) ownFolder(e *safefile.Entry) bool {
 		return !e.IsDir()
 	}
 	regular := e.Stat.Mode&unix.S_IFMT == unix.S_IFREG
-	return e.Depth != 3 || !strings.HasPrefix(rest, "spool/") || !regular || !strings.HasPrefix(e.Name, s.Spool) || e.Stat.Size > maxSpool
+	return e.Depth != 3 || !strings.HasPrefix(rest, "spool/") || !regular || !strings.HasPrefix(e.Name, s.Spool) ||
+		e.Stat.Size > maxSpool
 }
 
 func (s *scan) count(e *safefile.Entry) error {
@@ -238,7 +247,8 @@ func (s *scan) count(e *safefile.Entry) error {
 		s.seen.Size = e.Stat.Size
 	}
 	s.seen.Apparent += s.seen.Size
-	s.seen.InFolder, s.seen.Depth, s.seen.Path, s.seen.IsFile = s.inFolder[e.Depth-1], e.Depth, e.Path, mode == unix.S_IFREG
+	s.seen.InFolder, s.seen.Depth, s.seen.Path, s.seen.IsFile = s.inFolder[e.Depth-1], e.Depth, e.Path,
+		mode == unix.S_IFREG
 	if over := s.Limits.Check(s.seen); over != nil {
 		return over
 	}

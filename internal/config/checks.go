@@ -49,13 +49,17 @@ func validMemory(s string) bool {
 func validQuota(s string) bool { return s == "" || validMemory(s) }
 
 // systemDirs are places in a container that nothing may be put over.
-var systemDirs = []string{"/", "/retake", "/tmp", "/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr"}
+var systemDirs = []string{
+	"/", "/retake", "/tmp", "/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64",
+	"/usr",
+}
 
 // validWorkdir allows folders of the image's own below /usr and /tmp only.
 func validWorkdir(s string) bool {
-	return path.IsAbs(s) && path.Clean(s) == s && !strings.Contains(s, ":") && !slices.ContainsFunc(systemDirs, func(d string) bool {
-		return s == d || d != "/" && d != "/usr" && d != "/tmp" && within(s, d)
-	})
+	return path.IsAbs(s) && path.Clean(s) == s && !strings.Contains(s, ":") &&
+		!slices.ContainsFunc(systemDirs, func(d string) bool {
+			return s == d || d != "/" && d != "/usr" && d != "/tmp" && within(s, d)
+		})
 }
 
 // within tells whether the path is the folder or lies in it. Both are clean.
@@ -83,7 +87,8 @@ var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 func validNamespace(s string) bool { return s == "" || namespaceForm.MatchString(s) }
 
 // addressForm is a name of DNS, however short.
-var addressForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+var addressForm = regexp.MustCompile(
+	`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
 func validAddress(s string) bool {
 	_, err := netip.ParseAddr(s)
@@ -97,7 +102,8 @@ func validNetwork(s string) bool {
 const egressWant = `"all", "none", or a list of hosts such as "api.anthropic.com", "*.pypi.org" or "git.example.com:8443"`
 
 // hostForm is a name with a dot in it, of letters, digits and hyphens; *. stands for one name or more in front of it.
-var hostForm = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
+var hostForm = regexp.MustCompile(
+	`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
 
 func validEgress(s string) bool {
 	return s == EgressAll || s == EgressNone || hostForm.MatchString(s)
@@ -110,7 +116,8 @@ func validDoor(s string) bool {
 
 func validProxyURL(s string) bool {
 	u, err := url.Parse(s)
-	return s == "" || err == nil && u.Scheme == "http" && u.Hostname() != "" && u.Port() != "" && u.User == nil && u.Path == ""
+	return s == "" || err == nil && u.Scheme == "http" && u.Hostname() != "" && u.Port() != "" && u.User == nil &&
+		u.Path == ""
 }
 
 func validVariable(s string) bool { return envForm.MatchString(s) && !strings.HasPrefix(s, "RETAKE_") }
@@ -140,7 +147,8 @@ func validRepository(s string) bool {
 
 func validAPIURL(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil &&
+		u.RawQuery == "" && u.Fragment == ""
 }
 
 func validOTLPEndpoint(s string) bool { return s == "" || validAPIURL(s) }
@@ -155,10 +163,12 @@ func looksRandom(s string) bool {
 // validBranch follows git-check-ref-format(1).
 func validBranch(s string) bool {
 	return len(s) <= 100 && s != "@" && s != "HEAD" && !strings.ContainsAny(s, " ~^:?*[\\\x7f") &&
-		!strings.Contains(s, "..") && !strings.Contains(s, "@{") && !strings.HasSuffix(s, ".") && !strings.HasPrefix(s, "-") &&
-		!strings.ContainsFunc(s, unicode.IsControl) && !slices.ContainsFunc(strings.Split(s, "/"), func(part string) bool {
-		return part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
-	})
+		!strings.Contains(s, "..") && !strings.Contains(s, "@{") && !strings.HasSuffix(s, ".") &&
+		!strings.HasPrefix(s, "-") &&
+		!strings.ContainsFunc(s, unicode.IsControl) && !slices.ContainsFunc(strings.Split(s, "/"),
+		func(part string) bool {
+			return part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
+		})
 }
 
 // faultOfGlob says what is wrong with a glob of a work tree; empty: nothing.

@@ -97,12 +97,13 @@ type Containers struct {
 	ReadOnly       bool     // the image's file system
 	Scratch        []string // paths in the container that can be written to all the same
 	Env            map[string]string
-	Secrets        []string          // names of variables that are secrets; with NoSecret in front: that are none
-	Egress         []string          // EgressAll, EgressNone, or hosts; see EgressHosts
-	Reachable      []string          // address:port; see Doors
-	ProxyListen    string            // auto, or host:port
-	ProxyURL       string            // empty: where ProxyListen is, at the workers' gateway
-	ProxiedKeys    map[string]string // name of the director's variable with a provider's key → host of the provider, or host:port
+	Secrets        []string // names of variables that are secrets; with NoSecret in front: that are none
+	Egress         []string // EgressAll, EgressNone, or hosts; see EgressHosts
+	Reachable      []string // address:port; see Doors
+	ProxyListen    string   // auto, or host:port
+	ProxyURL       string   // empty: where ProxyListen is, at the workers' gateway
+	// name of the director's variable with a provider's key → host of the provider, or host:port
+	ProxiedKeys map[string]string
 }
 
 // Kubernetes is where workers run with Containers.Runtime = OnKubernetes.
@@ -230,7 +231,8 @@ type ModelLimits struct {
 	MaxWait               time.Duration // for which one task's word closes a model for others
 }
 
-// SyncMain is how far a checkout may fall behind its base branch. Beyond either limit the two are merged before the next attempt.
+// SyncMain is how far a checkout may fall behind its base branch. Beyond either limit the two are merged before
+// the next attempt.
 type SyncMain struct {
 	MaxCommitsBehind int
 	MaxBehind        time.Duration
@@ -376,7 +378,8 @@ func Default() Config {
 	return c
 }
 
-// String shows every key with its value as a TOML file that loads to the same configuration, but for redacted passwords.
+// String shows every key with its value as a TOML file that loads to the same configuration, but for redacted
+// passwords.
 func (c Config) String() string {
 	var b strings.Builder
 	section := ""
@@ -401,7 +404,8 @@ func (c Config) String() string {
 // GoString is String, so that no way of printing shows more.
 func (c Config) GoString() string { return c.String() }
 
-// Limits are what the configuration bounds, whatever the policy. What differs from its default was set, too, if only by a program.
+// Limits are what the configuration bounds, whatever the policy. What differs from its default was set, too, if
+// only by a program.
 func (c Config) Limits() policy.Limits {
 	limits, built := c.limits(), builtInLimits()
 	limits.Assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {
@@ -437,7 +441,8 @@ func (c Config) limits() policy.Limits {
 // assumed are the bounds that nobody has set.
 func assumed(set map[string]Problem) []policy.Bound {
 	bounds := []policy.Bound{
-		policy.BoundRetries, policy.BoundConsecutive, policy.BoundIterations, policy.BoundPaidCalls, policy.BoundCost, policy.BoundBackoff,
+		policy.BoundRetries, policy.BoundConsecutive, policy.BoundIterations, policy.BoundPaidCalls, policy.BoundCost,
+		policy.BoundBackoff,
 	}
 	return slices.DeleteFunc(bounds, func(b policy.Bound) bool {
 		for key := range set {

@@ -30,7 +30,8 @@ func TestDefaultsHaveNoProblems(t *testing.T) {
 	if !reflect.DeepEqual(c, Default()) {
 		t.Errorf("%v\nwant\n%v", c, Default())
 	}
-	if c.Timeouts.WorkerHeartbeatTTL != 90*time.Second || c.Containers.MemoryBytes() != 2<<30 || c.AgentBus.ListenPort != 8731 || c.GitHub.Labels.Task != "agent-task" {
+	if c.Timeouts.WorkerHeartbeatTTL != 90*time.Second || c.Containers.MemoryBytes() != 2<<30 ||
+		c.AgentBus.ListenPort != 8731 || c.GitHub.Labels.Task != "agent-task" {
 		t.Errorf("%v", c)
 	}
 	if uid, gid := c.Containers.UIDGID(); uid != 1000 || gid != 1000 {
@@ -91,12 +92,17 @@ func TestReference(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.toml")
-	if err := os.WriteFile(file, []byte("[director]\nmax_workers = 5\nmax_retries = 5\nfleet = \"file\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("[director]\nmax_workers = 5\nmax_retries = 5\nfleet = \"file\"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"RETAKE_CFG_DIRECTOR_MAX_RETRIES=6", "RETAKE_CFG_DIRECTOR_FLEET=env", "UNRELATED=1", "RETAKE_TESTDATA=x", "odd"}
+	env := []string{
+		"RETAKE_CFG_DIRECTOR_MAX_RETRIES=6", "RETAKE_CFG_DIRECTOR_FLEET=env", "UNRELATED=1",
+		"RETAKE_TESTDATA=x", "odd",
+	}
 	c, p := Load(file, env, map[string]string{"director.fleet": "flag"})
-	if len(p) > 0 || c.Director.MaxWorkers != 5 || c.Director.MaxRetries != 6 || c.Director.Fleet != "flag" || c.Director.DataDir != ".retake" {
+	if len(p) > 0 || c.Director.MaxWorkers != 5 || c.Director.MaxRetries != 6 || c.Director.Fleet != "flag" ||
+		c.Director.DataDir != ".retake" {
 		t.Errorf("%v, %+v", p, c.Director)
 	}
 }
@@ -135,7 +141,11 @@ func TestEveryKindFromEnvironment(t *testing.T) {
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
 	}
-	if c.Containers.MemoryBytes() != 512<<20 || !slices.Equal(c.Containers.ParsedMounts(), []Mount{{Source: "cache", Target: "/cache", Volume: true}, {Source: "/opt/go", Target: "/opt/go", ReadOnly: true}}) {
+	if c.Containers.MemoryBytes() != 512<<20 ||
+		!slices.Equal(c.Containers.ParsedMounts(), []Mount{
+			{Source: "cache", Target: "/cache", Volume: true},
+			{Source: "/opt/go", Target: "/opt/go", ReadOnly: true},
+		}) {
 		t.Errorf("%d, %v", c.Containers.MemoryBytes(), c.Containers.ParsedMounts())
 	}
 	for _, shown := range []string{c.String(), fmt.Sprintf("%v %+v %#v %s", c, c, c, c)} {
@@ -217,7 +227,8 @@ func TestFilesThatAreNone(t *testing.T) {
 		write("twice", []byte("[director]\nfleet='a'\nfleet='b'")): "3:1: not TOML",
 	} {
 		c, p := Load(path, nil, nil)
-		if len(p) != 1 || !strings.Contains(p.String(), want) || !strings.HasPrefix(p.String(), path) || strings.Contains(p.String(), "\n") {
+		if len(p) != 1 || !strings.Contains(p.String(), want) || !strings.HasPrefix(p.String(), path) ||
+			strings.Contains(p.String(), "\n") {
 			t.Errorf("%s: want %q, got\n%v", path, want, p)
 		}
 		if !reflect.DeepEqual(c, Default()) {

@@ -27,10 +27,13 @@ func TestEgress(t *testing.T) {
 		`proxied_keys = { ANTHROPIC_API_KEY = "api.anthropic.com" }`:           "",
 		`proxied_keys = { ANTHROPIC_API_KEY = "https://api.anthropic.com" }`:   "is no host",
 		`proxied_keys = { ANTHROPIC_API_KEY = "*.anthropic.com" }`:             "is no host",
-		`proxied_keys = { MY_API_KEY = "api.example.com" }`:                    "want a variable whose provider's address",
-		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv_passthrough = [\"OPENAI_API_KEY\"]":   "want it in one",
-		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv = { OPENAI_BASE_URL = \"http://x\" }": "has to be the proxy's",
-		`proxied_keys = { OPENAI_API_KEY = "api.openai.com", CODEX_API_KEY = "api.openai.com" }`:           "want one of them",
+		`proxied_keys = { MY_API_KEY = "api.example.com" }`: "want a variable whose " +
+			"provider's address",
+		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv_passthrough = " +
+			"[\"OPENAI_API_KEY\"]": "want it in one",
+		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv = { OPENAI_BASE_URL = " +
+			"\"http://x\" }": "has to be the proxy's",
+		`proxied_keys = { OPENAI_API_KEY = "api.openai.com", CODEX_API_KEY = "api.openai.com" }`: "want one of them",
 		`proxy_url = "https://egress:1"`: `want "http://HOST:PORT"`,
 		`proxy_listen = "4"`:             "want \"auto\"",
 	} {
@@ -39,7 +42,8 @@ func TestEgress(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
-		if err == nil && c.Containers.EgressOpen() != (!strings.Contains(text, "egress") || strings.Contains(text, `"all"`)) {
+		if err == nil && c.Containers.EgressOpen() != (!strings.Contains(text, "egress") ||
+			strings.Contains(text, `"all"`)) {
 			t.Errorf("%s: open %t", text, c.Containers.EgressOpen())
 		}
 	}

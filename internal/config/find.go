@@ -31,8 +31,9 @@ func (f Found) Named() bool { return f.Path != Template || f.How != inPlace }
 
 const inPlace = "in the working directory"
 
-// Find looks for the configuration file: the flag's, if there is one, even if it names none; else the variable's; else LocalFile, else Template, whichever
-// is there. It does not look into what is named. Error: ErrNoFile, which names the places.
+// Find looks for the configuration file: the flag's, if there is one, even if it names none; else the
+// variable's; else LocalFile, else Template, whichever is there. It does not look into what is named. Error:
+// ErrNoFile, which names the places.
 func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	if isFlag {
 		return Found{flag, "-c"}, nil
@@ -49,6 +50,7 @@ func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	if err != nil {
 		here = "."
 	}
-	return Found{}, fmt.Errorf("%w: %s is not set, and there is neither %s nor %s in %s; `director config init` writes %s, -c names another file",
+	return Found{}, fmt.Errorf("%w: %s is not set, and there is neither %s nor %s in %s; `director config init` "+
+		"writes %s, -c names another file",
 		ErrNoFile, FileVariable, LocalFile, Template, here, LocalFile)
 }

@@ -54,13 +54,17 @@ func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
 	file := filepath.Join(dir, "c.toml")
 	for name, text := range map[string]string{
 		policyFile: "[guards]\npaid_call_budget = 77\n",
-		file:       "[director]\nmax_workers = 5\n\n[recovery]\npolicy_file = \"" + policyFile + "\"\n\n[[stage]]\nname = \"CODE\"\nrun = [\"make\"]\n",
+		file: "[director]\nmax_workers = 5\n\n[recovery]\npolicy_file = \"" + policyFile +
+			"\"\n\n[[stage]]\nname = \"CODE\"\nrun = [\"make\"]\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	env := []string{"RETAKE_CFG_DIRECTOR_FLEET=env", "RETAKE_CFG_AGENT_BUS_URL=tls://me:hunter22hunter22@nats:4222", "RETAKE_CFG_AGENT_BUS_CREDENTIALS=k"}
+	env := []string{
+		"RETAKE_CFG_DIRECTOR_FLEET=env", "RETAKE_CFG_AGENT_BUS_URL=tls://me:hunter22hunter22@nats:4222",
+		"RETAKE_CFG_AGENT_BUS_CREDENTIALS=k",
+	}
 	settings, problems := Settings(file, env, map[string]string{"director.max_retries": "9"})
 	if problems.Err() != nil {
 		t.Fatal(problems)
@@ -82,7 +86,8 @@ func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got[want.Key], want)
 		}
 	}
-	if url := got["agent_bus.url"]; strings.Contains(url.Value, "hunter22") || !strings.Contains(url.Value, "nats:4222") {
+	if url := got["agent_bus.url"]; strings.Contains(url.Value, "hunter22") ||
+		!strings.Contains(url.Value, "nats:4222") {
 		t.Errorf("a password is shown: %+v", url)
 	}
 	if len(settings) != len(allRows) {

@@ -16,8 +16,12 @@ func TestKubernetes(t *testing.T) {
 		{"", "address = \"10.0.0.7\"", "", `kubernetes.worker_image is empty`},
 		{"", "worker_image = \"w:1\"", "", "pods have to reach the bus, want kubernetes.address"},
 		{"", "worker_image = \"w:1\"", "[agent_bus]\nurl = \"tls://nats:4222\"\ncredentials = \"keys\"\n", ""},
-		{`egress = ["api.anthropic.com"]`, "worker_image = \"w:1\"", "[agent_bus]\nurl = \"tls://nats:4222\"\ncredentials = \"keys\"\n", "pods have to reach the director's proxy"},
-		{"egress = [\"api.anthropic.com\"]\nproxy_url = \"http://egress:8732\"", "worker_image = \"w:1\"", "[agent_bus]\nurl = \"tls://nats:4222\"\ncredentials = \"keys\"\n", ""},
+		{`egress = ["api.anthropic.com"]`, "worker_image = \"w:1\"", "[agent_bus]\nurl = \"tls://nats:4222\"\n" +
+			"credentials = \"keys\"\n", "pods have to reach the director's proxy"},
+		{
+			"egress = [\"api.anthropic.com\"]\nproxy_url = \"http://egress:8732\"", "worker_image = \"w:1\"",
+			"[agent_bus]\nurl = \"tls://nats:4222\"\ncredentials = \"keys\"\n", "",
+		},
 		{"", whole, "[workspace]\ntransport = \"mount\"\n", `want workspace.transport = "sync"`},
 		{`mounts = ["/usr/local/go:/usr/local/go"]`, whole, "", "want volumes in kubernetes.pod_template"},
 		{`oci_runtime = "runsc"`, whole, "", "want runtimeClassName in kubernetes.pod_template"},
@@ -28,13 +32,16 @@ func TestKubernetes(t *testing.T) {
 		if !strings.Contains(c.more, "[workspace]") {
 			c.more += "[workspace]\ntransport = \"sync\"\n"
 		}
-		text := "[containers]\nruntime = \"kubernetes\"\n" + c.containers + "\n[kubernetes]\n" + c.kubernetes + "\n" + c.more + stages
+		text := "[containers]\nruntime = \"kubernetes\"\n" + c.containers + "\n[kubernetes]\n" + c.kubernetes + "\n" +
+			c.more + stages
 		_, problems := Parse("c.toml", []byte(text), nil, nil)
-		if err := problems.Err(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if err := problems.Err(); c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", text, err, c.want)
 		}
 	}
-	if _, problems := Parse("c.toml", []byte("[kubernetes]\nnamespace = \"a\"\n"+stages), nil, nil); problems.Err() != nil {
+	if _, problems := Parse("c.toml", []byte("[kubernetes]\nnamespace = \"a\"\n"+stages), nil,
+		nil); problems.Err() != nil {
 		t.Errorf("without the runtime nothing more is needed: %v", problems.Err())
 	}
 }

@@ -13,7 +13,9 @@ import (
 // TestLimitsOverAPolicyFile: what is set holds over the policy's own guards, which hold over defaults.
 func TestLimitsOverAPolicyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "own.toml")
-	if err := os.WriteFile(file, []byte("[backoff]\nbase_seconds = 7\n[guards]\nmax_retries = 9\nmax_consecutive_errors = 8\n"), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("[backoff]\nbase_seconds = 7\n[guards]\nmax_retries = 9\nmax_consecutive_errors = 8\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct {
@@ -46,14 +48,16 @@ func TestLimitsOverAPolicyFile(t *testing.T) {
 		for name, limits := range map[string]policy.Limits{"named": named.Limits(), "not named": unnamed.Limits()} {
 			p := tables.Policy.With(limits)
 			g := p.Guards()
-			if g.MaxRetries != row.retries || g.MaxConsecutiveErrors != row.errors || g.IterationBudget != row.iterations || int(p.Backoff().Initial.Seconds()) != row.initial {
+			if g.MaxRetries != row.retries || g.MaxConsecutiveErrors != row.errors ||
+				g.IterationBudget != row.iterations || int(p.Backoff().Initial.Seconds()) != row.initial {
 				t.Errorf("%+v, %s: %+v, %s", row, name, g, p.Backoff().Initial)
 			}
 		}
 	}
 }
 
-// TestWhatAProgramSetsIsSet: a configuration that is changed after it was made bounds a preset as one does that says so.
+// TestWhatAProgramSetsIsSet: a configuration that is changed after it was made bounds a preset as one does that
+// says so.
 func TestWhatAProgramSetsIsSet(t *testing.T) {
 	c := Default()
 	c.Recovery.PaidCallBudget, c.Retry.BackoffInitial = 2, time.Minute

@@ -51,7 +51,10 @@ func load(name string, data []byte, env []string, overrides map[string]string) (
 
 func read(name string, data []byte, env []string, overrides map[string]string) (*loader, Problems) {
 	c := Default()
-	l := &loader{name: name, c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(data), set: map[string]Problem{}, bad: map[string]bool{}}
+	l := &loader{
+		name: name, c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(data), set: map[string]Problem{},
+		bad: map[string]bool{},
+	}
 	for _, f := range l.doc.Faults() {
 		l.problem(l.atPosition(f.Position), "", f.Text)
 	}
@@ -69,7 +72,8 @@ func read(name string, data []byte, env []string, overrides map[string]string) (
 	return l, l.problems.sorted()
 }
 
-// readFile reads a regular file, at most one byte more than most. Its errors leave out the path, which the message begins with.
+// readFile reads a regular file, at most one byte more than most. Its errors leave out the path, which the
+// message begins with.
 func readFile(path string, most int64) ([]byte, error) {
 	data, err := func() ([]byte, error) {
 		info, err := os.Stat(path)
@@ -162,7 +166,8 @@ func (l *loader) table(path, kind string, rows map[string]row, table map[string]
 func (l *loader) stages(v any) {
 	list, ok := v.([]any)
 	if !ok {
-		l.problem(l.place("stage"), "stage", "got "+tomlfile.Describe(v)+", want [[stage]] for each stage, with double brackets")
+		l.problem(l.place("stage"), "stage", "got "+tomlfile.Describe(v)+
+			", want [[stage]] for each stage, with double brackets")
 	}
 	l.c.Stages = make([]Stage, len(list))
 	for i, e := range list {
@@ -188,7 +193,8 @@ func (l *loader) value(path string, r row, v any) {
 	at := l.place(path)
 	l.set[path] = at
 	if holdsSecret(v) {
-		l.problem(at, path, "looks like a secret, want it in the environment or a file of its own: github.token_env, github.token_file, containers.env_passthrough")
+		l.problem(at, path, "looks like a secret, want it in the environment or a file of its own: github.token_env, "+
+			"github.token_file, containers.env_passthrough")
 		return
 	}
 	for _, wrong := range r.set(v) {

@@ -54,7 +54,8 @@ func checkMount(s string) string {
 
 // engineSockets are where container engines listen. Whoever reaches one has root rights on the host.
 var engineSockets = []string{
-	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock",
+	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
+	"/var/run/containerd/containerd.sock",
 	"/run/podman/podman.sock", "/run/crio/crio.sock", "/run/buildkit/buildkitd.sock",
 }
 
@@ -73,12 +74,19 @@ func showsSocket(source string) bool {
 
 // hasSocketName tells whether a path is called like a socket, or leads to where an engine's is.
 func hasSocketName(p string) bool {
-	return strings.HasSuffix(path.Base(p), ".sock") || slices.ContainsFunc(engineSockets, func(socket string) bool { return within(socket, p) })
+	return strings.HasSuffix(path.Base(p), ".sock") ||
+		slices.ContainsFunc(engineSockets, func(socket string) bool { return within(socket, p) })
 }
 
 // wrongMounts checks the mounts against the other keys.
 func wrongMounts(c Config) string {
-	secretPlaces := []struct{ path, what string }{{c.Director.DataDir, "director.data_dir"}, {c.GitHub.TokenFile, "github.token_file"}, {c.GitHub.WebhookSecretFile, "github.webhook_secret_file"}, {c.GitHub.PrivateKeyFile, "github.private_key_file"}, {c.Director.PageTokenFile, "director.page_token_file"}}
+	secretPlaces := []struct{ path, what string }{
+		{c.Director.DataDir, "director.data_dir"},
+		{c.GitHub.TokenFile, "github.token_file"},
+		{c.GitHub.WebhookSecretFile, "github.webhook_secret_file"},
+		{c.GitHub.PrivateKeyFile, "github.private_key_file"},
+		{c.Director.PageTokenFile, "director.page_token_file"},
+	}
 	targets := map[string]bool{}
 	for _, m := range c.Containers.ParsedMounts() {
 		if targets[m.Target] {

@@ -7,8 +7,9 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// TestARunDecidesAsThePresetSays: with nothing but recovery.preset set, a run decides about every failure as the preset alone does, as often as it comes: what nobody
-// has set leaves every rung of the preset within reach.
+// TestARunDecidesAsThePresetSays: with nothing but recovery.preset set, a run decides about every failure as
+// the preset alone does, as often as it comes: what nobody has set leaves every rung of the preset within
+// reach.
 func TestARunDecidesAsThePresetSays(t *testing.T) {
 	for _, name := range policy.Presets {
 		c, problems := load("c.toml", []byte("recovery.preset = \""+name+"\""), nil, nil)
@@ -32,7 +33,8 @@ func TestARunDecidesAsThePresetSays(t *testing.T) {
 					facts := policy.DecisionInput{HasAlternative: alternative}
 					v, w := alone.Decide(f, a, facts, "seed"), run.Decide(f, b, facts, "seed")
 					if v.Action != w.Action || v.DelayMin != w.DelayMin || v.DelayMax != w.DelayMax {
-						t.Errorf("%s, %s, failure %d, alternative %v: alone %s after %s, in a run %s after %s: %s", name, about.Reason, n+1, alternative, v.Action, v.DelayMax, w.Action, w.DelayMax, w.Why)
+						t.Errorf("%s, %s, failure %d, alternative %v: alone %s after %s, in a run %s after %s: %s",
+							name, about.Reason, n+1, alternative, v.Action, v.DelayMax, w.Action, w.DelayMax, w.Why)
 						break
 					}
 					if !v.Action.Again() {

@@ -65,7 +65,8 @@ func (ps Problems) Err() error {
 
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.line, b.line), cmp.Compare(a.col, b.col), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.line, b.line), cmp.Compare(a.col, b.col),
+			cmp.Compare(a.Where, b.Where), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Text, b.Text))
 	})
 	return slices.Compact(ps)
 }

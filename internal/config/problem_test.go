@@ -54,7 +54,10 @@ alternative_model = "-x"
 resource = "github.write"
 state_paths = ["scratch/", "/x", "**"]
 `
-	_, p := load("c.toml", []byte(doc), []string{"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some", "RETAKE_CFG_STAGE_NAME=x"}, map[string]string{"worker.fix_attempts": "many", "no.such": "x"})
+	_, p := load("c.toml", []byte(doc), []string{
+		"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some",
+		"RETAKE_CFG_STAGE_NAME=x",
+	}, map[string]string{"worker.fix_attempts": "many", "no.such": "x"})
 	want := `c.toml:2:1: director.max_workers: got 0, want an integer from 1 to 100
 c.toml:3:1: director.max_worker: unknown key, did you mean director.max_workers?
 c.toml:4:1: director.fleet: got "Bad Fleet", want 1 to 32 of a-z, 0-9 and -, beginning with a letter
@@ -104,49 +107,60 @@ flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 func TestSingleProblems(t *testing.T) {
 	stage := "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\n"
 	for doc, want := range map[string]string{
-		"director = 1":                                                         "c.toml:1:1: director: got 1, want a table: [director]",
-		"[Director]\nmax_workers = 1":                                          "did you mean director?",
-		"max_workers = 1":                                                      "did you mean director.max_workers?",
-		"[github]\nmax_workers = 1":                                            "did you mean director.max_workers?",
-		"[retry]\nqqqqqqqqqqqqqqqqqqqqqq = 1":                                  "want one of retry.backoff_mode, retry.backoff_initial_seconds",
-		"\"director.max_workers\" = 1":                                         "unknown key",
-		"director.max_workers = 1.5":                                           "got 1.5, want an integer from 1 to 100",
-		"director.max_workers = true":                                          "got true, want an integer",
-		"director.max_workers = [1]":                                           "got a list, want an integer",
-		"director.max_workers = 2026-01-01":                                    "got a date, want an integer",
-		"director.interval_seconds = nan":                                      "want a number of seconds",
-		"director.interval_seconds = inf":                                      "want a number of seconds",
-		"director.interval_seconds = 1e300":                                    "want a number of seconds",
-		"director.data_dir = \"\"":                                             `got "", want a path`,
-		"director.data_dir = \"a\\u0000b\"":                                    "NUL",
-		"retry.backoff_initial_seconds = 31":                                   "c.toml:1:7: retry.backoff_initial_seconds: the longest delay would be shorter than the first, want retry.backoff_max_seconds (30) at least retry.backoff_initial_seconds (31)",
-		"timeouts.worker_start_seconds = 3600":                                 "c.toml:1:10: timeouts.worker_start_seconds: the watchdog would end a worker that may still start",
-		"timeouts.worker_watchdog_seconds = 80":                                "before its silence is noticed, want timeouts.worker_watchdog_seconds (80) above",
-		"agent_bus.heartbeat_interval_seconds = 31":                            "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
-		"agent_bus.replicas = 3":                                               "the embedded server is a single one",
-		"agent_bus.replicas = 2":                                               "want 1, 3 or 5",
-		"agent_bus.url = \"tls://x\"":                                          "agent_bus.credentials to the folder director/",
-		"agent_bus.url = \"http://x\"":                                         "want nats:// or tls:// URLs",
-		"agent_bus.url = \"nats://u:hunter2@x\"":                               "looks like a secret",
-		"agent_bus.url = \"nats://hunter2@x\"":                                 "looks like a secret",
-		"agent_bus.listen_addr = \"localhost\"":                                `want "auto" or an IP address`,
-		"containers.workdir = \"workspace\"":                                   "absolute",
-		"containers.workdir = \"/\"":                                           "outside of the system's folders",
-		"containers.workdir = \"/retake/x\"":                                   "outside of the system's folders and of /retake",
-		"containers.workdir = \"/proc/x\"":                                     "outside of the system's folders",
-		"containers.pids = 15":                                                 "from 16",
-		"containers.cpus = 0":                                                  "from 0.01",
-		"containers.oci_runtime = \"-x\"":                                      "want a name of letters",
-		"containers.oci_runtime = \"runsc\"\ncontainers.runtime = \"process\"": "plain processes run in no runtime of an engine",
-		"containers.user = \"root\"":                                           "in numbers",
-		"containers.user = \"99999999999:1\"":                                  "in numbers",
-		"containers.user = \"1000:0\"":                                         "neither of them 0 (root)",
-		"containers.memory = \"1MiB\"":                                         "from 16MiB",
-		"containers.memory = 2":                                                "such as \"2GiB\"",
-		"containers.network = \"host\"":                                        "none of Docker's own",
-		"containers.image = \"-v\"":                                            "image reference",
-		"containers.env = [\"A=1\"]":                                           "want a table { NAME",
-		"containers.env = { \"A B\" = \"x\" }":                                 `got "A B", want the name of an environment variable`,
+		"director = 1": "c.toml:1:1: director: got 1, want a " +
+			"table: [director]",
+		"[Director]\nmax_workers = 1": "did you mean director?",
+		"max_workers = 1":             "did you mean director.max_workers?",
+		"[github]\nmax_workers = 1":   "did you mean director.max_workers?",
+		"[retry]\nqqqqqqqqqqqqqqqqqqqqqq = 1": "want one of retry.backoff_mode, " +
+			"retry.backoff_initial_seconds",
+		"\"director.max_workers\" = 1": "unknown key",
+		"director.max_workers = 1.5": "got 1.5, want an integer " +
+			"from 1 to 100",
+		"director.max_workers = true":       "got true, want an integer",
+		"director.max_workers = [1]":        "got a list, want an integer",
+		"director.max_workers = 2026-01-01": "got a date, want an integer",
+		"director.interval_seconds = nan":   "want a number of seconds",
+		"director.interval_seconds = inf":   "want a number of seconds",
+		"director.interval_seconds = 1e300": "want a number of seconds",
+		"director.data_dir = \"\"":          `got "", want a path`,
+		"director.data_dir = \"a\\u0000b\"": "NUL",
+		"retry.backoff_initial_seconds = 31": "c.toml:1:7: retry.backoff_initial_seconds: the longest delay would " +
+			"be shorter than the first, want retry.backoff_max_seconds (30) at least " +
+			"retry.backoff_initial_seconds (31)",
+		"timeouts.worker_start_seconds = 3600": "c.toml:1:10: timeouts.worker_start_seconds: the watchdog would end " +
+			"a worker that may still start",
+		"timeouts.worker_watchdog_seconds = 80": "before its silence is noticed, want " +
+			"timeouts.worker_watchdog_seconds (80) above",
+		"agent_bus.heartbeat_interval_seconds = 31": "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
+		"agent_bus.replicas = 3":                    "the embedded server is a single one",
+		"agent_bus.replicas = 2":                    "want 1, 3 or 5",
+		"agent_bus.url = \"tls://x\"": "agent_bus.credentials to the " +
+			"folder director/",
+		"agent_bus.url = \"http://x\"":           "want nats:// or tls:// URLs",
+		"agent_bus.url = \"nats://u:hunter2@x\"": "looks like a secret",
+		"agent_bus.url = \"nats://hunter2@x\"":   "looks like a secret",
+		"agent_bus.listen_addr = \"localhost\"":  `want "auto" or an IP address`,
+		"containers.workdir = \"workspace\"":     "absolute",
+		"containers.workdir = \"/\"":             "outside of the system's folders",
+		"containers.workdir = \"/retake/x\"": "outside of the system's folders " +
+			"and of /retake",
+		"containers.workdir = \"/proc/x\"": "outside of the system's folders",
+		"containers.pids = 15":             "from 16",
+		"containers.cpus = 0":              "from 0.01",
+		"containers.oci_runtime = \"-x\"":  "want a name of letters",
+		"containers.oci_runtime = \"runsc\"\ncontainers.runtime = \"process\"": "plain processes run in no runtime " +
+			"of an engine",
+		"containers.user = \"root\"":          "in numbers",
+		"containers.user = \"99999999999:1\"": "in numbers",
+		"containers.user = \"1000:0\"":        "neither of them 0 (root)",
+		"containers.memory = \"1MiB\"":        "from 16MiB",
+		"containers.memory = 2":               "such as \"2GiB\"",
+		"containers.network = \"host\"":       "none of Docker's own",
+		"containers.image = \"-v\"":           "image reference",
+		"containers.env = [\"A=1\"]":          "want a table { NAME",
+		"containers.env = { \"A " +
+			"B\" = \"x\" }": `got "A B", want the name of an environment variable`,
 		"containers.env = { A = 1 }":                                           "got 1, want a text",
 		"containers.env = { RETAKE_X = \"1\" }":                                "not beginning with RETAKE_",
 		"containers.env = { MY_API_KEY = \"hunter\" }":                         "want env_passthrough",
@@ -164,44 +178,63 @@ func TestSingleProblems(t *testing.T) {
 		"github.labels.tsk = \"x\"":                                            "did you mean github.labels.task?",
 		"github.base_branch = \"a..b\"":                                        "a branch name",
 		"github.api_url = \"https://hunter2@x/\"":                              "looks like a secret",
-		"github.token_env = \"hunter2 hunter2\"":                               "got the value, want the name of an environment variable",
-		"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"":              "got the value, want the name of an environment variable",
-		"github.token_env = \"X\"\ngithub.token_file = \"/x\"":                 "want one of them",
-		"github.app_id = 1":                                                    "a GitHub App needs all three",
-		"[policy.sync_main]\nmax_commits_behind = -1":                          "from 0 to 1000000",
-		"[policy.sync_main]\nmax_seconds_behnid = 1":                           "did you mean policy.sync_main.max_seconds_behind?",
-		"github.trusted_authors = [\"OWNER\", \"member\"]":                     `element 2: got "member", want one of "OWNER", "MEMBER"`,
-		"timeouts.worker_watchdog_seconds = 21600":                             "(21600) above timeouts.worker_watchdog_seconds (21600)",
-		"[policy.sync_man]\nmax_commits_behind = 1":                            "unknown key",
-		"[rate_limits.model]\nmax_concurrent_requests = 0":                     "from 1 to 1000",
-		"[stage]\nname = \"CODE\"":                                             "c.toml:1:2: stage: got a table, want [[stage]]",
-		"stage = [1]":                                                          "stage[0]: got 1, want a table",
-		"[[stage]]\nname = \"CODE\"":                                           `c.toml:1:3: stage[0].run: no program, want run = ["make", "test"] or agent`,
-		"[[stage]]\nrun = [\"x\"]":                                             "stage[0].name: missing",
-		"[[stage]]\nname = \"CODE\"\nrun = \"make test\"":                      "no shell",
-		"[[stage]]\nname = \"CODE\"\nrun = []":                                 "no program",
-		"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":                             "no program",
-		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"":   "c.toml:3:1: stage[0].run: run and agent exclude each other",
-		"[[stage]]\nname = \"CODE\"\nagent = \"codx\"":                         "c.toml:3:1: stage[0].agent: no agent \"codx\", did you mean codex?",
-		"[[stage]]\nname = \"CODE\"\nagent = \"A B\"":                          "stage[0].agent: got \"A B\", want the name of",
-		stage + "model = \"m\"\nalternative_model = \"m\"":                     "c.toml:5:1: stage[0].alternative_model: the same as model",
-		"recovery.agents_file = \"/no/such\"":                                  "c.toml:1:10: recovery.agents_file: \"/no/such\": no such file",
-		"recovery.rules_file = \"/\"":                                          "c.toml:1:10: recovery.rules_file: \"/\": is a directory",
-		"recovery.max_consecutive_errors = -2":                                 "from -1 to 100000",
-		"recovery.cost_budget_usd = -0.5":                                      "from 0 to 1000000",
-		"recovery.continue_on_error = 1":                                       "got 1, want true or false",
-		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nrum = 1":                   "did you mean stage.run?",
-		"[[stage]]\nname = \"COMMIT\"\nrun = [\"x\"]":                          `want one of "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"`,
-		"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]":                        "stage: no CODE",
-		stage + "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]":                    "c.toml:5:1: stage[1].name: a second CODE",
-		stage + "[[stage]]\nname = \"START\"\nrun = [\"x\"]":                   "START after CODE",
-		stage + "timeout_seconds = 3601":                                       "c.toml:4:1: stage[0].timeout_seconds: 3601 is longer than",
-		"timeouts.worker_watchdog_seconds = 1000\n" + stage:                    "c.toml:2:3: stage[0].timeout_seconds: 1800 is longer than",
-		"worker.validate = \"outside\"":                                        `want one of "inside", "fresh"`,
-		"worker.validate = \"fresh\"\ncontainers.runtime = \"process\"":        "c.toml:1:8: worker.validate: plain processes have no clean container to validate in",
-		"worker.validate = \"fresh\"\n" + stage:                                "c.toml:1:8: worker.validate: no stage VALIDATE, so nothing would be validated",
-		"worker.validate = \"fresh\"\n" + stage + "[[stage]]\nname = \"VALIDATE\"\nagent = \"codex\"":                     "VALIDATE calls a model, and a clean container has no keys",
-		"worker.validate = \"fresh\"\n" + stage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\nresource = \"model.x\"": "VALIDATE calls a model",
+		"github.token_env = \"hunter2 hunter2\"": "got the value, want the name of an " +
+			"environment variable",
+		"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"": "got the value, want the name of an " +
+			"environment variable",
+		"github.token_env = \"X\"\ngithub.token_file = \"/x\"": "want one of them",
+		"github.app_id = 1":                           "a GitHub App needs all three",
+		"[policy.sync_main]\nmax_commits_behind = -1": "from 0 to 1000000",
+		"[policy.sync_main]\n" +
+			"max_seconds_behnid = 1": "did you mean policy.sync_main.max_seconds_behind?",
+		"github.trusted_authors = " +
+			"[\"OWNER\", \"member\"]": `element 2: got "member", want one of "OWNER", "MEMBER"`,
+		"timeouts.worker_watchdog_seconds = 21600":         "(21600) above timeouts.worker_watchdog_seconds (21600)",
+		"[policy.sync_man]\nmax_commits_behind = 1":        "unknown key",
+		"[rate_limits.model]\nmax_concurrent_requests = 0": "from 1 to 1000",
+		"[stage]\nname = \"CODE\"": "c.toml:1:2: stage: got a table, " +
+			"want [[stage]]",
+		"stage = [1]":                                     "stage[0]: got 1, want a table",
+		"[[stage]]\nname = \"CODE\"":                      `c.toml:1:3: stage[0].run: no program, want run = ["make", "test"] or agent`,
+		"[[stage]]\nrun = [\"x\"]":                        "stage[0].name: missing",
+		"[[stage]]\nname = \"CODE\"\nrun = \"make test\"": "no shell",
+		"[[stage]]\nname = \"CODE\"\nrun = []":            "no program",
+		"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":        "no program",
+		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"": "c.toml:3:1: stage[0].run: run and " +
+			"agent exclude each other",
+		"[[stage]]\nname = \"CODE\"\nagent = \"codx\"": "c.toml:3:1: stage[0].agent: no " +
+			"agent \"codx\", did you mean codex?",
+		"[[stage]]\nname = \"CODE\"\nagent = \"A B\"": "stage[0].agent: got \"A B\", " +
+			"want the name of",
+		stage +
+			"model = \"m\"\nalternative_model = \"m\"": "c.toml:5:1: stage[0].alternative_model: the same as model",
+		"recovery.agents_file = \"/no/such\"": "c.toml:1:10: recovery.agents_file: " +
+			"\"/no/such\": no such file",
+		"recovery.rules_file = \"/\"": "c.toml:1:10: recovery.rules_file: " +
+			"\"/\": is a directory",
+		"recovery.max_consecutive_errors = -2":               "from -1 to 100000",
+		"recovery.cost_budget_usd = -0.5":                    "from 0 to 1000000",
+		"recovery.continue_on_error = 1":                     "got 1, want true or false",
+		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nrum = 1": "did you mean stage.run?",
+		"[[stage]]\nname = \"COMMIT\"\n" +
+			"run = [\"x\"]": `want one of "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"`,
+		"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]": "stage: no CODE",
+		stage + "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]": "c.toml:5:1: stage[1].name: " +
+			"a second CODE",
+		stage + "[[stage]]\nname = \"START\"\nrun = [\"x\"]": "START after CODE",
+		stage +
+			"timeout_seconds = 3601": "c.toml:4:1: stage[0].timeout_seconds: 3601 is longer than",
+		"timeouts.worker_watchdog_seconds = 1000\n" +
+			stage: "c.toml:2:3: stage[0].timeout_seconds: 1800 is longer than",
+		"worker.validate = \"outside\"": `want one of "inside", "fresh"`,
+		"worker.validate = \"fresh\"\ncontainers.runtime = \"process\"": "c.toml:1:8: worker.validate: plain " +
+			"processes have no clean container to validate in",
+		"worker.validate = \"fresh\"\n" + stage: "c.toml:1:8: worker.validate: no " +
+			"stage VALIDATE, so nothing would be validated",
+		"worker.validate = \"fresh\"\n" + stage + "[[stage]]\nname = \"VALIDATE\"\n" +
+			"agent = \"codex\"": "VALIDATE calls a model, and a clean container has no keys",
+		"worker.validate = \"fresh\"\n" + stage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\nresource " +
+			"= \"model.x\"": "VALIDATE calls a model",
 		"a = ghp_0123456789abcdefghij": "c.toml:1:5: not TOML",
 		"ghp_0123456789abcdefghij = 1": "unknown key",
 	} {
@@ -220,16 +253,20 @@ func TestSingleProblems(t *testing.T) {
 func TestGoodOnes(t *testing.T) {
 	for _, doc := range []string{
 		"",
-		"agent_bus.url = \"tls://a:4222,tls://b:4222\"\nagent_bus.credentials = \"keys/director\"\nagent_bus.replicas = 3",
-		"[[stage]]\nname = \"START\"\nrun = [\"a\"]\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"a\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]",
+		"agent_bus.url = \"tls://a:4222,tls://b:4222\"\nagent_bus.credentials = \"keys/director\"\n" +
+			"agent_bus.replicas = 3",
+		"[[stage]]\nname = \"START\"\nrun = [\"a\"]\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n[[stage]]\nname = " +
+			"\"VALIDATE\"\nrun = [\"a\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]",
 		"stage = [{ name = \"CODE\", run = [\"a\"] }]",
 		"containers.env = { MAX_TOKENS = \"4096\" }",
 		"containers.env_passthrough = [\"ANTHROPIC_API_KEY\"]",
 		"containers.image = \"ghcr.io/acme/img@sha256:0123456789abcdef0123456789abcdef\"",
 		"containers.workdir = \"/usr/src/app\"",
 		"github.token_file = \"/run/secrets/token\"",
-		"[recovery]\npreset = \"cortex\"\ncontinue_on_error = true\niteration_budget = 0\npaid_call_budget = -1\ncost_budget_usd = 2.5",
-		"[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\nmodel = \"m\"\nalternative_model = \"anthropic/m[1m]\"\nresource = \"model.x\"",
+		"[recovery]\npreset = \"cortex\"\ncontinue_on_error = true\niteration_budget = 0\npaid_call_budget = -1\n" +
+			"cost_budget_usd = 2.5",
+		"[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\nmodel = \"m\"\nalternative_model = " +
+			"\"anthropic/m[1m]\"\nresource = \"model.x\"",
 		"[director]\nmax_retries = 0",
 	} {
 		if _, got := text(t, doc); got != "" {
@@ -282,7 +319,8 @@ func TestMounts(t *testing.T) {
 		dir + ":/x":                            "director.data_dir",
 		dir + "/data/tasks:/x":                 "director.data_dir",
 	} {
-		_, p := load("c.toml", nil, nil, map[string]string{"containers.mounts": mount, "director.data_dir": dir + "/data"})
+		_, p := load("c.toml", nil, nil, map[string]string{"containers.mounts": mount, "director.data_dir": dir +
+			"/data"})
 		if got := p.String(); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", mount, got, want)
 		}
@@ -296,7 +334,8 @@ func TestMounts(t *testing.T) {
 func TestCheckRun(t *testing.T) {
 	noneSet := func(string) (string, bool) { return "", false }
 	allSet := func(string) (string, bool) { return "x", true }
-	if got := Default().CheckRun(noneSet).String(); !strings.Contains(got, "github.repositories") || !strings.Contains(got, "CODE") || !strings.Contains(got, "GITHUB_TOKEN") {
+	if got := Default().CheckRun(noneSet).String(); !strings.Contains(got, "github.repositories") ||
+		!strings.Contains(got, "CODE") || !strings.Contains(got, "GITHUB_TOKEN") {
 		t.Error(got)
 	}
 	c, _ := text(t, "github.repositories = [\"a/b\"]\n[[stage]]\nname = \"CODE\"\nrun = [\"x\"]")
@@ -330,7 +369,8 @@ func TestWebhookSecretIsNeededWhereItsPlaceIsSet(t *testing.T) {
 		{name: "an empty variable", set: true, takes: true, problem: "github.webhook_secret_env"},
 		{name: "a file that is not there", file: "/nowhere/secret", takes: true, problem: "github.webhook_secret_file"},
 	} {
-		c, _ := text(t, "github.repositories = [\"a/b\"]\ndirector.http_listen = \"127.0.0.1:0\"\n[[stage]]\nname = \"CODE\"\nrun = [\"x\"]")
+		c, _ := text(t, "github.repositories = [\"a/b\"]\ndirector.http_listen = \"127.0.0.1:0\"\n[[stage]]\nname = "+
+			"\"CODE\"\nrun = [\"x\"]")
 		c.GitHub.WebhookSecretFile = row.file
 		lookup := func(name string) (string, bool) {
 			if name == c.GitHub.WebhookSecretEnv {
@@ -379,7 +419,8 @@ func TestToken(t *testing.T) {
 		if err != nil {
 			said = err.Error()
 		}
-		if token != c.token || !strings.Contains(warning, c.warning) || (warning == "") != (c.warning == "") || !strings.Contains(said, c.err) || (said == "") != (c.err == "") {
+		if token != c.token || !strings.Contains(warning, c.warning) || (warning == "") != (c.warning == "") ||
+			!strings.Contains(said, c.err) || (said == "") != (c.err == "") {
 			t.Errorf("%+v: got %q, %q, %v", c, token, warning, err)
 		}
 		if strings.Contains(said, "hunter2") {
@@ -398,11 +439,13 @@ func FuzzLoad(f *testing.F) {
 	f.Add(dev, "RETAKE_CFG_CONTAINERS_ENV={A='1'}", "director.max_workers", "3")
 	f.Add([]byte("[[stage]]\n[stage.run]\nx=1"), "RETAKE_CFG_CONTAINERS_MOUNTS=[[[", "stage.run", "[]")
 	f.Add([]byte("stage = [{},1]\n[a.'b c']\n\"\" = {x=[{y=1}]}"), "RETAKE_CFG_", "", "")
-	f.Add([]byte("[[director]]\nfleet=1\n[[github.labels]]"), "RETAKE_CFG_CONTAINERS_MEMORY=1e99GiB", "containers.memory", "-1")
+	f.Add([]byte("[[director]]\nfleet=1\n[[github.labels]]"), "RETAKE_CFG_CONTAINERS_MEMORY=1e99GiB",
+		"containers.memory", "-1")
 	f.Fuzz(func(t *testing.T, data []byte, env, key, value string) {
 		c, p := load("c.toml", data, []string{env}, map[string]string{key: value})
 		for _, one := range p {
-			if s := one.String(); strings.ContainsAny(s, "\n\r") || !problemForm.MatchString(strings.ToValidUTF8(s, "?")) {
+			if s := one.String(); strings.ContainsAny(s, "\n\r") ||
+				!problemForm.MatchString(strings.ToValidUTF8(s, "?")) {
 				t.Errorf("%q", s)
 			}
 		}
@@ -410,7 +453,8 @@ func FuzzLoad(f *testing.F) {
 		if len(p) > 0 {
 			return
 		}
-		if _, again := load("c.toml", []byte(c.String()), nil, nil); len(again) > 0 && !strings.Contains(c.String(), "***") {
+		if _, again := load("c.toml", []byte(c.String()), nil, nil); len(again) > 0 &&
+			!strings.Contains(c.String(), "***") {
 			t.Errorf("shown, it does not load again:\n%s\n%v", c, again)
 		}
 	})
@@ -418,14 +462,17 @@ func FuzzLoad(f *testing.F) {
 
 // TestScope: globs and labels are checked where they stand, in every place that they can be set.
 func TestScope(t *testing.T) {
-	c, problems := text(t, "[scope]\ndeny = [\"ci/\", \"!ci/docs/\"]\nallow_secrets = []\n[scope.allow]\n\"ci ok\" = [\"ci/\"]\n")
-	if problems != "" || !reflect.DeepEqual(c.Scope.Allow, map[string][]string{"ci ok": {"ci/"}}) || len(c.Scope.Deny) != 2 {
+	c, problems := text(t, "[scope]\ndeny = [\"ci/\", \"!ci/docs/\"]\nallow_secrets = []\n[scope.allow]\n\"ci ok\" "+
+		"= [\"ci/\"]\n")
+	if problems != "" || !reflect.DeepEqual(c.Scope.Allow, map[string][]string{"ci ok": {"ci/"}}) ||
+		len(c.Scope.Deny) != 2 {
 		t.Errorf("%s, %+v", problems, c.Scope)
 	}
 	if again, problems := text(t, c.String()); problems != "" || !reflect.DeepEqual(again.Scope, c.Scope) {
 		t.Errorf("%s, %+v", problems, again.Scope)
 	}
-	c, p := load("c.toml", nil, []string{`RETAKE_CFG_SCOPE_ALLOW={ "ci-ok" = ["ci/"] }`}, map[string]string{"scope.deny": "ci/,x.yml"})
+	c, p := load("c.toml", nil, []string{`RETAKE_CFG_SCOPE_ALLOW={ "ci-ok" = ["ci/"] }`},
+		map[string]string{"scope.deny": "ci/,x.yml"})
 	if len(p) > 0 || len(c.Scope.Allow["ci-ok"]) != 1 || len(c.Scope.Deny) != 2 {
 		t.Errorf("%v, %+v", p, c.Scope)
 	}

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// keyBases are the variables by which agents find the provider of a key, by the variable that has the key; what stands behind the first = follows the address.
-// Sources: the profiles in internal/agent/agents.toml, and what trials of the agents were run with.
+// keyBases are the variables by which agents find the provider of a key, by the variable that has the key; what
+// stands behind the first = follows the address. Sources: the profiles in internal/agent/agents.toml, and what
+// trials of the agents were run with.
 var keyBases = map[string][]string{
 	"ANTHROPIC_API_KEY":    {"ANTHROPIC_BASE_URL="},
 	"ANTHROPIC_AUTH_TOKEN": {"ANTHROPIC_BASE_URL="},
@@ -17,7 +18,8 @@ var keyBases = map[string][]string{
 	"GOOGLE_API_KEY":       {"GOOGLE_GEMINI_BASE_URL="},
 }
 
-// BaseURLs are the variables by which a worker's programs find the provider of a proxied key, at an address that ends without a slash.
+// BaseURLs are the variables by which a worker's programs find the provider of a proxied key, at an address
+// that ends without a slash.
 func BaseURLs(key, address string) (environ []string) {
 	for _, b := range keyBases[key] {
 		name, path, _ := strings.Cut(b, "=")
@@ -29,7 +31,8 @@ func BaseURLs(key, address string) (environ []string) {
 func validProxiedKey(name string) bool { return keyBases[name] != nil }
 
 func proxiedKeyWant() string {
-	return "a variable whose provider's address agents take from another one: " + strings.Join(slices.Sorted(maps.Keys(keyBases)), ", ")
+	return "a variable whose provider's address agents take from another one: " +
+		strings.Join(slices.Sorted(maps.Keys(keyBases)), ", ")
 }
 
 // wrongProxiedKeys checks where keys go, and that workers get them from nowhere else.

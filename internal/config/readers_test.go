@@ -36,10 +36,12 @@ func fieldsAtOnce() map[string]bool {
 	return fields
 }
 
-// TestTheDirectorReadsWhatIsInForce: the director's config is that of the start. What holds at once is read of its setup, or the new value would never hold.
+// TestTheDirectorReadsWhatIsInForce: the director's config is that of the start. What holds at once is read of
+// its setup, or the new value would never hold.
 func TestTheDirectorReadsWhatIsInForce(t *testing.T) {
 	fields := fieldsAtOnce()
-	if len(fields) < 40 || !fields["Director.MaxWorkers"] || !fields["RateLimits.Model.MaxWait"] || fields["GitHub.Writes"] {
+	if len(fields) < 40 || !fields["Director.MaxWorkers"] || !fields["RateLimits.Model.MaxWait"] ||
+		fields["GitHub.Writes"] {
 		t.Fatalf("%d fields: %v", len(fields), fields)
 	}
 	files, err := filepath.Glob("../director/*.go")
@@ -59,8 +61,10 @@ func TestTheDirectorReadsWhatIsInForce(t *testing.T) {
 			for _, m := range use.FindAllStringSubmatch(line, -1) {
 				path := strings.TrimPrefix(m[1], ".")
 				for field := range fields { // of a whole section, too: it is read further on
-					if path != "" && (field == path || strings.HasPrefix(path, field+".") || strings.HasPrefix(field, path+".")) {
-						t.Errorf("%s:%d: %s may have another value by now: read it of setup()", filepath.Base(file), n+1, m[0])
+					if path != "" && (field == path || strings.HasPrefix(path, field+".") ||
+						strings.HasPrefix(field, path+".")) {
+						t.Errorf("%s:%d: %s may have another value by now: read it of setup()", filepath.Base(file),
+							n+1, m[0])
 						break
 					}
 				}

@@ -18,42 +18,58 @@ const (
 	holdsAfterward = "at restart" // until then the value of the start goes on
 )
 
-// holds says of every key when a new value of it holds. A key that workers, GitHub, the journal or the machine know the director by, and what was opened
-// with at the start, needs a restart.
+// holds says of every key when a new value of it holds. A key that workers, GitHub, the journal or the machine
+// know the director by, and what was opened with at the start, needs a restart.
 var holds = merged(map[string][]string{
 	holdsAtOnce: {
 		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",
-		"timeouts.worker_watchdog_seconds", "timeouts.issue_claim_stale_seconds", "timeouts.worker_start_seconds", "timeouts.stop_grace_seconds",
+		"timeouts.worker_watchdog_seconds", "timeouts.issue_claim_stale_seconds", "timeouts.worker_start_seconds",
+		"timeouts.stop_grace_seconds",
 		"timeouts.delivery_seconds",
-		"retry.backoff_mode", "retry.backoff_initial_seconds", "retry.backoff_max_seconds", "retry.backoff_factor", "retry.jitter",
-		"containers.memory", "containers.cpus", "containers.pids", "containers.mounts", "containers.read_only", "containers.scratch", "kubernetes.pending_timeout_seconds",
-		"rate_limits.model.max_concurrent_requests", "rate_limits.model.min_seconds_between_requests", "rate_limits.model.cooldown_on_error_seconds",
+		"retry.backoff_mode", "retry.backoff_initial_seconds", "retry.backoff_max_seconds", "retry.backoff_factor",
+		"retry.jitter",
+		"containers.memory", "containers.cpus", "containers.pids", "containers.mounts", "containers.read_only",
+		"containers.scratch", "kubernetes.pending_timeout_seconds",
+		"rate_limits.model.max_concurrent_requests", "rate_limits.model.min_seconds_between_requests",
+		"rate_limits.model.cooldown_on_error_seconds",
 		"rate_limits.model.max_wait_seconds",
 		"policy.sync_main.max_commits_behind", "policy.sync_main.max_seconds_behind",
-		"github.poll_seconds", "github.delivery", "github.review", "github.delete_branch", "github.issue_authors", "github.priorities", "github.label_caps",
+		"github.poll_seconds", "github.delivery", "github.review", "github.delete_branch", "github.issue_authors",
+		"github.priorities", "github.label_caps",
 		"escalation.remind_after_seconds", "escalation.incident_issues",
 		"scope.deny", "scope.allow", "scope.allow_secrets", "scope.max_file_bytes",
 		"workspace.checkpoint_seconds",
 		"worker.fix_attempts",
-		"recovery.preset", "recovery.continue_on_error", "recovery.max_consecutive_errors", "recovery.iteration_budget", "recovery.paid_call_budget",
+		"recovery.preset", "recovery.continue_on_error", "recovery.max_consecutive_errors", "recovery.iteration_budget",
+		"recovery.paid_call_budget",
 		"recovery.cost_budget_usd", "recovery.rules_file", "recovery.policy_file", "recovery.agents_file",
-		"stage.name", "stage.run", "stage.agent", "stage.model", "stage.alternative_model", "stage.resource", "stage.state_paths", "stage.timeout_seconds",
+		"stage.name", "stage.run", "stage.agent", "stage.model", "stage.alternative_model", "stage.resource",
+		"stage.state_paths", "stage.timeout_seconds",
 	},
 	holdsAfterward: {
-		"director.fleet", "director.data_dir", "director.disk_reserve", "director.lease_seconds", "director.shared_dir", "director.http_listen",
+		"director.fleet", "director.data_dir", "director.disk_reserve", "director.lease_seconds", "director.shared_dir",
+		"director.http_listen",
 		"director.page_token_env", "director.page_token_file",
 		"timeouts.worker_heartbeat_ttl_seconds",
-		"containers.runtime", "containers.oci_runtime", "containers.process_same_user", "containers.image", "containers.workdir", "containers.user", "containers.network", "containers.env_passthrough", "containers.env",
-		"containers.secrets", "containers.egress", "containers.reachable", "containers.proxied_keys", "containers.proxy_listen", "containers.proxy_url",
-		"kubernetes.namespace", "kubernetes.kubeconfig", "kubernetes.worker_image", "kubernetes.pod_template", "kubernetes.address",
-		"agent_bus.url", "agent_bus.credentials", "agent_bus.listen_addr", "agent_bus.listen_port", "agent_bus.prefix", "agent_bus.replicas",
+		"containers.runtime", "containers.oci_runtime", "containers.process_same_user", "containers.image",
+		"containers.workdir", "containers.user", "containers.network", "containers.env_passthrough", "containers.env",
+		"containers.secrets", "containers.egress", "containers.reachable", "containers.proxied_keys",
+		"containers.proxy_listen", "containers.proxy_url",
+		"kubernetes.namespace", "kubernetes.kubeconfig", "kubernetes.worker_image", "kubernetes.pod_template",
+		"kubernetes.address",
+		"agent_bus.url", "agent_bus.credentials", "agent_bus.listen_addr", "agent_bus.listen_port", "agent_bus.prefix",
+		"agent_bus.replicas",
 		"agent_bus.max_message_bytes", "agent_bus.heartbeat_interval_seconds", "agent_bus.sync",
 		"journal.on_damage", "journal.keep_days",
-		"rate_limits.github.max_concurrent_requests", "rate_limits.github.min_seconds_between_writes", "rate_limits.github.cooldown_on_rate_limit_seconds",
-		"github.repositories", "github.api_url", "github.token_env", "github.token_file", "github.app_id", "github.installation_id", "github.private_key_file",
-		"github.webhook_secret_env", "github.webhook_secret_file", "github.writes", "github.base_branch", "github.trusted_authors",
+		"rate_limits.github.max_concurrent_requests", "rate_limits.github.min_seconds_between_writes",
+		"rate_limits.github.cooldown_on_rate_limit_seconds",
+		"github.repositories", "github.api_url", "github.token_env", "github.token_file", "github.app_id",
+		"github.installation_id", "github.private_key_file",
+		"github.webhook_secret_env", "github.webhook_secret_file", "github.writes", "github.base_branch",
+		"github.trusted_authors",
 		"github.labels.task", "github.labels.claimed", "github.labels.blocked", "github.labels.review",
-		"checkout.max_files", "checkout.max_entries", "checkout.max_depth", "checkout.max_path_bytes", "checkout.max_bytes", "checkout.max_work_bytes",
+		"checkout.max_files", "checkout.max_entries", "checkout.max_depth", "checkout.max_path_bytes",
+		"checkout.max_bytes", "checkout.max_work_bytes",
 		"checkout.git_seconds", "checkout.git_memory", "checkout.quota",
 		"workspace.transport",
 		"worker.validate",
@@ -61,7 +77,8 @@ var holds = merged(map[string][]string{
 	},
 })
 
-// HoldsAtOnce reports whether a new value of a key ("stage.run") holds once a running director reads it; false: at its restart.
+// HoldsAtOnce reports whether a new value of a key ("stage.run") holds once a running director reads it; false:
+// at its restart.
 func HoldsAtOnce(key string) bool { return holds[key] == holdsAtOnce }
 
 func merged(lists map[string][]string) map[string]string {
@@ -74,14 +91,15 @@ func merged(lists map[string][]string) map[string]string {
 	return all
 }
 
-// Change is how a configuration that was read again differs from the one in force, by keys, in the order of the documentation.
+// Change is how a configuration that was read again differs from the one in force, by keys, in the order of the
+// documentation.
 type Change struct {
 	Keys    []string // have other values from now on
 	Restart []string // go on with the values of the start, and have others in the file
 }
 
-// Reread returns what is in force once next was read by a director that runs on c: the keys of next that hold at once, all others as they are. There are
-// problems if these do not go together.
+// Reread returns what is in force once next was read by a director that runs on c: the keys of next that hold
+// at once, all others as they are. There are problems if these do not go together.
 func (c Config) Reread(next Config) (Config, Change, Problems) {
 	out, change := next, Change{}
 	before, after, result := keys(&c), keys(&next), keys(&out)
@@ -95,7 +113,8 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 			reflect.ValueOf(result[i].to).Elem().Set(reflect.ValueOf(before[i].to).Elem())
 		}
 	}
-	for _, b := range assumed(nil) { // a value that is said holds over a policy file's, the same one that is assumed does not
+	// a value that is said holds over a policy file's, the same one that is assumed does not
+	for _, b := range assumed(nil) {
 		if slices.Contains(c.assumed, b) != slices.Contains(next.assumed, b) && next.Recovery.PolicyFile != "" {
 			change.note(boundKey(string(b)))
 		}
@@ -141,12 +160,16 @@ func (x *Change) stages(before, after []Stage) {
 
 // together checks the keys against each other where some of them wait for a restart.
 func (c Config) together(restart []string) (all Problems) {
-	l := &loader{c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{}, bad: map[string]bool{}}
+	l := &loader{
+		c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{},
+		bad: map[string]bool{},
+	}
 	l.rules()
 	for _, p := range l.problems {
 		all = append(all, Problem{
 			Where: "reload", Key: p.Key,
-			Text: p.Text + "; it would be so until a restart, which " + strings.Join(restart, ", ") + " needs: restart the director, or change that later",
+			Text: p.Text + "; it would be so until a restart, which " + strings.Join(restart, ", ") +
+				" needs: restart the director, or change that later",
 		})
 	}
 	return all.sorted()
@@ -154,7 +177,10 @@ func (c Config) together(restart []string) (all Problems) {
 
 // OwnFiles are the files of [recovery] that are named, by key.
 func (c Config) OwnFiles() map[string]string {
-	all := map[string]string{"recovery.rules_file": c.Recovery.RulesFile, "recovery.policy_file": c.Recovery.PolicyFile, "recovery.agents_file": c.Recovery.AgentsFile}
+	all := map[string]string{
+		"recovery.rules_file": c.Recovery.RulesFile, "recovery.policy_file": c.Recovery.PolicyFile,
+		"recovery.agents_file": c.Recovery.AgentsFile,
+	}
 	maps.DeleteFunc(all, func(_, path string) bool { return path == "" })
 	return all
 }

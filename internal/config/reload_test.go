@@ -15,7 +15,8 @@ func TestEveryKeySaysWhenItHolds(t *testing.T) {
 	for _, r := range allRows {
 		known[r.key] = true
 		if when := holds[r.key]; when != holdsAtOnce && when != holdsAfterward {
-			t.Errorf("%s: put it into one of the lists in reload.go: does a director that runs take a new value?", r.key)
+			t.Errorf("%s: put it into one of the lists in reload.go: does a director that runs take a new value?",
+				r.key)
 		}
 	}
 	for key := range holds {
@@ -42,11 +43,34 @@ func TestReread(t *testing.T) {
 	}{
 		{"nothing", "director.max_workers = 2" + stage, "director.max_workers = 2" + stage, nil, nil, ""},
 		{"a default that is said", stage, "director.max_workers = 3" + stage, nil, nil, ""},
-		{"what holds at once", stage, "director.max_workers = 7\n[github.label_caps]\nx = 1" + stage, []string{"director.max_workers", "github.label_caps"}, nil, ""},
-		{"what waits", stage, "github.repositories = [\"a/b\"]\ngithub.labels.task = \"x\"" + stage, nil, []string{"github.repositories", "github.labels.task"}, ""},
-		{"both", stage, "director.max_retries = 9\ndirector.fleet = \"other\"" + stage, []string{"director.max_retries"}, []string{"director.fleet"}, ""},
-		{"a stage's argument", stage, strings.Replace(stage, `["a"]`, `["a", "b"]`, 1), []string{"stage[0].run"}, nil, ""},
-		{"one more stage", stage, stage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]\n", []string{"stage"}, nil, ""},
+		{
+			"what holds at once", stage, "director.max_workers = 7\n[github.label_caps]\nx = 1" + stage,
+			[]string{"director.max_workers", "github.label_caps"},
+			nil, "",
+		},
+		{
+			"what waits", stage, "github.repositories = [\"a/b\"]\ngithub.labels.task = \"x\"" + stage, nil,
+			[]string{"github.repositories", "github.labels.task"},
+			"",
+		},
+		{
+			"both", stage, "director.max_retries = 9\ndirector.fleet = \"other\"" + stage,
+			[]string{"director.max_retries"},
+			[]string{"director.fleet"},
+			"",
+		},
+		{
+			"a stage's argument", stage, strings.Replace(stage, `["a"]`, `["a", "b"]`, 1),
+			[]string{"stage[0].run"},
+			nil,
+			"",
+		},
+		{
+			"one more stage", stage, stage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]\n",
+			[]string{"stage"},
+			nil,
+			"",
+		},
 		{
 			"what does not go together", "timeouts.worker_heartbeat_ttl_seconds = 3000" + stage,
 			"timeouts.worker_heartbeat_ttl_seconds = 90\ntimeouts.worker_watchdog_seconds = 2000" + stage,
@@ -73,7 +97,8 @@ func TestReread(t *testing.T) {
 					t.Errorf("%s is %s, want %s", r.key, r.literal(), from.literal())
 				}
 			}
-			if same := got.Digest(nil) == before.Digest(nil); same != (len(change.Keys) == 0) && x.name != "a default that is said" {
+			if same := got.Digest(nil) == before.Digest(nil); same != (len(change.Keys) == 0) &&
+				x.name != "a default that is said" {
 				t.Errorf("the digest is the same: %t, and %q changed", same, change.Keys)
 			}
 		})
@@ -92,7 +117,10 @@ func TestRereadKnowsWhatIsSaid(t *testing.T) {
 
 // What people are told of a key follows from the table.
 func TestHoldsAtOnce(t *testing.T) {
-	for key, want := range map[string]bool{"containers.memory": true, "scope.allow_secrets": true, "stage.run": true, "containers.image": false, "containers.env_passthrough": false} {
+	for key, want := range map[string]bool{
+		"containers.memory": true, "scope.allow_secrets": true, "stage.run": true,
+		"containers.image": false, "containers.env_passthrough": false,
+	} {
 		if HoldsAtOnce(key) != want {
 			t.Errorf("%s holds at once: %v, want %v", key, !want, want)
 		}
@@ -105,11 +133,15 @@ func TestWordsNameKeysThatThereAre(t *testing.T) {
 	for _, about := range recovery.Reasons {
 		for _, stage := range []string{"", "START", "CODE", "VALIDATE", "COMMIT"} {
 			for _, cause := range []string{
-				"", "max turns", recovery.NotPushed + "a: a secret (rule x)", recovery.NotPushed + "a: " + recovery.OwnSecret + "KEY", recovery.NotPushed + "a: scope.max_file_bytes",
+				"", "max turns", recovery.NotPushed + "a: a secret (rule x)", recovery.NotPushed + "a: " +
+					recovery.OwnSecret + "KEY", recovery.NotPushed + "a: scope.max_file_bytes",
 				recovery.NotPushed + "a: scope.deny",
 			} {
 				for _, program := range []string{"./check", "check"} {
-					c := recovery.Case{Reason: about.Reason, Stage: stage, Cause: cause, Program: program, Command: program, AtOnce: func(key string) bool { named[key] = true; return true }}
+					c := recovery.Case{
+						Reason: about.Reason, Stage: stage, Cause: cause, Program: program,
+						Command: program, AtOnce: func(key string) bool { named[key] = true; return true },
+					}
 					c.Words()
 				}
 			}

@@ -33,11 +33,26 @@ type order struct {
 }
 
 var orders = []order{
-	{"timeouts.worker_heartbeat_ttl_seconds", 3, "agent_bus.heartbeat_interval_seconds", "a few lost heartbeats must not make a worker suspect"},
-	{"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_start_seconds", "the watchdog would end a worker that may still start"},
-	{"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_heartbeat_ttl_seconds", "the watchdog would end a worker before its silence is noticed"},
-	{"timeouts.issue_claim_stale_seconds", 0, "timeouts.worker_watchdog_seconds", "a claim would be given back while its attempt may still run"},
-	{"retry.backoff_max_seconds", 1, "retry.backoff_initial_seconds", "the longest delay would be shorter than the first"},
+	{
+		"timeouts.worker_heartbeat_ttl_seconds", 3, "agent_bus.heartbeat_interval_seconds",
+		"a few lost heartbeats must not make a worker suspect",
+	},
+	{
+		"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_start_seconds",
+		"the watchdog would end a worker that may still start",
+	},
+	{
+		"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_heartbeat_ttl_seconds",
+		"the watchdog would end a worker before its silence is noticed",
+	},
+	{
+		"timeouts.issue_claim_stale_seconds", 0, "timeouts.worker_watchdog_seconds",
+		"a claim would be given back while its attempt may still run",
+	},
+	{
+		"retry.backoff_max_seconds", 1, "retry.backoff_initial_seconds",
+		"the longest delay would be shorter than the first",
+	},
 }
 
 // wrong compares the durations of a configuration's rows.
@@ -53,7 +68,8 @@ func (o order) wrong(rows map[string]row) string {
 	case o.times > 1:
 		relation = fmt.Sprintf("at least %d times", o.times)
 	}
-	return fmt.Sprintf("%s, want %s (%s) %s %s (%s)", o.reason, o.key, decimal(value.Seconds()), relation, o.other, decimal(other.Seconds()))
+	return fmt.Sprintf("%s, want %s (%s) %s %s (%s)", o.reason, o.key, decimal(value.Seconds()), relation, o.other,
+		decimal(other.Seconds()))
 }
 
 var rules = []rule{
@@ -68,17 +84,21 @@ var rules = []rule{
 	}},
 	{keys: []string{"agent_bus.credentials", "agent_bus.url"}, wrong: func(c Config) string {
 		if c.AgentBus.URL != "" && c.AgentBus.Credentials == "" {
-			return "a server at agent_bus.url needs keys: make them and its configuration with `director bus init`, and set agent_bus.credentials to the folder director/ among them"
+			return "a server at agent_bus.url needs keys: make them and its configuration with `director bus init`, " +
+				"and set agent_bus.credentials to the folder director/ among them"
 		}
 		return ""
 	}},
-	{keys: []string{"github.labels.task", "github.labels.claimed", "github.labels.blocked", "github.labels.review"}, wrong: func(c Config) string {
-		l := c.GitHub.Labels
-		if dup := duplicate([]string{l.Task, l.Claimed, l.Blocked, l.Review}); dup != "" {
-			return "two labels are " + shorten(dup) + ", want four different ones (GitHub ignores case)"
-		}
-		return ""
-	}},
+	{
+		keys: []string{"github.labels.task", "github.labels.claimed", "github.labels.blocked", "github.labels.review"},
+		wrong: func(c Config) string {
+			l := c.GitHub.Labels
+			if dup := duplicate([]string{l.Task, l.Claimed, l.Blocked, l.Review}); dup != "" {
+				return "two labels are " + shorten(dup) + ", want four different ones (GitHub ignores case)"
+			}
+			return ""
+		},
+	},
 	{keys: []string{"github.priorities"}, wrong: func(c Config) string { return sameLabels(c.GitHub.Priorities) }},
 	{keys: []string{"github.label_caps"}, wrong: func(c Config) string { return sameLabels(c.GitHub.LabelCaps) }},
 	{keys: []string{"github.repositories"}, wrong: func(c Config) string {
@@ -87,14 +107,26 @@ var rules = []rule{
 		}
 		return ""
 	}},
-	{keys: []string{"containers.mounts", "containers.scratch", "containers.workdir", "director.data_dir", "github.token_file", "github.webhook_secret_file", "github.private_key_file", "director.page_token_file"}, wrong: wrongMounts},
-	{keys: []string{"github.app_id", "github.installation_id", "github.private_key_file"}, wrong: func(c Config) string {
-		if g := c.GitHub; c.IsApp() && (g.AppID == 0 || g.InstallationID == 0 || g.PrivateKeyFile == "") {
-			return "a GitHub App needs all three: app_id, installation_id and private_key_file"
-		}
-		return ""
-	}},
-	{keys: []string{"containers.env_passthrough", "github.token_env", "github.webhook_secret_env", "director.page_token_env"}, wrong: func(c Config) string {
+	{
+		keys: []string{
+			"containers.mounts", "containers.scratch", "containers.workdir", "director.data_dir",
+			"github.token_file", "github.webhook_secret_file", "github.private_key_file", "director.page_token_file",
+		},
+		wrong: wrongMounts,
+	},
+	{
+		keys: []string{"github.app_id", "github.installation_id", "github.private_key_file"},
+		wrong: func(c Config) string {
+			if g := c.GitHub; c.IsApp() && (g.AppID == 0 || g.InstallationID == 0 || g.PrivateKeyFile == "") {
+				return "a GitHub App needs all three: app_id, installation_id and private_key_file"
+			}
+			return ""
+		},
+	},
+	{keys: []string{
+		"containers.env_passthrough", "github.token_env", "github.webhook_secret_env",
+		"director.page_token_env",
+	}, wrong: func(c Config) string {
 		for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace(), c.pageTokenPlace()} {
 			if p.variable != "" && slices.Contains(c.Containers.EnvPassthrough, p.variable) {
 				return "it names " + p.env() + ", want others only: the " + p.what + " never enters a worker"
@@ -126,13 +158,18 @@ var rules = []rule{
 		}
 		return ""
 	}},
-	{keys: []string{"kubernetes.address", "containers.runtime", "agent_bus.url", "containers.egress", "containers.proxied_keys", "containers.proxy_url"}, wrong: func(c Config) string {
+	{keys: []string{
+		"kubernetes.address", "containers.runtime", "agent_bus.url", "containers.egress",
+		"containers.proxied_keys", "containers.proxy_url",
+	}, wrong: func(c Config) string {
 		switch {
 		case c.Containers.Runtime != OnKubernetes || c.Kubernetes.Address != "":
 		case c.AgentBus.URL == "":
-			return "pods have to reach the bus, want kubernetes.address, that of the director's Service or machine, or a bus that all join (agent_bus.url)"
+			return "pods have to reach the bus, want kubernetes.address, that of the director's Service or machine, " +
+				"or a bus that all join (agent_bus.url)"
 		case c.NeedsProxy() && c.Containers.ProxyURL == "":
-			return "pods have to reach the director's proxy, want kubernetes.address, that of its Service or machine, or containers.proxy_url"
+			return "pods have to reach the director's proxy, want kubernetes.address, that of its Service or " +
+				"machine, or containers.proxy_url"
 		}
 		return ""
 	}},
@@ -161,17 +198,23 @@ var rules = []rule{
 		}
 		return ""
 	}},
-	{keys: []string{"containers.secrets", "containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
-		for _, name := range c.Containers.Secrets {
-			if is := strings.TrimPrefix(name, NoSecret); !c.passesOn(is) {
-				return shorten(name) + " is in neither env nor env_passthrough, want a variable that workers get"
-			} else if is != name && slices.Contains(c.Containers.Secrets, is) {
-				return shorten(is) + " is named with and without !, want one of them"
+	{
+		keys: []string{"containers.secrets", "containers.env", "containers.env_passthrough"},
+		wrong: func(c Config) string {
+			for _, name := range c.Containers.Secrets {
+				if is := strings.TrimPrefix(name, NoSecret); !c.passesOn(is) {
+					return shorten(name) + " is in neither env nor env_passthrough, want a variable that workers get"
+				} else if is != name && slices.Contains(c.Containers.Secrets, is) {
+					return shorten(is) + " is named with and without !, want one of them"
+				}
 			}
-		}
-		return ""
-	}},
-	{keys: []string{"containers.proxied_keys", "containers.env", "containers.env_passthrough"}, wrong: wrongProxiedKeys},
+			return ""
+		},
+	},
+	{
+		keys:  []string{"containers.proxied_keys", "containers.env", "containers.env_passthrough"},
+		wrong: wrongProxiedKeys,
+	},
 	{keys: []string{"containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
 		for _, name := range c.Containers.EnvPassthrough {
 			if _, ok := c.Containers.Env[name]; ok {
@@ -193,7 +236,8 @@ func wrongFreshStages(c Config) string {
 	}
 	for _, s := range c.Stages[from:] {
 		if s.Agent != "" || s.Resource != "" {
-			return fmt.Sprintf("%s calls a model, and a clean container has no keys for one: want a program, or worker.validate = %q", s.Name, "inside")
+			return fmt.Sprintf("%s calls a model, and a clean container has no keys for one: want a program, or "+
+				"worker.validate = %q", s.Name, "inside")
 		}
 	}
 	return ""
@@ -257,13 +301,17 @@ func stageRules(i int) []rule {
 			}
 			return ""
 		}},
-		{keys: []string{path + ".timeout_seconds"}, also: "timeouts.worker_watchdog_seconds", wrong: func(c Config) string {
-			if c.Stages[i].Timeout <= c.Timeouts.WorkerWatchdog {
-				return ""
-			}
-			return fmt.Sprintf("%s is longer than the whole attempt may take, want at most timeouts.worker_watchdog_seconds: %s",
-				decimal(c.Stages[i].Timeout.Seconds()), decimal(c.Timeouts.WorkerWatchdog.Seconds()))
-		}},
+		{
+			keys: []string{path + ".timeout_seconds"}, also: "timeouts.worker_watchdog_seconds",
+			wrong: func(c Config) string {
+				if c.Stages[i].Timeout <= c.Timeouts.WorkerWatchdog {
+					return ""
+				}
+				return fmt.Sprintf("%s is longer than the whole attempt may take, want at most "+
+					"timeouts.worker_watchdog_seconds: %s",
+					decimal(c.Stages[i].Timeout.Seconds()), decimal(c.Timeouts.WorkerWatchdog.Seconds()))
+			},
+		},
 	}
 }
 
@@ -310,8 +358,8 @@ func (l *loader) rules() {
 	}
 }
 
-// CheckRun returns what else `run` needs of a configuration that has no problems, on this machine and with these variables:
-// work to look for, a way to do it, the token, and a folder to write to.
+// CheckRun returns what else `run` needs of a configuration that has no problems, on this machine and with
+// these variables: work to look for, a way to do it, the token, and a folder to write to.
 func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
 	if len(c.GitHub.Repositories) == 0 {
@@ -373,10 +421,12 @@ func writable(dir string) error {
 	return nil
 }
 
-// Notes are about what is allowed but probably a mistake: a word of before, an agent that gets none of the variables it can log in with.
+// Notes are about what is allowed but probably a mistake: a word of before, an agent that gets none of the
+// variables it can log in with.
 func (c Config) Notes() (notes []string) {
 	if c.Containers.Runtime == FormerRuntime {
-		notes = append(notes, `containers.runtime = "auto" is "docker" now, and never plain processes: write "docker", or "process" for work that you trust`)
+		notes = append(notes,
+			`containers.runtime = "auto" is "docker" now, and never plain processes: write "docker", or "process" for work that you trust`)
 	}
 	for i, s := range c.Stages {
 		profile, err := c.Agents.Lookup(s.Agent)
@@ -384,7 +434,8 @@ func (c Config) Notes() (notes []string) {
 			continue
 		}
 		if !slices.ContainsFunc(profile.Keys, c.offers) {
-			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s gets none of %s: name one in containers.env_passthrough or containers.proxied_keys, unless its login is in the image or on a mount",
+			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s gets none of %s: name one in "+
+				"containers.env_passthrough or containers.proxied_keys, unless its login is in the image or on a mount",
 				i, s.Agent, strings.Join(profile.Keys, ", ")))
 		}
 	}

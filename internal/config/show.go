@@ -21,7 +21,8 @@ type Setting struct {
 // Origin is what a value came from.
 type Origin string
 
-// The closed list of origins, each winning over those before it, but for the policy, whose own bounds hold where nobody has set one.
+// The closed list of origins, each winning over those before it, but for the policy, whose own bounds hold
+// where nobody has set one.
 const (
 	FromDefault     Origin = "default"
 	FromFile        Origin = "file"
@@ -90,7 +91,10 @@ var boundKeys = map[string]func(policy.Guards, recovery.Backoff) any{
 	"retry.backoff_initial_seconds": func(_ policy.Guards, b recovery.Backoff) any { return b.Initial.Seconds() },
 	"retry.backoff_max_seconds":     func(_ policy.Guards, b recovery.Backoff) any { return b.Max.Seconds() },
 	"retry.backoff_factor":          func(_ policy.Guards, b recovery.Backoff) any { return b.Factor },
-	"retry.jitter":                  func(_ policy.Guards, b recovery.Backoff) any { return fmt.Sprintf("%q", b.Jitter) },
+	"retry.jitter": func(_ policy.Guards, b recovery.Backoff) any {
+		return fmt.Sprintf("%q",
+			b.Jitter)
+	},
 }
 
 // asBounded puts in what the policy says where its bound holds, and not the configuration's.

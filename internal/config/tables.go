@@ -12,7 +12,8 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Tables decide how failures are read and judged: the built-in tables with those of the files of [recovery] laid over them.
+// Tables decide how failures are read and judged: the built-in tables with those of the files of [recovery]
+// laid over them.
 type Tables struct {
 	Classifier *classify.Classifier
 	Policy     *policy.Policy // without the limits of the configuration
@@ -24,8 +25,8 @@ var builtinAgents = sync.OnceValue(agent.Builtin)
 // builtInRules are the same for everybody, and take a tenth of a second to build.
 var builtInRules = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
 
-// Tables reads the files and builds the tables. Load has checked them already, so it finds problems only in files that have
-// changed since.
+// Tables reads the files and builds the tables. Load has checked them already, so it finds problems only in
+// files that have changed since.
 func (c Config) Tables() (t Tables, all Problems) {
 	all = ownFile("recovery.rules_file", c.Recovery.RulesFile, func(data ...[]byte) (err error) {
 		if len(data) == 0 {
@@ -44,14 +45,15 @@ func (c Config) Tables() (t Tables, all Problems) {
 	})...).sorted()
 }
 
-// ownFile gives parse the content of one of the files of [recovery], or nothing if none is named. A problem inside of the file
-// has its position there. A file that cannot be read is a problem without a place.
+// ownFile gives parse the content of one of the files of [recovery], or nothing if none is named. A problem
+// inside of the file has its position there. A file that cannot be read is a problem without a place.
 func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) {
 	var documents [][]byte
 	if path != "" {
 		data, err := readFile(path, tomlfile.MaxBytes)
 		if err != nil {
-			return Problems{{Key: key, Text: shorten(path) + ": " + err.Error() + ", want a TOML file, named relative to the working directory"}}
+			return Problems{{Key: key, Text: shorten(path) + ": " + err.Error() +
+				", want a TOML file, named relative to the working directory"}}
 		}
 		documents = [][]byte{data}
 	}
@@ -62,7 +64,8 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 	}
 	for _, f := range faults {
 		all = append(all, Problem{
-			Where: fmt.Sprintf("%s:%d:%d", path, f.Line, f.Col), Key: key, Text: f.String(), rank: rankTable, line: f.Line, col: f.Col,
+			Where: fmt.Sprintf("%s:%d:%d", path, f.Line, f.Col), Key: key, Text: f.String(), rank: rankTable,
+			line: f.Line, col: f.Col,
 		})
 	}
 	return all
@@ -81,7 +84,8 @@ func (l *loader) ownFiles() {
 			return err
 		})
 	}
-	if (r.RulesFile != "" || r.PolicyFile != "") && !l.bad["recovery.rules_file"] && !l.bad["recovery.policy_file"] && !l.bad["recovery.preset"] {
+	if (r.RulesFile != "" || r.PolicyFile != "") && !l.bad["recovery.rules_file"] && !l.bad["recovery.policy_file"] &&
+		!l.bad["recovery.preset"] {
 		_, wrong := l.c.Tables()
 		found = append(found, wrong...)
 	}

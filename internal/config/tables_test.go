@@ -54,16 +54,24 @@ examples = ["slow down"]
 			agents + ":12:1: recovery.agents_file: agent[2].args: got 5, want a list",
 		}},
 		{"recovery.agents_file = \"" + broken + "\"", []string{broken + ":3:"}},
-		{"recovery.agents_file = \"" + secret + "\"", []string{secret + ":3:1: recovery.agents_file: agent[0].env: \"A_KEY\" looks like a secret"}},
+		{
+			"recovery.agents_file = \"" + secret + "\"",
+			[]string{secret + ":3:1: recovery.agents_file: agent[0].env: \"A_KEY\" looks like a secret"},
+		},
 		{"recovery.rules_file = \"" + rules + "\"", []string{rules + ":3:1: recovery.rules_file: "}},
 		{"recovery.policy_file = \"" + policy + "\"", []string{policy + ":3:1: recovery.policy_file: "}},
-		{"recovery.policy_file = \"" + policy + "\"\nrecovery.rules_file = \"" + rules + "\"", []string{ // the names of files come in order
+		// the names of files come in order
+		{"recovery.policy_file = \"" + policy + "\"\nrecovery.rules_file = \"" + rules + "\"", []string{
 			policy + ":3:1: ", rules + ":3:1: ",
 		}},
 		{"recovery.rules_file = \"/no/such\"\nrecovery.policy_file = \"/nor/this\"", []string{
-			"c.toml:1:10: recovery.rules_file: \"/no/such\": no such file", "c.toml:2:10: recovery.policy_file: \"/nor/this\": no such file",
+			"c.toml:1:10: recovery.rules_file: \"/no/such\": no such file",
+			"c.toml:2:10: recovery.policy_file: \"/nor/this\": no such file",
 		}},
-		{"recovery.agents_file = \"" + broken + "\"\n[[stage]]\nname = \"CODE\"\nagent = \"crush\"", []string{broken + ":3:"}},
+		{
+			"recovery.agents_file = \"" + broken + "\"\n[[stage]]\nname = \"CODE\"\nagent = \"crush\"",
+			[]string{broken + ":3:"},
+		},
 		{"recovery.agents_file = \"" + good + "\"\n[[stage]]\nname = \"CODE\"\nagent = \"mine\"", nil},
 	} {
 		c, got := text(t, row.doc)
@@ -87,7 +95,8 @@ examples = ["slow down"]
 }
 
 func TestTablesAreBuilt(t *testing.T) {
-	c, problems := text(t, "recovery.preset = \"prp\"\n[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\nmodel = \"m\"")
+	c, problems := text(t, "recovery.preset = \"prp\"\n[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\n"+
+		"model = \"m\"")
 	if problems != "" {
 		t.Fatal(problems)
 	}

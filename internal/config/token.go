@@ -35,7 +35,10 @@ func (p secretPlace) key() string {
 }
 
 func (c Config) tokenPlace() secretPlace {
-	return secretPlace{"GitHub token", "github.token", c.GitHub.TokenEnv, c.GitHub.TokenFile, "a token with access to issues and contents"}
+	return secretPlace{
+		"GitHub token", "github.token", c.GitHub.TokenEnv, c.GitHub.TokenFile,
+		"a token with access to issues and contents",
+	}
 }
 
 func (c Config) webhookSecretPlace() secretPlace {
@@ -45,8 +48,8 @@ func (c Config) webhookSecretPlace() secretPlace {
 	}
 }
 
-// Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names. Errors and
-// warnings never contain the token. The warning is for the log: everybody can read the file.
+// Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names.
+// Errors and warnings never contain the token. The warning is for the log: everybody can read the file.
 func (c Config) Token(getenv func(string) string) (token, warning string, err error) {
 	return c.tokenPlace().read(getenv)
 }
@@ -60,26 +63,31 @@ func (c Config) IsApp() bool {
 func (c Config) PrivateKey() (key []byte, warning string, err error) {
 	text, warning, err := readSecret("github.private_key_file", c.GitHub.PrivateKeyFile)
 	if err == nil && !strings.Contains(text, "PRIVATE KEY-----") {
-		err = fmt.Errorf("config: github.private_key_file %s has no private key; want the PEM file that GitHub made for the App", c.GitHub.PrivateKeyFile)
+		err = fmt.Errorf("config: github.private_key_file %s has no private key; want the PEM file that GitHub "+
+			"made for the App", c.GitHub.PrivateKeyFile)
 	}
 	return []byte(text), warning, err
 }
 
-// WebhookSecret reads the secret of GitHub's webhooks from github.webhook_secret_file, or else from the variable that github.webhook_secret_env
-// names. Errors and warnings are like Token's.
+// WebhookSecret reads the secret of GitHub's webhooks from github.webhook_secret_file, or else from the
+// variable that github.webhook_secret_env names. Errors and warnings are like Token's.
 func (c Config) WebhookSecret(getenv func(string) string) (secret, warning string, err error) {
 	return c.webhookSecretPlace().read(getenv)
 }
 
 func (c Config) pageTokenPlace() secretPlace {
-	return secretPlace{"page token", "director.page_token", c.Director.PageTokenEnv, c.Director.PageTokenFile, "a long random text, such as `openssl rand -hex 32` prints"}
+	return secretPlace{
+		"page token", "director.page_token", c.Director.PageTokenEnv, c.Director.PageTokenFile,
+		"a long random text, such as `openssl rand -hex 32` prints",
+	}
 }
 
 // minPageToken is the fewest characters of a page token: it must not be guessed.
 const minPageToken = 16
 
-// PageToken reads the token with which people sign in on the page, from director.page_token_file, or else from the variable that
-// director.page_token_env names. Empty without an error: there is none. Errors never contain it.
+// PageToken reads the token with which people sign in on the page, from director.page_token_file, or else from
+// the variable that director.page_token_env names. Empty without an error: there is none. Errors never contain
+// it.
 func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
 	p := c.pageTokenPlace()
 	if _, set := lookup(p.variable); p.file == "" && !set {
@@ -87,12 +95,14 @@ func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
 	}
 	token, _, err := p.read(func(name string) string { value, _ := lookup(name); return value })
 	if err == nil && len(token) < minPageToken {
-		err = fmt.Errorf("config: %s has only %d characters: want at least %d, such as `openssl rand -hex 32` prints", p.key(), len(token), minPageToken)
+		err = fmt.Errorf("config: %s has only %d characters: want at least %d, such as `openssl rand -hex 32` prints",
+			p.key(), len(token), minPageToken)
 	}
 	return token, err
 }
 
-// TakesWebhooks reports whether GitHub's webhooks are taken: there is an address for them, and a place that is to hold their secret.
+// TakesWebhooks reports whether GitHub's webhooks are taken: there is an address for them, and a place that is
+// to hold their secret.
 func (c Config) TakesWebhooks(lookup func(string) (string, bool)) bool {
 	_, set := lookup(c.GitHub.WebhookSecretEnv)
 	return c.Director.HTTPListen != "" && (c.GitHub.WebhookSecretFile != "" || c.GitHub.WebhookSecretEnv != "" && set)
@@ -113,9 +123,14 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 	case p.file == "" && p.variable == "":
 		return "", "", fmt.Errorf("config: no %s: set %s or %s", p.what, p.env(), p.inFile())
 	case secret == "":
-		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; put %s there, or name another place in %s or %s", p.what, where, p.put, p.env(), p.inFile())
-	case strings.ContainsFunc(secret, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r > unicode.MaxASCII }):
-		return "", "", fmt.Errorf("config: no %s: %s holds more than %s; want it alone, on one line, without spaces", p.what, where, p.put)
+		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; put %s there, or name another "+
+			"place in %s or %s", p.what, where, p.put, p.env(), p.inFile())
+	case strings.ContainsFunc(secret, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) ||
+			r > unicode.MaxASCII
+	}):
+		return "", "", fmt.Errorf("config: no %s: %s holds more than %s; want it alone, on one line, without spaces",
+			p.what, where, p.put)
 	}
 	return secret, warning, nil
 }
@@ -123,7 +138,8 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 // Private are the folders and files, by absolute paths, that are the director's and nobody else's.
 func (c Config) Private() (all []string) {
 	for _, path := range []string{
-		c.Director.DataDir, c.Director.SharedDir, c.AgentBus.Credentials, c.GitHub.TokenFile, c.GitHub.PrivateKeyFile, c.GitHub.WebhookSecretFile,
+		c.Director.DataDir, c.Director.SharedDir, c.AgentBus.Credentials, c.GitHub.TokenFile, c.GitHub.PrivateKeyFile,
+		c.GitHub.WebhookSecretFile,
 		c.Director.PageTokenFile,
 	} {
 		if abs, err := filepath.Abs(path); path != "" && err == nil {
@@ -133,8 +149,8 @@ func (c Config) Private() (all []string) {
 	return all
 }
 
-// IsSecretVariable tells whether a variable of this name is for the director itself to read, and for none of its children: it is named as the place of a
-// secret, workers get it, or its name says that it is one.
+// IsSecretVariable tells whether a variable of this name is for the director itself to read, and for none of
+// its children: it is named as the place of a secret, workers get it, or its name says that it is one.
 func (c Config) IsSecretVariable(name string) bool {
 	named := []string{c.GitHub.TokenEnv, c.GitHub.WebhookSecretEnv, c.Director.PageTokenEnv, c.Telemetry.OTLPHeadersEnv}
 	_, proxied := c.Containers.ProxiedKeys[name]
@@ -142,14 +158,17 @@ func (c Config) IsSecretVariable(name string) bool {
 		redact.IsSecretVariable(name) && !strings.HasPrefix(name, EnvPrefix)
 }
 
-// readSecret reads a key's file. In its errors a word stands between key and path: what follows upon token_file at once is redacted like a secret.
+// readSecret reads a key's file. In its errors a word stands between key and path: what follows upon token_file
+// at once is redacted like a secret.
 func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("config: %s names %s: %w; write it there, readable for the director's user", key, path, err)
+		return "", "", fmt.Errorf("config: %s names %s: %w; write it there, readable for the director's user", key,
+			path, err)
 	case len(data) > maxTokenBytes:
-		return "", "", fmt.Errorf("config: %s names %s, which has more than %d bytes; want the secret alone", key, path, maxTokenBytes)
+		return "", "", fmt.Errorf("config: %s names %s, which has more than %d bytes; want the secret alone", key, path,
+			maxTokenBytes)
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
 		warning = fmt.Sprintf("%s %s can be read by everybody; chmod 600 it", key, path)

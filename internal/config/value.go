@@ -97,7 +97,8 @@ func (r row) wrongText(s string) string {
 	switch {
 	case strings.Contains(s, "\x00"):
 		return "a NUL character in it, want " + r.oneText()
-	case len(r.allowed) > 0 && !slices.Contains(r.allowed, s) && !slices.Contains(r.former, s), r.check != nil && !r.check(s):
+	case len(r.allowed) > 0 && !slices.Contains(r.allowed, s) && !slices.Contains(r.former, s), r.check != nil &&
+		!r.check(s):
 		return "got " + r.shown(s) + ", want " + r.oneText()
 	case r.reason != nil && r.reason(s) != "":
 		return r.shown(s) + ": " + r.reason(s) + ", want " + r.oneText()
@@ -154,7 +155,8 @@ func (r row) setNumbers(table map[string]any, to *map[string]int) string {
 		}
 		n, ok := table[name].(int64)
 		if !ok || float64(n) < r.min || float64(n) > r.max {
-			return fmt.Sprintf("%s: got %s, want a whole number from %s to %s", r.shown(name), tomlfile.Describe(table[name]), decimal(r.min), decimal(r.max))
+			return fmt.Sprintf("%s: got %s, want a whole number from %s to %s", r.shown(name),
+				tomlfile.Describe(table[name]), decimal(r.min), decimal(r.max))
 		}
 		numbers[name] = int(n)
 	}
@@ -194,7 +196,8 @@ func (r row) refuse(v any) string {
 
 // shown quotes a text for a message, unless it may be a secret.
 func (r row) shown(s string) string {
-	if strings.HasSuffix(r.key, "_token_env") || r.key == "github.token_env" || r.key == "github.webhook_secret_env" || redact.HasCredential(s) {
+	if strings.HasSuffix(r.key, "_token_env") || r.key == "github.token_env" || r.key == "github.webhook_secret_env" ||
+		redact.HasCredential(s) {
 		return "the value"
 	}
 	return shorten(s)
@@ -241,8 +244,8 @@ func (r row) oneText() string {
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// setText puts in a value as flags and the environment have it: texts plain, lists either as TOML or separated by commas,
-// tables as TOML, those of texts also as NAME=value separated by commas.
+// setText puts in a value as flags and the environment have it: texts plain, lists either as TOML or separated
+// by commas, tables as TOML, those of texts also as NAME=value separated by commas.
 func (r row) setText(text string) []fault {
 	v, ok := r.parseText(text)
 	if !ok {

@@ -14,7 +14,8 @@ import (
 // that ends in a dot stands for all that begin like it.
 var deviations = []struct{ key, why string }{
 	{"containers.image", "the image is named after this program"},
-	{"containers.scale_to_zero_idle_seconds", "a container ends with its attempt and is removed at once, so nothing idles"},
+	{"containers.scale_to_zero_idle_seconds", "a container ends with its attempt and is removed at once, so " +
+		"nothing idles"},
 	{"agent_bus.mode", "NATS is the bus and the director embeds or joins it: agent_bus.url says which"},
 	{"agent_bus.listen_addr", "loopback and the worker network's gateway, never all interfaces unless told"},
 	{"memory.", "shared memory of agents is not ours"},

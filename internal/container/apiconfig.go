@@ -19,15 +19,18 @@ const tmpOptions = "rw,exec,nosuid,nodev,mode=1777"
 
 // apiConfig translates a valid spec. Whatever an image may say for itself is overridden where it could matter: it is
 // not ours.
-func apiConfig(spec Spec, fleet, owner, network, home string, p program) (*apicontainer.Config, *apicontainer.HostConfig) {
+func apiConfig(spec Spec, fleet, owner, network, home string,
+	p program,
+) (*apicontainer.Config, *apicontainer.HostConfig) {
 	config := &apicontainer.Config{
-		Image:       spec.Image,
-		Entrypoint:  spec.Entrypoint, // being set, it keeps the image's CMD away, too
-		Env:         spec.Env,
-		User:        spec.User,
-		WorkingDir:  spec.Workdir,
-		StopSignal:  "SIGTERM",                                          // also for people's own "docker stop"
-		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}}, // would run foreign processes beside the worker
+		Image:      spec.Image,
+		Entrypoint: spec.Entrypoint, // being set, it keeps the image's CMD away, too
+		Env:        spec.Env,
+		User:       spec.User,
+		WorkingDir: spec.Workdir,
+		StopSignal: "SIGTERM", // also for people's own "docker stop"
+		// would run foreign processes beside the worker
+		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
 		Labels: map[string]string{
 			LabelFleet: fleet, LabelOwner: owner, LabelTask: spec.Task, LabelAttempt: spec.AttemptID,
 		},
@@ -76,8 +79,12 @@ func tmpfs(spec Spec) map[string]string {
 
 func apiMounts(spec Spec) []mount.Mount {
 	mounts := []mount.Mount{{Type: mount.TypeBind, Source: spec.Checkout, Target: spec.Workdir}}
-	if spec.Checkout == "" { // a volume without a name, which goes with the container; of what the image has there nothing is in it
-		mounts[0] = mount.Mount{Type: mount.TypeVolume, Target: spec.Workdir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	// a volume without a name, which goes with the container; of what the image has there nothing is in it
+	if spec.Checkout == "" {
+		mounts[0] = mount.Mount{
+			Type: mount.TypeVolume, Target: spec.Workdir,
+			VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+		}
 	}
 	for _, m := range spec.Mounts {
 		kind := mount.TypeBind

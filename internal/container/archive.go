@@ -11,8 +11,10 @@ import (
 	"strings"
 )
 
-// archive writes what a created container gets before its start, as a tar to be unpacked at "/"; without a worker (nil) it has that from its volume. Files belong to the worker's user, which can remove what it has
-// read. The worker's program and Dir are root's, and Dir is sticky: stages run as the same user, and what they run as $RETAKE_WORKER stays what it is.
+// archive writes what a created container gets before its start, as a tar to be unpacked at "/"; without a
+// worker (nil) it has that from its volume. Files belong to the worker's user, which can remove what it has
+// read. The worker's program and Dir are root's, and Dir is sticky: stages run as the same user, and what they
+// run as $RETAKE_WORKER stays what it is.
 //
 // Directories of the image are never mentioned: an entry would change their owner. Roots of writable volumes are, for
 // that very reason: a new volume belongs to root when the image has nothing at its target.
@@ -24,7 +26,10 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	t := tar.NewWriter(w)
 	owned := func(uid, gid int, at string, kind byte, mode, size int64, content io.Reader) {
 		if err == nil {
-			err = t.WriteHeader(&tar.Header{Typeflag: kind, Name: strings.TrimPrefix(at, "/"), Mode: mode, Size: size, Uid: uid, Gid: gid})
+			err = t.WriteHeader(&tar.Header{
+				Typeflag: kind, Name: strings.TrimPrefix(at, "/"), Mode: mode, Size: size,
+				Uid: uid, Gid: gid,
+			})
 		}
 		if err == nil && content != nil {
 			_, err = io.Copy(t, content)

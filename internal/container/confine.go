@@ -34,15 +34,15 @@ type Egress struct {
 // LabelFence marks the containers that put up rules; its value is the fleet.
 const LabelFence = "retake.fence"
 
-// fenceAge is for how long rules that were put up are taken to be there. Whoever empties the host's nftables opens the workers' network for
-// no longer than this while an attempt starts, or an event of the engine comes.
+// fenceAge is for how long rules that were put up are taken to be there. Whoever empties the host's nftables
+// opens the workers' network for no longer than this while an attempt starts, or an event of the engine comes.
 const fenceAge = time.Minute
 
 // keepEvery is how often the engine is asked whether the rules should be others.
 const keepEvery = 5 * time.Second
 
-// deadResolver is what closed workers ask for names: nobody, in their own network. The engine's resolver asks from outside of the rules otherwise, and what it
-// asks carries words out.
+// deadResolver is what closed workers ask for names: nobody, in their own network. The engine's resolver asks
+// from outside of the rules otherwise, and what it asks carries words out.
 const deadResolver = "127.0.0.1"
 
 // fenceState is what was put up, held by Docker.fencing.
@@ -57,9 +57,10 @@ type fenceState struct {
 	warned      bool
 }
 
-// Confine has the kernel of the engine's host keep what workers reach, now and at each start of an attempt. It needs no right of this process but
-// the engine's: a container of the host's network puts the rules up, and is gone when they are. Errors: ErrNetwork if the kernel
-// refuses; ErrDaemon. After an error no attempt starts if e is closed; else attempts start as if nothing were to be kept.
+// Confine has the kernel of the engine's host keep what workers reach, now and at each start of an attempt. It
+// needs no right of this process but the engine's: a container of the host's network puts the rules up, and is
+// gone when they are. Errors: ErrNetwork if the kernel refuses; ErrDaemon. After an error no attempt starts if
+// e is closed; else attempts start as if nothing were to be kept.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
 	d.fencing.Lock()
 	before := d.fence
@@ -73,7 +74,8 @@ func (d *Docker) Confine(ctx context.Context, e Egress) error {
 	return d.fenced(ctx)
 }
 
-// keep looks after the rules until Close: relays come back with other addresses, and hosts' firewalls are loaded anew while workers run.
+// keep looks after the rules until Close: relays come back with other addresses, and hosts' firewalls are
+// loaded anew while workers run.
 func (d *Docker) keep() {
 	for {
 		select {
@@ -111,15 +113,16 @@ func (d *Docker) mendFence() error {
 	return d.putUp(ctx)
 }
 
-// Warm does ahead of time what an Ensure would wait for: the rules, which are put up anew for an attempt that starts after a while without any. What keeps it from that,
-// the Ensure says.
+// Warm does ahead of time what an Ensure would wait for: the rules, which are put up anew for an attempt that
+// starts after a while without any. What keeps it from that, the Ensure says.
 func (d *Docker) Warm(ctx context.Context) {
 	if err := d.fenced(ctx); err != nil {
 		d.log.Debug("the firewall is not up yet", zap.Error(err))
 	}
 }
 
-// fenced makes sure that the rules are up. While nothing is to be kept closed, what keeps it from that is a warning, once.
+// fenced makes sure that the rules are up. While nothing is to be kept closed, what keeps it from that is a
+// warning, once.
 func (d *Docker) fenced(ctx context.Context) error {
 	d.fencing.Lock()
 	defer d.fencing.Unlock()
@@ -133,7 +136,8 @@ func (d *Docker) fenced(ctx context.Context) error {
 	d.fence.network, d.fence.at = d.used().id, time.Now() // not again at once
 	if !d.fence.warned {
 		d.fence.warned = true
-		d.log.Warn("the firewall of the workers' network is not up: workers reach each other, this machine and private networks", zap.Error(err))
+		d.log.Warn("the firewall of the workers' network is not up: workers reach each other, this machine and "+
+			"private networks", zap.Error(err))
 	}
 	return nil
 }
@@ -169,7 +173,8 @@ func (d *Docker) putUp(ctx context.Context) error {
 		case done.Used < 0:
 			return &Error{
 				Kind: ErrNetwork, Doing: "firewall of " + d.network, Cause: errors.New(done.Why),
-				Next: "the kernel of the engine's host needs nf_tables with the families inet and bridge (modprobe nf_tables, nf_tables_bridge)",
+				Next: "the kernel of the engine's host needs nf_tables with the families inet and bridge (modprobe " +
+					"nf_tables, nf_tables_bridge)",
 			}
 		}
 		asked := addresses(done.Nameservers)
@@ -178,7 +183,8 @@ func (d *Docker) putUp(ctx context.Context) error {
 			continue
 		}
 		if d.fence.at.IsZero() {
-			d.log.Info("the firewall of the workers' network is up", zap.String("network", d.network), zap.Bool("public_addresses", !r.closed), zap.Int("by", done.Used))
+			d.log.Info("the firewall of the workers' network is up", zap.String("network", d.network),
+				zap.Bool("public_addresses", !r.closed), zap.Int("by", done.Used))
 		}
 		d.fence.network, d.fence.bridge, d.fence.rules, d.fence.at = id, r.bridge, r, time.Now()
 		return nil
@@ -205,13 +211,17 @@ func (d *Docker) rulesOf(ctx context.Context, id string) (r rules, workers int, 
 		return r, 0, failure("network "+d.network, err)
 	}
 	e := d.fence.egress
-	r = rules{fleet: d.fleet, bridge: bridgeOf(info), stale: d.fence.bridge, doors: slices.Clone(e.Doors), nameservers: d.fence.nameservers, closed: e.Closed}
+	r = rules{
+		fleet: d.fleet, bridge: bridgeOf(info), stale: d.fence.bridge, doors: slices.Clone(e.Doors),
+		nameservers: d.fence.nameservers, closed: e.Closed,
+	}
 	for _, c := range info.IPAM.Config {
 		if p, err := netip.ParsePrefix(c.Subnet); err == nil {
 			r.subnets = append(r.subnets, p)
 		}
 	}
-	there, err := d.api.ContainerList(ctx, apicontainer.ListOptions{Filters: filters.NewArgs(filters.Arg("network", id))})
+	there, err := d.api.ContainerList(ctx,
+		apicontainer.ListOptions{Filters: filters.NewArgs(filters.Arg("network", id))})
 	if err != nil {
 		return r, 0, failure("list containers on "+d.network, err)
 	}
@@ -250,8 +260,8 @@ func (d *Docker) Unconfine(ctx context.Context) error {
 	return d.takeDown(ctx, bridge)
 }
 
-// RemoveRules removes the rules of networks that are gone, by a container of an image with the worker's program in it: for whoever has removed a director's network
-// past RemoveNetwork.
+// RemoveRules removes the rules of networks that are gone, by a container of an image with the worker's program
+// in it: for whoever has removed a director's network past RemoveNetwork.
 func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) error {
 	d.fencing.Lock()
 	defer d.fencing.Unlock()
@@ -278,13 +288,16 @@ func (d *Docker) takeDown(ctx context.Context, bridges ...string) (err error) {
 	return err
 }
 
-// handOver runs the program that hands rules to the kernel, in the network of the engine's host, and removes its container. It has no right but that.
+// handOver runs the program that hands rules to the kernel, in the network of the engine's host, and removes
+// its container. It has no right but that.
 func (d *Docker) handOver(ctx context.Context, batches [][]byte) (done fence.Done, err error) {
 	e := d.fence.egress
 	config := &apicontainer.Config{
-		Image: e.Image, Entrypoint: append([]string{WorkerPath, fence.Command}, fence.Args(batches...)...), User: "0:0", WorkingDir: "/",
+		Image: e.Image, Entrypoint: append([]string{WorkerPath, fence.Command}, fence.Args(batches...)...), User: "0:0",
+		WorkingDir:  "/",
 		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
-		Labels:      map[string]string{LabelFence: d.fleet, LabelFleet: "", LabelAttempt: ""}, // an image may have them: it is no worker
+		// an image may have them: it is no worker
+		Labels: map[string]string{LabelFence: d.fleet, LabelFleet: "", LabelAttempt: ""},
 	}
 	host := &apicontainer.HostConfig{
 		NetworkMode: "host", UsernsMode: "host", // of the machine's own users: others have no right in its network
@@ -311,8 +324,10 @@ func (d *Docker) handOver(ctx context.Context, batches [][]byte) (done fence.Don
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.limits.confirm)
 		defer cancel()
-		if failed := d.api.ContainerRemove(ending, made.ID, apicontainer.RemoveOptions{Force: true}); failed != nil && !cerrdefs.IsNotFound(failed) {
-			d.log.Warn("a container is left that put up the firewall; the next one removes it", zap.String("container", made.ID), zap.Error(failed))
+		if failed := d.api.ContainerRemove(ending, made.ID, apicontainer.RemoveOptions{Force: true}); failed != nil &&
+			!cerrdefs.IsNotFound(failed) {
+			d.log.Warn("a container is left that put up the firewall; the next one removes it",
+				zap.String("container", made.ID), zap.Error(failed))
 		}
 	}()
 	if err := d.provide(ctx, e.Image, p); err != nil {
@@ -351,13 +366,15 @@ func (d *Docker) readDone(ctx context.Context, id string) (done fence.Done, err 
 // sweep removes what a process that was killed has left of it, and of the helpers that files go through.
 func (d *Docker) sweep(ctx context.Context) {
 	for _, label := range []string{LabelFence, labelHelper} {
-		old, err := d.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label+"="+d.fleet))})
+		old, err := d.api.ContainerList(ctx,
+			apicontainer.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label+"="+d.fleet))})
 		if err != nil {
 			return // what is done next fails for the same reason
 		}
 		for _, c := range old {
 			if time.Since(time.Unix(c.Created, 0)) > d.limits.operation {
-				_ = d.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}) // those of a worker that is there stay
+				// those of a worker that is there stay
+				_ = d.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true})
 			}
 		}
 	}

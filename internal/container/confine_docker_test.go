@@ -64,13 +64,20 @@ func bystander(t *testing.T, on, port string) (address string) {
 // startPlain starts the probe in a container without our labels.
 func startPlain(t *testing.T, s container.Spec, on string) string {
 	t.Helper()
-	made, err := engine.api.ContainerCreate(t.Context(), &apicontainer.Config{Image: engine.image, Entrypoint: append([]string{"/probe/probe"}, s.Entrypoint[1:]...), User: s.User, WorkingDir: s.Workdir},
-		&apicontainer.HostConfig{NetworkMode: apicontainer.NetworkMode(on), Binds: []string{s.Checkout + ":" + s.Workdir, engine.dir + ":/probe:ro"}}, nil, nil, s.AttemptID)
+	made, err := engine.api.ContainerCreate(t.Context(), &apicontainer.Config{
+		Image:      engine.image,
+		Entrypoint: append([]string{"/probe/probe"}, s.Entrypoint[1:]...), User: s.User, WorkingDir: s.Workdir,
+	},
+		&apicontainer.HostConfig{
+			NetworkMode: apicontainer.NetworkMode(on),
+			Binds:       []string{s.Checkout + ":" + s.Workdir, engine.dir + ":/probe:ro"},
+		}, nil, nil, s.AttemptID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := engine.api.ContainerRemove(context.Background(), made.ID, apicontainer.RemoveOptions{Force: true}); err != nil {
+		if err := engine.api.ContainerRemove(context.Background(), made.ID,
+			apicontainer.RemoveOptions{Force: true}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -172,10 +179,12 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	if got := reached(t, d, all...); got != strings.Join(all, ", ") { // what is kept from them is there
 		t.Errorf("before: reached %q, want %q", got, all)
 	}
-	all = append(all, "tcp "+far+":7003", "udp "+far+":7003", "tcp 169.254.169.254:80") // the engine keeps other bridges apart, too
+	// the engine keeps other bridges apart, too
+	all = append(all, "tcp "+far+":7003", "udp "+far+":7003", "tcp 169.254.169.254:80")
 	for _, closed := range []bool{false, true} {
 		if err := d.Confine(t.Context(), container.Egress{
-			Closed: closed, Doors: []netip.AddrPort{door}, Ports: []uint16{7002}, Image: engine.image, WorkerBinary: engine.probe,
+			Closed: closed, Doors: []netip.AddrPort{door}, Ports: []uint16{7002}, Image: engine.image,
+			WorkerBinary: engine.probe,
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +194,8 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	}
 }
 
-// TestConfineRefused: what cannot be kept closed starts nothing, and says what to do; what is open is said once, and goes on.
+// TestConfineRefused: what cannot be kept closed starts nothing, and says what to do; what is open is said
+// once, and goes on.
 func TestConfineRefused(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -218,7 +228,8 @@ func notFence(t *testing.T) string {
 	return file
 }
 
-// TestFleetsShareANetwork: each reaches its own bus beside the other's firewall, and only one that is closed keeps both from the rest.
+// TestFleetsShareANetwork: each reaches its own bus beside the other's firewall, and only one that is closed
+// keeps both from the rest.
 func TestFleetsShareANetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -238,11 +249,15 @@ func TestFleetsShareANetwork(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err := d.Confine(t.Context(), container.Egress{Closed: i == 0, Doors: doors[i : i+1], Image: engine.image, WorkerBinary: engine.probe}); err != nil {
+		if err := d.Confine(t.Context(), container.Egress{
+			Closed: i == 0, Doors: doors[i : i+1], Image: engine.image,
+			WorkerBinary: engine.probe,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := reached(t, fleets[1], "tcp "+doors[0].String(), "tcp "+doors[1].String()); got != "tcp "+doors[0].String()+", tcp "+doors[1].String() {
+	if got := reached(t, fleets[1], "tcp "+doors[0].String(), "tcp "+doors[1].String()); got != "tcp "+
+		doors[0].String()+", tcp "+doors[1].String() {
 		t.Errorf("reached %q", got)
 	}
 }

@@ -22,8 +22,9 @@ import (
 
 // limits bound how long one operation waits for the daemon.
 type limits struct {
-	ping      time.Duration // at open: a person waits
-	operation time.Duration // list, network, and the parts of Ensure and Stop; starts took 0.3 s here, busy hosts need more
+	ping time.Duration // at open: a person waits
+	// list, network, and the parts of Ensure and Stop; starts took 0.3 s here, busy hosts need more
+	operation time.Duration
 	input     time.Duration // from the input's last byte to the daemon's word that it was passed on, which may not come
 	pull      time.Duration // a large image over a slow line
 	confirm   time.Duration // from SIGKILL to "does not run", and from removal to 404
@@ -35,7 +36,8 @@ type limits struct {
 const maxBackoff = 5 * time.Second
 
 var defaultLimits = limits{
-	ping: 5 * time.Second, operation: time.Minute, input: 2 * time.Second, pull: 10 * time.Minute, confirm: 15 * time.Second,
+	ping: 5 * time.Second, operation: time.Minute, input: 2 * time.Second, pull: 10 * time.Minute,
+	confirm: 15 * time.Second,
 	streams: 5 * time.Second, lateOOM: 200 * time.Millisecond, backoff: 100 * time.Millisecond,
 }
 
@@ -71,15 +73,23 @@ var fleetName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 // version is negotiated: without that an older daemon refuses every call.
 func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 	if !fleetName.MatchString(o.Fleet) || o.Network == "" {
-		return nil, refused("open", "fleet %q, network %q: want a fleet of letters, digits, '_', '.', '-', and a network", o.Fleet, o.Network)
+		return nil, refused("open", "fleet %q, network %q: want a fleet of letters, digits, '_', '.', '-', "+
+			"and a network", o.Fleet, o.Network)
 	}
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
-		return nil, &Error{Kind: ErrDaemon, Doing: "open", Cause: err, Next: "correct DOCKER_HOST and the other DOCKER_ variables"}
+		return nil, &Error{
+			Kind: ErrDaemon, Doing: "open", Cause: err,
+			Next: "correct DOCKER_HOST and the other DOCKER_ variables",
+		}
 	}
 	d := &Docker{
-		api: api, fleet: o.Fleet, owner: o.Owner, network: o.Network, oci: o.OCI, log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits,
-		ooms: map[string]struct{}{}, homes: map[homeKey]string{}, programs: programs{names: map[binaryFile]string{}, filled: map[string]string{}},
+		api: api, fleet: o.Fleet, owner: o.Owner, network: o.Network, oci: o.OCI, log: cmp.Or(o.Log, zap.NewNop()),
+		limits: defaultLimits,
+		ooms:   map[string]struct{}{}, homes: map[homeKey]string{}, programs: programs{
+			names:  map[binaryFile]string{},
+			filled: map[string]string{},
+		},
 	}
 	ping, cancel := context.WithTimeout(ctx, d.limits.ping)
 	defer cancel()
@@ -98,8 +108,8 @@ func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 	return d, nil
 }
 
-// ask asks the daemon about itself: which limits its kernel or its rights keep it from enforcing, and whether it knows the runtime. No answer is no
-// reason not to start, unless there is one to know.
+// ask asks the daemon about itself: which limits its kernel or its rights keep it from enforcing, and whether
+// it knows the runtime. No answer is no reason not to start, unless there is one to know.
 func (d *Docker) ask(ctx context.Context) error {
 	info, err := d.api.Info(ctx)
 	switch {
@@ -137,8 +147,10 @@ func (d *Docker) knows(info system.Info) error {
 	}
 	return &Error{
 		Kind: ErrSpec, Doing: "runtime " + d.oci,
-		Cause: fmt.Errorf("the engine has none of that name (%s)", strings.Join(slices.Sorted(maps.Keys(info.Runtimes)), ", ")),
-		Next: fmt.Sprintf(`install it and add it to the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to one that it has; "" is its default, %s`,
+		Cause: fmt.Errorf("the engine has none of that name (%s)", strings.Join(slices.Sorted(maps.Keys(info.Runtimes)),
+			", ")),
+		Next: fmt.Sprintf(
+			`install it and add it to the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to one that it has; "" is its default, %s`,
 			cmp.Or(info.DefaultRuntime, "runc")),
 	}
 }
@@ -146,7 +158,8 @@ func (d *Docker) knows(info system.Info) error {
 // Workdir returns where the worker of a spec finds its checkout.
 func (d *Docker) Workdir(s Spec) string { return s.Workdir }
 
-// Close stops reading streams and forgets them. Containers go on, and keep the volume of their program; without any it is removed.
+// Close stops reading streams and forgets them. Containers go on, and keep the volume of their program; without
+// any it is removed.
 func (d *Docker) Close() error {
 	d.mu.Lock() // no reader is added after this
 	d.cancel()
@@ -156,9 +169,11 @@ func (d *Docker) Close() error {
 	return d.api.Close()
 }
 
-// lookup inspects the container of that exact name. The daemon also answers to the beginning of an id, which is not what
-// was asked for.
-func (d *Docker) lookup(ctx context.Context, attemptID string) (info apicontainer.InspectResponse, found bool, err error) {
+// lookup inspects the container of that exact name. The daemon also answers to the beginning of an id, which is
+// not what was asked for.
+func (d *Docker) lookup(ctx context.Context,
+	attemptID string,
+) (info apicontainer.InspectResponse, found bool, err error) {
 	info, err = d.api.ContainerInspect(ctx, attemptID)
 	switch {
 	case cerrdefs.IsNotFound(err):
@@ -203,7 +218,10 @@ func (d *Docker) List(ctx context.Context) ([]Status, error) {
 			return nil, failure("inspect "+c.ID, err)
 		}
 		if info.State != nil && info.Config != nil {
-			list = append(list, Status{AttemptID: strings.TrimPrefix(info.Name, "/"), Task: info.Config.Labels[LabelTask], State: stateOf(info)})
+			list = append(list, Status{
+				AttemptID: strings.TrimPrefix(info.Name, "/"),
+				Task:      info.Config.Labels[LabelTask], State: stateOf(info),
+			})
 		}
 	}
 	SortStatuses(list)
@@ -235,8 +253,8 @@ func (d *Docker) containers(ctx context.Context) ([]apicontainer.Summary, error)
 	return found, nil
 }
 
-// refuseForeign refuses a fleet whose containers another installation has made. Two directors of one fleet on one engine
-// would each remove the other's workers as strays.
+// refuseForeign refuses a fleet whose containers another installation has made. Two directors of one fleet on
+// one engine would each remove the other's workers as strays.
 func (d *Docker) refuseForeign(ctx context.Context) error {
 	found, err := d.containers(ctx)
 	if err != nil {
@@ -254,8 +272,10 @@ func (d *Docker) refuseForeign(ctx context.Context) error {
 	slices.Sort(foreign)
 	return &Error{
 		Kind: ErrSpec, Doing: "open",
-		Cause: fmt.Errorf("fleet %s has containers of another director, or of a data directory that is lost (%s)", d.fleet, strings.Join(foreign, ", ")),
-		Next: fmt.Sprintf("give this director a director.fleet of its own; if no other one runs, remove them: docker rm -f $(docker ps -aq --filter label=%s=%s)",
+		Cause: fmt.Errorf("fleet %s has containers of another director, or of a data directory that is lost (%s)",
+			d.fleet, strings.Join(foreign, ", ")),
+		Next: fmt.Sprintf("give this director a director.fleet of its own; if no other one runs, remove them: docker "+
+			"rm -f $(docker ps -aq --filter label=%s=%s)",
 			LabelFleet, d.fleet),
 	}
 }

@@ -27,8 +27,11 @@ func TestDockerConformance(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
 	containertest.Run(t, containertest.Subject{
-		Capabilities: containertest.Capabilities{Adoption: true, MemoryLimit: true, Pause: true, Confinement: true, Images: true, Streams: true, Starts: true, KillsAtOnce: true},
-		Fleet:        engine.fleet, Parallel: true,
+		Capabilities: containertest.Capabilities{
+			Adoption: true, MemoryLimit: true, Pause: true, Confinement: true,
+			Images: true, Streams: true, Starts: true, KillsAtOnce: true,
+		},
+		Fleet: engine.fleet, Parallel: true,
 		Open: func(t testing.TB, fleet string) container.Runtime {
 			return open(t, fleet)
 		},
@@ -60,13 +63,15 @@ func importImage(t *testing.T, tag string, settings ...string) {
 func importArchive(t *testing.T, tag string, files io.Reader, settings ...string) {
 	t.Helper()
 	settings = append(settings, "LABEL "+container.LabelFleet+"="+engine.fleet)
-	answer, err := engine.api.ImageImport(t.Context(), image.ImportSource{Source: files, SourceName: "-"}, tag, image.ImportOptions{Changes: settings})
+	answer, err := engine.api.ImageImport(t.Context(), image.ImportSource{Source: files, SourceName: "-"}, tag,
+		image.ImportOptions{Changes: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Close()
 	t.Cleanup(func() {
-		if _, err := engine.api.ImageRemove(context.Background(), tag, image.RemoveOptions{Force: true, PruneChildren: true}); err != nil {
+		if _, err := engine.api.ImageRemove(context.Background(), tag,
+			image.RemoveOptions{Force: true, PruneChildren: true}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -80,7 +85,8 @@ func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
 	tag := engine.fleet + ":stubborn"
-	importImage(t, tag, "USER root", "WORKDIR /somewhere", `ENTRYPOINT ["/no-such-program"]`, `CMD ["more", "arguments"]`,
+	importImage(t, tag, "USER root", "WORKDIR /somewhere", `ENTRYPOINT ["/no-such-program"]`,
+		`CMD ["more", "arguments"]`,
 		`HEALTHCHECK --interval=1s CMD ["/no-such-program"]`, "VOLUME /data", "VOLUME "+container.Dir, "ENV A=image")
 	s := spec(t, "env")
 	s.Image, s.Env = tag, []string{"A=ours"}
@@ -97,7 +103,8 @@ func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 	}
 }
 
-// A director that is killed before the start has ended the input of the container that it made: another one is made in its place.
+// A director that is killed before the start has ended the input of the container that it made: another one is
+// made in its place.
 func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -189,7 +196,8 @@ func TestNetworkIsEnsuredAndReachesTheHost(t *testing.T) {
 func TestPrunedNetworkComesBackTheSame(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
-	d, err := container.OpenDocker(t.Context(), container.Options{Fleet: engine.fleet, Network: engine.network + "-pruned"})
+	d, err := container.OpenDocker(t.Context(), container.Options{Fleet: engine.fleet, Network: engine.network +
+		"-pruned"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +242,12 @@ func TestMounts(t *testing.T) {
 	}{
 		{"a volume is writable", cache, []string{"writefile", "/deep/cache/a", "text"}, 0, ""},
 		{"and persists", cache, []string{"readonce", "/deep/cache/a"}, 0, "text"},
-		{"a read-only bind is not", container.Mount{Source: checkout(t), Target: "/ro", ReadOnly: true}, []string{"writefile", "/ro/a", "x"}, 98, ""},
+		{
+			"a read-only bind is not",
+			container.Mount{Source: checkout(t), Target: "/ro", ReadOnly: true},
+			[]string{"writefile", "/ro/a", "x"},
+			98, "",
+		},
 		{"a bind is", container.Mount{Source: checkout(t), Target: "/rw"}, []string{"writefile", "/rw/a", "x"}, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -248,7 +261,8 @@ func TestMounts(t *testing.T) {
 	t.Run("an absent host path is refused", func(t *testing.T) {
 		s := spec(t, "exit", "0")
 		s.Checkout = filepath.Join(engine.dir, "absent")
-		if err := d.Ensure(t.Context(), s); !errors.Is(err, container.ErrSpec) || !strings.Contains(err.Error(), s.Checkout) {
+		if err := d.Ensure(t.Context(), s); !errors.Is(err, container.ErrSpec) ||
+			!strings.Contains(err.Error(), s.Checkout) {
 			t.Errorf("got %v, want ErrSpec naming the path", err)
 		}
 	})

@@ -16,9 +16,10 @@ import (
 	"retake/internal/crashpoint"
 )
 
-// Ensure makes sure that the attempt's container was started. See the package comment for what happens when it exists
-// already; an exited one is not restarted and not an error. Errors: ErrSpec, ErrImageMissing,
-// ErrImagePull, ErrDaemon. After an error a container may exist that never ran: Stop removes it, a further Ensure starts it.
+// Ensure makes sure that the attempt's container was started. See the package comment for what happens when it
+// exists already; an exited one is not restarted and not an error. Errors: ErrSpec, ErrImageMissing,
+// ErrImagePull, ErrDaemon. After an error a container may exist that never ran: Stop removes it, a further
+// Ensure starts it.
 func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err := d.check(spec); err != nil {
 		return err
@@ -32,7 +33,8 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	if found && stateOf(info) == StateCreated && len(spec.Stdin) > 0 { // an earlier Ensure that was cut off may have ended its input
+	// an earlier Ensure that was cut off may have ended its input
+	if found && stateOf(info) == StateCreated && len(spec.Stdin) > 0 {
 		if err := d.remove(ctx, info.ID, spec.AttemptID); err != nil {
 			return err
 		}
@@ -66,7 +68,8 @@ func (d *Docker) check(spec Spec) error {
 		protected = append([]string{u.Path}, sockets...)
 	}
 	for _, m := range apiMounts(spec) {
-		if strings.HasPrefix(m.Source, "/") && slices.ContainsFunc(protected, func(s string) bool { return holds(m.Source, s) }) {
+		if strings.HasPrefix(m.Source, "/") &&
+			slices.ContainsFunc(protected, func(s string) bool { return holds(m.Source, s) }) {
 			return refused("attempt "+spec.AttemptID, "mount of %s would give the worker the Docker socket", m.Source)
 		}
 	}
@@ -107,7 +110,8 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	create := func(home string) (apicontainer.CreateResponse, error) {
 		config, host := apiConfig(spec, d.fleet, d.owner, d.network, home, p)
 		host.DNS, host.Runtime = d.resolvers(), d.oci
-		return d.api.ContainerCreate(ctx, config, host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil, spec.AttemptID)
+		return d.api.ContainerCreate(ctx, config, host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil,
+			spec.AttemptID)
 	}
 	var made apicontainer.CreateResponse
 	if spec.ReadOnly {
@@ -117,7 +121,8 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	}
 	crashpoint.Reached("container/create/after")
 	for _, warning := range made.Warnings {
-		d.log.Warn("container created with a warning", zap.String("worker", spec.AttemptID), zap.String("reason", warning))
+		d.log.Warn("container created with a warning", zap.String("worker", spec.AttemptID),
+			zap.String("reason", warning))
 	}
 	if own, ok := errors.AsType[*Error](err); ok {
 		return "", own
@@ -137,12 +142,14 @@ func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Sp
 	return d.follow(ctx, a, id)
 }
 
-// start gives a created container its files and its input, and starts it. It returns the id: a container whose network is gone is made anew.
+// start gives a created container its files and its input, and starts it. It returns the id: a container whose
+// network is gone is made anew.
 func (d *Docker) start(ctx context.Context, id string, spec Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
 	in, err := d.begin(ctx, id, spec)
-	if _, own := errors.AsType[*Error](err); !own && cerrdefs.IsNotFound(err) { // most likely "docker network prune" while no worker ran
+	// most likely "docker network prune" while no worker ran
+	if _, own := errors.AsType[*Error](err); !own && cerrdefs.IsNotFound(err) {
 		if id, err = d.onNewNetwork(ctx, id, spec); err != nil {
 			return "", err
 		}
@@ -169,8 +176,9 @@ func (d *Docker) onNewNetwork(ctx context.Context, id string, spec Spec) (string
 	return d.create(ctx, spec)
 }
 
-// begin gives a created container its files, and starts it with its input open, once the firewall is up. A start that fails ends the input: the next one opens it anew. Errors:
-// *Error, or the engine's own about the start.
+// begin gives a created container its files, and starts it with its input open, once the firewall is up. A
+// start that fails ends the input: the next one opens it anew. Errors: *Error, or the engine's own about the
+// start.
 func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error) {
 	if err := d.fenced(ctx); err != nil {
 		return nil, err
@@ -191,8 +199,9 @@ func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error
 	return in, nil
 }
 
-// startFailure distinguishes a program that cannot be executed from a daemon in trouble: for the former the daemon sets the shell's
-// exit codes 126 (not executable) and 127 (not there), whatever HTTP status it answers with.
+// startFailure distinguishes a program that cannot be executed from a daemon in trouble: for the former the
+// daemon sets the shell's exit codes 126 (not executable) and 127 (not there), whatever HTTP status it answers
+// with.
 func (d *Docker) startFailure(ctx context.Context, id string, spec Spec, err error) error {
 	e := failure("start "+spec.AttemptID, err)
 	if errors.Is(e, ErrDaemon) {
@@ -214,7 +223,8 @@ func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
 	}
 	own := p.volume == ""
 	if !own {
-		if err := d.provide(ctx, spec.Image, p); err != nil || spec.Checkout != "" && !slices.ContainsFunc(spec.Mounts, isGiven) {
+		if err := d.provide(ctx, spec.Image, p); err != nil || spec.Checkout != "" &&
+			!slices.ContainsFunc(spec.Mounts, isGiven) {
 			return err
 		}
 	}

@@ -20,7 +20,8 @@ var (
 	// ErrHost: this machine could not do it now, or could not confirm it. It is an ErrDaemon, too: for plain
 	// processes the machine is what the daemon is for containers.
 	ErrHost error = hostError{}
-	// ErrCluster: the API of Kubernetes did not answer, could not do it now, or could not confirm it. It is an ErrDaemon, too.
+	// ErrCluster: the API of Kubernetes did not answer, could not do it now, or could not confirm it. It is an
+	// ErrDaemon, too.
 	ErrCluster error = clusterError{}
 	// ErrNoRoom: a quota has no room for it now. It is an ErrCluster, too.
 	ErrNoRoom error = noRoomError{}
@@ -32,7 +33,8 @@ var (
 	ErrImageMissing = errors.New("container: image missing")
 	// ErrImagePull: a pull was tried and failed. Such an error is ErrImageMissing, too.
 	ErrImagePull = fmt.Errorf("%w: pull failed", ErrImageMissing)
-	// ErrUnconfirmed: what runs an attempt does not answer, and so nobody can say when the attempt is gone. It has been told to end it.
+	// ErrUnconfirmed: what runs an attempt does not answer, and so nobody can say when the attempt is gone. It
+	// has been told to end it.
 	ErrUnconfirmed = errors.New("container: end not confirmed")
 	// ErrNetwork: the workers' network exists, but is not one that workers can use.
 	ErrNetwork = errors.New("container: network")
@@ -108,7 +110,8 @@ var failures = []struct {
 	{func(err error) bool { return errors.Is(err, context.Canceled) }, ErrDaemon, true, ""},
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, ErrDaemon, true, nextBusy},
 	{cerrdefs.IsInvalidArgument, ErrSpec, false, ""},
-	{cerrdefs.IsPermissionDenied, ErrSpec, false, "an authorization plugin of the daemon forbids it: ask its administrator"},
+	{cerrdefs.IsPermissionDenied, ErrSpec, false, "an authorization plugin of the daemon forbids it: ask its " +
+		"administrator"},
 	{cerrdefs.IsNotImplemented, ErrSpec, false, "the daemon is too old, or cannot do this"},
 }
 
@@ -131,10 +134,11 @@ func hostFailure(doing string, err error) *Error {
 	return &Error{Kind: ErrHost, Transient: true, Doing: doing, Cause: err}
 }
 
-// isDisk reports whether a disk is full. The daemon passes on the system's words only. What it says of one that fails, or is read-only, may be about one
-// container's files alone.
+// isDisk reports whether a disk is full. The daemon passes on the system's words only. What it says of one that
+// fails, or is read-only, may be about one container's files alone.
 func isDisk(err error) bool {
-	return diskfault.Of(err) == diskfault.Full || cerrdefs.IsInternal(err) && diskfault.InWords(err.Error()) == diskfault.Full
+	return diskfault.Of(err) == diskfault.Full || cerrdefs.IsInternal(err) &&
+		diskfault.InWords(err.Error()) == diskfault.Full
 }
 
 func isPermission(err error) bool {

@@ -27,7 +27,10 @@ func TestOnlyAFullDiskIsTheDisks(t *testing.T) {
 			t.Errorf("%v; of the disk: %t, want %t", e, !disk, disk)
 		}
 	}
-	for code, disk := range map[syscall.Errno]bool{syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EROFS: false, syscall.EIO: false, syscall.ESTALE: false} {
+	for code, disk := range map[syscall.Errno]bool{
+		syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EROFS: false,
+		syscall.EIO: false, syscall.ESTALE: false,
+	} {
 		e := hostFailure("open", &os.PathError{Op: "write", Path: "/data/x", Err: code})
 		if errors.Is(e, ErrDisk) != disk || errors.Is(e, ErrHost) == disk || !e.Transient {
 			t.Errorf("%v; of the disk: %t, want %t", e, !disk, disk)

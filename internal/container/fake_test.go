@@ -80,7 +80,11 @@ func TestStopNeverPretendsThatItEnded(t *testing.T) {
 		"GET /containers/c1/json":   inspected(`{"Status":"running","Running":true}`),
 		"POST /containers/c1/kill":  say(http.StatusNoContent, ""),
 		"POST /containers/c1/wait":  blocks,
-		"DELETE /containers/c1":     func(http.ResponseWriter, *http.Request) { t.Error("removed a running container") },
+		"DELETE /containers/c1": func(http.ResponseWriter,
+			*http.Request,
+		) {
+			t.Error("removed a running container")
+		},
 	})
 	_, err := d.Stop(t.Context(), "at-1", time.Millisecond, nil)
 	wantTransient(t, err, "still runs after SIGKILL")
@@ -100,7 +104,8 @@ func TestStopNeverPretendsThatItIsGone(t *testing.T) {
 }
 
 func TestStopWhileTheDaemonIsInTrouble(t *testing.T) {
-	d := openFake(t, answers{"GET /containers/at-1/json": say(http.StatusInternalServerError, `{"message":"disk on fire"}`)})
+	d := openFake(t, answers{"GET /containers/at-1/json": say(http.StatusInternalServerError,
+		`{"message":"disk on fire"}`)})
 	_, err := d.Stop(t.Context(), "at-1", 0, nil)
 	wantTransient(t, err, "disk on fire")
 }
@@ -132,7 +137,8 @@ func TestUnreadableLogsDoNotKeepAContainer(t *testing.T) {
 
 func TestBeginningOfAnIDIsNotAName(t *testing.T) {
 	d := openFake(t, answers{
-		"GET /containers/abc1/json": say(http.StatusOK, `{"Id":"abc123","Name":"/other","Config":{"Labels":{"retake.fleet":"f"}},"State":{"Status":"running"}}`),
+		"GET /containers/abc1/json": say(http.StatusOK,
+			`{"Id":"abc123","Name":"/other","Config":{"Labels":{"retake.fleet":"f"}},"State":{"Status":"running"}}`),
 	})
 	if exit, err := d.Stop(t.Context(), "abc1", 0, nil); err != nil || exit.Known {
 		t.Errorf("got %+v, %v; want an absent container", exit, err)
@@ -141,9 +147,11 @@ func TestBeginningOfAnIDIsNotAName(t *testing.T) {
 
 func TestForeignContainerIsLeftAlone(t *testing.T) {
 	d := openFake(t, answers{
-		"GET /containers/at-1/json": say(http.StatusOK, `{"Id":"c1","Name":"/at-1","Config":{"Labels":{"retake.fleet":"other"}},"State":{"Status":"running"}}`),
+		"GET /containers/at-1/json": say(http.StatusOK,
+			`{"Id":"c1","Name":"/at-1","Config":{"Labels":{"retake.fleet":"other"}},"State":{"Status":"running"}}`),
 	})
-	if _, err := d.Stop(t.Context(), "at-1", 0, nil); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), "not of fleet f") {
+	if _, err := d.Stop(t.Context(), "at-1", 0, nil); !errors.Is(err, ErrSpec) ||
+		!strings.Contains(err.Error(), "not of fleet f") {
 		t.Errorf("got %v, want ErrSpec", err)
 	}
 }
@@ -155,7 +163,8 @@ func TestNetworkThatCannotServe(t *testing.T) {
 	} {
 		d := openFake(t, answers{"GET /networks": say(http.StatusOK, c.body)})
 		_, err := d.EnsureNetwork(t.Context())
-		if !errors.Is(err, ErrNetwork) || Transient(err) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "docker network rm n") {
+		if !errors.Is(err, ErrNetwork) || Transient(err) || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "docker network rm n") {
 			t.Errorf("got %v, want a permanent ErrNetwork with %q and the next step", err, c.want)
 		}
 	}
@@ -190,8 +199,12 @@ func TestPullOutcomes(t *testing.T) {
 		transient bool
 	}{
 		{"registry says no", say(http.StatusNotFound, `{"message":"pull access denied"}`), "pull access denied", false},
-		{"registry out of reach", say(http.StatusInternalServerError, `{"message":"no such host"}`), "no such host", true},
-		{"fails late", say(http.StatusOK, `{"status":"Pulling"}`+"\n"+`{"error":"unexpected layer","errorDetail":{"message":"unexpected layer"}}`), "unexpected layer", true},
+		{
+			"registry out of reach", say(http.StatusInternalServerError, `{"message":"no such host"}`), "no such host",
+			true,
+		},
+		{"fails late", say(http.StatusOK, `{"status":"Pulling"}`+"\n"+
+			`{"error":"unexpected layer","errorDetail":{"message":"unexpected layer"}}`), "unexpected layer", true},
 		{"breaks off", say(http.StatusOK, `{"status":`), "unexpected EOF", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -222,7 +235,8 @@ func TestOpenAgainstASocketThatNobodyServes(t *testing.T) {
 		t.Setenv("DOCKER_HOST", "unix://"+socket)
 		_, err := OpenDocker(t.Context(), Options{Fleet: "f", Network: "n"})
 		wantTransient(t, err, socket)
-		if err == nil || !strings.Contains(err.Error(), "systemctl start docker") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), "systemctl start docker") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: want one line with the next step", err)
 		}
 	}
@@ -249,7 +263,8 @@ func TestOpenRefusesNonsense(t *testing.T) {
 		}
 	}
 	t.Setenv("DOCKER_HOST", "nonsense")
-	if _, err := OpenDocker(t.Context(), Options{Fleet: "f", Network: "n"}); !errors.Is(err, ErrDaemon) || Transient(err) || !strings.Contains(err.Error(), "DOCKER_HOST") {
+	if _, err := OpenDocker(t.Context(), Options{Fleet: "f", Network: "n"}); !errors.Is(err, ErrDaemon) ||
+		Transient(err) || !strings.Contains(err.Error(), "DOCKER_HOST") {
 		t.Errorf("got %v, want a permanent ErrDaemon naming DOCKER_HOST", err)
 	}
 }

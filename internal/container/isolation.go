@@ -11,7 +11,8 @@ import (
 // ringsRefusedSince is the first engine whose filter of system calls refuses io_uring.
 const ringsRefusedSince = 25
 
-// Isolation says, for people, what stands between a container and this engine's host beside the limits of Cannot, and what does not.
+// Isolation says, for people, what stands between a container and this engine's host beside the limits of
+// Cannot, and what does not.
 func (d *Docker) Isolation(ctx context.Context) (holds, lacks []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -20,10 +21,12 @@ func (d *Docker) Isolation(ctx context.Context) (holds, lacks []string, err erro
 		return nil, nil, failure("ask the engine about itself", err)
 	}
 	has := func(name string) bool {
-		return slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return o == name || strings.HasPrefix(o, "name="+name) })
+		return slices.ContainsFunc(info.SecurityOptions,
+			func(o string) bool { return o == name || strings.HasPrefix(o, "name="+name) })
 	}
 	if d.oci != "" {
-		holds = append(holds, fmt.Sprintf("workers run in the engine's runtime %s, as containers.oci_runtime says", d.oci))
+		holds = append(holds, fmt.Sprintf("workers run in the engine's runtime %s, as containers.oci_runtime says",
+			d.oci))
 	}
 	switch {
 	case has("rootless"):
@@ -31,12 +34,15 @@ func (d *Docker) Isolation(ctx context.Context) (holds, lacks []string, err erro
 	case has("userns"):
 		holds = append(holds, "root in a container is not root on the host: the engine maps users (userns-remap)")
 	default:
-		lacks = append(lacks, "root in a container is root on the host: the engine has no user namespaces (workers never run as root and gain no privileges; userns-remap or a rootless engine adds a wall)")
+		lacks = append(lacks, "root in a container is root on the host: the engine has no user namespaces (workers "+
+			"never run as root and gain no privileges; userns-remap or a rootless engine adds a wall)")
 	}
 	if !has("seccomp") {
 		lacks = append(lacks, "no filter of system calls: the engine has no seccomp")
-	} else if major, err := strconv.Atoi(strings.SplitN(info.ServerVersion, ".", 2)[0]); err == nil && major < ringsRefusedSince {
-		lacks = append(lacks, fmt.Sprintf("the engine (%s) lets containers use io_uring, which passes its filter of system calls: only the worker refuses it; Docker %d and newer do", info.ServerVersion, ringsRefusedSince))
+	} else if major, err := strconv.Atoi(strings.SplitN(info.ServerVersion, ".", 2)[0]); err == nil &&
+		major < ringsRefusedSince {
+		lacks = append(lacks, fmt.Sprintf("the engine (%s) lets containers use io_uring, which passes its filter of "+
+			"system calls: only the worker refuses it; Docker %d and newer do", info.ServerVersion, ringsRefusedSince))
 	}
 	return holds, lacks, nil
 }

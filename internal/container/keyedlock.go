@@ -23,7 +23,9 @@ type lockEntry struct {
 }
 
 // acquire locks one attempt. The caller unlocks it with release; forget drops the state. The error is the context's.
-func (l *keyedLock) acquire(ctx context.Context, attemptID string) (state *attemptState, release func(forget bool), err error) {
+func (l *keyedLock) acquire(ctx context.Context,
+	attemptID string,
+) (state *attemptState, release func(forget bool), err error) {
 	var e *lockEntry
 	for {
 		e = l.entry(attemptID)

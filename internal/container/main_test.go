@@ -90,7 +90,8 @@ func buildShared() (err error) {
 	return errors.Join(err, readSources("containertest/probe", "supervisor", "fence"))
 }
 
-// readSources lets go test see what the probe is made of, which is built behind its back: it repeats an old result otherwise.
+// readSources lets go test see what the probe is made of, which is built behind its back: it repeats an old
+// result otherwise.
 func readSources(dirs ...string) (err error) {
 	for _, dir := range dirs {
 		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -133,7 +134,8 @@ func cleanUp() (left []error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	defer engine.api.Close()
-	containers, err := engine.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", container.LabelFleet))})
+	containers, err := engine.api.ContainerList(ctx,
+		apicontainer.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", container.LabelFleet))})
 	report(err)
 	for _, c := range containers {
 		if strings.HasPrefix(c.Labels[container.LabelFleet], engine.fleet) {
@@ -141,7 +143,8 @@ func cleanUp() (left []error) {
 			report(engine.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
 		}
 	}
-	networks, err := engine.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", container.LabelFleet))})
+	networks, err := engine.api.NetworkList(ctx,
+		network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", container.LabelFleet))})
 	report(err)
 	for _, n := range networks {
 		if strings.HasPrefix(n.Labels[container.LabelFleet], engine.fleet) {
@@ -151,13 +154,15 @@ func cleanUp() (left []error) {
 			report(engine.api.NetworkRemove(ctx, n.ID))
 		}
 	}
-	volumes, err := engine.api.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("name", engine.fleet))})
+	volumes, err := engine.api.VolumeList(ctx,
+		volume.ListOptions{Filters: filters.NewArgs(filters.Arg("name", engine.fleet))})
 	report(err)
 	for _, v := range volumes.Volumes {
 		report(fmt.Errorf("volume %s", v.Name))
 		report(engine.api.VolumeRemove(ctx, v.Name, true))
 	}
-	images, err := engine.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", container.LabelFleet+"="+engine.fleet))})
+	images, err := engine.api.ImageList(ctx,
+		image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", container.LabelFleet+"="+engine.fleet))})
 	report(err)
 	for _, i := range images {
 		for _, tag := range i.RepoTags {
@@ -188,7 +193,10 @@ func buildImage(ctx context.Context, tag string) error {
 	dockerfile := "FROM scratch\nLABEL " + container.LabelFleet + "=" + engine.fleet + "\n"
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "Dockerfile", Mode: 0o644, Size: int64(len(dockerfile))})
+	err := w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: "Dockerfile", Mode: 0o644,
+		Size: int64(len(dockerfile)),
+	})
 	if err != nil {
 		return err
 	}
@@ -198,7 +206,10 @@ func buildImage(ctx context.Context, tag string) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	answer, err := engine.api.ImageBuild(ctx, &buf, build.ImageBuildOptions{Tags: []string{tag}, Remove: true, ForceRemove: true})
+	answer, err := engine.api.ImageBuild(ctx, &buf, build.ImageBuildOptions{
+		Tags: []string{tag}, Remove: true,
+		ForceRemove: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -224,7 +235,10 @@ const ociEnv = "RETAKE_TEST_OCI_RUNTIME"
 func open(t testing.TB, fleet string) *container.Docker {
 	t.Helper()
 	// Not the test's context: it has ended when things are cleaned up.
-	d, err := container.OpenDocker(context.Background(), container.Options{Fleet: fleet, Network: engine.network, OCI: os.Getenv(ociEnv)})
+	d, err := container.OpenDocker(context.Background(), container.Options{
+		Fleet: fleet, Network: engine.network,
+		OCI: os.Getenv(ociEnv),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

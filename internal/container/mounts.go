@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 )
 
-// SharesFiles reports whether two mounts show, in part, the same files, whatever they are called: links are followed, and a folder is known by its
-// inode. A path that this machine does not have is taken as it is written: the engine may be on another one. Not known is a part of a folder that
-// is mounted elsewhere on the host by itself.
+// SharesFiles reports whether two mounts show, in part, the same files, whatever they are called: links are
+// followed, and a folder is known by its inode. A path that this machine does not have is taken as it is
+// written: the engine may be on another one. Not known is a part of a folder that is mounted elsewhere on the
+// host by itself.
 func (m Mount) SharesFiles(other Mount) bool {
 	if m.Volume || other.Volume {
 		return m.Volume == other.Volume && m.Source == other.Source

@@ -10,7 +10,8 @@ import (
 func TestMountsThatShareFiles(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.MkdirAll(in("cache/go"), 0o755), os.Mkdir(in("other"), 0o755), os.Symlink(in("cache"), in("link")),
+	if err := errors.Join(os.MkdirAll(in("cache/go"), 0o755), os.Mkdir(in("other"), 0o755),
+		os.Symlink(in("cache"), in("link")),
 		os.Symlink("../cache/go", in("other/deep"))); err != nil {
 		t.Fatal(err)
 	}

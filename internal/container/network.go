@@ -16,8 +16,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// twinAge is for how long an older network of the same name may still come to light: the engine looks for another one of that name before it makes one, and
-// shows it when it is made, which takes some tenths of a second.
+// twinAge is for how long an older network of the same name may still come to light: the engine looks for
+// another one of that name before it makes one, and shows it when it is made, which takes some tenths of a
+// second.
 const twinAge = time.Second
 
 // networkInUse is the workers' network that this process uses, by its id: names are not unique.
@@ -27,11 +28,12 @@ type networkInUse struct {
 	subnet  *network.IPAM // so that one that was pruned comes back the same: the bus listens on its gateway
 }
 
-// EnsureNetwork makes the workers' network unless it exists, and returns its gateway: the host's address that workers
-// reach, since from a bridge network the host's loopback is out of reach. An existing bridge of that name is used,
-// whoever made it. Two directors that make it at the same time, or one that is killed meanwhile, may leave several of one name; all choose the same
-// one (see choose), and what they made themselves for nothing they remove. For the life of a process the gateway stays the same.
-// Errors: ErrNetwork (permanent) if it cannot serve, ErrDaemon.
+// EnsureNetwork makes the workers' network unless it exists, and returns its gateway: the host's address that
+// workers reach, since from a bridge network the host's loopback is out of reach. An existing bridge of that
+// name is used, whoever made it. Two directors that make it at the same time, or one that is killed meanwhile,
+// may leave several of one name; all choose the same one (see choose), and what they made themselves for
+// nothing they remove. For the life of a process the gateway stays the same. Errors: ErrNetwork (permanent) if
+// it cannot serve, ErrDaemon.
 func (d *Docker) EnsureNetwork(ctx context.Context) (gateway string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -74,13 +76,18 @@ func (d *Docker) networks(ctx context.Context) ([]network.Summary, error) {
 	if err != nil {
 		return nil, failure("network "+d.network, err)
 	}
-	all = slices.DeleteFunc(all, func(n network.Summary) bool { return n.Name != d.network }) // the filter takes parts of names, too
-	slices.SortFunc(all, func(a, b network.Summary) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	// the filter takes parts of names, too
+	all = slices.DeleteFunc(all, func(n network.Summary) bool { return n.Name != d.network })
+	slices.SortFunc(all, func(a, b network.Summary) int {
+		return cmp.Or(a.Created.Compare(b.Created),
+			cmp.Compare(a.ID, b.ID))
+	})
 	return all, nil
 }
 
-// choose picks one of the networks of our name: the one that this process has used, or one with the same addresses; else, of the one that workers of this
-// fleet are on and the oldest, the first. Nil: one has to be made.
+// choose picks one of the networks of our name: the one that this process has used, or one with the same
+// addresses; else, of the one that workers of this fleet are on and the oldest, the first. Nil: one has to be
+// made.
 func (d *Docker) choose(ctx context.Context, all []network.Summary) (*network.Summary, error) {
 	find := func(is func(network.Summary) bool) *network.Summary {
 		if i := slices.IndexFunc(all, is); i >= 0 {
@@ -136,7 +143,8 @@ func (d *Docker) join(n network.Summary) (gateway string, err error) {
 		return "", &Error{
 			Kind: ErrNetwork, Doing: d.network,
 			Cause: fmt.Errorf("it exists with driver %q, workers need %q", n.Driver, network.NetworkBridge),
-			Next:  fmt.Sprintf("remove it (docker network rm %s), or set containers.network to another name", d.network),
+			Next: fmt.Sprintf("remove it (docker network rm %s), or set containers.network to another name",
+				d.network),
 		}
 	}
 	gateway, err = gatewayOf(n.IPAM)
@@ -147,7 +155,10 @@ func (d *Docker) join(n network.Summary) (gateway string, err error) {
 		}
 	}
 	d.mu.Lock()
-	d.inUse = networkInUse{n.ID, gateway, &network.IPAM{Driver: n.IPAM.Driver, Options: n.IPAM.Options, Config: n.IPAM.Config}}
+	d.inUse = networkInUse{n.ID, gateway, &network.IPAM{
+		Driver: n.IPAM.Driver, Options: n.IPAM.Options,
+		Config: n.IPAM.Config,
+	}}
 	d.mu.Unlock()
 	return gateway, nil
 }
@@ -159,8 +170,8 @@ func (d *Docker) used() networkInUse {
 	return d.inUse
 }
 
-// createNetwork makes the network, with the addresses it had when it was last seen. Who was faster made it, unless others of the name are there, none of which
-// has these addresses.
+// createNetwork makes the network, with the addresses it had when it was last seen. Who was faster made it,
+// unless others of the name are there, none of which has these addresses.
 func (d *Docker) createNetwork(ctx context.Context, others bool) error {
 	_, err := d.api.NetworkCreate(ctx, d.network, network.CreateOptions{
 		Driver: network.NetworkBridge, IPAM: d.used().subnet, Labels: map[string]string{LabelFleet: d.fleet},
@@ -170,8 +181,9 @@ func (d *Docker) createNetwork(ctx context.Context, others bool) error {
 		return nil
 	case cerrdefs.IsConflict(err):
 		return &Error{
-			Kind: ErrNetwork, Doing: d.network, Transient: true, Cause: errors.New("it was removed, and another one of its name has other addresses than the bus"),
-			Next: "restart the director: it will use the other one",
+			Kind: ErrNetwork, Doing: d.network, Transient: true,
+			Cause: errors.New("it was removed, and another one of its name has other addresses than the bus"),
+			Next:  "restart the director: it will use the other one",
 		}
 	}
 	return failure("create network "+d.network, err)
@@ -186,7 +198,8 @@ func (d *Docker) removeTwins(ctx context.Context, all []network.Summary, keep st
 		log := d.log.With(zap.String("network", n.Name), zap.String("id", n.ID), zap.String("used", keep))
 		switch {
 		case n.Labels[LabelFleet] != d.fleet:
-			log.Info("there is another network of this name, which another fleet or a person has made; nothing here uses it")
+			log.Info("there is another network of this name, which another fleet or a person has made; nothing " +
+				"here uses it")
 		case d.api.NetworkRemove(ctx, n.ID) == nil:
 			log.Info("removed a second network of this name that this fleet had made")
 		default:

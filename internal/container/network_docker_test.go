@@ -22,7 +22,8 @@ import (
 // named lists the networks of exactly that name.
 func named(t *testing.T, name string) (all []network.Summary) {
 	t.Helper()
-	list, err := engine.api.NetworkList(context.Background(), network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", name))})
+	list, err := engine.api.NetworkList(context.Background(),
+		network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", name))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +66,10 @@ func makeTwin(t *testing.T, fleet, name string) string {
 	if !strings.HasPrefix(engine.api.DaemonHost(), "unix://") {
 		t.Skip("the engine is not behind a socket: " + engine.api.DaemonHost())
 	}
-	body := fmt.Sprintf(`{"Name":%q,"CheckDuplicate":false,"Driver":"bridge","Labels":{%q:%q}}`, name, container.LabelFleet, engine.fleet+fleet)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://docker/v1.41/networks/create", bytes.NewReader([]byte(body)))
+	body := fmt.Sprintf(`{"Name":%q,"CheckDuplicate":false,"Driver":"bridge","Labels":{%q:%q}}`, name,
+		container.LabelFleet, engine.fleet+fleet)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://docker/v1.41/networks/create",
+		bytes.NewReader([]byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,11 +114,15 @@ func TestTwoDirectorsMakeOneNetwork(t *testing.T) {
 	}
 }
 
-// TestKilledWhileItMakesTheNetwork: the engine goes on making what a director that is gone has asked for; the next one uses that.
+// TestKilledWhileItMakesTheNetwork: the engine goes on making what a director that is gone has asked for; the
+// next one uses that.
 func TestKilledWhileItMakesTheNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
-	for round, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
+	for round, after := range []time.Duration{
+		0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond,
+		50 * time.Millisecond, 100 * time.Millisecond,
+	} {
 		name := fmt.Sprintf("%s-killed-%d", engine.network, round)
 		removeNamed(t, name)
 		ctx, cancel := context.WithTimeout(t.Context(), after)
@@ -132,8 +139,8 @@ func TestKilledWhileItMakesTheNetwork(t *testing.T) {
 	}
 }
 
-// TestTwinsOfTheNetwork: two networks of one name are nothing that stops anybody. The older one is used, unless workers of this fleet are on another; an
-// empty one of our own is removed, another's never.
+// TestTwinsOfTheNetwork: two networks of one name are nothing that stops anybody. The older one is used, unless
+// workers of this fleet are on another; an empty one of our own is removed, another's never.
 func TestTwinsOfTheNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -172,7 +179,8 @@ func TestTwinsOfTheNetwork(t *testing.T) {
 		for _, n := range named(t, name) {
 			left = append(left, n.ID)
 		}
-		if len(left) != 2 || !strings.Contains(strings.Join(left, " "), foreign) || !strings.Contains(strings.Join(left, " "), oldest) {
+		if len(left) != 2 || !strings.Contains(strings.Join(left, " "), foreign) ||
+			!strings.Contains(strings.Join(left, " "), oldest) {
 			t.Errorf("left: %q, want %s and %s", left, oldest, foreign)
 		}
 		if exit := run(t, d, spec(t, "exit", "0")); !exit.Known || exit.ExitCode != 0 {

@@ -9,7 +9,8 @@ import (
 	"retake/internal/container"
 )
 
-// TestNamedRuntime: the engine's own default runs attempts also when it is called by its name, and a name that it does not know opens nothing.
+// TestNamedRuntime: the engine's own default runs attempts also when it is called by its name, and a name that
+// it does not know opens nothing.
 func TestNamedRuntime(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -30,7 +31,8 @@ func TestNamedRuntime(t *testing.T) {
 		t.Errorf("got %+v, %v; want %s", made.HostConfig, err, info.DefaultRuntime)
 	}
 	o.OCI = "no-such-runtime"
-	if _, err := container.OpenDocker(t.Context(), o); !errors.Is(err, container.ErrSpec) || !strings.Contains(err.Error(), "no-such-runtime") || !strings.Contains(err.Error(), info.DefaultRuntime) {
+	if _, err := container.OpenDocker(t.Context(), o); !errors.Is(err, container.ErrSpec) ||
+		!strings.Contains(err.Error(), "no-such-runtime") || !strings.Contains(err.Error(), info.DefaultRuntime) {
 		t.Errorf("got %v, want ErrSpec with both names", err)
 	}
 }

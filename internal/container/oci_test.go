@@ -8,12 +8,14 @@ import (
 	"testing"
 )
 
-// TestRuntimeOfTheEngine: attempts get the one that was asked for, and the files' helper, which never runs, the engine's own.
+// TestRuntimeOfTheEngine: attempts get the one that was asked for, and the files' helper, which never runs, the
+// engine's own.
 func TestRuntimeOfTheEngine(t *testing.T) {
 	asked := map[string]string{}
 	openFake(t, answers{
-		"GET /info":     say(http.StatusOK, `{"Runtimes":{"runc":{},"runsc":{}}}`),
-		"GET /networks": say(http.StatusOK, `[{"Name":"n","Id":"n1","Driver":"bridge","Containers":{},"IPAM":{"Config":[{"Gateway":"10.0.0.1"}]}}]`),
+		"GET /info": say(http.StatusOK, `{"Runtimes":{"runc":{},"runsc":{}}}`),
+		"GET /networks": say(http.StatusOK,
+			`[{"Name":"n","Id":"n1","Driver":"bridge","Containers":{},"IPAM":{"Config":[{"Gateway":"10.0.0.1"}]}}]`),
 		"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
 			var body struct{ HostConfig struct{ Runtime string } }
 			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -57,7 +59,10 @@ func TestRuntimeThatTheEngineLacks(t *testing.T) {
 		transient bool
 		says      []string
 	}{
-		{say(http.StatusOK, `{"Runtimes":{"runc":{},"kata":{}},"DefaultRuntime":"kata"}`), ErrSpec, false, []string{"runtime runsc", "(kata, runc)", "containers.oci_runtime", `"" is its default, kata`}},
+		{
+			say(http.StatusOK, `{"Runtimes":{"runc":{},"kata":{}},"DefaultRuntime":"kata"}`), ErrSpec, false,
+			[]string{"runtime runsc", "(kata, runc)", "containers.oci_runtime", `"" is its default, kata`},
+		},
 		{say(http.StatusInternalServerError, `{"message":"busy"}`), ErrDaemon, true, []string{"runtimes", "busy"}},
 	} {
 		openFake(t, answers{"GET /info": c.info, "GET /containers/json": say(http.StatusOK, "[]")})
@@ -78,7 +83,8 @@ func TestRuntimeThatTheEngineLacks(t *testing.T) {
 	}
 }
 
-// TestHelperIsNoWorker: a helper that is left by a director that was killed is of no fleet, whatever labels its image has, and goes when it is old.
+// TestHelperIsNoWorker: a helper that is left by a director that was killed is of no fleet, whatever labels its
+// image has, and goes when it is old.
 func TestHelperIsNoWorker(t *testing.T) {
 	var labels map[string]string
 	removed := 0

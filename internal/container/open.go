@@ -17,16 +17,19 @@ import (
 
 // Options choose what runs workers, and which part of it is ours.
 type Options struct {
-	Runtime string      // for Open: "docker" or "process"; a cluster is opened by package kubernetes
-	Fleet   string      // letters, digits, "_.-"; label on everything created, filter on everything listed
-	Owner   string      // Docker: names the installation, for ever; others' containers are not listed, and refused by Open
+	Runtime string // for Open: "docker" or "process"; a cluster is opened by package kubernetes
+	Fleet   string // letters, digits, "_.-"; label on everything created, filter on everything listed
+	// Docker: names the installation, for ever; others' containers are not listed, and refused by Open
+	Owner   string
 	Network string      // Docker: name of the workers' network
 	OCI     string      // Docker: which of the engine's runtimes attempts run in; empty: its default
 	Dir     string      // processes: absolute path of a folder for what is known about them; kept between runs
 	Log     *zap.Logger // nil: silent
 
-	SameUser bool     // processes: they may run as this process's user, and see what it may
-	Hide     []string // processes, unless SameUser: folders and files of which they see only what is theirs; those that do not exist are left out
+	SameUser bool // processes: they may run as this process's user, and see what it may
+	// processes, unless SameUser: folders and files of which they see only what is theirs; those that do not
+	// exist are left out
+	Hide []string
 }
 
 // Runtime is what runs workers: *Docker, *Processes, or package kubernetes.
@@ -50,11 +53,12 @@ var (
 	_ Runtime = (*Processes)(nil)
 )
 
-// Open opens the runtime that o.Runtime names; "auto", which is no longer offered, is "docker": plain processes have to be asked for. One warning lists what
-// the chosen one cannot do.
+// Open opens the runtime that o.Runtime names; "auto", which is no longer offered, is "docker": plain processes
+// have to be asked for. One warning lists what the chosen one cannot do.
 //
-// Nobody may be forgotten by a change from one to the other, since a worker that nobody lists goes on beside its own
-// successor. So processes that are still there are ended before "docker" begins; "process" is refused while containers of the fleet run.
+// Nobody may be forgotten by a change from one to the other, since a worker that nobody lists goes on beside
+// its own successor. So processes that are still there are ended before "docker" begins; "process" is refused
+// while containers of the fleet run.
 func Open(ctx context.Context, o Options) (Runtime, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "folder for processes %q: want an absolute path", o.Dir)
@@ -62,7 +66,8 @@ func Open(ctx context.Context, o Options) (Runtime, error) {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	switch o.Runtime {
 	case "auto":
-		o.Log.Warn(`containers.runtime = "auto" is "docker" now: write that, or "process" for plain processes and work that you trust`)
+		o.Log.Warn(
+			`containers.runtime = "auto" is "docker" now: write that, or "process" for plain processes and work that you trust`)
 		return chooseDocker(ctx, o)
 	case "docker":
 		return chooseDocker(ctx, o)
@@ -89,8 +94,8 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	return docker, nil
 }
 
-// LeaveMachine makes sure that nothing of the fleet runs on this machine any more, before its attempts run elsewhere: containers are refused, as
-// by Open, plain processes are ended.
+// LeaveMachine makes sure that nothing of the fleet runs on this machine any more, before its attempts run
+// elsewhere: containers are refused, as by Open, plain processes are ended.
 func LeaveMachine(ctx context.Context, o Options) error {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	return errors.Join(refuseContainers(ctx, o), endProcesses(ctx, o))
@@ -112,7 +117,8 @@ func refuseContainers(ctx context.Context, o Options) error {
 		return nil
 	}
 	return &Error{
-		Kind: ErrSpec, Doing: "open", Cause: fmt.Errorf("containers of fleet %s still run in Docker (%s)", o.Fleet, Names(list)),
+		Kind: ErrSpec, Doing: "open", Cause: fmt.Errorf("containers of fleet %s still run in Docker (%s)", o.Fleet,
+			Names(list)),
 		Next: `let them finish under containers.runtime = "docker", or remove them (docker rm -f)`,
 	}
 }
@@ -125,7 +131,8 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Log.Warn("workers run as plain processes, not in containers: for development only", zap.Strings("cannot", CannotConfine(o.SameUser)))
+	o.Log.Warn("workers run as plain processes, not in containers: for development only",
+		zap.Strings("cannot", CannotConfine(o.SameUser)))
 	return p, nil
 }
 
@@ -149,7 +156,8 @@ func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left 
 func endProcesses(ctx context.Context, o Options) error {
 	return earlierProcesses(ctx, o, func(p *Processes, left []Status) error {
 		for _, s := range left {
-			o.Log.Warn("ending a plain process of an earlier run: workers run elsewhere now", zap.String("worker", s.AttemptID))
+			o.Log.Warn("ending a plain process of an earlier run: workers run elsewhere now",
+				zap.String("worker", s.AttemptID))
 			if _, err := p.Stop(ctx, s.AttemptID, 0, nil); err != nil {
 				return err
 			}

@@ -17,7 +17,10 @@ import (
 
 func options(t *testing.T, runtime string) (Options, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	return Options{Runtime: runtime, Fleet: "f", Network: "n", Dir: filepath.Join(t.TempDir(), "processes"), Log: zap.New(core), SameUser: os.Geteuid() != 0}, logs
+	return Options{
+		Runtime: runtime, Fleet: "f", Network: "n", Dir: filepath.Join(t.TempDir(), "processes"),
+		Log: zap.New(core), SameUser: os.Geteuid() != 0,
+	}, logs
 }
 
 func noEngine(t *testing.T) {
@@ -53,7 +56,8 @@ func TestOpenWithoutAnEngine(t *testing.T) {
 	noEngine(t)
 	for _, runtime := range []string{"docker", "auto"} { // never plain processes by themselves
 		o, _ := options(t, runtime)
-		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) || !strings.Contains(err.Error(), `containers.runtime = "process"`) {
+		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) ||
+			!strings.Contains(err.Error(), `containers.runtime = "process"`) {
 			t.Errorf("%s: got %v", runtime, err)
 		}
 	}
@@ -77,7 +81,8 @@ func TestPlainProcessesAreAnotherUsers(t *testing.T) {
 	o, _ := options(t, "process")
 	o.SameUser = false
 	_, err := Open(t.Context(), o)
-	if (err == nil) != (can == nil) || err != nil && (!errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), "containers.process_same_user")) {
+	if (err == nil) != (can == nil) || err != nil &&
+		(!errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), "containers.process_same_user")) {
 		t.Errorf("got %v, where %v", err, can)
 	}
 	o.SameUser = true
@@ -104,7 +109,8 @@ func TestOpenWithAnEngine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			openFake(t, answers{
-				"GET /info":                 say(http.StatusOK, `{"MemoryLimit":true,"SwapLimit":true,"CpuCfsQuota":true,"PidsLimit":true}`),
+				"GET /info": say(http.StatusOK,
+					`{"MemoryLimit":true,"SwapLimit":true,"CpuCfsQuota":true,"PidsLimit":true}`),
 				"GET /containers/at-1/json": inspected(`{"Status":"running","Running":true}`),
 				"GET /containers/json":      say(http.StatusOK, "["+c.containers+"]"),
 			})
@@ -147,7 +153,8 @@ func TestDockerSaysWhatItCannot(t *testing.T) {
 
 func TestHostTroubleIsADaemonsToTheDirector(t *testing.T) {
 	err := hostFailure("start k3v9qx2m-1", os.ErrPermission)
-	if !errors.Is(err, ErrHost) || !errors.Is(err, ErrDaemon) || !Transient(err) || strings.Contains(err.Error(), "Docker") {
+	if !errors.Is(err, ErrHost) || !errors.Is(err, ErrDaemon) || !Transient(err) ||
+		strings.Contains(err.Error(), "Docker") {
 		t.Errorf("got %v", err)
 	}
 }

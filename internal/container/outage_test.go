@@ -33,7 +33,10 @@ func openThroughLine(t *testing.T) (*container.Docker, *line) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &line{t: t, socket: filepath.Join(t.TempDir(), "line.sock"), network: u.Scheme, address: u.Path, conns: map[net.Conn]struct{}{}}
+	l := &line{
+		t: t, socket: filepath.Join(t.TempDir(), "line.sock"), network: u.Scheme, address: u.Path,
+		conns: map[net.Conn]struct{}{},
+	}
 	if u.Scheme != "unix" {
 		l.address = u.Host
 	}

@@ -17,9 +17,10 @@ type Printed struct {
 	Data   []byte // in Docker of one line, of long lines 16 KiB at most; only for the time of the call
 }
 
-// FollowOutput hands over what an attempt has printed, as far as its log file has it, and then what it prints, until it has ended, without
-// an error, or ctx ends. It asks for nothing else, waits for no other operation, and may run many times at once. One that is absent has
-// printed nothing. Errors: ErrDaemon, also if the log broke off: all of it can be asked for again.
+// FollowOutput hands over what an attempt has printed, as far as its log file has it, and then what it prints,
+// until it has ended, without an error, or ctx ends. It asks for nothing else, waits for no other operation,
+// and may run many times at once. One that is absent has printed nothing. Errors: ErrDaemon, also if the log
+// broke off: all of it can be asked for again.
 func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -28,7 +29,10 @@ func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(P
 	if err != nil || !found {
 		return err
 	}
-	logs, err := d.api.ContainerLogs(ctx, info.ID, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true, Follow: true, Timestamps: true})
+	logs, err := d.api.ContainerLogs(ctx, info.ID, apicontainer.LogsOptions{
+		ShowStdout: true, ShowStderr: true,
+		Follow: true, Timestamps: true,
+	})
 	if err != nil {
 		return failure("read the output of "+attemptID, err)
 	}

@@ -39,7 +39,8 @@ func (d *Docker) Pullable(ctx context.Context, name string) error {
 	return &Error{Kind: ErrImageMissing, Transient: !cerrdefs.IsNotFound(err), Doing: name, Cause: err}
 }
 
-// Gateway is that of the workers' network, as EnsureNetwork would return it; empty: the network is not there. It makes none.
+// Gateway is that of the workers' network, as EnsureNetwork would return it; empty: the network is not there.
+// It makes none.
 func (d *Docker) Gateway(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -56,7 +57,8 @@ func (d *Docker) Gateway(ctx context.Context) (string, error) {
 	return d.join(*chosen)
 }
 
-// RemoveNetwork removes the network of this value's name, if its fleet has made it, and its firewall, if Confine was called.
+// RemoveNetwork removes the network of this value's name, if its fleet has made it, and its firewall, if
+// Confine was called.
 func (d *Docker) RemoveNetwork(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -78,7 +80,8 @@ func (d *Docker) RemoveNetwork(ctx context.Context) error {
 	return d.takeDown(ctx, gone...)
 }
 
-// MissingPrograms returns those of the names that plain processes do not find: in the folders of path, or, if that is empty, in those of common images.
+// MissingPrograms returns those of the names that plain processes do not find: in the folders of path, or, if
+// that is empty, in those of common images.
 func MissingPrograms(path string, names []string) (missing []string) {
 	if path == "" {
 		path = imagePath
@@ -96,7 +99,8 @@ func isProgram(name string, folders []string) bool {
 		folders = []string{""}
 	}
 	for _, dir := range folders {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() &&
+			info.Mode()&0o111 != 0 {
 			return true
 		}
 	}

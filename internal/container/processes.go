@@ -19,11 +19,12 @@ import (
 	"retake/internal/safefile"
 )
 
-// Processes runs attempts as plain processes of this machine, for development. Safe for concurrent use; operations on the same
-// attempt wait for each other.
+// Processes runs attempts as plain processes of this machine, for development. Safe for concurrent use;
+// operations on the same attempt wait for each other.
 //
-// Each attempt has a folder of its name in Options.Dir: what package supervisor puts there, recordFile, and three folders
-// that belong to the worker's user: retakeDir stands for Dir, homeDir and tmpDir are gone with it.
+// Each attempt has a folder of its name in Options.Dir: what package supervisor puts there, recordFile, and
+// three folders that belong to the worker's user: retakeDir stands for Dir, homeDir and tmpDir are gone with
+// it.
 type Processes struct {
 	fleet  string
 	dir    string
@@ -51,8 +52,8 @@ type record struct {
 	Task      string `json:"task"`
 }
 
-// OpenProcesses opens o.Dir, which it makes if need be. Errors: ErrSpec if the folder or this system cannot serve, or if workers cannot be kept from what
-// the director knows and that was not asked for.
+// OpenProcesses opens o.Dir, which it makes if need be. Errors: ErrSpec if the folder or this system cannot
+// serve, or if workers cannot be kept from what the director knows and that was not asked for.
 func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 	if err := CanKeepApart(); err != nil && !o.SameUser {
 		return nil, err
@@ -63,14 +64,18 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 // readProcesses opens what an earlier run may have left, too, whatever this one may start.
 func readProcesses(o Options) (*Processes, error) {
 	if !fleetName.MatchString(o.Fleet) || !filepath.IsAbs(o.Dir) {
-		return nil, refused("open", "fleet %q, folder %q: want a fleet of letters, digits, '_', '.', '-', and an absolute path", o.Fleet, o.Dir)
+		return nil, refused("open", "fleet %q, folder %q: want a fleet of letters, digits, '_', '.', '-', and an "+
+			"absolute path", o.Fleet, o.Dir)
 	}
 	if _, err := procfs.Boot(); err != nil {
 		e := refused("open", "plain processes need Linux with /proc: %w", err)
 		e.Next = "run workers in Docker"
 		return nil, e
 	}
-	p := &Processes{fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits, apart: !o.SameUser, hide: o.Hide}
+	p := &Processes{
+		fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits,
+		apart: !o.SameUser, hide: o.Hide,
+	}
 	if err := safefile.MkdirAll(p.dir, p.folderMode()); err != nil {
 		return nil, refused("open", "folder for processes: %w", err)
 	}
@@ -89,7 +94,8 @@ func readProcesses(o Options) (*Processes, error) {
 	return p, nil
 }
 
-// mend sets aside what is damaged in an attempt's folder. The record is made again: its worker must be found, whatever became of the file.
+// mend sets aside what is damaged in an attempt's folder. The record is made again: its worker must be found,
+// whatever became of the file.
 func (p *Processes) mend(dir string) error {
 	var r record
 	err := safefile.Load(filepath.Join(dir, recordFile), func(data []byte) error { return json.Unmarshal(data, &r) })
@@ -176,8 +182,8 @@ func readProcess(dir string) (*process, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &here.record)
 	}
-	// The lock first: a supervisor writes its last record and then lets go. Once more if it seems to have died without one:
-	// it may have been started in between.
+	// The lock first: a supervisor writes its last record and then lets go. Once more if it seems to have died
+	// without one: it may have been started in between.
 	for try := 0; err == nil && try < 2; try++ {
 		var errs [3]error
 		here.supervised, errs[0] = supervisor.Locked(dir)
@@ -271,8 +277,8 @@ func (h *process) signal(sig syscall.Signal) (sent bool, err error) {
 // watchEvery is how often Watch looks: a few files per attempt.
 const watchEvery = 200 * time.Millisecond
 
-// Watch calls changed, from one goroutine, at the beginning and whenever the list has changed, until ctx ends; it returns
-// ctx's error.
+// Watch calls changed, from one goroutine, at the beginning and whenever the list has changed, until ctx ends;
+// it returns ctx's error.
 func (p *Processes) Watch(ctx context.Context, changed func()) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

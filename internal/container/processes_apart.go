@@ -14,27 +14,34 @@ import (
 func CannotConfine(sameUser bool) []string {
 	cannot := []string{
 		"no image: programs and files are this machine's",
-		"no memory limit: an agent can use up this machine's memory, and what the kernel then kills is not reported as out of memory",
+		"no memory limit: an agent can use up this machine's memory, and what the kernel then kills is not reported " +
+			"as out of memory",
 		"no limit on CPUs and processes",
-		"no file system of its own: a worker reads and changes whatever its user may, /tmp is shared, read-only mounts can be written",
+		"no file system of its own: a worker reads and changes whatever its user may, /tmp is shared, read-only " +
+			"mounts can be written",
 		"no network of its own: a worker reaches whatever listens on this machine",
 	}
 	switch uid := os.Geteuid(); {
 	case sameUser && uid != 0:
-		cannot = append(cannot, fmt.Sprintf("no user of its own: workers run as user %d, like the director, and read and change its files: its journal, credentials, other checkouts, and what else is that user's", uid))
+		cannot = append(cannot, fmt.Sprintf("no user of its own: workers run as user %d, like the director, and read "+
+			"and change its files: its journal, credentials, other checkouts, and what else is that user's", uid))
 	case sameUser:
-		cannot = append(cannot, "no processes of its own: workers see those of others, and read and change other workers' checkouts")
+		cannot = append(cannot, "no processes of its own: workers see those of others, and read and change other "+
+			"workers' checkouts")
 	}
 	return cannot
 }
 
-// CanKeepApart fails if this process cannot start workers as another user, without sight of its files and of others' processes.
+// CanKeepApart fails if this process cannot start workers as another user, without sight of its files and of
+// others' processes.
 func CanKeepApart() error {
 	var why error
 	if os.Geteuid() != 0 {
-		why = fmt.Errorf("plain processes would run as the director's own user (%d): an agent could read its credentials and journal, and command it", os.Geteuid())
+		why = fmt.Errorf("plain processes would run as the director's own user (%d): an agent could read its "+
+			"credentials and journal, and command it", os.Geteuid())
 	} else if err := tryNamespaces(); err != nil {
-		why = fmt.Errorf("plain processes cannot be kept from the director's files and from each other: this user may make no namespaces: %w", err)
+		why = fmt.Errorf("plain processes cannot be kept from the director's files and from each other: this user "+
+			"may make no namespaces: %w", err)
 	}
 	if why == nil {
 		return nil
@@ -58,7 +65,8 @@ func tryNamespaces() error {
 	return <-result
 }
 
-// keptApart is how a worker is, nil if it is not: of what is hidden it sees its checkout, its own folders and its mounts.
+// keptApart is how a worker is, nil if it is not: of what is hidden it sees its checkout, its own folders and
+// its mounts.
 func (p *Processes) keptApart(own []string, spec Spec) *supervisor.Apart {
 	if !p.apart {
 		return nil

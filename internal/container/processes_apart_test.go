@@ -11,7 +11,8 @@ import (
 	"retake/internal/container"
 )
 
-// TestProcessSeesOnlyWhatIsItsOwn: neither the director's folders and files, also those that everybody may read, nor other attempts, nor a process of theirs.
+// TestProcessSeesOnlyWhatIsItsOwn: neither the director's folders and files, also those that everybody may
+// read, nor other attempts, nor a process of theirs.
 func TestProcessSeesOnlyWhatIsItsOwn(t *testing.T) {
 	if err := container.CanKeepApart(); err != nil {
 		t.Skip(err)
@@ -33,20 +34,25 @@ func TestProcessSeesOnlyWhatIsItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p, err := container.OpenProcesses(context.Background(), container.Options{Fleet: engine.fleet, Dir: processDir(), Hide: []string{data, token, "/no/such/folder"}})
+	p, err := container.OpenProcesses(context.Background(), container.Options{
+		Fleet: engine.fleet, Dir: processDir(),
+		Hide: []string{data, token, "/no/such/folder"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := spec(t)
 	s.Checkout = mine
-	script := `echo started; id -u; cat ` + token + `; ls -A ` + data + ` ` + others + `; cat ` + secret + ` ` + others + `/work.txt
+	script := `echo started; id -u; cat ` + token + `; ls -A ` + data + ` ` + others + `; cat ` + secret + ` ` +
+		others + `/work.txt
 for p in /proc/[0-9]*; do echo "process $(cat $p/comm)"; done
 kill -0 ` + strconv.Itoa(os.Getpid()) + `; ls /proc/` + strconv.Itoa(os.Getpid()) + `; ls -A ` + processDir() + `
 echo mine >mine.txt && ls -A . && touch $HOME/x $TMPDIR/x && echo home`
 	s.Entrypoint = []string{"/bin/sh", "-c", script}
 	exit := end(t, p, beginSpec(t, p, s))
 	said := string(exit.Stdout)
-	if exit.ExitCode != 0 || !strings.HasPrefix(said, "started\n1000\n") || !strings.HasSuffix(said, "mine.txt\nhome\n") {
+	if exit.ExitCode != 0 || !strings.HasPrefix(said, "started\n1000\n") ||
+		!strings.HasSuffix(said, "mine.txt\nhome\n") {
 		t.Errorf("exit %d, it says %s\n%s", exit.ExitCode, said, exit.Stderr)
 	}
 	for line := range strings.Lines(said) {

@@ -15,7 +15,8 @@ import (
 	"retake/internal/container"
 )
 
-// TestDamagedProcessFiles: whatever file of an attempt is empty after a power cut, the next director starts, says which, and can still end the attempt.
+// TestDamagedProcessFiles: whatever file of an attempt is empty after a power cut, the next director starts,
+// says which, and can still end the attempt.
 func TestDamagedProcessFiles(t *testing.T) {
 	for _, name := range []string{"attempt.json", "started.json", "ended.json"} {
 		t.Run(name, func(t *testing.T) {
@@ -32,18 +33,21 @@ func TestDamagedProcessFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			core, logs := observer.New(zapcore.WarnLevel)
-			p, err := container.OpenProcesses(context.Background(), container.Options{Fleet: "f", Dir: dir, Log: zap.New(core)})
+			p, err := container.OpenProcesses(context.Background(),
+				container.Options{Fleet: "f", Dir: dir, Log: zap.New(core)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			list, err := p.List(context.Background())
-			if err != nil || !slices.ContainsFunc(list, func(s container.Status) bool { return s.AttemptID == "abcdefgh-1" }) {
+			if err != nil || !slices.ContainsFunc(list,
+				func(s container.Status) bool { return s.AttemptID == "abcdefgh-1" }) {
 				t.Errorf("listed: %+v, %v", list, err)
 			}
 			if aside, _ := filepath.Glob(filepath.Join(folder, name+".damaged-*")); len(aside) != 1 {
 				t.Errorf("set aside: %q", aside)
 			}
-			if all := logs.All(); len(all) != 1 || !strings.Contains(all[0].ContextMap()["error"].(string), name+".damaged-") {
+			if all := logs.All(); len(all) != 1 || !strings.Contains(all[0].ContextMap()["error"].(string),
+				name+".damaged-") {
 				t.Errorf("log: %+v", all)
 			}
 			if _, err := p.Stop(context.Background(), "abcdefgh-1", 0, nil); err != nil {

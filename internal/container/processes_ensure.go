@@ -24,8 +24,9 @@ import (
 // imagePath is the PATH of common base images, which a container has when its image sets none.
 const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Ensure makes sure that the attempt's worker was started. See the package comment for what happens when it was before.
-// Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own folder: the worker gets the true path in its arguments.
+// Ensure makes sure that the attempt's worker was started. See the package comment for what happens when it was
+// before. Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own folder: the worker gets the true path
+// in its arguments.
 func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 	if err := checkProcess(spec); err != nil {
 		return err
@@ -56,7 +57,10 @@ func checkProcess(spec Spec) error {
 	}
 	for _, m := range spec.Mounts {
 		if err := checkProcessMount(m); err != nil {
-			return &Error{Kind: ErrSpec, Doing: doing, Cause: err, Next: "give it the same path on both sides, or run workers in Docker"}
+			return &Error{
+				Kind: ErrSpec, Doing: doing, Cause: err,
+				Next: "give it the same path on both sides, or run workers in Docker",
+			}
 		}
 	}
 	return nil
@@ -68,7 +72,8 @@ func checkProcessMount(m Mount) error {
 	case m.Volume:
 		return fmt.Errorf("mount of volume %s at %s: a plain process has no volumes", m.Source, m.Target)
 	case m.Source != m.Target:
-		return fmt.Errorf("mount of %s at %s: a plain process sees this machine's files where they are", m.Source, m.Target)
+		return fmt.Errorf("mount of %s at %s: a plain process sees this machine's files where they are", m.Source,
+			m.Target)
 	}
 	if _, err := os.Stat(m.Source); err != nil {
 		return fmt.Errorf("mount: %w", err)
@@ -76,7 +81,8 @@ func checkProcessMount(m Mount) error {
 	return nil
 }
 
-// start makes the folder and the supervisor. The lock keeps everybody else out from here until nothing of the attempt is left.
+// start makes the folder and the supervisor. The lock keeps everybody else out from here until nothing of the
+// attempt is left.
 func (p *Processes) start(ctx context.Context, spec Spec) error {
 	dir := filepath.Join(p.dir, spec.AttemptID)
 	doing := "start " + spec.AttemptID
@@ -196,8 +202,8 @@ func copyFiles(dir string, spec Spec) error {
 	return nil
 }
 
-// chownTree makes the worker's user the owner of a folder and all in it, of the folder last: until then no process of that
-// user can get in, to put a link to something else in our way.
+// chownTree makes the worker's user the owner of a folder and all in it, of the folder last: until then no
+// process of that user can get in, to put a link to something else in our way.
 func chownTree(dir string, uid, gid int) error {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -243,7 +249,8 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 		ready.Close()
 		e := hostFailure(doing, err)
 		if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
-			e.Kind, e.Transient, e.Next = ErrSpec, false, "build the worker for this machine, where programs may be executed"
+			e.Kind, e.Transient, e.Next = ErrSpec, false, "build the worker for this machine, where programs "+
+				"may be executed"
 		}
 		return nil, e
 	}

@@ -93,7 +93,8 @@ func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
 		}
 		// Nobody writes to a part that was put aside: what it had when that was seen is all, once it is read again.
 		next := g.name
-		if older, err := os.Stat(filepath.Join(g.dir, g.name+supervisor.Older)); err == nil && !os.SameFile(mine, older) {
+		if older, err := os.Stat(filepath.Join(g.dir, g.name+supervisor.Older)); err == nil &&
+			!os.SameFile(mine, older) {
 			next = g.name + supervisor.Older
 		} else if err := copyChunks(ctx, g.file, take); err != nil {
 			return err

@@ -18,14 +18,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// sweepLimit is how long a supervisor may take to end what its dead worker has left, before it is done from here: it needs
-// milliseconds, unless it is frozen itself.
+// sweepLimit is how long a supervisor may take to end what its dead worker has left, before it is done from
+// here: it needs milliseconds, unless it is frozen itself.
 const sweepLimit = 2 * time.Second
 
-// Stop ends the attempt's worker and everything that it has started, collects how it ended, removes its folder, and returns
-// once nothing is left. A running worker gets SIGTERM, for it to end its stages, and grace (0: none), then all get
-// SIGKILL; a frozen one is killed at once. Absent: Exit{Known: false}. Errors: ErrHost (transient) while a process is
-// left; ErrSpec if it is another fleet's. Signals already sent are remembered for the next call.
+// Stop ends the attempt's worker and everything that it has started, collects how it ended, removes its folder,
+// and returns once nothing is left. A running worker gets SIGTERM, for it to end its stages, and grace (0:
+// none), then all get SIGKILL; a frozen one is killed at once. Absent: Exit{Known: false}. Errors: ErrHost
+// (transient) while a process is left; ErrSpec if it is another fleet's. Signals already sent are remembered
+// for the next call.
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()
@@ -38,7 +39,9 @@ func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Durat
 	return exit, err
 }
 
-func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
+func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID string, grace time.Duration,
+	record Recorder,
+) (Exit, error) {
 	here, found, err := p.lookup(attemptID)
 	if err != nil {
 		return Exit{}, err
@@ -112,8 +115,8 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 	return err
 }
 
-// killLeftovers returns when no process of an attempt, whose worker has been told to end, is left. The supervisor does it; if
-// it is gone, or does not, it is done from here, to the supervisor too.
+// killLeftovers returns when no process of an attempt, whose worker has been told to end, is left. The
+// supervisor does it; if it is gone, or does not, it is done from here, to the supervisor too.
 func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 	began := time.Now()
 	var left []procfs.Process
@@ -133,7 +136,8 @@ func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 		}
 		for _, l := range left {
 			if _, err := l.Signal(syscall.SIGKILL); err != nil {
-				p.log.Warn("a process was not killed", zap.String("worker", attemptID), zap.Int("pid", l.PID), zap.Error(err))
+				p.log.Warn("a process was not killed", zap.String("worker", attemptID), zap.Int("pid", l.PID),
+					zap.Error(err))
 			}
 		}
 		return len(left) == 0 && !here.supervised, nil

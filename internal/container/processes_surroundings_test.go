@@ -22,7 +22,10 @@ func TestProcessIsWhoItShouldBe(t *testing.T) {
 	if os.Geteuid() == 0 {
 		uid = "\t1000"
 	}
-	for _, want := range []string{"\nUid:" + strings.Repeat(uid, 4) + "\n", "\nNoNewPrivs:\t1\n", "\nCapEff:\t0000000000000000\n"} {
+	for _, want := range []string{
+		"\nUid:" + strings.Repeat(uid, 4) + "\n", "\nNoNewPrivs:\t1\n",
+		"\nCapEff:\t0000000000000000\n",
+	} {
 		if !strings.Contains(string(exit.Stdout), want) {
 			t.Errorf("no %q in %s", want, exit.Stdout)
 		}
@@ -39,22 +42,23 @@ func TestProcessEnvironment(t *testing.T) {
 	s := spec(t, "env")
 	s.Env = []string{"PATH=/ours", "KEY=" + secret, supervisor.Marker + "=forged"}
 	beginSpec(t, p, s)
-	err := filepath.WalkDir(filepath.Join(processDir(), s.AttemptID), func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the supervisor writes beside us: a temporary file came and went
-		}
-		if err != nil || e.IsDir() || e.Name() == supervisor.StdoutFile {
+	err := filepath.WalkDir(filepath.Join(processDir(), s.AttemptID),
+		func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // the supervisor writes beside us: a temporary file came and went
+			}
+			if err != nil || e.IsDir() || e.Name() == supervisor.StdoutFile {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if bytes.Contains(data, []byte(secret)) {
+				t.Errorf("%s holds the secret", path)
+			}
 			return err
-		}
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if bytes.Contains(data, []byte(secret)) {
-			t.Errorf("%s holds the secret", path)
-		}
-		return err
-	})
+		})
 	if err != nil {
 		t.Error(err)
 	}
@@ -92,7 +96,10 @@ func TestProcessCutOffEnsure(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range files {
-				if err := supervisor.WriteFile(dir, f, map[string]string{"attempt_id": s.AttemptID, "fleet": engine.fleet}); err != nil {
+				if err := supervisor.WriteFile(dir, f, map[string]string{
+					"attempt_id": s.AttemptID,
+					"fleet":      engine.fleet,
+				}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -128,7 +135,10 @@ func TestProcessRefuses(t *testing.T) {
 		{"volume cache at /cache", func(s *container.Spec) {
 			s.Mounts = []container.Mount{{Source: "cache", Target: "/cache", Volume: true}}
 		}},
-		{"mount of /usr at /other", func(s *container.Spec) { s.Mounts = []container.Mount{{Source: "/usr", Target: "/other"}} }},
+		{
+			"mount of /usr at /other",
+			func(s *container.Spec) { s.Mounts = []container.Mount{{Source: "/usr", Target: "/other"}} },
+		},
 		{"/no/such/place", func(s *container.Spec) {
 			s.Mounts = []container.Mount{{Source: "/no/such/place", Target: "/no/such/place"}}
 		}},
@@ -147,7 +157,8 @@ func TestProcessRefuses(t *testing.T) {
 			s := spec(t, "exit", "0")
 			c.change(&s)
 			err := p.Ensure(t.Context(), s)
-			if !errors.Is(err, container.ErrSpec) || container.Transient(err) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, container.ErrSpec) || container.Transient(err) ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want a permanent ErrSpec with %q", err, c.want)
 			}
 			if _, err := p.Stop(t.Context(), s.AttemptID, 0, nil); err != nil {

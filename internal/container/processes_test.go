@@ -34,7 +34,10 @@ func processDir() string { return filepath.Join(engine.dir, "processes") }
 
 func openProcesses(t testing.TB, fleet string) *container.Processes {
 	t.Helper()
-	p, err := container.OpenProcesses(context.Background(), container.Options{Fleet: fleet, Dir: processDir(), SameUser: os.Geteuid() != 0})
+	p, err := container.OpenProcesses(context.Background(), container.Options{
+		Fleet: fleet, Dir: processDir(),
+		SameUser: os.Geteuid() != 0,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +46,15 @@ func openProcesses(t testing.TB, fleet string) *container.Processes {
 
 func TestProcessConformance(t *testing.T) {
 	containertest.Run(t, containertest.Subject{
-		Capabilities: containertest.Capabilities{Adoption: true, Pause: true, Streams: true, Starts: true, KillsAtOnce: true},
-		Fleet:        engine.fleet,
-		Open:         func(t testing.TB, fleet string) container.Runtime { return openProcesses(t, fleet) },
-		Spec:         func(t testing.TB, _ string) container.Spec { return spec(t) },
-		Kill:         func(t testing.TB, attemptID string) { kill(t, workerOf(t, attemptID).PID, syscall.SIGKILL) },
-		Freeze:       func(t testing.TB, attemptID string) { kill(t, workerOf(t, attemptID).PID, syscall.SIGSTOP) },
+		Capabilities: containertest.Capabilities{
+			Adoption: true, Pause: true, Streams: true, Starts: true,
+			KillsAtOnce: true,
+		},
+		Fleet:  engine.fleet,
+		Open:   func(t testing.TB, fleet string) container.Runtime { return openProcesses(t, fleet) },
+		Spec:   func(t testing.TB, _ string) container.Spec { return spec(t) },
+		Kill:   func(t testing.TB, attemptID string) { kill(t, workerOf(t, attemptID).PID, syscall.SIGKILL) },
+		Freeze: func(t testing.TB, attemptID string) { kill(t, workerOf(t, attemptID).PID, syscall.SIGSTOP) },
 		Exists: func(t testing.TB, attemptID string) bool {
 			_, err := os.Lstat(filepath.Join(processDir(), attemptID))
 			left, lookErr := supervisor.Leftovers(attemptID, nil)
@@ -79,7 +85,8 @@ func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(program, "-test.run=^TestProcess", "-test.v", "-test.timeout=5m")
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), probeEnv+"="+engine.probe, "DOCKER_HOST=unix:///nonexistent", "RETAKE_REQUIRE_DOCKER=")
+	cmd.Env = append(os.Environ(), probeEnv+"="+engine.probe, "DOCKER_HOST=unix:///nonexistent",
+		"RETAKE_REQUIRE_DOCKER=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestProcessConformance/NothingOutlivesAStop")) {
@@ -191,7 +198,10 @@ func playDirector(order string) int {
 // startDirector starts one, with so many bytes of input for its worker.
 func startDirector(t *testing.T, o container.Options, s container.Spec, input int) (director *exec.Cmd, out io.Reader) {
 	t.Helper()
-	order, err := json.Marshal(map[string]any{"Dir": o.Dir, "Fleet": o.Fleet, "Network": o.Network, "SameUser": o.SameUser, "Spec": s, "Input": input})
+	order, err := json.Marshal(map[string]any{
+		"Dir": o.Dir, "Fleet": o.Fleet, "Network": o.Network,
+		"SameUser": o.SameUser, "Spec": s, "Input": input,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,8 +217,9 @@ func startDirector(t *testing.T, o container.Options, s container.Spec, input in
 	return director, out
 }
 
-// However a director is killed while its worker waits for the input, the worker's reading ends: a container's too early if it is more
-// than pipe, daemon and socket hold together. A process has all of it from its supervisor.
+// However a director is killed while its worker waits for the input, the worker's reading ends: a container's
+// too early if it is more than pipe, daemon and socket hold together. A process has all of it from its
+// supervisor.
 func TestInputOfAKilledDirector(t *testing.T) {
 	const plan, tooMuch = 100 << 10, 3 << 20
 	for _, c := range []struct {
@@ -241,7 +252,8 @@ func TestInputOfAKilledDirector(t *testing.T) {
 		})
 		exit, err := r.Stop(t.Context(), s.AttemptID, 0, nil)
 		var got int
-		if _, scanErr := fmt.Sscanf(string(exit.Stdout), "ready\n%d bytes", &got); err != nil || scanErr != nil || exit.ExitCode != 0 {
+		if _, scanErr := fmt.Sscanf(string(exit.Stdout), "ready\n%d bytes", &got); err != nil || scanErr != nil ||
+			exit.ExitCode != 0 {
 			t.Fatalf("docker %v: %+v, %v, %v", docker, exit, err, scanErr)
 		}
 		if whole, want := got == size, !docker || size == plan; whole != want {
@@ -252,7 +264,10 @@ func TestInputOfAKilledDirector(t *testing.T) {
 
 func TestProcessSurvivesItsDirector(t *testing.T) {
 	s := spec(t, "obey")
-	director, out := startDirector(t, container.Options{Dir: processDir(), Fleet: engine.fleet, SameUser: os.Geteuid() != 0}, s, 0)
+	director, out := startDirector(t, container.Options{
+		Dir: processDir(), Fleet: engine.fleet,
+		SameUser: os.Geteuid() != 0,
+	}, s, 0)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "started\n" {
 		t.Errorf("the director said %q, %v", line, err)
@@ -273,7 +288,10 @@ func TestProcessSurvivesItsDirector(t *testing.T) {
 
 // A supervisor can be killed, too. Then nobody knows how the worker ended, yet nothing is left of it.
 func TestProcessSupervisorKilled(t *testing.T) {
-	for name, act := range map[string][]string{"marked": {"mark", "stay"}, "in the session of a marked one": {"session"}} {
+	for name, act := range map[string][]string{
+		"marked":                         {"mark", "stay"},
+		"in the session of a marked one": {"session"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := openProcesses(t, engine.fleet)
 			s := begin(t, p, act...)
@@ -371,7 +389,10 @@ func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, v := range map[string]any{
-				"attempt.json": map[string]string{"attempt_id": attempt, "fleet": engine.fleet, "task": "acme/widgets#21"}, "started.json": past,
+				"attempt.json": map[string]string{
+					"attempt_id": attempt, "fleet": engine.fleet,
+					"task": "acme/widgets#21",
+				}, "started.json": past,
 			} {
 				if err := supervisor.WriteFile(dir, name, v); err != nil {
 					t.Fatal(err)

@@ -21,7 +21,8 @@ import (
 // programs are the names of the volumes with a fleet's worker program.
 func programs(t *testing.T, fleet string) (names []string) {
 	t.Helper()
-	all, err := engine.api.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", container.LabelFleet+"="+fleet))})
+	all, err := engine.api.VolumeList(t.Context(),
+		volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", container.LabelFleet+"="+fleet))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func programs(t *testing.T, fleet string) (names []string) {
 	return names
 }
 
-// TestOneProgramForAll: whatever becomes of its volume, an attempt has the whole program; and nothing is left of it without an attempt.
+// TestOneProgramForAll: whatever becomes of its volume, an attempt has the whole program; and nothing is left
+// of it without an attempt.
 func TestOneProgramForAll(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -98,10 +100,15 @@ func TestOneProgramForAll(t *testing.T) {
 // begun leaves the beginning of a program in a volume.
 func begun(t *testing.T, name string) {
 	t.Helper()
-	made, err := engine.api.ContainerCreate(t.Context(), &apicontainer.Config{Image: engine.image, Entrypoint: []string{"/x"}},
-		&apicontainer.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: container.Dir, VolumeOptions: &mount.VolumeOptions{
-			Labels: map[string]string{container.LabelFleet: strings.TrimSuffix(strings.TrimPrefix(name, "retake-worker-"), "-killed")},
-		}}}}, nil, nil, "")
+	made, err := engine.api.ContainerCreate(t.Context(),
+		&apicontainer.Config{Image: engine.image, Entrypoint: []string{"/x"}},
+		&apicontainer.HostConfig{Mounts: []mount.Mount{{
+			Type: mount.TypeVolume, Source: name, Target: container.Dir,
+			VolumeOptions: &mount.VolumeOptions{
+				Labels: map[string]string{container.LabelFleet: strings.TrimSuffix(strings.TrimPrefix(name,
+					"retake-worker-"), "-killed")},
+			},
+		}}}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +128,8 @@ func begun(t *testing.T, name string) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.api.CopyToContainer(t.Context(), made.ID, "/", &files, apicontainer.CopyToContainerOptions{}); err != nil {
+	if err := engine.api.CopyToContainer(t.Context(), made.ID, "/", &files,
+		apicontainer.CopyToContainerOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

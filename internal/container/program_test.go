@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestWhoIsInterruptedLeavesNothing: an engine goes on with a container that it was asked for when the asker goes away, and it would be nobody's.
+// TestWhoIsInterruptedLeavesNothing: an engine goes on with a container that it was asked for when the asker
+// goes away, and it would be nobody's.
 func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 	for name, try := range map[string]func(context.Context, *Docker, Spec) error{
 		"the program's helper": func(ctx context.Context, d *Docker, s Spec) error {

@@ -20,7 +20,8 @@ func (d *Docker) pull(ctx context.Context, name string) error {
 	d.log.Info("image is not on this host, pulling it", zap.String("image", name))
 	stream, err := d.api.ImagePull(ctx, name, image.PullOptions{})
 	if err == nil {
-		err = jsonmessage.DisplayJSONMessagesStream(stream, io.Discard, 0, false, nil) // failures that come late are in here
+		// failures that come late are in here
+		err = jsonmessage.DisplayJSONMessagesStream(stream, io.Discard, 0, false, nil)
 		stream.Close()
 	}
 	if err == nil {

@@ -16,11 +16,13 @@ import (
 	"github.com/docker/docker/api/types/mount"
 )
 
-// scratch are the folders where programs expect to write, whatever the image. They are in memory, which the container's limit bounds.
+// scratch are the folders where programs expect to write, whatever the image. They are in memory, which the
+// container's limit bounds.
 var scratch = []string{"/tmp", "/var/tmp", "/run"}
 
-// writable is what a container with a read-only root file system gets to write to, beside its checkout and its mounts: folders in memory, and volumes without a
-// name, which go with it. Dir is one if files are put there, which the engine does only in a volume; the home is one, since it begins with what the image has there.
+// writable is what a container with a read-only root file system gets to write to, beside its checkout and its
+// mounts: folders in memory, and volumes without a name, which go with it. Dir is one if files are put there,
+// which the engine does only in a volume; the home is one, since it begins with what the image has there.
 func writable(spec Spec, home string, p program) (memory map[string]string, volumes []mount.Mount) {
 	taken := []string{spec.Workdir}
 	for _, m := range spec.Mounts {
@@ -38,7 +40,8 @@ func writable(spec Spec, home string, p program) (memory map[string]string, volu
 	for p := range memory {
 		taken = append(taken, p)
 	}
-	if home != "" && home != "/" && !within(home, Dir) && !slices.ContainsFunc(taken, func(t string) bool { return within(home, t) }) {
+	if home != "" && home != "/" && !within(home, Dir) &&
+		!slices.ContainsFunc(taken, func(t string) bool { return within(home, t) }) {
 		volumes = append(volumes, mount.Mount{Type: mount.TypeVolume, Target: home})
 	}
 	return memory, volumes
@@ -47,8 +50,8 @@ func writable(spec Spec, home string, p program) (memory map[string]string, volu
 // homes are found once for an image and a user.
 type homeKey struct{ image, user string }
 
-// home is HOME as the worker will have it: the spec's, or the image's, or that of the user in the image's /etc/passwd, as the engine sets it. known is
-// false if a container of the image has to be looked into first.
+// home is HOME as the worker will have it: the spec's, or the image's, or that of the user in the image's
+// /etc/passwd, as the engine sets it. known is false if a container of the image has to be looked into first.
 func (d *Docker) home(ctx context.Context, spec Spec) (home string, known bool) {
 	if home, ok := variable(spec.Env, "HOME"); ok {
 		return path.Clean(home), true
@@ -118,8 +121,11 @@ func homeIn(archive io.Reader, uid int) (string, error) {
 	return "", lines.Err()
 }
 
-// createReadOnly makes a container that can write where it must. The first one of an image is looked into, and made anew if it needs a home.
-func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home string) (apicontainer.CreateResponse, error)) (apicontainer.CreateResponse, error) {
+// createReadOnly makes a container that can write where it must. The first one of an image is looked into, and
+// made anew if it needs a home.
+func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home string) (apicontainer.CreateResponse,
+	error),
+) (apicontainer.CreateResponse, error) {
 	home, known := d.home(ctx, spec)
 	made, err := create(home)
 	if err != nil || known {
@@ -134,22 +140,29 @@ func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home
 	return create(home)
 }
 
-// helperSuffix ends the name of the container through which another one gets its files. It is never started, and no attempt.
+// helperSuffix ends the name of the container through which another one gets its files. It is never started,
+// and no attempt.
 const helperSuffix = "-files"
 
-// throughHelper copies into a container whose root file system is read-only: the engine refuses that, and in a volume's root it would not give it an owner. What has
-// the same volumes and another root file system is unpacked into instead.
+// throughHelper copies into a container whose root file system is read-only: the engine refuses that, and in a
+// volume's root it would not give it an owner. What has the same volumes and another root file system is
+// unpacked into instead.
 func (d *Docker) throughHelper(ctx context.Context, id string, spec Spec, withWorker bool) error {
 	if err := d.removeHelper(ctx, spec.AttemptID); err != nil { // of an Ensure that was cut off
 		return err
 	}
 	made, err := d.api.ContainerCreate(ctx, &apicontainer.Config{
-		Image: spec.Image, Entrypoint: spec.Entrypoint, Labels: map[string]string{labelHelper: d.fleet, LabelFleet: "", LabelAttempt: ""}, // an image may have them: it is no worker
+		// an image may have them: it is no worker
+		Image: spec.Image, Entrypoint: spec.Entrypoint, Labels: map[string]string{
+			labelHelper: d.fleet, LabelFleet: "",
+			LabelAttempt: "",
+		},
 	}, &apicontainer.HostConfig{VolumesFrom: []string{id}, NetworkMode: "none"}, nil, nil, spec.AttemptID+helperSuffix)
 	if err != nil {
 		return failure("copy files into "+spec.AttemptID, err)
 	}
-	return errors.Join(d.copyArchive(ctx, made.ID, spec, withWorker), d.removeHelper(context.WithoutCancel(ctx), spec.AttemptID))
+	return errors.Join(d.copyArchive(ctx, made.ID, spec, withWorker),
+		d.removeHelper(context.WithoutCancel(ctx), spec.AttemptID))
 }
 
 // labelHelper says of which fleet a helper is.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadOnlyRoot: the image's files are as they were, and all that programs expect to write to can be written to: also the home that only the image knows,
-// with what lies there.
+// TestReadOnlyRoot: the image's files are as they were, and all that programs expect to write to can be written
+// to: also the home that only the image knows, with what lies there.
 func TestReadOnlyRoot(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -49,7 +49,8 @@ func TestReadOnlyRoot(t *testing.T) {
 		code     int
 		writable int // without ReadOnly
 	}{
-		"/opt/x": {98, 0}, "/tmp/x": {0, 0}, "/var/tmp/x": {0, 98}, "/run/x": {0, 98}, "/home/agent/x": {0, 0}, "/scratch/of/mine/x": {0, 0}, "/workspace/x": {0, 0}, "/x": {98, 98},
+		"/opt/x": {98, 0}, "/tmp/x": {0, 0}, "/var/tmp/x": {0, 98}, "/run/x": {0, 98}, "/home/agent/x": {0, 0},
+		"/scratch/of/mine/x": {0, 0}, "/workspace/x": {0, 0}, "/x": {98, 98},
 	} {
 		t.Run(at, func(t *testing.T) {
 			for _, readOnly := range []bool{true, false} {

@@ -15,17 +15,20 @@ import (
 	"retake/internal/publicaddr"
 )
 
-// rules are what the kernel is to keep of a network for one fleet: two tables of nftables of one name, which nobody else's rules are in. A packet that they drop
-// is gone whatever other tables say; one that they let pass still has to pass those.
+// rules are what the kernel is to keep of a network for one fleet: two tables of nftables of one name, which
+// nobody else's rules are in. A packet that they drop is gone whatever other tables say; one that they let pass
+// still has to pass those.
 //
 //	inet    input    from the bridge: doors, neighbour discovery, nothing else of this host
 //	        forward  from the bridge: doors, name servers while it is open; then nothing, or public addresses
 //	bridge  forward  from port to port: what stands on the network and is a door, nothing else
 //
-// The last is needed where br_netfilter is not loaded: there a packet from worker to worker is not seen by the former two.
+// The last is needed where br_netfilter is not loaded: there a packet from worker to worker is not seen by the
+// former two.
 //
-// Fleets may share a network, and know nothing of each other's doors: each marks what is for its own, in chains that come first, and drops nothing that
-// anybody has marked. So all doors are open for all, and who wants least to be reached besides has the last word.
+// Fleets may share a network, and know nothing of each other's doors: each marks what is for its own, in chains
+// that come first, and drops nothing that anybody has marked. So all doors are open for all, and who wants
+// least to be reached besides has the last word.
 type rules struct {
 	fleet       string
 	bridge      string         // interface
@@ -39,14 +42,21 @@ type rules struct {
 // tables are ours, by their name: retake-<bridge>-<fleet>.
 func (r rules) tables(bridge string) [2]*nftables.Table {
 	name := fence.TablePrefix + bridge + "-" + r.fleet
-	return [2]*nftables.Table{{Name: name, Family: nftables.TableFamilyINet}, {Name: name, Family: nftables.TableFamilyBridge}}
+	return [2]*nftables.Table{
+		{Name: name, Family: nftables.TableFamilyINet},
+		{Name: name, Family: nftables.TableFamilyBridge},
+	}
 }
 
-// batches are the messages that put the rules in place of those of before, as a whole: the best first, then what kernels with less take. Bridges are told apart by
-// name in the bridge's table (nft_meta_bridge), or by their addresses, which says the same of all but what has no address of the network. Programs are told at once
+// batches are the messages that put the rules in place of those of before, as a whole: the best first, then
+// what kernels with less take. Bridges are told apart by name in the bridge's table (nft_meta_bridge), or by
+// their addresses, which says the same of all but what has no address of the network. Programs are told at once
 // that they do not get through (nft_reject), or wait.
 func (r rules) batches() (all [][]byte, err error) {
-	for _, no := range []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}, &expr.Verdict{Kind: expr.VerdictDrop}} {
+	for _, no := range []expr.Any{&expr.Reject{
+		Type: unix.NFT_REJECT_ICMPX_UNREACH,
+		Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED,
+	}, &expr.Verdict{Kind: expr.VerdictDrop}} {
 		for _, from := range [][][]expr.Any{{named(expr.MetaKeyBRIIIFNAME, r.bridge)}, r.fromSubnets()} {
 			b, failed := encode(func(c *nftables.Conn) { r.write(c, from, no) })
 			all, err = append(all, b), errors.Join(err, failed)
@@ -78,7 +88,11 @@ func encode(write func(*nftables.Conn)) (batch []byte, err error) {
 			one, failed := m.MarshalBinary()
 			batch, err = append(batch, one...), errors.Join(err, failed)
 			if m.Header.Flags&netlink.Acknowledge != 0 {
-				answers = append(answers, netlink.Message{Header: netlink.Header{Type: netlink.Error, Sequence: m.Header.Sequence}, Data: make([]byte, 4)})
+				answers = append(answers,
+					netlink.Message{
+						Header: netlink.Header{Type: netlink.Error, Sequence: m.Header.Sequence},
+						Data:   make([]byte, 4),
+					})
 			}
 		}
 		return answers, nil
@@ -96,8 +110,10 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 	inet, bridge := c.AddTable(ours[0]), c.AddTable(ours[1])
 	from, to := named(expr.MetaKeyIIFNAME, r.bridge), named(expr.MetaKeyOIFNAME, r.bridge)
 
-	input, forward := pair(c, inet, "input", nftables.ChainHookInput, no), pair(c, inet, "forward", nftables.ChainHookForward, no)
-	ports := pair(c, bridge, "forward", nftables.ChainHookForward, &expr.Verdict{Kind: expr.VerdictDrop}) // nobody rejects between ports
+	input, forward := pair(c, inet, "input", nftables.ChainHookInput, no), pair(c, inet, "forward",
+		nftables.ChainHookForward, no)
+	// nobody rejects between ports
+	ports := pair(c, bridge, "forward", nftables.ChainHookForward, &expr.Verdict{Kind: expr.VerdictDrop})
 	for _, d := range r.doors {
 		there := slices.Concat(address(d.Addr(), false), port(unix.IPPROTO_TCP, d.Port(), false))
 		input.door(from, there)
@@ -130,7 +146,8 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 		for _, p := range slices.Concat(publicaddr.Special4, publicaddr.Special6) {
 			forward.drop(from, block(p, false))
 		}
-		forward.add(forward.last, []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}, from, block(publicaddr.Global6, false))
+		forward.add(forward.last, []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}, from,
+			block(publicaddr.Global6, false))
 		forward.drop(from, frame(netip.IPv6Unspecified()))
 	}
 	for _, f := range fromBridge {
@@ -149,7 +166,10 @@ type hook struct {
 func pair(c *nftables.Conn, t *nftables.Table, name string, at *nftables.ChainHook, no expr.Any) hook {
 	chain := func(name string, priority nftables.ChainPriority) *nftables.Chain {
 		accept := nftables.ChainPolicyAccept
-		return c.AddChain(&nftables.Chain{Name: name, Table: t, Type: nftables.ChainTypeFilter, Hooknum: at, Priority: &priority, Policy: &accept})
+		return c.AddChain(&nftables.Chain{
+			Name: name, Table: t, Type: nftables.ChainTypeFilter, Hooknum: at,
+			Priority: &priority, Policy: &accept,
+		})
 	}
 	h := hook{c, chain("doors-"+name, -2), chain(name, -1), no}
 	h.add(h.last, []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}, loadMark(), []expr.Any{equal(nativeMark()...)})
@@ -164,7 +184,10 @@ func (h hook) add(chain *nftables.Chain, does []expr.Any, parts ...[]expr.Any) {
 func (h hook) door(parts ...[]expr.Any) {
 	set := []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binary.NativeEndian.AppendUint32(nil, ^uint32(doorMark)), Xor: nativeMark()},
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: 4,
+			Mask: binary.NativeEndian.AppendUint32(nil, ^uint32(doorMark)), Xor: nativeMark(),
+		},
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1, SourceRegister: true},
 	}
 	h.add(h.first, set, parts...)
@@ -175,15 +198,18 @@ func (h hook) drop(parts ...[]expr.Any) {
 	h.add(h.last, []expr.Any{h.no}, parts...)
 }
 
-// doorMark is the bit of a packet's mark that says that it is for a door. No process in a container sets it: that takes NET_ADMIN, and a packet loses its
-// mark between networks.
+// doorMark is the bit of a packet's mark that says that it is for a door. No process in a container sets it:
+// that takes NET_ADMIN, and a packet loses its mark between networks.
 const doorMark = 0x00200000
 
 func nativeMark() []byte { return binary.NativeEndian.AppendUint32(nil, doorMark) }
 
 // loadMark is that bit.
 func loadMark() []expr.Any {
-	return []expr.Any{&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: nativeMark(), Xor: make([]byte, 4)}}
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, &expr.Bitwise{
+		SourceRegister: 1, DestRegister: 1,
+		Len: 4, Mask: nativeMark(), Xor: make([]byte, 4),
+	}}
 }
 
 // inside reports whether something of that address stands on the network itself.
@@ -199,7 +225,8 @@ func (r rules) fromSubnets() (all [][]expr.Any) {
 	return all
 }
 
-// discovery are the kinds of ICMPv6 without which IPv6 does not reach a gateway: solicitation and advertisement of routers and neighbours.
+// discovery are the kinds of ICMPv6 without which IPv6 does not reach a gateway: solicitation and advertisement
+// of routers and neighbours.
 var discovery = []byte{133, 134, 135, 136}
 
 // named compares the name of an interface.
@@ -211,7 +238,10 @@ func named(key expr.MetaKey, name string) []expr.Any {
 
 // protocol compares what a frame carries.
 func protocol(ethertype uint16) []expr.Any {
-	return []expr.Any{&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1}, equal(binary.BigEndian.AppendUint16(nil, ethertype)...)}
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1},
+		equal(binary.BigEndian.AppendUint16(nil, ethertype)...),
+	}
 }
 
 // frame is what carries a packet of an address's family: in the bridge's table there are others.
@@ -254,7 +284,8 @@ func port(transport byte, n uint16, source bool) []expr.Any {
 	}
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, equal(transport),
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: at, Len: 2}, equal(binary.BigEndian.AppendUint16(nil, n)...),
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: at, Len: 2},
+		equal(binary.BigEndian.AppendUint16(nil, n)...),
 	}
 }
 

@@ -17,7 +17,8 @@ const (
 	LabelAttempt = "retake.attempt" // attempt id, the same as the container's name
 )
 
-// Dir has the worker's program in every container. With Spec.Files it belongs to the worker's user, so that the worker can remove them; without, nobody can write to it.
+// Dir has the worker's program in every container. With Spec.Files it belongs to the worker's user, so that the
+// worker can remove them; without, nobody can write to it.
 const Dir = "/retake"
 
 // WorkerPath is where Spec.WorkerBinary appears.
@@ -28,25 +29,30 @@ const minMemory = 6 << 20
 
 // Spec describes an attempt's container. Every field is required unless its comment says otherwise.
 type Spec struct {
-	AttemptID    string   // container name; letters, digits, "_.-"
-	Task         string   // issue key, for people and lists
-	Image        string   // any image; nothing of ours is needed in it, its own settings are overridden
-	Workdir      string   // absolute path in the container, outside of Dir
-	Checkout     string   // absolute path on the daemon's host, mounted writable at Workdir; empty: Workdir is empty at first, belongs to User, and goes with the attempt
-	Entrypoint   []string // argument vector of the first process; the image's CMD is not appended
-	Files        []File   // optional; put into Dir before the start, owned by User and readable by nobody else
-	Stdin        []byte   // optional; all that the first process reads of its standard input, in no file and no argument
+	AttemptID string // container name; letters, digits, "_.-"
+	Task      string // issue key, for people and lists
+	Image     string // any image; nothing of ours is needed in it, its own settings are overridden
+	Workdir   string // absolute path in the container, outside of Dir
+	// absolute path on the daemon's host, mounted writable at Workdir; empty: Workdir is empty at first,
+	// belongs to User, and goes with the attempt
+	Checkout   string
+	Entrypoint []string // argument vector of the first process; the image's CMD is not appended
+	Files      []File   // optional; put into Dir before the start, owned by User and readable by nobody else
+	// optional; all that the first process reads of its standard input, in no file and no argument
+	Stdin        []byte
 	WorkerBinary string   // static executable readable by this process, put at WorkerPath; knows supervisor.Command
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional
 	Scratch      []string // optional; paths in the container where everybody may write, empty at first, in its memory
-	ReadOnly     bool     // the image's files cannot be changed: only mounts, Scratch, /tmp, /var/tmp, /run, the home, and Dir with Files
-	Memory       int64    // bytes, at least 6 MiB; swap does not come on top of it, tmpfs counts
-	CPUs         float64  // above 0
-	Pids         int64    // at least 1; threads count
-	User         string   // numeric "uid" or "uid:gid", not root; need not exist in the image
+	// the image's files cannot be changed: only mounts, Scratch, /tmp, /var/tmp, /run, the home, and Dir with Files
+	ReadOnly bool
+	Memory   int64   // bytes, at least 6 MiB; swap does not come on top of it, tmpfs counts
+	CPUs     float64 // above 0
+	Pids     int64   // at least 1; threads count
+	User     string  // numeric "uid" or "uid:gid", not root; need not exist in the image
 
-	Life time.Duration // optional; what runs it may end it after so long, whatever becomes of the director. Kubernetes does
+	// optional; what runs it may end it after so long, whatever becomes of the director. Kubernetes does
+	Life time.Duration
 }
 
 // File is put into Dir before the container starts.
@@ -55,7 +61,8 @@ type File struct {
 	Data []byte
 }
 
-// Mount makes a host path or a volume visible in the container. Which ones are allowed is checked with the configuration.
+// Mount makes a host path or a volume visible in the container. Which ones are allowed is checked with the
+// configuration.
 type Mount struct {
 	Source   string // absolute path on the daemon's host, or a volume's name (made when absent)
 	Target   string // absolute path in the container
@@ -77,7 +84,10 @@ func (s Spec) Validate() error {
 		{s.Image != "", "image: want a name"},
 		{len(s.Entrypoint) > 0 && s.Entrypoint[0] != "", "entrypoint: want an argument vector"},
 		{s.WorkerBinary != "", "worker binary: want a path"},
-		{clean(s.Workdir) && s.Workdir != "/" && !within(s.Workdir, Dir), "workdir: want a clean absolute path, not / and not in " + Dir},
+		{
+			clean(s.Workdir) && s.Workdir != "/" && !within(s.Workdir, Dir),
+			"workdir: want a clean absolute path, not / and not in " + Dir,
+		},
 		{s.Checkout == "" || clean(s.Checkout), "checkout: want a clean absolute path on the daemon's host, or none"},
 		{s.Memory >= minMemory, "memory: want at least 6 MiB"},
 		{s.CPUs > 0, "cpus: want more than 0"},
@@ -118,7 +128,8 @@ func (s Spec) IDs() (uid, gid int, err error) {
 		gid = uid
 	}
 	if err != nil || uid <= 0 || gid <= 0 {
-		return 0, 0, fmt.Errorf("user %q: want numbers above 0, \"uid:gid\" or \"uid\" (workers never run as root)", s.User)
+		return 0, 0, fmt.Errorf("user %q: want numbers above 0, \"uid:gid\" or \"uid\" (workers never run as root)",
+			s.User)
 	}
 	return uid, gid, nil
 }

@@ -16,10 +16,15 @@ import (
 
 func goodSpec() Spec {
 	return Spec{
-		AttemptID: "k3v9qx2m-1", Task: "acme/widgets#21", Image: "img:1", Workdir: "/workspace", Checkout: "/srv/checkout",
-		Entrypoint: []string{WorkerPath, "--plan", Dir + "/plan.json"}, WorkerBinary: "/bin/worker", Env: []string{"A=b"},
-		Files:  []File{{Name: "plan.json", Data: []byte("{}")}},
-		Mounts: []Mount{{Source: "cache", Target: "/cache", Volume: true}, {Source: "/usr/local/go", Target: "/usr/local/go", ReadOnly: true}},
+		AttemptID: "k3v9qx2m-1", Task: "acme/widgets#21", Image: "img:1", Workdir: "/workspace",
+		Checkout:   "/srv/checkout",
+		Entrypoint: []string{WorkerPath, "--plan", Dir + "/plan.json"}, WorkerBinary: "/bin/worker",
+		Env:   []string{"A=b"},
+		Files: []File{{Name: "plan.json", Data: []byte("{}")}},
+		Mounts: []Mount{
+			{Source: "cache", Target: "/cache", Volume: true},
+			{Source: "/usr/local/go", Target: "/usr/local/go", ReadOnly: true},
+		},
 		Memory: 64 << 20, CPUs: 0.5, Pids: 10, User: "1000:1001",
 	}
 }
@@ -79,7 +84,8 @@ func TestRefusedEnvironmentIsNotPrinted(t *testing.T) {
 func TestSocketIsNeverMounted(t *testing.T) {
 	d := openFake(t, nil)
 	for source, want := range map[string]bool{
-		"/var/run/docker.sock": true, "/run": true, "/": true, "/var/run": true, filepath.Dir(strings.TrimPrefix(d.api.DaemonHost(), "unix://")): true,
+		"/var/run/docker.sock": true, "/run": true, "/": true, "/var/run": true,
+		filepath.Dir(strings.TrimPrefix(d.api.DaemonHost(), "unix://")): true,
 		"/run/docker": false, "/srv/work": false, "/var/running": false,
 	} {
 		s := goodSpec()
@@ -101,13 +107,15 @@ func TestConfigConfines(t *testing.T) {
 		"pids":              host.PidsLimit != nil && *host.PidsLimit == 10,
 		"worker is PID 1":   host.Init != nil && !*host.Init,
 		"tmp executes":      strings.Contains(host.Tmpfs["/tmp"], ",exec,"),
-		"logs are bounded":  host.LogConfig.Type == "json-file" && host.LogConfig.Config["max-size"] != "" && host.LogConfig.Config["max-file"] != "",
-		"never restarted":   host.RestartPolicy.IsNone(),
-		"kept until Stop":   !host.AutoRemove,
-		"network":           string(host.NetworkMode) == "net-a",
-		"labels":            config.Labels[LabelFleet] == "fleet-a" && config.Labels[LabelTask] == "acme/widgets#21" && config.Labels[LabelAttempt] == "k3v9qx2m-1",
-		"no health check":   slices.Equal(config.Healthcheck.Test, []string{"NONE"}),
-		"streams apart":     !config.Tty,
+		"logs are bounded": host.LogConfig.Type == "json-file" && host.LogConfig.Config["max-size"] != "" &&
+			host.LogConfig.Config["max-file"] != "",
+		"never restarted": host.RestartPolicy.IsNone(),
+		"kept until Stop": !host.AutoRemove,
+		"network":         string(host.NetworkMode) == "net-a",
+		"labels": config.Labels[LabelFleet] == "fleet-a" && config.Labels[LabelTask] == "acme/widgets#21" &&
+			config.Labels[LabelAttempt] == "k3v9qx2m-1",
+		"no health check": slices.Equal(config.Healthcheck.Test, []string{"NONE"}),
+		"streams apart":   !config.Tty,
 	} {
 		if !ok {
 			t.Errorf("%s: not so in %+v %+v", name, config, host)
@@ -142,7 +150,8 @@ func TestArchiveBelongsToTheWorker(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %d:%d %s", h.FileInfo().Mode(), h.Uid, h.Gid, h.Name))
 	}
 	want := []string{
-		"dtrwxrwxrwx 0:0 retake/", "-r-xr-xr-x 0:0 retake/worker", "-rw------- 1000:1001 retake/plan.json", "drwxr-xr-x 1000:1001 cache/",
+		"dtrwxrwxrwx 0:0 retake/", "-r-xr-xr-x 0:0 retake/worker", "-rw------- 1000:1001 retake/plan.json",
+		"drwxr-xr-x 1000:1001 cache/",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

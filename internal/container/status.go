@@ -10,7 +10,8 @@ type State string
 
 // The states that List reports.
 const (
-	StatePending  State = "pending" // accepted; it waits for room, for a volume or for its image, and nothing of it has run
+	// accepted; it waits for room, for a volume or for its image, and nothing of it has run
+	StatePending  State = "pending"
 	StateCreated  State = "created" // never ran; a failed start leaves it so
 	StateRunning  State = "running"
 	StatePaused   State = "paused"

@@ -16,9 +16,20 @@ func TestExitDecoding(t *testing.T) {
 		{"success", ended(0), sentSignals{}, Exit{Known: true}},
 		{"its own code", ended(3), sentSignals{}, Exit{Known: true, ExitCode: 3}},
 		{"killed by somebody", ended(137), sentSignals{}, Exit{Known: true, ExitCode: 137, Signal: "SIGKILL"}},
-		{"killed by us", ended(137), sentSignals{term: true, kill: true}, Exit{Known: true, ExitCode: 137, Signal: "SIGKILL", Killed: true}},
-		{"our SIGTERM, somebody's SIGKILL", ended(137), sentSignals{term: true}, Exit{Known: true, ExitCode: 137, Signal: "SIGKILL"}},
-		{"our SIGTERM", ended(143), sentSignals{term: true}, Exit{Known: true, ExitCode: 143, Signal: "SIGTERM", Killed: true}},
+		{
+			"killed by us", ended(137),
+			sentSignals{term: true, kill: true},
+			Exit{Known: true, ExitCode: 137, Signal: "SIGKILL", Killed: true},
+		},
+		{
+			"our SIGTERM, somebody's SIGKILL", ended(137),
+			sentSignals{term: true},
+			Exit{Known: true, ExitCode: 137, Signal: "SIGKILL"},
+		},
+		{"our SIGTERM", ended(143), sentSignals{term: true}, Exit{
+			Known: true, ExitCode: 143, Signal: "SIGTERM",
+			Killed: true,
+		}},
 		{"somebody's SIGTERM", ended(143), sentSignals{}, Exit{Known: true, ExitCode: 143, Signal: "SIGTERM"}},
 		{"obeyed our SIGTERM", ended(0), sentSignals{term: true}, Exit{Known: true, Killed: true}},
 		{"crash", ended(139), sentSignals{}, Exit{Known: true, ExitCode: 139, Signal: "SIGSEGV"}},

@@ -14,11 +14,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// openAttached opens a stand-in that makes a container and starts it; attached serves the connection to its input, and has it for itself.
+// openAttached opens a stand-in that makes a container and starts it; attached serves the connection to its
+// input, and has it for itself.
 func openAttached(t *testing.T, attached func(net.Conn)) (*Docker, *observer.ObservedLogs) {
 	t.Helper()
 	d := openFake(t, answers{
-		"GET /networks":           say(http.StatusOK, `[{"Name":"n","Id":"n1","Driver":"bridge","IPAM":{"Config":[{"Gateway":"10.0.0.1"}]}}]`),
+		"GET /networks": say(http.StatusOK,
+			`[{"Name":"n","Id":"n1","Driver":"bridge","IPAM":{"Config":[{"Gateway":"10.0.0.1"}]}}]`),
 		"POST /containers/create": say(http.StatusCreated, `{"Id":"c1"}`),
 		"PUT /containers/c1/archive": func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -48,12 +50,14 @@ func specWithInput(t *testing.T, input []byte) Spec {
 		t.Fatal(err)
 	}
 	return Spec{
-		AttemptID: "at-1", Image: "img:1", Workdir: "/workspace", Checkout: t.TempDir(), Entrypoint: []string{WorkerPath}, Stdin: input,
+		AttemptID: "at-1", Image: "img:1", Workdir: "/workspace", Checkout: t.TempDir(),
+		Entrypoint: []string{WorkerPath}, Stdin: input,
 		WorkerBinary: program, Files: []File{{Name: "more"}}, Memory: minMemory, CPUs: 1, Pids: 1, User: "1000",
 	}
 }
 
-// A busy engine can start the container before it looks whether it runs: then it keeps the connection to the input until the container ends.
+// A busy engine can start the container before it looks whether it runs: then it keeps the connection to the
+// input until the container ends.
 func TestEngineThatNeverEndsTheInput(t *testing.T) {
 	got := make(chan string, 1)
 	d, logs := openAttached(t, func(conn net.Conn) {

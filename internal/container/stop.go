@@ -15,8 +15,9 @@ import (
 // pollEvery is how often the daemon, or the machine, is asked whether something is gone yet.
 const pollEvery = 20 * time.Millisecond
 
-// Recorder keeps how an attempt ended before the last trace of it is removed; what is not kept then is lost if the process
-// is killed a moment later. Its error ends Stop with nothing removed, so that it can be called again. nil: nobody cares.
+// Recorder keeps how an attempt ended before the last trace of it is removed; what is not kept then is lost if
+// the process is killed a moment later. Its error ends Stop with nothing removed, so that it can be called
+// again. nil: nobody cares.
 type Recorder func(Exit) error
 
 // Keep calls r, if there is one.
@@ -27,10 +28,11 @@ func (r Recorder) Keep(x Exit) error {
 	return r(x)
 }
 
-// Stop ends the attempt's container, collects how it ended, removes it, and returns once the daemon has confirmed that it
-// is gone. A running one gets SIGTERM and grace (0: none), then SIGKILL; a paused one is killed at once. Absent:
-// Exit{Known: false}. Errors: ErrDaemon (transient) while the end or the removal is not confirmed; ErrSpec if a container
-// of that name is not of this fleet. Whatever was learnt is kept for the next call.
+// Stop ends the attempt's container, collects how it ended, removes it, and returns once the daemon has
+// confirmed that it is gone. A running one gets SIGTERM and grace (0: none), then SIGKILL; a paused one is
+// killed at once. Absent: Exit{Known: false}. Errors: ErrDaemon (transient) while the end or the removal is not
+// confirmed; ErrSpec if a container of that name is not of this fleet. Whatever was learnt is kept for the next
+// call.
 func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*d.limits.confirm+d.limits.operation)
 	defer cancel()
@@ -46,7 +48,9 @@ func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration
 	return exit, err
 }
 
-func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
+func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, grace time.Duration,
+	record Recorder,
+) (Exit, error) {
 	info, found, err := d.lookup(ctx, attemptID)
 	if err != nil {
 		return Exit{}, err
@@ -84,7 +88,9 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 }
 
 // end makes a live container end, and returns once the daemon reports that it does not run.
-func (d *Docker) end(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string, grace time.Duration) error {
+func (d *Docker) end(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string,
+	grace time.Duration,
+) error {
 	// A paused container does not see a SIGTERM: it would only wait out its grace.
 	if grace > 0 && stateOf(info) != StatePaused {
 		accepted, err := d.signal(ctx, info.ID, attemptID, "SIGTERM")
@@ -124,7 +130,8 @@ func (d *Docker) signal(ctx context.Context, id, attemptID, name string) (accept
 		return false, nil
 	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
 		// E.g. the process ended between the daemon's look and its kill. The wait that follows finds out.
-		d.log.Warn("signal was not delivered", zap.String("worker", attemptID), zap.String("signal", name), zap.Error(err))
+		d.log.Warn("signal was not delivered", zap.String("worker", attemptID), zap.String("signal", name),
+			zap.Error(err))
 		return false, nil
 	default:
 		return false, failure("send "+name+" to "+attemptID, err)
@@ -156,7 +163,9 @@ func (d *Docker) awaitEnd(ctx context.Context, id string, limit time.Duration) (
 }
 
 // examine finds out how a container that does not run ended.
-func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string) (Exit, error) {
+func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer.InspectResponse,
+	attemptID string,
+) (Exit, error) {
 	state := stateOf(info)
 	if state.Live() {
 		return Exit{}, failure("stop "+attemptID, errors.New("it runs again"))
@@ -201,7 +210,8 @@ func (d *Docker) remove(ctx context.Context, id, attemptID string) error {
 	return failure("remove "+attemptID, errors.New("the daemon still knows it"))
 }
 
-// pollUntil asks again and again whether something is so, at most for limit. An error ends it, and so does the end of ctx.
+// pollUntil asks again and again whether something is so, at most for limit. An error ends it, and so does the
+// end of ctx.
 func pollUntil(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

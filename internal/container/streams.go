@@ -23,8 +23,9 @@ type streams struct {
 	done           chan struct{} // closed after the reading has ended
 }
 
-// Adopt follows the streams of a running container that an earlier process started, or whose connection broke: to be
-// called for each known attempt at boot. For one that is followed already, has ended or is absent it does nothing. Errors: ErrDaemon; ErrSpec if a container of that name is not of this fleet.
+// Adopt follows the streams of a running container that an earlier process started, or whose connection broke:
+// to be called for each known attempt at boot. For one that is followed already, has ended or is absent it does
+// nothing. Errors: ErrDaemon; ErrSpec if a container of that name is not of this fleet.
 func (d *Docker) Adopt(ctx context.Context, attemptID string) error {
 	a, release, err := d.attempts.acquire(ctx, attemptID)
 	if err != nil {
@@ -39,7 +40,8 @@ func (d *Docker) Adopt(ctx context.Context, attemptID string) error {
 	return d.follow(ctx, a, info.ID)
 }
 
-// follow replays the log file and goes on with what comes, without a gap between the two, unless somebody reads already.
+// follow replays the log file and goes on with what comes, without a gap between the two, unless somebody reads
+// already.
 func (d *Docker) follow(ctx context.Context, a *attemptState, id string) error {
 	if a.streams != nil {
 		select {
@@ -53,7 +55,10 @@ func (d *Docker) follow(ctx context.Context, a *attemptState, id string) error {
 	// The request's context is the reader's: it must outlive this call.
 	reading, stop := context.WithCancel(d.ctx)
 	cancelled := context.AfterFunc(ctx, stop)
-	logs, err := d.api.ContainerLogs(reading, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
+	logs, err := d.api.ContainerLogs(reading, id, apicontainer.LogsOptions{
+		ShowStdout: true, ShowStderr: true,
+		Follow: true,
+	})
 	if !cancelled() && err == nil {
 		logs.Close()
 		err = ctx.Err()
@@ -91,12 +96,15 @@ func (d *Docker) read(a *attemptState, id string, source io.Reader, closeSource 
 	return nil
 }
 
-// collect returns the newest output of a container that has ended, from the rings and the log file. Only a daemon that does
-// not answer is an error; unreadable logs must not keep a container for ever.
-func (d *Docker) collect(ctx context.Context, a *attemptState, attemptID, id string) (stdout, stderr []byte, err error) {
+// collect returns the newest output of a container that has ended, from the rings and the log file. Only a
+// daemon that does not answer is an error; unreadable logs must not keep a container for ever.
+func (d *Docker) collect(ctx context.Context, a *attemptState, attemptID,
+	id string,
+) (stdout, stderr []byte, err error) {
 	stdout, stderr = d.tails(ctx, a)
 	logged := streams{stdout: ring.New(TailBytes), stderr: ring.New(TailBytes)}
-	// No Tail: it counts lines before it separates the streams. The log file's size is bounded, the rings keep the newest.
+	// No Tail: it counts lines before it separates the streams. The log file's size is bounded, the rings keep
+	// the newest.
 	logs, err := d.api.ContainerLogs(ctx, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true})
 	if err == nil {
 		_, err = stdcopy.StdCopy(logged.stdout, logged.stderr, logs)
@@ -113,8 +121,8 @@ func (d *Docker) collect(ctx context.Context, a *attemptState, attemptID, id str
 	}
 }
 
-// longer chooses the log file's tail, which is newer, unless the ring has more: then the other stream's flood has pushed
-// this one's lines out of the file.
+// longer chooses the log file's tail, which is newer, unless the ring has more: then the other stream's flood
+// has pushed this one's lines out of the file.
 func longer(logged, seen []byte) []byte {
 	if len(seen) > len(logged) {
 		return seen

@@ -19,8 +19,9 @@ const overlap = 2 * time.Second
 // watched are the events after which the list may have changed.
 var watched = []events.Action{events.ActionDie, events.ActionOOM, events.ActionDestroy}
 
-// Watch calls changed, from one goroutine, when something has happened to this fleet's containers, once at the beginning and
-// after each reconnection, until ctx ends; it returns ctx's error. A call may come twice or not at all: the list decides.
+// Watch calls changed, from one goroutine, when something has happened to this fleet's containers, once at the
+// beginning and after each reconnection, until ctx ends; it returns ctx's error. A call may come twice or not
+// at all: the list decides.
 func (d *Docker) Watch(ctx context.Context, changed func()) error {
 	var last time.Time // the daemon's time of the newest event seen
 	wait := backoff.NewExponentialBackOff()
@@ -50,7 +51,9 @@ func (d *Docker) Watch(ctx context.Context, changed func()) error {
 }
 
 // watchOnce is one connection. It ends with an error, always.
-func (d *Docker) watchOnce(ctx context.Context, last time.Time, changed func()) (seen time.Time, connected bool, err error) {
+func (d *Docker) watchOnce(ctx context.Context, last time.Time,
+	changed func(),
+) (seen time.Time, connected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	options := events.ListOptions{Filters: eventFilter(d.fleet)}
 	if !last.IsZero() {
@@ -101,9 +104,10 @@ func (d *Docker) sawOOM(id string) bool {
 	return ok
 }
 
-// oomHappened looks for what the flag missed: an oom event that Watch saw, or one in the daemon's buffer. Both the event and
-// the flag can come after the exit (up to 50 ms here, on a busy machine), so a failure that was not of our making is given a
-// moment, and the flag is asked for again. An attempt that ended longer ago waits for nothing.
+// oomHappened looks for what the flag missed: an oom event that Watch saw, or one in the daemon's buffer. Both
+// the event and the flag can come after the exit (up to 50 ms here, on a busy machine), so a failure that was
+// not of our making is given a moment, and the flag is asked for again. An attempt that ended longer ago waits
+// for nothing.
 func (d *Docker) oomHappened(ctx context.Context, info apicontainer.InspectResponse, exit Exit) bool {
 	if d.sawOOM(info.ID) {
 		return true

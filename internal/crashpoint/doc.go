@@ -1,14 +1,14 @@
-// Package crashpoint names the moments at which a director may be killed worst: around every append to the journal, every effect, and
-// the calls outside of which an effect is made.
+// Package crashpoint names the moments at which a director may be killed worst: around every append to the
+// journal, every effect, and the calls outside of which an effect is made.
 //
-// In ordinary builds Reached does nothing. With the build tag crashpoints it ends the process with SIGKILL at the point that the
-// environment names:
+// In ordinary builds Reached does nothing. With the build tag crashpoints it ends the process with SIGKILL at
+// the point that the environment names:
 //
 //	RETAKE_CRASH_AT=effect/claim/after      the first time
 //	RETAKE_CRASH_AT=github/write/after#3    the third time
 //
-// `make chaos CRASHPOINTS=1` goes through the table, kills the director at each point once and again while it recovers, and judges what
-// became of the work.
+// `make chaos CRASHPOINTS=1` goes through the table, kills the director at each point once and again while it
+// recovers, and judges what became of the work.
 package crashpoint
 
 // Variable names the point at which the process ends, in builds with the tag.
@@ -22,11 +22,13 @@ var Points = append([]string{
 	"container/create/after", "container/start/after", "container/remove/before", "container/remove/after", // Docker's
 	"process/start/before", "process/start/after",
 }, effects(
-	"claim", "recheck", "start", "stop", "deliver", "escalate", "release", "remind", "welcome", "refuse", "fence", "probe", "remove",
+	"claim", "recheck", "start", "stop", "deliver", "escalate", "release", "remind", "welcome", "refuse", "fence",
+	"probe", "remove",
 	"read_issue", "progress", "read_answers", "read_review", "reply", "reclaim", "tidy", "pause", "resume", "forget",
 )...)
 
-// effects are the points around what the director does outside, by kind: before it, and after it, when its outcome is not in the journal yet.
+// effects are the points around what the director does outside, by kind: before it, and after it, when its
+// outcome is not in the journal yet.
 func effects(kinds ...string) (points []string) {
 	for _, k := range kinds {
 		points = append(points, "effect/"+k+"/before", "effect/"+k+"/after")

@@ -53,9 +53,9 @@ type cache struct {
 	cold  bool // nothing is in it yet
 }
 
-// fillBuildCache builds Go's standard library into an empty cache. Left to the workers, four of them would each build all of it
-// at the same time, and run into the timeouts of their stages on a small machine. Demos that begin together take turns; the
-// second one finds it built.
+// fillBuildCache builds Go's standard library into an empty cache. Left to the workers, four of them would each
+// build all of it at the same time, and run into the timeouts of their stages on a small machine. Demos that
+// begin together take turns; the second one finds it built.
 func (s *testbed) fillBuildCache(ctx context.Context) error {
 	lock, err := os.OpenFile(filepath.Join(filepath.Dir(s.cache.dir), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -80,7 +80,11 @@ func (s *testbed) fillBuildCache(ctx context.Context) error {
 	if err := unpack(dir); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"build", "-o", os.DevNull, "./..."}, {"vet", "./..."}, {"test", "-run", "^$", "./..."}} {
+	for _, args := range [][]string{
+		{"build", "-o", os.DevNull, "./..."},
+		{"vet", "./..."},
+		{"test", "-run", "^$", "./..."},
+	} {
 		if err := s.goTool(ctx, dir, args); err != nil {
 			return err
 		}

@@ -29,9 +29,17 @@ func TestDuplicateContainers(t *testing.T) {
 		want []string
 	}{
 		{"one after the other", good, nil},
-		{"made anew before its start", append(slices.Clone(good), one("create", "a-3"), one("create", "a-3"), one("start", "a-3")), nil},
-		{"started twice", append(slices.Clone(good), one("start", "a-2")), []string{"demo/widgets#7: the container of attempt a-2 was started twice"}},
-		{"together", []containerEvent{one("start", "a-1"), one("start", "a-2"), one("die", "a-1")}, []string{"demo/widgets#7: attempts a-1 and a-2 ran at the same time"}},
+		{"made anew before its start", append(slices.Clone(good), one("create", "a-3"), one("create", "a-3"),
+			one("start", "a-3")), nil},
+		{
+			"started twice", append(slices.Clone(good), one("start", "a-2")),
+			[]string{"demo/widgets#7: the container of attempt a-2 was started twice"},
+		},
+		{
+			"together",
+			[]containerEvent{one("start", "a-1"), one("start", "a-2"), one("die", "a-1")},
+			[]string{"demo/widgets#7: attempts a-1 and a-2 ran at the same time"},
+		},
 	} {
 		if got := duplicateContainers(c.all); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
@@ -48,7 +56,8 @@ func TestDuplicateComments(t *testing.T) {
 		}
 		return i, events
 	}
-	const claim, blocked = `<!-- retake:claim v1 {"nonce":"k3v9qx2m","run":"run_%d"} -->` + "\ntext", `<!-- retake:blocked v1 {"nonce":"k3v9qx2m"} -->` + "\ntext"
+	const claim, blocked = `<!-- retake:claim v1 {"nonce":"k3v9qx2m","run":"run_%d"} -->` +
+		"\ntext", `<!-- retake:blocked v1 {"nonce":"k3v9qx2m"} -->` + "\ntext"
 	first, second := fmt.Sprintf(claim, 1), fmt.Sprintf(claim, 2)
 	for _, c := range []struct {
 		name   string
@@ -80,7 +89,13 @@ func event(n int, actor, what, detail string) githubtest.Event {
 
 func TestDuplicateLabels(t *testing.T) {
 	pull := githubtest.Issue{Key: "demo/widgets#20", Head: "retake/9-a1"}
-	own := githubtest.Issue{Key: "demo/widgets#9", Comments: []githubtest.Comment{{ID: 5, Author: bot, Body: "/agent retry"}, {ID: 6, Author: bot, Body: "<!-- retake:claim -->"}}}
+	own := githubtest.Issue{
+		Key: "demo/widgets#9",
+		Comments: []githubtest.Comment{
+			{ID: 5, Author: bot, Body: "/agent retry"},
+			{ID: 6, Author: bot, Body: "<!-- retake:claim -->"},
+		},
+	}
 	on := func(label string) githubtest.Event { return event(9, bot, "labeled", label) }
 	off := func(label string) githubtest.Event { return event(9, bot, "unlabeled", label) }
 	delivered := []githubtest.Event{off(labelTask), on(labelClaimed), on(labelReview), off(labelClaimed)}
@@ -95,18 +110,43 @@ func TestDuplicateLabels(t *testing.T) {
 	}{
 		{"each once", delivered, 0, nil},
 		{"another issue", []githubtest.Event{on(labelClaimed), event(8, bot, "labeled", labelClaimed)}, 0, nil},
-		{"twice", []githubtest.Event{on(labelClaimed), off(labelClaimed), on(labelClaimed)}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
-		{"after an answer", []githubtest.Event{on(labelClaimed), event(9, person, "commented", "1"), on(labelClaimed)}, 0, nil},
-		{"twice after it", []githubtest.Event{event(9, person, "commented", "1"), on(labelClaimed), on(labelClaimed)}, 0, []string{"demo/widgets#9: labeled agent-claimed in round 2"}},
-		{"after an answer from our account", []githubtest.Event{on(labelClaimed), event(9, bot, "commented", "5"), on(labelClaimed)}, 0, nil},
-		{"after a comment of ours", []githubtest.Event{on(labelClaimed), event(9, bot, "commented", "6"), on(labelClaimed)}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
+		{
+			"twice",
+			[]githubtest.Event{on(labelClaimed), off(labelClaimed), on(labelClaimed)},
+			0,
+			[]string{"demo/widgets#9: labeled agent-claimed"},
+		},
+		{
+			"after an answer",
+			[]githubtest.Event{on(labelClaimed), event(9, person, "commented", "1"), on(labelClaimed)},
+			0, nil,
+		},
+		{
+			"twice after it",
+			[]githubtest.Event{event(9, person, "commented", "1"), on(labelClaimed), on(labelClaimed)},
+			0,
+			[]string{"demo/widgets#9: labeled agent-claimed in round 2"},
+		},
+		{"after an answer from our account", []githubtest.Event{
+			on(labelClaimed), event(9, bot, "commented", "5"),
+			on(labelClaimed),
+		}, 0, nil},
+		{"after a comment of ours", []githubtest.Event{
+			on(labelClaimed), event(9, bot, "commented", "6"),
+			on(labelClaimed),
+		}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
 		{"a check failed, and it was merged", slices.Concat(delivered, mended, ended), 1, nil},
 		{"the review's label is taken off first", slices.Concat(delivered, otherwise, ended), 1, nil},
 		{"mended once more than failed", slices.Concat(delivered, mended, mended), 1, []string{
 			"demo/widgets#9: labeled agent-claimed in round 2", "demo/widgets#9: unlabeled agent-review in round 2",
 			"demo/widgets#9: labeled agent-review in round 2", "demo/widgets#9: unlabeled agent-claimed in round 2",
 		}},
-		{"claimed again before the review", []githubtest.Event{on(labelClaimed), off(labelClaimed), on(labelClaimed)}, 1, []string{"demo/widgets#9: labeled agent-claimed"}},
+		{
+			"claimed again before the review",
+			[]githubtest.Event{on(labelClaimed), off(labelClaimed), on(labelClaimed)},
+			1,
+			[]string{"demo/widgets#9: labeled agent-claimed"},
+		},
 	} {
 		failures := func(branch string) []string {
 			if branch != pull.Head {
@@ -121,29 +161,42 @@ func TestDuplicateLabels(t *testing.T) {
 }
 
 func TestTouchedOthers(t *testing.T) {
-	issues := []githubtest.Issue{{Key: "demo/widgets#1"}, {Key: "demo/widgets#3"}, {Key: "demo/widgets#20", Head: "retake/1-a1"}, {Key: "demo/widgets#21", Head: "mine"}}
+	issues := []githubtest.Issue{
+		{Key: "demo/widgets#1"},
+		{Key: "demo/widgets#3"},
+		{Key: "demo/widgets#20", Head: "retake/1-a1"},
+		{Key: "demo/widgets#21", Head: "mine"},
+	}
 	events := []githubtest.Event{
-		event(1, person, "labeled", labelTask), event(1, bot, "labeled", labelClaimed), event(3, person, "commented", "1"),
+		event(1, person, "labeled", labelTask), event(1, bot, "labeled", labelClaimed),
+		event(3, person, "commented", "1"),
 		event(20, bot, "opened", ""), event(21, person, "opened", ""),
 	}
 	if got := touchedOthers(issues, events); len(got) > 0 {
 		t.Errorf("nothing else was touched, got %q", got)
 	}
 	events = append(events, event(3, bot, "commented", "2"), event(21, bot, "commented", "3"))
-	if got, want := touchedOthers(issues, events), []string{"demo/widgets#3: commented", "demo/widgets#21: commented"}; !slices.Equal(got, want) {
+	if got, want := touchedOthers(issues, events), []string{
+		"demo/widgets#3: commented",
+		"demo/widgets#21: commented",
+	}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestDuplicatePulls(t *testing.T) {
 	issues := []githubtest.Issue{
-		{Key: "demo/widgets#1"}, {Key: "demo/widgets#20", Head: "retake/1-a1"}, {Key: "demo/widgets#21", Head: "retake/11-a1"}, {Key: "demo/widgets#22", Head: "mine"},
+		{Key: "demo/widgets#1"},
+		{Key: "demo/widgets#20", Head: "retake/1-a1"},
+		{Key: "demo/widgets#21", Head: "retake/11-a1"},
+		{Key: "demo/widgets#22", Head: "mine"},
 	}
 	if got := duplicatePulls(issues); len(got) > 0 {
 		t.Errorf("got %q, want none", got)
 	}
 	issues = append(issues, githubtest.Issue{Key: "demo/widgets#23", Head: "retake/1-a2-unfinished"})
-	if got, want := duplicatePulls(issues), []string{"demo/widgets#1: pull requests demo/widgets#20 and demo/widgets#23"}; !slices.Equal(got, want) {
+	if got, want := duplicatePulls(issues), []string{"demo/widgets#1: pull requests demo/widgets#20 and " +
+		"demo/widgets#23"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -156,7 +209,10 @@ func TestLeakedKeys(t *testing.T) {
 		pushed string
 		want   int
 	}{
-		{"nowhere", githubtest.Issue{Title: "AKIA", Body: "rule aws-access-token", Comments: []githubtest.Comment{{Body: "publish.go:10"}}}, "+const accessKey", 0},
+		{"nowhere", githubtest.Issue{
+			Title: "AKIA", Body: "rule aws-access-token",
+			Comments: []githubtest.Comment{{Body: "publish.go:10"}},
+		}, "+const accessKey", 0},
 		{"title", githubtest.Issue{Title: key}, "", 1},
 		{"text of a pull request", githubtest.Issue{Body: "it is " + key + "."}, "", 1},
 		{"comment", githubtest.Issue{Comments: []githubtest.Comment{{}, {Body: key}}}, "", 1},
@@ -169,8 +225,10 @@ func TestLeakedKeys(t *testing.T) {
 }
 
 func TestLintFile(t *testing.T) {
-	const text = "// Package a does a.\npackage a\n\n// B is there.\nfunc B() {}\n\nfunc c() {}\n\ntype T int\n\nfunc (T) M() {}\n\nfunc D() {}\n"
-	if got, want := lintFile("a/a.go", text), []string{"a/a.go:13: exported func D has no comment"}; !slices.Equal(got, want) {
+	const text = "// Package a does a.\npackage a\n\n// B is there.\nfunc B() {}\n\nfunc c() {}\n\ntype T int\n\n" +
+		"func (T) M() {}\n\nfunc D() {}\n"
+	if got, want := lintFile("a/a.go", text), []string{"a/a.go:13: exported func D has no comment"}; !slices.Equal(got,
+		want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := lintFile("a.go", "no Go"); len(got) != 1 {
@@ -225,7 +283,8 @@ func TestContainerLogOfProcesses(t *testing.T) {
 		got = append(got, x.action+" "+x.attempt)
 	}
 	want := []string{
-		"create a-1", "start a-1", "die a-1", "create a-2", "start a-2", "die a-2", "create a-3", "start a-3", "die a-3",
+		"create a-1", "start a-1", "die a-1", "create a-2", "start a-2", "die a-2", "create a-3", "start a-3",
+		"die a-3",
 	}
 	if err != nil || !slices.Equal(got, want) || len(duplicateContainers(all)) > 0 {
 		t.Errorf("got %q, %v, want %q", got, err, want)
@@ -236,16 +295,25 @@ func TestTaskHistory(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 11, 21, 10, 0, s, 0, time.UTC) }
 	histories := map[string]*taskHistory{}
 	addRecords(histories, []fsm.Record{
-		{At: at(1), Facts: []fsm.Fact{fsm.TaskQueued{Task: "demo/widgets#7"}, fsm.Moved{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, To: fsm.Claiming}}},
+		{At: at(1), Facts: []fsm.Fact{
+			fsm.TaskQueued{Task: "demo/widgets#7"},
+			fsm.Moved{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, To: fsm.Claiming},
+		}},
 		{At: at(2), Facts: []fsm.Fact{fsm.AttemptBegan{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, N: 1}}},
 		{At: at(3), Facts: []fsm.Fact{fsm.VerdictMade{
-			OfTask: fsm.OfTask{Task: "demo/widgets#7"}, Attempt: 1, Finding: recovery.Finding{Reason: recovery.WorkerLost}, Verdict: recovery.Verdict{Action: recovery.RestartWorker},
+			OfTask: fsm.OfTask{Task: "demo/widgets#7"}, Attempt: 1,
+			Finding: recovery.Finding{Reason: recovery.WorkerLost},
+			Verdict: recovery.Verdict{Action: recovery.RestartWorker},
 		}}},
 		{At: at(4), Facts: []fsm.Fact{fsm.AttemptBegan{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, N: 2}}},
-		{At: at(9), Facts: []fsm.Fact{fsm.Moved{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, From: fsm.Delivering, To: fsm.Done}}},
+		{At: at(9), Facts: []fsm.Fact{fsm.Moved{
+			OfTask: fsm.OfTask{Task: "demo/widgets#7"}, From: fsm.Delivering,
+			To: fsm.Done,
+		}}},
 	})
 	got := histories["demo/widgets#7"]
-	if got == nil || got.attempts != 2 || got.final != "Done" || !slices.Equal(got.verdicts, scenarios[6].Verdicts) || got.ended.Sub(got.begun) != 8*time.Second {
+	if got == nil || got.attempts != 2 || got.final != "Done" || !slices.Equal(got.verdicts, scenarios[6].Verdicts) ||
+		got.ended.Sub(got.begun) != 8*time.Second {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -270,7 +338,10 @@ func TestPauseIsJudgedByWhoEndedInIt(t *testing.T) {
 	} {
 		var r result
 		history := &taskHistory{claiming: at(c.claimed)}
-		r.checkRateLimit(history, map[string]*taskHistory{"10": history, "1": {reported: []time.Time{at(c.reported), at(20)}}}, l, c.all, c.late)
+		r.checkRateLimit(history, map[string]*taskHistory{
+			"10": history,
+			"1":  {reported: []time.Time{at(c.reported), at(20)}},
+		}, l, c.all, c.late)
 		if len(r.wrong) != c.wrong {
 			t.Errorf("%s: %q, want %d faults", c.name, r.wrong, c.wrong)
 		}

@@ -14,8 +14,8 @@ import (
 	"retake/internal/container/kubernetes/kubetest"
 )
 
-// cluster is the throw-away Kubernetes of tools/kube, beside the director: the demo runs in its network, and its node is this machine. Each run has a
-// namespace of its own, which is named as the fleet.
+// cluster is the throw-away Kubernetes of tools/kube, beside the director: the demo runs in its network, and
+// its node is this machine. Each run has a namespace of its own, which is named as the fleet.
 type cluster struct {
 	kubetest.Cluster
 	fleet string
@@ -45,7 +45,8 @@ func (c *cluster) installAgent(ctx context.Context, _ string) (string, error) {
 func (c *cluster) gateway(context.Context) (string, error) { return kubetest.Address, nil }
 
 func (c *cluster) settings(s *testbed) string {
-	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nmemory = %q\ncpus = 1.0\n", runtimeKubernetes, clusterImage, s.user, memoryLimit)
+	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nmemory = %q\ncpus = 1.0\n", runtimeKubernetes,
+		clusterImage, s.user, memoryLimit)
 }
 
 func (c *cluster) sections(s *testbed) (string, error) {
@@ -53,11 +54,13 @@ func (c *cluster) sections(s *testbed) (string, error) {
 	if err := os.WriteFile(path, []byte(podTemplate(s)), 0o600); err != nil {
 		return "", fmt.Errorf("demo: %w", err)
 	}
-	return fmt.Sprintf("[kubernetes]\nnamespace = %q\nkubeconfig = %q\nworker_image = %q\npod_template = %q\naddress = %q\n[workspace]\ntransport = \"sync\"\ncheckpoint_seconds = %d\n",
+	return fmt.Sprintf("[kubernetes]\nnamespace = %q\nkubeconfig = %q\nworker_image = %q\npod_template = %q\naddress "+
+		"= %q\n[workspace]\ntransport = \"sync\"\ncheckpoint_seconds = %d\n",
 		c.fleet, c.Kubeconfig(), clusterImage, path, kubetest.Address, checkpointSeconds), nil
 }
 
-// podTemplate shows pods what a worker needs of this machine, with the build cache at /cache. The node is small: pods ask for less than they may use.
+// podTemplate shows pods what a worker needs of this machine, with the build cache at /cache. The node is
+// small: pods ask for less than they may use.
 func podTemplate(s *testbed) string {
 	var mounts, volumes strings.Builder
 	show := func(name, source, target string, readOnly bool) {
@@ -68,7 +71,8 @@ func podTemplate(s *testbed) string {
 		show(fmt.Sprintf("tools-%d", i), m, m, true)
 	}
 	show("cache", s.cache.dir, "/cache", false)
-	return "spec:\n  containers:\n  - name: worker\n    resources: {requests: {cpu: 100m, memory: 128Mi}}\n    volumeMounts:\n" + mounts.String() + "  volumes:\n" + volumes.String()
+	return "spec:\n  containers:\n  - name: worker\n    resources: {requests: {cpu: 100m, memory: 128Mi}}\n    " +
+		"volumeMounts:\n" + mounts.String() + "  volumes:\n" + volumes.String()
 }
 
 // env: the image has nothing that says where home is.
@@ -137,7 +141,10 @@ const (
 
 // follow adds what is new of a pod.
 func (l *containerLog) follow(was podState, e podEvent) (now podState) {
-	one := containerEvent{attempt: e.Object.Metadata.Labels[retake.LabelAttempt], task: e.Object.Metadata.Annotations[retake.LabelTask], at: time.Now()}
+	one := containerEvent{
+		attempt: e.Object.Metadata.Labels[retake.LabelAttempt],
+		task:    e.Object.Metadata.Annotations[retake.LabelTask], at: time.Now(),
+	}
 	if one.attempt == "" {
 		return was
 	}
@@ -168,7 +175,8 @@ const checkpointSeconds = 2
 
 // keeps: it has been in the pod for so long that a checkpoint has it.
 func (c *cluster) keeps(_ *testbed, file string) (bool, error) {
-	there, err := inCheckouts(filepath.Join(c.Dir, "kubelet", "pods", "*", "volumes", "kubernetes.io~empty-dir", "*", "checkout"), file)
+	there, err := inCheckouts(filepath.Join(c.Dir, "kubelet", "pods", "*", "volumes", "kubernetes.io~empty-dir", "*",
+		"checkout"), file)
 	if err != nil || !there {
 		return false, err
 	}
@@ -179,7 +187,8 @@ func (c *cluster) keeps(_ *testbed, file string) (bool, error) {
 }
 
 func (c *cluster) inject(ctx context.Context, attempt string, h fault) error {
-	uid, err := c.Kubectl(ctx, "", "-n", c.fleet, "get", "pods", "-l", retake.LabelAttempt+"="+attempt, "-o", "jsonpath={.items[*].metadata.uid}")
+	uid, err := c.Kubectl(ctx, "", "-n", c.fleet, "get", "pods", "-l", retake.LabelAttempt+"="+attempt, "-o",
+		"jsonpath={.items[*].metadata.uid}")
 	if err != nil {
 		return fmt.Errorf("demo: %s: %w", attempt, err)
 	}

@@ -73,7 +73,8 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 		n.print("what an earlier demo left could not be removed: %v", err)
 	}
 	if without != "" {
-		n.print("this asks for plain processes, which is for work that one trusts, as this demo's agent is: %s", without)
+		n.print("this asks for plain processes, which is for work that one trusts, as this demo's agent is: %s",
+			without)
 	}
 	n.print("preparing: worker, agent, image, repository")
 	s, err := setUp(preparing, o)
@@ -130,15 +131,21 @@ func (n *progressLog) header(s *testbed) {
 	fmt.Fprintf(n.out, "  toolchain    %s, from %s\n", s.tools.version, s.tools.root)
 	fmt.Fprintf(n.out, "  build cache  %s\n               (%s)\n", s.cache.dir, stays)
 	if s.cache.cold {
-		fmt.Fprintln(n.out, "               (it is empty: Go's standard library is built first, which takes some ten seconds)")
+		fmt.Fprintln(n.out, "               (it is empty: Go's standard library is built first, which takes some "+
+			"ten seconds)")
 	}
 	fmt.Fprintln(n.out)
 }
 
 // runScenarios runs the director until all has ended, and stops it.
-func runScenarios(ctx context.Context, s *testbed, n *progressLog, live *screen, chosen []scenario, o Options) (*run, error) {
+func runScenarios(ctx context.Context, s *testbed, n *progressLog, live *screen, chosen []scenario,
+	o Options,
+) (*run, error) {
 	log := &logTail{out: o.Log}
-	p := &run{progressLog: n, screen: live, testbed: s, director: newDirectorProcess(s, log), log: log, kills: o.KillDirector}
+	p := &run{
+		progressLog: n, screen: live, testbed: s, director: newDirectorProcess(s, log), log: log,
+		kills: o.KillDirector,
+	}
 	for _, x := range chosen {
 		p.scenarios = append(p.scenarios, &activeScenario{scenario: x})
 	}
@@ -162,7 +169,8 @@ func (s *testbed) results(ctx context.Context, p *run) ([]result, []check, error
 		return nil, nil, err
 	}
 	all, gap := s.containerLog.stop()
-	slices.SortStableFunc(p.scenarios, func(a, b *activeScenario) int { return endOf(histories, a).Compare(endOf(histories, b)) })
+	slices.SortStableFunc(p.scenarios,
+		func(a, b *activeScenario) int { return endOf(histories, a).Compare(endOf(histories, b)) })
 	var results []result
 	for _, a := range p.scenarios {
 		results = append(results, s.evaluate(a, histories, all, p.killed > 0))
@@ -203,11 +211,13 @@ func (o Options) print(progress io.Writer, p *run, results []result, checks []ch
 	}
 	for _, a := range p.scenarios {
 		if a.noticedAfter > 0 {
-			fmt.Fprintf(progress, "the killed worker of %s was noticed after %d ms\n", a.key(), a.noticedAfter.Milliseconds())
+			fmt.Fprintf(progress, "the killed worker of %s was noticed after %d ms\n", a.key(),
+				a.noticedAfter.Milliseconds())
 		}
 	}
 	if p.killed > 0 {
-		fmt.Fprintf(progress, "the director was killed %d times and adopted running containers %d times\n", p.killed, p.adopted)
+		fmt.Fprintf(progress, "the director was killed %d times and adopted running containers %d times\n", p.killed,
+			p.adopted)
 	}
 	writeChecks(progress, checks, p.killed > 0)
 	if !ok {

@@ -92,7 +92,10 @@ func TestKeepGoesOnUntilInterrupted(t *testing.T) {
 		}()
 	}}}
 	fleet := newFleet()
-	ok, err := Run(ctx, Options{Out: &out, Only: []int{1}, Keep: true, HTTPListen: address, Runtime: runtimeProcess, programs: programs(t), fleet: fleet})
+	ok, err := Run(ctx, Options{
+		Out: &out, Only: []int{1}, Keep: true, HTTPListen: address, Runtime: runtimeProcess,
+		programs: programs(t), fleet: fleet,
+	})
 	if !ok || err != nil || ctx.Err() == nil {
 		t.Errorf("Run = %v, %v\n%s", ok, err, &out)
 	}
@@ -145,7 +148,10 @@ func TestLateRunSaysWhatWasNotReached(t *testing.T) {
 	t.Parallel()
 	var out buffer
 	fleet := newFleet()
-	ok, err := Run(t.Context(), Options{Out: &out, Only: []int{1}, programs: programs(t), fleet: fleet, limit: 4 * time.Second})
+	ok, err := Run(t.Context(), Options{
+		Out: &out, Only: []int{1}, programs: programs(t), fleet: fleet,
+		limit: 4 * time.Second,
+	})
 	if ok || err != nil {
 		t.Errorf("Run = %v, %v, want no\n%s", ok, err, &out)
 	}

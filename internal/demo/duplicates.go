@@ -29,7 +29,8 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 			}
 		}
 		if written > len(markers) {
-			wrong = append(wrong, fmt.Sprintf("%s: %d comments were written, %d are different", i.Key, written, len(markers)))
+			wrong = append(wrong, fmt.Sprintf("%s: %d comments were written, %d are different", i.Key, written,
+				len(markers)))
 		}
 	}
 	return wrong
@@ -38,9 +39,12 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 // runOf is the director's run in a marker: that two runs write the same is the failure that is looked for.
 var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 
-// duplicateLabels looks for changes of a label that the director made more than once in a round. A human begins a new one with
-// an answer or a merge, and so does the attempt that mends what failed on a branch (failures returns the commits that did).
-func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event, failures func(branch string) []string) (wrong []string) {
+// duplicateLabels looks for changes of a label that the director made more than once in a round. A human begins
+// a new one with an answer or a merge, and so does the attempt that mends what failed on a branch (failures
+// returns the commits that did).
+func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
+	failures func(branch string) []string,
+) (wrong []string) {
 	pulls, own := issueOfPull(issues), ownAnswers(issues)
 	mends := map[string]int{} // issue → how many more attempts may mend something
 	for _, i := range issues {
@@ -55,7 +59,8 @@ func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event, failu
 			round[e.Issue]++
 		case e.Event == "merged":
 			round[pulls[e.Issue]]++
-		case delivered[e.Issue] && mends[e.Issue] > 0 && (e.Event == "unlabeled" && e.Detail == labelReview || e.Event == "labeled" && e.Detail == labelClaimed):
+		case delivered[e.Issue] && mends[e.Issue] > 0 && (e.Event == "unlabeled" && e.Detail == labelReview ||
+			e.Event == "labeled" && e.Detail == labelClaimed):
 			mends[e.Issue]--
 			round[e.Issue]++
 			delivered[e.Issue] = false
@@ -90,8 +95,8 @@ func ownAnswers(issues []githubtest.Issue) map[string]bool {
 	return ids
 }
 
-// duplicateContainers finds what must never be: an attempt's container that was started twice, or two of one issue that ran together.
-// One that was created and never started is made anew.
+// duplicateContainers finds what must never be: an attempt's container that was started twice, or two of one
+// issue that ran together. One that was created and never started is made anew.
 func duplicateContainers(all []containerEvent) []string {
 	var wrong []string
 	started := map[string]int{}
@@ -100,10 +105,12 @@ func duplicateContainers(all []containerEvent) []string {
 		switch x.action {
 		case "start":
 			if started[x.attempt]++; started[x.attempt] == 2 {
-				wrong = append(wrong, fmt.Sprintf("%s: the container of attempt %s was started twice", x.task, x.attempt))
+				wrong = append(wrong, fmt.Sprintf("%s: the container of attempt %s was started twice", x.task,
+					x.attempt))
 			}
 			if other := running[x.task]; other != "" && other != x.attempt {
-				wrong = append(wrong, fmt.Sprintf("%s: attempts %s and %s ran at the same time", x.task, other, x.attempt))
+				wrong = append(wrong, fmt.Sprintf("%s: attempts %s and %s ran at the same time", x.task, other,
+					x.attempt))
 			}
 			running[x.task] = x.attempt
 		case "die":

@@ -24,7 +24,8 @@ import (
 	retake "retake/internal/container"
 )
 
-// engine is Docker as the demo uses it, beside the director: to make an image, to inject faults, to look, and to clean up.
+// engine is Docker as the demo uses it, beside the director: to make an image, to inject faults, to look, and
+// to clean up.
 type engine struct {
 	api    *client.Client
 	fleet  string // in the label of everything that belongs to this run
@@ -43,7 +44,9 @@ func openEngine(ctx context.Context, fleet string) (*engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := api.Ping(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf(`demo: Docker does not answer: %w; start it (e.g. "systemctl start docker"), or set DOCKER_HOST`, err), api.Close())
+		return nil, errors.Join(fmt.Errorf(
+			`demo: Docker does not answer: %w; start it (e.g. "systemctl start docker"), or set DOCKER_HOST`, err),
+			api.Close())
 	}
 	return &engine{api: api, fleet: fleet, image: imageOf(fleet)}, nil
 }
@@ -60,15 +63,19 @@ func (e *engine) installAgent(ctx context.Context, agent string) (path string, e
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	err = errors.Join(
-		w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(agentPath, "/"), Mode: 0o755, Size: int64(len(data)), ModTime: time.Unix(0, 0)}),
+		w.WriteHeader(&tar.Header{
+			Name: strings.TrimPrefix(agentPath, "/"), Mode: 0o755, Size: int64(len(data)),
+			ModTime: time.Unix(0, 0),
+		}),
 		second(w.Write(data)), w.Close(),
 	)
 	if err != nil {
 		return "", fmt.Errorf("demo: image: %w", err)
 	}
-	said, err := e.api.ImageImport(ctx, image.ImportSource{Source: &layer, SourceName: "-"}, e.image, image.ImportOptions{
-		Message: "Retake's demo", Changes: []string{"LABEL " + retake.LabelFleet + "=" + e.fleet},
-	})
+	said, err := e.api.ImageImport(ctx, image.ImportSource{Source: &layer, SourceName: "-"}, e.image,
+		image.ImportOptions{
+			Message: "Retake's demo", Changes: []string{"LABEL " + retake.LabelFleet + "=" + e.fleet},
+		})
 	if err != nil {
 		return "", fmt.Errorf("demo: image: %w", err)
 	}
@@ -95,8 +102,10 @@ func (e *engine) gateway(ctx context.Context) (address string, err error) {
 const memoryLimit = "1GiB"
 
 func (e *engine) settings(s *testbed) string {
-	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nnetwork = %q\nmemory = %q\ncpus = 1.0\nmounts = [%s]\nreachable = [%q, %q]\n",
-		runtimeDocker, e.image, s.user, e.fleet, memoryLimit, s.mounts("/cache"), hostOf(s.model.url), hostOf(s.providerURL))
+	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nnetwork = %q\nmemory = %q\ncpus = 1.0\nmounts = [%s]\n"+
+		"reachable = [%q, %q]\n",
+		runtimeDocker, e.image, s.user, e.fleet, memoryLimit, s.mounts("/cache"), hostOf(s.model.url),
+		hostOf(s.providerURL))
 }
 
 func (e *engine) sections(*testbed) (string, error) { return "", nil }

@@ -14,7 +14,8 @@ func inCheckouts(folders, file string) (bool, error) {
 	return len(found) > 0, err
 }
 
-// injectFault kills or freezes a scenario's worker, if the scenario is about that, once it is in the middle of its work.
+// injectFault kills or freezes a scenario's worker, if the scenario is about that, once it is in the middle of
+// its work.
 func (r *run) injectFault(ctx context.Context, a *activeScenario, w wire.SnapshotWorker) error {
 	if a.Fault == "" || !a.faultAt.IsZero() || w.Attempt != 1 || w.Stage != wire.StageCode {
 		return nil

@@ -14,8 +14,8 @@ const (
 	runtimeProcess    = "process"
 )
 
-// host is what runs the workers as the demo uses it, beside the director: to install the agent, to inject faults, to look,
-// and to clean up. Everything that belongs to a run is known by its fleet.
+// host is what runs the workers as the demo uses it, beside the director: to install the agent, to inject
+// faults, to look, and to clean up. Everything that belongs to a run is known by its fleet.
 type host interface {
 	// installAgent puts the agent where workers find it, and returns its path there.
 	installAgent(ctx context.Context, agent string) (path string, err error)
@@ -66,7 +66,8 @@ func whatIsHere(ctx context.Context) (runtime, without string) {
 
 func checkRuntime(runtime string) error {
 	if _, ok := hosts[runtime]; !ok {
-		return fmt.Errorf("demo: runtime %q: want %s, %s or %s", runtime, runtimeDocker, runtimeKubernetes, runtimeProcess)
+		return fmt.Errorf("demo: runtime %q: want %s, %s or %s", runtime, runtimeDocker, runtimeKubernetes,
+			runtimeProcess)
 	}
 	return nil
 }

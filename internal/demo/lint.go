@@ -85,7 +85,8 @@ func lintFile(path, text string) (problems []string) {
 	}
 	for _, d := range file.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() && f.Doc == nil {
-			problems = append(problems, fmt.Sprintf("%s:%d: exported func %s has no comment", path, set.Position(f.Pos()).Line, f.Name.Name))
+			problems = append(problems, fmt.Sprintf("%s:%d: exported func %s has no comment", path,
+				set.Position(f.Pos()).Line, f.Name.Name))
 		}
 	}
 	return problems

@@ -65,7 +65,8 @@ func needTime(t *testing.T) {
 func onceIsEnough(t *testing.T) {
 	t.Helper()
 	if raced {
-		t.Skip("director and workers are built without the race detector; the run without an engine has the demo's own code with it")
+		t.Skip("director and workers are built without the race detector; the run without an engine has the demo's " +
+			"own code with it")
 	}
 }
 

@@ -70,7 +70,8 @@ func (m *model) answerOne(c net.Conn) {
 		return
 	}
 	const text = "Go ahead."
-	if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text); err == nil {
+	if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: "+
+		"close\r\n\r\n%s", len(text), text); err == nil {
 		m.answered++
 	}
 }

@@ -31,7 +31,8 @@ func openProcesses(ctx context.Context, fleet, dir string) (*processes, error) {
 	return &processes{p, dir}, nil
 }
 
-// installAgent copies the agent into the folder of the run: the worker's user may not look into the one that it comes from.
+// installAgent copies the agent into the folder of the run: the worker's user may not look into the one that it
+// comes from.
 func (p *processes) installAgent(_ context.Context, agent string) (string, error) {
 	data, err := os.ReadFile(agent)
 	if err != nil {
@@ -47,7 +48,8 @@ func (p *processes) installAgent(_ context.Context, agent string) (string, error
 func (p *processes) gateway(ctx context.Context) (string, error) { return p.EnsureNetwork(ctx) }
 
 func (p *processes) settings(s *testbed) string {
-	return fmt.Sprintf("runtime = %q\nprocess_same_user = %t\nuser = %q\nmounts = [%s]\n", runtimeProcess, retake.CanKeepApart() != nil, s.user, s.mounts(s.cache.dir))
+	return fmt.Sprintf("runtime = %q\nprocess_same_user = %t\nuser = %q\nmounts = [%s]\n", runtimeProcess,
+		retake.CanKeepApart() != nil, s.user, s.mounts(s.cache.dir))
 }
 
 func (p *processes) sections(*testbed) (string, error) { return "", nil }
@@ -118,7 +120,10 @@ func (p *processes) inject(_ context.Context, attempt string, h fault) error {
 	if err != nil || started == nil {
 		return fmt.Errorf("demo: %s: no worker: %w", attempt, err)
 	}
-	_, err = started.Worker.Signal(map[fault]syscall.Signal{faultKill: syscall.SIGKILL, faultFreeze: syscall.SIGSTOP}[h])
+	_, err = started.Worker.Signal(map[fault]syscall.Signal{
+		faultKill:   syscall.SIGKILL,
+		faultFreeze: syscall.SIGSTOP,
+	}[h])
 	return err
 }
 

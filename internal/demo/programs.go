@@ -20,8 +20,8 @@ var (
 	agentProgram    = program{"demo-agent", "./internal/demo/agent"}
 )
 
-// binary returns a static binary: the one in the folder beside (make build puts all of them in one), else one that is built
-// from the module's source, when the demo runs inside it.
+// binary returns a static binary: the one in the folder beside (make build puts all of them in one), else one
+// that is built from the module's source, when the demo runs inside it.
 func binary(ctx context.Context, p program, beside, into string) (string, error) {
 	found := filepath.Join(beside, p.file)
 	if info, err := os.Stat(found); err == nil && info.Mode().IsRegular() {
@@ -29,7 +29,8 @@ func binary(ctx context.Context, p program, beside, into string) (string, error)
 	}
 	root, ok := moduleRoot()
 	if !ok {
-		return "", fmt.Errorf(`demo: no %s in %s, and this is not Retake's source: run "make build", then bin/demo`, p.file, beside)
+		return "", fmt.Errorf(`demo: no %s in %s, and this is not Retake's source: run "make build", then bin/demo`,
+			p.file, beside)
 	}
 	out := filepath.Join(into, p.file)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, p.source)
@@ -69,7 +70,8 @@ type toolchain struct {
 func findToolchain(ctx context.Context) (toolchain, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOVERSION").Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		return toolchain{}, errors.New("demo: no go program: the demo's repository is tested with the host's Go toolchain; install Go (https://go.dev/dl) and have it in PATH")
+		return toolchain{}, errors.New("demo: no go program: the demo's repository is tested with the host's Go " +
+			"toolchain; install Go (https://go.dev/dl) and have it in PATH")
 	}
 	if err != nil {
 		return toolchain{}, fmt.Errorf("demo: go env: %w", err)

@@ -77,7 +77,8 @@ func (n *progressLog) logLine(l line) {
 	case "adopted a running container":
 		n.printFor(l.Issue, "the restarted director adopts the running worker")
 	default:
-		if l.Level == "error" && !strings.HasSuffix(l.Effect, "/deliver") { // of a delivery that is refused the verdict tells
+		// of a delivery that is refused the verdict tells
+		if l.Level == "error" && !strings.HasSuffix(l.Effect, "/deliver") {
 			n.printFor(l.Issue, "the director reports: %s: %s", l.Message, shorten(l.Error, 100))
 		}
 	}

@@ -27,7 +27,8 @@ func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 // refusals are the statuses that the provider is to have answered with on the way, in this order.
 var refusals = []int{429, 529, 400}
 
-// checkLoop makes sure that the agent really met these refusals, and that what it says it used is what the provider served.
+// checkLoop makes sure that the agent really met these refusals, and that what it says it used is what the
+// provider served.
 func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 	var refused []int
 	tokens := int64(0)
@@ -37,7 +38,8 @@ func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 		}
 	}
 	r.require(fmt.Sprint(refused) == fmt.Sprint(refusals), "the provider refused with %v, want %v", refused, refusals)
-	r.require(history.used.Tokens == tokens, "%d tokens were counted, the provider served %d", history.used.Tokens, tokens)
+	r.require(history.used.Tokens == tokens, "%d tokens were counted, the provider served %d", history.used.Tokens,
+		tokens)
 	if r.wrong == nil {
 		r.note = describeLoop(served, history.used)
 	}
@@ -52,11 +54,15 @@ func describeLoop(served []agenttest.Served, used recovery.Usage) string {
 			answers++
 			continue
 		}
-		what := map[int]string{429: "was told to slow down (429)", 529: "found it overloaded (529)", 400: "had sent too much (400) and left out what it had read"}[s.Status]
+		what := map[int]string{
+			429: "was told to slow down (429)", 529: "found it overloaded (529)",
+			400: "had sent too much (400) and left out what it had read",
+		}[s.Status]
 		if i+1 < len(served) && s.Status != 400 {
 			what += fmt.Sprintf(" and waited %.1f s", served[i+1].At.Sub(s.At).Round(100*time.Millisecond).Seconds())
 		}
 		way = append(way, what)
 	}
-	return fmt.Sprintf("the agent asked its model %d times and got %d answers, of %d tokens; it %s", len(served), answers, used.Tokens, strings.Join(way, ", "))
+	return fmt.Sprintf("the agent asked its model %d times and got %d answers, of %d tokens; it %s", len(served),
+		answers, used.Tokens, strings.Join(way, ", "))
 }

@@ -70,8 +70,8 @@ func leakedKeys(issues []githubtest.Issue, pushed string) (wrong []string) {
 	return wrong
 }
 
-// review plays the human who reviews a scenario's pull request: it is merged once its check passes. It reports whether the
-// issue needs nothing more.
+// review plays the human who reviews a scenario's pull request: it is merged once its check passes. It reports
+// whether the issue needs nothing more.
 func (r *run) review(a *activeScenario, labels []string) (ended bool, err error) {
 	pulls := pullsOf(r.testbed.github.Issues(repository), a.Number)
 	if len(pulls) != 1 {
@@ -100,8 +100,9 @@ func (r *run) review(a *activeScenario, labels []string) (ended bool, err error)
 	return false, nil
 }
 
-// checkReview makes sure that a delivered issue has one pull request, and one that was not delivered none; and that a scenario's
-// review went as promised: its first commit failed, the next one passed and stands on it, and the branch is gone.
+// checkReview makes sure that a delivered issue has one pull request, and one that was not delivered none; and
+// that a scenario's review went as promised: its first commit failed, the next one passed and stands on it, and
+// the branch is gone.
 func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *lint) {
 	pulls, want := pullsOf(issues, a.Number), 0
 	if a.delivers() {
@@ -112,9 +113,11 @@ func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *li
 	}
 	pull, failed := pulls[0], l.failures(a.branch())
 	passed, _ := l.of(pull.HeadSHA)
-	r.require(!pull.Draft && passed, "the pull request is a draft (%v), or its check does not pass (%v)", pull.Draft, !passed)
+	r.require(!pull.Draft && passed, "the pull request is a draft (%v), or its check does not pass (%v)", pull.Draft,
+		!passed)
 	if !a.Merged {
-		r.require(pull.MergedBy == "" && len(failed) == 0, "its pull request was merged by %q, and failed at %q", pull.MergedBy, failed)
+		r.require(pull.MergedBy == "" && len(failed) == 0, "its pull request was merged by %q, and failed at %q",
+			pull.MergedBy, failed)
 		return
 	}
 	r.require(pull.MergedBy == person, "its pull request was merged by %q, want %s", pull.MergedBy, person)

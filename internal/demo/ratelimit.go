@@ -13,8 +13,8 @@ import (
 const (
 	// limitFor is how long a pause GitHub asks for: long enough for a worker to end meanwhile.
 	limitFor = 8 * time.Second
-	// inFlight bounds requests that were sent before the refusal of another one had arrived. A director that ignored the
-	// pause would ask once a second, for as long as it lasts.
+	// inFlight bounds requests that were sent before the refusal of another one had arrived. A director that
+	// ignored the pause would ask once a second, for as long as it lasts.
 	inFlight = time.Second
 )
 
@@ -39,14 +39,16 @@ func requestsWhileLimited(log []githubtest.Request) (wrong []string) {
 	l := findRateLimit(log)
 	for _, r := range log {
 		if r.DuringLimit && r.At.After(l.at.Add(inFlight)) {
-			wrong = append(wrong, fmt.Sprintf("%s %s, %v after it", r.Method, r.Path, r.At.Sub(l.at).Round(time.Millisecond)))
+			wrong = append(wrong, fmt.Sprintf("%s %s, %v after it", r.Method, r.Path,
+				r.At.Sub(l.at).Round(time.Millisecond)))
 		}
 	}
 	return wrong
 }
 
-// limitRequests lets GitHub ask for a pause when a worker has just begun what it will end soon, once another one has ended (a
-// build with an empty cache takes longer than any pause), and then offers the scenario's issue.
+// limitRequests lets GitHub ask for a pause when a worker has just begun what it will end soon, once another
+// one has ended (a build with an empty cache takes longer than any pause), and then offers the scenario's
+// issue.
 func (r *run) limitRequests(a *activeScenario) error {
 	switch {
 	case !a.Limit || !r.limit.at.IsZero():
@@ -83,7 +85,8 @@ func (r *run) timeToLimit() bool {
 		if a.done {
 			ended++
 		}
-		busy = busy || a.state == running && a.stage == wire.StageCode && a.attempt == a.Attempts && time.Since(a.since) < justBegun
+		busy = busy || a.state == running && a.stage == wire.StageCode && a.attempt == a.Attempts &&
+			time.Since(a.since) < justBegun
 	}
 	// The last: the director was not there when it was time.
 	return busy && (ended > 0 || others == 1) || ended == others

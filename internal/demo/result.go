@@ -27,15 +27,18 @@ type result struct {
 	wrong []string // what differs from what was promised
 }
 
-// evaluate compares a scenario's end with what was promised. killed says that the director was killed meanwhile: what it
-// was not there to see at once, it may see later.
-func (s *testbed) evaluate(a *activeScenario, histories map[string]*taskHistory, all []containerEvent, killed bool) result {
+// evaluate compares a scenario's end with what was promised. killed says that the director was killed
+// meanwhile: what it was not there to see at once, it may see later.
+func (s *testbed) evaluate(a *activeScenario, histories map[string]*taskHistory, all []containerEvent,
+	killed bool,
+) result {
 	history := histories[a.key()]
 	if history == nil {
 		history = &taskHistory{final: "never claimed"}
 	}
 	r := result{
-		Scenario: a.Number, Title: a.Title, Issue: a.key(), Expected: a.Final, Final: history.final, Attempts: history.attempts,
+		Scenario: a.Number, Title: a.Title, Issue: a.key(), Expected: a.Final, Final: history.final,
+		Attempts: history.attempts,
 		Verdicts: append([]string{}, history.verdicts...), Seconds: history.ended.Sub(history.begun).Seconds(),
 	}
 	issue := s.github.Issue(a.key())
@@ -44,7 +47,8 @@ func (s *testbed) evaluate(a *activeScenario, histories map[string]*taskHistory,
 	r.require(slices.Equal(history.verdicts, a.Verdicts), "verdicts %q, want %q", history.verdicts, a.Verdicts)
 	labels := strings.Join(ourLabels(issue.Labels), " ")
 	r.require(labels == a.Label, "labels [%s], want [%s]", labels, a.Label)
-	r.require(a.Through == "" || slices.Contains(history.through, a.Through), "it was never %s: %v", a.Through, history.through)
+	r.require(a.Through == "" || slices.Contains(history.through, a.Through), "it was never %s: %v", a.Through,
+		history.through)
 	r.checkQuestions(a, issue)
 	r.checkBranch(a, s.bare())
 	r.checkReview(a, s.github.Issues(repository), s.lint)
@@ -65,22 +69,29 @@ func (r *result) checkCauses(a *activeScenario, m *model, killed bool) {
 		r.require(!a.faultAt.IsZero(), "its worker was left alone")
 	}
 	if a.Fault == faultKill {
-		r.require(killed || a.noticedAfter > 0 && a.noticedAfter < noticedWithin, "the director saw the killed worker after %v, want less than %v", a.noticedAfter, noticedWithin)
+		r.require(killed || a.noticedAfter > 0 && a.noticedAfter < noticedWithin,
+			"the director saw the killed worker after %v, want less than %v", a.noticedAfter, noticedWithin)
 	}
 	if a.Resets > 0 {
 		cut, answered := m.counts()
-		r.require(cut == a.Resets && answered == 1, "%d connections were reset and %d answered, want %d and 1", cut, answered, a.Resets)
+		r.require(cut == a.Resets && answered == 1, "%d connections were reset and %d answered, want %d and 1", cut,
+			answered, a.Resets)
 	}
 }
 
-// checkRateLimit makes sure that the issue offered during the limit was claimed after it, and that a worker that ended during
-// the limit was heard during it, unless the director may be late. On a busy machine none may end.
-func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit, all []containerEvent, late bool) {
+// checkRateLimit makes sure that the issue offered during the limit was claimed after it, and that a worker
+// that ended during the limit was heard during it, unless the director may be late. On a busy machine none may
+// end.
+func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
+	all []containerEvent, late bool,
+) {
 	r.require(!l.at.IsZero(), "GitHub asked for no pause")
-	r.require(history.claiming.After(l.until), "it was claimed %v after the pause began, want at least %v", history.claiming.Sub(l.at), limitFor)
+	r.require(history.claiming.After(l.until), "it was claimed %v after the pause began, want at least %v",
+		history.claiming.Sub(l.at), limitFor)
 	meanwhile := false
 	for _, s := range histories {
-		meanwhile = meanwhile || slices.ContainsFunc(s.reported, func(at time.Time) bool { return at.After(l.at) && at.Before(l.until) })
+		meanwhile = meanwhile || slices.ContainsFunc(s.reported,
+			func(at time.Time) bool { return at.After(l.at) && at.Before(l.until) })
 	}
 	ended := slices.ContainsFunc(all, func(x containerEvent) bool {
 		return x.action == "die" && x.at.After(l.at) && x.at.Before(l.until.Add(-noticedWithin))
@@ -114,10 +125,11 @@ func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 	}
 }
 
-// checkBranch makes sure that the work changes what it should and nothing else, or that there is none. Merged work is on the main
-// branch, and its own is gone.
+// checkBranch makes sure that the work changes what it should and nothing else, or that there is none. Merged
+// work is on the main branch, and its own is gone.
 func (r *result) checkBranch(a *activeScenario, bare string) {
-	branches, err := git(bare, "for-each-ref", "--format=%(refname:short)", fmt.Sprintf("refs/heads/retake/%d-*", a.Number))
+	branches, err := git(bare, "for-each-ref", "--format=%(refname:short)",
+		fmt.Sprintf("refs/heads/retake/%d-*", a.Number))
 	r.require(err == nil, "the repository cannot be read: %v", err)
 	var want string
 	if len(a.Files) > 0 && !a.Merged {
@@ -135,7 +147,8 @@ func (r *result) checkBranch(a *activeScenario, bare string) {
 	r.require(err == nil && slices.Equal(files, a.Files), "%s changes %v, want %v (%v)", work, files, a.Files, err)
 	if a.Half != "" {
 		half, err := git(bare, "show", work+":"+a.Half)
-		r.require(err == nil && attemptOne.MatchString(half), "%s does not hold what the first attempt began (%v)", work, err)
+		r.require(err == nil && attemptOne.MatchString(half), "%s does not hold what the first attempt began (%v)",
+			work, err)
 	}
 	for path, part := range a.Holds {
 		text, err := git(bare, "show", work+":"+path)

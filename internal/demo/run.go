@@ -20,13 +20,13 @@ const (
 	// quietTime is how long nothing must happen on the stand-in before the run is over: longer than the second that the
 	// quietTime leaves between two writes, and the next poll.
 	quietTime = 2500 * time.Millisecond
-	// noticedWithin is how soon a killed worker must be noticed. It takes a fifth of a second, some more on a busy machine; by
-	// its silence alone it would take more than five.
+	// noticedWithin is how soon a killed worker must be noticed. It takes a fifth of a second, some more on a
+	// busy machine; by its silence alone it would take more than five.
 	noticedWithin = 3 * time.Second
 )
 
-// killAfter is how long each director lives before it is killed, in turns: in the middle of work, and while it boots. Ten
-// kills take about as long as the scenarios.
+// killAfter is how long each director lives before it is killed, in turns: in the middle of work, and while it
+// boots. Ten kills take about as long as the scenarios.
 var killAfter = []time.Duration{
 	3500 * time.Millisecond, 60 * time.Millisecond, 11 * time.Second, 1800 * time.Millisecond, 200 * time.Millisecond,
 	15 * time.Second, 6 * time.Second, 400 * time.Millisecond, 13 * time.Second, 9 * time.Second,
@@ -237,7 +237,8 @@ func (r *run) killDirector() error {
 	r.killed, r.kills = r.killed+1, r.kills-1
 	age := time.Since(r.director.started).Round(10 * time.Millisecond)
 	r.director.kill()
-	r.print("kill -9 of the director, %d of %d, %v after its start; last seen: %s", r.killed, r.killed+r.kills, age, summary(r.state))
+	r.print("kill -9 of the director, %d of %d, %v after its start; last seen: %s", r.killed, r.killed+r.kills, age,
+		summary(r.state))
 	r.changed = time.Now()
 	if err := r.director.start(); err != nil {
 		return err
@@ -249,9 +250,11 @@ func (r *run) killDirector() error {
 // scheduleKill sets when the director is killed next.
 func (r *run) scheduleKill() {
 	if r.kills > 0 {
-		// More kills come closer together, so that they meet the work; a little chance finds other moments in every run.
+		// More kills come closer together, so that they meet the work; a little chance finds other moments in
+		// every run.
 		faster := min(1, float64(len(killAfter))/float64(r.kills+r.killed))
-		r.killTimer.Reset(time.Duration(float64(killAfter[r.killed%len(killAfter)]) * faster * (0.7 + 0.6*rand.Float64())))
+		r.killTimer.Reset(time.Duration(float64(killAfter[r.killed%len(killAfter)]) * faster * (0.7 +
+			0.6*rand.Float64())))
 	}
 }
 
@@ -307,7 +310,8 @@ the director goes on until Ctrl-C; then everything is removed
   why          %s explain -c %s %s#2
   what failed  %s report --dir %s
   what it used %s budget show --dir %s
-`, r.testbed.url, repository, labelTask, data, director, config, director, config, repository, director, data, director, data)
+`, r.testbed.url, repository, labelTask, data, director, config, director, config, repository, director, data, director,
+		data)
 	for {
 		select {
 		case l := <-r.director.lines:

@@ -27,7 +27,8 @@ type scenario struct {
 	Label    string   // the one of the director's labels that it carries then; empty: none
 	Attempts int      // how many it takes
 	Verdicts []string // "reason: action" of each decision about a failure
-	// Files must be what its branch changes; none: nothing may be pushed. Unfinished work is pushed, too, without a pull request.
+	// Files must be what its branch changes; none: nothing may be pushed. Unfinished work is pushed, too,
+	// without a pull request.
 	Files []string
 	First int // the attempt that pushed the branch first; 0: the last one
 	// Holds must be the text, a part of it, of one of these files there.
@@ -37,7 +38,8 @@ type scenario struct {
 	// Answer is what the demo's human then comments; empty: nobody answers.
 	Answer string
 	Own    bool // the human uses the account that the director has its token of
-	// Merged: a check of its pull request fails at first. The demo's human merges it once it passes, and the branch is removed.
+	// Merged: a check of its pull request fails at first. The demo's human merges it once it passes, and the
+	// branch is removed.
 	Merged bool
 
 	Loop    bool   // the agent is a real one: model, tools, model, over a provider that refuses now and then
@@ -59,8 +61,9 @@ const (
 
 var scenarios = []scenario{
 	{
-		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "InReview", Label: labelReview, Attempts: 1,
-		Files: []string{"price/discount.go", "price/discount_test.go"},
+		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "InReview", Label: labelReview,
+		Attempts: 1,
+		Files:    []string{"price/discount.go", "price/discount_test.go"},
 	},
 	{
 		Number: 2, Title: "a patch that does not compile", Final: "Blocked", Label: labelBlocked, Attempts: 1,
@@ -79,13 +82,15 @@ var scenarios = []scenario{
 	},
 	{
 		Number: 5, Title: "killed at the memory limit, twice", Final: "Blocked", Label: labelBlocked, Attempts: 2,
-		Verdicts: []string{"oom_killed: restart_worker", "oom_killed: escalate"}, Asks: []string{memoryLimit}, Limited: true,
-		Files: []string{"price/table_test.go"},
+		Verdicts: []string{"oom_killed: restart_worker", "oom_killed: escalate"}, Asks: []string{memoryLimit},
+		Limited: true,
+		Files:   []string{"price/table_test.go"},
 	},
 	{
 		Number: 6, Title: "worker gone silent", Final: "InReview", Label: labelReview, Attempts: 2,
-		Verdicts: []string{"worker_lost: restart_worker"}, Fault: faultFreeze, Half: "stock/limits.go", Through: "Suspect",
-		Files: []string{"stock/level.go", "stock/level_test.go", "stock/limits.go"},
+		Verdicts: []string{"worker_lost: restart_worker"}, Fault: faultFreeze, Half: "stock/limits.go",
+		Through: "Suspect",
+		Files:   []string{"stock/level.go", "stock/level_test.go", "stock/limits.go"},
 	},
 	{
 		Number: 7, Title: "worker killed mid-stage", Final: "InReview", Label: labelReview, Attempts: 2,
@@ -99,17 +104,21 @@ var scenarios = []scenario{
 	},
 	{
 		Number: 9, Title: "a question, and its answer", Final: "InReview", Label: labelReview, Attempts: 2,
-		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"the short form"}, Answer: "/agent retry use the long form",
-		Files: []string{"weight/weight.go", "weight/weight_test.go"}, First: 1, Holds: map[string]string{"weight/weight.go": "kilograms"},
+		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"the short form"},
+		Answer: "/agent retry use the long form",
+		Files:  []string{"weight/weight.go", "weight/weight_test.go"}, First: 1,
+		Holds: map[string]string{"weight/weight.go": "kilograms"},
 	},
 	{
-		Number: 10, Title: "GitHub asks for a pause (429)", Final: "InReview", Label: labelReview, Attempts: 1, Limit: true,
+		Number: 10, Title: "GitHub asks for a pause (429)", Final: "InReview", Label: labelReview, Attempts: 1,
+		Limit: true,
 		Files: []string{"price/tax.go", "price/tax_test.go"},
 	},
 	{
 		Number: 11, Title: "a check of the pull request fails", Final: "Done", Attempts: 2, Merged: true,
 		Verdicts: []string{"validation: fix_attempt"},
-		Files:    []string{"shelf/shelf.go", "shelf/shelf_test.go"}, First: 1, Holds: map[string]string{"shelf/shelf.go": "// Number is"},
+		Files:    []string{"shelf/shelf.go", "shelf/shelf_test.go"}, First: 1,
+		Holds: map[string]string{"shelf/shelf.go": "// Number is"},
 	},
 	{
 		Number: 12, Title: "a secret in the patch", Final: "Blocked", Label: labelBlocked, Attempts: 1,
@@ -117,8 +126,10 @@ var scenarios = []scenario{
 	},
 	{
 		Number: 13, Title: "an answer from the token's own account", Final: "InReview", Label: labelReview, Attempts: 2,
-		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"format A"}, Answer: "/agent retry use format B", Own: true,
-		Files: []string{"export/export.go", "export/export_test.go"}, First: 1, Holds: map[string]string{"export/export.go": "%d;%d"},
+		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"format A"}, Answer: "/agent retry use format B",
+		Own:   true,
+		Files: []string{"export/export.go", "export/export_test.go"}, First: 1,
+		Holds: map[string]string{"export/export.go": "%d;%d"},
 	},
 }
 
@@ -164,17 +175,20 @@ func choose(only []int, runtime string) ([]scenario, error) {
 	}
 	for _, n := range only {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("demo: with %s there is no scenario %d: choose from %s", runtime, n, strings.Trim(fmt.Sprint(known), "[]"))
+			return nil, fmt.Errorf("demo: with %s there is no scenario %d: choose from %s", runtime, n,
+				strings.Trim(fmt.Sprint(known), "[]"))
 		}
 	}
 	wanted := slices.Clone(only)
 	switch {
 	case len(wanted) == 0:
 		wanted = known
-	case !slices.ContainsFunc(scenarios, func(s scenario) bool { return !s.Limit && slices.Contains(wanted, s.Number) }):
+	case !slices.ContainsFunc(scenarios,
+		func(s scenario) bool { return !s.Limit && slices.Contains(wanted, s.Number) }):
 		wanted = append(wanted, known[0])
 	}
-	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return !slices.Contains(wanted, s.Number) }), nil
+	return slices.DeleteFunc(slices.Clone(scenarios),
+		func(s scenario) bool { return !slices.Contains(wanted, s.Number) }), nil
 }
 
 // text is an issue as its author wrote it.

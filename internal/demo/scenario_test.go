@@ -74,7 +74,8 @@ func TestConfigurationHasNoProblems(t *testing.T) {
 		runtimeDocker: &engine{fleet: fleet, image: imageOf(fleet)}, runtimeProcess: &processes{},
 	} {
 		s := &testbed{
-			fleet: fleet, dir: t.TempDir(), host: h, url: "http://127.0.0.1:1234", model: &model{url: "http://127.0.0.1:5678"}, providerURL: "http://127.0.0.1:5679",
+			fleet: fleet, dir: t.TempDir(), host: h, url: "http://127.0.0.1:1234",
+			model: &model{url: "http://127.0.0.1:5678"}, providerURL: "http://127.0.0.1:5679",
 			user: "1000:1000", agent: agentPath, cache: cache{dir: "/home/somebody/.cache/retake-demo/go-build"},
 			tools: toolchain{root: "/usr/local/go", mounts: []string{"/usr/share/go/src"}},
 		}
@@ -82,10 +83,12 @@ func TestConfigurationHasNoProblems(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, problems := config.Load(s.config(), nil, nil)
-		if problems = append(problems, c.CheckRun(func(string) (string, bool) { return "set", true })...); len(problems) > 0 {
+		if problems = append(problems, c.CheckRun(func(string) (string, bool) { return "set", true })...); len(
+			problems) > 0 {
 			t.Fatal(problems)
 		}
-		if c.Director.Fleet != fleet || c.Containers.Runtime != runtime || len(c.Containers.Mounts) != 3 || len(c.Stages) != 5 {
+		if c.Director.Fleet != fleet || c.Containers.Runtime != runtime || len(c.Containers.Mounts) != 3 ||
+			len(c.Stages) != 5 {
 			t.Errorf("%s: got\n%s", runtime, c)
 		}
 		for i, m := range c.Containers.ParsedMounts() {
@@ -103,7 +106,8 @@ func TestConfigurationHasNoProblems(t *testing.T) {
 }
 
 func TestChildEnvironment(t *testing.T) {
-	got := directorEnvironment([]string{"HOME=/x", "GITHUB_TOKEN=somebody's", config.EnvPrefix + "GITHUB_API_URL=https://api.github.com/"}, "ours")
+	got := directorEnvironment([]string{"HOME=/x", "GITHUB_TOKEN=somebody's", config.EnvPrefix +
+		"GITHUB_API_URL=https://api.github.com/"}, "ours")
 	want := []string{"HOME=/x", "GITHUB_TOKEN=ours", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -139,7 +143,10 @@ func TestTransitionsHaveWords(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"Queued-Forgotten", "Claiming-Forgotten", "Starting-Stopping", "Running-Stopping", "Suspect-Stopping"}
+	want := []string{
+		"Queued-Forgotten", "Claiming-Forgotten", "Starting-Stopping", "Running-Stopping",
+		"Suspect-Stopping",
+	}
 	if !slices.Equal(silent, want) {
 		t.Errorf("silent: %v, want %v", silent, want)
 	}
@@ -149,11 +156,15 @@ func TestNarratorAligns(t *testing.T) {
 	var out strings.Builder
 	n := &progressLog{out: &out, began: time.Now()}
 	n.logLine(line{Message: "transition", Issue: "demo/widgets#7", From: "Starting", To: "Running"})
-	n.logLine(line{Message: "verdict", Issue: "demo/widgets#12", Reason: "worker_lost", Action: "restart_worker", Cause: strings.Repeat("long ", 40)})
+	n.logLine(line{
+		Message: "verdict", Issue: "demo/widgets#12", Reason: "worker_lost", Action: "restart_worker",
+		Cause: strings.Repeat("long ", 40),
+	})
 	n.logLine(line{Message: "poll", Issue: "demo/widgets#7", Level: "info"})
 	n.print("the end")
 	const want = "   0.0s  #7   the worker is up\n" +
-		"   0.0s  #12  worker_lost: restart_worker  (long long long long long long long long long long long long long lo...)\n" +
+		"   0.0s  #12  worker_lost: restart_worker  (long long long long long long long long long long long long " +
+		"long lo...)\n" +
 		"   0.0s       the end\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
@@ -171,7 +182,8 @@ func TestTroublesKeepWhatMatters(t *testing.T) {
 	if n := strings.Count(all.String(), "\n"); n != 201 {
 		t.Errorf("%d lines were passed on, want 201", n)
 	}
-	if len(log.lines) != maxLogLines || strings.Contains(strings.Join(log.lines, ""), "info") || !strings.HasSuffix(log.last(), "config: no such file") {
+	if len(log.lines) != maxLogLines || strings.Contains(strings.Join(log.lines, ""), "info") ||
+		!strings.HasSuffix(log.last(), "config: no such file") {
 		t.Errorf("got %q", log.lines)
 	}
 }

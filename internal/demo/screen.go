@@ -75,8 +75,8 @@ func (s *screen) erased() string {
 	return up + eraseBelow
 }
 
-// drawing is the table, each line cut to the terminal's width: one that wraps would take two. What does not fit below some
-// lines of text is not drawn.
+// drawing is the table, each line cut to the terminal's width: one that wraps would take two. What does not fit
+// below some lines of text is not drawn.
 func (s *screen) drawing() string {
 	const text = 4
 	columns, rows := s.size()

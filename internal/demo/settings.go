@@ -31,7 +31,8 @@ func (s *testbed) writeConfig() error {
 	text := fmt.Sprintf(configText, s.fleet, s.data(), s.httpListen, s.host.settings(s), strings.Join(list, ", "),
 		repository, s.url+githubtest.APIPath, s.profiles(), s.otlp, smokeTest) + more
 	profile := fmt.Sprintf(profileText, s.agent)
-	if err := errors.Join(os.WriteFile(s.config(), []byte(text), 0o600), os.WriteFile(s.profiles(), []byte(profile), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(s.config(), []byte(text), 0o600),
+		os.WriteFile(s.profiles(), []byte(profile), 0o600)); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	return nil
@@ -40,7 +41,8 @@ func (s *testbed) writeConfig() error {
 // goEnv is how Go works for the workers: alone with what is there.
 func (s *testbed) goEnv() map[string]string {
 	return map[string]string{
-		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0",
+		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local",
+		"CGO_ENABLED": "0",
 	}
 }
 

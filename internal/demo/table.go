@@ -21,7 +21,8 @@ func writeJSON(out io.Writer, results []result) error {
 	return nil
 }
 
-// writeTable writes the table for people, with a line for each verdict, and below it what differs from what was promised.
+// writeTable writes the table for people, with a line for each verdict, and below it what differs from what was
+// promised.
 func writeTable(out io.Writer, results []result) {
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 3, ' ', 0)
@@ -35,7 +36,8 @@ func writeTable(out io.Writer, results []result) {
 		if len(verdicts) == 0 {
 			verdicts = []string{"-"}
 		}
-		fmt.Fprintf(t, "#%d\t%s\t%d\t%s\t%s\t%.1f\t%s\n", r.Scenario, r.Title, r.Attempts, verdicts[0], r.Final, r.Seconds, mark)
+		fmt.Fprintf(t, "#%d\t%s\t%d\t%s\t%s\t%.1f\t%s\n", r.Scenario, r.Title, r.Attempts, verdicts[0], r.Final,
+			r.Seconds, mark)
 		for _, v := range verdicts[1:] {
 			fmt.Fprintf(t, "\t\t\t%s\t\t\t\n", v)
 		}

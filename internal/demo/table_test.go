@@ -7,11 +7,13 @@ import (
 
 var sample = []result{
 	{
-		Scenario: 7, Title: "worker killed mid-stage", Issue: "demo/widgets#7", Expected: "Done", Final: "Done", OK: true,
+		Scenario: 7, Title: "worker killed mid-stage", Issue: "demo/widgets#7", Expected: "Done", Final: "Done",
+		OK:       true,
 		Attempts: 2, Verdicts: []string{"worker_lost: restart_worker", "worker_lost: escalate"}, Seconds: 6.449,
 	},
 	{
-		Scenario: 1, Title: "a patch that makes the tests pass", Issue: "demo/widgets#1", Expected: "Done", Final: "Blocked",
+		Scenario: 1, Title: "a patch that makes the tests pass", Issue: "demo/widgets#1", Expected: "Done",
+		Final:    "Blocked",
 		Attempts: 1, Verdicts: []string{}, Seconds: 12, wrong: []string{`it ended Blocked, want Done`},
 	},
 }

@@ -55,7 +55,10 @@ func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
 // setUp makes the testbed. What was made before an error is removed.
 func setUp(ctx context.Context, o Options) (_ *testbed, err error) {
-	s := &testbed{fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen, otlp: o.OTLP}
+	s := &testbed{
+		fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen,
+		otlp: o.OTLP,
+	}
 	if s.fleet == "" {
 		s.fleet = newFleet()
 	}
@@ -145,7 +148,8 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 	if err == nil {
 		_, err = lock.WriteString(runtime)
 	}
-	if err == nil && os.Getuid() == 0 { // workers of another user pass through to their checkouts; nobody else can list it
+	// workers of another user pass through to their checkouts; nobody else can list it
+	if err == nil && os.Getuid() == 0 {
 		err = errors.Join(os.Chmod(unlocked, 0o711), os.Mkdir(filepath.Join(unlocked, "data"), 0o711))
 	}
 	if err == nil {
@@ -175,7 +179,8 @@ func (s *testbed) pullPage(key string) string {
 	return fmt.Sprintf("%s/%s/pull/%s", s.url, repository, number)
 }
 
-// openGitHub starts the stand-in with repository and issues. The labels come when the director is about to start: see labelIssues.
+// openGitHub starts the stand-in with repository and issues. The labels come when the director is about to
+// start: see labelIssues.
 func (s *testbed) openGitHub(ctx context.Context) error {
 	seed := filepath.Join(s.dir, "seed")
 	if err := unpack(seed); err != nil {

@@ -14,7 +14,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// longJournal makes a journal of batches that decide nothing, with two snapshots: what the older one is behind can leave it.
+// longJournal makes a journal of batches that decide nothing, with two snapshots: what the older one is behind
+// can leave it.
 func (s *harness) longJournal(batches int) {
 	s.t.Helper()
 	state, err := fsm.New(fsm.Config{}).Snapshot()
@@ -42,7 +43,8 @@ func (s *harness) segments() []string {
 	return all
 }
 
-// An archive that cannot be written is said in log, health and status; it is tried again, and all is well when it can be, without a restart.
+// An archive that cannot be written is said in log, health and status; it is tried again, and all is well when
+// it can be, without a restart.
 func TestTheArchiveIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -54,10 +56,12 @@ func TestTheArchiveIsTriedAgain(t *testing.T) {
 		return s.logs.FilterMessage("the live journal is not shortened; it is tried again").Len() > 0
 	})
 	problem := "the live journal is not shortened: bus: archive: "
-	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK || !strings.HasPrefix(h.Problem, problem) {
+	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
+		!strings.HasPrefix(h.Problem, problem) {
 		t.Errorf("health: %+v, %v", h, err)
 	}
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.HasPrefix(now.Director.Problem, problem) {
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+		!strings.HasPrefix(now.Director.Problem, problem) {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}
 	must(t, os.Remove(inTheWay))
@@ -68,7 +72,8 @@ func TestTheArchiveIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A director whose journal is full when it begins makes room first, and from then on in time, without waiting for a thousand batches.
+// A director whose journal is full when it begins makes room first, and from then on in time, without waiting
+// for a thousand batches.
 func TestAFullJournalIsGoneOnWith(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -89,16 +94,19 @@ func TestAFullJournalIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// A snapshot that cannot be read keeps the live journal whole: that is said, and a new snapshot is saved in its place, also while nothing is decided.
+// A snapshot that cannot be read keeps the live journal whole: that is said, and a new snapshot is saved in its
+// place, also while nothing is decided.
 func TestAnUnreadableSnapshotIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.longJournal(1100)
-	store, err := filepath.Glob(filepath.Join(s.config.Director.DataDir, "bus/jetstream/*/*/streams/OBJ_RETAKE_SNAPSHOTS"))
+	store, err := filepath.Glob(filepath.Join(s.config.Director.DataDir,
+		"bus/jetstream/*/*/streams/OBJ_RETAKE_SNAPSHOTS"))
 	if err != nil || len(store) != 1 {
 		t.Fatal("no snapshots", store, err)
 	}
-	block(func(data []byte) []byte { data[bytes.LastIndex(data, []byte("retake_snapshot"))] ^= 0x10; return data })(t, store[0])
+	block(func(data []byte) []byte { data[bytes.LastIndex(data, []byte("retake_snapshot"))] ^= 0x10; return data })(t,
+		store[0])
 	s.start()
 	s.until("the log says it", func() bool {
 		said := s.logs.FilterMessage("the live journal is not shortened; it is tried again").All()

@@ -19,7 +19,8 @@ import (
 	"retake/internal/redact"
 )
 
-// escalation is the comment that asks a human about an effect's question. report is the failure that it is about, nil if there is none.
+// escalation is the comment that asks a human about an effect's question. report is the failure that it is
+// about, nil if there is none.
 func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
 	q, c := e.Escalation, d.setup()
 	stage := c.failedStage(q, report)
@@ -50,7 +51,8 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 	return text
 }
 
-// whyStopped is why Retake asks, in a sentence. Waiting, or an answer, may well help: then the same does not fail again.
+// whyStopped is why Retake asks, in a sentence. Waiting, or an answer, may well help: then the same does not
+// fail again.
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
@@ -84,7 +86,8 @@ func (in *setup) words(e fsm.Effect, report *wire.WorkerError, stage wire.StageP
 	q := e.Escalation
 	c := recovery.Case{
 		Reason: q.Reason, Stage: q.Stage, Stale: q.Stale, Guard: policy.GuardThatAsks(q.Ask), Cause: q.Cause,
-		Command: plaintext.CommandLine(stage.Run), Image: in.Containers.Image, Limit: in.limit(q.Reason, stage), Alike: len(q.Alike),
+		Command: plaintext.CommandLine(stage.Run), Image: in.Containers.Image, Limit: in.limit(q.Reason, stage),
+		Alike:  len(q.Alike),
 		AtOnce: config.HoldsAtOnce,
 	}
 	if file != "" {
@@ -129,7 +132,8 @@ func (in *setup) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.S
 // doesWhatFailed tells several commands of one program apart: go build, go vet, go test.
 func doesWhatFailed(r recovery.Reason, argv []string) bool {
 	words := map[recovery.Reason][]string{
-		recovery.BuildFailed: {"build", "compile"}, recovery.TestsFailed: {"test"}, recovery.LintFailed: {"vet", "lint", "fmt", "format", "check"},
+		recovery.BuildFailed: {"build", "compile"}, recovery.TestsFailed: {"test"},
+		recovery.LintFailed: {"vet", "lint", "fmt", "format", "check"},
 	}[r]
 	return slices.ContainsFunc(argv, func(arg string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(arg, w) })
@@ -149,9 +153,11 @@ func (in *setup) limit(r recovery.Reason, stage wire.StagePlan) string {
 	return ""
 }
 
-// credential names who was asked for something, and the variables that hold the credential for it; never a value. GitHub's tokens are
-// made at github.com only for who uses it.
-func (in *setup) credential(q *fsm.Escalation, report *wire.WorkerError, stage wire.StagePlan) (provider, variables string) {
+// credential names who was asked for something, and the variables that hold the credential for it; never a
+// value. GitHub's tokens are made at github.com only for who uses it.
+func (in *setup) credential(q *fsm.Escalation, report *wire.WorkerError,
+	stage wire.StagePlan,
+) (provider, variables string) {
 	c := in.Config
 	if len(stage.Run) == 0 {
 		provider, variables = "github", cmp.Or(c.GitHub.TokenEnv, "github.token_file")
@@ -167,16 +173,21 @@ func (in *setup) credential(q *fsm.Escalation, report *wire.WorkerError, stage w
 	passed := append(slices.Clone(c.Containers.EnvPassthrough), slices.Sorted(maps.Keys(c.Containers.Env))...)
 	names := slices.DeleteFunc(passed, func(name string) bool { return !redact.IsSecretVariable(name) })
 	if stage.Agent != nil {
-		own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(stage.Agent.Keys, name) })
+		own := slices.DeleteFunc(slices.Clone(names),
+			func(name string) bool { return !slices.Contains(stage.Agent.Keys, name) })
 		if names = own; len(names) == 0 {
 			names = stage.Agent.Keys
 		}
 	} else {
 		names = slices.DeleteFunc(names, func(name string) bool {
-			return slices.ContainsFunc(in.stages, func(g wire.StagePlan) bool { return g.Agent != nil && slices.Contains(g.Agent.Keys, name) })
+			return slices.ContainsFunc(in.stages, func(g wire.StagePlan) bool {
+				return g.Agent != nil &&
+					slices.Contains(g.Agent.Keys, name)
+			})
 		})
 	}
-	if named := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(q.Cause, name) }); len(named) > 0 {
+	if named := slices.DeleteFunc(slices.Clone(names),
+		func(name string) bool { return !strings.Contains(q.Cause, name) }); len(named) > 0 {
 		names = named
 	}
 	const most = 2

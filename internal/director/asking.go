@@ -20,13 +20,14 @@ import (
 // ErrNoStory: the journal has nothing of the issue.
 var ErrNoStory = errors.New("director: nothing is known")
 
-// AskTasks asks the director that runs on a data directory where its tasks stand, those included that are over and not forgotten.
+// AskTasks asks the director that runs on a data directory where its tasks stand, those included that are over
+// and not forgotten.
 func AskTasks(ctx context.Context, dataDir string) ([]story.Story, error) {
 	return ask[[]story.Story](ctx, dataDir, question{method: http.MethodGet, path: "/tasks", within: 2 * viewTime})
 }
 
-// AskStory asks it what has happened to an issue, as it looks now or, if at is not zero, looked then. An error is ErrNoStory if the journal has
-// nothing of it, ErrNotThere if no director runs.
+// AskStory asks it what has happened to an issue, as it looks now or, if at is not zero, looked then. An error
+// is ErrNoStory if the journal has nothing of it, ErrNotThere if no director runs.
 func AskStory(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time) (story.Story, error) {
 	path := page.TaskPath(k) + "/story"
 	if !at.IsZero() {
@@ -66,7 +67,8 @@ func AskEvents(ctx context.Context, dataDir string, f EventFilter, each func(sto
 	}
 }
 
-// ReadBook makes a book of what the journal of a director that does not run had at a time; zero: of all of it. Nothing is changed.
+// ReadBook makes a book of what the journal of a director that does not run had at a time; zero: of all of it.
+// Nothing is changed.
 func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.Book, err error) {
 	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
 		decides, err := decidesBy(c)

@@ -76,12 +76,14 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 // start makes the attempt: the checkout as the last attempt left it, a bus credential of its own, a container.
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	if s.lists(ctx, e.Worker, isPending) { // an earlier process made it, perhaps not all of it: nothing of it has run, and it is made anew
+	// an earlier process made it, perhaps not all of it: nothing of it has run, and it is made anew
+	if s.lists(ctx, e.Worker, isPending) {
 		if _, err := s.runtime.Stop(ctx, e.Worker, 0, nil); err != nil {
 			return failed(err)
 		}
 	}
-	if s.lists(ctx, e.Worker, container.State.MayRun) { // an earlier process started it: nobody touches a checkout that a worker is in
+	// an earlier process started it: nobody touches a checkout that a worker is in
+	if s.lists(ctx, e.Worker, container.State.MayRun) {
 		s.bus.Admit(e.Worker)
 		s.outside.admit(e.Worker)
 		s.outputs.Begin(s.recording(e.Task, e.Worker, e.Attempt))
@@ -129,7 +131,8 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failed(err)
 	}
 	ref := wire.IssueRef{
-		Key: string(e.Task), Number: e.Task.Number(), Title: issue.Title, Body: issue.Body, Labels: issue.Labels, URL: issue.URL,
+		Key: string(e.Task), Number: e.Task.Number(), Title: issue.Title, Body: issue.Body, Labels: issue.Labels,
+		URL: issue.URL,
 	}
 	spec := s.spec(c, e, checkout.Path)
 	if e.Start.Validate {
@@ -159,17 +162,22 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
 		},
 		SignKey: credential.Key, Checkout: travels,
-		Workdir: s.runtime.Workdir(spec), Stages: c.stagesOf(e.Start), Rejected: rejected, ValidateOnly: e.Start.Validate,
-		FixAttempts: c.Worker.FixAttempts, PaidCallsLeft: e.Start.PaidCallsLeft,
-		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
-		WatchdogSeconds: watchdogOf(e, c).Seconds(), Secrets: slices.Concat(s.secrets, s.outside.secrets(e.Worker)),
-		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all && !e.Start.Validate,
+		Workdir: s.runtime.Workdir(spec), Stages: c.stagesOf(e.Start), Rejected: rejected,
+		ValidateOnly: e.Start.Validate,
+		FixAttempts:  c.Worker.FixAttempts, PaidCallsLeft: e.Start.PaidCallsLeft,
+		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(),
+		StopGraceSeconds:         c.Timeouts.StopGrace.Seconds(),
+		WatchdogSeconds:          watchdogOf(e, c).Seconds(),
+		Secrets:                  slices.Concat(s.secrets, s.outside.secrets(e.Worker)),
+		StatePaths:               c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all &&
+			!e.Start.Validate,
 		MarkStages:    true,
 		TraceParent:   s.telemetry.parent(e.Worker),
 		ValidateFirst: e.Start.Action == recovery.Revalidate && !e.Start.Validate,
 		AttemptFile:   attemptFile(e, ref, alternative(c.stages), conflicts),
 		Budget: &wire.PlanBudget{
-			MaxConcurrent: c.RateLimits.Model.MaxConcurrentRequests, SpacingSeconds: c.RateLimits.Model.MinBetweenRequests.Seconds(),
+			MaxConcurrent:   c.RateLimits.Model.MaxConcurrentRequests,
+			SpacingSeconds:  c.RateLimits.Model.MinBetweenRequests.Seconds(),
 			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),
 		},
 	}
@@ -202,12 +210,14 @@ func (s *session) approvedIssue(ctx context.Context, e fsm.Effect) (github.Issue
 	}
 	var hidden int
 	if issue.Title, issue.Body, hidden = shownText(a.Title, a.Body); hidden > 0 {
-		s.log.Info("what GitHub does not show of the issue is kept from agents", zap.String("issue", issue.Key), zap.Int("passages", hidden))
+		s.log.Info("what GitHub does not show of the issue is kept from agents", zap.String("issue", issue.Key),
+			zap.Int("passages", hidden))
 	}
 	return issue, nil
 }
 
-// shownText is what people see of an issue on GitHub. That something was left out is said at its end, to agents and to whoever reads what they were given.
+// shownText is what people see of an issue on GitHub. That something was left out is said at its end, to agents
+// and to whoever reads what they were given.
 func shownText(title, body string) (string, string, int) {
 	title, n := shown.Markdown(title)
 	body, more := shown.Markdown(body)
@@ -237,7 +247,8 @@ func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
 	return &order
 }
 
-// watchdogOf is the longest life of the attempt, as it was decided when it began. Old journals do not say when that was.
+// watchdogOf is the longest life of the attempt, as it was decided when it began. Old journals do not say when
+// that was.
 func watchdogOf(e fsm.Effect, c *setup) time.Duration {
 	if life := e.Start.WatchdogAt.Sub(e.At); !e.At.IsZero() && life > 0 {
 		return life
@@ -246,7 +257,10 @@ func watchdogOf(e fsm.Effect, c *setup) time.Duration {
 }
 
 func (s *session) checkoutOf(k fsm.IssueKey, nonce string) workspace.Request {
-	return workspace.Request{Nonce: nonce, Repo: k.Repo(), RemoteURL: s.remote(k.Repo()), BaseBranch: s.config.GitHub.BaseBranch}
+	return workspace.Request{
+		Nonce: nonce, Repo: k.Repo(), RemoteURL: s.remote(k.Repo()),
+		BaseBranch: s.config.GitHub.BaseBranch,
+	}
 }
 
 func (s *session) spec(in *setup, e fsm.Effect, checkout string) container.Spec {
@@ -271,8 +285,9 @@ func branchName(k fsm.IssueKey, attempt int) string {
 	return fmt.Sprintf("retake/%d-a%d", k.Number(), attempt)
 }
 
-// stop ends the attempt's container, and returns when it is confirmed gone, or the attempt is fenced, and every report of its worker was read. If
-// there is none that ends the attempt, the director writes one itself: same payload, same path.
+// stop ends the attempt's container, and returns when it is confirmed gone, or the attempt is fenced, and every
+// report of its worker was read. If there is none that ends the attempt, the director writes one itself: same
+// payload, same path.
 func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if reason, ok := stopReasons[e.Stop.Reason]; ok && e.Stop.Grace > 0 {
 		s.sendControl(ctx, e.Worker, wire.Stop{Reason: reason, GraceSeconds: (e.Stop.Grace / 2).Seconds()})
@@ -281,7 +296,8 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	exit, err := s.runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
 		err := s.takeBack(ctx, e) // what the worker could not report is in it
 		if err == nil {
-			_, err = s.endReports(ctx, e, unmarked(x)) // before the container is removed: a kill in between must not change the verdict
+			// before the container is removed: a kill in between must not change the verdict
+			_, err = s.endReports(ctx, e, unmarked(x))
 		}
 		if err == nil {
 			s.finishOutput(ctx, e)
@@ -316,7 +332,8 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.github.Redact(exit.Words),
 		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory,
 	}
-	if !slices.ContainsFunc(stored, func(r bus.Report) bool { return !r.Own && report(r).Final }) { // before it reports, a worker sends all that it has
+	// before it reports, a worker sends all that it has
+	if !slices.ContainsFunc(stored, func(r bus.Report) bool { return !r.Own && report(r).Final }) {
 		gone.Lost = s.lostWork(ctx, e.Worker)
 	}
 	if exit.Known {
@@ -328,8 +345,8 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Stop: gone}
 }
 
-// stopReasons maps why the machine stops an attempt to the reason that its worker gets. A worker that is stopped for any other
-// reason is not asked: it has reported, or is silent, or gone.
+// stopReasons maps why the machine stops an attempt to the reason that its worker gets. A worker that is
+// stopped for any other reason is not asked: it has reported, or is silent, or gone.
 var stopReasons = map[fsm.StopReason]string{
 	fsm.StopWithdrawn: wire.StopWithdrawn,
 	fsm.StopWatchdog:  wire.StopWatchdog,

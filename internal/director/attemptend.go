@@ -27,9 +27,11 @@ type attemptEnd struct {
 // patchTime bounds how long a verdict waits for a patch that is only there to be read.
 const patchTime = 20 * time.Second
 
-// recordEnd puts down what an ended attempt left: what its container printed, what its stages said, what it changed. It is
-// on disk before the verdict, in case that the process ends in between.
-func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report, printed *audit.StoredOutput) {
+// recordEnd puts down what an ended attempt left: what its container printed, what its stages said, what it
+// changed. It is on disk before the verdict, in case that the process ends in between.
+func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report,
+	printed *audit.StoredOutput,
+) {
 	end := attemptEnd{signal: x.Signal}
 	if x.Known {
 		end.exitCode = &x.ExitCode
@@ -44,7 +46,8 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 			if !r.Signed {
 				meta.Notes = append(meta.Notes, personsWord)
 			}
-			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message, outputTail(body)
+			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message,
+				outputTail(body)
 			if body.ExitCode != nil {
 				end.exitCode = body.ExitCode // the stage's says more than the container's
 			}
@@ -77,7 +80,8 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 		}
 	}
 	if err != nil {
-		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
+		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
+			zap.Error(err))
 	}
 	c := s.recorder
 	c.ends.Store(e.Worker, end)
@@ -89,11 +93,12 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	})
 }
 
-// addEnd adds what is known of an attempt's end. It may be known already, and better: a stop that a restart has interrupted is carried out again,
-// and finds no container then.
+// addEnd adds what is known of an attempt's end. It may be known already, and better: a stop that a restart has
+// interrupted is carried out again, and finds no container then.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
-	m.Usage, m.ExitCode, m.Output = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode), cmp.Or(end.Output, m.Output)
+	m.Usage, m.ExitCode, m.Output = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode),
+		cmp.Or(end.Output, m.Output)
 	if len(end.Tried) > 0 {
 		m.Tried = end.Tried
 	}

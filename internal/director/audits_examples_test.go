@@ -32,7 +32,8 @@ func documentedExample(t *testing.T, name string) string {
 
 // perRun are the values of the examples that differ from run to run: they are there, and not empty.
 var perRun = []string{
-	"path", "sha256", "bytes", "attempt_id", "issue", "url", "run_id", "branch", "started_at", "ended_at", "decided_at", "error_id", "signature", "task", "timestamp", "updated_at",
+	"path", "sha256", "bytes", "attempt_id", "issue", "url", "run_id", "branch", "started_at", "ended_at", "decided_at",
+	"error_id", "signature", "task", "timestamp", "updated_at",
 	"sessionId", "cycle", "first_seen", "last_seen",
 }
 
@@ -84,7 +85,8 @@ func one(m map[string]any) any {
 
 var happened = regexp.MustCompile(`^- [0-9:]{8} `)
 
-// TestTheExamplesOfAuditsOccur: a director whose worker reports the failure of the specification's example leaves the files that the specification shows.
+// TestTheExamplesOfAuditsOccur: a director whose worker reports the failure of the specification's example
+// leaves the files that the specification shows.
 func TestTheExamplesOfAuditsOccur(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, failsToValidate)
@@ -139,7 +141,10 @@ func TestTheExamplesOfAuditsOccur(t *testing.T) {
 	if got, want := shape(string(summary)), shape(documentedExample(t, "summary")); !slices.Equal(got, want) {
 		t.Errorf("summary.md has\n%q\nthe example has\n%q\n%s", got, want, summary)
 	}
-	for _, want := range []string{"- **Agent**: claude-code sonnet", "- **Usage**: 18230 tokens, 10 paid calls, 1 cache hit, 0.21 USD", "- program: go", "1 file, 1 line added"} {
+	for _, want := range []string{
+		"- **Agent**: claude-code sonnet",
+		"- **Usage**: 18230 tokens, 10 paid calls, 1 cache hit, 0.21 USD", "- program: go", "1 file, 1 line added",
+	} {
 		if !strings.Contains(string(summary), want) {
 			t.Errorf("no %q in\n%s", want, summary)
 		}
@@ -175,7 +180,8 @@ func TestWhatWaitsForAFailedTaskIsSkipped(t *testing.T) {
 	}
 	store, err := audit.Load(data)
 	must(t, err)
-	if d := store.Report(audit.ReportOptions{}); len(d.Skipped) != 1 || d.Skipped[0].ID != second || len(d.Failed) != 1 {
+	if d := store.Report(audit.ReportOptions{}); len(d.Skipped) != 1 || d.Skipped[0].ID != second ||
+		len(d.Failed) != 1 {
 		t.Errorf("%+v; want %s skipped and %s failed", d, second, first)
 	}
 }

@@ -20,24 +20,30 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// failsToValidate plays the worker of the specification's example: its agent has three rounds, and the test stays broken.
+// failsToValidate plays the worker of the specification's example: its agent has three rounds, and the test
+// stays broken.
 func failsToValidate(ctx context.Context, a *fakeWorker) int {
 	must := func(err error) bool { return err == nil }
 	if !must(os.WriteFile(filepath.Join(a.checkout, "parse.go"), []byte("package widgets\n"), 0o644)) {
 		return 1
 	}
 	exit := 1
-	const output = "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n"
+	const output = "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse " +
+		"(0.00s)\nFAIL\n"
 	e := wire.WorkerError{
-		ErrorID: a.plan.WorkerID + "/VALIDATE-3", WorkerID: a.plan.WorkerID, AttemptID: a.plan.AttemptID, IssueNumber: a.plan.Issue.Number,
-		Attempt: a.plan.Attempt, Stage: wire.StageValidate, ErrorType: "tests_failed", EscalateToHuman: true, Tool: "go", ExitCode: &exit, FixRounds: 3,
+		ErrorID: a.plan.WorkerID + "/VALIDATE-3", WorkerID: a.plan.WorkerID, AttemptID: a.plan.AttemptID,
+		IssueNumber: a.plan.Issue.Number,
+		Attempt:     a.plan.Attempt, Stage: wire.StageValidate, ErrorType: "tests_failed", EscalateToHuman: true,
+		Tool: "go", ExitCode: &exit, FixRounds: 3,
 		Message: "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)", LastStdoutTail: output,
 		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 10, CacheHits: 1},
 	}
 	if !must(a.client.Report(ctx, &e)) {
 		return 1
 	}
-	select { // so that the director hears of the report before it sees that the container ended: both are right, and lead to other words
+	// so that the director hears of the report before it sees that the container ended: both are right, and
+	// lead to other words
+	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second):
 	}
@@ -68,7 +74,8 @@ func readDocument[T any](t *testing.T, path string) (v T) {
 	return v
 }
 
-// TestARestartErasesNothing: what people read of an attempt that is over is the same after a director has ended and begun again.
+// TestARestartErasesNothing: what people read of an attempt that is over is the same after a director has ended
+// and begun again.
 func TestARestartErasesNothing(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, failsToValidate)
@@ -114,7 +121,8 @@ func TestARestartErasesNothing(t *testing.T) {
 	}
 }
 
-// TestAuditsSayWhoWorkedAndHowFar: an attempt's agent and model, the stages that are behind it, and who met the failure.
+// TestAuditsSayWhoWorkedAndHowFar: an attempt's agent and model, the stages that are behind it, and who met the
+// failure.
 func TestAuditsSayWhoWorkedAndHowFar(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, failsToValidate)
@@ -141,8 +149,8 @@ func TestAuditsSayWhoWorkedAndHowFar(t *testing.T) {
 	}
 }
 
-// TestGitHubsFailuresLeaveEvents: what the director itself could not do at GitHub is in the telemetry, with the part that tried and when it tries again:
-// a poll once for each outage, an effect each time that it is put off.
+// TestGitHubsFailuresLeaveEvents: what the director itself could not do at GitHub is in the telemetry, with the
+// part that tried and when it tries again: a poll once for each outage, an effect each time that it is put off.
 func TestGitHubsFailuresLeaveEvents(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
@@ -169,7 +177,8 @@ func TestGitHubsFailuresLeaveEvents(t *testing.T) {
 	by := func(caller, issue string) func() bool {
 		return func() bool {
 			return slices.ContainsFunc(events(), func(e map[string]any) bool {
-				return e["caller"] == caller && e["issue"] == issue && e["reason"] == "network_transient" && e["retryable"] == true && e["action"] == "retry" && e["cause"] != ""
+				return e["caller"] == caller && e["issue"] == issue && e["reason"] == "network_transient" &&
+					e["retryable"] == true && e["action"] == "retry" && e["cause"] != ""
 			})
 		}
 	}
@@ -193,12 +202,14 @@ func TestGitHubsFailuresLeaveEvents(t *testing.T) {
 	}
 }
 
-// TestAnEndThatIsReadAgainErasesNothing: a stop that a restart has interrupted finds no container when it is carried out again.
+// TestAnEndThatIsReadAgainErasesNothing: a stop that a restart has interrupted finds no container when it is
+// carried out again.
 func TestAnEndThatIsReadAgainErasesNothing(t *testing.T) {
 	one := 1
 	m := audit.Meta{}
 	addEnd(&m, audit.Meta{
-		Stage: "CODE", ExitCode: &one, Signal: "SIGKILL", OOM: true, Usage: &wire.Usage{PaidCalls: 2}, Tried: []string{"two rounds"}, Notes: []string{"program: go"},
+		Stage: "CODE", ExitCode: &one, Signal: "SIGKILL", OOM: true, Usage: &wire.Usage{PaidCalls: 2},
+		Tried: []string{"two rounds"}, Notes: []string{"program: go"},
 	})
 	before := m
 	addEnd(&m, audit.Meta{})
@@ -211,8 +222,9 @@ func TestAnEndThatIsReadAgainErasesNothing(t *testing.T) {
 	}
 }
 
-// TestNoFileForPeopleShowsAToken: anybody who may publish a report or write an issue can put a token into it. Each field of both is somewhere in what people
-// read, and none of them in clear. The log and the errors that are printed are cmd/director's, and so are their tests.
+// TestNoFileForPeopleShowsAToken: anybody who may publish a report or write an issue can put a token into it.
+// Each field of both is somewhere in what people read, and none of them in clear. The log and the errors that
+// are printed are cmd/director's, and so are their tests.
 func TestNoFileForPeopleShowsAToken(t *testing.T) {
 	t.Parallel()
 	token := "ghp_" + strings.Repeat("012345", 6)
@@ -222,9 +234,11 @@ func TestNoFileForPeopleShowsAToken(t *testing.T) {
 			return 1
 		}
 		return a.fails(ctx, wire.WorkerError{
-			ErrorType: "tests_failed " + token, Tool: "go " + token, Message: "CODE: " + token + " said no", ExitCode: &exit, Signal: "SIGTERM " + token,
-			LastStdoutTail: "--- FAIL: Test " + token + "\n", LastStderrTail: "GH_TOKEN=" + token + "\n", Question: "Is " + token + " yours?",
-			Usage: &wire.Usage{PaidCalls: 1},
+			ErrorType: "tests_failed " + token, Tool: "go " + token, Message: "CODE: " + token + " said no",
+			ExitCode: &exit, Signal: "SIGTERM " + token,
+			LastStdoutTail: "--- FAIL: Test " + token + "\n", LastStderrTail: "GH_TOKEN=" + token + "\n",
+			Question: "Is " + token + " yours?",
+			Usage:    &wire.Usage{PaidCalls: 1},
 		})
 	})
 	s.config.Recovery.ContinueOnError = true // writes ERROR_REPORT.md in any case
@@ -261,12 +275,16 @@ func TestNoFileForPeopleShowsAToken(t *testing.T) {
 	}
 }
 
-// TestContinuingAfterErrorsIsSaid: at the start, in the log of each failure that would have ended the run, and in the report.
+// TestContinuingAfterErrorsIsSaid: at the start, in the log of each failure that would have ended the run, and
+// in the report.
 func TestContinuingAfterErrorsIsSaid(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{true, false} {
 		s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-			return a.fails(ctx, wire.WorkerError{ErrorType: "auth_error", HTTPStatus: 401, Message: "CODE: invalid x-api-key", LastStderrTail: "401 Unauthorized: invalid x-api-key\n"})
+			return a.fails(ctx, wire.WorkerError{
+				ErrorType: "auth_error", HTTPStatus: 401,
+				Message: "CODE: invalid x-api-key", LastStderrTail: "401 Unauthorized: invalid x-api-key\n",
+			})
 		})
 		s.config.Recovery.Preset, s.config.Recovery.ContinueOnError = "cortex", on // whose credentials are fatal
 		key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
@@ -279,9 +297,11 @@ func TestContinuingAfterErrorsIsSaid(t *testing.T) {
 		}
 		report, err := os.ReadFile(filepath.Join(s.config.Director.DataDir, "ERROR_REPORT.md"))
 		must(t, err)
-		begins, each, told := s.logs.FilterMessage(continuesText).Len(), s.logs.FilterMessage(continuedText).Len(), strings.Contains(string(report), "1 failure of that kind")
+		begins, each, told := s.logs.FilterMessage(continuesText).Len(), s.logs.FilterMessage(continuedText).Len(),
+			strings.Contains(string(report), "1 failure of that kind")
 		if on != (begins == 1) || on != (each == 1) || on != told {
-			t.Errorf("continue_on_error = %v: %d lines at the start, %d of failures; in the report: %v\n%s", on, begins, each, told, report)
+			t.Errorf("continue_on_error = %v: %d lines at the start, %d of failures; in the report: %v\n%s", on, begins,
+				each, told, report)
 		}
 		if aborted := strings.Contains(string(report), "**Aborted**"); aborted == on {
 			t.Errorf("continue_on_error = %v, aborted %v", on, aborted)

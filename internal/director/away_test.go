@@ -76,7 +76,10 @@ func refused() (*http.Response, error) {
 }
 
 func badGateway() (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("<html>502</html>"))}, nil
+	return &http.Response{
+		StatusCode: http.StatusBadGateway, Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader("<html>502</html>")),
+	}, nil
 }
 
 func tooLate() (*http.Response, error) {
@@ -84,8 +87,10 @@ func tooLate() (*http.Response, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// TestGitHubAway: GitHub is away for a while, wherever its director is. It is left alone after three failures and asked once per pause; phase, health and status say
-// so; the running worker is untouched, nobody is asked anything, and everything goes on. The pauses are a hundredth of the real ones, and so is the outage of ten minutes.
+// TestGitHubAway: GitHub is away for a while, wherever its director is. It is left alone after three failures
+// and asked once per pause; phase, health and status say so; the running worker is untouched, nobody is asked
+// anything, and everything goes on. The pauses are a hundredth of the real ones, and so is the outage of ten
+// minutes.
 func TestGitHubAway(t *testing.T) {
 	const (
 		first   = 40 * time.Millisecond
@@ -107,7 +112,10 @@ func TestGitHubAway(t *testing.T) {
 			r.close(nil)
 		}},
 		"while it claims": {badGateway, func(s *harness, r *roads, _ string, _ func()) {
-			r.close(func(q *http.Request) bool { return isWrite(q) && !strings.HasSuffix(q.URL.Path, "/widgets/labels") })
+			r.close(func(q *http.Request) bool {
+				return isWrite(q) &&
+					!strings.HasSuffix(q.URL.Path, "/widgets/labels")
+			})
 			s.start()
 		}},
 		"while it delivers": {tooLate, func(s *harness, r *roads, key string, finish func()) {
@@ -142,7 +150,8 @@ func TestGitHubAway(t *testing.T) {
 			before := s.runtime.begun()
 			s.until("phase COOLDOWN", func() bool {
 				all, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
-				return err == nil && all.Director.Phase == "COOLDOWN" && strings.Contains(all.Director.Problem, "GitHub has not answered since ")
+				return err == nil && all.Director.Phase == "COOLDOWN" && strings.Contains(all.Director.Problem,
+					"GitHub has not answered since ")
 			})
 			if h := s.health(); !strings.HasPrefix(h, "healthy, but GitHub has not answered since ") {
 				t.Errorf("health says %q", h)
@@ -160,7 +169,8 @@ func TestGitHubAway(t *testing.T) {
 				t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
 			}
 			outage, down := lost[len(lost)-1].Sub(lost[0]), 3
-			for down < 6 && tooEarly(lost, down, first, longest) != "" { // a read that was answered in between begins the count of three anew
+			// a read that was answered in between begins the count of three anew
+			for down < 6 && tooEarly(lost, down, first, longest) != "" {
 				down++
 			}
 			if most := down + 4 + int(outage/longest) + 1; len(lost) < 4 || len(lost) > most {
@@ -173,7 +183,8 @@ func TestGitHubAway(t *testing.T) {
 	}
 }
 
-// tooEarly names the first of the requests from one on that did not keep a pause which doubles from first to longest; "" if all did.
+// tooEarly names the first of the requests from one on that did not keep a pause which doubles from first to
+// longest; "" if all did.
 func tooEarly(lost []time.Time, from int, first, longest time.Duration) string {
 	for i := from; i < len(lost); i++ {
 		if pause := lost[i].Sub(lost[i-1]); pause < min(first<<(i-from), longest) {
@@ -183,7 +194,8 @@ func tooEarly(lost []time.Time, from int, first, longest time.Duration) string {
 	return ""
 }
 
-// TestGitHubAwayAcrossARestart: the deadline is in the journal, and the next process waits for it before it asks anything, its start included.
+// TestGitHubAwayAcrossARestart: the deadline is in the journal, and the next process waits for it before it
+// asks anything, its start included.
 func TestGitHubAwayAcrossARestart(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -45,10 +45,12 @@ func perSecond(n int, do func()) float64 {
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// benchReplay reads a journal of so many facts, in batches of one record to most: as a director does at its start; as a consumer does that does nothing with it; and, a part of it, as a director
-// did before: by a request for each batch, with encoding/json.
+// benchReplay reads a journal of so many facts, in batches of one record to most: as a director does at its
+// start; as a consumer does that does nothing with it; and, a part of it, as a director did before: by a
+// request for each batch, with encoding/json.
 func benchReplay(t *testing.T, facts, most int) {
-	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()}) // it does not sync, so that the journal is written fast
+	// it does not sync, so that the journal is written fast
+	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})
 	must(t, err)
 	b, err := bus.Open(t.Context(), bus.Options{Server: srv})
 	must(t, err)
@@ -60,7 +62,8 @@ func benchReplay(t *testing.T, facts, most int) {
 	})
 	began := time.Now()
 	fleet.run(t, facts)
-	t.Logf("written in %s: %d facts of %d tasks, %d of which are not over, in %d records in %d batches, %d MB", time.Since(began).Round(time.Second),
+	t.Logf("written in %s: %d facts of %d tasks, %d of which are not over, in %d records in %d batches, %d MB",
+		time.Since(began).Round(time.Second),
 		fleet.facts, fleet.issues, len(fleet.d.Machine().Tasks()), records, fleet.seq, bytes/1e6)
 
 	var h *state
@@ -90,7 +93,10 @@ func benchReplay(t *testing.T, facts, most int) {
 		in, goal = "in batches of one record", bench.Goal{}
 	}
 	record := func(what string, value, beside float64, of string, goal bench.Goal) {
-		bench.Record(t, bench.Figure{Section: "boot", Unit: "/s", What: what + ", " + in, Value: value, Beside: beside, Of: of, Goal: goal})
+		bench.Record(t, bench.Figure{
+			Section: "boot", Unit: "/s", What: what + ", " + in, Value: value, Beside: beside,
+			Of: of, Goal: goal,
+		})
 	}
 	const consumer = "an ordered consumer that only reads"
 	record("facts replayed", replayed, raw, consumer, goal)
@@ -124,14 +130,18 @@ func readRaw(t *testing.T, stream jetstream.Stream, batches uint64) {
 	}
 }
 
-// readAsBefore reads the first batches one by one, with encoding/json, and returns how many facts that were in a second.
+// readAsBefore reads the first batches one by one, with encoding/json, and returns how many facts that were in
+// a second.
 func readAsBefore(t *testing.T, cfg fsm.Config, stream jetstream.Stream, batches uint64) float64 {
 	facts, m, links := 0, fsm.New(cfg), chain.Follow(bus.Head{})
 	began := time.Now()
 	for seq := uint64(1); seq <= batches; seq++ {
 		stored, err := stream.GetMsg(t.Context(), seq)
 		must(t, err)
-		must(t, links.Add(chain.Record{Seq: seq, ID: stored.Header.Get(jetstream.MsgIDHeader), Prev: stored.Header.Get(chain.HeaderPrev), Data: stored.Data}))
+		must(t, links.Add(chain.Record{
+			Seq: seq, ID: stored.Header.Get(jetstream.MsgIDHeader),
+			Prev: stored.Header.Get(chain.HeaderPrev), Data: stored.Data,
+		}))
 		for line := range strings.Lines(string(stored.Data)) {
 			var r fsm.Record
 			must(t, json.Unmarshal([]byte(line), &r))
@@ -146,13 +156,16 @@ func readAsBefore(t *testing.T, cfg fsm.Config, stream jetstream.Stream, batches
 func hello(ctx context.Context, c *bus.Client, n int, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p, err := c.Hello(ctx, wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{WorkerID: foundID(n), AttemptID: foundID(n)}})
+	p, err := c.Hello(ctx, wire.Hello{
+		ProtocolVersion: wire.ProtocolVersion,
+		Worker:          wire.HelloWorker{WorkerID: foundID(n), AttemptID: foundID(n)},
+	})
 	_, welcome := p.(*wire.Welcome)
 	return err == nil && welcome
 }
 
-// benchReady starts a director on what another one has left, until a worker is welcomed that has tried since, and then has all workers say hello at once: those that
-// were connected, and those that come back.
+// benchReady starts a director on what another one has left, until a worker is welcomed that has tried since,
+// and then has all workers say hello at once: those that were connected, and those that come back.
 func benchReady(t *testing.T, sync string) {
 	f := newFoundFleet(t, sync)
 	f.parts()
@@ -168,7 +181,8 @@ func benchReady(t *testing.T, sync string) {
 	took := time.Since(began)
 	first.Close()
 	bench.Record(t, bench.Figure{
-		Section: "boot", Unit: "ms", What: fmt.Sprintf("start with %d tasks, until a worker is welcomed, sync %s", foundTasks, sync),
+		Section: "boot", Unit: "ms", What: fmt.Sprintf("start with %d tasks, until a worker is welcomed, sync %s",
+			foundTasks, sync),
 		Value: milliseconds(took), Goal: bench.Goal{AtMost: 2000},
 	})
 
@@ -191,7 +205,8 @@ func benchReady(t *testing.T, sync string) {
 		}
 		all.Wait()
 		bench.Record(t, bench.Figure{
-			Section: "boot", Unit: "ms", What: fmt.Sprintf("%d workers %s, until all are welcomed, sync %s", foundWorkers, what, sync),
+			Section: "boot", Unit: "ms", What: fmt.Sprintf("%d workers %s, until all are welcomed, sync %s",
+				foundWorkers, what, sync),
 			Value: milliseconds(slices.Max(took)), Goal: bench.Goal{AtMost: 1000},
 		})
 	}
@@ -225,7 +240,10 @@ func (f *foundFleet) parts() {
 	}
 	o := (&daemon{config: f.config, log: zap.NewNop(), runID: "parts"}).journalOptions()
 	var err error
-	o.Server, err = server.Start(t.Context(), server.Options{Dir: o.Dir, Fleet: o.Fleet, Prefix: o.Prefix, ListenHosts: []string{"127.0.0.1"}, SyncAlways: f.config.AgentBus.Sync == "always"})
+	o.Server, err = server.Start(t.Context(), server.Options{
+		Dir: o.Dir, Fleet: o.Fleet, Prefix: o.Prefix,
+		ListenHosts: []string{"127.0.0.1"}, SyncAlways: f.config.AgentBus.Sync == "always",
+	})
 	lap("the server starts", err)
 	b, err := bus.Open(t.Context(), o)
 	lap("the bus is opened", err)

@@ -22,8 +22,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestBenchDecisions measures how fast reports are consumed, decided, journaled and acknowledged, and how long one takes from its publication until its
-// decision is durable; beside it the same server, raw: a message is consumed, one is appended, the first is acknowledged.
+// TestBenchDecisions measures how fast reports are consumed, decided, journaled and acknowledged, and how long
+// one takes from its publication until its decision is durable; beside it the same server, raw: a message is
+// consumed, one is appended, the first is acknowledged.
 func TestBenchDecisions(t *testing.T) {
 	bench.Begin(t)
 	rounds := []struct{ bytes, tasks, reports int }{
@@ -48,7 +49,10 @@ func TestBenchDecisions(t *testing.T) {
 				return x.drain(synced, r.reports)
 			})
 			raw := medianRate(times, func() float64 { return rawDrain(t, synced, rawMessages(synced), r.bytes) })
-			bench.Record(t, bench.Figure{Section: "decisions", What: what, Value: ours, Unit: "/s", Beside: raw, Of: "raw bus", Goal: decisionGoal(synced)})
+			bench.Record(t, bench.Figure{
+				Section: "decisions", What: what, Value: ours, Unit: "/s", Beside: raw,
+				Of: "raw bus", Goal: decisionGoal(synced),
+			})
 			if i == 0 && !bench.Quick() {
 				measureLatency(t, r.bytes, r.tasks, synced, what)
 			}
@@ -66,14 +70,15 @@ func medianRate(times int, measure func() float64) float64 {
 	return all[times/2]
 }
 
-// decisionGoal is 45 % of the raw bus. Without syncs the raw bus only copies bytes in memory, which no processor time of ours can come near; CI still notices
-// when a decision has become twice as expensive.
+// decisionGoal is 45 % of the raw bus. Without syncs the raw bus only copies bytes in memory, which no
+// processor time of ours can come near; CI still notices when a decision has become twice as expensive.
 func decisionGoal(synced bool) bench.Goal {
 	g := bench.Goal{AtLeast: 0.45, Ratio: true}
 	if !synced && bench.Quick() {
 		g.AtLeast = 0.1
 	} else if !synced {
-		g.Limit = "processor time: the raw bus moves a message in some 15 µs of it, on all cores; a decision takes some 45, of which 15 are the bus's, 13 to read the text of the failure, " +
+		g.Limit = "processor time: the raw bus moves a message in some 15 µs of it, on all cores; a decision takes " +
+			"some 45, of which 15 are the bus's, 13 to read the text of the failure, " +
 			"9 for decoding, signatures and secrets, and 8 to decide and write it down"
 	}
 	return g
@@ -125,7 +130,10 @@ func (x *decisionBench) open(synced bool) *bus.Bus {
 	if err != nil {
 		x.Fatal(err)
 	}
-	b, err := bus.Open(ctx, bus.Options{Server: s, Dir: filepath.Join(x.dir, "bus"), Mirror: filepath.Join(x.dir, mirrorFile), Archive: bus.Archive{Dir: filepath.Join(x.dir, archiveDir)}})
+	b, err := bus.Open(ctx, bus.Options{
+		Server: s, Dir: filepath.Join(x.dir, "bus"),
+		Mirror: filepath.Join(x.dir, mirrorFile), Archive: bus.Archive{Dir: filepath.Join(x.dir, archiveDir)},
+	})
 	if err == nil {
 		err = b.ShareSecret(ctx)
 	}
@@ -143,11 +151,15 @@ func (x *decisionBench) report(b *bus.Bus) (worker string, data []byte) {
 	worker = fsm.AttemptID(benchNonce(x.sent%x.tasks), 1)
 	tail := strings.Repeat("ok  \tgithub.com/acme/widgets/internal/shelf\t0.031s\n", x.bytes/50)[:x.bytes-700]
 	e := wire.WorkerError{
-		ErrorID: fmt.Sprintf("%s/CODE/%d", worker, x.sent), WorkerID: worker, AttemptID: worker, IssueNumber: x.sent%x.tasks + 1, Stage: wire.StageCode, Attempt: 1,
-		ErrorType: "network_error", IsTransient: true, ShouldRetry: true, Message: "the agent's connection to its provider was reset",
-		LastStdoutTail: tail, Final: new(!x.notices), LastStderrTail: "Error: read ECONNRESET at TLSWrap.onStreamRead (node:internal/stream_base_commons:217:20)\n", ExitCode: new(1), Tool: "agent",
+		ErrorID: fmt.Sprintf("%s/CODE/%d", worker, x.sent), WorkerID: worker, AttemptID: worker,
+		IssueNumber: x.sent%x.tasks + 1, Stage: wire.StageCode, Attempt: 1,
+		ErrorType: "network_error", IsTransient: true, ShouldRetry: true,
+		Message:        "the agent's connection to its provider was reset",
+		LastStdoutTail: tail, Final: new(!x.notices), LastStderrTail: "Error: read ECONNRESET at " +
+			"TLSWrap.onStreamRead (node:internal/stream_base_commons:217:20)\n", ExitCode: new(1), Tool: "agent",
 	}
-	data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: worker, RunID: "bench", Key: b.AttemptKey(worker)}, uint64(x.sent), time.Now(), e)
+	data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: worker, RunID: "bench", Key: b.AttemptKey(worker)},
+		uint64(x.sent), time.Now(), e)
 	if err != nil {
 		x.Fatal(err)
 	}
@@ -201,9 +213,13 @@ func allRunning(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
 	for i := range tasks {
 		key, nonce := fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", i+1)), benchNonce(i)
 		step(fsm.IssuesSeen{Repo: "acme/widgets", AskedAt: now, Issues: []fsm.IssueView{{
-			Key: key, Title: "Widgets wobble", URL: "https://github.com/acme/widgets/issues/1", Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: nonce, UpdatedAt: now,
+			Key: key, Title: "Widgets wobble", URL: "https://github.com/acme/widgets/issues/1", Open: true,
+			Labels: []fsm.Label{fsm.LabelTask}, Nonce: nonce, UpdatedAt: now,
 		}}})
-		step(fsm.EffectEnded{Task: key, Effect: fsm.AttemptID(nonce, 0) + "/claim", Claim: &fsm.ClaimResult{Ours: true}})
+		step(fsm.EffectEnded{
+			Task: key, Effect: fsm.AttemptID(nonce, 0) + "/claim",
+			Claim: &fsm.ClaimResult{Ours: true},
+		})
 		step(fsm.EffectEnded{Task: key, Effect: fsm.AttemptID(nonce, 1) + "/start"})
 		step(fsm.Hello{Worker: fsm.AttemptID(nonce, 1), Token: 1})
 	}
@@ -236,7 +252,8 @@ func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session
 	if err != nil {
 		x.Fatal(err)
 	}
-	s.owner = newOwner(fsm.NewDriver(allRunning(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+newNonce()), b.Journal(), d.log)
+	s.owner = newOwner(fsm.NewDriver(allRunning(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+newNonce()),
+		b.Journal(), d.log)
 	s.owner.effects, s.owner.onDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	s.owner.onBatch = func(_ uint64, records []fsm.Record) { decided(records) }
 	return s

@@ -48,7 +48,8 @@ type beatsOrder struct {
 	Workers        int
 }
 
-// TestBenchHeartbeats: the workers' side is played by a child over few connections; server, intake, owner, machine and journal are those of a director.
+// TestBenchHeartbeats: the workers' side is played by a child over few connections; server, intake, owner,
+// machine and journal are those of a director.
 func TestBenchHeartbeats(t *testing.T) {
 	if order := os.Getenv(beatsEnv); order != "" {
 		playWorkers(t, order)
@@ -67,7 +68,10 @@ func TestBenchHeartbeats(t *testing.T) {
 		if lost := b.settled(2, func(int) bool { return true }); lost > 0 {
 			t.Errorf("%d heartbeats are lost", lost)
 		}
-		figure(fmt.Sprintf("%d workers, a heartbeat each %s, nothing else: processor time of one core", idleWorkers, beatEvery), share, "%", bench.Goal{AtMost: 0.5, Limit: "waking up: each heartbeat comes alone, and half a dozen goroutines, of the relay, the server, the client, the intake and the owner, are woken for it one after the other; of 100,000 workers, which find them awake, one costs a tenth of that"})
+		figure(fmt.Sprintf("%d workers, a heartbeat each %s, nothing else: processor time of one core", idleWorkers,
+			beatEvery), share, "%", bench.Goal{AtMost: 0.5, Limit: "waking up: each heartbeat comes alone, and half " +
+			"a dozen goroutines, of the relay, the server, the client, the intake and the owner, are woken for it " +
+			"one after the other; of 100,000 workers, which find them awake, one costs a tenth of that"})
 	})
 	b := startBeats(t, beatWorkers, true)
 	figure("intake and bus: memory of an admitted worker that sends nothing", b.perWorker, "B", bench.Goal{})
@@ -96,12 +100,18 @@ func TestBenchHeartbeats(t *testing.T) {
 	without := processorTime(t) - before
 
 	cores := with.Seconds()/took.Seconds() - without.Seconds()/6
-	what := fmt.Sprintf("%d workers, a heartbeat each %s, %.0f reports decided a second: ", beatWorkers, beatEvery, rate)
-	figure(what+"what the heartbeats take", cores, "cores", bench.Goal{AtMost: 0.25, Limit: "system calls: each heartbeat is read from its socket by the relay and passed to the embedded server"})
-	figure("heartbeats lost, of those at a steady rate and of all within a second", float64(lost), "", bench.Goal{AtMost: 0.5})
+	what := fmt.Sprintf("%d workers, a heartbeat each %s, %.0f reports decided a second: ", beatWorkers, beatEvery,
+		rate)
+	figure(what+"what the heartbeats take", cores, "cores",
+		bench.Goal{AtMost: 0.25, Limit: "system calls: each heartbeat is read from its socket by the relay and " +
+			"passed to the embedded server"})
+	figure("heartbeats lost, of those at a steady rate and of all within a second", float64(lost), "",
+		bench.Goal{AtMost: 0.5})
 	figure("workers suspected that were not silent", float64(b.wrong.Load()), "", bench.Goal{AtMost: 0.5})
-	figure(fmt.Sprintf("a heartbeat of all within %.1f s: handed over after the last was sent", sent.Seconds()), float64(caughtUp.Microseconds())/1000, "ms", bench.Goal{})
-	figure("a silent worker is suspected after its deadline, p99", float64(late[len(late)*99/100].Microseconds())/1000, "ms", bench.Goal{AtMost: 100})
+	figure(fmt.Sprintf("a heartbeat of all within %.1f s: handed over after the last was sent", sent.Seconds()),
+		float64(caughtUp.Microseconds())/1000, "ms", bench.Goal{})
+	figure("a silent worker is suspected after its deadline, p99", float64(late[len(late)*99/100].Microseconds())/1000,
+		"ms", bench.Goal{AtMost: 100})
 	figure("the same, at most", float64(late[len(late)-1].Microseconds())/1000, "ms", bench.Goal{})
 }
 
@@ -150,7 +160,8 @@ func beginning(n int) []fsm.EventBody {
 	key, nonce := fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", n+1)), fmt.Sprintf("k%07d", n)
 	return []fsm.EventBody{
 		fsm.IssuesSeen{Repo: "acme/widgets", Issues: []fsm.IssueView{{
-			Key: key, Title: fmt.Sprintf("Widths of widget %d are wrong", n), URL: fmt.Sprintf("https://github.com/acme/widgets/issues/%d", n+1),
+			Key: key, Title: fmt.Sprintf("Widths of widget %d are wrong", n),
+			URL:  fmt.Sprintf("https://github.com/acme/widgets/issues/%d", n+1),
 			Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: nonce,
 		}}},
 		fsm.EffectEnded{Task: key, Effect: nonce + "-0/claim", Claim: &fsm.ClaimResult{Ours: true}},
@@ -162,9 +173,13 @@ func beginning(n int) []fsm.EventBody {
 // startBeats has a fleet of so many workers run; while reports are decided, or nothing else happens.
 func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	ctx, cancel := context.WithCancel(context.Background())
-	srv, err := server.Start(ctx, server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}, MaxWorkers: fleetOf, SyncAlways: true, Log: zap.NewNop()})
+	srv, err := server.Start(ctx, server.Options{
+		Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"},
+		MaxWorkers: fleetOf, SyncAlways: true, Log: zap.NewNop(),
+	})
 	must(t, err)
-	hub, err := bus.Open(ctx, bus.Options{Server: srv, Log: zap.NewNop(), OnOffence: func(o bus.Offence) { t.Errorf("an offence: %+v", o) }})
+	hub, err := bus.Open(ctx,
+		bus.Options{Server: srv, Log: zap.NewNop(), OnOffence: func(o bus.Offence) { t.Errorf("an offence: %+v", o) }})
 	must(t, err)
 	must(t, hub.ShareSecret(ctx))
 
@@ -239,12 +254,14 @@ func (b *beats) effect(e fsm.Effect) {
 	late := b.owner.clock.peek().Sub(heard.Add(beatTTL + time.Millisecond))
 	if n%beatSilent != 0 {
 		if b.wrong.Add(1) <= 3 {
-			b.t.Logf("%s is suspected at %s, heard %s ago", e.Worker, time.Since(b.began).Round(time.Millisecond), (late + beatTTL).Round(time.Millisecond))
+			b.t.Logf("%s is suspected at %s, heard %s ago", e.Worker, time.Since(b.began).Round(time.Millisecond),
+				(late + beatTTL).Round(time.Millisecond))
 		}
 		return
 	}
 	if late > 100*time.Millisecond && late < beatTTL/4 && b.slow.Add(1) <= 3 {
-		b.t.Logf("%s is suspected %s late, at %s", e.Worker, late.Round(time.Millisecond), time.Since(b.began).Round(time.Millisecond))
+		b.t.Logf("%s is suspected %s late, at %s", e.Worker, late.Round(time.Millisecond),
+			time.Since(b.began).Round(time.Millisecond))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,7 +306,8 @@ func (b *beats) report(ctx context.Context) error {
 	}
 }
 
-// settled waits until the last heartbeat of each worker of a kind has reached the machine, and returns how many have not in time.
+// settled waits until the last heartbeat of each worker of a kind has reached the machine, and returns how many
+// have not in time.
 func (b *beats) settled(round int, of func(n int) bool) (lost int) {
 	b.t.Helper()
 	const together = 2000 // workers at which the owner looks at a time: it has other things to do
@@ -336,7 +354,10 @@ func (b *beats) startChild(srv *server.Server) {
 	b.t.Helper()
 	user, err := srv.Keys().Gatekeeper()
 	must(b.t, err)
-	order, err := json.Marshal(beatsOrder{URL: srv.URL("127.0.0.1"), JWT: user.JWT, Seed: user.Seed, Workers: b.workers})
+	order, err := json.Marshal(beatsOrder{
+		URL: srv.URL("127.0.0.1"), JWT: user.JWT, Seed: user.Seed,
+		Workers: b.workers,
+	})
 	must(b.t, err)
 	child := exec.Command(os.Args[0], "-test.run=^TestBenchHeartbeats$")
 	child.Env = append(os.Environ(), beatsEnv+"="+string(order))
@@ -388,10 +409,14 @@ func playWorkers(t *testing.T, order string) {
 	subjects := wire.Subjects{Prefix: wire.DefaultPrefix}
 	encode := func(n, round int) []byte {
 		p := wire.Heartbeat{
-			State: wire.HeartbeatState{Stage: wire.StageCode, IssueNumber: n + 1, Attempt: 1, Progress: &wire.Progress{Step: strconv.Itoa(round)}, LastUpdateAt: wire.At(time.Now())},
+			State: wire.HeartbeatState{
+				Stage: wire.StageCode, IssueNumber: n + 1, Attempt: 1,
+				Progress: &wire.Progress{Step: strconv.Itoa(round)}, LastUpdateAt: wire.At(time.Now()),
+			},
 			Usage: &wire.Usage{Tokens: int64(1000 * round), CostUSD: 0.21, CacheHits: 1},
 		}
-		data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: beatWorker(n), RunID: "run_20261121-095900Z"}, uint64(round), time.Now(), p)
+		data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: beatWorker(n), RunID: "run_20261121-095900Z"},
+			uint64(round), time.Now(), p)
 		must(t, err)
 		return data
 	}
@@ -407,7 +432,8 @@ func playWorkers(t *testing.T, order string) {
 		began := time.Now()
 		for n := range o.Workers {
 			due := began.Add(time.Duration(ms) * time.Millisecond * time.Duration(n) / time.Duration(o.Workers))
-			if wait := time.Until(due); wait > time.Millisecond { // each connection writes what it has by itself: about a heartbeat at a time, as workers do
+			// each connection writes what it has by itself: about a heartbeat at a time, as workers do
+			if wait := time.Until(due); wait > time.Millisecond {
 				time.Sleep(wait)
 			}
 			if skip != 0 && n%beatSilent == 0 {

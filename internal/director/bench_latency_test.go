@@ -16,18 +16,22 @@ import (
 	"retake/internal/fsm"
 )
 
-// pace is how fast reports come whose latency has a goal; inTurns is how many are under way at saturation, each sent when the one before is durable.
+// pace is how fast reports come whose latency has a goal; inTurns is how many are under way at saturation, each
+// sent when the one before is durable.
 const (
 	pace    = time.Millisecond
 	inTurns = 64
 )
 
 // latencyLimit is what the goal of the slowest hundredth fails for, if it does.
-const latencyLimit = "a report is checked before it is stored and again when it is read, and waits for the append that is under way when it is decided; " +
-	"what is slowest meets the collector, which has a heap of 20,000 tasks to look through where the raw bus has next to none"
+const latencyLimit = "a report is checked before it is stored and again when it is read, and waits for the append " +
+	"that is under way when it is decided; " +
+	"what is slowest meets the collector, which has a heap of 20,000 tasks to look through where the raw bus has " +
+	"next to none"
 
-// measureLatency measures how long a report takes from the call that publishes it until its decision is durable, and beside it how long a message takes from the
-// call that publishes it until what was appended for it is.
+// measureLatency measures how long a report takes from the call that publishes it until its decision is
+// durable, and beside it how long a message takes from the call that publishes it until what was appended for
+// it is.
 func measureLatency(t *testing.T, bytes, tasks int, synced bool, what string) {
 	t.Helper()
 	x := newDecisionBench(t, bytes, tasks)
@@ -59,10 +63,15 @@ func measureLatency(t *testing.T, bytes, tasks int, synced bool, what string) {
 		name string
 		of   float64
 		goal bench.Goal
-	}{{"p50", 0.5, bench.Goal{}}, {"p99", 0.99, bench.Goal{AtMost: 3, Ratio: true, Limit: latencyLimit}}, {"p99.9", 0.999, bench.Goal{}}} {
+	}{
+		{"p50", 0.5, bench.Goal{}},
+		{"p99", 0.99, bench.Goal{AtMost: 3, Ratio: true, Limit: latencyLimit}},
+		{"p99.9", 0.999, bench.Goal{}},
+	} {
 		record := func(load string, all, raw []time.Duration, goal bench.Goal) {
 			bench.Record(t, bench.Figure{
-				Section: "decisions", What: what + ": published → durable, " + load + ", " + p.name, Value: quantile(all, p.of), Unit: "ms",
+				Section: "decisions", What: what + ": published → durable, " + load + ", " + p.name,
+				Value: quantile(all, p.of), Unit: "ms",
 				Beside: quantile(raw, p.of), Of: "raw bus", Goal: goal,
 			})
 		}

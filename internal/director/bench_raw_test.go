@@ -17,7 +17,10 @@ type raw struct {
 
 func openRaw(t testing.TB, dir string, synced bool) raw {
 	t.Helper()
-	s, err := natsd.NewServer(&natsd.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: dir, SyncAlways: synced})
+	s, err := natsd.NewServer(&natsd.Options{
+		DontListen: true, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir: dir, SyncAlways: synced,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,16 +56,21 @@ func (r raw) publish(t testing.TB, subject string, body []byte) jetstream.PubAck
 func (r raw) streams(t testing.TB) {
 	t.Helper()
 	for _, name := range []string{"IN", "OUT"} {
-		if _, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage}); err != nil {
+		if _, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{
+			Name: name, Subjects: []string{name},
+			Storage: jetstream.FileStorage,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// pass consumes IN, appends each message to OUT, and acknowledges it when that is stored. passed is called for one after the other; appended waits for that.
+// pass consumes IN, appends each message to OUT, and acknowledges it when that is stored. passed is called for
+// one after the other; appended waits for that.
 func (r raw) pass(t testing.TB, passed func(m jetstream.Msg, appended func() error)) (stop func()) {
 	t.Helper()
-	consumer, err := r.js.CreateConsumer(t.Context(), "IN", jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1 << 14})
+	consumer, err := r.js.CreateConsumer(t.Context(), "IN",
+		jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1 << 14})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +79,8 @@ func (r raw) pass(t testing.TB, passed func(m jetstream.Msg, appended func() err
 		ack jetstream.PubAckFuture
 	}
 	waiting := make(chan underWay, 1<<14)
-	consuming, err := consumer.Consume(func(m jetstream.Msg) { waiting <- underWay{m, r.publish(t, "OUT", m.Data())} }, jetstream.PullMaxMessages(2048))
+	consuming, err := consumer.Consume(func(m jetstream.Msg) { waiting <- underWay{m, r.publish(t, "OUT", m.Data())} },
+		jetstream.PullMaxMessages(2048))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +106,8 @@ func (r raw) pass(t testing.TB, passed func(m jetstream.Msg, appended func() err
 	}
 }
 
-// rawDrain is how many messages a second the server itself takes through the same: consumed, one appended, acknowledged.
+// rawDrain is how many messages a second the server itself takes through the same: consumed, one appended,
+// acknowledged.
 func rawDrain(t testing.TB, synced bool, messages, bytes int) float64 {
 	t.Helper()
 	dir := t.TempDir()

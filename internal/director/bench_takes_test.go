@@ -71,11 +71,13 @@ func newStage(t *testing.T, image string, workers int, paced bool) *stage {
 	c, usual := &s.config, config.Default()
 	c.Director.Fleet = "bench-" + strings.ToLower(rand.Text()[:8])
 	c.Director.MaxWorkers, c.Director.Interval, c.Director.HTTPListen = workers, usual.Director.Interval, "127.0.0.1:0"
-	c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, "retake-"+c.Director.Fleet, "256MiB"
+	c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, "retake-"+
+		c.Director.Fleet, "256MiB"
 	c.Stages = []config.Stage{{Name: "CODE", Run: []string{"/hand"}, Timeout: time.Hour}}
 	c.AgentBus.HeartbeatInterval, c.Timeouts.WorkerHeartbeatTTL = usual.AgentBus.HeartbeatInterval, time.Minute
 	if paced {
-		c.GitHub.Poll, c.RateLimits.GitHub.MinBetweenWrites = usual.GitHub.Poll, usual.RateLimits.GitHub.MinBetweenWrites
+		c.GitHub.Poll, c.RateLimits.GitHub.MinBetweenWrites = usual.GitHub.Poll,
+			usual.RateLimits.GitHub.MinBetweenWrites
 	} else {
 		c.RateLimits.GitHub.MinBetweenWrites = time.Millisecond
 	}
@@ -215,7 +217,8 @@ func (b *bare) run(ctx context.Context, name string) (time.Time, error) {
 			host.Mounts[i].Source = b.dir
 		}
 	}
-	made, err := b.s.api.ContainerCreate(ctx, &config, &host, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{b.s.config.Containers.Network: {}}}, nil, name)
+	made, err := b.s.api.ContainerCreate(ctx, &config, &host,
+		&network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{b.s.config.Containers.Network: {}}}, nil, name)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -240,8 +243,9 @@ func median(all []time.Duration) float64 {
 	return float64(all[len(all)/2].Microseconds()) / 1000
 }
 
-// TestBenchTakes measures what comes between a label and a running container, a death and its replacement, a report and a push: first each alone with the usual
-// pace of writes, then many at once without it. Beside it is what the same engine takes for the same containers.
+// TestBenchTakes measures what comes between a label and a running container, a death and its replacement, a
+// report and a push: first each alone with the usual pace of writes, then many at once without it. Beside it is
+// what the same engine takes for the same containers.
 func TestBenchTakes(t *testing.T) {
 	bench.Begin(t)
 	image := imageOf(t, "hand", hand)
@@ -333,7 +337,8 @@ func oneTake(t *testing.T, image string) {
 	record("behind it: worker says hello", "hello", bench.Goal{}, "", "")
 	record("label → worker runs, all of it", "all", bench.Goal{}, "", "")
 	replaced := most
-	replaced.Limit = "0.2 s are for word of the engine that memory ran out, which can come after the end; the rest is git, which keeps what the dead worker had changed"
+	replaced.Limit = "0.2 s are for word of the engine that memory ran out, which can come after the end; the rest " +
+		"is git, which keeps what the dead worker had changed"
 	record("worker killed → replacement runs, without the policy's delay", "replaced", replaced, "bare again", ofRm)
 	record("  of it: the director knows", "died", bench.Goal{}, "", "")
 	record("  of it: why it ended, its patch and output kept, container removed", "stop", bench.Goal{}, "", "")
@@ -345,10 +350,12 @@ func oneTake(t *testing.T, image string) {
 
 // gitURL is where the repository is cloned from, as its director does.
 func (s *stage) gitURL() string {
-	return strings.Replace(strings.TrimSuffix(s.config.GitHub.APIURL, githubtest.APIPath), "://", "://x-access-token:token@", 1) + "/" + repo + ".git"
+	return strings.Replace(strings.TrimSuffix(s.config.GitHub.APIURL, githubtest.APIPath), "://",
+		"://x-access-token:token@", 1) + "/" + repo + ".git"
 }
 
-// manyTakes carries out the starts of many attempts at once. Claims are left out: GitHub's limits spread so many over a minute.
+// manyTakes carries out the starts of many attempts at once. Claims are left out: GitHub's limits spread so
+// many over a minute.
 func manyTakes(t *testing.T, image string) {
 	s := newStage(t, image, atOnce, false)
 	for range atOnce {
@@ -367,8 +374,9 @@ func manyTakes(t *testing.T, image string) {
 		nonce := newNonce()
 		names[i] = fsm.AttemptID(nonce, 1)
 		out := sess.start(t.Context(), fsm.Effect{
-			Kind: fsm.DoStart, Task: fsm.IssueKey(fmt.Sprint(repo, "#", i+1)), Nonce: nonce, Attempt: 1, Worker: names[i],
-			At: time.Now(), Start: &fsm.StartOrder{WatchdogAt: time.Now().Add(time.Hour)},
+			Kind: fsm.DoStart, Task: fsm.IssueKey(fmt.Sprint(repo, "#", i+1)), Nonce: nonce, Attempt: 1,
+			Worker: names[i],
+			At:     time.Now(), Start: &fsm.StartOrder{WatchdogAt: time.Now().Add(time.Hour)},
 		})
 		if out.Failure != nil {
 			return errors.New(out.Failure.Text)
@@ -394,7 +402,8 @@ func manyTakes(t *testing.T, image string) {
 	s.removeAll(t.Context(), b.label())
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	bench.Record(t, bench.Figure{
-		Section: "takes", What: fmt.Sprintf("%d starts at once, checkouts and all → last container runs", atOnce), Value: ms(last.Sub(began)), Unit: "ms",
+		Section: "takes", What: fmt.Sprintf("%d starts at once, checkouts and all → last container runs", atOnce),
+		Value: ms(last.Sub(began)), Unit: "ms",
 		Beside: ms(bareLast.Sub(bareBegan)), Of: ofBare, Goal: bench.Goal{AtMost: 1.3, Ratio: true},
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"retake/internal/recovery/retryafter"
 )
 
-// broker hands out leases on models to all workers of the fleet. Leases are soft: a restart forgets them, and the workers'
-// own limiters rule meanwhile. Cooldowns are not: the machine journals them.
+// broker hands out leases on models to all workers of the fleet. Leases are soft: a restart forgets them, and
+// the workers' own limiters rule meanwhile. Cooldowns are not: the machine journals them.
 type broker struct {
 	*session
 	ctx  context.Context // of the session
@@ -37,7 +37,10 @@ func (s *session) newBroker(ctx context.Context, m *fsm.Machine) *broker {
 // modelLimits hold for each provider of models.
 func (c *setup) modelLimits() budget.Limits {
 	l := c.RateLimits.Model
-	return budget.Limits{MaxConcurrent: l.MaxConcurrentRequests, Spacing: l.MinBetweenRequests, Cooldown: l.CooldownOnError}
+	return budget.Limits{
+		MaxConcurrent: l.MaxConcurrentRequests, Spacing: l.MinBetweenRequests,
+		Cooldown: l.CooldownOnError,
+	}
 }
 
 // limit takes other limits for the leases that are granted from now on.
@@ -68,7 +71,8 @@ func (b *broker) Report(worker string, r wire.BudgetReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, status, wait := b.now(), budget.Status(r.Status), budget.RetryAfter(r)
-	if limit, ok := retryafter.ReadLimit(r.Headers, now); ok && limit.Wait(now) > 0 { // whatever the status: nothing is left
+	// whatever the status: nothing is left
+	if limit, ok := retryafter.ReadLimit(r.Headers, now); ok && limit.Wait(now) > 0 {
 		status, wait = budget.RateLimited, max(wait, limit.Wait(now))
 	}
 	c := b.pool.Note(now, r.GrantID, worker, status, wait)
@@ -79,7 +83,8 @@ func (b *broker) Report(worker string, r wire.BudgetReport) {
 	if wait > 0 {
 		text = c.Why + ", wait " + wait.Round(time.Second).String()
 	}
-	b.log.Debug("a worker reports a limit", zap.String("resource", c.Resource), zap.Time("until", c.Until), zap.String("reason", text), zap.String("worker", worker))
+	b.log.Debug("a worker reports a limit", zap.String("resource", c.Resource), zap.Time("until", c.Until),
+		zap.String("reason", text), zap.String("worker", worker))
 	b.owner.send(b.ctx, fsm.LimitReported{Worker: worker, Resource: c.Resource, Until: c.Until, Text: text}, nil)
 }
 

@@ -12,7 +12,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestAnAttemptIsToldWhatIsLeft: of the task's paid calls, each attempt gets those that the ones before it have left. Without a budget it is told nothing.
+// TestAnAttemptIsToldWhatIsLeft: of the task's paid calls, each attempt gets those that the ones before it have
+// left. Without a budget it is told nothing.
 func TestAnAttemptIsToldWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, budget := range []int{3, -1} {
@@ -22,7 +23,10 @@ func TestAnAttemptIsToldWhatIsLeft(t *testing.T) {
 			if a.plan.Attempt == 2 {
 				return a.work(ctx)
 			}
-			return a.fails(ctx, wire.WorkerError{ErrorType: "network_transient", LastStderrTail: "fatal: Connection reset by peer\n", Usage: &wire.Usage{PaidCalls: 2}})
+			return a.fails(ctx, wire.WorkerError{
+				ErrorType:      "network_transient",
+				LastStderrTail: "fatal: Connection reset by peer\n", Usage: &wire.Usage{PaidCalls: 2},
+			})
 		})
 		s.config.Recovery.PaidCallBudget = budget
 		s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = 10*time.Millisecond, 20*time.Millisecond

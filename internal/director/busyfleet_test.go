@@ -11,7 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// busyFleet is a fleet whose machine really decides, and whose world answers at once: what it appends is a journal as a busy director writes one.
+// busyFleet is a fleet whose machine really decides, and whose world answers at once: what it appends is a
+// journal as a busy director writes one.
 type busyFleet struct {
 	cfg    fsm.Config
 	most   int // records of a batch
@@ -34,7 +35,10 @@ func newBusyFleet(t *testing.T, most int, append func(*fsm.Batch) (uint64, error
 	c.Director.MaxWorkers = busyWorkers
 	cfg, err := decidesBy(c)
 	must(t, err)
-	f := &busyFleet{cfg: cfg, most: most, d: fsm.NewDriver(fsm.New(cfg), 0, "busy"), now: time.Date(2026, 12, 1, 8, 0, 0, 123456789, time.UTC), append: append}
+	f := &busyFleet{
+		cfg: cfg, most: most, d: fsm.NewDriver(fsm.New(cfg), 0, "busy"),
+		now: time.Date(2026, 12, 1, 8, 0, 0, 123456789, time.UTC), append: append,
+	}
 	f.events = []fsm.EventBody{fsm.Booted{RunID: "busy-1"}}
 	return f
 }
@@ -82,8 +86,10 @@ func (f *busyFleet) wants() {
 		for range 20 {
 			f.issues++
 			seen.Issues = append(seen.Issues, fsm.IssueView{
-				Key: fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", f.issues)), Title: fmt.Sprintf("Frobnicate the widget when it is %d wide & <thin>", f.issues),
-				URL: fmt.Sprintf("https://github.com/acme/widgets/issues/%d", f.issues), Open: true, Labels: []fsm.Label{fsm.LabelTask},
+				Key:   fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", f.issues)),
+				Title: fmt.Sprintf("Frobnicate the widget when it is %d wide & <thin>", f.issues),
+				URL:   fmt.Sprintf("https://github.com/acme/widgets/issues/%d", f.issues), Open: true,
+				Labels:    []fsm.Label{fsm.LabelTask},
 				UpdatedAt: f.now.Truncate(time.Second), Nonce: fmt.Sprintf("n%07dx", f.issues),
 			})
 		}
@@ -99,14 +105,18 @@ func (f *busyFleet) wants() {
 // report is the final one of an attempt: two of three do well.
 func (f *busyFleet) report(worker string, i int) fsm.Report {
 	r := fsm.Report{
-		Ref:   fsm.ReportRef{ID: worker + "/end", Seq: f.seq + uint64(i), SHA256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		Ref: fsm.ReportRef{
+			ID: worker + "/end", Seq: f.seq + uint64(i),
+			SHA256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+		},
 		Final: true, Stage: "VALIDATE", Usage: &recovery.Usage{Tokens: 48211, PaidCalls: 7, CostUSD: 0.4375},
 	}
 	if r.OK = (f.issues+i)%3 > 0; !r.OK {
 		code := 1
 		r.Evidence = recovery.Evidence{
 			Stage: "VALIDATE", Tool: "go", ExitCode: &code, At: f.now, Message: "go test ./... returned exit code 1",
-			Stderr: fmt.Sprintf("--- FAIL: Test%s (0.00s)\n    widget_test.go:31: width of \"日本\" is 6, want 4\nFAIL\nFAIL\tacme/%[1]s\t0.012s\n", failing(worker)),
+			Stderr: fmt.Sprintf("--- FAIL: Test%s (0.00s)\n    widget_test.go:31: width of \"日本\" is 6, want 4\n"+
+				"FAIL\nFAIL\tacme/%[1]s\t0.012s\n", failing(worker)),
 		}
 	}
 	return r
@@ -127,13 +137,19 @@ func (f *busyFleet) carryOut(e fsm.Effect) {
 		f.events = append(f.events, end, fsm.Hello{Worker: e.Worker, Token: 1})
 		return
 	case fsm.DoWelcome:
-		f.events = append(f.events, fsm.WorkerSeen{Worker: e.Worker, Activity: fsm.Activity{Stage: "CODE", Usage: &recovery.Usage{Tokens: 9120, PaidCalls: 2, CostUSD: 0.125}}})
+		f.events = append(f.events, fsm.WorkerSeen{
+			Worker:   e.Worker,
+			Activity: fsm.Activity{Stage: "CODE", Usage: &recovery.Usage{Tokens: 9120, PaidCalls: 2, CostUSD: 0.125}},
+		})
 		f.live = append(f.live, e.Worker)
 		return
 	case fsm.DoStop:
 		end.Stop = &fsm.StopResult{ExitCode: new(int)}
 	case fsm.DoDeliver:
-		end.Delivery = &fsm.DeliverResult{Branch: fmt.Sprintf("retake/%d-a%d", e.Task.Number(), e.Attempt), SHA: "6f1ed002ab5595859014ebf0951522d9", URL: "https://github.com/acme/widgets/tree/retake"}
+		end.Delivery = &fsm.DeliverResult{
+			Branch: fmt.Sprintf("retake/%d-a%d", e.Task.Number(), e.Attempt),
+			SHA:    "6f1ed002ab5595859014ebf0951522d9", URL: "https://github.com/acme/widgets/tree/retake",
+		}
 	case fsm.DoEscalate:
 		f.events = append(f.events, end, fsm.QuestionAnswered{Task: e.Task, By: "octocat", Command: "/agent retry"})
 		return

@@ -23,19 +23,22 @@ func (d *daemon) settings() *fsm.Settings { return d.settingsOf(d.setup()) }
 
 func (d *daemon) settingsOf(c *setup) *fsm.Settings {
 	return &fsm.Settings{
-		Fleet: c.Director.Fleet, Prefix: c.AgentBus.Prefix, Repositories: c.GitHub.Repositories, Labels: fsm.LabelNames(c.GitHub.Labels),
-		Image: d.image(), MaxWorkers: c.Director.MaxWorkers,
+		Fleet: c.Director.Fleet, Prefix: c.AgentBus.Prefix, Repositories: c.GitHub.Repositories,
+		Labels: fsm.LabelNames(c.GitHub.Labels),
+		Image:  d.image(), MaxWorkers: c.Director.MaxWorkers,
 	}
 }
 
-// meetTasks has the configuration meet the tasks of the last run, before the machine decides anything: what cannot be followed is refused, what
-// becomes of each task is said once, and the earlier names of labels count on.
+// meetTasks has the configuration meet the tasks of the last run, before the machine decides anything: what
+// cannot be followed is refused, what becomes of each task is said once, and the earlier names of labels count
+// on.
 func (s *session) meetTasks(m *fsm.Machine) error {
 	before, now := m.LastSettings(), s.settings()
 	s.recogniseLabels(m)
 	if before != nil && before.Prefix != now.Prefix {
 		if workers := liveWorkers(m); len(workers) > 0 {
-			return fmt.Errorf("%w: agent_bus.prefix is %q, and workers that run speak on %q (%s): set it back until they have finished (director drain --wait), or remove their containers first",
+			return fmt.Errorf("%w: agent_bus.prefix is %q, and workers that run speak on %q (%s): set it back until "+
+				"they have finished (director drain --wait), or remove their containers first",
 				errForGood, now.Prefix, before.Prefix, strings.Join(workers, ", "))
 		}
 	}
@@ -48,7 +51,8 @@ func (s *session) meetTasks(m *fsm.Machine) error {
 	}
 	for _, t := range m.Tasks() {
 		if fate := fateOf(m, t, before, now); fate != "" {
-			s.log.Warn("the configuration has changed under a task", zap.String("issue", string(t.Key)), zap.String("task", t.Nonce),
+			s.log.Warn("the configuration has changed under a task", zap.String("issue", string(t.Key)),
+				zap.String("task", t.Nonce),
 				zap.Stringer("state", t.State), zap.String("reason", fate))
 		}
 	}
@@ -70,7 +74,8 @@ type meeting struct {
 	attempts map[fsm.IssueKey]string
 }
 
-// fate says what has become of a task, as long as its attempt is the one that was met; of a later one only what is true of all in its repository.
+// fate says what has become of a task, as long as its attempt is the one that was met; of a later one only what
+// is true of all in its repository.
 func (x *meeting) fate(m *fsm.Machine, t *fsm.Task, now *fsm.Settings) string {
 	before := x.before
 	if x.attempts[t.Key] != t.AttemptID() {
@@ -88,8 +93,8 @@ func liveWorkers(m *fsm.Machine) (workers []string) {
 	return workers
 }
 
-// fateOf says what becomes of a task under the configuration of now; empty: nothing has changed for it. before is nil if the last run did not write
-// down what it had.
+// fateOf says what becomes of a task under the configuration of now; empty: nothing has changed for it. before
+// is nil if the last run did not write down what it had.
 func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	var fate []string
 	say := func(format string, args ...any) { fate = append(fate, fmt.Sprintf(format, args...)) }
@@ -99,7 +104,8 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 		case t.State == fsm.Queued:
 			return "its repository is not in github.repositories any more: it is dropped, and was never claimed"
 		case t.State.Info().Slot || t.State == fsm.Backoff:
-			say("its repository is not in github.repositories any more: it is finished and handed in, and nothing new begins there")
+			say("its repository is not in github.repositories any more: it is finished and handed in, and nothing " +
+				"new begins there")
 		default:
 			say("its repository is not in github.repositories any more: it is still watched until it is over")
 		}
@@ -112,13 +118,15 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	case t.State != fsm.Queued:
 		say("labels are called otherwise now: on its issue the earlier ones count, and are taken off")
 	case !strings.EqualFold(before.Labels.Task, now.Labels.Task):
-		return fmt.Sprintf("the label that offers work is %s now: it is dropped, and was never claimed", now.Labels.Task)
+		return fmt.Sprintf("the label that offers work is %s now: it is dropped, and was never claimed",
+			now.Labels.Task)
 	}
 	if live && before.Image != now.Image {
 		say("its attempt goes on in %s, the next one is in %s", before.Image, now.Image)
 	}
 	if live && now.MaxWorkers < before.MaxWorkers && now.MaxWorkers < len(liveWorkers(m)) {
-		say("more workers run than director.max_workers = %d: all go on, and nothing begins before there are fewer", now.MaxWorkers)
+		say("more workers run than director.max_workers = %d: all go on, and nothing begins before there are fewer",
+			now.MaxWorkers)
 	}
 	return strings.Join(fate, "; ")
 }
@@ -134,18 +142,22 @@ func (s *session) watched(m *fsm.Machine) []string {
 	return all
 }
 
-// isOver reports whether nothing is to be seen in a repository any more: it is not configured, and no task is left there.
+// isOver reports whether nothing is to be seen in a repository any more: it is not configured, and no task is
+// left there.
 func isOver(m *fsm.Machine, repo string) bool {
-	return !m.Covers(repo) && !slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return strings.EqualFold(t.Key.Repo(), repo) })
+	return !m.Covers(repo) &&
+		!slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return strings.EqualFold(t.Key.Repo(), repo) })
 }
 
-// fleetFile names the fleet that a data directory belongs to. Streams, containers and comments carry its name, so another one finds none of them.
+// fleetFile names the fleet that a data directory belongs to. Streams, containers and comments carry its name,
+// so another one finds none of them.
 const fleetFile = "fleet.json"
 
 type fleetState struct {
 	Fleet      string   `json:"fleet"`
 	Unfinished []string `json:"unfinished,omitempty"` // issues with a claim, when the file was written
-	// Labels are the names that labels on these issues may have, newest last: should the journal be lost, nothing else knows the earlier ones.
+	// Labels are the names that labels on these issues may have, newest last: should the journal be lost,
+	// nothing else knows the earlier ones.
 	Labels []fsm.LabelNames `json:"labels,omitempty"`
 }
 
@@ -161,7 +173,8 @@ func (d *daemon) readFleet() *fleetState {
 		err = json.Unmarshal(data, was)
 	}
 	if err != nil {
-		d.log.Warn("it is not known which fleet this data directory belongs to", zap.String("file", path), zap.Error(err))
+		d.log.Warn("it is not known which fleet this data directory belongs to", zap.String("file", path),
+			zap.Error(err))
 		return nil
 	}
 	return was
@@ -171,7 +184,8 @@ func (d *daemon) readFleet() *fleetState {
 func (d *daemon) checkFleet() error {
 	was := d.readFleet()
 	if now := d.config.Director.Fleet; was != nil && was.Fleet != now && len(was.Unfinished) > 0 {
-		return fmt.Errorf("director: director.fleet is %q, and the tasks of fleet %q in %s are not finished (%s): set it back until they are, or give fleet %q a director.data_dir of its own",
+		return fmt.Errorf("director: director.fleet is %q, and the tasks of fleet %q in %s are not finished (%s): "+
+			"set it back until they are, or give fleet %q a director.data_dir of its own",
 			now, was.Fleet, d.config.Director.DataDir, strings.Join(was.Unfinished, ", "), now)
 	}
 	return nil

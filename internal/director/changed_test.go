@@ -44,14 +44,17 @@ func (s *harness) refused() string {
 	return err.Error()
 }
 
-// TestRepositoryTakenOffTheConfiguration: what runs there is finished and handed in, closing an issue is heard, and what waits is dropped without a claim.
+// TestRepositoryTakenOffTheConfiguration: what runs there is finished and handed in, closing an issue is heard,
+// and what waits is dropped without a claim.
 func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s, goOn := held(t)
 	const other = "acme/gadgets"
-	must(t, s.github.AddRepo(other, filepath.Join(filepath.Dir(s.config.Director.DataDir), "seed"), map[string]string{"retake-bot": "write", "octocat": "write"}))
+	must(t, s.github.AddRepo(other, filepath.Join(filepath.Dir(s.config.Director.DataDir), "seed"),
+		map[string]string{"retake-bot": "write", "octocat": "write"}))
 	s.config.Director.MaxWorkers = 2
-	running, closed := s.github.CreateIssue(repo, "octocat", "Running", "", "agent-task"), s.github.CreateIssue(repo, "octocat", "Closed", "", "agent-task")
+	running, closed := s.github.CreateIssue(repo, "octocat", "Running", "", "agent-task"), s.github.CreateIssue(repo,
+		"octocat", "Closed", "", "agent-task")
 	s.start()
 	s.until("both run", func() bool { return s.runtime.running(running) != "" && s.runtime.running(closed) != "" })
 	waits := s.github.CreateIssue(repo, "octocat", "Waits", "", "agent-task")
@@ -70,7 +73,8 @@ func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 		return s.logs.FilterMessageSnippet("a repository is not polled any more").Len() > 0
 	})
 	for _, key := range []string{waits, late} {
-		if i := s.github.Issue(key); !slices.Equal(i.Labels, []string{"agent-task"}) || len(i.Comments) > 0 || s.runtime.running(key) != "" {
+		if i := s.github.Issue(key); !slices.Equal(i.Labels, []string{"agent-task"}) || len(i.Comments) > 0 ||
+			s.runtime.running(key) != "" {
 			t.Errorf("%s was touched: %v, %d comments", key, i.Labels, len(i.Comments))
 		}
 	}
@@ -79,19 +83,23 @@ func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestLabelsRenamedUnderTasks: a worker goes on although its issue has the earlier label, which is taken off with the others; so does a change of the image, and
-// of the number of workers.
+// TestLabelsRenamedUnderTasks: a worker goes on although its issue has the earlier label, which is taken off
+// with the others; so does a change of the image, and of the number of workers.
 func TestLabelsRenamedUnderTasks(t *testing.T) {
 	t.Parallel()
 	s, goOn := held(t)
 	s.config.Director.MaxWorkers = 2
-	one, two := s.github.CreateIssue(repo, "octocat", "One", "", "agent-task"), s.github.CreateIssue(repo, "octocat", "Two", "", "agent-task")
+	one, two := s.github.CreateIssue(repo, "octocat", "One", "", "agent-task"), s.github.CreateIssue(repo, "octocat",
+		"Two", "", "agent-task")
 	s.start()
 	s.until("both run", func() bool { return s.runtime.running(one) != "" && s.runtime.running(two) != "" })
 	s.stop()
 
 	before := s.config.GitHub.Labels
-	for _, name := range []*string{&s.config.GitHub.Labels.Task, &s.config.GitHub.Labels.Claimed, &s.config.GitHub.Labels.Blocked, &s.config.GitHub.Labels.Review} {
+	for _, name := range []*string{
+		&s.config.GitHub.Labels.Task, &s.config.GitHub.Labels.Claimed,
+		&s.config.GitHub.Labels.Blocked, &s.config.GitHub.Labels.Review,
+	} {
 		*name = strings.Replace(*name, "agent-", "bot-", 1)
 	}
 	s.config.Director.MaxWorkers, s.config.Containers.Image = 1, "retake-dev:next"
@@ -106,7 +114,10 @@ func TestLabelsRenamedUnderTasks(t *testing.T) {
 	s.github.RemoveLabel(two, "octocat", before.Claimed)
 	s.until("the one without a label is stopped", func() bool { return s.runtime.running(two) == "" })
 	close(goOn)
-	s.until("the other is delivered", func() bool { return len(s.transitions(one, "Done"))+len(s.transitions(one, "InReview")) > 0 })
+	s.until("the other is delivered", func() bool {
+		return len(s.transitions(one, "Done"))+
+			len(s.transitions(one, "InReview")) > 0
+	})
 	s.until("under the new name alone", s.labelled(one, "bot-review"))
 	s.until("nothing is left on the other", s.labelled(two))
 }
@@ -122,8 +133,8 @@ func (s *harness) waitsFor(key string) string {
 	return ""
 }
 
-// TestWhatBecomesOfATaskIsOver: what is said of an attempt that the configuration has changed under is not said of the next one, nor of another task on
-// the same issue.
+// TestWhatBecomesOfATaskIsOver: what is said of an attempt that the configuration has changed under is not said
+// of the next one, nor of another task on the same issue.
 func TestWhatBecomesOfATaskIsOver(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -147,13 +158,17 @@ func TestWhatBecomesOfATaskIsOver(t *testing.T) {
 	s.start()
 	s.until("it is said", func() bool { return strings.Contains(s.waitsFor(key), "its attempt goes on in") })
 	close(goOn)
-	s.until("the next attempt runs", func() bool { return strings.HasSuffix(s.runtime.running(key), "-2") && s.state(key) == "Running" })
+	s.until("the next attempt runs", func() bool {
+		return strings.HasSuffix(s.runtime.running(key), "-2") &&
+			s.state(key) == "Running"
+	})
 	if w := s.waitsFor(key); strings.Contains(w, "its attempt goes on in") || w == "" {
 		t.Errorf("of the next attempt: %q", w)
 	}
 }
 
-// TestChangesThatWorkersCannotFollow: another prefix, or another fleet, is refused while there is somebody who would not be heard, with one line that says what to do.
+// TestChangesThatWorkersCannotFollow: another prefix, or another fleet, is refused while there is somebody who
+// would not be heard, with one line that says what to do.
 func TestChangesThatWorkersCannotFollow(t *testing.T) {
 	t.Parallel()
 	s, goOn := held(t)
@@ -164,7 +179,8 @@ func TestChangesThatWorkersCannotFollow(t *testing.T) {
 
 	was := s.config
 	s.config.AgentBus.Prefix = "retake.v9"
-	if err := s.refused(); !strings.Contains(err, "agent_bus.prefix") || !strings.Contains(err, "retake.v1") || !strings.Contains(err, "drain") {
+	if err := s.refused(); !strings.Contains(err, "agent_bus.prefix") || !strings.Contains(err, "retake.v1") ||
+		!strings.Contains(err, "drain") {
 		t.Errorf("another prefix: %s", err)
 	}
 	s.config = was

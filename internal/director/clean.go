@@ -11,8 +11,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// cleanSpec is the container of an attempt that only validates. It sees a copy of what would be delivered, and nothing that an agent can have
-// written: not the checkout, no mount that workers can write to, an empty folder in its place. It gets no variable of the director's own.
+// cleanSpec is the container of an attempt that only validates. It sees a copy of what would be delivered, and
+// nothing that an agent can have written: not the checkout, no mount that workers can write to, an empty folder
+// in its place. It gets no variable of the director's own.
 func (s *session) cleanSpec(ctx context.Context, c *setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {
@@ -36,8 +37,8 @@ func (s *session) cleanSpec(ctx context.Context, c *setup, e fsm.Effect) (contai
 	return spec, nil
 }
 
-// rejection is what the last validation in a clean container said against the work, for the agent that is to mend it; nil: there was none since
-// the work was good, or its report is gone.
+// rejection is what the last validation in a clean container said against the work, for the agent that is to
+// mend it; nil: there was none since the work was good, or its report is gone.
 func (s *session) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection, error) {
 	if e.Start.Validate || e.Start.Fresh || !s.config.ValidatesFresh() {
 		return nil, nil
@@ -56,7 +57,10 @@ func (s *session) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection,
 		}
 		for _, r := range slices.Backward(reports) {
 			if b, ok := r.Body.(*wire.WorkerError); ok && b.IsFinal() && b.Stage == wire.StageValidate {
-				r := &wire.Rejection{Stage: b.Stage, Message: b.Message, StdoutTail: b.LastStdoutTail, StderrTail: b.LastStderrTail}
+				r := &wire.Rejection{
+					Stage: b.Stage, Message: b.Message, StdoutTail: b.LastStdoutTail,
+					StderrTail: b.LastStderrTail,
+				}
 				if b.ExitCode != nil {
 					r.ExitCode = *b.ExitCode
 				}

@@ -18,9 +18,10 @@ import (
 	"retake/internal/safefile"
 )
 
-// cheat is the only program of an image that has nothing else. As CODE it does bad work, and sees to it that VALIDATE does not notice, in each way
-// that is open to it: a cache in its HOME, in a shared volume, and in an ignored folder of the checkout says that all is well, and so does a daemon that
-// it leaves behind. As VALIDATE it is a check that trusts all of these, as build tools trust their caches.
+// cheat is the only program of an image that has nothing else. As CODE it does bad work, and sees to it that
+// VALIDATE does not notice, in each way that is open to it: a cache in its HOME, in a shared volume, and in an
+// ignored folder of the checkout says that all is well, and so does a daemon that it leaves behind. As VALIDATE
+// it is a check that trusts all of these, as build tools trust their caches.
 const cheat = `package main
 
 import (
@@ -93,8 +94,8 @@ func main() {
 }
 `
 
-// TestCheatedValidation is the attack: what an agent leaves outside of its work passes VALIDATE in its own container, and bad work is delivered. A clean
-// container refuses it, and the agent mends it.
+// TestCheatedValidation is the attack: what an agent leaves outside of its work passes VALIDATE in its own
+// container, and bad work is delivered. A clean container refuses it, and the agent mends it.
 func TestCheatedValidation(t *testing.T) {
 	t.Parallel()
 	image := cheatImage(t)
@@ -106,7 +107,8 @@ func TestCheatedValidation(t *testing.T) {
 		"inside":             {"inside", "mount", "retake/1-a1", "bad\n", nil},
 		"fresh":              {"fresh", "mount", "retake/1-a4", "good\n", []string{"tests_failed"}},
 		"inside, travelling": {"inside", "sync", "retake/1-a1", "bad\n", nil},
-		"fresh, travelling":  {"fresh", "sync", "retake/1-a4", "good\n", []string{"tests_failed"}}, // nothing of this machine is mounted
+		// nothing of this machine is mounted
+		"fresh, travelling": {"fresh", "sync", "retake/1-a4", "good\n", []string{"tests_failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,8 +118,10 @@ func TestCheatedValidation(t *testing.T) {
 			c := &s.config
 			c.Workspace.Transport = want.transport
 			c.Worker.Validate, c.Director.Fleet = want.validate, name[len("retake-"):]
-			c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, name, "256MiB"
-			c.Containers.EnvPassthrough, c.Containers.Env = []string{"MODEL_KEY"}, map[string]string{"MYHOME": "/home/me"}
+			c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, name,
+				"256MiB"
+			c.Containers.EnvPassthrough, c.Containers.Env = []string{"MODEL_KEY"},
+				map[string]string{"MYHOME": "/home/me"}
 			c.Containers.Mounts = []string{"volume:" + name + ":/cache", "volume:" + name + "-home:/home/me"}
 			c.Stages = []config.Stage{
 				{Name: "CODE", Run: []string{"/cheat"}, StatePaths: []string{"build/"}, Timeout: time.Minute},

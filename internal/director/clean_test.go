@@ -20,7 +20,8 @@ import (
 	"retake/internal/container"
 )
 
-// newCleanHarness is a harness whose work is validated in a clean container; play gets the attempts of agents, judge those that only validate.
+// newCleanHarness is a harness whose work is validated in a clean container; play gets the attempts of agents,
+// judge those that only validate.
 func newCleanHarness(t *testing.T, play, judge func(ctx context.Context, a *fakeWorker) int) *harness {
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		if a.plan.ValidateOnly {
@@ -29,15 +30,20 @@ func newCleanHarness(t *testing.T, play, judge func(ctx context.Context, a *fake
 		return play(ctx, a)
 	})
 	s.config.Worker.Validate = "fresh"
-	s.config.Stages = append(s.config.Stages, config.Stage{Name: "VALIDATE", Run: []string{"make", "test"}, Timeout: time.Minute})
+	s.config.Stages = append(s.config.Stages, config.Stage{
+		Name: "VALIDATE", Run: []string{"make", "test"},
+		Timeout: time.Minute,
+	})
 	return s
 }
 
 // refuse reports that VALIDATE has failed.
 func (a *fakeWorker) refuse(ctx context.Context, said string) int {
 	err := a.client.Report(ctx, &wire.WorkerError{
-		ErrorID: a.plan.WorkerID + "/VALIDATE-1", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
-		Attempt: a.plan.Attempt, Stage: wire.StageValidate, ErrorType: "tests_failed", Message: "VALIDATE: make returned exit code 2", ExitCode: new(2),
+		ErrorID: a.plan.WorkerID + "/VALIDATE-1", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID,
+		IssueNumber: a.plan.Issue.Number,
+		Attempt:     a.plan.Attempt, Stage: wire.StageValidate, ErrorType: "tests_failed",
+		Message: "VALIDATE: make returned exit code 2", ExitCode: new(2),
 		LastStdoutTail: said,
 	})
 	if err != nil {
@@ -46,7 +52,8 @@ func (a *fakeWorker) refuse(ctx context.Context, said string) int {
 	return 1
 }
 
-// Work is validated by an attempt of its own, which has a copy of it and nothing of the agent's; what it refuses the agent mends, and is told why.
+// Work is validated by an attempt of its own, which has a copy of it and nothing of the agent's; what it
+// refuses the agent mends, and is told why.
 func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -55,7 +62,8 @@ func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 		mu.Lock()
 		agents = append(agents, a)
 		mu.Unlock()
-		if err := os.WriteFile(filepath.Join(a.checkout, "work.txt"), fmt.Appendf(nil, "round %d\n", a.plan.Attempt), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(a.checkout, "work.txt"), fmt.Appendf(nil, "round %d\n", a.plan.Attempt),
+			0o644); err != nil {
 			return 1
 		}
 		return a.succeed(ctx)
@@ -69,8 +77,12 @@ func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 		}
 		return a.succeed(ctx)
 	})
-	s.config.Containers.EnvPassthrough, s.config.Containers.Env = []string{"MODEL_KEY"}, map[string]string{"GOFLAGS": "-mod=mod"}
-	s.config.Containers.Mounts = []string{"volume:cache:/cache", "volume:cache:/seen:ro", "/opt:/opt", "/srv/shared:/shared:rw", "/srv:/srv"}
+	s.config.Containers.EnvPassthrough, s.config.Containers.Env = []string{"MODEL_KEY"},
+		map[string]string{"GOFLAGS": "-mod=mod"}
+	s.config.Containers.Mounts = []string{
+		"volume:cache:/cache", "volume:cache:/seen:ro", "/opt:/opt",
+		"/srv/shared:/shared:rw", "/srv:/srv",
+	}
 	key := s.github.CreateIssue(repo, "octocat", "Parse dates", "", "agent-task")
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
@@ -85,10 +97,12 @@ func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 			t.Errorf("agent %d runs %+v", i, a.plan.Stages)
 		}
 	}
-	if r := agents[1].plan.Rejected; agents[0].plan.Rejected != nil || r == nil || r.ExitCode != 2 || !strings.Contains(r.StdoutTail, "--- FAIL: TestParse") {
+	if r := agents[1].plan.Rejected; agents[0].plan.Rejected != nil || r == nil || r.ExitCode != 2 ||
+		!strings.Contains(r.StdoutTail, "--- FAIL: TestParse") {
 		t.Errorf("the agents were told %+v, then %+v", agents[0].plan.Rejected, r)
 	}
-	if f := agents[1].plan.AttemptFile; f.Action != "fix_attempt" || len(f.EarlierFailures) != 1 || f.EarlierFailures[0].Stage != "VALIDATE" {
+	if f := agents[1].plan.AttemptFile; f.Action != "fix_attempt" || len(f.EarlierFailures) != 1 ||
+		f.EarlierFailures[0].Stage != "VALIDATE" {
 		t.Errorf("the second agent's file: %+v", f)
 	}
 	for i, a := range judges {
@@ -101,7 +115,8 @@ func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 		if !slices.Equal(a.spec.Env, []string{"GOFLAGS=-mod=mod"}) {
 			t.Errorf("validation %d has %q", i, a.spec.Env)
 		}
-		if want := []container.Mount{{Source: "/opt", Target: "/opt", ReadOnly: true}}; !slices.Equal(a.spec.Mounts, want) {
+		if want := []container.Mount{{Source: "/opt", Target: "/opt", ReadOnly: true}}; !slices.Equal(a.spec.Mounts,
+			want) {
 			t.Errorf("validation %d mounts %+v", i, a.spec.Mounts)
 		}
 		if want := []string{"/cache", "/seen", "/shared", "/srv"}; !slices.Equal(a.spec.Scratch, want) {
@@ -151,7 +166,8 @@ func TestWorkThatChangesAfterItsValidationIsValidatedAgain(t *testing.T) {
 	}
 }
 
-// A director that ends while the clean container runs changes nothing, nor does a validation that is killed: the agent is not asked again.
+// A director that ends while the clean container runs changes nothing, nor does a validation that is killed:
+// the agent is not asked again.
 func TestValidationSurvivesTheDirectorAndIsRepeated(t *testing.T) {
 	t.Parallel()
 	began := make(chan string, 4)
@@ -185,10 +201,14 @@ func TestPlainProcessesCannotValidateCleanly(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
 	s.config.Worker.Validate, s.config.Containers.Runtime = "fresh", "process"
-	runtime, err := container.OpenProcesses(t.Context(), container.Options{Fleet: "default", Dir: filepath.Join(t.TempDir(), "processes"), Log: zap.NewNop(), SameUser: os.Geteuid() != 0})
+	runtime, err := container.OpenProcesses(t.Context(), container.Options{
+		Fleet: "default",
+		Dir:   filepath.Join(t.TempDir(), "processes"), Log: zap.NewNop(), SameUser: os.Geteuid() != 0,
+	})
 	must(t, err)
 	err = Run(t.Context(), Options{
-		Config: s.config, Log: zap.NewNop(), Runtime: runtime, Token: func(context.Context) (string, error) { return "token", nil },
+		Config: s.config, Log: zap.NewNop(), Runtime: runtime,
+		Token:        func(context.Context) (string, error) { return "token", nil },
 		WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
 	})
 	if err == nil || !strings.Contains(err.Error(), `worker.validate = "fresh" needs containers`) {
@@ -196,7 +216,8 @@ func TestPlainProcessesCannotValidateCleanly(t *testing.T) {
 	}
 }
 
-// The base branch changes what the work changes, after a conflict was resolved: the agent is asked again, no clean container gets conflict markers.
+// The base branch changes what the work changes, after a conflict was resolved: the agent is asked again, no
+// clean container gets conflict markers.
 func TestValidationGetsNoConflictMarkers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -21,13 +21,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// ErrNotThere: nobody listens on the operator's socket of the data directory. No other failure is this one: who does not answer in time is there.
+// ErrNotThere: nobody listens on the operator's socket of the data directory. No other failure is this one: who
+// does not answer in time is there.
 var ErrNotThere = errors.New("director: no answer")
 
 // ErrNotNow: a director is there that cannot answer this yet: it begins, reads its journal anew, or stands by.
 var ErrNotNow = errors.New("director: not now")
 
-// RefusedError is an answer of a director that is not what was asked for. It is ErrNotNow if the same may be answered later.
+// RefusedError is an answer of a director that is not what was asked for. It is ErrNotNow if the same may be
+// answered later.
 type RefusedError struct {
 	Status  int    // of HTTP
 	Problem string // in its words; empty: it does not know the question
@@ -36,12 +38,15 @@ type RefusedError struct {
 
 // Error says what the director said.
 func (e *RefusedError) Error() string {
-	return "director: " + cmp.Or(e.Problem, fmt.Sprintf("the director that runs does not answer %s (%d): it stands by, or is older than this program", e.asked, e.Status))
+	return "director: " + cmp.Or(e.Problem,
+		fmt.Sprintf("the director that runs does not answer %s (%d): it stands by, or is older than this program",
+			e.asked, e.Status))
 }
 
 // Is reports whether target is ErrNotNow, and the director said that it is not time yet.
 func (e *RefusedError) Is(target error) bool {
-	return target == ErrNotNow && (e.Status == http.StatusServiceUnavailable || e.Status == http.StatusConflict || e.Status == http.StatusMethodNotAllowed)
+	return target == ErrNotNow && (e.Status == http.StatusServiceUnavailable || e.Status == http.StatusConflict ||
+		e.Status == http.StatusMethodNotAllowed)
 }
 
 // askTimeout bounds one question to a director on the same machine.
@@ -72,7 +77,8 @@ func ask[T any](ctx context.Context, dataDir string, q question) (answer T, err 
 	return answer, nil
 }
 
-// send asks, and returns an answer that is one. The caller closes its body. Errors are ErrNotThere, *RefusedError, and what keeps an answer from coming.
+// send asks, and returns an answer that is one. The caller closes its body. Errors are ErrNotThere,
+// *RefusedError, and what keeps an answer from coming.
 func (q question) send(ctx context.Context, dataDir string) (*http.Response, error) {
 	var body io.Reader = http.NoBody
 	if q.method != http.MethodGet {
@@ -93,7 +99,8 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 	}
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket, err)
+		return nil, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket,
+			err)
 	case err != nil && q.method == http.MethodGet:
 		return nil, fmt.Errorf("director: no answer to %s: %w", q, err)
 	case err != nil:
@@ -130,12 +137,18 @@ func socketClient(path string) *http.Client {
 
 // AskHealth asks the director that runs on a data directory how it is.
 func AskHealth(ctx context.Context, dataDir string) (Health, error) {
-	return ask[Health](ctx, dataDir, question{method: http.MethodGet, path: "/healthz", answers: []int{http.StatusServiceUnavailable}})
+	return ask[Health](ctx, dataDir, question{
+		method: http.MethodGet, path: "/healthz",
+		answers: []int{http.StatusServiceUnavailable},
+	})
 }
 
 // AskSnapshot asks it for its state.
 func AskSnapshot(ctx context.Context, dataDir string) (wire.Snapshot, error) {
-	return ask[wire.Snapshot](ctx, dataDir, question{method: http.MethodGet, path: "/snapshot", answers: []int{http.StatusServiceUnavailable}})
+	return ask[wire.Snapshot](ctx, dataDir, question{
+		method: http.MethodGet, path: "/snapshot",
+		answers: []int{http.StatusServiceUnavailable},
+	})
 }
 
 // SendCommand gives it a command. It returns when the command is in the journal.
@@ -145,17 +158,26 @@ func SendCommand(ctx context.Context, dataDir string, c fsm.OperatorCommand) (He
 
 // Reload has it read its configuration again.
 func Reload(ctx context.Context, dataDir string) (Reading, error) {
-	return ask[Reading](ctx, dataDir, question{method: http.MethodPost, path: "/reload", answers: []int{http.StatusUnprocessableEntity}})
+	return ask[Reading](ctx, dataDir, question{
+		method: http.MethodPost, path: "/reload",
+		answers: []int{http.StatusUnprocessableEntity},
+	})
 }
 
 // ResetBudget sets what a task has used up of its paid calls. It returns when that is in the journal.
 func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) error {
-	_, err := ask[BudgetReset](ctx, dataDir, question{method: http.MethodPost, path: "/budget/reset", body: BudgetReset{Issue: issue, PaidCallsUsed: int64(paidCalls)}})
+	_, err := ask[BudgetReset](ctx, dataDir, question{
+		method: http.MethodPost, path: "/budget/reset",
+		body: BudgetReset{Issue: issue, PaidCallsUsed: int64(paidCalls)},
+	})
 	return err
 }
 
-// LiftCooldowns opens resources that are closed; none named: all of them. It returns, when that is in the journal, what was closed. An
-// answer with a problem says why nothing was lifted.
+// LiftCooldowns opens resources that are closed; none named: all of them. It returns, when that is in the
+// journal, what was closed. An answer with a problem says why nothing was lifted.
 func LiftCooldowns(ctx context.Context, dataDir string, resources []string) (CooldownLift, error) {
-	return ask[CooldownLift](ctx, dataDir, question{method: http.MethodPost, path: "/cooldown/lift", body: CooldownLift{Resources: resources}, answers: []int{http.StatusNotFound}})
+	return ask[CooldownLift](ctx, dataDir, question{
+		method: http.MethodPost, path: "/cooldown/lift",
+		body: CooldownLift{Resources: resources}, answers: []int{http.StatusNotFound},
+	})
 }

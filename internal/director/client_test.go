@@ -14,7 +14,8 @@ import (
 	"retake/internal/output"
 )
 
-// Who is there and does not answer in time is not taken for one that is not there, whatever is asked: otherwise its journal would be read beside it.
+// Who is there and does not answer in time is not taken for one that is not there, whatever is asked: otherwise
+// its journal would be read beside it.
 func TestADirectorThatIsSlowIsThere(t *testing.T) {
 	dir := t.TempDir()
 	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
@@ -23,8 +24,12 @@ func TestADirectorThatIsSlowIsThere(t *testing.T) {
 	const issue = "acme/widgets#1"
 	for what, ask := range map[string]func(ctx context.Context, dir string) error{
 		"health": func(ctx context.Context, dir string) error { _, err := AskHealth(ctx, dir); return err },
-		"pause":  func(ctx context.Context, dir string) error { _, err := SendCommand(ctx, dir, fsm.Pause); return err },
-		"tasks":  func(ctx context.Context, dir string) error { _, err := AskTasks(ctx, dir); return err },
+		"pause": func(ctx context.Context, dir string) error {
+			_,
+				err := SendCommand(ctx, dir, fsm.Pause)
+			return err
+		},
+		"tasks": func(ctx context.Context, dir string) error { _, err := AskTasks(ctx, dir); return err },
 		"story": func(ctx context.Context, dir string) error {
 			_, err := AskStory(ctx, dir, issue, time.Time{})
 			return err
@@ -52,7 +57,8 @@ func TestADirectorThatIsSlowIsThere(t *testing.T) {
 	}
 }
 
-// An answer that is none says what it is: a refusal in the director's words, one that may pass, or a question that it does not know.
+// An answer that is none says what it is: a refusal in the director's words, one that may pass, or a question
+// that it does not know.
 func TestWhatIsRefusedIsSaid(t *testing.T) {
 	for says, c := range map[string]struct {
 		answer func(w http.ResponseWriter)
@@ -61,14 +67,27 @@ func TestWhatIsRefusedIsSaid(t *testing.T) {
 		"the journal is read again": {func(w http.ResponseWriter) {
 			respond(w, http.StatusServiceUnavailable, Health{Problem: "the journal is read again"})
 		}, false},
-		"stands by":                  {func(w http.ResponseWriter) { respond(w, http.StatusConflict, refusal{"this director stands by"}) }, false},
-		"older than this program":    {func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) }, true},
-		"want a time":                {func(w http.ResponseWriter) { respond(w, http.StatusBadRequest, refusal{"at: want a time"}) }, true},
-		"director: nothing is known": {func(w http.ResponseWriter) { respond(w, http.StatusNotFound, refusal{"the journal says nothing"}) }, true},
+		"stands by": {func(w http.ResponseWriter) {
+			respond(w, http.StatusConflict,
+				refusal{"this director stands by"})
+		}, false},
+		"older than this program": {func(w http.ResponseWriter) {
+			http.Error(w, "404 page not found",
+				http.StatusNotFound)
+		}, true},
+		"want a time": {func(w http.ResponseWriter) {
+			respond(w, http.StatusBadRequest,
+				refusal{"at: want a time"})
+		}, true},
+		"director: nothing is known": {func(w http.ResponseWriter) {
+			respond(w, http.StatusNotFound,
+				refusal{"the journal says nothing"})
+		}, true},
 	} {
 		dir := answering(t, c.answer)
 		_, err := AskStory(t.Context(), dir, "acme/widgets#1", time.Time{})
-		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNotThere) || errors.Is(err, ErrNotNow) == c.now {
+		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNotThere) ||
+			errors.Is(err, ErrNotNow) == c.now {
 			t.Errorf("%v; want %q", err, says)
 		}
 		if is := strings.Contains(says, "nothing is known"); errors.Is(err, ErrNoStory) != is {
@@ -86,7 +105,10 @@ func answering(t *testing.T, answer func(w http.ResponseWriter)) (dataDir string
 	dir := t.TempDir()
 	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
 	must(t, err)
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) })}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) }),
+	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

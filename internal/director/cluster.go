@@ -20,11 +20,14 @@ import (
 	"retake/internal/safefile"
 )
 
-// openRuntime opens what containers.runtime names. Nobody may be forgotten by a change from one to the other: what runs in the former one is refused, or ended.
+// openRuntime opens what containers.runtime names. Nobody may be forgotten by a change from one to the other:
+// what runs in the former one is refused, or ended.
 func (d *daemon) openRuntime(ctx context.Context, owner string) (container.Runtime, error) {
 	o := container.Options{
-		Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet, Network: d.config.Containers.Network, OCI: d.config.Containers.OCIRuntime,
-		Dir: filepath.Join(d.sharedDir(), "processes"), Log: d.log, SameUser: d.config.Containers.SameUser, Hide: d.config.Private(),
+		Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet,
+		Network: d.config.Containers.Network, OCI: d.config.Containers.OCIRuntime,
+		Dir: filepath.Join(d.sharedDir(), "processes"), Log: d.log, SameUser: d.config.Containers.SameUser,
+		Hide: d.config.Private(),
 	}
 	if !d.onCluster() {
 		if err := d.leaveCluster(ctx); err != nil {
@@ -45,8 +48,8 @@ func (d *daemon) openRuntime(ctx context.Context, owner string) (container.Runti
 
 func (d *daemon) onCluster() bool { return d.config.Containers.Runtime == config.OnKubernetes }
 
-// ownerOfAttempts is whose attempts ours are, for ever: this data directory's; on a cluster with a joined bus the bus's, since the directors that take turns there
-// share nothing else.
+// ownerOfAttempts is whose attempts ours are, for ever: this data directory's; on a cluster with a joined bus
+// the bus's, since the directors that take turns there share nothing else.
 func (d *daemon) ownerOfAttempts() (string, error) {
 	if !d.onCluster() || d.config.AgentBus.URL == "" {
 		return d.installationOf(d.sharedDir())
@@ -58,16 +61,20 @@ func (d *daemon) ownerOfAttempts() (string, error) {
 	return k.Workers(), nil
 }
 
-// clusterOptions are what a configuration says of the cluster. A sample of what attempts will be like goes with them, so that what the cluster has against it
-// is known at the start.
+// clusterOptions are what a configuration says of the cluster. A sample of what attempts will be like goes with
+// them, so that what the cluster has against it is known at the start.
 func clusterOptions(c config.Config, owner string) kubernetes.Options {
 	sample := container.Spec{
-		AttemptID: "sample-0", Task: "sample", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: "/", WorkerBinary: "/", Entrypoint: []string{container.WorkerPath},
-		Memory: c.Containers.MemoryBytes(), CPUs: c.Containers.CPUs, Pids: int64(c.Containers.PIDs), User: c.Containers.User, ReadOnly: c.Containers.ReadOnly, Scratch: c.Containers.Scratch,
+		AttemptID: "sample-0", Task: "sample", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: "/",
+		WorkerBinary: "/", Entrypoint: []string{container.WorkerPath},
+		Memory: c.Containers.MemoryBytes(), CPUs: c.Containers.CPUs, Pids: int64(c.Containers.PIDs),
+		User: c.Containers.User, ReadOnly: c.Containers.ReadOnly, Scratch: c.Containers.Scratch,
 	}
 	return kubernetes.Options{
-		Fleet: c.Director.Fleet, Owner: owner, Namespace: c.Kubernetes.Namespace, Kubeconfig: c.Kubernetes.Kubeconfig, WorkerImage: c.Kubernetes.WorkerImage,
-		PodTemplate: c.Kubernetes.PodTemplate, Address: c.Kubernetes.Address, Pod: hidden.Getenv(podVariable), Grace: wholeSeconds(c.Timeouts.StopGrace), Sample: sample,
+		Fleet: c.Director.Fleet, Owner: owner, Namespace: c.Kubernetes.Namespace, Kubeconfig: c.Kubernetes.Kubeconfig,
+		WorkerImage: c.Kubernetes.WorkerImage,
+		PodTemplate: c.Kubernetes.PodTemplate, Address: c.Kubernetes.Address, Pod: hidden.Getenv(podVariable),
+		Grace: wholeSeconds(c.Timeouts.StopGrace), Sample: sample,
 	}
 }
 
@@ -97,7 +104,8 @@ func (d *daemon) rememberCluster(o kubernetes.Options) error {
 	return safefile.Write(d.clusterFile(), 0o600, append(data, '\n'))
 }
 
-// leaveCluster refuses to start while attempts of an earlier configuration may run in a cluster: nobody would list them, and each would go on beside its successor.
+// leaveCluster refuses to start while attempts of an earlier configuration may run in a cluster: nobody would
+// list them, and each would go on beside its successor.
 func (d *daemon) leaveCluster(ctx context.Context) error {
 	data, err := os.ReadFile(d.clusterFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,18 +116,23 @@ func (d *daemon) leaveCluster(ctx context.Context) error {
 		err = json.Unmarshal(data, &c)
 	}
 	if err != nil {
-		return fmt.Errorf("director: %s says in which cluster workers ran, and cannot be read: remove it if none runs there: %w", d.clusterFile(), err)
+		return fmt.Errorf("director: %s says in which cluster workers ran, and cannot be read: remove it if none "+
+			"runs there: %w", d.clusterFile(), err)
 	}
 	left, err := leftInCluster(ctx, kubernetes.Options{
-		Fleet: d.config.Director.Fleet, Owner: c.Owner, Namespace: c.Namespace, Kubeconfig: c.Kubeconfig, WorkerImage: c.WorkerImage, Grace: time.Second, Log: d.log,
+		Fleet: d.config.Director.Fleet, Owner: c.Owner, Namespace: c.Namespace, Kubeconfig: c.Kubeconfig,
+		WorkerImage: c.WorkerImage, Grace: time.Second, Log: d.log,
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("director: workers ran in a cluster, and whether any is left cannot be told; if the cluster is gone, remove %s: %w", d.clusterFile(), err)
+		return fmt.Errorf("director: workers ran in a cluster, and whether any is left cannot be told; if the "+
+			"cluster is gone, remove %s: %w", d.clusterFile(), err)
 	case len(left) > 0:
 		return &container.Error{
-			Kind: container.ErrSpec, Doing: "open", Cause: fmt.Errorf("jobs of fleet %s are still in the cluster (%s)", d.config.Director.Fleet, container.Names(left)),
-			Next: fmt.Sprintf("let them finish under containers.runtime = %q, or remove them (kubectl delete jobs -l %s=%s)", config.OnKubernetes, container.LabelFleet, d.config.Director.Fleet),
+			Kind: container.ErrSpec, Doing: "open", Cause: fmt.Errorf("jobs of fleet %s are still in the cluster (%s)",
+				d.config.Director.Fleet, container.Names(left)),
+			Next: fmt.Sprintf("let them finish under containers.runtime = %q, or remove them (kubectl delete "+
+				"jobs -l %s=%s)", config.OnKubernetes, container.LabelFleet, d.config.Director.Fleet),
 		}
 	}
 	return os.Remove(d.clusterFile())
@@ -144,6 +157,8 @@ func (d *daemon) sayEgressOfCluster() {
 		d.log.Info("what workers reach is for the cluster's NetworkPolicies to keep")
 		return
 	}
-	d.log.Warn("containers.egress and containers.reachable are kept by NetworkPolicies of the cluster alone, which this director does not make",
-		zap.Strings("egress", c.Egress), zap.Strings("reachable", c.Reachable), zap.String("see", "docs/decisions/0086-attempts-on-kubernetes.md"))
+	d.log.Warn("containers.egress and containers.reachable are kept by NetworkPolicies of the cluster alone, which "+
+		"this director does not make",
+		zap.Strings("egress", c.Egress), zap.Strings("reachable", c.Reachable),
+		zap.String("see", "docs/decisions/0086-attempts-on-kubernetes.md"))
 }

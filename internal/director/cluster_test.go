@@ -18,8 +18,10 @@ import (
 func unreachable(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}]\nusers: [{name: u, user: {token: t}}]\n"+
-		"contexts: [{name: c, context: {cluster: c, user: u, namespace: ours}}]\ncurrent-context: c\n"), 0o600))
+	must(t, os.WriteFile(path,
+		[]byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}]\n"+
+			"users: [{name: u, user: {token: t}}]\n"+
+			"contexts: [{name: c, context: {cluster: c, user: u, namespace: ours}}]\ncurrent-context: c\n"), 0o600))
 	return path
 }
 
@@ -31,7 +33,8 @@ func onUnreachableCluster(t *testing.T) *daemon {
 	return &daemon{config: c, log: zap.NewNop()}
 }
 
-// A cluster that does not answer is waited for, and remembered: another runtime does not begin before it is known that nothing of ours runs there.
+// A cluster that does not answer is waited for, and remembered: another runtime does not begin before it is
+// known that nothing of ours runs there.
 func TestClusterIsNotForgotten(t *testing.T) {
 	d := onUnreachableCluster(t)
 	_, err := d.openRuntime(t.Context(), "owner")
@@ -41,11 +44,13 @@ func TestClusterIsNotForgotten(t *testing.T) {
 	d.config.Containers.Runtime = "process"
 	d.config.Containers.SameUser = true
 	_, err = d.openRuntime(t.Context(), "owner")
-	if !errors.Is(err, container.ErrCluster) || !container.Transient(err) || !strings.Contains(err.Error(), d.clusterFile()) {
+	if !errors.Is(err, container.ErrCluster) || !container.Transient(err) ||
+		!strings.Contains(err.Error(), d.clusterFile()) {
 		t.Errorf("got %v", err)
 	}
 	must(t, os.WriteFile(d.clusterFile(), []byte("{"), 0o600))
-	if _, err = d.openRuntime(t.Context(), "owner"); err == nil || container.Transient(err) || !strings.Contains(err.Error(), "remove it") {
+	if _, err = d.openRuntime(t.Context(), "owner"); err == nil || container.Transient(err) ||
+		!strings.Contains(err.Error(), "remove it") {
 		t.Errorf("got %v", err)
 	}
 	must(t, os.Remove(d.clusterFile()))
@@ -56,7 +61,10 @@ func TestClusterIsNotForgotten(t *testing.T) {
 
 // A pod's grace is that of a stop, in whole seconds.
 func TestGraceOfPods(t *testing.T) {
-	for grace, want := range map[time.Duration]time.Duration{0: time.Second, 500 * time.Millisecond: time.Second, 10 * time.Second: 10 * time.Second, 10100 * time.Millisecond: 11 * time.Second} {
+	for grace, want := range map[time.Duration]time.Duration{
+		0: time.Second, 500 * time.Millisecond: time.Second,
+		10 * time.Second: 10 * time.Second, 10100 * time.Millisecond: 11 * time.Second,
+	} {
 		if got := wholeSeconds(grace); got != want {
 			t.Errorf("%v: %v, want %v", grace, got, want)
 		}
@@ -66,7 +74,8 @@ func TestGraceOfPods(t *testing.T) {
 // The doctor says that a cluster does not answer.
 func TestPreflightOfAClusterThatIsAway(t *testing.T) {
 	d := onUnreachableCluster(t)
-	if _, err := (preflight{Options{Config: d.config}}).engine(t.Context()); !errors.Is(err, container.ErrCluster) || !strings.Contains(err.Error(), "https://127.0.0.1:1") {
+	if _, err := (preflight{Options{Config: d.config}}).engine(t.Context()); !errors.Is(err, container.ErrCluster) ||
+		!strings.Contains(err.Error(), "https://127.0.0.1:1") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"retake/internal/github"
 )
 
-// untrustedPerPoll bounds how many people without write access learn in one poll that their commands do not count: a flood of them must
-// not become a flood of ours.
+// untrustedPerPoll bounds how many people without write access learn in one poll that their commands do not
+// count: a flood of them must not become a flood of ours.
 const untrustedPerPoll = 3
 
-// pollComments reads what people said on a repository's issues and pull requests since the last time, and tells the machine. What is
-// wrong with a command as such is answered here. It is over if there is nothing that has not been decided about, and answered, before.
+// pollComments reads what people said on a repository's issues and pull requests since the last time, and tells
+// the machine. What is wrong with a command as such is answered here. It is over if there is nothing that has
+// not been decided about, and answered, before.
 func (s *session) pollComments(ctx context.Context, repo string) (over bool, err error) {
 	known, err := look(ctx, s.owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
@@ -68,7 +69,10 @@ type repoTasks struct {
 }
 
 func tasksOf(m *fsm.Machine, repo string) repoTasks {
-	h := repoTasks{cursor: m.Cursor(fsm.CommentsOf(repo)), tasks: map[fsm.IssueKey]fsm.State{}, pulls: map[int]fsm.IssueKey{}}
+	h := repoTasks{
+		cursor: m.Cursor(fsm.CommentsOf(repo)), tasks: map[fsm.IssueKey]fsm.State{},
+		pulls: map[int]fsm.IssueKey{},
+	}
 	for _, t := range m.Tasks() {
 		if t.Key.Repo() != repo {
 			continue
@@ -102,7 +106,8 @@ func (s *session) vetPlain(ctx context.Context, known repoTasks, task fsm.IssueK
 // commentView is a comment as the machine takes it.
 func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
 	out := fsm.CommentView{
-		Task: task, CommandRef: fsm.CommandRef{Comment: a.CommentID, At: a.At}, By: a.By, Text: a.Text, For: a.For, Amount: a.Amount,
+		Task: task, CommandRef: fsm.CommandRef{Comment: a.CommentID, At: a.At}, By: a.By, Text: a.Text, For: a.For,
+		Amount:  a.Amount,
 		Command: fsm.Command(a.Command),
 	}
 	if on := fsm.IssueKey(a.Issue); on != task {
@@ -114,14 +119,18 @@ func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
 	return out
 }
 
-// correct answers a command that there is not, or whose argument is wrong. Nothing of it is used. On another fleet's issue it is that one's business.
+// correct answers a command that there is not, or whose argument is wrong. Nothing of it is used. On another
+// fleet's issue it is that one's business.
 func (s *session) correct(ctx context.Context, a github.Said, ours bool) error {
 	if !ours {
 		if others, err := s.isOthers(ctx, a.Issue); err != nil || others {
 			return err
 		}
 	}
-	reply := github.ReplyRequest{Key: a.Issue, Comment: a.CommentID, Edit: a.At, Kind: github.ReplyMisspelt, Word: a.Word, Meant: a.Meant}
+	reply := github.ReplyRequest{
+		Key: a.Issue, Comment: a.CommentID, Edit: a.At, Kind: github.ReplyMisspelt,
+		Word: a.Word, Meant: a.Meant,
+	}
 	if a.Command != github.CommandUnknown {
 		reply.Kind, reply.Why = github.ReplyRefused, a.Problem
 	}
@@ -172,7 +181,8 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 				return err
 			}
 			if outage {
-				begins = "It is about an outage: Retake goes on by itself when that is over, and closes this issue then."
+				begins = "It is about an outage: Retake goes on by itself when that is over, and closes " +
+					"this issue then."
 			}
 		}
 		answer := github.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
@@ -187,7 +197,8 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		case r.Command == fsm.CommandWhy && r.Known:
 			view := progressView(&r.View)
 			view.Note = r.Waits.For
-			answer.Kind, answer.Task, answer.Until, answer.Can = github.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
+			answer.Kind, answer.Task, answer.Until, answer.Can = github.ReplyWhy, view, r.Waits.Until,
+				helps[r.View.State]
 		case r.Command == fsm.CommandWhy:
 			answer.Kind, answer.Why, answer.Instead = github.ReplyRefused, "Retake has no task on this issue.", begins
 		}
@@ -196,13 +207,17 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 				return err
 			}
 		}
-		return s.github.React(ctx, on, r.Comment, reactionTo(r.Refused == "")) // of an accepted command it is the whole answer
+		// of an accepted command it is the whole answer
+		return s.github.React(ctx, on, r.Comment, reactionTo(r.Refused == ""))
 	})
 }
 
 // isOutage reports whether an issue is one of ours about an outage.
 func isOutage(m *fsm.Machine, issue string) bool {
-	return slices.ContainsFunc(m.AllIncidents(), func(i fsm.Incident) bool { return i.Issue != "" && string(i.Issue) == issue })
+	return slices.ContainsFunc(m.AllIncidents(), func(i fsm.Incident) bool {
+		return i.Issue != "" &&
+			string(i.Issue) == issue
+	})
 }
 
 // isOthers reports whether another fleet's director works on an issue: then the answer is its business.

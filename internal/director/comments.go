@@ -43,7 +43,8 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return orFailed(fsm.EffectEnded{Asked: asked}, err)
 }
 
-// asPersonsWord marks a question about what a person reported, and takes off what only the worker can have seen: how a command ended.
+// asPersonsWord marks a question about what a person reported, and takes off what only the worker can have
+// seen: how a command ended.
 func asPersonsWord(q *github.Escalation) {
 	q.Command, q.ExitCode = nil, nil
 	q.Facts = append(q.Facts, personsWord)
@@ -56,7 +57,10 @@ func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 }
 
 func progressView(p *fsm.ProgressView) github.ProgressView {
-	view := github.ProgressView{State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Incident: string(p.Incident), Attempts: attemptLines(p.History)}
+	view := github.ProgressView{
+		State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Incident: string(p.Incident),
+		Attempts: attemptLines(p.History),
+	}
 	view.Validates = p.Validates
 	if p.State == fsm.Parked {
 		view.PutOff = p.Until
@@ -67,7 +71,8 @@ func progressView(p *fsm.ProgressView) github.ProgressView {
 	return view
 }
 
-// failedLines are the attempts that failed, without those whose work is shown and was found wanting later: these had done what was asked.
+// failedLines are the attempts that failed, without those whose work is shown and was found wanting later:
+// these had done what was asked.
 func failedLines(history []fsm.Failure, inReview bool) []github.AttemptLine {
 	return attemptLines(slices.DeleteFunc(slices.Clone(history), func(f fsm.Failure) bool {
 		return f.Stage == "REVIEW" || inReview && f.Stage == "SYNC_MAIN"
@@ -78,7 +83,8 @@ func attemptLines(history []fsm.Failure) []github.AttemptLine {
 	var lines []github.AttemptLine
 	for _, f := range history {
 		lines = append(lines, github.AttemptLine{
-			Number: f.Attempt, Stage: f.Stage, Reason: string(f.Reason), Cause: f.Cause, Then: f.Action.About().Done, At: f.At,
+			Number: f.Attempt, Stage: f.Stage, Reason: string(f.Reason), Cause: f.Cause, Then: f.Action.About().Done,
+			At: f.At,
 		})
 	}
 	return lines

@@ -24,7 +24,8 @@ func TestQuestionIsAnswered(t *testing.T) {
 			return a.work(ctx)
 		}
 		err := a.client.Report(ctx, &wire.WorkerError{
-			ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode,
+			ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+			Stage:   wire.StageCode,
 			Attempt: a.plan.Attempt, ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks",
 			Question: "Format A or B?",
 		})
@@ -53,7 +54,8 @@ func TestQuestionIsAnswered(t *testing.T) {
 	}
 }
 
-// The thumbs-up is the whole answer to a command that is carried out: it comes, though GitHub fails when it is given first.
+// The thumbs-up is the whole answer to a command that is carried out: it comes, though GitHub fails when it is
+// given first.
 func TestAThumbsUpThatFailsIsGivenLater(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -92,7 +94,8 @@ func TestPauseHoldsIntake(t *testing.T) {
 	s.start()
 	s.until("queued", func() bool {
 		v, err := AskSnapshot(t.Context(), dir)
-		return err == nil && len(v.Tasks) == 1 && v.Tasks[0].State == fsm.Queued.String() && v.Director.Phase == string(fsm.PhasePaused)
+		return err == nil && len(v.Tasks) == 1 && v.Tasks[0].State == fsm.Queued.String() &&
+			v.Director.Phase == string(fsm.PhasePaused)
 	})
 	if _, err := SendCommand(t.Context(), dir, fsm.Resume); err != nil {
 		t.Fatal(err)
@@ -113,7 +116,9 @@ func TestLostJournalIsNotTheEndOfAClaim(t *testing.T) {
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
 	s.config.Timeouts.IssueClaimStale = 1 // anything is stale
 	key := s.orphan()
-	s.github.AddComment(key, "retake-bot", `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v7qx2m","run":"run_1"} -->`+"\n**Retake** is working on this, attempt 1")
+	s.github.AddComment(key, "retake-bot",
+		`<!-- retake:claim v1 {"fleet":"default","nonce":"k3v7qx2m","run":"run_1"} -->`+
+			"\n**Retake** is working on this, attempt 1")
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
 	if c := s.github.Issue(key).Comments; len(c) < 3 || !strings.Contains(c[1].Body, "Retake-Reclaim:") {
@@ -121,7 +126,8 @@ func TestLostJournalIsNotTheEndOfAClaim(t *testing.T) {
 	}
 }
 
-// A claim that becomes an orphan while the director runs, and a label without any claim, are found at the next look at everything and given back: without a restart.
+// A claim that becomes an orphan while the director runs, and a label without any claim, are found at the next
+// look at everything and given back: without a restart.
 func TestOrphansAreGivenBackWithoutARestart(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -129,14 +135,17 @@ func TestOrphansAreGivenBackWithoutARestart(t *testing.T) {
 	s.start()
 	s.until("started", func() bool { return s.logs.FilterMessage("director started").Len() > 0 })
 	claimed := s.orphan()
-	s.github.AddComment(claimed, "retake-bot", `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v7qx2m","run":"run_1"} -->`+"\n**Retake** is working on this, attempt 1")
+	s.github.AddComment(claimed, "retake-bot",
+		`<!-- retake:claim v1 {"fleet":"default","nonce":"k3v7qx2m","run":"run_1"} -->`+
+			"\n**Retake** is working on this, attempt 1")
 	labelled := s.github.CreateIssue(repo, "octocat", "A label alone", "", "agent-task")
 	s.github.RemoveLabel(labelled, "retake-bot", "agent-task")
 	s.github.AddLabel(labelled, "retake-bot", "agent-claimed")
 	reserved := s.github.CreateIssue(repo, "octocat", "A person's label", "")
 	s.github.AddLabel(reserved, "octocat", "agent-claimed")
 	s.until("a line that says what to do", func() bool {
-		return s.logs.FilterMessageSnippet("director journal rebuild").FilterField(zap.String("issue", claimed)).Len() > 0
+		return s.logs.FilterMessageSnippet("director journal rebuild").FilterField(zap.String("issue", claimed)).
+			Len() > 0
 	})
 	s.until("the orphan is worked on", s.labelled(claimed, "agent-review"))
 	s.until("the other, too", s.labelled(labelled, "agent-review"))
@@ -145,7 +154,8 @@ func TestOrphansAreGivenBackWithoutARestart(t *testing.T) {
 	}
 }
 
-// A comment that can never be answered (the conversation is locked) is tried once: those after it are heard, and it costs no further requests.
+// A comment that can never be answered (the conversation is locked) is tried once: those after it are heard,
+// and it costs no further requests.
 func TestACommentThatCannotBeAnsweredHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -154,9 +164,13 @@ func TestACommentThatCannotBeAnsweredHoldsNothingUp(t *testing.T) {
 	s.start()
 	s.until("the one asks", s.inState(locked, "Blocked"))
 	s.until("the other asks", s.inState(key, "Blocked"))
-	s.until("both are labelled", func() bool { return s.labelled(locked, "agent-blocked")() && s.labelled(key, "agent-blocked")() })
+	s.until("both are labelled", func() bool {
+		return s.labelled(locked, "agent-blocked")() &&
+			s.labelled(key, "agent-blocked")()
+	})
 	must(t, s.github.Inject(githubtest.Fault{
-		Method: "POST", Path: `/issues/1/comments$`, Times: 1000, Status: 403, Body: `{"message":"Unable to create comment because issue is locked."}`,
+		Method: "POST", Path: `/issues/1/comments$`, Times: 1000, Status: 403,
+		Body: `{"message":"Unable to create comment because issue is locked."}`,
 	}))
 	s.github.AddComment(locked, "octocat", "/agent retyr")
 	s.until("it cannot be answered", func() bool { return s.logs.FilterMessage("comment not answered").Len() > 0 })
@@ -174,7 +188,10 @@ func TestAPullRequestThatCannotBeRead(t *testing.T) {
 	lost := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 	s.start()
 	s.until("in review", s.inState(lost, "InReview"))
-	must(t, s.github.Inject(githubtest.Fault{Method: "GET", Path: `/pulls/2$`, Times: 1000, Status: 404, Body: `{"message":"Not Found"}`}))
+	must(t, s.github.Inject(githubtest.Fault{
+		Method: "GET", Path: `/pulls/2$`, Times: 1000, Status: 404,
+		Body: `{"message":"Not Found"}`,
+	}))
 	key := s.github.CreateIssue(repo, "octocat", "Write another", "", "agent-task")
 	s.until("the other is in review", s.inState(key, "InReview"))
 	s.until("a look that failed", func() bool { return s.logs.FilterMessage("pull request not read").Len() > 0 })

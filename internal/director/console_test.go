@@ -17,7 +17,10 @@ import (
 // withReviews lets a harness deliver pull requests, and check what it delivers.
 func withReviews(s *harness) *harness {
 	s.config.GitHub.Delivery = deliverPullRequest
-	s.config.Stages = append(s.config.Stages, config.Stage{Name: wire.StageValidate, Run: []string{"make", "test"}, Timeout: time.Minute})
+	s.config.Stages = append(s.config.Stages, config.Stage{
+		Name: wire.StageValidate, Run: []string{"make", "test"},
+		Timeout: time.Minute,
+	})
 	return s
 }
 
@@ -52,8 +55,8 @@ func (s *harness) inState(key, want string) func() bool {
 	return func() bool { return s.state(key) == want }
 }
 
-// A delivered task lives on: a failing check begins another attempt on the same branch, a reviewer's wish the next; a merge ends it and takes
-// the branch away.
+// A delivered task lives on: a failing check begins another attempt on the same branch, a reviewer's wish the
+// next; a merge ends it and takes the branch away.
 func TestReviewOfDeliveredWork(t *testing.T) {
 	t.Parallel()
 	told := make(chan wire.AttemptFile, 3)
@@ -71,9 +74,13 @@ func TestReviewOfDeliveredWork(t *testing.T) {
 	}
 	<-told
 	s.github.SetCheck(pull, "lint", "failure", "work-1.txt: no newline at the end")
-	s.until("a second delivery", func() bool { return s.github.Issue(pull).HeadSHA != first.HeadSHA && s.inState(key, "InReview")() })
+	s.until("a second delivery", func() bool {
+		return s.github.Issue(pull).HeadSHA != first.HeadSHA &&
+			s.inState(key, "InReview")()
+	})
 	second := <-told
-	if n := len(second.EarlierFailures); n != 1 || second.EarlierFailures[0].Stage != "REVIEW" || len(second.Hints) != 1 || !strings.Contains(second.Hints[0].Text, "no newline") {
+	if n := len(second.EarlierFailures); n != 1 || second.EarlierFailures[0].Stage != "REVIEW" ||
+		len(second.Hints) != 1 || !strings.Contains(second.Hints[0].Text, "no newline") {
 		t.Errorf("the second attempt was told %+v, %+v; want the check's words", second.EarlierFailures, second.Hints)
 	}
 	if body := s.github.Issue(pull).Body; strings.Contains(body, "earlier") {
@@ -82,8 +89,12 @@ func TestReviewOfDeliveredWork(t *testing.T) {
 	after := s.github.Issue(pull).HeadSHA
 	s.github.SetCheck(pull, "lint", "success", "")
 	s.github.Review(pull, "octocat", "CHANGES_REQUESTED", "Call it gadget.")
-	s.until("a third delivery", func() bool { return s.github.Issue(pull).HeadSHA != after && s.inState(key, "InReview")() })
-	if third := <-told; len(third.Hints) != 2 || third.Hints[1].Text != "Call it gadget." || third.Hints[1].From != "octocat" {
+	s.until("a third delivery", func() bool {
+		return s.github.Issue(pull).HeadSHA != after &&
+			s.inState(key, "InReview")()
+	})
+	if third := <-told; len(third.Hints) != 2 || third.Hints[1].Text != "Call it gadget." ||
+		third.Hints[1].From != "octocat" {
 		t.Errorf("the third attempt was told %+v; want octocat's wish last", third.Hints)
 	}
 	s.github.SetCheck(pull, "lint", "success", "")
@@ -103,7 +114,8 @@ func TestReviewOfDeliveredWork(t *testing.T) {
 	})
 }
 
-// The base branch moves on while the work is done: what comes of the merge is validated before anybody sees it, and only that stage runs.
+// The base branch moves on while the work is done: what comes of the merge is validated before anybody sees it,
+// and only that stage runs.
 func TestBaseBranchMovesOn(t *testing.T) {
 	t.Parallel()
 	var plans []wire.Plan
@@ -122,7 +134,8 @@ func TestBaseBranchMovesOn(t *testing.T) {
 	pull := s.pull()
 	s.until("in review", s.inState(key, "InReview"))
 	if len(plans) != 2 || plans[0].ValidateFirst || !plans[1].ValidateFirst {
-		t.Errorf("%d attempts, the second begins with VALIDATE: %t; want two, so", len(plans), len(plans) > 1 && plans[1].ValidateFirst)
+		t.Errorf("%d attempts, the second begins with VALIDATE: %t; want two, so", len(plans),
+			len(plans) > 1 && plans[1].ValidateFirst)
 	}
 	if s.github.Issue(pull).Draft {
 		t.Error("it is a draft, though it was validated")
@@ -197,8 +210,10 @@ func askAgain(ctx context.Context, a *fakeWorker) int {
 		return 1
 	}
 	err := a.client.Report(ctx, &wire.WorkerError{
-		ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode,
-		Attempt: a.plan.Attempt, ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks", Question: "Format A or B?",
+		ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+		Stage:   wire.StageCode,
+		Attempt: a.plan.Attempt, ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks",
+		Question: "Format A or B?",
 	})
 	if err != nil {
 		return 1
@@ -259,7 +274,8 @@ func TestWhoseCommandsCount(t *testing.T) {
 	}
 	s.github.EditComment(key, "octocat", wrong, "/agent snooze 2h")
 	s.until("snoozed", s.inState(key, "Parked"))
-	s.until("it says until when", func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits until ") })
+	s.until("it says until when",
+		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits until ") })
 	s.until("it is ours, and asks nothing", s.labelled(key, "agent-claimed"))
 	s.stop()
 	s.start() // the comments are read again
@@ -328,8 +344,8 @@ func TestAPersonTakesOverWhatIsInReview(t *testing.T) {
 	}
 }
 
-// A question about what is in review shows the branch of its pull request; what an attempt has left beside it is on a branch of its own for as long as
-// that says more.
+// A question about what is in review shows the branch of its pull request; what an attempt has left beside it
+// is on a branch of its own for as long as that says more.
 func TestQuestionsAboutWhatIsInReview(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -359,7 +375,10 @@ func TestQuestionsAboutWhatIsInReview(t *testing.T) {
 	})
 	first := s.github.Issue(pull).HeadSHA
 	s.github.AddComment(key, "octocat", "/agent retry B")
-	s.until("a second delivery", func() bool { return s.github.Issue(pull).HeadSHA != first && s.inState(key, "InReview")() })
+	s.until("a second delivery", func() bool {
+		return s.github.Issue(pull).HeadSHA != first &&
+			s.inState(key, "InReview")()
+	})
 	if got := s.branches(); !slices.Equal(got, []string{"main", "retake/1-a1"}) {
 		t.Errorf("branches %q; want that of the pull request only", got)
 	}
@@ -388,7 +407,8 @@ func TestQuestionIsRaisedAgain(t *testing.T) {
 	s.start()
 	s.until("the question is as it was", s.inState(key, "Blocked"))
 	s.until("a look at the comments", func() bool { return s.logs.FilterMessage("director started").Len() == 2 })
-	if c := s.github.Issue(key).Comments; len(c) != 3 || !strings.Contains(c[2].Body, "retake:reminder") || !strings.Contains(c[2].Body, "(the agent has a question)") {
+	if c := s.github.Issue(key).Comments; len(c) != 3 || !strings.Contains(c[2].Body, "retake:reminder") ||
+		!strings.Contains(c[2].Body, "(the agent has a question)") {
 		t.Errorf("comments %+v; want the claim, the question and one reminder", c)
 	}
 }
@@ -421,8 +441,10 @@ func TestAnOutageIsOneIssue(t *testing.T) {
 		}
 		code := 1
 		err := a.client.Report(ctx, &wire.WorkerError{
-			ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode,
-			Attempt: a.plan.Attempt, ErrorType: "overloaded", Message: "529 overloaded_error", ExitCode: &code, HTTPStatus: 529, Provider: "anthropic",
+			ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+			Stage:   wire.StageCode,
+			Attempt: a.plan.Attempt, ErrorType: "overloaded", Message: "529 overloaded_error", ExitCode: &code,
+			HTTPStatus: 529, Provider: "anthropic",
 		})
 		if err != nil {
 			return 1
@@ -446,7 +468,8 @@ func TestAnOutageIsOneIssue(t *testing.T) {
 	})
 	s.until("a task waits for it", func() bool {
 		return slices.ContainsFunc(keys, func(k string) bool {
-			return slices.ContainsFunc(s.github.Issue(k).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, incident) })
+			return slices.ContainsFunc(s.github.Issue(k).Comments,
+				func(c githubtest.Comment) bool { return strings.Contains(c.Body, incident) })
 		})
 	})
 	s.github.AddComment(incident, "octocat", "/agent why")

@@ -40,32 +40,41 @@ func (a *fakeWorker) limited(ctx context.Context, resource string, r wire.Budget
 	}
 }
 
-// TestOneWorkerClosesNoModelForADay: whatever way one worker says that a model is limited, the others try it after the cap.
+// TestOneWorkerClosesNoModelForADay: whatever way one worker says that a model is limited, the others try it
+// after the cap.
 func TestOneWorkerClosesNoModelForADay(t *testing.T) {
 	const long = 999999.0
 	for name, play := range map[string]func(ctx context.Context, a *fakeWorker) int{
 		"a lease's report": func(ctx context.Context, a *fakeWorker) int {
-			a.limited(ctx, recovery.ModelDefault, wire.BudgetReport{Status: "rate_limited", RetryAfterSeconds: new(long)})
+			a.limited(ctx, recovery.ModelDefault,
+				wire.BudgetReport{Status: "rate_limited", RetryAfterSeconds: new(long)})
 			<-ctx.Done()
 			return 0
 		},
 		"a header": func(ctx context.Context, a *fakeWorker) int {
-			a.limited(ctx, recovery.ModelDefault, wire.BudgetReport{Status: "ok", Headers: map[string]string{"Retry-After": "80000", "X-RateLimit-Remaining": "0"}})
+			a.limited(ctx, recovery.ModelDefault, wire.BudgetReport{
+				Status:  "ok",
+				Headers: map[string]string{"Retry-After": "80000", "X-RateLimit-Remaining": "0"},
+			})
 			<-ctx.Done()
 			return 0
 		},
 		"a report of an error": func(ctx context.Context, a *fakeWorker) int {
 			_ = a.client.Report(ctx, &wire.WorkerError{
-				ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode, Attempt: a.plan.Attempt,
-				ErrorType: string(recovery.RateLimited), IsTransient: true, ShouldRetry: true, RetryAfterSeconds: new(20000.0),
-				Message: "HTTP 429 Too Many Requests",
+				ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+				Stage: wire.StageCode, Attempt: a.plan.Attempt,
+				ErrorType: string(recovery.RateLimited), IsTransient: true, ShouldRetry: true,
+				RetryAfterSeconds: new(20000.0),
+				Message:           "HTTP 429 Too Many Requests",
 			})
 			return 1
 		},
 		"a line of its output": func(ctx context.Context, a *fakeWorker) int {
 			_ = a.client.Report(ctx, &wire.WorkerError{
-				ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode, Attempt: a.plan.Attempt,
-				ErrorType: "unknown", Message: "the agent ended with exit code 1", LastStderrTail: "HTTP 429 Too Many Requests, Retry-After: 20000\n",
+				ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+				Stage: wire.StageCode, Attempt: a.plan.Attempt,
+				ErrorType: "unknown", Message: "the agent ended with exit code 1",
+				LastStderrTail: "HTTP 429 Too Many Requests, Retry-After: 20000\n",
 			})
 			return 1
 		},
@@ -78,18 +87,21 @@ func TestOneWorkerClosesNoModelForADay(t *testing.T) {
 			s.start()
 			s.until("the model is closed", func() bool { return !s.closures()[recovery.ModelDefault].IsZero() })
 			if until := s.closures()[recovery.ModelDefault]; until.Sub(began) > 16*time.Minute {
-				t.Errorf("closed for everybody until %s: %s", until.Format(time.RFC3339), until.Sub(began).Round(time.Second))
+				t.Errorf("closed for everybody until %s: %s", until.Format(time.RFC3339),
+					until.Sub(began).Round(time.Second))
 			}
 		})
 	}
 }
 
-// TestLiftedForEverybody: an operator opens a model; the lease service and the queue know at once, and the journal remembers.
+// TestLiftedForEverybody: an operator opens a model; the lease service and the queue know at once, and the
+// journal remembers.
 func TestLiftedForEverybody(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		if a.plan.Issue.Number == 1 {
-			a.limited(ctx, recovery.ModelDefault, wire.BudgetReport{Status: "rate_limited", RetryAfterSeconds: new(999999.0)})
+			a.limited(ctx, recovery.ModelDefault,
+				wire.BudgetReport{Status: "rate_limited", RetryAfterSeconds: new(999999.0)})
 			<-ctx.Done()
 			return 0
 		}
@@ -102,14 +114,17 @@ func TestLiftedForEverybody(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "Be good", "please", "agent-task")
 	s.until("the other waits", func() bool {
 		all, err := AskSnapshot(t.Context(), data)
-		return err == nil && len(all.Tasks) == 2 && strings.HasPrefix(all.Tasks[1].WaitsFor, "model.default, which is closed on the word of "+repo+"#1")
+		return err == nil && len(all.Tasks) == 2 && strings.HasPrefix(all.Tasks[1].WaitsFor,
+			"model.default, which is closed on the word of "+repo+"#1")
 	})
-	if l, err := LiftCooldowns(t.Context(), data, []string{"model.default", "model.none"}); err != nil || len(l.Lifted) != 0 ||
+	if l, err := LiftCooldowns(t.Context(), data, []string{"model.default", "model.none"}); err != nil ||
+		len(l.Lifted) != 0 ||
 		l.Problem != "model.none is not closed; director cooldown list shows what is" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	l, err := LiftCooldowns(t.Context(), data, nil)
-	if err != nil || len(l.Lifted) != 1 || l.Lifted[0].StatedBy[0].Text != "rate_limited, wait 24h0m0s" || l.Lifted[0].StatedBy[0].Issue != repo+"#1" {
+	if err != nil || len(l.Lifted) != 1 || l.Lifted[0].StatedBy[0].Text != "rate_limited, wait 24h0m0s" ||
+		l.Lifted[0].StatedBy[0].Issue != repo+"#1" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if closed := s.closures(); len(closed) != 0 {

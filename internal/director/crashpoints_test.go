@@ -7,7 +7,8 @@ import (
 	"retake/internal/crashpoint"
 )
 
-// TestCrashPointsNameEveryEffect: a new kind of effect has its rows in the table of crash points, and none is there for nothing.
+// TestCrashPointsNameEveryEffect: a new kind of effect has its rows in the table of crash points, and none is
+// there for nothing.
 func TestCrashPointsNameEveryEffect(t *testing.T) {
 	effects := 0
 	for kind := range (&session{daemon: &daemon{}}).executors() {

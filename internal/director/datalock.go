@@ -26,7 +26,8 @@ const (
 	lockRetry    = 20 * time.Millisecond
 )
 
-// dataLock makes sure that one process has the data directory; the kernel lets go of it when that process ends. It is renewed beside those who ask for its name.
+// dataLock makes sure that one process has the data directory; the kernel lets go of it when that process ends.
+// It is renewed beside those who ask for its name.
 type dataLock struct {
 	mu   sync.Mutex
 	file *os.File // nil: it is not taken, or was let go of
@@ -44,7 +45,8 @@ func (d *daemon) lockData(ctx context.Context) error {
 	return d.lock.take(ctx, dir, os.O_CREATE|os.O_RDWR, syscall.LOCK_EX)
 }
 
-// lockToRead keeps directors from the data directory, and writes nothing: not even its lock file, if no director has ever run on it.
+// lockToRead keeps directors from the data directory, and writes nothing: not even its lock file, if no
+// director has ever run on it.
 func (d *daemon) lockToRead(ctx context.Context) error {
 	err := d.lock.take(ctx, d.config.Director.DataDir, os.O_RDONLY, syscall.LOCK_SH)
 	if errors.Is(err, os.ErrNotExist) {
@@ -60,12 +62,14 @@ func (l *dataLock) take(ctx context.Context, dir string, open, how int) error {
 	}
 	take := func() error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) } //nolint:gosec // a descriptor
 	err = take()
-	for began := time.Now(); errors.Is(err, syscall.EWOULDBLOCK) && time.Since(began) < lockPatience && ctx.Err() == nil; err = take() {
+	for began := time.Now(); errors.Is(err, syscall.EWOULDBLOCK) && time.Since(began) < lockPatience &&
+		ctx.Err() == nil; err = take() {
 		time.Sleep(lockRetry)
 	}
 	if err != nil {
 		_ = f.Close()
-		return fmt.Errorf("%w on %s: stop it, or give this one a director.data_dir and a director.fleet of its own", errLocked, dir)
+		return fmt.Errorf("%w on %s: stop it, or give this one a director.data_dir and a director.fleet of its own",
+			errLocked, dir)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,12 +88,14 @@ func (l *dataLock) Close() error {
 	return f.Close()
 }
 
-// renew makes sure that the data directory is the one that is locked. If its disk was away, and is back as another device, it is locked anew.
+// renew makes sure that the data directory is the one that is locked. If its disk was away, and is back as
+// another device, it is locked anew.
 func (l *dataLock) renew(dir string) error {
 	name := filepath.Join(dir, lockFile)
 	now, err := os.Stat(name) // a disk that hangs keeps nobody from the lock
 	if err != nil {           // every director makes one: an empty folder is what is left when a disk is taken away
-		return fmt.Errorf("director.data_dir is not the folder that it was: its disk is gone, or somebody has removed it (%w)", err)
+		return fmt.Errorf("director.data_dir is not the folder that it was: its disk is gone, or somebody has "+
+			"removed it (%w)", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,12 +107,14 @@ func (l *dataLock) renew(dir string) error {
 	}
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err == nil {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor
+		if err = syscall.Flock(int(f.Fd()),
+			syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor
 			_ = f.Close()
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("director.data_dir is another folder than before, and cannot be locked: does another director run on it? (%w)", err)
+		return fmt.Errorf("director.data_dir is another folder than before, and cannot be locked: does another "+
+			"director run on it? (%w)", err)
 	}
 	_ = l.file.Close()
 	l.file = f
@@ -116,8 +124,8 @@ func (l *dataLock) renew(dir string) error {
 // bootFile names the run of the machine, and with it who keeps its locks.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
-// name is what the kernel that keeps the lock knows it by. A copy of the folder, on this machine or on a cloned one, has another.
-// Empty: it cannot be told.
+// name is what the kernel that keeps the lock knows it by. A copy of the folder, on this machine or on a cloned
+// one, has another. Empty: it cannot be told.
 func (l *dataLock) name() string {
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"retake/internal/config"
 )
 
-// TestDataLockIsWaitedFor: a lock that is released soon is taken, as copies of it live on for a moment; one that stays is
-// another director's.
+// TestDataLockIsWaitedFor: a lock that is released soon is taken, as copies of it live on for a moment; one
+// that stays is another director's.
 func TestDataLockIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -34,13 +34,15 @@ func TestDataLockIsWaitedFor(t *testing.T) {
 		}
 		began = time.Now()
 		err := third.lockData(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "another director runs on "+dir) || time.Since(began) < lockPatience {
+		if err == nil || !strings.Contains(err.Error(), "another director runs on "+dir) ||
+			time.Since(began) < lockPatience {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})
 }
 
-// TestDataLockIsRenewedBesideOthers: the look at the disk locks the folder anew that is back as another one, while the lease asks for the lock's name.
+// TestDataLockIsRenewedBesideOthers: the look at the disk locks the folder anew that is back as another one,
+// while the lease asks for the lock's name.
 func TestDataLockIsRenewedBesideOthers(t *testing.T) {
 	d := &daemon{}
 	d.config.Director.DataDir = t.TempDir()
@@ -73,7 +75,8 @@ func TestDataLockIsRenewedBesideOthers(t *testing.T) {
 	}
 }
 
-// TestLateAppendsAreCountedInARow: a director that leads for months is not ended by what a predecessor has left behind now and then.
+// TestLateAppendsAreCountedInARow: a director that leads for months is not ended by what a predecessor has left
+// behind now and then.
 func TestLateAppendsAreCountedInARow(t *testing.T) {
 	var l lateAppends
 	for n := range 2 * lateAppendsMost {

@@ -69,14 +69,18 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	shown := out.Failure == nil && out.Delivery != nil && out.Delivery.Branch != ""
 	if issue.State != "open" || isWithdrawn(git) && !shown {
-		return s.closedMeanwhile(ctx, e, s.deliverRequest(ctx, e, order, issue, workspace.Delivery{Branch: branchOf(e)}, ""))
+		return s.closedMeanwhile(ctx, e, s.deliverRequest(ctx, e, order, issue, workspace.Delivery{Branch: branchOf(e)},
+			""))
 	}
 	return out
 }
 
-// handIn does so for an issue that is open. Git ends with its context. An issue that is in review was taken there by an earlier try, whose outcome was lost: this is the same
-// delivery, however the base branch has moved on. The claimed label has gone, and another attempt would take that for a person's wish.
-func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue) fsm.EffectEnded {
+// handIn does so for an issue that is open. Git ends with its context. An issue that is in review was taken
+// there by an earlier try, whose outcome was lost: this is the same delivery, however the base branch has moved
+// on. The claimed label has gone, and another attempt would take that for a person's wish.
+func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder,
+	issue github.Issue,
+) fsm.EffectEnded {
 	gh := s.setup().GitHub
 	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
 	mayValidate := order.Validate && len(s.setup().validateStages()) > 0 && !shown
@@ -140,7 +144,8 @@ func (s *session) unpush(ctx context.Context, e fsm.Effect, work workspace.Deliv
 		return
 	}
 	if err := s.github.DeleteBranch(ctx, e.Task.Repo(), work.Branch, work.SHA); err != nil {
-		s.log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", work.Branch), zap.Error(err))
+		s.log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", work.Branch),
+			zap.Error(err))
 	}
 }
 
@@ -158,8 +163,9 @@ func (s *session) unpushTried(ctx context.Context, e fsm.Effect) {
 	}
 }
 
-// closedMeanwhile is the outcome of a delivery whose issue is closed. Nobody wants it any more, unless an earlier try has shown the work and a person
-// has merged it, which may be why the issue is closed: then it is the outcome of that try.
+// closedMeanwhile is the outcome of a delivery whose issue is closed. Nobody wants it any more, unless an
+// earlier try has shown the work and a person has merged it, which may be why the issue is closed: then it is
+// the outcome of that try.
 func (s *session) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.DeliverRequest) fsm.EffectEnded {
 	there, head, err := s.github.Settled(ctx, r)
 	switch {
@@ -177,8 +183,9 @@ func (s *session) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.De
 	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
 }
 
-// behind says how the work's base is out of date, empty if the work can be handed in as it is. An error of the kind conflict means that the two
-// do not go together. Nothing is merged here: the next attempt merges, and validates what comes of it.
+// behind says how the work's base is out of date, empty if the work can be handed in as it is. An error of the
+// kind conflict means that the two do not go together. Nothing is merged here: the next attempt merges, and
+// validates what comes of it.
 func (s *session) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	r := s.checkoutOf(e.Task, e.Nonce)
 	drift, err := s.workspace.Drift(ctx, r)
@@ -187,7 +194,8 @@ func (s *session) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	}
 	if err := s.workspace.Mergeable(ctx, r); err != nil {
 		if errors.Is(err, workspace.ErrCannotMerge) {
-			s.log.Warn("whether the work merges with the base branch is not known", zap.String("issue", string(e.Task)), zap.Error(err))
+			s.log.Warn("whether the work merges with the base branch is not known", zap.String("issue", string(e.Task)),
+				zap.Error(err))
 			return "", nil
 		}
 		return "", err
@@ -206,7 +214,8 @@ func (s *session) draftNote(behind string, moved bool) string {
 	case behind != "":
 		return "Not validated on today's base branch: it is " + behind + ", and the budget for attempts is used up."
 	case moved:
-		return "Not validated as it stands: it was merged with what people have pushed to this branch, and the budget for attempts is used up."
+		return "Not validated as it stands: it was merged with what people have pushed to this branch, and the " +
+			"budget for attempts is used up."
 	}
 	return ""
 }
@@ -219,8 +228,9 @@ func branchOf(e fsm.Effect) string {
 	return branchName(e.Task, e.Attempt)
 }
 
-// pushRequest asks for the work to be committed onto a branch, if nothing in it is unsafe. workspace.ErrBranchMoved then means that people have
-// pushed to the branch of earlier work since the attempt began.
+// pushRequest asks for the work to be committed onto a branch, if nothing in it is unsafe.
+// workspace.ErrBranchMoved then means that people have pushed to the branch of earlier work since the attempt
+// began.
 func (s *session) pushRequest(e fsm.Effect, issue github.Issue, branch, message string) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: s.remote(e.Task.Repo()), Branch: branch, BaseBranch: s.config.GitHub.BaseBranch,
@@ -233,7 +243,9 @@ func (s *session) pushRequest(e fsm.Effect, issue github.Issue, branch, message 
 }
 
 // pushJoined merges what people have pushed to the branch into the work, and pushes both.
-func (s *session) pushJoined(ctx context.Context, e fsm.Effect, request workspace.DeliverRequest) (workspace.Delivery, error) {
+func (s *session) pushJoined(ctx context.Context, e fsm.Effect,
+	request workspace.DeliverRequest,
+) (workspace.Delivery, error) {
 	if _, err := s.workspace.Join(ctx, s.checkoutOf(e.Task, e.Nonce), request.Branch); err != nil {
 		return workspace.Delivery{}, err
 	}
@@ -241,7 +253,9 @@ func (s *session) pushJoined(ctx context.Context, e fsm.Effect, request workspac
 }
 
 // deliverRequest is what the pull request says.
-func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue, work workspace.Delivery, note string) github.DeliverRequest {
+func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue,
+	work workspace.Delivery, note string,
+) github.DeliverRequest {
 	gh := s.setup().GitHub
 	summary, checks := s.whatWorkersSaid(ctx, e)
 	if note != "" {
@@ -249,10 +263,13 @@ func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.D
 	}
 	r := github.DeliverRequest{
 		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
-		PullRequest: gh.Delivery == deliverPullRequest, Watch: gh.Review && gh.Delivery == deliverPullRequest, Draft: note != "", Note: note,
-		Summary: summary, Checks: checks, Clean: order.Validated, Attempts: failedLines(e.Failures, e.Work != nil && e.Work.PullRequest > 0),
+		PullRequest: gh.Delivery == deliverPullRequest, Watch: gh.Review && gh.Delivery == deliverPullRequest,
+		Draft: note != "", Note: note,
+		Summary: summary, Checks: checks, Clean: order.Validated,
+		Attempts: failedLines(e.Failures, e.Work != nil && e.Work.PullRequest > 0),
 		Usage: github.UsageLine{
-			Attempts: e.Attempt, Tokens: order.Spent.Tokens, PaidCalls: order.Spent.PaidCalls, CostUSD: order.Spent.CostUSD,
+			Attempts: e.Attempt, Tokens: order.Spent.Tokens, PaidCalls: order.Spent.PaidCalls,
+			CostUSD: order.Spent.CostUSD,
 		},
 	}
 	if e.Work != nil {
@@ -264,13 +281,14 @@ func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.D
 	return r
 }
 
-// whatWorkersSaid is the last summary of an agent of this claim, and the checks that passed in the last attempt, each once. What is not
-// known any more is left out.
+// whatWorkersSaid is the last summary of an agent of this claim, and the checks that passed in the last
+// attempt, each once. What is not known any more is left out.
 func (s *session) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary string, checks []github.CheckLine) {
 	for n := e.Attempt; n >= 1 && summary == ""; n-- {
 		reports, err := s.reports.of(ctx, fsm.AttemptID(e.Nonce, n))
 		if err != nil {
-			s.log.Warn("what a worker said is not shown", zap.String("worker", fsm.AttemptID(e.Nonce, n)), zap.Error(err))
+			s.log.Warn("what a worker said is not shown", zap.String("worker", fsm.AttemptID(e.Nonce, n)),
+				zap.Error(err))
 			continue
 		}
 		for _, r := range reports {
@@ -294,15 +312,19 @@ func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
 		case g.Stage == wire.StageCode:
 			checks = nil
 		case g.Stage == wire.StageValidate && g.ExitCode == 0:
-			checks = append(checks, github.CheckLine{Stage: g.Stage, Command: g.Command, Took: time.Duration(g.DurationMS) * time.Millisecond})
+			checks = append(checks, github.CheckLine{
+				Stage: g.Stage, Command: g.Command,
+				Took: time.Duration(g.DurationMS) * time.Millisecond,
+			})
 		}
 	}
 	return checks
 }
 
-// pushUnfinished pushes what there is of the work, so that people can see what they are asked about, or go on with it. Kept says why it stays on
-// this machine, in words; without work there is neither. The branch of a pull request is left alone: what is there was finished. It is the work,
-// unless there is more: then that is on a branch beside it.
+// pushUnfinished pushes what there is of the work, so that people can see what they are asked about, or go on
+// with it. Kept says why it stays on this machine, in words; without work there is neither. The branch of a
+// pull request is left alone: what is there was finished. It is the work, unless there is more: then that is on
+// a branch beside it.
 func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
 	if e.Attempt == 0 || s.setup().GitHub.Delivery == deliverNone || !s.config.GitHub.Writes {
 		return nil, ""
@@ -321,7 +343,8 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 	if err != nil { // what its labels allow to be pushed is not known
 		return work, failed(err).Failure.Text
 	}
-	request := s.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it", e.Task.Number(), e.Attempt))
+	request := s.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
+		e.Task.Number(), e.Attempt))
 	request.Unfinished = true
 	git, done := s.withdrawals.during(ctx, e.Task)
 	defer done()
@@ -355,7 +378,10 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 // release ends a claim. A person who takes over gets the work so far.
 func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	note := e.Release
-	request := github.ReleaseRequest{Key: string(e.Task), Nonce: e.Nonce, Won: e.Attempt > 0, Why: note.Why, RestoreTask: note.Restore, Reclaim: note.Reclaim, Taken: note.Taken}
+	request := github.ReleaseRequest{
+		Key: string(e.Task), Nonce: e.Nonce, Won: e.Attempt > 0, Why: note.Why,
+		RestoreTask: note.Restore, Reclaim: note.Reclaim, Taken: note.Taken,
+	}
 	if note.Merged && e.Work != nil {
 		request.Ended, request.PullRequest, request.By = "merged", e.Work.PullRequest, note.By
 	}
@@ -409,6 +435,7 @@ func (s *session) dropBranch(ctx context.Context, e fsm.Effect, branch, sha stri
 		return
 	}
 	if err := s.github.DeleteBranch(ctx, e.Task.Repo(), branch, sha); err != nil {
-		s.log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", branch), zap.Error(err))
+		s.log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", branch),
+			zap.Error(err))
 	}
 }

@@ -39,19 +39,21 @@ type Options struct {
 	// WebhookSecret is that of GitHub's webhooks, asked for each; nil: none are taken.
 	WebhookSecret func() (string, error)
 	Version       string // of this program, for people
-	// Read reads the configuration again, with what the command line has said; nil: it cannot be read again. ConfigFile is the file that it reads,
-	// which is watched. Each of Hangups has it read again.
+	// Read reads the configuration again, with what the command line has said; nil: it cannot be read again.
+	// ConfigFile is the file that it reads, which is watched. Each of Hangups has it read again.
 	Read         func() (config.Config, config.Problems)
 	ConfigFile   string
 	Hangups      <-chan struct{}
 	WorkerBinary string // empty: the file "worker" beside this program
-	// Only are the issues that are taken from the queue: the run ends when they are over, with ErrNotDone if they are not done. Empty: all, and it runs on.
+	// Only are the issues that are taken from the queue: the run ends when they are over, with ErrNotDone if
+	// they are not done. Empty: all, and it runs on.
 	Only []fsm.IssueKey
 	Log  *zap.Logger
 	// HideInLog is told who knows the values that the log must not have; nil: nobody asks.
 	HideInLog func(values func() *redact.Redactor)
 
-	// For tests; zero: the configured runtime, the network, driftEvery, GitHub's second between two writes, and what the system says.
+	// For tests; zero: the configured runtime, the network, driftEvery, GitHub's second between two writes, and
+	// what the system says.
 	Runtime      container.Runtime
 	Transport    http.RoundTripper
 	DriftEvery   time.Duration
@@ -86,11 +88,12 @@ type daemon struct {
 	diskUse       func(dir string) (diskUse, error)
 	journalBytes  int64
 	badDiskFor    time.Duration
-	gateway       string                                // address at which containers reach the bus
-	environ       []string                              // of every container
-	secrets       []string                              // values in environ that workers mask
-	known         []leak.Value                          // what nobody may push: those in environ that are secret, and GitHub's token
-	token         func(context.Context) (string, error) // GitHub's, as it is now
+	gateway       string   // address at which containers reach the bus
+	environ       []string // of every container
+	secrets       []string // values in environ that workers mask
+	// what nobody may push: those in environ that are secret, and GitHub's token
+	known []leak.Value
+	token func(context.Context) (string, error) // GitHub's, as it is now
 
 	configured atomic.Pointer[setup] // see setup
 	reading    reading               // the configuration again
@@ -105,43 +108,46 @@ type daemon struct {
 	cooldowns  chan github.Cooldown // from the gate, which must not wait
 	offences   chan struct{}        // from the bus: there are some; room for one
 	labelled   sync.Map             // repositories that answered and have our labels
-	met        *meeting             // of the configuration with the tasks of an earlier run; written before a session's goroutines begin
-	unusable   sync.Map             // what cannot be used, or not yet, and why: repositories, the archive, issues that wait for lookups
-	lock       dataLock
-	term       atomic.Pointer[term]      // this process leads; nil: it has not led yet
-	me         bus.Leader                // without Since, Why and Time; without ID: it has not stood for the lead yet
-	hot        *state                    // what a standby has followed; nil: nothing
-	works      bool                      // a session has begun: what fails from now on is not a matter of configuration
-	operator   *operatorServer           // nil: no session has begun yet
-	seat       atomic.Pointer[session]   // the one that people may look at; nil: none
-	page       *page.Page                // nil: none is shown
-	webhooks   *webhooks                 // what GitHub posts
-	metrics    *metrics.Metrics          // what is counted of all sessions
-	gathered   http.Handler              // of it
-	opened     atomic.Pointer[bus.Bus]   // bus, for whoever asks while it is opened anew; nil: not yet
-	web        *web                      // at director.http_listen; nil: none
-	disk       atomic.Pointer[diskState] // of the data directory, at the last look; nil: there was none yet
-	probeDisk  func(dir string) error    // probe, unless a test has another one
-	noReserve  bool                      // the disk cannot reserve space; of the look at it
-	looking    chan diskState            // the look at the disk that is under way; nil: none is
-	lookedAt   time.Time                 // when it began
-	only       *onlyRun                  // nil: all issues are taken from the queue
-	outside    outside                   // what workers reach
-	keys       map[string]egress.Key     // that workers use and do not have, by variable
-	internet   func(*egress.Options)     // Options.Outside; nil: as it is
-	aborted    string                    // why the policy has stopped the run; the owner's while a session lives
+	// of the configuration with the tasks of an earlier run; written before a session's goroutines begin
+	met *meeting
+	// what cannot be used, or not yet, and why: repositories, the archive, issues that wait for lookups
+	unusable  sync.Map
+	lock      dataLock
+	term      atomic.Pointer[term]      // this process leads; nil: it has not led yet
+	me        bus.Leader                // without Since, Why and Time; without ID: it has not stood for the lead yet
+	hot       *state                    // what a standby has followed; nil: nothing
+	works     bool                      // a session has begun: what fails from now on is not a matter of configuration
+	operator  *operatorServer           // nil: no session has begun yet
+	seat      atomic.Pointer[session]   // the one that people may look at; nil: none
+	page      *page.Page                // nil: none is shown
+	webhooks  *webhooks                 // what GitHub posts
+	metrics   *metrics.Metrics          // what is counted of all sessions
+	gathered  http.Handler              // of it
+	opened    atomic.Pointer[bus.Bus]   // bus, for whoever asks while it is opened anew; nil: not yet
+	web       *web                      // at director.http_listen; nil: none
+	disk      atomic.Pointer[diskState] // of the data directory, at the last look; nil: there was none yet
+	probeDisk func(dir string) error    // probe, unless a test has another one
+	noReserve bool                      // the disk cannot reserve space; of the look at it
+	looking   chan diskState            // the look at the disk that is under way; nil: none is
+	lookedAt  time.Time                 // when it began
+	only      *onlyRun                  // nil: all issues are taken from the queue
+	outside   outside                   // what workers reach
+	keys      map[string]egress.Key     // that workers use and do not have, by variable
+	internet  func(*egress.Options)     // Options.Outside; nil: as it is
+	aborted   string                    // why the policy has stopped the run; the owner's while a session lives
 }
 
-// ErrTasksFailed: the run has ended as asked, but its policy had aborted it (nothing new was begun), or tasks failed under
-// recovery.continue_on_error. ERROR_REPORT.md in the data directory lists them.
+// ErrTasksFailed: the run has ended as asked, but its policy had aborted it (nothing new was begun), or tasks
+// failed under recovery.continue_on_error. ERROR_REPORT.md in the data directory lists them.
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
-// GCPercent is what a process that is a director gives the garbage collector (see debug.SetGCPercent). Go's own is 100. With 200 the
-// heap may grow to three times what is kept instead of two, and a busy director decides 36,000 times a second instead of 31,000 (make bench ONLY=decisions).
+// GCPercent is what a process that is a director gives the garbage collector (see debug.SetGCPercent). Go's own
+// is 100. With 200 the heap may grow to three times what is kept instead of two, and a busy director decides
+// 36,000 times a second instead of 31,000 (make bench ONLY=decisions).
 const GCPercent = 200
 
-// Run is the director. It returns nil when ctx ended, and an error when it cannot start, or when another director writes
-// its journal. Running workers are left alone: the next run adopts them.
+// Run is the director. It returns nil when ctx ended, and an error when it cannot start, or when another
+// director writes its journal. Running workers are left alone: the next run adopts them.
 func Run(ctx context.Context, o Options) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -195,8 +201,8 @@ func (d *daemon) work(ctx context.Context) error {
 	}
 }
 
-// lateAppends counts appends of the director that led before that came late, each of which makes the journal be read again: a few in a row. Somebody who goes on
-// writing is another director that heeds no lease.
+// lateAppends counts appends of the director that led before that came late, each of which makes the journal be
+// read again: a few in a row. Somebody who goes on writing is another director that heeds no lease.
 type lateAppends int
 
 const (
@@ -213,8 +219,9 @@ func (l *lateAppends) another(lasted time.Duration) bool {
 	return *l <= lateAppendsMost
 }
 
-// lead is one session after the other, until the term ends. A session that does not begin ends the director if it is the first of all: then it
-// is a matter of configuration. A successor has stood by, and tries again what may heal.
+// lead is one session after the other, until the term ends. A session that does not begin ends the director if
+// it is the first of all: then it is a matter of configuration. A successor has stood by, and tries again what
+// may heal.
 func (d *daemon) lead(t *term) error {
 	ctx, late, again := t.ctx, lateAppends(0), pauses(reloadAfter, bootRetryMost)
 	for {
@@ -230,7 +237,8 @@ func (d *daemon) lead(t *term) error {
 		if errors.Is(err, ErrAnotherDirector) && t.lease != nil && t.leads() && late.another(time.Since(began)) {
 			err = errReload
 		}
-		ends := errors.Is(err, ErrAnotherDirector) || errors.Is(err, bus.ErrDamaged) || errors.Is(err, errForGood) || !d.works && (!t.takeover || !mayHeal(err))
+		ends := errors.Is(err, ErrAnotherDirector) || errors.Is(err, bus.ErrDamaged) || errors.Is(err, errForGood) ||
+			!d.works && (!t.takeover || !mayHeal(err))
 		if err == nil || ctx.Err() != nil || ends {
 			return err
 		}
@@ -275,7 +283,10 @@ func (d *daemon) report() (failed bool) {
 	dir := d.config.Director.DataDir
 	store, err := audit.Load(dir)
 	if err == nil {
-		data := store.Report(audit.ReportOptions{RunID: d.runID, ContinueOnError: d.setup().Recovery.ContinueOnError, Aborted: d.aborted})
+		data := store.Report(audit.ReportOptions{
+			RunID: d.runID, ContinueOnError: d.setup().Recovery.ContinueOnError,
+			Aborted: d.aborted,
+		})
 		failed = audit.ExitCode(data) != 0
 		if audit.ReportWanted(data) {
 			err = audit.WriteReport(dir, data, d.github.Redact)

@@ -29,8 +29,8 @@ const (
 // diskUse is what a file system has, as df says it to those who are not root: bytes and files.
 type diskUse [2]struct{ used, free int64 }
 
-// diskKinds says what counts as room in bytes and in files, however many percent that is, and what growth is worth a look: that, or a hundredth of
-// a smaller disk.
+// diskKinds says what counts as room in bytes and in files, however many percent that is, and what growth is
+// worth a look: that, or a hundredth of a smaller disk.
 var diskKinds = [len(diskUse{})]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
 func useOf(dir string) (u diskUse, err error) {
@@ -38,12 +38,15 @@ func useOf(dir string) (u diskUse, err error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return u, err
 	}
-	u[0].used, u[0].free = int64(st.Blocks-st.Bfree)*st.Bsize, int64(st.Bavail)*st.Bsize //nolint:gosec // no disk is that large
-	u[1].used, u[1].free = int64(st.Files-st.Ffree), int64(st.Ffree)                     //nolint:gosec // 0 and 0: some do not count
+	u[0].used, u[0].free = int64(st.Blocks-st.Bfree)*st.Bsize,
+		int64(st.Bavail)*st.Bsize //nolint:gosec // no disk is that large
+	u[1].used, u[1].free = int64(st.Files-st.Ffree),
+		int64(st.Ffree) //nolint:gosec // 0 and 0: some do not count
 	return u, nil
 }
 
-// room is what may be used of a kind until the disk is full: both beyond the watermark and with less left than is room anyway. At most 0: it is.
+// room is what may be used of a kind until the disk is full: both beyond the watermark and with less left than
+// is room anyway. At most 0: it is.
 func (u diskUse) room(kind int, watermark float64) int64 {
 	k := u[kind]
 	return max(int64(float64(k.used+k.free)*watermark/100)-k.used, k.free-diskKinds[kind].room)
@@ -58,8 +61,9 @@ func (u diskUse) percent(kind int) float64 {
 	return 100 * float64(u[kind].used) / max(1, float64(u[kind].used+u[kind].free))
 }
 
-// diskWatch decides which attempt has to go. It blames nobody for what was there: it compares with what it saw at the session's first look, at the
-// attempt's first one, and again whenever the room on the disk had halved or doubled.
+// diskWatch decides which attempt has to go. It blames nobody for what was there: it compares with what it saw
+// at the session's first look, at the attempt's first one, and again whenever the room on the disk had halved
+// or doubled.
 type diskWatch struct {
 	watermark float64 // in percent
 	of        string  // the key of the folder that is on the disk
@@ -86,8 +90,9 @@ type diskBlame struct {
 // measured is what a checkout uses; not whole: at least that.
 type measured func(worker string) (own [len(diskUse{})]int64, whole bool)
 
-// look takes what the disk and the attempts that run use now. It reports whether the disk is full and has grown, and who is to blame for that: the
-// one that grew most, if that is at least half of the disk's growth, and stopping it helps.
+// look takes what the disk and the attempts that run use now. It reports whether the disk is full and has
+// grown, and who is to blame for that: the one that grew most, if that is at least half of the disk's growth,
+// and stopping it helps.
 func (w *diskWatch) look(now diskUse, running []string, measure measured) (b diskBlame, full bool) {
 	kind := -1
 	again := !w.seen
@@ -125,7 +130,8 @@ func (w *diskWatch) look(now diskUse, running []string, measure measured) (b dis
 		}
 		w.attempts[worker] = before
 		grew, disk := own[kind]-before.own[kind], now[kind].used-before.disk[kind].used
-		if least := now.growth(kind); grew >= least && disk > 0 && grew >= disk/2 && own[kind] >= -now.room(kind, w.watermark) && grew > b.grew {
+		if least := now.growth(kind); grew >= least && disk > 0 && grew >= disk/2 &&
+			own[kind] >= -now.room(kind, w.watermark) && grew > b.grew {
 			b = diskBlame{worker: worker, of: w.of, kind: kind, own: own[kind], grew: grew, disk: disk}
 		}
 	}
@@ -138,14 +144,15 @@ func (w *diskWatch) settled() { w.seen = false }
 // String says why an attempt is stopped.
 func (b diskBlame) String() string {
 	if b.kind == 1 {
-		return fmt.Sprintf("its checkout has %d files and folders, %d more than before, while the disk of %s got %d more", b.own, b.grew, b.of, b.disk)
+		return fmt.Sprintf("its checkout has %d files and folders, %d more than before, while the disk of "+
+			"%s got %d more", b.own, b.grew, b.of, b.disk)
 	}
 	return fmt.Sprintf("its checkout uses %s of the disk of %s, %s more than before, while that got %s fuller",
 		units.BytesSize(float64(b.own)), b.of, units.BytesSize(float64(b.grew)), units.BytesSize(float64(b.disk)))
 }
 
-// watchDisk keeps the disk that checkouts are on, mostly that of the data directory, from being filled by an attempt: the one that fills it is stopped, and a person is asked. The rest of
-// the disk is the journal's.
+// watchDisk keeps the disk that checkouts are on, mostly that of the data directory, from being filled by an
+// attempt: the one that fills it is stopped, and a person is asked. The rest of the disk is the journal's.
 func (s *session) watchDisk(ctx context.Context) error {
 	w := diskWatch{of: s.sharedKey()}
 	tick := time.NewTicker(diskEvery)
@@ -182,8 +189,10 @@ func (s *session) watchDisk(ctx context.Context) error {
 		switch {
 		case !full:
 		case blame.worker != "":
-			what := fmt.Sprintf("%s; that is %.1f %% full (director.disk_watermark = %v)", blame, use.percent(blame.kind), w.watermark)
-			s.log.Warn("an attempt is stopped for the disk", zap.String("issue", string(live[blame.worker].Key)), zap.String("worker", blame.worker), zap.String("reason", what))
+			what := fmt.Sprintf("%s; that is %.1f %% full (director.disk_watermark = %v)", blame,
+				use.percent(blame.kind), w.watermark)
+			s.log.Warn("an attempt is stopped for the disk", zap.String("issue", string(live[blame.worker].Key)),
+				zap.String("worker", blame.worker), zap.String("reason", what))
 			s.reportOwn(ctx, blame.worker, bus.DiskID(blame.worker), recovery.ScopeViolation, recovery.TooMuch+what)
 			w.settled()
 		case warned.IsZero() || time.Since(warned) >= diskWarnEvery:
@@ -194,7 +203,8 @@ func (s *session) watchDisk(ctx context.Context) error {
 	}
 }
 
-// used is what a checkout uses of the disk. One that changes while it is walked is walked again; then the most that was seen counts.
+// used is what a checkout uses of the disk. One that changes while it is walked is walked again; then the most
+// that was seen counts.
 func (s *session) used(ctx context.Context, nonce string) (most workspace.Usage) {
 	for range diskTries {
 		u, err := s.workspace.Used(ctx, nonce)

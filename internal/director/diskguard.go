@@ -60,7 +60,8 @@ func (l diskState) problem() string {
 // unusable says why nothing may be written now; nil: it may.
 func (l diskState) unusable() error { return cmp.Or(l.late, l.failed) }
 
-// after is what is known of the disk when a look follows another: one that has not written, or has not ended, does not take back that writing failed.
+// after is what is known of the disk when a look follows another: one that has not written, or has not ended,
+// does not take back that writing failed.
 func (l diskState) after(last diskState) diskState {
 	if !l.wrote {
 		l.failed = cmp.Or(l.failed, last.failed)
@@ -68,8 +69,9 @@ func (l diskState) after(last diskState) diskState {
 	return l
 }
 
-// lookAtDisk looks at the disk of the data directory, and writes to it, if that is asked for. It keeps the reserve. A disk that hangs keeps it, too. Of the one that
-// checkouts are on, if that is another, it looks how full it is.
+// lookAtDisk looks at the disk of the data directory, and writes to it, if that is asked for. It keeps the
+// reserve. A disk that hangs keeps it, too. Of the one that checkouts are on, if that is another, it looks how
+// full it is.
 func (d *daemon) lookAtDisk(write bool) (l diskState) {
 	dir, watermark := d.config.Director.DataDir, d.setup().Director.DiskWatermark
 	if err := d.lock.renew(dir); err != nil {
@@ -101,9 +103,13 @@ func (d *daemon) lookAtDisk(write bool) (l diskState) {
 
 // past says that a disk is fuller than the watermark; empty: it is not.
 func (u diskUse) past(watermark float64, of string) string {
-	for kind, what := range [...]string{"%.1f %% of the disk of %s are used", "%.1f %% of the files that the disk of %s can have are used"} {
+	for kind, what := range [...]string{
+		"%.1f %% of the disk of %s are used",
+		"%.1f %% of the files that the disk of %s can have are used",
+	} {
 		if k := u[kind]; watermark > 0 && k.used+k.free > 0 && u.room(kind, watermark) <= 0 {
-			return fmt.Sprintf(what+" (director.disk_watermark = %v): nothing new is begun until there is room", u.percent(kind), of, watermark)
+			return fmt.Sprintf(what+" (director.disk_watermark = %v): nothing new is begun until there is room",
+				u.percent(kind), of, watermark)
 		}
 	}
 	return ""
@@ -117,7 +123,8 @@ func probe(dir string) error {
 		return err
 	}
 	_, err = f.Write(make([]byte, probeBytes))
-	return errors.Join(cmp.Or(err, f.Sync()), f.Close(), os.Remove(name)) // its room is not kept: the journal would have none
+	// its room is not kept: the journal would have none
+	return errors.Join(cmp.Or(err, f.Sync()), f.Close(), os.Remove(name))
 }
 
 // diskFailure says what a failed write means.
@@ -129,12 +136,14 @@ func diskFailure(err error) error {
 	case diskfault.Of(err) == diskfault.Full:
 		return fmt.Errorf(disk+"is full: make room (%w)", err)
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf(disk+"is read-only: mount it so that it can be written, after looking at the kernel's log for the reason (%w)", err)
+		return fmt.Errorf(disk+"is read-only: mount it so that it can be written, after looking at the kernel's log "+
+			"for the reason (%w)", err)
 	}
 	return fmt.Errorf(disk+"cannot be written: %w", err)
 }
 
-// keepReserve makes the reserve while there is room, and gives it up when the rest of the disk is nearly used. It reports whether there is one.
+// keepReserve makes the reserve while there is room, and gives it up when the rest of the disk is nearly used.
+// It reports whether there is one.
 func (d *daemon) keepReserve(use diskUse, room bool) bool {
 	size := min(d.config.Director.DiskReserveBytes(), (use[0].used+use[0].free)/reservePart)
 	name := filepath.Join(d.config.Director.DataDir, reserveFile)
@@ -161,11 +170,13 @@ func (d *daemon) keepReserve(use diskUse, room bool) bool {
 // giveUpReserve makes room for the journal on a full disk.
 func (d *daemon) giveUpReserve() {
 	if err := os.Remove(filepath.Join(d.config.Director.DataDir, reserveFile)); err == nil {
-		d.log.Warn("the disk of director.data_dir is full: the space that was reserved for the journal is given up (director.disk_reserve)")
+		d.log.Warn("the disk of director.data_dir is full: the space that was reserved for the journal is given up " +
+			"(director.disk_reserve)")
 	}
 }
 
-// askDisk is lookAtDisk for callers that cannot wait for a disk that hangs. The look itself goes on then, and is waited for by the next call.
+// askDisk is lookAtDisk for callers that cannot wait for a disk that hangs. The look itself goes on then, and
+// is waited for by the next call.
 func (d *daemon) askDisk(ctx context.Context, write bool, patience time.Duration) diskState {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -182,7 +193,8 @@ func (d *daemon) askDisk(ctx context.Context, write bool, patience time.Duration
 				return l
 			}
 		case <-late.C:
-			return diskState{late: fmt.Errorf("the disk of director.data_dir has not answered for %s", time.Since(d.lookedAt).Round(time.Second))}
+			return diskState{late: fmt.Errorf("the disk of director.data_dir has not answered for %s",
+				time.Since(d.lookedAt).Round(time.Second))}
 		case <-ctx.Done():
 			return diskState{late: context.Cause(ctx)}
 		}
@@ -213,8 +225,9 @@ func (d *daemon) diskNow() diskState {
 	return diskState{}
 }
 
-// guardDisk holds new work back while the disk of the data directory is full or fails, and says so. When it can be written again, the session ends and the bus is
-// opened anew: a server that once failed to write goes on refusing.
+// guardDisk holds new work back while the disk of the data directory is full or fails, and says so. When it can
+// be written again, the session ends and the bus is opened anew: a server that once failed to write goes on
+// refusing.
 func (s *session) guardDisk(ctx context.Context) error {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
@@ -243,7 +256,10 @@ func (s *session) guardDisk(ctx context.Context) error {
 		switch {
 		case what != "" && time.Since(held) >= holdFor/2:
 			held, closed = time.Now(), true
-			s.owner.send(ctx, fsm.CooldownReported{Resource: recovery.Host, Until: s.owner.clock.peek().Add(holdFor), Why: what}, nil)
+			s.owner.send(ctx, fsm.CooldownReported{
+				Resource: recovery.Host, Until: s.owner.clock.peek().Add(holdFor),
+				Why: what,
+			}, nil)
 		case what == "" && closed:
 			held, closed = time.Time{}, false
 			s.owner.send(ctx, fsm.LiftCommanded{Resource: recovery.Host}, nil)

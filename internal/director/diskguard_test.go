@@ -40,14 +40,18 @@ func (b *badDisk) hangs() (goOn func()) {
 func onBadDisk(t *testing.T) (*daemon, *badDisk) {
 	t.Helper()
 	disk := &badDisk{}
-	d := &daemon{config: config.Default(), log: zap.NewNop(), noReserve: true, probeDisk: func(string) error { return (*disk.probe.Load())() }}
+	d := &daemon{
+		config: config.Default(), log: zap.NewNop(), noReserve: true,
+		probeDisk: func(string) error { return (*disk.probe.Load())() },
+	}
 	d.config.Director.DataDir, d.config.Director.DiskWatermark = t.TempDir(), 0
 	must(t, d.lockData(t.Context()))
 	t.Cleanup(func() { _ = d.lock.Close() })
 	return d, disk
 }
 
-// TestADiskThatHangsIsNotHealed: a disk that failed, and then does not even answer, is no better than before. It is when it has been written.
+// TestADiskThatHangsIsNotHealed: a disk that failed, and then does not even answer, is no better than before.
+// It is when it has been written.
 func TestADiskThatHangsIsNotHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, disk := onBadDisk(t)
@@ -128,7 +132,8 @@ func TestTheBusIsNotOpenedOnADiskThatHangs(t *testing.T) {
 			t.Error(err)
 		}
 		for _, e := range logs.FilterMessage("the bus cannot be opened").All() {
-			if text := e.ContextMap()["error"].(string); !strings.Contains(text, "has not answered") && !strings.Contains(text, "context canceled") {
+			if text := e.ContextMap()["error"].(string); !strings.Contains(text, "has not answered") &&
+				!strings.Contains(text, "context canceled") {
 				t.Errorf("it was opened: %s", text)
 			}
 		}
@@ -136,7 +141,8 @@ func TestTheBusIsNotOpenedOnADiskThatHangs(t *testing.T) {
 	})
 }
 
-// TestALookThatDidNotWriteProvesNothing: one that was begun earlier, and hung, is no answer to whether the disk can be written.
+// TestALookThatDidNotWriteProvesNothing: one that was begun earlier, and hung, is no answer to whether the disk
+// can be written.
 func TestALookThatDidNotWriteProvesNothing(t *testing.T) {
 	d, disk := onBadDisk(t)
 	disk.fails(syscall.EIO)
@@ -148,7 +154,8 @@ func TestALookThatDidNotWriteProvesNothing(t *testing.T) {
 	}
 }
 
-// TestTheDiskOfCheckoutsIsWatched: with director.shared_dir they are on a disk of their own, and what is begun fills that one.
+// TestTheDiskOfCheckoutsIsWatched: with director.shared_dir they are on a disk of their own, and what is begun
+// fills that one.
 func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
 	disk := powercut.New(t)
 	d, bad := onBadDisk(t)
@@ -163,7 +170,8 @@ func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
 	must(t, err)
 	must(t, unix.Fallocate(int(f.Fd()), 0, 0, use[0].free-4096))
 	must(t, f.Close())
-	if note := d.lookAtDisk(true).note; !strings.Contains(note, "the disk of director.shared_dir") || !strings.Contains(note, "nothing new is begun") {
+	if note := d.lookAtDisk(true).note; !strings.Contains(note, "the disk of director.shared_dir") ||
+		!strings.Contains(note, "nothing new is begun") {
 		t.Errorf("it is full, and it says %q", note)
 	}
 	d.config.Director.SharedDir = filepath.Join(disk.Dir, "gone")

@@ -18,8 +18,9 @@
 //
 // # Clock
 //
-// The owner stamps every event with a clock that follows the monotonic one and never goes back; it begins at wall time, or where the director that led before was. When the wall clock ran
-// ahead of it (a suspended machine), or the owner itself did not get to run, it first offers fsm.DirectorResumed.
+// The owner stamps every event with a clock that follows the monotonic one and never goes back; it begins at
+// wall time, or where the director that led before was. When the wall clock ran ahead of it (a suspended
+// machine), or the owner itself did not get to run, it first offers fsm.DirectorResumed.
 //
 // # Failure policy
 //
@@ -28,9 +29,11 @@
 //
 // # Files
 //
-// leading waits for the lease, and stands by meanwhile; session runs everything; owner decides, durable and recorder follow what became durable; executors runs effects. By topic:
-// intake (issues), comments (people), workers (heartbeats, hellos, containers), attempt (claim to stop), reports,
-// operator (the socket), traces (what telemetry exports). diskguard and healing: what becomes of a disk and a journal that fail. open makes the adapters.
+// leading waits for the lease, and stands by meanwhile; session runs everything; owner decides, durable and
+// recorder follow what became durable; executors runs effects. By topic: intake (issues), comments (people),
+// workers (heartbeats, hellos, containers), attempt (claim to stop), reports, operator (the socket), traces
+// (what telemetry exports). diskguard and healing: what becomes of a disk and a journal that fail. open makes
+// the adapters.
 //
 // # Imports
 //

@@ -15,9 +15,10 @@ import (
 	"retake/internal/workspace"
 )
 
-// catchUp brings a checkout up to date before its next attempt: with what people pushed to the branch of its work, and with the base branch if
-// that is further ahead than the policy allows. In an attempt that only validates a conflict is an error: an agent is asked then. An agent that was asked to resolve a conflict finds it in the files, and is told what was left
-// there.
+// catchUp brings a checkout up to date before its next attempt: with what people pushed to the branch of its
+// work, and with the base branch if that is further ahead than the policy allows. In an attempt that only
+// validates a conflict is an error: an agent is asked then. An agent that was asked to resolve a conflict finds
+// it in the files, and is told what was left there.
 func (s *session) catchUp(ctx context.Context, c *setup, e fsm.Effect, r workspace.Request) (left []string, err error) {
 	if e.Attempt == 1 {
 		return nil, nil
@@ -30,7 +31,8 @@ func (s *session) catchUp(ctx context.Context, c *setup, e fsm.Effect, r workspa
 		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent is there to be told
 			return nil, &workspace.Error{
 				Kind: workspace.Conflict, Op: "join " + e.Nonce, Err: workspace.ErrMergeConflict,
-				Detail: "what was pushed to the branch and the work here don't go together: " + strings.Join(joined.Left, ", "),
+				Detail: "what was pushed to the branch and the work here don't go together: " +
+					strings.Join(joined.Left, ", "),
 			}
 		case !e.Start.Validate && len(joined.Left) > 0:
 			return joined.Left, nil
@@ -50,13 +52,14 @@ func (s *session) catchUp(ctx context.Context, c *setup, e fsm.Effect, r workspa
 		log.Warn("the base branch is not merged; the attempt works on the old one", zap.Error(err))
 		return nil, nil
 	case err == nil && synced.Merged:
-		log.Info("merged the base branch", zap.String("from", synced.From), zap.String("to", synced.To), zap.Int("conflicts", len(synced.Conflicts)))
+		log.Info("merged the base branch", zap.String("from", synced.From), zap.String("to", synced.To),
+			zap.Int("conflicts", len(synced.Conflicts)))
 	}
 	return synced.Left, err
 }
 
-// keepsConflicts: this attempt is asked to resolve a conflict, or an earlier one was and left it; then it is still in the files. What a person has
-// answered to one counts like that, too.
+// keepsConflicts: this attempt is asked to resolve a conflict, or an earlier one was and left it; then it is
+// still in the files. What a person has answered to one counts like that, too.
 func keepsConflicts(o *fsm.StartOrder) bool {
 	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool { return f.Reason == recovery.GitConflict })
 }
@@ -90,7 +93,8 @@ func (s *session) watchDrift(ctx context.Context) error {
 				continue
 			}
 			warned[worker] = drift.HeadSHA
-			s.log.Info("worker's checkout has fallen behind", zap.String("issue", string(t.Key)), zap.String("worker", worker),
+			s.log.Info("worker's checkout has fallen behind", zap.String("issue", string(t.Key)),
+				zap.String("worker", worker),
 				zap.Int("commits", drift.Commits), zap.Duration("behind", drift.Behind))
 			s.sendControl(ctx, worker, wire.SyncRequired{
 				Reason: why, MainSHAExpected: drift.HeadSHA, RequiredAction: "merge_main",
@@ -122,7 +126,8 @@ func (s *session) writeStates(ctx context.Context, phase string) {
 			Director:  workspace.DirectorState{RunID: s.runID, Phase: phase},
 			Worker: &workspace.WorkerState{
 				WorkerID: t.AttemptID(), AttemptID: t.AttemptID(), Issue: string(t.Key), Attempt: t.Attempt,
-				State: t.State.String(), Stage: doing.Stage, LastErrorID: doing.ErrorID, BranchName: branchName(t.Key, t.Attempt),
+				State: t.State.String(), Stage: doing.Stage, LastErrorID: doing.ErrorID,
+				BranchName: branchName(t.Key, t.Attempt),
 			},
 		})
 		if err != nil {

@@ -36,7 +36,8 @@ func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
 				return false
 			}
 		})
-		if got.MainSHAExpected != head || got.Reason != "behind_main" || got.RequiredAction != "merge_main" || got.Policy.MaxCommitsBehind != 2 {
+		if got.MainSHAExpected != head || got.Reason != "behind_main" || got.RequiredAction != "merge_main" ||
+			got.Policy.MaxCommitsBehind != 2 {
 			t.Errorf("told %+v, want the new head %s", got, head)
 		}
 	}
@@ -61,7 +62,8 @@ func TestLabelsAreMadeAfterALimitAtTheStart(t *testing.T) {
 		}
 		return made == 4
 	})
-	if n := s.logs.FilterMessage("labels not checked: GitHub is closed").Len(); n < 1 || n > 2 { // at the start, and by the first poll, if that comes before the limit is over
+	// at the start, and by the first poll, if that comes before the limit is over
+	if n := s.logs.FilterMessage("labels not checked: GitHub is closed").Len(); n < 1 || n > 2 {
 		t.Errorf("limited at the start %d times, want once or twice", n)
 	}
 }

@@ -68,8 +68,8 @@ func newDrift(t *testing.T, writes string, next func(ctx context.Context, a *fak
 	return s, began
 }
 
-// More commits behind than the policy leaves alone: the base branch is merged before the next attempt, and what the last
-// one did is still there. Just as many: it is not.
+// More commits behind than the policy leaves alone: the base branch is merged before the next attempt, and what
+// the last one did is still there. Just as many: it is not.
 func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 	t.Parallel()
 	for behind, merged := range map[int]bool{2: false, 3: true} {
@@ -131,10 +131,12 @@ func TestConflictWithTheBaseBranchIsTheAgentsWork(t *testing.T) {
 		return a.resolve(ctx)
 	})
 	s.until("review", s.labelled(key, "agent-review"))
-	if text := <-found; !strings.Contains(text, "<<<<<<< this-task\nhalf of it\n=======\nmain, 2\n>>>>>>> base-branch\n") {
+	if text := <-found; !strings.Contains(text, "<<<<<<< this-task\nhalf of it\n=======\nmain, 2\n>>>>>>> "+
+		"base-branch\n") {
 		t.Errorf("README.md was\n%s", text)
 	}
-	if told := <-found; !strings.Contains(told, "> README.md: has conflict markers\n") || !strings.HasSuffix(told, "README.md: has conflict markers") {
+	if told := <-found; !strings.Contains(told, "> README.md: has conflict markers\n") ||
+		!strings.HasSuffix(told, "README.md: has conflict markers") {
 		t.Errorf("it was told\n%s", told)
 	}
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost", "git_conflict"}) {
@@ -142,7 +144,8 @@ func TestConflictWithTheBaseBranchIsTheAgentsWork(t *testing.T) {
 	}
 }
 
-// What the agent leaves unresolved is not delivered, and then a human's matter, who sees it on a branch. Whose answer is the agent's to follow.
+// What the agent leaves unresolved is not delivered, and then a human's matter, who sees it on a branch. Whose
+// answer is the agent's to follow.
 func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	t.Parallel()
 	s, key := conflicted(t, func(ctx context.Context, a *fakeWorker) int {
@@ -173,8 +176,8 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	}
 }
 
-// A delivery whose last answer was lost is shown already. Its repetition is the same delivery, however the base branch has moved on meanwhile: nothing is validated
-// again, and nobody has taken the claimed label off.
+// A delivery whose last answer was lost is shown already. Its repetition is the same delivery, however the base
+// branch has moved on meanwhile: nothing is validated again, and nobody has taken the claimed label off.
 func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
 	t.Parallel()
 	for name, changed := range map[string]string{"behind": "news.txt", "in conflict": "work-1.txt"} {
@@ -182,7 +185,8 @@ func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
 			t.Parallel()
 			var s *harness
 			s = withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-				must(t, s.github.Inject(githubtest.Fault{CutAfter: true}.On("POST", "^/graphql$"))) // the labels are changed, and the claim's comment
+				// the labels are changed, and the claim's comment
+				must(t, s.github.Inject(githubtest.Fault{CutAfter: true}.On("POST", "^/graphql$")))
 				return a.work(ctx)
 			}))
 			s.config.SyncMain.MaxCommitsBehind, s.config.SyncMain.MaxBehind = 0, 24*time.Hour
@@ -191,13 +195,16 @@ func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
 			key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
 			s.start()
 			s.until("its outcome is known", func() bool {
-				return s.inState(key, "InReview")() || s.inState(key, "gone")() && s.logs.FilterMessage("effect failed").Len() > 0
+				return s.inState(key, "InReview")() || s.inState(key, "gone")() &&
+					s.logs.FilterMessage("effect failed").Len() > 0
 			})
 			if n := s.logs.FilterMessage("effect failed").Len(); n != 1 {
 				t.Errorf("%d failures; want that of the first delivery", n)
 			}
-			if v := s.verdicts(key); len(v) > 0 || !s.labelled(key, "agent-review")() || s.state(key) != "InReview" || s.runtime.begun() != 1 {
-				t.Errorf("verdicts %q, labels %q, state %s, %d attempts; want it in review after one", v, s.labels(key), s.state(key), s.runtime.begun())
+			if v := s.verdicts(key); len(v) > 0 || !s.labelled(key, "agent-review")() || s.state(key) != "InReview" ||
+				s.runtime.begun() != 1 {
+				t.Errorf("verdicts %q, labels %q, state %s, %d attempts; want it in review after one", v, s.labels(key),
+					s.state(key), s.runtime.begun())
 			}
 			if body := s.github.Issue(s.pull()).Body; strings.Contains(body, "Not validated") {
 				t.Errorf("the pull request says\n%s", body)

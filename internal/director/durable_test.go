@@ -13,7 +13,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// What is written about a record is what held then: the live machine is ahead of the journal, by what is on its way there.
+// What is written about a record is what held then: the live machine is ahead of the journal, by what is on its
+// way there.
 func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	const key = fsm.IssueKey("acme/widgets#21")
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -30,7 +31,10 @@ func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	must(t, err)
 	records := []fsm.Record{
 		{At: at, Facts: fsm.FactList{fsm.UsageCounted{OfTask: fsm.OfTask{Task: key}, PaidCalls: new(int64(3))}}},
-		{At: at, Facts: fsm.FactList{fsm.TaskRenamed{OfTask: fsm.OfTask{Task: key}, Title: "Parse times"}, fsm.UsageCounted{OfTask: fsm.OfTask{Task: key}, PaidCalls: new(int64(7))}}},
+		{At: at, Facts: fsm.FactList{
+			fsm.TaskRenamed{OfTask: fsm.OfTask{Task: key}, Title: "Parse times"},
+			fsm.UsageCounted{OfTask: fsm.OfTask{Task: key}, PaidCalls: new(int64(7))},
+		}},
 	}
 	m.Replay(records)
 	c.record(records[0])
@@ -42,7 +46,8 @@ func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	}
 }
 
-// What an attempt has behind it is counted by the stages that it began with. Another configuration is that of the next one.
+// What an attempt has behind it is counted by the stages that it began with. Another configuration is that of
+// the next one.
 func TestAnAttemptKeepsItsCourse(t *testing.T) {
 	const key = fsm.IssueKey("acme/widgets#21")
 	of := fsm.OfTask{Task: key}
@@ -63,7 +68,8 @@ func TestAnAttemptKeepsItsCourse(t *testing.T) {
 	must(t, err)
 	for n, in := range []*setup{first, &second} {
 		c.record(fsm.Record{At: at, Facts: fsm.FactList{fsm.AttemptBegan{OfTask: of, N: n + 1}}})
-		c.starts(fsm.Effect{Worker: fsm.AttemptID("k3v9qx2m", n+1), Task: key, Attempt: n + 1}, wire.Plan{ValidateOnly: true}, in)
+		c.starts(fsm.Effect{Worker: fsm.AttemptID("k3v9qx2m", n+1), Task: key, Attempt: n + 1},
+			wire.Plan{ValidateOnly: true}, in)
 		c.follow(&second)
 		for stage, want := range []map[string]string{
 			{"CODE": "[PLAN]", "VALIDATE": "[PLAN CODE]", wire.StageDone: "[PLAN CODE VALIDATE]"},

@@ -37,7 +37,8 @@ type outside struct {
 func (d *daemon) openEgress(ctx context.Context) error {
 	c := d.setup().Containers
 	if d.plainProcesses() && !c.EgressOpen() {
-		return errors.New(`director: containers.egress needs containers, and workers run as plain processes here: give it Docker, or set containers.egress = "all"`)
+		return errors.New(
+			`director: containers.egress needs containers, and workers run as plain processes here: give it Docker, or set containers.egress = "all"`)
 	}
 	if d.plainProcesses() && !d.needsProxy() {
 		return nil
@@ -59,7 +60,10 @@ func (d *daemon) openEgress(ctx context.Context) error {
 		return nil
 	}
 	return d.awaitEngine(ctx, func() error {
-		return docker.Confine(ctx, container.Egress{Closed: !c.EgressOpen(), Doors: doors, Ports: ports, Image: c.Image, WorkerBinary: d.workerBinary})
+		return docker.Confine(ctx, container.Egress{
+			Closed: !c.EgressOpen(), Doors: doors, Ports: ports, Image: c.Image,
+			WorkerBinary: d.workerBinary,
+		})
 	})
 }
 
@@ -79,15 +83,16 @@ func proxiedKeys(hosts map[string]string) (map[string]egress.Key, error) {
 	for _, name := range sortedKeys(hosts) {
 		value := hidden.Getenv(name)
 		if value == "" {
-			return nil, fmt.Errorf("director: containers.proxied_keys names %s, which is not set: export it, or take it off the table", name)
+			return nil, fmt.Errorf("director: containers.proxied_keys names %s, which is not set: export it, or take "+
+				"it off the table", name)
 		}
 		all[name] = egress.Key{Host: hosts[name], Value: value}
 	}
 	return all, nil
 }
 
-// doors are the addresses that workers reach whatever else they do: the bus, and what was configured; and the ports of the bus, for what stands on their own
-// network in its place.
+// doors are the addresses that workers reach whatever else they do: the bus, and what was configured; and the
+// ports of the bus, for what stands on their own network in its place.
 func (d *daemon) doors(ctx context.Context) (doors []netip.AddrPort, ports []uint16, err error) {
 	doors = d.setup().Containers.Doors()
 	for one := range strings.SplitSeq(d.bus.WorkerURL(d.gateway), ",") {
@@ -101,8 +106,8 @@ func (d *daemon) doors(ctx context.Context) (doors []netip.AddrPort, ports []uin
 	return doors, ports, nil
 }
 
-// resolved are the addresses of a host and port, as this machine knows them; none if it knows none: a name that only workers know is that of something on
-// their network.
+// resolved are the addresses of a host and port, as this machine knows them; none if it knows none: a name that
+// only workers know is that of something on their network.
 func resolved(ctx context.Context, address string) (all []netip.AddrPort) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -137,7 +142,8 @@ func (d *daemon) openProxy(ctx context.Context) ([]netip.AddrPort, error) {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return nil, fmt.Errorf("director: the proxy of containers.egress cannot listen: %w; end the program that does, or change containers.proxy_listen", err)
+		return nil, fmt.Errorf("director: the proxy of containers.egress cannot listen: %w; end the program that "+
+			"does, or change containers.proxy_listen", err)
 	}
 	o := egress.Options{Hosts: c.EgressHosts(), Doors: c.Doors(), Keys: d.keys, Secret: secret, Log: d.log}
 	if d.internet != nil {
@@ -157,7 +163,8 @@ func (d *daemon) openProxy(ctx context.Context) ([]netip.AddrPort, error) {
 		}
 	}
 	d.outside = outside{proxy: proxy, url: at, hosts: len(c.EgressHosts()) > 0, keys: sortedKeys(d.keys)}
-	d.log.Info("the proxy of workers is up", zap.String("listen", l.Addr().String()), zap.Strings("hosts", c.EgressHosts()), zap.Strings("keys", d.outside.keys))
+	d.log.Info("the proxy of workers is up", zap.String("listen", l.Addr().String()),
+		zap.Strings("hosts", c.EgressHosts()), zap.Strings("keys", d.outside.keys))
 	return resolved(ctx, at.Host), nil
 }
 
@@ -209,7 +216,8 @@ func (o outside) denied(attempt string) (lines []string) {
 	return lines
 }
 
-// environ adds to an attempt's variables those by which its programs find the proxy, and, for agents, what stands for keys.
+// environ adds to an attempt's variables those by which its programs find the proxy, and, for agents, what
+// stands for keys.
 func (o outside) environ(attempt string, before []string, agent bool) []string {
 	if o.proxy == nil {
 		return before
@@ -225,7 +233,8 @@ func (o outside) environ(attempt string, before []string, agent bool) []string {
 	}
 	for _, name := range o.keys {
 		if agent {
-			ours = append(append(ours, name+"="+o.proxy.Placeholder(attempt)), config.BaseURLs(name, o.url.String()+"/"+name)...)
+			ours = append(append(ours, name+"="+o.proxy.Placeholder(attempt)),
+				config.BaseURLs(name, o.url.String()+"/"+name)...)
 		}
 	}
 	none := "localhost,127.0.0.1," + o.url.Hostname()

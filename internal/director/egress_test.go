@@ -9,15 +9,24 @@ import (
 	"retake/internal/egress"
 )
 
-// TestEnvironOfProxy: each attempt signs in as itself, agents get a word in place of keys, who only validates none, and a proxy of the user's own does not stay.
+// TestEnvironOfProxy: each attempt signs in as itself, agents get a word in place of keys, who only validates
+// none, and a proxy of the user's own does not stay.
 func TestEnvironOfProxy(t *testing.T) {
-	p := egress.New(egress.Options{Secret: []byte("secret"), Keys: map[string]egress.Key{"ANTHROPIC_API_KEY": {Host: "api.anthropic.com", Value: "sk-ant-real"}}})
-	o := outside{proxy: p, url: &url.URL{Scheme: "http", Host: "172.30.0.1:8732"}, hosts: true, keys: []string{"ANTHROPIC_API_KEY"}}
+	p := egress.New(egress.Options{
+		Secret: []byte("secret"),
+		Keys:   map[string]egress.Key{"ANTHROPIC_API_KEY": {Host: "api.anthropic.com", Value: "sk-ant-real"}},
+	})
+	o := outside{
+		proxy: p, url: &url.URL{Scheme: "http", Host: "172.30.0.1:8732"}, hosts: true,
+		keys: []string{"ANTHROPIC_API_KEY"},
+	}
 	before := []string{"HTTP_PROXY=http://theirs", "NO_PROXY=mirror.example.com", "A=1"}
 	got := o.environ("task-1", before, true)
 	for _, want := range []string{
-		"A=1", "HTTP_PROXY=http://task-1:" + p.Token("task-1") + "@172.30.0.1:8732", "https_proxy=http://task-1:" + p.Token("task-1") + "@172.30.0.1:8732",
-		"NO_PROXY=localhost,127.0.0.1,172.30.0.1,mirror.example.com", "no_proxy=localhost,127.0.0.1,172.30.0.1,mirror.example.com",
+		"A=1", "HTTP_PROXY=http://task-1:" + p.Token("task-1") + "@172.30.0.1:8732", "https_proxy=http://task-1:" +
+			p.Token("task-1") + "@172.30.0.1:8732",
+		"NO_PROXY=localhost,127.0.0.1,172.30.0.1,mirror.example.com",
+		"no_proxy=localhost,127.0.0.1,172.30.0.1,mirror.example.com",
 		"ANTHROPIC_API_KEY=" + p.Placeholder("task-1"), "ANTHROPIC_BASE_URL=http://172.30.0.1:8732/ANTHROPIC_API_KEY",
 	} {
 		if !slices.Contains(got, want) {
@@ -32,7 +41,8 @@ func TestEnvironOfProxy(t *testing.T) {
 		}
 		names[name] = true
 	}
-	if clean := strings.Join(o.environ("task-1", nil, false), " "); strings.Contains(clean, "ANTHROPIC") || !strings.Contains(clean, "HTTPS_PROXY=") {
+	if clean := strings.Join(o.environ("task-1", nil, false), " "); strings.Contains(clean, "ANTHROPIC") ||
+		!strings.Contains(clean, "HTTPS_PROXY=") {
 		t.Errorf("who only validates gets %s", clean)
 	}
 	if p.Token("task-1") == p.Token("task-2") {

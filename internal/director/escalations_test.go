@@ -64,18 +64,31 @@ func (x example) escalation(d *daemon) github.Escalation {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	about, _ := recovery.Describe(x.reason)
 	q := &fsm.Escalation{
-		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: about.Ask(), Why: string(x.reason) + ": " + about.Means + "; the same again fails the same way",
+		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: about.Ask(), Why: string(x.reason) + ": " + about.Means +
+			"; the same again fails the same way",
 		Tried: []fsm.Failure{
-			{Attempt: 1, Stage: "CODE", Reason: recovery.NetworkTransient, Cause: "API Error: Connection closed mid-response.", Action: recovery.Retry, At: at},
-			{Attempt: 2, Stage: x.stage, Reason: x.reason, Cause: x.cause, Action: recovery.Escalate, At: at.Add(10 * time.Minute)},
+			{
+				Attempt: 1, Stage: "CODE", Reason: recovery.NetworkTransient,
+				Cause: "API Error: Connection closed mid-response.", Action: recovery.Retry, At: at,
+			},
+			{
+				Attempt: 2, Stage: x.stage, Reason: x.reason, Cause: x.cause, Action: recovery.Escalate,
+				At: at.Add(10 * time.Minute),
+			},
 		},
 	}
 	if x.more != nil {
 		x.more(q)
 	}
-	e := fsm.Effect{ID: "k3v9qx2m-2/escalate", Kind: fsm.DoEscalate, Task: "acme/widgets#21", Nonce: "k3v9qx2m", Attempt: 2, Worker: "k3v9qx2m-2", Escalation: q}
+	e := fsm.Effect{
+		ID: "k3v9qx2m-2/escalate", Kind: fsm.DoEscalate, Task: "acme/widgets#21", Nonce: "k3v9qx2m",
+		Attempt: 2, Worker: "k3v9qx2m-2", Escalation: q,
+	}
 	if x.stage == "REVIEW" {
-		e.Work = &fsm.DeliverResult{Branch: "retake/21-a1", PullRequest: 22, URL: "https://github.com/acme/widgets/pull/22"}
+		e.Work = &fsm.DeliverResult{
+			Branch: "retake/21-a1", PullRequest: 22,
+			URL: "https://github.com/acme/widgets/pull/22",
+		}
 	}
 	text := d.escalation(e, x.report)
 	if x.report != nil {
@@ -89,8 +102,12 @@ func (x example) escalation(d *daemon) github.Escalation {
 
 func exampleClient(t *testing.T) *github.Client {
 	c, err := github.New(github.Options{
-		BaseURL: "https://api.github.com/", Fleet: "default", Token: func(context.Context) (string, error) { return "token", nil },
-		Labels: github.Labels{Task: "agent-task", Claimed: "agent-claimed", Blocked: "agent-blocked", Review: "agent-review"},
+		BaseURL: "https://api.github.com/", Fleet: "default",
+		Token: func(context.Context) (string, error) { return "token", nil },
+		Labels: github.Labels{
+			Task: "agent-task", Claimed: "agent-claimed", Blocked: "agent-blocked",
+			Review: "agent-review",
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -98,8 +115,9 @@ func exampleClient(t *testing.T) *github.Client {
 	return c
 }
 
-// TestEscalations holds the question of every reason, as people read it, against files that are reviewed as such; -update rewrites
-// them. With RETAKE_ESCALATIONS a page for each is written into that folder, for people to judge.
+// TestEscalations holds the question of every reason, as people read it, against files that are reviewed as
+// such; -update rewrites them. With RETAKE_ESCALATIONS a page for each is written into that folder, for people
+// to judge.
 func TestEscalations(t *testing.T) {
 	d, c := exampleDaemon(t), exampleClient(t)
 	had := map[recovery.Reason]bool{}
@@ -117,7 +135,8 @@ func TestEscalations(t *testing.T) {
 		if text+"\n" != string(want) {
 			t.Errorf("%s is now:\n%s\nRun: go test ./internal/director -run TestEscalations -update", x.name, text)
 		}
-		if above, _, found := strings.Cut(text, "```text\n/agent "); !found || strings.Count(above, "\n") > 12 || strings.Count(text, "```text\n/agent ") != 1 {
+		if above, _, found := strings.Cut(text, "```text\n/agent "); !found || strings.Count(above, "\n") > 12 ||
+			strings.Count(text, "```text\n/agent ") != 1 {
 			t.Errorf("%s: want one recommended comment, on the first screen", x.name)
 		}
 		shown = append(shown, rendered{x.name, githubtest.Render(text)})
@@ -139,7 +158,8 @@ type rendered struct {
 }
 
 // commentPage looks like a comment on GitHub, in a column of 1012 pixels. It needs nothing from elsewhere.
-var commentPage = template.Must(template.New("").Parse(`<!doctype html><meta charset="utf-8"><title>{{.Name}}</title><style>
+var commentPage = template.Must(
+	template.New("").Parse(`<!doctype html><meta charset="utf-8"><title>{{.Name}}</title><style>
 body { margin: 0; background: #fff; color: #1f2328; font: 14px/1.5 -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif }
 main { width: 1012px; margin: 16px auto; border: 1px solid #d1d9e0; border-radius: 6px }
 header { background: #f6f8fa; border-bottom: 1px solid #d1d9e0; padding: 8px 16px; color: #59636e; border-radius: 6px 6px 0 0 }
@@ -152,7 +172,10 @@ sub { font-size: 75% } a { color: #0969da }
 </style><main><header><b>retake-bot</b> commented</header><article>{{.HTML}}</article></main>
 `))
 
-var indexPage = template.Must(template.New("").Parse(`<!doctype html><meta charset="utf-8"><title>Escalations</title><ol>{{range .}}<li><a href="{{.Name}}.html">{{.Name}}</a>{{end}}</ol>
+var indexPage = template.Must(
+	template.New("").
+		Parse(
+			`<!doctype html><meta charset="utf-8"><title>Escalations</title><ol>{{range .}}<li><a href="{{.Name}}.html">{{.Name}}</a>{{end}}</ol>
 `))
 
 func writePages(t *testing.T, dir string, shown []rendered) {

@@ -70,8 +70,13 @@ type turn struct {
 	done   chan struct{}
 }
 
-func newEffectRunner(ctx context.Context, executors map[fsm.EffectKind]executor, ended func(fsm.EffectEnded), log *zap.Logger) *effectRunner {
-	return &effectRunner{ctx: ctx, executors: executors, ended: ended, may: func() bool { return true }, log: log, turns: map[string]*turn{}}
+func newEffectRunner(ctx context.Context, executors map[fsm.EffectKind]executor, ended func(fsm.EffectEnded),
+	log *zap.Logger,
+) *effectRunner {
+	return &effectRunner{
+		ctx: ctx, executors: executors, ended: ended, may: func() bool { return true }, log: log,
+		turns: map[string]*turn{},
+	}
 }
 
 func commentLane(k fsm.IssueKey) string { return "comment on " + string(k) }
@@ -81,7 +86,8 @@ func (r *effectRunner) submit(e fsm.Effect) {
 	if r.ctx.Err() != nil || !r.may() {
 		return // it is pending in the journal, or soft
 	}
-	lane, comment, ordered := fmt.Sprint(e.ID, e.Token), e.Kind == fsm.DoProgress, e.Kind.Durable() || e.Kind == fsm.DoForget
+	lane, comment, ordered := fmt.Sprint(e.ID, e.Token), e.Kind == fsm.DoProgress, e.Kind.Durable() ||
+		e.Kind == fsm.DoForget
 	if comment {
 		lane = commentLane(e.Task)
 	} else if ordered {
@@ -176,8 +182,8 @@ func (s *session) revoke(ctx context.Context, worker string) {
 	}
 }
 
-// forgetFor is how long the removal of a checkout is tried again, such as one where a process that had not ended goes on to write. The issue's
-// next claim waits for it; what is left then is removed at the next start.
+// forgetFor is how long the removal of a checkout is tried again, such as one where a process that had not
+// ended goes on to write. The issue's next claim waits for it; what is left then is removed at the next start.
 const forgetFor = 30 * time.Second
 
 // forget removes what a claim that is over has left.
@@ -187,7 +193,8 @@ func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return orFailed(fsm.EffectEnded{}, retry(ctx, pauses(time.Second, 8*time.Second), forgetFor,
 		func() error { return errors.Join(s.mounted(ctx, e.Nonce), s.workspace.Remove(ctx, e.Nonce)) },
 		func(err error, wait time.Duration) {
-			s.log.Info("a checkout is still there, trying again", zap.String("issue", string(e.Task)), zap.Duration("in", wait), zap.Error(err))
+			s.log.Info("a checkout is still there, trying again", zap.String("issue", string(e.Task)),
+				zap.Duration("in", wait), zap.Error(err))
 		}))
 }
 

@@ -123,7 +123,8 @@ func TestInterruptedEffectIsNotTold(t *testing.T) {
 	})
 }
 
-// What comes after the end of the lease does not begin, and what ends after it is not told: the one who leads does it again.
+// What comes after the end of the lease does not begin, and what ends after it is not told: the one who leads
+// does it again.
 func TestNothingBeginsOutsideOfTheLease(t *testing.T) {
 	run(t, func(r *effectRunner) {
 		var leads atomic.Bool

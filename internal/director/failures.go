@@ -29,7 +29,8 @@ func onBus(err error) error {
 	return fmt.Errorf("%w: %w", errBus, err)
 }
 
-// failed translates an adapter's error for the machine. An unknown one counts as transient: the machine bounds the tries.
+// failed translates an adapter's error for the machine. An unknown one counts as transient: the machine bounds
+// the tries.
 func failed(err error) fsm.EffectEnded {
 	f := fsm.EffectError{Reason: recovery.Unknown, Text: err.Error()}
 	var gh *github.Error
@@ -50,12 +51,14 @@ func failed(err error) fsm.EffectEnded {
 		if gh.Doubtful || gh.Reserved() { // what is kept for questions closes nothing: they go on
 			f.Resource = ""
 		}
-	case errors.Is(err, errBus) && !errors.Is(err, workspace.ErrLost): // also in the middle of what a checkout needs of it
+	case errors.Is(err, errBus) && !errors.Is(err, workspace.ErrLost):
+		// also in the middle of what a checkout needs of it
 		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
 	case errors.As(err, &ws):
 		row := workspaceFailures[ws.Kind]
 		f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
-		f.Doubtful = ws.Kind == workspace.Auth || errors.Is(err, workspace.ErrNotThere) // a server's one wrong answer says the same
+		// a server's one wrong answer says the same
+		f.Doubtful = ws.Kind == workspace.Auth || errors.Is(err, workspace.ErrNotThere)
 		for _, known := range workspaceCauses {
 			if errors.Is(err, known.err) {
 				f.Reason = known.reason
@@ -64,7 +67,8 @@ func failed(err error) fsm.EffectEnded {
 		if errors.Is(err, workspace.ErrDiskFails) {
 			f.Resource = recovery.Host
 		}
-		if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) || f.Reason == recovery.WorkLost {
+		if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) ||
+			f.Reason == recovery.WorkLost {
 			f.Resource = "" // GitHub has no part in it
 		}
 		if errors.Is(err, workspace.ErrTooMuch) {
@@ -105,9 +109,10 @@ func failed(err error) fsm.EffectEnded {
 // diskWait is the pause before something is tried again that the host's disk has kept from working.
 const diskWait = 10 * time.Second
 
-// awaitDisk has what the host fails with wait for the disk of the data directory: while nothing can be written there, whatever fails may be for that, and is
-// tried again until the disk is well, without a charge. If that disk is well, a full one is another, such as the engine's, and a start is tried again for
-// some time before it is a failed attempt; a fault of a file is the task's own.
+// awaitDisk has what the host fails with wait for the disk of the data directory: while nothing can be written
+// there, whatever fails may be for that, and is tried again until the disk is well, without a charge. If that
+// disk is well, a full one is another, such as the engine's, and a start is tried again for some time before it
+// is a failed attempt; a fault of a file is the task's own.
 func (s *session) awaitDisk(run executor) executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)
@@ -128,8 +133,12 @@ func (s *session) awaitDisk(run executor) executor {
 	}
 }
 
-// saidWhatToDo are reasons whose question says what to do about a workspace's error; another advice beside it would only confuse.
-var saidWhatToDo = []recovery.Reason{recovery.GitConflict, recovery.AuthError, recovery.DiskFull, recovery.PolicyViolation}
+// saidWhatToDo are reasons whose question says what to do about a workspace's error; another advice beside it
+// would only confuse.
+var saidWhatToDo = []recovery.Reason{
+	recovery.GitConflict, recovery.AuthError, recovery.DiskFull,
+	recovery.PolicyViolation,
+}
 
 type meaning struct {
 	reason    recovery.Reason

@@ -17,8 +17,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestTasksWaitForTheDisk: a full disk is one of the host, whoever meets it, and a disk that fails may have failed for one file. While nothing can be written on
-// the disk of the data directory everything is tried again without a charge, also a start. If that is well, no wait is without end.
+// TestTasksWaitForTheDisk: a full disk is one of the host, whoever meets it, and a disk that fails may have
+// failed for one file. While nothing can be written on the disk of the data directory everything is tried again
+// without a charge, also a start. If that is well, no wait is without end.
 func TestTasksWaitForTheDisk(t *testing.T) {
 	full := []error{
 		&workspace.Error{Kind: workspace.Transient, Err: workspace.ErrDiskFull},
@@ -30,7 +31,10 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		&os.PathError{Op: "open", Path: "/data/x", Err: syscall.EROFS},
 		&os.PathError{Op: "read", Path: "/data/x", Err: syscall.EIO},
 	}
-	engine := &container.Error{Kind: container.ErrDaemon, Transient: true, Cause: errors.New("mkdir /x: read-only file system")}
+	engine := &container.Error{
+		Kind: container.ErrDaemon, Transient: true,
+		Cause: errors.New("mkdir /x: read-only file system"),
+	}
 	elsewhere := &workspace.Error{Kind: workspace.Transient, Err: errors.New("connection reset")}
 	s := &session{daemon: &daemon{}, owner: newOwner(nil, nil, zap.NewNop())}
 	for _, row := range []struct {
@@ -50,13 +54,20 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		{fails, diskState{late: errors.New("has not answered")}, recovery.CorruptState, recovery.Host, true, false},
 		{[]error{engine}, diskState{}, recovery.DockerDaemon, recovery.Host, false, false},
 		{[]error{engine}, diskState{failed: syscall.EIO}, recovery.DockerDaemon, recovery.Host, true, false},
-		{[]error{elsewhere}, diskState{failed: syscall.EIO}, recovery.NetworkTransient, recovery.GitHubGit, false, false},
+		{
+			[]error{elsewhere},
+			diskState{failed: syscall.EIO},
+			recovery.NetworkTransient, recovery.GitHubGit, false,
+			false,
+		},
 	} {
 		s.disk.Store(&row.disk)
 		for _, err := range row.errs {
 			for _, kind := range []fsm.EffectKind{fsm.DoStart, fsm.DoStop} {
-				f := s.awaitDisk(func(context.Context, fsm.Effect) fsm.EffectEnded { return failed(err) })(t.Context(), fsm.Effect{Kind: kind}).Failure
-				if f.Reason != row.reason || f.Resource != row.resource || !f.Transient || f.Until.After(time.Now()) != row.waits || f.Doubtful != (row.doubtful && kind == fsm.DoStart) {
+				f := s.awaitDisk(func(context.Context, fsm.Effect) fsm.EffectEnded { return failed(err) })(t.Context(),
+					fsm.Effect{Kind: kind}).Failure
+				if f.Reason != row.reason || f.Resource != row.resource || !f.Transient ||
+					f.Until.After(time.Now()) != row.waits || f.Doubtful != (row.doubtful && kind == fsm.DoStart) {
 					t.Errorf("%s, %v, while the disk is %+v: %+v; want %+v", kind, err, row.disk, f, row)
 				}
 			}

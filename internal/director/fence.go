@@ -12,13 +12,14 @@ import (
 	"retake/internal/fsm"
 )
 
-// fences reports whether an attempt whose stop failed with err is to be fenced now: its runtime cannot confirm the end, and the order allows a fence.
+// fences reports whether an attempt whose stop failed with err is to be fenced now: its runtime cannot confirm
+// the end, and the order allows a fence.
 func (s *session) fences(o *fsm.StopOrder, err error) bool {
 	return errors.Is(err, container.ErrUnconfirmed) && !o.FenceAt.IsZero() && !s.owner.clock.peek().Before(o.FenceAt)
 }
 
-// shutOut returns when nothing that a worker sends is taken any more: the bus has confirmed that its credential is good for nothing, now and after a restart.
-// What it has sent before stays, and counts.
+// shutOut returns when nothing that a worker sends is taken any more: the bus has confirmed that its credential
+// is good for nothing, now and after a restart. What it has sent before stays, and counts.
 func (s *session) shutOut(ctx context.Context, worker string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()

@@ -16,7 +16,9 @@ import (
 )
 
 // lostNode is a director whose first attempt at an issue gets a node that is lost once it works.
-func lostNode(t *testing.T, play func(ctx context.Context, a *fakeWorker) int, decides func(*fsm.Config)) (s *harness, key, first string) {
+func lostNode(t *testing.T, play func(ctx context.Context, a *fakeWorker) int,
+	decides func(*fsm.Config),
+) (s *harness, key, first string) {
 	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		if a.plan.Attempt > 1 {
 			return a.work(ctx)
@@ -37,8 +39,9 @@ func lostNode(t *testing.T, play func(ctx context.Context, a *fakeWorker) int, d
 	return s, key, first
 }
 
-// TestALostNode: nobody can confirm that a worker on a lost node is gone. It is fenced: the bus takes nothing of it any more, the next attempt begins while it
-// works on, and what it does comes to nothing. When its node is back it is removed.
+// TestALostNode: nobody can confirm that a worker on a lost node is gone. It is fenced: the bus takes nothing
+// of it any more, the next attempt begins while it works on, and what it does comes to nothing. When its node
+// is back it is removed.
 func TestALostNode(t *testing.T) {
 	t.Parallel()
 	report, refused := make(chan struct{}), make(chan error, 1)
@@ -47,7 +50,8 @@ func TestALostNode(t *testing.T) {
 		send, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		refused <- a.client.Report(send, &wire.WorkerResult{
-			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
+			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+			Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
 		})
 		<-ctx.Done()
 		return 1
@@ -71,14 +75,16 @@ func TestALostNode(t *testing.T) {
 	s.until("it is removed", func() bool { _, there := s.runtime.stopped(first); return !there })
 }
 
-// TestALostNodeWithAMount: an attempt that works on the director's own checkout is not fenced, whatever its runtime says.
+// TestALostNodeWithAMount: an attempt that works on the director's own checkout is not fenced, whatever its
+// runtime says.
 func TestALostNodeWithAMount(t *testing.T) {
 	t.Parallel()
 	s, key, first := lostNode(t, func(ctx context.Context, _ *fakeWorker) int {
 		<-ctx.Done()
 		return 1
 	}, func(*fsm.Config) {})
-	s.until("it could not be stopped for longer than a fence takes", func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
+	s.until("it could not be stopped for longer than a fence takes",
+		func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
 	if n := s.runtime.begun(); n != 1 {
 		t.Fatalf("%d attempts were begun, and the first may still write into the checkout", n)
 	}
@@ -86,7 +92,8 @@ func TestALostNodeWithAMount(t *testing.T) {
 	s.until("the work of the second is delivered", s.labelled(key, "agent-review"))
 }
 
-// TestPendingIsWaiting: a worker that its runtime has accepted and not started misses no hello, and tasks says what it waits for.
+// TestPendingIsWaiting: a worker that its runtime has accepted and not started misses no hello, and tasks says
+// what it waits for.
 func TestPendingIsWaiting(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -99,7 +106,8 @@ func TestPendingIsWaiting(t *testing.T) {
 	s.start()
 	waits := func() bool {
 		now, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
-		return err == nil && len(now.Tasks) == 1 && now.Tasks[0].State == fsm.Starting.String() && strings.Contains(now.Tasks[0].WaitsFor, noRoom)
+		return err == nil && len(now.Tasks) == 1 && now.Tasks[0].State == fsm.Starting.String() &&
+			strings.Contains(now.Tasks[0].WaitsFor, noRoom)
 	}
 	s.until("tasks says what is missing", waits)
 	time.Sleep(8 * time.Second) // the grace after a start, and the time for a hello
@@ -118,11 +126,16 @@ func TestPendingIsWaiting(t *testing.T) {
 
 // TestTheClustersWords: of an end that the runtime cannot confirm, people read its own words.
 func TestTheClustersWords(t *testing.T) {
-	err := &container.Error{Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop k21-1", Cause: errors.New("node node-3 does not answer since 10:02")}
-	if x := unconfirmed(err); x.Words != "node node-3 does not answer since 10:02" || x.Cause != container.EndNodeLost || x.Known {
+	err := &container.Error{
+		Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop k21-1",
+		Cause: errors.New("node node-3 does not answer since 10:02"),
+	}
+	if x := unconfirmed(err); x.Words != "node node-3 does not answer since 10:02" ||
+		x.Cause != container.EndNodeLost || x.Known {
 		t.Errorf("the end is %+v", x)
 	}
-	if f := failed(err).Failure; !f.Transient || f.Reason != "worker_lost" || f.Resource != "" || f.Text != "node node-3 does not answer since 10:02" {
+	if f := failed(err).Failure; !f.Transient || f.Reason != "worker_lost" || f.Resource != "" ||
+		f.Text != "node node-3 does not answer since 10:02" {
 		t.Errorf("the failure is %+v", f)
 	}
 }

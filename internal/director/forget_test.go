@@ -21,13 +21,17 @@ func TestForgetTriesAgain(t *testing.T) {
 	must(t, err)
 	defer d.close()
 	folder := filepath.Join(d.sharedDir(), "tasks", "growing2")
-	record := filepath.Join(folder, "task.json") // a folder that is not empty cannot be removed as the file that belongs there
+	// a folder that is not empty cannot be removed as the file that belongs there
+	record := filepath.Join(folder, "task.json")
 	must(t, os.MkdirAll(filepath.Join(record, "in", "the", "way"), 0o700))
 	go func() {
 		time.Sleep(500 * time.Millisecond)
 		_ = os.RemoveAll(record)
 	}()
-	if out := d.newSession().forget(t.Context(), fsm.Effect{Kind: fsm.DoForget, Task: "acme/widgets#1", Nonce: "growing2", Worker: "growing2-1"}); out.Failure != nil {
+	if out := d.newSession().forget(t.Context(), fsm.Effect{
+		Kind: fsm.DoForget, Task: "acme/widgets#1",
+		Nonce: "growing2", Worker: "growing2-1",
+	}); out.Failure != nil {
 		t.Errorf("%+v", out.Failure)
 	}
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {

@@ -22,7 +22,8 @@ const (
 	foundWorkers = 100 // of them, which have a worker
 )
 
-// foundFleet is a data directory with a journal, and with a snapshot of foundTasks tasks, half of which wait while the others' people were asked.
+// foundFleet is a data directory with a journal, and with a snapshot of foundTasks tasks, half of which wait
+// while the others' people were asked.
 type foundFleet struct {
 	*harness
 	url         string
@@ -40,7 +41,10 @@ func newFoundFleet(t *testing.T, sync string) *foundFleet {
 	d := &daemon{config: f.config, log: zap.NewNop(), runID: "prepared"}
 	o := d.journalOptions()
 	var err error
-	o.Server, err = server.Start(t.Context(), server.Options{Dir: o.Dir, Fleet: o.Fleet, Prefix: o.Prefix, ListenHosts: []string{"127.0.0.1"}})
+	o.Server, err = server.Start(t.Context(), server.Options{
+		Dir: o.Dir, Fleet: o.Fleet, Prefix: o.Prefix,
+		ListenHosts: []string{"127.0.0.1"},
+	})
 	must(t, err)
 	f.url = o.Server.URL("127.0.0.1")
 	b, err := bus.Open(t.Context(), o)
@@ -68,7 +72,11 @@ func newFoundFleet(t *testing.T, sync string) *foundFleet {
 	}
 	for n := 1; n <= foundTasks; n++ {
 		of, id := fsm.OfTask{Task: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))}, foundID(n)
-		decide(fsm.TaskQueued{Task: of.Task, Nonce: strings.TrimSuffix(id, "-1"), Title: fmt.Sprintf("Frobnicate widget %d of a fairly long row", n), URL: fmt.Sprintf("https://github.com/%s/issues/%d", repo, n)})
+		decide(fsm.TaskQueued{
+			Task: of.Task, Nonce: strings.TrimSuffix(id, "-1"),
+			Title: fmt.Sprintf("Frobnicate widget %d of a fairly long row", n),
+			URL:   fmt.Sprintf("https://github.com/%s/issues/%d", repo, n),
+		})
 		if n > foundWorkers && n%2 == 0 {
 			continue
 		}
@@ -85,23 +93,37 @@ func newFoundFleet(t *testing.T, sync string) *foundFleet {
 			continue
 		}
 		found := foundFailure(n)
-		decide(fsm.ReportAccepted{OfTask: of, Worker: id, Ref: fsm.ReportRef{ID: id + "/end", Seq: uint64(n), SHA256: strings.Repeat("0f", 32)}, Final: true, Stage: "VALIDATE", Finding: &found},
+		decide(fsm.ReportAccepted{OfTask: of, Worker: id, Ref: fsm.ReportRef{
+			ID: id + "/end", Seq: uint64(n),
+			SHA256: strings.Repeat("0f", 32),
+		}, Final: true, Stage: "VALIDATE", Finding: &found},
 			fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Running, To: fsm.Stopping, On: fsm.OnReport},
-			fsm.VerdictMade{OfTask: of, Attempt: 1, Stage: "VALIDATE", Finding: found, Verdict: recovery.Verdict{Action: recovery.Escalate, Reason: found.Reason, Row: "director.tests_failed", Why: "a test fails"}},
-			fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Stopping, To: fsm.Blocked, On: fsm.OnEscalate, Why: found.Cause}, fsm.LabelsConfirmed{OfTask: of})
+			fsm.VerdictMade{
+				OfTask: of, Attempt: 1, Stage: "VALIDATE", Finding: found,
+				Verdict: recovery.Verdict{
+					Action: recovery.Escalate, Reason: found.Reason, Row: "director.tests_failed",
+					Why: "a test fails",
+				},
+			},
+			fsm.Moved{
+				OfTask: of, Attempt: 1, From: fsm.Stopping, To: fsm.Blocked, On: fsm.OnEscalate,
+				Why: found.Cause,
+			}, fsm.LabelsConfirmed{OfTask: of})
 	}
 	flush()
 	state, err := m.Snapshot()
 	must(t, err)
 	must(t, b.Journal().SaveSnapshot(t.Context(), b.Journal().Head(), state))
 	must(t, b.Close(t.Context()))
-	t.Logf("%d tasks, a snapshot of %.1f MB, a journal of %d batches", len(m.Tasks()), float64(len(state))/1e6, b.Journal().Head().Seq)
+	t.Logf("%d tasks, a snapshot of %.1f MB, a journal of %d batches", len(m.Tasks()), float64(len(state))/1e6,
+		b.Journal().Head().Seq)
 	return f
 }
 
 func foundFailure(n int) recovery.Finding {
 	return recovery.Finding{
-		Reason: recovery.TestsFailed, Cause: fmt.Sprintf("--- FAIL: TestWidget%d (0.00s)", n), Rule: "go.test", Confidence: 0.9, Signature: fmt.Sprintf("sig:%016x", n*2654435761),
+		Reason: recovery.TestsFailed, Cause: fmt.Sprintf("--- FAIL: TestWidget%d (0.00s)", n), Rule: "go.test",
+		Confidence: 0.9, Signature: fmt.Sprintf("sig:%016x", n*2654435761),
 	}
 }
 

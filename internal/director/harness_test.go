@@ -27,8 +27,8 @@ import (
 
 const repo = "acme/widgets"
 
-// harness is a whole director on the stand-in GitHub, with real git and a real bus; only the containers are played, unless there
-// is nothing to play.
+// harness is a whole director on the stand-in GitHub, with real git and a real bus; only the containers are
+// played, unless there is nothing to play.
 type harness struct {
 	t        *testing.T
 	github   *githubtest.Server
@@ -254,7 +254,8 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "Wait for ever", "", "agent-task")
 	s.start()
 	s.until("a running worker", func() bool {
-		return s.runtime.running(key) != "" && len(s.logs.FilterMessage("transition").FilterField(zap.String("event", "hello")).All()) == 1
+		return s.runtime.running(key) != "" &&
+			len(s.logs.FilterMessage("transition").FilterField(zap.String("event", "hello")).All()) == 1
 	})
 	worker := s.runtime.running(key)
 	s.publish(worker, `"e-1"`)
@@ -267,7 +268,8 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 		t.Error("the log does not say whose word it is")
 	}
 	s.until("a question that says whose word it is", func() bool {
-		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, "- "+personsWord) })
+		return slices.ContainsFunc(s.github.Issue(key).Comments,
+			func(c githubtest.Comment) bool { return strings.Contains(c.Body, "- "+personsWord) })
 	})
 	s.until("an audit that says so, too", func() bool {
 		found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "audits", worker+"*", "*"))
@@ -278,13 +280,18 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 	})
 	s.until("all labels moved, and the claim's comment points to the question, which is the last change", func() bool {
 		e := s.github.Events(key)
-		return !s.labelled(key, "agent-claimed")() && !s.labelled(key, "agent-task")() && e[len(e)-1].Event == "comment_edited"
+		return !s.labelled(key, "agent-claimed")() && !s.labelled(key, "agent-task")() &&
+			e[len(e)-1].Event == "comment_edited"
 	})
 	before := len(s.github.Events(key))
 	s.publish(worker, `"e-2"`)
-	s.until("fenced", func() bool { return s.logs.FilterMessage("fenced a worker that has no attempt (any more)").Len() > 0 })
+	s.until("fenced", func() bool {
+		return s.logs.FilterMessage("fenced a worker that has no attempt (any more)").
+			Len() > 0
+	})
 	if after := len(s.github.Events(key)); after != before || len(s.verdicts(key)) != 1 {
-		t.Errorf("a report of an attempt that is over changed something: %d → %d events, verdicts %q", before, after, s.verdicts(key))
+		t.Errorf("a report of an attempt that is over changed something: %d → %d events, verdicts %q", before, after,
+			s.verdicts(key))
 	}
 
 	s.github.RemoveLabel(key, "octocat", "agent-blocked")
@@ -309,7 +316,8 @@ func (s *harness) publish(worker, id string) {
 	must(s.t, err)
 }
 
-// A worker that is killed from outside is replaced on the same checkout; a director that ends in between changes nothing.
+// A worker that is killed from outside is replaced on the same checkout; a director that ends in between
+// changes nothing.
 func TestKilledWorkerAndEndedDirector(t *testing.T) {
 	t.Parallel()
 	first := make(chan string, 4)
@@ -367,7 +375,8 @@ func TestWorkEndsWhileTheDirectorIsAway(t *testing.T) {
 	}
 }
 
-// A director that is killed while it hands the plan over leaves a worker that ends at once: the attempt is made again, at nobody's cost.
+// A director that is killed while it hands the plan over leaves a worker that ends at once: the attempt is made
+// again, at nobody's cost.
 func TestPlanThatEndedEarlyCostsNobody(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -413,7 +422,10 @@ func TestSecondDirectorOnTheSameFolderIsRefused(t *testing.T) {
 		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK
 	})
-	err := Run(t.Context(), Options{Config: s.config, Log: zap.NewNop(), Runtime: s.runtime, Token: func(context.Context) (string, error) { return "token", nil }})
+	err := Run(t.Context(), Options{
+		Config: s.config, Log: zap.NewNop(), Runtime: s.runtime,
+		Token: func(context.Context) (string, error) { return "token", nil },
+	})
 	if err == nil || !strings.Contains(err.Error(), "another director runs on") {
 		t.Errorf("got %v, want a refusal that names the folder", err)
 	}
@@ -439,7 +451,8 @@ func TestNothingIsWrittenUnlessAllowed(t *testing.T) {
 		t.Errorf("labels %q", s.labels(key))
 	}
 
-	// Something newer changes, so that the issue is behind the cursor; it is found all the same once writes are allowed.
+	// Something newer changes, so that the issue is behind the cursor; it is found all the same once writes are
+	// allowed.
 	s.github.CreateIssue(repo, "octocat", "Another matter", "")
 	s.config.GitHub.Writes = true
 	s.start()

@@ -78,7 +78,8 @@ func (s *harness) health() string {
 	return h.String()
 }
 
-// TestFullDiskHeals: while the disk is full the director says so and works on nothing new; with room again it decides within seconds, without a restart.
+// TestFullDiskHeals: while the disk is full the director says so and works on nothing new; with room again it
+// decides within seconds, without a restart.
 func TestFullDiskHeals(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -88,7 +89,11 @@ func TestFullDiskHeals(t *testing.T) {
 	free := s.fill(dir)
 	key := s.github.CreateIssue(repo, "octocat", "While it is full", "", "agent-task")
 	s.until("the journal has failed", func() bool { return s.logs.FilterMessageSnippet("session ended").Len() > 0 })
-	s.until("health says why", func() bool { h := s.health(); return strings.HasPrefix(h, "unhealthy") && strings.Contains(h, "disk") })
+	s.until("health says why", func() bool {
+		h := s.health()
+		return strings.HasPrefix(h, "unhealthy") &&
+			strings.Contains(h, "disk")
+	})
 	free()
 	began := time.Now()
 	s.until("review", s.labelled(key, "agent-review"))
@@ -99,7 +104,8 @@ func TestFullDiskHeals(t *testing.T) {
 	}
 }
 
-// TestReserveCarriesTheJournal: what was reserved is given up on a full disk. Nothing fails; what runs goes on, nothing new is begun until there is room.
+// TestReserveCarriesTheJournal: what was reserved is given up on a full disk. Nothing fails; what runs goes on,
+// nothing new is begun until there is room.
 func TestReserveCarriesTheJournal(t *testing.T) {
 	t.Parallel()
 	full := make(chan struct{})
@@ -129,7 +135,10 @@ func TestReserveCarriesTheJournal(t *testing.T) {
 	s.until("the first is blocked", s.labelled(first, "agent-blocked"))
 	s.until("the second is known, and waits for the disk", func() bool {
 		now, err := AskSnapshot(t.Context(), dir)
-		return err == nil && slices.ContainsFunc(now.Tasks, func(t wire.SnapshotTask) bool { return t.Issue == second && strings.Contains(t.WaitsFor, "disk") })
+		return err == nil && slices.ContainsFunc(now.Tasks, func(t wire.SnapshotTask) bool {
+			return t.Issue == second &&
+				strings.Contains(t.WaitsFor, "disk")
+		})
 	})
 	if s.runtime.running(second) != "" || !s.labelled(second, "agent-task")() {
 		t.Errorf("the second was begun: %q", s.labels(second))
@@ -145,8 +154,10 @@ func TestReserveCarriesTheJournal(t *testing.T) {
 // fail reports a failure that asks a person.
 func (a *fakeWorker) fail(ctx context.Context) int {
 	err := a.client.Report(ctx, &wire.WorkerError{
-		ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
-		Stage: wire.StageCode, ErrorType: "needs_human", EscalateToHuman: true, Message: "which one?", Question: "Which one?",
+		ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID,
+		IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
+		Stage: wire.StageCode, ErrorType: "needs_human", EscalateToHuman: true, Message: "which one?",
+		Question: "Which one?",
 	})
 	if err != nil {
 		return 1
@@ -154,7 +165,8 @@ func (a *fakeWorker) fail(ctx context.Context) int {
 	return 2
 }
 
-// TestJournalRemovedWhileLive: a director whose journal is taken from the server ends with one line that says so, instead of asking for it for ever.
+// TestJournalRemovedWhileLive: a director whose journal is taken from the server ends with one line that says
+// so, instead of asking for it for ever.
 func TestJournalRemovedWhileLive(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

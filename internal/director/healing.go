@@ -16,19 +16,22 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Pauses between two tries to open the bus again: doubling up to a bound that is a few seconds, because everything waits for it.
+// Pauses between two tries to open the bus again: doubling up to a bound that is a few seconds, because
+// everything waits for it.
 const (
 	reopenFirst = 500 * time.Millisecond
 	reopenMost  = 5 * time.Second
 )
 
-// busFailed reports whether a session ended for something that opening the bus again can mend. A server that once failed to write refuses every write
-// from then on, and a stream that was removed is made again only when the bus is opened.
+// busFailed reports whether a session ended for something that opening the bus again can mend. A server that
+// once failed to write refuses every write from then on, and a stream that was removed is made again only when
+// the bus is opened.
 func busFailed(err error) bool { return errors.Is(err, errReload) || errors.Is(err, errBus) }
 
-// reopenBus opens the bus again, with an embedded server on the same files, port and keys: workers connect to it again by themselves. Of a server that was
-// joined the connections, and with them the lease, are as good as before: only its streams are made sure of. It waits for a disk that cannot be written, and
-// tries until it works; the error is that of ctx.
+// reopenBus opens the bus again, with an embedded server on the same files, port and keys: workers connect to
+// it again by themselves. Of a server that was joined the connections, and with them the lease, are as good as
+// before: only its streams are made sure of. It waits for a disk that cannot be written, and tries until it
+// works; the error is that of ctx.
 func (d *daemon) reopenBus(ctx context.Context) error {
 	joined := d.config.AgentBus.URL != ""
 	if d.bus != nil && !joined {
@@ -69,8 +72,11 @@ func pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 	return p
 }
 
-// retry calls do until it works, says that it never will (backoff.Permanent), ctx ends, or another pause would exceed the patience; 0: there is no bound.
-func retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error, waits backoff.Notify) error {
+// retry calls do until it works, says that it never will (backoff.Permanent), ctx ends, or another pause would
+// exceed the patience; 0: there is no bound.
+func retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
+	waits backoff.Notify,
+) error {
 	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, do() },
 		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience), backoff.WithNotify(waits))
 	return err
@@ -88,25 +94,29 @@ type operatorServer struct {
 func newOperatorServer(listener net.Listener, runID string, metrics http.Handler, log *zap.Logger) *operatorServer {
 	o := &operatorServer{ended: make(chan struct{})}
 	o.say(errors.New("the director begins"))
-	o.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == metricsPath { // they are there whoever leads
-			metrics.ServeHTTP(w, r)
-			return
-		}
-		if mux := o.session.Load(); mux != nil {
-			mux.ServeHTTP(w, r)
-			return
-		}
-		if r.URL.Path == "/snapshot" {
-			respond(w, http.StatusServiceUnavailable, wire.Snapshot{Director: wire.SnapshotDirector{RunID: runID, Phase: "UNRESPONSIVE"}})
-			return
-		}
-		status := http.StatusServiceUnavailable
-		if r.URL.Path == livePath { // it begins, or waits for what it needs
-			status = http.StatusOK
-		}
-		respond(w, status, Health{RunID: runID, Problem: *o.problem.Load()})
-	})}
+	o.server = &http.Server{
+		ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == metricsPath { // they are there whoever leads
+				metrics.ServeHTTP(w, r)
+				return
+			}
+			if mux := o.session.Load(); mux != nil {
+				mux.ServeHTTP(w, r)
+				return
+			}
+			if r.URL.Path == "/snapshot" {
+				respond(w, http.StatusServiceUnavailable,
+					wire.Snapshot{Director: wire.SnapshotDirector{RunID: runID, Phase: "UNRESPONSIVE"}})
+				return
+			}
+			status := http.StatusServiceUnavailable
+			if r.URL.Path == livePath { // it begins, or waits for what it needs
+				status = http.StatusOK
+			}
+			respond(w, status, Health{RunID: runID, Problem: *o.problem.Load()})
+		}),
+	}
 	go func() {
 		defer close(o.ended)
 		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -37,8 +37,9 @@ func (s *harness) idle() (asked []githubtest.Request) {
 	return asked
 }
 
-// TestIdlePollsCostNothing: while nothing changes, and no pull request is open, all that a director asks is one list for each poll, that of the issues, and each answer is 304,
-// which GitHub does not count. So it is without a task, and also while a question waits, but for a look at the comments now and then.
+// TestIdlePollsCostNothing: while nothing changes, and no pull request is open, all that a director asks is one
+// list for each poll, that of the issues, and each answer is 304, which GitHub does not count. So it is without
+// a task, and also while a question waits, but for a look at the comments now and then.
 func TestIdlePollsCostNothing(t *testing.T) {
 	t.Parallel()
 	const polls = 100
@@ -66,7 +67,8 @@ func TestIdlePollsCostNothing(t *testing.T) {
 	t.Run("a question waits", func(t *testing.T) {
 		t.Parallel()
 		s := newHarness(t, asks)
-		s.config.GitHub.Poll, s.comments = 50*time.Millisecond, time.Hour // not faster: the gate allows 900 points a minute
+		// not faster: the gate allows 900 points a minute
+		s.config.GitHub.Poll, s.comments = 50*time.Millisecond, time.Hour
 		key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 		s.start()
 		s.until("it asks", s.labelled(key, "agent-blocked"))
@@ -74,7 +76,8 @@ func TestIdlePollsCostNothing(t *testing.T) {
 	})
 }
 
-// looks counts, of the requests after the first n, the lists of issues before the first list of comments; -1: the comments were not asked for.
+// looks counts, of the requests after the first n, the lists of issues before the first list of comments; -1:
+// the comments were not asked for.
 func (s *harness) looks(n int) (polls int) {
 	for _, r := range s.asked(n) {
 		switch r.Path {
@@ -87,8 +90,8 @@ func (s *harness) looks(n int) (polls int) {
 	return -1
 }
 
-// A command on a blocked issue is seen by the poll that follows it, as if the comments were asked for each time: one that is new, one that an edit makes, and one that was
-// written while no director ran.
+// A command on a blocked issue is seen by the poll that follows it, as if the comments were asked for each
+// time: one that is new, one that an edit makes, and one that was written while no director ran.
 func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -130,7 +133,8 @@ func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 }
 
-// A list of issues that does not show that somebody has commented: the comments of a repository with a task are asked for all the same, now and then.
+// A list of issues that does not show that somebody has commented: the comments of a repository with a task are
+// asked for all the same, now and then.
 func TestACommentThatNoIssueShows(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -139,7 +143,10 @@ func TestACommentThatNoIssueShows(t *testing.T) {
 	s.start()
 	s.until("it asks", s.labelled(key, "agent-blocked"))
 	s.until("quiet", func() bool { n := len(s.idle()); return n > 1 && s.idle()[n-1].Path == issuesList })
-	must(t, s.github.Inject(githubtest.Fault{Method: "GET", Path: issuesList + `\?.*since`, Times: 100_000, Status: http.StatusNotModified}))
+	must(t, s.github.Inject(githubtest.Fault{
+		Method: "GET", Path: issuesList + `\?.*since`, Times: 100_000,
+		Status: http.StatusNotModified,
+	}))
 	comment := s.github.AddComment(key, "octocat", "/agent retry B")
 	s.until("acknowledged", s.reacted(key, comment, "+1"))
 }

@@ -15,7 +15,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// incidentRest is how long the issue about an incident is left as it is, so that a canary or a waiting task more does not cost a request each.
+// incidentRest is how long the issue about an incident is left as it is, so that a canary or a waiting task
+// more does not cost a request each.
 const incidentRest = time.Minute
 
 // shownIncident is an outage as its issue shows it.
@@ -29,8 +30,8 @@ func (i shownIncident) same(j shownIncident) bool {
 	return i.text.Open == j.text.Open && i.text.Title == j.text.Title && slices.Equal(i.text.Waiting, j.text.Waiting)
 }
 
-// showIncidents keeps one issue for each outage that keeps tasks waiting, until ctx ends: what the machine says now decides, so that nothing is lost
-// when a request fails.
+// showIncidents keeps one issue for each outage that keeps tasks waiting, until ctx ends: what the machine says
+// now decides, so that nothing is lost when a request fails.
 func (s *session) showIncidents(ctx context.Context) error {
 	if !s.config.GitHub.Writes {
 		return nil
@@ -45,7 +46,8 @@ func (s *session) showIncidents(ctx context.Context) error {
 		if !s.setup().Escalation.IncidentIssues {
 			continue
 		}
-		now, err := look(ctx, s.owner, func(d *fsm.Driver) map[string]shownIncident { return s.incidentsToShow(d.Machine()) })
+		now, err := look(ctx, s.owner,
+			func(d *fsm.Driver) map[string]shownIncident { return s.incidentsToShow(d.Machine()) })
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -84,7 +86,8 @@ func (s *session) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			repo = s.config.GitHub.Repositories[0]
 		}
 		text := github.IncidentIssue{
-			Repo: repo, Key: i.Key, Issue: string(i.Issue), Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(), resourceOf(i.Key)), Open: open, Since: i.Breaker.Since,
+			Repo: repo, Key: i.Key, Issue: string(i.Issue), Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(),
+				resourceOf(i.Key)), Open: open, Since: i.Breaker.Since,
 			Body: i.Cause, Check: []string{about.Ask()},
 		}
 		if !open {

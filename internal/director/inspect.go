@@ -12,7 +12,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// searchTime bounds how long a patch is searched for secrets. 50 MB of code take 25 s of a processor, and the director's memory does not grow with them.
+// searchTime bounds how long a patch is searched for secrets. 50 MB of code take 25 s of a processor, and the
+// director's memory does not grow with them.
 const searchTime = 5 * time.Minute
 
 // inspect returns the look at the patch of a worker before it is pushed, for an issue with these labels.
@@ -32,8 +33,9 @@ func (d *daemon) inspect(worker string, labels []string) func(context.Context, *
 	}
 }
 
-// knownSecrets returns what must not leave the machine in what a worker made: the values that containers are given, GitHub's token, and
-// what PID 1 of its own container knows. An error: one of them cannot be had, so nothing can be said to be free of it.
+// knownSecrets returns what must not leave the machine in what a worker made: the values that containers are
+// given, GitHub's token, and what PID 1 of its own container knows. An error: one of them cannot be had, so
+// nothing can be said to be free of it.
 func (d *daemon) knownSecrets(ctx context.Context, worker string) (*leak.Finder, error) {
 	token, err := d.token(ctx) // it may be another one by now
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestUnsafeUnlessAllIsKnown: without the token nothing can be said to be free of it, so nothing is pushed; that may pass.
+// TestUnsafeUnlessAllIsKnown: without the token nothing can be said to be free of it, so nothing is pushed;
+// that may pass.
 func TestUnsafeUnlessAllIsKnown(t *testing.T) {
 	for _, cause := range []error{errors.New("the file with the token cannot be read"), context.DeadlineExceeded} {
 		d := &daemon{token: func(context.Context) (string, error) { return "", cause }}

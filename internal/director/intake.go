@@ -19,8 +19,8 @@ import (
 	"retake/internal/github"
 )
 
-// poll reads one repository every github.poll_seconds, and when the bell rings, until ctx ends. A limit is waited for; other failures are logged
-// and the next poll comes in its time.
+// poll reads one repository every github.poll_seconds, and when the bell rings, until ctx ends. A limit is
+// waited for; other failures are logged and the next poll comes in its time.
 func (s *session) poll(ctx context.Context, repo string, b bell) error {
 	var looked time.Time // at everything that carries our labels
 	var heard time.Time  // what people said
@@ -36,7 +36,10 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 		}
 		at, err := look(ctx, s.owner, func(d *fsm.Driver) place {
 			m := d.Machine()
-			return place{m.Cursor(repo), isOver(m, repo), slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return t.Key.Repo() == repo })}
+			return place{
+				m.Cursor(repo), isOver(m, repo),
+				slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return t.Key.Repo() == repo }),
+			}
 		})
 		if err != nil && ctx.Err() == nil {
 			return err
@@ -44,7 +47,8 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 		if at.isOver {
 			s.unusable.Delete(pollsOf(repo))
 			s.sayWhatWaits(repo, 0)
-			s.log.Info("a repository is not polled any more: it is not in github.repositories, and its last task is over", zap.String("repo", repo))
+			s.log.Info("a repository is not polled any more: it is not in github.repositories, and its last "+
+				"task is over", zap.String("repo", repo))
 			return nil
 		}
 		if now := s.setup(); now != by { // priorities and caps are read off the labels
@@ -53,9 +57,11 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 		whole = s.refusals.lapsed(repo) || whole || time.Since(looked) >= s.wholeEvery
 		if slices.Contains(s.config.GitHub.Repositories, repo) {
 			_, was := s.unusable.Load(repo)
-			if err := s.openRepository(ctx, repo); err != nil && ctx.Err() == nil { // what could not be done at the start; see offered
+			// what could not be done at the start; see offered
+			if err := s.openRepository(ctx, repo); err != nil && ctx.Err() == nil {
 				s.unusable.Store(repo, err.Error())
-				s.log.Warn("a repository cannot be used: nothing new is begun there", zap.String("repo", repo), zap.Error(err))
+				s.log.Warn("a repository cannot be used: nothing new is begun there", zap.String("repo", repo),
+					zap.Error(err))
 			}
 			if _, is := s.unusable.Load(repo); was && !is {
 				whole = true // what was offered meanwhile may be behind the cursor
@@ -63,8 +69,10 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 		}
 		l.left = lookupsPerPoll
 		later, same, err := s.pollOnce(ctx, repo, at.cursor, true, &l)
-		// A new comment changes its issue. After each change there are two looks, because GitHub's lists may lag behind each other.
-		if quiet = quiet && same && !rang && !whole; err == nil && (!quiet || at.tasks && time.Since(heard) >= s.commentsEvery) {
+		// A new comment changes its issue. After each change there are two looks, because GitHub's lists may
+		// lag behind each other.
+		if quiet = quiet && same && !rang && !whole; err == nil &&
+			(!quiet || at.tasks && time.Since(heard) >= s.commentsEvery) {
 			var over bool
 			over, err = s.pollComments(ctx, repo)
 			quiet, heard = over && same && err == nil, time.Now()
@@ -89,18 +97,22 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 	return nil
 }
 
-// wholeEvery is how often everything is listed that carries our labels, whenever it changed: a claim that no task knows changes no more. While
-// nothing else changes either, the lists cost nothing of the hourly limit.
+// wholeEvery is how often everything is listed that carries our labels, whenever it changed: a claim that no
+// task knows changes no more. While nothing else changes either, the lists cost nothing of the hourly limit.
 const wholeEvery = time.Hour
 
-// commentsEvery is how often the comments of a repository with a task are asked for although nothing says that there are new ones: GitHub's lists may lag
-// behind each other, and nowhere does it promise that an edited comment changes its issue.
+// commentsEvery is how often the comments of a repository with a task are asked for although nothing says that
+// there are new ones: GitHub's lists may lag behind each other, and nowhere does it promise that an edited
+// comment changes its issue.
 const commentsEvery = time.Minute
 
-// pollOnce asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if it advances
-// does the machine's cursor move: a look at labels alone misses what lost one. It returns how many issues were left for later because no lookups were left, and
-// whether GitHub says that all is the same as when it was last asked.
-func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool, l *lookups) (later int, same bool, err error) {
+// pollOnce asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if
+// it advances does the machine's cursor move: a look at labels alone misses what lost one. It returns how many
+// issues were left for later because no lookups were left, and whether GitHub says that all is the same as when
+// it was last asked.
+func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool,
+	l *lookups,
+) (later int, same bool, err error) {
 	asked := s.owner.clock.peek()
 	page, err := s.github.Poll(ctx, repo, cursor)
 	if !advance {
@@ -122,9 +134,11 @@ func (s *session) sayWhatWaits(repo string, later int) {
 		s.unusable.Delete(key)
 		return
 	}
-	why := fmt.Sprintf("%d issues of %s wait until GitHub has said what they depend on: it is asked about %d at a time, and while more than half of the hour's requests are left", later, repo, lookupsPerPoll)
+	why := fmt.Sprintf("%d issues of %s wait until GitHub has said what they depend on: it is asked about %d at a "+
+		"time, and while more than half of the hour's requests are left", later, repo, lookupsPerPoll)
 	if _, said := s.unusable.Swap(key, why); !said {
-		s.log.Info("issues wait until GitHub has said what they depend on", zap.String("repo", repo), zap.Int("issues", later))
+		s.log.Info("issues wait until GitHub has said what they depend on", zap.String("repo", repo),
+			zap.Int("issues", later))
 	}
 }
 
@@ -146,7 +160,8 @@ func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Du
 	default:
 		s.recorder.pollFailed(callerPoll, repo, err, s.setup().GitHub.Poll)
 		if _, said := s.unusable.Load(repo); !said { // why, and what to do
-			s.unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", repo, s.setup().GitHub.Poll, err))
+			s.unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", repo,
+				s.setup().GitHub.Poll, err))
 		}
 		s.log.Warn("poll failed", zap.String("repo", repo), zap.Error(err))
 	}
@@ -154,7 +169,9 @@ func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Du
 }
 
 // seen is what a poll shows the machine, and how many issues of it were left for later because no lookups were left.
-func (s *session) seen(ctx context.Context, repo string, asked time.Time, page github.Page, l *lookups) (seen fsm.IssuesSeen, later int) {
+func (s *session) seen(ctx context.Context, repo string, asked time.Time, page github.Page,
+	l *lookups,
+) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: repo, Cursor: page.Cursor, AskedAt: asked}
 	for _, key := range page.Closed { // an issue may depend on it
 		seen.Issues = append(seen.Issues, fsm.IssueView{Key: fsm.IssueKey(key)})
@@ -230,7 +247,8 @@ func (p *postponed) note(key string, err error) {
 	p.last[key] = postponement{until: time.Now().Add(p.keep)}
 }
 
-// lapsed forgets what was postponed in a repository long enough, and reports whether there were any: the issue may be behind the cursor by now.
+// lapsed forgets what was postponed in a repository long enough, and reports whether there were any: the issue
+// may be behind the cursor by now.
 func (p *postponed) lapsed(repo string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -262,12 +280,20 @@ func (p *postponed) hold(i github.Issue) bool {
 
 // view is what the machine needs to know of an issue.
 func (s *session) view(i github.Issue) fsm.IssueView {
-	v := fsm.IssueView{Key: fsm.IssueKey(i.Key), Title: i.Title, URL: i.URL, Open: i.State == "open", UpdatedAt: i.UpdatedAt, Nonce: newNonce()}
+	v := fsm.IssueView{
+		Key: fsm.IssueKey(i.Key), Title: i.Title, URL: i.URL, Open: i.State == "open",
+		UpdatedAt: i.UpdatedAt, Nonce: newNonce(),
+	}
 	names := s.config.GitHub.Labels
 	for _, l := range []struct {
 		name string
 		role fsm.Label
-	}{{names.Task, fsm.LabelTask}, {names.Claimed, fsm.LabelClaimed}, {names.Blocked, fsm.LabelBlocked}, {names.Review, fsm.LabelReview}} {
+	}{
+		{names.Task, fsm.LabelTask},
+		{names.Claimed, fsm.LabelClaimed},
+		{names.Blocked, fsm.LabelBlocked},
+		{names.Review, fsm.LabelReview},
+	} {
 		if i.Has(l.name) {
 			v.Labels = append(v.Labels, l.role)
 		}
@@ -312,8 +338,9 @@ func isIssueGone(err error) (why string, gone bool) {
 	return "the issue is not there any more", true
 }
 
-// reclaim looks at a claim that no task of ours knows. One of this fleet is from before the journal was lost; it is given
-// back once nothing has happened in it for long enough. Another fleet's claim is another director's business.
+// reclaim looks at a claim that no task of ours knows. One of this fleet is from before the journal was lost;
+// it is given back once nothing has happened in it for long enough. Another fleet's claim is another director's
+// business.
 func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if s.reclaims.hold(github.Issue{Key: string(e.Task)}) { // every poll shows it, and a look costs requests
 		return fsm.EffectEnded{}
@@ -327,7 +354,8 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return orFailed(fsm.EffectEnded{}, err)
 	}
 	if back := seen.Add(s.setup().Timeouts.IssueClaimStale); time.Now().Before(back) {
-		s.log.Warn("a claim of this fleet that this director does not know: if its journal was lost, `director journal rebuild` takes the claim up; otherwise it is given back",
+		s.log.Warn("a claim of this fleet that this director does not know: if its journal was lost, `director "+
+			"journal rebuild` takes the claim up; otherwise it is given back",
 			zap.String("issue", string(e.Task)), zap.String("task", holder.Nonce), zap.Time("until", back))
 		return fsm.EffectEnded{}
 	}
@@ -341,7 +369,8 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return orFailed(fsm.EffectEnded{}, err)
 }
 
-// soon is how long is waited for a label to count as left behind, instead of looking again with the next list of everything.
+// soon is how long is waited for a label to count as left behind, instead of looking again with the next list
+// of everything.
 const soon = 2 * time.Minute
 
 // offerAgain offers an issue again that carries our label and nobody's claim.
@@ -379,7 +408,8 @@ func (s *session) tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 func (s *session) labelOf(role fsm.Label) string {
 	names := s.config.GitHub.Labels
 	return map[fsm.Label]string{
-		fsm.LabelTask: names.Task, fsm.LabelClaimed: names.Claimed, fsm.LabelBlocked: names.Blocked, fsm.LabelReview: names.Review,
+		fsm.LabelTask: names.Task, fsm.LabelClaimed: names.Claimed, fsm.LabelBlocked: names.Blocked,
+		fsm.LabelReview: names.Review,
 	}[role]
 }
 
@@ -401,7 +431,8 @@ func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 			return nil
 		}
 		if removed { // the question stands, and GitHub must say so
-			s.log.Warn("a bot took the blocked label off, which is no answer; it is put back", zap.String("issue", string(e.Task)), zap.String("by", u.By))
+			s.log.Warn("a bot took the blocked label off, which is no answer; it is put back",
+				zap.String("issue", string(e.Task)), zap.String("by", u.By))
 			if err := s.github.KeepLabel(ctx, string(e.Task), s.config.GitHub.Labels.Blocked, true); err != nil {
 				return err
 			}

@@ -34,15 +34,21 @@ func (d *daemon) journalOptions() bus.Options {
 	return bus.Options{
 		URL: c.AgentBus.URL, Prefix: c.AgentBus.Prefix, Fleet: c.Director.Fleet, Replicas: c.AgentBus.Replicas,
 		Dir: filepath.Join(c.Director.DataDir, "bus"), Mirror: filepath.Join(c.Director.DataDir, mirrorFile),
-		Archive: bus.Archive{Dir: filepath.Join(c.Director.DataDir, archiveDir), Keep: time.Duration(c.Journal.KeepDays) * 24 * time.Hour},
-		RunID:   d.runID, Leads: d.mayWrite, Log: d.log,
+		Archive: bus.Archive{
+			Dir:  filepath.Join(c.Director.DataDir, archiveDir),
+			Keep: time.Duration(c.Journal.KeepDays) * 24 * time.Hour,
+		},
+		RunID: d.runID, Leads: d.mayWrite, Log: d.log,
 		JournalBytes: d.journalBytes, TraceParent: d.telemetry.parent,
 	}
 }
 
-// withJournal opens the journal alone, and closes it after use. What only reads the journal of an embedded bus reads a copy of it, since a server writes to whatever it serves;
-// no director may run on the data directory then, nor for anything but reading. On a joined bus anything but reading takes the lease.
-func withJournal(ctx context.Context, c config.Config, readOnly bool, use func(context.Context, *bus.Bus) error) (err error) {
+// withJournal opens the journal alone, and closes it after use. What only reads the journal of an embedded bus
+// reads a copy of it, since a server writes to whatever it serves; no director may run on the data directory
+// then, nor for anything but reading. On a joined bus anything but reading takes the lease.
+func withJournal(ctx context.Context, c config.Config, readOnly bool,
+	use func(context.Context, *bus.Bus) error,
+) (err error) {
 	d := &daemon{config: c, log: zap.NewNop(), writer: "command-" + newNonce(), runID: "`director journal`"}
 	if d.config.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
@@ -68,7 +74,10 @@ func withJournal(ctx context.Context, c config.Config, readOnly bool, use func(c
 	if o.URL != "" {
 		o.Keys, err = keys.Load(c.AgentBus.Credentials)
 	} else {
-		o.Server, err = server.Start(ctx, server.Options{Dir: o.Dir, Prefix: o.Prefix, Fleet: o.Fleet, SyncAlways: !readOnly, Log: d.log})
+		o.Server, err = server.Start(ctx, server.Options{
+			Dir: o.Dir, Prefix: o.Prefix, Fleet: o.Fleet,
+			SyncAlways: !readOnly, Log: d.log,
+		})
 		readOnly = false // nobody else uses it, or the copy
 	}
 	if err != nil {
@@ -90,7 +99,8 @@ func withJournal(ctx context.Context, c config.Config, readOnly bool, use func(c
 	return use(t.ctx, d.bus)
 }
 
-// copyBus copies the files of a bus that no director uses, and how far its journal went, and has the options name the copy. The archive is only read anyway.
+// copyBus copies the files of a bus that no director uses, and how far its journal went, and has the options
+// name the copy. The archive is only read anyway.
 func copyBus(to string, o *bus.Options) error {
 	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, mirrorFile)
 	err := os.CopyFS(dir, os.DirFS(o.Dir))
@@ -99,7 +109,8 @@ func copyBus(to string, o *bus.Options) error {
 			if err != nil || e.IsDir() {
 				return err
 			}
-			return os.Chmod(path, 0o600) // keys that others may read are refused, and a copy is made with what the umask allows
+			// keys that others may read are refused, and a copy is made with what the umask allows
+			return os.Chmod(path, 0o600)
 		})
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +137,8 @@ func VerifyJournal(ctx context.Context, c config.Config) (v bus.Verification, er
 	return v, err
 }
 
-// verifyStates compares the snapshots of a journal that is whole with what its batches lead to: from the beginning, or, if that is gone, from the oldest snapshot on.
+// verifyStates compares the snapshots of a journal that is whole with what its batches lead to: from the
+// beginning, or, if that is gone, from the oldest snapshot on.
 func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) error {
 	at, err := j.Begin(ctx)
 	if err != nil {
@@ -162,7 +174,10 @@ func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) erro
 		}
 		if !bytes.Equal(is, was) {
 			s.Fault = "its state is not the one that the batches lead to"
-			v.Damages = append(v.Damages, &bus.Damage{Kind: chain.Fork, Seq: s.Seq, Want: "the state that the batches lead to", Got: "another one in the snapshot"})
+			v.Damages = append(v.Damages, &bus.Damage{
+				Kind: chain.Fork, Seq: s.Seq,
+				Want: "the state that the batches lead to", Got: "another one in the snapshot",
+			})
 		}
 	}
 	return nil
@@ -190,7 +205,8 @@ func ExportJournal(ctx context.Context, c config.Config, file string) (t chain.T
 	return t, err
 }
 
-// ImportJournal brings an exported journal back. The one that is there must be empty, unless aside names a file that it is set aside to.
+// ImportJournal brings an exported journal back. The one that is there must be empty, unless aside names a file
+// that it is set aside to.
 func ImportJournal(ctx context.Context, c config.Config, file, aside string) (t chain.Trailer, err error) {
 	err = withJournal(ctx, c, false, func(ctx context.Context, b *bus.Bus) error {
 		if _, err := chain.Read(file, nil, nil); err != nil { // before anything is set aside
@@ -209,7 +225,8 @@ func ImportJournal(ctx context.Context, c config.Config, file, aside string) (t 
 	return t, err
 }
 
-// makeRoom lets a session begin whose journal is nearly full: it takes a batch to begin, and only what is behind two snapshots can leave.
+// makeRoom lets a session begin whose journal is nearly full: it takes a batch to begin, and only what is
+// behind two snapshots can leave.
 func (s *session) makeRoom(ctx context.Context, h *state) {
 	crowded, err := s.bus.Journal().Crowded(ctx)
 	if err != nil || !crowded {
@@ -226,14 +243,16 @@ func (s *session) makeRoom(ctx context.Context, h *state) {
 	s.retireJournal(ctx)
 }
 
-// beforeSnapshot is what a start does not read of the live journal, and verifyRest the pause after each batch of it that is read later.
+// beforeSnapshot is what a start does not read of the live journal, and verifyRest the pause after each batch
+// of it that is read later.
 const (
 	beforeSnapshot = "the live journal before its snapshot"
 	verifyRest     = 2 * time.Millisecond
 )
 
-// verifyJournal reads the part of the live journal that the start did not: its snapshot, at a sequence, is behind that. What is damaged there is said; it changes
-// no state. What cannot be read at the moment is read again.
+// verifyJournal reads the part of the live journal that the start did not: its snapshot, at a sequence, is
+// behind that. What is damaged there is said; it changes no state. What cannot be read at the moment is read
+// again.
 func (s *session) verifyJournal(ctx context.Context, snapshot uint64) {
 	s.unusable.Delete(beforeSnapshot)
 	if snapshot == 0 { // the start has read all of it
@@ -251,7 +270,8 @@ func (s *session) verifyJournal(ctx context.Context, snapshot uint64) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.unusable.Store(beforeSnapshot, err.Error()+", before its snapshot: no state needs that, and it cannot be exported; `director journal verify` names all of it")
+		s.unusable.Store(beforeSnapshot, err.Error()+", before its snapshot: no state needs that, and it cannot be "+
+			"exported; `director journal verify` names all of it")
 		s.log.Error("the journal is damaged before its snapshot", zap.Error(err))
 	default:
 		s.log.Info("the journal before its snapshot is as it was written", zap.Uint64("batches", n))
@@ -261,7 +281,8 @@ func (s *session) verifyJournal(ctx context.Context, snapshot uint64) {
 // retireMost is the longest pause before retiring is tried again: a try may read much.
 const retireMost = 10 * time.Minute
 
-// retries are those of retiring, whose pauses double; the housekeeper's own. A session begins with one: an earlier one may have failed.
+// retries are those of retiring, whose pauses double; the housekeeper's own. A session begins with one: an
+// earlier one may have failed.
 type retries struct {
 	at    time.Time     // when the next one is due
 	pause time.Duration // before it; 0: the last one worked
@@ -295,5 +316,6 @@ func (s *session) retireJournal(ctx context.Context) {
 		return
 	}
 	s.unusable.Store(archiveDir, "the live journal is not shortened: "+err.Error())
-	s.log.Warn("the live journal is not shortened; it is tried again", zap.Duration("in", s.retires.pause), zap.Error(err))
+	s.log.Warn("the live journal is not shortened; it is tried again", zap.Duration("in", s.retires.pause),
+		zap.Error(err))
 }

@@ -16,7 +16,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// A director does not begin from what is left of its journal: it says where the damage is and what to do, and changes nothing.
+// A director does not begin from what is left of its journal: it says where the damage is and what to do, and
+// changes nothing.
 func TestADirectorStopsAtADamagedJournal(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.start()
@@ -29,7 +30,8 @@ func TestADirectorStopsAtADamagedJournal(t *testing.T) {
 	s.start()
 	s.cancel = nil
 	err = <-s.ended
-	if !errors.Is(err, bus.ErrDamaged) || !strings.Contains(err.Error(), "(cut) at batch 1") || !strings.Contains(err.Error(), "director journal verify") {
+	if !errors.Is(err, bus.ErrDamaged) || !strings.Contains(err.Error(), "(cut) at batch 1") ||
+		!strings.Contains(err.Error(), "director journal verify") {
 		t.Errorf("it ended with: %v", err)
 	}
 	if after, err := os.ReadFile(filepath.Join(data, mirrorFile)); err != nil || string(after) != string(before) {
@@ -37,7 +39,8 @@ func TestADirectorStopsAtADamagedJournal(t *testing.T) {
 	}
 }
 
-// Damage before the snapshot keeps no director from beginning: the state does not need what is there. It is found soon all the same, and named.
+// Damage before the snapshot keeps no director from beginning: the state does not need what is there. It is
+// found soon all the same, and named.
 func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -54,12 +57,15 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	}
 	block(func(data []byte) []byte { data[bytes.Index(data, []byte("long/7"))] ^= 0x10; return data })(t, streams[0])
 	s.start()
-	s.until("the log says it", func() bool { return s.logs.FilterMessage("the journal is damaged before its snapshot").Len() == 1 })
+	s.until("the log says it",
+		func() bool { return s.logs.FilterMessage("the journal is damaged before its snapshot").Len() == 1 })
 	problem := "the journal is damaged (gap) at batch 7"
-	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK || !strings.Contains(h.Problem, problem) {
+	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
+		!strings.Contains(h.Problem, problem) {
 		t.Errorf("health: %+v, %v", h, err)
 	}
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.Contains(now.Director.Problem, problem) {
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+		!strings.Contains(now.Director.Problem, problem) {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}
 	if !whole() {
@@ -99,10 +105,12 @@ func TestReadingAJournalWritesNothing(t *testing.T) {
 	dir := s.config.Director.DataDir
 	must(t, os.Remove(filepath.Join(dir, lockFile)))
 	before := filesOf(t, dir)
-	if v, err := VerifyJournal(t.Context(), s.config); err != nil || v.Batches != 60 || len(v.Damages) > 0 || len(v.Snapshots) != 2 || v.Mirror == nil || v.Mirror.Seq != 60 {
+	if v, err := VerifyJournal(t.Context(), s.config); err != nil || v.Batches != 60 || len(v.Damages) > 0 ||
+		len(v.Snapshots) != 2 || v.Mirror == nil || v.Mirror.Seq != 60 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if end, err := ExportJournal(t.Context(), s.config, filepath.Join(t.TempDir(), "x")); err != nil || end.Batches != 60 {
+	if end, err := ExportJournal(t.Context(), s.config, filepath.Join(t.TempDir(), "x")); err != nil ||
+		end.Batches != 60 {
 		t.Errorf("%+v, %v", end, err)
 	}
 	after := filesOf(t, dir)
@@ -116,7 +124,8 @@ func TestReadingAJournalWritesNothing(t *testing.T) {
 	}
 }
 
-// A snapshot is compared with the batches: a director that starts from one that is another's, or says something else, decides from what never was.
+// A snapshot is compared with the batches: a director that starts from one that is another's, or says something
+// else, decides from what never was.
 func TestVerifyComparesSnapshots(t *testing.T) {
 	t.Parallel()
 	c := newHarness(t, nil).config
@@ -130,7 +139,10 @@ func TestVerifyComparesSnapshots(t *testing.T) {
 		want string
 	}{
 		{func(*bus.Journal) error { return nil }, ""},
-		{func(j *bus.Journal) error { return j.SaveSnapshot(t.Context(), j.Head(), nothing) }, "the state that the batches lead to"},
+		{
+			func(j *bus.Journal) error { return j.SaveSnapshot(t.Context(), j.Head(), nothing) },
+			"the state that the batches lead to",
+		},
 		{func(j *bus.Journal) error {
 			return j.SaveSnapshot(t.Context(), bus.Head{Seq: j.Head().Seq, Digest: chain.Digest{1}}, nothing)
 		}, "as a snapshot says"},
@@ -142,7 +154,8 @@ func TestVerifyComparesSnapshots(t *testing.T) {
 			return step.save(b.Journal())
 		}))
 		v, err := VerifyJournal(t.Context(), c)
-		if err != nil || (len(v.Damages) == 1) != (step.want != "") || step.want != "" && !strings.Contains(v.Damages[0].Want, step.want) {
+		if err != nil || (len(v.Damages) == 1) != (step.want != "") || step.want != "" &&
+			!strings.Contains(v.Damages[0].Want, step.want) {
 			t.Errorf("want %q: %+v, %v", step.want, v.Damages, err)
 		}
 	}

@@ -54,7 +54,8 @@ func readExport(file string, take takeBatch) error {
 	}, take)
 }
 
-// Bounds of what is decoded at a time: a lane has at most 2×laneRoom+2 parcels, and a parcel this many bytes and one batch.
+// Bounds of what is decoded at a time: a lane has at most 2×laneRoom+2 parcels, and a parcel this many bytes
+// and one batch.
 const (
 	parcelBytes = 64 << 10
 	laneRoom    = 2
@@ -91,12 +92,16 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// decode has take take the batches that read hands out, one after the other in their order, while those behind them are read and decoded:
+// decode has take take the batches that read hands out, one after the other in their order, while those behind
+// them are read and decoded:
 //
 //	read ──parcels, in turn──▶ a lane for each processor ──in the same turn──▶ take, on the caller's goroutine
 //
-// An error of read is returned when all that it has handed out was taken; one of take, or of a batch that cannot be decoded, at once.
-func decode(ctx context.Context, read func(ctx context.Context, fn func(seq uint64, data []byte) error) error, take takeBatch) error {
+// An error of read is returned when all that it has handed out was taken; one of take, or of a batch that
+// cannot be decoded, at once.
+func decode(ctx context.Context, read func(ctx context.Context, fn func(seq uint64, data []byte) error) error,
+	take takeBatch,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -134,7 +139,9 @@ func decode(ctx context.Context, read func(ctx context.Context, fn func(seq uint
 }
 
 // fill reads batches into lanes, and closes them.
-func fill(ctx context.Context, lanes []lane, read func(ctx context.Context, fn func(seq uint64, data []byte) error) error) error {
+func fill(ctx context.Context, lanes []lane,
+	read func(ctx context.Context, fn func(seq uint64, data []byte) error) error,
+) error {
 	var p parcel
 	bytes, turn := 0, 0
 	send := func() error {

@@ -12,11 +12,13 @@ import (
 	"retake/internal/fsm"
 )
 
-// handedOut are batches for decode: each has some records that say which it is, and one is large. The one at bad cannot be decoded; 0: none.
+// handedOut are batches for decode: each has some records that say which it is, and one is large. The one at
+// bad cannot be decoded; 0: none.
 func handedOut(n, bad uint64, end error) func(context.Context, func(uint64, []byte) error) error {
 	return func(_ context.Context, fn func(uint64, []byte) error) error {
 		for seq := uint64(1); seq <= n; seq++ {
-			line := fmt.Appendf(nil, `{"at":"2026-12-01T08:00:00Z","cause":{"kind":"tick","body":{}},"facts":[{"kind":"run_began","body":{"run_id":"%d"}}]}`+"\n", seq)
+			line := fmt.Appendf(nil,
+				`{"at":"2026-12-01T08:00:00Z","cause":{"kind":"tick","body":{}},"facts":[{"kind":"run_began","body":{"run_id":"%d"}}]}`+"\n", seq)
 			data := bytes.Repeat(line, int(seq%7)+1)
 			if seq%50 == 0 {
 				data = bytes.Repeat(line, 3*parcelBytes/len(line))
@@ -43,12 +45,15 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 		want    error
 		mention string
 	}{
-		"all":                               {n: 500, taken: 500},
-		"none":                              {},
-		"one":                               {n: 1, taken: 1},
-		"damaged after some":                {n: 333, end: broken, taken: 333, want: broken},
-		"one is of a newer version":         {n: 500, bad: 123, taken: 122, want: errUndecoded, mention: "at 123"},
-		"the first of two errors is told":   {n: 124, bad: 123, end: broken, taken: 122, want: errUndecoded, mention: "at 123"},
+		"all":                       {n: 500, taken: 500},
+		"none":                      {},
+		"one":                       {n: 1, taken: 1},
+		"damaged after some":        {n: 333, end: broken, taken: 333, want: broken},
+		"one is of a newer version": {n: 500, bad: 123, taken: 122, want: errUndecoded, mention: "at 123"},
+		"the first of two errors is told": {
+			n: 124, bad: 123, end: broken, taken: 122, want: errUndecoded,
+			mention: "at 123",
+		},
 		"it is enough":                      {n: 500, stop: 77, with: errEnough, taken: 76},
 		"enough before one that is damaged": {n: 80, end: broken, stop: 77, with: errEnough, taken: 76},
 		"refused":                           {n: 500, stop: 77, with: refused, taken: 76, want: refused},
@@ -63,7 +68,8 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 			}
 			return nil
 		})
-		if taken != c.taken || !errors.Is(err, c.want) || c.want == nil && err != nil || err != nil && !strings.Contains(err.Error(), c.mention) {
+		if taken != c.taken || !errors.Is(err, c.want) || c.want == nil && err != nil || err != nil &&
+			!strings.Contains(err.Error(), c.mention) {
 			t.Errorf("%s: %d batches, %v", name, taken, err)
 		}
 	}

@@ -28,8 +28,9 @@ func stateOf(t *testing.T, m *fsm.Machine) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestRecordedJournalsForEver reads exports that released versions wrote: the chain holds, each record is known, and the records lead to
-// the state that the version itself had, as today's program reads both. The files are a record of the past: never rewrite them.
+// TestRecordedJournalsForEver reads exports that released versions wrote: the chain holds, each record is
+// known, and the records lead to the state that the version itself had, as today's program reads both. The
+// files are a record of the past: never rewrite them.
 func TestRecordedJournalsForEver(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/journals/*.jsonl.zst")
@@ -79,7 +80,10 @@ func TestAnExportIsTheSameState(t *testing.T) {
 			<-ctx.Done()
 			return 1
 		case a.plan.Issue.Number == 3:
-			return a.fails(ctx, wire.WorkerError{Stage: wire.StageValidate, ErrorType: "tests_failed", Message: "Unit tests failed deterministically", EscalateToHuman: true})
+			return a.fails(ctx, wire.WorkerError{
+				Stage: wire.StageValidate, ErrorType: "tests_failed",
+				Message: "Unit tests failed deterministically", EscalateToHuman: true,
+			})
 		default:
 			return a.work(ctx)
 		}
@@ -95,7 +99,8 @@ func TestAnExportIsTheSameState(t *testing.T) {
 	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() > 0 })
 	s.runtime.killFromOutside(worker)
 	s.until("all decided", func() bool {
-		return s.labelled(keys[0], "agent-review")() && s.labelled(keys[1], "agent-review")() && slices.Contains(s.labels(keys[2]), "agent-blocked")
+		return s.labelled(keys[0], "agent-review")() && s.labelled(keys[1], "agent-review")() &&
+			slices.Contains(s.labels(keys[2]), "agent-blocked")
 	})
 	s.stop()
 

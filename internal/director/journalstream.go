@@ -21,7 +21,8 @@ type streamEnd struct {
 	Problem string `json:"problem,omitempty"` // why it ends before its end
 }
 
-// tellJournal answers with every record of the journal, archived and live, one line of JSON each. It reads beside the owner, which notices nothing of it.
+// tellJournal answers with every record of the journal, archived and live, one line of JSON each. It reads
+// beside the owner, which notices nothing of it.
 func (s *session) tellJournal(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
 	out := bufio.NewWriterSize(w, 1<<16)
@@ -103,7 +104,8 @@ func streamedBatches(ctx context.Context, dataDir string, take func(data []byte)
 
 // streamedReport asks it for a stored report.
 func streamedReport(ctx context.Context, dataDir string, seq uint64) (bus.StoredReport, error) {
-	r, err := ask[bus.StoredReport](ctx, dataDir, question{method: http.MethodGet, path: "/journal/reports/" + strconv.FormatUint(seq, 10)})
+	r, err := ask[bus.StoredReport](ctx, dataDir, question{method: http.MethodGet, path: "/journal/reports/" +
+		strconv.FormatUint(seq, 10)})
 	if _, gone := refusedWith(err, http.StatusNotFound); gone {
 		err = bus.ErrNoReport
 	}

@@ -16,13 +16,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// keptFile, beside the checkouts, names those that an empty journal did not know, one in a line. They may be all that is left of a journal that
-// was lost: no session removes them, of whichever director, until a rebuild has used them or a person has removed the file.
+// keptFile, beside the checkouts, names those that an empty journal did not know, one in a line. They may be
+// all that is left of a journal that was lost: no session removes them, of whichever director, until a rebuild
+// has used them or a person has removed the file.
 const keptFile = "checkouts.kept"
 
 func (d *daemon) keptPath() string { return filepath.Join(d.sharedDir(), keptFile) }
 
-// sweep removes the checkouts that no task needs. After an error nothing was removed: those that must be kept are not known, or another director leads.
+// sweep removes the checkouts that no task needs. After an error nothing was removed: those that must be kept
+// are not known, or another director leads.
 func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
 	if !s.term.Load().leads() {
 		return errLeaseLost
@@ -36,7 +38,8 @@ func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
 		return fmt.Errorf("director: which checkouts are kept: %w", err)
 	}
 	if len(kept) > 0 {
-		s.log.Warn("checkouts are there from before the journal began: if that was lost, stop this director and run `director journal rebuild`; "+
+		s.log.Warn("checkouts are there from before the journal began: if that was lost, stop this director and run "+
+			"`director journal rebuild`; "+
 			"if nobody needs them, remove the file that names them, and the next start removes them",
 			zap.Strings("tasks", kept), zap.String("file", s.keptPath()))
 	}
@@ -46,7 +49,8 @@ func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
 			continue
 		}
 		if err := s.bus.DropCheckout(ctx, nonce); err != nil {
-			s.log.Warn("what was sent of a checkout that no task needs is left on the bus", zap.String("task", nonce), zap.Error(err))
+			s.log.Warn("what was sent of a checkout that no task needs is left on the bus", zap.String("task", nonce),
+				zap.Error(err))
 		}
 	}
 	gone, err := s.workspace.Sweep(ctx, s.checkouts, keep)

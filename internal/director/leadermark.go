@@ -7,7 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// leaderMarker is a runtime by which others find the director that leads: a cluster's Services lead people, webhooks and attempts there.
+// leaderMarker is a runtime by which others find the director that leads: a cluster's Services lead people,
+// webhooks and attempts there.
 type leaderMarker interface {
 	MarkLeader(ctx context.Context, leads bool) error
 }
@@ -15,16 +16,18 @@ type leaderMarker interface {
 // unmarkFor bounds how long the end of a term takes for it.
 const unmarkFor = 5 * time.Second
 
-// markLeader has the runtime show, for as long as the term lasts, that this director leads. It tries again: the lead does not depend on it.
+// markLeader has the runtime show, for as long as the term lasts, that this director leads. It tries again: the
+// lead does not depend on it.
 func (d *daemon) markLeader(t *term) {
 	m, ok := d.runtime.(leaderMarker)
 	if !ok || t.lease == nil {
 		return
 	}
 	t.ended.Go(func() {
-		err := retry(t.ctx, pauses(time.Second, time.Minute), 0, func() error { return m.MarkLeader(t.ctx, true) }, func(err error, pause time.Duration) {
-			d.log.Warn("others do not find the director that leads", zap.Error(err), zap.Duration("in", pause))
-		})
+		err := retry(t.ctx, pauses(time.Second, time.Minute), 0, func() error { return m.MarkLeader(t.ctx, true) },
+			func(err error, pause time.Duration) {
+				d.log.Warn("others do not find the director that leads", zap.Error(err), zap.Duration("in", pause))
+			})
 		if err == nil {
 			<-t.ctx.Done()
 		}

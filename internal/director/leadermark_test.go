@@ -35,7 +35,8 @@ func (r *markedRuntime) said() []bool {
 	return slices.Clone(r.marks)
 }
 
-// While a director leads its cluster shows it; a standby, and one that begins or ends, it does not show, whatever the process of before has left.
+// While a director leads its cluster shows it; a standby, and one that begins or ends, it does not show,
+// whatever the process of before has left.
 func TestTheClusterShowsWhoLeads(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -45,7 +46,10 @@ func TestTheClusterShowsWhoLeads(t *testing.T) {
 	s.marked = r
 	leader := leadInstead(t, s.config)
 	s.start()
-	s.until("it stands by", func() bool { return s.logs.FilterMessage("another director leads; this one stands by").Len() > 0 })
+	s.until("it stands by", func() bool {
+		return s.logs.FilterMessage("another director leads; this one stands by").
+			Len() > 0
+	})
 	if said := r.said(); !slices.Equal(said, []bool{false}) {
 		t.Errorf("a standby: %v", said)
 	}

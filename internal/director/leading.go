@@ -20,8 +20,8 @@ import (
 // errLeaseLost ends a session whose process leads no more.
 var errLeaseLost = errors.New("director: it leads no more: its lease is another's, or could not be renewed in time")
 
-// term is a time for which this process leads its fleet: nobody else decides, or carries out effects, within it. On a bus of its own it lasts as long as
-// the process, whose lock on the data directory is enough.
+// term is a time for which this process leads its fleet: nobody else decides, or carries out effects, within
+// it. On a bus of its own it lasts as long as the process, whose lock on the data directory is enough.
 type term struct {
 	ctx      context.Context // ends with it
 	end      context.CancelCauseFunc
@@ -34,7 +34,8 @@ type term struct {
 // leads: an effect may be carried out at this moment, by this process's own clock.
 func (t *term) leads() bool { return t == nil || t.lease == nil || t.lease.Leads() }
 
-// mayWrite: nobody else leads at this moment. Before its first term a director that has joined a bus knows nothing of that.
+// mayWrite: nobody else leads at this moment. Before its first term a director that has joined a bus knows
+// nothing of that.
 func (d *daemon) mayWrite() bool {
 	t := d.term.Load()
 	return t.leads() && (t != nil || d.config.AgentBus.URL == "")
@@ -65,8 +66,8 @@ func (t *term) release() {
 	t.ended.Wait()
 }
 
-// now is the machine's time. A director that takes over goes on with the time of the one before: else deadlines would come early, or stand still, by
-// as much as their clocks differ.
+// now is the machine's time. A director that takes over goes on with the time of the one before: else deadlines
+// would come early, or stand still, by as much as their clocks differ.
 func (t *term) now() time.Time {
 	if c := t.clock.Load(); c != nil {
 		return c.peek()
@@ -79,7 +80,8 @@ func (t *term) now() time.Time {
 	return time.Now().UTC()
 }
 
-// stand waits until this process leads. On a joined bus another one may: then it stands by, follows the journal, and says so to people. No term: ctx ended.
+// stand waits until this process leads. On a joined bus another one may: then it stands by, follows the
+// journal, and says so to people. No term: ctx ended.
 func (d *daemon) stand(ctx context.Context) (*term, error) {
 	t := &term{}
 	t.ctx, t.end = context.WithCancelCause(ctx)
@@ -97,7 +99,8 @@ func (d *daemon) stand(ctx context.Context) (*term, error) {
 	}
 	if t.lease, err = d.newLease(ctx, t); t.lease != nil {
 		err = t.lease.Await(ctx, func(l bus.Leader) {
-			d.log.Info("another director leads; this one stands by", zap.String("run", l.RunID), zap.String("host", l.Host), zap.String("data_dir", l.DataDir), zap.Time("since", l.Since))
+			d.log.Info("another director leads; this one stands by", zap.String("run", l.RunID),
+				zap.String("host", l.Host), zap.String("data_dir", l.DataDir), zap.Time("since", l.Since))
 			if by == nil {
 				by = d.standBy(ctx)
 			}
@@ -117,7 +120,8 @@ func (d *daemon) stand(ctx context.Context) (*term, error) {
 	}
 	t.clock.Store(newClock(t.now()))
 	t.watch()
-	d.log.Info("this director leads", zap.String("why", t.lease.Me().Why), zap.Duration("lease", d.config.Director.Lease))
+	d.log.Info("this director leads", zap.String("why", t.lease.Me().Why),
+		zap.Duration("lease", d.config.Director.Lease))
 	return t, nil
 }
 
@@ -137,7 +141,8 @@ func (d *daemon) take(ctx context.Context) (*term, error) {
 		other, err = t.lease.Take(ctx)
 	}
 	if other != nil {
-		err = fmt.Errorf("%s on %s with director.data_dir %s leads this fleet: stop all of the fleet's directors first", other.RunID, other.Host, other.DataDir)
+		err = fmt.Errorf("%s on %s with director.data_dir %s leads this fleet: stop all of the fleet's directors first",
+			other.RunID, other.Host, other.DataDir)
 	}
 	if err != nil {
 		t.end(nil)
@@ -157,14 +162,21 @@ func (d *daemon) nameLeader() error {
 		return err
 	}
 	host, _ := os.Hostname() // for people
-	d.me = bus.Leader{ID: d.writer, RunID: d.runID, Host: host, DataDir: d.config.Director.DataDir, Dir: dir, Lock: d.lock.name()}
+	d.me = bus.Leader{
+		ID: d.writer, RunID: d.runID, Host: host, DataDir: d.config.Director.DataDir, Dir: dir,
+		Lock: d.lock.name(),
+	}
 	return nil
 }
 
-// newLease opens the fleet's lease. A bus that is away is waited for, but not at the first time: then it is a matter of configuration.
+// newLease opens the fleet's lease. A bus that is away is waited for, but not at the first time: then it is a
+// matter of configuration.
 func (d *daemon) newLease(ctx context.Context, t *term) (*bus.Lease, error) {
 	for {
-		l, err := d.bus.NewLease(ctx, bus.LeaseOptions{Me: d.me, Period: d.config.Director.Lease, Now: t.now, Able: d.able})
+		l, err := d.bus.NewLease(ctx, bus.LeaseOptions{
+			Me: d.me, Period: d.config.Director.Lease, Now: t.now,
+			Able: d.able,
+		})
 		if err == nil || d.term.Load() == nil || ctx.Err() != nil {
 			return l, err
 		}
@@ -264,7 +276,10 @@ func (b *standby) mux() *http.ServeMux {
 		respond(w, http.StatusOK, Health{RunID: b.runID, Phase: phaseStandby})
 	})
 	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) {
-		h := Health{RunID: b.runID, Phase: phaseStandby, Tasks: int(b.tasks.Load()), Problem: b.problem(), Leader: b.leads()}
+		h := Health{
+			RunID: b.runID, Phase: phaseStandby, Tasks: int(b.tasks.Load()), Problem: b.problem(),
+			Leader: b.leads(),
+		}
 		status := http.StatusOK
 		if h.OK = h.Problem == ""; !h.OK {
 			status = http.StatusServiceUnavailable
@@ -273,14 +288,18 @@ func (b *standby) mux() *http.ServeMux {
 	})
 	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, _ *http.Request) {
 		var s wire.Snapshot
-		s.Director = wire.SnapshotDirector{RunID: b.runID, Phase: phaseStandby, Since: wire.At(b.since), Leadership: b.leads(), Problem: b.problem(), Config: b.configState()}
+		s.Director = wire.SnapshotDirector{
+			RunID: b.runID, Phase: phaseStandby, Since: wire.At(b.since),
+			Leadership: b.leads(), Problem: b.problem(), Config: b.configState(),
+		}
 		respond(w, http.StatusOK, s)
 	})
 	mux.HandleFunc("POST /reload", b.reload)
 	refuse := func(w http.ResponseWriter, _ *http.Request) {
 		no := refusal{"this director stands by, and no other one leads yet: ask again"}
 		if l := b.leader.Load(); l != nil {
-			no.Problem = fmt.Sprintf("this director stands by: ask the one that leads, %s on %s with director.data_dir %s", l.RunID, l.Host, l.DataDir)
+			no.Problem = fmt.Sprintf("this director stands by: ask the one that leads, %s on %s with "+
+				"director.data_dir %s", l.RunID, l.Host, l.DataDir)
 		}
 		respond(w, http.StatusConflict, no)
 	}

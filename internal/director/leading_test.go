@@ -17,7 +17,8 @@ import (
 	"retake/internal/container"
 )
 
-// newPair is two directors that stand in for each other: one bus, one GitHub, one runtime and storage that they share, each with its own data directory.
+// newPair is two directors that stand in for each other: one bus, one GitHub, one runtime and storage that they
+// share, each with its own data directory.
 func newPair(t *testing.T, play func(ctx context.Context, a *fakeWorker) int) (first, second *harness) {
 	first = newHarness(t, play)
 	dir := filepath.Dir(first.config.Director.DataDir)
@@ -37,7 +38,8 @@ func (s *harness) logged(message string) func() bool {
 	return func() bool { return s.logs.FilterMessage(message).Len() > 0 }
 }
 
-// TestTakeoverIsTriedAgain: what fails for a moment when a director takes over ends it not. It says so, and leads when it can.
+// TestTakeoverIsTriedAgain: what fails for a moment when a director takes over ends it not. It says so, and
+// leads when it can.
 func TestTakeoverIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -45,7 +47,10 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 	first.until("the first one leads", first.logged("director started"))
 	second.start()
 	second.until("the second one stands by", second.logged("another director leads; this one stands by"))
-	away := &container.Error{Kind: container.ErrDaemon, Transient: true, Doing: "list", Cause: errors.New("the engine is away")}
+	away := &container.Error{
+		Kind: container.ErrDaemon, Transient: true, Doing: "list",
+		Cause: errors.New("the engine is away"),
+	}
 	second.runtime.fail(away)
 	first.stop()
 	second.until("it says what is the matter", func() bool { return strings.Contains(second.health(), away.Error()) })
@@ -55,8 +60,8 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 	second.until("review", second.labelled(key, "agent-review"))
 }
 
-// TestACloneOfTheDataDirectoryStandsBy: a copy has the name of the folder that it was made of, and a lock of its own: its director knows nothing of whether
-// the other one has ended.
+// TestACloneOfTheDataDirectoryStandsBy: a copy has the name of the folder that it was made of, and a lock of
+// its own: its director knows nothing of whether the other one has ended.
 func TestACloneOfTheDataDirectoryStandsBy(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -64,7 +69,8 @@ func TestACloneOfTheDataDirectoryStandsBy(t *testing.T) {
 	first.start()
 	first.until("the first one leads", leads)
 	first.stop()
-	if out, err := exec.Command("cp", "-a", first.config.Director.DataDir, second.config.Director.DataDir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", "-a", first.config.Director.DataDir, second.config.Director.DataDir).
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	first.start()
@@ -105,8 +111,8 @@ func TestTakeoverThatCannotHealEnds(t *testing.T) {
 	}
 }
 
-// TestTakeoverFromWhoHasNoDisk: a leader whose data directory is gone can do no work. Another one leads after a while, and it stands by, unwell, until its disk
-// is back.
+// TestTakeoverFromWhoHasNoDisk: a leader whose data directory is gone can do no work. Another one leads after a
+// while, and it stands by, unwell, until its disk is back.
 func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -126,7 +132,8 @@ func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	move("", ".away")
 	second.until("the second one leads", second.logged("director started"))
 	first.until("the first one says why it does not", func() bool {
-		return strings.HasPrefix(first.health(), "unhealthy: director.data_dir is not the folder that it was") && first.logged("another director leads; this one stands by")()
+		return strings.HasPrefix(first.health(), "unhealthy: director.data_dir is not the folder that it was") &&
+			first.logged("another director leads; this one stands by")()
 	})
 	second.stop()
 	time.Sleep(time.Second)

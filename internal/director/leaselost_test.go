@@ -14,7 +14,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// Who was stopped while it led, and has another leader behind it by now, wakes in the middle of something: it removes nothing, and writes over nothing.
+// Who was stopped while it led, and has another leader behind it by now, wakes in the middle of something: it
+// removes nothing, and writes over nothing.
 func TestWhoLeadsNoMoreRemovesNothing(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
@@ -73,7 +74,8 @@ func (l lateRuntime) List(ctx context.Context) ([]container.Status, error) {
 	return l.Runtime.List(ctx)
 }
 
-// Who was suspended together with its machine finds another one's decisions in the journal before it knows that its term is over: it stands by again.
+// Who was suspended together with its machine finds another one's decisions in the journal before it knows that
+// its term is over: it stands by again.
 func TestWhoseTermIsOverStandsByAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)

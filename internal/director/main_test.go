@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
-		// nats.go leaves this one behind when the first asynchronous publish (a snapshot's) meets the end of its connection.
+		// nats.go leaves this one behind when the first asynchronous publish (a snapshot's) meets the end of
+		// its connection.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }

@@ -2,8 +2,9 @@ package director
 
 import "reflect"
 
-// mapStrings puts f(s) in the place of every string s in a struct that nobody else changes: in exported fields, in what pointers lead to, in elements of slices,
-// and in keys and values of maps; not in interfaces, arrays and byte slices. What pointers, slices and maps lead to is copied, since others may have it.
+// mapStrings puts f(s) in the place of every string s in a struct that nobody else changes: in exported fields,
+// in what pointers lead to, in elements of slices, and in keys and values of maps; not in interfaces, arrays
+// and byte slices. What pointers, slices and maps lead to is copied, since others may have it.
 func mapStrings[T any](in *T, f func(string) string) { mapValue(reflect.ValueOf(in).Elem(), f) }
 
 func mapValue(v reflect.Value, f func(string) string) {

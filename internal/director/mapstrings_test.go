@@ -12,17 +12,25 @@ import (
 	"retake/internal/redact"
 )
 
-// TestWithoutSecretsAsInItsJSON: a report is left without secrets as its JSON would be, in which no string can be missed; what it was made of does not change.
+// TestWithoutSecretsAsInItsJSON: a report is left without secrets as its JSON would be, in which no string can
+// be missed; what it was made of does not change.
 func TestWithoutSecretsAsInItsJSON(t *testing.T) {
 	by := redact.New("correct-horse-battery", "s3cr3t-of-two\nlines-here")
 	text := rapid.OneOf(rapid.StringMatching(`[a-z \n"]{0,20}`), rapid.SampledFrom([]string{
-		"", "password=correct-horse-battery", "lines-here", "AKIAIOSFODNN7EXAMPLE", "\x1b[31mred\x1b[0m s3cr3t-of-two", `{"token":"correct-horse-battery"}`, "https://me:hunter22@example.org",
+		"", "password=correct-horse-battery", "lines-here", "AKIAIOSFODNN7EXAMPLE", "\x1b[31mred\x1b[0m s3cr3t-of-two",
+		`{"token":"correct-horse-battery"}`, "https://me:hunter22@example.org",
 	}))
 	rapid.Check(t, func(t *rapid.T) {
 		e := &wire.WorkerError{
-			ErrorID: "correct-horse-battery", WorkerID: "w-1", IssueNumber: 7, Stage: text.Draw(t, "stage"), Attempt: 1, ErrorType: text.Draw(t, "type"), Message: text.Draw(t, "message"),
-			LastStdoutTail: text.Draw(t, "stdout"), LastStderrTail: text.Draw(t, "stderr"), Headers: rapid.MapOfN(text, text, 0, 3).Draw(t, "headers"), Question: text.Draw(t, "question"),
-			ExitCode: new(1), Usage: &wire.Usage{Tokens: 3}, Stages: []wire.StageResult{{Stage: text.Draw(t, "its stage"), Command: rapid.SliceOfN(text, 0, 3).Draw(t, "command")}},
+			ErrorID: "correct-horse-battery", WorkerID: "w-1", IssueNumber: 7, Stage: text.Draw(t, "stage"), Attempt: 1,
+			ErrorType: text.Draw(t, "type"), Message: text.Draw(t, "message"),
+			LastStdoutTail: text.Draw(t, "stdout"), LastStderrTail: text.Draw(t, "stderr"),
+			Headers: rapid.MapOfN(text, text, 0, 3).Draw(t, "headers"), Question: text.Draw(t, "question"),
+			ExitCode: new(1), Usage: &wire.Usage{Tokens: 3},
+			Stages: []wire.StageResult{{
+				Stage:   text.Draw(t, "its stage"),
+				Command: rapid.SliceOfN(text, 0, 3).Draw(t, "command"),
+			}},
 		}
 		data, err := json.Marshal(e)
 		if err != nil {

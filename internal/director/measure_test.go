@@ -17,8 +17,9 @@ import (
 // latency of one request, about what GitHub takes for a write.
 const latency = 250 * time.Millisecond
 
-// TestMeasureLabelToWorker prints the seconds from the label until a worker runs and has said so, with the real director, git and bus, GitHub's pace and ours as configured by default:
-// docs/specs/github.md has the figures. A webhook tells of the label; without one, up to github.poll_seconds come instead of its second.
+// TestMeasureLabelToWorker prints the seconds from the label until a worker runs and has said so, with the real
+// director, git and bus, GitHub's pace and ours as configured by default: docs/specs/github.md has the figures.
+// A webhook tells of the label; without one, up to github.poll_seconds come instead of its second.
 func TestMeasureLabelToWorker(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
 		t.Skip("it measures for half a minute, and proves nothing: RETAKE_MEASURE=1 runs it")
@@ -38,7 +39,8 @@ func TestMeasureLabelToWorker(t *testing.T) {
 		placeWorker(t, filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"))
 		c := &s.config
 		c.Director.Fleet = name[len("retake-"):]
-		c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, name, "256MiB"
+		c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, name,
+			"256MiB"
 		c.Stages = []config.Stage{{Name: "CODE", Run: []string{"/cheat", "daemon"}, Timeout: time.Minute}}
 		t.Cleanup(func() {
 			s.stop()
@@ -54,7 +56,8 @@ func TestMeasureLabelToWorker(t *testing.T) {
 func (s *harness) measure(issues int) (key string) {
 	s.t.Helper()
 	usual := config.Default()
-	s.config.GitHub.Poll, s.config.RateLimits.GitHub.MinBetweenWrites = usual.GitHub.Poll, usual.RateLimits.GitHub.MinBetweenWrites
+	s.config.GitHub.Poll, s.config.RateLimits.GitHub.MinBetweenWrites = usual.GitHub.Poll,
+		usual.RateLimits.GitHub.MinBetweenWrites
 	s.config.Director.MaxWorkers = issues
 	s.config.Director.Interval, s.config.Director.HTTPListen = usual.Director.Interval, "127.0.0.1:0"
 	s.transport = roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -90,6 +93,7 @@ func (s *harness) measure(issues int) (key string) {
 		return len(after) >= issues
 	})
 	slices.Sort(after)
-	s.t.Logf("labelled at once: %d; the first worker runs after %.1f s, the last one after %.1f s", issues, after[0].Seconds(), after[len(after)-1].Seconds())
+	s.t.Logf("labelled at once: %d; the first worker runs after %.1f s, the last one after %.1f s", issues,
+		after[0].Seconds(), after[len(after)-1].Seconds())
 	return keys[0]
 }

@@ -38,9 +38,12 @@ func (s *harness) scraped(client *http.Client, address string) string {
 
 // onSocket asks the operator's socket.
 func (s *harness) onSocket() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.config.Director.DataDir, SocketName))
-	}}}
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.config.Director.DataDir, SocketName))
+		},
+	}}
 }
 
 func TestMetricsAreServed(t *testing.T) {
@@ -57,37 +60,49 @@ func TestMetricsAreServed(t *testing.T) {
 		return strings.Contains(text, `retake_tasks_finished_total{end="delivered"} 1`)
 	})
 	for _, want := range []string{
-		`retake_attempts_total{outcome="ok"} 1`, `retake_attempts_started_total{kind="first"} 1`, "retake_deliveries_total 1", "retake_time_to_running_seconds_count 1",
-		`retake_transitions_total{from="Queued",to="Claiming",trigger="slot_free"} 1`, "retake_leader 1", "retake_bus_connected 1", "retake_disk_usable 1",
-		fmt.Sprintf("retake_slots %d", s.config.Director.MaxWorkers), `retake_phase{phase="MONITOR"} 1`, `retake_effects_total{kind="deliver",result="done"} 1`,
-		`retake_dead_letters_total{cause="not_json"} 0`, `retake_webhooks_total{result="taken"} 0`, "retake_outbox_oldest_age_seconds 0",
+		`retake_attempts_total{outcome="ok"} 1`, `retake_attempts_started_total{kind="first"} 1`,
+		"retake_deliveries_total 1", "retake_time_to_running_seconds_count 1",
+		`retake_transitions_total{from="Queued",to="Claiming",trigger="slot_free"} 1`, "retake_leader 1",
+		"retake_bus_connected 1", "retake_disk_usable 1",
+		fmt.Sprintf("retake_slots %d", s.config.Director.MaxWorkers), `retake_phase{phase="MONITOR"} 1`,
+		`retake_effects_total{kind="deliver",result="done"} 1`,
+		`retake_dead_letters_total{cause="not_json"} 0`, `retake_webhooks_total{result="taken"} 0`,
+		"retake_outbox_oldest_age_seconds 0",
 		`retake_build_info{goversion=`, "go_goroutines ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in\n%s", want, text)
 		}
 	}
-	if regexp.MustCompile(`retake_journal_append_seconds_count [1-9]`).FindString(text) == "" || !strings.Contains(text, `retake_github_requests_total{method="GET",result="2xx"} `) {
+	if regexp.MustCompile(`retake_journal_append_seconds_count [1-9]`).FindString(text) == "" ||
+		!strings.Contains(text, `retake_github_requests_total{method="GET",result="2xx"} `) {
 		t.Errorf("neither appends nor requests are counted:\n%s", text)
 	}
 	if strings.Contains(text, key) || strings.Contains(text, repo) {
 		t.Errorf("an issue or a repository is in\n%s", text)
 	}
-	if socket := s.scraped(s.onSocket(), "http://director"+metricsPath); !strings.Contains(socket, `retake_attempts_total{outcome="ok"} 1`) {
+	if socket := s.scraped(s.onSocket(), "http://director"+metricsPath); !strings.Contains(socket,
+		`retake_attempts_total{outcome="ok"} 1`) {
 		t.Errorf("the operator's socket says\n%s", socket)
 	}
 }
 
-// A foreign site that has had its own name resolved to this machine reads no metrics in a browser here, whatever headers it sends.
+// A foreign site that has had its own name resolved to this machine reads no metrics in a browser here,
+// whatever headers it sends.
 func TestMetricsAreForThisMachine(t *testing.T) {
 	d := &daemon{}
 	for address, want := range map[string]map[string]int{
-		"127.0.0.1:8730": {"localhost:8730": http.StatusOK, "127.0.0.1:8730": http.StatusOK, "[::1]:8730": http.StatusOK, "evil.example:8730": http.StatusForbidden, "evil.example": http.StatusForbidden},
-		"0.0.0.0:8730":   {"retake.example.com": http.StatusOK},
+		"127.0.0.1:8730": {
+			"localhost:8730": http.StatusOK, "127.0.0.1:8730": http.StatusOK,
+			"[::1]:8730": http.StatusOK, "evil.example:8730": http.StatusForbidden,
+			"evil.example": http.StatusForbidden,
+		},
+		"0.0.0.0:8730": {"retake.example.com": http.StatusOK},
 	} {
 		d.config.Director.HTTPListen = address
 		for host, status := range want {
-			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, metricsPath, http.NoBody), httptest.NewRecorder()
+			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, metricsPath, http.NoBody),
+				httptest.NewRecorder()
 			r.Host = host
 			d.byLocalName(func(http.ResponseWriter, *http.Request) {})(w, r)
 			if w.Code != status {
@@ -108,7 +123,10 @@ func TestAStandbyHasMetrics(t *testing.T) {
 	s.standBy(leader)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	text := s.scraped(client, s.address(metricsPath))
-	for _, want := range []string{"retake_leader 0", "retake_bus_connected 1", "retake_disk_usable 1", "retake_build_info{"} {
+	for _, want := range []string{
+		"retake_leader 0", "retake_bus_connected 1", "retake_disk_usable 1",
+		"retake_build_info{",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in\n%s", want, text)
 		}
@@ -148,14 +166,16 @@ func scrapes(t *testing.T, target string) *prometheusServer {
 	must(t, err)
 	u, err := url.Parse(target)
 	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), fmt.Appendf(nil, prometheusConfig, alerts, u.Host), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), fmt.Appendf(nil, prometheusConfig, alerts, u.Host),
+		0o600))
 	port, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	p := &prometheusServer{t: t, address: port.Addr().String()}
 	must(t, port.Close())
 	log, err := os.Create(filepath.Join(dir, "log"))
 	must(t, err)
-	cmd := exec.Command(path, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
+	cmd := exec.Command(path, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+
+		filepath.Join(dir, "data"), "--web.listen-address="+p.address)
 	cmd.Stdout, cmd.Stderr = log, log
 	must(t, cmd.Start())
 	t.Cleanup(func() {
@@ -173,7 +193,8 @@ func scrapes(t *testing.T, target string) *prometheusServer {
 func (p *prometheusServer) ask(path string, params url.Values, into any) (ok bool) {
 	p.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.address+path+"?"+params.Encode(), nil)
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.address+path+"?"+params.Encode(),
+		nil)
 	must(p.t, err)
 	resp, err := client.Do(req)
 	if err != nil {
@@ -211,8 +232,8 @@ type grafanaBoard struct {
 	}
 }
 
-// Every query of the board, and everything that an alert looks at, has data in a real Prometheus after a director has worked, without an exception; and of a
-// director that is well no alert fires.
+// Every query of the board, and everything that an alert looks at, has data in a real Prometheus after a
+// director has worked, without an exception; and of a director that is well no alert fires.
 func TestBoardHasData(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("prometheus"); err != nil {
@@ -228,12 +249,16 @@ func TestBoardHasData(t *testing.T) {
 	s.until("Prometheus scrapes", func() bool { return p.samples("retake_leader == 1") == 1 })
 	good, retried := create("good"), create("retried")
 	bare, again, rests := create("asks once"), create("asks again"), create("rests")
-	s.until("they ask", func() bool { return s.labelled(bare, "agent-blocked")() && s.labelled(again, "agent-blocked")() })
+	s.until("they ask", func() bool {
+		return s.labelled(bare, "agent-blocked")() &&
+			s.labelled(again, "agent-blocked")()
+	})
 	s.until("they are scraped", func() bool { return p.samples(`retake_tasks{state="Blocked"} == 2`) == 1 })
 	s.github.AddComment(bare, "octocat", "/agent retry")
 	s.github.AddComment(again, "octocat", "/agent retry the second one")
 	s.until("all is over", func() bool {
-		return s.labelled(good, "agent-review")() && s.labelled(retried, "agent-review")() && s.labelled(bare, "agent-review")() &&
+		return s.labelled(good, "agent-review")() && s.labelled(retried, "agent-review")() &&
+			s.labelled(bare, "agent-review")() &&
 			p.samples("sum(retake_reblocks_total) == 1") == 1 && p.samples("retake_workers == 1") == 1
 	})
 	s.until("Prometheus has seen that more than once", func() bool { return p.samples(seenTwice) == 1 })
@@ -243,7 +268,8 @@ func TestBoardHasData(t *testing.T) {
 	must(t, err)
 	must(t, json.Unmarshal(text, &b))
 	if b.SchemaVersion < 39 || len(b.Templating.List) == 0 || b.Templating.List[0].Type != "datasource" {
-		t.Errorf("the board has schema version %d and variables %v; want a datasource first", b.SchemaVersion, b.Templating.List)
+		t.Errorf("the board has schema version %d and variables %v; want a datasource first", b.SchemaVersion,
+			b.Templating.List)
 	}
 	variables := strings.NewReplacer("$__rate_interval", "1m", "$__range", "5m", "$job", ".*")
 	asked := 0

@@ -21,7 +21,8 @@ func (d *daemon) offended(bus.Offence) {
 	}
 }
 
-// watchOffences ends the attempts of workers that were cut off, by this director or one before it: by a report, as every attempt ends.
+// watchOffences ends the attempts of workers that were cut off, by this director or one before it: by a report,
+// as every attempt ends.
 func (s *session) watchOffences(ctx context.Context) error {
 	for {
 		all, err := s.bus.Offences(ctx)
@@ -47,8 +48,8 @@ func (s *session) watchOffences(ctx context.Context) error {
 // ownRetry is the pause between two tries to store a report of the director's own.
 const ownRetry = time.Second
 
-// reportOwn stores the director's own report of a running attempt, which ends it: a person is asked for this reason. It tries until the report is
-// stored or the attempt is over, and returns false if ctx ended before.
+// reportOwn stores the director's own report of a running attempt, which ends it: a person is asked for this
+// reason. It tries until the report is stored or the attempt is over, and returns false if ctx ended before.
 func (s *session) reportOwn(ctx context.Context, worker, id string, reason recovery.Reason, message string) bool {
 	for ctx.Err() == nil {
 		of, err := look(ctx, s.owner, func(d *fsm.Driver) *wire.WorkerError {
@@ -68,7 +69,8 @@ func (s *session) reportOwn(ctx context.Context, worker, id string, reason recov
 		if err = s.bus.Report(ctx, worker, ownReport(*of, worker, id, reason, message)); err == nil {
 			return true
 		}
-		s.log.Warn("a report of the director's own is not stored yet", zap.String("worker", worker), zap.String("error_id", id), zap.Error(err))
+		s.log.Warn("a report of the director's own is not stored yet", zap.String("worker", worker),
+			zap.String("error_id", id), zap.Error(err))
 		select {
 		case <-time.After(ownRetry):
 		case <-ctx.Done():

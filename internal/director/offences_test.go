@@ -12,7 +12,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A worker that floods is cut off, its attempt is ended and a person is asked, with figures; who works beside it works on.
+// A worker that floods is cut off, its attempt is ended and a person is asked, with figures; who works beside
+// it works on.
 func TestFloodEndsTheAttemptOfItsWorker(t *testing.T) {
 	t.Parallel()
 	const hostile = "Flood"
@@ -55,7 +56,8 @@ func TestFloodEndsTheAttemptOfItsWorker(t *testing.T) {
 		return question != ""
 	})
 	counted := strings.Contains(question, "it sent ") && strings.Contains(question, "and may send 100 a second")
-	waiting := strings.Contains(question, "it had more than ") && strings.Contains(question, "waiting to be read") // a busy director has not counted them yet
+	// a busy director has not counted them yet
+	waiting := strings.Contains(question, "it had more than ") && strings.Contains(question, "waiting to be read")
 	if !counted && !waiting {
 		t.Errorf("no figures in:\n%s", question)
 	}

@@ -23,8 +23,10 @@ func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
 	var c TaskCommand
 	key, ok := s.taskKey(r)
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&c)
-	if err != nil || !ok || c.By != "" && !requesterForm.MatchString(c.By) || c.ID != "" && !requestForm.MatchString(c.ID) {
-		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `want PUT /tasks/owner/repo/12 with {"by": "…", "id": "…"} or {}`})
+	if err != nil || !ok || c.By != "" && !requesterForm.MatchString(c.By) || c.ID != "" &&
+		!requestForm.MatchString(c.ID) {
+		respond(w, http.StatusBadRequest,
+			TaskAnswer{Problem: `want PUT /tasks/owner/repo/12 with {"by": "…", "id": "…"} or {}`})
 		return
 	}
 	by := requester(r, c.By)
@@ -36,8 +38,11 @@ func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
 	respond(w, status, a)
 }
 
-// offerIssue puts the label of tasks on an issue, and shows it to the machine at once. That it was asked for, and by whom, is in the journal before.
-func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id string, again bool) (status int, problem string) {
+// offerIssue puts the label of tasks on an issue, and shows it to the machine at once. That it was asked for,
+// and by whom, is in the journal before.
+func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id string,
+	again bool,
+) (status int, problem string) {
 	now, err := look(ctx, s.owner, func(d *fsm.Driver) (o offering) {
 		if t := d.Machine().Task(key); t != nil {
 			o.state = t.State.String()
@@ -79,7 +84,8 @@ func (s *session) showOffered(ctx context.Context, key fsm.IssueKey) (status int
 		left := lookupsPerPoll
 		var v fsm.IssueView
 		if v, err = s.offered(ctx, i, &left); err == nil && len(v.Labels) == 0 {
-			return http.StatusConflict, "the label is on, but the issue is left alone because of who wrote it and who has put the label on: see github.issue_authors and github.trusted_authors"
+			return http.StatusConflict, "the label is on, but the issue is left alone because of who wrote it and " +
+				"who has put the label on: see github.issue_authors and github.trusted_authors"
 		}
 		if err == nil {
 			s.decided(ctx, fsm.IssuesSeen{Repo: key.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}})
@@ -120,7 +126,8 @@ func (s *session) doneBefore(ctx context.Context, key fsm.IssueKey) string {
 	if err != nil || !known || told.State != fsm.Done.String() { // what the read model has forgotten is long ago
 		return ""
 	}
-	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, say in a comment what, and offer it once more with: director add %s --again", key, cmp.Or(told.Why, "it was handed in"), key)
+	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, say in a comment what, and offer "+
+		"it once more with: director add %s --again", key, cmp.Or(told.Why, "it was handed in"), key)
 }
 
 // cannotOffer says why the director can offer no issue, or not this one; empty: it can.
@@ -128,7 +135,8 @@ func (s *session) cannotOffer(key fsm.IssueKey, state string) string {
 	why, unusable := s.unusable.Load(key.Repo())
 	switch {
 	case !slices.Contains(s.config.GitHub.Repositories, key.Repo()):
-		return key.Repo() + " is not among github.repositories (" + strings.Join(s.config.GitHub.Repositories, ", ") + "): add it there first"
+		return key.Repo() + " is not among github.repositories (" + strings.Join(s.config.GitHub.Repositories, ", ") +
+			"): add it there first"
 	case !s.config.GitHub.Writes:
 		return "github.writes is false: nothing is written to GitHub, labels included"
 	case unusable:
@@ -152,7 +160,8 @@ func (s *session) notToOffer(i github.Issue) string {
 	case i.Has(names.Task):
 		return i.Key + " is offered already: it carries " + names.Task
 	case s.setup().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
-		return fmt.Sprintf("%s was written by %s, who is not among github.trusted_authors (github.issue_authors)", i.Key, i.Author)
+		return fmt.Sprintf("%s was written by %s, who is not among github.trusted_authors (github.issue_authors)",
+			i.Key, i.Author)
 	}
 	return ""
 }

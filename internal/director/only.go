@@ -22,7 +22,8 @@ var ErrNotDone = errors.New("director: not all issues of this run are done")
 // onlyRest is for how long the issues of a run must be over before it ends: what is still said on GitHub about them is.
 const onlyRest = 3 * time.Second
 
-// onlyRun is a run that takes only some issues from the queue, and ends when each is delivered, waits for a person, or is given up.
+// onlyRun is a run that takes only some issues from the queue, and ends when each is delivered, waits for a
+// person, or is given up.
 type onlyRun struct {
 	keys []fsm.IssueKey
 	end  context.CancelCauseFunc // of the run
@@ -69,7 +70,10 @@ func (o *onlyRun) note(f fsm.Fact) {
 }
 
 // restsDone are the states in which this run has nothing more to do for an issue, and whether its work is done.
-var restsDone = map[fsm.State]bool{fsm.InReview: true, fsm.Done: true, fsm.Blocked: false, fsm.Released: false, fsm.Forgotten: false}
+var restsDone = map[fsm.State]bool{
+	fsm.InReview: true, fsm.Done: true, fsm.Blocked: false, fsm.Released: false,
+	fsm.Forgotten: false,
+}
 
 // onlyState is how far a run is.
 type onlyState struct {
@@ -112,7 +116,8 @@ func (s *session) watchOnly(ctx context.Context) error {
 	if s.only == nil {
 		return nil
 	}
-	s.log.Info("this run takes only some issues from the queue; what was begun before goes on, too", zap.Strings("only", s.only.names()))
+	s.log.Info("this run takes only some issues from the queue; what was begun before goes on, too",
+		zap.Strings("only", s.only.names()))
 	if err := s.findAbsent(ctx); err != nil {
 		return nil
 	}
@@ -127,7 +132,8 @@ func (s *session) watchOnly(ctx context.Context) error {
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= onlyRest:
-			s.log.Info("the issues of this run are over", zap.Strings("only", s.only.names()), zap.Strings("not_done", now.undone))
+			s.log.Info("the issues of this run are over", zap.Strings("only", s.only.names()),
+				zap.Strings("not_done", now.undone))
 			s.only.end(now.why())
 			return nil
 		}
@@ -145,12 +151,15 @@ const (
 	absentMost  = time.Minute
 )
 
-// findAbsent looks up the issues that have no task: one that nobody has offered would be waited for in vain. It asks until GitHub has answered for each.
+// findAbsent looks up the issues that have no task: one that nobody has offered would be waited for in vain. It
+// asks until GitHub has answered for each.
 func (s *session) findAbsent(ctx context.Context) error {
 	for _, k := range s.only.keys {
-		err := retry(ctx, pauses(absentFirst, absentMost), 0, func() error { return s.noteAbsent(ctx, k) }, func(err error, pause time.Duration) {
-			s.log.Warn("GitHub does not say whether an issue of this run is offered: the run waits for that", zap.String("issue", string(k)), zap.Duration("asks_again_in", pause), zap.Error(err))
-		})
+		err := retry(ctx, pauses(absentFirst, absentMost), 0, func() error { return s.noteAbsent(ctx, k) },
+			func(err error, pause time.Duration) {
+				s.log.Warn("GitHub does not say whether an issue of this run is offered: the run waits for that",
+					zap.String("issue", string(k)), zap.Duration("asks_again_in", pause), zap.Error(err))
+			})
 		if err != nil {
 			return err
 		}
@@ -160,7 +169,10 @@ func (s *session) findAbsent(ctx context.Context) error {
 
 // noteAbsent looks up an issue, unless it has a task. An error that may pass is GitHub's.
 func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
-	there, err := look(ctx, s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(k) != nil || s.only.last[k.Fold()] != 0 })
+	there, err := look(ctx, s.owner, func(d *fsm.Driver) bool {
+		return d.Machine().Task(k) != nil ||
+			s.only.last[k.Fold()] != 0
+	})
 	if err != nil {
 		return backoff.Permanent(err)
 	}

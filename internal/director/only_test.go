@@ -46,12 +46,14 @@ func TestRunForSomeIssues(t *testing.T) {
 	s.start()
 	s.until("running", s.inState(before, "Running"))
 	s.stop()
-	second, third := s.github.CreateIssue(repo, "octocat", "Not now", "", "agent-task"), s.github.CreateIssue(repo, "octocat", "Now", "", "agent-task")
+	second, third := s.github.CreateIssue(repo, "octocat", "Not now", "", "agent-task"), s.github.CreateIssue(repo,
+		"octocat", "Now", "", "agent-task")
 	s.only = []fsm.IssueKey{fsm.IssueKey(strings.ToUpper(third))}
 	s.start()
 	var saidOnly bool
 	s.until("review", func() bool {
-		if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err == nil && slices.Equal(now.Director.Only, []string{strings.ToUpper(third)}) {
+		if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err == nil &&
+			slices.Equal(now.Director.Only, []string{strings.ToUpper(third)}) {
 			for _, task := range now.Tasks {
 				saidOnly = saidOnly || task.Issue == second && strings.Contains(task.WaitsFor, "this one takes only")
 			}
@@ -64,8 +66,10 @@ func TestRunForSomeIssues(t *testing.T) {
 	if !saidOnly {
 		t.Error("nothing said that the second issue waits for another run")
 	}
-	if !s.labelled(second, "agent-task")() || !s.labelled(before, "agent-claimed")() || s.runtime.running(before) == "" || s.runtime.begun() != 2 {
-		t.Errorf("the second has %q, the first %q, attempts %q", s.labels(second), s.labels(before), s.runtime.attempts())
+	if !s.labelled(second, "agent-task")() || !s.labelled(before, "agent-claimed")() ||
+		s.runtime.running(before) == "" || s.runtime.begun() != 2 {
+		t.Errorf("the second has %q, the first %q, attempts %q", s.labels(second), s.labels(before),
+			s.runtime.attempts())
 	}
 }
 
@@ -78,7 +82,8 @@ func TestRunForSomeIssuesThatAreNotDone(t *testing.T) {
 	s.only = []fsm.IssueKey{fsm.IssueKey(asked), fsm.IssueKey(silent)}
 	s.start()
 	err := s.ends()
-	if !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(), asked+" waits for an answer of a person; "+silent+" is not offered: it needs the label agent-task") {
+	if !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(), asked+" waits for an answer of a person; "+silent+
+		" is not offered: it needs the label agent-task") {
 		t.Errorf("ended with %v", err)
 	}
 	if !s.labelled(asked, "agent-blocked")() || !s.labelled(silent)() {
@@ -92,15 +97,18 @@ func TestRunForSomeIssuesAsksGitHubAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, rests)
 	silent := s.github.CreateIssue(repo, "octocat", "Nobody offers it", "")
-	if err := s.github.Inject(githubtest.ServerError(http.StatusBadGateway).On(http.MethodGet, `/issues/1$`)); err != nil {
+	if err := s.github.Inject(githubtest.ServerError(http.StatusBadGateway).On(http.MethodGet,
+		`/issues/1$`)); err != nil {
 		t.Fatal(err)
 	}
 	s.only = []fsm.IssueKey{fsm.IssueKey(silent)}
 	s.start()
-	if err := s.ends(); !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(), silent+" is not offered: it needs the label agent-task") {
+	if err := s.ends(); !errors.Is(err, ErrNotDone) ||
+		!strings.HasSuffix(err.Error(), silent+" is not offered: it needs the label agent-task") {
 		t.Errorf("ended with %v", err)
 	}
-	if said := s.logs.FilterMessageSnippet("does not say whether an issue of this run is offered").FilterField(zap.String("issue", silent)); said.Len() != 1 {
+	if said := s.logs.FilterMessageSnippet("does not say whether an issue of this run is offered").
+		FilterField(zap.String("issue", silent)); said.Len() != 1 {
 		t.Errorf("the log says %d times what is waited for", said.Len())
 	}
 }

@@ -31,16 +31,21 @@ import (
 	"retake/internal/workspace"
 )
 
-// open makes the adapters. Everything that is missing is reported at once. serves: it is the director's start, which people may ask how it is.
+// open makes the adapters. Everything that is missing is reported at once. serves: it is the director's start,
+// which people may ask how it is.
 func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	now := time.Now().UTC()
 	d := &daemon{
-		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
+		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, runID: "run_" +
+			now.Format("20060102-150405Z"), runtime: o.Runtime,
 		internet:   o.Outside,
-		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
-		findPatience: cmp.Or(o.findPatience, findPatience), decides: o.decides, badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
-		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
-		offences: make(chan struct{}, 1), webhooks: newWebhooks(o.WebhookSecret, o.Log),
+		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery),
+		commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
+		findPatience:  cmp.Or(o.findPatience, findPatience), decides: o.decides,
+		badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
+		diskUse:    o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(),
+		cooldowns: make(chan github.Cooldown, 64),
+		offences:  make(chan struct{}, 1), webhooks: newWebhooks(o.WebhookSecret, o.Log),
 	}
 	d.probeDisk = probe
 	d.openMetrics(cmp.Or(o.Version, "unknown"))
@@ -115,11 +120,13 @@ func (d *daemon) installationOf(dir string) (string, error) {
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		d.log.Warn("this data directory gets another name: containers that it had made are another director's now", zap.Error(damaged))
+		d.log.Warn("this data directory gets another name: containers that it had made are another director's now",
+			zap.Error(damaged))
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		name = newNonce()
-		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) { // another director shares the folder, and was first
+		// another director shares the folder, and was first
+		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) {
 			return d.installationOf(dir)
 		}
 	}
@@ -133,7 +140,8 @@ func (d *daemon) openLocal(o Options) error {
 	first, tables := d.newSetup(o.Config, ownSums(o.Config))
 	var binary, access, checkouts error
 	d.workerBinary, binary = FindWorker(o.WorkerBinary)
-	passed, environ := passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough, d.config.Containers.Secrets)
+	passed, environ := passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough,
+		d.config.Containers.Secrets)
 	d.environ, d.secrets, d.known = passed.environ, passed.secrets, passed.known
 	var proxied error
 	d.keys, proxied = proxiedKeys(first.Containers.ProxiedKeys)
@@ -148,7 +156,8 @@ func (d *daemon) openLocal(o Options) error {
 	uid, gid := d.config.Containers.UIDGID()
 	d.workspace, checkouts = workspace.Open(workspace.Options{
 		Dir: d.sharedDir(), Owner: &workspace.Owner{UID: uid, GID: gid}, Passable: plain,
-		Auth: d.gitAuth(o), Log: d.log, StatePaths: first.Agents.StatePaths(first.Stages), Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
+		Auth: d.gitAuth(o), Log: d.log, StatePaths: first.Agents.StatePaths(first.Stages),
+		Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
 	})
 	d.configured.Store(first)
 	return errors.Join(tables, access, binary, environ, proxied, checkouts)
@@ -157,7 +166,8 @@ func (d *daemon) openLocal(o Options) error {
 // limits are what an agent may leave in its checkout.
 func limits(c config.Checkout) workspace.Limits {
 	return workspace.Limits{
-		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes, Bytes: int64(c.MaxBytes),
+		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes,
+		Bytes:     int64(c.MaxBytes),
 		WorkBytes: int64(c.MaxWorkBytes), GitTime: c.Git, GitMemory: c.GitMemoryBytes(),
 	}
 }
@@ -196,7 +206,8 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 	}
 }
 
-// workerLifeAfter is how much longer a worker's credential is good than its attempt may last: pauses do not count for the watchdog.
+// workerLifeAfter is how much longer a worker's credential is good than its attempt may last: pauses do not
+// count for the watchdog.
 const workerLifeAfter = 24 * time.Hour
 
 func (d *daemon) openContainersAndBus(ctx context.Context) error {
@@ -206,18 +217,22 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 			return err
 		}
 		var runtime container.Runtime
-		if err := d.awaitEngine(ctx, func() (err error) { runtime, err = d.openRuntime(ctx, owner); return err }); err != nil {
+		if err := d.awaitEngine(ctx,
+			func() (err error) { runtime, err = d.openRuntime(ctx, owner); return err }); err != nil {
 			return err
 		}
 		d.runtime = runtime
-		if err := d.awaitEngine(ctx, func() error { return runtime.EnsureImage(ctx, d.config.Containers.Image) }); err != nil {
+		if err := d.awaitEngine(ctx,
+			func() error { return runtime.EnsureImage(ctx, d.config.Containers.Image) }); err != nil {
 			return err
 		}
 	}
 	if d.config.ValidatesFresh() && d.plainProcesses() {
-		return errors.New(`director: worker.validate = "fresh" needs containers, and workers run as plain processes here: give it Docker, or set worker.validate = "inside"`)
+		return errors.New(
+			`director: worker.validate = "fresh" needs containers, and workers run as plain processes here: give it Docker, or set worker.validate = "inside"`)
 	}
-	if err := d.awaitEngine(ctx, func() (err error) { d.gateway, err = d.runtime.EnsureNetwork(ctx); return err }); err != nil {
+	if err := d.awaitEngine(ctx,
+		func() (err error) { d.gateway, err = d.runtime.EnsureNetwork(ctx); return err }); err != nil {
 		return err
 	}
 	return d.openBus(ctx)
@@ -239,8 +254,9 @@ func (d *daemon) openBus(ctx context.Context) (err error) {
 		o.Keys, err = keys.Load(b.Credentials)
 	} else {
 		d.server, err = server.Start(ctx, server.Options{
-			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Names: []string{d.gateway}, Port: b.ListenPort, MaxWorkers: d.setup().Director.MaxWorkers,
-			Prefix: b.Prefix, Fleet: d.config.Director.Fleet, SyncAlways: b.Sync == "always", Log: d.log,
+			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Names: []string{d.gateway}, Port: b.ListenPort,
+			MaxWorkers: d.setup().Director.MaxWorkers,
+			Prefix:     b.Prefix, Fleet: d.config.Director.Fleet, SyncAlways: b.Sync == "always", Log: d.log,
 		})
 		o.Server = d.server
 	}
@@ -265,12 +281,15 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	}
 	d.token, d.known = o.Token, append(d.known, leak.Value{Name: tokenName, Text: token})
 	d.github, err = github.New(github.Options{
-		BaseURL: c.APIURL, Token: o.Token, Login: o.Login, Fleet: d.config.Director.Fleet, Labels: github.Labels(c.Labels),
-		MinBetweenWrites: d.config.RateLimits.GitHub.MinBetweenWrites, LeastBetween: o.LeastBetween, FirstProbe: o.firstProbe,
+		BaseURL: c.APIURL, Token: o.Token, Login: o.Login, Fleet: d.config.Director.Fleet,
+		Labels:           github.Labels(c.Labels),
+		MinBetweenWrites: d.config.RateLimits.GitHub.MinBetweenWrites, LeastBetween: o.LeastBetween,
+		FirstProbe:      o.firstProbe,
 		TrustedAuthors:  c.TrustedAuthors,
 		MaxConcurrent:   d.config.RateLimits.GitHub.MaxConcurrentRequests,
 		CooldownDefault: d.config.RateLimits.GitHub.CooldownOnRateLimit,
-		Writes:          c.Writes, Secrets: append(append(slices.Clone(d.secrets), d.keyValues()...), token), Known: d.known, Transport: leaseTransport{cmp.Or(o.Transport, http.DefaultTransport), &d.term},
+		Writes:          c.Writes, Secrets: append(append(slices.Clone(d.secrets), d.keyValues()...), token),
+		Known: d.known, Transport: leaseTransport{cmp.Or(o.Transport, http.DefaultTransport), &d.term},
 		OnCooldown: d.coolDown, OnAnswer: d.requested, Log: d.log,
 	})
 	if err != nil {
@@ -279,8 +298,8 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	return nil
 }
 
-// coolDown passes a cooldown of the gate on. The gate has shut already; if the owner is that far behind, it learns from the
-// next refusal.
+// coolDown passes a cooldown of the gate on. The gate has shut already; if the owner is that far behind, it
+// learns from the next refusal.
 func (d *daemon) coolDown(c github.Cooldown) {
 	select {
 	case d.cooldowns <- c:
@@ -362,12 +381,14 @@ func models(stages []wire.StagePlan) (out []string) {
 
 // passed is what workers get of variables.
 type passed struct {
-	environ []string     // "NAME=value"
-	secrets []string     // values that workers mask: all from the director's own environment, and those that are declared
+	environ []string // "NAME=value"
+	// values that workers mask: all from the director's own environment, and those that are declared
+	secrets []string
 	known   []leak.Value // values that no patch may have; others, such as a proxy's address, may stand in any file
 }
 
-// passedOn collects the variables of workers. declared names those that are secrets, and with ! those that are none; of all others leak.Variable says it.
+// passedOn collects the variables of workers. declared names those that are secrets, and with ! those that are
+// none; of all others leak.Variable says it.
 func passedOn(env map[string]string, names, declared []string) (p passed, err error) {
 	add := func(name, value string, ofDirector bool) {
 		is, isNot := slices.Contains(declared, name), slices.Contains(declared, config.NoSecret+name)
@@ -385,7 +406,8 @@ func passedOn(env map[string]string, names, declared []string) (p passed, err er
 	for _, name := range names {
 		v, ok := hidden.Lookup(name)
 		if !ok {
-			return passed{}, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export it, or take it off the list", name)
+			return passed{}, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export it, "+
+				"or take it off the list", name)
 		}
 		add(name, v, true)
 	}
@@ -412,12 +434,14 @@ func FindWorker(path string) (string, error) {
 	}
 	f, err := os.Open(abs)
 	if err != nil {
-		return "", fmt.Errorf("director: no worker binary at %s: run \"make build\", or name it with --worker-binary", abs)
+		return "", fmt.Errorf("director: no worker binary at %s: run \"make build\", or name it with --worker-binary",
+			abs)
 	}
 	defer f.Close()
 	magic := make([]byte, len(elfMagic))
 	if _, err := io.ReadFull(f, magic); err != nil || string(magic) != elfMagic {
-		return "", fmt.Errorf("director: %s is not a Linux program: run \"make build\", or name the worker with --worker-binary", abs)
+		return "", fmt.Errorf("director: %s is not a Linux program: run \"make build\", or name the worker with "+
+			"--worker-binary", abs)
 	}
 	return abs, nil
 }

@@ -20,8 +20,8 @@ import (
 	"retake/internal/story"
 )
 
-// SocketName is the operator's socket in the data directory: HTTP on a Unix socket. Who may open it is the file system's
-// business.
+// SocketName is the operator's socket in the data directory: HTTP on a Unix socket. Who may open it is the file
+// system's business.
 const SocketName = "director.sock"
 
 // Health is what /healthz answers, with status 200 if OK and 503 if not.
@@ -60,7 +60,8 @@ func (d *daemon) listenOperator(ctx context.Context) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
-		return fmt.Errorf("director: operator socket (director.data_dir may be too long a path, 90 bytes are safe): %w", err)
+		return fmt.Errorf("director: operator socket (director.data_dir may be too long a path, 90 bytes are safe): %w",
+			err)
 	}
 	d.operator = newOperatorServer(listener, d.runID, http.HandlerFunc(d.serveMetrics), d.log)
 	return nil
@@ -143,7 +144,8 @@ func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
 func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	var l CooldownLift
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 8<<10)).Decode(&l); err != nil {
-		respond(w, http.StatusBadRequest, CooldownLift{Problem: `want {"resources": ["model.anthropic"]}, or {} for all`})
+		respond(w, http.StatusBadRequest,
+			CooldownLift{Problem: `want {"resources": ["model.anthropic"]}, or {} for all`})
 		return
 	}
 	closed, err := look(r.Context(), s.owner, func(d *fsm.Driver) []fsm.Cooldown { return d.Machine().Cooldowns() })
@@ -193,7 +195,8 @@ func (s *session) health(ctx context.Context) Health {
 }
 
 // busAway is what people are told while it is.
-const busAway = "the agent bus does not answer, and nothing is decided until it does: look at its server (agent_bus.url), or at the director's log"
+const busAway = "the agent bus does not answer, and nothing is decided until it does: look at its server " +
+	"(agent_bus.url), or at the director's log"
 
 // slowJournal says for how long the journal has not taken a decision, if that is too long. It is the owner's.
 func (s *session) slowJournal() string {
@@ -201,14 +204,17 @@ func (s *session) slowJournal() string {
 	if began.IsZero() || time.Since(began) < slowAppend {
 		return ""
 	}
-	return fmt.Sprintf("the journal has not taken a decision for %s: look at the disk of its server", time.Since(began).Round(time.Second))
+	return fmt.Sprintf("the journal has not taken a decision for %s: look at the disk of its server",
+		time.Since(began).Round(time.Second))
 }
 
-// unwell says what keeps the director from working, if anything does: its owner's error, the bus, the disk, or a journal that does not take decisions.
+// unwell says what keeps the director from working, if anything does: its owner's error, the bus, the disk, or
+// a journal that does not take decisions.
 func (s *session) unwell(err error, journal string) string {
 	switch {
 	case err != nil:
-		return "the director has been busy with one thing for too long to answer (" + err.Error() + "): look at its log; if it stays like that, restart it"
+		return "the director has been busy with one thing for too long to answer (" + err.Error() +
+			"): look at its log; if it stays like that, restart it"
 	case !s.bus.Connected():
 		return busAway
 	}
@@ -251,10 +257,12 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 	var out wire.Snapshot
 	if err == nil {
 		soon, cancel := context.WithTimeout(ctx, time.Second)
-		err = s.views.read(soon, seen.last, func(b *story.Book) { out = s.pictured(b.Machine(), tasks(b.Machine()), seen) })
+		err = s.views.read(soon, seen.last,
+			func(b *story.Book) { out = s.pictured(b.Machine(), tasks(b.Machine()), seen) })
 		cancel()
 		if err != nil { // a long journal is still being read: the owner knows the present
-			out, err = look(ctx, s.owner, func(d *fsm.Driver) wire.Snapshot { return s.pictured(d.Machine(), tasks(d.Machine()), seen) })
+			out, err = look(ctx, s.owner,
+				func(d *fsm.Driver) wire.Snapshot { return s.pictured(d.Machine(), tasks(d.Machine()), seen) })
 		}
 	}
 	out.Director.Problem = seen.slow
@@ -273,11 +281,13 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 	out.Meters["reviews.looks"], out.Meters["reviews.idle"] = float64(looks), float64(idle)
 	s.webhooks.meters(out.Meters)
 	written := s.audit.Counts()
-	out.Meters["audit.dropped"], out.Meters["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
+	out.Meters["audit.dropped"], out.Meters["audit.write_errors"] = float64(written.Dropped),
+		float64(written.WriteErrors)
 	return out
 }
 
-// seenNow is what only the owner knows: how far the journal is, and what workers said of themselves. The rest is the read model's.
+// seenNow is what only the owner knows: how far the journal is, and what workers said of themselves. The rest
+// is the read model's.
 type seenNow struct {
 	last     uint64 // of the journal
 	at       time.Time
@@ -326,7 +336,8 @@ func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.
 		if t.State.Info().Live {
 			a := seen.activity[t.Key]
 			w := wire.SnapshotWorker{
-				WorkerID: t.AttemptID(), Issue: string(t.Key), State: t.State.String(), Stage: a.Stage, Attempt: t.Attempt,
+				WorkerID: t.AttemptID(), Issue: string(t.Key), State: t.State.String(), Stage: a.Stage,
+				Attempt: t.Attempt,
 				Retries: t.Tally.Redispatches,
 			}
 			if !a.at.IsZero() {
@@ -346,7 +357,8 @@ func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.
 			until = seen.at
 		}
 		row := wire.SnapshotCooldown{
-			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause, State: string(i.Breaker.State(seen.at)),
+			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause,
+			State: string(i.Breaker.State(seen.at)),
 		}
 		for _, s := range i.Breaker.Recent(seen.at) {
 			row.Tasks = append(row.Tasks, s.Task)
@@ -365,7 +377,10 @@ func viewCooldown(c fsm.Cooldown) wire.SnapshotCooldown {
 	}
 	for _, s := range c.By {
 		v.Tasks = append(v.Tasks, string(s.Task))
-		v.StatedBy = append(v.StatedBy, wire.SnapshotStated{Issue: string(s.Task), Attempt: s.Attempt, At: wire.At(s.At), Until: wire.At(s.Until), Text: s.Text})
+		v.StatedBy = append(v.StatedBy, wire.SnapshotStated{
+			Issue: string(s.Task), Attempt: s.Attempt,
+			At: wire.At(s.At), Until: wire.At(s.Until), Text: s.Text,
+		})
 	}
 	return v
 }

@@ -8,7 +8,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// The snapshot says who works and since when it was last heard, which issues are claimed, and which ones wait for a slot.
+// The snapshot says who works and since when it was last heard, which issues are claimed, and which ones wait
+// for a slot.
 func TestSnapshotSaysWhoWorksAndWhatWaits(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, _ *fakeWorker) int {
@@ -26,13 +27,17 @@ func TestSnapshotSaysWhoWorksAndWhatWaits(t *testing.T) {
 			return err == nil && ready()
 		}
 	}
-	s.until("a worker is heard", snapshot(func() bool { return len(got.Workers) == 1 && got.Workers[0].HeartbeatAgeSeconds > 0 }))
+	s.until("a worker is heard",
+		snapshot(func() bool { return len(got.Workers) == 1 && got.Workers[0].HeartbeatAgeSeconds > 0 }))
 	s.github.CreateIssue(repo, "octocat", "Second", "", "agent-task")
-	s.until("the second one waits", snapshot(func() bool { return len(got.Tasks) == 2 && len(got.Queue.EligibleIssueNumbers) == 1 }))
-	if q := got.Queue; !slices.Equal(q.ClaimedIssueNumbers, []int{1}) || !slices.Equal(q.EligibleIssueNumbers, []int{2}) {
+	s.until("the second one waits",
+		snapshot(func() bool { return len(got.Tasks) == 2 && len(got.Queue.EligibleIssueNumbers) == 1 }))
+	if q := got.Queue; !slices.Equal(q.ClaimedIssueNumbers, []int{1}) ||
+		!slices.Equal(q.EligibleIssueNumbers, []int{2}) {
 		t.Errorf("claimed %v, eligible %v; want 1 and 2", q.ClaimedIssueNumbers, q.EligibleIssueNumbers)
 	}
-	if len(got.Workers) != 1 || got.Workers[0].Issue != first || got.Workers[0].Attempt != 1 || got.Workers[0].HeartbeatAgeSeconds < 0 ||
+	if len(got.Workers) != 1 || got.Workers[0].Issue != first || got.Workers[0].Attempt != 1 ||
+		got.Workers[0].HeartbeatAgeSeconds < 0 ||
 		got.Workers[0].HeartbeatAgeSeconds >= s.config.Timeouts.WorkerHeartbeatTTL.Seconds() { // it would be suspect
 		t.Errorf("workers %+v", got.Workers)
 	}

@@ -25,11 +25,23 @@ func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 		want             string
 	}{
 		{"a command", "/pause", "", func(s *session) http.HandlerFunc { return s.operate }, true, notWritten},
-		{"a budget", "/budget/reset", `{"issue": "acme/widgets#1", "paid_calls_used": 3}`, func(s *session) http.HandlerFunc { return s.resetBudget }, true, notWritten},
-		{"a lift", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, true, notWritten},
+		{
+			"a budget", "/budget/reset", `{"issue": "acme/widgets#1", "paid_calls_used": 3}`,
+			func(s *session) http.HandlerFunc { return s.resetBudget }, true, notWritten,
+		},
+		{
+			"a lift", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, true,
+			notWritten,
+		},
 		{"a command, later", "/pause", "", func(s *session) http.HandlerFunc { return s.operate }, false, notWritten},
-		{"a budget, later", "/budget/reset", `{"issue": "acme/widgets#1"}`, func(s *session) http.HandlerFunc { return s.resetBudget }, false, tooBusy},
-		{"a lift, later", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, false, tooBusy},
+		{
+			"a budget, later", "/budget/reset", `{"issue": "acme/widgets#1"}`,
+			func(s *session) http.HandlerFunc { return s.resetBudget }, false, tooBusy,
+		},
+		{
+			"a lift, later", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, false,
+			tooBusy,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +52,8 @@ func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 				t.Fatal("the issue was not taken")
 			}
 			b.fakeJournal.answers <- nil // the claim's own record, if it comes first
-			if !s.decided(t.Context(), fsm.CooldownReported{Resource: "github", Until: s.owner.clock.peek().Add(time.Hour), Why: "test"}) {
+			if !s.decided(t.Context(),
+				fsm.CooldownReported{Resource: "github", Until: s.owner.clock.peek().Add(time.Hour), Why: "test"}) {
 				t.Fatal("the cooldown was not taken")
 			}
 			b.fakeJournal.answers <- errors.New("the server is gone")
@@ -48,11 +61,13 @@ func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 				s.decided(t.Context(), fsm.OperatorCommanded{Command: fsm.Pause})
 				<-b.done
 			}
-			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body))
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path,
+				strings.NewReader(c.body))
 			r.SetPathValue("command", "pause")
 			c.handler(s)(w, r)
 			var no refusal
-			if err := json.NewDecoder(w.Body).Decode(&no); err != nil || w.Code != http.StatusServiceUnavailable || no.Problem != c.want {
+			if err := json.NewDecoder(w.Body).Decode(&no); err != nil || w.Code != http.StatusServiceUnavailable ||
+				no.Problem != c.want {
 				t.Errorf("answer %d %q (%v), want 503 %q", w.Code, no.Problem, err, c.want)
 			}
 			if err := <-b.ended; !errors.Is(err, errReload) {

@@ -30,7 +30,8 @@ import (
 // recording is what is kept of an attempt's output, and what of it is never written down.
 func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output.Recording {
 	key := d.bus.AttemptKey(worker)
-	values := append(append(slices.Clone(d.secrets), d.keyValues()...), string(key), base64.StdEncoding.EncodeToString(key))
+	values := append(append(slices.Clone(d.secrets), d.keyValues()...), string(key),
+		base64.StdEncoding.EncodeToString(key))
 	for _, v := range d.known {
 		values = append(values, v.Text)
 	}
@@ -69,7 +70,8 @@ func (s *session) finishOutput(ctx context.Context, e fsm.Effect) *audit.StoredO
 	defer cancel()
 	stored, err := s.outputs.Finish(ctx, s.recording(e.Task, e.Worker, e.Attempt))
 	if err != nil {
-		s.log.Warn("an attempt's output is not kept", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
+		s.log.Warn("an attempt's output is not kept", zap.String("issue", string(e.Task)),
+			zap.String("worker", e.Worker), zap.Error(err))
 		return nil
 	}
 	return new(audit.StoredOutput(stored))
@@ -87,7 +89,8 @@ type outputProblem struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// showOutput answers GET /tasks/{owner}/{repo}/{number}/output?attempt=N&stage=S&last=N&follow=1 with one JSON object per line.
+// showOutput answers GET /tasks/{owner}/{repo}/{number}/output?attempt=N&stage=S&last=N&follow=1 with one JSON
+// object per line.
 func (s *session) showOutput(w http.ResponseWriter, r *http.Request) {
 	f := output.Filter{Stage: r.FormValue("stage"), Follow: r.FormValue("follow") == "1"}
 	var bad [2]error
@@ -119,7 +122,8 @@ func (s *session) showOutput(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case err != nil && !begun:
 			status := http.StatusInternalServerError
-			if errors.Is(err, output.ErrNoTask) || errors.Is(err, output.ErrNoAttempt) || errors.Is(err, audit.ErrName) {
+			if errors.Is(err, output.ErrNoTask) || errors.Is(err, output.ErrNoAttempt) ||
+				errors.Is(err, audit.ErrName) {
 				status = http.StatusNotFound
 			}
 			respond(w, status, refusal{err.Error()})
@@ -145,8 +149,9 @@ func number(text string) (int, error) {
 // ErrNoOutput: nothing is kept of what was asked for.
 var ErrNoOutput = errors.New("director: no output")
 
-// AskOutput asks the director that runs on a data directory for the output of an issue, oldest line first. An error ends it: ErrNotThere or
-// ErrNotNow if no director can answer, ErrNoOutput if nothing is known of the issue, or the attempt.
+// AskOutput asks the director that runs on a data directory for the output of an issue, oldest line first. An
+// error ends it: ErrNotThere or ErrNotNow if no director can answer, ErrNoOutput if nothing is known of the
+// issue, or the attempt.
 func AskOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
 	return func(yield func(output.Line, error) bool) {
 		if err := askOutput(ctx, dataDir, issue, f, func(l output.Line) bool { return yield(l, nil) }); err != nil {
@@ -155,12 +160,15 @@ func AskOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output
 	}
 }
 
-func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter, take func(output.Line) bool) error {
+func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter,
+	take func(output.Line) bool,
+) error {
 	asked := url.Values{"attempt": {strconv.Itoa(f.Attempt)}, "last": {strconv.Itoa(f.Last)}, "stage": {f.Stage}}
 	if f.Follow {
 		asked.Set("follow", "1")
 	}
-	resp, err := question{method: http.MethodGet, path: page.TaskPath(issue) + "/output?" + asked.Encode()}.send(ctx, dataDir)
+	resp, err := question{method: http.MethodGet, path: page.TaskPath(issue) + "/output?" + asked.Encode()}.send(ctx,
+		dataDir)
 	if nothing, ok := refusedWith(err, http.StatusNotFound); ok {
 		return fmt.Errorf("%w: %s", ErrNoOutput, nothing)
 	}
@@ -187,7 +195,9 @@ func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output
 }
 
 // StoredLines reads the output that is kept in a data directory, without a director. Errors are as of AskOutput.
-func StoredLines(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
+func StoredLines(ctx context.Context, dataDir string, issue fsm.IssueKey,
+	f output.Filter,
+) iter.Seq2[output.Line, error] {
 	return func(yield func(output.Line, error) bool) {
 		store := output.Open(dataDir, output.Options{})
 		defer store.Close()

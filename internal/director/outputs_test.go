@@ -25,7 +25,8 @@ func (s *harness) printed(key string, f output.Filter) (lines []string) {
 		all = StoredLines(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
 	}
 	for l, err := range all {
-		if errors.Is(err, ErrNoOutput) || errors.Is(err, ErrNotThere) || errors.Is(err, ErrNotNow) { // the director begins
+		// the director begins
+		if errors.Is(err, ErrNoOutput) || errors.Is(err, ErrNotThere) || errors.Is(err, ErrNotNow) {
 			return nil
 		}
 		must(s.t, err)
@@ -39,8 +40,8 @@ func shownLine(l output.Line) string {
 	return strings.TrimSpace(string(b) + " " + l.Stage + " " + l.Text)
 }
 
-// What a worker prints is there while it runs, goes on over the director's restart, and is kept with its digest in the audit. Nothing that it
-// knows, or was given, is written down.
+// What a worker prints is there while it runs, goes on over the director's restart, and is kept with its digest
+// in the audit. Nothing that it knows, or was given, is written down.
 func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 	t.Parallel()
 	const password = "pa55-w0rd-of-the-database"
@@ -78,13 +79,15 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 	}
 	s.start()
 	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() == 1 })
-	s.until("the same lines again", func() bool { return slices.Equal(s.printed(key, output.Filter{Stage: "code"}), first) })
+	s.until("the same lines again",
+		func() bool { return slices.Equal(s.printed(key, output.Filter{Stage: "code"}), first) })
 
 	followed := make(chan []string, 1)
 	ready := make(chan struct{}, 1)
 	go func() {
 		var lines []string
-		for l, err := range AskOutput(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key), output.Filter{Follow: true, Last: 1}) {
+		for l, err := range AskOutput(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key),
+			output.Filter{Follow: true, Last: 1}) {
 			if err != nil {
 				lines = append(lines, err.Error())
 				break
@@ -111,7 +114,8 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the second attempt was never seen")
 	}
-	if lines := s.printed(key, output.Filter{Attempt: 1, Stage: "VALIDATE"}); !slices.Equal(lines, []string{"1 VALIDATE it fails"}) {
+	if lines := s.printed(key, output.Filter{Attempt: 1, Stage: "VALIDATE"}); !slices.Equal(lines,
+		[]string{"1 VALIDATE it fails"}) {
 		t.Errorf("the finished one: %q", lines)
 	}
 	var meta audit.Meta
@@ -127,7 +131,8 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 	})
 	store := output.Open(s.config.Director.DataDir, output.Options{})
 	defer store.Close()
-	if stored, err := store.Stored(key, meta.AttemptID); err != nil || audit.StoredOutput(stored) != *meta.Output || stored.Truncated {
+	if stored, err := store.Stored(key, meta.AttemptID); err != nil || audit.StoredOutput(stored) != *meta.Output ||
+		stored.Truncated {
 		t.Errorf("audit has %+v, the file is %+v (%v)", meta.Output, stored, err)
 	}
 	if len(s.verdicts(key)) != 1 {

@@ -56,7 +56,8 @@ func (s *harness) texts(key string, f output.Filter) (text string) {
 	return text
 }
 
-// The real worker says which stage prints, in a container and as a process, and a director that comes later has every line.
+// The real worker says which stage prints, in a container and as a process, and a director that comes later has
+// every line.
 func TestOutputOfTheRealWorker(t *testing.T) {
 	t.Parallel()
 	const password = "pa55-w0rd-of-the-database"
@@ -70,13 +71,15 @@ func TestOutputOfTheRealWorker(t *testing.T) {
 			program := "/printer"
 			if c.Containers.Runtime = runtime; runtime == "docker" {
 				name := "retake-printer-" + strings.ToLower(rand.Text()[:8])
-				c.Director.Fleet, c.Containers.Image, c.Containers.Network, c.Containers.Memory = name, imageOf(t, "printer", printer), name, "256MiB"
+				c.Director.Fleet, c.Containers.Image, c.Containers.Network, c.Containers.Memory = name,
+					imageOf(t, "printer", printer), name, "256MiB"
 				t.Cleanup(func() {
 					s.stop()
 					dockerLine(t, "network", "rm", name)
 				})
 			} else {
-				for dir := c.Director.DataDir; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) { // plain processes of another user pass through
+				// plain processes of another user pass through
+				for dir := c.Director.DataDir; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 					must(t, os.MkdirAll(dir, 0o755))
 					must(t, os.Chmod(dir, 0o755))
 				}
@@ -91,7 +94,8 @@ func TestOutputOfTheRealWorker(t *testing.T) {
 			}
 			c.Containers.Env = map[string]string{"DB_PASSWORD": password}
 			c.Stages = []config.Stage{
-				{Name: "CODE", Run: []string{program}, Timeout: 5 * time.Minute}, {Name: "VALIDATE", Run: []string{program}, Timeout: time.Minute},
+				{Name: "CODE", Run: []string{program}, Timeout: 5 * time.Minute},
+				{Name: "VALIDATE", Run: []string{program}, Timeout: time.Minute},
 			}
 			key := s.github.CreateIssue(repo, "octocat", "Print", "", "agent-task")
 			s.start()
@@ -109,16 +113,20 @@ func TestOutputOfTheRealWorker(t *testing.T) {
 			s.start()
 			s.until("all of them again", func() bool { return first() == before })
 			var checkout string
-			must(t, filepath.WalkDir(filepath.Join(c.Director.DataDir, "tasks"), func(path string, e fs.DirEntry, err error) error {
-				if err == nil && e.Name() == "README.md" {
-					checkout = filepath.Dir(path)
-				}
-				return nil
-			}))
+			must(t, filepath.WalkDir(filepath.Join(c.Director.DataDir, "tasks"),
+				func(path string, e fs.DirEntry, err error) error {
+					if err == nil && e.Name() == "README.md" {
+						checkout = filepath.Dir(path)
+					}
+					return nil
+				}))
 			must(t, os.WriteFile(filepath.Join(checkout, "go"), nil, 0o644))
 			s.until("review", s.labelled(key, "agent-review"))
 			all := s.printed(key, output.Filter{})
-			for _, want := range []string{"1 CODE ended", "1 VALIDATE checked", "1 CODE retake-stage: x {\"n\":7,\"stage\":\"VALIDATE\",\"run\":1}"} {
+			for _, want := range []string{
+				"1 CODE ended", "1 VALIDATE checked",
+				"1 CODE retake-stage: x {\"n\":7,\"stage\":\"VALIDATE\",\"run\":1}",
+			} {
 				if !slices.Contains(all, want) {
 					t.Errorf("no line %q in\n%.3000s", want, strings.Join(all, "\n"))
 				}

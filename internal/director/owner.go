@@ -19,7 +19,8 @@ var (
 	// errReload ends a session whose machine may differ from the journal.
 	errReload = errors.New("director: the journal's state is unknown; reading it again")
 	// ErrAnotherDirector: somebody else writes this fleet's journal.
-	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a director.fleet of its own")
+	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a " +
+		"director.fleet of its own")
 )
 
 // appendTimeout bounds one append, all tries and their read-backs included.
@@ -70,7 +71,8 @@ func newOwner(d *fsm.Driver, j journal, log *zap.Logger) *owner {
 	return &owner{
 		driver: d, journal: j, log: log, clock: newClock(time.Now()), acks: map[fsm.Token]func(){},
 		onBatch: func(uint64, []fsm.Record) {}, signs: newSigns(),
-		broken: make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1), done: make(chan struct{}),
+		broken: make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1),
+		done: make(chan struct{}),
 	}
 }
 
@@ -91,7 +93,8 @@ func (o *owner) fail(err error) {
 	}
 }
 
-// look returns what f sees of the machine. Nothing but the result leaves the owner's goroutine: whoever asked may have given up.
+// look returns what f sees of the machine. Nothing but the result leaves the owner's goroutine: whoever asked
+// may have given up.
 func look[T any](ctx context.Context, o *owner, f func(*fsm.Driver) T) (seen T, err error) {
 	answer := make(chan T, 1)
 	select {
@@ -146,7 +149,8 @@ func (o *owner) run(ctx context.Context) error {
 	return o.finish(ctx)
 }
 
-// finish decides the signal and waits, bounded, until everything is in the journal. Who has lost the lease decides nothing more.
+// finish decides the signal and waits, bounded, until everything is in the journal. Who has lost the lease
+// decides nothing more.
 func (o *owner) finish(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errLeaseLost) {
 		o.driver.Stop()
@@ -164,7 +168,8 @@ func (o *owner) finish(ctx context.Context) error {
 				return err
 			}
 		case <-late.C:
-			return fmt.Errorf("director: the journal took no append for %s; what is not in it will be decided again", appendTimeout)
+			return fmt.Errorf("director: the journal took no append for %s; what is not in it will be decided again",
+				appendTimeout)
 		}
 	}
 	return nil
@@ -205,7 +210,8 @@ func (o *owner) handleWaiting(in input) error {
 func (o *owner) handle(in input) error {
 	at, gap := o.clock.now()
 	if gap > 0 {
-		o.log.Warn("the director was not running for a while; workers get time to report again", zap.Duration("gap", gap))
+		o.log.Warn("the director was not running for a while; workers get time to report again",
+			zap.Duration("gap", gap))
 		if err := o.driver.Offer(fsm.Event{At: at, Body: fsm.DirectorResumed{Gap: gap}}, 0); err != nil {
 			return err
 		}

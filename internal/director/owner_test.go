@@ -54,10 +54,11 @@ func testConfig() fsm.Config {
 		panic(err)
 	}
 	return fsm.Config{
-		MaxWorkers: 2, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute, StopGrace: time.Second,
-		Policy:   policy,
-		Classify: func(e recovery.Evidence) recovery.Finding { return recovery.Finding{Reason: e.Known} },
-		Retry:    recovery.DefaultBackoff,
+		MaxWorkers: 2, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute,
+		StopGrace: time.Second,
+		Policy:    policy,
+		Classify:  func(e recovery.Evidence) recovery.Finding { return recovery.Finding{Reason: e.Known} },
+		Retry:     recovery.DefaultBackoff,
 	}
 }
 
@@ -70,7 +71,10 @@ type ownerHarness struct {
 }
 
 func newOwnerHarness(t *testing.T, ctx context.Context) *ownerHarness {
-	b := &ownerHarness{fakeJournal: &fakeJournal{answers: make(chan error, 16)}, effects: make(chan fsm.Effect, 16), ended: make(chan error, 1)}
+	b := &ownerHarness{
+		fakeJournal: &fakeJournal{answers: make(chan error, 16)}, effects: make(chan fsm.Effect, 16),
+		ended: make(chan error, 1),
+	}
 	m := fsm.New(testConfig())
 	m.Step(fsm.Event{At: time.Now(), Body: fsm.Booted{RunID: "test"}}) // before it has begun, it decides nothing
 	b.owner = newOwner(fsm.NewDriver(m, 0, "test"), b.fakeJournal, zaptest.NewLogger(t))
@@ -82,7 +86,8 @@ func newOwnerHarness(t *testing.T, ctx context.Context) *ownerHarness {
 
 func eligible(n int) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: "acme/widgets", Issues: []fsm.IssueView{{
-		Key: fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", n)), Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: newNonce(),
+		Key: fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", n)), Open: true, Labels: []fsm.Label{fsm.LabelTask},
+		Nonce: newNonce(),
 	}}}
 }
 
@@ -152,7 +157,8 @@ func TestEndWaitsForTheJournal(t *testing.T) {
 		b.fakeJournal.answers <- nil
 		b.fakeJournal.answers <- nil
 		if err := <-b.ended; err != nil || !acked {
-			t.Errorf("ended with %v, acknowledged: %v; want what was decided before the signal to be durable", err, acked)
+			t.Errorf("ended with %v, acknowledged: %v; want what was decided before the signal to be durable", err,
+				acked)
 		}
 		if p := b.driver.Machine().Phase(); p != fsm.PhaseShutdown {
 			t.Errorf("phase %s, want %s", p, fsm.PhaseShutdown)
@@ -246,7 +252,8 @@ func TestClockTellsWhenTheOwnerWasAway(t *testing.T) {
 	})
 }
 
-// The machine's time goes on where it was, whatever the wall clock of this process says: it neither stands still nor jumps.
+// The machine's time goes on where it was, whatever the wall clock of this process says: it neither stands
+// still nor jumps.
 func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": -5 * time.Minute, "ahead": 5 * time.Minute} {
 		t.Run(name, func(t *testing.T) {

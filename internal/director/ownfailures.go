@@ -49,8 +49,8 @@ func callerOf(k fsm.EffectKind) string {
 	return cmp.Or(string(k), "director")
 }
 
-// pollFailed is telemetry of a repository, or of a task's pull request, that a caller could not read: once for each reason,
-// until it can be read.
+// pollFailed is telemetry of a repository, or of a task's pull request, that a caller could not read: once for
+// each reason, until it can be read.
 func (c *recorder) pollFailed(caller, what string, err error, again time.Duration) {
 	f := failed(err).Failure
 	written, _ := c.unread.Load(what)

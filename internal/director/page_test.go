@@ -55,7 +55,8 @@ func TestAFormSentTwiceCountsOnce(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 	s.start()
 	s.until("blocked", s.labelled(key, "agent-blocked"))
-	if text := v.post("/signin", url.Values{"name": {"alice"}, "token": {testPageToken}}); !strings.Contains(text, "alice (page)") {
+	if text := v.post("/signin", url.Values{"name": {"alice"}, "token": {testPageToken}}); !strings.Contains(text,
+		"alice (page)") {
 		t.Fatalf("signing in:\n%s", text)
 	}
 	form := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(v.get("/tasks/acme/widgets/1"))
@@ -63,7 +64,10 @@ func TestAFormSentTwiceCountsOnce(t *testing.T) {
 		t.Fatalf("the form has no id:\n%s", v.get("/tasks/acme/widgets/1"))
 	}
 	for range 3 {
-		text := v.post("/tasks/acme/widgets/1/commands", url.Values{"form": {form[1]}, "command": {"retry"}, "text": {"Format B"}})
+		text := v.post("/tasks/acme/widgets/1/commands", url.Values{
+			"form": {form[1]}, "command": {"retry"},
+			"text": {"Format B"},
+		})
 		if !strings.Contains(text, "retry: it is in the journal") {
 			t.Errorf("it says\n%s", text)
 		}
@@ -71,7 +75,8 @@ func TestAFormSentTwiceCountsOnce(t *testing.T) {
 	if got := s.commands(); !slices.Equal(got, []string{"retry, alice (page), "}) {
 		t.Errorf("in the journal: %q, want it once", got)
 	}
-	if text := v.post("/signin", url.Values{"name": {"bob\u202e"}, "token": {testPageToken}}); !strings.Contains(text, "want a name of at most 64 letters") {
+	if text := v.post("/signin", url.Values{"name": {"bob\u202e"}, "token": {testPageToken}}); !strings.Contains(text,
+		"want a name of at most 64 letters") {
 		t.Errorf("a name that no command takes:\n%s", text)
 	}
 }

@@ -39,7 +39,8 @@ type loadedSeat struct{ seat }
 func (s loadedSeat) Fleet(ctx context.Context) (out wire.Snapshot) {
 	seen, err := look(ctx, s.owner, s.ownersView)
 	if err == nil {
-		err = s.views.read(ctx, seen.last, func(b *story.Book) { out = s.pictured(b.Machine(), slices.Collect(b.Machine().Live()), seen) })
+		err = s.views.read(ctx, seen.last,
+			func(b *story.Book) { out = s.pictured(b.Machine(), slices.Collect(b.Machine().Live()), seen) })
 	}
 	if err != nil {
 		out.Director.Phase = "UNRESPONSIVE"
@@ -47,8 +48,9 @@ func (s loadedSeat) Fleet(ctx context.Context) (out wire.Snapshot) {
 	return out
 }
 
-// TestMeasurePageLoad prints how long the owner takes for a decision, from the event until it is in the journal, with 10,000 tasks: while nobody looks, and while 100 browsers
-// are sent the board. Owner, journal on disk, read model and page are the real ones. docs/specs/operating.md has the figures.
+// TestMeasurePageLoad prints how long the owner takes for a decision, from the event until it is in the
+// journal, with 10,000 tasks: while nobody looks, and while 100 browsers are sent the board. Owner, journal on
+// disk, read model and page are the real ones. docs/specs/operating.md has the figures.
 func TestMeasurePageLoad(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
 		t.Skip("it measures for half a minute, and proves nothing: RETAKE_MEASURE=1 runs it")
@@ -69,7 +71,10 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	config.MaxWorkers, config.HeartbeatTTL = loadWorkers, time.Hour
 	m := crowded(t, config)
 	driver := fsm.NewDriver(m, j.Head().Seq, "load")
-	s := &session{daemon: &daemon{config: h.config, log: zap.NewNop()}, met: &meeting{attempts: map[fsm.IssueKey]string{}}, owner: newOwner(driver, j, zap.NewNop())}
+	s := &session{
+		daemon: &daemon{config: h.config, log: zap.NewNop()},
+		met:    &meeting{attempts: map[fsm.IssueKey]string{}}, owner: newOwner(driver, j, zap.NewNop()),
+	}
 	s.owner.effects, s.owner.onDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	var err error
 	s.views, err = newViews(driver, j, config, zap.NewNop())
@@ -79,7 +84,8 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	running.Go(func() { _ = s.owner.run(ctx) })
 
 	shown, err := page.New(page.Options{
-		Source: func() page.Source { return loadedSeat{seat{s}} }, Token: func() (string, error) { return "", nil }, Open: true, Log: zap.NewNop(),
+		Source: func() page.Source { return loadedSeat{seat{s}} }, Token: func() (string, error) { return "", nil },
+		Open: true, Log: zap.NewNop(),
 	})
 	must(t, err)
 	web := httptest.NewServer(shown)
@@ -93,10 +99,12 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 			<-tick.C
 			n++
 			v := fsm.CommentView{ // it is in the queue, so it is refused, which is journaled
-				Task: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, loadWorkers+n)), CommandRef: fsm.CommandRef{Request: fmt.Sprintf("load-%06d", n)}, By: "load", Command: fsm.CommandRetry,
+				Task:       fsm.IssueKey(fmt.Sprintf("%s#%d", repo, loadWorkers+n)),
+				CommandRef: fsm.CommandRef{Request: fmt.Sprintf("load-%06d", n)}, By: "load", Command: fsm.CommandRetry,
 			}
 			before, began := j.Head().Seq, time.Now()
-			if decided := s.decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided || j.Head().Seq == before {
+			if decided := s.decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided ||
+				j.Head().Seq == before {
 				t.Fatalf("%s: decided %v; the journal was at %d and is at %d", v.Task, decided, before, j.Head().Seq)
 			}
 			took = append(took, time.Since(began))
@@ -127,8 +135,10 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 		t.Fatalf("%d tasks were shown, with %d events", shownTasks, events)
 	}
 	for _, percent := range []int{50, 90} {
-		t.Logf("%d tasks, a decision, percentile %d: %.2f ms while nobody looks, %.2f ms while %d browsers are sent the board: ratio %.2f",
-			shownTasks, percent, at(alone, percent), at(watched, percent), loadBrowsers, at(watched, percent)/at(alone, percent))
+		t.Logf("%d tasks, a decision, percentile %d: %.2f ms while nobody looks, %.2f ms while %d browsers are sent "+
+			"the board: ratio %.2f",
+			shownTasks, percent, at(alone, percent), at(watched, percent), loadBrowsers,
+			at(watched, percent)/at(alone, percent))
 	}
 }
 
@@ -141,14 +151,18 @@ func crowded(t *testing.T, config fsm.Config) *fsm.Machine {
 		seen := fsm.IssuesSeen{Repo: repo, AskedAt: now}
 		for n := first; n < first+500; n++ {
 			seen.Issues = append(seen.Issues, fsm.IssueView{
-				Key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), Title: fmt.Sprintf("Widths of widget %d are wrong", n), Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: fmt.Sprintf("k%d", n),
+				Key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), Title: fmt.Sprintf("Widths of widget %d are wrong",
+					n), Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: fmt.Sprintf("k%d", n),
 			})
 		}
 		m.Step(fsm.Event{At: now, Body: seen})
 	}
 	for n := 1; n <= loadWorkers; n++ {
 		key := fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))
-		m.Step(fsm.Event{At: now, Body: fsm.EffectEnded{Task: key, Effect: fmt.Sprintf("k%d-0/claim", n), Claim: &fsm.ClaimResult{Ours: true}}})
+		m.Step(fsm.Event{At: now, Body: fsm.EffectEnded{
+			Task: key, Effect: fmt.Sprintf("k%d-0/claim", n),
+			Claim: &fsm.ClaimResult{Ours: true},
+		}})
 		m.Step(fsm.Event{At: now, Body: fsm.EffectEnded{Task: key, Effect: fmt.Sprintf("k%d-1/start", n)}})
 		m.Step(fsm.Event{At: now, Body: fsm.Hello{Worker: fmt.Sprintf("k%d-1", n), Token: 1}})
 	}
@@ -158,7 +172,8 @@ func crowded(t *testing.T, config fsm.Config) *fsm.Machine {
 	return m
 }
 
-// browse opens the board in so many browsers and returns once each has it. leave closes them, and returns how often they were told of something.
+// browse opens the board in so many browsers and returns once each has it. leave closes them, and returns how
+// often they were told of something.
 func browse(ctx context.Context, t *testing.T, address string) (leave func() (events int)) {
 	ctx, cancel := context.WithCancel(ctx)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: loadBrowsers}}

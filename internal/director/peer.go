@@ -16,7 +16,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// peerOf names the user who opened the Unix socket that a request came on, as the kernel knows it; "somebody" if it does not.
+// peerOf names the user who opened the Unix socket that a request came on, as the kernel knows it; "somebody"
+// if it does not.
 func peerOf(ctx context.Context) string {
 	c, ok := ctx.Value(connKey{}).(*net.UnixConn)
 	if !ok {
@@ -27,7 +28,10 @@ func peerOf(ctx context.Context) string {
 		return "somebody"
 	}
 	var peer *unix.Ucred
-	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
+	if raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	}) != nil || err != nil {
 		return "somebody"
 	}
 	id := strconv.FormatUint(uint64(peer.Uid), 10)

@@ -41,7 +41,9 @@ func asksOnce(ctx context.Context, a *fakeWorker) int {
 }
 
 // newAsked is a harness that runs, and whose issue waits for the answer to its worker's question.
-func newAsked(t *testing.T, play func(context.Context, *fakeWorker) int) (s *harness, key string, question githubtest.Comment) {
+func newAsked(t *testing.T,
+	play func(context.Context, *fakeWorker) int,
+) (s *harness, key string, question githubtest.Comment) {
 	t.Helper()
 	s = newHarness(t, play)
 	key = s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
@@ -59,7 +61,8 @@ func (s *harness) failPushes(f githubtest.Fault) {
 	must(s.t, s.github.Inject(f))
 }
 
-// A person takes agent-claimed off and puts agent-task on while the worker is being stopped: that is a new request, and it is carried out.
+// A person takes agent-claimed off and puts agent-task on while the worker is being stopped: that is a new
+// request, and it is carried out.
 func TestOfferedAnewWhileItIsReleased(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
@@ -93,7 +96,8 @@ func TestDeletedQuestionIsAnswered(t *testing.T) {
 	}
 }
 
-// All comments of ours are deleted while the issue is blocked: an answer continues the task, and the claim's comment is written again.
+// All comments of ours are deleted while the issue is blocked: an answer continues the task, and the claim's
+// comment is written again.
 func TestDeletedClaimGoesOn(t *testing.T) {
 	t.Parallel()
 	s, key, _ := newAsked(t, asks)
@@ -106,8 +110,8 @@ func TestDeletedClaimGoesOn(t *testing.T) {
 	s.comment(key, "retake:claim")
 }
 
-// Somebody changes the nonce in the marker of the claim comment: the claim goes on as the one that it is, and the delivered issue can be
-// offered again.
+// Somebody changes the nonce in the marker of the claim comment: the claim goes on as the one that it is, and
+// the delivered issue can be offered again.
 func TestEditedMarkerIsRepaired(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -124,7 +128,8 @@ func TestEditedMarkerIsRepaired(t *testing.T) {
 	close(goOn)
 	s.until("review", s.labelled(key, "agent-review"))
 	s.until("gone", s.inState(key, "gone"))
-	if c := s.github.Issue(key).Comments; len(c) != 1 || !strings.Contains(c[0].Body, nonce) || !strings.Contains(c[0].Body, `"ended":"delivered"`) {
+	if c := s.github.Issue(key).Comments; len(c) != 1 || !strings.Contains(c[0].Body, nonce) ||
+		!strings.Contains(c[0].Body, `"ended":"delivered"`) {
 		t.Errorf("comments %+v; want the one of the claim, ended", c)
 	}
 	s.github.AddLabel(key, "octocat", "agent-task")
@@ -201,7 +206,8 @@ func TestLabelTakenAndPutBackWhileClaiming(t *testing.T) {
 	}
 }
 
-// A hundred comments at once, one of them a command: it is heard once, the words of the others reach the agent as far as there is room.
+// A hundred comments at once, one of them a command: it is heard once, the words of the others reach the agent
+// as far as there is room.
 func TestAHundredCommentsAtOnce(t *testing.T) {
 	t.Parallel()
 	s, key, _ := newAsked(t, asksOnce)
@@ -222,8 +228,8 @@ func TestAHundredCommentsAtOnce(t *testing.T) {
 	}
 }
 
-// Pushes are refused with status 500: the work waits, the comment says so, and after a while a person is asked. The answer hands the same
-// work in, without another attempt.
+// Pushes are refused with status 500: the work waits, the comment says so, and after a while a person is asked.
+// The answer hands the same work in, without another attempt.
 func TestDeliveryThatFailsIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -246,8 +252,8 @@ func TestDeliveryThatFailsIsAsked(t *testing.T) {
 	}
 }
 
-// A claim was not finished, and nobody knows of it any more: the issue has both labels, and no comment. It is offered again as soon as no claim can
-// be under way, not only with the next list of everything.
+// A claim was not finished, and nobody knows of it any more: the issue has both labels, and no comment. It is
+// offered again as soon as no claim can be under way, not only with the next list of everything.
 func TestHalfAClaimIsGivenBack(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -257,7 +263,8 @@ func TestHalfAClaimIsGivenBack(t *testing.T) {
 		return fmt.Sprintf(`{"id":%d,"event":"labeled","label":{"name":%q},"actor":{"login":%q},"created_at":%q}`,
 			id, name, login, time.Now().Add(-ago).UTC().Format(time.RFC3339))
 	}
-	events := "[" + event(1, "agent-task", "octocat", time.Hour) + "," + event(2, "agent-claimed", "retake-bot", 58*time.Second) + "]"
+	events := "[" + event(1, "agent-task", "octocat", time.Hour) + "," + event(2, "agent-claimed", "retake-bot",
+		58*time.Second) + "]"
 	must(t, s.github.Inject(githubtest.Fault{Status: 200, Body: events, Times: 2}.On("GET", "/issues/1/events")))
 	s.start()
 	s.until("delivered", s.labelled(key, "agent-review"))

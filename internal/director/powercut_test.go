@@ -16,8 +16,9 @@ import (
 	"retake/internal/safefile"
 )
 
-// TestPowerCutOfTheWholeMachine: the power is cut while one issue is delivered and another is worked on. The next director, on what the disk has left,
-// leaves the first alone and finishes the second, whose attempt was cut short.
+// TestPowerCutOfTheWholeMachine: the power is cut while one issue is delivered and another is worked on. The
+// next director, on what the disk has left, leaves the first alone and finishes the second, whose attempt was
+// cut short.
 func TestPowerCutOfTheWholeMachine(t *testing.T) {
 	t.Parallel()
 	disk := powercut.New(t)
@@ -25,7 +26,9 @@ func TestPowerCutOfTheWholeMachine(t *testing.T) {
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		if strings.HasSuffix(a.task, "#1") {
 			select {
-			case <-runs: // so that the last that is written through is its work: what is decided after that is up to the journal alone
+			case <-runs:
+				// so that the last that is written through is its work: what is decided after that is up to the
+				// journal alone
 			case <-ctx.Done():
 				return 1
 			}
@@ -78,7 +81,8 @@ func TestPowerCutOfTheWholeMachine(t *testing.T) {
 	s.until("the second delivery", s.labelled(second, "agent-review"))
 	s.stop()
 	s.config.Director.DataDir = beside
-	if got := s.git("for-each-ref", "--format=%(refname:short)", "refs/heads/retake/1-*"); strings.TrimSpace(got) != "retake/1-a1" {
+	if got := s.git("for-each-ref", "--format=%(refname:short)", "refs/heads/retake/1-*"); strings.TrimSpace(
+		got) != "retake/1-a1" {
 		t.Errorf("branches of the first issue: %q", got)
 	}
 	if got := s.github.Issue(first).Labels; len(got) != 1 || got[0] != "agent-review" {

@@ -26,8 +26,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// Preflight joins what `director doctor` looks through with the adapters: GitHub through a client that may not write, Docker beside all fleets, the
-// data directory as it lies there. World's own fields are the caller's.
+// Preflight joins what `director doctor` looks through with the adapters: GitHub through a client that may not
+// write, Docker beside all fleets, the data directory as it lies there. World's own fields are the caller's.
 func Preflight(o Options, w doctor.World) doctor.World {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	p := preflight{o}
@@ -48,7 +48,8 @@ func (preflight) Programs(path string, names []string) (missing []string) {
 	if path != "" {
 		return container.MissingPrograms(path, names)
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, err := exec.LookPath(name); return err == nil })
+	return slices.DeleteFunc(slices.Clone(names),
+		func(name string) bool { _, err := exec.LookPath(name); return err == nil })
 }
 
 // Worker is what a start would take.
@@ -70,7 +71,10 @@ func (p preflight) Disk(dir string) (doctor.Disk, error) {
 			return doctor.Disk{}, fmt.Errorf("disk of %s: %w", at, err)
 		}
 		mark := p.o.Config.Director.DiskWatermark
-		d := doctor.Disk{Path: at, FreeBytes: u[0].free, FreeFiles: u[1].free, UsedFiles: u[1].used, UsedPercent: max(u.percent(0), u.percent(1))}
+		d := doctor.Disk{
+			Path: at, FreeBytes: u[0].free, FreeFiles: u[1].free, UsedFiles: u[1].used,
+			UsedPercent: max(u.percent(0), u.percent(1)),
+		}
 		for kind := range u {
 			d.Full = d.Full || mark > 0 && u[kind].used+u[kind].free > 0 && u.room(kind, mark) <= 0
 		}
@@ -109,7 +113,8 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	case errors.Is(locked, errLocked):
 		return "", fmt.Errorf("one runs with this data_dir, and does not answer: %w", err)
 	case locked != nil:
-		return "", fmt.Errorf("whether one runs cannot be told, perhaps because this is not the director's user: %w", locked)
+		return "", fmt.Errorf("whether one runs cannot be told, perhaps because this is not the director's user: %w",
+			locked)
 	}
 	return "", nil
 }
@@ -147,10 +152,12 @@ func (p preflight) github(ctx context.Context) (doctor.GitHub, error) {
 		return nil, err
 	}
 	client, err := github.New(github.Options{
-		BaseURL: c.GitHub.APIURL, Token: p.o.Token, Login: p.o.Login, Fleet: c.Director.Fleet, Labels: github.Labels(c.GitHub.Labels),
+		BaseURL: c.GitHub.APIURL, Token: p.o.Token, Login: p.o.Login, Fleet: c.Director.Fleet,
+		Labels:         github.Labels(c.GitHub.Labels),
 		TrustedAuthors: c.GitHub.TrustedAuthors, MinBetweenWrites: c.RateLimits.GitHub.MinBetweenWrites,
-		MaxConcurrent: c.RateLimits.GitHub.MaxConcurrentRequests, CooldownDefault: c.RateLimits.GitHub.CooldownOnRateLimit,
-		Secrets: []string{token}, Transport: cmp.Or(p.o.Transport, http.DefaultTransport), Log: zap.NewNop(),
+		MaxConcurrent:   c.RateLimits.GitHub.MaxConcurrentRequests,
+		CooldownDefault: c.RateLimits.GitHub.CooldownOnRateLimit,
+		Secrets:         []string{token}, Transport: cmp.Or(p.o.Transport, http.DefaultTransport), Log: zap.NewNop(),
 	})
 	if err != nil {
 		return nil, err
@@ -186,7 +193,8 @@ func (g githubSeen) Account(ctx context.Context) (doctor.Account, error) {
 		return doctor.Account{}, err
 	}
 	a := doctor.Account{
-		Login: c.Login, Person: !c.Bot, Kind: g.kind, Told: c.Told, Scopes: c.Scopes, Expires: c.Expires, Date: c.Date, At: time.Now(),
+		Login: c.Login, Person: !c.Bot, Kind: g.kind, Told: c.Told, Scopes: c.Scopes, Expires: c.Expires, Date: c.Date,
+		At: time.Now(),
 	}
 	if g.o.Rights != nil {
 		a.Rights, err = g.o.Rights(ctx)
@@ -221,7 +229,10 @@ func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 
 // docker opens the engine for a fleet of its own, so that nobody takes what is made here for an attempt.
 func (p preflight) docker(ctx context.Context, network, nonce string) (*container.Docker, error) {
-	return container.OpenDocker(ctx, container.Options{Fleet: trialFleet + nonce, Owner: trialFleet + nonce, Network: network, OCI: p.o.Config.Containers.OCIRuntime})
+	return container.OpenDocker(ctx, container.Options{
+		Fleet: trialFleet + nonce, Owner: trialFleet + nonce,
+		Network: network, OCI: p.o.Config.Containers.OCIRuntime,
+	})
 }
 
 const trialFleet = "doctor-"
@@ -282,8 +293,11 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 	return tryIn(ctx, docker, spec, t, doctor.Tried{Reached: map[string]string{}, Network: network}, gateway, gateway)
 }
 
-// tryIn has our own worker look around in a container. It reaches this machine at gateway; what is to be listened at for it is listened at listen, empty: everywhere.
-func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway, listen string) (doctor.Tried, error) {
+// tryIn has our own worker look around in a container. It reaches this machine at gateway; what is to be
+// listened at for it is listened at listen, empty: everywhere.
+func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway,
+	listen string,
+) (doctor.Tried, error) {
 	asked := map[string]string{} // as the container dials → as it was asked for
 	var dials []string
 	for _, address := range t.Addresses {
@@ -358,7 +372,8 @@ func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name str
 	}, nil
 }
 
-// trialFolder is mounted where the checkout would be. The engine sees the data directory under the same path, but perhaps no other folder.
+// trialFolder is mounted where the checkout would be. The engine sees the data directory under the same path,
+// but perhaps no other folder.
 func trialFolder(c config.Config) (string, error) {
 	in, err := filepath.Abs(c.Director.DataDir)
 	if err != nil {
@@ -372,8 +387,10 @@ func trialFolder(c config.Config) (string, error) {
 
 func trialSpec(c config.Config, id, dir, binary string, entry []string) container.Spec {
 	spec := container.Spec{
-		AttemptID: id, Task: "doctor", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: dir, Entrypoint: entry, WorkerBinary: binary,
-		Memory: c.Containers.MemoryBytes(), CPUs: c.Containers.CPUs, Pids: int64(c.Containers.PIDs), User: c.Containers.User,
+		AttemptID: id, Task: "doctor", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: dir,
+		Entrypoint: entry, WorkerBinary: binary,
+		Memory: c.Containers.MemoryBytes(), CPUs: c.Containers.CPUs, Pids: int64(c.Containers.PIDs),
+		User:     c.Containers.User,
 		ReadOnly: c.Containers.ReadOnly, Scratch: c.Containers.Scratch,
 	}
 	for _, name := range sortedKeys(c.Containers.Env) {
@@ -426,7 +443,8 @@ func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec
 		return seen, errors.New(exit.StartError)
 	}
 	if err := json.Unmarshal(exit.Stdout, &seen); err != nil {
-		return seen, fmt.Errorf("the worker in it ended with exit code %d: %s", exit.ExitCode, strings.TrimSpace(string(exit.Stderr)+" "+string(exit.Stdout)))
+		return seen, fmt.Errorf("the worker in it ended with exit code %d: %s", exit.ExitCode,
+			strings.TrimSpace(string(exit.Stderr)+" "+string(exit.Stdout)))
 	}
 	return seen, nil
 }

@@ -68,7 +68,8 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 		"rights":       "GitHub does not tell what a token may change",
 		"repositories": "ok: " + repo,
 		"base branch":  "ok: " + repo + " has main",
-		"labels":       "ok: " + repo + " lacks agent-task, agent-claimed, agent-blocked, agent-review, which the first start makes",
+		"labels": "ok: " + repo + " lacks agent-task, agent-claimed, agent-blocked, agent-review, which the " +
+			"first start makes",
 	} {
 		if !strings.Contains(of(check), want) {
 			t.Errorf("%s: want %q in\n%s", check, want, of(check))
@@ -81,8 +82,9 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	s.config.GitHub.Repositories, s.config.GitHub.BaseBranch = []string{"acme/gadgets"}, "master"
 	o = s.options()
 	o.Transport = headed{http.DefaultTransport, http.Header{
-		"X-Oauth-Scopes": {"gist, read:org"}, "Github-Authentication-Token-Expiration": {time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:04:05 MST")},
-		"Date": {time.Now().Add(-3 * time.Minute).UTC().Format(http.TimeFormat)},
+		"X-Oauth-Scopes":                         {"gist, read:org"},
+		"Github-Authentication-Token-Expiration": {time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:04:05 MST")},
+		"Date":                                   {time.Now().Add(-3 * time.Minute).UTC().Format(http.TimeFormat)},
 	}}
 	report, of := s.looked(o, doctor.NeedsGitHub)
 	for check, want := range map[string]string{
@@ -98,13 +100,18 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 		t.Error(of("rights"))
 	}
 
-	must(t, s.github.Inject(githubtest.Fault{Path: "check-runs", Status: http.StatusForbidden, Body: `{"message":"Resource not accessible by personal access token"}`}))
+	must(t, s.github.Inject(githubtest.Fault{
+		Path: "check-runs", Status: http.StatusForbidden,
+		Body: `{"message":"Resource not accessible by personal access token"}`,
+	}))
 	s.config.GitHub.Repositories = []string{repo}
-	if _, of = s.looked(s.options(), doctor.NeedsGitHub); !strings.Contains(of("repositories"), "may not read checks") || !strings.Contains(of("base branch"), "has no branch master") {
+	if _, of = s.looked(s.options(), doctor.NeedsGitHub); !strings.Contains(of("repositories"),
+		"may not read checks") || !strings.Contains(of("base branch"), "has no branch master") {
 		t.Error(of("repositories"), of("base branch"))
 	}
 	s.token = "wrong"
-	if _, of = s.looked(s.options(), doctor.NeedsGitHub); !strings.Contains(of("github"), "problem: github: unauthorized") || !strings.HasPrefix(of("labels"), "not tried") {
+	if _, of = s.looked(s.options(), doctor.NeedsGitHub); !strings.Contains(of("github"),
+		"problem: github: unauthorized") || !strings.HasPrefix(of("labels"), "not tried") {
 		t.Error(of("github"), of("labels"))
 	}
 	for _, r := range s.github.Requests() {
@@ -121,7 +128,8 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 func TestPreflightBesideADirector(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.config.Containers.Runtime = "process"
-	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "ok: none runs") || !strings.Contains(of("journal"), "ok: none yet") {
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "ok: none runs") ||
+		!strings.Contains(of("journal"), "ok: none yet") {
 		t.Error(of("director"), of("journal"))
 	}
 	s.start()
@@ -129,14 +137,17 @@ func TestPreflightBesideADirector(t *testing.T) {
 		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK
 	})
-	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "ok: one runs with this data_dir already: healthy") ||
-		!strings.HasPrefix(of("journal"), "not tried: a director runs") || !strings.HasPrefix(of("ports"), "ok: the director that runs") {
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
+		"ok: one runs with this data_dir already: healthy") ||
+		!strings.HasPrefix(of("journal"), "not tried: a director runs") ||
+		!strings.HasPrefix(of("ports"), "ok: the director that runs") {
 		t.Error(of("director"), of("journal"), of("ports"))
 	}
 	s.stop()
 	silent := &daemon{config: s.config}
 	must(t, silent.lockData(t.Context()))
-	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "problem: one runs with this data_dir, and does not answer") {
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
+		"problem: one runs with this data_dir, and does not answer") {
 		t.Error(of("director"))
 	}
 	must(t, silent.lock.Close())
@@ -152,7 +163,8 @@ func TestPreflightBesideADirector(t *testing.T) {
 	must(t, err)
 	defer taken.Close()
 	s.config.Director.HTTPListen = taken.Addr().String()
-	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("ports"), "problem: director.http_listen: nobody can listen at "+taken.Addr().String()) {
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("ports"),
+		"problem: director.http_listen: nobody can listen at "+taken.Addr().String()) {
 		t.Error(of("ports"))
 	}
 }
@@ -180,7 +192,8 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	must(t, os.MkdirAll(s.config.Director.DataDir, 0o700))
 	placeWorker(t, s.options().WorkerBinary)
 	image := cheatImage(t)
-	s.config.Containers.Runtime, s.config.Containers.Image, s.config.Containers.Network = "docker", image, "doctor-test-"+newNonce()
+	s.config.Containers.Runtime, s.config.Containers.Image, s.config.Containers.Network = "docker", image,
+		"doctor-test-"+newNonce()
 	s.config.AgentBus.ListenPort = freePort(t)
 	s.config.Stages[0].Run = []string{"/cheat"}
 	before := engineHas(t)
@@ -188,28 +201,35 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	port := strconv.Itoa(s.config.AgentBus.ListenPort)
 	for check, want := range map[string]string{
 		"engine": "ok: Docker at ", "image": "ok: " + image + " is here", "network": "is not there yet",
-		"container": "ok: a container on a network made for this reaches the bus at this machine, port " + port + "\nok: the image has /cheat\n",
+		"container": "ok: a container on a network made for this reaches the bus at this machine, port " + port +
+			"\nok: the image has /cheat\n",
 	} {
 		if !strings.Contains(of(check), want) {
 			t.Errorf("%s: want %q in\n%s", check, want, of(check))
 		}
 	}
 	s.config.Containers.OCIRuntime = "no-such-runtime"
-	if _, of := s.looked(s.options(), doctor.NeedsEngine); !strings.HasPrefix(of("engine"), "problem: ") || !strings.Contains(of("engine"), "runtime no-such-runtime") {
+	if _, of := s.looked(s.options(), doctor.NeedsEngine); !strings.HasPrefix(of("engine"), "problem: ") ||
+		!strings.Contains(of("engine"), "runtime no-such-runtime") {
 		t.Error(of("engine"))
 	}
 	s.config.Containers.OCIRuntime = ""
-	s.config.Stages[0].Run, s.config.AgentBus.ListenAddr = []string{"nothing-like-it"}, "192.0.2.1" // which this machine does not have
-	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.Contains(of("container"), "has no program nothing-like-it") || !strings.Contains(of("container"), "nobody can listen there") {
+	// which this machine does not have
+	s.config.Stages[0].Run, s.config.AgentBus.ListenAddr = []string{"nothing-like-it"}, "192.0.2.1"
+	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.Contains(of("container"),
+		"has no program nothing-like-it") || !strings.Contains(of("container"), "nobody can listen there") {
 		t.Error(of("container"))
 	}
 	s.config.Containers.Image = "127.0.0.1:1/none:1"
-	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.HasPrefix(of("image"), "problem: ") || !strings.HasPrefix(of("container"), "not tried: ") {
+	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.HasPrefix(of("image"), "problem: ") ||
+		!strings.HasPrefix(of("container"), "not tried: ") {
 		t.Error(of("image"), of("container"))
 	}
 	after := engineHas(t)
-	for deadline := time.Now().Add(20 * time.Second); after != before && time.Now().Before(deadline); after = engineHas(t) {
-		time.Sleep(200 * time.Millisecond) // what others make meanwhile goes away again; what a doctor has left does not
+	for deadline := time.Now().Add(20 * time.Second); after != before &&
+		time.Now().Before(deadline); after = engineHas(t) {
+		// what others make meanwhile goes away again; what a doctor has left does not
+		time.Sleep(200 * time.Millisecond)
 	}
 	if after != before {
 		t.Errorf("left behind\n%s\nbefore\n%s", after, before)
@@ -219,7 +239,8 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	}
 }
 
-// engineHas lists what of ours a doctor could leave in the engine. Others at work on this machine have volumes with the worker's program, too.
+// engineHas lists what of ours a doctor could leave in the engine. Others at work on this machine have volumes
+// with the worker's program, too.
 func engineHas(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -44,14 +44,17 @@ func (*clusterSeen) Cannot() []string { return kubernetes.Cannot() }
 
 // Isolation says what stands between a pod and its node, as the pod asks for it.
 func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err error) {
-	holds = append(holds, fmt.Sprintf("pods run without capabilities and new privileges, as user %s, with the filter of system calls %s", c.p.o.Config.Containers.User, c.Seccomp()))
+	holds = append(holds, fmt.Sprintf("pods run without capabilities and new privileges, as user %s, with the filter "+
+		"of system calls %s", c.p.o.Config.Containers.User, c.Seccomp()))
 	if class := c.RuntimeClass(); class != "" {
 		holds = append(holds, "pods run in the runtime class "+class)
 	} else {
-		lacks = append(lacks, "pods share their node's kernel, unless its default runtime is another: a runtimeClassName in kubernetes.pod_template, such as gVisor's, stands between")
+		lacks = append(lacks, "pods share their node's kernel, unless its default runtime is another: a "+
+			"runtimeClassName in kubernetes.pod_template, such as gVisor's, stands between")
 	}
 	if c.HostUsers() {
-		lacks = append(lacks, "users of a pod are users of its node: hostUsers: false in kubernetes.pod_template gives each pod its own")
+		lacks = append(lacks, "users of a pod are users of its node: hostUsers: false in kubernetes.pod_template "+
+			"gives each pod its own")
 	}
 	return holds, lacks, nil
 }

@@ -10,8 +10,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// What supervisors ask, on the operator's socket and at director.http_listen: is it healthy (`director health` asks the same), and, since most of what makes it
-// unhealthy is not mended by a restart, would one help?
+// What supervisors ask, on the operator's socket and at director.http_listen: is it healthy (`director health`
+// asks the same), and, since most of what makes it unhealthy is not mended by a restart, would one help?
 const (
 	healthPath = "/healthz"
 	livePath   = "/livez"
@@ -21,14 +21,16 @@ const (
 func (s *session) live(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := look(ctx, s.owner, func(*fsm.Driver) struct{} { return struct{}{} }); err != nil && !errors.Is(err, errReload) {
+	if _, err := look(ctx, s.owner, func(*fsm.Driver) struct{} { return struct{}{} }); err != nil &&
+		!errors.Is(err, errReload) {
 		respond(w, http.StatusServiceUnavailable, Health{RunID: s.runID, Problem: s.unwell(err, "")})
 		return
 	}
 	respond(w, http.StatusOK, Health{OK: true, RunID: s.runID})
 }
 
-// probe answers with what the socket would, in one word: anybody may ask here, and why it is so is the operator's business.
+// probe answers with what the socket would, in one word: anybody may ask here, and why it is so is the
+// operator's business.
 func (o *operatorServer) probe(w http.ResponseWriter, r *http.Request) {
 	var answer statusOnly
 	o.server.Handler.ServeHTTP(&answer, r)

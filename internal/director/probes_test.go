@@ -24,7 +24,8 @@ func (s *harness) probed(path string) string {
 	return answer.Status[:3] + " " + strings.TrimSpace(string(body))
 }
 
-// A supervisor that asks a director whose bus is away is told that it is unhealthy, and that a restart would not help: the same goes for one that stands by and one that leads.
+// A supervisor that asks a director whose bus is away is told that it is unhealthy, and that a restart would
+// not help: the same goes for one that stands by and one that leads.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -35,7 +36,10 @@ func TestProbes(t *testing.T) {
 	s.standBy(leader)
 	want := func(health, live string) {
 		t.Helper()
-		s.until("healthy: "+health+", alive: "+live, func() bool { return s.probed(healthPath) == health && s.probed(livePath) == live })
+		s.until("healthy: "+health+", alive: "+live, func() bool {
+			return s.probed(healthPath) == health &&
+				s.probed(livePath) == live
+		})
 	}
 	want("200 yes", "200 yes")
 	leader.lease.Release(t.Context())

@@ -11,11 +11,12 @@ import (
 	"retake/internal/recovery"
 )
 
-// nearlyNothing is the part of a quota, in percent, of which it is used up when no more than that is left: what did not fit may have been large.
+// nearlyNothing is the part of a quota, in percent, of which it is used up when no more than that is left: what
+// did not fit may have been large.
 const nearlyNothing = 5
 
-// quotaUsedUp says, for people, that a task has used up what its own checkout may have; empty: it has not, or has no quota. For want of room it fails alone
-// then, whatever room the host has.
+// quotaUsedUp says, for people, that a task has used up what its own checkout may have; empty: it has not, or
+// has no quota. For want of room it fails alone then, whatever room the host has.
 func (s *session) quotaUsedUp(nonce string) (cause string) {
 	dir := s.workspace.Quota(nonce)
 	if dir == "" {
@@ -28,7 +29,8 @@ func (s *session) quotaUsedUp(nonce string) (cause string) {
 	}
 	for kind, what := range [...]string{"bytes", "files"} {
 		if k := u[kind]; k.used+k.free > 0 && 100*k.free <= nearlyNothing*(k.used+k.free) {
-			return fmt.Sprintf("%sits quota is used up: %d of %d %s (checkout.quota)", recovery.TooMuch, k.used, k.used+k.free, what)
+			return fmt.Sprintf("%sits quota is used up: %d of %d %s (checkout.quota)", recovery.TooMuch, k.used, k.used+
+				k.free, what)
 		}
 	}
 	return ""
@@ -40,7 +42,8 @@ func (s *session) withinQuota(run executor) executor {
 		out := run(ctx, e)
 		if f := out.Failure; f != nil && f.Reason == recovery.DiskFull {
 			if cause := s.quotaUsedUp(e.Nonce); cause != "" {
-				f.Reason, f.Text, f.Resource, f.Transient, f.Until = recovery.ScopeViolation, cause, "", false, time.Time{}
+				f.Reason, f.Text, f.Resource, f.Transient, f.Until = recovery.ScopeViolation, cause, "", false,
+					time.Time{}
 			}
 		}
 		return out

@@ -25,7 +25,9 @@ import (
 func needsLoop(t *testing.T) {
 	t.Helper()
 	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
-	out, err := exec.Command("sh", "-c", `truncate -s 16M "$1" && mkfs.ext4 -q "$1" && mount -o loop "$1" "$2" && umount "$2"`, "sh", image, dir).CombinedOutput()
+	out, err := exec.Command("sh", "-c",
+		`truncate -s 16M "$1" && mkfs.ext4 -q "$1" && mount -o loop "$1" "$2" && umount "$2"`, "sh", image,
+		dir).CombinedOutput()
 	if err != nil {
 		t.Skipf("no file can be mounted here: %v: %s", err, out)
 	}
@@ -59,7 +61,10 @@ func TestFullQuotaIsTheTasksOwn(t *testing.T) {
 		if err := a.fillQuota(); err != nil {
 			return 1
 		}
-		return a.fails(ctx, wire.WorkerError{ErrorType: "unknown", Message: "write /work/full: no space left on device", IsTransient: true, ShouldRetry: true})
+		return a.fails(ctx, wire.WorkerError{
+			ErrorType: "unknown", Message: "write /work/full: no space left on device",
+			IsTransient: true, ShouldRetry: true,
+		})
 	})
 	s.config.Checkout.Quota = "32MiB"
 	t.Cleanup(s.unmountAll)
@@ -78,7 +83,8 @@ func TestFullQuotaIsTheTasksOwn(t *testing.T) {
 	})
 }
 
-// TestFullQuotaMetByTheDirector: what the director itself cannot write into such a checkout is the task's own matter, too; with room there, it is the host's.
+// TestFullQuotaMetByTheDirector: what the director itself cannot write into such a checkout is the task's own
+// matter, too; with room there, it is the host's.
 func TestFullQuotaMetByTheDirector(t *testing.T) {
 	needsLoop(t)
 	const nonce = "k3v9qx2m"
@@ -87,7 +93,8 @@ func TestFullQuotaMetByTheDirector(t *testing.T) {
 	must(t, err)
 	checkout := filepath.Join(dir, "tasks", nonce, "checkout")
 	must(t, os.MkdirAll(checkout, 0o700))
-	must(t, exec.Command("sh", "-c", `truncate -s 16M "$1.img" && mkfs.ext4 -q "$1.img" && mount -o loop "$1.img" "$1"`, "sh", checkout).Run())
+	must(t, exec.Command("sh", "-c", `truncate -s 16M "$1.img" && mkfs.ext4 -q "$1.img" && mount -o loop "$1.img" "$1"`,
+		"sh", checkout).Run())
 	t.Cleanup(func() { must(t, unix.Unmount(checkout, 0)) })
 	free := int64(0)
 	s := &session{daemon: &daemon{workspace: w, log: zap.NewNop(), diskUse: func(string) (u diskUse, err error) {
@@ -95,7 +102,10 @@ func TestFullQuotaMetByTheDirector(t *testing.T) {
 		return u, nil
 	}}}
 	run := s.withinQuota(func(context.Context, fsm.Effect) fsm.EffectEnded {
-		return failed(&workspace.Error{Kind: workspace.Permanent, Op: "apply", Detail: "no space left on device", Err: workspace.ErrDiskFull})
+		return failed(&workspace.Error{
+			Kind: workspace.Permanent, Op: "apply", Detail: "no space left on device",
+			Err: workspace.ErrDiskFull,
+		})
 	})
 	for _, c := range []struct {
 		free         int64
@@ -108,7 +118,8 @@ func TestFullQuotaMetByTheDirector(t *testing.T) {
 		{0, "another1", recovery.DiskFull, recovery.Host},
 	} {
 		free = c.free
-		if f := run(t.Context(), fsm.Effect{Nonce: c.nonce}).Failure; f.Reason != c.want || f.Resource != c.wantResource {
+		if f := run(t.Context(), fsm.Effect{Nonce: c.nonce}).Failure; f.Reason != c.want ||
+			f.Resource != c.wantResource {
 			t.Errorf("%d bytes free, %s: %+v", c.free, c.nonce, f)
 		}
 	}

@@ -27,8 +27,9 @@ type RebuiltTask struct {
 	Asks    bool   // a person is asked on the issue what became of it
 }
 
-// Rebuild is `director journal rebuild`: it sets the journal of a data directory on which no director runs aside, and begins a new one from what
-// is known elsewhere and what of the old one is sound. It returns what became of each issue, and the file that has the old journal.
+// Rebuild is `director journal rebuild`: it sets the journal of a data directory on which no director runs
+// aside, and begins a new one from what is known elsewhere and what of the old one is sound. It returns what
+// became of each issue, and the file that has the old journal.
 func Rebuild(ctx context.Context, o Options) (tasks []RebuiltTask, aside string, err error) {
 	d, err := open(ctx, o, false)
 	if err != nil {
@@ -59,9 +60,12 @@ func Rebuild(ctx context.Context, o Options) (tasks []RebuiltTask, aside string,
 // onDamageRebuild is the value of journal.on_damage with which a start rebuilds a damaged journal by itself.
 const onDamageRebuild = "rebuild"
 
-// unsound says why the journal is not to be gone on with, and what is known then; empty: it is sound. h and err are what loadState has found. begun: a rebuild has changed
-// something already, so that there is nothing else to be done than to finish it, whoever began it.
-func (s *session) unsound(ctx context.Context, h *state, found error) (known *fsm.Machine, why string, begun bool, err error) {
+// unsound says why the journal is not to be gone on with, and what is known then; empty: it is sound. h and err
+// are what loadState has found. begun: a rebuild has changed something already, so that there is nothing else
+// to be done than to finish it, whoever began it.
+func (s *session) unsound(ctx context.Context, h *state,
+	found error,
+) (known *fsm.Machine, why string, begun bool, err error) {
 	damaged := errors.Is(found, bus.ErrDamaged)
 	if found != nil && !damaged {
 		return nil, "", false, found
@@ -72,7 +76,8 @@ func (s *session) unsound(ctx context.Context, h *state, found error) (known *fs
 	}
 	half := h.rebuild.Unfinished()
 	if note != nil && !half && !damaged && note.over(h, s.bus.Journal().ID()) {
-		s.log.Info("a note of a rebuild is removed: that has ended, or the journal that was to be set aside is not there any more", zap.String("reason", note.Why))
+		s.log.Info("a note of a rebuild is removed: that has ended, or the journal that was to be set aside is not "+
+			"there any more", zap.String("reason", note.Why))
 		err, note = s.removeNote(ctx), nil
 	}
 	switch {
@@ -86,7 +91,8 @@ func (s *session) unsound(ctx context.Context, h *state, found error) (known *fs
 	return nil, "", false, err
 }
 
-// knownBy is the later one of what was known when a rebuild began and what the journal says, if that is still the old one.
+// knownBy is the later one of what was known when a rebuild began and what the journal says, if that is still
+// the old one.
 func (s *session) knownBy(note *rebuildNote, h *state) *fsm.Machine {
 	m := fsm.New(s.machineConfig(s.setup()))
 	if err := m.Restore(note.state); err != nil {
@@ -99,7 +105,8 @@ func (s *session) knownBy(note *rebuildNote, h *state) *fsm.Machine {
 	return m
 }
 
-// rebuild replaces the journal. Everything that can fail for a reason outside of this machine comes before anything is changed.
+// rebuild replaces the journal. Everything that can fail for a reason outside of this machine comes before
+// anything is changed.
 func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) ([]RebuiltTask, string, error) {
 	s.log.Warn("the journal is rebuilt from GitHub, containers, reports and checkouts", zap.String("reason", why))
 	for _, c := range known.Cooldowns() {
@@ -116,7 +123,8 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 	if !s.term.Load().leads() {
 		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", errLeaseLost)
 	}
-	aside := filepath.Join(s.config.Director.DataDir, "journal.set-aside-"+time.Now().UTC().Format("20060102-150405.000Z")+".jsonl.zst")
+	aside := filepath.Join(s.config.Director.DataDir, "journal.set-aside-"+
+		time.Now().UTC().Format("20060102-150405.000Z")+".jsonl.zst")
 	note := &rebuildNote{ID: newNonce(), Why: why, Journal: s.bus.Journal().ID()}
 	if note.state, err = known.Snapshot(); err == nil {
 		err = s.writeNote(ctx, note)
@@ -140,15 +148,19 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 	}
 	tasks := rebuiltTasks(known, found, facts)
 	for _, t := range tasks {
-		s.log.Info("rebuilt", zap.String("issue", t.Issue), zap.String("task", t.Nonce), zap.Int("attempt", t.Attempt), zap.String("from", t.Was),
+		s.log.Info("rebuilt", zap.String("issue", t.Issue), zap.String("task", t.Nonce), zap.Int("attempt", t.Attempt),
+			zap.String("from", t.Was),
 			zap.String("to", t.Is), zap.String("reason", t.Found), zap.Bool("asks", t.Asks))
 	}
 	s.log.Warn("the journal is rebuilt", zap.Int("tasks", len(tasks)), zap.String("set_aside", aside))
 	return tasks, aside, nil
 }
 
-// writeRebuilt decides about what was found, and appends it to the empty journal. Nothing else is done: the session that reads the journal does it.
-func (s *session) writeRebuilt(ctx context.Context, events []fsm.Rebuilt, notBefore time.Time) (facts []fsm.Fact, err error) {
+// writeRebuilt decides about what was found, and appends it to the empty journal. Nothing else is done: the
+// session that reads the journal does it.
+func (s *session) writeRebuilt(ctx context.Context, events []fsm.Rebuilt,
+	notBefore time.Time,
+) (facts []fsm.Fact, err error) {
 	driver := fsm.NewDriver(fsm.New(s.machineConfig(s.setup())), 0, s.writer+"-"+newNonce())
 	now := time.Now().UTC()
 	if now.Before(notBefore) {
@@ -189,7 +201,8 @@ func rebuiltTasks(known *fsm.Machine, found []fsm.FoundTask, facts []fsm.Fact) (
 			line.Was = t.State.String()
 		}
 		if r, ok := rebuilt[f.Key]; ok {
-			line.Nonce, line.Attempt, line.Row, line.Is = r.Rebuilt.Nonce, r.Rebuilt.Attempt, r.Row, r.Rebuilt.State.String()
+			line.Nonce, line.Attempt, line.Row, line.Is = r.Rebuilt.Nonce, r.Rebuilt.Attempt, r.Row,
+				r.Rebuilt.State.String()
 		}
 		if line.Asks {
 			line.Is = fsm.Blocked.String()

@@ -33,25 +33,33 @@ func (s *harness) rebuiltAs(key string) (to, why string) {
 	return to, why
 }
 
-// Labels that were renamed under a task are known by their earlier names, also when everything else is gone that knows of the issue.
+// Labels that were renamed under a task are known by their earlier names, also when everything else is gone
+// that knows of the issue.
 func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
 	s.config.Journal.OnDamage = onDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(key, fsm.Blocked.String())() && s.labelled(key, "agent-blocked")() })
+	s.until("it asks", func() bool {
+		return s.inState(key, fsm.Blocked.String())() &&
+			s.labelled(key, "agent-blocked")()
+	})
 	s.stop()
 	comments := len(s.github.Issue(key).Comments)
 
-	for _, name := range []*string{&s.config.GitHub.Labels.Task, &s.config.GitHub.Labels.Claimed, &s.config.GitHub.Labels.Blocked, &s.config.GitHub.Labels.Review} {
+	for _, name := range []*string{
+		&s.config.GitHub.Labels.Task, &s.config.GitHub.Labels.Claimed,
+		&s.config.GitHub.Labels.Blocked, &s.config.GitHub.Labels.Review,
+	} {
 		*name = strings.Replace(*name, "agent-", "bot-", 1)
 	}
 	s.lost()
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "tasks")))
 	s.start()
 	s.until("rebuilt", s.inState(key, fsm.Blocked.String()))
-	if to, why := s.rebuiltAs(key); to != fsm.Blocked.String() || !strings.HasPrefix(why, "a question about the last attempt, and its label") {
+	if to, why := s.rebuiltAs(key); to != fsm.Blocked.String() ||
+		!strings.HasPrefix(why, "a question about the last attempt, and its label") {
 		t.Errorf("rebuilt as %s: %s", to, why)
 	}
 	s.stop()
@@ -71,8 +79,12 @@ func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 	s.config.Journal.OnDamage = onDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(key, fsm.Blocked.String())() && s.labelled(key, "agent-blocked")() })
-	s.until("its comment says so", func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits for an answer") })
+	s.until("it asks", func() bool {
+		return s.inState(key, fsm.Blocked.String())() &&
+			s.labelled(key, "agent-blocked")()
+	})
+	s.until("its comment says so",
+		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits for an answer") })
 	s.stop()
 	claim := s.github.Issue(key).Comments[0]
 	_, text, _ := strings.Cut(claim.Body, "\n")
@@ -83,7 +95,8 @@ func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 	s.until("rebuilt", s.inState(key, fsm.Blocked.String()))
 	s.github.AddComment(key, "octocat", "/agent retry Format A")
 	s.until("delivered", s.labelled(key, "agent-review"))
-	s.until("in the same comment", func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, `"ended":"delivered"`) })
+	s.until("in the same comment",
+		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, `"ended":"delivered"`) })
 	if c := s.github.Issue(key).Comments; len(c) != 3 {
 		t.Errorf("%d comments; want the claim's, the question and the answer: %+v", len(c), c)
 	}
@@ -92,7 +105,8 @@ func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 	}
 }
 
-// An outage of GitHub is waited for; an issue that cannot be read while others can keeps nothing else from being rebuilt, and its worker from nothing.
+// An outage of GitHub is waited for; an issue that cannot be read while others can keeps nothing else from
+// being rebuilt, and its worker from nothing.
 func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -104,19 +118,25 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 		return a.work(ctx)
 	})
 	s.config.Journal.OnDamage, s.patience = onDamageRebuild, time.Second
-	asked, runs := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task"), s.github.CreateIssue(repo, "octocat", "Run", "", "agent-task")
+	asked, runs := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task"), s.github.CreateIssue(repo,
+		"octocat", "Run", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(asked, fsm.Blocked.String())() && s.labelled(asked, "agent-blocked")() })
+	s.until("it asks", func() bool {
+		return s.inState(asked, fsm.Blocked.String())() &&
+			s.labelled(asked, "agent-blocked")()
+	})
 	s.until("it runs", s.inState(runs, fsm.Running.String()))
 	s.stop()
 	s.lost()
 	must(t, s.github.Inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 100000}))
 	s.start()
-	s.until("an outage is waited for", func() bool { return s.logs.FilterMessage("the rebuild waits for GitHub").Len() > 6 })
+	s.until("an outage is waited for",
+		func() bool { return s.logs.FilterMessage("the rebuild waits for GitHub").Len() > 6 })
 	s.github.Repair()
 	must(t, s.github.Inject(githubtest.Fault{Path: "/issues/2/comments", Status: http.StatusBadGateway, Times: 100000}))
 	s.until("the others are rebuilt", s.inState(asked, fsm.Blocked.String()))
-	s.until("a word about the one", func() bool { return s.logs.FilterMessageSnippet("an issue cannot be read").Len() == 1 })
+	s.until("a word about the one",
+		func() bool { return s.logs.FilterMessageSnippet("an issue cannot be read").Len() == 1 })
 	s.until("whose worker goes on", s.inState(runs, fsm.Running.String()))
 	s.github.Repair()
 	close(goOn)
@@ -126,14 +146,18 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 	}
 }
 
-// A question that was answered is not open, although its claim was taken back before an attempt began, and the journal is lost: the issue is given back.
+// A question that was answered is not open, although its claim was taken back before an attempt began, and the
+// journal is lost: the issue is given back.
 func TestRebuildKnowsThatAQuestionWasAnswered(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
 	s.config.Journal.OnDamage = onDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(key, fsm.Blocked.String())() && s.labelled(key, "agent-blocked")() })
+	s.until("it asks", func() bool {
+		return s.inState(key, fsm.Blocked.String())() &&
+			s.labelled(key, "agent-blocked")()
+	})
 	s.stop()
 	s.github.AddLabel(key, "retake-bot", "agent-claimed") // as the claim after an answer does
 	s.github.RemoveLabel(key, "retake-bot", "agent-blocked")
@@ -141,9 +165,11 @@ func TestRebuildKnowsThatAQuestionWasAnswered(t *testing.T) {
 	s.lost()
 	s.start()
 	s.until("given back", func() bool {
-		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, "retake:release") })
+		return slices.ContainsFunc(s.github.Issue(key).Comments,
+			func(c githubtest.Comment) bool { return strings.Contains(c.Body, "retake:release") })
 	})
-	if to, why := s.rebuiltAs(key); to != fsm.Backoff.String() || s.runtime.begun() != 1 || len(s.github.Issue(key).Labels) != 0 {
+	if to, why := s.rebuiltAs(key); to != fsm.Backoff.String() || s.runtime.begun() != 1 ||
+		len(s.github.Issue(key).Labels) != 0 {
 		t.Errorf("rebuilt as %s: %s; attempts %v, labels %v", to, why, s.runtime.attempts(), s.github.Issue(key).Labels)
 	}
 }
@@ -165,7 +191,10 @@ func TestRebuildHearsWhatIsSaidMeanwhile(t *testing.T) {
 	s.config.Journal.OnDamage = onDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Review this", "", "agent-task")
 	s.start()
-	s.until("in review", func() bool { return s.inState(key, fsm.InReview.String())() && s.labelled(key, "agent-review")() })
+	s.until("in review", func() bool {
+		return s.inState(key, fsm.InReview.String())() &&
+			s.labelled(key, "agent-review")()
+	})
 	s.stop()
 	s.lost()
 	s.transport = says{sync.OnceFunc(func() {
@@ -174,7 +203,8 @@ func TestRebuildHearsWhatIsSaidMeanwhile(t *testing.T) {
 	})}
 	s.start()
 	s.until("it is answered", func() bool {
-		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool { return c.Body == "/agent why" && len(c.Reactions) > 0 })
+		return slices.ContainsFunc(s.github.Issue(key).Comments,
+			func(c githubtest.Comment) bool { return c.Body == "/agent why" && len(c.Reactions) > 0 })
 	})
 }
 
@@ -185,7 +215,10 @@ func TestRebuildCountsBranches(t *testing.T) {
 	s.config.Journal.OnDamage = onDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(key, fsm.Blocked.String())() && s.labelled(key, "agent-blocked")() })
+	s.until("it asks", func() bool {
+		return s.inState(key, fsm.Blocked.String())() &&
+			s.labelled(key, "agent-blocked")()
+	})
 	s.stop()
 	bare := filepath.Join(filepath.Dir(s.config.Director.DataDir), "git", repo+".git")
 	out, err := exec.Command("git", "-C", bare, "branch", "retake/1-a7-unfinished", "main").CombinedOutput()
@@ -201,11 +234,13 @@ func TestRebuildCountsBranches(t *testing.T) {
 	}
 	s.start()
 	s.until("it asks anew", func() bool {
-		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, "journal was lost") })
+		return slices.ContainsFunc(s.github.Issue(key).Comments,
+			func(c githubtest.Comment) bool { return strings.Contains(c.Body, "journal was lost") })
 	})
 	s.github.AddComment(key, "octocat", "/agent retry Format A")
 	s.until("another attempt", func() bool { return s.runtime.begun() == 2 })
-	if made := s.runtime.attempts(); !slices.ContainsFunc(made, func(a string) bool { return strings.HasSuffix(a, "-8") }) {
+	if made := s.runtime.attempts(); !slices.ContainsFunc(made,
+		func(a string) bool { return strings.HasSuffix(a, "-8") }) {
 		t.Errorf("attempts %v; want the first and number 8", made)
 	}
 }

@@ -50,10 +50,14 @@ func waits(ctx context.Context, a *fakeWorker) int {
 // putOff lets an issue wait for long: only the journal knows that.
 func (s *harness) putOff(title string) (key string, until time.Time) {
 	s.t.Helper()
-	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = 1000*time.Hour, 2000*time.Hour // a wait is any part of that
+	// a wait is any part of that
+	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = 1000*time.Hour, 2000*time.Hour
 	key = s.github.CreateIssue(repo, "octocat", title, "", "agent-task")
 	s.start()
-	s.until("it waits", func() bool { return s.inState(key, fsm.Backoff.String())() && s.labelled(key, "agent-claimed")() })
+	s.until("it waits", func() bool {
+		return s.inState(key, fsm.Backoff.String())() &&
+			s.labelled(key, "agent-claimed")()
+	})
 	until = s.nextDeadline(key)
 	s.stop()
 	return key, until
@@ -113,7 +117,8 @@ func TestASuccessorFinishesARebuild(t *testing.T) {
 	}
 }
 
-// A director that was stopped for longer than its lease may note its rebuild when another one has ended its own: that is not continued on the new journal.
+// A director that was stopped for longer than its lease may note its rebuild when another one has ended its
+// own: that is not continued on the new journal.
 func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, waits)
@@ -137,7 +142,8 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	must(t, os.WriteFile(path, data, 0o600))
 	s.start()
 	s.until("it waits", s.inState(key, fsm.Backoff.String()))
-	if now := s.nextDeadline(key); !now.Equal(until) || s.logs.FilterMessage("the journal is rebuilt").Len() != rebuilt {
+	if now := s.nextDeadline(key); !now.Equal(until) ||
+		s.logs.FilterMessage("the journal is rebuilt").Len() != rebuilt {
 		t.Errorf("it was rebuilt again, or waits until %s and did until %s", now, until)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -176,7 +182,8 @@ func TestAPartOfARebuildIsNoJournal(t *testing.T) {
 	}
 }
 
-// The commands that replace a journal lead while they do so; beside a director that leads they change nothing, and name it.
+// The commands that replace a journal lead while they do so; beside a director that leads they change nothing,
+// and name it.
 func TestTheCommandsLead(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, asks)
@@ -194,7 +201,8 @@ func TestTheCommandsLead(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s replaces the journal of a director that leads", name)
 		}
-		for _, want := range []string{"nothing was changed: run_", first.config.Director.DataDir + " leads this fleet: stop"} {
+		for _, want := range []string{"nothing was changed: run_", first.config.Director.DataDir +
+			" leads this fleet: stop"} {
 			if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s says %v; want one line with %q", name, err, want)
 			}
@@ -211,7 +219,8 @@ func TestTheCommandsLead(t *testing.T) {
 	}
 	first.until("it goes on with what was rebuilt", first.inState(asked, fsm.Blocked.String()))
 	first.stop()
-	if _, err := ImportJournal(t.Context(), second.config, export, filepath.Join(t.TempDir(), "aside.jsonl.zst")); err != nil {
+	if _, err := ImportJournal(t.Context(), second.config, export,
+		filepath.Join(t.TempDir(), "aside.jsonl.zst")); err != nil {
 		t.Error(err)
 	}
 	first.start()

@@ -59,7 +59,10 @@ func garbageIndex(t *testing.T, stream string) {
 
 // corruptions are those that real disks, file systems and people make.
 var corruptions = []corruption{
-	{"one bit flipped", false, true, func(t *testing.T, stream string) { block(flipped)(t, stream); without("msgs/index.db")(t, stream) }},
+	{
+		"one bit flipped", false, true,
+		func(t *testing.T, stream string) { block(flipped)(t, stream); without("msgs/index.db")(t, stream) },
+	},
 	{"one bit flipped, snapshot", true, false, block(flipped)},
 	{"cut in the middle", false, true, block(func(data []byte) []byte { return data[:len(data)/2] })},
 	{"cut in the middle, snapshot", true, false, block(func(data []byte) []byte { return data[:len(data)/2] })},
@@ -76,8 +79,9 @@ var corruptions = []corruption{
 	{"everything of the server removed", false, true, without("../../../..")},
 }
 
-// Tasks in every state, and everything that can befall the journal, one after the other: no attempt runs again, no comment, question or pull request is made
-// twice, no label changes, and a person's answer that was given meanwhile is heard.
+// Tasks in every state, and everything that can befall the journal, one after the other: no attempt runs again,
+// no comment, question or pull request is made twice, no label changes, and a person's answer that was given
+// meanwhile is heard.
 func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -119,12 +123,14 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	add("Run as well", fsm.Running.String())
 	add("Queue behind them", fsm.Queued.String())
 	s.until("the labels agree", func() bool {
-		return s.labelled(review, "agent-review")() && s.labelled(asked, "agent-blocked")() && s.labelled(waits, "agent-claimed")() && s.labelled(runs, "agent-claimed")()
+		return s.labelled(review, "agent-review")() && s.labelled(asked, "agent-blocked")() &&
+			s.labelled(waits, "agent-claimed")() && s.labelled(runs, "agent-claimed")()
 	})
 	s.stop()
 	before := s.outside()
 	for _, c := range corruptions {
-		streams, err := filepath.Glob(filepath.Join(s.config.Director.DataDir, "bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
+		streams, err := filepath.Glob(filepath.Join(s.config.Director.DataDir,
+			"bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
 		if err != nil || len(streams) != 1 {
 			t.Fatal("no stream", streams, err)
 		}
@@ -132,7 +138,8 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 		if !c.snapshots {
 			must(t, os.RemoveAll(filepath.Join(streams[0], "../OBJ_RETAKE_SNAPSHOTS")))
 		}
-		rebuilt, started := s.logs.FilterMessage("the journal is rebuilt").Len(), s.logs.FilterMessage("director started").Len()
+		rebuilt, started := s.logs.FilterMessage("the journal is rebuilt").Len(),
+			s.logs.FilterMessage("director started").Len()
 		s.start()
 		s.until(c.name+": started", func() bool { return s.logs.FilterMessage("director started").Len() > started })
 		for key, state := range states {
@@ -152,7 +159,8 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 		}
 	}
 	for key := range states {
-		if state := states[key]; state != fsm.Queued.String() && s.logs.FilterMessage("rebuilt").FilterField(zap.String("issue", key)).Len() == 0 {
+		if state := states[key]; state != fsm.Queued.String() &&
+			s.logs.FilterMessage("rebuilt").FilterField(zap.String("issue", key)).Len() == 0 {
 			t.Errorf("no line of the log says what became of %s", key)
 		}
 	}
@@ -171,7 +179,8 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	}
 }
 
-// outside is what everybody can see: of each issue and pull request its labels and comments, and every attempt that ever ran.
+// outside is what everybody can see: of each issue and pull request its labels and comments, and every attempt
+// that ever ran.
 func (s *harness) outside() string {
 	var b strings.Builder
 	for _, i := range s.github.Issues(repo) {
@@ -188,7 +197,8 @@ func (s *harness) outside() string {
 // failsWith reports a failure.
 func (a *fakeWorker) failsWith(ctx context.Context, kind, message string) int {
 	err := a.client.Report(ctx, &wire.WorkerError{
-		ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode,
+		ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+		Stage:   wire.StageCode,
 		Attempt: a.plan.Attempt, ErrorType: kind, IsTransient: true, ShouldRetry: true, Message: message,
 	})
 	if err != nil {
@@ -197,21 +207,27 @@ func (a *fakeWorker) failsWith(ctx context.Context, kind, message string) int {
 	return 0
 }
 
-// The command works without a director, refuses beside one, says what became of each issue, and a start goes on with a rebuild that was interrupted.
+// The command works without a director, refuses beside one, says what became of each issue, and a start goes on
+// with a rebuild that was interrupted.
 func TestRebuildCommand(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
 	asked := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(asked, fsm.Blocked.String())() && s.labelled(asked, "agent-blocked")() })
-	if _, _, err := Rebuild(t.Context(), s.options()); err == nil || !strings.Contains(err.Error(), "another director runs on") {
+	s.until("it asks", func() bool {
+		return s.inState(asked, fsm.Blocked.String())() &&
+			s.labelled(asked, "agent-blocked")()
+	})
+	if _, _, err := Rebuild(t.Context(), s.options()); err == nil ||
+		!strings.Contains(err.Error(), "another director runs on") {
 		t.Errorf("beside a director: %v", err)
 	}
 	s.stop()
 	before := s.outside()
 
 	tasks, aside, err := Rebuild(t.Context(), s.options())
-	if err != nil || len(tasks) != 1 || tasks[0].Was != "Blocked" || tasks[0].Is != "Blocked" || tasks[0].Row != "known" || tasks[0].Attempt != 1 {
+	if err != nil || len(tasks) != 1 || tasks[0].Was != "Blocked" || tasks[0].Is != "Blocked" ||
+		tasks[0].Row != "known" || tasks[0].Attempt != 1 {
 		t.Fatalf("of a journal that is well: %+v, %v", tasks, err)
 	}
 	if info, err := os.Stat(aside); err != nil || info.Size() == 0 {
@@ -220,7 +236,8 @@ func TestRebuildCommand(t *testing.T) {
 
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
 	tasks, _, err = Rebuild(t.Context(), s.options())
-	if err != nil || len(tasks) != 1 || tasks[0].Was != "" || tasks[0].Is != "Blocked" || tasks[0].Row != "asked" || tasks[0].Asks {
+	if err != nil || len(tasks) != 1 || tasks[0].Was != "" || tasks[0].Is != "Blocked" || tasks[0].Row != "asked" ||
+		tasks[0].Asks {
 		t.Fatalf("of nothing: %+v, %v", tasks, err)
 	}
 
@@ -239,14 +256,18 @@ func TestRebuildCommand(t *testing.T) {
 	}
 }
 
-// An answer that nobody has acknowledged, because the director ended right after it, is not carried out again: its question is answered by what came of it.
+// An answer that nobody has acknowledged, because the director ended right after it, is not carried out again:
+// its question is answered by what came of it.
 func TestAnsweredQuestionIsNotAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, asks))
 	s.config.Journal.OnDamage = onDamageRebuild
 	asked := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(asked, fsm.Blocked.String())() && s.labelled(asked, "agent-blocked")() })
+	s.until("it asks", func() bool {
+		return s.inState(asked, fsm.Blocked.String())() &&
+			s.labelled(asked, "agent-blocked")()
+	})
 	must(t, s.github.Inject(githubtest.Fault{Method: "POST", Path: "/reactions", Times: 1000, Status: 500}))
 	s.github.AddComment(asked, "octocat", "/agent retry B, please")
 	s.until("in review", s.inState(asked, fsm.InReview.String()))
@@ -257,20 +278,25 @@ func TestAnsweredQuestionIsNotAnsweredAgain(t *testing.T) {
 	s.until("rebuilt", s.inState(asked, fsm.InReview.String()))
 	seen := s.github.AddComment(asked, "octocat", "/agent why")
 	s.until("a later command is heard", func() bool {
-		return slices.ContainsFunc(s.github.Issue(asked).Comments, func(c githubtest.Comment) bool { return c.ID == seen && len(c.Reactions) > 0 })
+		return slices.ContainsFunc(s.github.Issue(asked).Comments,
+			func(c githubtest.Comment) bool { return c.ID == seen && len(c.Reactions) > 0 })
 	})
 	if s.runtime.begun() != 2 {
 		t.Errorf("attempts %q; want two", s.runtime.attempts())
 	}
 }
 
-// A journal that is gone together with everything that knew of it is an empty one: no checkout is removed, the log says what to do, and that works.
+// A journal that is gone together with everything that knew of it is an empty one: no checkout is removed, the
+// log says what to do, and that works.
 func TestAnEmptyJournalRemovesNoCheckout(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
 	asked := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(asked, fsm.Blocked.String())() && s.labelled(asked, "agent-blocked")() })
+	s.until("it asks", func() bool {
+		return s.inState(asked, fsm.Blocked.String())() &&
+			s.labelled(asked, "agent-blocked")()
+	})
 	s.stop()
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
 	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, mirrorFile)))
@@ -282,7 +308,8 @@ func TestAnEmptyJournalRemovesNoCheckout(t *testing.T) {
 	begun := func() bool { return s.logs.FilterMessage("director started").Len() == sessions }
 	left := func(when string, want int) {
 		t.Helper()
-		if left, err := filepath.Glob(filepath.Join(s.config.Director.DataDir, "tasks/*/checkout/half.txt")); err != nil || len(left) != want {
+		if left, err := filepath.Glob(filepath.Join(s.config.Director.DataDir,
+			"tasks/*/checkout/half.txt")); err != nil || len(left) != want {
 			t.Errorf("the checkout's work %s: %v, %v; want %d", when, left, err, want)
 		}
 	}
@@ -331,7 +358,10 @@ func TestRebuildAsksWhatItCannotTell(t *testing.T) {
 	s.config.Journal.OnDamage = onDamageRebuild
 	asked := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
-	s.until("it asks", func() bool { return s.inState(asked, fsm.Blocked.String())() && s.labelled(asked, "agent-blocked")() })
+	s.until("it asks", func() bool {
+		return s.inState(asked, fsm.Blocked.String())() &&
+			s.labelled(asked, "agent-blocked")()
+	})
 	s.stop()
 	for _, c := range s.github.Issue(asked).Comments {
 		if strings.Contains(c.Body, "retake:blocked") {

@@ -25,9 +25,11 @@ type evidence struct {
 	reported  map[string][]int        // by nonce: the attempts that have reports, rising
 	running   map[fsm.IssueKey]string // by issue: the nonce of the container that lives
 	checkouts []workspace.Claim
-	listens   map[string]string           // by repository: from where on the comments are read
-	branches  map[fsm.IssueKey]int        // by issue: the highest attempt that a branch is named after
-	issues    map[string]map[int][]string // by repository, of the journal, containers and checkouts: the claims that they know of the issue, the likeliest first
+	listens   map[string]string    // by repository: from where on the comments are read
+	branches  map[fsm.IssueKey]int // by issue: the highest attempt that a branch is named after
+	// by repository, of the journal, containers and checkouts: the claims that they know of the issue, the
+	// likeliest first
+	issues map[string]map[int][]string
 }
 
 // issue notes that something is known of an issue, and maybe of its claim.
@@ -51,7 +53,8 @@ func (e *evidence) hasCheckout(nonce string) bool {
 // collect reads what is on this machine, and on the bus.
 func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, error) {
 	e := &evidence{
-		live: map[string]int{}, shown: map[string]int{}, reported: map[string][]int{}, running: map[fsm.IssueKey]string{}, issues: map[string]map[int][]string{},
+		live: map[string]int{}, shown: map[string]int{}, reported: map[string][]int{},
+		running: map[fsm.IssueKey]string{}, issues: map[string]map[int][]string{},
 		branches: map[fsm.IssueKey]int{}, listens: map[string]string{},
 	}
 	for _, repo := range s.config.GitHub.Repositories {
@@ -67,7 +70,8 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 		return nil, err
 	}
 	ended := func(c container.Status) bool { return !c.State.MayRun() }
-	containers = append(slices.DeleteFunc(slices.Clone(containers), ended), slices.DeleteFunc(containers, func(c container.Status) bool { return !ended(c) })...)
+	containers = append(slices.DeleteFunc(slices.Clone(containers), ended),
+		slices.DeleteFunc(containers, func(c container.Status) bool { return !ended(c) })...)
 	for _, c := range containers {
 		nonce, n, ok := fsm.ParseAttemptID(c.AttemptID)
 		if !ok {
@@ -102,7 +106,9 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 }
 
 // find says what is known of every issue that may be a task, and from where on comments are to be read.
-func (s *session) find(ctx context.Context, known *fsm.Machine) (found []fsm.FoundTask, cursors []fsm.RepoCursor, err error) {
+func (s *session) find(ctx context.Context,
+	known *fsm.Machine,
+) (found []fsm.FoundTask, cursors []fsm.RepoCursor, err error) {
 	e, err := s.collect(ctx, known)
 	if err != nil {
 		return nil, nil, err
@@ -119,14 +125,17 @@ func (s *session) find(ctx context.Context, known *fsm.Machine) (found []fsm.Fou
 				return nil, nil, err
 			}
 			labels := s.config.GitHub.Labels
-			waits := f.Question != "" && !f.Answered && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) && !g.Has(labels.Review) // nothing came of an answer so far
+			// nothing came of an answer so far
+			waits := f.Question != "" && !f.Answered && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) &&
+				!g.Has(labels.Review)
 			if waits && (asked.IsZero() || g.AskedAt.Before(asked)) {
 				asked = g.AskedAt
 			}
 			seen[f.Key], found = true, append(found, f)
 		}
 		from := e.listens[repo]
-		if !asked.IsZero() { // what people have answered since is heard; what was carried out of it carries our thumbs-up
+		// what people have answered since is heard; what was carried out of it carries our thumbs-up
+		if !asked.IsZero() {
 			from = asked.UTC().Format(time.RFC3339)
 		}
 		if from != "" {
@@ -143,9 +152,12 @@ func (s *session) find(ctx context.Context, known *fsm.Machine) (found []fsm.Fou
 	return found, cursors, nil
 }
 
-// withoutGitHub is what is known without GitHub of the issues that were not seen there: of those that are gone, if the journal knows them, and of those
-// that cannot be read, also if a container or a checkout does. The usual course finds out more.
-func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.IssueKey]bool, unread []int) (found []fsm.FoundTask) {
+// withoutGitHub is what is known without GitHub of the issues that were not seen there: of those that are gone,
+// if the journal knows them, and of those that cannot be read, also if a container or a checkout does. The
+// usual course finds out more.
+func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.IssueKey]bool,
+	unread []int,
+) (found []fsm.FoundTask) {
 	for _, t := range known.Tasks() {
 		if t.Key.Repo() != repo || seen[t.Key] {
 			continue
@@ -165,15 +177,17 @@ func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.I
 	return found
 }
 
-// Patience with GitHub. An outage, a limit and a credential that is refused since a moment are waited for as long as they last. An issue that cannot be read
-// while others can is one after findPatience, which is longer than GitHub takes to say for sure that it is gone; if none can, it looks like an outage for longer.
+// Patience with GitHub. An outage, a limit and a credential that is refused since a moment are waited for as
+// long as they last. An issue that cannot be read while others can is one after findPatience, which is longer
+// than GitHub takes to say for sure that it is gone; if none can, it looks like an outage for longer.
 const (
 	findPatience  = 2 * time.Minute
 	findRetry     = 2 * time.Second
 	findRetryMost = 30 * time.Second
 )
 
-// listenFrom notes GitHub's time before anything of a repository is read: what people say after it is heard by the new journal's first look.
+// listenFrom notes GitHub's time before anything of a repository is read: what people say after it is heard by
+// the new journal's first look.
 func (s *session) listenFrom(ctx context.Context, e *evidence, repo string) error {
 	if e.listens[repo] != "" {
 		return nil
@@ -185,8 +199,11 @@ func (s *session) listenFrom(ctx context.Context, e *evidence, repo string) erro
 	return err
 }
 
-// findOnGitHub reads a repository. One that was removed from the configuration, and cannot be read any more, has nothing.
-func (s *session) findOnGitHub(ctx context.Context, e *evidence, repo string) (found []github.Found, unread []int, err error) {
+// findOnGitHub reads a repository. One that was removed from the configuration, and cannot be read any more,
+// has nothing.
+func (s *session) findOnGitHub(ctx context.Context, e *evidence,
+	repo string,
+) (found []github.Found, unread []int, err error) {
 	since := time.Time{} // all but some issues can be read; zero: it was not so at the last look
 	for retry := min(findRetry, s.findPatience/10); ; retry = min(2*retry, findRetryMost) {
 		err := s.listenFrom(ctx, e, repo)
@@ -209,7 +226,8 @@ func (s *session) findOnGitHub(ctx context.Context, e *evidence, repo string) (f
 			return found, nil, nil
 		case err == nil && time.Since(since) >= patience:
 			for _, n := range unread {
-				s.log.Warn("an issue cannot be read: only what containers, checkouts and the journal say of it is known; if it stays as it is, look at its labels by hand",
+				s.log.Warn("an issue cannot be read: only what containers, checkouts and the journal say of it is "+
+					"known; if it stays as it is, look at its labels by hand",
 					zap.String("issue", fmt.Sprintf("%s#%d", repo, n)), zap.Error(failures[n]))
 			}
 			return found, unread, nil
@@ -218,7 +236,8 @@ func (s *session) findOnGitHub(ctx context.Context, e *evidence, repo string) (f
 		default:
 			f := failed(err).Failure
 			if !f.Transient && !slices.Contains(s.config.GitHub.Repositories, repo) {
-				s.log.Warn("a repository that is not configured any more cannot be read", zap.String("repo", repo), zap.Error(err))
+				s.log.Warn("a repository that is not configured any more cannot be read", zap.String("repo", repo),
+					zap.Error(err))
 				return nil, nil, nil
 			}
 			if !f.Transient {
@@ -237,11 +256,13 @@ func (s *session) findOnGitHub(ctx context.Context, e *evidence, repo string) (f
 
 var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0,4})(-|$)`)
 
-// findBranches reads which attempts the repository's branches are named after. Where git is refused, what else shows them must do.
+// findBranches reads which attempts the repository's branches are named after. Where git is refused, what else
+// shows them must do.
 func (s *session) findBranches(ctx context.Context, e *evidence, repo string) error {
 	names, err := s.workspace.Branches(ctx, s.remote(repo), "retake")
 	if err != nil && !failed(err).Failure.Transient {
-		s.log.Warn("the branches cannot be listed: attempts that nothing else shows are not known", zap.String("repo", repo), zap.Error(err))
+		s.log.Warn("the branches cannot be listed: attempts that nothing else shows are not known",
+			zap.String("repo", repo), zap.Error(err))
 		return nil
 	}
 	for _, name := range names {
@@ -258,9 +279,11 @@ func (s *session) findBranches(ctx context.Context, e *evidence, repo string) er
 func (s *session) found(ctx context.Context, e *evidence, g github.Found, known *fsm.Task) (fsm.FoundTask, error) {
 	v := s.view(g.Issue)
 	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}
-	if f.Nonce == "" && !g.Others { // somebody has deleted or changed our comment: nothing says that the claim has ended
+	// somebody has deleted or changed our comment: nothing says that the claim has ended
+	if f.Nonce == "" && !g.Others {
 		switch running := e.running[f.Key]; {
-		case known != nil && !slices.Contains(g.Ended, known.Nonce) && known.State != fsm.Queued && known.State != fsm.Claiming:
+		case known != nil && !slices.Contains(g.Ended, known.Nonce) && known.State != fsm.Queued &&
+			known.State != fsm.Claiming:
 			f.Nonce = known.Nonce
 		case running != "" && !slices.Contains(g.Ended, running):
 			f.Nonce = running
@@ -280,9 +303,11 @@ func (s *session) found(ctx context.Context, e *evidence, g github.Found, known 
 	return f, s.addEvidence(ctx, e, &f, g.Attempt)
 }
 
-// addEvidence adds what this machine knows of the claim. While a container lives no later attempt can have begun, whatever a comment says.
+// addEvidence adds what this machine knows of the claim. While a container lives no later attempt can have
+// begun, whatever a comment says.
 func (s *session) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
-	f.Attempt, f.Live, f.Checkout, f.Branch = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce), e.branches[f.Key]
+	f.Attempt, f.Live, f.Checkout, f.Branch = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce),
+		e.branches[f.Key]
 	if f.Live == 0 {
 		f.Attempt = max(f.Attempt, shown)
 	}

@@ -17,17 +17,20 @@ import (
 	"retake/internal/safefile"
 )
 
-// rebuildNote is there from before the old journal is set aside until the new one is complete. Who finds it finishes the rebuild. On a joined bus it is at
-// the server, for whichever director leads next; else it is a file in the data directory.
+// rebuildNote is there from before the old journal is set aside until the new one is complete. Who finds it
+// finishes the rebuild. On a joined bus it is at the server, for whichever director leads next; else it is a
+// file in the data directory.
 type rebuildNote struct {
-	ID      string `json:"id"`
-	Why     string `json:"why"`
-	Journal string `json:"journal,omitempty"` // id of the one that is to be set aside; empty: an older version wrote the note
+	ID  string `json:"id"`
+	Why string `json:"why"`
+	// id of the one that is to be set aside; empty: an older version wrote the note
+	Journal string `json:"journal,omitempty"`
 	state   []byte // of the machine: what was known
 }
 
-// over: the rebuild has come to its end, or another journal is gone on with by now than the one that it was begun for, or what it has made of that: who noted it came late. h is what the journal
-// says that is there, which is whole.
+// over: the rebuild has come to its end, or another journal is gone on with by now than the one that it was
+// begun for, or what it has made of that: who noted it came late. h is what the journal says that is there,
+// which is whole.
 func (n *rebuildNote) over(h *state, journal string) bool {
 	if n.ID != "" && h.rebuild.ID == n.ID {
 		return true

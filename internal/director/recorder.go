@@ -110,7 +110,8 @@ func (c *recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	s, err := audit.ReadStats(path)
 	if errors.Is(err, audit.ErrCorrupt) {
 		aside, renamed := audit.SetAside(path)
-		c.log.Error("stats.json cannot be read; the director's own count goes on", zap.String("issue", string(k)), zap.String("kept_as", aside),
+		c.log.Error("stats.json cannot be read; the director's own count goes on", zap.String("issue", string(k)),
+			zap.String("kept_as", aside),
 			zap.Error(errors.Join(err, renamed)))
 	}
 	c.stats[k] = audit.Stats{Stage: s.Stage, Signatures: s.Signatures, StagesCompleted: s.StagesCompleted}
@@ -139,7 +140,8 @@ func (c *recorder) record(r fsm.Record) {
 			c.reached(f.Task, f.Stage)
 		case fsm.EffectDeferred:
 			if f.Reason != "" {
-				c.ownFailure(r.At, tried, f.Reason, f.Why, recovery.Verdict{Action: recovery.Retry, Delay: f.Until.Sub(r.At), Why: tryAgainWhy})
+				c.ownFailure(r.At, tried, f.Reason, f.Why,
+					recovery.Verdict{Action: recovery.Retry, Delay: f.Until.Sub(r.At), Why: tryAgainWhy})
 			}
 		case fsm.EffectDone:
 			if f.Reason != "" && !slices.Contains(judgedEffects, tried.Kind) {
@@ -217,7 +219,8 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 		why = string(t.History[n-1].Reason) + ": " + t.History[n-1].Cause
 	}
 	c.attempt(t, f.N, func(m *audit.Meta) {
-		m.RunID, m.Action, m.Why, m.Image, m.Branch = c.runID, string(f.Next.Action), why, c.image, cmp.Or(t.Work.Branch, branchName(f.Task, f.N))
+		m.RunID, m.Action, m.Why, m.Image, m.Branch = c.runID, string(f.Next.Action), why, c.image,
+			cmp.Or(t.Work.Branch, branchName(f.Task, f.N))
 		m.StartedAt = wire.At(at)
 	})
 }
@@ -228,7 +231,8 @@ func (c *recorder) forget(attempt string) {
 	c.courses.Delete(attempt)
 }
 
-// starts says who works in an attempt, as its plan has it, and keeps the course of it: another configuration changes nothing of an attempt that has begun.
+// starts says who works in an attempt, as its plan has it, and keeps the course of it: another configuration
+// changes nothing of an attempt that has begun.
 func (c *recorder) starts(e fsm.Effect, p wire.Plan, in *setup) {
 	c.courses.Store(e.Worker, courseOf(in))
 	who, model := workerOf(p)
@@ -237,8 +241,8 @@ func (c *recorder) starts(e fsm.Effect, p wire.Plan, in *setup) {
 	})
 }
 
-// workerOf names the agent that does a plan's work, or the program that does, and its model. Both are empty for an attempt that only validates; the
-// model is, too, if the agent chooses it.
+// workerOf names the agent that does a plan's work, or the program that does, and its model. Both are empty for
+// an attempt that only validates; the model is, too, if the agent chooses it.
 func workerOf(p wire.Plan) (who, model string) {
 	i := slices.IndexFunc(p.Stages, func(g wire.StagePlan) bool { return g.Name == wire.StageCode })
 	if i < 0 {
@@ -255,7 +259,10 @@ func workerOf(p wire.Plan) (who, model string) {
 }
 
 // outcomes say what a move means for the attempt that it ends.
-var outcomes = map[fsm.Trigger]string{fsm.OnGoneOK: audit.OutcomeOK, fsm.OnValidate: audit.OutcomeOK, fsm.OnGoneWithdrawn: audit.OutcomeWithdrawn}
+var outcomes = map[fsm.Trigger]string{
+	fsm.OnGoneOK: audit.OutcomeOK, fsm.OnValidate: audit.OutcomeOK,
+	fsm.OnGoneWithdrawn: audit.OutcomeWithdrawn,
+}
 
 func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	if t == nil {
@@ -269,7 +276,8 @@ func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	}
 	if outcome := outcomes[f.On]; outcome != "" {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome, m.Failure = wire.At(at), outcome, nil })
-	} else if f.Attempt > 0 && (f.From == fsm.Stopping || f.From == fsm.Delivering || f.From == fsm.InReview) { // the summary shows how it went on
+	} else if f.Attempt > 0 && (f.From == fsm.Stopping || f.From == fsm.Delivering || f.From == fsm.InReview) {
+		// the summary shows how it went on
 		c.attempt(t, f.Attempt, func(*audit.Meta) {})
 	}
 	switch f.To {
@@ -303,7 +311,8 @@ func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.out.Classified(at, c.runID, f.Stage, audit.Classified{
 		Caller: fsm.Caller(f.Stage), Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
 	})
-	if f.Attempt > 0 && f.Verdict.Action != recovery.Revalidate { // that work is good, and what is merged with it is tried
+	// that work is good, and what is merged with it is tried
+	if f.Attempt > 0 && f.Verdict.Action != recovery.Revalidate {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) {
 			m.Outcome, m.Stage, m.Failure = audit.OutcomeFailed, f.Stage, failure
 			if m.EndedAt.IsZero() { // otherwise its delivery failed, or what people see of it
@@ -354,7 +363,10 @@ func (c *recorder) standing(at time.Time, t *fsm.Task) audit.Stats {
 	s.Issue, s.Title, s.URL, s.RunID, s.UpdatedAt = string(t.Key), t.Title, t.URL, c.runID, wire.At(at)
 	s.State, s.Attempt = t.State.String(), t.Attempt
 	s.PaidCallsUsed, s.PaidCallBudget = int(t.Tally.PaidCalls), c.guards.PaidCallBudget
-	s.Iterations = audit.Iterations{Used: t.Tally.Iterations, Refunded: t.Tally.Refunded, Budget: c.guards.IterationBudget}
+	s.Iterations = audit.Iterations{
+		Used: t.Tally.Iterations, Refunded: t.Tally.Refunded,
+		Budget: c.guards.IterationBudget,
+	}
 	s.DependsOn = nil
 	for _, k := range t.Standing.After {
 		s.DependsOn = append(s.DependsOn, string(k))

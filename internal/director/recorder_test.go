@@ -25,8 +25,9 @@ func (a *fakeWorker) fails(ctx context.Context, e wire.WorkerError) int {
 	return 0
 }
 
-// What people read is there after a failure and a success: the bundles, the state, telemetry; and no secret in any of it. The
-// operator's number of paid calls is taken, and so is one that a person wrote into stats.json while no director ran.
+// What people read is there after a failure and a success: the bundles, the state, telemetry; and no secret in
+// any of it. The operator's number of paid calls is taken, and so is one that a person wrote into stats.json
+// while no director ran.
 func TestPeopleCanReadWhatHappened(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -34,8 +35,9 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 		if a.plan.Attempt == 1 {
 			must(t, os.WriteFile(filepath.Join(a.checkout, "half.txt"), []byte("half done\n"), 0o644))
 			return a.fails(ctx, wire.WorkerError{
-				ErrorType: "docker_exit_nonzero", Message: "CODE: agent failed", LastStderrTail: "fatal: Connection reset by peer, token " + "ghp_" + strings.Repeat("012345", 6) + "\n",
-				Usage: &wire.Usage{PaidCalls: 3, CostUSD: 0.5},
+				ErrorType: "docker_exit_nonzero", Message: "CODE: agent failed",
+				LastStderrTail: "fatal: Connection reset by peer, token " + "ghp_" + strings.Repeat("012345", 6) + "\n",
+				Usage:          &wire.Usage{PaidCalls: 3, CostUSD: 0.5},
 			})
 		}
 		<-goOn
@@ -57,7 +59,8 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 		stats, err := audit.ReadStats(path)
 		return err == nil && stats.PaidCallsUsed == 2 && !stats.Edited()
 	})
-	if err := ResetBudget(t.Context(), data, repo+"#99", 0); err == nil || !strings.Contains(err.Error(), "has no task") {
+	if err := ResetBudget(t.Context(), data, repo+"#99", 0); err == nil ||
+		!strings.Contains(err.Error(), "has no task") {
 		t.Errorf("reset of a task that is not there: %v", err)
 	}
 	s.stop()
@@ -66,7 +69,8 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 	}
 	stats, err := os.ReadFile(path)
 	must(t, err)
-	edited := strings.Replace(string(stats), `"paid_calls_used": 2`, `"paid_calls_used": 1`, 1) // as the founding document wants it
+	// as the founding document wants it
+	edited := strings.Replace(string(stats), `"paid_calls_used": 2`, `"paid_calls_used": 1`, 1)
 	must(t, os.WriteFile(path, []byte(edited), 0o600))
 	s.start()
 	s.until("the edit is taken at the start", func() bool {
@@ -82,10 +86,12 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 
 	store, err := audit.Load(data)
 	must(t, err)
-	if len(store.Problems) > 0 || len(store.Attempts) != 2 || store.Attempts[0].Outcome != audit.OutcomeFailed || store.Attempts[1].Outcome != audit.OutcomeOK {
+	if len(store.Problems) > 0 || len(store.Attempts) != 2 || store.Attempts[0].Outcome != audit.OutcomeFailed ||
+		store.Attempts[1].Outcome != audit.OutcomeOK {
 		t.Fatalf("%+v", store)
 	}
-	if f := store.Attempts[0].Failure; f == nil || f.Reason != "network_transient" || f.Action != "retry" || f.Rule == "" {
+	if f := store.Attempts[0].Failure; f == nil || f.Reason != "network_transient" || f.Action != "retry" ||
+		f.Rule == "" {
 		t.Errorf("the first attempt's failure: %+v", f)
 	}
 	if b := store.Budget(); len(b) != 1 || b[0].PaidCalls != 1 || b[0].State != "Done" {
@@ -116,7 +122,8 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 	var last audit.LastFailure
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "last_failure.json"))
 	if err != nil || json.Unmarshal(text, &last) != nil || last.ErrorType != "network_transient" || last.Attempt != 1 ||
-		!strings.HasSuffix(last.ErrorID, "-1/CODE-1") || !strings.Contains(last.Stack, "Connection reset by peer") || last.AttemptID == "" {
+		!strings.HasSuffix(last.ErrorID, "-1/CODE-1") || !strings.Contains(last.Stack, "Connection reset by peer") ||
+		last.AttemptID == "" {
 		t.Errorf("last_failure.json: %s, %v", text, err)
 	}
 }
@@ -129,7 +136,10 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		plans <- a.plan.AttemptFile
 		if a.plan.Attempt < 3 {
-			return a.fails(ctx, wire.WorkerError{ErrorType: "context_overflow", HTTPStatus: 413, Message: "prompt is too long: 214000 tokens > 200000"})
+			return a.fails(ctx, wire.WorkerError{
+				ErrorType: "context_overflow", HTTPStatus: 413,
+				Message: "prompt is too long: 214000 tokens > 200000",
+			})
 		}
 		for ctx.Err() == nil { // spends until somebody ends it
 			_ = a.client.Heartbeat(wire.Heartbeat{State: a.heartbeat().State, Usage: &wire.Usage{PaidCalls: 11}})
@@ -142,29 +152,35 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 		}
 		return 1
 	})
-	s.config.Stages = []config.Stage{{Name: "CODE", Agent: "claude-code", Model: "first", AlternativeModel: "second", Timeout: time.Minute}}
+	s.config.Stages = []config.Stage{{
+		Name: "CODE", Agent: "claude-code", Model: "first", AlternativeModel: "second",
+		Timeout: time.Minute,
+	}}
 	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = 10*time.Millisecond, 20*time.Millisecond
 	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 	s.start()
 	s.until("blocked", s.labelled(key, "agent-blocked"))
 	s.until("the question", func() bool {
 		c := s.github.Issue(key).Comments
-		return len(c) == 2 && strings.Contains(c[1].Body, "recovery.paid_call_budget = 10") && strings.Contains(c[1].Body, "starts every budget of it anew")
+		return len(c) == 2 && strings.Contains(c[1].Body, "recovery.paid_call_budget = 10") &&
+			strings.Contains(c[1].Body, "starts every budget of it anew")
 	})
 	first, second, third := <-plans, <-plans, <-plans
 	if first.Action != "" || first.Model != nil || len(first.EarlierFailures) != 0 {
 		t.Errorf("first attempt: %+v", first)
 	}
-	if second.Action != "retry_compact" || second.Model != nil || !strings.Contains(second.Summary, "> prompt is too long") || !strings.Contains(second.Summary, "about half as much") {
+	if second.Action != "retry_compact" || second.Model != nil || !strings.Contains(second.Summary,
+		"> prompt is too long") || !strings.Contains(second.Summary, "about half as much") {
 		t.Errorf("second attempt: %+v", second)
 	}
-	if third.Action != "retry_alternative" || third.Model == nil || *third.Model != "second" || !strings.Contains(third.Summary, "came 2 times") {
+	if third.Action != "retry_alternative" || third.Model == nil || *third.Model != "second" ||
+		!strings.Contains(third.Summary, "came 2 times") {
 		t.Errorf("third attempt: %+v", third)
 	}
 }
 
-// What a review leads to is in what people read: where the task stands, on which branch its attempts work, and that an attempt ended when its
-// container did. What is only validated once more has not failed.
+// What a review leads to is in what people read: where the task stands, on which branch its attempts work, and
+// that an attempt ended when its container did. What is only validated once more has not failed.
 func TestPeopleCanReadWhatAReviewLedTo(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, nil))
@@ -176,7 +192,10 @@ func TestPeopleCanReadWhatAReviewLedTo(t *testing.T) {
 		case 2:
 			return a.succeed(ctx)
 		}
-		return a.fails(ctx, wire.WorkerError{ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks", Question: "A or B?"})
+		return a.fails(ctx, wire.WorkerError{
+			ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks",
+			Question: "A or B?",
+		})
 	}
 	s.config.SyncMain.MaxCommitsBehind = 2
 	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")

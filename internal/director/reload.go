@@ -31,8 +31,9 @@ type Reading struct {
 	Restart []string  `json:"restart,omitempty"` // keys with other values in the file, which wait for a restart
 	// Problems are why it was refused, line by line: what was read before goes on.
 	Problems []string  `json:"problems,omitempty"`
-	Since    time.Time `json:"since"`             // when what is in force was read
-	Pending  bool      `json:"pending,omitempty"` // what has changed is not in the journal yet: it holds once the director decides again
+	Since    time.Time `json:"since"` // when what is in force was read
+	// what has changed is not in the journal yet: it holds once the director decides again
+	Pending bool `json:"pending,omitempty"`
 }
 
 // reading is how the configuration is read again.
@@ -104,13 +105,15 @@ func ownSums(c config.Config) map[string]string {
 	return sums
 }
 
-// reread reads the configuration again, and puts it in force as far as that goes while the director runs. by says on whose word.
+// reread reads the configuration again, and puts it in force as far as that goes while the director runs. by
+// says on whose word.
 func (d *daemon) reread(by string) Reading {
 	d.reading.mu.Lock()
 	defer d.reading.mu.Unlock()
 	r := Reading{At: time.Now().UTC(), By: by, Since: d.reading.last.Load().Since}
 	if d.reading.again == nil {
-		r.Digest, r.Problems = d.setup().digest, []string{"this director was started without a way to read its configuration again: restart it"}
+		r.Digest, r.Problems = d.setup().digest,
+			[]string{"this director was started without a way to read its configuration again: restart it"}
 		return r
 	}
 	next, problems := d.readFiles()
@@ -140,7 +143,8 @@ func (d *daemon) next(next config.Config, problems config.Problems) (now *setup,
 		return nil, config.Change{}, problems.Err()
 	}
 	if most := d.watchdog + workerLifeAfter/2; mixed.Timeouts.WorkerWatchdog > most {
-		return nil, config.Change{}, fmt.Errorf("reload: timeouts.worker_watchdog_seconds: workers' keys are made for %s at most, until a restart: want at most %.0f, or restart the director",
+		return nil, config.Change{}, fmt.Errorf("reload: timeouts.worker_watchdog_seconds: workers' keys are made "+
+			"for %s at most, until a restart: want at most %.0f, or restart the director",
 			most, most.Seconds())
 	}
 	sums := ownSums(mixed)
@@ -158,7 +162,10 @@ func (d *daemon) next(next config.Config, problems config.Problems) (now *setup,
 // putInForce replaces the setup as a whole. The session has the machine follow.
 func (d *daemon) putInForce(now *setup, by string, change config.Change) {
 	was := d.setup()
-	now.news = &fsm.SettingsChanged{By: by, Digest: now.digest, Keys: change.Keys, Restart: change.Restart, Settings: d.settingsOf(now)}
+	now.news = &fsm.SettingsChanged{
+		By: by, Digest: now.digest, Keys: change.Keys, Restart: change.Restart,
+		Settings: d.settingsOf(now),
+	}
 	if was.news != nil && !was.isDecided() { // the journal has one fact for both
 		for _, key := range was.news.Keys {
 			if !slices.Contains(now.news.Keys, key) {
@@ -190,14 +197,16 @@ func (d *daemon) sayReading(r Reading) {
 	log := d.log.With(zap.String("by", r.By), zap.String("digest", r.Digest))
 	switch {
 	case len(r.Problems) > 0:
-		log.Error("the configuration is refused; what was read before goes on", zap.Strings("problems", r.Problems), zap.Time("since", r.Since))
+		log.Error("the configuration is refused; what was read before goes on", zap.Strings("problems", r.Problems),
+			zap.Time("since", r.Since))
 	case len(r.Changed)+len(r.Restart) == 0 && r.By == atStart:
 	case len(r.Changed)+len(r.Restart) == 0:
 		log.Info("the configuration was read again; nothing in it has changed")
 	default:
 		log.Info("the configuration was read again", zap.Strings("changed", r.Changed))
 		if len(r.Restart) > 0 {
-			log.Warn("keys have other values in the configuration's file, which wait for a restart", zap.Strings("keys", r.Restart))
+			log.Warn("keys have other values in the configuration's file, which wait for a restart",
+				zap.Strings("keys", r.Restart))
 		}
 	}
 }
@@ -205,7 +214,8 @@ func (d *daemon) sayReading(r Reading) {
 // followSettings has the machine decide by the setup that is in force, until ctx ends.
 func (s *session) followSettings(ctx context.Context) error {
 	for {
-		if now := s.setup(); now != s.begun || now.news != nil && !now.isDecided() { // the session before may have ended too early
+		// the session before may have ended too early
+		if now := s.setup(); now != s.begun || now.news != nil && !now.isDecided() {
 			if s.server != nil {
 				s.server.Admit(now.Director.MaxWorkers)
 			}
@@ -255,7 +265,10 @@ func (d *daemon) configState() *wire.SnapshotConfig {
 	if r == nil {
 		return nil
 	}
-	s := &wire.SnapshotConfig{ReadAt: wire.At(r.At), By: r.By, Digest: r.Digest, Since: wire.At(r.Since), Restart: r.Restart, Problems: r.Problems}
+	s := &wire.SnapshotConfig{
+		ReadAt: wire.At(r.At), By: r.By, Digest: r.Digest, Since: wire.At(r.Since),
+		Restart: r.Restart, Problems: r.Problems,
+	}
 	return s
 }
 
@@ -265,7 +278,8 @@ func (d *daemon) configProblem() string {
 	if r == nil || len(r.Problems) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the configuration that was read at %s is refused (%s), and that of %s goes on: director status shows each problem",
+	return fmt.Sprintf("the configuration that was read at %s is refused (%s), and that of %s goes on: director "+
+		"status shows each problem",
 		r.At.Format(time.RFC3339), countOf(len(r.Problems), "problem"), r.Since.Format(time.RFC3339))
 }
 

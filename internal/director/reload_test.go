@@ -60,7 +60,8 @@ func (s *harness) reload() Reading {
 	return r
 }
 
-// TestReloadHoldsForWhatComesNext: an attempt that runs keeps its plan, the next one has the new stages; more workers begin at once.
+// TestReloadHoldsForWhatComesNext: an attempt that runs keeps its plan, the next one has the new stages; more
+// workers begin at once.
 func TestReloadHoldsForWhatComesNext(t *testing.T) {
 	t.Parallel()
 	plans, goOn := make(chan []string, 8), make(chan struct{})
@@ -91,7 +92,8 @@ func TestReloadHoldsForWhatComesNext(t *testing.T) {
 		c.Stages = []config.Stage{{Name: "CODE", Run: []string{"played", "anew"}, Timeout: time.Minute}}
 	})
 	r := s.reload()
-	if want := []string{"director.max_workers", "timeouts.worker_watchdog_seconds", "stage[0].run"}; !slices.Equal(r.Changed, want) || r.Pending || len(r.Problems) > 0 {
+	if want := []string{"director.max_workers", "timeouts.worker_watchdog_seconds", "stage[0].run"}; !slices.Equal(
+		r.Changed, want) || r.Pending || len(r.Problems) > 0 {
 		t.Errorf("changed %q, want %q: %+v", r.Changed, want, r)
 	}
 	if want := []string{"github.labels.task"}; !slices.Equal(r.Restart, want) {
@@ -104,17 +106,22 @@ func TestReloadHoldsForWhatComesNext(t *testing.T) {
 		t.Error("the first attempt does not run any more")
 	}
 	close(goOn)
-	s.until("both are handed in", func() bool { return s.labelled(first, "agent-review")() && s.labelled(second, "agent-review")() })
+	s.until("both are handed in", func() bool {
+		return s.labelled(first, "agent-review")() &&
+			s.labelled(second, "agent-review")()
+	})
 	now, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
 	must(t, err)
-	if c := now.Director.Config; c == nil || c.Digest != r.Digest || !slices.Equal(c.Restart, r.Restart) || c.By != "director reload" {
+	if c := now.Director.Config; c == nil || c.Digest != r.Digest || !slices.Equal(c.Restart, r.Restart) ||
+		c.By != "director reload" {
 		t.Errorf("status says %+v, and it was %+v", c, r)
 	}
 	if r := s.reload(); len(r.Changed) > 0 || len(r.Restart) != 1 || r.Digest != now.Director.Config.Digest {
 		t.Errorf("read again: %+v", r)
 	}
 	s.stop()
-	if facts := s.settingsChanged(); len(facts) != 1 || facts[0].By != "director reload" || facts[0].Digest != r.Digest || !slices.Equal(facts[0].Keys, r.Changed) {
+	if facts := s.settingsChanged(); len(facts) != 1 || facts[0].By != "director reload" ||
+		facts[0].Digest != r.Digest || !slices.Equal(facts[0].Keys, r.Changed) {
 		t.Errorf("the journal has %+v", facts)
 	}
 }
@@ -148,10 +155,14 @@ func TestABrokenConfigurationIsRefused(t *testing.T) {
 	before := s.reload()
 	f.write(func(c *config.Config) {
 		c.Director.MaxWorkers = 9
-		f.problems = config.Problems{{Where: "c.toml:3:7", Key: "retry.jitter", Text: `got "ful", want one of "full", "equal", "none"`}}
+		f.problems = config.Problems{{
+			Where: "c.toml:3:7", Key: "retry.jitter",
+			Text: `got "ful", want one of "full", "equal", "none"`,
+		}}
 	})
 	r := s.reload()
-	if want := []string{f.problems[0].String()}; !slices.Equal(r.Problems, want) || r.Digest != before.Digest || len(r.Changed) > 0 {
+	if want := []string{f.problems[0].String()}; !slices.Equal(r.Problems, want) || r.Digest != before.Digest ||
+		len(r.Changed) > 0 {
 		t.Errorf("got %+v, want %q", r, want)
 	}
 	if h := s.health(); !strings.Contains(h, "is refused (1 problem)") || !strings.HasPrefix(h, "healthy") {
@@ -178,8 +189,15 @@ func TestWhatARunningDirectorCannotTake(t *testing.T) {
 	f := s.rereads()
 	s.runs()
 	for want, change := range map[string]func(c *config.Config){
-		"workers' keys are made for 13h0m0s at most": func(c *config.Config) { c.Timeouts.WorkerWatchdog = 20 * time.Hour },
-		"want a TOML file":                           func(c *config.Config) { c.Recovery.RulesFile = filepath.Join(t.TempDir(), "gone.toml") },
+		"workers' keys are made for 13h0m0s at most": func(
+			c *config.Config,
+		) {
+			c.Timeouts.WorkerWatchdog = 20 * time.Hour
+		},
+		"want a TOML file": func(c *config.Config) {
+			c.Recovery.RulesFile = filepath.Join(
+				t.TempDir(), "gone.toml")
+		},
 	} {
 		was := f.config
 		f.write(change)

@@ -10,13 +10,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// A file is read when it has not been touched for a moment, or has been touched again and again for so long: editors write in several steps.
+// A file is read when it has not been touched for a moment, or has been touched again and again for so long:
+// editors write in several steps.
 const (
 	fileRest = 300 * time.Millisecond
 	fileMost = 2 * time.Second
 )
 
-// filesEvery is how often the files are looked at although the watch has noticed nothing: it may have missed something, or be no more.
+// filesEvery is how often the files are looked at although the watch has noticed nothing: it may have missed
+// something, or be no more.
 const filesEvery = 30 * time.Second
 
 // watchConfig reads the configuration again at a hangup, and when one of its files changes, until ctx ends.
@@ -59,7 +61,8 @@ func (d *daemon) watchConfig(ctx context.Context, hangups <-chan struct{}) {
 func (d *daemon) sayWatch(before, now error) {
 	switch {
 	case now != nil && before == nil:
-		d.log.Warn("the configuration's files cannot be watched: they are looked at now and then; send SIGHUP, or use `director reload`, to have a change at once",
+		d.log.Warn("the configuration's files cannot be watched: they are looked at now and then; send SIGHUP, or "+
+			"use `director reload`, to have a change at once",
 			zap.Duration("every", d.reading.every), zap.Error(now))
 	case now == nil && before != nil:
 		d.log.Info("the configuration's files are watched again")
@@ -83,7 +86,8 @@ func (d *daemon) rereadChanged() {
 	}
 }
 
-// fileWatch notices that something happens in the folders of files: editors and others replace files, so that what is watched would be the old one.
+// fileWatch notices that something happens in the folders of files: editors and others replace files, so that
+// what is watched would be the old one.
 type fileWatch struct {
 	notify *fsnotify.Watcher // nil: nothing is noticed
 	dirs   []string

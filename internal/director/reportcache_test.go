@@ -15,7 +15,8 @@ func (s lateReports) ReportsOf(_ context.Context, _ string, after uint64) ([]bus
 	return slices.DeleteFunc(slices.Clone(s), func(r bus.Report) bool { return r.Seq <= after }), nil
 }
 
-// A report that the consumer hands over behind a newer one, because what it had read ahead was given up in between, is among those of its worker all the same.
+// A report that the consumer hands over behind a newer one, because what it had read ahead was given up in
+// between, is among those of its worker all the same.
 func TestLateReportIsNotMissed(t *testing.T) {
 	var stored lateReports
 	for _, seq := range []uint64{3, 7, 9} {

@@ -18,14 +18,16 @@ import (
 	"retake/internal/redact"
 )
 
-// reported does with a report what needs no order, on any core. What it returns hands the report to the machine; it is acknowledged once it is in the journal.
+// reported does with a report what needs no order, on any core. What it returns hands the report to the
+// machine; it is acknowledged once it is in the journal.
 func (s *session) reported(ctx context.Context, r bus.Report) (take func()) {
 	r = withoutSecrets(r, s.github.Secrets())
 	report := s.report(ctx, r)
 	return func() {
 		s.reports.add(r)
 		if body, ok := r.Body.(*wire.WorkerError); ok && !r.Signed {
-			s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage), zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
+			s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage),
+				zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
 		}
 		s.owner.send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report}, func() {
 			if err := r.Ack(); err != nil {
@@ -35,7 +37,8 @@ func (s *session) reported(ctx context.Context, r bus.Report) (take func()) {
 	}
 }
 
-// withoutSecrets is a report without secrets, before anything is made of it. The worker has looked for what it was given; who reports in its place has not.
+// withoutSecrets is a report without secrets, before anything is made of it. The worker has looked for what it
+// was given; who reports in its place has not.
 func withoutSecrets(r bus.Report, by *redact.Redactor) bus.Report {
 	switch body := r.Body.(type) {
 	case *wire.WorkerError:
@@ -107,14 +110,16 @@ func report(r bus.Report) fsm.Report {
 func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 	e := recovery.Evidence{
 		At: at, Stage: b.Stage, Tool: b.Tool, Provider: b.Provider, ExitCode: b.ExitCode, Signal: b.Signal,
-		HTTPStatus: b.HTTPStatus, Headers: b.Headers, Message: b.Message, Stdout: b.LastStdoutTail, Stderr: b.LastStderrTail,
+		HTTPStatus: b.HTTPStatus, Headers: b.Headers, Message: b.Message, Stdout: b.LastStdoutTail,
+		Stderr:   b.LastStderrTail,
 		Question: b.Question,
 		Assertion: recovery.Assertion{
 			ErrorType: b.ErrorType, Transient: b.IsTransient, Retry: b.ShouldRetry, Escalate: b.EscalateToHuman,
 		},
 	}
 	// The worker has the kernel's own count for it; without such a death it is only a word.
-	e.OOM = b.ErrorType == string(recovery.OOMKilled) && (b.Signal == "SIGKILL" || b.ExitCode != nil && *b.ExitCode == 137)
+	e.OOM = b.ErrorType == string(recovery.OOMKilled) && (b.Signal == "SIGKILL" || b.ExitCode != nil &&
+		*b.ExitCode == 137)
 	if e.OOM {
 		e.KnownCause = b.Message // with the limit
 	}
@@ -129,10 +134,14 @@ func usage(u *wire.Usage) *recovery.Usage {
 	if u == nil {
 		return nil
 	}
-	return &recovery.Usage{Tokens: u.Tokens, PaidCalls: int64(u.PaidCalls), CacheHits: int64(u.CacheHits), CostUSD: u.CostUSD}
+	return &recovery.Usage{
+		Tokens: u.Tokens, PaidCalls: int64(u.PaidCalls), CacheHits: int64(u.CacheHits),
+		CostUSD: u.CostUSD,
+	}
 }
 
-// seconds converts a worker's number without overflow. What is longer than a month is no wait: quotas are of days or months.
+// seconds converts a worker's number without overflow. What is longer than a month is no wait: quotas are of
+// days or months.
 func seconds(f float64) time.Duration {
 	const month = 31 * 24 * time.Hour
 	if f >= month.Seconds() {
@@ -141,8 +150,8 @@ func seconds(f float64) time.Duration {
 	return time.Duration(max(f, 0) * float64(time.Second))
 }
 
-// endReports returns every report of an attempt that has ended. If none ends it, what its worker could not send is taken from its spool; if that does not end
-// it either, the director's own is stored.
+// endReports returns every report of an attempt that has ended. If none ends it, what its worker could not send
+// is taken from its spool; if that does not end it either, the director's own is stored.
 func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit) ([]bus.Report, error) {
 	stored, err := s.reports.of(ctx, e.Worker)
 	if err != nil || hasEnd(stored) {
@@ -160,10 +169,12 @@ func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit
 	return s.reports.of(ctx, e.Worker)
 }
 
-// takeSpooled stores the reports that an attempt's worker wrote down and that nobody acknowledged. Only those count that it signed: its agent can write there, too.
+// takeSpooled stores the reports that an attempt's worker wrote down and that nobody acknowledged. Only those
+// count that it signed: its agent can write there, too.
 func (s *session) takeSpooled(ctx context.Context, e fsm.Effect) error {
 	log := s.log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker))
-	found, err := s.workspace.Spooled(e.Nonce, e.Worker, wire.LongestMessage) // the worker may have been started with another agent_bus.max_message_bytes
+	// the worker may have been started with another agent_bus.max_message_bytes
+	found, err := s.workspace.Spooled(e.Nonce, e.Worker, wire.LongestMessage)
 	if err != nil {
 		log.Warn("a spooled report does not count", zap.Error(err))
 	}
@@ -201,8 +212,9 @@ func (h hiddenReports) ReportsOf(ctx context.Context, worker string, after uint6
 	return list, err
 }
 
-// reportCache keeps what was read of a worker's reports, so that each is read from the stream and decoded once: by the consumer,
-// or at the attempt's end if the consumer has not come to it. What another process or session consumed is read anew.
+// reportCache keeps what was read of a worker's reports, so that each is read from the stream and decoded once:
+// by the consumer, or at the attempt's end if the consumer has not come to it. What another process or session
+// consumed is read anew.
 type reportCache struct {
 	store reportStore
 	mu    sync.Mutex
@@ -235,7 +247,8 @@ func (c *reportCache) add(r bus.Report) {
 	switch {
 	case complete && r.Seq > lastSeq(list):
 		c.put(r.Worker, append(list, r))
-	case complete && !slices.ContainsFunc(list, func(one bus.Report) bool { return one.Seq == r.Seq }): // it comes late: what was read ahead was given up in between
+	case complete && !slices.ContainsFunc(list, func(one bus.Report) bool { return one.Seq == r.Seq }):
+		// it comes late: what was read ahead was given up in between
 		c.forget(r.Worker)
 	}
 }
@@ -259,7 +272,9 @@ func (c *reportCache) of(ctx context.Context, worker string) ([]bus.Report, erro
 }
 
 // failure returns the error that a report carries, and whether it is only a person's word; nil if there is none.
-func (c *reportCache) failure(ctx context.Context, worker string, ref *fsm.ReportRef) (e *wire.WorkerError, persons bool, err error) {
+func (c *reportCache) failure(ctx context.Context, worker string,
+	ref *fsm.ReportRef,
+) (e *wire.WorkerError, persons bool, err error) {
 	if ref == nil {
 		return nil, false, nil
 	}
@@ -319,7 +334,8 @@ func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
 		kind = string(recovery.OOMKilled)
 	}
 	r := wire.WorkerError{
-		ErrorID: bus.ExitID(e.Worker), WorkerID: e.Worker, AttemptID: e.Worker, IssueNumber: e.Task.Number(), Stage: wire.StageStart,
+		ErrorID: bus.ExitID(e.Worker), WorkerID: e.Worker, AttemptID: e.Worker, IssueNumber: e.Task.Number(),
+		Stage:   wire.StageStart,
 		Attempt: e.Attempt, ErrorType: kind, IsTransient: true, ShouldRetry: true, Signal: x.Signal,
 		Message:        "the container ended without a report of its worker",
 		LastStdoutTail: string(x.Stdout), LastStderrTail: string(x.Stderr),
@@ -363,5 +379,6 @@ func fixRounds(e *wire.WorkerError) []string {
 	if e.FixRounds < 2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each shown the failure of the last", e.FixRounds, e.Attempt)}
+	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each shown the failure of the last",
+		e.FixRounds, e.Attempt)}
 }

@@ -28,7 +28,10 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 		until     time.Time
 		resource  string
 	}{
-		{&github.Error{Kind: github.KindRateLimited, Until: reset}, recovery.RateLimited, true, reset, recovery.GitHubAPI},
+		{
+			&github.Error{Kind: github.KindRateLimited, Until: reset}, recovery.RateLimited, true, reset,
+			recovery.GitHubAPI,
+		},
 		{&github.Error{Kind: github.KindTransient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubAPI},
 		{&github.Error{Kind: github.KindPermanent}, recovery.PermissionDenied, false, time.Time{}, recovery.GitHubAPI},
 		{&github.Error{Kind: github.KindNotFound}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubAPI},
@@ -36,21 +39,57 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 		{github.ErrWritesDisabled, recovery.InvalidConfig, false, time.Time{}, ""},
 		{&workspace.Error{Kind: workspace.Transient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Permanent}, recovery.CorruptState, false, time.Time{}, recovery.GitHubGit},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false, time.Time{}, recovery.GitHubGit},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubGit},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrTooMuch}, recovery.ScopeViolation, false, time.Time{}, ""},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLimitTooLow}, recovery.InvalidConfig, false, time.Time{}, ""},
+		{
+			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false,
+			time.Time{},
+			recovery.GitHubGit,
+		},
+		{
+			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false,
+			time.Time{},
+			recovery.GitHubGit,
+		},
+		{
+			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrTooMuch}, recovery.ScopeViolation, false,
+			time.Time{},
+			"",
+		},
+		{
+			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLimitTooLow}, recovery.InvalidConfig, false,
+			time.Time{},
+			"",
+		},
 		{&workspace.Error{Kind: workspace.Transient, Err: workspace.ErrSlow}, recovery.Timeout, true, time.Time{}, ""},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLost}, recovery.WorkLost, false, time.Time{}, ""},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNoCheckout}, recovery.WorkLost, false, time.Time{}, ""},
+		{
+			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLost}, recovery.WorkLost, false,
+			time.Time{},
+			"",
+		},
+		{
+			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNoCheckout}, recovery.WorkLost, false,
+			time.Time{},
+			"",
+		},
 		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}, recovery.GitHubGit},
-		{&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true, time.Time{}, recovery.Host},
-		{&container.Error{Kind: container.ErrNoRoom, Transient: true}, recovery.NoCapacity, true, time.Time{}, recovery.Cluster},
+		{
+			&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true,
+			time.Time{},
+			recovery.Host,
+		},
+		{
+			&container.Error{Kind: container.ErrNoRoom, Transient: true}, recovery.NoCapacity, true,
+			time.Time{},
+			recovery.Cluster,
+		},
 		{&container.Error{Kind: container.ErrImagePull}, recovery.ImagePullFailed, false, time.Time{}, recovery.Host},
 		{&container.Error{Kind: container.ErrSpec}, recovery.InvalidConfig, false, time.Time{}, ""},
 		{fmt.Errorf("stop: %w", bus.ErrNoAnswer), recovery.BusDisconnect, true, time.Time{}, recovery.Host},
-		{fmt.Errorf("%w: %w", errBus, context.DeadlineExceeded), recovery.BusDisconnect, true, time.Time{}, recovery.Host},
+		{
+			fmt.Errorf("%w: %w", errBus, context.DeadlineExceeded), recovery.BusDisconnect, true,
+			time.Time{},
+			recovery.Host,
+		},
 		{fmt.Errorf("start: %w", context.DeadlineExceeded), recovery.Timeout, true, time.Time{}, ""},
 		{context.Canceled, recovery.Unknown, true, time.Time{}, ""},
 		{errors.New("nobody knows it"), recovery.Unknown, true, time.Time{}, ""},
@@ -69,14 +108,23 @@ func TestSnapshotNamesTheTasksOfAnIncident(t *testing.T) {
 	for _, task := range []string{"acme/widgets#1", "acme/widgets#2", "acme/widgets#3"} {
 		open, told = open.Failed(at, task), told.Failed(at, task)
 	}
-	m.Apply(at, fsm.IncidentChanged{Incident: fsm.Incident{Key: "github.git/network_transient", Reason: recovery.NetworkTransient, Cause: "reset", Breaker: open}})
-	m.Apply(at, fsm.IncidentChanged{Incident: fsm.Incident{Key: "acme/widgets/5f0c", Reason: recovery.BuildFailed, Cause: "undefined: x", Breaker: told}})
+	m.Apply(at, fsm.IncidentChanged{Incident: fsm.Incident{
+		Key:    "github.git/network_transient",
+		Reason: recovery.NetworkTransient, Cause: "reset", Breaker: open,
+	}})
+	m.Apply(at, fsm.IncidentChanged{Incident: fsm.Incident{
+		Key: "acme/widgets/5f0c", Reason: recovery.BuildFailed,
+		Cause: "undefined: x", Breaker: told,
+	}})
 	for i, want := range []string{
-		"{incident/github.git/network_transient 2026-11-21T12:01:00Z network_transient: reset open [acme/widgets#1 acme/widgets#2 acme/widgets#3]}",
-		"{incident/acme/widgets/5f0c 2026-11-21T12:00:00Z build_failed: undefined: x told [acme/widgets#1 acme/widgets#2 acme/widgets#3]}",
+		"{incident/github.git/network_transient 2026-11-21T12:01:00Z network_transient: reset open [acme/widgets#1 " +
+			"acme/widgets#2 acme/widgets#3]}",
+		"{incident/acme/widgets/5f0c 2026-11-21T12:00:00Z build_failed: undefined: x told [acme/widgets#1 " +
+			"acme/widgets#2 acme/widgets#3]}",
 	} {
 		c := machineSnapshot(m, m.Tasks(), seenNow{at: at}).Cooldowns[i]
-		if got := fmt.Sprintf("{%s %s %s %s %s}", c.Resource, c.Until.Format(time.RFC3339), c.Why, c.State, c.Tasks); got != want {
+		if got := fmt.Sprintf("{%s %s %s %s %s}", c.Resource, c.Until.Format(time.RFC3339), c.Why, c.State,
+			c.Tasks); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -116,7 +164,8 @@ func TestExitReportIsMarkedAndOrdinary(t *testing.T) {
 	if !r.Exit || !r.Final || r.OK || *r.Evidence.ExitCode != code {
 		t.Errorf("got %+v; want a final report of an exit with its code", r)
 	}
-	data, err := wire.Encode(wire.Sender{Role: wire.RoleDirector, ID: "x"}, 1, time.Now(), exitReport(e, container.Exit{}))
+	data, err := wire.Encode(wire.Sender{Role: wire.RoleDirector, ID: "x"}, 1, time.Now(),
+		exitReport(e, container.Exit{}))
 	if err == nil {
 		_, err = wire.Decode(data)
 	}
@@ -189,7 +238,8 @@ func (f *storedReports) ReportsOf(_ context.Context, _ string, after uint64) (re
 	return rest, nil
 }
 
-// What the consumer has read is not read again for the end of the attempt, or for the comment. What it has not, is, once.
+// What the consumer has read is not read again for the end of the attempt, or for the comment. What it has not,
+// is, once.
 func TestReportsAreReadOnce(t *testing.T) {
 	notice := bus.Report{Worker: "k-1", Seq: 3, Signed: true, Body: &wire.WorkerError{ErrorID: "notice"}}
 	end := bus.Report{Worker: "k-1", Seq: 5, Body: &wire.WorkerError{ErrorID: "end"}}

@@ -16,17 +16,18 @@ import (
 	"retake/internal/github"
 )
 
-// For so long a start waits for the container engine: one that has worked with it may be started before it is when the machine boots, but who has made a
-// mistake wants to know it soon.
+// For so long a start waits for the container engine: one that has worked with it may be started before it is
+// when the machine boots, but who has made a mistake wants to know it soon.
 const (
 	enginePatience      = 2 * time.Minute
 	firstEnginePatience = 10 * time.Second
 	bootRetryMost       = 15 * time.Second
 )
 
-// openRepositories looks for a repository that can be used. Those behind it are their polls' to open, each before its first look: a thousand, one after the other, would keep a director that
-// takes over from its workers for minutes. What cannot be used now is in health, and the director goes on without. It fails only if GitHub refuses all of them: then it
-// is a mistake. GitHub that is away comes back.
+// openRepositories looks for a repository that can be used. Those behind it are their polls' to open, each
+// before its first look: a thousand, one after the other, would keep a director that takes over from its
+// workers for minutes. What cannot be used now is in health, and the director goes on without. It fails only if
+// GitHub refuses all of them: then it is a mistake. GitHub that is away comes back.
 func (s *session) openRepositories(ctx context.Context) error {
 	var refused []error
 	for _, repo := range s.config.GitHub.Repositories {
@@ -38,7 +39,8 @@ func (s *session) openRepositories(ctx context.Context) error {
 			return nil
 		}
 		s.unusable.Store(repo, err.Error())
-		s.log.Error("a repository cannot be used; it is tried again with each poll", zap.String("repo", repo), zap.Error(err))
+		s.log.Error("a repository cannot be used; it is tried again with each poll", zap.String("repo", repo),
+			zap.Error(err))
 		if answer, ok := errors.AsType[*github.Error](err); !ok || answer.Kind != github.KindTransient {
 			refused = append(refused, err)
 		}
@@ -61,10 +63,12 @@ func (d *daemon) degraded() string {
 	}
 	slices.Sort(all)
 	if since, why := d.github.Away(); !since.IsZero() {
-		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): it is tried again by itself", since.UTC().Format(time.RFC3339), why))
+		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): it is tried again by itself",
+			since.UTC().Format(time.RFC3339), why))
 	}
 	if until, why := d.github.Closed(); !until.IsZero() {
-		all = slices.Insert(all, 0, fmt.Sprintf("GitHub is left alone until %s: %s", until.UTC().Format(time.RFC3339), why))
+		all = slices.Insert(all, 0, fmt.Sprintf("GitHub is left alone until %s: %s", until.UTC().Format(time.RFC3339),
+			why))
 	}
 	return strings.Join(all, "; ")
 }
@@ -87,8 +91,8 @@ func (d *daemon) awaitEngine(ctx context.Context, do func() error) error {
 	})
 }
 
-// openRepository makes sure, once, that the repository answers and has our labels. A limit is no reason not to start: the
-// first poll that is answered looks again.
+// openRepository makes sure, once, that the repository answers and has our labels. A limit is no reason not to
+// start: the first poll that is answered looks again.
 func (d *daemon) openRepository(ctx context.Context, repo string) error {
 	if _, done := d.labelled.Load(repo); done {
 		return nil
@@ -112,5 +116,6 @@ func (d *daemon) openRepository(ctx context.Context, repo string) error {
 		d.log.Warn("labels not checked: GitHub is closed", zap.String("repo", repo), zap.Time("until", limit.Until))
 		return nil
 	}
-	return fmt.Errorf("director: repository %s cannot be used (check github.api_url, the network and the token's access to it): %w", repo, err)
+	return fmt.Errorf("director: repository %s cannot be used (check github.api_url, the network and the token's "+
+		"access to it): %w", repo, err)
 }

@@ -28,8 +28,8 @@ func TestStartWithoutGitHub(t *testing.T) {
 	}
 }
 
-// TestStartWaitsForTheEngine: a machine that boots starts the director before its container engine. Health says what is waited for; then the worker that had
-// ended meanwhile is heard, and nobody is asked anything.
+// TestStartWaitsForTheEngine: a machine that boots starts the director before its container engine. Health says
+// what is waited for; then the worker that had ended meanwhile is heard, and nobody is asked anything.
 func TestStartWaitsForTheEngine(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -45,7 +45,10 @@ func TestStartWaitsForTheEngine(t *testing.T) {
 	s.until("running", func() bool { return s.runtime.running(key) != "" })
 	s.stop()
 	close(goOn)
-	s.runtime.fail(&container.Error{Kind: container.ErrDaemon, Transient: true, Doing: "no answer from unix:///var/run/docker.sock"})
+	s.runtime.fail(&container.Error{
+		Kind: container.ErrDaemon, Transient: true,
+		Doing: "no answer from unix:///var/run/docker.sock",
+	})
 	s.start()
 	s.until("health says what is waited for", func() bool {
 		return strings.Contains(s.health(), "waiting for the container engine: container: Docker daemon: no answer")
@@ -89,7 +92,8 @@ func (s *slowFor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// However many repositories there are, a director begins when it knows that one can be used: it may have taken over, and workers wait for it.
+// However many repositories there are, a director begins when it knows that one can be used: it may have taken
+// over, and workers wait for it.
 func TestABeginWaitsForOneRepository(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -125,9 +129,11 @@ func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
 	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
 	must(t, s.github.Inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 1000}.On("GET", "/issues")))
 	s.until("health says so", func() bool {
-		return strings.HasPrefix(s.health(), "healthy, but "+repo+" cannot be read, which is tried again every 300ms: github: ")
+		return strings.HasPrefix(s.health(), "healthy, but "+repo+
+			" cannot be read, which is tried again every 300ms: github: ")
 	})
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.HasPrefix(now.Director.Problem, repo+" cannot be read") {
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+		!strings.HasPrefix(now.Director.Problem, repo+" cannot be read") {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}
 	s.github.Repair()
@@ -138,13 +144,17 @@ func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
 func TestHealthSaysWhatHasClosedGitHub(t *testing.T) {
 	t.Parallel()
 	client, err := github.New(github.Options{
-		BaseURL: "https://github.test/", Fleet: "default", Token: func(context.Context) (string, error) { return "", nil }, OnCooldown: func(github.Cooldown) {},
+		BaseURL: "https://github.test/", Fleet: "default", Token: func(context.Context) (string, error) {
+			return "",
+				nil
+		}, OnCooldown: func(github.Cooldown) {},
 	})
 	must(t, err)
 	d := &daemon{github: client}
 	until := time.Now().Add(time.Hour)
 	client.Prime(github.Cooldown{Resource: github.ResourceAPI, Until: until, Why: "three tasks failed alike"})
-	if want, got := "GitHub is left alone until "+until.UTC().Format(time.RFC3339)+": three tasks failed alike", d.degraded(); got != want {
+	if want, got := "GitHub is left alone until "+until.UTC().Format(time.RFC3339)+
+		": three tasks failed alike", d.degraded(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -157,7 +167,8 @@ func TestStatusSaysWhatIsWrongWithTheDisk(t *testing.T) {
 	s.config.Director.DiskWatermark = 0.1
 	s.start()
 	s.until("health says so", func() bool { return strings.Contains(s.health(), "director.disk_watermark") })
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.Contains(now.Director.Problem, "director.disk_watermark") {
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+		!strings.Contains(now.Director.Problem, "director.disk_watermark") {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}
 }

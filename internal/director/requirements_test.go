@@ -26,8 +26,8 @@ var (
 	pathName       = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+$|^[\w-]+\.(yml|md)$|^Makefile$`)
 )
 
-// TestRequirementsNameWhatExists: every test, transcript and path that the page of requirements names is in the tree, its
-// rows are in order, and each says what shows it, or "none".
+// TestRequirementsNameWhatExists: every test, transcript and path that the page of requirements names is in the
+// tree, its rows are in order, and each says what shows it, or "none".
 func TestRequirementsNameWhatExists(t *testing.T) {
 	page, err := os.ReadFile(requirements)
 	if err != nil {

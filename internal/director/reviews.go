@@ -14,8 +14,9 @@ import (
 	"retake/internal/github"
 )
 
-// How long a pull request is left alone when nothing happens on it: at first github.poll_seconds, then half as long again each time, up to this. A
-// check that is under way is looked for more often. What people do there is seen by the poll of issues at once.
+// How long a pull request is left alone when nothing happens on it: at first github.poll_seconds, then half as
+// long again each time, up to this. A check that is under way is looked for more often. What people do there is
+// seen by the poll of issues at once.
 const (
 	reviewRest    = 15 * time.Minute
 	checksRest    = 2 * time.Minute
@@ -43,7 +44,8 @@ type watchedPull struct {
 
 func newReviewWatch() *reviewWatch { return &reviewWatch{pulls: map[fsm.IssueKey]*watchedPull{}} }
 
-// wake makes a task's pull request be looked at with the next round, if it has changed since the last time. It returns whether that is so.
+// wake makes a task's pull request be looked at with the next round, if it has changed since the last time. It
+// returns whether that is so.
 func (w *reviewWatch) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +104,8 @@ func (w *reviewWatch) note(k fsm.IssueKey, seen github.PullRequest, now time.Tim
 	}
 }
 
-// wakeChecks makes the pull request of a repository be looked at with the next round whose head is a commit. It returns whether there is one.
+// wakeChecks makes the pull request of a repository be looked at with the next round whose head is a commit. It
+// returns whether there is one.
 func (w *reviewWatch) wakeChecks(repo, sha string) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,8 +165,8 @@ func (s *session) watchReviews(ctx context.Context) error {
 	}
 }
 
-// lookAtReviews looks at pull requests until one cannot be read: it would hardly go better with the next one now. It returns how long to wait
-// for the next round.
+// lookAtReviews looks at pull requests until one cannot be read: it would hardly go better with the next one
+// now. It returns how long to wait for the next round.
 func (s *session) lookAtReviews(ctx context.Context, due []reviewedTask) time.Duration {
 	poll := s.setup().GitHub.Poll
 	for _, t := range due {
@@ -179,7 +182,8 @@ func (s *session) lookAtReviews(ctx context.Context, due []reviewedTask) time.Du
 		}
 		s.reviews.missed(t.key, time.Now(), poll)
 		s.recorder.pollFailed(callerReview, string(t.key), err, poll)
-		s.log.Warn("pull request not read", zap.String("issue", string(t.key)), zap.Int("pull_request", t.number), zap.Error(err))
+		s.log.Warn("pull request not read", zap.String("issue", string(t.key)), zap.Int("pull_request", t.number),
+			zap.Error(err))
 		break
 	}
 	return poll
@@ -203,8 +207,9 @@ func (s *session) lookAtReview(ctx context.Context, t reviewedTask, issueClosed 
 	}
 	s.reviews.note(t.key, pr, time.Now(), s.setup().GitHub.Poll)
 	seen := fsm.ReviewSeen{
-		Task: t.key, AskedAt: asked, Number: t.number, State: pr.State, By: pr.By, Head: pr.Head, IssueClosed: issueClosed,
-		Conflict: pr.Conflict, Settled: pr.Settled,
+		Task: t.key, AskedAt: asked, Number: t.number, State: pr.State, By: pr.By, Head: pr.Head,
+		IssueClosed: issueClosed,
+		Conflict:    pr.Conflict, Settled: pr.Settled,
 	}
 	for _, f := range pr.Failing {
 		seen.Failing = append(seen.Failing, fsm.FailedCheck(f))

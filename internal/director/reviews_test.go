@@ -7,7 +7,8 @@ import (
 	"retake/internal/github"
 )
 
-// What shows nothing new, or cannot be read, is left alone longer and longer, up to a bound; what changed is looked at soon.
+// What shows nothing new, or cannot be read, is left alone longer and longer, up to a bound; what changed is
+// looked at soon.
 func TestReviewWatch(t *testing.T) {
 	t.Parallel()
 	const poll = 30 * time.Second

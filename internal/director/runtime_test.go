@@ -18,8 +18,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// fakeRuntime is a runtime whose containers are goroutines that speak the worker's protocol. It outlives directors, as a real
-// one does.
+// fakeRuntime is a runtime whose containers are goroutines that speak the worker's protocol. It outlives
+// directors, as a real one does.
 type fakeRuntime struct {
 	play  func(ctx context.Context, w *fakeWorker) (exit int)
 	early func(w *fakeWorker) (exit int) // if there is one: ends it before it says anything, with a code above 0
@@ -58,7 +58,10 @@ type fakeWorker struct {
 }
 
 func newFakeRuntime(play func(ctx context.Context, w *fakeWorker) int) *fakeRuntime {
-	return &fakeRuntime{play: play, workers: map[string]*fakeWorker{}, stops: map[string]int{}, changes: make(chan struct{}, 64), noEvents: make(chan error)}
+	return &fakeRuntime{
+		play: play, workers: map[string]*fakeWorker{}, stops: map[string]int{},
+		changes: make(chan struct{}, 64), noEvents: make(chan error),
+	}
 }
 
 func (h *fakeRuntime) Adopt(context.Context, string) error { return nil }
@@ -94,13 +97,17 @@ func (h *fakeRuntime) FollowOutput(ctx context.Context, id string, take func(con
 func (h *fakeRuntime) print(a *fakeWorker, stream, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a.printed = append(a.printed, container.Printed{At: time.Now(), Stderr: stream == wire.StreamStderr, Data: []byte(text)})
+	a.printed = append(a.printed, container.Printed{
+		At: time.Now(), Stderr: stream == wire.StreamStderr,
+		Data: []byte(text),
+	})
 }
 
 // mark is the line with which a worker says which stage begins.
 func (h *fakeRuntime) mark(a *fakeWorker, n int, stage string) {
 	for _, stream := range []string{wire.StreamStdout, wire.StreamStderr} {
-		h.print(a, stream, wire.StageMark{N: n, At: wire.At(time.Now()), Stage: stage, Run: 1}.Line(a.plan.SignKey, a.plan.WorkerID, stream))
+		h.print(a, stream, wire.StageMark{N: n, At: wire.At(time.Now()), Stage: stage, Run: 1}.Line(a.plan.SignKey,
+			a.plan.WorkerID, stream))
 	}
 }
 
@@ -139,7 +146,10 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 	if _, there := h.workers[s.AttemptID]; there {
 		return nil
 	}
-	a := &fakeWorker{spec: s, checkout: s.Checkout, task: s.Task, stop: make(chan string, 8), behind: make(chan wire.SyncRequired, 64)}
+	a := &fakeWorker{
+		spec: s, checkout: s.Checkout, task: s.Task, stop: make(chan string, 8),
+		behind: make(chan wire.SyncRequired, 64),
+	}
 	if err := json.Unmarshal(s.Stdin, &a.plan); err != nil {
 		return err
 	}
@@ -189,7 +199,10 @@ func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
 	}
 	defer client.Close()
 	a.client = client
-	hello := wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID}}
+	hello := wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{
+		WorkerID:  a.plan.WorkerID,
+		AttemptID: a.plan.WorkerID,
+	}}
 	for {
 		ask, cancel := context.WithTimeout(ctx, time.Second)
 		p, err := client.Hello(ask, hello)
@@ -219,12 +232,14 @@ func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
 	return h.play(ctx, a)
 }
 
-// dial connects and listens to its director. An error is worth another try, as it is for a real worker: the bus may go away in between.
+// dial connects and listens to its director. An error is worth another try, as it is for a real worker: the bus
+// may go away in between.
 func (a *fakeWorker) dial() (*bus.Client, error) {
 	b := a.plan.Bus
 	client, err := bus.Dial(bus.ClientOptions{
-		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: a.plan.WorkerID, MaxMessageBytes: b.MaxMessageBytes,
-		Key: a.plan.SignKey,
+		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: a.plan.WorkerID,
+		MaxMessageBytes: b.MaxMessageBytes,
+		Key:             a.plan.SignKey,
 	})
 	if err != nil {
 		return nil, err
@@ -250,7 +265,8 @@ func (a *fakeWorker) dial() (*bus.Client, error) {
 
 func (a *fakeWorker) heartbeat() wire.Heartbeat {
 	return wire.Heartbeat{State: wire.HeartbeatState{
-		Stage: wire.StageCode, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt, LastUpdateAt: wire.At(time.Now()),
+		Stage: wire.StageCode, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
+		LastUpdateAt: wire.At(time.Now()),
 	}}
 }
 
@@ -327,7 +343,9 @@ func (h *fakeRuntime) fail(err error) {
 
 func (h *fakeRuntime) EnsureImage(context.Context, string) error { return nil }
 
-func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration, record container.Recorder) (container.Exit, error) {
+func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration,
+	record container.Recorder,
+) (container.Exit, error) {
 	h.mu.Lock()
 	a := h.workers[id]
 	h.stops[id]++
@@ -336,7 +354,10 @@ func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration, record
 		return container.Exit{}, nil
 	}
 	if a.lost.Load() {
-		return container.Exit{}, &container.Error{Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop " + id, Cause: errors.New("node node-3 does not answer")}
+		return container.Exit{}, &container.Error{
+			Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop " + id,
+			Cause: errors.New("node node-3 does not answer"),
+		}
 	}
 	h.mu.Lock()
 	alive := !a.ended

@@ -84,9 +84,19 @@ func (s seat) Tables() []page.Table {
 	in := s.setup()
 	rows, guards := advise.PolicyTable(in.policy.With(in.Limits()))
 	return []page.Table{
-		{Name: "Policy: what a failure leads to", About: "`director policy show` prints the same.", Head: advise.PolicyHead, Rows: rows},
-		{Name: "Guards: what bounds a task", About: "What a verdict may use up before a person is asked.", Head: []string{"guard"}, Rows: guards},
-		{Name: "Rules: what a line of output means", About: "`director classify --explain` shows which of them was met.", Head: []string{"rule", "reason", "matches a line with", "why"}, Rows: in.classifier.Table()},
+		{
+			Name: "Policy: what a failure leads to", About: "`director policy show` prints the same.",
+			Head: advise.PolicyHead, Rows: rows,
+		},
+		{
+			Name: "Guards: what bounds a task", About: "What a verdict may use up before a person is asked.",
+			Head: []string{"guard"}, Rows: guards,
+		},
+		{
+			Name: "Rules: what a line of output means", About: "`director classify --explain` shows which of " +
+				"them was met.", Head: []string{"rule", "reason", "matches a line with", "why"},
+			Rows: in.classifier.Table(),
+		},
 	}
 }
 
@@ -98,7 +108,8 @@ func (d *daemon) openPage() (*page.Page, error) {
 	open := d.loopback()
 	token := func() (string, error) { return d.config.PageToken(hidden.Lookup) }
 	if value, err := token(); !open && (err != nil || value == "") {
-		d.log.Warn("the page is not shown: director.http_listen is not an address of this machine only, and director.page_token_env or page_token_file names no token", zap.Error(err))
+		d.log.Warn("the page is not shown: director.http_listen is not an address of this machine only, and "+
+			"director.page_token_env or page_token_file names no token", zap.Error(err))
 		return nil, nil
 	}
 	return page.New(page.Options{

@@ -7,7 +7,8 @@ import (
 	"retake/internal/leak"
 )
 
-// TestSecretsAsDeclared: what is a secret is guessed from name and value, unless the owner says it. Declared ones are masked by workers, too.
+// TestSecretsAsDeclared: what is a secret is guessed from name and value, unless the owner says it. Declared
+// ones are masked by workers, too.
 func TestSecretsAsDeclared(t *testing.T) {
 	t.Setenv("MODEL_KEY", "k9Xq2Zp7Lw4Rt8")
 	env := map[string]string{"BUILD_SEED": "x7Kq2Zp9Lw4Rt8Vb3Nm6", "GREETING": "good morning", "GOPROXY": "off"}

@@ -81,29 +81,44 @@ func spellingsOf(v string) map[string]string {
 		percent += fmt.Sprintf("%%%02X", c)
 	}
 	return map[string]string{
-		"plain": v, "base64": base64.StdEncoding.EncodeToString([]byte(v)), "base64, 1 off": base64.StdEncoding.EncodeToString([]byte("x" + v)), "base64, 2 off": base64.RawURLEncoding.EncodeToString([]byte("xy" + v)),
-		"base32": base32.StdEncoding.EncodeToString([]byte(v)), "hex": hex.EncodeToString([]byte(v)), "hex, capitals": strings.ToUpper(hex.EncodeToString([]byte(v))), "query": url.QueryEscape(v), "percent": percent,
-		"json": string(quoted), "html": html.EscapeString(v), "backwards": string(backwards), "UTF-16": wide, "over lines": v[:9] + "\n" + v[9:18] + "\n" + v[18:],
-		"zero width": strings.Join(strings.Split(v, ""), "\u200b"), "spaced": strings.Join(strings.Split(v, ""), " "), "dashes": strings.ReplaceAll(v, "-", "%2D"),
+		"plain": v, "base64": base64.StdEncoding.EncodeToString([]byte(v)),
+		"base64, 1 off": base64.StdEncoding.EncodeToString([]byte("x" + v)),
+		"base64, 2 off": base64.RawURLEncoding.EncodeToString([]byte("xy" + v)),
+		"base32":        base32.StdEncoding.EncodeToString([]byte(v)), "hex": hex.EncodeToString([]byte(v)),
+		"hex, capitals": strings.ToUpper(hex.EncodeToString([]byte(v))), "query": url.QueryEscape(v),
+		"percent": percent,
+		"json":    string(quoted), "html": html.EscapeString(v), "backwards": string(backwards), "UTF-16": wide,
+		"over lines": v[:9] + "\n" + v[9:18] + "\n" + v[18:],
+		"zero width": strings.Join(strings.Split(v, ""), "\u200b"), "spaced": strings.Join(strings.Split(v, ""), " "),
+		"dashes": strings.ReplaceAll(v, "-", "%2D"),
 	}
 }
 
-// shapedSecrets are credentials that nobody gave to the agent: with a shape, or a name in front. What counts as secret is the second.
+// shapedSecrets are credentials that nobody gave to the agent: with a shape, or a name in front. What counts as
+// secret is the second.
 func shapedSecrets() map[string][2]string {
 	r := strings.Repeat
 	own := map[string]string{
-		"GitHub": "gh" + "p_" + r("aB3dE5fG7", 4), "SendGrid": "S" + "G." + r("aB3dE5fG7hJ", 2) + "." + r("kL1mN3pQ5rS7t", 3) + "uV9w", "Vault": "hv" + "s." + r("aB3dE5fG7h", 10),
-		"DigitalOcean": "dop" + "_v1_" + r("0a1b2c3d4e5f6789", 4), "age": "AGE-SECRET-" + "KEY-1" + r("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA", 2)[:58],
-		"Discord": "MTk4NjIyNDgzNDcxOTI1MjQ4" + "." + "Cl2FMQ" + "." + "ZnCjm1XVW7vRze4b7Cq4se7kKWsa1B2c3D4e5F", "Anthropic": "sk-" + "ant-api03-" + r("aB3dE5fG7h", 9) + "aB3AA",
-		"JWT": "eyJ" + "hbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jVmNHl0w5N9XaB3dE5fG7hJ9kL1mN3p",
+		"GitHub": "gh" + "p_" + r("aB3dE5fG7", 4), "SendGrid": "S" + "G." + r("aB3dE5fG7hJ", 2) + "." +
+			r("kL1mN3pQ5rS7t", 3) + "uV9w", "Vault": "hv" + "s." + r("aB3dE5fG7h", 10),
+		"DigitalOcean": "dop" + "_v1_" + r("0a1b2c3d4e5f6789", 4), "age": "AGE-SECRET-" + "KEY-1" +
+			r("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA", 2)[:58],
+		"Discord":   "MTk4NjIyNDgzNDcxOTI1MjQ4" + "." + "Cl2FMQ" + "." + "ZnCjm1XVW7vRze4b7Cq4se7kKWsa1B2c3D4e5F",
+		"Anthropic": "sk-" + "ant-api03-" + r("aB3dE5fG7h", 9) + "aB3AA",
+		"JWT": "eyJ" + "hbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." +
+			"dozjgNryP4J3jVmNHl0w5N9XaB3dE5fG7hJ9kL1mN3p",
 	}
 	out := map[string][2]string{}
 	for name, s := range own {
 		out[name] = [2]string{"key " + s + " is used", s}
 	}
 	for name, s := range map[string][2]string{
-		"DB_PASS": {"DB_PASS=%s", "Gr4ph1tex9-q"}, "AccountKey": {"AccountName=x;AccountKey=%s;EndpointSuffix=y", r("aB3dE5fG7hJ9kL1m", 5) + "N3pQ5r=="}, "URL": {"postgres://app:%s@db/x", "Xk29fjQw7Lp"},
-		"header": {"Authorization: Bearer %s", "kL1mN3pQ5rS7tU9vW1"}, "json": {`{"client_secret": "%s"}`, "zX8cV6bN4mL2kJ0h"},
+		"DB_PASS": {"DB_PASS=%s", "Gr4ph1tex9-q"}, "AccountKey": {
+			"AccountName=x;AccountKey=%s;EndpointSuffix=y",
+			r("aB3dE5fG7hJ9kL1m", 5) + "N3pQ5r==",
+		}, "URL": {"postgres://app:%s@db/x", "Xk29fjQw7Lp"},
+		"header": {"Authorization: Bearer %s", "kL1mN3pQ5rS7tU9vW1"},
+		"json":   {`{"client_secret": "%s"}`, "zX8cV6bN4mL2kJ0h"},
 	} {
 		out[name] = [2]string{fmt.Sprintf(s[0], s[1]), s[1]}
 	}
@@ -141,8 +156,9 @@ func (s *harness) shownAt(path string) string {
 	return string(text)
 }
 
-// TestNoSecretIsReadAnywhere: an agent prints what it was given, in all encodings, and credentials that it found, in its output, its question, its
-// commits, its files and its failures. Nobody reads one: on GitHub, in the log, the audits, the journal, stored output, the page, explain.
+// TestNoSecretIsReadAnywhere: an agent prints what it was given, in all encodings, and credentials that it
+// found, in its output, its question, its commits, its files and its failures. Nobody reads one: on GitHub, in
+// the log, the audits, the journal, stored output, the page, explain.
 func TestNoSecretIsReadAnywhere(t *testing.T) {
 	t.Parallel()
 	const key = "kq7Zp-Lw4Rt8-Vb3Nm6-Xc2Yd9"
@@ -150,7 +166,8 @@ func TestNoSecretIsReadAnywhere(t *testing.T) {
 	c := &s.config
 	base := filepath.Dir(c.Director.DataDir)
 	placeWorker(t, filepath.Join(base, "worker"))
-	for dir := c.Director.DataDir; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) { // plain processes of another user pass through
+	// plain processes of another user pass through
+	for dir := c.Director.DataDir; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		must(t, os.MkdirAll(dir, 0o755))
 		must(t, os.Chmod(dir, 0o755))
 	}
@@ -172,7 +189,10 @@ func TestNoSecretIsReadAnywhere(t *testing.T) {
 	c.Director.HTTPListen, c.Director.MaxRetries = "127.0.0.1:0", 1
 	c.Containers.Runtime = "process"
 	c.Containers.Env = map[string]string{"MODEL_API_KEY": key, "BABBLE": filepath.Join(base, "said")}
-	c.Stages = []config.Stage{{Name: "CODE", Run: []string{program}, Timeout: time.Minute}, {Name: "VALIDATE", Run: []string{program}, Timeout: time.Minute}}
+	c.Stages = []config.Stage{
+		{Name: "CODE", Run: []string{program}, Timeout: time.Minute},
+		{Name: "VALIDATE", Run: []string{program}, Timeout: time.Minute},
+	}
 	known := leak.New(leak.Value{Name: "key", Text: key})
 	if n := len(findings(text, known)); n < 15 {
 		t.Fatalf("the agent says too little: %d secrets are found in what it says", n)
@@ -225,13 +245,15 @@ func TestNoSecretIsReadAnywhere(t *testing.T) {
 	_, err := ExportJournal(t.Context(), s.config, journal)
 	must(t, err)
 	var data []byte
-	_, err = chain.Read(journal, func(r chain.Record) error { data = append(data, r.Data...); return nil }, func(st chain.State) error { data = append(data, st.Data...); return nil })
+	_, err = chain.Read(journal, func(r chain.Record) error { data = append(data, r.Data...); return nil },
+		func(st chain.State) error { data = append(data, st.Data...); return nil })
 	must(t, err)
 	look("journal", string(data))
 	must(t, filepath.WalkDir(c.Director.DataDir, func(path string, e fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(c.Director.DataDir, path)
 		first, _, _ := strings.Cut(rel, string(filepath.Separator))
-		if err != nil || e.IsDir() || !slices.Contains([]string{"audits", "outputs", "errors"}, first) && !strings.HasPrefix(first, "audit") {
+		if err != nil || e.IsDir() || !slices.Contains([]string{"audits", "outputs", "errors"}, first) &&
+			!strings.HasPrefix(first, "audit") {
 			return err
 		}
 		data, err := os.ReadFile(path)

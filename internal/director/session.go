@@ -13,8 +13,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// A snapshot is saved after so many batches, which bounds what a restart replays, or after so much time with any: only what is behind
-// snapshots can leave the live journal.
+// A snapshot is saved after so many batches, which bounds what a restart replays, or after so much time with
+// any: only what is behind snapshots can leave the live journal.
 const (
 	snapshotEvery = 1000
 	snapshotAfter = time.Hour
@@ -61,9 +61,12 @@ type session struct {
 
 func (d *daemon) newSession() *session {
 	return &session{
-		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), refusals: newPostponed(postponedFor), reclaims: newPostponed(min(postponedFor, d.wholeEvery)),
-		savedAt: time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}), reviews: newReviewWatch(), withdrawals: newWithdrawals(),
-		bells: map[string]bell{}, reviewBell: newBell(),
+		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), refusals: newPostponed(postponedFor),
+		reclaims: newPostponed(min(postponedFor, d.wholeEvery)),
+		savedAt:  time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}),
+		reviews:     newReviewWatch(),
+		withdrawals: newWithdrawals(),
+		bells:       map[string]bell{}, reviewBell: newBell(),
 	}
 }
 
@@ -76,8 +79,8 @@ type state struct {
 	rebuild fsm.RebuildWritten // how much of a rebuild the journal has that begins with one
 }
 
-// load reads the journal's state. What a standby has followed is only brought up to date. If the journal is damaged, or a rebuild was
-// interrupted, it is rebuilt first, or the director ends.
+// load reads the journal's state. What a standby has followed is only brought up to date. If the journal is
+// damaged, or a rebuild was interrupted, it is rebuilt first, or the director ends.
 func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 	h, err := s.hot, error(nil)
 	if s.hot = nil; h != nil && s.readOn(ctx, h) != nil {
@@ -104,11 +107,13 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 	s.saved, s.begun = h.saved, s.setup()
 	h.m.Configure(s.machineConfig(s.begun)) // what was followed may be from before a change
 	s.makeRoom(ctx, h)
-	s.log.Info("state read", zap.Uint64("snapshot", h.saved), zap.Uint64("journal", h.head.Seq), zap.Int("tasks", len(h.m.Tasks())))
+	s.log.Info("state read", zap.Uint64("snapshot", h.saved), zap.Uint64("journal", h.head.Seq),
+		zap.Int("tasks", len(h.m.Tasks())))
 	return fsm.NewDriver(h.m, h.head.Seq, s.writer+"-"+newNonce()), nil
 }
 
-// loadState reads the newest snapshot, and what was decided since. Beside bus.ErrDamaged the state is the one before the damage.
+// loadState reads the newest snapshot, and what was decided since. Beside bus.ErrDamaged the state is the one
+// before the damage.
 func (s *session) loadState(ctx context.Context) (*state, error) {
 	h := &state{m: fsm.New(s.machineConfig(s.setup()))}
 	from, err := s.bus.Journal().LoadSnapshot(ctx, h.m.Restore) // one of another version is refused
@@ -139,10 +144,12 @@ func (s *session) readOn(ctx context.Context, h *state) error {
 	return err
 }
 
-// damaged says what to do about a journal that is not as it was written. Nothing has been changed so far, and nothing may be begun from what
-// is left of it: what is missing may have started work.
+// damaged says what to do about a journal that is not as it was written. Nothing has been changed so far, and
+// nothing may be begun from what is left of it: what is missing may have started work.
 func (s *session) damaged(err error) error {
-	return fmt.Errorf("director: %w: nothing was changed. Look with `director journal verify`; then bring back an export with `director journal import FILE`, or what GitHub, the containers and the reports still know with `director journal rebuild`", err)
+	return fmt.Errorf("director: %w: nothing was changed. Look with `director journal verify`; then bring back an "+
+		"export with `director journal import FILE`, or what GitHub, the containers and the reports still know with "+
+		"`director journal rebuild`", err)
 }
 
 // sayWhoWeAre logs which account is used, and what that means for whoever owns it.
@@ -151,9 +158,11 @@ func (s *session) sayWhoWeAre(ctx context.Context) {
 	case err != nil:
 		s.log.Warn("the token's account is not known", zap.Error(err))
 	case bot:
-		s.log.Info("GitHub account: "+login+", a bot: nothing that it writes counts as a person's answer", zap.String("account", login))
+		s.log.Info("GitHub account: "+login+", a bot: nothing that it writes counts as a person's answer",
+			zap.String("account", login))
 	default:
-		s.log.Info("GitHub account: "+login+", a person's: what "+login+" writes by hand counts as an answer; what Retake writes carries a marker and does not",
+		s.log.Info("GitHub account: "+login+", a person's: what "+login+
+			" writes by hand counts as an answer; what Retake writes carries a marker and does not",
 			zap.String("account", login))
 	}
 }
@@ -182,13 +191,15 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 		if t, current := m.Worker(c.AttemptID); current && c.State.MayRun() {
 			err := s.runtime.Adopt(ctx, c.AttemptID) // its output from now on; what came before is in the runtime's log
 			s.outputs.Begin(s.recording(t.Key, c.AttemptID, t.Attempt))
-			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID), zap.Error(err))
+			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID),
+				zap.Error(err))
 		}
 	}
 	s.owner.clock.restart()
 	events := []fsm.EventBody{fsm.Booted{RunID: s.runID, Settings: s.settings()}}
 	for _, e := range edits {
-		s.log.Info("took a hand-edited budget", zap.String("issue", string(e.Task)), zap.Int64("paid_calls_used", e.PaidCalls))
+		s.log.Info("took a hand-edited budget", zap.String("issue", string(e.Task)),
+			zap.Int64("paid_calls_used", e.PaidCalls))
 		events = append(events, e)
 	}
 	for _, body := range append(events, listed(asked, list)) {
@@ -224,14 +235,16 @@ func (s *session) housekeeping(ctx context.Context) error {
 			s.log.Debug("snapshot not published", zap.Error(err))
 		}
 		s.writeStates(ctx, now.Director.Phase)
-		if fleet, err := look(ctx, s.owner, func(d *fsm.Driver) fleetState { return s.fleetOf(d.Machine()) }); err == nil {
+		if fleet, err := look(ctx, s.owner,
+			func(d *fsm.Driver) fleetState { return s.fleetOf(d.Machine()) }); err == nil {
 			s.keepFleet(fleet)
 		}
 		crowded, err := s.bus.Journal().Crowded(ctx)
 		if err != nil {
 			s.log.Debug("how full the live journal is is not known", zap.Error(err))
 		}
-		if state, err := look(ctx, s.owner, func(d *fsm.Driver) savedState { return s.stateToSave(d, crowded || s.resave) }); err == nil {
+		if state, err := look(ctx, s.owner,
+			func(d *fsm.Driver) savedState { return s.stateToSave(d, crowded || s.resave) }); err == nil {
 			before := s.saved
 			if s.save(ctx, state); s.saved != before || s.retires.due(time.Now()) {
 				s.retireJournal(ctx)

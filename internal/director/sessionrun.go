@@ -142,7 +142,8 @@ func (s *session) parts() []sessionPart {
 	}
 }
 
-// polls are those of the repositories, and who may ring their bells: the operator and webhooks, so they come behind them.
+// polls are those of the repositories, and who may ring their bells: the operator and webhooks, so they come
+// behind them.
 func (s *session) polls(repositories []string) (all []sessionPart) {
 	for _, repo := range repositories {
 		b := newBell()

@@ -16,8 +16,8 @@ import (
 	"retake/internal/worktree"
 )
 
-// setup is a configuration and what was made of it, as one whole. A running director may replace it by another: whoever needs more than one thing of it
-// takes it once, and never sees half of a change. Nobody changes one.
+// setup is a configuration and what was made of it, as one whole. A running director may replace it by another:
+// whoever needs more than one thing of it takes it once, and never sees half of a change. Nobody changes one.
 type setup struct {
 	config.Config
 	read       config.Config // as it was read, but for keys that wait for a restart: what the next one is compared with
@@ -52,13 +52,14 @@ func (d *daemon) newSetup(read config.Config, sums map[string]string) (*setup, e
 	c.stages, stages = stagePlans(read)
 	c.state, state = worktree.Compile(read.Agents.StatePaths(read.Stages))
 	c.scope, push = scope.New(scope.Options{
-		Deny: c.Scope.Deny, Allow: c.Scope.Allow, AllowSecrets: c.Scope.AllowSecrets, MaxFileBytes: int64(c.Scope.MaxFileBytes),
+		Deny: c.Scope.Deny, Allow: c.Scope.Allow, AllowSecrets: c.Scope.AllowSecrets,
+		MaxFileBytes: int64(c.Scope.MaxFileBytes),
 	})
 	return c, errors.Join(problems.Err(), stages, state, push)
 }
 
-// fenceAfter is for how long the end of an attempt is asked for that its runtime cannot confirm: a node that is started again, or cut off for a moment, can
-// confirm it by itself. Whoever waits holds a slot.
+// fenceAfter is for how long the end of an attempt is asked for that its runtime cannot confirm: a node that is
+// started again, or cut off for a moment, can confirm it by itself. Whoever waits holds a slot.
 const fenceAfter = time.Minute
 
 // machineConfig is the part of a configuration that decisions are made by.
@@ -77,8 +78,10 @@ func (d *daemon) machineConfig(c *setup) fsm.Config {
 func (d *daemon) fleetConfig(c *setup) fsm.Config {
 	return fsm.Config{
 		Repositories: c.GitHub.Repositories, Caps: c.GitHub.LabelCaps, Only: d.only.issues(),
-		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
-		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter, DeliverFor: c.Timeouts.Delivery,
+		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL,
+		Watchdog:     c.Timeouts.WorkerWatchdog,
+		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale,
+		RemindAfter: c.Escalation.RemindAfter, DeliverFor: c.Timeouts.Delivery,
 		CleanValidation: c.ValidatesFresh() && len(c.validateStages()) > 0, FixRounds: c.Worker.FixAttempts,
 		Policy: c.policy.With(c.Limits()), HasAlternative: alternative(c.stages) != "", Models: models(c.stages),
 		MaxStatedWait: c.RateLimits.Model.MaxWait, Classify: c.classifier.Classify, Classifier: c.classifier,
@@ -102,7 +105,8 @@ func (c *setup) validateStages() []wire.StagePlan {
 	return c.stages[from:]
 }
 
-// stagesOf are the stages of an attempt: what the configuration said when it began decides, and the machine knows it when the attempt ends.
+// stagesOf are the stages of an attempt: what the configuration said when it began decides, and the machine
+// knows it when the attempt ends.
 func (c *setup) stagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	validate := c.validateStages()
 	switch {

@@ -9,8 +9,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// signs keeps what workers show of life until the owner takes it, of each worker the newest. So a fleet of a hundred thousand workers is some
-// fifty inputs a second for the owner, and no heartbeat waits for it.
+// signs keeps what workers show of life until the owner takes it, of each worker the newest. So a fleet of a
+// hundred thousand workers is some fifty inputs a second for the owner, and no heartbeat waits for it.
 //
 // What waits here is no silence: the owner takes all of it before it decides about a deadline.
 type signs struct {

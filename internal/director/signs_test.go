@@ -52,10 +52,15 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 		grace := 2 * ttl
 		pass(grace - time.Second)
 		time.Sleep(500 * time.Millisecond)
-		o.signs.put(fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: worker, Activity: fsm.Activity{Stage: "CODE"}}, At: o.clock.peek()})
+		o.signs.put(fsm.Sign{
+			WorkerSeen: fsm.WorkerSeen{Worker: worker, Activity: fsm.Activity{Stage: "CODE"}},
+			At:         o.clock.peek(),
+		})
 		pass(ttl - time.Second)
-		if a, at := task.Activity(); task.State != fsm.Running || a.Stage != "CODE" || o.clock.peek().Sub(at) != ttl-time.Second {
-			t.Errorf("%s, %+v at %s: a sign of life that waited did not count, or not from when it came", task.State, a, at)
+		if a, at := task.Activity(); task.State != fsm.Running || a.Stage != "CODE" ||
+			o.clock.peek().Sub(at) != ttl-time.Second {
+			t.Errorf("%s, %+v at %s: a sign of life that waited did not count, or not from when it came", task.State, a,
+				at)
 		}
 		pass(2 * time.Second)
 		if task.State != fsm.Suspect {
@@ -75,7 +80,10 @@ func TestSignsAreTakenSoon(t *testing.T) {
 		both.Go(func() { _ = o.run(ctx) })
 		both.Go(func() { _ = o.handOver(ctx) })
 		put := func(step string) {
-			o.signs.put(fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: worker, Activity: fsm.Activity{Step: step}}, At: o.clock.peek()})
+			o.signs.put(fsm.Sign{
+				WorkerSeen: fsm.WorkerSeen{Worker: worker, Activity: fsm.Activity{Step: step}},
+				At:         o.clock.peek(),
+			})
 		}
 		stepOf := func() string {
 			step, err := look(ctx, o, func(d *fsm.Driver) string {
@@ -117,14 +125,18 @@ func TestSignsOfOneWorkerAreOne(t *testing.T) {
 				if i == 3 {
 					a.Usage, a.ErrorID = &recovery.Usage{PaidCalls: 7}, "e1"
 				}
-				s.put(fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: fmt.Sprintf("k%d-1", n), Activity: a}, At: time.Unix(int64(i), 0)})
+				s.put(fsm.Sign{
+					WorkerSeen: fsm.WorkerSeen{Worker: fmt.Sprintf("k%d-1", n), Activity: a},
+					At:         time.Unix(int64(i), 0),
+				})
 			}
 		})
 	}
 	all.Wait()
 	seen := map[string]bool{}
 	for _, n := range s.take() {
-		if a := n.Activity; seen[n.Worker] || a.Step != "9" || a.ErrorID != "e1" || a.Usage == nil || a.Usage.PaidCalls != 7 || n.At.Unix() != 9 {
+		if a := n.Activity; seen[n.Worker] || a.Step != "9" || a.ErrorID != "e1" || a.Usage == nil ||
+			a.Usage.PaidCalls != 7 || n.At.Unix() != 9 {
 			t.Fatalf("%+v, seen before: %v", n, seen[n.Worker])
 		}
 		seen[n.Worker] = true

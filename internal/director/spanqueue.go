@@ -20,11 +20,13 @@ const (
 	spansTimeout   = 10 * time.Second
 	spansFlush     = 2 * time.Second // at the end of the process
 	spansRetryMost = 30 * time.Second
-	spansRefused   = 5 // so often a batch is sent that the collector answers with an error; one that does not answer is waited for
+	// so often a batch is sent that the collector answers with an error; one that does not answer is waited for
+	spansRefused = 5
 )
 
-// spanQueue keeps ended spans until the collector has them. Nobody waits for it: what is too much goes, the oldest first, and is counted. Spans of the
-// SDK's own queue are dropped uncounted, and those of a try that failed are lost; here they are sent again, under the same ids.
+// spanQueue keeps ended spans until the collector has them. Nobody waits for it: what is too much goes, the
+// oldest first, and is counted. Spans of the SDK's own queue are dropped uncounted, and those of a try that
+// failed are lost; here they are sent again, under the same ids.
 type spanQueue struct {
 	exporter sdk.SpanExporter
 	endpoint string
@@ -47,7 +49,10 @@ type spanQueue struct {
 var _ sdk.SpanProcessor = (*spanQueue)(nil)
 
 func newSpanQueue(to sdk.SpanExporter, endpoint string, log *zap.Logger) *spanQueue {
-	q := &spanQueue{exporter: to, endpoint: endpoint, log: log, some: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	q := &spanQueue{
+		exporter: to, endpoint: endpoint, log: log, some: make(chan struct{}, 1), stop: make(chan struct{}),
+		done: make(chan struct{}),
+	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	return q
 }
@@ -86,7 +91,8 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 		q.sent(len(batch))
 	}
 	if lost := q.lost(); lost > 0 {
-		q.log.Warn("traces are lost: the collector did not take them before the end", zap.String("endpoint", q.endpoint), zap.Int("spans", lost))
+		q.log.Warn("traces are lost: the collector did not take them before the end",
+			zap.String("endpoint", q.endpoint), zap.Int("spans", lost))
 	}
 	q.cancel()
 	return q.exporter.Shutdown(flush)
@@ -160,7 +166,8 @@ func (q *spanQueue) send(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 	defer cancel()
 	err := q.exporter.ExportSpans(ctx, batch)
 	if err != nil && !q.away {
-		q.log.Warn("traces cannot be exported; they wait, and if there are too many the oldest are dropped", zap.String("endpoint", q.endpoint), zap.Error(err))
+		q.log.Warn("traces cannot be exported; they wait, and if there are too many the oldest are dropped",
+			zap.String("endpoint", q.endpoint), zap.Error(err))
 	}
 	q.away = q.away || err != nil
 	return err

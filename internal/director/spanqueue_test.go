@@ -64,7 +64,8 @@ func queueFor(to sdk.SpanExporter) (*spanQueue, *observer.ObservedLogs) {
 	return newSpanQueue(to, "http://collector", zap.New(core)), logs
 }
 
-// TestSpansWaitForTheCollector: those that are too many go, the oldest first, and are counted; the others come in order, each once.
+// TestSpansWaitForTheCollector: those that are too many go, the oldest first, and are counted; the others come
+// in order, each once.
 func TestSpansWaitForTheCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeExporter{err: context.DeadlineExceeded}
@@ -94,7 +95,8 @@ func TestSpansWaitForTheCollector(t *testing.T) {
 	})
 }
 
-// TestSpansThatAreTooManyWhileSomeAreSent: those on their way arrive although they leave the queue, and no others leave it for them.
+// TestSpansThatAreTooManyWhileSomeAreSent: those on their way arrive although they leave the queue, and no
+// others leave it for them.
 func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeExporter{}
@@ -104,10 +106,13 @@ func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 		put(q, 0, spansMost)
 		time.Sleep(time.Minute)
 		_, taken := e.seen()
-		if len(taken) != spansMost+spansAtOnce || taken[spansAtOnce] != fmt.Sprint(spansAtOnce+100) || taken[len(taken)-1] != fmt.Sprint(spansMost+spansAtOnce+99) {
-			t.Errorf("%d spans came, after the first ones %s, and %s at the end", len(taken), taken[spansAtOnce], taken[len(taken)-1])
+		if len(taken) != spansMost+spansAtOnce || taken[spansAtOnce] != fmt.Sprint(spansAtOnce+100) ||
+			taken[len(taken)-1] != fmt.Sprint(spansMost+spansAtOnce+99) {
+			t.Errorf("%d spans came, after the first ones %s, and %s at the end", len(taken), taken[spansAtOnce],
+				taken[len(taken)-1])
 		}
-		if again := logs.FilterMessageSnippet("exported again").All(); len(again) != 1 || again[0].ContextMap()["dropped"] != int64(100) {
+		if again := logs.FilterMessageSnippet("exported again").All(); len(again) != 1 ||
+			again[0].ContextMap()["dropped"] != int64(100) {
 			t.Errorf("%v, want one that counts 100 dropped", logs.All())
 		}
 		must(t, q.Shutdown(t.Context()))
@@ -131,7 +136,8 @@ func TestSpansThatAreRefused(t *testing.T) {
 		if _, taken := e.seen(); fmt.Sprint(taken) != "[3 4]" {
 			t.Errorf("%v came, want 3 and 4", taken)
 		}
-		if again := logs.FilterMessageSnippet("exported again").All(); len(again) != 1 || again[0].ContextMap()["dropped"] != int64(3) {
+		if again := logs.FilterMessageSnippet("exported again").All(); len(again) != 1 ||
+			again[0].ContextMap()["dropped"] != int64(3) {
 			t.Errorf("%v, want one that counts 3 dropped", again)
 		}
 		must(t, q.Shutdown(t.Context()))

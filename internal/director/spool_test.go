@@ -43,7 +43,8 @@ func (a *fakeWorker) write(name string, data []byte) error {
 func (a *fakeWorker) spoolLong() error {
 	from := wire.Sender{Role: wire.RoleWorker, ID: a.plan.WorkerID, RunID: a.plan.RunID, Key: a.plan.SignKey}
 	data, err := wire.Encode(from, 1<<53, time.Now(), &wire.WorkerResult{
-		ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
+		ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+		Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
 		Stages: wire.List[wire.StageResult]{{Stage: wire.StageCode, Command: []string{strings.Repeat("x", 8<<10)}}},
 	})
 	if err != nil {
@@ -57,7 +58,8 @@ func (a *fakeWorker) change() error {
 	return os.WriteFile(filepath.Join(a.checkout, fmt.Sprintf("work-%d.txt", a.plan.Attempt)), []byte("done\n"), 0o644)
 }
 
-// TestSpooledSuccessIsDelivered: a worker that is cut off from the bus finishes and is ended as silent. Its success, which nobody heard, counts.
+// TestSpooledSuccessIsDelivered: a worker that is cut off from the bus finishes and is ended as silent. Its
+// success, which nobody heard, counts.
 func TestSpooledSuccessIsDelivered(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -112,8 +114,10 @@ func TestForgedSpoolIsNotBelieved(t *testing.T) {
 		a.client.Close()
 		name := func(n int) string { return fmt.Sprintf("%s.%04d.json", a.plan.WorkerID, n) }
 		dir := filepath.Join(a.checkout, ".retake", "spool")
-		if a.change() != nil || a.spool(name(1), []byte("another key, of 32 bytes, guessed")) != nil || a.spool("own", a.plan.SignKey) != nil ||
-			os.Symlink("own", filepath.Join(dir, name(2))) != nil || os.WriteFile(filepath.Join(dir, name(3)), []byte(strings.Repeat("x", 1<<20)), 0o600) != nil ||
+		if a.change() != nil || a.spool(name(1), []byte("another key, of 32 bytes, guessed")) != nil ||
+			a.spool("own", a.plan.SignKey) != nil ||
+			os.Symlink("own", filepath.Join(dir, name(2))) != nil ||
+			os.WriteFile(filepath.Join(dir, name(3)), []byte(strings.Repeat("x", 1<<20)), 0o600) != nil ||
 			os.Mkdir(filepath.Join(dir, name(4)), 0o755) != nil {
 			return 1
 		}
@@ -127,12 +131,14 @@ func TestForgedSpoolIsNotBelieved(t *testing.T) {
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) || s.runtime.begun() != 2 {
 		t.Errorf("verdicts %q, attempts %q; want worker_lost and a second attempt", v, s.runtime.attempts())
 	}
-	if s.logs.FilterMessage("a spooled report does not count").FilterField(zap.String("worker", s.runtime.attempts()[0])).Len() == 0 {
+	if s.logs.FilterMessage("a spooled report does not count").
+		FilterField(zap.String("worker", s.runtime.attempts()[0])).Len() == 0 {
 		t.Error("the log does not say that something was refused")
 	}
 }
 
-// TestSpoolOfAWorkerThatDied: a real worker ends its work while the director is away, and is killed before it could say so.
+// TestSpoolOfAWorkerThatDied: a real worker ends its work while the director is away, and is killed before it
+// could say so.
 func TestSpoolOfAWorkerThatDied(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
@@ -141,8 +147,10 @@ func TestSpoolOfAWorkerThatDied(t *testing.T) {
 	wait := filepath.Join(t.TempDir(), "wait")
 	must(t, os.Chmod(filepath.Dir(wait), 0o755))
 	s.config.Containers.Runtime = "process"
-	s.config.Stages = []config.Stage{{Name: "CODE", Run: []string{"sh", "-c", "echo >> begun; while [ ! -e " + wait + " ]; do sleep 0.1; done; echo done > work.txt"}, Timeout: time.Minute}}
-	for dir := data; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) { // plain processes of another user pass through
+	s.config.Stages = []config.Stage{{Name: "CODE", Run: []string{"sh", "-c", "echo >> begun; while [ ! -e " + wait +
+		" ]; do sleep 0.1; done; echo done > work.txt"}, Timeout: time.Minute}}
+	// plain processes of another user pass through
+	for dir := data; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		_ = os.Chmod(dir, 0o711)
 	}
 	key := s.github.CreateIssue(repo, "octocat", "Dies unheard", "", "agent-task")

@@ -45,10 +45,17 @@ func leadInstead(t *testing.T, c config.Config) *playedLeader {
 	k, err := keys.Load(c.AgentBus.Credentials)
 	must(t, err)
 	p := &playedLeader{t: t, dir: t.TempDir()}
-	p.Bus, err = bus.Open(t.Context(), bus.Options{URL: c.AgentBus.URL, Keys: k, Dir: p.dir, Mirror: filepath.Join(p.dir, mirrorFile)})
+	p.Bus, err = bus.Open(t.Context(), bus.Options{
+		URL: c.AgentBus.URL, Keys: k, Dir: p.dir,
+		Mirror: filepath.Join(p.dir, mirrorFile),
+	})
 	must(t, err)
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
-	p.lease, err = p.NewLease(t.Context(), bus.LeaseOptions{Me: bus.Leader{ID: "played", RunID: "played", Host: "elsewhere", Dir: "elsewhere"}, Period: c.Director.Lease})
+	p.lease, err = p.NewLease(t.Context(),
+		bus.LeaseOptions{
+			Me:     bus.Leader{ID: "played", RunID: "played", Host: "elsewhere", Dir: "elsewhere"},
+			Period: c.Director.Lease,
+		})
 	must(t, err)
 	must(t, p.lease.Await(t.Context(), func(bus.Leader) {}))
 	t.Cleanup(func() { p.lease.Release(context.Background()) })
@@ -94,7 +101,8 @@ func TestAStandbyGoesOnWithARebuiltJournal(t *testing.T) {
 	s.stop()
 }
 
-// A journal that has lost its end while a director stood by is not gone on with, however the standby's own look at it went.
+// A journal that has lost its end while a director stood by is not gone on with, however the standby's own look
+// at it went.
 func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -108,14 +116,16 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	loseJournal(t, server, dir)
 	s.until("the leader has a journal again", func() bool { return leader.Ensure(t.Context()) == nil })
 	s.until("the standby sees that it is another one", func() bool {
-		return slices.ContainsFunc(s.logs.FilterMessage("the journal is not followed yet").All(), func(e observer.LoggedEntry) bool {
-			return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "(cut) at batch")
-		})
+		return slices.ContainsFunc(s.logs.FilterMessage("the journal is not followed yet").All(),
+			func(e observer.LoggedEntry) bool {
+				return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "(cut) at batch")
+			})
 	})
 	if h := s.health(); !strings.HasPrefix(h, "unhealthy: ") || !strings.Contains(h, "(cut) at batch") {
 		t.Errorf("a standby that cannot follow says: %s", h)
 	}
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.Contains(now.Director.Problem, "(cut) at batch") {
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+		!strings.Contains(now.Director.Problem, "(cut) at batch") {
 		t.Errorf("its snapshot says %q, %v", now.Director.Problem, err)
 	}
 	leader.lease.Release(t.Context())

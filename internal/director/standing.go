@@ -15,7 +15,8 @@ import (
 	"retake/internal/github"
 )
 
-// lookupsPerPoll bounds how much is looked up in one poll of what issues depend on: the rest follows with the next polls, and those issues wait.
+// lookupsPerPoll bounds how much is looked up in one poll of what issues depend on: the rest follows with the
+// next polls, and those issues wait.
 const lookupsPerPoll = 200
 
 // lookups are what is looked up in the polls of one repository.
@@ -24,7 +25,8 @@ type lookups struct {
 	waited map[string]bool // issues for which there were none left
 }
 
-// first orders issues: those go first that had to wait. There may never be enough lookups for all before what was looked up first is asked for again.
+// first orders issues: those go first that had to wait. There may never be enough lookups for all before what
+// was looked up first is asked for again.
 func (l *lookups) first(a, b github.Issue) int {
 	switch {
 	case l.waited[a.Key] == l.waited[b.Key]:
@@ -35,8 +37,8 @@ func (l *lookups) first(a, b github.Issue) int {
 	return 1
 }
 
-// offered is the view of an issue, with its turn if it asks for work. An issue that nobody with rights has offered does not seem to. What it depends on is
-// looked up with the lookups that are left.
+// offered is the view of an issue, with its turn if it asks for work. An issue that nobody with rights has
+// offered does not seem to. What it depends on is looked up with the lookups that are left.
 func (s *session) offered(ctx context.Context, i github.Issue, left *int) (fsm.IssueView, error) {
 	v := s.view(i)
 	v.Standing = s.labelStanding(i)
@@ -64,7 +66,8 @@ func (s *session) offered(ctx context.Context, i github.Issue, left *int) (fsm.I
 	return v, err
 }
 
-// whyLeftAlone says why an issue with the task label is not to be worked on because of who wrote and who labelled it; empty: it may be.
+// whyLeftAlone says why an issue with the task label is not to be worked on because of who wrote and who
+// labelled it; empty: it may be.
 func (s *session) whyLeftAlone(ctx context.Context, i github.Issue) (string, error) {
 	if s.setup().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted {
 		return i.Author + notTrusted, nil
@@ -83,7 +86,8 @@ func (s *session) sayLeftAlone(ctx context.Context, i github.Issue, why string) 
 	if _, told := s.untrusted.LoadOrStore(i.Key, true); told {
 		return
 	}
-	s.log.Warn("an issue is left alone: nobody with rights has approved it", zap.String("issue", i.Key), zap.String("by", i.Author), zap.String("reason", why))
+	s.log.Warn("an issue is left alone: nobody with rights has approved it", zap.String("issue", i.Key),
+		zap.String("by", i.Author), zap.String("reason", why))
 	if strings.HasSuffix(why, notTrusted) || !s.explained.take(time.Now(), explainedPerHour) {
 		return
 	}
@@ -97,8 +101,10 @@ func (s *session) sayEdited(ctx context.Context, key string, a github.Approval) 
 	if _, told := s.untrusted.LoadOrStore(key+" "+a.At.String(), true); told {
 		return
 	}
-	s.log.Warn("the issue was edited after it was approved, by people without write access: agents get it without that, until the label is put on anew",
-		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By), zap.Time("approved_at", a.At))
+	s.log.Warn("the issue was edited after it was approved, by people without write access: agents get it without "+
+		"that, until the label is put on anew",
+		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By),
+		zap.Time("approved_at", a.At))
 	if err := s.github.SayEdited(ctx, key, a); err != nil {
 		s.log.Warn("the issue does not say that it was edited", zap.String("issue", key), zap.Error(err))
 	}

@@ -15,7 +15,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// What people say on GitHub orders the queue: an urgent issue first, one that depends on another after that is closed, and what an untrusted author wrote not at all.
+// What people say on GitHub orders the queue: an urgent issue first, one that depends on another after that is
+// closed, and what an untrusted author wrote not at all.
 func TestQueueIsOrderedByGitHub(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -52,8 +53,10 @@ func TestQueueIsOrderedByGitHub(t *testing.T) {
 	}
 	s.github.Close(first, "octocat")
 	s.until("what depended on it is delivered", s.labelled(late, "agent-review", "urgent"))
-	if got := s.labels(strange); !slices.Equal(got, []string{"agent-task"}) || s.logs.FilterMessageSnippet("an issue is left alone").Len() != 1 {
-		t.Errorf("the untrusted author's issue is labelled %v, and %d lines say so", got, s.logs.FilterMessageSnippet("an issue is left alone").Len())
+	if got := s.labels(strange); !slices.Equal(got, []string{"agent-task"}) ||
+		s.logs.FilterMessageSnippet("an issue is left alone").Len() != 1 {
+		t.Errorf("the untrusted author's issue is labelled %v, and %d lines say so", got,
+			s.logs.FilterMessageSnippet("an issue is left alone").Len())
 	}
 	s.github.RemoveLabel(strange, "octocat", "agent-task")
 	s.github.AddLabel(strange, "octocat", "agent-task")
@@ -88,7 +91,8 @@ func TestPullRequestAsDependency(t *testing.T) {
 	s.until("the issue is delivered", s.labelled(late, "agent-review"))
 }
 
-// A long queue whose issues depend on many others is looked up a part at a time, each poll no more than its share; what is not known yet waits, and status says so.
+// A long queue whose issues depend on many others is looked up a part at a time, each poll no more than its
+// share; what is not known yet waits, and status says so.
 func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -104,7 +108,8 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	}
 	lookups := func() (n int) {
 		for _, r := range s.github.Requests() {
-			if before, number, ok := strings.Cut(r.Path, "/issues/1"); ok && before == "/repos/"+repo && len(number) == 3 {
+			if before, number, ok := strings.Cut(r.Path, "/issues/1"); ok && before == "/repos/"+repo &&
+				len(number) == 3 {
 				n++
 			}
 		}
@@ -128,7 +133,8 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	}
 }
 
-// With issue_authors = "trusted" an untrusted author's issue is left alone whoever puts the label on. A repository without the base branch is refused at the start.
+// With issue_authors = "trusted" an untrusted author's issue is left alone whoever puts the label on. A
+// repository without the base branch is refused at the start.
 func TestTrustedAuthorsAndBaseBranch(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -146,12 +152,14 @@ func TestTrustedAuthorsAndBaseBranch(t *testing.T) {
 	o := s.options()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := Run(ctx, o); err == nil || !strings.Contains(err.Error(), "has no branch develop: set github.base_branch") {
+	if err := Run(ctx, o); err == nil ||
+		!strings.Contains(err.Error(), "has no branch develop: set github.base_branch") {
 		t.Errorf("got %v, want the branch named", err)
 	}
 }
 
-// Of two repositories the one without the base branch begins nothing, health says why, and it goes on when the branch is there.
+// Of two repositories the one without the base branch begins nothing, health says why, and it goes on when the
+// branch is there.
 func TestARepositoryWithoutItsBaseBranch(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -172,7 +180,8 @@ func TestARepositoryWithoutItsBaseBranch(t *testing.T) {
 	}
 }
 
-// Those for which there was no lookup left are the first of the next poll, so that what is looked up again and again does not keep the others waiting.
+// Those for which there was no lookup left are the first of the next poll, so that what is looked up again and
+// again does not keep the others waiting.
 func TestWhoHasWaitedIsLookedUpFirst(t *testing.T) {
 	t.Parallel()
 	l := lookups{waited: map[string]bool{"c": true, "d": true}}

@@ -53,22 +53,27 @@ func TestStateOfAnAgentIsNoSuccess(t *testing.T) {
 func TestBranchHasTheWorkWithoutTheState(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		if err := a.leave(".opencode/opencode.db", ".played/session.json", ".played/rules.md", "scratch/x", "frobnicator.go"); err != nil {
+		if err := a.leave(".opencode/opencode.db", ".played/session.json", ".played/rules.md", "scratch/x",
+			"frobnicator.go"); err != nil {
 			return 1
 		}
 		return a.succeed(ctx)
 	})
-	s.config.Stages = []config.Stage{{Name: "CODE", Run: []string{"played"}, StatePaths: []string{"scratch", "!.played/rules.md"}, Timeout: s.config.Stages[0].Timeout}}
+	s.config.Stages = []config.Stage{{
+		Name: "CODE", Run: []string{"played"},
+		StatePaths: []string{"scratch", "!.played/rules.md"}, Timeout: s.config.Stages[0].Timeout,
+	}}
 	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "", "agent-task")
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
-	if got := strings.Fields(s.git("ls-tree", "-r", "--name-only", "retake/1-a1")); !slices.Equal(got, []string{".played/rules.md", "README.md", "frobnicator.go"}) {
+	if got := strings.Fields(s.git("ls-tree", "-r", "--name-only", "retake/1-a1")); !slices.Equal(got,
+		[]string{".played/rules.md", "README.md", "frobnicator.go"}) {
 		t.Errorf("the branch has %q", got)
 	}
 }
 
-// novelScript is an agent that nobody knows. Of the first issue it writes its session and a log only, and says nothing; of the second it
-// does some work besides, and commits all of it to a repository of its own making.
+// novelScript is an agent that nobody knows. Of the first issue it writes its session and a log only, and says
+// nothing; of the second it does some work besides, and commits all of it to a repository of its own making.
 const novelScript = `#!/bin/sh
 mkdir -p .novel "$HOME/.novel"
 echo session > .novel/session.db
@@ -81,8 +86,8 @@ case "$RETAKE_ISSUE" in
 esac
 `
 
-// With a real worker in a plain process: an attempt that did nothing ends with the cause that stands in the agent's log, and a
-// branch has the work only.
+// With a real worker in a plain process: an attempt that did nothing ends with the cause that stands in the
+// agent's log, and a branch has the work only.
 func TestRealWorkerTellsWorkFromState(t *testing.T) {
 	t.Parallel()
 	s := newNovelHarness(t, novelScript)
@@ -98,7 +103,8 @@ func TestRealWorkerTellsWorkFromState(t *testing.T) {
 		c := s.github.Issue(first).Comments
 		return len(c) > 0 && strings.Contains(c[len(c)-1].Body, "401 Unauthorized: invalid x-api-key")
 	})
-	if got := strings.Fields(s.git("ls-tree", "-r", "--name-only", "retake/2-a1")); !slices.Equal(got, []string{"README.md", "frobnicator.go"}) {
+	if got := strings.Fields(s.git("ls-tree", "-r", "--name-only", "retake/2-a1")); !slices.Equal(got,
+		[]string{"README.md", "frobnicator.go"}) {
 		t.Errorf("the branch has %q", got)
 	}
 	if got := s.git("log", "--format=%s", "main..retake/2-a1"); got != "Add a frobnicator\n" {
@@ -115,19 +121,27 @@ func newNovelHarness(t *testing.T, script string) *harness {
 	placeWorker(t, filepath.Join(dir, "worker"))
 	program := filepath.Join(dir, "novel")
 	must(t, safefile.Create(program, 0o755, strings.NewReader(script)))
-	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"novel\"\nprogram = '"+program+"'\nargs = [\"{prompt}\"]\nlog_paths = [\"~/.novel/*.log\"]\n"))
+	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"novel\"\nprogram = '"+program+
+		"'\nargs = [\"{prompt}\"]\nlog_paths = [\"~/.novel/*.log\"]\n"))
 	must(t, err)
 	s.config.Agents, s.config.Containers.Runtime = table, "process"
-	s.config.Stages = []config.Stage{{Name: "CODE", Agent: "novel", StatePaths: []string{"*.tmp"}, Timeout: time.Minute}}
+	s.config.Stages = []config.Stage{{
+		Name: "CODE", Agent: "novel", StatePaths: []string{"*.tmp"},
+		Timeout: time.Minute,
+	}}
 	t.Cleanup(s.endWorkers)
 	return s
 }
 
-// endWorkers ends the real workers that a director leaves behind: whatever was to be tried again may have begun meanwhile.
+// endWorkers ends the real workers that a director leaves behind: whatever was to be tried again may have begun
+// meanwhile.
 func (s *harness) endWorkers() {
 	s.stop()
 	ctx := context.Background()
-	p, err := container.OpenProcesses(ctx, container.Options{Fleet: s.config.Director.Fleet, Dir: filepath.Join(s.config.Director.DataDir, "processes"), SameUser: os.Geteuid() != 0})
+	p, err := container.OpenProcesses(ctx, container.Options{
+		Fleet: s.config.Director.Fleet,
+		Dir:   filepath.Join(s.config.Director.DataDir, "processes"), SameUser: os.Geteuid() != 0,
+	})
 	must(s.t, err)
 	all, err := p.List(ctx)
 	must(s.t, err)
@@ -139,8 +153,9 @@ func (s *harness) endWorkers() {
 	must(s.t, p.Close())
 }
 
-// idleScript is an agent that always returns 0. Of the first issue it prints an error in plain words, of the second why it left
-// everything as it was; of the third it works in its first attempt, which is then cut off, and finds nothing more to do in the next.
+// idleScript is an agent that always returns 0. Of the first issue it prints an error in plain words, of the
+// second why it left everything as it was; of the third it works in its first attempt, which is then cut off,
+// and finds nothing more to do in the next.
 const idleScript = `#!/bin/sh
 case "$RETAKE_ISSUE $RETAKE_ATTEMPT" in
 *"#1 "*) echo 'Error: 401 Invalid API key' ;;
@@ -150,12 +165,13 @@ case "$RETAKE_ISSUE $RETAKE_ATTEMPT" in
 esac
 `
 
-// With a real worker: where there is nothing to deliver, what the agent printed is the cause, and no check runs; work of an earlier
-// attempt can be delivered.
+// With a real worker: where there is nothing to deliver, what the agent printed is the cause, and no check
+// runs; work of an earlier attempt can be delivered.
 func TestRealWorkerTellsWhyNothingWasDone(t *testing.T) {
 	t.Parallel()
 	s := newNovelHarness(t, idleScript)
-	s.config.Stages = append(s.config.Stages, config.Stage{Name: "VALIDATE", Run: []string{"test", "-e", "frobnicator.go"}, Timeout: time.Minute})
+	s.config.Stages = append(s.config.Stages,
+		config.Stage{Name: "VALIDATE", Run: []string{"test", "-e", "frobnicator.go"}, Timeout: time.Minute})
 	var keys []string
 	for _, title := range []string{"Do something", "Handle a refused connection", "Add a frobnicator"} {
 		keys = append(keys, s.github.CreateIssue(repo, "octocat", title, "", "agent-task"))
@@ -167,7 +183,8 @@ func TestRealWorkerTellsWhyNothingWasDone(t *testing.T) {
 		{"no_progress", "No change is needed: the function already handles connection refused."},
 	} {
 		s.until("a comment that quotes "+want.cause, func() bool {
-			return slices.ContainsFunc(s.github.Issue(keys[i]).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, want.cause) })
+			return slices.ContainsFunc(s.github.Issue(keys[i]).Comments,
+				func(c githubtest.Comment) bool { return strings.Contains(c.Body, want.cause) })
 		})
 		if v := s.verdicts(keys[i]); v[0] != want.reason {
 			t.Errorf("verdicts %q, want %s", v, want.reason)

@@ -10,13 +10,14 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// A person takes agent-claimed off while the work is handed in, and maybe puts agent-task on: nothing of it is shown, and an offer is carried out
-// anew.
+// A person takes agent-claimed off while the work is handed in, and maybe puts agent-task on: nothing of it is
+// shown, and an offer is carried out anew.
 func TestTakenBackWhileItIsHandedIn(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"octocat", "retake-bot"} {
 		for name, fault := range map[string]githubtest.Fault{
-			"pushes fail": githubtest.ServerError(http.StatusInternalServerError), "pushes are slow": {Delay: 2 * time.Second},
+			"pushes fail":     githubtest.ServerError(http.StatusInternalServerError),
+			"pushes are slow": {Delay: 2 * time.Second},
 		} {
 			for _, anew := range []bool{false, true} {
 				t.Run(name+", by "+who, func(t *testing.T) {
@@ -36,12 +37,15 @@ func TestTakenBackWhileItIsHandedIn(t *testing.T) {
 					if anew {
 						want, branches, attempts = []string{"agent-review"}, []string{"main", "retake/1-a1"}, 2
 					}
-					s.until("the labels are right", func() bool { return s.labelled(key, want...)() && (anew || s.inState(key, "gone")()) })
+					s.until("the labels are right",
+						func() bool { return s.labelled(key, want...)() && (anew || s.inState(key, "gone")()) })
 					if got := s.branches(); !slices.Equal(got, branches) {
 						t.Errorf("branches %q, want %q", got, branches)
 					}
-					if pulls := len(s.github.Issues(repo)) - 1; pulls != attempts-1 || s.runtime.begun() != attempts || len(s.verdicts(key)) > 0 {
-						t.Errorf("%d pull requests after %d attempts, verdicts %q", pulls, s.runtime.begun(), s.verdicts(key))
+					if pulls := len(s.github.Issues(repo)) - 1; pulls != attempts-1 || s.runtime.begun() != attempts ||
+						len(s.verdicts(key)) > 0 {
+						t.Errorf("%d pull requests after %d attempts, verdicts %q", pulls, s.runtime.begun(),
+							s.verdicts(key))
 					}
 				})
 			}

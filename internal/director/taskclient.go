@@ -11,14 +11,16 @@ import (
 	"retake/internal/page"
 )
 
-// How long a command is repeated whose answer was lost, or that could not be decided yet, and the time between two tries.
+// How long a command is repeated whose answer was lost, or that could not be decided yet, and the time between
+// two tries.
 const (
 	repeatFor   = 30 * time.Second
 	repeatEvery = 300 * time.Millisecond
 )
 
-// CommandTask gives the director that runs on a data directory a command about a task. It returns when that is in the journal, or with a Problem that says why
-// it was not carried out. A request whose answer was lost is repeated, and counts once.
+// CommandTask gives the director that runs on a data directory a command about a task. It returns when that is
+// in the journal, or with a Problem that says why it was not carried out. A request whose answer was lost is
+// repeated, and counts once.
 func CommandTask(ctx context.Context, dataDir string, key fsm.IssueKey, c TaskCommand) (TaskAnswer, error) {
 	return repeat(ctx, dataDir, http.MethodPost, page.TaskPath(key)+"/commands", c)
 }
@@ -31,7 +33,10 @@ func OfferIssue(ctx context.Context, dataDir string, key fsm.IssueKey, by string
 // repeat asks until there is an answer. Nobody who listens at the first try is an answer, too.
 func repeat(ctx context.Context, dataDir, method, path string, c TaskCommand) (a TaskAnswer, err error) {
 	c.ID = cmp.Or(c.ID, NewRequestID())
-	q := question{method: method, path: path, body: c, answers: []int{http.StatusConflict, http.StatusNotFound, http.StatusBadGateway}}
+	q := question{method: method, path: path, body: c, answers: []int{
+		http.StatusConflict, http.StatusNotFound,
+		http.StatusBadGateway,
+	}}
 	ctx, cancel := context.WithTimeout(ctx, repeatFor)
 	defer cancel()
 	for heard := false; ; {

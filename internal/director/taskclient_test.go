@@ -20,14 +20,17 @@ func listening(t *testing.T, answer func(try int, w http.ResponseWriter, c TaskC
 	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
 	must(t, err)
 	try := 0
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var c TaskCommand
-		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
-			t.Error(err)
-		}
-		try++
-		answer(try, w, c)
-	})}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var c TaskCommand
+			if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+				t.Error(err)
+			}
+			try++
+			answer(try, w, c)
+		}),
+	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -40,7 +43,8 @@ func listening(t *testing.T, answer func(try int, w http.ResponseWriter, c TaskC
 	return dir
 }
 
-// An answer that is lost, a director that begins anew, and an effect that is under way are waited for, with the same id each time.
+// An answer that is lost, a director that begins anew, and an effect that is under way are waited for, with the
+// same id each time.
 func TestCommandIsRepeatedUntilItIsAnswered(t *testing.T) {
 	ids := map[string]int{}
 	dir := listening(t, func(try int, w http.ResponseWriter, c TaskCommand) {
@@ -67,7 +71,8 @@ func TestCommandIsRepeatedUntilItIsAnswered(t *testing.T) {
 	}
 }
 
-// What is said once is not asked again: a refusal, what is no command, a director that does not know commands, and none at all.
+// What is said once is not asked again: a refusal, what is no command, a director that does not know commands,
+// and none at all.
 func TestCommandIsNotRepeatedAfterAnAnswer(t *testing.T) {
 	for says, answer := range map[string]func(w http.ResponseWriter){
 		"attempt 1 is under way": func(w http.ResponseWriter) {
@@ -79,8 +84,14 @@ func TestCommandIsNotRepeatedAfterAnAnswer(t *testing.T) {
 		"\"x\" is no command": func(w http.ResponseWriter) {
 			respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"x" is no command`})
 		},
-		"older than this program":    func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) },
-		"ask the one that leads, on": func(w http.ResponseWriter) { respond(w, http.StatusConflict, refusal{"ask the one that leads, on b"}) },
+		"older than this program": func(w http.ResponseWriter) {
+			http.Error(w, "404 page not found",
+				http.StatusNotFound)
+		},
+		"ask the one that leads, on": func(w http.ResponseWriter) {
+			respond(w, http.StatusConflict,
+				refusal{"ask the one that leads, on b"})
+		},
 	} {
 		tries := 0
 		dir := listening(t, func(try int, w http.ResponseWriter, _ TaskCommand) { tries = try; answer(w) })
@@ -94,7 +105,8 @@ func TestCommandIsNotRepeatedAfterAnAnswer(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if _, err := OfferIssue(t.Context(), t.TempDir(), "acme/widgets#1", "", false); !errors.Is(err, ErrNotThere) || time.Since(began) > 0 {
+		if _, err := OfferIssue(t.Context(), t.TempDir(), "acme/widgets#1", "", false); !errors.Is(err, ErrNotThere) ||
+			time.Since(began) > 0 {
 			t.Errorf("without a director: %v, after %s", err, time.Since(began))
 		}
 	})

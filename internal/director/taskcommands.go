@@ -18,7 +18,8 @@ import (
 	"retake/internal/github"
 )
 
-// TaskCommand is what is posted to /tasks/{owner}/{repo}/{number}/commands: what people write on GitHub behind "/agent", from the operator.
+// TaskCommand is what is posted to /tasks/{owner}/{repo}/{number}/commands: what people write on GitHub behind
+// "/agent", from the operator.
 type TaskCommand struct {
 	Command string `json:"command"`          // retry, resume, fresh, fix, snooze, budget, stop (or release) or take
 	Text    string `json:"text,omitempty"`   // for the agent
@@ -40,7 +41,8 @@ type TaskAnswer struct {
 	WaitsFor string `json:"waits_for,omitempty"` // for people
 	Until    string `json:"until,omitempty"`     // RFC 3339, if that is known
 	Problem  string `json:"problem,omitempty"`
-	Busy     bool   `json:"busy,omitempty"` // it was not decided yet: an effect is at work on the issue. Ask again, with the same id
+	// it was not decided yet: an effect is at work on the issue. Ask again, with the same id
+	Busy bool `json:"busy,omitempty"`
 }
 
 // What may be said about who asks, and about a request: it stands in the journal and on GitHub.
@@ -52,13 +54,14 @@ var (
 // checkRequester returns what is wrong with a name under which a command is recorded.
 func checkRequester(name string) error {
 	if !requesterForm.MatchString(name) {
-		return errors.New("want a name of at most 64 letters, digits, spaces and . _ @ + -, the first a letter or a digit")
+		return errors.New("want a name of at most 64 letters, digits, spaces and . _ @ + -, the first a " +
+			"letter or a digit")
 	}
 	return nil
 }
 
-// commandPatience is for how long a request waits for an effect on its issue, which has to end before anything else is decided. Whoever asks does so for
-// askTimeout.
+// commandPatience is for how long a request waits for an effect on its issue, which has to end before anything
+// else is decided. Whoever asks does so for askTimeout.
 const commandPatience = 3 * time.Second
 
 // Why there is no answer.
@@ -96,7 +99,10 @@ func (s *session) postCommand(w http.ResponseWriter, r *http.Request) {
 	var c TaskCommand
 	key, ok := s.taskKey(r)
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&c); err != nil || !ok {
-		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `want POST /tasks/owner/repo/12/commands with {"command": "retry", "text": "…", "id": "…"}`})
+		respond(w, http.StatusBadRequest,
+			TaskAnswer{
+				Problem: `want POST /tasks/owner/repo/12/commands with {"command": "retry", "text": "…", "id": "…"}`,
+			})
 		return
 	}
 	if err := checkRequester(c.By); c.By != "" && err != nil {
@@ -107,7 +113,8 @@ func (s *session) postCommand(w http.ResponseWriter, r *http.Request) {
 	respond(w, status, a)
 }
 
-// view reads a command as one in a comment is read, so that both mean the same. It returns a sentence if something is wrong with it.
+// view reads a command as one in a comment is read, so that both mean the same. It returns a sentence if
+// something is wrong with it.
 func (c TaskCommand) view(key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
 	if name == "release" { // the machine's word for what stop does to a claim
@@ -120,7 +127,8 @@ func (c TaskCommand) view(key fsm.IssueKey, by string) (v fsm.CommentView, probl
 	a := github.ReadCommand("/agent " + name + " " + argument + "\n" + c.Text)
 	switch a.Command {
 	case github.CommandNone, github.CommandUnknown, github.CommandWhy, github.CommandHelp:
-		return v, fmt.Sprintf("%q is no command: want retry, resume, fresh, fix, snooze, budget, stop or take", c.Command)
+		return v, fmt.Sprintf("%q is no command: want retry, resume, fresh, fix, snooze, budget, stop or take",
+			c.Command)
 	}
 	if argument != "" && a.For == 0 && a.Amount == 0 && a.Problem == "" {
 		return v, name + " takes neither a time nor a number"
@@ -130,16 +138,20 @@ func (c TaskCommand) view(key fsm.IssueKey, by string) (v fsm.CommentView, probl
 		return v, `"id": want 8 to 64 letters, digits, - and _`
 	}
 	return fsm.CommentView{
-		Task: key, CommandRef: fsm.CommandRef{Request: id}, By: by, Command: fsm.Command(a.Command), Text: a.Rest, For: a.For, Amount: a.Amount,
+		Task: key, CommandRef: fsm.CommandRef{Request: id}, By: by, Command: fsm.Command(a.Command), Text: a.Rest,
+		For: a.For, Amount: a.Amount,
 	}, a.Problem
 }
 
 // NewRequestID makes the id of a request.
 func NewRequestID() string { return rand.Text() }
 
-// commandTask has the machine decide about a command, and returns with the decision in the journal: 200 if it was carried out, 409 with the machine's reason if
-// not, 404 without such a task, 400 if it is no command. By is recorded, and shown on GitHub.
-func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskCommand, by string) (status int, a TaskAnswer) {
+// commandTask has the machine decide about a command, and returns with the decision in the journal: 200 if it
+// was carried out, 409 with the machine's reason if not, 404 without such a task, 400 if it is no command. By
+// is recorded, and shown on GitHub.
+func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskCommand,
+	by string,
+) (status int, a TaskAnswer) {
 	ctx, cancel := context.WithTimeout(ctx, commandPatience)
 	defer cancel()
 	a = TaskAnswer{Issue: string(key), Command: c.Command, By: by}
@@ -155,7 +167,8 @@ func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskComma
 		a.Problem = tooBusy
 		return http.StatusServiceUnavailable, a
 	default:
-		a.Problem = "the director has no task " + a.Issue + " (any more): director tasks lists those that it has, director add " + a.Issue + " offers it"
+		a.Problem = "the director has no task " + a.Issue + " (any more): director tasks lists those that it has, " +
+			"director add " + a.Issue + " offers it"
 		return http.StatusNotFound, a
 	}
 	refused, decided := s.request(ctx, v)
@@ -169,11 +182,13 @@ func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskComma
 		a.Problem = notWritten
 		return http.StatusServiceUnavailable, a
 	}
-	a.Problem, a.Busy = fmt.Sprintf("GitHub is being told or asked about %s (%s), which comes first: ask again in a moment", a.Issue, a.State), true
+	a.Problem, a.Busy = fmt.Sprintf("GitHub is being told or asked about %s (%s), which comes first: ask "+
+		"again in a moment", a.Issue, a.State), true
 	return http.StatusConflict, a
 }
 
-// tasksOwn reports whether a command is about a task, also one that the command itself has ended, and spells the issue as the task does.
+// tasksOwn reports whether a command is about a task, also one that the command itself has ended, and spells
+// the issue as the task does.
 func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
 	key, err := look(ctx, s.owner, func(d *fsm.Driver) fsm.IssueKey {
 		if t := d.Machine().Task(v.Task); t != nil {

@@ -75,7 +75,8 @@ func TestOperatorAnswersAQuestion(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 }
 
-// A refusal has the machine's reason; what is no command, or about no task, is told apart, and nothing of it is in the journal.
+// A refusal has the machine's reason; what is no command, or about no task, is told apart, and nothing of it is
+// in the journal.
 func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, rests)
@@ -88,12 +89,22 @@ func TestRefusedCommands(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"1/commands", TaskCommand{Command: "retry"}, http.StatusConflict, "attempt 1 is under way; `/agent stop` ends it"},
+		{
+			"1/commands",
+			TaskCommand{Command: "retry"},
+			http.StatusConflict,
+			"attempt 1 is under way; `/agent stop` ends it",
+		},
 		{"2/commands", TaskCommand{Command: "retry"}, http.StatusNotFound, "the director has no task acme/widgets#2"},
 		{"1/commands", TaskCommand{Command: "retreat"}, http.StatusBadRequest, `"retreat" is no command`},
 		{"1/commands", TaskCommand{Command: "why"}, http.StatusBadRequest, `"why" is no command`},
 		{"1/commands", TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
-		{"1/commands", TaskCommand{Command: "snooze", For: "9000d"}, http.StatusBadRequest, "needs a time from 1 minute to 30 days"},
+		{
+			"1/commands",
+			TaskCommand{Command: "snooze", For: "9000d"},
+			http.StatusBadRequest,
+			"needs a time from 1 minute to 30 days",
+		},
 		{"1/commands", TaskCommand{Command: "budget", Amount: -1}, http.StatusBadRequest, "needs a number"},
 		{"1/commands", TaskCommand{Command: "stop", By: "bob\n@everybody"}, http.StatusBadRequest, `"by": want a name`},
 		{"1/commands", TaskCommand{Command: "stop", ID: "x"}, http.StatusBadRequest, `"id": want`},
@@ -101,7 +112,8 @@ func TestRefusedCommands(t *testing.T) {
 	} {
 		body, err := json.Marshal(c.body)
 		must(t, err)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://director/tasks/acme/widgets/"+c.path, bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://director/tasks/acme/widgets/"+
+			c.path, bytes.NewReader(body))
 		must(t, err)
 		resp, err := socketClient(filepath.Join(s.config.Director.DataDir, SocketName)).Do(req)
 		must(t, err)
@@ -159,7 +171,8 @@ func TestCommandWaitsForAnEffect(t *testing.T) {
 	s.until("delivering", s.inState(key, "Delivering"))
 	ended := make(chan TaskAnswer)
 	go func() {
-		a, err := CommandTask(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key), TaskCommand{Command: "fix", Text: "more"})
+		a, err := CommandTask(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key),
+			TaskCommand{Command: "fix", Text: "more"})
 		if err != nil {
 			a.Problem = err.Error()
 		}

@@ -24,8 +24,8 @@ import (
 	"retake/internal/trace"
 )
 
-// telemetry makes OpenTelemetry's spans of ours and hands them to the queue of the exporter. It outlives sessions. A nil one is off: its methods
-// do nothing.
+// telemetry makes OpenTelemetry's spans of ours and hands them to the queue of the exporter. It outlives
+// sessions. A nil one is off: its methods do nothing.
 type telemetry struct {
 	fleet   string
 	sampler sdk.Sampler
@@ -70,8 +70,9 @@ func openTelemetry(c config.Config, runID string, log *zap.Logger) (*telemetry, 
 		return nil, fmt.Errorf("director: telemetry: %w", err)
 	}
 	t := &telemetry{
-		fleet: c.Director.Fleet, sampler: sdk.TraceIDRatioBased(c.Telemetry.SampleRatio), redact: func(s string) string { return s },
-		queue: newSpanQueue(exporter, u.Redacted(), log),
+		fleet: c.Director.Fleet, sampler: sdk.TraceIDRatioBased(c.Telemetry.SampleRatio),
+		redact: func(s string) string { return s },
+		queue:  newSpanQueue(exporter, u.Redacted(), log),
 	}
 	t.out = sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.AlwaysSample()), // who is sampled was decided before
@@ -82,7 +83,8 @@ func openTelemetry(c config.Config, runID string, log *zap.Logger) (*telemetry, 
 
 // resource says who sends. The standard variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
 func (t *telemetry) resource(runID string) *resource.Resource {
-	ours := resource.NewSchemaless(attribute.String("service.name", "retake"), attribute.String("service.namespace", t.fleet),
+	ours := resource.NewSchemaless(attribute.String("service.name", "retake"),
+		attribute.String("service.namespace", t.fleet),
 		attribute.String("service.instance.id", runID))
 	all, err := resource.Merge(ours, resource.Environment())
 	if err != nil { // of schemas that do not agree: ours has none
@@ -129,7 +131,8 @@ func (t *telemetry) parent(worker string) string {
 }
 
 func (t *telemetry) samples(p wire.TraceParent) bool {
-	return t.sampler.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: p.Trace}).Decision == sdk.RecordAndSample
+	return t.sampler.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: p.Trace}).
+		Decision == sdk.RecordAndSample
 }
 
 // note remembers which trace an issue has, for the log. It is called by the owner.
@@ -155,16 +158,21 @@ func (t *telemetry) export(spans []trace.Span) {
 		if !t.samples(s.Context) {
 			continue
 		}
-		id := oteltrace.SpanContextConfig{TraceID: s.Context.Trace, SpanID: s.Context.Span, TraceFlags: oteltrace.FlagsSampled}
+		id := oteltrace.SpanContextConfig{
+			TraceID: s.Context.Trace, SpanID: s.Context.Span,
+			TraceFlags: oteltrace.FlagsSampled,
+		}
 		ctx := context.WithValue(context.Background(), givenIDs{}, id)
 		if s.Parent != [8]byte{} {
 			parent := id
 			parent.SpanID = s.Parent
 			ctx = oteltrace.ContextWithSpanContext(ctx, oteltrace.NewSpanContext(parent))
 		}
-		_, span := tracer.Start(ctx, s.Name, oteltrace.WithTimestamp(s.Start), oteltrace.WithAttributes(t.attributes(s.Attributes)...))
+		_, span := tracer.Start(ctx, s.Name, oteltrace.WithTimestamp(s.Start),
+			oteltrace.WithAttributes(t.attributes(s.Attributes)...))
 		for _, e := range s.Events {
-			span.AddEvent(e.Name, oteltrace.WithTimestamp(e.At), oteltrace.WithAttributes(t.attributes(e.Attributes)...))
+			span.AddEvent(e.Name, oteltrace.WithTimestamp(e.At),
+				oteltrace.WithAttributes(t.attributes(e.Attributes)...))
 		}
 		if s.Failed != "" {
 			span.SetStatus(codes.Error, t.redact(s.Failed))

@@ -33,15 +33,23 @@ func collect(t *testing.T, s *harness) *tracetest.Collector {
 
 // stageOf is a stage that began a moment ago.
 func stageOf(name string, exit int) wire.StageResult {
-	return wire.StageResult{Stage: name, ExitCode: exit, DurationMS: 20, Command: []string{"played"}, StartedAt: wire.At(time.Now().Add(-20 * time.Millisecond))}
+	return wire.StageResult{
+		Stage: name, ExitCode: exit, DurationMS: 20, Command: []string{"played"},
+		StartedAt: wire.At(time.Now().Add(-20 * time.Millisecond)),
+	}
 }
 
 // failOnce reports a connection that was reset, and its stages.
 func (a *fakeWorker) failOnce(ctx context.Context) int {
 	err := a.client.Report(ctx, &wire.WorkerError{
-		ErrorID: a.plan.WorkerID + "/CODE-2", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
-		Stage: wire.StageCode, ErrorType: "network_transient", Message: "read: connection reset by peer", ExitCode: new(1), IsTransient: true, ShouldRetry: true,
-		Stages: []wire.StageResult{stageOf(wire.StageCode, 0), stageOf(wire.StageValidate, 1), stageOf(wire.StageCode, 1)},
+		ErrorID: a.plan.WorkerID + "/CODE-2", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID,
+		IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
+		Stage: wire.StageCode, ErrorType: "network_transient", Message: "read: connection reset by peer",
+		ExitCode: new(1), IsTransient: true, ShouldRetry: true,
+		Stages: []wire.StageResult{
+			stageOf(wire.StageCode, 0), stageOf(wire.StageValidate, 1),
+			stageOf(wire.StageCode, 1),
+		},
 	})
 	if err != nil {
 		return 2
@@ -49,8 +57,8 @@ func (a *fakeWorker) failOnce(ctx context.Context) int {
 	return 1
 }
 
-// TestTraceOfATask: an attempt that fails, a director that ends while the second one runs, a delivery. Both directors together make one trace, also if the
-// collector took nothing of the first one's.
+// TestTraceOfATask: an attempt that fails, a director that ends while the second one runs, a delivery. Both
+// directors together make one trace, also if the collector took nothing of the first one's.
 func TestTraceOfATask(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]int{"exported": 0, "lost": http.StatusServiceUnavailable} {
@@ -76,7 +84,8 @@ func traceOfATask(t *testing.T, refusal int) {
 		}
 		r := &wire.WorkerResult{
 			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
-			Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK, Stages: wire.List[wire.StageResult]{stageOf(wire.StageCode, 0)},
+			Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
+			Stages: wire.List[wire.StageResult]{stageOf(wire.StageCode, 0)},
 		}
 		for a.client.Report(ctx, r) != nil && ctx.Err() == nil { // the director is away
 			time.Sleep(50 * time.Millisecond)
@@ -131,7 +140,8 @@ func traceOfATask(t *testing.T, refusal int) {
 		}
 		for _, stage := range stages[p.Attempt] {
 			x := spans[spanID(attempt.Child(stage))]
-			if name, _, _ := strings.Cut(stage, " "); !strings.HasPrefix(x.Name, name+" ") || x.Parent != spanID(attempt) {
+			if name, _, _ := strings.Cut(stage, " "); !strings.HasPrefix(x.Name, name+" ") ||
+				x.Parent != spanID(attempt) {
 				t.Errorf("%s of %s: %+v", stage, p.WorkerID, x)
 			}
 		}
@@ -141,8 +151,10 @@ func traceOfATask(t *testing.T, refusal int) {
 		names[x.Name]++
 	}
 	for name, want := range map[string]int{
-		"task": 1, "queued": 1, "claim": 1, "attempt": 2, "start": 2, "stop": 2, "verdict": 1, "backoff": 1, "delivery": 1,
-		"stage CODE": 3, "stage VALIDATE": 1, "effect claim": 1, "effect start": 2, "effect stop": 2, "effect deliver": 1,
+		"task": 1, "queued": 1, "claim": 1, "attempt": 2, "start": 2, "stop": 2, "verdict": 1, "backoff": 1,
+		"delivery":   1,
+		"stage CODE": 3, "stage VALIDATE": 1, "effect claim": 1, "effect start": 2, "effect stop": 2,
+		"effect deliver": 1,
 	} {
 		if names[name] != want {
 			t.Errorf("%d spans %q, want %d", names[name], name, want)
@@ -173,16 +185,21 @@ func TestTracesOfTheEnd(t *testing.T) {
 	f := &traces{telemetry: out, log: s.log, book: trace.NewBook(c.Director.Fleet), some: make(chan struct{}, 1)}
 	at := time.Unix(1_800_000_000, 0).UTC()
 	f.put(fsm.Record{At: at, Facts: fsm.FactList{fsm.TaskQueued{Task: "acme/widgets#1", Nonce: "aaaa"}}})
-	f.put(fsm.Record{At: at.Add(time.Second), Facts: fsm.FactList{fsm.Moved{OfTask: fsm.OfTask{Task: "acme/widgets#1"}, From: fsm.Queued, To: fsm.Forgotten, On: fsm.OnWithdrawn}}})
+	f.put(fsm.Record{At: at.Add(time.Second), Facts: fsm.FactList{fsm.Moved{
+		OfTask: fsm.OfTask{Task: "acme/widgets#1"},
+		From:   fsm.Queued, To: fsm.Forgotten, On: fsm.OnWithdrawn,
+	}}})
 	for range recordsMost {
 		f.put(fsm.Record{At: at.Add(time.Minute)})
 	}
 	f.finish()
 	must(t, out.close(t.Context()))
-	if spans := collector.Spans(); len(spans) != 2 || spans[1].Name != "task" || !spans[1].Start.Equal(at) || spans[1].Trace != trace.ID(trace.Of(c.Director.Fleet, "aaaa")) {
+	if spans := collector.Spans(); len(spans) != 2 || spans[1].Name != "task" || !spans[1].Start.Equal(at) ||
+		spans[1].Trace != trace.ID(trace.Of(c.Director.Fleet, "aaaa")) {
 		t.Errorf("%+v, want queued and the task", spans)
 	}
-	if lines := s.logs.FilterMessageSnippet("gaps").All(); len(lines) != 1 || lines[0].ContextMap()["records"] != int64(2) {
+	if lines := s.logs.FilterMessageSnippet("gaps").All(); len(lines) != 1 ||
+		lines[0].ContextMap()["records"] != int64(2) {
 		t.Errorf("%v, want one line about two records", lines)
 	}
 }
@@ -205,12 +222,14 @@ func onceEach(t *testing.T, all []tracetest.Span) map[string]tracetest.Span {
 	return spans
 }
 
-// TestCollectorThatIsAway: it costs one line in the log and no time. One that takes connections and never answers costs the end two seconds.
+// TestCollectorThatIsAway: it costs one line in the log and no time. One that takes connections and never
+// answers costs the end two seconds.
 func TestCollectorThatIsAway(t *testing.T) {
 	t.Parallel()
 	hangs := make(chan struct{})
 	asked := make(chan struct{}, 64)
-	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{}; <-hangs }))
+	silent := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{}; <-hangs }))
 	t.Cleanup(func() { close(hangs); silent.Close() })
 	for name, endpoint := range map[string]string{"nobody": "http://127.0.0.1:9", "silent": silent.URL} {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +242,10 @@ func TestCollectorThatIsAway(t *testing.T) {
 			if name == "silent" {
 				<-asked
 			} else {
-				s.until("said", func() bool { return s.logs.FilterMessageSnippet("traces cannot be exported").Len() > 0 })
+				s.until("said", func() bool {
+					return s.logs.FilterMessageSnippet("traces cannot be exported").
+						Len() > 0
+				})
 			}
 			began := time.Now()
 			s.stop()
@@ -253,7 +275,8 @@ func TestNoTelemetryUnlessConfigured(t *testing.T) {
 	}
 }
 
-// TestTelemetryHeaders: those of the configured variable are sent; a part of the tasks is sampled, and only of it something is sent.
+// TestTelemetryHeaders: those of the configured variable are sent; a part of the tasks is sampled, and only of
+// it something is sent.
 func TestTelemetryHeaders(t *testing.T) {
 	t.Setenv("OUR_HEADERS", "authorization=Bearer%20x, x-scope=team")
 	collector := &tracetest.Collector{}
@@ -261,7 +284,8 @@ func TestTelemetryHeaders(t *testing.T) {
 	defer web.Close()
 	s := newHarness(t, nil)
 	c := s.config
-	c.Telemetry.OTLPEndpoint, c.Telemetry.OTLPHeadersEnv, c.Telemetry.SampleRatio = web.URL+tracetest.Path, "OUR_HEADERS", 0.5
+	c.Telemetry.OTLPEndpoint, c.Telemetry.OTLPHeadersEnv, c.Telemetry.SampleRatio = web.URL+
+		tracetest.Path, "OUR_HEADERS", 0.5
 	out, err := openTelemetry(c, "run", s.log)
 	must(t, err)
 	out.hide(func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") })
@@ -272,7 +296,10 @@ func TestTelemetryHeaders(t *testing.T) {
 		if parent, _ := wire.ParseTraceParent(out.parent(worker)); parent.Sampled {
 			want++
 		}
-		out.export([]trace.Span{{Context: p, Name: "attempt", Start: at, End: at, Attributes: []trace.Attribute{{Key: "k", Value: "is hunter2"}}, Failed: "no hunter2"}})
+		out.export([]trace.Span{{
+			Context: p, Name: "attempt", Start: at, End: at,
+			Attributes: []trace.Attribute{{Key: "k", Value: "is hunter2"}}, Failed: "no hunter2",
+		}})
 	}
 	must(t, out.close(t.Context()))
 	spans := collector.Spans()
@@ -286,7 +313,8 @@ func TestTelemetryHeaders(t *testing.T) {
 		t.Error("the headers were not sent")
 	}
 	t.Setenv("OUR_HEADERS", "s3cret")
-	if _, err := openTelemetry(c, "run", s.log); err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "OUR_HEADERS") {
+	if _, err := openTelemetry(c, "run", s.log); err == nil || strings.Contains(err.Error(), "s3cret") ||
+		!strings.Contains(err.Error(), "OUR_HEADERS") {
 		t.Errorf("%v, want an error that names the variable and not its value", err)
 	}
 }
@@ -317,11 +345,18 @@ func TestTracedLines(t *testing.T) {
 		}
 	}
 	log.Debug("not logged", zap.String("issue", "acme/widgets#1"))
-	out.forget(trace.Span{Context: trace.Of("default", "another"), Attributes: []trace.Attribute{{Key: trace.KeyIssue, Value: "acme/widgets#2"}}})
-	out.forget(trace.Span{Context: trace.Of("default", "aaaa"), Attributes: []trace.Attribute{{Key: trace.KeyIssue, Value: "acme/widgets#1"}}})
+	out.forget(trace.Span{
+		Context:    trace.Of("default", "another"),
+		Attributes: []trace.Attribute{{Key: trace.KeyIssue, Value: "acme/widgets#2"}},
+	})
+	out.forget(trace.Span{
+		Context:    trace.Of("default", "aaaa"),
+		Attributes: []trace.Attribute{{Key: trace.KeyIssue, Value: "acme/widgets#1"}},
+	})
 	log.Info("x", zap.String("issue", "acme/widgets#1"))
 	early.Info("x")
-	if all := logs.TakeAll(); len(all) != 2 || all[0].ContextMap()["trace_id"] != nil || all[1].ContextMap()["trace_id"] != id("bbbb") {
+	if all := logs.TakeAll(); len(all) != 2 || all[0].ContextMap()["trace_id"] != nil ||
+		all[1].ContextMap()["trace_id"] != id("bbbb") {
 		t.Errorf("%v", all)
 	}
 }

@@ -19,7 +19,12 @@ func (t *telemetry) log(to *zap.Logger) *zap.Logger {
 	if t == nil {
 		return to
 	}
-	return to.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return &tracedLines{Core: c, traces: &t.issues} }))
+	return to.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return &tracedLines{
+			Core:   c,
+			traces: &t.issues,
+		}
+	}))
 }
 
 // With keeps the issue: its trace may become known later.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// tracedAgain is how much of the journal's end is exported once more by a process that begins: what the one before had decided and
-	// perhaps not sent. The ids are the same.
+	// tracedAgain is how much of the journal's end is exported once more by a process that begins: what the one
+	// before had decided and perhaps not sent. The ids are the same.
 	tracedAgain = time.Minute
 	// recordsMost bounds what waits for the follower: it only falls behind while it reads a long journal.
 	recordsMost = 65_536
@@ -23,8 +23,8 @@ const (
 	stagesPatience = 3 * time.Second
 )
 
-// traces follows the journal for telemetry, in a goroutine of its own: the owner hands records over and goes on. It is of one session; nil: nothing
-// is traced.
+// traces follows the journal for telemetry, in a goroutine of its own: the owner hands records over and goes
+// on. It is of one session; nil: nothing is traced.
 type traces struct {
 	*telemetry
 	log     *zap.Logger
@@ -48,7 +48,8 @@ func (s *session) newTraces(m *fsm.Machine, last uint64) *traces {
 		return nil
 	}
 	f := &traces{
-		telemetry: s.telemetry, log: s.log, journal: s.bus.Journal(), reports: s.reports.of, book: trace.NewBook(s.config.Director.Fleet),
+		telemetry: s.telemetry, log: s.log, journal: s.bus.Journal(), reports: s.reports.of,
+		book:   trace.NewBook(s.config.Director.Fleet),
 		before: last, since: s.telemetry.exported, some: make(chan struct{}, 1),
 	}
 	if f.since.IsZero() {
@@ -113,7 +114,8 @@ func (f *traces) finish() {
 	f.take(ctx)
 }
 
-// load tells the book what began before this session. What cannot be read costs the beginnings of tasks that are under way, and nothing else.
+// load tells the book what began before this session. What cannot be read costs the beginnings of tasks that
+// are under way, and nothing else.
 func (f *traces) load(ctx context.Context) {
 	err := readJournal(ctx, f.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > f.before {
@@ -125,7 +127,8 @@ func (f *traces) load(ctx context.Context) {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		f.log.Info("traces of tasks that are under way begin late: the journal was not read from its beginning", zap.Error(err))
+		f.log.Info("traces of tasks that are under way begin late: the journal was not read from its beginning",
+			zap.Error(err))
 	}
 	for _, k := range f.known {
 		f.book.Meet(k)

@@ -19,20 +19,27 @@ import (
 	"retake/internal/workspace"
 )
 
-// A checkout that travels (workspace.transport) is published before an attempt, and received after it: in between it is the worker's, and what the worker has sent of it is on the bus.
+// A checkout that travels (workspace.transport) is published before an attempt, and received after it: in
+// between it is the worker's, and what the worker has sent of it is on the bus.
 
 // checkoutRules are what workers' checkouts are held to.
 func (d *daemon) checkoutRules() bus.CheckoutRules {
 	l := d.travelLimits()
 	return bus.CheckoutRules{
-		Limits: checkpoint.Limits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes},
-		Quota:  d.config.Checkout.QuotaBytes(), Task: nonceOf,
+		Limits: checkpoint.Limits{
+			Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes,
+			Bytes: l.Bytes,
+		},
+		Quota: d.config.Checkout.QuotaBytes(), Task: nonceOf,
 	}
 }
 
 func (d *daemon) travelLimits() wire.CheckoutLimits {
 	c := d.config.Checkout
-	return wire.CheckoutLimits{Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes, Bytes: int64(c.MaxBytes)}
+	return wire.CheckoutLimits{
+		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes,
+		Bytes: int64(c.MaxBytes),
+	}
 }
 
 func nonceOf(worker string) string {
@@ -40,7 +47,8 @@ func nonceOf(worker string) string {
 	return nonce
 }
 
-// publish stores the checkout that an attempt begins with, and gives it to the attempt. What was stored of it before is not stored again.
+// publish stores the checkout that an attempt begins with, and gives it to the attempt. What was stored of it
+// before is not stored again.
 func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.PlanCheckout, error) {
 	if e.Start.Validate { // what it validates is what is delivered, by whoever leads then
 		if err := s.keep(ctx, e.Nonce, true); err != nil {
@@ -61,7 +69,8 @@ func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.Pl
 	if err != nil {
 		return nil, err
 	}
-	if err := store.Open(ctx, bus.OpenCheckout{Worker: e.Worker, Start: m.Root, Writes: !e.Start.Validate}, record); err != nil {
+	if err := store.Open(ctx, bus.OpenCheckout{Worker: e.Worker, Start: m.Root, Writes: !e.Start.Validate},
+		record); err != nil {
 		return nil, onBus(err)
 	}
 	plan := &wire.PlanCheckout{Manifest: m.Root.String()}
@@ -80,8 +89,9 @@ func putInto(ctx context.Context, store *bus.CheckoutStore) func(checkpoint.Dige
 	}
 }
 
-// keep puts on the bus what is here of a checkout that has travelled, or does from now on, for a director that takes over: what is noted of it, and its files if they were
-// changed here, or were never there. No worker may have it.
+// keep puts on the bus what is here of a checkout that has travelled, or does from now on, for a director that
+// takes over: what is noted of it, and its files if they were changed here, or were never there. No worker may
+// have it.
 func (s *session) keep(ctx context.Context, nonce string, travels bool) error {
 	record, changed := s.workspace.Record(nonce)
 	if record == nil {
@@ -139,12 +149,14 @@ func (s *session) sentBefore(ctx context.Context, store *bus.CheckoutStore) *che
 	return m.Tree
 }
 
-// receive brings the director's copy of a checkout up to what the last attempt has sent. Nothing is stored of one that does not travel. No worker may have it.
+// receive brings the director's copy of a checkout up to what the last attempt has sent. Nothing is stored of
+// one that does not travel. No worker may have it.
 func (s *session) receive(ctx context.Context, nonce string) error {
 	return s.receiveSent(ctx, nonce, true)
 }
 
-// receiveSent is receive; without the files, which are to be thrown away, only what is noted of the checkout is received.
+// receiveSent is receive; without the files, which are to be thrown away, only what is noted of the checkout is
+// received.
 func (s *session) receiveSent(ctx context.Context, nonce string, files bool) error {
 	state, there, err := s.bus.CheckoutState(ctx, nonce)
 	if err != nil {
@@ -166,7 +178,8 @@ func (s *session) receiveSent(ctx context.Context, nonce string, files bool) err
 	sent := workspace.Sent{
 		Root: state.Manifest, Record: state.Record,
 		Replace: func(ctx context.Context, record json.RawMessage) error {
-			return onBus(s.bus.KeepRecord(ctx, nonce, record, func(there json.RawMessage) bool { return bytes.Equal(there, state.Record) }))
+			return onBus(s.bus.KeepRecord(ctx, nonce, record,
+				func(there json.RawMessage) bool { return bytes.Equal(there, state.Record) }))
 		},
 		Fetch: func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
 			data, err := store.Chunk(ctx, d)
@@ -192,14 +205,15 @@ func isOfTheManifest(err error) bool {
 	return exceeded || malformed
 }
 
-// neverReceived reports that a checkout cannot be received however often it is tried. Whoever needs its work meets that again, and ends for it; a stop, and a question, do not need it.
+// neverReceived reports that a checkout cannot be received however often it is tried. Whoever needs its work
+// meets that again, and ends for it; a stop, and a question, do not need it.
 func neverReceived(err error) bool {
 	ws, ok := errors.AsType[*workspace.Error](err)
 	return ok && !workspaceFailures[ws.Kind].transient && !failed(err).Failure.Transient
 }
 
-// received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of it for a director that takes over. Only a delivery needs what
-// can never be received.
+// received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of
+// it for a director that takes over. Only a delivery needs what can never be received.
 func (s *session) received(run executor) executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // nobody is given the work
@@ -214,20 +228,23 @@ func (s *session) received(run executor) executor {
 			return out
 		}
 		if err := s.keep(ctx, e.Nonce, false); err != nil {
-			s.log.Warn("a director that takes over would have a checkout as it was before", zap.String("task", e.Nonce), zap.Error(err))
+			s.log.Warn("a director that takes over would have a checkout as it was before", zap.String("task", e.Nonce),
+				zap.Error(err))
 		}
 		return out
 	}
 }
 
-// takeBack ends what an attempt may send, and receives what it has sent. Its container is gone, or nothing that it sends counts any more.
+// takeBack ends what an attempt may send, and receives what it has sent. Its container is gone, or nothing that
+// it sends counts any more.
 func (s *session) takeBack(ctx context.Context, e fsm.Effect) error {
 	if _, err := s.bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
 		return onBus(err)
 	}
 	err := s.receive(ctx, e.Nonce)
 	if neverReceived(err) {
-		s.log.Warn("what an attempt has sent of its checkout cannot be received", zap.String("worker", e.Worker), zap.Error(err))
+		s.log.Warn("what an attempt has sent of its checkout cannot be received", zap.String("worker", e.Worker),
+			zap.Error(err))
 		return nil
 	}
 	return err
@@ -247,7 +264,8 @@ func (s *session) heldBack(ctx context.Context, worker string) (cause string) {
 	return recovery.TooMuch + s.github.Redact(state.Refused.Text)
 }
 
-// lostWork says how much of a worker's work is lost that has ended without a report; empty: none, or its checkout does not travel.
+// lostWork says how much of a worker's work is lost that has ended without a report; empty: none, or its
+// checkout does not travel.
 func (s *session) lostWork(ctx context.Context, worker string) string {
 	state, there, err := s.bus.CheckoutState(ctx, nonceOf(worker))
 	if err != nil || !there || state.At.IsZero() || state.Attempt != "" && state.Attempt != worker {

@@ -22,7 +22,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// travelling is a whole director with real workers as processes, whose checkouts travel. Their one stage runs a shell script.
+// travelling is a whole director with real workers as processes, whose checkouts travel. Their one stage runs a
+// shell script.
 func travelling(t *testing.T, script string) *harness {
 	t.Helper()
 	s := newHarness(t, nil)
@@ -33,7 +34,8 @@ func travelling(t *testing.T, script string) *harness {
 	s.config.Containers.Runtime = "process"
 	s.config.Workspace = config.Workspace{Transport: config.TransportSync, Checkpoint: 200 * time.Millisecond}
 	s.config.Stages = []config.Stage{{Name: "CODE", Run: []string{"sh", "-c", script}, Timeout: time.Minute}}
-	for dir := data; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) { // plain processes of another user pass through
+	// plain processes of another user pass through
+	for dir := data; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		_ = os.Chmod(dir, 0o711)
 	}
 	return s
@@ -72,17 +74,20 @@ func (s *harness) delivered(branch string) []string {
 	return strings.Fields(s.git("ls-tree", "-r", "--name-only", branch))
 }
 
-// TestCheckoutTravelsToItsWorker: what is delivered is what the worker has made in a folder that this director never sees, without what is Retake's own.
+// TestCheckoutTravelsToItsWorker: what is delivered is what the worker has made in a folder that this director
+// never sees, without what is Retake's own.
 func TestCheckoutTravelsToItsWorker(t *testing.T) {
 	t.Parallel()
-	s := travelling(t, "test -e README.md && mkdir -p a/b && echo done > a/b/work.txt && chmod 755 a/b/work.txt && ln -s a/b/work.txt link && rm README.md")
+	s := travelling(t, "test -e README.md && mkdir -p a/b && echo done > a/b/work.txt && chmod 755 a/b/work.txt && "+
+		"ln -s a/b/work.txt link && rm README.md")
 	key := s.github.CreateIssue(repo, "octocat", "Elsewhere", "", "agent-task")
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
 	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"a/b/work.txt", "link"}) {
 		t.Errorf("delivered %q", got)
 	}
-	if mode := s.git("ls-tree", "-r", "retake/1-a1"); !strings.Contains(mode, "100755 blob") || !strings.Contains(mode, "120000 blob") {
+	if mode := s.git("ls-tree", "-r", "retake/1-a1"); !strings.Contains(mode, "100755 blob") ||
+		!strings.Contains(mode, "120000 blob") {
 		t.Errorf("modes %q", mode)
 	}
 	if v := s.verdicts(key); len(v) > 0 {
@@ -90,7 +95,8 @@ func TestCheckoutTravelsToItsWorker(t *testing.T) {
 	}
 }
 
-// TestWorkerThatVanishesLosesACheckpoint: it is killed with all that is in its folder. The next attempt begins with what had arrived, and the issue says how much had not.
+// TestWorkerThatVanishesLosesACheckpoint: it is killed with all that is in its folder. The next attempt begins
+// with what had arrived, and the issue says how much had not.
 func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 	t.Parallel()
 	wait, open := gate(t)
@@ -112,7 +118,8 @@ func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 	}
 	s.until("the issue says how much was lost", func() bool {
 		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool {
-			return strings.Contains(c.Body, "the work of up to 1 minute since the last checkpoint at ") && strings.Contains(c.Body, " is lost")
+			return strings.Contains(c.Body, "the work of up to 1 minute since the last checkpoint at ") &&
+				strings.Contains(c.Body, " is lost")
 		})
 	})
 }
@@ -132,24 +139,29 @@ func TestDirectorEndsInMidAttempt(t *testing.T) {
 	open()
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
-	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "half.txt", "work.txt"}) || len(s.verdicts(key)) > 0 {
+	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "half.txt", "work.txt"}) ||
+		len(s.verdicts(key)) > 0 {
 		t.Errorf("delivered %q, verdicts %q", got, s.verdicts(key))
 	}
 }
 
-// TestDirectorElsewhereHasWhatPeoplePushed: unfinished work met what a person had pushed meanwhile, and both were pushed. A director with storage of its own goes on from there, not
-// from what the worker had sent.
+// TestDirectorElsewhereHasWhatPeoplePushed: unfinished work met what a person had pushed meanwhile, and both
+// were pushed. A director with storage of its own goes on from there, not from what the worker had sent.
 func TestDirectorElsewhereHasWhatPeoplePushed(t *testing.T) {
 	t.Parallel()
 	wait, open := gate(t)
 	const fails = "echo 'Invalid API key · Please run /login' >&2; exit 1"
-	s := travelling(t, "if [ -e two.txt ]; then echo done > done.txt; exit; fi; if [ -e one.txt ]; then echo 2 > two.txt; "+wait+"; "+fails+"; fi; echo 1 > one.txt; "+fails)
+	s := travelling(t, "if [ -e two.txt ]; then echo done > done.txt; exit; fi; if [ -e one.txt ]; then echo "+
+		"2 > two.txt; "+wait+"; "+fails+"; fi; echo 1 > one.txt; "+fails)
 	key := s.github.CreateIssue(repo, "octocat", "Elsewhere", "", "agent-task")
 	s.start()
 	s.until("blocked", s.labelled(key, "agent-blocked"))
 	s.github.AddComment(key, "octocat", "/agent retry")
 	s.until("a second attempt", func() bool {
-		return slices.ContainsFunc(s.workers(), func(w string) bool { return strings.HasSuffix(w, "-2") && s.checkpoints(w) > 0 })
+		return slices.ContainsFunc(s.workers(), func(w string) bool {
+			return strings.HasSuffix(w, "-2") &&
+				s.checkpoints(w) > 0
+		})
 	})
 	s.advanceBranch("retake/1-a1", "theirs.txt", 1)
 	open()
@@ -161,7 +173,10 @@ func TestDirectorElsewhereHasWhatPeoplePushed(t *testing.T) {
 	s.start()
 	s.github.AddComment(key, "octocat", "/agent retry")
 	s.until("review", s.labelled(key, "agent-review"))
-	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "done.txt", "one.txt", "theirs.txt", "two.txt"}) {
+	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{
+		"README.md", "done.txt", "one.txt", "theirs.txt",
+		"two.txt",
+	}) {
 		t.Errorf("delivered %q to %q", got, s.branches())
 	}
 }
@@ -191,13 +206,17 @@ func TestBusAwayWhileACheckoutIsReceived(t *testing.T) {
 	if f := failed(err).Failure; f.Reason != recovery.BusDisconnect || !f.Transient || neverReceived(err) {
 		t.Errorf("%+v, never received: %v", f, neverReceived(err))
 	}
-	lost := error(&workspace.Error{Kind: workspace.Permanent, Op: "receive x", Err: fmt.Errorf("%w: %w", workspace.ErrLost, bus.ErrNoChunk)})
+	lost := error(&workspace.Error{
+		Kind: workspace.Permanent, Op: "receive x",
+		Err: fmt.Errorf("%w: %w", workspace.ErrLost, bus.ErrNoChunk),
+	})
 	if f := failed(lost).Failure; f.Transient || !neverReceived(lost) {
 		t.Errorf("%+v, never received: %v", f, neverReceived(lost))
 	}
 }
 
-// TestTooMuchDoesNotTravel: the task is blocked, the question names the limit and its key, and a clean checkout is what it advises.
+// TestTooMuchDoesNotTravel: the task is blocked, the question names the limit and its key, and a clean checkout
+// is what it advises.
 func TestTooMuchDoesNotTravel(t *testing.T) {
 	t.Parallel()
 	s := travelling(t, "for i in $(seq 1 1200); do echo x > file-$i; done")
@@ -247,8 +266,10 @@ func TestLostSince(t *testing.T) {
 		want  string
 	}{
 		{0, false, "the work of up to 1 minute since the last checkpoint at 2026-11-27 09:58 UTC is lost"},
-		{61 * time.Second, false, "the work of up to 2 minutes since the last checkpoint at 2026-11-27 09:58 UTC is lost"},
-		{5 * time.Minute, true, "the work of up to 5 minutes since it began at 2026-11-27 09:58 UTC, for no checkpoint had arrived, is lost"},
+		{61 * time.Second, false, "the work of up to 2 minutes since the last checkpoint at 2026-11-27 " +
+			"09:58 UTC is lost"},
+		{5 * time.Minute, true, "the work of up to 5 minutes since it began at 2026-11-27 09:58 UTC, for no " +
+			"checkpoint had arrived, is lost"},
 	} {
 		if got := lostSince(at, c.none, at.Add(c.after)); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

@@ -14,9 +14,10 @@ import (
 
 // The fake secrets are put together here, so that no file of ours has one.
 var (
-	fakeAWSKey  = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
-	fakeToken   = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
-	fakeOcean   = "dop_v1_" + "5f2c9a7e1b3d8046" + "c0e7a91f4d2b6835" + "9be1f07ac4d38256" + "71a0c9e8f3b5d264" // a shape that no log filter of ours knows
+	fakeAWSKey = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
+	fakeToken  = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+	// a shape that no log filter of ours knows
+	fakeOcean   = "dop_v1_" + "5f2c9a7e1b3d8046" + "c0e7a91f4d2b6835" + "9be1f07ac4d38256" + "71a0c9e8f3b5d264"
 	fakeKeyBody = strings.Repeat("MIIEpAIBAAKCAQEA7bq2Zk0c9fXvT4mN8sLwQyRj5uHd3gKe1oPiCaVxBzWnYtMl\n", 24)
 	fakeKey     = "-----BEGIN RSA " + "PRIVATE KEY-----\n" + fakeKeyBody + "-----END RSA " + "PRIVATE KEY-----\n"
 )
@@ -33,20 +34,63 @@ type unsafePatch struct {
 }
 
 var unsafePatches = []unsafePatch{
-	{title: "AWS key", path: "conf/prod.env", text: "A=1\nAWS_ACCESS_KEY_ID=" + fakeAWSKey + "\n", reason: "policy_violation", says: []string{"conf/prod.env:2", "aws-access-token"}},
-	{title: "Token", path: "run.sh", text: "curl -H 'Authorization: token " + fakeToken + "'\n", reason: "policy_violation", says: []string{"run.sh:1", "github-pat"}},
-	{title: "Private key", path: "id_rsa", text: fakeKey, reason: "policy_violation", says: []string{"id_rsa:1", "private-key"}},
-	{title: "DigitalOcean", path: "do.sh", text: "doctl auth init -t " + fakeOcean + "\n", reason: "policy_violation", says: []string{"do.sh:1", "digitalocean-pat"}},
-	{title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n", reason: "policy_violation", says: []string{"t:2: Retake's own GitHub token"}},
-	{title: "The same in another encoding", path: "b.bin", text: "\x00" + base64.RawURLEncoding.EncodeToString([]byte("x token-of-the-director")), reason: "policy_violation", says: []string{"b.bin:1: Retake's own GitHub token, base64"}},
-	{title: "The key of its attempt", path: "k", reason: "policy_violation", says: []string{"k:1: Retake's own key of the attempt, base64"}},
-	{title: "Its credential", path: "s", reason: "policy_violation", says: []string{"s:1: Retake's own bus credential, hexadecimal"}},
-	{title: "What a container was given", path: "c", text: "Xk29-fjQ\n  -7mmPz0aa", reason: "policy_violation", says: []string{"c:1: Retake's own MODEL_AUTH"}},
-	{title: "Name", path: "notes/" + fakeToken, text: "hello\n", reason: "policy_violation", says: []string{"github-pat"}},
-	{title: "Workflow", path: ".github/workflows/x.yml", text: "on: push\n", reason: "scope_violation", says: []string{".github/workflows/x.yml", "scope.deny", "ci-ok"}},
-	{title: "GitLab", path: "sub/.gitlab-ci.yml", text: "a: b\n", reason: "scope_violation", says: []string{"sub/.gitlab-ci.yml", "scope.deny"}},
-	{title: "Link", path: "l", text: "/etc/passwd", link: true, reason: "policy_violation", says: []string{"l: a symbolic link that leaves the tree"}},
-	{title: "Large", path: "big.bin", bytes: 100 << 20, reason: "policy_violation", says: []string{"big.bin", "scope.max_file_bytes"}},
+	{
+		title: "AWS key", path: "conf/prod.env", text: "A=1\nAWS_ACCESS_KEY_ID=" + fakeAWSKey + "\n",
+		reason: "policy_violation", says: []string{"conf/prod.env:2", "aws-access-token"},
+	},
+	{
+		title: "Token", path: "run.sh", text: "curl -H 'Authorization: token " + fakeToken + "'\n",
+		reason: "policy_violation", says: []string{"run.sh:1", "github-pat"},
+	},
+	{
+		title: "Private key", path: "id_rsa", text: fakeKey, reason: "policy_violation",
+		says: []string{"id_rsa:1", "private-key"},
+	},
+	{
+		title: "DigitalOcean", path: "do.sh", text: "doctl auth init -t " + fakeOcean + "\n", reason: "policy_violation",
+		says: []string{"do.sh:1", "digitalocean-pat"},
+	},
+	{
+		title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n", reason: "policy_violation",
+		says: []string{"t:2: Retake's own GitHub token"},
+	},
+	{
+		title: "The same in another encoding", path: "b.bin", text: "\x00" +
+			base64.RawURLEncoding.EncodeToString([]byte("x token-of-the-director")), reason: "policy_violation",
+		says: []string{"b.bin:1: Retake's own GitHub token, base64"},
+	},
+	{
+		title: "The key of its attempt", path: "k", reason: "policy_violation",
+		says: []string{"k:1: Retake's own key of the attempt, base64"},
+	},
+	{
+		title: "Its credential", path: "s", reason: "policy_violation",
+		says: []string{"s:1: Retake's own bus credential, hexadecimal"},
+	},
+	{
+		title: "What a container was given", path: "c", text: "Xk29-fjQ\n  -7mmPz0aa", reason: "policy_violation",
+		says: []string{"c:1: Retake's own MODEL_AUTH"},
+	},
+	{
+		title: "Name", path: "notes/" + fakeToken, text: "hello\n", reason: "policy_violation",
+		says: []string{"github-pat"},
+	},
+	{
+		title: "Workflow", path: ".github/workflows/x.yml", text: "on: push\n", reason: "scope_violation",
+		says: []string{".github/workflows/x.yml", "scope.deny", "ci-ok"},
+	},
+	{
+		title: "GitLab", path: "sub/.gitlab-ci.yml", text: "a: b\n", reason: "scope_violation",
+		says: []string{"sub/.gitlab-ci.yml", "scope.deny"},
+	},
+	{
+		title: "Link", path: "l", text: "/etc/passwd", link: true, reason: "policy_violation",
+		says: []string{"l: a symbolic link that leaves the tree"},
+	},
+	{
+		title: "Large", path: "big.bin", bytes: 100 << 20, reason: "policy_violation",
+		says: []string{"big.bin", "scope.max_file_bytes"},
+	},
 }
 
 func (p unsafePatch) leave(checkout string) error {
@@ -63,8 +107,8 @@ func (p unsafePatch) leave(checkout string) error {
 	return os.Truncate(name, p.bytes)
 }
 
-// TestNothingUnsafeIsPushed: what may not leave the machine stays here; the comment says where it is and which rule that
-// is, and no file, log or comment of ours has the secret.
+// TestNothingUnsafeIsPushed: what may not leave the machine stays here; the comment says where it is and which
+// rule that is, and no file, log or comment of ours has the secret.
 func TestNothingUnsafeIsPushed(t *testing.T) {
 	t.Parallel()
 	left := map[string]unsafePatch{}
@@ -103,7 +147,8 @@ func TestNothingUnsafeIsPushed(t *testing.T) {
 				t.Errorf("%s: the comment lacks %s:\n%s", p.title, want, body)
 			}
 		}
-		if strings.Contains(body, "[REDACTED]") && p.title != "Name" { // it hid the advice: only a file's name is a secret here
+		// it hid the advice: only a file's name is a secret here
+		if strings.Contains(body, "[REDACTED]") && p.title != "Name" {
 			t.Errorf("%s: the comment is not whole:\n%s", p.title, body)
 		}
 		for _, c := range comments {
@@ -124,7 +169,8 @@ func TestNothingUnsafeIsPushed(t *testing.T) {
 		}
 	}
 	must(t, filepath.WalkDir(s.config.Director.DataDir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(path, filepath.Join(s.config.Director.DataDir, "tasks")) {
+		if err != nil || !d.Type().IsRegular() ||
+			strings.HasPrefix(path, filepath.Join(s.config.Director.DataDir, "tasks")) {
 			return err
 		}
 		data, err := os.ReadFile(path)
@@ -136,13 +182,14 @@ func TestNothingUnsafeIsPushed(t *testing.T) {
 }
 
 func hasFakeSecret(text string) bool {
-	return slices.ContainsFunc([]string{fakeAWSKey, fakeToken, fakeOcean, fakeKeyBody[:60], "token-of-the-director"}, func(secret string) bool {
-		return strings.Contains(text, secret)
-	})
+	return slices.ContainsFunc([]string{fakeAWSKey, fakeToken, fakeOcean, fakeKeyBody[:60], "token-of-the-director"},
+		func(secret string) bool {
+			return strings.Contains(text, secret)
+		})
 }
 
-// TestUnsafeWorkGoesOn: it is kept, and delivered once a person's label lets it through, or once the agent has taken out what
-// the answer names.
+// TestUnsafeWorkGoesOn: it is kept, and delivered once a person's label lets it through, or once the agent has
+// taken out what the answer names.
 func TestUnsafeWorkGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

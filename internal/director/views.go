@@ -15,8 +15,8 @@ import (
 	"retake/internal/story"
 )
 
-// views keep the read model of a session: all that people look at, be it by command, page or report, comes from its book. A goroutine of its own
-// follows the journal, so that whoever looks never makes the owner wait.
+// views keep the read model of a session: all that people look at, be it by command, page or report, comes from
+// its book. A goroutine of its own follows the journal, so that whoever looks never makes the owner wait.
 //
 //	journal, to where the session begins ──readJournal──▶ follow ──▶ book ◀── read ── commands, page
 //	owner, each durable batch ──batch──▶ queue ─────────▶ follow
@@ -61,7 +61,10 @@ func newViews(d *fsm.Driver, j batches, config fsm.Config, log *zap.Logger) (*vi
 	if err != nil {
 		return nil, err
 	}
-	return &views{log: log, journal: j, config: config, begin: d.Last(), state: state, more: make(chan struct{}, 1), changed: make(chan struct{}), ended: make(chan struct{}), whole: make(chan struct{}, 1)}, nil
+	return &views{
+		log: log, journal: j, config: config, begin: d.Last(), state: state, more: make(chan struct{}, 1),
+		changed: make(chan struct{}), ended: make(chan struct{}), whole: make(chan struct{}, 1),
+	}, nil
 }
 
 // batch takes what has become durable. It is the owner's.
@@ -90,7 +93,8 @@ func (v *views) wake() {
 	}
 }
 
-// follow reads what was before, and then takes what is decided, until ctx ends. What cannot be read is missing in the book, and read again.
+// follow reads what was before, and then takes what is decided, until ctx ends. What cannot be read is missing
+// in the book, and read again.
 func (v *views) follow(ctx context.Context) error {
 	defer close(v.ended)
 	var reading sync.WaitGroup
@@ -134,7 +138,8 @@ func (v *views) follow(ctx context.Context) error {
 	}
 }
 
-// load makes a book of what was before the session. missing says why some of that is not in it; the book stands where the machine does all the same.
+// load makes a book of what was before the session. missing says why some of that is not in it; the book stands
+// where the machine does all the same.
 func (v *views) load(ctx context.Context, config fsm.Config, state []byte) (book *story.Book, missing, err error) {
 	book = story.NewBook(config, story.DefaultLimits)
 	missing = readJournal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
@@ -172,8 +177,8 @@ func (v *views) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 	}
 }
 
-// takeQueue adds to the book what was decided, and shows it. What the queue has not, the journal has; if that cannot be read, the book stays as it is, and the
-// channel says when it is time to try again.
+// takeQueue adds to the book what was decided, and shows it. What the queue has not, the journal has; if that
+// cannot be read, the book stays as it is, and the channel says when it is time to try again.
 func (v *views) takeQueue(ctx context.Context, book *story.Book) (late <-chan time.Time) {
 	v.queueMu.Lock()
 	queue, newest, decides := v.queue, v.newest, v.decides
@@ -192,7 +197,8 @@ func (v *views) takeQueue(ctx context.Context, book *story.Book) (late <-chan ti
 	}
 	v.mu.Unlock()
 	if err := v.catchUp(ctx, book, newest); err != nil && ctx.Err() == nil {
-		v.log.Warn("views are behind the journal, which cannot be read; it is tried again", zap.Error(err), zap.Duration("in", rereadFirst))
+		v.log.Warn("views are behind the journal, which cannot be read; it is tried again", zap.Error(err),
+			zap.Duration("in", rereadFirst))
 		late = time.After(rereadFirst)
 	}
 	v.mu.Lock()
@@ -289,8 +295,9 @@ func before(book *story.Book, at time.Time) takeBatch {
 	}
 }
 
-// events hands out what has happened, at least up to a place in the journal, a list at a time, and then, if it is to follow, what happens until ctx ends. Nothing is left
-// out: what the book has dropped by the time that it is asked is read from the journal.
+// events hands out what has happened, at least up to a place in the journal, a list at a time, and then, if it
+// is to follow, what happens until ctx ends. Nothing is left out: what the book has dropped by the time that it
+// is asked is read from the journal.
 func (v *views) events(ctx context.Context, seq uint64, f EventFilter, each func([]story.Event) error) error {
 	for last := f.After; ; {
 		var all []story.Event

@@ -24,8 +24,8 @@ func (s *harness) story(key string) story.Story {
 	return told
 }
 
-// One attempt fails and a person is asked, one succeeds: the story says so while the director runs, after it has been restarted, and from the
-// journal alone, and tasks, events and status agree with it.
+// One attempt fails and a person is asked, one succeeds: the story says so while the director runs, after it
+// has been restarted, and from the journal alone, and tasks, events and status agree with it.
 func TestTheStoryIsTold(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -44,16 +44,19 @@ func TestTheStoryIsTold(t *testing.T) {
 	check := func(what string, told, finished story.Story) {
 		t.Helper()
 		q := told.Asked
-		if told.State != "Blocked" || told.Waits == "" || q == nil || q.Ask == "" || !strings.HasPrefix(q.Reply, "/agent") || len(told.Can) == 0 || told.Title != "Widths" {
+		if told.State != "Blocked" || told.Waits == "" || q == nil || q.Ask == "" ||
+			!strings.HasPrefix(q.Reply, "/agent") || len(told.Can) == 0 || told.Title != "Widths" {
 			t.Errorf("%s: %+v", what, told)
 		}
 		if len(told.Attempts) != 1 || len(told.Attempts[0].Decided) != 1 {
 			t.Fatalf("%s: attempts %+v", what, told.Attempts)
 		}
-		if d := told.Attempts[0].Decided[0]; !strings.Contains(d.Cause, "TestWidth") || d.Rule == "" || d.Row == "" || d.Action != "escalate" || !strings.Contains(d.Observed, "report") {
+		if d := told.Attempts[0].Decided[0]; !strings.Contains(d.Cause, "TestWidth") || d.Rule == "" || d.Row == "" ||
+			d.Action != "escalate" || !strings.Contains(d.Observed, "report") {
 			t.Errorf("%s: the decision is %+v", what, d)
 		}
-		if finished.State != "Done" || !finished.Over || finished.Work.Branch == "" || finished.Attempts[0].Outcome != story.OutcomeOK {
+		if finished.State != "Done" || !finished.Over || finished.Work.Branch == "" ||
+			finished.Attempts[0].Outcome != story.OutcomeOK {
 			t.Errorf("%s: the one that is done: %+v", what, finished)
 		}
 	}
@@ -61,18 +64,21 @@ func TestTheStoryIsTold(t *testing.T) {
 	check("as it runs", told, finished)
 
 	rows, err := AskTasks(t.Context(), s.config.Director.DataDir)
-	if err != nil || len(rows) != 2 || rows[1].Attempts == nil || rows[1].Events == nil || rows[0].Issue != fsm.IssueKey(asked) || rows[1].Issue != fsm.IssueKey(done) {
+	if err != nil || len(rows) != 2 || rows[1].Attempts == nil || rows[1].Events == nil ||
+		rows[0].Issue != fsm.IssueKey(asked) || rows[1].Issue != fsm.IssueKey(done) {
 		t.Fatalf("tasks %+v, %v; want the one that waits, and the one that is done", rows, err)
 	}
 	v, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
 	if err != nil || len(v.Tasks) != 1 || v.Tasks[0].State != rows[0].State || v.Tasks[0].WaitsFor != rows[0].Waits {
 		t.Errorf("status says %+v, tasks say %+v (%v)", v.Tasks, rows[0], err)
 	}
-	if _, err := AskStory(t.Context(), s.config.Director.DataDir, "acme/widgets#99", time.Time{}); !errors.Is(err, ErrNoStory) {
+	if _, err := AskStory(t.Context(), s.config.Director.DataDir, "acme/widgets#99", time.Time{}); !errors.Is(err,
+		ErrNoStory) {
 		t.Errorf("an unknown issue: %v, want ErrNoStory", err)
 	}
 	before, err := AskStory(t.Context(), s.config.Director.DataDir, fsm.IssueKey(asked), told.Attempts[0].Began)
-	if err != nil || before.State != "Starting" || before.Asked != nil || len(before.Attempts) != 1 || len(before.Attempts[0].Decided) != 0 {
+	if err != nil || before.State != "Starting" || before.Asked != nil || len(before.Attempts) != 1 ||
+		len(before.Attempts[0].Decided) != 0 {
 		t.Errorf("as it was when the attempt began: %+v, %v", before, err)
 	}
 
@@ -97,7 +103,8 @@ func TestTheStoryIsTold(t *testing.T) {
 		must(t, err)
 		return a
 	}
-	if a := offer(false); !strings.Contains(a.Problem, "the work on "+done+" is done") || !strings.Contains(a.Problem, "director add "+done+" --again") {
+	if a := offer(false); !strings.Contains(a.Problem, "the work on "+done+" is done") ||
+		!strings.Contains(a.Problem, "director add "+done+" --again") {
 		t.Errorf("what is done is offered: %+v", a)
 	}
 	if a := offer(true); a.Problem != "" {
@@ -105,7 +112,8 @@ func TestTheStoryIsTold(t *testing.T) {
 	}
 }
 
-// Whoever follows is told of everything once, in order, also across the place where the reading of the journal meets what is decided live.
+// Whoever follows is told of everything once, in order, also across the place where the reading of the journal
+// meets what is decided live.
 func TestEventsAreFollowed(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -146,17 +154,21 @@ func TestEventsAreFollowed(t *testing.T) {
 		}
 	}
 	var all []story.Event
-	err := AskEvents(t.Context(), s.config.Director.DataDir, EventFilter{Issue: fsm.IssueKey(second)}, func(e story.Event) error {
-		all = append(all, e)
-		return nil
-	})
-	if err != nil || len(all) < 6 || slices.ContainsFunc(all, func(e story.Event) bool { return e.Issue != fsm.IssueKey(second) }) {
+	err := AskEvents(t.Context(), s.config.Director.DataDir, EventFilter{Issue: fsm.IssueKey(second)},
+		func(e story.Event) error {
+			all = append(all, e)
+			return nil
+		})
+	if err != nil || len(all) < 6 ||
+		slices.ContainsFunc(all, func(e story.Event) bool { return e.Issue != fsm.IssueKey(second) }) {
 		t.Errorf("events of %s: %v, %v", second, all, err)
 	}
 	after := fmt.Sprint(all[2].ID)
 	var rest []story.Event
 	f := EventFilter{Issue: fsm.IssueKey(second), After: all[2].ID}
-	if err := AskEvents(t.Context(), s.config.Director.DataDir, f, func(e story.Event) error { rest = append(rest, e); return nil }); err != nil || len(rest) < len(all)-3 || rest[0].ID != all[3].ID {
+	if err := AskEvents(t.Context(), s.config.Director.DataDir, f,
+		func(e story.Event) error { rest = append(rest, e); return nil }); err != nil || len(rest) < len(all)-3 ||
+		rest[0].ID != all[3].ID {
 		t.Errorf("after %s: %v, %v", after, rest, err)
 	}
 }

@@ -60,7 +60,10 @@ type viewed struct {
 }
 
 func newViewed(t *testing.T) *viewed {
-	return &viewed{t: t, journal: &storedBatches{}, machine: fsm.New(testConfig()), at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	return &viewed{
+		t: t, journal: &storedBatches{}, machine: fsm.New(testConfig()),
+		at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+	}
 }
 
 // decide puts facts into the journal as one batch and, if a session has begun, tells the views.
@@ -96,7 +99,8 @@ func (v *viewed) rename(k fsm.IssueKey, times int) {
 func (v *viewed) begin() {
 	v.t.Helper()
 	var err error
-	v.views, err = newViews(fsm.NewDriver(v.machine, uint64(len(v.journal.batches)), "test"), v.journal, testConfig(), zap.NewNop())
+	v.views, err = newViews(fsm.NewDriver(v.machine, uint64(len(v.journal.batches)), "test"), v.journal, testConfig(),
+		zap.NewNop())
 	must(v.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	followed := make(chan error, 1)
@@ -163,12 +167,14 @@ func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
 			}
 		}
 		if again := titles["The issue is now called: title 0"]; missed > 0 || again != 2 {
-			t.Errorf("%d of %d events were not handed out; the one that came again was handed out %d times, want 2", missed, most, again)
+			t.Errorf("%d of %d events were not handed out; the one that came again was handed out %d times, want 2",
+				missed, most, again)
 		}
 	})
 }
 
-// The follower of the journal stands still while more is decided than it has room for. Memory is bounded, and when it goes on it has everything.
+// The follower of the journal stands still while more is decided than it has room for. Memory is bounded, and
+// when it goes on it has everything.
 func TestWhatTheQueueHasNoRoomForIsReadFromTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newViewed(t)
@@ -206,7 +212,8 @@ func TestWhatTheQueueHasNoRoomForIsReadFromTheJournal(t *testing.T) {
 	})
 }
 
-// What the journal cannot give at the start is marked, does not make a story stand where it stood once, and is there when the journal can be read.
+// What the journal cannot give at the start is marked, does not make a story stand where it stood once, and is
+// there when the journal can be read.
 func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
 	for _, heals := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -215,7 +222,10 @@ func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
 			v.rename(k, 3)
 			gone := v.queue(2)
 			v.decide(fsm.Moved{OfTask: fsm.OfTask{Task: k}, From: fsm.Queued, To: fsm.Claiming, On: fsm.OnDispatch})
-			v.decide(fsm.Moved{OfTask: fsm.OfTask{Task: gone}, From: fsm.Queued, To: fsm.Forgotten, On: fsm.OnWithdrawn})
+			v.decide(fsm.Moved{
+				OfTask: fsm.OfTask{Task: gone}, From: fsm.Queued, To: fsm.Forgotten,
+				On: fsm.OnWithdrawn,
+			})
 			why := errors.New("the bus is away")
 			if !heals {
 				why = bus.ErrDamaged
@@ -235,8 +245,10 @@ func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
 					over, _ := b.Story(gone, v.at)
 					all, _ := b.Events(story.Place{}, "")
 					marked := slices.ContainsFunc(all, func(e story.Event) bool { return e.Kind == story.KindMissing })
-					if told.State != "Claiming" || told.Title != "title 0" || !over.Over || marked == whole || b.Last().Seq != uint64(len(v.journal.batches)) {
-						t.Errorf("whole %v: %s %q, over %v, marked %v, at %s", whole, told.State, told.Title, over.Over, marked, b.Last())
+					if told.State != "Claiming" || told.Title != "title 0" || !over.Over || marked == whole ||
+						b.Last().Seq != uint64(len(v.journal.batches)) {
+						t.Errorf("whole %v: %s %q, over %v, marked %v, at %s", whole, told.State, told.Title, over.Over,
+							marked, b.Last())
 					}
 				})
 			}

@@ -48,7 +48,8 @@ func (s *session) addFate(m *fsm.Machine, t *story.Story, settings *fsm.Settings
 func (s *session) viewed(ctx context.Context, f func(*story.Book, time.Time)) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTime)
 	defer cancel()
-	seen, err := look(ctx, s.owner, func(d *fsm.Driver) seenNow { return seenNow{last: d.Last(), at: d.Machine().Now()} })
+	seen, err := look(ctx, s.owner,
+		func(d *fsm.Driver) seenNow { return seenNow{last: d.Last(), at: d.Machine().Now()} })
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,8 @@ func (s *session) listTasks(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, rows)
 }
 
-// Story returns what has happened to an issue, as it looks now or, if at is not zero, looked then. false: the journal has nothing of it.
+// Story returns what has happened to an issue, as it looks now or, if at is not zero, looked then. false: the
+// journal has nothing of it.
 func (s *session) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told story.Story, ok bool, err error) {
 	if at.IsZero() {
 		err = s.viewed(ctx, func(b *story.Book, now time.Time) {
@@ -113,7 +115,8 @@ func (s *session) tellStory(w http.ResponseWriter, r *http.Request) {
 
 // NoStory says that the journal has nothing of an issue, and what to do.
 func NoStory(k fsm.IssueKey) string {
-	return fmt.Sprintf("the journal says nothing of %s: has it the label that offers work? director tasks lists what there is", k)
+	return fmt.Sprintf("the journal says nothing of %s: has it the label that offers work? director tasks lists "+
+		"what there is", k)
 }
 
 // listEvents answers GET /events?issue=…&after=…&since=…&follow=1 with JSON Lines.
@@ -175,7 +178,8 @@ func (f EventFilter) query() string {
 	return q.Encode()
 }
 
-// Events hands out what has happened, in order, a list at a time, and then, if it is to follow, what happens until ctx ends.
+// Events hands out what has happened, in order, a list at a time, and then, if it is to follow, what happens
+// until ctx ends.
 func (s *session) Events(ctx context.Context, f EventFilter, each func([]story.Event) error) error {
 	soon, cancel := context.WithTimeout(ctx, viewTime)
 	seq, err := look(soon, s.owner, func(d *fsm.Driver) uint64 { return d.Last() })

@@ -16,7 +16,8 @@ import (
 	"retake/internal/page"
 )
 
-// Bounds of the HTTP server, whoever asks. A route whose answer takes longer than webTime lifts its own deadline: http.ResponseController.
+// Bounds of the HTTP server, whoever asks. A route whose answer takes longer than webTime lifts its own
+// deadline: http.ResponseController.
 const (
 	webTime  = 10 * time.Second // for a whole request; GitHub gives up its webhooks then, too
 	webConns = 256              // at the same time
@@ -28,7 +29,8 @@ type route struct {
 	handler http.Handler
 }
 
-// routes is the table of what is served at director.http_listen, by a leader and a standby alike: what only one of them can do says so itself.
+// routes is the table of what is served at director.http_listen, by a leader and a standby alike: what only one
+// of them can do says so itself.
 func (d *daemon) routes() []route {
 	all := []route{{"GET " + metricsPath, d.byLocalName(d.serveMetrics)}}
 	for _, path := range []string{healthPath, livePath} {
@@ -49,12 +51,14 @@ func (d *daemon) loopback() bool {
 	return page.LocalName(host)
 }
 
-// byLocalName answers, at an address of this machine, only who asks for it by a name of this machine: another one is that of a foreign site that has had it resolved to
-// here, to read in somebody's browser what only this machine should.
+// byLocalName answers, at an address of this machine, only who asks for it by a name of this machine: another
+// one is that of a foreign site that has had it resolved to here, to read in somebody's browser what only this
+// machine should.
 func (d *daemon) byLocalName(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if d.loopback() && !page.LocalName(r.Host) {
-			http.Error(w, "ask for it by the name of this machine, localhost or 127.0.0.1: a proxy sets that as the Host", http.StatusForbidden)
+			http.Error(w, "ask for it by the name of this machine, localhost or 127.0.0.1: a proxy sets "+
+				"that as the Host", http.StatusForbidden)
 			return
 		}
 		next(w, r)
@@ -76,7 +80,8 @@ func (d *daemon) listenHTTP(ctx context.Context) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("director: director.http_listen: %w; want an address of this machine whose port nobody else uses", err)
+		return fmt.Errorf("director: director.http_listen: %w; want an address of this machine whose port "+
+			"nobody else uses", err)
 	}
 	d.web = &web{listener: netutil.LimitListener(listener, webConns)}
 	return nil
@@ -97,7 +102,8 @@ func (d *daemon) serveHTTP() {
 		Handler: mux, ReadTimeout: webTime, WriteTimeout: webTime, IdleTimeout: webTime, MaxHeaderBytes: 16 << 10,
 		ErrorLog: zap.NewStdLog(zap.NewNop()), // of connections that break: anybody can make as many as they like
 	}
-	d.log.Info("listening", zap.String("address", "http://"+d.web.listener.Addr().String()), zap.Strings("paths", paths))
+	d.log.Info("listening", zap.String("address", "http://"+d.web.listener.Addr().String()),
+		zap.Strings("paths", paths))
 	d.web.served.Go(func() {
 		if err := d.web.server.Serve(d.web.listener); !errors.Is(err, http.ErrServerClosed) {
 			d.log.Error("nothing is served at director.http_listen any more; the director goes on", zap.Error(err))

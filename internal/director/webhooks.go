@@ -22,7 +22,8 @@ const webhookPath = "/webhooks/github"
 
 // Bounds of what anybody may send to the address.
 const (
-	webhookBytes      = 25 << 20         // GitHub sends no more: https://docs.github.com/webhooks/webhook-events-and-payloads
+	// GitHub sends no more: https://docs.github.com/webhooks/webhook-events-and-payloads
+	webhookBytes      = 25 << 20
 	webhooksAtOnce    = 4                // bodies in memory
 	webhookPatience   = 2 * time.Second  // until there is room for a body
 	webhooksKnown     = 4096             // deliveries that are known when they come again
@@ -44,10 +45,14 @@ const (
 )
 
 // webhookOutcomes lists them.
-var webhookOutcomes = []string{webhookTaken, webhookRepeated, webhookIdle, webhookForged, webhookTooLarge, webhookBad, webhookNotHere, webhookBroken}
+var webhookOutcomes = []string{
+	webhookTaken, webhookRepeated, webhookIdle, webhookForged, webhookTooLarge, webhookBad,
+	webhookNotHere, webhookBroken,
+}
 
-// webhooks takes what GitHub posts. A webhook says where to look, no more: one that is lost, late, doubled or out of order changes only when the
-// director looks, and the poll sees what none told. Nothing of a body is kept or logged.
+// webhooks takes what GitHub posts. A webhook says where to look, no more: one that is lost, late, doubled or
+// out of order changes only when the director looks, and the poll sees what none told. Nothing of a body is
+// kept or logged.
 type webhooks struct {
 	secret func() (string, error) // asked for each: it can be changed while the director runs
 	log    *zap.Logger
@@ -62,7 +67,10 @@ type webhooks struct {
 }
 
 func newWebhooks(secret func() (string, error), log *zap.Logger) *webhooks {
-	return &webhooks{secret: secret, log: log, room: make(chan struct{}, webhooksAtOnce), counts: map[string]int{}, known: map[string]bool{}}
+	return &webhooks{
+		secret: secret, log: log, room: make(chan struct{}, webhooksAtOnce), counts: map[string]int{},
+		known: map[string]bool{},
+	}
 }
 
 func (h *webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -140,7 +148,8 @@ func (h *webhooks) count(outcome string, problem error) {
 		return
 	}
 	h.complained = time.Now()
-	h.log.Warn("a webhook was refused", zap.Error(problem), zap.Int("refused_so_far", h.counts[webhookForged]+h.counts[webhookTooLarge]+h.counts[webhookBad]))
+	h.log.Warn("a webhook was refused", zap.Error(problem),
+		zap.Int("refused_so_far", h.counts[webhookForged]+h.counts[webhookTooLarge]+h.counts[webhookBad]))
 }
 
 // outcomes is how many webhooks there were, by what became of them.

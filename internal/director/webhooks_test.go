@@ -85,7 +85,10 @@ func TestWebhookAnswers(t *testing.T) {
 		{"another secret", hookOf("issues", "3", labelled, "guessed"), 401, webhookForged},
 		{"no signature", without("X-Hub-Signature-256"), 401, webhookForged},
 		{"SHA-1 only", older, 401, webhookForged},
-		{"another repository", hookOf("issues", "4", strings.ReplaceAll(labelled, "widgets", "gadgets"), webhookSecret), 204, webhookIdle},
+		{
+			"another repository", hookOf("issues", "4", strings.ReplaceAll(labelled, "widgets", "gadgets"), webhookSecret),
+			204, webhookIdle,
+		},
 		{"an event of tomorrow", hookOf("of_tomorrow", "5", labelled, webhookSecret), 204, webhookIdle},
 		{"ping", hookOf("ping", "6", `{"zen":"Design for failure."}`, webhookSecret), 204, webhookIdle},
 		{"no JSON", hookOf("issues", "7", `{"action":`, webhookSecret), 400, webhookBad},
@@ -115,7 +118,8 @@ func TestWebhookAnswers(t *testing.T) {
 		t.Errorf("%d without a secret, want 503", got)
 	}
 	for _, e := range logs.All() {
-		if line := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(line, "nobody shall read this") || strings.Contains(line, webhookSecret) {
+		if line := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(line, "nobody shall read this") ||
+			strings.Contains(line, webhookSecret) {
 			t.Errorf("logged: %s", line)
 		}
 	}
@@ -131,7 +135,8 @@ func TestNoSecretNoWebhooks(t *testing.T) {
 	s.config.Director.HTTPListen = "127.0.0.1:0"
 	s.noWebhooks = true
 	s.start()
-	hook, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.address(webhookPath), strings.NewReader(labelled))
+	hook, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.address(webhookPath),
+		strings.NewReader(labelled))
 	must(t, err)
 	hook.Header = hookOf("issues", "1", labelled, "").Header
 	answer, err := http.DefaultClient.Do(hook)
@@ -150,7 +155,8 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A hundred thousand webhooks, forged, doubled or true, cause a look or two, a line of the log, and leave nothing behind.
+// A hundred thousand webhooks, forged, doubled or true, cause a look or two, a line of the log, and leave
+// nothing behind.
 func TestFloodOfWebhooks(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.DebugLevel)
@@ -201,7 +207,8 @@ func TestWebhookExamplesAreTaken(t *testing.T) {
 	}
 }
 
-// An issue is claimed when its webhook comes, however long the next poll is away. One whose webhook was lost waits for the next look.
+// An issue is claimed when its webhook comes, however long the next poll is away. One whose webhook was lost
+// waits for the next look.
 func TestWebhookWakesThePoll(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -215,7 +222,8 @@ func TestWebhookWakesThePoll(t *testing.T) {
 	post := func(delivery string) int {
 		body := `{"action":"labeled","repository":{"full_name":"Acme/Widgets"},"issue":{"number":` + number + `}}`
 		r := hookOf("issues", delivery, body, webhookSecret)
-		out, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.address(webhookPath), bytes.NewReader([]byte(body)))
+		out, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.address(webhookPath),
+			bytes.NewReader([]byte(body)))
 		must(t, err)
 		out.Header = r.Header
 		answer, err := http.DefaultClient.Do(out)
@@ -227,5 +235,8 @@ func TestWebhookWakesThePoll(t *testing.T) {
 	if got := post("d-1"); got != http.StatusOK {
 		t.Errorf("the second time: %d, want 200", got)
 	}
-	s.until("both are delivered", func() bool { return s.labelled(told, "agent-review")() && s.labelled(lost, "agent-review")() })
+	s.until("both are delivered", func() bool {
+		return s.labelled(told, "agent-review")() &&
+			s.labelled(lost, "agent-review")()
+	})
 }

@@ -18,19 +18,21 @@ import (
 
 // WhatIf is a question to a journal.
 type WhatIf struct {
-	Config config.Config  // whose journal it is
-	Export string         // a file of `director journal export` instead; empty: the journal itself
-	Other  config.Config  // what is decided by instead
-	Today  *config.Config // what is decided by now, so that cases can be told that are so already; nil: nothing is compared
-	Reread bool           // stored reports are read again, with Other's rules; an export has none
-	Since  time.Time      // verdicts before it are not reported; zero: all are
+	Config config.Config // whose journal it is
+	Export string        // a file of `director journal export` instead; empty: the journal itself
+	Other  config.Config // what is decided by instead
+	// what is decided by now, so that cases can be told that are so already; nil: nothing is compared
+	Today  *config.Config
+	Reread bool      // stored reports are read again, with Other's rules; an export has none
+	Since  time.Time // verdicts before it are not reported; zero: all are
 	Only   func(fsm.IssueKey) bool
 	Seen   func(fsm.Fact) // is called with each fact that is read; may be nil
 }
 
-// Ask follows the journal, archived batches included, and says what would have been decided otherwise. It changes nothing. If a director runs on the data
-// directory with an embedded bus, that one is asked for its journal; if none runs, a copy of the bus is read, as by VerifyJournal. A joined bus is read beside
-// its directors.
+// Ask follows the journal, archived batches included, and says what would have been decided otherwise. It
+// changes nothing. If a director runs on the data directory with an embedded bus, that one is asked for its
+// journal; if none runs, a copy of the bus is read, as by VerifyJournal. A joined bus is read beside its
+// directors.
 func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	cfg, err := decidesBy(q.Other)
 	if err != nil {
@@ -52,9 +54,10 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 		}, nil)
 	case q.Config.AgentBus.URL == "":
 		dir := q.Config.Director.DataDir
-		r, err := q.follow(cfg, today, func(take func([]byte) error) error { return streamedBatches(ctx, dir, take) }, func(seq uint64) (bus.StoredReport, error) {
-			return streamedReport(ctx, dir, seq)
-		})
+		r, err := q.follow(cfg, today, func(take func([]byte) error) error { return streamedBatches(ctx, dir, take) },
+			func(seq uint64) (bus.StoredReport, error) {
+				return streamedReport(ctx, dir, seq)
+			})
 		if !errors.Is(err, ErrNotThere) {
 			return r, err
 		}
@@ -62,9 +65,10 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	var r *whatif.Report
 	err = withJournal(ctx, q.Config, true, func(ctx context.Context, b *bus.Bus) error {
 		var err error
-		r, err = q.follow(cfg, today, func(take func([]byte) error) error { return eachBatch(ctx, b.Journal(), take) }, func(seq uint64) (bus.StoredReport, error) {
-			return b.StoredReport(ctx, seq)
-		})
+		r, err = q.follow(cfg, today, func(take func([]byte) error) error { return eachBatch(ctx, b.Journal(), take) },
+			func(seq uint64) (bus.StoredReport, error) {
+				return b.StoredReport(ctx, seq)
+			})
 		return err
 	})
 	return r, err
@@ -81,7 +85,9 @@ func decidesBy(c config.Config) (fsm.Config, error) {
 }
 
 // follow reads batches, and reports as they are asked for; report nil: there are none.
-func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take func([]byte) error) error, report func(seq uint64) (bus.StoredReport, error)) (*whatif.Report, error) {
+func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take func([]byte) error) error,
+	report func(seq uint64) (bus.StoredReport, error),
+) (*whatif.Report, error) {
 	o := whatif.Options{Since: q.Since, Only: q.Only}
 	var failed error // a report that cannot be read is not one that is gone
 	if q.Reread {

@@ -19,7 +19,8 @@ import (
 	"retake/internal/whatif"
 )
 
-// recordedRun is a director's run whose decisions can be counted: by the default configuration three retries are granted.
+// recordedRun is a director's run whose decisions can be counted: by the default configuration three retries
+// are granted.
 //
 //	#1  done at once                                              no verdict
 //	#2  the network fails twice, the third attempt is delivered   retry, retry
@@ -29,9 +30,15 @@ func recordedRun(t *testing.T, before func(*harness)) (s *harness, keys []string
 	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		switch n := a.plan.Issue.Number; {
 		case n == 2 && a.plan.Attempt <= 2, n == 4:
-			return a.fails(ctx, wire.WorkerError{Stage: wire.StageCode, ErrorType: "docker_exit_nonzero", Message: "Error: connect ECONNREFUSED 127.0.0.1:443", Usage: &wire.Usage{PaidCalls: 1}})
+			return a.fails(ctx, wire.WorkerError{
+				Stage: wire.StageCode, ErrorType: "docker_exit_nonzero",
+				Message: "Error: connect ECONNREFUSED 127.0.0.1:443", Usage: &wire.Usage{PaidCalls: 1},
+			})
 		case n == 3:
-			return a.fails(ctx, wire.WorkerError{Stage: wire.StageValidate, ErrorType: "tests_failed", Message: "--- FAIL: TestRound (0.00s)"})
+			return a.fails(ctx, wire.WorkerError{
+				Stage: wire.StageValidate, ErrorType: "tests_failed",
+				Message: "--- FAIL: TestRound (0.00s)",
+			})
 		}
 		return a.work(ctx)
 	})
@@ -60,13 +67,16 @@ func decisions(r *whatif.Report) (lines []string) {
 	return lines
 }
 
-// What another configuration would have decided is the same from a running director, from its files and from an export: exactly the decisions that change.
+// What another configuration would have decided is the same from a running director, from its files and from an
+// export: exactly the decisions that change.
 func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 	t.Parallel()
 	s, keys := recordedRun(t, func(*harness) {})
 	rules := filepath.Join(t.TempDir(), "rules.toml")
-	must(t, os.WriteFile(rules, []byte("[[rule]]\nid = \"mine.round\"\nreason = \"network_transient\"\nband = \"check\"\nany = [\"testround\"]\n"+
-		"why = \"it reads a clock over the network\"\nexamples = [\"--- FAIL: TestRound (0.00s)\"]\n"), 0o600))
+	must(t, os.WriteFile(rules,
+		[]byte("[[rule]]\nid = \"mine.round\"\nreason = \"network_transient\"\nband = \"check\"\nany = "+
+			"[\"testround\"]\n"+
+			"why = \"it reads a clock over the network\"\nexamples = [\"--- FAIL: TestRound (0.00s)\"]\n"), 0o600))
 	one := func(change func(*config.Config)) config.Config {
 		c := s.config
 		change(&c)
@@ -114,21 +124,35 @@ func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 			keys[3] + " attempt 2: network_transient, was retry, would be escalate, later 2",
 		}
 		slices.Sort(fewer.Issues)
-		slices.SortFunc(fewer.Cases, func(a, b *whatif.Case) int { return strings.Compare(string(a.Issue), string(b.Issue)) })
+		slices.SortFunc(fewer.Cases,
+			func(a, b *whatif.Case) int { return strings.Compare(string(a.Issue), string(b.Issue)) })
 		expect(fewer, whatif.Counts{Same: 3, Differ: 2, Later: 2}, network...)
-		if want := (whatif.Totals{FewerAttempts: 2, MoreAsked: 2, SparedAttempts: 3, SparedUsage: recovery.Usage{PaidCalls: 2}, SparedDelivered: 1}); fewer.Totals != want {
+		if want := (whatif.Totals{
+			FewerAttempts: 2, MoreAsked: 2, SparedAttempts: 3,
+			SparedUsage: recovery.Usage{PaidCalls: 2}, SparedDelivered: 1,
+		}); fewer.Totals != want {
 			t.Errorf("%s: %+v, want %+v", where, fewer.Totals, want)
 		}
-		if want := []whatif.Change{{Reason: "network_transient", Was: "retry", Would: "escalate", Kind: whatif.KindAction, Count: 2}}; !slices.Equal(fewer.Changes, want) {
+		if want := []whatif.Change{{
+			Reason: "network_transient", Was: "retry", Would: "escalate",
+			Kind: whatif.KindAction, Count: 2,
+		}}; !slices.Equal(fewer.Changes, want) {
 			t.Errorf("%s: %+v", where, fewer.Changes)
 		}
-		expect(ask(WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }), Only: func(k fsm.IssueKey) bool { return string(k) == keys[1] }}),
+		expect(ask(WhatIf{
+			Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }),
+			Only:  func(k fsm.IssueKey) bool { return string(k) == keys[1] },
+		}),
 			whatif.Counts{Same: 1, Differ: 1}, network[0])
-		expect(ask(WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }), Since: time.Now().Add(time.Hour)}), whatif.Counts{})
+		expect(ask(WhatIf{
+			Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }),
+			Since: time.Now().Add(time.Hour),
+		}), whatif.Counts{})
 
 		read := ask(WhatIf{Other: one(func(c *config.Config) { c.Recovery.RulesFile = rules }), Reread: true})
 		if export == "" {
-			expect(read, whatif.Counts{Same: 6, Differ: 1}, keys[2]+" attempt 1: tests_failed, was escalate, would be network_transient, would be retry, later 0")
+			expect(read, whatif.Counts{Same: 6, Differ: 1}, keys[2]+
+				" attempt 1: tests_failed, was escalate, would be network_transient, would be retry, later 0")
 		} else {
 			expect(read, whatif.Counts{Same: 7, Unread: 7})
 		}
@@ -147,12 +171,14 @@ func TestAJoinedBusIsReadBesideItsDirector(t *testing.T) {
 	}
 }
 
-// Reports whose stream is gone, or was made anew, are said to be gone: another one at their place is not taken for them.
+// Reports whose stream is gone, or was made anew, are said to be gone: another one at their place is not taken
+// for them.
 func TestAReportOfAnotherDigestIsNotRead(t *testing.T) {
 	t.Parallel()
-	_, err := evidenceOf(fsm.ReportRef{Seq: 1, SHA256: strings.Repeat("0", 64)}, func(uint64) (bus.StoredReport, error) {
-		return bus.StoredReport{Data: []byte(`{"error_id":"e1","message":"another one"}`)}, nil
-	})
+	_, err := evidenceOf(fsm.ReportRef{Seq: 1, SHA256: strings.Repeat("0", 64)},
+		func(uint64) (bus.StoredReport, error) {
+			return bus.StoredReport{Data: []byte(`{"error_id":"e1","message":"another one"}`)}, nil
+		})
 	if !errors.Is(err, bus.ErrNoReport) {
 		t.Error(err)
 	}

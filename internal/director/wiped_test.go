@@ -36,11 +36,15 @@ func (s *harness) joins() *joined {
 	port := l.Addr().(*net.TCPAddr).Port
 	must(s.t, l.Close())
 	j := &joined{t: s.t, keys: filepath.Join(dir, "keys")}
-	made := keys.Init{Hosts: []string{"127.0.0.1"}, Port: port, Store: filepath.Join(dir, "store"), Prefix: wire.DefaultPrefix}
+	made := keys.Init{
+		Hosts: []string{"127.0.0.1"}, Port: port, Store: filepath.Join(dir, "store"),
+		Prefix: wire.DefaultPrefix,
+	}
 	must(s.t, made.Make(j.keys))
 	j.start()
 	s.t.Cleanup(func() { s.stop(); s.runtime.close(); j.stop() })
-	s.config.AgentBus.URL, s.config.AgentBus.Credentials = fmt.Sprintf("tls://127.0.0.1:%d", port), filepath.Join(j.keys, keys.DirDirector)
+	s.config.AgentBus.URL, s.config.AgentBus.Credentials = fmt.Sprintf("tls://127.0.0.1:%d", port),
+		filepath.Join(j.keys, keys.DirDirector)
 	s.config.Director.Lease = 3 * time.Second
 	return j
 }
@@ -64,9 +68,10 @@ func (j *joined) stop() {
 	j.s.WaitForShutdown()
 }
 
-// TestJoinedServerWipedLive: the server loses everything, also what it was told of the workers' account, while an attempt runs, and another one that has
-// ended is delivered. The director rebuilds its journal, the worker comes back to the bus with the credential that it has, new ones are let in, and what was
-// finished is not done again: its report is in its spool.
+// TestJoinedServerWipedLive: the server loses everything, also what it was told of the workers' account, while
+// an attempt runs, and another one that has ended is delivered. The director rebuilds its journal, the worker
+// comes back to the bus with the credential that it has, new ones are let in, and what was finished is not done
+// again: its report is in its spool.
 func TestJoinedServerWipedLive(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -87,11 +92,15 @@ func TestJoinedServerWipedLive(t *testing.T) {
 	running := s.github.CreateIssue(repo, "octocat", "It runs meanwhile", "", "agent-task")
 	s.start()
 	s.until("running", func() bool {
-		return s.runtime.running(running) != "" && s.logs.FilterMessage("transition").FilterField(zap.String("event", "hello")).Len() == 2
+		return s.runtime.running(running) != "" &&
+			s.logs.FilterMessage("transition").FilterField(zap.String("event", "hello")).Len() == 2
 	})
 	s.until("claimed", s.labelled(running, "agent-claimed"))
 	s.until("the other has ended", s.inState(finished, fsm.Delivering.String()))
-	s.until("one worker is left", func() bool { return s.runtime.running(finished) == "" && s.runtime.running(running) != "" })
+	s.until("one worker is left", func() bool {
+		return s.runtime.running(finished) == "" &&
+			s.runtime.running(running) != ""
+	})
 
 	server.stop()
 	must(t, os.RemoveAll(server.opts.StoreDir))
@@ -104,7 +113,8 @@ func TestJoinedServerWipedLive(t *testing.T) {
 	for _, key := range []string{finished, running} {
 		s.until(key+" is delivered", s.labelled(key, "agent-review"))
 	}
-	if v := slices.Concat(s.verdicts(finished), s.verdicts(running), s.verdicts(next)); len(v) > 0 || s.runtime.begun() != 3 {
+	if v := slices.Concat(s.verdicts(finished), s.verdicts(running), s.verdicts(next)); len(v) > 0 ||
+		s.runtime.begun() != 3 {
 		t.Errorf("verdicts %q, attempts %q; want none and three", v, s.runtime.attempts())
 	}
 }

@@ -12,11 +12,13 @@ import (
 // errWithdrawn is why work on a checkout ends early.
 var errWithdrawn = errors.New("director: the task was withdrawn")
 
-// withdrawals end what is under way in the checkouts of tasks that are withdrawn: git can be busy for minutes with what nobody wants any more. What
-// begins later is not ended: the machine knew of the withdrawal when it asked for it.
+// withdrawals end what is under way in the checkouts of tasks that are withdrawn: git can be busy for minutes
+// with what nobody wants any more. What begins later is not ended: the machine knew of the withdrawal when it
+// asked for it.
 type withdrawals struct {
-	mu   sync.Mutex
-	ends map[string]map[*context.CancelCauseFunc]bool // by the task's key in lower case: GitHub says names as they are spelt today
+	mu sync.Mutex
+	// by the task's key in lower case: GitHub says names as they are spelt today
+	ends map[string]map[*context.CancelCauseFunc]bool
 }
 
 func newWithdrawals() *withdrawals {

@@ -23,7 +23,8 @@ func gitsBelow(t *testing.T, dir string) []string {
 	})
 }
 
-// TestClosedIssueEndsGit: git is busy with what an agent left, for hours; it ends as soon as the director sees that the issue was closed, and nobody is asked.
+// TestClosedIssueEndsGit: git is busy with what an agent left, for hours; it ends as soon as the director sees
+// that the issue was closed, and nobody is asked.
 func TestClosedIssueEndsGit(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -38,17 +39,19 @@ func TestClosedIssueEndsGit(t *testing.T) {
 	s.start()
 	seen := map[string]time.Time{}
 	s.until("the same git is busy for a second", func() bool {
-		return len(s.transitions(key, "Delivering")) > 0 && slices.ContainsFunc(gitsBelow(t, s.config.Director.DataDir), func(git string) bool {
-			if seen[git].IsZero() {
-				seen[git] = time.Now()
-			}
-			return time.Since(seen[git]) > time.Second
-		})
+		return len(s.transitions(key, "Delivering")) > 0 && slices.ContainsFunc(gitsBelow(t, s.config.Director.DataDir),
+			func(git string) bool {
+				if seen[git].IsZero() {
+					seen[git] = time.Now()
+				}
+				return time.Since(seen[git]) > time.Second
+			})
 	})
 	s.github.SetState(key, "octocat", "closed")
 	began := time.Now()
 	s.until("git has ended", func() bool { return len(gitsBelow(t, s.config.Director.DataDir)) == 0 })
-	t.Logf("git ended %s after the issue was closed, with a poll every %s", time.Since(began).Round(time.Millisecond), s.config.GitHub.Poll)
+	t.Logf("git ended %s after the issue was closed, with a poll every %s", time.Since(began).Round(time.Millisecond),
+		s.config.GitHub.Poll)
 	s.until("labels gone", s.labelled(key))
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("after %s", took)
@@ -74,7 +77,8 @@ func TestWithdrawalEndsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// A person merges what a delivery has shown, and closes the issue, before the director knows that it has delivered: the work is done.
+// A person merges what a delivery has shown, and closes the issue, before the director knows that it has
+// delivered: the work is done.
 func TestMergedWhileTheDirectorWasDown(t *testing.T) {
 	t.Parallel()
 	var s *harness
@@ -105,7 +109,8 @@ func TestMergedWhileTheDirectorWasDown(t *testing.T) {
 	s.until("no branch", func() bool { return slices.Equal(s.branches(), []string{"main"}) })
 }
 
-// TestTooMuchBlocksOneTask: what is beyond a limit is not read, a person is asked, and another task's work is delivered beside it.
+// TestTooMuchBlocksOneTask: what is beyond a limit is not read, a person is asked, and another task's work is
+// delivered beside it.
 func TestTooMuchBlocksOneTask(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

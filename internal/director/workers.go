@@ -60,7 +60,9 @@ type hellos struct {
 const helloTimeout = 5 * time.Second
 
 // exchange hands a hello to the machine and waits for its answer; nil: none in time, or the worker was fenced.
-func (h *hellos) exchange(ctx context.Context, worker string, m wire.Hello, send func(context.Context, fsm.EventBody, func())) wire.Payload {
+func (h *hellos) exchange(ctx context.Context, worker string, m wire.Hello,
+	send func(context.Context, fsm.EventBody, func()),
+) wire.Payload {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	answer := make(chan wire.Payload, 1)
@@ -127,7 +129,8 @@ func (s *session) probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.relist() // the second witness
 	h, err := s.bus.Probe(ctx, e.Worker)
 	if err != nil {
-		s.log.Info("worker does not answer", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
+		s.log.Info("worker does not answer", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
+			zap.Error(err))
 		return fsm.EffectEnded{}
 	}
 	s.owner.send(ctx, seenInHeartbeat(e.Worker, h), nil)
@@ -169,7 +172,8 @@ func listed(asked time.Time, list []container.Status) fsm.ContainersListed {
 	l := fsm.ContainersListed{TakenAt: asked}
 	for _, c := range list {
 		l.Containers = append(l.Containers, fsm.Container{
-			Attempt: c.AttemptID, Running: c.State.Live(), Pending: c.State == container.StatePending, Waiting: c.Waiting,
+			Attempt: c.AttemptID, Running: c.State.Live(), Pending: c.State == container.StatePending,
+			Waiting: c.Waiting,
 		})
 	}
 	return l

@@ -1,4 +1,5 @@
-// Package diskfault says which errors are of a disk: one table for the files of the director's own, for git, and for the container engine. It is pure.
+// Package diskfault says which errors are of a disk: one table for the files of the director's own, for git,
+// and for the container engine. It is pure.
 package diskfault
 
 import (
@@ -10,21 +11,23 @@ import (
 // Fault is what an error says of the disk that it came from.
 type Fault int
 
-// The faults. A full disk has room again one day, and everybody on it fails alike; one that fails may do so for a single file, or because somebody
-// has made a container's own file system read-only.
+// The faults. A full disk has room again one day, and everybody on it fails alike; one that fails may do so for
+// a single file, or because somebody has made a container's own file system read-only.
 const (
 	None Fault = iota
 	Full
 	Failing
 )
 
-// faults says it for each error of the system, and in which words programs pass it on; none: they are said of other things, too.
+// faults says it for each error of the system, and in which words programs pass it on; none: they are said of
+// other things, too.
 var faults = []struct {
 	err   syscall.Errno
 	words []string
 	is    Fault
 }{
-	{syscall.ENOSPC, []string{"no space left on device", "out of diskspace"}, Full}, // git has words of its own for a write of which nothing was written
+	// git has words of its own for a write of which nothing was written
+	{syscall.ENOSPC, []string{"no space left on device", "out of diskspace"}, Full},
 	{syscall.EDQUOT, []string{"disk quota exceeded"}, Full},
 	{syscall.EROFS, []string{"read-only file system"}, Failing},
 	{syscall.EIO, []string{"input/output error"}, Failing},

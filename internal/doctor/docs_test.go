@@ -12,7 +12,8 @@ var update = flag.Bool("update", false, "rewrite the table in docs/specs/command
 
 const page = "../../docs/specs/commands-configuration.md"
 
-// TestDocumentedRows: the page lists the checks as the table has them. go test ./internal/doctor -run TestDocumentedRows -update rewrites it.
+// TestDocumentedRows: the page lists the checks as the table has them. go test ./internal/doctor -run
+// TestDocumentedRows -update rewrites it.
 func TestDocumentedRows(t *testing.T) {
 	data, err := os.ReadFile(page)
 	if err != nil {
@@ -34,7 +35,8 @@ func TestDocumentedRows(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s is not what the table says; rewrite it: go test ./internal/doctor -run TestDocumentedRows -update", page)
+		t.Fatalf("%s is not what the table says; rewrite it: go test ./internal/doctor -run TestDocumentedRows -update",
+			page)
 	}
 	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 		t.Fatal(err)

@@ -64,8 +64,10 @@ type played struct {
 
 func newPlayed(t *testing.T) *played {
 	t.Helper()
-	file := []byte("[director]\ndata_dir = \"" + filepath.Join(t.TempDir(), "data") + "\"\n[github]\nrepositories = [\"acme/widgets\"]\nwrites = true\n[containers]\nenv_passthrough = [\"ANTHROPIC_API_KEY\"]\n" +
-		"[checkout]\nquota = \"10GiB\"\n[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"go\", \"test\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"./check.sh\"]\n")
+	file := []byte("[director]\ndata_dir = \"" + filepath.Join(t.TempDir(), "data") + "\"\n[github]\nrepositories = " +
+		"[\"acme/widgets\"]\nwrites = true\n[containers]\nenv_passthrough = [\"ANTHROPIC_API_KEY\"]\n" +
+		"[checkout]\nquota = \"10GiB\"\n[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\n[[stage]]\nname = " +
+		"\"VALIDATE\"\nrun = [\"go\", \"test\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"./check.sh\"]\n")
 	c, problems := config.Parse("c.toml", file, nil, nil)
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
@@ -82,7 +84,11 @@ func newPlayed(t *testing.T) *played {
 
 func (p *played) world() World {
 	return World{
-		File: "c.toml", How: "-c", Problems: p.problems, Config: p.config, Lookup: func(name string) (string, bool) { v, ok := p.env[name]; return v, ok },
+		File: "c.toml", How: "-c", Problems: p.problems, Config: p.config, Lookup: func(name string) (string, bool) {
+			v,
+				ok := p.env[name]
+			return v, ok
+		},
 		Machine: p, GitHub: func(context.Context) (GitHub, error) { return (*playedGitHub)(p), nil },
 		Engine: func(context.Context) (Engine, error) {
 			if p.cluster {
@@ -171,7 +177,8 @@ func TestNothingIsInTheWay(t *testing.T) {
 			t.Errorf("%s says nothing", row.Name)
 		}
 	}
-	if want := (Trial{Addresses: []string{":8731"}, Listen: true, Programs: []string{"claude", "go"}}); !slices.Equal(p.asked.Addresses, want.Addresses) ||
+	if want := (Trial{Addresses: []string{":8731"}, Listen: true, Programs: []string{"claude", "go"}}); !slices.Equal(
+		p.asked.Addresses, want.Addresses) ||
 		!p.asked.Listen || !slices.Equal(p.asked.Programs, want.Programs) {
 		t.Errorf("tried %+v, want %+v", p.asked, want)
 	}
@@ -188,90 +195,260 @@ func TestWhatIsFound(t *testing.T) {
 		level  Level
 		says   string
 	}{
-		"no token":         {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "credential", Problem, "GITHUB_TOKEN is empty or not set"},
-		"nothing asked":    {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried, "see credential"},
-		"no variable":      {func(p *played) { delete(p.env, "ANTHROPIC_API_KEY") }, "variables", Problem, "ANTHROPIC_API_KEY is not set"},
-		"no login":         {func(p *played) { p.config.Containers.EnvPassthrough = nil }, "variables", Warning, "claude-code gets none of ANTHROPIC_API_KEY"},
-		"no repositories":  {func(p *played) { p.config.GitHub.Repositories = nil }, "work", Problem, "github.repositories: none given"},
-		"data_dir":         {func(p *played) { p.config.Director.DataDir = "/dev/null/data" }, "data_dir", Problem, "want a folder that the director's user can"},
-		"no git":           {func(p *played) { p.missing = []string{"git"} }, "programs", Problem, "install git"},
-		"no worker":        {func(p *played) { p.worker = errors.New("no worker binary at /x") }, "programs", Problem, "no worker binary"},
-		"plain programs":   {func(p *played) { p.missing, p.config.Containers.Runtime, p.plain = []string{"claude"}, "process", true }, "programs", Problem, "has no claude"},
-		"full disk":        {func(p *played) { p.disk.Full = true }, "disk", Problem, "above director.disk_watermark"},
-		"scarce disk":      {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
-		"no quota":         {func(p *played) { p.config.Checkout.Quota = "" }, "quota", Warning, "up to director.disk_watermark (95 %)"},
-		"a worker's home":  {func(*played) {}, "quota", OK, "is a volume that no quota bounds"},
-		"quota not here":   {func(p *played) { p.quota = errors.New("the director does not run as root") }, "quota", Problem, "does not run as root"},
-		"few files":        {func(p *played) { p.disk.FreeFiles, p.disk.UsedFiles = 9, 9 }, "disk", Warning, "room for 9 more files"},
-		"runs":             {func(p *played) { p.says = "healthy: run_1" }, "director", OK, "one runs with this data_dir already: healthy: run_1"},
-		"runs: journal":    {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director runs"},
-		"runs: ports":      {func(p *played) { p.says = "healthy: run_1" }, "ports", OK, "the director that runs holds them"},
-		"unwell":           {func(p *played) { p.unwell = errors.New("the bus is away") }, "director", Problem, "the bus is away; to do: look at its log"},
-		"other fleet":      {func(p *played) { p.fleet = errors.New("tasks of fleet x") }, "director", Problem, "tasks of fleet x"},
-		"journal":          {func(p *played) { p.journal = errors.New("damaged at 7") }, "journal", Problem, "damaged at 7; to do: director journal verify"},
-		"GitHub away":      {func(p *played) { p.githubFails = errors.New("no answer") }, "github", Problem, "no answer; to do: check the credential"},
-		"GitHub away: all": {func(p *played) { p.githubFails = errors.New("no answer") }, "labels", NotTried, "see github"},
-		"own token":        {func(p *played) { p.account.Person = true }, "github", OK, "a person: what Retake writes carries a marker"},
-		"no writes":        {func(p *played) { p.config.GitHub.Writes = false }, "github", Warning, "set github.writes = true"},
-		"clock":            {func(p *played) { p.account.Date = p.now.Add(-time.Minute) }, "clock", Warning, "1m0s apart"},
-		"clock of an App":  {func(p *played) { p.account.Date, p.config.GitHub.AppID = p.now.Add(time.Minute), 1 }, "clock", NotTried, "see github"}, // its key is missing
-		"scopes":           {func(p *played) { p.account.Told, p.account.Scopes = true, []string{"gist"} }, "rights", Problem, "scopes are gist, and not repo"},
-		"scopes: none":     {func(p *played) { p.account.Told = true }, "rights", Problem, "scopes are none"},
-		"App's rights":     {func(p *played) { p.account.Rights = map[string]string{"metadata": "read", "issues": "read"} }, "rights", Problem, "lacks issues: write, contents: write, pull_requests: write"},
-		"ends":             {func(p *played) { p.account.Expires = p.now.Add(time.Hour) }, "rights", Warning, "the token ends at 2026-11-23 13:00:00 UTC"},
-		"no repository":    {func(p *played) { p.repoFails = errors.New("404") }, "repositories", Problem, "acme/widgets: 404"},
-		"no repo: labels":  {func(p *played) { p.repoFails = errors.New("404") }, "labels", NotTried, "no repository can be read"},
-		"archived":         {func(p *played) { p.repository.Archived = true }, "repositories", Problem, "is archived"},
-		"no issues":        {func(p *played) { p.repository.HasIssues = false }, "repositories", Problem, "has no issues"},
-		"no push":          {func(p *played) { p.repository.Push = false }, "repositories", Problem, "may not be pushed to by retake-bot"},
-		"may not read":     {func(p *played) { p.lacksRights = []string{"checks"} }, "repositories", Problem, "may not read checks"},
-		"branch":           {func(p *played) { p.noBranch = errors.New("acme/widgets has no branch master") }, "base branch", Problem, "no branch master"},
-		"labels":           {func(p *played) { p.lacksLabels = []string{"agent-task"} }, "labels", OK, "the first start makes"},
-		"labels unwritten": {func(p *played) { p.lacksLabels, p.config.GitHub.Writes = []string{"agent-task"}, false }, "labels", Warning, "lacks agent-task"},
-		"no engine":        {func(p *played) { p.engineFails = errors.New("start Docker") }, "engine", Problem, "start Docker"},
-		"no engine: image": {func(p *played) { p.engineFails = errors.New("start Docker") }, "image", NotTried, "see engine"},
-		"plain":            {func(p *played) { p.plain = true }, "engine", Warning, "without isolation and limits"},
-		"no namespaces":    {func(p *played) { p.lacks = []string{"no user namespaces"} }, "isolation", Warning, "no user namespaces"},
-		"changeable image": {func(p *played) { p.config.Containers.ReadOnly = false }, "isolation", Warning, "containers.read_only = false"},
-		"open data_dir":    {func(p *played) { p.config.Director.DataDir = os.TempDir() }, "data_dir", Warning, "chmod o-rw"},
-		"no limits":        {func(p *played) { p.cannot = []string{"no memory limit"} }, "engine", Warning, ": no memory limit"},
-		"no image":         {func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image", Problem, "no such host; to do: build it"},
-		"pulled":           {func(p *played) { p.has = false }, "image", OK, "is pulled at the first start"},
-		"pulled: trial":    {func(p *played) { p.has = false }, "container", NotTried, "nothing is pulled for this"},
-		"cluster":          {func(p *played) { p.cluster = true }, "cluster", OK, "the API takes a pod like those of attempts"},
-		"cluster: rights":  {func(p *played) { p.cluster, p.missingVerbs = true, []string{"watch pods"} }, "cluster", Problem, "may not watch pods; to do: grant it"},
+		"no token": {
+			func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "credential", Problem,
+			"GITHUB_TOKEN is empty or not set",
+		},
+		"nothing asked": {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried, "see credential"},
+		"no variable": {
+			func(p *played) { delete(p.env, "ANTHROPIC_API_KEY") }, "variables", Problem,
+			"ANTHROPIC_API_KEY is not set",
+		},
+		"no login": {
+			func(p *played) { p.config.Containers.EnvPassthrough = nil }, "variables", Warning,
+			"claude-code gets none of ANTHROPIC_API_KEY",
+		},
+		"no repositories": {
+			func(p *played) { p.config.GitHub.Repositories = nil }, "work", Problem,
+			"github.repositories: none given",
+		},
+		"data_dir": {
+			func(p *played) { p.config.Director.DataDir = "/dev/null/data" }, "data_dir", Problem,
+			"want a folder that the director's user can",
+		},
+		"no git": {func(p *played) { p.missing = []string{"git"} }, "programs", Problem, "install git"},
+		"no worker": {
+			func(p *played) { p.worker = errors.New("no worker binary at /x") }, "programs", Problem,
+			"no worker binary",
+		},
+		"plain programs": {func(p *played) {
+			p.missing, p.config.Containers.Runtime, p.plain = []string{"claude"},
+				"process", true
+		}, "programs", Problem, "has no claude"},
+		"full disk":   {func(p *played) { p.disk.Full = true }, "disk", Problem, "above director.disk_watermark"},
+		"scarce disk": {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
+		"no quota": {
+			func(p *played) { p.config.Checkout.Quota = "" }, "quota", Warning,
+			"up to director.disk_watermark (95 %)",
+		},
+		"a worker's home": {func(*played) {}, "quota", OK, "is a volume that no quota bounds"},
+		"quota not here": {
+			func(p *played) { p.quota = errors.New("the director does not run as root") }, "quota",
+			Problem, "does not run as root",
+		},
+		"few files": {
+			func(p *played) { p.disk.FreeFiles, p.disk.UsedFiles = 9, 9 }, "disk", Warning,
+			"room for 9 more files",
+		},
+		"runs": {
+			func(p *played) { p.says = "healthy: run_1" }, "director", OK,
+			"one runs with this data_dir already: healthy: run_1",
+		},
+		"runs: journal": {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director runs"},
+		"runs: ports": {
+			func(p *played) { p.says = "healthy: run_1" }, "ports", OK,
+			"the director that runs holds them",
+		},
+		"unwell": {
+			func(p *played) { p.unwell = errors.New("the bus is away") }, "director", Problem,
+			"the bus is away; to do: look at its log",
+		},
+		"other fleet": {
+			func(p *played) { p.fleet = errors.New("tasks of fleet x") }, "director", Problem,
+			"tasks of fleet x",
+		},
+		"journal": {
+			func(p *played) { p.journal = errors.New("damaged at 7") }, "journal", Problem,
+			"damaged at 7; to do: director journal verify",
+		},
+		"GitHub away": {
+			func(p *played) { p.githubFails = errors.New("no answer") }, "github", Problem,
+			"no answer; to do: check the credential",
+		},
+		"GitHub away: all": {
+			func(p *played) { p.githubFails = errors.New("no answer") }, "labels", NotTried,
+			"see github",
+		},
+		"own token": {
+			func(p *played) { p.account.Person = true }, "github", OK,
+			"a person: what Retake writes carries a marker",
+		},
+		"no writes": {
+			func(p *played) { p.config.GitHub.Writes = false }, "github", Warning,
+			"set github.writes = true",
+		},
+		"clock": {
+			func(p *played) { p.account.Date = p.now.Add(-time.Minute) }, "clock", Warning,
+			"1m0s apart",
+		},
+		// its key is missing
+		"clock of an App": {
+			func(p *played) { p.account.Date, p.config.GitHub.AppID = p.now.Add(time.Minute), 1 },
+			"clock", NotTried, "see github",
+		},
+		"scopes": {
+			func(p *played) { p.account.Told, p.account.Scopes = true, []string{"gist"} }, "rights",
+			Problem, "scopes are gist, and not repo",
+		},
+		"scopes: none": {func(p *played) { p.account.Told = true }, "rights", Problem, "scopes are none"},
+		"App's rights": {func(p *played) {
+			p.account.Rights = map[string]string{
+				"metadata": "read",
+				"issues":   "read",
+			}
+		}, "rights", Problem, "lacks issues: write, contents: write, pull_requests: write"},
+		"ends": {
+			func(p *played) { p.account.Expires = p.now.Add(time.Hour) }, "rights", Warning,
+			"the token ends at 2026-11-23 13:00:00 UTC",
+		},
+		"no repository": {
+			func(p *played) { p.repoFails = errors.New("404") }, "repositories", Problem,
+			"acme/widgets: 404",
+		},
+		"no repo: labels": {
+			func(p *played) { p.repoFails = errors.New("404") }, "labels", NotTried,
+			"no repository can be read",
+		},
+		"archived": {func(p *played) { p.repository.Archived = true }, "repositories", Problem, "is archived"},
+		"no issues": {
+			func(p *played) { p.repository.HasIssues = false }, "repositories", Problem,
+			"has no issues",
+		},
+		"no push": {
+			func(p *played) { p.repository.Push = false }, "repositories", Problem,
+			"may not be pushed to by retake-bot",
+		},
+		"may not read": {
+			func(p *played) { p.lacksRights = []string{"checks"} }, "repositories", Problem,
+			"may not read checks",
+		},
+		"branch": {
+			func(p *played) { p.noBranch = errors.New("acme/widgets has no branch master") },
+			"base branch", Problem, "no branch master",
+		},
+		"labels": {
+			func(p *played) { p.lacksLabels = []string{"agent-task"} }, "labels", OK,
+			"the first start makes",
+		},
+		"labels unwritten": {
+			func(p *played) { p.lacksLabels, p.config.GitHub.Writes = []string{"agent-task"}, false },
+			"labels", Warning, "lacks agent-task",
+		},
+		"no engine": {
+			func(p *played) { p.engineFails = errors.New("start Docker") }, "engine", Problem,
+			"start Docker",
+		},
+		"no engine: image": {
+			func(p *played) { p.engineFails = errors.New("start Docker") }, "image", NotTried,
+			"see engine",
+		},
+		"plain": {func(p *played) { p.plain = true }, "engine", Warning, "without isolation and limits"},
+		"no namespaces": {
+			func(p *played) { p.lacks = []string{"no user namespaces"} }, "isolation", Warning,
+			"no user namespaces",
+		},
+		"changeable image": {
+			func(p *played) { p.config.Containers.ReadOnly = false }, "isolation", Warning,
+			"containers.read_only = false",
+		},
+		"open data_dir": {
+			func(p *played) { p.config.Director.DataDir = os.TempDir() }, "data_dir", Warning,
+			"chmod o-rw",
+		},
+		"no limits": {
+			func(p *played) { p.cannot = []string{"no memory limit"} }, "engine", Warning,
+			": no memory limit",
+		},
+		"no image": {
+			func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image",
+			Problem, "no such host; to do: build it",
+		},
+		"pulled":        {func(p *played) { p.has = false }, "image", OK, "is pulled at the first start"},
+		"pulled: trial": {func(p *played) { p.has = false }, "container", NotTried, "nothing is pulled for this"},
+		"cluster": {
+			func(p *played) { p.cluster = true }, "cluster", OK,
+			"the API takes a pod like those of attempts",
+		},
+		"cluster: rights": {
+			func(p *played) { p.cluster, p.missingVerbs = true, []string{"watch pods"} }, "cluster",
+			Problem, "may not watch pods; to do: grant it",
+		},
 		"cluster: no class": {func(p *played) {
 			p.cluster, p.notAdmitted = true, errors.New(`RuntimeClass "nope" not found`)
 		}, "cluster", Problem, `RuntimeClass "nope" not found`},
-		"cluster: away":    {func(p *played) { p.cluster, p.noAnswer = true, errors.New("connection refused") }, "cluster", Problem, "connection refused"},
-		"cluster: image":   {func(p *played) { p.cluster, p.has = true, false }, "image", OK, "for the nodes to pull"},
-		"cluster: network": {func(p *played) { p.cluster = true }, "network", OK, "where pods reach this director at 172.30.0.1"},
-		"cluster: egress":  {func(p *played) { p.cluster = true }, "egress", Warning, "NetworkPolicies"},
+		"cluster: away": {
+			func(p *played) { p.cluster, p.noAnswer = true, errors.New("connection refused") },
+			"cluster", Problem, "connection refused",
+		},
+		"cluster: image": {func(p *played) { p.cluster, p.has = true, false }, "image", OK, "for the nodes to pull"},
+		"cluster: network": {
+			func(p *played) { p.cluster = true }, "network", OK,
+			"where pods reach this director at 172.30.0.1",
+		},
+		"cluster: egress": {func(p *played) { p.cluster = true }, "egress", Warning, "NetworkPolicies"},
 		"cluster: no bus": {func(p *played) {
 			p.cluster, p.reached = true, map[string]string{":8731": "i/o timeout"}
 		}, "container", Problem, "i/o timeout; to do: look at kubernetes.address"},
-		"no network":  {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
-		"bad network": {func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem, "macvlan"},
-		"egress":      {func(p *played) { p.notConfined = errors.New("no nf_tables") }, "egress", Warning, "services of this machine and private networks: no nf_tables"},
+		"no network": {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
+		"bad network": {
+			func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem,
+			"macvlan",
+		},
+		"egress": {
+			func(p *played) { p.notConfined = errors.New("no nf_tables") }, "egress", Warning,
+			"services of this machine and private networks: no nf_tables",
+		},
 		"egress: a list": {func(p *played) {
 			p.notConfined, p.config.Containers.Egress = errors.New("no nf_tables"), []string{"api.anthropic.com"}
 		}, "egress", Problem, "cannot be kept: no nf_tables"},
 		"egress: image": {func(p *played) { p.has = false }, "egress", NotTried, "nothing is pulled for this"},
 		"proxy's port": {func(p *played) {
-			p.config.Containers.Egress, p.taken = []string{"api.anthropic.com"}, map[string]bool{"172.30.0.1:8732": true}
+			p.config.Containers.Egress, p.taken = []string{"api.anthropic.com"},
+				map[string]bool{"172.30.0.1:8732": true}
 		}, "ports", Problem, "containers.proxy_listen: nobody can listen at 172.30.0.1:8732"},
-		"firewall":   {func(p *played) { p.reached = map[string]string{":8731": "i/o timeout"} }, "container", Problem, "does not reach the bus at this machine, port 8731: i/o timeout; to do: let the firewall"},
-		"no program": {func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem, "has no program claude"},
+		"firewall": {
+			func(p *played) { p.reached = map[string]string{":8731": "i/o timeout"} }, "container", Problem,
+			"does not reach the bus at this machine, port 8731: i/o timeout; to do: let the firewall",
+		},
+		"no program": {
+			func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem,
+			"has no program claude",
+		},
 		"on a volume": {func(p *played) {
 			p.missingThere, p.config.Containers.Mounts = []string{"claude"}, []string{"volume:v:/v"}
 		}, "container", Warning, "unless it is on a volume"},
-		"no container":     {func(p *played) { p.trialFails = errors.New("exec format error") }, "container", Problem, "exec format error"},
-		"port":             {func(p *played) { p.taken = map[string]bool{"172.30.0.1:8731": true} }, "ports", Problem, "nobody can listen at 172.30.0.1:8731"},
-		"http":             {func(p *played) { p.config.Director.HTTPListen, p.taken = ":1", map[string]bool{":1": true} }, "ports", Problem, "director.http_listen"},
-		"joined":           {func(p *played) { p.config.AgentBus.URL = "tls://nats" }, "container", OK, "reaches the bus at nats:4222"},
-		"any port":         {func(p *played) { p.config.AgentBus.ListenPort = 0 }, "container", NotTried, "agent_bus.listen_port is 0"},
-		"faulty file":      {func(p *played) { p.problems = config.Problems{{Where: "c.toml:1:1", Text: "unknown key"}} }, "configuration", Problem, "c.toml:1:1: unknown key"},
-		"faulty: the rest": {func(p *played) { p.problems = config.Problems{{Where: "c.toml:1:1", Text: "unknown key"}} }, "the rest", NotTried, "has to be right first"},
+		"no container": {
+			func(p *played) { p.trialFails = errors.New("exec format error") }, "container", Problem,
+			"exec format error",
+		},
+		"port": {
+			func(p *played) { p.taken = map[string]bool{"172.30.0.1:8731": true} }, "ports", Problem,
+			"nobody can listen at 172.30.0.1:8731",
+		},
+		"http": {func(p *played) {
+			p.config.Director.HTTPListen, p.taken = ":1",
+				map[string]bool{":1": true}
+		}, "ports", Problem, "director.http_listen"},
+		"joined": {
+			func(p *played) { p.config.AgentBus.URL = "tls://nats" }, "container", OK,
+			"reaches the bus at nats:4222",
+		},
+		"any port": {
+			func(p *played) { p.config.AgentBus.ListenPort = 0 }, "container", NotTried,
+			"agent_bus.listen_port is 0",
+		},
+		"faulty file": {func(p *played) {
+			p.problems = config.Problems{{
+				Where: "c.toml:1:1",
+				Text:  "unknown key",
+			}}
+		}, "configuration", Problem, "c.toml:1:1: unknown key"},
+		"faulty: the rest": {func(p *played) {
+			p.problems = config.Problems{{
+				Where: "c.toml:1:1",
+				Text:  "unknown key",
+			}}
+		}, "the rest", NotTried, "has to be right first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlayed(t)
@@ -299,7 +476,8 @@ func TestOnlyWhatIsNeeded(t *testing.T) {
 		t.Errorf("%v %+v", err, r)
 	}
 	text, err := json.Marshal(r)
-	if err != nil || !strings.HasPrefix(string(text), `{"ok":true,"findings":[{"check":"configuration","level":"ok","text":"c.toml (-c)"}`) {
+	if err != nil || !strings.HasPrefix(string(text),
+		`{"ok":true,"findings":[{"check":"configuration","level":"ok","text":"c.toml (-c)"}`) {
 		t.Errorf("%v %s", err, text)
 	}
 }

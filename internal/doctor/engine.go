@@ -20,7 +20,8 @@ func lookEngine(ctx context.Context, e *exam) {
 	if engine.Confines() {
 		e.ok(engine.Name())
 	} else {
-		e.warn("workers are plain processes, without isolation and limits, as containers.runtime says", `containers.runtime = "docker", unless you trust the work`)
+		e.warn("workers are plain processes, without isolation and limits, as containers.runtime says",
+			`containers.runtime = "docker", unless you trust the work`)
 	}
 	for _, what := range engine.Cannot() {
 		e.warn(engine.Name()+": "+what, "")
@@ -51,7 +52,8 @@ func lookIsolation(ctx context.Context, e *exam) {
 		e.warn(what, "")
 	}
 	if !e.Config.Containers.ReadOnly {
-		e.warn("containers.read_only = false: an agent can change the image's programs for what runs behind it, and fill the engine's disk", "containers.scratch for the folders that it needs")
+		e.warn("containers.read_only = false: an agent can change the image's programs for what runs behind it, and "+
+			"fill the engine's disk", "containers.scratch for the folders that it needs")
 	}
 }
 
@@ -62,7 +64,8 @@ func lookImage(ctx context.Context, e *exam) {
 	image := e.Config.Containers.Image
 	if e.cluster() != nil {
 		e.image = true
-		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are for the nodes to pull: whether they can, a container shows below")
+		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are for the nodes to pull: whether they can, a " +
+			"container shows below")
 		return
 	}
 	has, err := e.engine.HasImage(ctx, image)
@@ -74,7 +77,8 @@ func lookImage(ctx context.Context, e *exam) {
 		e.ok(image + " is here")
 	default:
 		if err := e.engine.Pullable(ctx, image); err != nil {
-			e.problem(image+" is not here, and its registry does not give it: "+err.Error(), "build it (docker build -t "+image+" .), or set containers.image to one that exists")
+			e.problem(image+" is not here, and its registry does not give it: "+err.Error(),
+				"build it (docker build -t "+image+" .), or set containers.image to one that exists")
 			return
 		}
 		e.ok(image + " is not here, and is pulled at the first start")
@@ -114,7 +118,9 @@ func lookEgress(ctx context.Context, e *exam) {
 		return
 	}
 	if e.cluster() != nil {
-		e.warn("what workers reach is for NetworkPolicies of the cluster to keep, which nobody here can see: containers.egress alone keeps nothing there", "policies that let workers reach the bus and the director's proxy")
+		e.warn("what workers reach is for NetworkPolicies of the cluster to keep, which nobody here can see: "+
+			"containers.egress alone keeps nothing there",
+			"policies that let workers reach the bus and the director's proxy")
 		return
 	}
 	if !e.image {
@@ -126,7 +132,8 @@ func lookEgress(ctx context.Context, e *exam) {
 	case err == nil && open:
 		e.ok("workers reach public addresses, and neither neighbours nor this machine nor private networks")
 	case err == nil:
-		e.ok("workers reach nothing but the bus, containers.reachable and containers.egress: " + strings.Join(e.Config.Containers.Egress, ", "))
+		e.ok("workers reach nothing but the bus, containers.reachable and containers.egress: " +
+			strings.Join(e.Config.Containers.Egress, ", "))
 	case open:
 		e.warn("workers reach neighbours, services of this machine and private networks: "+err.Error(), "")
 	default:
@@ -172,14 +179,16 @@ func lookInside(ctx context.Context, e *exam) {
 
 // inside tells of programs. A volume may have what is missing: it was not mounted, since that would make it.
 func (e *exam) inside(t Trial, found Tried) {
-	volumes := slices.ContainsFunc(e.Config.Containers.Mounts, func(m string) bool { return strings.HasPrefix(m, "volume:") })
+	volumes := slices.ContainsFunc(e.Config.Containers.Mounts,
+		func(m string) bool { return strings.HasPrefix(m, "volume:") })
 	for _, name := range found.Missing {
 		text := e.Config.Containers.Image + " has no program " + name + ", which a stage runs"
 		if volumes {
 			e.warn(text+", unless it is on a volume", "")
 			continue
 		}
-		e.problem(text, "put it into the image, or mount the folder that has it (containers.mounts, and PATH in containers.env)")
+		e.problem(text, "put it into the image, or mount the folder that has it (containers.mounts, and PATH in "+
+			"containers.env)")
 	}
 	if len(t.Programs) > 0 && len(found.Missing) == 0 {
 		e.ok("the image has " + strings.Join(t.Programs, ", "))

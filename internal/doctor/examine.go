@@ -35,7 +35,8 @@ func (e *exam) problems() (n int)        { return len(reportOf(e.findings).At(Pr
 // limit is how long a check may take, unless its row says more.
 const limit = time.Minute
 
-// Examine makes the checks that need no more than is named; nothing named: all. It fails only if ctx ends before it has looked at everything.
+// Examine makes the checks that need no more than is named; nothing named: all. It fails only if ctx ends
+// before it has looked at everything.
 func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 	e := &exam{World: w}
 	for _, c := range checks {

@@ -24,7 +24,8 @@ type Finding struct {
 	Check string `json:"check"` // name of the row
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
-	Fix   string `json:"fix,omitempty"` // what a person does about it; empty if the text says it, or if there is nothing to do
+	// what a person does about it; empty if the text says it, or if there is nothing to do
+	Fix string `json:"fix,omitempty"`
 }
 
 // String is the finding on one line, with its fix.
@@ -43,7 +44,10 @@ type Report struct {
 }
 
 func reportOf(findings []Finding) Report {
-	return Report{OK: !slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Problem }), Findings: findings}
+	return Report{
+		OK:       !slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Problem }),
+		Findings: findings,
+	}
 }
 
 // At returns the findings of one level.

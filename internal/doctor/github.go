@@ -24,15 +24,18 @@ func lookAccount(ctx context.Context, e *exam) {
 	e.github = g
 	text := fmt.Sprintf("%s takes the %s for %s", e.Config.GitHub.APIURL, e.account.Kind, e.account.Login)
 	if e.account.Person {
-		text += ", a person: what Retake writes carries a marker, and what that person writes is an answer like anybody's"
+		text += ", a person: what Retake writes carries a marker, and what that person writes is an answer " +
+			"like anybody's"
 	}
 	e.ok(text)
 	if !e.Config.GitHub.Writes {
-		e.warn("github.writes is false: issues are looked at, and nothing is claimed", "set github.writes = true when you want work to begin")
+		e.warn("github.writes is false: issues are looked at, and nothing is claimed",
+			"set github.writes = true when you want work to begin")
 	}
 }
 
-// How far the clocks may be apart: GitHub's is in whole seconds, and an App signs with a time that GitHub takes for a minute.
+// How far the clocks may be apart: GitHub's is in whole seconds, and an App signs with a time that GitHub takes
+// for a minute.
 const (
 	clockNoted  = 10 * time.Second
 	clockForApp = 50 * time.Second
@@ -58,7 +61,12 @@ func lookClock(_ context.Context, e *exam) {
 
 // rights are what a director needs of an App or a fine-grained token, in GitHub's words.
 var rights = []struct{ name, level string }{
-	{"metadata", "read"}, {"issues", "write"}, {"contents", "write"}, {"pull_requests", "write"}, {"statuses", "read"}, {"checks", "read"},
+	{"metadata", "read"},
+	{"issues", "write"},
+	{"contents", "write"},
+	{"pull_requests", "write"},
+	{"statuses", "read"},
+	{"checks", "read"},
 }
 
 const tokenSoon = 7 * 24 * time.Hour // so long before its end a token is worth a word
@@ -69,16 +77,19 @@ func lookRights(_ context.Context, e *exam) {
 	case a.Rights != nil:
 		e.appRights()
 	case a.Told && !slices.Contains(a.Scopes, "repo") && !slices.Contains(a.Scopes, "public_repo"):
-		e.problem("the token's scopes are "+orNone(a.Scopes)+", and not repo", "make a token with the scope repo (public_repo for public repositories), or a fine-grained one")
+		e.problem("the token's scopes are "+orNone(a.Scopes)+", and not repo",
+			"make a token with the scope repo (public_repo for public repositories), or a fine-grained one")
 	case a.Told:
 		e.ok("scopes: " + strings.Join(a.Scopes, ", "))
 	default:
-		e.ok("GitHub does not tell what a " + a.Kind + " may change; what it may read is tried below, for each repository")
+		e.ok("GitHub does not tell what a " + a.Kind + " may change; what it may read is tried below, for " +
+			"each repository")
 	}
 	switch left := a.Expires.Sub(e.Machine.Now()); {
 	case a.Expires.IsZero() || a.Rights != nil: // an App's are renewed
 	case left < tokenSoon:
-		e.warn("the token ends at "+a.Expires.UTC().Format(time.DateTime)+" UTC", "make a new one and put it in the same place: it is read anew for each request")
+		e.warn("the token ends at "+a.Expires.UTC().Format(time.DateTime)+" UTC",
+			"make a new one and put it in the same place: it is read anew for each request")
 	default:
 		e.ok("the token ends at " + a.Expires.UTC().Format(time.DateTime) + " UTC")
 	}
@@ -92,7 +103,8 @@ func (e *exam) appRights() {
 		}
 	}
 	if len(lacks) > 0 {
-		e.problem("the App lacks "+strings.Join(lacks, ", "), "grant them on the App's page, and accept them where it is installed")
+		e.problem("the App lacks "+strings.Join(lacks, ", "),
+			"grant them on the App's page, and accept them where it is installed")
 		return
 	}
 	e.ok("the App has all permissions that are used")
@@ -121,9 +133,15 @@ func lookRepositories(ctx context.Context, e *exam) {
 			is        bool
 			text, fix string
 		}{
-			{r.Archived, "is archived: nothing can be changed in it", "unarchive it, or take it off github.repositories"},
+			{
+				r.Archived, "is archived: nothing can be changed in it",
+				"unarchive it, or take it off github.repositories",
+			},
 			{!r.HasIssues, "has no issues", "turn them on in its settings"},
-			{!r.Push && e.account.Rights == nil, "may not be pushed to by " + e.account.Login, "give the account write access"},
+			{
+				!r.Push && e.account.Rights == nil, "may not be pushed to by " + e.account.Login,
+				"give the account write access",
+			},
 		} {
 			if bad.is {
 				e.problem(name+" "+bad.text, bad.fix)

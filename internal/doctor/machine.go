@@ -35,7 +35,8 @@ func (e *exam) programsHere() {
 	names := e.stagePrograms()
 	missing := e.Machine.Programs(e.Config.Containers.Env["PATH"], names)
 	for _, name := range missing {
-		e.problem("this machine has no "+name+", which a stage runs as a plain process", "install it, or set PATH in containers.env")
+		e.problem("this machine has no "+name+", which a stage runs as a plain process",
+			"install it, or set PATH in containers.env")
 	}
 	if len(missing) == 0 && len(names) > 0 {
 		e.ok("stages run " + strings.Join(names, ", "))
@@ -63,7 +64,10 @@ const (
 )
 
 func lookDisk(_ context.Context, e *exam) {
-	for _, f := range [...]struct{ key, dir string }{{"director.data_dir", e.Config.Director.DataDir}, {"director.shared_dir", e.Config.Director.SharedDir}} {
+	for _, f := range [...]struct{ key, dir string }{
+		{"director.data_dir", e.Config.Director.DataDir},
+		{"director.shared_dir", e.Config.Director.SharedDir},
+	} {
 		if f.dir == "" {
 			continue
 		}
@@ -75,7 +79,8 @@ func lookDisk(_ context.Context, e *exam) {
 		text := fmt.Sprintf("%s: %s free, %.0f %% used", f.key, units.BytesSize(float64(d.FreeBytes)), d.UsedPercent)
 		switch {
 		case d.Full:
-			e.problem(fmt.Sprintf("%s: above director.disk_watermark (%.0f %%), so nothing new is begun", text, e.Config.Director.DiskWatermark), "make room, or name a folder on another disk")
+			e.problem(fmt.Sprintf("%s: above director.disk_watermark (%.0f %%), so nothing new is begun", text,
+				e.Config.Director.DiskWatermark), "make room, or name a folder on another disk")
 		case d.FreeBytes < scarceBytes:
 			e.warn(text, "make room: checkouts, mirrors and the journal grow there")
 		case d.FreeFiles < scarceFiles && d.FreeFiles+d.UsedFiles > 0:
@@ -89,7 +94,8 @@ func lookDisk(_ context.Context, e *exam) {
 func lookQuota(_ context.Context, e *exam) {
 	quota := e.Config.Checkout.QuotaBytes()
 	if quota == 0 {
-		e.warn(fmt.Sprintf("checkout.quota is empty: one checkout can fill the disk up to director.disk_watermark (%.0f %%), and then nothing new is begun", e.Config.Director.DiskWatermark),
+		e.warn(fmt.Sprintf("checkout.quota is empty: one checkout can fill the disk up to director.disk_watermark "+
+			"(%.0f %%), and then nothing new is begun", e.Config.Director.DiskWatermark),
 			`checkout.quota = "10GiB", where the director is root on the host itself`)
 		return
 	}
@@ -127,7 +133,8 @@ func lookJournal(ctx context.Context, e *exam) {
 	}
 	says, err := e.Machine.Journal(ctx)
 	if err != nil {
-		e.problem(err.Error(), "director journal verify names all of it; director journal rebuild begins a new one from what GitHub and the checkouts know")
+		e.problem(err.Error(), "director journal verify names all of it; director journal rebuild begins a new one "+
+			"from what GitHub and the checkouts know")
 		return
 	}
 	e.ok(says)
@@ -142,7 +149,8 @@ func lookPorts(ctx context.Context, e *exam) {
 	free := []string{}
 	for _, a := range e.addresses() {
 		if err := e.Machine.Listen(ctx, a.address); err != nil {
-			e.problem(fmt.Sprintf("%s: nobody can listen at %s: %v", a.key, a.address, err), "end the program that does, or change "+a.key)
+			e.problem(fmt.Sprintf("%s: nobody can listen at %s: %v", a.key, a.address, err),
+				"end the program that does, or change "+a.key)
 			continue
 		}
 		free = append(free, a.address)

@@ -63,12 +63,16 @@ var describe = map[string]func(config.Config) string{
 }
 
 // secretKeys are the keys that say where a secret is.
-var secretKeys = []string{"github.token_env", "github.token_file", "github.private_key_file", "github.webhook_secret_env", "github.webhook_secret_file"}
+var secretKeys = []string{
+	"github.token_env", "github.token_file", "github.private_key_file",
+	"github.webhook_secret_env", "github.webhook_secret_file",
+}
 
 func lookDataDir(ctx context.Context, e *exam) {
 	dir := e.Config.Director.DataDir
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o006 != 0 {
-		e.warn(fmt.Sprintf("director.data_dir %s can be read or written by everybody on this machine (mode %04o)", dir, info.Mode().Perm()), "chmod o-rw "+dir)
+		e.warn(fmt.Sprintf("director.data_dir %s can be read or written by everybody on this machine (mode %04o)", dir,
+			info.Mode().Perm()), "chmod o-rw "+dir)
 	}
 	lookNeeds("director.data_dir")(ctx, e)
 }

@@ -33,8 +33,8 @@ type Machine interface {
 	Quota(bytes int64) error
 	// Listen fails if nobody could listen at an address now.
 	Listen(ctx context.Context, address string) error
-	// Running is what a director says that runs with the configuration's data_dir; empty: none runs. Its error: one runs and is
-	// not well, or it cannot be told.
+	// Running is what a director says that runs with the configuration's data_dir; empty: none runs. Its error:
+	// one runs and is not well, or it cannot be told.
 	Running(ctx context.Context) (says string, err error)
 	// Journal reads the journal, if no director runs, and says what is there. It changes nothing.
 	Journal(ctx context.Context) (says string, err error)
@@ -59,7 +59,8 @@ type GitHub interface {
 	HasBranch(ctx context.Context, repo, branch string) error
 	// MissingLabels are ours that the repository lacks.
 	MissingLabels(ctx context.Context, repo string) ([]string, error)
-	// MayRead returns the permissions without which the credential cannot read what a director reads, as GitHub calls them.
+	// MayRead returns the permissions without which the credential cannot read what a director reads, as GitHub
+	// calls them.
 	MayRead(ctx context.Context, repo, branch string) (lacks []string, err error)
 }
 
@@ -93,12 +94,14 @@ type Engine interface {
 	Cannot() []string
 	// Isolation says what stands between a container and the engine's host, and what does not.
 	Isolation(ctx context.Context) (holds, lacks []string, err error)
-	// HasImage reports whether an image is on the engine's host, Pullable fails if its registry would not give it to the engine.
+	// HasImage reports whether an image is on the engine's host, Pullable fails if its registry would not give
+	// it to the engine.
 	HasImage(ctx context.Context, image string) (bool, error)
 	Pullable(ctx context.Context, image string) error
 	// Gateway is the address at which containers reach this machine; empty: their network is not there yet.
 	Gateway(ctx context.Context) (address string, err error)
-	// Confine tries, on a network that is made for it, whether the engine's host keeps what workers reach, and removes all that it made.
+	// Confine tries, on a network that is made for it, whether the engine's host keeps what workers reach, and
+	// removes all that it made.
 	Confine(ctx context.Context) error
 	// Try runs our own program in a container like those of attempts, and removes all that it made.
 	Try(ctx context.Context, t Trial) (Tried, error)

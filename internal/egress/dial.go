@@ -35,7 +35,9 @@ func (p *Proxy) dialAllowed(ctx context.Context, network, address string) (net.C
 }
 
 // dial looks a host up, and connects with one of its addresses that is public, or a door.
-func (p *Proxy) dial(ctx context.Context, network, address string, allows func(host string, port uint16) bool) (net.Conn, error) {
+func (p *Proxy) dial(ctx context.Context, network, address string,
+	allows func(host string, port uint16) bool,
+) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	host, text, err := net.SplitHostPort(address)

@@ -24,14 +24,15 @@ import (
 
 // Bounds of a proxy.
 const (
-	mostConnections = 1024             // of workers, in all
-	mostOfGuest     = 64               // connections and requests of one attempt at a time: package managers open some dozens
-	mostDenied      = 32               // hosts remembered for an attempt
-	mostGuests      = 256              // attempts that are over and whose denied hosts are remembered
-	headLimit       = 10 * time.Second // for the head of a request
-	headBytes       = 64 << 10         // of it: keys of providers are some hundred
-	dialLimit       = 10 * time.Second // to look a name up and to connect
-	idleLimit       = 15 * time.Minute // without a byte in a tunnel: models think for minutes
+	mostConnections = 1024 // of workers, in all
+	// connections and requests of one attempt at a time: package managers open some dozens
+	mostOfGuest = 64
+	mostDenied  = 32               // hosts remembered for an attempt
+	mostGuests  = 256              // attempts that are over and whose denied hosts are remembered
+	headLimit   = 10 * time.Second // for the head of a request
+	headBytes   = 64 << 10         // of it: keys of providers are some hundred
+	dialLimit   = 10 * time.Second // to look a name up and to connect
+	idleLimit   = 15 * time.Minute // without a byte in a tunnel: models think for minutes
 )
 
 // Options of a proxy.
@@ -43,7 +44,8 @@ type Options struct {
 	Log    *zap.Logger
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // nil: the machine's resolver
 	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // nil: the machine's network
-	TLS    *tls.Config                                                                    // towards the hosts of Keys; nil: Go's
+	// towards the hosts of Keys; nil: Go's
+	TLS *tls.Config
 }
 
 // Proxy serves workers. Safe for concurrent use.
@@ -84,10 +86,25 @@ func New(o Options) *Proxy {
 	}
 	p := &Proxy{o: o, guests: map[string]*guest{}}
 	errorLog := zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))) // what workers do wrong is no news
-	transport := &http.Transport{DialContext: p.dialAllowed, DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: o.TLS, ForceAttemptHTTP2: false}
-	p.forward = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.Host = r.In.URL.Host }, Transport: transport, FlushInterval: -1, ErrorHandler: p.failed, ErrorLog: errorLog}
-	p.onward = &httputil.ReverseProxy{Rewrite: p.withKey, Transport: &http.Transport{DialContext: p.dialKeyHost, TLSClientConfig: o.TLS, DisableCompression: true}, FlushInterval: -1, ErrorHandler: p.failed, ErrorLog: errorLog}
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit, MaxHeaderBytes: headBytes, ErrorLog: errorLog}
+	transport := &http.Transport{
+		DialContext: p.dialAllowed, DisableKeepAlives: true, DisableCompression: true,
+		TLSClientConfig: o.TLS, ForceAttemptHTTP2: false,
+	}
+	p.forward = &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.Host = r.In.URL.Host },
+		Transport: transport, FlushInterval: -1, ErrorHandler: p.failed, ErrorLog: errorLog,
+	}
+	p.onward = &httputil.ReverseProxy{
+		Rewrite: p.withKey, Transport: &http.Transport{
+			DialContext:     p.dialKeyHost,
+			TLSClientConfig: o.TLS, DisableCompression: true,
+		}, FlushInterval: -1, ErrorHandler: p.failed,
+		ErrorLog: errorLog,
+	}
+	p.server = &http.Server{
+		Handler: p, ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit, MaxHeaderBytes: headBytes,
+		ErrorLog: errorLog,
+	}
 	return p
 }
 
@@ -171,7 +188,8 @@ func (p *Proxy) deny(attempt, host, why string) {
 	}
 	p.mu.Unlock()
 	if news {
-		p.o.Log.Warn("egress denied", zap.String("attempt", attempt), zap.String("host", host), zap.String("reason", why))
+		p.o.Log.Warn("egress denied", zap.String("attempt", attempt), zap.String("host", host),
+			zap.String("reason", why))
 	}
 }
 
@@ -220,7 +238,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.serveKeys(w, r)
 		return
 	}
-	attempt, token, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
+	attempt, token, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).
+		BasicAuth()
 	if !p.knows(attempt, token) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="retake"`)
 		http.Error(w, "retake: sign in with what HTTPS_PROXY says", http.StatusProxyAuthRequired)

@@ -35,8 +35,10 @@ type world struct {
 func newWorld(t *testing.T, o Options, behind net.Listener) *world {
 	t.Helper()
 	w := &world{dialed: make(chan netip.AddrPort, 100), names: map[string]string{
-		"api.example.com": "203.1.113.5", "files.example.org": "203.1.113.6", "a.files.example.org": "203.1.113.7", "inside.example.com": "10.0.0.5",
-		"meta.example.com": "169.254.169.254", "here.example.com": "127.0.0.1", "six.example.com": "fd00::5", "other.example.net": "203.1.113.9",
+		"api.example.com": "203.1.113.5", "files.example.org": "203.1.113.6", "a.files.example.org": "203.1.113.7",
+		"inside.example.com": "10.0.0.5",
+		"meta.example.com":   "169.254.169.254", "here.example.com": "127.0.0.1", "six.example.com": "fd00::5",
+		"other.example.net": "203.1.113.9",
 	}}
 	o.Secret = []byte("a secret of thirty-two bytes, or more")
 	o.Lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -67,7 +69,10 @@ func newWorld(t *testing.T, o Options, behind net.Listener) *world {
 // client is a worker's, which signs in as an attempt.
 func (w *world) client(t *testing.T, attempt, token string, roots *x509.CertPool) *http.Client {
 	at := &url.URL{Scheme: "http", Host: w.at, User: url.UserPassword(attempt, token)}
-	tr := &http.Transport{Proxy: http.ProxyURL(at), TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com"}, DisableKeepAlives: true}
+	tr := &http.Transport{Proxy: http.ProxyURL(at), TLSClientConfig: &tls.Config{
+		RootCAs:    roots,
+		ServerName: "example.com",
+	}, DisableKeepAlives: true}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, Timeout: 10 * time.Second}
 }
@@ -89,7 +94,10 @@ func TestHosts(t *testing.T) {
 	}))
 	defer web.Close()
 	w := newWorld(t, Options{
-		Hosts: []string{"api.example.com", "*.example.org", "here.example.com", "inside.example.com", "meta.example.com", "six.example.com", "other.example.net:8080"},
+		Hosts: []string{
+			"api.example.com", "*.example.org", "here.example.com", "inside.example.com",
+			"meta.example.com", "six.example.com", "other.example.net:8080",
+		},
 		Doors: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:443"), netip.MustParseAddrPort("10.0.0.6:80")},
 	}, web.Listener)
 	w.Admit("attempt-1")
@@ -105,7 +113,8 @@ func TestHosts(t *testing.T) {
 		{"http://other.example.net/", "retake: egress denied: other.example.net: " + notListed},
 		{"http://api.example.com:22/", "retake: egress denied: api.example.com:22: " + notListed},
 		{"http://evilapi.example.com/", "retake: egress denied: evilapi.example.com: " + notListed},
-		{"http://inside.example.com/", "retake: egress denied: inside.example.com: " + notPublic}, // a door at another port
+		// a door at another port
+		{"http://inside.example.com/", "retake: egress denied: inside.example.com: " + notPublic},
 		{"http://meta.example.com/", "retake: egress denied: meta.example.com: " + notPublic},
 		{"http://here.example.com/", "retake: egress denied: here.example.com: " + notPublic},
 		{"http://six.example.com/", "retake: egress denied: six.example.com: " + notPublic},
@@ -132,7 +141,8 @@ func TestHosts(t *testing.T) {
 
 // TestTunnel: TLS passes through a tunnel to what is listed; nobody else's name opens one.
 func TestTunnel(t *testing.T) {
-	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "tls ", r.Host) }))
+	web := httptest.NewTLSServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "tls ", r.Host) }))
 	defer web.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(web.Certificate())
@@ -145,7 +155,10 @@ func TestTunnel(t *testing.T) {
 	if to := <-w.dialed; to.String() != "203.1.113.5:443" {
 		t.Errorf("dialled %s", to)
 	}
-	for _, denied := range []string{"https://inside.example.com/", "https://other.example.net/", "https://10.0.0.5/", "https://[::1]/"} {
+	for _, denied := range []string{
+		"https://inside.example.com/", "https://other.example.net/", "https://10.0.0.5/",
+		"https://[::1]/",
+	} {
 		if _, got, err := get(c, denied); err == nil || !strings.Contains(err.Error(), "Forbidden") {
 			t.Errorf("%s: %q, %v", denied, got, err)
 		}
@@ -199,7 +212,8 @@ func TestTokens(t *testing.T) {
 		{"attempt-3", w.Token("attempt-3"), 407},
 		{"", "", 407},
 	} {
-		if code, _, err := get(w.client(t, x.attempt, x.token, nil), "http://api.example.com/"); code != x.want || err != nil {
+		if code, _, err := get(w.client(t, x.attempt, x.token, nil), "http://api.example.com/"); code != x.want ||
+			err != nil {
 			t.Errorf("%q with %q: %d, %v, want %d", x.attempt, x.token, code, err, x.want)
 		}
 	}
@@ -292,8 +306,11 @@ func TestKeys(t *testing.T) {
 		t.Fatal("no certificate")
 	}
 	w := newWorld(t, Options{
-		Keys: map[string]Key{"ANTHROPIC_API_KEY": {Host: "api.example.com", Value: secret}, "INSIDE_KEY": {Host: "inside.example.com", Value: secret}},
-		TLS:  &tls.Config{RootCAs: roots, ServerName: "example.com"},
+		Keys: map[string]Key{
+			"ANTHROPIC_API_KEY": {Host: "api.example.com", Value: secret},
+			"INSIDE_KEY":        {Host: "inside.example.com", Value: secret},
+		},
+		TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"},
 	}, web.Listener)
 	w.Admit("attempt-1")
 	mine := w.Placeholder("attempt-1")
@@ -306,14 +323,19 @@ func TestKeys(t *testing.T) {
 		r.Header.Set("X-Other", mine)
 		return (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}).Do(r)
 	}
-	for _, h := range []struct{ name, before string }{{"X-Api-Key", ""}, {"Authorization", "Bearer "}, {"X-Goog-Api-Key", ""}} {
+	for _, h := range []struct{ name, before string }{
+		{"X-Api-Key", ""},
+		{"Authorization", "Bearer "},
+		{"X-Goog-Api-Key", ""},
+	} {
 		answer, err := ask("/ANTHROPIC_API_KEY/v1/messages?beta=true", h.name, h.before+mine)
 		if err != nil {
 			t.Fatal(err)
 		}
 		answer.Body.Close()
 		got := <-said
-		if answer.StatusCode != 200 || got.Get(h.name) != h.before+secret || got.Get("X-Other") != mine || got.Get("X-Host") != "api.example.com" || got.Get("X-Url") != "/v1/messages?beta=true" {
+		if answer.StatusCode != 200 || got.Get(h.name) != h.before+secret || got.Get("X-Other") != mine ||
+			got.Get("X-Host") != "api.example.com" || got.Get("X-Url") != "/v1/messages?beta=true" {
 			t.Errorf("%s: %d, %v", h.name, answer.StatusCode, got)
 		}
 	}
@@ -322,7 +344,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	if got := <-said; !strings.Contains(got.Get("X-Url"), "key="+secret) || !strings.HasPrefix(got.Get("X-Url"), "/v1beta/models/x:generate?") {
+	if got := <-said; !strings.Contains(got.Get("X-Url"), "key="+secret) ||
+		!strings.HasPrefix(got.Get("X-Url"), "/v1beta/models/x:generate?") {
 		t.Errorf("%v", got)
 	}
 	for _, x := range []struct {
@@ -355,7 +378,8 @@ func TestKeys(t *testing.T) {
 	first := make([]byte, 64)
 	n, err := stream.Body.Read(first) // before the answer is complete
 	close(release)
-	if rest, _ := io.ReadAll(stream.Body); string(first[:n]) != "data: one\n\n" || err != nil || string(rest) != "done" {
+	if rest, _ := io.ReadAll(stream.Body); string(first[:n]) != "data: one\n\n" || err != nil ||
+		string(rest) != "done" {
 		t.Errorf("%q, %v, then %q", first[:n], err, rest)
 	}
 	if !slices.Equal(w.Denied("attempt-1"), nil) {

@@ -38,7 +38,11 @@ func (p *Proxy) holder(placeholder string) (attempt string, ok bool) {
 }
 
 // keyHeaders are where providers take keys from, with what stands before one.
-var keyHeaders = []struct{ name, before string }{{"X-Api-Key", ""}, {"Authorization", "Bearer "}, {"X-Goog-Api-Key", ""}}
+var keyHeaders = []struct{ name, before string }{
+	{"X-Api-Key", ""},
+	{"Authorization", "Bearer "},
+	{"X-Goog-Api-Key", ""},
+}
 
 // keyParameter is where Google takes one from, too.
 const keyParameter = "key"
@@ -46,7 +50,8 @@ const keyParameter = "key"
 // presented is the placeholder that a request came with.
 func presented(r *http.Request) string {
 	for _, h := range keyHeaders {
-		if text, ok := strings.CutPrefix(r.Header.Get(h.name), h.before); ok && strings.HasPrefix(text, placeholderPrefix) {
+		if text, ok := strings.CutPrefix(r.Header.Get(h.name), h.before); ok &&
+			strings.HasPrefix(text, placeholderPrefix) {
 			return text
 		}
 	}
@@ -58,7 +63,8 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	attempt, ok := p.holder(presented(r))
 	if !ok {
-		http.Error(w, "retake: want the key of this attempt, as the variable of its name has it", http.StatusUnauthorized)
+		http.Error(w, "retake: want the key of this attempt, as the variable of its name has it",
+			http.StatusUnauthorized)
 		return
 	}
 	if _, known := p.o.Keys[name]; !known {

@@ -9,8 +9,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// Apply changes the hard state by one fact that was decided at the given time. Nothing else changes it, and a fact's apply
-// reads nothing but the fact and the state: replaying a journal gives the state that its writer had.
+// Apply changes the hard state by one fact that was decided at the given time. Nothing else changes it, and a
+// fact's apply reads nothing but the fact and the state: replaying a journal gives the state that its writer
+// had.
 func (m *Machine) Apply(at time.Time, f Fact) {
 	m.apply(at, f)
 	m.dirty = m.dirty[:0] // nothing is emitted by a replay
@@ -57,7 +58,10 @@ func (f CursorAdvanced) apply(m *Machine, _ *Task) {
 }
 
 func (f CooldownSet) apply(m *Machine, _ *Task) {
-	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource || !c.Until.After(m.now) })
+	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool {
+		return c.Resource == f.Resource ||
+			!c.Until.After(m.now)
+	})
 	m.hard.Cooldowns = append(m.hard.Cooldowns, Cooldown(f))
 }
 
@@ -93,7 +97,10 @@ func (f IncidentChanged) apply(m *Machine, _ *Task) {
 
 func (f TaskQueued) apply(m *Machine, _ *Task) {
 	m.hard.Seq++
-	m.add(&Task{Key: f.Task, Nonce: f.Nonce, Seq: m.hard.Seq, Title: f.Title, URL: f.URL, Standing: f.Standing, State: Queued, Since: m.now})
+	m.add(&Task{
+		Key: f.Task, Nonce: f.Nonce, Seq: m.hard.Seq, Title: f.Title, URL: f.URL, Standing: f.Standing,
+		State: Queued, Since: m.now,
+	})
 }
 
 // It is the first fact: there is no task yet.
@@ -108,7 +115,8 @@ func (f TaskRebuilt) apply(m *Machine, _ *Task) {
 	m.hard.Seq++
 	t := f.Rebuilt
 	t.Seq = m.hard.Seq
-	t.Reports, t.History, t.Hints, t.Outbox = slices.Clone(t.Reports), slices.Clone(t.History), slices.Clone(t.Hints), slices.Clone(t.Outbox)
+	t.Reports, t.History, t.Hints, t.Outbox = slices.Clone(t.Reports), slices.Clone(t.History), slices.Clone(t.Hints),
+		slices.Clone(t.Outbox)
 	m.add(&t)
 	m.settle(&t)
 }
@@ -137,7 +145,8 @@ func (f Moved) apply(m *Machine, t *Task) {
 		t.IncidentWaits++
 	}
 	switch f.On {
-	case OnIncidentOver, OnUnblocked, OnSnoozed, OnDeliverAgain: // after the last one the attempt may be claimed for a second time
+	case OnIncidentOver, OnUnblocked, OnSnoozed, OnDeliverAgain:
+		// after the last one the attempt may be claimed for a second time
 		t.Answers++
 	}
 	t.Resumed = t.Resumed || (f.From == Blocked || f.From == InReview) && (f.To == Backoff || f.To == Parked)
@@ -206,7 +215,10 @@ func (f VerdictMade) apply(m *Machine, t *Task) {
 	})
 	t.History = t.History[max(0, len(t.History)-maxHistory):]
 	t.Tally = t.Tally.After(f.Finding, f.Verdict)
-	t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate, Deliver: f.Deliver}
+	t.Next = Next{
+		Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate,
+		Deliver: f.Deliver,
+	}
 	t.Incident = f.Incident
 	if f.Verdict.Row == rowIncident {
 		t.IncidentWaits++
@@ -306,7 +318,8 @@ func (m *Machine) add(t *Task) {
 }
 
 func (m *Machine) drop(t *Task) {
-	if i, ok := slices.BinarySearchFunc(m.hard.Tasks, t.Seq, func(t *Task, seq uint64) int { return cmp.Compare(t.Seq, seq) }); ok {
+	if i, ok := slices.BinarySearchFunc(m.hard.Tasks, t.Seq,
+		func(t *Task, seq uint64) int { return cmp.Compare(t.Seq, seq) }); ok {
 		m.hard.Tasks = slices.Delete(m.hard.Tasks, i, i+1)
 	}
 	delete(m.tasks, t.Key.fold())

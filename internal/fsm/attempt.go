@@ -22,10 +22,14 @@ func (m *Machine) begin(t *Task) {
 	next.Validate = next.Validate && m.cfg.CleanValidation
 	leaves := m.cfg.CleanValidation && !next.Validate
 	order := &StartOrder{
-		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves, Travels: m.cfg.CheckoutTravels, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
+		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves,
+		Travels: m.cfg.CheckoutTravels, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
 		WatchdogAt: m.now.Add(m.cfg.Watchdog), PaidCallsLeft: m.cfg.Policy.Guards().PaidCallsLeft(t.Tally),
 	}
-	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, Travels: order.Travels, LeavesValidation: leaves, WatchdogAt: order.WatchdogAt})
+	m.record(AttemptBegan{
+		OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, Travels: order.Travels,
+		LeavesValidation: leaves, WatchdogAt: order.WatchdogAt,
+	})
 	m.plan(t, Effect{Kind: DoStart, Start: order})
 	m.move(t, on, string(order.Action), time.Time{})
 }
@@ -34,7 +38,10 @@ func (m *Machine) begin(t *Task) {
 func (m *Machine) started(t *Task, f *EffectError) {
 	switch {
 	case f != nil:
-		m.stop(t, OnStartFailed, EndingSet{Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text, Resource: f.Resource}, 0)
+		m.stop(t, OnStartFailed, EndingSet{
+			Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text,
+			Resource: f.Resource,
+		}, 0)
 	case m.cfg.PendingTimeout > 0 && t.State == Starting:
 		m.placing(t)
 	default:
@@ -55,8 +62,8 @@ func (m *Machine) runs(t *Task) {
 	m.noteHealthEvidence(t, recovery.Finding{}, "")
 }
 
-// stop decides that the attempt is over, for better or worse. Its container must be confirmed gone, or the attempt fenced, before
-// anything else happens.
+// stop decides that the attempt is over, for better or worse. Its container must be confirmed gone, or the
+// attempt fenced, before anything else happens.
 func (m *Machine) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) {
 	if _, ok := t.State.After(on); !ok {
 		return
@@ -82,7 +89,8 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 	for _, r := range g.Reports {
 		var known *recovery.Finding
 		if r.Exit {
-			if g.ExitCode == nil { // the director was killed after the container had been removed: the runtime no longer knows
+			// the director was killed after the container had been removed: the runtime no longer knows
+			if g.ExitCode == nil {
 				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
 			}
 			known = m.exitFinding(t, g)
@@ -124,17 +132,18 @@ func (m *Machine) deliver(t *Task, on Trigger) {
 	m.move(t, on, "", time.Time{})
 }
 
-// certain reports whether the director's own knowledge beats a report: it came first, and a report that follows describes
-// our stop. Silence is not knowledge; a report that was already under way knows better.
+// certain reports whether the director's own knowledge beats a report: it came first, and a report that follows
+// describes our stop. Silence is not knowledge; a report that was already under way knows better.
 func (e *Ending) certain() bool {
 	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
 }
 
-// exitFinding classifies the end of a container when no report does: by what the runtime knows for certain, then by why the
-// director stopped it, then by the bare exit.
+// exitFinding classifies the end of a container when no report does: by what the runtime knows for certain,
+// then by why the director stopped it, then by the bare exit.
 func (m *Machine) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	e := recovery.Evidence{
-		Known: cmp.Or(t.Ending.Known, recovery.WorkerLost), KnownCause: t.Ending.KnownCause, ExitCode: g.ExitCode, Signal: g.Signal,
+		Known: cmp.Or(t.Ending.Known, recovery.WorkerLost), KnownCause: t.Ending.KnownCause, ExitCode: g.ExitCode,
+		Signal: g.Signal,
 	}
 	switch {
 	case g.OOM:
@@ -149,7 +158,8 @@ func (m *Machine) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	case g.ExitCode == nil:
 		e.KnownCause = "the container was gone, and no report had arrived"
 	case g.Signal == "SIGKILL":
-		e.KnownCause = "the worker was killed (SIGKILL) from outside; it may have run out of memory, but there is no evidence"
+		e.KnownCause = "the worker was killed (SIGKILL) from outside; it may have run out of memory, but there " +
+			"is no evidence"
 	case g.Signal != "":
 		e.KnownCause = "the worker was ended by " + g.Signal + " without a report"
 	default:
@@ -162,7 +172,8 @@ func (m *Machine) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	return &f
 }
 
-// The director's own report of an exit waits for what the runtime knows, which comes with the container's confirmed end.
+// The director's own report of an exit waits for what the runtime knows, which comes with the container's
+// confirmed end.
 func (b ReportReceived) step(m *Machine) {
 	t, current := m.Worker(b.Worker)
 	switch {
@@ -183,7 +194,8 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 		return
 	}
 	f := ReportAccepted{
-		OfTask: OfTask{t.Key}, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit, Stage: r.Stage, Provider: r.Evidence.Provider,
+		OfTask: OfTask{t.Key}, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit,
+		Stage: r.Stage, Provider: r.Evidence.Provider,
 	}
 	if !r.OK {
 		f.Finding = known
@@ -219,8 +231,9 @@ const (
 	workChanged = "the work is not what was validated, and is to be validated again"
 )
 
-// validateAgain lets another attempt validate the work: on the base branch that was merged into it, or because it is not what was validated.
-// The delivery asked for it only because there was budget for it; the operator may have used that up since.
+// validateAgain lets another attempt validate the work: on the base branch that was merged into it, or because
+// it is not what was validated. The delivery asked for it only because there was budget for it; the operator
+// may have used that up since.
 func (m *Machine) validateAgain(t *Task, row, why string) {
 	if m.blockUsedUp(t) {
 		return
@@ -228,7 +241,10 @@ func (m *Machine) validateAgain(t *Task, row, why string) {
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: "SYNC_MAIN", Validate: m.cfg.CleanValidation,
 		Finding: recovery.Finding{Reason: recovery.Validation, Cause: why, Rule: row, Confidence: 1},
-		Verdict: recovery.Verdict{Action: recovery.Revalidate, Charges: recovery.Infrastructure, Reason: recovery.Validation, Row: row, Why: why},
+		Verdict: recovery.Verdict{
+			Action: recovery.Revalidate, Charges: recovery.Infrastructure,
+			Reason: recovery.Validation, Row: row, Why: why,
+		},
 	})
 	m.move(t, OnRetry, why, m.now)
 }

@@ -7,14 +7,18 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestLostWorkIsSaidAndChangesNothing: people read how much was lost, and failures that are alike stay alike whatever the time is.
+// TestLostWorkIsSaidAndChangesNothing: people read how much was lost, and failures that are alike stay alike
+// whatever the time is.
 func TestLostWorkIsSaidAndChangesNothing(t *testing.T) {
 	m := &Machine{cfg: Config{Classify: func(e recovery.Evidence) recovery.Finding {
 		return recovery.Finding{Reason: e.Known, Cause: e.KnownCause, Signature: e.KnownCause}
 	}}}
 	code := 137
 	plain := m.exitFinding(&Task{}, StopResult{ExitCode: &code, Signal: "SIGKILL"})
-	lost := m.exitFinding(&Task{}, StopResult{ExitCode: &code, Signal: "SIGKILL", Lost: "the work of up to 2 minutes is lost"})
+	lost := m.exitFinding(&Task{}, StopResult{
+		ExitCode: &code, Signal: "SIGKILL",
+		Lost: "the work of up to 2 minutes is lost",
+	})
 	if lost.Cause != plain.Cause+": the work of up to 2 minutes is lost" || strings.Contains(plain.Cause, "lost") {
 		t.Errorf("got %q, and without %q", lost.Cause, plain.Cause)
 	}

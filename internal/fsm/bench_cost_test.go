@@ -11,7 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestStepDoesNotGrow: what a step costs does not depend on how many tasks there are, as long as the event is about one.
+// TestStepDoesNotGrow: what a step costs does not depend on how many tasks there are, as long as the event is
+// about one.
 func TestStepDoesNotGrow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
@@ -21,7 +22,10 @@ func TestStepDoesNotGrow(t *testing.T) {
 		"a heartbeat": func(m *Machine) { m.Step(Event{At: at(5), Body: WorkerSeen{Worker: "k7-1"}}) },
 		"a report": func(m *Machine) {
 			m.Task(issueKey("7")).Reports = nil
-			m.Step(Event{At: at(5), Body: ReportReceived{Worker: "k7-1", Report: Report{Ref: ReportRef{ID: "k7-1/note"}}}})
+			m.Step(Event{At: at(5), Body: ReportReceived{
+				Worker: "k7-1",
+				Report: Report{Ref: ReportRef{ID: "k7-1/note"}},
+			}})
 		},
 		"a tick": func(m *Machine) { m.Step(Event{At: at(5), Body: Tick{}}) },
 		"an answer": func(m *Machine) {
@@ -55,7 +59,8 @@ func stepCost(m *Machine, step func(*Machine)) time.Duration {
 	return least
 }
 
-// quietly fails only if something is wrong every time: others use the machine, too, and no load lasts through all tries.
+// quietly fails only if something is wrong every time: others use the machine, too, and no load lasts through
+// all tries.
 func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Helper()
 	wrong := ""
@@ -86,16 +91,23 @@ func TestTasksAreSmall(t *testing.T) {
 		m := crowd(t, tasks)
 		for i := range tasks {
 			m.Step(Event{At: at(5), Body: WorkerSeen{Worker: "k" + strconv.Itoa(i+1) + "-1", Activity: Activity{
-				Stage: strings.Clone("CODE"), Step: fmt.Sprint("editing file ", i), Percent: new(float64(i)), Usage: &recovery.Usage{Tokens: int64(i)},
+				Stage: strings.Clone("CODE"), Step: fmt.Sprint("editing file ", i), Percent: new(float64(i)),
+				Usage: &recovery.Usage{Tokens: int64(i)},
 			}}})
 		}
 		running := (heap() - before) / tasks
 		for i := range tasks {
 			n := strconv.Itoa(i + 1)
 			w := "k" + n + "-1"
-			m.Step(Event{At: at(6), Body: ReportReceived{Worker: w, Report: Report{Ref: ReportRef{ID: w + "/result"}, OK: true, Final: true}}})
+			m.Step(Event{At: at(6), Body: ReportReceived{Worker: w, Report: Report{
+				Ref: ReportRef{ID: w + "/result"},
+				OK:  true, Final: true,
+			}}})
 			m.Step(Event{At: at(7), Body: EffectEnded{Task: issueKey(n), Effect: w + "/stop", Stop: &StopResult{}}})
-			m.Step(Event{At: at(8), Body: EffectEnded{Task: issueKey(n), Effect: w + "/deliver", Delivery: &DeliverResult{Branch: "retake/" + n, SHA: "5f0c"}}})
+			m.Step(Event{At: at(8), Body: EffectEnded{
+				Task: issueKey(n), Effect: w + "/deliver",
+				Delivery: &DeliverResult{Branch: "retake/" + n, SHA: "5f0c"},
+			}})
 		}
 		if n := len(m.Tasks()); n != 0 {
 			t.Fatalf("%d tasks are left, the first is %s", n, m.Tasks()[0].State)
@@ -104,7 +116,8 @@ func TestTasksAreSmall(t *testing.T) {
 		runtime.KeepAlive(m)
 		t.Logf("%d bytes for a running task, %d for one that is done", running, done)
 		if running > most || done > left {
-			return fmt.Sprintf("%d bytes for a running task, want at most %d; %d for one that is done, want at most %d", running, most, done, left)
+			return fmt.Sprintf("%d bytes for a running task, want at most %d; %d for one that is done, want at most %d",
+				running, most, done, left)
 		}
 		return ""
 	})

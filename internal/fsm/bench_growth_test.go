@@ -11,7 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestBenchGrowth measures what more tasks cost: events about one task after the other, decided and encoded, with 10 to 100,000 of them; and the memory of a running task.
+// TestBenchGrowth measures what more tasks cost: events about one task after the other, decided and encoded,
+// with 10 to 100,000 of them; and the memory of a running task.
 func TestBenchGrowth(t *testing.T) {
 	bench.Begin(t)
 	var least, tick float64
@@ -21,20 +22,32 @@ func TestBenchGrowth(t *testing.T) {
 		report := eachOf(t, d, n, 1, func(i int) EventBody {
 			w := "k" + strconv.Itoa(i+1) + "-1"
 			sent++
-			return ReportReceived{Worker: w, Report: Report{Ref: ReportRef{ID: w + "/" + strconv.Itoa(sent)}, Evidence: recovery.Evidence{Stage: "CODE"}}}
+			return ReportReceived{Worker: w, Report: Report{
+				Ref:      ReportRef{ID: w + "/" + strconv.Itoa(sent)},
+				Evidence: recovery.Evidence{Stage: "CODE"},
+			}}
 		})
 		nothing := eachOf(t, d, n, 0, func(int) EventBody { return Tick{} })
 		if least == 0 {
 			least, tick = report, nothing
 		}
 		record := func(what string, value, beside float64, goal bench.Goal) {
-			bench.Record(t, bench.Figure{Section: "growth", What: fmt.Sprintf("%d tasks: %s", n, what), Value: value, Unit: "µs", Beside: beside, Of: "10 tasks", Goal: goal})
+			bench.Record(t, bench.Figure{
+				Section: "growth", What: fmt.Sprintf("%d tasks: %s", n, what), Value: value,
+				Unit: "µs", Beside: beside, Of: "10 tasks", Goal: goal,
+			})
 		}
-		record("a report is decided and encoded", report, least, bench.Goal{AtMost: 1.2, Ratio: true, Limit: "the processor's caches: with 100,000 tasks each one's state comes from memory, some ten lines of it; nothing that is done is more, and of a whole decision, some 45 µs, it is one"})
+		record("a report is decided and encoded", report, least,
+			bench.Goal{AtMost: 1.2, Ratio: true, Limit: "the processor's caches: with 100,000 tasks each one's state " +
+				"comes from memory, some ten lines of it; nothing that is done is more, and of a whole decision, " +
+				"some 45 µs, it is one"})
 		record("nothing is to be done", nothing, tick, bench.Goal{})
 	}
 	bytes := bytesOfARunningTask(t, 100_000)
-	bench.Record(t, bench.Figure{Section: "growth", What: "memory of a running task", Value: bytes, Unit: "B", Goal: bench.Goal{AtMost: 2048}})
+	bench.Record(t, bench.Figure{
+		Section: "growth", What: "memory of a running task", Value: bytes, Unit: "B",
+		Goal: bench.Goal{AtMost: 2048},
+	})
 }
 
 // eachOf is the least time, in µs, that an event takes of many rounds over all tasks; each makes so many records.
@@ -49,7 +62,8 @@ func eachOf(t *testing.T, d *Driver, tasks, records int, event func(i int) Event
 		}
 		var took time.Duration
 		made := 0
-		for first := 0; first < events; first += tasks { // an attempt may report only so often: what it has is forgotten between the parts
+		// an attempt may report only so often: what it has is forgotten between the parts
+		for first := 0; first < events; first += tasks {
 			part := bodies[first:min(first+tasks, events)]
 			began := time.Now()
 			for _, b := range part {

@@ -19,7 +19,10 @@ func crowd(b testing.TB, n int) *Machine {
 	for i := 1; i <= n; i++ {
 		s := strconv.Itoa(i)
 		m.Step(Event{At: at(1), Body: oneIssue(s)})
-		m.Step(Event{At: at(2), Body: EffectEnded{Task: issueKey(s), Effect: "k" + s + "-0/claim", Claim: &ClaimResult{Ours: true}}})
+		m.Step(Event{At: at(2), Body: EffectEnded{
+			Task: issueKey(s), Effect: "k" + s + "-0/claim",
+			Claim: &ClaimResult{Ours: true},
+		}})
 		m.Step(Event{At: at(3), Body: EffectEnded{Task: issueKey(s), Effect: "k" + s + "-1/start"}})
 		m.Step(Event{At: at(4), Body: Hello{Worker: "k" + s + "-1", Token: 1}})
 	}
@@ -116,7 +119,10 @@ func BenchmarkDriverOffer(b *testing.B) {
 	m := crowd(b, 1000)
 	d := NewDriver(m, 0, "p")
 	t := m.Task(issueKey("7"))
-	body := ReportReceived{Worker: "k7-1", Report: Report{Ref: ReportRef{ID: "k7-1/note", Seq: 1, SHA256: "5f0c"}, Stage: "CODE"}}
+	body := ReportReceived{Worker: "k7-1", Report: Report{
+		Ref:   ReportRef{ID: "k7-1/note", Seq: 1, SHA256: "5f0c"},
+		Stage: "CODE",
+	}}
 	var seq uint64
 	b.ReportAllocs()
 	b.ResetTimer()

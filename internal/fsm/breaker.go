@@ -9,22 +9,24 @@ import (
 	"retake/internal/recovery"
 )
 
-// Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched into it;
-// then one task is the canary, and when that one does well the others follow, a few more every minute. An incident of a
-// deterministic failure is only told: it is listed, and keeps nothing back.
+// Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched
+// into it; then one task is the canary, and when that one does well the others follow, a few more every minute.
+// An incident of a deterministic failure is only told: it is listed, and keeps nothing back.
 type Incident struct {
-	Key    string          `json:"key"`            // the resource and the reason, or the repository and the failures' signature
+	// the resource and the reason, or the repository and the failures' signature
+	Key    string          `json:"key"`
 	Repo   string          `json:"repo,omitempty"` // that it is about; empty: all
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // of the last failure
-	// Life is the longest that an attempt lived before it failed like that: a canary that lives twice as long does well.
+	// Life is the longest that an attempt lived before it failed like that: a canary that lives twice as long
+	// does well.
 	Life    time.Duration    `json:"life"`
 	Issue   IssueKey         `json:"issue,omitempty"` // that tells people of it
 	Breaker recovery.Breaker `json:"breaker"`
 }
 
-// Bounds: of what is suspected at one time; of how often an incident may postpone one task until a human answers, since each time is
-// free of charge.
+// Bounds: of what is suspected at one time; of how often an incident may postpone one task until a human
+// answers, since each time is free of charge.
 const (
 	maxIncidents     = 64
 	maxIncidentWaits = 10
@@ -33,8 +35,8 @@ const (
 // rowIncident names the verdict on a failure that is the incident's, not the task's.
 const rowIncident = "director.incident"
 
-// incidentOf says which failures are the same; without a key: this one is never an incident. They are of one resource, or else of one
-// repository: its base branch may be broken, or its stages.
+// incidentOf says which failures are the same; without a key: this one is never an incident. They are of one
+// resource, or else of one repository: its base branch may be broken, or its stages.
 func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	about, _ := recovery.Describe(f.Reason)
 	resource, ofRepo := t.failedResource(f.Reason, stage), about.Scope == recovery.OneRepository
@@ -73,10 +75,12 @@ func (m *Machine) Incidents() []Incident {
 // AllIncidents lists what is known of outages, those that are over or only suspected among them.
 func (m *Machine) AllIncidents() []Incident { return slices.Clone(m.hard.Incidents) }
 
-// applyBreaker counts a failure in the breaker of its incident, and returns the verdict in the light of it. While others fail alike
-// the failure is not the task's own, so that the task waits free of charge. The canary is charged by the policy: otherwise no human
-// would ever be asked.
-func (m *Machine) applyBreaker(t *Task, f recovery.Finding, stage string, v recovery.Verdict) (recovery.Verdict, string) {
+// applyBreaker counts a failure in the breaker of its incident, and returns the verdict in the light of it.
+// While others fail alike the failure is not the task's own, so that the task waits free of charge. The canary
+// is charged by the policy: otherwise no human would ever be asked.
+func (m *Machine) applyBreaker(t *Task, f recovery.Finding, stage string,
+	v recovery.Verdict,
+) (recovery.Verdict, string) {
 	key, repo := t.incidentOf(f, stage)
 	if key == "" {
 		return v, ""
@@ -94,12 +98,15 @@ func (m *Machine) applyBreaker(t *Task, f recovery.Finding, stage string, v reco
 }
 
 // underIncident is a verdict in the light of the failure's incident, which has counted it already.
-func (m *Machine) underIncident(t *Task, f recovery.Finding, v recovery.Verdict, i Incident, canary bool) (recovery.Verdict, string) {
+func (m *Machine) underIncident(t *Task, f recovery.Finding, v recovery.Verdict, i Incident,
+	canary bool,
+) (recovery.Verdict, string) {
 	key, b := i.Key, i.Breaker
 	switch {
 	case b.Told:
 		return v, key
-	case v.Veto != "", m.usedUp(t) != "": // a budget stays used up, whoever is to blame; and no end of an incident unblocks it
+	case v.Veto != "", m.usedUp(t) != "":
+		// a budget stays used up, whoever is to blame; and no end of an incident unblocks it
 		return v, ""
 	case b.State(m.now) != recovery.BreakerOpen:
 		return v, key
@@ -109,7 +116,8 @@ func (m *Machine) underIncident(t *Task, f recovery.Finding, v recovery.Verdict,
 	case !canary && t.IncidentWaits < maxIncidentWaits:
 		return recovery.Verdict{
 			Action: recovery.CoolDown, Delay: wait, DelayMin: wait, DelayMax: wait, Reason: f.Reason, Row: rowIncident,
-			Why: fmt.Sprintf("incident: %s since %s, tasks: %d; one attempt is tried in %s, the others wait for it", f.Reason,
+			Why: fmt.Sprintf("incident: %s since %s, tasks: %d; one attempt is tried in %s, the others wait for it",
+				f.Reason,
 				b.Since.Format(time.RFC3339), len(b.Strikes), wait.Round(time.Second)),
 			NextIfAgain: v.Action,
 		}, key
@@ -127,13 +135,14 @@ func (m *Machine) incident(key string) Incident {
 	return Incident{Key: key}
 }
 
-// updateIncident records the new state of an incident's breaker, forgets incidents that are over, and releases what this one has
-// kept back.
+// updateIncident records the new state of an incident's breaker, forgets incidents that are over, and releases
+// what this one has kept back.
 func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
 	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
-	for _, old := range slices.Clone(m.hard.Incidents) { // one that keeps something back is never forgotten: there are only a few
+	// one that keeps something back is never forgotten: there are only a few
+	for _, old := range slices.Clone(m.hard.Incidents) {
 		state := old.Breaker.State(m.now)
 		free := state == recovery.BreakerClosed || state == recovery.BreakerTold
 		if old.Breaker.Idle(m.now) && old.Issue == "" || free && len(m.hard.Incidents) > maxIncidents {
@@ -171,11 +180,12 @@ func (m *Machine) incidentIssue(t *Task) IssueKey {
 	return ""
 }
 
-// resumeBlocked resumes tasks that failed alike and were blocked before the incident was recognised. Only an incident with their cause
-// does that, or a human.
+// resumeBlocked resumes tasks that failed alike and were blocked before the incident was recognised. Only an
+// incident with their cause does that, or a human.
 func (m *Machine) resumeBlocked(i Incident) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
-		if t.State == Blocked && t.Incident == i.Key && t.IncidentWaits < maxIncidentWaits && !t.plans(DoEscalate) && m.usedUp(t) == "" {
+		if t.State == Blocked && t.Incident == i.Key && t.IncidentWaits < maxIncidentWaits && !t.plans(DoEscalate) &&
+			m.usedUp(t) == "" {
 			m.move(t, OnIncidentOver, "the incident is over: "+i.Cause, m.now)
 		}
 	}
@@ -190,12 +200,13 @@ func (m *Machine) makeCanary(t *Task) {
 	}
 }
 
-// noteHealthEvidence counts what an attempt has disproved, though it may have failed otherwise: a container that ran shows that
-// GitHub and the host work, a check that was reached shows that the model does.
+// noteHealthEvidence counts what an attempt has disproved, though it may have failed otherwise: a container
+// that ran shows that GitHub and the host work, a check that was reached shows that the model does.
 func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) {
 	key, _ := t.incidentOf(f, stage)
 	m.countSuccess(t, func(i *Incident) bool {
-		works := !t.UpAt.IsZero() && i.Reason != recovery.DiskFull && (i.Reason != recovery.BusDisconnect || stage != "")
+		works := !t.UpAt.IsZero() && i.Reason != recovery.DiskFull && (i.Reason != recovery.BusDisconnect ||
+			stage != "")
 		if i.ofModel() {
 			works = stage == "VALIDATE" && !t.Validates || f.Reason == recovery.NoProgress
 		}
@@ -203,18 +214,20 @@ func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) 
 	})
 }
 
-// countSuccess counts a success in the incidents that the task failed in or is the canary of, as far as it disproves them.
+// countSuccess counts a success in the incidents that the task failed in or is the canary of, as far as it
+// disproves them.
 func (m *Machine) countSuccess(t *Task, disproves func(*Incident) bool) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
-		struck := slices.ContainsFunc(i.Breaker.Strikes, func(s recovery.Strike) bool { return s.Task == string(t.Key) })
+		struck := slices.ContainsFunc(i.Breaker.Strikes,
+			func(s recovery.Strike) bool { return s.Task == string(t.Key) })
 		if (struck || i.Breaker.Canary == string(t.Key)) && disproves(&i) {
 			m.updateIncident(i, i.Breaker.Succeeded(m.now, string(t.Key)))
 		}
 	}
 }
 
-// slotReleased updates the incidents of a task that no longer holds a slot: what it did disproves some, or it has failed for reasons of its
-// own.
+// slotReleased updates the incidents of a task that no longer holds a slot: what it did disproves some, or it
+// has failed for reasons of its own.
 func (m *Machine) slotReleased(t *Task, disproves func(*Incident) bool) {
 	m.countSuccess(t, disproves)
 	for _, i := range slices.Clone(m.hard.Incidents) {
@@ -224,8 +237,8 @@ func (m *Machine) slotReleased(t *Task, disproves func(*Incident) bool) {
 	}
 }
 
-// provesWell reports whether an attempt that ended in this way disproves an incident: what has only validated has used no model, and what
-// is still to be validated has passed no check.
+// provesWell reports whether an attempt that ended in this way disproves an incident: what has only validated
+// has used no model, and what is still to be validated has passed no check.
 func (t *Task) provesWell(on Trigger, i *Incident) bool {
 	switch on {
 	case OnValidate:

@@ -8,13 +8,15 @@ import (
 	"retake/internal/recovery"
 )
 
-// begunBefore reports whether an earlier try, or an earlier process, may have carried the effect out, even in part. A claim that is
-// permanently refused after that is given back; otherwise nobody else could claim the issue.
+// begunBefore reports whether an earlier try, or an earlier process, may have carried the effect out, even in
+// part. A claim that is permanently refused after that is given back; otherwise nobody else could claim the
+// issue.
 func (m *Machine) begunBefore(p Planned) bool {
 	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // clocks differ between processes
 }
 
-// claimChecked takes the outcome of Claim or Recheck: here a claim is won, confirmed or lost. What cannot be claimed is not ours.
+// claimChecked takes the outcome of Claim or Recheck: here a claim is won, confirmed or lost. What cannot be
+// claimed is not ours.
 func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 	end := cmp.Or(e.Claim, &ClaimResult{Why: "the claim had no result"})
 	if e.Failure != nil {
@@ -34,7 +36,8 @@ func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 		}
 		m.move(t, OnLost, end.Why, time.Time{})
 	case e.Failure != nil:
-		m.giveUp(t, failureOf(e.Failure), "RETRY_WAIT", rowRecheck, "the issue could not be read again before the next attempt")
+		m.giveUp(t, failureOf(e.Failure), "RETRY_WAIT", rowRecheck,
+			"the issue could not be read again before the next attempt")
 	default:
 		m.release(t, OnWithdrawn, ReleaseNote{Why: end.Why})
 	}
@@ -75,14 +78,15 @@ func (m *Machine) claimsCanGoStale() bool {
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
 }
 
-// staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have begun. A limit that
-// resets later, a pause or a director that was down is no lack of progress.
+// staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have
+// begun. A limit that resets later, a pause or a director that was down is no lack of progress.
 func (m *Machine) staleAt(t *Task) time.Time {
-	return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).Add(m.cfg.ClaimStale)
+	return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).
+		Add(m.cfg.ClaimStale)
 }
 
-// claimStale gives back a claim in which nothing happened for too long, so that another director can try. The second time a
-// human is asked instead.
+// claimStale gives back a claim in which nothing happened for too long, so that another director can try. The
+// second time a human is asked instead.
 func (m *Machine) claimStale(t *Task) {
 	why := "nothing happened in this claim for " + m.cfg.ClaimStale.String()
 	if slices.Contains(m.hard.StaleClaims, t.Key) {

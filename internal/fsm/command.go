@@ -27,7 +27,8 @@ const (
 	CommandHelp   Command = "help"
 )
 
-// CommandRef names what was said for ever: an edit keeps the comment's id and has a later time; an operator's request has the id that its sender made.
+// CommandRef names what was said for ever: an edit keeps the comment's id and has a later time; an operator's
+// request has the id that its sender made.
 type CommandRef struct {
 	Comment int64     `json:"comment,omitempty"` // 0: the operator's
 	At      time.Time `json:"said_at,omitzero"`  // of a comment
@@ -56,7 +57,8 @@ func (m *Machine) taken(ref CommandRef) *takenCommand {
 	return &all[i]
 }
 
-// Requested returns what was decided about an operator's request, by its id: why it was refused, empty if it was carried out. Not decided: it is not known (yet).
+// Requested returns what was decided about an operator's request, by its id: why it was refused, empty if it
+// was carried out. Not decided: it is not known (yet).
 func (m *Machine) Requested(id string) (refused string, decided bool) {
 	if c := m.taken(CommandRef{Request: id}); c != nil {
 		return c.Refused, true
@@ -64,35 +66,52 @@ func (m *Machine) Requested(id string) (refused string, decided bool) {
 	return "", false
 }
 
-// maxCommands bounds how many commands are remembered. What is read again was said in the last moments before the cursor.
+// maxCommands bounds how many commands are remembered. What is read again was said in the last moments before
+// the cursor.
 const maxCommands = 500
 
 // maxRequests bounds how many requests of the operator are remembered. One is repeated within a minute.
 const maxRequests = 100
 
-// commandRow is one command: in which states it does something, and what. One that does nothing only wants to know something.
+// commandRow is one command: in which states it does something, and what. One that does nothing only wants to
+// know something.
 type commandRow struct {
 	command Command
 	from    []State
 	does    func(m *Machine, t *Task, s CommentView, by string)
 }
 
-// ours are the states of a claim in which a person can decide about it; while a claim or a delivery is under way, its outcome comes first.
+// ours are the states of a claim in which a person can decide about it; while a claim or a delivery is under
+// way, its outcome comes first.
 var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
 	{CommandRetry, idle, func(m *Machine, t *Task, s CommentView, by string) {
 		m.goOn(t, by, 0, t.retry(len(s.hints(m.now)) > 0))
 	}},
-	{CommandResume, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, t.retry(false)) }},
+	{
+		CommandResume,
+		[]State{Backoff, Parked, Blocked},
+		func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, t.retry(false)) },
+	},
 	{CommandFresh, idle, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, Next{Fresh: true}) }},
 	{CommandFix, idle, func(m *Machine, t *Task, _ CommentView, by string) {
 		m.goOn(t, by, 0, Next{Action: recovery.FixAttempt})
 	}},
-	{CommandSnooze, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, s CommentView, by string) { m.snooze(t, by, m.now.Add(s.For)) }},
+	{
+		CommandSnooze,
+		[]State{Backoff, Parked, Blocked},
+		func(m *Machine, t *Task, s CommentView, by string) { m.snooze(t, by, m.now.Add(s.For)) },
+	},
 	{CommandBudget, ours, (*Machine).grant},
-	{CommandStop, append([]State{Queued}, ours...), func(m *Machine, t *Task, _ CommentView, by string) { m.giveAway(t, by, "") }},
-	{CommandTake, append([]State{Queued}, ours...), func(m *Machine, t *Task, s CommentView, by string) { m.giveAway(t, by, s.By) }},
+	{
+		CommandStop, append([]State{Queued}, ours...),
+		func(m *Machine, t *Task, _ CommentView, by string) { m.giveAway(t, by, "") },
+	},
+	{
+		CommandTake, append([]State{Queued}, ours...),
+		func(m *Machine, t *Task, s CommentView, by string) { m.giveAway(t, by, s.By) },
+	},
 	{command: CommandAdd},
 	{command: CommandWhy},
 	{command: CommandHelp},
@@ -171,8 +190,8 @@ type answer struct {
 	over   bool
 }
 
-// answered has a command answered once by this process, and reports whether that is over: until then the cursor waits before it, so that the next process
-// meets the command again and answers it.
+// answered has a command answered once by this process, and reports whether that is over: until then the cursor
+// waits before it, so that the next process meets the command again and answers it.
 func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
 	if s.Comment == 0 { // who asked the director gets the answer, not GitHub
 		return true
@@ -195,7 +214,8 @@ func (m *Machine) replied(effect string) {
 	}
 }
 
-// hintSeen keeps what was said without a command about a question. Before that has landed nobody knows which question was meant.
+// hintSeen keeps what was said without a command about a question. Before that has landed nobody knows which
+// question was meant.
 func (m *Machine) hintSeen(t *Task, s CommentView) (decided bool) {
 	switch {
 	case t == nil || t.State != Blocked:
@@ -251,13 +271,14 @@ func (t *Task) refusal() string {
 	case Queued:
 		return "the issue is queued, and nothing was begun yet"
 	case InReview:
-		return fmt.Sprintf("the work is in review as pull request #%d; `/agent fix <text>` begins another attempt at it", t.Work.PullRequest)
+		return fmt.Sprintf("the work is in review as pull request #%d; `/agent fix <text>` begins another "+
+			"attempt at it", t.Work.PullRequest)
 	}
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
 }
 
-// retry is how a task goes on when a person wants it to: what is in a pull request is mended, not begun again. Work that only could not be handed in is
-// handed in, unless the person has something to say to the agent.
+// retry is how a task goes on when a person wants it to: what is in a pull request is mended, not begun again.
+// Work that only could not be handed in is handed in, unless the person has something to say to the agent.
 func (t *Task) retry(withWords bool) Next {
 	n := Next{Deliver: t.Next.Deliver && !withWords}
 	if t.Work.PullRequest > 0 && !n.Deliver {
@@ -270,22 +291,30 @@ func (t *Task) retry(withWords bool) Next {
 func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	r := &Reply{CommandRef: s.CommandRef, On: s.On, Command: s.Command, Refused: refused, Known: t != nil}
 	if t != nil {
-		r.View = ProgressView{State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History, Incident: m.incidentIssue(t), Validates: t.validates()}
+		r.View = ProgressView{
+			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History,
+			Incident: m.incidentIssue(t), Validates: t.validates(),
+		}
 		r.Waits = m.WaitsFor(t)
 	}
 	m.emit(t, Effect{Kind: DoReply, Task: s.Task, Reply: r})
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 
-// grant gives the task as many more attempts as a person says, at most as many as after any other answer. What was used otherwise counts anew.
+// grant gives the task as many more attempts as a person says, at most as many as after any other answer. What
+// was used otherwise counts anew.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
 		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now is the first of them
 		return
 	}
-	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)), Next: t.Next})
-	if s.operators() && t.State != InReview && t.State != Stopping { // it moves nothing, and no comment on GitHub says so
+	m.record(TallyReset{
+		OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)),
+		Next: t.Next,
+	})
+	// it moves nothing, and no comment on GitHub says so
+	if s.operators() && t.State != InReview && t.State != Stopping {
 		t.soft.commentDue = true
 		m.revisit(t)
 	}

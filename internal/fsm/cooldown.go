@@ -9,7 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// The resources of GitHub that limits close for everything there. Others, as "github.graphql", are closed for what asks them alone, which the gate knows.
+// The resources of GitHub that limits close for everything there. Others, as "github.graphql", are closed for
+// what asks them alone, which the gate knows.
 const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
@@ -22,7 +23,8 @@ type Cooldown struct {
 	Until    time.Time `json:"until"`
 	Why      string    `json:"why"`
 	Since    time.Time `json:"since,omitzero"` // when it was closed; zero: an older version did not say
-	// By are the workers' statements that it rests on: one, or two of different tasks. Empty: the director saw the limit itself.
+	// By are the workers' statements that it rests on: one, or two of different tasks. Empty: the director saw
+	// the limit itself.
 	By []Stated `json:"by,omitempty"`
 }
 
@@ -38,15 +40,18 @@ type Stated struct {
 // Statement is what the workers of one task have said of one resource, as far as it still matters.
 type Statement struct {
 	Resource string `json:"resource"`
-	Stated          // the last; Until is the latest deadline of those that count, zero: none, since the resource was lifted
-	// Alone is for how long the task's word alone has closed this resource while it kept no other one closed, in the day that began at From.
+	// the last; Until is the latest deadline of those that count, zero: none, since the resource was lifted
+	Stated
+	// Alone is for how long the task's word alone has closed this resource while it kept no other one closed,
+	// in the day that began at From.
 	From  time.Time     `json:"from"`
 	Alone time.Duration `json:"alone,omitempty"`
 	// AloneUntil is the last deadline that rested on this task's word alone. Older versions did not say.
 	AloneUntil time.Time `json:"alone_until,omitzero"`
 }
 
-// Bounds of what workers say: quotas are counted by the day at most; so many resources of one task, and so many statements in all.
+// Bounds of what workers say: quotas are counted by the day at most; so many resources of one task, and so many
+// statements in all.
 const (
 	longestStated   = 24 * time.Hour
 	maxStatedOfTask = 4
@@ -84,9 +89,10 @@ func (m *Machine) coolDown(c Cooldown) {
 	}
 }
 
-// limitStated closes a resource for others because a worker says that it is limited: here one task's word is bounded. Alone it closes
-// resources for at most MaxStatedWait, in sum over a day: under new names it closes none for longer. A resource goes on to the earlier of two deadlines that different tasks have
-// stated within twice that time: whoever tries after the cap runs into the same limit, if there is one.
+// limitStated closes a resource for others because a worker says that it is limited: here one task's word is
+// bounded. Alone it closes resources for at most MaxStatedWait, in sum over a day: under new names it closes
+// none for longer. A resource goes on to the earlier of two deadlines that different tasks have stated within
+// twice that time: whoever tries after the cap runs into the same limit, if there is one.
 func (m *Machine) limitStated(t *Task, resource string, until time.Time, text string) {
 	s, known := m.statement(resource, t.Key)
 	until = sooner(until, m.now.Add(longestStated)).Round(0).UTC()
@@ -127,8 +133,8 @@ func (m *Machine) limitStated(t *Task, resource string, until time.Time, text st
 	}
 }
 
-// isNews reports whether a deadline is worth a record after another one. Who was told to wait for the resource says so itself, with a
-// few seconds on top, and says nothing new.
+// isNews reports whether a deadline is worth a record after another one. Who was told to wait for the resource
+// says so itself, with a few seconds on top, and says nothing new.
 func (m *Machine) isNews(was, is time.Time) bool {
 	return is.Sub(was) >= max(time.Second, was.Sub(m.now)/20)
 }
@@ -157,8 +163,8 @@ func (m *Machine) statement(resource string, k IssueKey) (Statement, bool) {
 	return Statement{}, false
 }
 
-// mayState reports whether there is room for what a task says of one more resource. Nothing that still matters makes room for it: what
-// a task has used up of its day would be forgotten.
+// mayState reports whether there is room for what a task says of one more resource. Nothing that still matters
+// makes room for it: what a task has used up of its day would be forgotten.
 func (m *Machine) mayState(k IssueKey) bool {
 	all, own := 0, 0
 	for _, s := range m.hard.Statements {
@@ -197,7 +203,8 @@ func (l LiftCommanded) step(m *Machine) {
 	}
 	f := CooldownLifted{Resource: l.Resource}
 	for _, t := range m.hard.Tasks {
-		if t.State == Backoff && t.Until.After(m.now) && t.Next.Action.About().Free && t.failedResource(t.Next.Reason, t.Ending.Stage) == l.Resource {
+		if t.State == Backoff && t.Until.After(m.now) && t.Next.Action.About().Free &&
+			t.failedResource(t.Next.Reason, t.Ending.Stage) == l.Resource {
 			f.Tasks = append(f.Tasks, t.Key)
 		}
 	}
@@ -208,9 +215,13 @@ func (l LiftCommanded) step(m *Machine) {
 		return
 	}
 	for _, t := range m.hard.Tasks {
-		if len(t.Outbox) > 0 && t.soft.inFlight == "" && t.Outbox[0].NotBefore.After(m.now) && slices.Contains(githubEffects, t.Outbox[0].Effect.Kind) {
+		if len(t.Outbox) > 0 && t.soft.inFlight == "" && t.Outbox[0].NotBefore.After(m.now) &&
+			slices.Contains(githubEffects, t.Outbox[0].Effect.Kind) {
 			p := t.Outbox[0]
-			m.record(EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Refused: p.Refused, Until: m.now, Why: "an operator lifted the wait for " + l.Resource})
+			m.record(EffectDeferred{
+				OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Refused: p.Refused,
+				Until: m.now, Why: "an operator lifted the wait for " + l.Resource,
+			})
 		}
 	}
 }
@@ -243,7 +254,8 @@ func (m *Machine) modelOpensAt() time.Time { return m.opens(m.usesModel).Until }
 
 // usesModel reports whether attempts wait for a model.
 func (m *Machine) usesModel(r string) bool {
-	return r == recovery.ModelDefault || slices.Contains(m.cfg.Models, r) || len(m.cfg.Models) == 0 && strings.HasPrefix(r, recovery.ModelPrefix)
+	return r == recovery.ModelDefault || slices.Contains(m.cfg.Models, r) || len(m.cfg.Models) == 0 &&
+		strings.HasPrefix(r, recovery.ModelPrefix)
 }
 
 // opens is the cooldown of some resources that lasts longest.

@@ -13,7 +13,10 @@ const claude = "model.anthropic"
 
 // limit is a failure because of a limit, with a stated wait.
 func limit(wait time.Duration) recovery.Evidence {
-	return recovery.Evidence{Provider: "anthropic", Message: "429", RetryAfter: wait, Assertion: recovery.Assertion{ErrorType: "rate_limited"}}
+	return recovery.Evidence{
+		Provider: "anthropic", Message: "429", RetryAfter: wait,
+		Assertion: recovery.Assertion{ErrorType: "rate_limited"},
+	}
 }
 
 // runningFleet lets each task come to a running worker.
@@ -23,7 +26,8 @@ func runningFleet(t *testing.T, n int) (*fleet, []IssueKey) {
 		keys = append(keys, IssueKey(fmt.Sprintf("a/a#%d", i+1)))
 	}
 	f := newFleet(t, keys...)
-	f.m.cfg.HeartbeatTTL, f.m.cfg.Watchdog, f.m.cfg.ClaimStale = 100*time.Hour, 100*time.Hour, 0 // nothing here is about them
+	// nothing here is about them
+	f.m.cfg.HeartbeatTTL, f.m.cfg.Watchdog, f.m.cfg.ClaimStale = 100*time.Hour, 100*time.Hour, 0
 	for _, k := range keys {
 		f.carryOut(k)
 	}
@@ -33,7 +37,10 @@ func runningFleet(t *testing.T, n int) (*fleet, []IssueKey) {
 // says lets a task's worker state a limit.
 func (f *fleet) says(k IssueKey, wait time.Duration) {
 	f.t.Helper()
-	f.step(LimitReported{Worker: f.m.Task(k).AttemptID(), Resource: claude, Until: f.now.Add(time.Second + wait), Text: "429"})
+	f.step(LimitReported{
+		Worker: f.m.Task(k).AttemptID(), Resource: claude, Until: f.now.Add(time.Second + wait),
+		Text: "429",
+	})
 }
 
 // closedFor is how much longer the model is closed.
@@ -45,8 +52,8 @@ func (f *fleet) later(d time.Duration) {
 	f.step(Tick{})
 }
 
-// TestOneTaskClosesAModelForACap: alone a task closes a model for MaxStatedWait, in sum over a day, however often and in whatever way its
-// workers say that it is limited.
+// TestOneTaskClosesAModelForACap: alone a task closes a model for MaxStatedWait, in sum over a day, however
+// often and in whatever way its workers say that it is limited.
 func TestOneTaskClosesAModelForACap(t *testing.T) {
 	f, k := runningFleet(t, 2)
 	f.says(k[0], 999999*time.Second)
@@ -81,7 +88,10 @@ func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 	f.m.cfg.Models = nil
 	closed := time.Duration(0)
 	for n := range 40 {
-		f.step(LimitReported{Worker: f.m.Task(k[0]).AttemptID(), Resource: fmt.Sprintf("model.m%d", n/5), Until: f.now.Add(24 * time.Hour), Text: "429"})
+		f.step(LimitReported{
+			Worker: f.m.Task(k[0]).AttemptID(), Resource: fmt.Sprintf("model.m%d", n/5),
+			Until: f.now.Add(24 * time.Hour), Text: "429",
+		})
 		if opens := f.m.modelOpensAt(); opens.After(f.now) {
 			closed += min(opens.Sub(f.now), 5*time.Minute)
 		}
@@ -92,7 +102,8 @@ func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 	}
 }
 
-// TestAVerdictClosesForACap: what the report of an attempt's end says is one task's word, too, whatever resource the policy makes of it.
+// TestAVerdictClosesForACap: what the report of an attempt's end says is one task's word, too, whatever
+// resource the policy makes of it.
 func TestAVerdictClosesForACap(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	f.fails(k[0], "CODE", limit(5*time.Hour), nil)
@@ -100,7 +111,8 @@ func TestAVerdictClosesForACap(t *testing.T) {
 		t.Errorf("closed for %s", got)
 	}
 	c := f.m.Cooldowns()[0]
-	if len(c.By) != 1 || c.By[0].Task != k[0] || c.By[0].Attempt != 1 || c.Since.IsZero() || c.Origin() != "a/a#1, attempt 1" {
+	if len(c.By) != 1 || c.By[0].Task != k[0] || c.By[0].Attempt != 1 || c.Since.IsZero() ||
+		c.Origin() != "a/a#1, attempt 1" {
 		t.Errorf("of unknown origin: %+v", c)
 	}
 	if own := f.m.Task(k[0]).Until.Sub(f.now); own < 5*time.Hour-time.Minute {
@@ -116,13 +128,25 @@ func TestASecondTaskIsEvidence(t *testing.T) {
 		says   time.Duration
 		closed time.Duration // then
 	}{
-		"another within the cap":               {1, time.Minute, 5 * time.Hour, 5*time.Hour - time.Minute - time.Second},
-		"another right after it":               {1, 16 * time.Minute, 5 * time.Hour, 5*time.Hour - 16*time.Minute - time.Second},
-		"another that knows of less":           {1, time.Minute, 2 * time.Hour, 2 * time.Hour},
-		"another that knows of more":           {1, time.Minute, 20 * time.Hour, 5*time.Hour - time.Minute - time.Second},
-		"another that was told of the closing": {1, time.Minute, 14*time.Minute + 9*time.Second, 14*time.Minute - time.Second},
-		"another long after the cap":           {1, 31 * time.Minute, 5 * time.Hour, 15 * time.Minute},
-		"the same again":                       {0, 16 * time.Minute, 5 * time.Hour, 0},
+		"another within the cap": {
+			1, time.Minute, 5 * time.Hour,
+			5*time.Hour - time.Minute - time.Second,
+		},
+		"another right after it": {
+			1, 16 * time.Minute, 5 * time.Hour,
+			5*time.Hour - 16*time.Minute - time.Second,
+		},
+		"another that knows of less": {1, time.Minute, 2 * time.Hour, 2 * time.Hour},
+		"another that knows of more": {
+			1, time.Minute, 20 * time.Hour,
+			5*time.Hour - time.Minute - time.Second,
+		},
+		"another that was told of the closing": {
+			1, time.Minute, 14*time.Minute + 9*time.Second,
+			14*time.Minute - time.Second,
+		},
+		"another long after the cap": {1, 31 * time.Minute, 5 * time.Hour, 15 * time.Minute},
+		"the same again":             {0, 16 * time.Minute, 5 * time.Hour, 0},
 	} {
 		f, k := runningFleet(t, 2)
 		f.says(k[0], 5*time.Hour)
@@ -156,7 +180,8 @@ func TestAQuotaOfFiveHours(t *testing.T) {
 	resets := f.now.Add(5 * time.Hour)
 	f.fails(k[0], "CODE", limit(resets.Sub(f.now)), nil)
 	f.seen("a/a#2", "a/a#3")
-	if f.state("a/a#2") != Queued || f.m.WaitsFor(f.m.Task("a/a#2")).For != "model.anthropic, which is closed on the word of a/a#1, attempt 1" {
+	if f.state("a/a#2") != Queued || f.m.WaitsFor(f.m.Task("a/a#2")).For != "model.anthropic, which is closed on the "+
+		"word of a/a#1, attempt 1" {
 		t.Errorf("#2 is %s and waits for %+v", f.state("a/a#2"), f.m.WaitsFor(f.m.Task("a/a#2")))
 	}
 	f.later(15 * time.Minute)
@@ -178,17 +203,24 @@ func TestAQuotaOfFiveHours(t *testing.T) {
 	}
 }
 
-// TestStatementsAreBounded: by the resources that one task names, and in all; a limit that rises bit by bit is not recorded each time.
+// TestStatementsAreBounded: by the resources that one task names, and in all; a limit that rises bit by bit is
+// not recorded each time.
 func TestStatementsAreBounded(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	for n := range 20 {
-		f.step(LimitReported{Worker: f.m.Task(k[0]).AttemptID(), Resource: fmt.Sprintf("model.m%d", n), Until: f.now.Add(time.Hour)})
+		f.step(LimitReported{
+			Worker: f.m.Task(k[0]).AttemptID(), Resource: fmt.Sprintf("model.m%d", n),
+			Until: f.now.Add(time.Hour),
+		})
 	}
 	if got := len(f.m.Cooldowns()); got != maxStatedOfTask {
 		t.Errorf("one task closes %d resources", got)
 	}
 	for n := range maxStatements + 10 {
-		f.m.Apply(f.now, LimitStated{Resource: claude, Stated: Stated{Task: IssueKey(fmt.Sprintf("a/b#%d", n)), At: f.now}})
+		f.m.Apply(f.now, LimitStated{Resource: claude, Stated: Stated{
+			Task: IssueKey(fmt.Sprintf("a/b#%d", n)),
+			At:   f.now,
+		}})
 	}
 	if got := len(f.m.hard.Statements); got != maxStatements {
 		t.Errorf("%d statements", got)
@@ -202,7 +234,10 @@ func TestStatementsAreBounded(t *testing.T) {
 	facts := 0
 	for n := range 10_000 {
 		at := g.now.Add(time.Duration(n) * time.Millisecond)
-		said, _ := g.m.Step(Event{At: at, Body: LimitReported{Worker: g.m.Task(k[0]).AttemptID(), Resource: claude, Until: at.Add(time.Minute)}})
+		said, _ := g.m.Step(Event{At: at, Body: LimitReported{
+			Worker: g.m.Task(k[0]).AttemptID(), Resource: claude,
+			Until: at.Add(time.Minute),
+		}})
 		facts += len(said)
 	}
 	if facts > 20 {
@@ -251,7 +286,8 @@ func TestLift(t *testing.T) {
 func TestLiftGitHub(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	f.step(EffectEnded{Task: "a/a#1", Effect: f.m.Task("a/a#1").Outbox[0].Effect.ID, Failure: &EffectError{
-		Reason: recovery.RateLimited, Text: "429", Transient: true, Resource: recovery.GitHubAPI, Until: f.now.Add(time.Hour),
+		Reason: recovery.RateLimited, Text: "429", Transient: true, Resource: recovery.GitHubAPI,
+		Until: f.now.Add(time.Hour),
 	}})
 	if f.m.Phase() != PhaseCooldown || f.m.githubOpensAt().Before(f.now) {
 		t.Fatalf("phase %s", f.m.Phase())
@@ -264,7 +300,10 @@ func TestLiftGitHub(t *testing.T) {
 
 // TestABudgetOfItsOwnClosesNothingElse: GraphQL's points are spent; REST goes on, and with it everything.
 func TestABudgetOfItsOwnClosesNothingElse(t *testing.T) {
-	for resource, want := range map[string]Phase{"github.graphql": PhaseMonitor, "github.search": PhaseMonitor, GitHubRead: PhaseCooldown, GitHubAPI: PhaseCooldown} {
+	for resource, want := range map[string]Phase{
+		"github.graphql": PhaseMonitor, "github.search": PhaseMonitor,
+		GitHubRead: PhaseCooldown, GitHubAPI: PhaseCooldown,
+	} {
 		f := newFleet(t)
 		f.step(CooldownReported{Resource: resource, Until: f.now.Add(time.Hour), Why: "no points left"})
 		if got := f.m.Phase(); got != want || f.m.githubOpensAt().After(f.now) != (want == PhaseCooldown) {
@@ -278,8 +317,9 @@ func TestABudgetOfItsOwnClosesNothingElse(t *testing.T) {
 
 // TestCooldownsOfOldJournals: facts without an origin are read, and lifted.
 func TestCooldownsOfOldJournals(t *testing.T) {
-	records, err := ReadBatch([]byte(`{"at":"2026-11-21T10:00:00Z","cause":{"kind":"cooldown_reported","body":{}},"facts":[` +
-		`{"kind":"cooldown_set","body":{"resource":"model.anthropic","until":"2026-11-22T10:00:00Z","why":"rate_limited"}}]}`))
+	records, err := ReadBatch(
+		[]byte(`{"at":"2026-11-21T10:00:00Z","cause":{"kind":"cooldown_reported","body":{}},"facts":[` +
+			`{"kind":"cooldown_set","body":{"resource":"model.anthropic","until":"2026-11-22T10:00:00Z","why":"rate_limited"}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,9 @@
 //
 // # Hard and soft state
 //
-// Facts build the hard state, which a snapshot holds (hardState, Task). Heartbeats, progress and what this process emitted are soft:
-// they are lost with it, and Booted gives every worker twice the heartbeat TTL to be seen again.
+// Facts build the hard state, which a snapshot holds (hardState, Task). Heartbeats, progress and what this
+// process emitted are soft: they are lost with it, and Booted gives every worker twice the heartbeat TTL to be
+// seen again.
 //
 // # Where decisions are made
 //
@@ -45,7 +46,7 @@
 //
 // # Imports
 //
-// The package is pure: no I/O, goroutine, channel, clock, randomness or logging, and no iteration over maps that could show. It imports
-// recovery and its policy, plainjson, and of the standard library only what purity_test.go lists. docs/specs/orchestration-fsm.md is generated from
-// the tables in state.go.
+// The package is pure: no I/O, goroutine, channel, clock, randomness or logging, and no iteration over maps
+// that could show. It imports recovery and its policy, plainjson, and of the standard library only what
+// purity_test.go lists. docs/specs/orchestration-fsm.md is generated from the tables in state.go.
 package fsm

@@ -20,7 +20,8 @@ func TestSpecificationSaysWhatTheCodeDoes(t *testing.T) {
 	}
 	text := string(data)
 	for name, rows := range map[string][]string{
-		"states": stateRows(), "transitions": transitionRows(), "triggers": triggerRows(), "diagram": diagram(), "effects": effectRows(),
+		"states": stateRows(), "transitions": transitionRows(), "triggers": triggerRows(), "diagram": diagram(),
+		"effects":     effectRows(),
 		"transcripts": transcriptRows(t), "rebuild": rebuildRows(),
 	} {
 		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
@@ -65,7 +66,8 @@ func stateRows() []string {
 		if s.Label != NoLabel {
 			label = "`" + string(s.Label) + "`"
 		}
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", s.Name, label, yes(s.Slot), yes(s.Live), yes(s.Final), s.Means))
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", s.Name, label, yes(s.Slot), yes(s.Live),
+			yes(s.Final), s.Means))
 	}
 	return rows
 }
@@ -119,10 +121,14 @@ func diagram() []string {
 }
 
 func effectRows() []string {
-	rows := []string{"| effect | durable | waits for GitHub's cooldown | given up when overtaken |", "|---|---|---|---|"}
+	rows := []string{
+		"| effect | durable | waits for GitHub's cooldown | given up when overtaken |",
+		"|---|---|---|---|",
+	}
 	kinds := []EffectKind{
 		DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease,
-		DoWelcome, DoRefuse, DoFence, DoProbe, DoRemove, DoReadIssue, DoProgress, DoReadAnswers, DoReclaim, DoPause, DoResume, DoForget,
+		DoWelcome, DoRefuse, DoFence, DoProbe, DoRemove, DoReadIssue, DoProgress, DoReadAnswers, DoReclaim, DoPause,
+		DoResume, DoForget,
 	}
 	for _, k := range kinds {
 		github, overtaken := slices.Contains(githubEffects, k), slices.Contains(overtakenEffects, k)
@@ -151,7 +157,8 @@ func transcriptRows(t *testing.T) []string {
 			about = append(about, line)
 		}
 		name := filepath.Base(f)
-		rows = append(rows, fmt.Sprintf("- [%s](../../internal/fsm/testdata/%s): %s", strings.TrimSuffix(name, ".txt"), name, strings.Join(about, " ")))
+		rows = append(rows, fmt.Sprintf("- [%s](../../internal/fsm/testdata/%s): %s", strings.TrimSuffix(name, ".txt"),
+			name, strings.Join(about, " ")))
 	}
 	return rows
 }

@@ -35,7 +35,8 @@ const batchBytes = 256 << 10
 // Driver makes a machine durable: decided at once, seen only after the append. It does no I/O: the shell appends
 // what Ready returns, and confirms it with Appended.
 type Driver struct {
-	// Encode makes a journal's line of what was decided. The simulator, whose journal keeps records in memory, has another one.
+	// Encode makes a journal's line of what was decided. The simulator, whose journal keeps records in memory,
+	// has another one.
 	Encode func(at time.Time, e Event, facts []Fact) (Record, []byte, error)
 
 	m        *Machine
@@ -65,8 +66,8 @@ func (d *Driver) Machine() *Machine { return d.m }
 // Last returns the journal's last sequence that is known to be ours.
 func (d *Driver) Last() uint64 { return d.last }
 
-// Offer decides about an event. The token is handed out by Ready once the decision is durable; so are the effects. After
-// any error the driver is stopped.
+// Offer decides about an event. The token is handed out by Ready once the decision is durable; so are the
+// effects. After any error the driver is stopped.
 func (d *Driver) Offer(e Event, ack Token) error {
 	if d.stopped {
 		return ErrStopped
@@ -125,14 +126,15 @@ func (d *Driver) Appended(seq uint64) {
 	}
 	d.last = seq
 	for _, one := range d.records[:d.inFlight] {
-		d.ready.Acks, d.ready.Effects = append(d.ready.Acks, one.then.Acks...), append(d.ready.Effects, one.then.Effects...)
+		d.ready.Acks, d.ready.Effects = append(d.ready.Acks, one.then.Acks...), append(d.ready.Effects,
+			one.then.Effects...)
 	}
 	d.records = slices.Delete(d.records, 0, d.inFlight)
 	d.inFlight = 0
 }
 
-// Stop ends the driver after an append that was refused, or may not have landed: the machine holds decisions that the journal may
-// not have. Nothing more is handed out; the shell reloads.
+// Stop ends the driver after an append that was refused, or may not have landed: the machine holds decisions
+// that the journal may not have. Nothing more is handed out; the shell reloads.
 func (d *Driver) Stop() { d.stopped = true }
 
 // Idle reports whether every decision is durable and was handed out.

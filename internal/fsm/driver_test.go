@@ -156,7 +156,10 @@ func TestDriverStopsAtWhatCannotBeJournaled(t *testing.T) {
 	nan := math.NaN()
 	mustOffer(t, d, WorkerSeen{Worker: "k1-1", Activity: Activity{Percent: &nan}}, 0) // soft: no record, no harm
 	d.m.hard.Cooldowns = nil
-	err := d.Offer(Event{At: epoch, Body: CooldownReported{Resource: GitHubRead, Until: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}, 0)
+	err := d.Offer(Event{At: epoch, Body: CooldownReported{
+		Resource: GitHubRead,
+		Until:    time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
+	}}, 0)
 	if err == nil {
 		t.Fatal("a year of five digits is no RFC 3339")
 	}

@@ -12,8 +12,9 @@ import (
 // EffectKind says what an effect does.
 type EffectKind string
 
-// The kinds. The first eight are durable: planned by a fact, emitted again after a restart, carried out in order for each
-// task, and harmless when carried out twice. The others are soft: lost with the process, and nothing depends on them.
+// The kinds. The first eight are durable: planned by a fact, emitted again after a restart, carried out in
+// order for each task, and harmless when carried out twice. The others are soft: lost with the process, and
+// nothing depends on them.
 const (
 	DoClaim    EffectKind = "claim"    // run the claim protocol
 	DoRecheck  EffectKind = "recheck"  // read the issue again: is it still ours?
@@ -99,7 +100,8 @@ type StartOrder struct {
 	Validate bool `json:"validate_only,omitempty"`
 	// LeavesValidation: the plan ends before VALIDATE, which is another attempt's.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
-	// Travels: its worker fetches the checkout, and sends back what it changes; otherwise it works on the director's own. Old journals do not say: it does not.
+	// Travels: its worker fetches the checkout, and sends back what it changes; otherwise it works on the
+	// director's own. Old journals do not say: it does not.
 	Travels bool `json:"travels,omitempty"`
 	// PaidCallsLeft are what is left of the task's budget; nil: no bound. Old journals do not say.
 	PaidCallsLeft *int64    `json:"paid_calls_left,omitempty"`
@@ -110,8 +112,8 @@ type StartOrder struct {
 
 // DeliverOrder says how the work is to be handed in.
 type DeliverOrder struct {
-	// Validate: if the base branch has to be merged first, another attempt may validate what comes of it. Otherwise the work is shown as
-	// not validated.
+	// Validate: if the base branch has to be merged first, another attempt may validate what comes of it.
+	// Otherwise the work is shown as not validated.
 	Validate bool `json:"validate,omitempty"`
 	// Validated: only what this attempt has validated in its clean container may be handed in.
 	Validated bool           `json:"validated,omitempty"`
@@ -123,7 +125,8 @@ type DeliverOrder struct {
 type StopOrder struct {
 	Grace  time.Duration `json:"grace"` // 0: kill at once
 	Reason StopReason    `json:"why"`
-	// FenceAt is from when on the attempt is fenced if nobody can confirm its end; zero: never, since it could still change the checkout.
+	// FenceAt is from when on the attempt is fenced if nobody can confirm its end; zero: never, since it could
+	// still change the checkout.
 	FenceAt time.Time `json:"fence_at,omitzero"`
 }
 

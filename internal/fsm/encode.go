@@ -19,15 +19,18 @@ func encode(at time.Time, e Event, facts []Fact) (Record, []byte, error) {
 	return r, line, err
 }
 
-// line is the record as encoding/json would write it, byte for byte, and a line feed. Each fact is written once, where encoding/json would
-// write it, check it, and copy it at each level.
+// line is the record as encoding/json would write it, byte for byte, and a line feed. Each fact is written
+// once, where encoding/json would write it, check it, and copy it at each level.
 func (r Record) line() ([]byte, error) {
 	at, err := r.At.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
 	w := bytes.NewBuffer(make([]byte, 0, 256+len(r.Cause.Body)+256*len(r.Facts)))
-	for _, part := range [...]string{`{"at":`, string(at), `,"cause":{"kind":"`, r.Cause.Kind, `","body":`, string(r.Cause.Body), `},"facts":`} {
+	for _, part := range [...]string{
+		`{"at":`, string(at), `,"cause":{"kind":"`, r.Cause.Kind, `","body":`,
+		string(r.Cause.Body), `},"facts":`,
+	} {
 		w.WriteString(part)
 	}
 	if err := writeFacts(w, r.Facts); err != nil {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestLinesAreAsJSONWouldWriteThem compares what is written of every record of the recorded journals with what encoding/json makes of the same, part by part.
+// TestLinesAreAsJSONWouldWriteThem compares what is written of every record of the recorded journals with what
+// encoding/json makes of the same, part by part.
 func TestLinesAreAsJSONWouldWriteThem(t *testing.T) {
 	type factOf struct {
 		Kind string `json:"kind"`
@@ -61,7 +62,8 @@ func TestLinesAreAsJSONWouldWriteThem(t *testing.T) {
 
 // TestAFactThatIsNotInTheTable is an error, since nobody could read it back.
 func TestAFactThatIsNotInTheTable(t *testing.T) {
-	if line, err := (Record{Cause: Cause{Kind: "tick", Body: []byte("{}")}, Facts: FactList{unknownFact{}}}).line(); err == nil {
+	if line, err := (Record{Cause: Cause{Kind: "tick", Body: []byte("{}")}, Facts: FactList{unknownFact{}}}).
+		line(); err == nil {
 		t.Errorf("wrote %s", line)
 	}
 }

@@ -63,7 +63,8 @@ const (
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered is what people with write access said about a blocked task. Without By nobody has told it to go on yet.
+// QuestionAnswered is what people with write access said about a blocked task. Without By nobody has told it to
+// go on yet.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
@@ -73,8 +74,8 @@ type QuestionAnswered struct {
 	Hints []Hint `json:"hints,omitempty"`
 }
 
-// CommentsSeen is the answer of one look at a repository's comments, those of people with write access only. Like that of IssuesSeen its
-// cursor is not taken while something in it cannot be decided yet.
+// CommentsSeen is the answer of one look at a repository's comments, those of people with write access only.
+// Like that of IssuesSeen its cursor is not taken while something in it cannot be decided yet.
 type CommentsSeen struct {
 	Repo     string        `json:"repo"`
 	Cursor   string        `json:"cursor,omitempty"` // empty: unchanged
@@ -175,15 +176,16 @@ type WorkerSeen struct {
 	Activity Activity `json:"activity,omitzero"`
 }
 
-// WorkersSeen is what workers have shown of life since the last one, the newest of each: the shell need not offer each heartbeat. Whoever
-// keeps signs back offers them before anything at a time by which a deadline is due (see Machine.Due): a heartbeat that came before its
-// deadline was decided counts, although it had to wait.
+// WorkersSeen is what workers have shown of life since the last one, the newest of each: the shell need not
+// offer each heartbeat. Whoever keeps signs back offers them before anything at a time by which a deadline is
+// due (see Machine.Due): a heartbeat that came before its deadline was decided counts, although it had to wait.
 type WorkersSeen struct {
 	Signs []Sign
 	More  bool // others follow that had come by then, too: no deadline is decided before them
 }
 
-// atOnce bounds what one step decides about, and with it the size of a journal record: the rest follows in further steps.
+// atOnce bounds what one step decides about, and with it the size of a journal record: the rest follows in
+// further steps.
 const atOnce = 400
 
 // InParts are signs of life as events that the journal can take, to be offered one after the other at the same time.
@@ -203,7 +205,8 @@ type Sign struct {
 	At time.Time
 }
 
-// MarshalJSON writes how many there were: what they have led to is in the facts, and of the rest the journal needs nothing.
+// MarshalJSON writes how many there were: what they have led to is in the facts, and of the rest the journal
+// needs nothing.
 func (w WorkersSeen) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"workers":%d}`, len(w.Signs)), nil
 }
@@ -288,7 +291,8 @@ type Asked struct {
 type EffectError struct {
 	Reason recovery.Reason `json:"reason"`
 	Text   string          `json:"text"`
-	// Transient: the same effect may succeed later. Until, if set, is when (a rate limit): such a wait does not count as a try.
+	// Transient: the same effect may succeed later. Until, if set, is when (a rate limit): such a wait does not
+	// count as a try.
 	Transient bool      `json:"transient,omitempty"`
 	Resource  string    `json:"resource,omitempty"` // that failed or refused, where the director knows it
 	Until     time.Time `json:"until,omitzero"`
@@ -297,16 +301,19 @@ type EffectError struct {
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
-// ClaimResult is the outcome of Claim and Recheck, and of a delivery that found the issue closed before anything was shown.
+// ClaimResult is the outcome of Claim and Recheck, and of a delivery that found the issue closed before
+// anything was shown.
 type ClaimResult struct {
 	Ours  bool   `json:"ours"`
 	Why   string `json:"why,omitempty"` // if not ours
 	Title string `json:"title,omitempty"`
 }
 
-// StopResult is the outcome of Stop: the container is confirmed gone, or else the attempt is fenced. These are all reports of its worker that ever count.
+// StopResult is the outcome of Stop: the container is confirmed gone, or else the attempt is fenced. These are
+// all reports of its worker that ever count.
 type StopResult struct {
-	// Fenced: nobody can say when the container is gone. Its worker is shut out of the bus, which was confirmed before Reports were read.
+	// Fenced: nobody can say when the container is gone. Its worker is shut out of the bus, which was confirmed
+	// before Reports were read.
 	Fenced   bool     `json:"fenced,omitempty"`
 	Cause    EndCause `json:"cause,omitempty"`     // what the runtime itself ended it for; empty: nothing that it told
 	Words    string   `json:"words,omitempty"`     // the runtime's own, for Cause, or why it cannot confirm the end
@@ -315,12 +322,14 @@ type StopResult struct {
 	Signal   string   `json:"signal,omitempty"`
 	Killed   bool     `json:"killed,omitempty"` // we ended it
 	Limit    string   `json:"limit,omitempty"`  // the memory limit, for people
-	Lost     string   `json:"lost,omitempty"`   // how much of the work, as a clause for people, if nobody reported its end; empty: nothing is known to be
-	Reports  []Report `json:"reports,omitempty"`
+	// how much of the work, as a clause for people, if nobody reported its end; empty: nothing is known to be
+	Lost    string   `json:"lost,omitempty"`
+	Reports []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult is what was pushed. Nothing: the work tree equals the base. Merged: nothing was pushed, since the base branch had to be
-// merged first, and what came of it is not validated. Changed: nothing was pushed, since the work is not what was validated.
+// DeliverResult is what was pushed. Nothing: the work tree equals the base. Merged: nothing was pushed, since
+// the base branch had to be merged first, and what came of it is not validated. Changed: nothing was pushed,
+// since the work is not what was validated.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`
@@ -329,7 +338,8 @@ type DeliverResult struct {
 	SHA         string `json:"sha,omitempty"`
 	URL         string `json:"url,omitempty"`
 	PullRequest int    `json:"pull_request,omitempty"` // to be watched; 0: none
-	// Unfinished is the branch of what an attempt at the pull request has left, and what it points to; empty: Branch has all of the work.
+	// Unfinished is the branch of what an attempt at the pull request has left, and what it points to; empty:
+	// Branch has all of the work.
 	Unfinished    string `json:"unfinished,omitempty"`
 	UnfinishedSHA string `json:"unfinished_sha,omitempty"`
 }

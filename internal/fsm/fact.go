@@ -33,12 +33,13 @@ type RunBegan struct {
 	Settings *Settings `json:"settings,omitempty"` // old journals do not say
 }
 
-// SettingsChanged: the configuration was read again while the director runs. What is decided from here on is decided by it; attempts that run keep the
-// plan that they began with.
+// SettingsChanged: the configuration was read again while the director runs. What is decided from here on is
+// decided by it; attempts that run keep the plan that they began with.
 type SettingsChanged struct {
 	By     string `json:"by"`     // what had it read: a signal, a command, a file that changed
 	Digest string `json:"digest"` // of all that is in force from now on, the files that it names included
-	// Keys are those with other values from now on, and Restart those with other values in the file that wait for a restart.
+	// Keys are those with other values from now on, and Restart those with other values in the file that wait
+	// for a restart.
 	Keys     []string  `json:"keys"`
 	Restart  []string  `json:"restart,omitempty"`
 	Settings *Settings `json:"settings,omitempty"`
@@ -130,14 +131,16 @@ type AttemptBegan struct {
 	N          int       `json:"n"`
 	Next       Next      `json:"next"`
 	WatchdogAt time.Time `json:"watchdog_at"`
-	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's, whatever the configuration says by then.
+	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's, whatever the configuration
+	// says by then.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
 	// Travels: its worker fetches the checkout. Old journals do not say: it works on the director's own.
 	Travels bool `json:"travels,omitempty"`
 }
 
-// ContainerStarted: the container is confirmed to run; from HelloBy on a missing hello counts. The attempt's life is bounded from
-// here: the wait for a start that meets a limit or an outage does not count, nor that for room (ContainerWaits).
+// ContainerStarted: the container is confirmed to run; from HelloBy on a missing hello counts. The attempt's
+// life is bounded from here: the wait for a start that meets a limit or an outage does not count, nor that for
+// room (ContainerWaits).
 type ContainerStarted struct {
 	OfTask
 	HelloBy    time.Time `json:"hello_by"`
@@ -149,7 +152,8 @@ type LabelsConfirmed struct {
 	OfTask
 }
 
-// ReportAccepted is a report that counts. Of a failure it holds what was found in the evidence, which stays where Ref says.
+// ReportAccepted is a report that counts. Of a failure it holds what was found in the evidence, which stays
+// where Ref says.
 type ReportAccepted struct {
 	OfTask
 	Worker string    `json:"worker"`
@@ -165,8 +169,8 @@ type ReportAccepted struct {
 	Assertion *recovery.Assertion `json:"claim,omitempty"`
 }
 
-// WorkerAnswered changes no state. It makes an answer to a worker, or the removal of a container that no task knows, wait
-// until the journal has confirmed that this director is still its writer.
+// WorkerAnswered changes no state. It makes an answer to a worker, or the removal of a container that no task
+// knows, wait until the journal has confirmed that this director is still its writer.
 type WorkerAnswered struct {
 	Worker  string `json:"worker"`
 	Welcome bool   `json:"welcome,omitempty"` // it is welcomed; otherwise it has no attempt, or none any more
@@ -200,7 +204,8 @@ type EndingSet struct {
 	Taken    string `json:"taken,omitempty"` // of a withdrawal: the person who takes over
 }
 
-// ValidationDue: the attempt has done well, and the next one, which is free of charge, validates its work in a clean container.
+// ValidationDue: the attempt has done well, and the next one, which is free of charge, validates its work in a
+// clean container.
 type ValidationDue struct {
 	OfTask
 	Attempt int `json:"attempt"`
@@ -302,7 +307,8 @@ type EffectDeferred struct {
 	Refused int `json:"refused,omitempty"`
 	// Failing: in the way in which it fails now. Old journals do not say.
 	Failing Failing `json:"failing,omitzero"`
-	// Reason is what it failed for. Old journals do not say; empty, too, where nothing failed and only the wait has changed.
+	// Reason is what it failed for. Old journals do not say; empty, too, where nothing failed and only the wait
+	// has changed.
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
@@ -311,7 +317,8 @@ type factRow struct {
 	kind string
 	of   reflect.Type // of the fact; nil: it is not written any more
 	read func([]byte) (Fact, error)
-	// plain reads it faster, as how says, if it is written as we write it; nil: only read does. The room is the reader's for this kind.
+	// plain reads it faster, as how says, if it is written as we write it; nil: only read does. The room is the
+	// reader's for this kind.
 	plain func(p *plainjson.Reader, room *any) (Fact, bool)
 	how   *plainjson.Type
 }

@@ -33,8 +33,12 @@ func testConfig() Config {
 	b := testBackoff()
 	return Config{
 		MaxWorkers: 3, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute,
-		StopGrace: 10 * time.Second, FenceAfter: time.Minute, ClaimStale: 6 * time.Hour, RemindAfter: 72 * time.Hour, DeliverFor: 15 * time.Minute, Policy: testPolicy(b), Classify: classify, MaxStatedWait: 15 * time.Minute,
-		FixRounds: 3, Retry: recovery.Backoff{Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.NoJitter},
+		StopGrace: 10 * time.Second, FenceAfter: time.Minute, ClaimStale: 6 * time.Hour, RemindAfter: 72 * time.Hour,
+		DeliverFor: 15 * time.Minute, Policy: testPolicy(b), Classify: classify, MaxStatedWait: 15 * time.Minute,
+		FixRounds: 3, Retry: recovery.Backoff{
+			Initial: time.Second, Max: 5 * time.Minute, Factor: 2,
+			Jitter: recovery.NoJitter,
+		},
 	}
 }
 
@@ -53,7 +57,8 @@ func classify(e recovery.Evidence) recovery.Finding {
 	}
 	return recovery.Finding{
 		Reason: cmp.Or(e.Known, recovery.Reason(e.Assertion.ErrorType), recovery.Unknown),
-		Cause:  cmp.Or(e.KnownCause, e.Message), RetryAfter: e.RetryAfter, Rule: "test", Confidence: 1, Signature: e.Stdout,
+		Cause:  cmp.Or(e.KnownCause, e.Message), RetryAfter: e.RetryAfter, Rule: "test", Confidence: 1,
+		Signature: e.Stdout,
 	}
 }
 
@@ -111,7 +116,8 @@ func soundWith(m *Machine, most int) error {
 			return fmt.Errorf("%s (attempt %d): %w", t.Key, t.Attempt, err)
 		}
 		if len(t.Reports) > maxReports || len(t.History) > maxHistory || len(t.Outbox) > 3 {
-			return fmt.Errorf("%s remembers too much: %d reports, %d failures, %d effects", t.Key, len(t.Reports), len(t.History), len(t.Outbox))
+			return fmt.Errorf("%s remembers too much: %d reports, %d failures, %d effects", t.Key, len(t.Reports),
+				len(t.History), len(t.Outbox))
 		}
 		if t.Tally.Redispatches > m.cfg.Policy.Guards().MaxRetries {
 			return fmt.Errorf("%s was dispatched again %d times", t.Key, t.Tally.Redispatches)
@@ -124,11 +130,13 @@ func soundWith(m *Machine, most int) error {
 		return fmt.Errorf("%v goes next, and it should be %v", got, want)
 	}
 	for _, t := range m.hard.Tasks {
-		if n := m.workersOf(t.Key.Repo()); n != m.countSlots(func(o *Task) bool { return strings.EqualFold(o.Key.Repo(), t.Key.Repo()) }) {
+		if n := m.workersOf(t.Key.Repo()); n != m.countSlots(
+			func(o *Task) bool { return strings.EqualFold(o.Key.Repo(), t.Key.Repo()) }) {
 			return fmt.Errorf("%d workers are counted in the repository of %s", n, t.Key)
 		}
 		for _, label := range t.Standing.Capped {
-			if n := m.slots.byLabel[label]; n != m.countSlots(func(o *Task) bool { return slices.Contains(o.Standing.Capped, label) }) {
+			if n := m.slots.byLabel[label]; n != m.countSlots(
+				func(o *Task) bool { return slices.Contains(o.Standing.Capped, label) }) {
 				return fmt.Errorf("%d workers are counted with the label %s", n, label)
 			}
 		}

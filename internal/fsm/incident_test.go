@@ -41,7 +41,8 @@ func (f *fleet) seen(issues ...IssueKey) {
 	f.t.Helper()
 	for _, k := range issues {
 		f.step(IssuesSeen{Repo: k.Repo(), AskedAt: f.now, Issues: []IssueView{{
-			Key: k, Open: true, Labels: []Label{LabelTask}, Nonce: strings.NewReplacer("/", "", "#", "").Replace(string(k)),
+			Key: k, Open: true, Labels: []Label{LabelTask},
+			Nonce: strings.NewReplacer("/", "", "#", "").Replace(string(k)),
 		}}})
 	}
 }
@@ -78,7 +79,10 @@ func (f *fleet) fails(k IssueKey, stage string, e recovery.Evidence, u *recovery
 	if t.State != Running {
 		f.t.Fatalf("%s is %s", k, t.State)
 	}
-	f.step(ReportReceived{Worker: t.AttemptID(), Report: Report{Ref: ReportRef{ID: "e"}, Final: true, Stage: stage, Evidence: e, Usage: u}})
+	f.step(ReportReceived{Worker: t.AttemptID(), Report: Report{
+		Ref: ReportRef{ID: "e"}, Final: true, Stage: stage,
+		Evidence: e, Usage: u,
+	}})
 	f.carryOut(k)
 }
 
@@ -118,7 +122,10 @@ func TestIncidentSparesNoBudget(t *testing.T) {
 	f.step(Tick{})
 	f.step(WorkerSeen{Worker: "aa5-1"})
 	f.carryOut("a/a#4")
-	f.step(ReportReceived{Worker: f.m.Task("a/a#4").AttemptID(), Report: Report{Ref: ReportRef{ID: "r"}, Final: true, OK: true}})
+	f.step(ReportReceived{Worker: f.m.Task("a/a#4").AttemptID(), Report: Report{
+		Ref: ReportRef{ID: "r"}, Final: true,
+		OK: true,
+	}})
 	f.carryOut("a/a#4")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		if f.state(k) != Blocked {
@@ -176,7 +183,8 @@ func TestOwnFailuresMakeNoIncident(t *testing.T) {
 		r := about.Reason
 		f := newFleet(t, "a/a#1", "a/a#2", "a/a#3", "a/a#4")
 		for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3", "a/a#4"} {
-			f.fails(k, "CODE", recovery.Evidence{Message: "alike", Assertion: recovery.Assertion{ErrorType: string(r)}}, nil)
+			f.fails(k, "CODE", recovery.Evidence{Message: "alike", Assertion: recovery.Assertion{ErrorType: string(r)}},
+				nil)
 		}
 		if i := f.m.Incidents(); len(i) > 0 {
 			t.Errorf("%s: %+v", r, i)
@@ -187,7 +195,10 @@ func TestOwnFailuresMakeNoIncident(t *testing.T) {
 // TestWhoFailed: an incident is of what the failing part used.
 func TestWhoFailed(t *testing.T) {
 	cut := func(provider string) recovery.Evidence {
-		return recovery.Evidence{Provider: provider, Message: "ECONNRESET", Assertion: recovery.Assertion{ErrorType: "network_transient"}}
+		return recovery.Evidence{
+			Provider: provider, Message: "ECONNRESET",
+			Assertion: recovery.Assertion{ErrorType: "network_transient"},
+		}
 	}
 	limited := recovery.Evidence{Message: "429", Assertion: recovery.Assertion{ErrorType: "rate_limited"}}
 	disk := recovery.Evidence{Message: "ENOSPC", Assertion: recovery.Assertion{ErrorType: "disk_full"}}
@@ -243,7 +254,8 @@ func TestDeterministicFailureIsOnlyTold(t *testing.T) {
 	if f.state("a/a#4") != Claiming {
 		t.Errorf("a/a#4 is %s", f.state("a/a#4"))
 	}
-	if i := f.m.Incidents(); len(i) != 1 || i[0].Breaker.State(f.now) != recovery.BreakerTold || i[0].Breaker.Canary != "" {
+	if i := f.m.Incidents(); len(i) != 1 || i[0].Breaker.State(f.now) != recovery.BreakerTold ||
+		i[0].Breaker.Canary != "" {
 		t.Errorf("%+v", i)
 	}
 	f.now = f.now.Add(2 * time.Hour)
@@ -263,18 +275,21 @@ func TestIncidentsAreBounded(t *testing.T) {
 		}
 		m.updateIncident(Incident{Key: fmt.Sprintf("a/a/%03d", n)}, told)
 	}
-	if n := len(m.hard.Incidents); n > maxIncidents || m.hard.Incidents[n-1].Key != fmt.Sprintf("a/a/%03d", maxIncidents+9) {
+	if n := len(m.hard.Incidents); n > maxIncidents || m.hard.Incidents[n-1].Key != fmt.Sprintf("a/a/%03d",
+		maxIncidents+9) {
 		t.Errorf("%d incidents, want at most %d with the last one among them", n, maxIncidents)
 	}
 }
 
-// TestNobodyIsTheCanaryTwiceInARow: one task that fails as the canary again and again keeps nobody else back, if others wait to try.
+// TestNobodyIsTheCanaryTwiceInARow: one task that fails as the canary again and again keeps nobody else back,
+// if others wait to try.
 func TestNobodyIsTheCanaryTwiceInARow(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		f.fails(k, "CODE", overloaded, nil)
 	}
-	f.step(IssuesSeen{Repo: "a/a", AskedAt: f.now, Issues: []IssueView{{Key: "a/a#1"}, {Key: "a/a#2"}}}) // both are closed
+	// both are closed
+	f.step(IssuesSeen{Repo: "a/a", AskedAt: f.now, Issues: []IssueView{{Key: "a/a#1"}, {Key: "a/a#2"}}})
 	f.carryOut("a/a#1")
 	f.carryOut("a/a#2")
 	f.seen("a/a#4")

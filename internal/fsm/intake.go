@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxQueuedPerEvent bounds how many tasks one event may begin, and with it the size of a journal record. The rest come with the
-// next poll, which begins where this one did.
+// maxQueuedPerEvent bounds how many tasks one event may begin, and with it the size of a journal record. The
+// rest come with the next poll, which begins where this one did.
 const maxQueuedPerEvent = 500
 
 // GitHub's view is compared with ours. The cursor is taken only if every view was decided: what was not is then
@@ -33,7 +33,10 @@ func (b IssuesSeen) step(m *Machine) {
 			decided = false
 		default:
 			queued++
-			m.record(TaskQueued{Task: v.Key, Nonce: v.Nonce, Title: v.Title, URL: v.URL, Standing: v.Standing.bounded()})
+			m.record(TaskQueued{
+				Task: v.Key, Nonce: v.Nonce, Title: v.Title, URL: v.URL,
+				Standing: v.Standing.bounded(),
+			})
 		}
 	}
 	if decided && b.Cursor != "" && b.Cursor != m.Cursor(b.Repo) {
@@ -48,7 +51,8 @@ func (v IssueView) eligible() bool {
 	return v.Open && v.has(LabelTask) && !v.has(LabelClaimed) && !v.has(LabelBlocked)
 }
 
-// viewSeen looks for a withdrawal or an answer. If it returns false the view cannot be judged yet, and must be read again.
+// viewSeen looks for a withdrawal or an answer. If it returns false the view cannot be judged yet, and must be
+// read again.
 func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool) {
 	if asked.Before(t.LabelsAt) {
 		return m.oldView(t, v)
@@ -86,8 +90,8 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	return true
 }
 
-// tidy makes the labels agree with the task, if people have put others of ours beside its own: what they mean is not known, and an issue must say one
-// thing.
+// tidy makes the labels agree with the task, if people have put others of ours beside its own: what they mean
+// is not known, and an issue must say one thing.
 func (m *Machine) tidy(t *Task, v IssueView) {
 	own := t.State.Info().Label
 	if len(v.Labels) > 1 && v.has(own) && len(t.Outbox) == 0 && !m.githubBlocked(DoTidy) {

@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// TestOldJournalsAreRead replays journals that an earlier version wrote, and compares the state with the one that version
-// had: the golden transcripts, three simulated worlds with incidents, budgets, pauses and stale claims, and a journal that was rebuilt.
+// TestOldJournalsAreRead replays journals that an earlier version wrote, and compares the state with the one
+// that version had: the golden transcripts, three simulated worlds with incidents, budgets, pauses and stale
+// claims, and a journal that was rebuilt.
 //
-// A line {"journal": name} begins a journal, {"state": snapshot} is what its records so far amount to. The files are a record of
-// the past: never rewrite them.
+// A line {"journal": name} begins a journal, {"state": snapshot} is what its records so far amount to. The
+// files are a record of the past: never rewrite them.
 func TestOldJournalsAreRead(t *testing.T) {
 	files, err := filepath.Glob("testdata/journals/*.jsonl")
 	if err != nil || len(files) == 0 {
@@ -53,7 +54,8 @@ func TestOldJournalsAreRead(t *testing.T) {
 	}
 }
 
-// recordJournal names the variable that makes TestTranscripts and TestARebuiltJournalIsRecorded keep their journals among the recorded ones, as those of a version.
+// recordJournal names the variable that makes TestTranscripts and TestARebuiltJournalIsRecorded keep their
+// journals among the recorded ones, as those of a version.
 const recordJournal = "RETAKE_RECORD_JOURNAL"
 
 // record adds the journal of a transcript, if that is asked for.
@@ -72,7 +74,8 @@ func (s *stage) record(name string) {
 		lines = append(append(lines, bytes.TrimSpace(batch)...), '\n')
 	}
 	lines = fmt.Appendf(lines, "{\"state\":%s}\n", bytes.TrimSpace(state))
-	f, err := os.OpenFile(filepath.Join("testdata/journals", version+"-transcripts.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(filepath.Join("testdata/journals", version+"-transcripts.jsonl"),
+		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err == nil {
 		_, err = f.Write(lines)
 		err = errors.Join(err, f.Close())
@@ -104,7 +107,10 @@ func TestARebuiltJournalIsRecorded(t *testing.T) {
 	for n, priority := range []int{0, 2} {
 		s.now = s.now.Add(time.Minute)
 		s.offer(IssuesSeen{Repo: "acme/widgets", Cursor: fmt.Sprint("c", n+2), AskedAt: s.now, Issues: []IssueView{
-			{Key: "acme/widgets#9", Open: true, Labels: []Label{LabelTask}, UpdatedAt: s.now, Nonce: "k9", Standing: Standing{Priority: priority, After: []IssueKey{rebuiltKey}}},
+			{
+				Key: "acme/widgets#9", Open: true, Labels: []Label{LabelTask}, UpdatedAt: s.now, Nonce: "k9",
+				Standing: Standing{Priority: priority, After: []IssueKey{rebuiltKey}},
+			},
 		}})
 	}
 	read := New(testConfig())
@@ -142,7 +148,8 @@ func compareWithRecorded(t *testing.T, name string, m *Machine, recorded []byte)
 	}
 }
 
-// TestOldJournalsHaveEverything keeps the recorded journals honest: each kind of fact and each trigger of their time is in them.
+// TestOldJournalsHaveEverything keeps the recorded journals honest: each kind of fact and each trigger of their
+// time is in them.
 func TestOldJournalsHaveEverything(t *testing.T) {
 	files, err := filepath.Glob("testdata/journals/*.jsonl")
 	if err != nil {
@@ -157,11 +164,15 @@ func TestOldJournalsHaveEverything(t *testing.T) {
 		all = append(all, data...)
 	}
 	for _, kind := range []string{
-		"attempt_began", "attempt_used", "claim_went_stale", "container_started", "cooldown_set", "cursor_advanced", "effect_deferred",
-		"effect_done", "effect_planned", "ending_set", "hints_given", "incident_changed", "incident_over", "labels_confirmed", "moved",
-		"paid_calls_set", "phase_changed", "report_accepted", "run_began", "stranger_met", "tally_reset", "task_queued", "task_renamed",
+		"attempt_began", "attempt_used", "claim_went_stale", "container_started", "cooldown_set", "cursor_advanced",
+		"effect_deferred",
+		"effect_done", "effect_planned", "ending_set", "hints_given", "incident_changed", "incident_over",
+		"labels_confirmed", "moved",
+		"paid_calls_set", "phase_changed", "report_accepted", "run_began", "stranger_met", "tally_reset", "task_queued",
+		"task_renamed",
 		"usage_seen", "verdict_made", "watchdog_moved", "work_delivered", "worker_greeted",
-		"command_taken", "cooldown_lifted", "limit_stated", "rebuild_written", "review_noted", "standing_changed", "state_kept", "task_rebuilt", "usage_counted",
+		"command_taken", "cooldown_lifted", "limit_stated", "rebuild_written", "review_noted", "standing_changed",
+		"state_kept", "task_rebuilt", "usage_counted",
 		"validation_due", "work_pushed", "worker_answered", // v1
 	} {
 		if !bytes.Contains(all, []byte(`{"kind":"`+kind+`"`)) {
@@ -187,9 +198,11 @@ func renameStops(v any) {
 			stop, ok := one.(map[string]any)
 			if ok && key == "stop" {
 				if now, old := map[any]string{
-					"closed, unlabelled or taken": "withdrawn", "watchdog": "watchdog", "a budget is overspent": "over_budget",
-					"start failed": "not_started", "no hello in time": "not_started", "another protocol": "not_started",
-					"second deadline": "silent", "final report": "ended", "container gone": "ended",
+					"closed, unlabelled or taken": "withdrawn", "watchdog": "watchdog",
+					"a budget is overspent": "over_budget",
+					"start failed":          "not_started", "no hello in time": "not_started",
+					"another protocol": "not_started",
+					"second deadline":  "silent", "final report": "ended", "container gone": "ended",
 				}[stop["why"]]; old {
 					stop["why"] = now
 				}

@@ -32,12 +32,14 @@ func factLine(f Fact) string {
 	case CooldownLifted:
 		return fmt.Sprintf("%s lifted, for %v", f.Resource, f.Tasks)
 	case LimitStated:
-		return fmt.Sprintf("#%d says that %s is limited until %s, and has closed it alone for %s", f.Task.Number(), f.Resource, clock(f.Until), f.Alone)
+		return fmt.Sprintf("#%d says that %s is limited until %s, and has closed it alone for %s", f.Task.Number(),
+			f.Resource, clock(f.Until), f.Alone)
 	case IncidentChanged:
 		if f.Over {
 			return fmt.Sprintf("incident %s: forgotten", f.Incident.Key)
 		}
-		return fmt.Sprintf("incident %s: %s%s", f.Incident.Key, f.Incident.Breaker.State(f.Incident.Breaker.Until.Add(-1)), breakerLine(f.Incident.Breaker))
+		return fmt.Sprintf("incident %s: %s%s", f.Incident.Key,
+			f.Incident.Breaker.State(f.Incident.Breaker.Until.Add(-1)), breakerLine(f.Incident.Breaker))
 	case WorkerAnswered:
 		if f.Welcome {
 			return "hello of " + f.Worker + " again"
@@ -71,7 +73,8 @@ func factLine(f Fact) string {
 	case AttemptFenced:
 		return fmt.Sprintf("#%d attempt %d is fenced: %s", f.Task.Number(), f.Attempt, f.Words)
 	case ContainerStarted:
-		return fmt.Sprintf("#%d container started, hello by %s, watchdog at %s", f.Task.Number(), clock(f.HelloBy), clock(f.WatchdogAt))
+		return fmt.Sprintf("#%d container started, hello by %s, watchdog at %s", f.Task.Number(), clock(f.HelloBy),
+			clock(f.WatchdogAt))
 	case LabelsConfirmed:
 		return fmt.Sprintf("#%d labels confirmed", f.Task.Number())
 	case ReportAccepted:
@@ -79,7 +82,8 @@ func factLine(f Fact) string {
 	case WatchdogMoved:
 		return fmt.Sprintf("#%d watchdog moved to %s", f.Task.Number(), clock(f.At))
 	case HintsGiven:
-		return fmt.Sprintf("#%d hints: %d, the last from %s: %q", f.Task.Number(), len(f.Hints), f.Hints[len(f.Hints)-1].From, f.Hints[len(f.Hints)-1].Text)
+		return fmt.Sprintf("#%d hints: %d, the last from %s: %q", f.Task.Number(), len(f.Hints),
+			f.Hints[len(f.Hints)-1].From, f.Hints[len(f.Hints)-1].Text)
 	case ClaimWentStale:
 		return fmt.Sprintf("#%d claim went stale", f.Task.Number())
 	case EndingSet:
@@ -94,7 +98,8 @@ func factLine(f Fact) string {
 	case CommandTaken:
 		return fmt.Sprintf("#%d command of %s: %s", f.Task.Number(), f.By, joined(string(f.Command), f.Refused))
 	case ReviewNoted:
-		return fmt.Sprintf("#%d review noted: checks of %q, conflict of %q, change %d", f.Task.Number(), f.Reviewed.Checks, f.Reviewed.Conflict, f.Reviewed.Change)
+		return fmt.Sprintf("#%d review noted: checks of %q, conflict of %q, change %d", f.Task.Number(),
+			f.Reviewed.Checks, f.Reviewed.Conflict, f.Reviewed.Change)
 	case WorkPushed:
 		return fmt.Sprintf("#%d pushed to %s", f.Task.Number(), f.Work.Branch)
 	case WorkDelivered:
@@ -180,7 +185,8 @@ func effectLine(e Effect) string {
 	case e.Start != nil && e.Start.Fresh:
 		return fmt.Sprintf("%s (fresh, told of failures: %d%s)", e.ID, len(e.Start.Failures), hintsLine(e.Start.Hints))
 	case e.Start != nil && e.Start.Action != "":
-		return fmt.Sprintf("%s (%s, told of failures: %d%s)", e.ID, e.Start.Action, len(e.Start.Failures), hintsLine(e.Start.Hints))
+		return fmt.Sprintf("%s (%s, told of failures: %d%s)", e.ID, e.Start.Action, len(e.Start.Failures),
+			hintsLine(e.Start.Hints))
 	case e.Start != nil && len(e.Start.Hints) > 0:
 		return fmt.Sprintf("%s (told of failures: %d%s)", e.ID, len(e.Start.Failures), hintsLine(e.Start.Hints))
 	case e.Stop != nil:
@@ -190,11 +196,13 @@ func effectLine(e Effect) string {
 		}
 		return fmt.Sprintf("%s (grace %s%s)", e.ID, e.Stop.Grace, fenced)
 	case e.Escalation != nil:
-		return fmt.Sprintf("%s (%s: %q; %s%s)", e.ID, e.Escalation.Reason, e.Escalation.Cause, e.Escalation.Why, alikeLine(e.Escalation.Alike))
+		return fmt.Sprintf("%s (%s: %q; %s%s)", e.ID, e.Escalation.Reason, e.Escalation.Cause, e.Escalation.Why,
+			alikeLine(e.Escalation.Alike))
 	case e.Release != nil:
 		return fmt.Sprintf("%s (%s%s)", e.ID, e.Release.Why, releaseLine(e.Release))
 	case e.Progress != nil:
-		return fmt.Sprintf("comment on #%d: %s", e.Task.Number(), joined(e.Progress.State.String(), e.Progress.Why, string(e.Progress.Incident), commandedLine(e.Progress.Commanded)))
+		return fmt.Sprintf("comment on #%d: %s", e.Task.Number(), joined(e.Progress.State.String(), e.Progress.Why,
+			string(e.Progress.Incident), commandedLine(e.Progress.Commanded)))
 	case e.Kind == DoReadAnswers:
 		return fmt.Sprintf("read answers on #%d", e.Task.Number())
 	case e.Kind == DoReadReview:

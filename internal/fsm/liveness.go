@@ -11,8 +11,8 @@ import (
 // heartbeatResolution is the wire's resolution: a heartbeat that is exactly as old as the TTL is not beyond it.
 const heartbeatResolution = time.Millisecond
 
-// watched reports whether the task's worker has deadlines. Before its container is confirmed to run it has none: the outcome of the
-// start comes first.
+// watched reports whether the task's worker has deadlines. Before its container is confirmed to run it has
+// none: the outcome of the start comes first.
 func (t *Task) watched() bool {
 	return t.State == Running || t.State == Suspect || t.State == Starting && !t.UpAt.IsZero()
 }
@@ -55,13 +55,15 @@ func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.sla
 
 func (m *Machine) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
 
-// Due reports whether a step at that time decides about a task's deadline. Whoever keeps signs of life back offers them before.
+// Due reports whether a step at that time decides about a task's deadline. Whoever keeps signs of life back
+// offers them before.
 func (m *Machine) Due(at time.Time) bool {
 	t, deadline := m.timers.first()
 	return t != nil && passed(at, deadline)
 }
 
-// passDeadlines decides about deadlines that have passed, the earliest first; those beyond atOnce stay due, and the shell offers the next step at once.
+// passDeadlines decides about deadlines that have passed, the earliest first; those beyond atOnce stay due, and
+// the shell offers the next step at once.
 func (m *Machine) passDeadlines() {
 	if (m.githubClosed || m.hard.Phase == PhaseCooldown) && !m.githubOpensAt().After(m.now) {
 		m.githubClosed = false
@@ -99,9 +101,12 @@ func (m *Machine) deadlinePassed(t *Task) {
 	case !passed(m.now, m.silenceDeadline(t)):
 		// Backoff that is due, or an effect that may be tried again: both happen at the end of the step.
 	case t.State == Starting:
-		m.stop(t, OnNoHello, EndingSet{Outcome: OutcomeFailed, Known: recovery.BusDisconnect, Resource: recovery.Host, Cause: fmt.Sprintf(
-			"the worker's container runs, but it sent no hello within timeouts.worker_start_seconds (%s)",
-			m.cfg.StartTimeout)}, 0)
+		m.stop(t, OnNoHello, EndingSet{
+			Outcome: OutcomeFailed, Known: recovery.BusDisconnect, Resource: recovery.Host,
+			Cause: fmt.Sprintf(
+				"the worker's container runs, but it sent no hello within timeouts.worker_start_seconds (%s)",
+				m.cfg.StartTimeout),
+		}, 0)
 	case t.State == Running:
 		// The second deadline is one heartbeat interval at the tightest configuration that is allowed.
 		m.move(t, OnSilent, fmt.Sprintf("no heartbeat for %s", m.cfg.HeartbeatTTL), m.now.Add(m.cfg.HeartbeatTTL/3))
@@ -159,8 +164,8 @@ func (m *Machine) seen(h WorkerSeen, at time.Time) {
 		return
 	}
 	t.soft.Activity = h.Activity.After(t.soft.Activity)
-	// Paid calls are recorded as they are made: if worker and director die together, nobody could report them again. They are few,
-	// and their cost is recorded with them.
+	// Paid calls are recorded as they are made: if worker and director die together, nobody could report them
+	// again. They are few, and their cost is recorded with them.
 	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used})
 	}
@@ -169,7 +174,8 @@ func (m *Machine) seen(h WorkerSeen, at time.Time) {
 	m.enforceBudget(t)
 }
 
-// After is what is known once a worker has reported this, when it had reported something before: usage does not fall, and the last error stays.
+// After is what is known once a worker has reported this, when it had reported something before: usage does not
+// fall, and the last error stays.
 func (a Activity) After(before Activity) Activity {
 	a.Usage = before.Usage.Max(a.Usage)
 	a.ErrorID = cmp.Or(a.ErrorID, before.ErrorID)
@@ -214,8 +220,8 @@ func (l ContainersListed) step(m *Machine) {
 	}
 }
 
-// A worker without an attempt that keeps sending, or whose container stays, is answered once a minute, and more and more seldom: that of a lost node may
-// stay for days. So many are remembered.
+// A worker without an attempt that keeps sending, or whose container stays, is answered once a minute, and more
+// and more seldom: that of a lost node may stay for days. So many are remembered.
 const (
 	fenceEvery        = time.Minute
 	fenceSeldom       = 10 * time.Minute
@@ -249,8 +255,8 @@ func (m *Machine) fenceUnknown(worker string, token uint64) {
 	}
 }
 
-// fence tells a worker to end whose attempt is over or was never ours. The fact keeps a director that has been replaced, and does not
-// know it yet, from fencing a worker of its successor.
+// fence tells a worker to end whose attempt is over or was never ours. The fact keeps a director that has been
+// replaced, and does not know it yet, from fencing a worker of its successor.
 func (m *Machine) fence(worker string) {
 	m.record(WorkerAnswered{Worker: worker})
 	m.emit(nil, Effect{Kind: DoFence, Worker: worker})

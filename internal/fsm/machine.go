@@ -29,11 +29,14 @@ type Config struct {
 	Watchdog     time.Duration // an attempt's whole life
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
-	// PendingTimeout is for how long a runtime that places attempts by itself may look for room for one; 0: what is started runs.
+	// PendingTimeout is for how long a runtime that places attempts by itself may look for room for one; 0:
+	// what is started runs.
 	PendingTimeout time.Duration
-	// FenceAfter is for how long the end of an attempt is asked for that nobody can confirm, before the attempt is fenced.
+	// FenceAfter is for how long the end of an attempt is asked for that nobody can confirm, before the attempt
+	// is fenced.
 	FenceAfter time.Duration
-	// CheckoutTravels: attempts that begin from now on fetch their checkout, and send back what they change. Otherwise they work on the director's own.
+	// CheckoutTravels: attempts that begin from now on fetch their checkout, and send back what they change.
+	// Otherwise they work on the director's own.
 	CheckoutTravels bool
 	ClaimStale      time.Duration // a claim without progress is given back; 0: never
 	RemindAfter     time.Duration // a question without an answer is raised once more; 0: never
@@ -42,18 +45,21 @@ type Config struct {
 	Caps map[string]int
 	// Repositories are those whose issues are worked on; what is under way in another is finished. Empty: any.
 	Repositories []string
-	// Only are the issues that this run takes from the queue; others wait there. What was begun is gone on with in any case. Empty: all.
+	// Only are the issues that this run takes from the queue; others wait there. What was begun is gone on with
+	// in any case. Empty: all.
 	Only []IssueKey
-	// CleanValidation: what an attempt has done is delivered only after another one, without an agent, has validated it.
+	// CleanValidation: what an attempt has done is delivered only after another one, without an agent, has
+	// validated it.
 	CleanValidation bool
 	FixRounds       int // of CODE, the first included, that a clean container may refuse; ≥ 1
 	Policy          *policy.Policy
 	// HasAlternative: another model is configured for the stages.
 	HasAlternative bool
-	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins. Empty: any
-	// model may be used.
+	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins.
+	// Empty: any model may be used.
 	Models []string
-	// MaxStatedWait is for how long one task's word closes a resource for others, in sum over a day; 0: it closes nothing.
+	// MaxStatedWait is for how long one task's word closes a resource for others, in sum over a day; 0: it
+	// closes nothing.
 	MaxStatedWait time.Duration
 	Classify      func(recovery.Evidence) recovery.Finding
 	Classifier    any // stands for Classify, and is compared: what it has found before is taken; nil: nothing is
@@ -215,7 +221,8 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
 	}
 	m.revisit(t)
-	// Before a claim is won there is no comment, Done and Released have comments of their own, and the other states are too short.
+	// Before a claim is won there is no comment, Done and Released have comments of their own, and the other
+	// states are too short.
 	if on != OnSeenAgain { // the comment still says Running
 		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
 	}

@@ -185,7 +185,8 @@ func TestGraceOfAFinalReport(t *testing.T) {
 	for known, want := range map[recovery.Reason]time.Duration{"": testConfig().StopGrace, recovery.ScopeViolation: 0} {
 		r := Report{Ref: ReportRef{ID: "k1-1/end"}, Final: true, Evidence: recovery.Evidence{Known: known}}
 		_, effects := mustStep(t, running(t), at(9), ReportReceived{Worker: "k1-1", Report: r})
-		if i := slices.IndexFunc(effects, func(e Effect) bool { return e.Kind == DoStop }); i < 0 || effects[i].Stop.Grace != want {
+		if i := slices.IndexFunc(effects, func(e Effect) bool { return e.Kind == DoStop }); i < 0 ||
+			effects[i].Stop.Grace != want {
 			t.Errorf("known %q: %+v", known, effects)
 		}
 	}
@@ -214,10 +215,14 @@ func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 	}
 	mustStep(t, m, at(1000), Booted{RunID: "r2"})
 	mustStep(t, m, at(1180), Tick{})
-	mustStep(t, m, at(1190), ContainersListed{TakenAt: at(1190), Containers: []Container{{Attempt: "k1-1", Running: true}}})
+	mustStep(t, m, at(1190), ContainersListed{
+		TakenAt:    at(1190),
+		Containers: []Container{{Attempt: "k1-1", Running: true}},
+	})
 	mustStep(t, m, at(1210), Tick{})
 	end := m.Task(issueKey("1")).Ending
-	if want := "no heartbeat for 3m30s and no answer to a probe, though its container is there"; end.KnownCause != want {
+	if want := "no heartbeat for 3m30s and no answer to a probe, though its " +
+		"container is there"; end.KnownCause != want {
 		t.Fatalf("%s %q", end.Known, end.KnownCause)
 	}
 }
@@ -255,7 +260,10 @@ func TestDeferredEffectWaitsALittle(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})
 	mustStep(t, m, at(1), oneIssue("1"))
-	_, effects := mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Failure: &EffectError{Transient: true, Until: at(3)}})
+	_, effects := mustStep(t, m, at(5), EffectEnded{
+		Task: issueKey("1"), Effect: "k1-0/claim",
+		Failure: &EffectError{Transient: true, Until: at(3)},
+	})
 	if len(effects) != 0 || !m.NextDeadline().After(at(5)) {
 		t.Fatalf("%v, next %s", effects, m.NextDeadline())
 	}
@@ -289,7 +297,10 @@ func TestAttemptIDs(t *testing.T) {
 	if nonce, n, ok := ParseAttemptID("k3v9qx2m-12"); nonce != "k3v9qx2m" || n != 12 || !ok {
 		t.Fatal(nonce, n, ok)
 	}
-	for _, id := range []string{"", "-1", "a", "a-", "a-0", "a-01", "a--1x", "a-+1", "a-1 ", "worker-3-170760000000000000000"} {
+	for _, id := range []string{
+		"", "-1", "a", "a-", "a-0", "a-01", "a--1x", "a-+1", "a-1 ",
+		"worker-3-170760000000000000000",
+	} {
 		if _, _, ok := ParseAttemptID(id); ok {
 			t.Errorf("%q was read", id)
 		}
@@ -306,7 +317,8 @@ func TestTablesAreConsistent(t *testing.T) {
 			t.Errorf("%s reads back as %s: %v", s.Name, back, err)
 		}
 		leaves := slices.ContainsFunc(Transitions, func(x Transition) bool { return slices.Contains(x.From, s.State) })
-		enters := s.State == Queued || slices.ContainsFunc(Transitions, func(x Transition) bool { return x.To == s.State })
+		enters := s.State == Queued ||
+			slices.ContainsFunc(Transitions, func(x Transition) bool { return x.To == s.State })
 		if over := s.Final || s.State == Forgotten; leaves == over || !enters {
 			t.Errorf("%s: leaves %v, enters %v", s.Name, leaves, enters)
 		}
@@ -334,7 +346,10 @@ func TestRetryOfAnEffectDoesNotMakeAWorkerSuspect(t *testing.T) {
 	mustStep(t, m, at(1), oneIssue("1"))
 	mustStep(t, m, at(500), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimResult{Ours: true}})
 	mustStep(t, m, at(501), Hello{Worker: "k1-1"})
-	mustStep(t, m, at(502), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start", Failure: &EffectError{Transient: true, Until: at(510)}})
+	mustStep(t, m, at(502), EffectEnded{
+		Task: issueKey("1"), Effect: "k1-1/start",
+		Failure: &EffectError{Transient: true, Until: at(510)},
+	})
 	_, effects := mustStep(t, m, at(510), Tick{})
 	if s := m.Task(issueKey("1")).State; s != Running || len(effects) == 0 || effects[len(effects)-1].Kind != DoStart {
 		t.Fatalf("%s, %v", s, effects)
@@ -346,7 +361,10 @@ func TestCommandsAreKnownAgain(t *testing.T) {
 	m := New(testConfig())
 	at := epoch.Add(time.Minute)
 	for _, zone := range []*time.Location{time.FixedZone("CEST", 7200), time.UTC, time.FixedZone("EST", -18000)} {
-		s := CommentView{Task: "acme/widgets#1", By: "octocat", Command: CommandHelp, CommandRef: CommandRef{Comment: 7, At: at.In(zone)}}
+		s := CommentView{
+			Task: "acme/widgets#1", By: "octocat", Command: CommandHelp,
+			CommandRef: CommandRef{Comment: 7, At: at.In(zone)},
+		}
 		m.Step(Event{At: at, Body: CommentsSeen{Repo: "acme/widgets", Comments: []CommentView{s}}})
 	}
 	if len(m.hard.Commands) != 1 {
@@ -354,7 +372,8 @@ func TestCommandsAreKnownAgain(t *testing.T) {
 	}
 }
 
-// A request of the operator's is known again by its id alone, however often and whenever it is repeated, and none of them pushes what people said out of memory.
+// A request of the operator's is known again by its id alone, however often and whenever it is repeated, and
+// none of them pushes what people said out of memory.
 func TestRequestsAreKnownAgain(t *testing.T) {
 	m := New(testConfig())
 	ask := func(id string, s int) []Fact {
@@ -366,7 +385,10 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 		}
 		return facts
 	}
-	m.Step(Event{At: at(0), Body: CommentsSeen{Comments: []CommentView{{Task: issueKey("1"), By: "octocat", Command: CommandHelp, CommandRef: CommandRef{Comment: 7, At: at(0)}}}}})
+	m.Step(Event{At: at(0), Body: CommentsSeen{Comments: []CommentView{{
+		Task: issueKey("1"), By: "octocat",
+		Command: CommandHelp, CommandRef: CommandRef{Comment: 7, At: at(0)},
+	}}}})
 	if _, known := m.Requested("r1"); known {
 		t.Error("known before it was asked")
 	}
@@ -381,7 +403,8 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 	}
 	last := strconv.Itoa(2*maxRequests - 1)
 	if facts := ask(last, 900); len(facts) != 0 || len(m.hard.Requests) != maxRequests || len(m.hard.Commands) != 1 {
-		t.Errorf("facts %v, %d requests and %d commands are remembered", facts, len(m.hard.Requests), len(m.hard.Commands))
+		t.Errorf("facts %v, %d requests and %d commands are remembered", facts, len(m.hard.Requests),
+			len(m.hard.Commands))
 	}
 }
 
@@ -411,7 +434,8 @@ func TestOnlySomeAreTaken(t *testing.T) {
 	if two.State != Queued || three.State != Claiming {
 		t.Errorf("#2 is %s, #3 %s", two.State, three.State)
 	}
-	if got := m.WaitsFor(two).For; got != "a run that takes it: this one takes only Acme/Widgets#3, acme/widgets#4 (director run --only)" {
+	if got := m.WaitsFor(two).For; got != "a run that takes it: this one takes only Acme/Widgets#3, acme/widgets#4 "+
+		"(director run --only)" {
 		t.Errorf("#2 waits for %s", got)
 	}
 }
@@ -422,7 +446,10 @@ func TestCursorWaitsForAnswers(t *testing.T) {
 	mustStep(t, m, at(0), Booted{})
 	said := CommentsSeen{Repo: "acme/widgets", Cursor: "c1"}
 	for i := range 2 {
-		said.Comments = append(said.Comments, CommentView{Task: issueKey("1"), CommandRef: CommandRef{Comment: int64(i + 1), At: at(i)}, By: "octocat", Command: CommandHelp})
+		said.Comments = append(said.Comments, CommentView{
+			Task:       issueKey("1"),
+			CommandRef: CommandRef{Comment: int64(i + 1), At: at(i)}, By: "octocat", Command: CommandHelp,
+		})
 	}
 	replies := func(effects []Effect) (ids []string) {
 		for _, e := range effects {
@@ -434,7 +461,8 @@ func TestCursorWaitsForAnswers(t *testing.T) {
 	}
 	_, effects := mustStep(t, m, at(3), said)
 	if ids := replies(effects); len(ids) != 2 || m.Cursor(CommentsOf("acme/widgets")) != "" {
-		t.Fatalf("replies %v, cursor %q; want two, and none before they are given", ids, m.Cursor(CommentsOf("acme/widgets")))
+		t.Fatalf("replies %v, cursor %q; want two, and none before they are given", ids,
+			m.Cursor(CommentsOf("acme/widgets")))
 	}
 	state, err := m.Snapshot()
 	if err != nil {
@@ -450,7 +478,8 @@ func TestCursorWaitsForAnswers(t *testing.T) {
 		t.Fatalf("replies of the next process: %v", ids)
 	}
 	mustStep(t, m, at(6), EffectEnded{Effect: ids[0]})
-	if _, effects = mustStep(t, m, at(7), said); len(replies(effects)) != 0 || m.Cursor(CommentsOf("acme/widgets")) != "" {
+	if _, effects = mustStep(t, m, at(7), said); len(replies(effects)) != 0 ||
+		m.Cursor(CommentsOf("acme/widgets")) != "" {
 		t.Errorf("one is under way: replies %v, cursor %q", replies(effects), m.Cursor(CommentsOf("acme/widgets")))
 	}
 	mustStep(t, m, at(8), EffectEnded{Effect: ids[1]})

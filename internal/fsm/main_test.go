@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain makes the random worlds longer than rapid's default, so that a claim's whole life fits in. Flags on the command
-// line win: go test ./internal/fsm -rapid.checks=20000 -rapid.steps=400.
+// TestMain makes the random worlds longer than rapid's default, so that a claim's whole life fits in. Flags on
+// the command line win: go test ./internal/fsm -rapid.checks=20000 -rapid.steps=400.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.steps": "150", "rapid.checks": "150"} {
 		if err := flag.Set(name, value); err != nil {

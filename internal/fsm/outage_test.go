@@ -20,7 +20,13 @@ type outage struct {
 func newOutage(t *testing.T, fails func(Effect) *EffectError, issues ...IssueKey) *outage {
 	o := &outage{fleet: newFleet(t), fails: fails}
 	for _, k := range issues {
-		o.step(IssuesSeen{Repo: k.Repo(), AskedAt: o.now, Issues: []IssueView{{Key: k, Open: true, Labels: []Label{LabelTask}, Nonce: fmt.Sprintf("n%d", k.Number())}}})
+		o.step(IssuesSeen{
+			Repo: k.Repo(), AskedAt: o.now,
+			Issues: []IssueView{{
+				Key: k, Open: true, Labels: []Label{LabelTask},
+				Nonce: fmt.Sprintf("n%d", k.Number()),
+			}},
+		})
 	}
 	return o
 }
@@ -80,7 +86,8 @@ func TestOutageCostsNoAttempt(t *testing.T) {
 			}
 			for _, task := range o.m.Tasks() {
 				if task.Attempt != 1 || task.UpAt.IsZero() || len(task.History) > 0 || task.Tally.Redispatches > 0 {
-					t.Errorf("%s for %s: %s is %s in attempt %d, %d failed", resource, lasts, task.Key, task.State, task.Attempt, len(task.History))
+					t.Errorf("%s for %s: %s is %s in attempt %d, %d failed", resource, lasts, task.Key, task.State,
+						task.Attempt, len(task.History))
 				}
 			}
 			if i := o.m.Incidents(); len(i) > 0 {
@@ -102,7 +109,8 @@ func TestLongOutageIsAnIncident(t *testing.T) {
 	if len(o.m.AllIncidents()) > 0 {
 		t.Fatalf("after %s: %+v", o.now.Sub(epoch), o.m.AllIncidents())
 	}
-	if w := o.m.WaitsFor(o.m.Task("a/a#1")); !strings.Contains(w.For, "tried again") || w.Until.Sub(o.now) > outageWait {
+	if w := o.m.WaitsFor(o.m.Task("a/a#1")); !strings.Contains(w.For, "tried again") ||
+		w.Until.Sub(o.now) > outageWait {
 		t.Errorf("it waits for %+v", w)
 	}
 	o.until(epoch.Add(startFor + 2*time.Minute))
@@ -115,7 +123,10 @@ func TestLongOutageIsAnIncident(t *testing.T) {
 func TestHostIsNoOutage(t *testing.T) {
 	o := newOutage(t, func(e Effect) *EffectError {
 		if e.Kind == DoStart {
-			return &EffectError{Reason: recovery.DockerDaemon, Text: "no engine", Transient: true, Resource: recovery.Host}
+			return &EffectError{
+				Reason: recovery.DockerDaemon, Text: "no engine", Transient: true,
+				Resource: recovery.Host,
+			}
 		}
 		return nil
 	}, "a/a#1")
@@ -127,7 +138,8 @@ func TestHostIsNoOutage(t *testing.T) {
 
 // Failures of effects close nothing: whether GitHub is away the gate knows, who sees every request.
 func TestFailuresOfEffectsCloseNothing(t *testing.T) {
-	o := newOutage(t, func(Effect) *EffectError { return unreachable(recovery.GitHubAPI) }, "a/a#1", "a/a#2", "a/a#3", "a/a#4")
+	o := newOutage(t, func(Effect) *EffectError { return unreachable(recovery.GitHubAPI) }, "a/a#1", "a/a#2", "a/a#3",
+		"a/a#4")
 	o.until(epoch.Add(5 * time.Minute))
 	if o.tries == 0 || o.m.Phase() != PhaseMonitor {
 		t.Errorf("%s after %d failures", o.m.Phase(), o.tries)
@@ -137,7 +149,10 @@ func TestFailuresOfEffectsCloseNothing(t *testing.T) {
 // What the gate refuses an effect closes what the gate says, and no try is counted.
 func TestRefusedByTheGate(t *testing.T) {
 	o := newOutage(t, func(Effect) *EffectError {
-		return &EffectError{Reason: recovery.RateLimited, Text: "GitHub does not answer", Transient: true, Resource: recovery.GitHubAPI, Closed: GitHubAPI, Until: epoch.Add(time.Minute)}
+		return &EffectError{
+			Reason: recovery.RateLimited, Text: "GitHub does not answer", Transient: true,
+			Resource: recovery.GitHubAPI, Closed: GitHubAPI, Until: epoch.Add(time.Minute),
+		}
 	}, "a/a#1")
 	o.until(epoch.Add(2 * time.Second))
 	if c := o.m.Cooldowns(); len(c) != 1 || c[0].Resource != GitHubAPI || o.m.Task("a/a#1").Outbox[0].Tries != 0 {

@@ -8,7 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// outageWait is the longest wait before a server that was away is tried again: whoever waits for it holds a slot, or has work to hand in.
+// outageWait is the longest wait before a server that was away is tried again: whoever waits for it holds a
+// slot, or has work to hand in.
 const outageWait = time.Minute
 
 // startFor is for how long a start waits for a server that is away; then the attempt has failed.
@@ -17,10 +18,12 @@ const startFor = 10 * time.Minute
 // saidAfter is after how many failures of a delivery people are told.
 const saidAfter = 3
 
-// releaseTries is how often a release is tried that GitHub permanently refuses; then the claim's labels stay as they are.
+// releaseTries is how often a release is tried that GitHub permanently refuses; then the claim's labels stay as
+// they are.
 const releaseTries = 10
 
-// minRetryWait is the least wait before a failed effect is tried again: jitter may draw 0, and a stated reset may be past.
+// minRetryWait is the least wait before a failed effect is tried again: jitter may draw 0, and a stated reset
+// may be past.
 const minRetryWait = 100 * time.Millisecond
 
 // An outcome of any other effect than the one under way is old.
@@ -33,7 +36,8 @@ func (e EffectEnded) step(m *Machine) {
 	p := t.Outbox[0]
 	t.soft.inFlight = ""
 	m.revisit(t)
-	if e.Stop != nil && e.Stop.Fenced && p.Effect.Stop.FenceAt.IsZero() { // whoever fenced it was not told to: it may change the checkout
+	// whoever fenced it was not told to: it may change the checkout
+	if e.Stop != nil && e.Stop.Fenced && p.Effect.Stop.FenceAt.IsZero() {
 		e.Stop, e.Failure = nil, &EffectError{Reason: recovery.WorkerLost, Text: e.Stop.Words, Transient: true}
 	}
 	if e.Failure != nil && m.tryAgain(t, p, e.Failure) {
@@ -71,14 +75,16 @@ func (e EffectEnded) step(m *Machine) {
 	}
 }
 
-// tryAgain reports whether a failed effect stays in the outbox. It is given up if the effects that wait behind it make it
-// pointless. A failed start becomes a failed attempt, so that it is bounded, unless a server was away; a container must be confirmed
-// gone, and a human must be asked, however long that takes.
+// tryAgain reports whether a failed effect stays in the outbox. It is given up if the effects that wait behind
+// it make it pointless. A failed start becomes a failed attempt, so that it is bounded, unless a server was
+// away; a container must be confirmed gone, and a human must be asked, however long that takes.
 func (m *Machine) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
-	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked: // it was answered meanwhile
+	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked:
+		// it was answered meanwhile
 		return false
-	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver: // a delivery ends, also if each reset that is stated is past
+	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver:
+		// a delivery ends, also if each reset that is stated is past
 		return true
 	case f.Doubtful && m.patient(p, f):
 		return true
@@ -90,7 +96,8 @@ func (m *Machine) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	return f.Transient && m.patient(p, f)
 }
 
-// patience is for how long failures of one kind in a row are tried again before they count. The first row that fits is taken; without one, 0: for ever.
+// patience is for how long failures of one kind in a row are tried again before they count. The first row that
+// fits is taken; without one, 0: for ever.
 var patience = []struct {
 	row  string     // in the journal; never changes
 	kind EffectKind // empty: any
@@ -109,7 +116,8 @@ var patience = []struct {
 // doubtFor is how long what one wrong answer would look like is doubted.
 const doubtFor = 2 * time.Minute
 
-// patienceRow is the row that fits a failure, "" without one, and its time; longest is that of the effect's own rows, 0 without one.
+// patienceRow is the row that fits a failure, "" without one, and its time; longest is that of the effect's own
+// rows, 0 without one.
 func (m *Machine) patienceRow(k EffectKind, f *EffectError) (row string, most, longest time.Duration) {
 	for _, r := range patience {
 		if r.kind == k {
@@ -122,8 +130,9 @@ func (m *Machine) patienceRow(k EffectKind, f *EffectError) (row string, most, l
 	return row, most, longest
 }
 
-// patient reports whether an effect may go on failing as it does now: it has not done so for so long, or not often enough to tell. Each way of failing
-// has a beginning of its own; but what fails now like this and now like that ends, too. Waits for a stated reset do not count.
+// patient reports whether an effect may go on failing as it does now: it has not done so for so long, or not
+// often enough to tell. Each way of failing has a beginning of its own; but what fails now like this and now
+// like that ends, too. Waits for a stated reset do not count.
 func (m *Machine) patient(p Planned, f *EffectError) bool {
 	const often = 3
 	row, most, longest := m.patienceRow(p.Effect.Kind, f)
@@ -155,19 +164,25 @@ func (m *Machine) failingNow(p Planned, f *EffectError) (now Failing) {
 
 // deferEffect keeps a failed effect for later. A wait for a stated reset is not counted as a failure.
 func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
-	d := EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(), Why: f.Text, Refused: p.Refused, Failing: p.Failing, Reason: f.Reason}
+	d := EffectDeferred{
+		OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(),
+		Why: f.Text, Refused: p.Refused, Failing: p.Failing, Reason: f.Reason,
+	}
 	d.Failing.Since = time.Time{}
 	if !f.Transient {
 		d.Refused++
 	}
-	if !f.Until.After(m.now) { // none, or one that is past: our clock and theirs differ, and asking at once would not help
+	// none, or one that is past: our clock and theirs differ, and asking at once would not help
+	if !f.Until.After(m.now) {
 		d.Tries++
 		d.Since, d.Failing = p.Since, m.failingNow(p, f)
 		if d.Since.IsZero() {
 			d.Since = m.now
 		}
-		if p.Effect.Kind == DoDeliver && d.Tries == saidAfter { // the comment would say for ever that somebody works on it
-			t.soft.commentDue, t.soft.commentWhy = true, "The work is done and kept, but it cannot be handed in yet: "+f.Text
+		// the comment would say for ever that somebody works on it
+		if p.Effect.Kind == DoDeliver && d.Tries == saidAfter {
+			t.soft.commentDue, t.soft.commentWhy = true, "The work is done and kept, but it cannot be handed in yet: "+
+				f.Text
 		}
 		wait := m.cfg.Retry.Delay(d.Tries, p.Effect.ID)
 		if f.isOutage() {
@@ -184,9 +199,11 @@ func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
 	m.record(d)
 }
 
-// isOutage reports whether a server did not answer, or said that it fails: that passes by itself, and is nobody's fault here.
+// isOutage reports whether a server did not answer, or said that it fails: that passes by itself, and is
+// nobody's fault here.
 func (f *EffectError) isOutage() bool {
-	return f.Transient && f.Reason == recovery.NetworkTransient && (f.Resource == recovery.GitHubAPI || f.Resource == recovery.GitHubGit)
+	return f.Transient && f.Reason == recovery.NetworkTransient &&
+		(f.Resource == recovery.GitHubAPI || f.Resource == recovery.GitHubGit)
 }
 
 // overtake takes out of the outbox what is pointless now and was not emitted by this process. What an earlier process
@@ -221,11 +238,13 @@ func (m *Machine) emitFor(t *Task) {
 	if m.hard.Phase == PhaseShutdown {
 		return
 	}
-	if t.soft.commentDue && !m.githubBlocked(DoProgress) && !t.plans(DoEscalate) { // the comment points to the question: that comes first
+	// the comment points to the question: that comes first
+	if t.soft.commentDue && !m.githubBlocked(DoProgress) && !t.plans(DoEscalate) {
 		t.soft.commentDue = false
 		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{
-			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy, Incident: m.incidentIssue(t),
-			Until: t.Until, Validates: t.validates(), Commanded: t.Commanded,
+			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy,
+			Incident: m.incidentIssue(t),
+			Until:    t.Until, Validates: t.validates(), Commanded: t.Commanded,
 		}})
 	}
 	if len(t.Outbox) == 0 || t.soft.inFlight != "" {

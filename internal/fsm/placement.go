@@ -12,7 +12,8 @@ import (
 // Placement is what an attempt waits for that its runtime has accepted and not begun.
 type Placement struct {
 	Since time.Time `json:"since"`
-	Bound time.Time `json:"bound"` // when it has waited too long for room. The deadline that is in force is the task's Until.
+	// when it has waited too long for room. The deadline that is in force is the task's Until.
+	Bound time.Time `json:"bound"`
 	// For is what is missing, in the runtime's words as they were At; empty: it has not said yet.
 	For string    `json:"for,omitempty"`
 	At  time.Time `json:"at,omitzero"`
@@ -20,7 +21,8 @@ type Placement struct {
 	Lacks recovery.Reason `json:"lacks,omitempty"`
 }
 
-// ContainerWaits: the runtime has accepted the attempt, or says what it waits for; nothing of it has run. ContainerStarted follows once it runs.
+// ContainerWaits: the runtime has accepted the attempt, or says what it waits for; nothing of it has run.
+// ContainerStarted follows once it runs.
 type ContainerWaits struct {
 	OfTask
 	For   string          `json:"for,omitempty"`
@@ -38,7 +40,8 @@ func (f ContainerWaits) apply(m *Machine, t *Task) {
 }
 
 const (
-	// imageTimeout is for how long an image is waited for that cannot be had. The runtime tries several times in it; room may come much later.
+	// imageTimeout is for how long an image is waited for that cannot be had. The runtime tries several times
+	// in it; room may come much later.
 	imageTimeout = 5 * time.Minute
 	// waitsEvery is how often other words are written down.
 	waitsEvery = time.Minute
@@ -52,7 +55,8 @@ func shortWords(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
 }
 
-// placing notes that the runtime looks for room: until the container runs its worker has no deadlines, but that has one.
+// placing notes that the runtime looks for room: until the container runs its worker has no deadlines, but that
+// has one.
 func (m *Machine) placing(t *Task) {
 	t.soft.upAt = m.now
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, Until: m.now.Add(m.cfg.PendingTimeout)})
@@ -78,15 +82,18 @@ func (m *Machine) stillWaits(t *Task, words string) {
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, For: words, Lacks: lacks, Until: until})
 }
 
-// notPlaced ends an attempt that has waited too long. The failure is of the cluster, so that others that wait for the same fail alike.
+// notPlaced ends an attempt that has waited too long. The failure is of the cluster, so that others that wait
+// for the same fail alike.
 func (m *Machine) notPlaced(t *Task) {
 	w := t.Waits
-	cause := fmt.Sprintf("the cluster did not start the worker within %s (kubernetes.pending_timeout_seconds)", w.Bound.Sub(w.Since))
+	cause := fmt.Sprintf("the cluster did not start the worker within %s (kubernetes.pending_timeout_seconds)",
+		w.Bound.Sub(w.Since))
 	if w.Lacks == recovery.ImagePullFailed {
 		cause = "the cluster cannot get the worker's image"
 	}
 	m.stop(t, OnNotPlaced, EndingSet{
-		Outcome: OutcomeFailed, Known: cmp.Or(w.Lacks, recovery.NoCapacity), Resource: recovery.Cluster, Cause: cause + ": " + cmp.Or(w.For, "it does not say why"),
+		Outcome: OutcomeFailed, Known: cmp.Or(w.Lacks, recovery.NoCapacity), Resource: recovery.Cluster, Cause: cause +
+			": " + cmp.Or(w.For, "it does not say why"),
 	}, 0)
 }
 
@@ -97,7 +104,8 @@ func (t *Task) placementWaits() Waiting {
 		w.For = "the cluster, which cannot start the worker yet: " + t.Waits.For
 	}
 	if t.Waits.Lacks == recovery.ImagePullFailed {
-		w.Do = "Look whether containers.image is right, and whether the cluster may pull it. Otherwise nothing: the cluster tries again by itself."
+		w.Do = "Look whether containers.image is right, and whether the cluster may pull it. Otherwise nothing: the " +
+			"cluster tries again by itself."
 	}
 	return w
 }

@@ -127,7 +127,8 @@ func TestReportIsDecidedOnce(t *testing.T) {
 	})
 }
 
-// decidedOnce says which report was accepted twice, or what got two verdicts: an attempt, or a later delivery of its work that a person asked for.
+// decidedOnce says which report was accepted twice, or what got two verdicts: an attempt, or a later delivery
+// of its work that a person asked for.
 func decidedOnce(history []Fact) error {
 	accepted, verdicts := map[string]bool{}, map[string]bool{}
 	claim, attempt := map[IssueKey]string{}, map[IssueKey]string{}
@@ -161,8 +162,9 @@ func decidedOnce(history []Fact) error {
 	return nil
 }
 
-// A delivery fails for good. A person has the same work handed in once more, and there is nothing to deliver any more: that is a second verdict on the
-// attempt, about its second delivery. Without that delivery it would be one too many.
+// A delivery fails for good. A person has the same work handed in once more, and there is nothing to deliver
+// any more: that is a second verdict on the attempt, about its second delivery. Without that delivery it would
+// be one too many.
 func TestEachDeliveryIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	_, s := play(t, `
@@ -251,7 +253,8 @@ func TestRedispatchesNeverExceedMaxRetries(t *testing.T) {
 		w := newWorld(t)
 		w.run()
 		w.settle(100)
-		again, granted := map[IssueKey]int{}, map[IssueKey]bool{} // granted: the pending attempt was charged before a person set the meters
+		// granted: the pending attempt was charged before a person set the meters
+		again, granted := map[IssueKey]int{}, map[IssueKey]bool{}
 		for _, f := range w.history() {
 			switch f := f.(type) {
 			case TaskQueued:
@@ -266,7 +269,8 @@ func TestRedispatchesNeverExceedMaxRetries(t *testing.T) {
 				}
 				granted[f.Task] = false
 				if again[f.Task] > w.cfg.Policy.Guards().MaxRetries {
-					t.Fatalf("%s was dispatched again %d times, director.max_retries is %d", f.Task, again[f.Task], w.cfg.Policy.Guards().MaxRetries)
+					t.Fatalf("%s was dispatched again %d times, director.max_retries is %d", f.Task, again[f.Task],
+						w.cfg.Policy.Guards().MaxRetries)
 				}
 			}
 		}

@@ -19,11 +19,15 @@ import (
 var allowed = map[string][]string{
 	"retake/internal/budget": {"fmt", "retake/internal/bus/wire", "slices", "strings", "time"},
 	"retake/internal/agent": {
-		"bytes", "cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "path", "regexp", "retake/internal/budget",
-		"retake/internal/bus/wire", "retake/internal/recovery/plaintext", "retake/internal/redact", "retake/internal/tomlfile", "retake/internal/worktree", "slices", "strconv", "strings", "sync", "time", "unicode",
+		"bytes", "cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "path", "regexp",
+		"retake/internal/budget",
+		"retake/internal/bus/wire", "retake/internal/recovery/plaintext", "retake/internal/redact",
+		"retake/internal/tomlfile", "retake/internal/worktree", "slices", "strconv", "strings", "sync", "time",
+		"unicode",
 	},
 	"retake/internal/fsm": {
-		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "reflect", "retake/internal/plainjson", "retake/internal/recovery",
+		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "reflect", "retake/internal/plainjson",
+		"retake/internal/recovery",
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/whatif":             {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},
@@ -31,7 +35,10 @@ var allowed = map[string][]string{
 	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
 	"retake/internal/lease":              {"time"},
 	"retake/internal/recovery/plaintext": {"strings", "unicode", "unicode/utf8"},
-	"retake/internal/recovery/loglines":  {"encoding/json", "fmt", "maps", "regexp", "retake/internal/recovery/plaintext", "slices", "strings", "unicode", "unicode/utf8"},
+	"retake/internal/recovery/loglines": {
+		"encoding/json", "fmt", "maps", "regexp",
+		"retake/internal/recovery/plaintext", "slices", "strings", "unicode", "unicode/utf8",
+	},
 	"retake/internal/recovery/retryafter": {
 		"embed", "maps", "math", "retake/internal/recovery",
 		"retake/internal/recovery/plaintext", "regexp", "slices", "strconv", "strings", "time",
@@ -42,32 +49,44 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/recovery/classify": {
 		"cmp", "embed", "encoding/binary", "errors", "fmt", "regexp", "regexp/syntax",
-		"retake/internal/agent", "retake/internal/recovery", "retake/internal/recovery/loglines", "retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter", "retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
+		"retake/internal/agent", "retake/internal/recovery", "retake/internal/recovery/loglines",
+		"retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter",
+		"retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
+		"unicode", "unicode/utf8",
 	},
 	"retake/internal/recovery/policy": {
 		"cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "regexp",
-		"retake/internal/recovery", "retake/internal/spelling", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
+		"retake/internal/recovery", "retake/internal/spelling", "retake/internal/tomlfile", "slices", "strconv",
+		"strings", "time",
 	},
 	"retake/internal/plainjson": {
-		"bytes", "encoding", "encoding/binary", "encoding/json", "math/bits", "reflect", "slices", "strconv", "strings", "time", "unicode/utf16", "unicode/utf8",
+		"bytes", "encoding", "encoding/binary", "encoding/json", "math/bits", "reflect", "slices", "strconv", "strings",
+		"time", "unicode/utf16", "unicode/utf8",
 	},
 	"retake/internal/spelling": {"strings"},
 	"retake/internal/story": {
-		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/recovery", "retake/internal/recovery/plaintext", "retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
+		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/recovery", "retake/internal/recovery/plaintext",
+		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/tomlfile": {
 		"bytes", "errors", "fmt", "github.com/pelletier/go-toml/v2/unstable", "maps", "reflect",
 		"regexp", "retake/internal/spelling", "slices", "strconv", "strings", "unicode/utf8",
 	},
 	"retake/internal/redact": {
-		"bytes", "cmp", "encoding/base64", "encoding/json", "io", "math", "net/url", "regexp", "slices", "strconv", "strings", "sync",
+		"bytes", "cmp", "encoding/base64", "encoding/json", "io", "math", "net/url", "regexp", "slices", "strconv",
+		"strings", "sync",
 	},
-	"retake/internal/leak": {"encoding/hex", "math/bits", "net/url", "regexp", "retake/internal/redact", "slices", "strconv", "strings", "unicode/utf16"},
+	"retake/internal/leak": {
+		"encoding/hex", "math/bits", "net/url", "regexp", "retake/internal/redact", "slices",
+		"strconv", "strings", "unicode/utf16",
+	},
 	"retake/internal/bus/wire": {
-		"bytes", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "errors", "fmt", "math", "reflect", "slices", "sort", "strconv", "strings", "time", "unicode/utf16", "unicode/utf8",
+		"bytes", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "errors", "fmt",
+		"math", "reflect", "slices", "sort", "strconv", "strings", "time", "unicode/utf16", "unicode/utf8",
 	},
 	"retake/internal/trace": {
-		"cmp", "crypto/sha256", "encoding/hex", "retake/internal/bus/wire", "retake/internal/fsm", "retake/internal/recovery", "slices", "strconv", "strings", "time",
+		"cmp", "crypto/sha256", "encoding/hex", "retake/internal/bus/wire", "retake/internal/fsm",
+		"retake/internal/recovery", "slices", "strconv", "strings", "time",
 	},
 }
 
@@ -181,14 +200,16 @@ func loadPure(t *testing.T, overlay map[string][]byte) map[string]examined {
 		for path := range p.Imports {
 			e.direct = append(e.direct, path)
 			if !slices.Contains(allowed[p.PkgPath], path) {
-				e.complaints = append(e.complaints, fmt.Sprintf("%s imports %s, which is not on its list", p.PkgPath, path))
+				e.complaints = append(e.complaints, fmt.Sprintf("%s imports %s, which is not on its list", p.PkgPath,
+					path))
 			}
 		}
 		slices.Sort(e.direct)
 		if overlay == nil {
 			for _, path := range allowed[p.PkgPath] {
 				if !slices.Contains(e.direct, path) {
-					e.complaints = append(e.complaints, fmt.Sprintf("%s may import %s, but does not: shorten its list", p.PkgPath, path))
+					e.complaints = append(e.complaints, fmt.Sprintf("%s may import %s, but does not: shorten its list",
+						p.PkgPath, path))
 				}
 			}
 		}

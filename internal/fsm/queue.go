@@ -21,8 +21,8 @@ func placeAt(rank int8, at time.Time) place {
 
 func (p place) at() time.Time { return time.Unix(p.sec, int64(p.nsec)).UTC() }
 
-// queue holds tasks in the order of their places, in parts of at most maxPart: what joins or leaves moves no more than one of them, however
-// many tasks there are. No part is empty.
+// queue holds tasks in the order of their places, in parts of at most maxPart: what joins or leaves moves no
+// more than one of them, however many tasks there are. No part is empty.
 type queue struct {
 	n     int
 	parts [][]placed
@@ -38,7 +38,8 @@ type placed struct {
 const maxPart = 256
 
 func (p placed) compare(o placed) int {
-	return cmp.Or(cmp.Compare(p.rank, o.rank), cmp.Compare(p.sec, o.sec), cmp.Compare(p.nsec, o.nsec), cmp.Compare(p.seq, o.seq))
+	return cmp.Or(cmp.Compare(p.rank, o.rank), cmp.Compare(p.sec, o.sec), cmp.Compare(p.nsec, o.nsec),
+		cmp.Compare(p.seq, o.seq))
 }
 
 // move takes a task from the place that it had to another one.

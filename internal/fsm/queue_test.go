@@ -48,7 +48,8 @@ func TestQueueIsASortedList(t *testing.T) {
 			t.Fatalf("%d of %d tasks, counted %d, or out of order", len(got), len(want), q.n)
 		}
 		switch first, at := q.first(); {
-		case len(want) == 0 && (first != nil || at != time.Time{}), len(want) > 0 && (first != want[0] || !at.Equal(places[first.Seq-1].at())):
+		case len(want) == 0 && (first != nil || at != time.Time{}), len(want) > 0 &&
+			(first != want[0] || !at.Equal(places[first.Seq-1].at())):
 			t.Fatalf("first is %+v at %s", first, at)
 		}
 		for _, part := range q.parts {

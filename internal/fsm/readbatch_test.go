@@ -58,7 +58,8 @@ func TestBatchesAreReadAsEncodingJSONReadsThem(t *testing.T) {
 			t.Errorf("a recorded journal is not read: %v", err)
 		}
 		for range 20 {
-			if mutated := mutate(line, random); bytes.Count(mutated, []byte("\n")) == 1 && readAlike(t, &b, mutated) != nil {
+			if mutated := mutate(line, random); bytes.Count(mutated, []byte("\n")) == 1 &&
+				readAlike(t, &b, mutated) != nil {
 				refused++
 			}
 		}

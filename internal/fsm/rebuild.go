@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Rebuilt is offered to an empty machine whose journal was lost or damaged, before Booted: what was found outside of the journal, and what
-// its sound part still says. Rebuild makes these events.
+// Rebuilt is offered to an empty machine whose journal was lost or damaged, before Booted: what was found
+// outside of the journal, and what its sound part still says. Rebuild makes these events.
 type Rebuilt struct {
 	Why string `json:"why"`
 	// ID names the rebuild. It has Of events, of which this is number Part. Old journals do not say.
@@ -33,22 +33,25 @@ type FoundTask struct {
 	Labels []Label  `json:"labels,omitempty"` // of ours, that it carries
 	// Nonce is that of our claim, which has not ended as far as anything shows; empty: there is none.
 	Nonce string `json:"nonce,omitempty"`
-	// Attempt is the highest number of an attempt that anything shows (comments, containers, reports, checkouts): of that claim; without one, of
-	// the claim that the journal knows. 0: none.
+	// Attempt is the highest number of an attempt that anything shows (comments, containers, reports,
+	// checkouts): of that claim; without one, of the claim that the journal knows. 0: none.
 	Attempt int `json:"attempt,omitempty"`
 	// Live is the attempt whose container lives; 0: none. Reported: attempt Attempt has sent its final report.
 	Live     int  `json:"live,omitempty"`
 	Reported bool `json:"reported,omitempty"`
-	// Branch is the highest number of an attempt that a branch is named after, of whichever claim of the issue; 0: none.
+	// Branch is the highest number of an attempt that a branch is named after, of whichever claim of the issue;
+	// 0: none.
 	Branch int `json:"branch,omitempty"`
 	// Checkout: the claim's work tree is there.
 	Checkout bool `json:"checkout,omitempty"`
-	// Question is our latest question of the claim, as Effect.About names it; empty: none. Landed: it has been labelled as such.
+	// Question is our latest question of the claim, as Effect.About names it; empty: none. Landed: it has been
+	// labelled as such.
 	Question string `json:"question,omitempty"`
 	Landed   bool   `json:"landed,omitempty"`
 	// Answered: the blocked label has gone since, and our claim has come back, whatever became of that.
 	Answered bool `json:"answered,omitempty"`
-	// Work is the pull request that carries our marker; without a number there is none. Reviewed is what of its review the work follows already.
+	// Work is the pull request that carries our marker; without a number there is none. Reviewed is what of its
+	// review the work follows already.
 	Work     DeliverResult `json:"work,omitzero"`
 	Reviewed Reviewed      `json:"reviewed,omitzero"`
 	// Spent is what the reports say that all attempts have used, Used of it since the latest question.
@@ -61,8 +64,9 @@ type FoundTask struct {
 // rebuiltPerEvent bounds how many tasks one event has, and with it the size of a journal record.
 const rebuiltPerEvent = 20
 
-// Rebuild makes the events that build the state anew, for the rebuild of that id: of what the sound part of the journal says, nil for nothing, and of what was found. A
-// task that only the journal knows must be among what was found.
+// Rebuild makes the events that build the state anew, for the rebuild of that id: of what the sound part of the
+// journal says, nil for nothing, and of what was found. A task that only the journal knows must be among what
+// was found.
 func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor, why string) []Rebuilt {
 	first := Rebuilt{Why: why, Cursors: cursors}
 	if known != nil {
@@ -83,7 +87,8 @@ func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor,
 	return events
 }
 
-// LastRebuild is how far the rebuild came that a journal's records begin with; was is what the records before them said.
+// LastRebuild is how far the rebuild came that a journal's records begin with; was is what the records before
+// them said.
 func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	for _, r := range records {
 		for _, f := range r.Facts {
@@ -114,11 +119,13 @@ var RebuildRows = []RebuildRow{
 		(*FoundTask).agrees, func(_ *Machine, f *FoundTask, t *Task) { *t = *f.Known },
 	},
 	{
-		"over", "the claim has ended (released, delivered, merged), another fleet or account holds the issue, or nobody does", "no task; a container that is left is removed",
+		"over", "the claim has ended (released, delivered, merged), another fleet or account holds the issue, " +
+			"or nobody does", "no task; a container that is left is removed",
 		func(f *FoundTask) bool { return f.Nonce == "" }, nil,
 	},
 	{
-		"in_review", "the review label, a pull request with the claim's marker, and no question that is being asked", "InReview; whether it was merged or closed meanwhile is seen at the next look",
+		"in_review", "the review label, a pull request with the claim's marker, and no question that is being asked",
+		"InReview; whether it was merged or closed meanwhile is seen at the next look",
 		func(f *FoundTask) bool {
 			asking := f.isAsked() && (!f.Landed || f.has(LabelBlocked))
 			return f.inReview() && !asking
@@ -126,12 +133,14 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = InReview },
 	},
 	{
-		"asked", "a question about the last attempt, and its label, or no label: then somebody took it off, and no claim followed", "Blocked, with that question; answers to it are read",
+		"asked", "a question about the last attempt, and its label, or no label: then somebody took it off, and no " +
+			"claim followed", "Blocked, with that question; answers to it are read",
 		func(f *FoundTask) bool { return f.asksLast() && f.Landed && !f.has(LabelClaimed) },
 		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
 	},
 	{
-		"half_asked", "a question about the last attempt that was never labelled as one", "Blocked, with that question; its label is put on",
+		"half_asked", "a question about the last attempt that was never labelled as one",
+		"Blocked, with that question; its label is put on",
 		func(f *FoundTask) bool { return f.asksLast() && !f.Landed },
 		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
 	},
@@ -148,7 +157,8 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
 	},
 	{
-		"attempt_over", "an attempt that no question was asked about since, and its checkout or a container that lives", "Stopping: its reports are read and decided about; a success is delivered",
+		"attempt_over", "an attempt that no question was asked about since, and its checkout or a container that lives",
+		"Stopping: its reports are read and decided about; a success is delivered",
 		func(f *FoundTask) bool { return f.Attempt > 0 && !f.isAsked() && (f.Checkout || f.Live > 0) },
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Stopping },
 	},
@@ -158,7 +168,8 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
 	},
 	{
-		"claimed", "the claim alone, an answered question, or an attempt of which nothing is left", "Backoff: the next attempt has a number above all that were seen",
+		"claimed", "the claim alone, an answered question, or an attempt of which nothing is left",
+		"Backoff: the next attempt has a number above all that were seen",
 		func(*FoundTask) bool { return true },
 		func(m *Machine, _ *FoundTask, t *Task) {
 			t.State, t.Until = Backoff, m.now
@@ -169,8 +180,10 @@ var RebuildRows = []RebuildRow{
 
 // rebuildAsks are the rows of what cannot be told: what the question says.
 var rebuildAsks = map[string]string{
-	"question_gone": "the director's journal was lost, and the issue is blocked without a question of this claim: what was asked is not known any more",
-	"delivery_gone": "the director's journal was lost, and the issue is in review without a pull request or checkout of this claim: what became of the work is not known any more",
+	"question_gone": "the director's journal was lost, and the issue is blocked without a question of this claim: " +
+		"what was asked is not known any more",
+	"delivery_gone": "the director's journal was lost, and the issue is in review without a pull request or checkout " +
+		"of this claim: what became of the work is not known any more",
 }
 
 // rowRebuilt names the verdict that asks it.
@@ -202,7 +215,8 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	if row.does != nil {
 		row.does(m, f, t)
 	}
-	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) { // what the others wait for names the last attempt
+	// what the others wait for names the last attempt
+	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) {
 		t.Attempt = max(t.Attempt, f.Branch)
 	}
 	t.soft, t.timer, t.ready, t.slot = soft{}, place{}, turn{}, false
@@ -215,11 +229,13 @@ func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 	case t == nil: // over, with nothing left to do
 	case rebuildAsks[row] != "":
 		why := rebuildAsks[row]
-		m.giveUp(t, recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: rowRebuilt, Confidence: 1}, "RETRY_WAIT", rowRebuilt, why)
+		m.giveUp(t, recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: rowRebuilt, Confidence: 1},
+			"RETRY_WAIT", rowRebuilt, why)
 	case row == "half_asked": // the comment is there, and is found by its name
 		about, _ := recovery.Describe(recovery.Unknown)
 		m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
-			Reason: recovery.Unknown, Cause: "asked in " + question, Why: "the question was asked before the journal was lost", Ask: about.Ask(),
+			Reason: recovery.Unknown, Cause: "asked in " + question,
+			Why: "the question was asked before the journal was lost", Ask: about.Ask(),
 		}})
 	case row == "attempt_over":
 		m.plan(t, Effect{Kind: DoStop, Stop: m.stopOrder(t, 0, StopEnded)})
@@ -240,8 +256,10 @@ func (f *FoundTask) base(m *Machine) *Task {
 	asked, answers := f.asked()
 	began := max(f.Attempt, asked, t.Attempt) - t.Attempt // attempts that the journal does not know
 	t.Attempt += began
-	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil, recovery.Usage{}, time.Time{}, false, false, false
-	if t.Waits = nil; began > 0 { // what a runtime lists it has started, and one that may not confirm an end mounts nothing
+	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil,
+		recovery.Usage{}, time.Time{}, false, false, false
+	// what a runtime lists it has started, and one that may not confirm an end mounts nothing
+	if t.Waits = nil; began > 0 {
 		t.Travels = m.cfg.CheckoutTravels
 	}
 	if f.Work.PullRequest > 0 {
@@ -263,7 +281,8 @@ func (f *FoundTask) base(m *Machine) *Task {
 		began-- // the first was granted by no verdict
 	}
 	began = max(0, min(began, m.cfg.Policy.Guards().MaxRetries-t.Tally.Redispatches))
-	t.Tally.Redispatches, t.Tally.Granted, t.Tally.Iterations = t.Tally.Redispatches+began, t.Tally.Granted+began, t.Tally.Iterations+began
+	t.Tally.Redispatches, t.Tally.Granted, t.Tally.Iterations = t.Tally.Redispatches+began, t.Tally.Granted+
+		began, t.Tally.Iterations+began
 	return t
 }
 
@@ -289,8 +308,8 @@ func (f *FoundTask) isAsked() bool {
 	return f.Question != "" && attempt >= f.Attempt
 }
 
-// asksLast reports whether the question still waits, and is about the last attempt that anything shows, or the sound part of the journal knows: no number counts
-// twice.
+// asksLast reports whether the question still waits, and is about the last attempt that anything shows, or the
+// sound part of the journal knows: no number counts twice.
 func (f *FoundTask) asksLast() bool {
 	attempt, _ := f.asked()
 	return f.isAsked() && !f.Answered && (f.Known == nil || f.Known.Nonce != f.Nonce || attempt >= f.Known.Attempt)
@@ -310,16 +329,19 @@ func (t *Task) Question() string {
 	return strings.ReplaceAll(effectID("", t.AttemptID(), t.Answers), "/", "")
 }
 
-// agrees reports whether the task is as the sound part of the journal has it: what was found is what such a task shows, or less.
+// agrees reports whether the task is as the sound part of the journal has it: what was found is what such a
+// task shows, or less.
 func (f *FoundTask) agrees() bool {
 	t := f.Known
 	if t == nil {
 		return false
 	}
 	if f.Nonce != t.Nonce { // nobody's claim: then it was not won yet, or is being given back
-		return f.Nonce == "" && ((t.State == Queued && !f.has(LabelClaimed) || t.State == Claiming) && f.Attempt == 0 || t.State == Forgotten || t.State.Info().Final)
+		return f.Nonce == "" && ((t.State == Queued && !f.has(LabelClaimed) || t.State == Claiming) && f.Attempt == 0 ||
+			t.State == Forgotten || t.State.Info().Final)
 	}
-	if about, answers := f.asked(); f.Attempt > t.Attempt || about > t.Attempt || about == t.Attempt && answers > t.Answers {
+	if about, answers := f.asked(); f.Attempt > t.Attempt || about > t.Attempt || about == t.Attempt &&
+		answers > t.Answers {
 		return false
 	}
 	asked := f.Question != "" && f.Question == t.Question()
@@ -335,7 +357,8 @@ func (f *FoundTask) agrees() bool {
 	switch t.State {
 	case Queued:
 		return false // it is claimed
-	case Delivering: // what is left to do is harmless when done twice; in review, the base branch and people's pushes go on
+	case Delivering:
+		// what is left to do is harmless when done twice; in review, the base branch and people's pushes go on
 		return !asked && !f.inReview()
 	case Blocked:
 		answered := f.Answered || f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)

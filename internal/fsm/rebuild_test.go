@@ -7,7 +7,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// rebuild offers what was found to an empty machine, begins a run on what was journaled of it, and returns the machine and the effects that were handed out.
+// rebuild offers what was found to an empty machine, begins a run on what was journaled of it, and returns the
+// machine and the effects that were handed out.
 func rebuild(t *testing.T, known *Machine, found ...FoundTask) (*Machine, []Effect) {
 	t.Helper()
 	d := NewDriver(New(testConfig()), 0, "p0")
@@ -48,25 +49,80 @@ func TestRebuiltFromWhatWasFound(t *testing.T) {
 		state State // 0: no task
 		does  string
 	}{
-		"another's, or over":         {"over", FoundTask{Labels: claimed}, 0, ""},
-		"in review":                  {"in_review", FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview}, Work: pull}, InReview, ""},
-		"asked":                      {"asked", FoundTask{Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked}, Question: "k7-2", Landed: true}, Blocked, ""},
-		"asked after two answers":    {"asked", FoundTask{Nonce: "k7", Attempt: 3, Labels: []Label{LabelBlocked}, Question: "k7-3.2", Landed: true}, Blocked, ""},
-		"asked, label taken off":     {"asked", FoundTask{Nonce: "k7", Attempt: 2, Question: "k7-2", Landed: true}, Blocked, ""},
-		"question without its label": {"half_asked", FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Question: "k7-2.1"}, Blocked, "k7-2/escalate.1"},
-		"asked in review, label off": {"half_asked", FoundTask{Nonce: "k7", Attempt: 2, Labels: []Label{LabelReview}, Work: pull, Question: "k7-2"}, Blocked, "k7-2/escalate"},
-		"asked in review, both on":   {"asked", FoundTask{Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked, LabelReview}, Work: pull, Question: "k7-2", Landed: true}, Blocked, ""},
-		"in review after an answer":  {"in_review", FoundTask{Nonce: "k7", Attempt: 2, Labels: []Label{LabelReview}, Work: pull, Question: "k7-2", Landed: true}, InReview, ""},
-		"running":                    {"running", FoundTask{Nonce: "k7", Attempt: 2, Live: 2, Labels: claimed, Checkout: true}, Running, ""},
-		"running, and has reported":  {"attempt_over", FoundTask{Nonce: "k7", Attempt: 2, Live: 2, Reported: true, Labels: claimed, Checkout: true}, Stopping, "k7-2/stop"},
-		"finished":                   {"attempt_over", FoundTask{Nonce: "k7", Attempt: 2, Reported: true, Labels: claimed, Checkout: true}, Stopping, "k7-2/stop"},
-		"blocked, question deleted":  {"question_gone", FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelBlocked}, Checkout: true}, Blocked, "k7-1/escalate"},
-		"review, nothing to show":    {"delivery_gone", FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview}}, Blocked, "k7-1/escalate"},
-		"claimed":                    {"claimed", FoundTask{Nonce: "k7", Labels: claimed}, Backoff, "k7-0/recheck"},
-		"answered":                   {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Question: "k7-2", Landed: true, Checkout: true}, Backoff, "k7-2/recheck.1"},
-		"answered, then taken back":  {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Question: "k7-2", Landed: true, Answered: true, Checkout: true}, Backoff, "k7-2/recheck.1"},
-		"checkout gone":              {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Reported: true, Labels: claimed}, Backoff, "k7-2/recheck"},
-		"fix attempt":                {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Work: pull}, Backoff, "k7-2/recheck"},
+		"another's, or over": {"over", FoundTask{Labels: claimed}, 0, ""},
+		"in review": {"in_review", FoundTask{
+			Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview},
+			Work: pull,
+		}, InReview, ""},
+		"asked": {"asked", FoundTask{
+			Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked},
+			Question: "k7-2", Landed: true,
+		}, Blocked, ""},
+		"asked after two answers": {"asked", FoundTask{
+			Nonce: "k7", Attempt: 3, Labels: []Label{LabelBlocked},
+			Question: "k7-3.2", Landed: true,
+		}, Blocked, ""},
+		"asked, label taken off": {
+			"asked",
+			FoundTask{Nonce: "k7", Attempt: 2, Question: "k7-2", Landed: true},
+			Blocked, "",
+		},
+		"question without its label": {"half_asked", FoundTask{
+			Nonce: "k7", Attempt: 2, Labels: claimed,
+			Question: "k7-2.1",
+		}, Blocked, "k7-2/escalate.1"},
+		"asked in review, label off": {"half_asked", FoundTask{
+			Nonce: "k7", Attempt: 2, Labels: []Label{LabelReview},
+			Work: pull, Question: "k7-2",
+		}, Blocked, "k7-2/escalate"},
+		"asked in review, both on": {"asked", FoundTask{
+			Nonce: "k7", Attempt: 2,
+			Labels: []Label{LabelBlocked, LabelReview}, Work: pull, Question: "k7-2", Landed: true,
+		}, Blocked, ""},
+		"in review after an answer": {"in_review", FoundTask{
+			Nonce: "k7", Attempt: 2, Labels: []Label{LabelReview},
+			Work: pull, Question: "k7-2", Landed: true,
+		}, InReview, ""},
+		"running": {"running", FoundTask{
+			Nonce: "k7", Attempt: 2, Live: 2, Labels: claimed,
+			Checkout: true,
+		}, Running, ""},
+		"running, and has reported": {"attempt_over", FoundTask{
+			Nonce: "k7", Attempt: 2, Live: 2, Reported: true,
+			Labels: claimed, Checkout: true,
+		}, Stopping, "k7-2/stop"},
+		"finished": {"attempt_over", FoundTask{
+			Nonce: "k7", Attempt: 2, Reported: true,
+			Labels: claimed, Checkout: true,
+		}, Stopping, "k7-2/stop"},
+		"blocked, question deleted": {"question_gone", FoundTask{
+			Nonce: "k7", Attempt: 1,
+			Labels: []Label{LabelBlocked}, Checkout: true,
+		}, Blocked, "k7-1/escalate"},
+		"review, nothing to show": {
+			"delivery_gone",
+			FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview}},
+			Blocked, "k7-1/escalate",
+		},
+		"claimed": {"claimed", FoundTask{Nonce: "k7", Labels: claimed}, Backoff, "k7-0/recheck"},
+		"answered": {"claimed", FoundTask{
+			Nonce: "k7", Attempt: 2, Labels: claimed, Question: "k7-2",
+			Landed: true, Checkout: true,
+		}, Backoff, "k7-2/recheck.1"},
+		"answered, then taken back": {"claimed", FoundTask{
+			Nonce: "k7", Attempt: 2, Question: "k7-2", Landed: true,
+			Answered: true, Checkout: true,
+		}, Backoff, "k7-2/recheck.1"},
+		"checkout gone": {
+			"claimed",
+			FoundTask{Nonce: "k7", Attempt: 2, Reported: true, Labels: claimed},
+			Backoff, "k7-2/recheck",
+		},
+		"fix attempt": {
+			"claimed",
+			FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Work: pull},
+			Backoff, "k7-2/recheck",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +135,8 @@ func TestRebuiltFromWhatWasFound(t *testing.T) {
 			switch {
 			case task == nil && c.state == 0:
 				return
-			case task == nil || task.State != c.state || task.Attempt != c.found.Attempt || task.Nonce != "k7" || task.Title != "Parse dates":
+			case task == nil || task.State != c.state || task.Attempt != c.found.Attempt || task.Nonce != "k7" ||
+				task.Title != "Parse dates":
 				t.Fatalf("task %+v; want state %s, attempt %d", task, c.state, c.found.Attempt)
 			}
 			first := ""
@@ -98,14 +155,21 @@ func TestRebuiltFromWhatWasFound(t *testing.T) {
 	}
 }
 
-// An attempt that begins after a rebuild is numbered above all that were seen, on the checkout that is there, and the attempts that were seen count.
+// An attempt that begins after a rebuild is numbered above all that were seen, on the checkout that is there,
+// and the attempts that were seen count.
 func TestRebuiltAttemptsGoOnCounting(t *testing.T) {
 	t.Parallel()
-	m, _ := rebuild(t, nil, FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 3, Labels: []Label{LabelClaimed}, Used: recovery.Usage{PaidCalls: 4}})
+	m, _ := rebuild(t, nil, FoundTask{
+		Key: rebuiltKey, Nonce: "k7", Attempt: 3, Labels: []Label{LabelClaimed},
+		Used: recovery.Usage{PaidCalls: 4},
+	})
 	if task := m.Task(rebuiltKey); task.Tally.Redispatches != 2 || task.Tally.PaidCalls != 4 {
 		t.Errorf("after three attempts the tally is %+v; want two redispatches, four paid calls", task.Tally)
 	}
-	m.Step(Event{At: epoch.Add(2 * time.Second), Body: EffectEnded{Task: rebuiltKey, Effect: "k7-3/recheck", Claim: &ClaimResult{Ours: true}}})
+	m.Step(Event{At: epoch.Add(2 * time.Second), Body: EffectEnded{
+		Task: rebuiltKey, Effect: "k7-3/recheck",
+		Claim: &ClaimResult{Ours: true},
+	}})
 	if task := m.Task(rebuiltKey); task.Attempt != 4 || task.State != Starting {
 		t.Errorf("attempt %d is %s; want 4, Starting", task.Attempt, task.State)
 	}
@@ -114,16 +178,23 @@ func TestRebuiltAttemptsGoOnCounting(t *testing.T) {
 // A success that nobody has decided about is delivered; no attempt does the work again.
 func TestRebuiltSuccessIsDelivered(t *testing.T) {
 	t.Parallel()
-	m, _ := rebuild(t, nil, FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 1, Reported: true, Checkout: true, Labels: []Label{LabelClaimed}})
-	m.Step(Event{At: epoch.Add(2 * time.Second), Body: EffectEnded{Task: rebuiltKey, Effect: "k7-1/stop", Stop: &StopResult{
-		Reports: []Report{{Ref: ReportRef{ID: "r1"}, OK: true, Final: true}},
-	}}})
+	m, _ := rebuild(t, nil, FoundTask{
+		Key: rebuiltKey, Nonce: "k7", Attempt: 1, Reported: true, Checkout: true,
+		Labels: []Label{LabelClaimed},
+	})
+	m.Step(Event{At: epoch.Add(2 * time.Second), Body: EffectEnded{
+		Task: rebuiltKey, Effect: "k7-1/stop",
+		Stop: &StopResult{
+			Reports: []Report{{Ref: ReportRef{ID: "r1"}, OK: true, Final: true}},
+		},
+	}})
 	if task := m.Task(rebuiltKey); task.State != Delivering || task.Attempt != 1 {
 		t.Errorf("attempt %d is %s; want 1, Delivering", task.Attempt, task.State)
 	}
 }
 
-// What the sound part of a cut journal knows wins where nothing that was found is newer; where something is, what was decided before is kept with it.
+// What the sound part of a cut journal knows wins where nothing that was found is newer; where something is,
+// what was decided before is kept with it.
 func TestRebuiltFromAPrefix(t *testing.T) {
 	t.Parallel()
 	known := New(testConfig())
@@ -141,8 +212,10 @@ func TestRebuiltFromAPrefix(t *testing.T) {
 	}
 	found := FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 1, Live: 1, Labels: []Label{LabelClaimed}, Checkout: true}
 	m, _ := rebuild(t, known, found)
-	if task := m.Task(rebuiltKey); task.State != Running || len(task.History) != 1 || m.Phase() != PhasePaused || m.Cursor("acme/widgets") != "c1" {
-		t.Errorf("agreed: %s, %d failures, phase %s, cursor %q", task.State, len(task.History), m.Phase(), m.Cursor("acme/widgets"))
+	if task := m.Task(rebuiltKey); task.State != Running || len(task.History) != 1 || m.Phase() != PhasePaused ||
+		m.Cursor("acme/widgets") != "c1" {
+		t.Errorf("agreed: %s, %d failures, phase %s, cursor %q", task.State, len(task.History), m.Phase(),
+			m.Cursor("acme/widgets"))
 	}
 	found.Attempt, found.Live, found.Question, found.Landed, found.Labels = 2, 0, "k7-2", true, []Label{LabelBlocked}
 	m, effects := rebuild(t, known, found)
@@ -165,7 +238,10 @@ func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
 	var found []FoundTask
 	for i := range 2*rebuiltPerEvent + 1 {
 		k := IssueKey("acme/widgets#" + string(rune('1'+i/10)) + string(rune('0'+i%10)))
-		found = append(found, FoundTask{Key: k, Nonce: "k" + string(rune('a'+i/26)) + string(rune('a'+i%26)), Attempt: 1, Labels: []Label{LabelClaimed}})
+		found = append(found, FoundTask{
+			Key: k, Nonce: "k" + string(rune('a'+i/26)) + string(rune('a'+i%26)),
+			Attempt: 1, Labels: []Label{LabelClaimed},
+		})
 	}
 	for i := range 3 {
 		found[len(found)-1-i].Live = 1
@@ -181,7 +257,8 @@ func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
 	}
 }
 
-// The sound part of the journal ends before a claim that was not finished: the issue shows it, so that a task that waits for its turn is not what it was.
+// The sound part of the journal ends before a claim that was not finished: the issue shows it, so that a task
+// that waits for its turn is not what it was.
 func TestRebuiltFromBeforeAClaim(t *testing.T) {
 	t.Parallel()
 	for labels, want := range map[Label]State{LabelTask: Queued, LabelClaimed: 0} {
@@ -195,7 +272,8 @@ func TestRebuiltFromBeforeAClaim(t *testing.T) {
 	}
 }
 
-// What the sound part of the journal knows is older than what is shown, although the attempt and the question are the same.
+// What the sound part of the journal knows is older than what is shown, although the attempt and the question
+// are the same.
 func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	t.Parallel()
 	pull := DeliverResult{Branch: "retake/7-a2", SHA: "c0ffee", PullRequest: 12}
@@ -209,16 +287,27 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 		state State
 	}{
 		"starting, and its container is gone": {
-			Task{State: Starting, Attempt: 2, Outbox: start}, FoundTask{Attempt: 2, Labels: claimed, Checkout: true}, "attempt_over", Stopping,
+			Task{State: Starting, Attempt: 2, Outbox: start},
+			FoundTask{Attempt: 2, Labels: claimed, Checkout: true},
+			"attempt_over", Stopping,
 		},
 		"running, its start not confirmed, and its container is gone": {
-			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{Attempt: 2, Reported: true, Labels: claimed, Checkout: true}, "attempt_over", Stopping,
+			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{
+				Attempt: 2, Reported: true, Labels: claimed,
+				Checkout: true,
+			}, "attempt_over", Stopping,
 		},
 		"running, its start not confirmed, and its container lives": {
-			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{Attempt: 2, Live: 2, Labels: claimed, Checkout: true}, "known", Running,
+			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{
+				Attempt: 2, Live: 2, Labels: claimed,
+				Checkout: true,
+			}, "known", Running,
 		},
 		"delivering, then delivered": {
-			Task{State: Delivering, Attempt: 2, Outbox: deliver}, FoundTask{Attempt: 2, Labels: review, Work: pull, Checkout: true}, "in_review", InReview,
+			Task{State: Delivering, Attempt: 2, Outbox: deliver}, FoundTask{
+				Attempt: 2, Labels: review, Work: pull,
+				Checkout: true,
+			}, "in_review", InReview,
 		},
 		"delivering, and the claimed label is there yet": {
 			Task{State: Delivering, Attempt: 2, Outbox: deliver},
@@ -226,19 +315,32 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 			"known", Delivering,
 		},
 		"delivering a fix of what was in review": {
-			Task{State: Delivering, Attempt: 2, Outbox: deliver, Work: pull}, FoundTask{Attempt: 2, Labels: claimed, Work: pull, Checkout: true}, "known", Delivering,
+			Task{State: Delivering, Attempt: 2, Outbox: deliver, Work: pull},
+			FoundTask{Attempt: 2, Labels: claimed, Work: pull, Checkout: true},
+			"known", Delivering,
 		},
 		"blocked, then delivered after an answer": {
-			Task{State: Blocked, Attempt: 2}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: review, Work: pull, Checkout: true}, "in_review", InReview,
+			Task{State: Blocked, Attempt: 2}, FoundTask{
+				Attempt: 2, Question: "k7-2", Landed: true, Labels: review,
+				Work: pull, Checkout: true,
+			}, "in_review", InReview,
 		},
 		"blocked, and a person has put the review label on, too": {
-			Task{State: Blocked, Attempt: 2}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: []Label{LabelBlocked, LabelReview}}, "known", Blocked,
+			Task{State: Blocked, Attempt: 2}, FoundTask{
+				Attempt: 2, Question: "k7-2", Landed: true,
+				Labels: []Label{LabelBlocked, LabelReview},
+			}, "known", Blocked,
 		},
 		"blocked, then answered and taken back": {
-			Task{State: Blocked, Attempt: 2}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Answered: true}, "claimed", Backoff,
+			Task{State: Blocked, Attempt: 2},
+			FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Answered: true},
+			"claimed", Backoff,
 		},
 		"in review, then asked, answered and delivered again": {
-			Task{State: InReview, Attempt: 2, Work: pull}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: review, Work: pull}, "in_review", InReview,
+			Task{State: InReview, Attempt: 2, Work: pull}, FoundTask{
+				Attempt: 2, Question: "k7-2", Landed: true,
+				Labels: review, Work: pull,
+			}, "in_review", InReview,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -267,8 +369,8 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	}
 }
 
-// A branch on GitHub is named after an attempt that nothing else shows: the next one has a higher number. What waits for the end of an attempt, or for an answer about
-// one, names that.
+// A branch on GitHub is named after an attempt that nothing else shows: the next one has a higher number. What
+// waits for the end of an attempt, or for an answer about one, names that.
 func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 	t.Parallel()
 	claimed := []Label{LabelClaimed}
@@ -276,9 +378,12 @@ func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 		found FoundTask
 		want  int
 	}{
-		"claimed":       {FoundTask{Attempt: 1, Labels: claimed}, 5},
-		"answered":      {FoundTask{Attempt: 2, Labels: claimed, Question: "k7-2", Landed: true}, 5},
-		"in review":     {FoundTask{Attempt: 2, Labels: []Label{LabelReview}, Work: DeliverResult{Branch: "retake/7-a2", PullRequest: 12}}, 5},
+		"claimed":  {FoundTask{Attempt: 1, Labels: claimed}, 5},
+		"answered": {FoundTask{Attempt: 2, Labels: claimed, Question: "k7-2", Landed: true}, 5},
+		"in review": {FoundTask{
+			Attempt: 2, Labels: []Label{LabelReview},
+			Work: DeliverResult{Branch: "retake/7-a2", PullRequest: 12},
+		}, 5},
 		"question gone": {FoundTask{Attempt: 2, Labels: []Label{LabelBlocked}}, 5},
 		"asked":         {FoundTask{Attempt: 2, Labels: []Label{LabelBlocked}, Question: "k7-2", Landed: true}, 2},
 		"running":       {FoundTask{Attempt: 2, Live: 2, Labels: claimed, Checkout: true}, 2},
@@ -291,34 +396,48 @@ func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 	}
 }
 
-// The sound part of the journal knows an earlier attempt than a branch: where nothing is left of that one, there may have been another. Where its checkout is there, the
-// branch is of an earlier claim.
+// The sound part of the journal knows an earlier attempt than a branch: where nothing is left of that one,
+// there may have been another. Where its checkout is there, the branch is of an earlier claim.
 func TestRebuiltNumbersOfAnOldJournal(t *testing.T) {
 	t.Parallel()
 	for _, state := range []State{Starting, Running, Stopping, Delivering, Backoff, Parked} {
 		for _, left := range []bool{false, true} {
 			known := New(testConfig())
-			known.Apply(epoch, TaskRebuilt{Row: "known", Rebuilt: Task{Key: rebuiltKey, Nonce: "k7", State: state, Attempt: 2}})
-			f := FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 2, Branch: 5, Labels: []Label{LabelClaimed}, Checkout: left, Known: known.Task(rebuiltKey)}
+			known.Apply(epoch, TaskRebuilt{Row: "known", Rebuilt: Task{
+				Key: rebuiltKey, Nonce: "k7", State: state,
+				Attempt: 2,
+			}})
+			f := FoundTask{
+				Key: rebuiltKey, Nonce: "k7", Attempt: 2, Branch: 5, Labels: []Label{LabelClaimed},
+				Checkout: left, Known: known.Task(rebuiltKey),
+			}
 			_, task := New(testConfig()).rebuilt(&f)
 			want := 5
 			if left && state != Backoff && state != Parked {
 				want = 2
 			}
 			if task.Attempt != want {
-				t.Errorf("%s, something is left of it %t: attempt %d, %s; want %d", state, left, task.Attempt, task.State, want)
+				t.Errorf("%s, something is left of it %t: attempt %d, %s; want %d", state, left, task.Attempt,
+					task.State, want)
 			}
 		}
 	}
 }
 
-// The sound part of the journal knows a later attempt than the question that is left: somebody has deleted the later question. No number counts twice.
+// The sound part of the journal knows a later attempt than the question that is left: somebody has deleted the
+// later question. No number counts twice.
 func TestRebuiltAttemptsNeverFall(t *testing.T) {
 	t.Parallel()
 	known := New(testConfig())
-	known.Apply(epoch, TaskRebuilt{Row: "known", Rebuilt: Task{Key: rebuiltKey, Nonce: "k7", State: Blocked, Attempt: 3, Answers: 1}})
+	known.Apply(epoch, TaskRebuilt{Row: "known", Rebuilt: Task{
+		Key: rebuiltKey, Nonce: "k7", State: Blocked, Attempt: 3,
+		Answers: 1,
+	}})
 	for name, landed := range map[string]bool{"asked": true, "half asked": false} {
-		found := FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked}, Question: "k7-2", Landed: landed}
+		found := FoundTask{
+			Key: rebuiltKey, Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked}, Question: "k7-2",
+			Landed: landed,
+		}
 		m, _ := rebuild(t, known, found)
 		if task := m.Task(rebuiltKey); task.Attempt != 3 || task.State != Blocked {
 			t.Errorf("%s: attempt %d is %s; want 3, Blocked", name, task.Attempt, task.State)

@@ -16,11 +16,13 @@ type Reviewed struct {
 	Change   int64  `json:"change,omitempty"`   // the last review that was
 }
 
-// What people did with a pull request ends the claim, whatever the task waits for; what is wrong with it begins an attempt only while
-// nothing else is asked. An attempt under way is not disturbed: what was seen is seen again after it.
+// What people did with a pull request ends the claim, whatever the task waits for; what is wrong with it begins
+// an attempt only while nothing else is asked. An attempt under way is not disturbed: what was seen is seen
+// again after it.
 func (b ReviewSeen) step(m *Machine) {
 	t := m.Task(b.Task)
-	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) || b.AskedAt.Before(t.LabelsAt) {
+	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) ||
+		b.AskedAt.Before(t.LabelsAt) {
 		return
 	}
 	by := ""
@@ -29,9 +31,13 @@ func (b ReviewSeen) step(m *Machine) {
 	}
 	switch {
 	case b.State == "merged":
-		m.release(t, OnMerged, ReleaseNote{Why: fmt.Sprintf("pull request #%d was merged%s", b.Number, by), Merged: true, By: b.By})
+		m.release(t, OnMerged, ReleaseNote{
+			Why:    fmt.Sprintf("pull request #%d was merged%s", b.Number, by),
+			Merged: true, By: b.By,
+		})
 	case b.State == "closed":
-		m.release(t, OnRejected, ReleaseNote{Why: fmt.Sprintf("pull request #%d was closed%s without being merged", b.Number, by)})
+		m.release(t, OnRejected, ReleaseNote{Why: fmt.Sprintf("pull request #%d was closed%s without being merged",
+			b.Number, by)})
 	case t.State != InReview:
 	case b.IssueClosed:
 		m.withdraw(t, "the issue was closed", "")
@@ -40,8 +46,8 @@ func (b ReviewSeen) step(m *Machine) {
 	}
 }
 
-// reviewed begins an attempt if something of an open pull request is to be mended. What people want comes first: the same attempt is told
-// of it all.
+// reviewed begins an attempt if something of an open pull request is to be mended. What people want comes
+// first: the same attempt is told of it all.
 func (m *Machine) reviewed(t *Task, b ReviewSeen) {
 	r, conflict := t.Reviewed, b.Conflict && t.Reviewed.Conflict != b.Head
 	failing := b.Settled && len(b.Failing) > 0 && t.Reviewed.Checks != b.Head
@@ -61,7 +67,10 @@ func (m *Machine) reviewed(t *Task, b ReviewSeen) {
 	if failing {
 		r.Checks = b.Head
 		for _, f := range b.Failing {
-			hints = append(hints, Hint{From: "check " + f.Name, At: b.AskedAt, Text: strings.TrimSpace(f.Text + "\n" + f.URL)})
+			hints = append(hints, Hint{
+				From: "check " + f.Name, At: b.AskedAt,
+				Text: strings.TrimSpace(f.Text + "\n" + f.URL),
+			})
 		}
 	}
 	m.record(ReviewNoted{OfTask: OfTask{t.Key}, Reviewed: r})
@@ -70,7 +79,8 @@ func (m *Machine) reviewed(t *Task, b ReviewSeen) {
 	case by != "":
 		m.goOn(t, by, 0, Next{Action: recovery.FixAttempt})
 	case conflict:
-		m.decide(t, reviewFinding(recovery.GitConflict, fmt.Sprintf("pull request #%d conflicts with the base branch", b.Number)), "SYNC_MAIN")
+		m.decide(t, reviewFinding(recovery.GitConflict, fmt.Sprintf("pull request #%d conflicts with the base branch",
+			b.Number)), "SYNC_MAIN")
 	default:
 		m.decide(t, reviewFinding(recovery.Validation, failingLine(b)), "REVIEW")
 	}
@@ -95,7 +105,8 @@ func failingLine(b ReviewSeen) string {
 	return strings.ToValidUTF8(line[:min(len(line), most)], "")
 }
 
-// reviewedIssueSeen looks at an issue whose work is in review. A merge often closes the issue, so the pull request is asked first.
+// reviewedIssueSeen looks at an issue whose work is in review. A merge often closes the issue, so the pull
+// request is asked first.
 func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	switch {
 	case v.has(LabelTask):
@@ -112,14 +123,16 @@ func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	return false
 }
 
-// goOn lets a task begin another attempt because a person wants it to. All meters start anew; redispatches of them count as used.
+// goOn lets a task begin another attempt because a person wants it to. All meters start anew; redispatches of
+// them count as used.
 func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
 	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: redispatches, Next: next})
 	m.overtake(t, by)
 	m.move(t, OnUnblocked, by, m.now)
 }
 
-// snooze puts a task off. Its labels say that it is ours, not that it asks: of a question it is the answer, so that the meters start anew.
+// snooze puts a task off. Its labels say that it is ours, not that it asks: of a question it is the answer, so
+// that the meters start anew.
 func (m *Machine) snooze(t *Task, by string, until time.Time) {
 	if t.State == Blocked {
 		m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: t.retry(false)})

@@ -53,12 +53,13 @@ func (m *Machine) firstOf(next, t *Task) *Task {
 	return next
 }
 
-// failedLast reports whether an incident waits for a canary and the task was the last to fail: others try before it does, or one task
-// that fails every time would keep them back.
+// failedLast reports whether an incident waits for a canary and the task was the last to fail: others try
+// before it does, or one task that fails every time would keep them back.
 func (m *Machine) failedLast(t *Task) bool {
 	return slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
 		n := len(i.Breaker.Strikes)
-		return n > 0 && i.Breaker.Strikes[n-1].Task == string(t.Key) && i.concerns(t) && i.Breaker.State(m.now) == recovery.BreakerHalfOpen
+		return n > 0 && i.Breaker.Strikes[n-1].Task == string(t.Key) && i.concerns(t) &&
+			i.Breaker.State(m.now) == recovery.BreakerHalfOpen
 	})
 }
 

@@ -33,9 +33,11 @@ func (m *Machine) LastSettings() *Settings { return m.hard.Settings }
 // EarlierLabels are the sets of names that the labels have had since there was no task, the last run's included.
 func (m *Machine) EarlierLabels() []LabelNames { return slices.Clone(m.hard.LabelNames) }
 
-// RecallLabels adds sets of names that are known from elsewhere, as older than those that the machine knows: for a rebuild, before it decides anything.
+// RecallLabels adds sets of names that are known from elsewhere, as older than those that the machine knows:
+// for a rebuild, before it decides anything.
 func (m *Machine) RecallLabels(older []LabelNames) {
-	names := slices.DeleteFunc(slices.Clone(older), func(l LabelNames) bool { return slices.Contains(m.hard.LabelNames, l) })
+	names := slices.DeleteFunc(slices.Clone(older),
+		func(l LabelNames) bool { return slices.Contains(m.hard.LabelNames, l) })
 	m.hard.LabelNames = lastNames(append(names, m.hard.LabelNames...))
 }
 
@@ -44,12 +46,14 @@ func lastNames(all []LabelNames) []LabelNames { return all[max(0, len(all)-maxLa
 
 // Covers reports whether issues of a repository are still worked on. What is under way in any other is finished.
 func (m *Machine) Covers(repo string) bool {
-	return len(m.cfg.Repositories) == 0 || slices.ContainsFunc(m.cfg.Repositories, func(r string) bool { return strings.EqualFold(r, repo) })
+	return len(m.cfg.Repositories) == 0 ||
+		slices.ContainsFunc(m.cfg.Repositories, func(r string) bool { return strings.EqualFold(r, repo) })
 }
 
 // takes reports whether this run takes the task from the queue.
 func (m *Machine) takes(t *Task) bool {
-	return len(m.cfg.Only) == 0 || slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
+	return len(m.cfg.Only) == 0 ||
+		slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
 }
 
 // dropUncovered takes out of the queue what the configuration does not offer any more. Nothing was claimed of it.
@@ -71,7 +75,8 @@ func (m *Machine) Configure(cfg Config) {
 	m.revisitAll() // deadlines follow from it
 }
 
-// A configuration that was read again decides nothing by itself: no attempt is stopped, begun anew or charged because of it.
+// A configuration that was read again decides nothing by itself: no attempt is stopped, begun anew or charged
+// because of it.
 func (s SettingsRead) step(m *Machine) {
 	if s.Config != nil {
 		m.Configure(*s.Config)

@@ -11,30 +11,34 @@ import (
 // SnapshotVersion is the form of the snapshot; another one is refused, and the journal is replayed from its start.
 const SnapshotVersion = 2
 
-// hardState is what facts build. A snapshot is its JSON. Lists are never nil, so that one that never had an element equals one
-// that has lost all.
+// hardState is what facts build. A snapshot is its JSON. Lists are never nil, so that one that never had an
+// element equals one that has lost all.
 type hardState struct {
-	Version     int            `json:"version"`
-	Decided     time.Time      `json:"decided"` // when the last fact was
-	RunID       string         `json:"run_id"`
-	Settings    *Settings      `json:"settings,omitempty"`    // of the last run
-	LabelNames  []LabelNames   `json:"label_names,omitempty"` // since there was no task, newest last, at most maxLabelNames
-	Phase       Phase          `json:"phase"`
-	Intent      Phase          `json:"intent,omitempty"`     // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
-	PausedAt    time.Time      `json:"paused_at,omitzero"`   // when the last pause began
-	StaleClaims []IssueKey     `json:"stale,omitempty"`      // given back without progress, newest last, at most maxStale
-	Commands    []takenCommand `json:"commands,omitempty"`   // of people; newest last, at most maxCommands
-	Requests    []takenCommand `json:"requests,omitempty"`   // of the operator; newest last, at most maxRequests
-	Seq         uint64         `json:"seq"`                  // tasks so far
-	Cooldowns   []Cooldown     `json:"cooldowns"`            // at most one for each resource, in order of last use
-	Statements  []Statement    `json:"statements,omitempty"` // one for each resource and task, in order of last use, at most maxStatements
-	Cursors     []RepoCursor   `json:"cursors"`
-	Incidents   []Incident     `json:"incidents"` // at most maxIncidents, in order of last change
-	Tasks       []*Task        `json:"tasks"`     // in order of arrival
+	Version  int       `json:"version"`
+	Decided  time.Time `json:"decided"` // when the last fact was
+	RunID    string    `json:"run_id"`
+	Settings *Settings `json:"settings,omitempty"` // of the last run
+	// since there was no task, newest last, at most maxLabelNames
+	LabelNames []LabelNames `json:"label_names,omitempty"`
+	Phase      Phase        `json:"phase"`
+	// Paused or Draining if the operator wants it so, whatever the phase is meanwhile
+	Intent   Phase     `json:"intent,omitempty"`
+	PausedAt time.Time `json:"paused_at,omitzero"` // when the last pause began
+	// given back without progress, newest last, at most maxStale
+	StaleClaims []IssueKey     `json:"stale,omitempty"`
+	Commands    []takenCommand `json:"commands,omitempty"` // of people; newest last, at most maxCommands
+	Requests    []takenCommand `json:"requests,omitempty"` // of the operator; newest last, at most maxRequests
+	Seq         uint64         `json:"seq"`                // tasks so far
+	Cooldowns   []Cooldown     `json:"cooldowns"`          // at most one for each resource, in order of last use
+	// one for each resource and task, in order of last use, at most maxStatements
+	Statements []Statement  `json:"statements,omitempty"`
+	Cursors    []RepoCursor `json:"cursors"`
+	Incidents  []Incident   `json:"incidents"` // at most maxIncidents, in order of last change
+	Tasks      []*Task      `json:"tasks"`     // in order of arrival
 }
 
-// Snapshot returns the whole hard state. Equal states give equal bytes, whether they were lived or replayed. It matches the
-// journal only while the Driver is Idle; before that, it holds decisions that may still be refused.
+// Snapshot returns the whole hard state. Equal states give equal bytes, whether they were lived or replayed. It
+// matches the journal only while the Driver is Idle; before that, it holds decisions that may still be refused.
 func (m *Machine) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 
 // Restore replaces the state of a new machine by a snapshot's.

@@ -105,7 +105,8 @@ func fill(v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			if softly := f.Tag.Get("json") == "-" && (f.Name == "Token" || f.Name == "Progress" || f.Name == "Reply"); f.IsExported() && !softly {
+			if softly := f.Tag.Get("json") == "-" && (f.Name == "Token" || f.Name == "Progress" ||
+				f.Name == "Reply"); f.IsExported() && !softly {
 				fill(v.Field(i))
 			}
 		}
@@ -114,7 +115,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// A task that is over leaves nothing in the state but what is bounded by number: a journal of years ends in a snapshot of today.
+// A task that is over leaves nothing in the state but what is bounded by number: a journal of years ends in a
+// snapshot of today.
 func TestTasksThatAreOverLeaveNothing(t *testing.T) {
 	m := New(testConfig())
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -127,11 +129,17 @@ func TestTasksThatAreOverLeaveNothing(t *testing.T) {
 	size := map[int]int{}
 	for n := 1; n <= 4000; n++ {
 		key, nonce := IssueKey(fmt.Sprintf("acme/widgets#%d", n)), fmt.Sprint("n", n)
-		effects := step(IssuesSeen{Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at, Issues: []IssueView{{Key: key, Open: true, Labels: []Label{LabelTask}, UpdatedAt: at, Nonce: nonce}}})
+		effects := step(IssuesSeen{
+			Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at,
+			Issues: []IssueView{{Key: key, Open: true, Labels: []Label{LabelTask}, UpdatedAt: at, Nonce: nonce}},
+		})
 		if len(m.Tasks()) == 0 {
 			t.Fatalf("issue %d is no task", n)
 		}
-		effects = append(effects, step(IssuesSeen{Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at, Issues: []IssueView{{Key: key, UpdatedAt: at.Add(time.Second), Nonce: nonce}}})...)
+		effects = append(effects, step(IssuesSeen{
+			Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at,
+			Issues: []IssueView{{Key: key, UpdatedAt: at.Add(time.Second), Nonce: nonce}},
+		})...)
 		for len(effects) > 0 { // whatever was asked for is done: the claim is lost to the closed issue
 			var next []Effect
 			for _, e := range effects {

@@ -10,7 +10,8 @@ import (
 
 // Standing is what an issue says about its turn among those that wait for a worker.
 type Standing struct {
-	// Priority is worth so many hours of waiting; below 0 it has to wait longer. So whatever waits has its turn one day.
+	// Priority is worth so many hours of waiting; below 0 it has to wait longer. So whatever waits has its turn
+	// one day.
 	Priority int `json:"priority,omitempty"`
 	// Capped are the issue's labels for which the configuration has a cap, in lower case and sorted.
 	Capped []string `json:"capped,omitempty"`
@@ -21,7 +22,8 @@ type Standing struct {
 // Bounds of a standing. The first is a year.
 const (
 	maxPriority = 8760
-	maxAfter    = 250 // more than the director looks at: a hundred of each of GitHub's two lists, and those that a text names
+	// more than the director looks at: a hundred of each of GitHub's two lists, and those that a text names
+	maxAfter = 250
 )
 
 func (s Standing) equal(o Standing) bool {
@@ -31,7 +33,8 @@ func (s Standing) equal(o Standing) bool {
 // bounded is the standing as the journal may have it.
 func (s Standing) bounded() Standing {
 	s.Priority = min(max(s.Priority, -maxPriority), maxPriority)
-	s.Capped, s.After = slices.Clip(s.Capped[:min(len(s.Capped), maxAfter)]), slices.Clip(s.After[:min(len(s.After), maxAfter)])
+	s.Capped, s.After = slices.Clip(s.Capped[:min(len(s.Capped), maxAfter)]),
+		slices.Clip(s.After[:min(len(s.After), maxAfter)])
 	return s
 }
 
@@ -58,8 +61,9 @@ func (m *Machine) dependencyClosed(k IssueKey) {
 
 func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), string(o)) }
 
-// before reports whether a task that may begin goes before another one that may: who waits for its next attempt before who waits for its first. Of those
-// a repository with fewer workers goes first, so that a long queue in one does not keep another one waiting; then who waits longer, with its priority.
+// before reports whether a task that may begin goes before another one that may: who waits for its next attempt
+// before who waits for its first. Of those a repository with fewer workers goes first, so that a long queue in
+// one does not keep another one waiting; then who waits longer, with its priority.
 func (m *Machine) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 {
 		return compareTurns(t, u) < 0
@@ -114,5 +118,8 @@ func (m *Machine) comesAfter(k, other IssueKey, seen map[IssueKey]bool) bool {
 		return false
 	}
 	seen[t.Key] = true
-	return slices.ContainsFunc(t.Standing.After, func(a IssueKey) bool { return a.same(other) || m.comesAfter(a, other, seen) })
+	return slices.ContainsFunc(t.Standing.After, func(a IssueKey) bool {
+		return a.same(other) ||
+			m.comesAfter(a, other, seen)
+	})
 }

@@ -44,7 +44,10 @@ func (s *standings) poll(second int, views ...IssueView) {
 func (s *standings) lose(key IssueKey) {
 	s.Helper()
 	t := s.m.Task(key)
-	mustStep(s.T, s.m, s.m.Now(), EffectEnded{Task: key, Effect: t.Outbox[0].Effect.ID, Claim: &ClaimResult{Why: "somebody else's"}})
+	mustStep(s.T, s.m, s.m.Now(), EffectEnded{
+		Task: key, Effect: t.Outbox[0].Effect.ID,
+		Claim: &ClaimResult{Why: "somebody else's"},
+	})
 }
 
 // order lets the machine claim until nothing is left to claim, one after the other.
@@ -71,18 +74,24 @@ func (s *standings) want(got []IssueKey, want ...IssueKey) {
 func TestPriorityIsWaitingTime(t *testing.T) {
 	s := newStandings(t, 1, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{})) // has the only worker
-	s.poll(10, s.view("acme/widgets#2", true, Standing{}), s.view("acme/widgets#3", true, Standing{Priority: -5}), s.view("acme/widgets#4", true, Standing{Priority: 5}))
+	s.poll(10, s.view("acme/widgets#2", true, Standing{}), s.view("acme/widgets#3", true, Standing{Priority: -5}),
+		s.view("acme/widgets#4", true, Standing{Priority: 5}))
 	s.poll(10+4*3600, s.view("acme/widgets#5", true, Standing{Priority: 5}), s.view("acme/widgets#6", true, Standing{}))
 	s.poll(10+6*3600, s.view("acme/widgets#7", true, Standing{Priority: 5}))
-	s.want(s.order(), "acme/widgets#1", "acme/widgets#4", "acme/widgets#5", "acme/widgets#2", "acme/widgets#7", "acme/widgets#6", "acme/widgets#3")
+	s.want(s.order(), "acme/widgets#1", "acme/widgets#4", "acme/widgets#5", "acme/widgets#2", "acme/widgets#7",
+		"acme/widgets#6", "acme/widgets#3")
 }
 
 // A priority that is changed while the issue waits counts from then on.
 func TestPriorityChangesWhileWaiting(t *testing.T) {
 	s := newStandings(t, 1, nil)
-	s.poll(1, s.view("acme/widgets#1", true, Standing{}), s.view("acme/widgets#2", true, Standing{}), s.view("acme/widgets#3", true, Standing{}))
+	s.poll(1, s.view("acme/widgets#1", true, Standing{}), s.view("acme/widgets#2", true, Standing{}),
+		s.view("acme/widgets#3", true, Standing{}))
 	s.poll(2, s.view("acme/widgets#3", true, Standing{Priority: 1}))
-	facts, _ := s.m.Step(Event{At: at(3), Body: IssuesSeen{Repo: "acme/widgets", AskedAt: at(3), Issues: []IssueView{s.view("acme/widgets#3", true, Standing{Priority: 1})}}})
+	facts, _ := s.m.Step(Event{At: at(3), Body: IssuesSeen{
+		Repo: "acme/widgets", AskedAt: at(3),
+		Issues: []IssueView{s.view("acme/widgets#3", true, Standing{Priority: 1})},
+	}})
 	if len(facts) != 0 {
 		t.Errorf("the same once more is %v, want nothing", facts)
 	}
@@ -108,9 +117,14 @@ func TestRepositoriesAreFairToEachOther(t *testing.T) {
 func TestCapsOfLabels(t *testing.T) {
 	db := Standing{Capped: []string{"area/db"}, Priority: 5}
 	s := newStandings(t, 3, map[string]int{"area/db": 1, "none": 0})
-	s.poll(1, s.view("acme/widgets#1", true, db), s.view("acme/widgets#2", true, db), s.view("acme/widgets#3", true, Standing{}),
-		s.view("acme/widgets#4", true, Standing{Capped: []string{"none"}}), s.view("acme/widgets#5", true, Standing{Capped: []string{"of-yesterday"}}))
-	for key, state := range map[IssueKey]State{"acme/widgets#1": Claiming, "acme/widgets#2": Queued, "acme/widgets#3": Claiming, "acme/widgets#4": Queued, "acme/widgets#5": Claiming} {
+	s.poll(1, s.view("acme/widgets#1", true, db), s.view("acme/widgets#2", true, db),
+		s.view("acme/widgets#3", true, Standing{}),
+		s.view("acme/widgets#4", true, Standing{Capped: []string{"none"}}),
+		s.view("acme/widgets#5", true, Standing{Capped: []string{"of-yesterday"}}))
+	for key, state := range map[IssueKey]State{
+		"acme/widgets#1": Claiming, "acme/widgets#2": Queued,
+		"acme/widgets#3": Claiming, "acme/widgets#4": Queued, "acme/widgets#5": Claiming,
+	} {
 		if task := s.m.Task(key); task.State != state {
 			t.Errorf("%s is %s, want %s", key, task.State, state)
 		}
@@ -157,13 +171,17 @@ func TestDependenciesComeFirst(t *testing.T) {
 // Who looks at the issue anew may find the reference gone, and where two wait for each other, people are told.
 func TestDependenciesChange(t *testing.T) {
 	s := newStandings(t, 3, nil)
-	s.poll(1, s.view("acme/widgets#1", true, Standing{After: []IssueKey{"acme/widgets#2"}}), s.view("acme/widgets#2", true, Standing{After: []IssueKey{"acme/widgets#3"}}),
+	s.poll(1, s.view("acme/widgets#1", true, Standing{After: []IssueKey{"acme/widgets#2"}}),
+		s.view("acme/widgets#2", true, Standing{After: []IssueKey{"acme/widgets#3"}}),
 		s.view("acme/widgets#3", true, Standing{After: []IssueKey{"acme/widgets#1"}}))
-	if w := s.m.WaitsFor(s.m.Task("acme/widgets#1")); !strings.Contains(w.For, "acme/widgets#2 (which waits for this one") {
+	if w := s.m.WaitsFor(s.m.Task("acme/widgets#1")); !strings.Contains(w.For,
+		"acme/widgets#2 (which waits for this one") {
 		t.Errorf("waits for %q, want the circle told", w.For)
 	}
-	if s.poll(2, s.view("acme/widgets#3", true, Standing{})); s.m.Task("acme/widgets#3").State != Claiming || s.m.Task("acme/widgets#2").State != Queued {
-		t.Errorf("%s and %s after one reference was taken away", s.m.Task("acme/widgets#3").State, s.m.Task("acme/widgets#2").State)
+	if s.poll(2, s.view("acme/widgets#3", true, Standing{})); s.m.Task("acme/widgets#3").State != Claiming ||
+		s.m.Task("acme/widgets#2").State != Queued {
+		t.Errorf("%s and %s after one reference was taken away", s.m.Task("acme/widgets#3").State,
+			s.m.Task("acme/widgets#2").State)
 	}
 	if w := s.m.WaitsFor(s.m.Task("acme/widgets#1")); w.For != "acme/widgets#2 to be closed" {
 		t.Errorf("waits for %q", w.For)

@@ -58,14 +58,29 @@ var States = []StateInfo{
 	{State: Forgotten, Name: "Forgotten", Means: "not ours (any more); what a refused claim left is taken back"},
 	{State: Queued, Name: "Queued", Label: LabelTask, Means: "eligible, waits for a slot"},
 	{State: Claiming, Name: "Claiming", Label: LabelTask, Slot: true, Means: "the claim protocol runs on GitHub"},
-	{State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true, Means: "checkout and container are made; the worker has not said hello"},
-	{State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker said hello, and its heartbeats arrive"},
-	{State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker is silent beyond the TTL; it is probed, and the runtime is asked"},
-	{State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true, Means: "the attempt is decided; its container must be confirmed gone, or the attempt fenced"},
+	{
+		State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true,
+		Means: "checkout and container are made; the worker has not said hello",
+	},
+	{
+		State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true,
+		Means: "the worker said hello, and its heartbeats arrive",
+	},
+	{
+		State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true,
+		Means: "the worker is silent beyond the TTL; it is probed, and the runtime is asked",
+	},
+	{
+		State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true,
+		Means: "the attempt is decided; its container must be confirmed gone, or the attempt fenced",
+	},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
 	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "a person has put it off until a time"},
 	{State: Delivering, Name: "Delivering", Label: LabelClaimed, Means: "the work is committed, pushed and shown"},
-	{State: InReview, Name: "InReview", Label: LabelReview, Means: "the work is a pull request, which is watched until it is merged or closed"},
+	{
+		State: InReview, Name: "InReview", Label: LabelReview,
+		Means: "the work is a pull request, which is watched until it is merged or closed",
+	},
 	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered; what was watched is merged"},
 	{State: Blocked, Name: "Blocked", Label: LabelBlocked, Means: "a person was asked"},
 	{State: Released, Name: "Released", Label: NoLabel, Final: true, Means: "the claim was given up"},
@@ -138,8 +153,8 @@ const (
 // StopReason is why an attempt is stopped.
 type StopReason string
 
-// The reasons. Only for a withdrawal and the watchdog a worker is asked first; in the other cases it has ended, is silent, or must
-// not go on.
+// The reasons. Only for a withdrawal and the watchdog a worker is asked first; in the other cases it has ended,
+// is silent, or must not go on.
 const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
@@ -192,42 +207,110 @@ var idle = []State{Backoff, Parked, InReview, Blocked}
 
 // Transitions is the whole life of a task. What is not in the table does not happen.
 var Transitions = []Transition{
-	{From: []State{Queued}, On: OnDispatch, To: Claiming, Means: "A slot was free, so the director began to claim the issue", old: "slot free, resource open"},
+	{
+		From: []State{Queued}, On: OnDispatch, To: Claiming,
+		Means: "A slot was free, so the director began to claim the issue", old: "slot free, resource open",
+	},
 	{From: []State{Queued}, On: OnWithdrawn, To: Forgotten},
-	{From: []State{Claiming}, On: OnWon, To: Starting, Means: "The claim was won, and a worker is being started", old: "claim won"},
-	{From: []State{Claiming}, On: OnLost, To: Forgotten, Means: "Somebody else has the issue, or it is no longer eligible", old: "claim lost, or no longer eligible"},
+	{
+		From: []State{Claiming}, On: OnWon, To: Starting, Means: "The claim was won, and a worker is being started",
+		old: "claim won",
+	},
+	{
+		From: []State{Claiming}, On: OnLost, To: Forgotten,
+		Means: "Somebody else has the issue, or it is no longer eligible", old: "claim lost, or no longer eligible",
+	},
 	{From: []State{Starting}, On: OnHello, To: Running, Means: "The worker said hello", old: "hello of this attempt"},
-	{From: []State{Starting}, On: OnStartFailed, To: Stopping, Stop: StopNotStarted, Means: "The worker could not be started", old: "start failed"},
-	{From: []State{Starting}, On: OnNoHello, To: Stopping, Stop: StopNotStarted, Means: "The worker did not say hello in time", old: "no hello in time"},
-	{From: []State{Starting}, On: OnNotPlaced, To: Stopping, Stop: StopNotStarted, Means: "The cluster did not start the worker in time"},
-	{From: []State{Running}, On: OnSilent, To: Suspect, Means: "No heartbeat arrived in time, so the worker is being probed", old: "TTL passed"},
-	{From: []State{Suspect}, On: OnSeenAgain, To: Running, Means: "The worker gave a sign of life again", old: "heartbeat or probe answered"},
-	{From: []State{Suspect}, On: OnStillSilent, To: Stopping, Stop: StopSilent, Means: "The worker stayed silent and was given up", old: "second deadline"},
-	{From: begun, On: OnIncompatible, To: Stopping, Stop: StopNotStarted, Means: "The worker speaks another version of the protocol", old: "another protocol"},
-	{From: begun, On: OnReport, To: Stopping, Stop: StopEnded, Means: "The worker sent its final report", old: "final report"},
-	{From: begun, On: OnContainerEnded, To: Stopping, Stop: StopEnded, Means: "The container ended, and no final report had arrived", old: "container gone"},
-	{From: begun, On: OnWatchdog, To: Stopping, Stop: StopWatchdog, Means: "The attempt took too long", old: "watchdog"},
-	{From: begun, On: OnOverspent, To: Stopping, Stop: StopOverBudget, Means: "The attempt exceeded a budget", old: "a budget is overspent"},
-	{From: begun, On: OnWithdrawn, To: Stopping, Stop: StopWithdrawn, Means: "The issue was closed, lost its label or was taken by somebody else", old: "closed, unlabelled or taken"},
-	{From: []State{Stopping}, On: OnGoneOK, To: Delivering, Means: "All stages passed and the container is gone, so the work is being delivered", old: "confirmed gone: ok"},
-	{From: []State{Stopping}, On: OnValidate, To: Backoff, Means: "The agent is done and its container is gone, so the work is validated in a clean one"},
-	{From: []State{Stopping}, On: OnGoneWithdrawn, To: Released, Means: "The container is gone, and the issue is no longer ours", old: "confirmed gone: withdrawn"},
-	{From: []State{Stopping, Delivering, InReview}, On: OnRetry, To: Backoff, Means: "The verdict: another attempt", old: "verdict: another attempt"},
-	{From: []State{Stopping, Delivering, InReview}, On: OnReclaim, To: Released, Means: "The verdict: the issue was given back", old: "verdict: give the issue back"},
-	{From: []State{Stopping, Delivering, Backoff, Parked, InReview, Claiming}, On: OnEscalate, To: Blocked, Means: "The verdict: a person was asked", old: "verdict: ask a human"},
-	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and the issue is still ours, so a worker is being started", old: "due, slot free, re-read and still ours"},
-	{From: []State{Backoff}, On: OnDeliverAgain, To: Delivering, Means: "The work is done and kept, so it is handed in once more"},
-	{From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up", old: "claim without progress"},
+	{
+		From: []State{Starting}, On: OnStartFailed, To: Stopping, Stop: StopNotStarted,
+		Means: "The worker could not be started", old: "start failed",
+	},
+	{
+		From: []State{Starting}, On: OnNoHello, To: Stopping, Stop: StopNotStarted,
+		Means: "The worker did not say hello in time", old: "no hello in time",
+	},
+	{
+		From: []State{Starting}, On: OnNotPlaced, To: Stopping, Stop: StopNotStarted,
+		Means: "The cluster did not start the worker in time",
+	},
+	{From: []State{Running}, On: OnSilent, To: Suspect, Means: "No heartbeat arrived in time, so the worker is " +
+		"being probed", old: "TTL passed"},
+	{
+		From: []State{Suspect}, On: OnSeenAgain, To: Running, Means: "The worker gave a sign of life again",
+		old: "heartbeat or probe answered",
+	},
+	{
+		From: []State{Suspect}, On: OnStillSilent, To: Stopping, Stop: StopSilent,
+		Means: "The worker stayed silent and was given up", old: "second deadline",
+	},
+	{
+		From: begun, On: OnIncompatible, To: Stopping, Stop: StopNotStarted,
+		Means: "The worker speaks another version of the protocol", old: "another protocol",
+	},
+	{
+		From: begun, On: OnReport, To: Stopping, Stop: StopEnded, Means: "The worker sent its final report",
+		old: "final report",
+	},
+	{
+		From: begun, On: OnContainerEnded, To: Stopping, Stop: StopEnded,
+		Means: "The container ended, and no final report had arrived", old: "container gone",
+	},
+	{
+		From: begun, On: OnWatchdog, To: Stopping, Stop: StopWatchdog, Means: "The attempt took too long",
+		old: "watchdog",
+	},
+	{
+		From: begun, On: OnOverspent, To: Stopping, Stop: StopOverBudget, Means: "The attempt exceeded a budget",
+		old: "a budget is overspent",
+	},
+	{From: begun, On: OnWithdrawn, To: Stopping, Stop: StopWithdrawn, Means: "The issue was closed, lost its label " +
+		"or was taken by somebody else", old: "closed, unlabelled or taken"},
+	{From: []State{Stopping}, On: OnGoneOK, To: Delivering, Means: "All stages passed and the container is gone, so " +
+		"the work is being delivered", old: "confirmed gone: ok"},
+	{From: []State{Stopping}, On: OnValidate, To: Backoff, Means: "The agent is done and its container is gone, so " +
+		"the work is validated in a clean one"},
+	{
+		From: []State{Stopping}, On: OnGoneWithdrawn, To: Released,
+		Means: "The container is gone, and the issue is no longer ours", old: "confirmed gone: withdrawn",
+	},
+	{
+		From: []State{Stopping, Delivering, InReview}, On: OnRetry, To: Backoff, Means: "The verdict: another attempt",
+		old: "verdict: another attempt",
+	},
+	{
+		From: []State{Stopping, Delivering, InReview}, On: OnReclaim, To: Released,
+		Means: "The verdict: the issue was given back", old: "verdict: give the issue back",
+	},
+	{
+		From: []State{Stopping, Delivering, Backoff, Parked, InReview, Claiming}, On: OnEscalate, To: Blocked,
+		Means: "The verdict: a person was asked", old: "verdict: ask a human",
+	},
+	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and the issue is still ours, so " +
+		"a worker is being started", old: "due, slot free, re-read and still ours"},
+	{
+		From: []State{Backoff}, On: OnDeliverAgain, To: Delivering,
+		Means: "The work is done and kept, so it is handed in once more",
+	},
+	{
+		From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up",
+		old: "claim without progress",
+	},
 	{From: idle, On: OnWithdrawn, To: Released},
 	{From: []State{Delivering}, On: OnWithdrawn, To: Released},
 	{From: []State{Delivering}, On: OnDelivered, To: Done, Means: "The work was delivered", old: "delivered"},
-	{From: []State{Delivering}, On: OnInReview, To: InReview, Means: "The work was delivered as a pull request, which is watched now"},
+	{
+		From: []State{Delivering}, On: OnInReview, To: InReview,
+		Means: "The work was delivered as a pull request, which is watched now",
+	},
 	{From: idle, On: OnMerged, To: Done, Means: "The pull request was merged"},
 	{From: idle, On: OnRejected, To: Released, Means: "The pull request was closed without being merged"},
 	{From: []State{Backoff, Parked, Blocked}, On: OnSnoozed, To: Parked, Means: "A person put it off"},
 	{From: []State{Parked}, On: OnSnoozeOver, To: Backoff, Means: "The time for which it was put off is over"},
 	{From: idle, On: OnUnblocked, To: Backoff, Means: "A person answered", old: "a human answered"},
-	{From: []State{Blocked}, On: OnIncidentOver, To: Backoff, Means: "The incident that had blocked the task is over", old: "the incident healed"},
+	{
+		From: []State{Blocked}, On: OnIncidentOver, To: Backoff, Means: "The incident that had blocked the task is over",
+		old: "the incident healed",
+	},
 }
 
 // After looks up the table; ok is false where the trigger means nothing in that state.

@@ -61,7 +61,10 @@ func (s *storm) carryOut(e Effect) {
 	case DoStart:
 		if s.fails() {
 			end.Failure = [...]*EffectError{
-				{Reason: recovery.NetworkTransient, Text: "fetch: connection reset", Transient: true, Resource: recovery.GitHubGit},
+				{
+					Reason: recovery.NetworkTransient, Text: "fetch: connection reset", Transient: true,
+					Resource: recovery.GitHubGit,
+				},
 				{Reason: recovery.DockerDaemon, Text: "no engine", Transient: true, Resource: recovery.Host},
 				{Reason: recovery.BusDisconnect, Text: "no bus", Transient: true, Resource: recovery.Host},
 			}[s.random.IntN(3)]
@@ -74,7 +77,10 @@ func (s *storm) carryOut(e Effect) {
 	case DoDeliver:
 		end.Delivery = &DeliverResult{Branch: "b"}
 		if s.fails() {
-			end.Delivery, end.Failure = nil, &EffectError{Reason: recovery.NetworkTransient, Text: "push: connection reset", Transient: true, Resource: recovery.GitHubGit}
+			end.Delivery, end.Failure = nil, &EffectError{
+				Reason: recovery.NetworkTransient,
+				Text:   "push: connection reset", Transient: true, Resource: recovery.GitHubGit,
+			}
 		}
 	}
 	if e.Kind.Durable() {
@@ -92,9 +98,15 @@ func (s *storm) work(worker string) {
 	took := time.Duration(60+s.random.IntN(120)) * time.Second
 	if s.fails() {
 		took = time.Duration(5+s.random.IntN(90)) * time.Second
-		why := [...]recovery.Reason{recovery.NetworkTransient, recovery.Overloaded, recovery.AuthError, recovery.AgentCrash}[s.random.IntN(4)]
+		why := [...]recovery.Reason{
+			recovery.NetworkTransient, recovery.Overloaded, recovery.AuthError,
+			recovery.AgentCrash,
+		}[s.random.IntN(4)]
 		report.OK, report.Stage = false, "CODE"
-		report.Evidence = recovery.Evidence{Provider: "anthropic", Message: string(why), Assertion: recovery.Assertion{ErrorType: string(why)}}
+		report.Evidence = recovery.Evidence{
+			Provider: "anthropic", Message: string(why),
+			Assertion: recovery.Assertion{ErrorType: string(why)},
+		}
 	}
 	for at := 20 * time.Second; at < took; at += 20 * time.Second {
 		s.after(at, func() { s.step(WorkerSeen{Worker: worker}) })
@@ -102,8 +114,9 @@ func (s *storm) work(worker string) {
 	s.after(took, func() { s.step(ReportReceived{Worker: worker, Report: report}) })
 }
 
-// TestQueueMovesAfterTheStorm: when what fails at random for twenty minutes does no more, all issues have begun within the time that it has failed; within
-// half of it where half of all tries went well. There are three issues for each worker.
+// TestQueueMovesAfterTheStorm: when what fails at random for twenty minutes does no more, all issues have begun
+// within the time that it has failed; within half of it where half of all tries went well. There are three
+// issues for each worker.
 func TestQueueMovesAfterTheStorm(t *testing.T) {
 	const lasts = 20 * time.Minute
 	for rate, within := range map[float64]time.Duration{0.2: time.Minute, 0.5: lasts / 2, 0.8: lasts} {
@@ -112,11 +125,20 @@ func TestQueueMovesAfterTheStorm(t *testing.T) {
 		for seed := range uint64(seeds) {
 			cfg := testConfig()
 			cfg.MaxWorkers = 8
-			s := &storm{t: t, m: New(cfg), now: epoch, random: rand.New(rand.NewPCG(seed, 1)), calm: epoch.Add(lasts), rate: rate}
+			s := &storm{
+				t: t, m: New(cfg), now: epoch, random: rand.New(rand.NewPCG(seed, 1)), calm: epoch.Add(lasts),
+				rate: rate,
+			}
 			s.step(Booted{RunID: "r"})
 			for i := range 24 {
 				k := IssueKey(fmt.Sprintf("a/a#%d", i+1))
-				s.step(IssuesSeen{Repo: "a/a", AskedAt: s.now, Issues: []IssueView{{Key: k, Open: true, Labels: []Label{LabelTask}, Nonce: fmt.Sprintf("a%07d", i)}}})
+				s.step(IssuesSeen{
+					Repo: "a/a", AskedAt: s.now,
+					Issues: []IssueView{{
+						Key: k, Open: true, Labels: []Label{LabelTask},
+						Nonce: fmt.Sprintf("a%07d", i),
+					}},
+				})
 			}
 			s.run(s.calm.Add(6 * time.Hour))
 			for _, task := range s.m.Tasks() {
@@ -127,10 +149,12 @@ func TestQueueMovesAfterTheStorm(t *testing.T) {
 			took := max(0, s.last.Sub(s.calm))
 			sum += took
 			if worst = max(worst, took); took > within {
-				t.Errorf("seed %d, rate %.1f: the last issue begins %s after the last fault, want %s at most", seed, rate, took, within)
+				t.Errorf("seed %d, rate %.1f: the last issue begins %s after the last fault, want %s at most", seed,
+					rate, took, within)
 			}
 		}
-		t.Logf("rate %.1f: the last issue begins %s after the last fault on average, at worst %s", rate, (sum / seeds).Round(time.Second), worst.Round(time.Second))
+		t.Logf("rate %.1f: the last issue begins %s after the last fault on average, at worst %s", rate,
+			(sum / seeds).Round(time.Second), worst.Round(time.Second))
 	}
 }
 

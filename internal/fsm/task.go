@@ -79,20 +79,24 @@ type Task struct {
 	Validates bool `json:"validates,omitempty"`
 	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
-	// Travels: the current or last attempt works on a copy of the checkout that it has fetched, and not on the director's.
+	// Travels: the current or last attempt works on a copy of the checkout that it has fetched, and not on the
+	// director's.
 	Travels bool `json:"travels,omitempty"`
-	// Waits is for what the current attempt's container waits, of which nothing has run yet; nil: it runs, or was not started.
+	// Waits is for what the current attempt's container waits, of which nothing has run yet; nil: it runs, or
+	// was not started.
 	Waits *Placement `json:"waits,omitempty"`
 	// Alternative: since a human last answered, a verdict asked for the other model.
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
-	// Answers is how often a human, the end of an incident, or work that was handed in once more, has changed the task's course.
+	// Answers is how often a human, the end of an incident, or work that was handed in once more, has changed
+	// the task's course.
 	Answers int `json:"answers,omitempty"`
 	// Resumed: the task was blocked or in review, so the claim's labels must be put back before the next attempt.
 	Resumed bool `json:"resumed,omitempty"`
 
-	// Commanded is what the operator last commanded, and who that was: people on GitHub are shown it, since no comment there says so.
+	// Commanded is what the operator last commanded, and who that was: people on GitHub are shown it, since no
+	// comment there says so.
 	Commanded string `json:"commanded,omitempty"`
 
 	Standing Standing `json:"standing,omitzero"`
@@ -104,8 +108,8 @@ type Task struct {
 	// Spent is what all attempts of the claim have used, whatever a human's answer reset.
 	Spent recovery.Usage `json:"spent,omitzero"`
 
-	// Incident is the key under which the last failure counts with those of other tasks. IncidentWaits is how often, since
-	// a human last answered, an incident was blamed for the task's failure or unblocked it.
+	// Incident is the key under which the last failure counts with those of other tasks. IncidentWaits is how
+	// often, since a human last answered, an incident was blamed for the task's failure or unblocked it.
 	Incident      string `json:"incident,omitempty"`
 	IncidentWaits int    `json:"spared,omitempty"`
 
@@ -178,7 +182,8 @@ type Ending struct {
 	Resource   string          `json:"resource,omitempty"`  // that it used then
 	Withdrawn  string          `json:"withdrawn,omitempty"` // why, if it was
 	Taken      string          `json:"taken,omitempty"`     // by whom, if a person takes over
-	Fenced     string          `json:"fenced,omitempty"`    // why nobody can confirm the end; empty: the container is gone, or not yet
+	// why nobody can confirm the end; empty: the container is gone, or not yet
+	Fenced string `json:"fenced,omitempty"`
 	// Provider is the model's that the failure was about, if the report says which.
 	Provider string `json:"provider,omitempty"`
 	// Finding is what the first final report of a failure means, Stage where it happened, Report where it is kept.
@@ -216,7 +221,8 @@ type Planned struct {
 	Failing   Failing   `json:"failing,omitzero"`
 }
 
-// Failing is how often, and since when, an effect has failed in the same way: as one row of patience has it, and no other meanwhile.
+// Failing is how often, and since when, an effect has failed in the same way: as one row of patience has it,
+// and no other meanwhile.
 type Failing struct {
 	Row   string    `json:"row"`
 	Times int       `json:"times"`
@@ -285,8 +291,9 @@ func (t *Task) remembers(worker, report string) bool {
 	return slices.Contains(t.Reports, worker+"/"+report)
 }
 
-// hasRoomFor reports whether one more report of the current attempt can be remembered. The last place is kept for the first
-// final one, so that what the current attempt said is never forgotten, and so never decided twice.
+// hasRoomFor reports whether one more report of the current attempt can be remembered. The last place is kept
+// for the first final one, so that what the current attempt said is never forgotten, and so never decided
+// twice.
 func (t *Task) hasRoomFor(final bool) bool {
 	mine, prefix := 0, t.AttemptID()+"/"
 	for _, r := range t.Reports {

@@ -39,7 +39,8 @@ func TestTranscripts(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if got != string(want) {
-				t.Errorf("the conversation went otherwise (-update rewrites it):\n%s", firstDifference(string(want), got))
+				t.Errorf("the conversation went otherwise (-update rewrites it):\n%s",
+					firstDifference(string(want), got))
 			}
 		})
 	}
@@ -207,7 +208,10 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 	"boot": func(s *stage, a []string, n map[string]string) EventBody {
 		b := Booted{RunID: a[0]}
 		if n["task"] != "" { // what the label that offers work is called, and where it is looked for
-			b.Settings = &Settings{Labels: LabelNames{Task: n["task"], Claimed: n["task"] + "-claimed"}, Repositories: strings.Split(n["in"], ",")}
+			b.Settings = &Settings{
+				Labels:       LabelNames{Task: n["task"], Claimed: n["task"] + "-claimed"},
+				Repositories: strings.Split(n["in"], ","),
+			}
 			s.cfg.Repositories, s.m.cfg.Repositories = b.Settings.Repositories, b.Settings.Repositories
 		}
 		return b
@@ -220,10 +224,16 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 			s.cfg.Watchdog = s.duration(n["watchdog"])
 		}
 		if n["paid"] != "" {
-			s.cfg.Policy = s.cfg.Policy.With(policy.Limits{MaxRetries: 3, PaidCallBudget: int(s.number(n["paid"])), Backoff: testBackoff()})
+			s.cfg.Policy = s.cfg.Policy.With(policy.Limits{
+				MaxRetries: 3, PaidCallBudget: int(s.number(n["paid"])),
+				Backoff: testBackoff(),
+			})
 		}
 		cfg := s.cfg
-		return SettingsRead{SettingsChanged: SettingsChanged{By: "SIGHUP", Digest: "0123456789abcdef", Keys: strings.Split(a[0], ",")}, Config: &cfg}
+		return SettingsRead{SettingsChanged: SettingsChanged{
+			By: "SIGHUP", Digest: "0123456789abcdef",
+			Keys: strings.Split(a[0], ","),
+		}, Config: &cfg}
 	},
 	"tick": func(*stage, []string, map[string]string) EventBody { return Tick{} },
 	"resumed": func(s *stage, a []string, _ map[string]string) EventBody {
@@ -313,11 +323,14 @@ func (s *stage) said(args []string, named map[string]string) EventBody {
 	return CommentsSeen{Repo: "acme/widgets", Cursor: named["cursor"], Comments: []CommentView{said}}
 }
 
-// review 21 merged|closed|open [by=…] head=… [pr=7] [conflict] [pending] [failing=lint] [text=…] [changes=91] [asked=10s] [issue_closed]
+// review 21 merged|closed|open [by=…] head=… [pr=7] [conflict] [pending] [failing=lint] [text=…] [changes=91]
+// [asked=10s] [issue_closed]
 func (s *stage) review(args []string, named map[string]string) EventBody {
 	e := ReviewSeen{
-		Task: issueKey(args[0]), AskedAt: s.now, Number: int(s.number(cmp.Or(named["pr"], "7"))), State: args[1], By: named["by"], Head: named["head"],
-		Conflict: slices.Contains(args, "conflict"), Settled: !slices.Contains(args, "pending"), IssueClosed: slices.Contains(args, "issue_closed"),
+		Task: issueKey(args[0]), AskedAt: s.now, Number: int(s.number(cmp.Or(named["pr"], "7"))), State: args[1],
+		By: named["by"], Head: named["head"],
+		Conflict: slices.Contains(args, "conflict"), Settled: !slices.Contains(args, "pending"),
+		IssueClosed: slices.Contains(args, "issue_closed"),
 	}
 	if a, ok := named["asked"]; ok {
 		e.AskedAt = epoch.Add(s.duration(a))
@@ -357,7 +370,8 @@ func (s *stage) issues(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// report k21-1 e1 build_failed cause=… [stage=VALIDATE] [provider=anthropic] [signature=…] [wait=5h] | report k21-1 r1 ok | … notice | … paid=3
+// report k21-1 e1 build_failed cause=… [stage=VALIDATE] [provider=anthropic] [signature=…] [wait=5h] | report
+// k21-1 r1 ok | … notice | … paid=3
 func (s *stage) report(args []string, named map[string]string) EventBody {
 	r := newReport(args[1], args[2], named, slices.Contains(args, "notice"))
 	if paid, ok := named["paid"]; ok {
@@ -375,7 +389,10 @@ func newReport(id, means string, named map[string]string, notice bool) Report {
 	case "exit":
 		r.Exit = true
 	default:
-		r.Evidence = recovery.Evidence{Message: named["cause"], Provider: named["provider"], Stdout: named["signature"], RetryAfter: wait, Assertion: recovery.Assertion{ErrorType: means}}
+		r.Evidence = recovery.Evidence{
+			Message: named["cause"], Provider: named["provider"], Stdout: named["signature"],
+			RetryAfter: wait, Assertion: recovery.Assertion{ErrorType: means},
+		}
 	}
 	return r
 }
@@ -390,7 +407,8 @@ func (s *stage) listed(args []string, named map[string]string) EventBody {
 		id, state, _ := strings.Cut(a, ":")
 		state, words, _ := strings.Cut(state, ":")
 		l.Containers = append(l.Containers, Container{
-			Attempt: id, Running: state == "", Pending: state == "pending", Waiting: strings.ReplaceAll(words, "_", " "),
+			Attempt: id, Running: state == "", Pending: state == "pending",
+			Waiting: strings.ReplaceAll(words, "_", " "),
 		})
 	}
 	return l
@@ -415,7 +433,8 @@ func (s *stage) done(args []string, _ map[string]string) EventBody {
 		e.Claim = &ClaimResult{Ours: true}
 	case DoDeliver:
 		e.Delivery = &DeliverResult{
-			Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args, "nothing"), Merged: slices.Contains(args, "merged"), Changed: slices.Contains(args, "changed"),
+			Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args,
+				"nothing"), Merged: slices.Contains(args, "merged"), Changed: slices.Contains(args, "changed"),
 		}
 		if slices.Contains(args, "pr") {
 			e.Delivery.PullRequest = 7
@@ -435,13 +454,15 @@ func (s *stage) lost(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// failed k21-1/start docker_daemon [permanent] [until=30s] [resource=github.git] text=…; without it, what such a failure is of
+// failed k21-1/start docker_daemon [permanent] [until=30s] [resource=github.git] text=…; without it, what such
+// a failure is of
 func (s *stage) failed(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
 	_, kind, _ := strings.Cut(args[0], "/")
 	kind, _, _ = strings.Cut(kind, ".")
 	e.Failure = &EffectError{
-		Reason: recovery.Reason(args[1]), Text: named["text"], Transient: !slices.Contains(args, "permanent"), Resource: named["resource"],
+		Reason: recovery.Reason(args[1]), Text: named["text"], Transient: !slices.Contains(args, "permanent"),
+		Resource: named["resource"],
 		Doubtful: slices.Contains(args, "doubtful"),
 	}
 	switch about, _ := recovery.Describe(e.Failure.Reason); {
@@ -460,7 +481,10 @@ func (s *stage) failed(args []string, named map[string]string) EventBody {
 // gone k21-1/stop exit=137 signal=SIGKILL [oom] limit=2GiB report=e1:build_failed [fenced] cause=evicted words=…
 func (s *stage) gone(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
-	e.Stop = &StopResult{Signal: named["signal"], OOM: slices.Contains(args, "oom"), Limit: named["limit"], Fenced: slices.Contains(args, "fenced")}
+	e.Stop = &StopResult{
+		Signal: named["signal"], OOM: slices.Contains(args, "oom"), Limit: named["limit"],
+		Fenced: slices.Contains(args, "fenced"),
+	}
 	e.Stop.Cause, e.Stop.Words = EndCause(strings.ReplaceAll(named["cause"], " ", "_")), named["words"]
 	if x, ok := named["exit"]; ok {
 		code, err := strconv.Atoi(x)

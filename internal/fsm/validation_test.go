@@ -5,11 +5,15 @@ import (
 	"time"
 )
 
-// An attempt that was told to leave its validation to another is validated by one, also when the operator has set worker.validate to "inside" meanwhile:
-// while its worker was at it, or after its success had been accepted.
+// An attempt that was told to leave its validation to another is validated by one, also when the operator has
+// set worker.validate to "inside" meanwhile: while its worker was at it, or after its success had been
+// accepted.
 func TestValidationThatWasLeftToAnotherIsDue(t *testing.T) {
 	t.Parallel()
-	for name, accepted := range map[string]bool{"while the worker was at it": false, "while it was being stopped": true} {
+	for name, accepted := range map[string]bool{
+		"while the worker was at it": false,
+		"while it was being stopped": true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := testConfig()
@@ -34,7 +38,8 @@ func TestValidationThatWasLeftToAnotherIsDue(t *testing.T) {
 			if got := s.ended[issueKey("21")]; got != Backoff {
 				t.Fatalf("work that nobody has validated is %s", got)
 			}
-			say("11s done k21-1/recheck", "12s done k21-2/start", "13s hello k21-2", "14s report k21-2 r2 ok", "15s gone k21-2/stop exit=0")
+			say("11s done k21-1/recheck", "12s done k21-2/start", "13s hello k21-2", "14s report k21-2 r2 ok",
+				"15s gone k21-2/stop exit=0")
 			if got := s.ended[issueKey("21")]; got != Delivering {
 				t.Errorf("work that the second attempt has validated in its own container is %s", got)
 			}

@@ -9,9 +9,12 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// callers name the part of the director that a stage belongs to: rows of a policy may be for one caller only. The other stages
-// have a caller in common.
-var callers = map[string]string{"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver", "PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review"}
+// callers name the part of the director that a stage belongs to: rows of a policy may be for one caller only.
+// The other stages have a caller in common.
+var callers = map[string]string{
+	"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver",
+	"PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review",
+}
 
 // Caller names the part of the director that a stage belongs to: start, agent, stage, deliver or review.
 func Caller(stage string) string { return cmp.Or(callers[stage], "stage") }
@@ -22,7 +25,8 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	m.noteHealthEvidence(t, f, stage)
 	v, incident := m.applyBreaker(t, f, stage, v)
 	m.record(VerdictMade{
-		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident, Validate: m.stillToValidate(t, f, v),
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident,
+		Validate: m.stillToValidate(t, f, v),
 	})
 	switch r := t.cooledResource(f, stage, v); { // no other task shall run into the same limit
 	case r == "":
@@ -39,19 +43,22 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 		m.release(t, OnReclaim, ReleaseNote{Why: v.Why, Restore: true, Reclaim: true})
 		return
 	case v.Action == recovery.Abort && m.hard.Phase != PhaseShutdown:
-		m.unpause(PhaseDraining, fmt.Sprintf("the policy aborts the run: %s: %s", t.Key, v.Why)) // until the operator resumes
+		// until the operator resumes
+		m.unpause(PhaseDraining, fmt.Sprintf("the policy aborts the run: %s: %s", t.Key, v.Why))
 	}
 	// Escalate, skip, stop and abort mean the same for this issue: a human has to look.
 	m.askHuman(t, f, stage, v)
 }
 
-// judge is what the policy says of a failure, or a budget or a round of fixing in its place. That others fail alike is not looked at.
+// judge is what the policy says of a failure, or a budget or a round of fixing in its place. That others fail
+// alike is not looked at.
 func (m *Machine) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
 	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
 		Caller: Caller(stage),
 	}, t.AttemptID())
-	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own budget: it does not reset
+	// the task's own budget: it does not reset
+	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted {
 		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
 	}
 	if m.mayFix(t, f, stage) {
@@ -63,12 +70,13 @@ func (m *Machine) judge(t *Task, f recovery.Finding, stage string) recovery.Verd
 // rowFixRound names the verdict on work that a clean container has refused.
 const rowFixRound = "director.validate_fresh"
 
-// mayFix reports whether the agent mends what a clean container has refused: it may as often as in its own, where no policy is asked about
-// that either.
+// mayFix reports whether the agent mends what a clean container has refused: it may as often as in its own,
+// where no policy is asked about that either.
 func (m *Machine) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
-	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && stage == "VALIDATE" && about.Cause == recovery.Agent &&
+	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && stage == "VALIDATE" &&
+		about.Cause == recovery.Agent &&
 		rounds.N+1 < m.cfg.FixRounds && m.usedUp(t) == ""
 }
 
@@ -76,21 +84,22 @@ func (m *Machine) mayFix(t *Task, f recovery.Finding, stage string) bool {
 func (m *Machine) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	rounds := t.Tally.Counter(rowFixRound)
 	return recovery.Verdict{
-		Action: recovery.FixAttempt, Reason: f.Reason, Row: rowFixRound, Counter: rowFixRound, NextIfAgain: recovery.FixAttempt,
-		Why: fmt.Sprintf("%s in a clean container: fix round %d of %d", f.Reason, rounds.N+2, m.cfg.FixRounds),
+		Action: recovery.FixAttempt, Reason: f.Reason, Row: rowFixRound, Counter: rowFixRound,
+		NextIfAgain: recovery.FixAttempt,
+		Why:         fmt.Sprintf("%s in a clean container: fix round %d of %d", f.Reason, rounds.N+2, m.cfg.FixRounds),
 	}
 }
 
-// stillToValidate reports whether the attempt that a verdict grants only validates, too: the one that failed did, and what failed was not
-// the work. An agent is not paid for doing what is done.
+// stillToValidate reports whether the attempt that a verdict grants only validates, too: the one that failed
+// did, and what failed was not the work. An agent is not paid for doing what is done.
 func (m *Machine) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
 	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
 }
 
-// cooledResource names the resource that a verdict closes, or nothing. It is the one that failed where the policy says "model", or
-// says nothing and the failure is a limit.
+// cooledResource names the resource that a verdict closes, or nothing. It is the one that failed where the
+// policy says "model", or says nothing and the failure is a limit.
 func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdict) string {
 	about, _ := recovery.Describe(f.Reason)
 	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
@@ -103,9 +112,9 @@ func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdi
 	return v.Cools
 }
 
-// giveUp blocks a task that cannot go on although no attempt failed: its work cannot be delivered, GitHub permanently refuses
-// to say whether the issue is still ours, or the claim went stale again. Giving the claim back would be refused as well, and the
-// issue would be forgotten with our labels on it.
+// giveUp blocks a task that cannot go on although no attempt failed: its work cannot be delivered, GitHub
+// permanently refuses to say whether the issue is still ours, or the claim went stale again. Giving the claim
+// back would be refused as well, and the issue would be forgotten with our labels on it.
 func (m *Machine) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
 }
@@ -120,7 +129,10 @@ func isAboutWork(r recovery.Reason) bool {
 
 // block records a verdict that is not about how an attempt ended, and asks a human.
 func (m *Machine) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
-	m.record(VerdictMade{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Deliver: v.Row == rowDeliver && !isAboutWork(f.Reason)})
+	m.record(VerdictMade{
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v,
+		Deliver: v.Row == rowDeliver && !isAboutWork(f.Reason),
+	})
 	m.askHuman(t, f, stage, v)
 }
 
@@ -129,7 +141,8 @@ func (m *Machine) askHuman(t *Task, f recovery.Finding, stage string, v recovery
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
 		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask()),
-		Tried: t.History, Hints: t.Hints, Stale: v.Row == rowStale, Report: t.Ending.Report, Alike: m.incident(t.Incident).Breaker.Alike(m.now),
+		Tried: t.History, Hints: t.Hints, Stale: v.Row == rowStale, Report: t.Ending.Report,
+		Alike: m.incident(t.Incident).Breaker.Alike(m.now),
 	}})
 	remind := time.Time{}
 	if m.cfg.RemindAfter > 0 {
@@ -143,8 +156,8 @@ func failureOf(f *EffectError) recovery.Finding {
 	return recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: "director.effect", Confidence: 1}
 }
 
-// usedUp names the budget that leaves the task no further attempt, or nothing. A policy's veto does so only where the policy would
-// have granted one.
+// usedUp names the budget that leaves the task no further attempt, or nothing. A policy's veto does so only
+// where the policy would have granted one.
 func (m *Machine) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
 // used is what the current attempt is known to have used.
@@ -158,7 +171,8 @@ func (m *Machine) enforceBudget(t *Task) {
 		return
 	}
 	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {
-		m.stop(t, OnOverspent, EndingSet{Outcome: OutcomeFailed, Known: recovery.QuotaExhausted, Cause: why}, m.cfg.StopGrace)
+		m.stop(t, OnOverspent, EndingSet{Outcome: OutcomeFailed, Known: recovery.QuotaExhausted, Cause: why},
+			m.cfg.StopGrace)
 	}
 }
 
@@ -172,7 +186,8 @@ func (b BudgetEdited) step(m *Machine) {
 	}
 }
 
-// blockOverspent asks a human if a budget was lowered since the next attempt was granted, and what was spent has used it up; it reports whether it does.
+// blockOverspent asks a human if a budget was lowered since the next attempt was granted, and what was spent
+// has used it up; it reports whether it does.
 func (m *Machine) blockOverspent(t *Task) bool {
 	if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == "" {
 		return false
@@ -181,7 +196,8 @@ func (m *Machine) blockOverspent(t *Task) bool {
 	g.IterationBudget = 0 // that of the attempt is granted
 	budget := g.UsedUp(t.Tally)
 	if budget != "" {
-		why := fmt.Sprintf("the configuration was changed, and the task's %d paid calls and %.2f USD use its budget up", t.Tally.PaidCalls, t.Tally.CostUSD)
+		why := fmt.Sprintf("the configuration was changed, and the task's %d paid calls and %.2f USD use its budget up",
+			t.Tally.PaidCalls, t.Tally.CostUSD)
 		f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
 		m.block(t, f, "RETRY_WAIT", policy.Refuse(f.Reason, budget, "director."+budget, why))
 	}

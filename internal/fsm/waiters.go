@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// waiters are the tasks that may begin an attempt, in lists of those that the same things keep back: so nobody looks at each of them.
+// waiters are the tasks that may begin an attempt, in lists of those that the same things keep back: so nobody
+// looks at each of them.
 type waiters struct {
 	n     int
 	lists []*waiterList // in the order of what they have in common; none is empty
@@ -17,7 +18,8 @@ type waiterList struct {
 	queue
 }
 
-// alike is what the tasks of one list have in common, beside the rank: an incident, a closed model or a cap concerns all of them, or none.
+// alike is what the tasks of one list have in common, beside the rank: an incident, a closed model or a cap
+// concerns all of them, or none.
 type alike struct {
 	repo    string
 	noModel bool   // what is next uses none

@@ -50,7 +50,10 @@ func (m *Machine) WaitsFor(t *Task) Waiting {
 			return t.placementWaits()
 		}
 		if t.plans(DoStart) && t.Outbox[0].NotBefore.After(m.now) {
-			return Waiting{For: "what the start needs, which has failed and is tried again", Until: t.Outbox[0].NotBefore}
+			return Waiting{
+				For:   "what the start needs, which has failed and is tried again",
+				Until: t.Outbox[0].NotBefore,
+			}
 		}
 	case Blocked:
 		return Waiting{For: "an answer of a person"} // the question says what to do
@@ -100,7 +103,8 @@ func (m *Machine) waitsForTurn(t *Task) Waiting {
 		return Waiting{For: "GitHub, which asked for a pause", Until: m.githubOpensAt()}
 	case m.hostOpensAt().After(m.now):
 		return Waiting{
-			For: "the director's machine, or the cluster: " + m.closed(recovery.Host).Why, Do: "Mend that: the director looks again, and goes on by itself. director doctor says more.",
+			For: "the director's machine, or the cluster: " + m.closed(recovery.Host).Why,
+			Do:  "Mend that: the director looks again, and goes on by itself. director doctor says more.",
 		}
 	case m.modelOpensAt().After(m.now) && t.Next.usesModel():
 		return m.waitsForModel()
@@ -118,7 +122,10 @@ func (m *Machine) waitsForTurn(t *Task) Waiting {
 
 // phaseWaits are the phases in which no attempt begins.
 var phaseWaits = map[Phase]Waiting{
-	PhasePaused:   {For: "the operator, who has paused the director", Do: "Let attempts begin again with: director resume"},
+	PhasePaused: {
+		For: "the operator, who has paused the director",
+		Do:  "Let attempts begin again with: director resume",
+	},
 	PhaseDraining: {For: "the operator, who drains the director", Do: "Let attempts begin again with: director resume"},
 	PhaseShutdown: {For: "the next start of the director", Do: "Start the director again."},
 }

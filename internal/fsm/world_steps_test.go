@@ -76,7 +76,11 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"said":     func(*rapid.T) { w.said() },
 		"review":   func(*rapid.T) { w.review() },
 		"cooldown": func(t *rapid.T) { w.cool(t) },
-		"resumed":  func(*rapid.T) { w.now = w.now.Add(10 * time.Minute); w.offer(DirectorResumed{Gap: 10 * time.Minute}) },
+		"resumed": func(*rapid.T) {
+			w.now = w.now.Add(10 * time.Minute)
+			w.offer(
+				DirectorResumed{Gap: 10 * time.Minute})
+		},
 		"crash": func(t *rapid.T) {
 			if rapid.IntRange(0, 3).Draw(t, "one in four") == 0 {
 				w.crash()
@@ -119,7 +123,10 @@ func (w *world) failOne() {
 		return
 	}
 	reason, _ := pick(w, failures, "reason")
-	f := &EffectError{Reason: reason, Text: "x", Transient: rapid.IntRange(0, 3).Draw(w.t, "permanent") > 0, Resource: recovery.GitHubAPI}
+	f := &EffectError{
+		Reason: reason, Text: "x", Transient: rapid.IntRange(0, 3).Draw(w.t, "permanent") > 0,
+		Resource: recovery.GitHubAPI,
+	}
 	if !slices.Contains(githubEffects, e.Kind) {
 		f.Resource = recovery.Host
 	}
@@ -188,9 +195,15 @@ func (w *world) human() {
 // said is a command of a person, one that was read before among them.
 func (w *world) said() {
 	i, _ := pick(w, w.issues, "issue")
-	commands := []Command{"", CommandRetry, CommandResume, CommandFresh, CommandFix, CommandSnooze, CommandBudget, CommandStop, CommandTake, CommandWhy, "unheard"}
+	commands := []Command{
+		"", CommandRetry, CommandResume, CommandFresh, CommandFix, CommandSnooze, CommandBudget,
+		CommandStop, CommandTake, CommandWhy, "unheard",
+	}
 	c, _ := pick(w, commands, "command")
-	s := CommentView{Task: i.key, By: "octocat", Command: c, Text: "x", For: time.Hour, Amount: rapid.IntRange(1, 5).Draw(w.t, "amount")}
+	s := CommentView{
+		Task: i.key, By: "octocat", Command: c, Text: "x", For: time.Hour,
+		Amount: rapid.IntRange(1, 5).Draw(w.t, "amount"),
+	}
 	s.Comment, s.At = int64(rapid.IntRange(0, 9).Draw(w.t, "comment")), w.now
 	w.offer(CommentsSeen{Repo: "acme/widgets", Comments: []CommentView{s}, Cursor: s.At.Format(time.RFC3339)})
 }
@@ -214,7 +227,10 @@ func (w *world) review() {
 
 func (w *world) cool(t *rapid.T) {
 	r, _ := pick(w, []string{GitHubRead, GitHubWrite, recovery.ModelDefault, "model.other"}, "resource")
-	w.offer(CooldownReported{Resource: r, Until: w.now.Add(time.Duration(rapid.IntRange(-5, 600).Draw(t, "seconds")) * time.Second), Why: "429"})
+	w.offer(CooldownReported{
+		Resource: r,
+		Until:    w.now.Add(time.Duration(rapid.IntRange(-5, 600).Draw(t, "seconds")) * time.Second), Why: "429",
+	})
 }
 
 // run lets the world happen.

@@ -267,7 +267,8 @@ func (w *world) carryOut(e Effect) EffectEnded {
 	case DoDeliver:
 		i.labels, i.nonce = map[Label]bool{LabelReview: true}, ""
 		out.Delivery = &DeliverResult{Branch: "b", Nothing: w.flip("nothing to deliver")}
-		if out.Delivery.Merged = !out.Delivery.Nothing && e.Deliver.Validate && w.flip("the base moved"); out.Delivery.Nothing || out.Delivery.Merged {
+		if out.Delivery.Merged = !out.Delivery.Nothing && e.Deliver.Validate &&
+			w.flip("the base moved"); out.Delivery.Nothing || out.Delivery.Merged {
 			i.labels, i.nonce = map[Label]bool{LabelClaimed: true}, e.Nonce
 		} else if w.flip("pull request") {
 			i.nonce, out.Delivery.PullRequest = e.Nonce, 7

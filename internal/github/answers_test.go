@@ -17,14 +17,16 @@ func (w *world) blocked(c *Client) {
 	w.Helper()
 	w.claimed(c)
 	w.must(c.Escalate(w.Context(), Escalation{
-		Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "needs_human", Stage: "CODE", Cause: "Which of the two formats?",
+		Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "needs_human", Stage: "CODE",
+		Cause: "Which of the two formats?",
 	}))
 }
 
 func TestWhoseAnswersCount(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for login, permission := range map[string]string{
-			"admin": "admin", "maintainer": "maintain", "writer": "write", "triager": "triage", "reader": "read", "helper[bot]": "write",
+			"admin": "admin", "maintainer": "maintain", "writer": "write", "triager": "triage", "reader": "read",
+			"helper[bot]": "write",
 		} {
 			w.sim.SetPermission(testRepo, login, permission)
 		}
@@ -33,7 +35,10 @@ func TestWhoseAnswersCount(t *testing.T) {
 		time.Sleep(time.Second)
 		w.blocked(c)
 		forged := w.marked(markBlocked)[0].Body
-		want := map[string]bool{"acme": true, "admin": true, "maintainer": true, "writer": true, "triager": false, "reader": false, "mallory": false, "retake-bot": true}
+		want := map[string]bool{
+			"acme": true, "admin": true, "maintainer": true, "writer": true, "triager": false,
+			"reader": false, "mallory": false, "retake-bot": true,
+		}
 		for login := range want {
 			time.Sleep(time.Second)
 			w.sim.AddComment(w.key, login, "/agent retry I am "+login)
@@ -42,14 +47,16 @@ func TestWhoseAnswersCount(t *testing.T) {
 		w.sim.AddComment(w.key, "retake-bot", w.marked(markClaim)[0].Body+"\n/agent retry")
 		w.sim.AddComment(w.key, "retake-bot", "<!-- retake:news v2 {} -->\n/agent retry") // of a later version
 		w.sim.AddComment(w.key, "acme", "<!-- retake:news v2 {} -->\n/agent retry")
-		w.sim.AddComment(w.key, "other-bot", strings.Replace(forged, `"fleet":"default"`, `"fleet":"night"`, 1)+"\n/agent retry")
+		w.sim.AddComment(w.key, "other-bot", strings.Replace(forged, `"fleet":"default"`, `"fleet":"night"`, 1)+
+			"\n/agent retry")
 		got, err := c.Answers(w.Context(), w.key)
 		w.must(err)
 		if len(got) != len(want) {
 			w.Errorf("%d answers, want %d", len(got), len(want))
 		}
 		for i, a := range got {
-			if may, person := want[a.By]; !person || a.MayWrite != may || a.Command != CommandRetry || a.Rest != "I am "+a.By || a.Acknowledged {
+			if may, person := want[a.By]; !person || a.MayWrite != may || a.Command != CommandRetry ||
+				a.Rest != "I am "+a.By || a.Acknowledged {
 				w.Errorf("answer %+v, want may write %v", a, may)
 			}
 			if i > 0 && a.At.Before(got[i-1].At) {
@@ -75,15 +82,18 @@ func TestAnswersSinceTheQuestion(t *testing.T) {
 		w.sim.EditComment(w.key, "acme", old, "/agent resume")
 		got, err := c.Answers(w.Context(), w.key)
 		w.must(err)
-		if len(got) != 2 || got[0].CommentID != plainID || got[0].Command != CommandNone || got[0].Text != "Format B, I think.\n\nSure." ||
-			got[1].CommentID != old || got[1].Command != CommandResume || !got[1].At.Equal(asked.Add(10*time.Second).Truncate(time.Second)) {
+		if len(got) != 2 || got[0].CommentID != plainID || got[0].Command != CommandNone ||
+			got[0].Text != "Format B, I think.\n\nSure." ||
+			got[1].CommentID != old || got[1].Command != CommandResume ||
+			!got[1].At.Equal(asked.Add(10*time.Second).Truncate(time.Second)) {
 			w.Errorf("%+v", got)
 		}
 		// Once acknowledged this text is no command any more; the next one is, until it is acknowledged itself.
 		acknowledged := func(want bool) {
 			w.Helper()
 			got, err = c.Answers(w.Context(), w.key)
-			if w.must(err); len(got) != 2 || got[1].CommentID != old || got[1].Acknowledged != want || got[0].Acknowledged {
+			if w.must(err); len(got) != 2 || got[1].CommentID != old || got[1].Acknowledged != want ||
+				got[0].Acknowledged {
 				w.Errorf("want acknowledged: %v, answers %+v", want, got)
 			}
 		}
@@ -141,9 +151,13 @@ func TestPermissionsAreRememberedForMinutes(t *testing.T) {
 		time.Sleep(rightKept - noRightKept)
 		check(false, true, 4)
 
-		w.inject(githubtest.Fault{Path: "/collaborators/", Status: 403, Body: `{"message":"Must have push access to view collaborator permission."}`})
+		w.inject(githubtest.Fault{
+			Path: "/collaborators/", Status: 403,
+			Body: `{"message":"Must have push access to view collaborator permission."}`,
+		})
 		time.Sleep(time.Hour)
-		if _, err := c.Answers(w.Context(), w.key); kindOf(err) != KindPermanent || !strings.Contains(err.Error(), "give it write access") {
+		if _, err := c.Answers(w.Context(), w.key); kindOf(err) != KindPermanent ||
+			!strings.Contains(err.Error(), "give it write access") {
 			w.Errorf("error = %v, want permanent with the next step", err)
 		}
 		if _, err := c.Answers(w.Context(), w.key); err != nil {
@@ -281,10 +295,14 @@ func TestStale(t *testing.T) {
 		time.Sleep(6 * time.Hour)
 		h, last, ok, err := c.Stale(ctx, w.key)
 		w.must(err)
-		if !ok || h.Fleet != "night" || h.Nonce != "nightaaa" || h.Login != "other-bot" || edited.Sub(last).Abs() > 2*time.Second {
+		if !ok || h.Fleet != "night" || h.Nonce != "nightaaa" || h.Login != "other-bot" ||
+			edited.Sub(last).Abs() > 2*time.Second {
 			w.Errorf("holder %+v, last edited %s, %v; want %s", h, last, ok, edited)
 		}
-		reclaim := ReleaseRequest{Key: w.key, Nonce: h.Nonce, Why: "no progress for 6h0m0s", RestoreTask: true, Reclaim: true, LastSeen: last}
+		reclaim := ReleaseRequest{
+			Key: w.key, Nonce: h.Nonce, Why: "no progress for 6h0m0s", RestoreTask: true,
+			Reclaim: true, LastSeen: last,
+		}
 
 		// It was alive after all.
 		w.must(night.Progress(ctx, w.key, "nightaaa", ProgressView{State: "Running", Attempt: 2}))
@@ -296,7 +314,8 @@ func TestStale(t *testing.T) {
 		w.must(c.Release(ctx, reclaim))
 		w.wantLabels("agent-task")
 		body := w.marked(markRelease)[0].Body
-		if _, text, _ := strings.Cut(body, "\n"); !strings.HasPrefix(text, "Retake-Reclaim: the claim is stale: no progress for 6h0m0s\n") {
+		if _, text, _ := strings.Cut(body, "\n"); !strings.HasPrefix(text,
+			"Retake-Reclaim: the claim is stale: no progress for 6h0m0s\n") {
 			w.Errorf("comment = %q", body)
 		}
 

@@ -24,8 +24,9 @@ type AppOptions struct {
 	Transport      http.RoundTripper
 }
 
-// App is the credential of a GitHub App's installation. Its tokens live for an hour; a new one is minted when one has less than a minute left.
-// What an App asks for itself is not counted with what its installation asks for, and does not pass the gate: one request an hour.
+// App is the credential of a GitHub App's installation. Its tokens live for an hour; a new one is minted when
+// one has less than a minute left. What an App asks for itself is not counted with what its installation asks
+// for, and does not pass the gate: one request an hour.
 type App struct {
 	api   string // root, without the last slash
 	app   *ghinstallation.AppsTransport
@@ -38,17 +39,20 @@ func NewApp(o AppOptions) (*App, error) {
 	next := cmp.Or(o.Transport, http.DefaultTransport)
 	app, err := ghinstallation.NewAppsTransport(next, o.ID, o.PrivateKey)
 	if err != nil {
-		return nil, fmt.Errorf("github: the App's private key cannot be read: want the PEM file that GitHub made for it: %w", err)
+		return nil, fmt.Errorf("github: the App's private key cannot be read: want the PEM file that GitHub "+
+			"made for it: %w", err)
 	}
 	in := ghinstallation.NewFromAppsTransport(app, o.InstallationID)
 	in.BaseURL = strings.TrimRight(o.BaseURL, "/")
-	in.InstallationTokenOptions = &tokens.InstallationTokenOptions{} // all repositories and rights: an object, where nil would be sent as null
+	// all repositories and rights: an object, where nil would be sent as null
+	in.InstallationTokenOptions = &tokens.InstallationTokenOptions{}
 	in.Client = &http.Client{Transport: next, Timeout: exchangeTimeout}
 	return &App{api: in.BaseURL, app: app, in: in}, nil
 }
 
-// Token is the installation's, as Options.Token wants it. GitHub's refusal is an *Error: unauthorized for a wrong key, an unknown App and an installation that
-// is gone, transient while the App is suspended or limited, and while GitHub is away.
+// Token is the installation's, as Options.Token wants it. GitHub's refusal is an *Error: unauthorized for a
+// wrong key, an unknown App and an installation that is gone, transient while the App is suspended or limited,
+// and while GitHub is away.
 func (a *App) Token(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
@@ -57,12 +61,14 @@ func (a *App) Token(ctx context.Context) (string, error) {
 		return token, nil
 	}
 	e := &Error{Kind: KindTransient, Op: "mint a token of the App", Message: "no answer", Err: err}
-	if refused, ok := errors.AsType[*ghinstallation.HTTPError](err); ok && refused.RootCause == nil && refused.Response != nil {
+	if refused, ok := errors.AsType[*ghinstallation.HTTPError](err); ok && refused.RootCause == nil &&
+		refused.Response != nil {
 		defer refused.Response.Body.Close()
 		body, _ := io.ReadAll(io.LimitReader(refused.Response.Body, bodyPrefix))
 		e = appRefusal(e.Op, refused.Response, body)
 		if e.Kind == KindNotFound {
-			e.Kind, e.Message = KindUnauthorized, e.Message+": is the App still installed, and are github.app_id and github.installation_id right?"
+			e.Kind, e.Message = KindUnauthorized, e.Message+": is the App still installed, and are github.app_id and "+
+				"github.installation_id right?"
 		}
 	}
 	return "", e

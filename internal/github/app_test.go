@@ -34,7 +34,10 @@ func (w *world) app(change ...func(*AppOptions)) *App {
 	if err := w.sim.AddRepo(testRepo, "", map[string]string{"retake[bot]": "write"}); err != nil {
 		w.Fatal(err)
 	}
-	o := AppOptions{BaseURL: testAPI, ID: 7, InstallationID: 70, PrivateKey: pemOf(appKey()), Transport: checked(w.T, w.sim.Transport())}
+	o := AppOptions{
+		BaseURL: testAPI, ID: 7, InstallationID: 70, PrivateKey: pemOf(appKey()),
+		Transport: checked(w.T, w.sim.Transport()),
+	}
 	for _, f := range change {
 		f(&o)
 	}
@@ -45,14 +48,16 @@ func (w *world) app(change ...func(*AppOptions)) *App {
 	return a
 }
 
-// An App claims like anybody; what it wrote is its own; a token serves for an hour but a minute, and no request meets one that is over.
+// An App claims like anybody; what it wrote is its own; a token serves for an hour but a minute, and no request
+// meets one that is over.
 func TestAppMintsAndRenews(t *testing.T) {
 	appKey()
 	inWorld(t, func(w *world) {
 		a := w.app()
 		c := w.client("retake[bot]", func(o *Options) { o.Token, o.Login = a.Token, a.Login })
 		for range 2 {
-			if r, err := c.Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run"}); err != nil || r.Outcome != Won {
+			if r, err := c.Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run"}); err != nil ||
+				r.Outcome != Won {
 				w.Fatalf("%+v, %v", r, err)
 			}
 		}
@@ -90,12 +95,27 @@ func TestAppIsRefused(t *testing.T) {
 		want   Kind
 		text   string
 	}{
-		"another key":          {change: func(o *AppOptions) { o.PrivateKey = pemOf(another) }, want: KindUnauthorized, text: "could not be decoded"},
-		"another App":          {change: func(o *AppOptions) { o.ID = 8 }, want: KindUnauthorized, text: "could not be decoded"},
-		"not installed there":  {change: func(o *AppOptions) { o.InstallationID = 71 }, want: KindUnauthorized, text: "github.installation_id"},
-		"GitHub is away":       {fault: githubtest.Fault{Status: http.StatusBadGateway}, want: KindTransient, text: "502"},
-		"GitHub says nothing":  {fault: githubtest.Fault{CutBefore: true}, want: KindTransient, text: "no answer"},
-		"a limit of the App's": {fault: githubtest.Fault{Status: http.StatusForbidden, Body: `{"message":"You have exceeded a secondary rate limit"}`}, want: KindTransient, text: "secondary"},
+		"another key": {
+			change: func(o *AppOptions) { o.PrivateKey = pemOf(another) }, want: KindUnauthorized,
+			text: "could not be decoded",
+		},
+		"another App": {
+			change: func(o *AppOptions) { o.ID = 8 }, want: KindUnauthorized,
+			text: "could not be decoded",
+		},
+		"not installed there": {
+			change: func(o *AppOptions) { o.InstallationID = 71 }, want: KindUnauthorized,
+			text: "github.installation_id",
+		},
+		"GitHub is away": {
+			fault: githubtest.Fault{Status: http.StatusBadGateway}, want: KindTransient,
+			text: "502",
+		},
+		"GitHub says nothing": {fault: githubtest.Fault{CutBefore: true}, want: KindTransient, text: "no answer"},
+		"a limit of the App's": {fault: githubtest.Fault{
+			Status: http.StatusForbidden,
+			Body:   `{"message":"You have exceeded a secondary rate limit"}`,
+		}, want: KindTransient, text: "secondary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -112,7 +132,10 @@ func TestAppIsRefused(t *testing.T) {
 			})
 		})
 	}
-	if _, err := NewApp(AppOptions{BaseURL: testAPI, ID: 7, InstallationID: 70, PrivateKey: []byte("no key")}); err == nil || !strings.Contains(err.Error(), "PEM file") {
+	if _, err := NewApp(AppOptions{
+		BaseURL: testAPI, ID: 7, InstallationID: 70,
+		PrivateKey: []byte("no key"),
+	}); err == nil || !strings.Contains(err.Error(), "PEM file") {
 		t.Errorf("got %v for a key that is none", err)
 	}
 }

@@ -12,12 +12,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Approval is the text of an issue as it was approved: by whoever put the task label on, which is for people with rights in the repository.
+// Approval is the text of an issue as it was approved: by whoever put the task label on, which is for people
+// with rights in the repository.
 type Approval struct {
 	Title, Body string
 	By          string    // login
 	At          time.Time // whole seconds, UTC, GitHub's clock
-	// Without are those who have edited title or body since and may not write to the repository: what they wrote is not in it. Sorted.
+	// Without are those who have edited title or body since and may not write to the repository: what they
+	// wrote is not in it. Sorted.
 	Without []string
 }
 
@@ -30,12 +32,13 @@ func notApproved(format string, args ...any) error {
 	return &NotApproved{Why: fmt.Sprintf(format, args...)}
 }
 
-// Approved returns the text of an issue that agents may be given: title and body as they were when the task label was put on last, or as somebody with
-// write access has left them since. GitHub's own history of the issue is what says so, in one request, so that nothing has to be remembered. What it does
-// not show is a *NotApproved.
+// Approved returns the text of an issue that agents may be given: title and body as they were when the task
+// label was put on last, or as somebody with write access has left them since. GitHub's own history of the
+// issue is what says so, in one request, so that nothing has to be remembered. What it does not show is a
+// *NotApproved.
 //
-// Where GraphQL fails there is no such history. Then the text is taken as it is if the author may write to the repository: nobody else but people who
-// may, too, can have edited it.
+// Where GraphQL fails there is no such history. Then the text is taken as it is if the author may write to the
+// repository: nobody else but people who may, too, can have edited it.
 func (c *Client) Approved(ctx context.Context, i Issue) (Approval, error) {
 	p, err := parseKey(i.Key)
 	if err != nil {
@@ -85,13 +88,18 @@ func (c *Client) approvedUnedited(ctx context.Context, p place, i Issue, noHisto
 	case !may && kindOf(noHistory) == KindTransient:
 		return Approval{}, noHistory
 	case !may:
-		return Approval{}, notApproved("%s has written it without write access, and whether it was edited after it was approved cannot be seen: %s", orGhost(i.Author), detail(noHistory).Message)
+		return Approval{}, notApproved("%s has written it without write access, and whether it was edited after it "+
+			"was approved cannot be seen: %s", orGhost(i.Author), detail(noHistory).Message)
 	}
-	return Approval{Title: i.Title, Body: i.Body, By: h.events[at].GetActor().GetLogin(), At: h.events[at].GetCreatedAt().UTC()}, nil
+	return Approval{
+		Title: i.Title, Body: i.Body, By: h.events[at].GetActor().GetLogin(),
+		At: h.events[at].GetCreatedAt().UTC(),
+	}, nil
 }
 
-// approval is the event that has approved an issue: the latest labelling by somebody who may. GitHub lets only people with triage rights label what
-// somebody else has written; who opens an issue may do so with a template, or a form, that has labels, so that an author's own right is looked up.
+// approval is the event that has approved an issue: the latest labelling by somebody who may. GitHub lets only
+// people with triage rights label what somebody else has written; who opens an issue may do so with a template,
+// or a form, that has labels, so that an author's own right is looked up.
 func (c *Client) approval(ctx context.Context, p place, i Issue, h labelHistory) (at int, err error) {
 	why := ""
 	for at, e := range slices.Backward(h.events) {
@@ -112,7 +120,8 @@ func (c *Client) approval(ctx context.Context, p place, i Issue, h labelHistory)
 			return at, nil
 		}
 		if why == "" {
-			why = fmt.Sprintf("%s has opened it with the label %s, as a template or a form lets everybody do, and has no right to label issues here", orGhost(by), h.labels.Task)
+			why = fmt.Sprintf("%s has opened it with the label %s, as a template or a form lets everybody do, and "+
+				"has no right to label issues here", orGhost(by), h.labels.Task)
 		}
 	}
 	switch {
@@ -139,12 +148,16 @@ type revision struct {
 	text *string
 }
 
-// editorsAsked bounds whose rights are looked up for one text. Besides its author only people with write access can edit it.
+// editorsAsked bounds whose rights are looked up for one text. Besides its author only people with write access
+// can edit it.
 const editorsAsked = 20
 
-// standing picks what stands of a text, oldest first and at least one: the latest that somebody with write access has left since the approval, else the
-// one from before it. What was changed in the very second of the approval was changed after it.
-func (c *Client) standing(ctx context.Context, p place, all []revision, approved time.Time, self string) (text string, without []string, err error) {
+// standing picks what stands of a text, oldest first and at least one: the latest that somebody with write
+// access has left since the approval, else the one from before it. What was changed in the very second of the
+// approval was changed after it.
+func (c *Client) standing(ctx context.Context, p place, all []revision, approved time.Time,
+	self string,
+) (text string, without []string, err error) {
 	base, asked := 0, map[string]bool{}
 	for n, r := range all {
 		if n > 0 && r.at.Before(approved) {
@@ -167,12 +180,14 @@ func (c *Client) standing(ctx context.Context, p place, all []revision, approved
 		without = append(without, orGhost(by))
 	}
 	if all[base].text == nil {
-		return "", nil, notApproved("its text as it was approved is not, or not any more, in the history that GitHub shows")
+		return "", nil, notApproved("its text as it was approved is not, or not any more, in the history that " +
+			"GitHub shows")
 	}
 	return *all[base].text, without, nil
 }
 
-// Disapprove says once on an issue why it is left alone although it carries the task label, as OfferedByUntrusted has found.
+// Disapprove says once on an issue why it is left alone although it carries the task label, as
+// OfferedByUntrusted has found.
 func (c *Client) Disapprove(ctx context.Context, key, why string) error {
 	return c.sayOnce(ctx, key, key, "unapproved", why)
 }
@@ -183,7 +198,8 @@ type editedPage struct {
 	People string
 }
 
-// SayEdited says once for each approval on an issue that somebody has changed its text since, and that agents do not get that.
+// SayEdited says once for each approval on an issue that somebody has changed its text since, and that agents
+// do not get that.
 func (c *Client) SayEdited(ctx context.Context, key string, a Approval) error {
 	return c.sayOnce(ctx, key, key+" "+format(a.At), "edited", editedPage{a, strings.Join(a.Without, ", ")})
 }
@@ -197,12 +213,16 @@ func (c *Client) sayOnce(ctx context.Context, key, about, page string, data any)
 	if err != nil {
 		return err
 	}
-	_, err = c.post(ctx, laneProgress, t, marker{kind: markUnapproved, Fleet: c.opts.Fleet, Nonce: incidentNonce(about)}, c.page(page, data))
+	_, err = c.post(ctx, laneProgress, t, marker{
+		kind: markUnapproved, Fleet: c.opts.Fleet,
+		Nonce: incidentNonce(about),
+	}, c.page(page, data))
 	return err
 }
 
-// OfferedByUntrusted says why an issue with the task label is not to be worked on: nobody with rights in the repository has offered it. Its author, who is not
-// trusted, opened it with the label, as a template can do. Empty: it may be. Only for an author who is not trusted it costs a request; of the others Approved says it,
+// OfferedByUntrusted says why an issue with the task label is not to be worked on: nobody with rights in the
+// repository has offered it. Its author, who is not trusted, opened it with the label, as a template can do.
+// Empty: it may be. Only for an author who is not trusted it costs a request; of the others Approved says it,
 // before anything is begun.
 func (c *Client) OfferedByUntrusted(ctx context.Context, i Issue) (why string, err error) {
 	if i.Trusted {

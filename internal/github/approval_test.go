@@ -24,7 +24,8 @@ func (w *world) approved(c *Client, key string) (text string, without []string, 
 	return a.Title + "|" + a.Body, a.Without, ""
 }
 
-// TestApprovedText: who may put the label on, and what people change after it. Each step takes a while: GitHub tells times in seconds.
+// TestApprovedText: who may put the label on, and what people change after it. Each step takes a while: GitHub
+// tells times in seconds.
 func TestApprovedText(t *testing.T) {
 	label := func(by string) func(*world, string) {
 		return func(w *world, key string) { w.sim.AddLabel(key, by, "agent-task") }
@@ -47,44 +48,107 @@ func TestApprovedText(t *testing.T) {
 		without []string
 		why     string
 	}{
-		"labelled by the owner":                 {"mallory", steps{label("acme")}, "t|b", nil, ""},
-		"edited before it was labelled":         {"mallory", steps{edit("mallory", "t1", "b1"), label("acme")}, "t1|b1", nil, ""},
-		"edited after it was labelled":          {"mallory", steps{label("acme"), edit("mallory", "t", "evil")}, "t|b", []string{"mallory"}, ""},
-		"renamed after it was labelled":         {"mallory", steps{label("acme"), edit("mallory", "evil", "b")}, "t|b", []string{"mallory"}, ""},
-		"edited often":                          {"mallory", steps{edit("mallory", "t1", "b1"), label("acme"), edit("mallory", "e1", "e1"), edit("mallory", "e2", "e2")}, "t1|b1", []string{"mallory"}, ""},
-		"labelled anew":                         {"mallory", steps{label("acme"), edit("mallory", "t1", "b1"), again}, "t1|b1", nil, ""},
-		"edited by a person with write access":  {"mallory", steps{label("acme"), edit("other-bot", "t1", "b1")}, "t1|b1", nil, ""},
-		"by both, the person last":              {"mallory", steps{label("acme"), edit("mallory", "evil", "evil"), edit("other-bot", "t1", "b1")}, "t1|b1", nil, ""},
-		"by both, mallory last":                 {"mallory", steps{label("acme"), edit("other-bot", "t1", "b1"), edit("mallory", "evil", "evil")}, "t1|b1", []string{"mallory"}, ""},
-		"its title by one, its body by another": {"mallory", steps{label("acme"), edit("other-bot", "t1", "b"), edit("mallory", "t1", "evil")}, "t1|b", []string{"mallory"}, ""},
-		"opened with the label by a stranger":   {"mallory", steps{label("mallory")}, "", nil, "mallory has opened it with the label agent-task"},
-		"by a reader among the collaborators":   {"reader", steps{label("reader")}, "", nil, "reader has opened it with the label agent-task"},
-		"by somebody with triage rights":        {"triager", steps{label("triager")}, "t|b", nil, ""},
-		"with triage rights, edited":            {"triager", steps{label("triager"), edit("triager", "t", "later")}, "t|b", []string{"triager"}, ""},
-		"labelled by a bot":                     {"mallory", steps{label("labels[bot]")}, "t|b", nil, ""},
-		"never labelled":                        {"mallory", nil, "", nil, "does not show that anybody"},
+		"labelled by the owner": {"mallory", steps{label("acme")}, "t|b", nil, ""},
+		"edited before it was labelled": {
+			"mallory",
+			steps{edit("mallory", "t1", "b1"), label("acme")},
+			"t1|b1",
+			nil, "",
+		},
+		"edited after it was labelled": {
+			"mallory",
+			steps{label("acme"), edit("mallory", "t", "evil")},
+			"t|b",
+			[]string{"mallory"},
+			"",
+		},
+		"renamed after it was labelled": {
+			"mallory",
+			steps{label("acme"), edit("mallory", "evil", "b")},
+			"t|b",
+			[]string{"mallory"},
+			"",
+		},
+		"edited often": {"mallory", steps{
+			edit("mallory", "t1", "b1"), label("acme"),
+			edit("mallory", "e1", "e1"), edit("mallory", "e2", "e2"),
+		}, "t1|b1", []string{"mallory"}, ""},
+		"labelled anew": {
+			"mallory",
+			steps{label("acme"), edit("mallory", "t1", "b1"), again},
+			"t1|b1", nil, "",
+		},
+		"edited by a person with write access": {
+			"mallory",
+			steps{label("acme"), edit("other-bot", "t1", "b1")},
+			"t1|b1", nil, "",
+		},
+		"by both, the person last": {"mallory", steps{
+			label("acme"), edit("mallory", "evil", "evil"),
+			edit("other-bot", "t1", "b1"),
+		}, "t1|b1", nil, ""},
+		"by both, mallory last": {"mallory", steps{
+			label("acme"), edit("other-bot", "t1", "b1"),
+			edit("mallory", "evil", "evil"),
+		}, "t1|b1", []string{"mallory"}, ""},
+		"its title by one, its body by another": {"mallory", steps{
+			label("acme"), edit("other-bot", "t1", "b"),
+			edit("mallory", "t1", "evil"),
+		}, "t1|b", []string{"mallory"}, ""},
+		"opened with the label by a stranger": {
+			"mallory",
+			steps{label("mallory")},
+			"", nil,
+			"mallory has opened it with the label agent-task",
+		},
+		"by a reader among the collaborators": {
+			"reader",
+			steps{label("reader")},
+			"", nil,
+			"reader has opened it with the label agent-task",
+		},
+		"by somebody with triage rights": {"triager", steps{label("triager")}, "t|b", nil, ""},
+		"with triage rights, edited": {
+			"triager",
+			steps{label("triager"), edit("triager", "t", "later")},
+			"t|b",
+			[]string{"triager"},
+			"",
+		},
+		"labelled by a bot": {"mallory", steps{label("labels[bot]")}, "t|b", nil, ""},
+		"never labelled":    {"mallory", nil, "", nil, "does not show that anybody"},
 		"claimed, and edited then": {"mallory", steps{
-			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"), edit("mallory", "t", "evil"),
+			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"),
+			edit("mallory", "t", "evil"),
 		}, "t|b", []string{"mallory"}, ""},
 		"released by us after an edit": {"mallory", steps{
-			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"), edit("mallory", "t", "evil"), on("retake-bot", "agent-task"), off("retake-bot", "agent-claimed"),
+			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"),
+			edit("mallory", "t", "evil"), on("retake-bot", "agent-task"), off("retake-bot", "agent-claimed"),
 		}, "t|b", []string{"mallory"}, ""},
 		"offered anew by us within a claim": {"mallory", steps{
-			label("acme"), on("retake-bot", "agent-claimed"), edit("mallory", "t", "evil"), off("acme", "agent-claimed"), off("retake-bot", "agent-task"), on("retake-bot", "agent-task"), on("retake-bot", "agent-claimed"),
+			label("acme"), on("retake-bot", "agent-claimed"), edit("mallory", "t", "evil"),
+			off("acme", "agent-claimed"), off("retake-bot", "agent-task"), on("retake-bot", "agent-task"),
+			on("retake-bot", "agent-claimed"),
 		}, "t|b", []string{"mallory"}, ""},
 		"labelled by the person whose token we use": {"mallory", steps{
-			label("retake-bot"), edit("mallory", "t", "b1"), off("retake-bot", "agent-task"), on("retake-bot", "agent-task"),
+			label("retake-bot"), edit("mallory", "t", "b1"), off("retake-bot", "agent-task"),
+			on("retake-bot", "agent-task"),
 		}, "t|b1", nil, ""},
 		"labelled anew by that person while a question waits": {"mallory", steps{
-			label("mallory"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"), on("retake-bot", "agent-blocked"), off("retake-bot", "agent-claimed"),
-			edit("mallory", "t", "b1"), on("retake-bot", "agent-task"), off("retake-bot", "agent-task"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-blocked"),
+			label("mallory"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"),
+			on("retake-bot", "agent-blocked"), off("retake-bot", "agent-claimed"),
+			edit("mallory", "t", "b1"), on("retake-bot", "agent-task"), off("retake-bot", "agent-task"),
+			on("retake-bot", "agent-claimed"), off("retake-bot", "agent-blocked"),
 		}, "t|b1", nil, ""},
 		"labelled again by that person after the work was handed in": {"mallory", steps{
-			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"), on("retake-bot", "agent-review"), off("retake-bot", "agent-claimed"),
-			edit("mallory", "t", "b1"), on("retake-bot", "agent-task"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-review"), off("retake-bot", "agent-task"),
+			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"),
+			on("retake-bot", "agent-review"), off("retake-bot", "agent-claimed"),
+			edit("mallory", "t", "b1"), on("retake-bot", "agent-task"), on("retake-bot", "agent-claimed"),
+			off("retake-bot", "agent-review"), off("retake-bot", "agent-task"),
 		}, "t|b1", nil, ""},
 		"its text is not in the history any more": {"mallory", steps{
-			edit("mallory", "t", "b1"), label("acme"), edit("mallory", "t", "evil"), func(w *world, key string) { w.sim.DeleteRevision(key, 1) },
+			edit("mallory", "t", "b1"), label("acme"), edit("mallory", "t", "evil"),
+			func(w *world, key string) { w.sim.DeleteRevision(key, 1) },
 		}, "", nil, "not any more, in the history"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,8 +161,10 @@ func TestApprovedText(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				text, without, why := w.approved(w.client("retake-bot"), key)
-				if text != x.want || !slices.Equal(without, x.without) || (why == "") != (x.why == "") || !strings.Contains(why, x.why) {
-					t.Errorf("got %q without %q, %q; want %q without %q, %q", text, without, why, x.want, x.without, x.why)
+				if text != x.want || !slices.Equal(without, x.without) || (why == "") != (x.why == "") ||
+					!strings.Contains(why, x.why) {
+					t.Errorf("got %q without %q, %q; want %q without %q, %q", text, without, why, x.want, x.without,
+						x.why)
 				}
 			})
 		})
@@ -118,7 +184,8 @@ func TestAnEditInTheSecondOfTheLabel(t *testing.T) {
 	})
 }
 
-// TestApprovalCosts: one request for an issue that nobody has edited, and no more than a few for one that was edited a thousand times, which is none that a machine decides about.
+// TestApprovalCosts: one request for an issue that nobody has edited, and no more than a few for one that was
+// edited a thousand times, which is none that a machine decides about.
 func TestApprovalCosts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -154,11 +221,15 @@ func TestApprovalCosts(t *testing.T) {
 	})
 }
 
-// Where GraphQL fails there is no history: the text is taken as it is if nobody but people with write access can have edited it.
+// Where GraphQL fails there is no history: the text is taken as it is if nobody but people with write access
+// can have edited it.
 func TestApprovedTextWithoutGraphQL(t *testing.T) {
 	for name, fault := range map[string]githubtest.Fault{
-		"refused":   {Status: http.StatusNotFound, Body: `{"message":"Not Found"}`, Times: 1 << 30},
-		"forbidden": {Status: http.StatusForbidden, Body: `{"message":"Resource not accessible by personal access token"}`, Times: 1 << 30},
+		"refused": {Status: http.StatusNotFound, Body: `{"message":"Not Found"}`, Times: 1 << 30},
+		"forbidden": {
+			Status: http.StatusForbidden,
+			Body:   `{"message":"Resource not accessible by personal access token"}`, Times: 1 << 30,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -197,7 +268,8 @@ func TestApprovedTextWhileGraphQLFails(t *testing.T) {
 	})
 }
 
-// A template can put the label on an untrusted author's issue; a person with rights is needed, and found without a request for those whom we trust. The issue says so once.
+// A template can put the label on an untrusted author's issue; a person with rights is needed, and found
+// without a request for those whom we trust. The issue says so once.
 func TestOfferedByUntrusted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -220,7 +292,8 @@ func TestOfferedByUntrusted(t *testing.T) {
 		for range 3 {
 			w.must(c.Disapprove(w.Context(), theirs, why))
 		}
-		if said := w.sim.Issue(theirs).Comments; len(said) != 1 || !strings.Contains(said[0].Body, "take the label `agent-task` off and put it on again") {
+		if said := w.sim.Issue(theirs).Comments; len(said) != 1 ||
+			!strings.Contains(said[0].Body, "take the label `agent-task` off and put it on again") {
 			w.Errorf("it says %+v", said)
 		}
 		w.sim.RemoveLabel(theirs, "acme", "agent-task")

@@ -23,7 +23,8 @@ func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 	if err != nil {
 		return normalize(err) // it is the repository that is not there
 	}
-	return permanent("%s has no branch %s: set github.base_branch to the branch that work starts from (its default branch is %s)", repo, branch, about.GetDefaultBranch())
+	return permanent("%s has no branch %s: set github.base_branch to the branch that work starts from (its default "+
+		"branch is %s)", repo, branch, about.GetDefaultBranch())
 }
 
 // DeleteUnshown deletes a branch as DeleteBranch does, unless it is that of a pull request, whatever became of that.
@@ -32,15 +33,17 @@ func (c *Client) DeleteUnshown(ctx context.Context, repo, branch, sha string) er
 	if err != nil {
 		return err
 	}
-	pulls, _, err := c.lanes[laneCompletion].PullRequests.List(ctx, p.owner, p.repo, &gh.PullRequestListOptions{State: "all", Head: p.owner + ":" + branch})
-	if err != nil || slices.ContainsFunc(pulls, func(pr *gh.PullRequest) bool { return pr.GetHead().GetRef() == branch }) {
+	pulls, _, err := c.lanes[laneCompletion].PullRequests.List(ctx, p.owner, p.repo,
+		&gh.PullRequestListOptions{State: "all", Head: p.owner + ":" + branch})
+	if err != nil || slices.ContainsFunc(pulls,
+		func(pr *gh.PullRequest) bool { return pr.GetHead().GetRef() == branch }) {
 		return normalize(err)
 	}
 	return c.DeleteBranch(ctx, repo, branch, sha)
 }
 
-// DeleteBranch removes a branch that is not needed any more, if it still points to sha. One that is gone is fine; one to which
-// somebody has pushed since stays, and so does one that GitHub protects.
+// DeleteBranch removes a branch that is not needed any more, if it still points to sha. One that is gone is
+// fine; one to which somebody has pushed since stays, and so does one that GitHub protects.
 func (c *Client) DeleteBranch(ctx context.Context, repo, branch, sha string) error {
 	if err := c.checkWrites("delete branch", repo, zap.String("to", branch)); err != nil {
 		return err
@@ -54,7 +57,8 @@ func (c *Client) DeleteBranch(ctx context.Context, repo, branch, sha string) err
 		return unlessGone(err)
 	}
 	if now := ref.GetObject().GetSHA(); now != sha {
-		c.log.Info("the branch has moved and stays", zap.String("to", branch), zap.String("reason", "it points to "+now))
+		c.log.Info("the branch has moved and stays", zap.String("to", branch),
+			zap.String("reason", "it points to "+now))
 		return nil
 	}
 	_, err = c.lanes[laneCompletion].Git.DeleteRef(ctx, p.owner, p.repo, "heads/"+branch)
@@ -62,7 +66,8 @@ func (c *Client) DeleteBranch(ctx context.Context, repo, branch, sha string) err
 	if statusOf(err) != http.StatusUnprocessableEntity {
 		return err
 	}
-	if _, _, again := c.lanes[laneCompletion].Git.GetRef(ctx, p.owner, p.repo, "heads/"+branch); isGone(normalize(again)) {
+	if _, _, again := c.lanes[laneCompletion].Git.GetRef(ctx, p.owner, p.repo, "heads/"+
+		branch); isGone(normalize(again)) {
 		return nil // somebody was faster
 	}
 	c.log.Info("the branch stays", zap.String("to", branch), zap.String("reason", detail(err).Message))

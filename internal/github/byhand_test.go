@@ -12,7 +12,8 @@ import (
 // people are who takes labels off: somebody, and the person whose token the director uses.
 var people = []string{"acme", "retake-bot"}
 
-// A person takes the claimed label off, and maybe puts the task label on, before the work is handed in: nothing is shown, and no label is touched.
+// A person takes the claimed label off, and maybe puts the task label on, before the work is handed in: nothing
+// is shown, and no label is touched.
 func TestDeliveryOfWhatWasTakenBack(t *testing.T) {
 	for _, who := range people {
 		for name, x := range map[string]struct {
@@ -49,8 +50,8 @@ func TestDeliveryOfWhatWasTakenBack(t *testing.T) {
 	}
 }
 
-// What the director itself has done to the labels takes no delivery back: a question about it, a review that asks for more, an earlier claim. That
-// nobody has changed them costs no request.
+// What the director itself has done to the labels takes no delivery back: a question about it, a review that
+// asks for more, an earlier claim. That nobody has changed them costs no request.
 func TestDeliveryThatNobodyTookBack(t *testing.T) {
 	resumed := func(w *world, c *Client) error {
 		if err := escalateOnce(w.Context(), w, c); err != nil {
@@ -65,8 +66,16 @@ func TestDeliveryThatNobodyTookBack(t *testing.T) {
 	}{
 		"claimed":                            {func(*world, *Client) error { return nil }, 0},
 		"asked about, to be handed in again": {resumed, 1},
-		"asked about, and the label was taken off by acme":  {func(w *world, c *Client) error { return w.unblocked(c, "acme") }, 1},
-		"asked about, and the label was taken off by hand":  {func(w *world, c *Client) error { return w.unblocked(c, "retake-bot") }, 1},
+		"asked about, and the label was taken off by acme": {func(w *world,
+			c *Client,
+		) error {
+			return w.unblocked(c, "acme")
+		}, 1},
+		"asked about, and the label was taken off by hand": {func(w *world,
+			c *Client,
+		) error {
+			return w.unblocked(c, "retake-bot")
+		}, 1},
 		"taken back from review":                            {(*world).reviewed, 0},
 		"taken off in an earlier claim, which was released": {(*world).claimedAgain, 0},
 	} {
@@ -104,7 +113,10 @@ func (w *world) reviewed(c *Client) error {
 
 func (w *world) claimedAgain(c *Client) error {
 	w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
-	if err := c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: "aaaabbbb", Why: "its label was removed"}); err != nil {
+	if err := c.Release(w.Context(), ReleaseRequest{
+		Key: w.key, Nonce: "aaaabbbb",
+		Why: "its label was removed",
+	}); err != nil {
 		return err
 	}
 	for _, r := range w.marked(markClaim) { // of that claim
@@ -123,7 +135,8 @@ func eventReads(w *world, from int) (n int) {
 	return n
 }
 
-// The person whose token the director uses takes a label off that the director has put on: it stays off, also when the same is tried again.
+// The person whose token the director uses takes a label off that the director has put on: it stays off, also
+// when the same is tried again.
 func TestLabelsTakenOffByHandStayOff(t *testing.T) {
 	for name, x := range map[string]struct {
 		before, run func(w *world, c *Client) error
@@ -142,7 +155,10 @@ func TestLabelsTakenOffByHandStayOff(t *testing.T) {
 		"task": {
 			func(*world, *Client) error { return nil },
 			func(w *world, c *Client) error {
-				return c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress", RestoreTask: true})
+				return c.Release(w.Context(), ReleaseRequest{
+					Key: w.key, Nonce: testNonce, Why: "no progress",
+					RestoreTask: true,
+				})
 			},
 			"agent-task",
 		},
@@ -165,7 +181,8 @@ func TestLabelsTakenOffByHandStayOff(t *testing.T) {
 	}
 }
 
-// A person takes the labels off in the middle of a claim, before any request after its comment: the claim is over, and they stay off.
+// A person takes the labels off in the middle of a claim, before any request after its comment: the claim is
+// over, and they stay off.
 func TestClaimTakenOffByHand(t *testing.T) {
 	for _, who := range people {
 		for _, unblock := range []bool{false, true} {
@@ -182,7 +199,8 @@ func TestClaimTakenOffByHand(t *testing.T) {
 					seen := -1
 					c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
 						return roundTrip(func(r *http.Request) (*http.Response, error) {
-							on := len(w.marked(markClaim)) > 0 && slices.Contains(w.sim.Issue(w.key).Labels, "agent-claimed")
+							on := len(w.marked(markClaim)) > 0 && slices.Contains(w.sim.Issue(w.key).Labels,
+								"agent-claimed")
 							if on || seen >= 0 {
 								seen++
 							}
@@ -205,8 +223,10 @@ func TestClaimTakenOffByHand(t *testing.T) {
 					}
 					w.must(err)
 					labels := w.sim.Issue(w.key).Labels
-					if got.Outcome != NotEligible || slices.Contains(labels, "agent-claimed") || slices.Contains(labels, "agent-task") {
-						t.Errorf("by %s at request %d, unblock %t: claim = %+v, labels %q", who, at, unblock, got, labels)
+					if got.Outcome != NotEligible || slices.Contains(labels, "agent-claimed") ||
+						slices.Contains(labels, "agent-task") {
+						t.Errorf("by %s at request %d, unblock %t: claim = %+v, labels %q", who, at, unblock, got,
+							labels)
 					}
 				})
 			}

@@ -19,16 +19,18 @@ const (
 	NotEligible Outcome = "not_eligible" // closed, a pull request, not labelled as work, blocked or in review
 )
 
-// ClaimRequest asks for an issue. The same request again, after a crash or an error, goes on where the last one stopped;
-// for a claim that was won already it restores the claimed label, which is how a task goes on after a human unblocked it.
+// ClaimRequest asks for an issue. The same request again, after a crash or an error, goes on where the last one
+// stopped; for a claim that was won already it restores the claimed label, which is how a task goes on after a
+// human unblocked it.
 type ClaimRequest struct {
 	Key   string
 	Nonce string // 8 characters of [a-z0-9], once per claim
 	RunID string // the director's run; for people who read the marker
-	// Unblock: a human has answered, or the work in review needs more, so the blocked or review label comes off, if this very
-	// claim holds the issue.
+	// Unblock: a human has answered, or the work in review needs more, so the blocked or review label comes
+	// off, if this very claim holds the issue.
 	Unblock bool
-	// Answers, with Unblock, is how many answers the claim follows. A question of ours that was asked after that many or more stays.
+	// Answers, with Unblock, is how many answers the claim follows. A question of ours that was asked after
+	// that many or more stays.
 	Answers int
 }
 
@@ -45,9 +47,10 @@ type ClaimResult struct {
 	Why     string // not_eligible only
 }
 
-// Claim runs the claim protocol: add the claimed label, post the claim comment, read back, remove the task label. In this order, because a claim may
-// stop anywhere for good: the issue always shows a label, and one without the task label has a comment that says whose it is.
-// The loser deletes its own comment and leaves the labels as the winner has them.
+// Claim runs the claim protocol: add the claimed label, post the claim comment, read back, remove the task
+// label. In this order, because a claim may stop anywhere for good: the issue always shows a label, and one
+// without the task label has a comment that says whose it is. The loser deletes its own comment and leaves the
+// labels as the winner has them.
 func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, error) {
 	if err := c.checkWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
 		return ClaimResult{}, err
@@ -104,8 +107,9 @@ func (c *Client) isOwnClaim(t thread, r comment, nonce string) bool {
 	return strings.EqualFold(r.author, t.self) && r.mark.Fleet == c.opts.Fleet && r.mark.Nonce == nonce
 }
 
-// asksNewer reports whether the claim's latest question was asked when as many answers were known as this request follows, or more:
-// then the request is from before that question. A question's block is named "<attempt>" or, after n answers, "<attempt>.<n>".
+// asksNewer reports whether the claim's latest question was asked when as many answers were known as this
+// request follows, or more: then the request is from before that question. A question's block is named
+// "<attempt>" or, after n answers, "<attempt>.<n>".
 func (c *Client) asksNewer(t thread, req ClaimRequest) bool {
 	questions := t.ownComments(marker{kind: markBlocked, Fleet: c.opts.Fleet, Nonce: req.Nonce})
 	if len(questions) == 0 {
@@ -158,8 +162,8 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 	return c.takeTask(ctx, t, m)
 }
 
-// takeTask removes the task label, with which the claim is won. If the claimed label has been taken off meanwhile, the issue was still offered: it is so
-// again.
+// takeTask removes the task label, with which the claim is won. If the claimed label has been taken off
+// meanwhile, the issue was still offered: it is so again.
 func (c *Client) takeTask(ctx context.Context, t thread, m marker) (ClaimResult, error) {
 	for _, name := range t.issue.named(c.labels.Task) {
 		left, err := c.removeLabel(ctx, laneClaim, t, name)
@@ -201,13 +205,14 @@ func (c *Client) unclaimable(i Issue) string {
 	return ""
 }
 
-// ineligible says why we may not claim an issue that nobody else holds. Without the task label we may if we hold it
-// already, if somebody stopped between labels and comment (the comment then decides), or if it was our own credential that
-// took the label off, which means that a claim stopped between its two labels.
+// ineligible says why we may not claim an issue that nobody else holds. Without the task label we may if we
+// hold it already, if somebody stopped between labels and comment (the comment then decides), or if it was our
+// own credential that took the label off, which means that a claim stopped between its two labels.
 func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (string, error) {
 	holder, ok := t.holder()
 	ok = ok && c.isOwnClaim(t, holder, req.Nonce)
-	over := t.wasReleased(req.Nonce) || !ok && len(t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})) > 0
+	over := t.wasReleased(req.Nonce) || !ok &&
+		len(t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})) > 0
 	takesBack := req.Unblock && !over // also if somebody has deleted the comment of the claim, which is written again
 	if why := c.unclaimable(t.issue); why != "" && (!takesBack || why != waitsForHuman && why != inReview) {
 		return why, nil
@@ -228,8 +233,9 @@ func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (st
 	return "the label " + c.labels.Task + " is not there", nil
 }
 
-// takenBack says that somebody has taken the claimed label off behind an earlier try of this claim, "" if not. An issue that still shows a label of ours is not:
-// the claim goes on. What happened to the other labels after it was an answer.
+// takenBack says that somebody has taken the claimed label off behind an earlier try of this claim, "" if not.
+// An issue that still shows a label of ours is not: the claim goes on. What happened to the other labels after
+// it was an answer.
 func (c *Client) takenBack(ctx context.Context, t thread, req ClaimRequest) (string, error) {
 	if slices.ContainsFunc(c.labels.others(""), t.issue.Has) {
 		return "", nil
@@ -237,7 +243,8 @@ func (c *Client) takenBack(ctx context.Context, t thread, req ClaimRequest) (str
 	h, err := c.labelHistory(ctx, laneClaim, t.place)
 	at := h.takenOff(c.labels.Claimed)
 	own := t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})
-	if err != nil || at < max(h.offered(), h.last(c.labels.Blocked), h.last(c.labels.Review), 0) || len(own) == 0 || !h.since(at, own[0].at) {
+	if err != nil || at < max(h.offered(), h.last(c.labels.Blocked), h.last(c.labels.Review), 0) || len(own) == 0 ||
+		!h.since(at, own[0].at) {
 		return "", err
 	}
 	return c.claimRemoved(), nil
@@ -248,7 +255,8 @@ func (c *Client) claimRemoved() string {
 	return "the label " + c.labels.Claimed + " was removed while it was being claimed"
 }
 
-// tookTaskLabel reports whether we were the last to touch the issue's task label, removing it, after any claim that has ended.
+// tookTaskLabel reports whether we were the last to touch the issue's task label, removing it, after any claim
+// that has ended.
 func (t thread) tookTaskLabel(h labelHistory) bool {
 	at := h.last(h.labels.Task)
 	if at < 0 || h.events[at].GetEvent() != "unlabeled" || !h.byUs(h.events[at]) {
@@ -260,8 +268,9 @@ func (t thread) tookTaskLabel(h labelHistory) bool {
 	})
 }
 
-// claimTakenOff reports whether a person has taken the claimed label off since the issue was offered. By our own account that counts only after the
-// claim's comment: before it another director of the same account may have taken the claim for one that has ended (see Free).
+// claimTakenOff reports whether a person has taken the claimed label off since the issue was offered. By our
+// own account that counts only after the claim's comment: before it another director of the same account may
+// have taken the claim for one that has ended (see Free).
 func (c *Client) claimTakenOff(ctx context.Context, t thread, m marker) (bool, error) {
 	h, err := c.labelHistory(ctx, laneClaim, t.place)
 	at := h.takenOff(c.labels.Claimed)
@@ -293,8 +302,9 @@ func (c *Client) isFreshClaim(r comment) bool {
 	return err == nil && sameText(fresh, r.body)
 }
 
-// undo ends a claim whose issue is not to be worked on. If we hold the issue with nothing but a fresh claim, the claimed
-// label is ours as well. It goes first: with the comment still there a repetition finds its way back here.
+// undo ends a claim whose issue is not to be worked on. If we hold the issue with nothing but a fresh claim,
+// the claimed label is ours as well. It goes first: with the comment still there a repetition finds its way
+// back here.
 func (c *Client) undo(ctx context.Context, t thread, m marker, why string) (ClaimResult, error) {
 	if holder, ok := t.holder(); ok && c.isOwnClaim(t, holder, m.Nonce) && c.isFreshClaim(holder) {
 		if err := c.dropLabel(ctx, laneClaim, t, c.labels.Claimed); err != nil {

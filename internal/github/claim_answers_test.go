@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestClaimOfAnAnsweredQuestion: a claim follows as many answers as it says. A director that was replaced, and repeats its claim
-// late, must not take away the question that its successor has asked since.
+// TestClaimOfAnAnsweredQuestion: a claim follows as many answers as it says. A director that was replaced, and
+// repeats its claim late, must not take away the question that its successor has asked since.
 func TestClaimOfAnAnsweredQuestion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		block   string // of the latest question
@@ -23,7 +23,10 @@ func TestClaimOfAnAnsweredQuestion(t *testing.T) {
 			inWorld(t, func(w *world) {
 				t, ctx, c := w.T, w.Context(), w.client("retake-bot")
 				w.claimed(c)
-				w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Block: tc.block, Reason: "needs_human"}))
+				w.must(c.Escalate(ctx, Escalation{
+					Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1",
+					Block: tc.block, Reason: "needs_human",
+				}))
 				before := len(w.changes())
 				req := claimRequest(w, testNonce)
 				req.Unblock, req.Answers = true, tc.answers
@@ -53,7 +56,10 @@ func TestClaimTakesItsOwnIssueBackFromReview(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t, ctx, c := w.T, w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		_, err := c.Deliver(ctx, DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", PullRequest: true, Watch: true})
+		_, err := c.Deliver(ctx, DeliverRequest{
+			Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main",
+			PullRequest: true, Watch: true,
+		})
 		w.must(err)
 		w.wantLabels("agent-review")
 		if got, err := c.Claim(ctx, claimRequest(w, testNonce)); err != nil || got.Outcome != NotEligible {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Something takes the claimed label off whenever a claim has put it on, and leaves the task label, or puts it on: after a few tries the issue is
-// left alone, as it is, and not claimed anew, until somebody puts the task label on again.
+// Something takes the claimed label off whenever a claim has put it on, and leaves the task label, or puts it
+// on: after a few tries the issue is left alone, as it is, and not claimed anew, until somebody puts the task
+// label on again.
 func TestClaimWhoseLabelsKeepChanging(t *testing.T) {
 	for name, hits := range map[string]func(r *http.Request) bool{
 		"at once":                 func(r *http.Request) bool { return r.Method == http.MethodGet },
@@ -45,7 +46,8 @@ func TestClaimWhoseLabelsKeepChanging(t *testing.T) {
 				}
 				w.wantLabels("agent-task")
 				before := len(w.changes())
-				if got, tries = claim("aaaabbbb"); got.Outcome != NotEligible || !got.Offered || tries > 1 || len(w.changes()) > before {
+				if got, tries = claim("aaaabbbb"); got.Outcome != NotEligible || !got.Offered || tries > 1 ||
+					len(w.changes()) > before {
 					t.Errorf("the next claim = %+v after %d tries, with %d writes", got, tries, len(w.changes())-before)
 				}
 				rule = false

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestClaimThatNobodyFinishesIsFoundAgain stops a claim for good at each of its requests, as when the journal is lost with it: the issue always shows
-// a label, and a director that knows nothing either finds the claim, or can claim the issue within minutes.
+// TestClaimThatNobodyFinishesIsFoundAgain stops a claim for good at each of its requests, as when the journal
+// is lost with it: the issue always shows a label, and a director that knows nothing either finds the claim, or
+// can claim the issue within minutes.
 func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 	for n := range 4 {
 		after, mode := n%2 == 1, map[bool]string{true: "REST", false: "GraphQL"}[n < 2]
@@ -20,7 +21,8 @@ func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 					modes[mode](w)
 					err := claimOnce(t.Context(), w, w.client("retake-bot", dying(stops, after)))
 					done = err == nil
-					if labels := w.sim.Issue(w.key).Labels; !slices.Contains(labels, "agent-task") && !slices.Contains(labels, "agent-claimed") {
+					if labels := w.sim.Issue(w.key).Labels; !slices.Contains(labels, "agent-task") &&
+						!slices.Contains(labels, "agent-claimed") {
 						t.Fatalf("stopped at request %d: the issue has the labels %q", stops, labels)
 					}
 					next := w.client("retake-bot")
@@ -31,7 +33,8 @@ func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 					_, _, err = next.Free(t.Context(), w.key, 6*time.Hour)
 					w.must(err)
 					w.wantLabels("agent-task")
-					if got, err := next.Claim(t.Context(), claimRequest(w, "aaaabbbb")); err != nil || got.Outcome != Won {
+					if got, err := next.Claim(t.Context(), claimRequest(w, "aaaabbbb")); err != nil ||
+						got.Outcome != Won {
 						t.Errorf("stopped at request %d: the next claim = %+v, %v", stops, got, err)
 					}
 				})
@@ -40,7 +43,8 @@ func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestClaimThatIsTakenBackBetweenItsTries stops a claim at each of its requests, and a person takes our labels off before it is tried again: the issue stays theirs.
+// TestClaimThatIsTakenBackBetweenItsTries stops a claim at each of its requests, and a person takes our labels
+// off before it is tried again: the issue stays theirs.
 func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 	for mode := range modes {
 		for _, person := range []string{"acme", "retake-bot"} { // or with the token that we use
@@ -51,7 +55,8 @@ func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 						modes[mode](w)
 						err := claimOnce(t.Context(), w, w.client("retake-bot", dying(stops, true)))
 						done = err == nil
-						if person == "retake-bot" && len(w.marked(markClaim)) == 0 { // what it took off before the comment may have been another director's work
+						// what it took off before the comment may have been another director's work
+						if person == "retake-bot" && len(w.marked(markClaim)) == 0 {
 							return
 						}
 						time.Sleep(time.Minute)
@@ -60,7 +65,8 @@ func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 						}
 						got, err := w.client("retake-bot").Claim(t.Context(), claimRequest(w, testNonce))
 						if w.must(err); got.Outcome != NotEligible || len(w.marked(markClaim)) != 0 {
-							t.Errorf("stopped at request %d: the next try = %+v, comments %+v", stops, got, w.marked(markClaim))
+							t.Errorf("stopped at request %d: the next try = %+v, comments %+v", stops, got,
+								w.marked(markClaim))
 						}
 						w.wantLabels()
 					})
@@ -70,12 +76,16 @@ func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 	}
 }
 
-// TestAnsweredClaimThatIsTakenBackBetweenItsTries tells a claim that was taken back behind its last call from an answer: who takes the blocked label off gives an order.
+// TestAnsweredClaimThatIsTakenBackBetweenItsTries tells a claim that was taken back behind its last call from
+// an answer: who takes the blocked label off gives an order.
 func TestAnsweredClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 	for name, takenBack := range map[string]bool{"answered by label": false, "answered, and taken back": true} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				c, again := w.client("retake-bot"), ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1}
+				c, again := w.client("retake-bot"), ClaimRequest{
+					Key: w.key, Nonce: testNonce, Unblock: true,
+					Answers: 1,
+				}
 				w.claimed(c)
 				time.Sleep(time.Minute)
 				w.sim.RemoveLabel(w.key, "acme", "agent-claimed") // while it is asked
@@ -92,7 +102,8 @@ func TestAnsweredClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 					want = NotEligible
 				}
 				got, err := w.client("retake-bot").Claim(w.Context(), again)
-				if w.must(err); got.Outcome != want || slices.Contains(w.sim.Issue(w.key).Labels, "agent-claimed") == takenBack {
+				if w.must(err); got.Outcome != want ||
+					slices.Contains(w.sim.Issue(w.key).Labels, "agent-claimed") == takenBack {
 					t.Errorf("%+v, labels %q", got, w.sim.Issue(w.key).Labels)
 				}
 			})

@@ -35,14 +35,15 @@ func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
 		}
 		body := w.marked(markClaim)[0].Body
 		first, rest, _ := strings.Cut(body, "\n")
-		if first != `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->` || !strings.HasPrefix(rest, "**Retake** has picked up") {
+		if first != `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->` ||
+			!strings.HasPrefix(rest, "**Retake** has picked up") {
 			t.Errorf("comment = %q", body)
 		}
 	})
 }
 
-// TestOneWinnerInEveryInterleaving runs two claims of different credentials, and of the same, request by request in every
-// possible order.
+// TestOneWinnerInEveryInterleaving runs two claims of different credentials, and of the same, request by
+// request in every possible order.
 func TestOneWinnerInEveryInterleaving(t *testing.T) {
 	for mode, setUp := range modes {
 		for _, rival := range []string{"other-bot", "retake-bot"} {
@@ -73,7 +74,8 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 		for i, login := range []string{"retake-bot", rival} {
 			turns[i] = make(chan struct{})
 			c := w.client(login, func(o *Options) { o.Fleet = fmt.Sprint("fleet", i) },
-				via(func(http.RoundTripper) http.RoundTripper { // unchecked: other tests do that, and thousands are many
+				// unchecked: other tests do that, and thousands are many
+				via(func(http.RoundTripper) http.RoundTripper {
 					return roundTrip(func(r *http.Request) (*http.Response, error) {
 						waiting[i], reads[i] = true, r.Method == http.MethodGet
 						<-turns[i]
@@ -157,20 +159,51 @@ func TestClaimCompetition(t *testing.T) {
 		comments [][2]string // author, body
 		want     Outcome
 	}{
-		"a claim of another fleet":             {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}}, Lost},
-		"a claim of our login, another nonce":  {[][2]string{{"retake-bot", mark("claim", "default", "aaaabbbb", "")}}, Lost},
-		"forged by an outsider":                {[][2]string{{"mallory", mark("claim", "night", "aaaabbbb", "")}}, Won},
-		"our nonce, forged by an outsider":     {[][2]string{{"mallory", mark("claim", "default", testNonce, "")}}, Won},
-		"forged by a reader, a collaborator":   {[][2]string{{"reader", mark("claim", "night", "aaaabbbb", "")}}, Won},
-		"release forged by a reader":           {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"reader", mark("release", "night", "aaaabbbb", "")}}, Lost},
-		"forged by a triager":                  {[][2]string{{"triager", mark("claim", "night", "aaaabbbb", "")}}, Won},
-		"released since":                       {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"other-bot", mark("release", "night", "aaaabbbb", "")}}, Won},
-		"release forged by an outsider":        {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"mallory", mark("release", "night", "aaaabbbb", "")}}, Lost},
-		"released, then claimed again":         {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"other-bot", mark("release", "night", "aaaabbbb", "")}, {"other-bot", mark("claim", "night", "ccccdddd", "")}}, Lost},
-		"delivered":                            {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"ended":"delivered"`)}}, Won},
-		"quoted, not on the first line":        {[][2]string{{"other-bot", "> " + mark("claim", "night", "aaaabbbb", "")}}, Won},
-		"a marker with an unknown field":       {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"x":"y"`)}}, Won},
-		"a marker whose nonce is out of shape": {[][2]string{{"other-bot", mark("claim", "night", "AAAABBB!", "")}}, Won},
+		"a claim of another fleet": {
+			[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}},
+			Lost,
+		},
+		"a claim of our login, another nonce": {
+			[][2]string{{"retake-bot", mark("claim", "default", "aaaabbbb", "")}},
+			Lost,
+		},
+		"forged by an outsider": {[][2]string{{"mallory", mark("claim", "night", "aaaabbbb", "")}}, Won},
+		"our nonce, forged by an outsider": {
+			[][2]string{{"mallory", mark("claim", "default", testNonce, "")}},
+			Won,
+		},
+		"forged by a reader, a collaborator": {[][2]string{{"reader", mark("claim", "night", "aaaabbbb", "")}}, Won},
+		"release forged by a reader": {[][2]string{
+			{"other-bot", mark("claim", "night", "aaaabbbb", "")},
+			{"reader", mark("release", "night", "aaaabbbb", "")},
+		}, Lost},
+		"forged by a triager": {[][2]string{{"triager", mark("claim", "night", "aaaabbbb", "")}}, Won},
+		"released since": {[][2]string{
+			{"other-bot", mark("claim", "night", "aaaabbbb", "")},
+			{"other-bot", mark("release", "night", "aaaabbbb", "")},
+		}, Won},
+		"release forged by an outsider": {[][2]string{
+			{"other-bot", mark("claim", "night", "aaaabbbb", "")},
+			{"mallory", mark("release", "night", "aaaabbbb", "")},
+		}, Lost},
+		"released, then claimed again": {[][2]string{
+			{"other-bot", mark("claim", "night", "aaaabbbb", "")},
+			{"other-bot", mark("release", "night", "aaaabbbb", "")},
+			{"other-bot", mark("claim", "night", "ccccdddd", "")},
+		}, Lost},
+		"delivered": {
+			[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"ended":"delivered"`)}}, Won,
+		},
+		"quoted, not on the first line": {
+			[][2]string{{"other-bot", "> " + mark("claim", "night", "aaaabbbb", "")}}, Won,
+		},
+		"a marker with an unknown field": {
+			[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"x":"y"`)}}, Won,
+		},
+		"a marker whose nonce is out of shape": {
+			[][2]string{{"other-bot", mark("claim", "night", "AAAABBB!", "")}},
+			Won,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -251,7 +284,8 @@ func TestClaimThatLosesItsIssueMeanwhile(t *testing.T) {
 	}
 }
 
-// TestClaimOfWhatIsStillOffered takes the claimed label off at each request, while the task label is on: that stays an offer, and the claim goes on.
+// TestClaimOfWhatIsStillOffered takes the claimed label off at each request, while the task label is on: that
+// stays an offer, and the claim goes on.
 func TestClaimOfWhatIsStillOffered(t *testing.T) {
 	for at, reached := 1, true; reached; at++ {
 		inWorld(t, func(w *world) {
@@ -285,7 +319,10 @@ func TestClaimGoesOnAfterAHumanUnblocked(t *testing.T) {
 		c := w.client("retake-bot")
 		w.claimed(c)
 		w.must(c.Progress(t.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 1}))
-		w.must(c.Escalate(t.Context(), Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "build_failed", Ask: "Fix it."}))
+		w.must(c.Escalate(t.Context(), Escalation{
+			Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1",
+			Reason: "build_failed", Ask: "Fix it.",
+		}))
 		w.wantLabels("agent-blocked")
 		got, err := c.Claim(t.Context(), claimRequest(w, testNonce))
 		w.must(err)
@@ -348,7 +385,8 @@ func TestWritesDisabledChangesNothing(t *testing.T) {
 			}
 		}
 		// What no method asks for cannot leave either.
-		err := c.call(ctx, laneClaim, http.MethodPost, "repos/acme/widgets/issues/1/labels", map[string][]string{"labels": {"x"}})
+		err := c.call(ctx, laneClaim, http.MethodPost, "repos/acme/widgets/issues/1/labels",
+			map[string][]string{"labels": {"x"}})
 		if !errors.Is(err, ErrWritesDisabled) || len(w.changes()) > 0 {
 			t.Errorf("error = %v, writes %+v", err, w.changes())
 		}
@@ -378,12 +416,15 @@ func TestLabelsOfOthersStay(t *testing.T) {
 	})
 }
 
-// TestMarkersOfReaders: an author association is no permission, so a collaborator who may only read cannot end a claim, take it
-// over, or be in the way of one; somebody who may write can.
+// TestMarkersOfReaders: an author association is no permission, so a collaborator who may only read cannot end
+// a claim, take it over, or be in the way of one; somebody who may write can.
 func TestMarkersOfReaders(t *testing.T) {
 	release := `<!-- retake:release v1 {"fleet":"default","nonce":"` + testNonce + `"} -->` + "\nreleased"
 	rival := `<!-- retake:claim v1 {"fleet":"night","nonce":"aaaabbbb","run":"run_1"} -->` + "\nmine"
-	for permission, counts := range map[string]bool{"read": false, "triage": false, "write": true, "maintain": true, "admin": true} {
+	for permission, counts := range map[string]bool{
+		"read": false, "triage": false, "write": true, "maintain": true,
+		"admin": true,
+	} {
 		t.Run(permission, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.sim.SetPermission(testRepo, "rival", permission) // the association is COLLABORATOR
@@ -396,7 +437,8 @@ func TestMarkersOfReaders(t *testing.T) {
 				w.must(err)
 				holder, _, ok, err := c.Stale(w.Context(), w.key)
 				w.must(err)
-				if want := map[bool]Outcome{true: Lost, false: Won}[counts]; again.Outcome != want || !ok || (holder.Login == "rival") != counts {
+				if want := map[bool]Outcome{true: Lost, false: Won}[counts]; again.Outcome != want || !ok ||
+					(holder.Login == "rival") != counts {
 					w.Errorf("claim = %+v, held by %+v, %v; want %s", again, holder, ok, want)
 				}
 				asked := 0
@@ -413,12 +455,15 @@ func TestMarkersOfReaders(t *testing.T) {
 	}
 }
 
-// A claim that is refused for good between its two labels, before it has taken the offer away, gives the issue back as it was: nobody loses it.
+// A claim that is refused for good between its two labels, before it has taken the offer away, gives the issue
+// back as it was: nobody loses it.
 func TestAClaimGivenUpLeavesTheOffer(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
-		w.inject(githubtest.Fault{Status: http.StatusForbidden, Body: `{"message":"Resource not accessible"}`}.On("DELETE", "/labels/"))
-		if _, err := c.Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run"}); kindOf(err) != KindPermanent {
+		w.inject(githubtest.Fault{Status: http.StatusForbidden, Body: `{"message":"Resource not accessible"}`}.On(
+			"DELETE", "/labels/"))
+		if _, err := c.Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run"}); kindOf(
+			err) != KindPermanent {
 			w.Fatalf("got %v, want permanent", err)
 		}
 		if got := w.sim.Issue(w.key).Labels; !slices.Equal(got, []string{"agent-claimed", "agent-task"}) {

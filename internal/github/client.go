@@ -25,25 +25,29 @@ type Labels struct{ Task, Claimed, Blocked, Review string }
 type Options struct {
 	BaseURL string                                // API root
 	Token   func(context.Context) (string, error) // asked before every request; may cache
-	Login   func(context.Context) (string, error) // account of the token; nil: GitHub is asked, who does not tell an App
-	Fleet   string                                // [A-Za-z0-9._-]{1,64}; part of every marker
-	Labels  Labels
+	// account of the token; nil: GitHub is asked, who does not tell an App
+	Login  func(context.Context) (string, error)
+	Fleet  string // [A-Za-z0-9._-]{1,64}; part of every marker
+	Labels Labels
 	// TrustedAuthors are the author associations whose markers count, beside our own.
 	TrustedAuthors []string
 
 	MinBetweenWrites time.Duration // at least 1 s
-	LeastBetween     time.Duration // for a stand-in that has no such limit: MinBetweenWrites may be as short as this; zero: 1 s
-	FirstProbe       time.Duration // for tests: pause before the first look whether GitHub that was away answers; zero: 4 s
-	MaxConcurrent    int           // requests under way
-	CooldownDefault  time.Duration // first wait after a limit that states none
-	Writes           bool          // false: nothing on GitHub is ever changed
+	// for a stand-in that has no such limit: MinBetweenWrites may be as short as this; zero: 1 s
+	LeastBetween time.Duration
+	// for tests: pause before the first look whether GitHub that was away answers; zero: 4 s
+	FirstProbe      time.Duration
+	MaxConcurrent   int           // requests under way
+	CooldownDefault time.Duration // first wait after a limit that states none
+	Writes          bool          // false: nothing on GitHub is ever changed
 
 	Secrets    []string     // values that are never posted, beside those that look like secrets
 	Known      []leak.Value // those among them that are never posted in any encoding
 	Transport  http.RoundTripper
 	OnCooldown func(Cooldown) // called after the gate has shut, on the goroutine of the request; must not block
-	OnAnswer   func(Answered) // called with each answer, on the goroutine of the request; must not block; nil: nobody counts
-	Log        *zap.Logger
+	// called with each answer, on the goroutine of the request; must not block; nil: nobody counts
+	OnAnswer func(Answered)
+	Log      *zap.Logger
 }
 
 // Client is one credential's access to GitHub. It is safe for concurrent use and starts no goroutine.
@@ -86,16 +90,21 @@ func New(o Options) (*Client, error) {
 	}
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	c := &Client{
-		opts: o, labels: o.Labels, log: o.Log, rights: memory[right]{entries: remembered}, claims: memory[claimComment]{entries: remembered},
-		lost: memory[doubt]{entries: remembered}, unsettled: memory[unsettled]{entries: remembered},
+		opts: o, labels: o.Labels, log: o.Log, rights: memory[right]{entries: remembered},
+		claims: memory[claimComment]{entries: remembered},
+		lost:   memory[doubt]{entries: remembered}, unsettled: memory[unsettled]{entries: remembered},
 		looked: memory[looked]{entries: mostLooked},
 	}
 	// https://api.github.com/ has it beside its REST calls, a server of one's own beside /api/v3/.
 	c.graphql = base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String()
 	c.transport = &transport{
 		base: base, next: o.Transport, token: o.Token, writes: o.Writes, onAnswer: o.OnAnswer,
-		cache: memory[answer]{entries: keptAnswers, bytes: keptBytes, size: func(a answer) int { return headerBytes + len(a.body) }},
-		gate:  newGate(max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)), o.MaxConcurrent, o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
+		cache: memory[answer]{
+			entries: keptAnswers, bytes: keptBytes,
+			size: func(a answer) int { return headerBytes + len(a.body) },
+		},
+		gate: newGate(max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)), o.MaxConcurrent,
+			o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
 	}
 	c.transport.gate.silence.first = cmp.Or(o.FirstProbe, firstProbe)
 	for l := range c.lanes {
@@ -109,7 +118,8 @@ func New(o Options) (*Client, error) {
 // Prime shuts a resource as a journal says; any other name changes nothing. It does not call OnCooldown.
 func (c *Client) Prime(cd Cooldown) { c.transport.gate.prime(cd) }
 
-// Lift opens a resource that is shut, as an operator wants it; any other name changes nothing. GitHub's next refusal shuts it again.
+// Lift opens a resource that is shut, as an operator wants it; any other name changes nothing. GitHub's next
+// refusal shuts it again.
 func (c *Client) Lift(resource string) { c.transport.gate.lift(resource) }
 
 // self is the login that our token belongs to. It is asked for once.
@@ -135,7 +145,8 @@ func (c *Client) self(ctx context.Context, l lane) (string, error) {
 	return u.GetLogin(), nil
 }
 
-// Account is the login that our token belongs to, and whether GitHub calls it a bot. With a personal token it is a person's.
+// Account is the login that our token belongs to, and whether GitHub calls it a bot. With a personal token it
+// is a person's.
 func (c *Client) Account(ctx context.Context) (login string, bot bool, err error) {
 	if c.opts.Login != nil {
 		login, err = c.self(ctx, laneReads)
@@ -153,12 +164,16 @@ func (c *Client) checkWrites(effect, key string, fields ...zap.Field) error {
 	if c.opts.Writes {
 		return nil
 	}
-	fields = append([]zap.Field{zap.String("effect", effect), zap.String("issue", key), zap.String("reason", "github.writes is false")}, fields...)
+	fields = append([]zap.Field{
+		zap.String("effect", effect), zap.String("issue", key),
+		zap.String("reason", "github.writes is false"),
+	}, fields...)
 	c.log.Info("would change GitHub", fields...)
 	return ErrWritesDisabled
 }
 
-// redactor masks what must not be posted: the configured secrets and the token in use. It is made anew when that has changed.
+// redactor masks what must not be posted: the configured secrets and the token in use. It is made anew when
+// that has changed.
 func (c *Client) redactor() redactor {
 	token := ""
 	if t := c.transport.last.Load(); t != nil {
@@ -171,7 +186,10 @@ func (c *Client) redactor() redactor {
 	for _, v := range c.opts.Known {
 		values = append(values, v.Text)
 	}
-	made := &redactorOf{token, redactor{Redactor: leak.Redactor(values...), known: leak.New(append(slices.Clone(c.opts.Known), leak.Value{Text: token})...)}}
+	made := &redactorOf{token, redactor{
+		Redactor: leak.Redactor(values...),
+		known:    leak.New(append(slices.Clone(c.opts.Known), leak.Value{Text: token})...),
+	}}
 	c.redacts.Store(made)
 	return made.redactor
 }

@@ -53,7 +53,8 @@ type commandRow struct {
 	Usage   string
 	Meaning string
 	Where   string
-	// argument takes what it needs from the command's own line and returns the rest of it, or a sentence that says what is wrong.
+	// argument takes what it needs from the command's own line and returns the rest of it, or a sentence that
+	// says what is wrong.
 	argument func(a *Answer, line string) (rest, problem string)
 	// alone: after a mention nothing may follow, because "@retake take a look" is no command.
 	alone bool
@@ -61,21 +62,38 @@ type commandRow struct {
 
 // commands are listed in this order.
 var commands = []commandRow{
-	{CommandRetry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text to the agent.", onIdle, nil, false},
-	{CommandResume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was missing is there.", onWaiting, nil, false},
-	{CommandFresh, "/agent fresh <text>", "Like retry, but in a new checkout: what was changed so far is thrown away.", onIdle, nil, true},
-	{CommandSnooze, "/agent snooze 2h", "Retake waits and then tries again by itself. From 1 minute to 30 days: `30m`, `2h`, `1d`.", onWaiting, snoozeArgument, false},
-	{CommandBudget, "/agent budget +2", "Retake may make that many more attempts, from 1 to 20, and goes on.", onTask, budgetArgument, false},
-	{CommandFix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text to the agent.", onPull, nil, false},
-	{CommandTake, "/agent take", "You take over: Retake stops and names the branch that has the work so far.", onTask, nil, true},
+	{CommandRetry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text " +
+		"to the agent.", onIdle, nil, false},
+	{CommandResume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was " +
+		"missing is there.", onWaiting, nil, false},
+	{
+		CommandFresh, "/agent fresh <text>", "Like retry, but in a new checkout: what was changed so far is thrown away.",
+		onIdle, nil, true,
+	},
+	{CommandSnooze, "/agent snooze 2h", "Retake waits and then tries again by itself. From 1 minute to 30 days: " +
+		"`30m`, `2h`, `1d`.", onWaiting, snoozeArgument, false},
+	{
+		CommandBudget, "/agent budget +2", "Retake may make that many more attempts, from 1 to 20, and goes on.", onTask,
+		budgetArgument, false,
+	},
+	{CommandFix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text " +
+		"to the agent.", onPull, nil, false},
+	{
+		CommandTake, "/agent take", "You take over: Retake stops and names the branch that has the work so far.", onTask,
+		nil, true,
+	},
 	{CommandStop, "/agent stop", "Retake stops working on the issue.", onTask, nil, true},
-	{CommandWhy, "/agent why", "Retake answers what it is doing, what it waits for and what was tried.", anywhere, nil, false},
+	{
+		CommandWhy, "/agent why", "Retake answers what it is doing, what it waits for and what was tried.", anywhere, nil,
+		false,
+	},
 	{CommandHelp, "/agent help", "Retake answers with this list.", anywhere, nil, false},
 }
 
 // commandsFor are the commands that work in some kinds of places.
 func commandsFor(where ...string) []commandRow {
-	return slices.DeleteFunc(slices.Clone(commands), func(c commandRow) bool { return !slices.Contains(where, c.Where) })
+	return slices.DeleteFunc(slices.Clone(commands),
+		func(c commandRow) bool { return !slices.Contains(where, c.Where) })
 }
 
 // rowOf finds a command by its name, in any case.
@@ -104,8 +122,9 @@ var (
 	textLine  = regexp.MustCompile(`^ {0,3}\S`)
 )
 
-// readCommand reads what a comment asks for: its first line that is neither empty, nor quoted, nor inside a code block, if that
-// line is a command. self is our own login, which people may mention instead of or before /agent.
+// readCommand reads what a comment asks for: its first line that is neither empty, nor quoted, nor inside a
+// code block, if that line is a command. self is our own login, which people may mention instead of or before
+// /agent.
 func (a *Answer) readCommand(text, self string) {
 	lines := strings.Split(text, "\n")
 	at := firstOwnLine(lines)
@@ -127,7 +146,8 @@ func (a *Answer) readCommand(text, self string) {
 	a.obey(strings.TrimRight(name, ",.:;!?"), line, below, mentioned)
 }
 
-// ReadCommand reads a command that did not come in a comment, from text that would be one: Command, Rest, For, Amount and Problem of the answer.
+// ReadCommand reads a command that did not come in a comment, from text that would be one: Command, Rest, For,
+// Amount and Problem of the answer.
 func ReadCommand(text string) (a Answer) {
 	a.readCommand(clip(plain(newlines.Replace(text)), answerLimit), "")
 	return a
@@ -149,7 +169,8 @@ func (a *Answer) obey(name, line, below string, mentioned bool) {
 	}
 	rest := strings.TrimSpace(line + "\n" + below)
 	if row.Command == CommandFix && rest == "" {
-		a.Problem = "`/agent fix` needs a text that says what is to be fixed, for example `/agent fix the header is read twice`."
+		a.Problem = "`/agent fix` needs a text that says what is to be fixed, for example `/agent fix the header is " +
+			"read twice`."
 	}
 	if a.Problem == "" {
 		a.Rest = rest
@@ -166,19 +187,23 @@ func isMention(word, self string) bool {
 	return at && name != "" && strings.TrimSuffix(strings.ToLower(login), "[bot]") == name
 }
 
-// nearlyExact reports whether a word after a mention is a misspelt command. The short names are near too many words that
-// people use: "make" is no "take".
+// nearlyExact reports whether a word after a mention is a misspelt command. The short names are near too many
+// words that people use: "make" is no "take".
 func nearlyExact(word string) bool { return len(nearest(word)) >= len(CommandRetry) }
 
 var (
-	snoozeTime = regexp.MustCompile(`(?i)^(?:for[ \t]+)?([0-9]{1,6})[ \t]*(m|min|mins|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?:\s|$)`)
+	snoozeTime = regexp.MustCompile(
+		`(?i)^(?:for[ \t]+)?([0-9]{1,6})[ \t]*(m|min|mins|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?:\s|$)`)
 	budgetMore = regexp.MustCompile(`^\+?([0-9]{1,6})(?:\s|$)`)
 )
 
 func snoozeArgument(a *Answer, line string) (rest, problem string) {
 	if m := snoozeTime.FindStringSubmatch(line); m != nil {
 		n, _ := strconv.Atoi(m[1]) // at most six digits
-		unit := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[strings.ToLower(m[2])[0]]
+		unit := map[byte]time.Duration{
+			'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour,
+			'w': 7 * 24 * time.Hour,
+		}[strings.ToLower(m[2])[0]]
 		if a.For = time.Duration(n) * unit; a.For >= snoozeLeast && a.For <= snoozeMost {
 			return line[len(m[0]):], ""
 		}
@@ -194,7 +219,8 @@ func budgetArgument(a *Answer, line string) (rest, problem string) {
 			return line[len(m[0]):], ""
 		}
 	}
-	return "", fmt.Sprintf("`/agent budget` needs a number of attempts from 1 to %d, for example `/agent budget +2`.", budgetMost)
+	return "", fmt.Sprintf("`/agent budget` needs a number of attempts from 1 to %d, for example `/agent budget +2`.",
+		budgetMost)
 }
 
 // firstOwnLine is the index of the first line that is neither quoted nor code. A quotation ends at an empty line only,

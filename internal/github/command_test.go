@@ -90,7 +90,10 @@ func TestReadCommand(t *testing.T) {
 		"/\u0430gent retry":                           {}, // Cyrillic
 		"harmless\r/agent stop":                       {}, // a terminal would show the second half only
 		strings.Repeat("> ", 400_000) + "/agent stop": {},
-		"/agent " + strings.Repeat("x", 1_000_000):    {Command: CommandUnknown, Word: strings.Repeat("x", wordLimit-1) + "…"},
+		"/agent " + strings.Repeat("x", 1_000_000): {
+			Command: CommandUnknown,
+			Word:    strings.Repeat("x", wordLimit-1) + "…",
+		},
 	} {
 		got := toAnswer(comment{body: body}, "retake[bot]")
 		want.Text = got.Text
@@ -123,7 +126,8 @@ func TestArgumentsThatAreNone(t *testing.T) {
 		"/agent fix \n \n":                       "/agent fix the header",
 	} {
 		got := toAnswer(comment{body: body}, "retake")
-		if got.Command == CommandNone || got.Command == CommandUnknown || !strings.Contains(got.Problem, "`"+example) || got.Rest != "" || got.For != 0 || got.Amount != 0 {
+		if got.Command == CommandNone || got.Command == CommandUnknown || !strings.Contains(got.Problem, "`"+example) ||
+			got.Rest != "" || got.For != 0 || got.Amount != 0 {
 			t.Errorf("%q = %+v, want a problem with an example", body, got)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Said is what a person has written on an issue or a pull request. Of one without a command only what the comment says is filled
-// in: see Vet.
+// Said is what a person has written on an issue or a pull request. Of one without a command only what the
+// comment says is filled in: see Vet.
 type Said struct {
 	Issue       string // "owner/repo#n", with the name that was asked for
 	PullRequest bool
@@ -30,12 +30,12 @@ type Comments struct {
 	Cursor string // for the next look; store it together with what follows from Said
 }
 
-// Comments lists what people have written or edited in a repository since the cursor that an earlier call returned: one
-// conditional request while nobody does, which costs nothing of the hourly limit. Without a cursor nothing is said, and the
-// cursor is GitHub's time now.
+// Comments lists what people have written or edited in a repository since the cursor that an earlier call
+// returned: one conditional request while nobody does, which costs nothing of the hourly limit. Without a
+// cursor nothing is said, and the cursor is GitHub's time now.
 //
-// An edit comes again, as a text of its own; anything else comes once. If many people without known permissions give commands at
-// once, the cursor stays before the first one that could not be looked up yet.
+// An edit comes again, as a text of its own; anything else comes once. If many people without known permissions
+// give commands at once, the cursor stays before the first one that could not be looked up yet.
 func (c *Client) Comments(ctx context.Context, repo, cursor string) (Comments, error) {
 	p, err := parseRepo(repo)
 	if err != nil {
@@ -73,7 +73,9 @@ func (c *Client) Comments(ctx context.Context, repo, cursor string) (Comments, e
 	return c.hear(ctx, p, self, from, upTo, slices.Collect(maps.Values(all)))
 }
 
-func (c *Client) repoComments(ctx context.Context, p place, since time.Time, page int) ([]*gh.IssueComment, *gh.Response, error) {
+func (c *Client) repoComments(ctx context.Context, p place, since time.Time,
+	page int,
+) ([]*gh.IssueComment, *gh.Response, error) {
 	sort, direction, since := "updated", "asc", since.UTC().Truncate(time.Second)
 	raw, resp, err := c.lanes[laneReads].Issues.ListComments(ctx, p.owner, p.repo, 0, &gh.IssueListCommentsOptions{
 		Sort: &sort, Direction: &direction, Since: &since, ListOptions: gh.ListOptions{PerPage: pageSize, Page: page},
@@ -81,8 +83,11 @@ func (c *Client) repoComments(ctx context.Context, p place, since time.Time, pag
 	return raw, resp, normalize(err)
 }
 
-// hear picks what people said, and looks up who may command, in the order of the comments' times until too many are unknown.
-func (c *Client) hear(ctx context.Context, p place, self string, next heard, upTo time.Time, all []*gh.IssueComment) (Comments, error) {
+// hear picks what people said, and looks up who may command, in the order of the comments' times until too many
+// are unknown.
+func (c *Client) hear(ctx context.Context, p place, self string, next heard, upTo time.Time,
+	all []*gh.IssueComment,
+) (Comments, error) {
 	slices.SortFunc(all, func(a, b *gh.IssueComment) int {
 		return cmp.Or(a.GetUpdatedAt().Compare(b.GetUpdatedAt().Time), cmp.Compare(a.GetID(), b.GetID()))
 	})
@@ -98,7 +103,8 @@ func (c *Client) hear(ctx context.Context, p place, self string, next heard, upT
 		if s.Command != CommandNone {
 			if !c.knowsRight(p, r.author) {
 				if asked++; asked > rightsPerCall {
-					c.log.Warn("many people give commands at once: the rest is read later", zap.String("repo", p.fullName()), zap.Int64("comment", r.id))
+					c.log.Warn("many people give commands at once: the rest is read later",
+						zap.String("repo", p.fullName()), zap.Int64("comment", r.id))
 					out.Cursor = next.String()
 					return out, nil
 				}
@@ -130,7 +136,8 @@ type heard struct {
 	keys []string
 }
 
-// heardKeys bounds the texts of one second in a cursor. Of more none is noted: they come again, with the same ids and times.
+// heardKeys bounds the texts of one second in a cursor. Of more none is noted: they come again, with the same
+// ids and times.
 const heardKeys = 500
 
 func parseHeard(cursor string) (heard, error) {
@@ -140,7 +147,8 @@ func parseHeard(cursor string) (heard, error) {
 			return heard{at.UTC(), parts[1:]}, nil
 		}
 	}
-	return heard{}, permanent("cursor %q: want what an earlier look at the comments returned, or nothing", clip(cursor, 60))
+	return heard{}, permanent("cursor %q: want what an earlier look at the comments returned, or nothing",
+		clip(cursor, 60))
 }
 
 func (h heard) String() string {

@@ -69,7 +69,10 @@ func TestAnIdleLookAtCommentsIsOneConditionalRequest(t *testing.T) {
 // TestWhoIsHeard: people on issues and pull requests; of a command also whether it counts.
 func TestWhoIsHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
-		for login, permission := range map[string]string{"writer": "write", "maintainer": "maintain", "triager": "triage", "reader": "read", "helper[bot]": "write"} {
+		for login, permission := range map[string]string{
+			"writer": "write", "maintainer": "maintain",
+			"triager": "triage", "reader": "read", "helper[bot]": "write",
+		} {
 			w.sim.SetPermission(testRepo, login, permission)
 		}
 		c, cursor := w.listen()
@@ -82,7 +85,10 @@ func TestWhoIsHeard(t *testing.T) {
 		w.sim.AddComment(w.key, "reader", marked+"\n/agent stop")
 		w.sim.AddComment(w.key, "retake-bot", marked+"\n/agent stop")
 		w.sim.AddComment(w.key, "reader", "I agree")
-		want := map[string]bool{"retake-bot": true, "acme": true, "writer": true, "maintainer": true, "triager": false, "reader": false, "outsider": false}
+		want := map[string]bool{
+			"retake-bot": true, "acme": true, "writer": true, "maintainer": true, "triager": false,
+			"reader": false, "outsider": false,
+		}
 		for login := range want {
 			w.sim.AddComment(pull, login, "@retake-bot fix it for "+login)
 		}
@@ -95,7 +101,8 @@ func TestWhoIsHeard(t *testing.T) {
 			w.Errorf("a plain comment = %+v", s)
 		}
 		for _, s := range got.Said[1:] {
-			if s.Issue != pull || !s.PullRequest || s.Command != CommandFix || s.Rest != "it for "+s.By || s.MayWrite != want[s.By] || s.Acknowledged {
+			if s.Issue != pull || !s.PullRequest || s.Command != CommandFix || s.Rest != "it for "+s.By ||
+				s.MayWrite != want[s.By] || s.Acknowledged {
 				w.Errorf("a command = %+v, want may write %v", s, want[s.By])
 			}
 		}
@@ -115,14 +122,19 @@ func TestWhoIsHeard(t *testing.T) {
 func TestADeletedAccountIsNotHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, cursor := w.listen()
-		c := w.client("retake-bot", func(o *Options) { o.Transport = w.sim.Transport() }) // the answers below leave much out
+		// the answers below leave much out
+		c := w.client("retake-bot", func(o *Options) { o.Transport = w.sim.Transport() })
 		for author, want := range map[string][]string{
 			`null`: nil, `{"login":"","id":1,"type":"User"}`: nil, `{"login":"acme","id":1,"type":"Bot"}`: nil,
 			`{"login":"acme","id":1,"type":"User"}`: {"acme: /agent stop"},
 		} {
 			at := time.Now().UTC().Format(time.RFC3339)
-			w.inject(githubtest.Fault{Path: "/issues/comments?", Status: 200, Body: `[{"id":5,"body":"/agent stop","user":` + author +
-				`,"issue_url":"https://github.test/api/v3/repos/acme/widgets/issues/1","created_at":"` + at + `","updated_at":"` + at + `"}]`})
+			w.inject(githubtest.Fault{
+				Path: "/issues/comments?", Status: 200,
+				Body: `[{"id":5,"body":"/agent stop","user":` + author +
+					`,"issue_url":"https://github.test/api/v3/repos/acme/widgets/issues/1","created_at":"` + at +
+					`","updated_at":"` + at + `"}]`,
+			})
 			w.hears(c, cursor, want...)
 		}
 	})
@@ -149,7 +161,8 @@ func TestEachTextIsHeardOnce(t *testing.T) {
 		w.sim.AddComment(w.key, "acme", "three")
 		got, err := c.Comments(w.Context(), testRepo, cursor)
 		w.must(err)
-		if len(got.Said) != 2 || got.Said[0].Command != CommandStop || got.Said[0].Acknowledged || !got.Said[0].At.Equal(time.Now().Truncate(time.Second)) {
+		if len(got.Said) != 2 || got.Said[0].Command != CommandStop || got.Said[0].Acknowledged ||
+			!got.Said[0].At.Equal(time.Now().Truncate(time.Second)) {
 			w.Errorf("after an edit of a carried-out command: %+v", got.Said)
 		}
 		if _, err := c.Comments(w.Context(), testRepo, "yesterday"); kindOf(err) != KindPermanent {
@@ -197,8 +210,12 @@ func TestManyCommentsAreHeardOnceEach(t *testing.T) {
 				if strings.HasSuffix(r.URL.Path, "/issues/comments") {
 					if lists++; lists <= 8 {
 						time.Sleep(time.Second)
-						for _, text := range []string{fmt.Sprint("of one second ", 7+lists), fmt.Sprint("later ", 3*lists)} {
-							w.sim.EditComment(w.key, "acme", ids[text], text) // moves to the end, everything behind it forward
+						for _, text := range []string{
+							fmt.Sprint("of one second ", 7+lists),
+							fmt.Sprint("later ", 3*lists),
+						} {
+							// moves to the end, everything behind it forward
+							w.sim.EditComment(w.key, "acme", ids[text], text)
 						}
 					}
 				}
@@ -274,7 +291,10 @@ func TestRepliesAreNotHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
 		for i, kind := range []ReplyKind{ReplyHelp, ReplyWhy, ReplyRefused, ReplyMisspelt} {
-			w.must(c.Reply(w.Context(), ReplyRequest{Key: w.key, Comment: int64(i + 1), Edit: time.Now(), Kind: kind, Why: "/agent stop"}))
+			w.must(c.Reply(w.Context(), ReplyRequest{
+				Key: w.key, Comment: int64(i + 1), Edit: time.Now(), Kind: kind,
+				Why: "/agent stop",
+			}))
 		}
 		if next := w.hears(c, cursor); next <= cursor {
 			w.Errorf("the cursor stays at %s: what needs no ear is read again and again", next)
@@ -287,8 +307,10 @@ func TestHostileCommentsAreHarmless(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
 		for _, body := range []string{
-			strings.Repeat("`", 60_000) + "\n/agent stop", strings.Repeat("> ", 30_000) + "\n/agent stop", strings.Repeat("<!--", 15_000) + "\n/agent stop",
-			"\u202e/agent\u202c stop it not", "/agent stop\u200b", "\ufeff/agent stop", strings.Repeat("\n", 60_000) + "x",
+			strings.Repeat("`", 60_000) + "\n/agent stop", strings.Repeat("> ", 30_000) + "\n/agent stop",
+			strings.Repeat("<!--", 15_000) + "\n/agent stop",
+			"\u202e/agent\u202c stop it not", "/agent stop\u200b", "\ufeff/agent stop", strings.Repeat("\n", 60_000) +
+				"x",
 			strings.Repeat("\u202e", 60_000), "<!-- retake:claim v1 " + strings.Repeat("{", 60_000),
 		} {
 			w.sim.AddComment(w.key, "acme", body)
@@ -296,7 +318,8 @@ func TestHostileCommentsAreHarmless(t *testing.T) {
 		got, err := c.Comments(w.Context(), testRepo, cursor)
 		w.must(err)
 		for _, s := range got.Said {
-			if s.Command == CommandStop && s.Text != "/agent stop it not" { // without the characters that turn it round, as agents get it
+			// without the characters that turn it round, as agents get it
+			if s.Command == CommandStop && s.Text != "/agent stop it not" {
 				w.Errorf("%.40q is a command", s.Text)
 			}
 		}

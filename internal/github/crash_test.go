@@ -33,17 +33,22 @@ var operations = map[string]operation{
 			return nil
 		},
 		run:  claimOnce,
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-review", "-agent-task"}, labels: []string{"agent-claimed"},
+		kind: markClaim, events: []string{"+agent-claimed", "-agent-review", "-agent-task"},
+		labels: []string{"agent-claimed"},
 	},
 	"escalate": {
 		before: claimOnce,
 		run:    escalateOnce,
-		kind:   markBlocked, events: []string{"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed"}, labels: []string{"agent-blocked"},
+		kind:   markBlocked, events: []string{"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed"},
+		labels: []string{"agent-blocked"},
 	},
 	"escalate from review": {
 		before: inOrder(claimOnce, deliverWatched),
 		run:    escalateOnce,
-		kind:   markBlocked, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "+agent-blocked", "-agent-review"},
+		kind:   markBlocked, events: []string{
+			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed",
+			"+agent-blocked", "-agent-review",
+		},
 		labels: []string{"agent-blocked"},
 	},
 	"release": {
@@ -51,34 +56,51 @@ var operations = map[string]operation{
 		run: func(ctx context.Context, w *world, c *Client) error {
 			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress", RestoreTask: true})
 		},
-		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"}, labels: []string{"agent-task"},
+		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"},
+		labels: []string{"agent-task"},
 	},
 	"reclaim": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress for 6 hours", RestoreTask: true, Reclaim: true})
+			return c.Release(ctx, ReleaseRequest{
+				Key: w.key, Nonce: testNonce, Why: "no progress for 6 hours",
+				RestoreTask: true, Reclaim: true,
+			})
 		},
-		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"}, labels: []string{"agent-task"},
+		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"},
+		labels: []string{"agent-task"},
 	},
 	"go on after a command": {
 		before: func(ctx context.Context, w *world, c *Client) error {
 			if err := claimOnce(ctx, w, c); err != nil {
 				return err
 			}
-			return c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "needs_human"})
+			return c.Escalate(ctx, Escalation{
+				Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1",
+				Reason: "needs_human",
+			})
 		},
 		run: func(ctx context.Context, w *world, c *Client) error {
-			_, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true, Answers: 1})
+			_, err := c.Claim(ctx, ClaimRequest{
+				Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true,
+				Answers: 1,
+			})
 			return err
 		},
-		kind:   markClaim,
-		events: []string{"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed", "+agent-claimed", "-agent-blocked"},
+		kind: markClaim,
+		events: []string{
+			"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed", "+agent-claimed",
+			"-agent-blocked",
+		},
 		labels: []string{"agent-claimed"},
 	},
 	"reply": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Reply(ctx, ReplyRequest{Key: w.key, Comment: 7, Edit: time.Unix(1_700_000_000, 0), Kind: ReplyHelp})
+			return c.Reply(ctx, ReplyRequest{
+				Key: w.key, Comment: 7, Edit: time.Unix(1_700_000_000, 0),
+				Kind: ReplyHelp,
+			})
 		},
 		kind: markReply, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
 	},
@@ -92,15 +114,20 @@ var operations = map[string]operation{
 	"deliver": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			_, err := c.Deliver(ctx, DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse", PullRequest: true})
+			_, err := c.Deliver(ctx, DeliverRequest{
+				Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main",
+				Title: "Parse", PullRequest: true,
+			})
 			return err
 		},
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"}, labels: []string{"agent-review"},
+		kind: markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
+		labels: []string{"agent-review"},
 	},
 	"deliver, watched": {
 		before: claimOnce,
 		run:    deliverWatched,
-		kind:   markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"}, labels: []string{"agent-review"},
+		kind:   markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
+		labels: []string{"agent-review"},
 	},
 	"deliver again, ready": {
 		before: inOrder(claimOnce, deliverDraft, takeBack),
@@ -115,7 +142,8 @@ var operations = map[string]operation{
 		},
 		kind: markClaim,
 		events: []string{
-			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "+agent-claimed", "-agent-review", "+agent-review", "-agent-claimed",
+			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "+agent-claimed", "-agent-review",
+			"+agent-review", "-agent-claimed",
 		},
 		labels: []string{"agent-review"},
 	},
@@ -124,7 +152,8 @@ var operations = map[string]operation{
 		run: func(ctx context.Context, w *world, c *Client) error {
 			return c.DeleteBranch(ctx, testRepo, "retake/1-a1", w.sim.Issue(testPull).HeadSHA)
 		},
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"}, labels: []string{"agent-review"},
+		kind: markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
+		labels: []string{"agent-review"},
 	},
 	"incident": {
 		before: claimOnce,
@@ -138,34 +167,47 @@ var operations = map[string]operation{
 		before: inOrder(claimOnce, deliverWatched),
 		run:    takeBack,
 		kind:   markClaim,
-		events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "+agent-claimed", "-agent-review"},
+		events: []string{
+			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "+agent-claimed",
+			"-agent-review",
+		},
 		labels: []string{"agent-claimed"},
 	},
 	"merged": {
 		before: inOrder(claimOnce, deliverWatched),
 		run:    endMerged,
-		kind:   markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "-agent-review"},
+		kind:   markClaim, events: []string{
+			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed",
+			"-agent-review",
+		},
 	},
 	"release from review": {
 		before: inOrder(claimOnce, deliverWatched),
 		run: func(ctx context.Context, w *world, c *Client) error {
 			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "the pull request was closed"})
 		},
-		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "-agent-review"},
+		kind: markRelease, events: []string{
+			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed",
+			"-agent-review",
+		},
 	},
 	"release of what is blocked, to a person": {
 		before: inOrder(claimOnce, escalateOnce),
 		run: func(ctx context.Context, w *world, c *Client) error {
 			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Taken: "acme", Branch: "retake/1-a1"})
 		},
-		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed", "-agent-blocked"},
+		kind: markRelease, events: []string{
+			"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed",
+			"-agent-blocked",
+		},
 	},
 	"remind": {
 		before: inOrder(claimOnce, escalateOnce),
 		run: func(ctx context.Context, w *world, c *Client) error {
 			return c.Remind(ctx, RemindRequest{Key: w.key, Nonce: testNonce, Block: testNonce + "-1"})
 		},
-		kind: markReminder, events: []string{"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed"}, labels: []string{"agent-blocked"},
+		kind: markReminder, events: []string{"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed"},
+		labels: []string{"agent-blocked"},
 	},
 	"progress": {
 		before: claimOnce,
@@ -185,7 +227,10 @@ func claimOnce(ctx context.Context, w *world, c *Client) error {
 }
 
 func escalateOnce(ctx context.Context, w *world, c *Client) error {
-	return c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "build_failed", Stage: "VALIDATE"})
+	return c.Escalate(ctx, Escalation{
+		Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "build_failed",
+		Stage: "VALIDATE",
+	})
 }
 
 func deliverWatched(ctx context.Context, w *world, c *Client) error {
@@ -201,7 +246,10 @@ func deliverDraft(ctx context.Context, w *world, c *Client) error {
 }
 
 func watched(w *world) DeliverRequest {
-	return DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse", PullRequest: true, Watch: true, Summary: "Parsed."}
+	return DeliverRequest{
+		Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse",
+		PullRequest: true, Watch: true, Summary: "Parsed.",
+	}
 }
 
 func takeBack(ctx context.Context, w *world, c *Client) error {
@@ -332,7 +380,8 @@ func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
 		w.must(takeBack(ctx, w, w.client("retake-bot")))
 		// The next block of the same claim is another comment.
 		w.claimed(w.client("retake-bot"))
-		w.must(w.client("retake-bot").Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "timeout"}))
+		w.must(w.client("retake-bot").Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce +
+			"-2", Reason: "timeout"}))
 		w.wantLabels("agent-blocked")
 		if n := len(w.marked(markBlocked)); n != 2 {
 			t.Errorf("%d escalations, want 2", n)
@@ -363,10 +412,12 @@ func TestDeletedWhileItIsAsked(t *testing.T) {
 	})
 }
 
-// A question that a person deletes while the director that asked it is killed is asked once more: nothing tells its successor that it was asked. Not even
-// the blocked label does, which may be an earlier question's, or a person's.
+// A question that a person deletes while the director that asked it is killed is asked once more: nothing tells
+// its successor that it was asked. Not even the blocked label does, which may be an earlier question's, or a
+// person's.
 func TestDeletedWhileTheDirectorIsKilled(t *testing.T) {
-	for stop := 4; stop <= 6; stop++ { // thread, issue and question were requested: the label, reading it back, the claimed label
+	// thread, issue and question were requested: the label, reading it back, the claimed label
+	for stop := 4; stop <= 6; stop++ {
 		inWorld(t, func(w *world) {
 			w.claimed(w.client("retake-bot"))
 			escalate := operations["escalate"].run
@@ -390,7 +441,8 @@ func TestDeletedWhileTheDirectorIsKilled(t *testing.T) {
 	}
 }
 
-// Something between GitHub and us says that a comment was written, and has passed nothing on: it is written by the repetition.
+// Something between GitHub and us says that a comment was written, and has passed nothing on: it is written by
+// the repetition.
 func TestACommentThatIsSaidToBeThere(t *testing.T) {
 	for _, name := range []string{"escalate", "release", "reclaim", "claim", "remind"} {
 		t.Run(name, func(t *testing.T) {
@@ -407,7 +459,10 @@ func TestACommentThatIsSaidToBeThere(t *testing.T) {
 							return next.RoundTrip(r)
 						}
 						lies++
-						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+						return &http.Response{
+							StatusCode: http.StatusOK, Header: http.Header{},
+							Body: io.NopCloser(strings.NewReader("{}")), Request: r,
+						}, nil
 					})
 				}))
 				if err := op.run(w.Context(), w, c); kindOf(err) != KindTransient {
@@ -425,7 +480,10 @@ func TestACommentThatIsSaidToBeThere(t *testing.T) {
 
 // The same of each write of a delivery, and of an outage, but for labels.
 func TestWhatIsSaidToBeDone(t *testing.T) {
-	for name, writes := range map[string]int{"deliver": 2, "deliver, watched": 2, "deliver again, ready": 2, "incident": 1} {
+	for name, writes := range map[string]int{
+		"deliver": 2, "deliver, watched": 2, "deliver again, ready": 2,
+		"incident": 1,
+	} {
 		for lie := 1; lie <= writes; lie++ {
 			t.Run(fmt.Sprintf("%s, write %d", name, lie), func(t *testing.T) {
 				op := operations[name]
@@ -434,13 +492,17 @@ func TestWhatIsSaidToBeDone(t *testing.T) {
 					seen := 0
 					c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
 						return roundTrip(func(r *http.Request) (*http.Response, error) {
-							if r.Method != http.MethodPost && r.Method != http.MethodPatch || strings.HasSuffix(r.URL.Path, "/graphql") {
+							if r.Method != http.MethodPost && r.Method != http.MethodPatch ||
+								strings.HasSuffix(r.URL.Path, "/graphql") {
 								return next.RoundTrip(r)
 							}
 							if seen++; seen != lie {
 								return next.RoundTrip(r)
 							}
-							return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+							return &http.Response{
+								StatusCode: http.StatusOK, Header: http.Header{},
+								Body: io.NopCloser(strings.NewReader("{}")), Request: r,
+							}, nil
 						})
 					}))
 					if err := op.run(w.Context(), w, c); kindOf(err) != KindTransient {
@@ -461,7 +523,8 @@ func TestReleaseIsNotRepeatedOverTheNextClaim(t *testing.T) {
 		w.claimed(w.client("retake-bot"))
 		release := operations["release"].run
 		w.must(release(ctx, w, w.client("retake-bot")))
-		got, err := w.client("other-bot", func(o *Options) { o.Fleet = "night" }).Claim(ctx, claimRequest(w, "aaaabbbb"))
+		got, err := w.client("other-bot", func(o *Options) { o.Fleet = "night" }).Claim(ctx,
+			claimRequest(w, "aaaabbbb"))
 		w.must(err)
 		if got.Outcome != Won {
 			t.Fatalf("second claim = %+v", got)

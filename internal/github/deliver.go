@@ -64,11 +64,13 @@ type deliveredPage struct {
 	Page  string // of the branch
 }
 
-// Deliver opens the pull request if one is wanted (or finds it by its head branch) and has it say what this delivery says, takes
-// the labels from claimed to review and makes the claim comment the report. That comment comes last, with the claimed label: unless the pull request
-// is watched, its marker then says that the claim has ended, and a repetition changes nothing but that label.
+// Deliver opens the pull request if one is wanted (or finds it by its head branch) and has it say what this
+// delivery says, takes the labels from claimed to review and makes the claim comment the report. That comment
+// comes last, with the claimed label: unless the pull request is watched, its marker then says that the claim
+// has ended, and a repetition changes nothing but that label.
 func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, error) {
-	if err := c.checkWrites("deliver", req.Key, zap.String("task", req.Nonce), zap.String("to", req.Branch)); err != nil {
+	if err := c.checkWrites("deliver", req.Key, zap.String("task", req.Nonce),
+		zap.String("to", req.Branch)); err != nil {
 		return Delivered{}, err
 	}
 	ctx = c.transport.gate.inOneGo(ctx)
@@ -84,7 +86,8 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	done := Delivered{URL: branch}
 	var shown bool
 	if !ended {
-		if done.Withdrawn, shown, err = c.withdrawn(ctx, laneCompletion, t.place, t.issue); err != nil || done.Withdrawn != "" {
+		if done.Withdrawn, shown, err = c.withdrawn(ctx, laneCompletion, t.place, t.issue); err != nil ||
+			done.Withdrawn != "" {
 			return done, err
 		}
 	}
@@ -117,8 +120,8 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	return done, err
 }
 
-// Withdrawn says why nobody wants a delivery any more, as Deliver would; empty: somebody does, or it was shown already. As long as the issue has the
-// labels that it should have, it costs no request.
+// Withdrawn says why nobody wants a delivery any more, as Deliver would; empty: somebody does, or it was shown
+// already. As long as the issue has the labels that it should have, it costs no request.
 func (c *Client) Withdrawn(ctx context.Context, i Issue) (why string, err error) {
 	p, err := parseKey(i.Key)
 	if err != nil {
@@ -128,8 +131,9 @@ func (c *Client) Withdrawn(ctx context.Context, i Issue) (why string, err error)
 	return why, err
 }
 
-// withdrawn decides what it means for a delivery that an issue has neither the claimed nor the review label: a person has taken the first one off and
-// nobody wants the work any more, or the other one, which was on (shown).
+// withdrawn decides what it means for a delivery that an issue has neither the claimed nor the review label: a
+// person has taken the first one off and nobody wants the work any more, or the other one, which was on
+// (shown).
 func (c *Client) withdrawn(ctx context.Context, l lane, p place, i Issue) (why string, shown bool, err error) {
 	if !c.movedAway(thread{issue: i}, c.labels.Review) {
 		return "", false, nil
@@ -144,8 +148,9 @@ func (c *Client) withdrawn(ctx context.Context, l lane, p place, i Issue) (why s
 	return why, err == nil && h.takenOff(c.labels.Review) >= 0, err
 }
 
-// Settled returns what a delivery has led to that nothing is to be added to: its pull request and that one's head, if it was merged or closed, or
-// what there is of a claim that has ended. Without either the URL is empty.
+// Settled returns what a delivery has led to that nothing is to be added to: its pull request and that one's
+// head, if it was merged or closed, or what there is of a claim that has ended. Without either the URL is
+// empty.
 func (c *Client) Settled(ctx context.Context, req DeliverRequest) (_ Delivered, head string, _ error) {
 	t, err := c.thread(ctx, laneCompletion, req.Key)
 	if err != nil {

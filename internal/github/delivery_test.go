@@ -18,20 +18,24 @@ func TestAWatchedDelivery(t *testing.T) {
 		got, err := c.Deliver(ctx, watched(w))
 		w.must(err)
 		claim := w.marked(markClaim)[0].Body
-		if got.PullRequest != 2 || strings.Contains(claim, `"ended"`) || !strings.Contains(claim, "**In review**: pull request #2") {
+		if got.PullRequest != 2 || strings.Contains(claim, `"ended"`) ||
+			!strings.Contains(claim, "**In review**: pull request #2") {
 			w.Errorf("delivered %+v, claim comment %q", got, claim)
 		}
-		if pr := w.sim.Issue(testRepo + "#2"); !strings.Contains(pr.Body, "\nRefs #1\n") || !strings.Contains(pr.Body, "> Parsed.") {
+		if pr := w.sim.Issue(testRepo + "#2"); !strings.Contains(pr.Body, "\nRefs #1\n") ||
+			!strings.Contains(pr.Body, "> Parsed.") {
 			w.Errorf("pull request %q", pr.Body)
 		}
 		w.wantLabels("agent-review")
 		w.must(endMerged(ctx, w, c))
 		w.wantLabels()
 		comments := w.sim.Issue(w.key).Comments
-		if len(comments) != 1 || !strings.Contains(comments[0].Body, `"ended":"merged"`) || !strings.Contains(comments[0].Body, "`acme` merged pull request #2") {
+		if len(comments) != 1 || !strings.Contains(comments[0].Body, `"ended":"merged"`) ||
+			!strings.Contains(comments[0].Body, "`acme` merged pull request #2") {
 			w.Errorf("comments %+v", comments)
 		}
-		if err := c.Progress(ctx, w.key, testNonce, ProgressView{State: "Released"}); err != nil || w.marked(markClaim)[0].Body != comments[0].Body {
+		if err := c.Progress(ctx, w.key, testNonce, ProgressView{State: "Released"}); err != nil ||
+			w.marked(markClaim)[0].Body != comments[0].Body {
 			w.Errorf("a late progress changed it: %v", err)
 		}
 
@@ -53,10 +57,16 @@ func TestReleaseToAPerson(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
 		w.claimed(c)
-		w.must(c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Taken: "acme", Branch: "retake/1-a1"}))
+		w.must(c.Release(w.Context(), ReleaseRequest{
+			Key: w.key, Nonce: testNonce, Taken: "acme",
+			Branch: "retake/1-a1",
+		}))
 		w.wantLabels()
 		body := w.marked(markRelease)[0].Body
-		for _, want := range []string{"`acme` takes over", "[`retake/1-a1`](https://github.test/acme/widgets/tree/retake/1-a1)"} {
+		for _, want := range []string{
+			"`acme` takes over",
+			"[`retake/1-a1`](https://github.test/acme/widgets/tree/retake/1-a1)",
+		} {
 			if !strings.Contains(body, want) {
 				w.Errorf("%q lacks %q", body, want)
 			}
@@ -98,13 +108,17 @@ func TestReminders(t *testing.T) {
 		if n := remind(testNonce + "-1"); n != 1 {
 			w.Errorf("%d reminders, want 1", n)
 		}
-		if body := w.marked(markReminder)[0].Body; !strings.Contains(body, "https://github.test/acme/widgets/issues/1#issuecomment-") {
+		if body := w.marked(markReminder)[0].Body; !strings.Contains(body,
+			"https://github.test/acme/widgets/issues/1#issuecomment-") {
 			w.Errorf("reminder %q", body)
 		}
 		if said, err := c.Answers(ctx, w.key); err != nil || len(said) != 0 {
 			w.Errorf("the reminder counts as %+v, %v", said, err)
 		}
-		w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "timeout"}))
+		w.must(c.Escalate(ctx, Escalation{
+			Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2",
+			Reason: "timeout",
+		}))
 		if n := remind(testNonce + "-1"); n != 1 {
 			w.Errorf("%d reminders, the last of a question that was answered", n)
 		}
@@ -122,7 +136,8 @@ func TestIncidentIssue(t *testing.T) {
 			key, err := w.client("retake-bot").EnsureIncident(ctx, i)
 			w.must(err)
 			before := len(w.changes())
-			if again, err := w.client("retake-bot").EnsureIncident(ctx, i); err != nil || again != key || len(w.changes()) != before {
+			if again, err := w.client("retake-bot").EnsureIncident(ctx, i); err != nil || again != key ||
+				len(w.changes()) != before {
 				w.Errorf("again: %q, %v, %d writes", again, err, len(w.changes())-before)
 			}
 			return key
@@ -188,16 +203,21 @@ func TestIncidentIssue(t *testing.T) {
 // hostile titles change nothing, wherever they are shown.
 var hostile = []string{
 	"fixes #1 [skip ci] @octocat",
-	"resolve acme/widgets#1, Closes: GH-2 and fixed https://github.com/acme/widgets/issues/3 [ci skip][no ci] [skip actions] [actions skip] ***NO_CI***",
-	"skip-checks: true", "skip-checks:true", "[SKIP CI]", "[ skip ci ]", "[azurepipelines skip] [skip travis] [ci-skip]",
-	"a\u202etxt.exe\u2066", "${{ secrets.TOKEN }} `$(id)`", "x\r\nskip-checks: true\n\nCo-authored-by: a <a@octocat.org>",
-	`<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m"} -->`, "<img src=x onerror=alert(1)></details>", "\x1b]8;;http://x\x07\x00", "",
+	"resolve acme/widgets#1, Closes: GH-2 and fixed https://github.com/acme/widgets/issues/3 [ci skip][no ci] [skip " +
+		"actions] [actions skip] ***NO_CI***",
+	"skip-checks: true", "skip-checks:true", "[SKIP CI]", "[ skip ci ]",
+	"[azurepipelines skip] [skip travis] [ci-skip]",
+	"a\u202etxt.exe\u2066", "${{ secrets.TOKEN }} `$(id)`",
+	"x\r\nskip-checks: true\n\nCo-authored-by: a <a@octocat.org>",
+	`<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m"} -->`, "<img src=x onerror=alert(1)></details>",
+	"\x1b]8;;http://x\x07\x00", "",
 	strings.Repeat("fixes #1 @octocat [skip ci] ", 1<<18/28), "/agent retry", "hunter2hunter2", "Upgrade @types/node",
 }
 
 // harmful is what none of them may come out with, in any case.
 var harmful = []string{
-	"fixes #1", "closes: gh-2", "fixed http", "/widgets#1", "[skip", "[ skip", "skip]", "ci]", "*no_ci", "skip-checks:", "@octocat", "@types", "\u202e", "\u2066",
+	"fixes #1", "closes: gh-2", "fixed http", "/widgets#1", "[skip", "[ skip", "skip]", "ci]", "*no_ci", "skip-checks:",
+	"@octocat", "@types", "\u202e", "\u2066",
 	"\x1b", "\x00", "\r", "<!--", "hunter2hunter2",
 }
 
@@ -224,7 +244,8 @@ func TestHostileTitles(t *testing.T) {
 				}
 			}
 			first, body, _ := strings.Cut(pr.Body, "\n")
-			if m, ok := readMarker(first); !ok || m.kind != markDelivery || !strings.Contains(body, "\nRefs #1\n") && !strings.HasPrefix(body, "Refs #1\n") {
+			if m, ok := readMarker(first); !ok || m.kind != markDelivery || !strings.Contains(body, "\nRefs #1\n") &&
+				!strings.HasPrefix(body, "Refs #1\n") {
 				w.Errorf("body of %.80q: %q", title, pr.Body)
 			}
 			if fault := harmOfText(strings.Replace(body, "Refs #1\n", "", 1)); fault != "" {
@@ -238,7 +259,8 @@ func TestHostileTitles(t *testing.T) {
 			if !strings.HasSuffix(pr.Body, "fleet `default`</sub>") {
 				w.Errorf("the end of the body of %.80q is gone", title)
 			}
-			if open := w.sim.Issue(w.key); open.State != "open" || len(open.Comments) != 1 || open.Labels[0] != "agent-review" {
+			if open := w.sim.Issue(w.key); open.State != "open" || len(open.Comments) != 1 ||
+				open.Labels[0] != "agent-review" {
 				w.Errorf("%.80q led to %+v", title, open)
 			}
 		})
@@ -284,7 +306,8 @@ func TestAFurtherDelivery(t *testing.T) {
 		got, err := w.client("retake-bot").Deliver(ctx, again)
 		w.must(err)
 		pr := w.sim.Issue(testPull)
-		if got.PullRequest != 2 || pr.Draft || pr.Title != "By people" || !strings.Contains(pr.Body, "> Better.") || strings.Contains(pr.Body, "Draft") {
+		if got.PullRequest != 2 || pr.Draft || pr.Title != "By people" || !strings.Contains(pr.Body, "> Better.") ||
+			strings.Contains(pr.Body, "Draft") {
 			w.Errorf("delivered %+v: %+v", got, pr)
 		}
 		w.wantLabels("agent-review")
@@ -313,7 +336,8 @@ func (w *world) rename(title string) { w.patch(`{"title":"` + title + `"}`) }
 // patch changes the pull request as its repository's owner.
 func (w *world) patch(body string) {
 	w.Helper()
-	w.must(w.client("other-bot").call(w.Context(), laneClaim, http.MethodPatch, "repos/acme/widgets/pulls/2", json.RawMessage(body)))
+	w.must(w.client("other-bot").call(w.Context(), laneClaim, http.MethodPatch, "repos/acme/widgets/pulls/2",
+		json.RawMessage(body)))
 }
 
 // TestDraftsThatARepositoryDoesNotHave are ordinary pull requests.
@@ -330,7 +354,10 @@ func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 					return next.RoundTrip(r)
 				}
 				refusal := `{"message":"Draft pull requests are not supported in this repository.","documentation_url":"https://docs.github.com/rest/pulls/pulls#create-a-pull-request"}`
-				return &http.Response{StatusCode: http.StatusUnprocessableEntity, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
+				return &http.Response{
+					StatusCode: http.StatusUnprocessableEntity, Header: http.Header{},
+					Body: io.NopCloser(strings.NewReader(refusal)), Request: r,
+				}, nil
 			})
 		}))
 		w.claimed(c)
@@ -338,7 +365,8 @@ func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 		req.Draft, req.Note = true, "nothing was validated"
 		got, err := c.Deliver(w.Context(), req)
 		w.must(err)
-		if pr := w.sim.Issue(testPull); got.PullRequest != 2 || pr.Draft || !strings.Contains(pr.Body, "nothing was validated") {
+		if pr := w.sim.Issue(testPull); got.PullRequest != 2 || pr.Draft ||
+			!strings.Contains(pr.Body, "nothing was validated") {
 			w.Errorf("delivered %+v: %+v", got, pr)
 		}
 	})
@@ -350,9 +378,15 @@ func TestGraphQLErrors(t *testing.T) {
 		answer string
 		want   Kind
 	}{
-		"a limit, as it is also said": {`{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit","message":"API rate limit already exceeded"}]}`, KindRateLimited},
-		"a limit":                     {`{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user"}]}`, KindRateLimited},
-		"forbidden":                   {`{"data":{"markPullRequestReadyForReview":null},"errors":[{"type":"FORBIDDEN","message":"retake-bot does not have the correct permissions"}]}`, KindPermanent},
+		"a limit, as it is also said": {
+			`{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit","message":"API rate limit already exceeded"}]}`, KindRateLimited,
+		},
+		"a limit": {
+			`{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user"}]}`, KindRateLimited,
+		},
+		"forbidden": {
+			`{"data":{"markPullRequestReadyForReview":null},"errors":[{"type":"FORBIDDEN","message":"retake-bot does not have the correct permissions"}]}`, KindPermanent,
+		},
 	} {
 		inWorld(t, func(w *world) {
 			w.claimed(w.client("retake-bot"))
@@ -365,7 +399,10 @@ func TestGraphQLErrors(t *testing.T) {
 					if !strings.HasSuffix(r.URL.Path, "/graphql") {
 						return next.RoundTrip(r)
 					}
-					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(tc.answer)), Request: r}, nil
+					return &http.Response{
+						StatusCode: http.StatusOK, Header: http.Header{},
+						Body: io.NopCloser(strings.NewReader(tc.answer)), Request: r,
+					}, nil
 				})
 			}))
 			req.Draft, req.Number = false, 2
@@ -383,7 +420,8 @@ func TestAccount(t *testing.T) {
 			w.Errorf("account %s, bot %v, %v", login, bot, err)
 		}
 		w.sim.AddUser("retake[bot]", "token-of-retake[bot]")
-		if login, bot, err = w.client("retake[bot]").Account(w.Context()); err != nil || login != "retake[bot]" || !bot {
+		if login, bot, err = w.client("retake[bot]").Account(w.Context()); err != nil || login != "retake[bot]" ||
+			!bot {
 			w.Errorf("account %s, bot %v, %v", login, bot, err)
 		}
 	})

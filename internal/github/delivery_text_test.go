@@ -16,7 +16,8 @@ import (
 
 var delivery = DeliverRequest{
 	Nonce: testNonce, Branch: "retake/1-a2", PullRequest: true, Watch: true,
-	Summary: "The parser reads `key=value` lines now; fixes #7, thanks @octocat.\n\n- `parser.go`: one loop instead of three\n- `parser_test.go`: the examples of the issue",
+	Summary: "The parser reads `key=value` lines now; fixes #7, thanks @octocat.\n\n- `parser.go`: one loop instead " +
+		"of three\n- `parser_test.go`: the examples of the issue",
 	Checks: []CheckLine{
 		{"BUILD", []string{"go", "build", "./..."}, 12*time.Second + 340*time.Millisecond},
 		{"VALIDATE", []string{"sh", "-c", "go test ./... | tail"}, 83 * time.Second},
@@ -27,7 +28,8 @@ var delivery = DeliverRequest{
 }
 
 var outage = IncidentIssue{
-	Repo: testRepo, Key: "model:sonnet", Title: "The model provider does not answer", Body: "The model's provider answers with status 529 (overloaded)", Open: true,
+	Repo: testRepo, Key: "model:sonnet", Title: "The model provider does not answer",
+	Body: "The model's provider answers with status 529 (overloaded)", Open: true,
 	Since: time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC), Waiting: []string{"acme/widgets#1", "acme/gears#12"},
 	Check: []string{"the provider's status page", "whether the account has credit left"},
 }
@@ -39,32 +41,46 @@ func TestDeliveryTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]string{
-		"delivered": c.page("delivered", deliveredPage{delivery, 2, "https://github.test/acme/widgets/tree/retake/1-a2"}),
+		"delivered": c.page("delivered",
+			deliveredPage{delivery, 2, "https://github.test/acme/widgets/tree/retake/1-a2"}),
 		"draft": c.page("delivered", deliveredPage{
-			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Draft: true, Note: "the check `go test ./...` did not pass."},
+			DeliverRequest{
+				Nonce: testNonce, Branch: "retake/1-a2", Draft: true,
+				Note: "the check `go test ./...` did not pass.",
+			},
 			2,
 			"https://github.test/acme/widgets/tree/retake/1-a2",
 		}),
 		"branch": c.page("delivered", deliveredPage{
-			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Summary: delivery.Summary}, 0, "https://github.test/acme/widgets/tree/retake/1-a2",
+			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Summary: delivery.Summary},
+			0,
+			"https://github.test/acme/widgets/tree/retake/1-a2",
 		}),
 		"pullrequest": c.messagePage("pullrequest", pullRequestPage{delivery, 1}),
 		"pullrequest-clean": c.page("pullrequest", pullRequestPage{DeliverRequest{
 			Nonce: testNonce, Clean: true, Checks: delivery.Checks[1:], Usage: UsageLine{Attempts: 2},
 		}, 1}),
 		"pullrequest-draft": c.page("pullrequest", pullRequestPage{DeliverRequest{
-			Nonce: testNonce, Draft: true, Note: "the check `go test ./...` did not pass.", Summary: strings.Repeat("One more paragraph of what was done.\n\n", 40),
+			Nonce: testNonce, Draft: true, Note: "the check `go test ./...` did not pass.",
+			Summary: strings.Repeat("One more paragraph of what was done.\n\n", 40),
 		}, 1}),
 		"merged": c.page("merged", ReleaseRequest{Nonce: testNonce, PullRequest: 2, By: "octocat"}),
 		"taken": c.page("release", releasePage{
-			ReleaseRequest{Nonce: testNonce, Taken: "octocat", Branch: "retake/1-a2"}, "https://github.test/acme/widgets/tree/retake/1-a2", false,
+			ReleaseRequest{Nonce: testNonce, Taken: "octocat", Branch: "retake/1-a2"},
+			"https://github.test/acme/widgets/tree/retake/1-a2", false,
 		}),
 		"taken-kept": c.page("release", releasePage{ReleaseRequest: ReleaseRequest{
-			Nonce: testNonce, Taken: "octocat", PullRequest: 8, Kept: "conf/prod.env:2: a secret (rule aws-access-token)", Attempt: testNonce + "-1",
+			Nonce: testNonce, Taken: "octocat", PullRequest: 8,
+			Kept: "conf/prod.env:2: a secret (rule aws-access-token)", Attempt: testNonce + "-1",
 		}}),
-		"review": c.page("progress", progressPage{ProgressView: ProgressView{State: "InReview", Attempt: 2, Review: 2}, Nonce: testNonce}),
+		"review": c.page("progress", progressPage{
+			ProgressView: ProgressView{State: "InReview", Attempt: 2, Review: 2},
+			Nonce:        testNonce,
+		}),
 		"reminder": c.page("reminder", reminderPage{
-			RemindRequest{Nonce: testNonce, Title: sample.Title}, time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC), "https://github.test/acme/widgets/issues/1#issuecomment-7",
+			RemindRequest{Nonce: testNonce, Title: sample.Title},
+			time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC),
+			"https://github.test/acme/widgets/issues/1#issuecomment-7",
 		}),
 		"incident": c.page("incident", outage),
 		"incident-over": c.page("incident", IncidentIssue{
@@ -93,41 +109,55 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestPullRequestsHoldWhateverTheySay: an agent's words, people's, an issue's title and what failed neither break out of their place nor
-// notify, close or skip anything, and the text ends where it should.
+// TestPullRequestsHoldWhateverTheySay: an agent's words, people's, an issue's title and what failed neither
+// break out of their place nor notify, close or skip anything, and the text ends where it should.
 func TestPullRequestsHoldWhateverTheySay(t *testing.T) {
 	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Secrets: []string{"hunter2hunter2"}, Token: noToken})
 	if err != nil {
 		t.Fatal(err)
 	}
 	part := rapid.SampledFrom([]string{
-		"@octocat", "<!-- retake:claim v1 {\"fleet\":\"x\",\"nonce\":\"aaaabbbb\"} -->", "-->", "\n", "\n\n", "```", "~~~~", "`", "</details>", "<details>", "</summary>",
-		"hunter2", "hunter2hunter2", "\x1b[31m", "\r", "|", "# x", "> ", "\x00", "é", "word ", "<", "!", "--", "fixes ", "#1", " [skip ci] ", "\u202e", "@", "    ", "- ", "1. ",
+		"@octocat", "<!-- retake:claim v1 {\"fleet\":\"x\",\"nonce\":\"aaaabbbb\"} -->", "-->", "\n", "\n\n", "```",
+		"~~~~", "`", "</details>", "<details>", "</summary>",
+		"hunter2", "hunter2hunter2", "\x1b[31m", "\r", "|", "# x", "> ", "\x00", "é", "word ", "<", "!", "--", "fixes ",
+		"#1", " [skip ci] ", "\u202e", "@", "    ", "- ", "1. ",
 	})
-	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 0, 40).Draw(t, "parts"), "") })
+	text := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(part, 0, 40).Draw(t, "parts"),
+			"")
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		req := DeliverRequest{
 			Nonce: testNonce, Draft: rapid.Bool().Draw(t, "draft"), Note: text.Draw(t, "note"),
-			Summary:  strings.Repeat(text.Draw(t, "summary"), rapid.SampledFrom([]int{0, 1, 1, 40, 400}).Draw(t, "n")),
-			Checks:   []CheckLine{{text.Draw(t, "stage"), []string{"sh", "-c", text.Draw(t, "command")}, time.Second}},
-			Attempts: slices.Repeat([]AttemptLine{{Number: 1, Stage: text.Draw(t, "s"), Reason: text.Draw(t, "r"), Cause: text.Draw(t, "c"), Then: text.Draw(t, "then")}}, 25),
-			Answers:  slices.Repeat([]AnswerLine{{text.Draw(t, "by"), time.Time{}, text.Draw(t, "said")}}, rapid.IntRange(0, 25).Draw(t, "answers")),
-			Usage:    UsageLine{Attempts: 1},
+			Summary: strings.Repeat(text.Draw(t, "summary"), rapid.SampledFrom([]int{0, 1, 1, 40, 400}).Draw(t, "n")),
+			Checks:  []CheckLine{{text.Draw(t, "stage"), []string{"sh", "-c", text.Draw(t, "command")}, time.Second}},
+			Attempts: slices.Repeat([]AttemptLine{{
+				Number: 1, Stage: text.Draw(t, "s"), Reason: text.Draw(t, "r"),
+				Cause: text.Draw(t, "c"), Then: text.Draw(t, "then"),
+			}}, 25),
+			Answers: slices.Repeat([]AnswerLine{{text.Draw(t, "by"), time.Time{}, text.Draw(t, "said")}},
+				rapid.IntRange(0, 25).Draw(t, "answers")),
+			Usage: UsageLine{Attempts: 1},
 		}
 		body, err := c.pullRequestBody(thread{place: place{number: 1}}, req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(body, "<!--") != 1 || utf8.RuneCountInString(body) >= commentLimit || !strings.HasSuffix(body, "fleet `default`</sub>") {
+		if strings.Count(body, "<!--") != 1 || utf8.RuneCountInString(body) >= commentLimit ||
+			!strings.HasSuffix(body, "fleet `default`</sub>") {
 			t.Fatalf("%d characters: %q", utf8.RuneCountInString(body), body)
 		}
-		for _, bad := range []string{"@octocat", "hunter2hunter2", "\x1b", "\r", "\x00", "\u202e", "fixes #1", "[skip ci]"} {
+		for _, bad := range []string{
+			"@octocat", "hunter2hunter2", "\x1b", "\r", "\x00", "\u202e", "fixes #1",
+			"[skip ci]",
+		} {
 			if strings.Contains(body, bad) {
 				t.Fatalf("%q in %q", bad, body)
 			}
 		}
 		var page bytes.Buffer
-		if err := goldmark.Convert([]byte(body), &page); err != nil || !strings.Contains(page.String(), "\n<p>Refs #1</p>\n") || !strings.Contains(page.String(), "\n<p>Used: 1 attempt</p>\n") {
+		if err := goldmark.Convert([]byte(body), &page); err != nil || !strings.Contains(page.String(),
+			"\n<p>Refs #1</p>\n") || !strings.Contains(page.String(), "\n<p>Used: 1 attempt</p>\n") {
 			t.Fatalf("something swallowed the end of %q: %s", body, page.String())
 		}
 		// Inside of code they are text.

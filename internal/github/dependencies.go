@@ -28,7 +28,8 @@ type rawIssue struct {
 
 // rawIssue asks for one issue.
 func (c *Client) rawIssue(ctx context.Context, l lane, p place) (*rawIssue, error) {
-	req, err := c.lanes[l].NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/issues/%d", p.owner, p.repo, p.number), nil)
+	req, err := c.lanes[l].NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/issues/%d", p.owner, p.repo, p.number),
+		nil)
 	if err != nil {
 		return nil, permanent("%v", err)
 	}
@@ -38,7 +39,9 @@ func (c *Client) rawIssue(ctx context.Context, l lane, p place) (*rawIssue, erro
 }
 
 // readIssues asks for a list of issues.
-func (c *Client) readIssues(ctx context.Context, l lane, path string, query url.Values) ([]*rawIssue, *gh.Response, error) {
+func (c *Client) readIssues(ctx context.Context, l lane, path string,
+	query url.Values,
+) ([]*rawIssue, *gh.Response, error) {
 	req, err := c.lanes[l].NewRequest(http.MethodGet, path+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, nil, permanent("%v", err)
@@ -56,7 +59,8 @@ const mostReferences = 20
 
 var (
 	// A line of its own or a sentence: "Blocked by #1, acme/gadgets#2 and https://github.com/acme/gadgets/issues/3".
-	dependsLine = regexp.MustCompile(`(?i)\b(?:blocked by|depends on)\b:?\s+((?:` + referenceForm + `)(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+|\s+)(?:` + referenceForm + `))*)`)
+	dependsLine = regexp.MustCompile(`(?i)\b(?:blocked by|depends on)\b:?\s+((?:` + referenceForm +
+		`)(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+|\s+)(?:` + referenceForm + `))*)`)
 	// An item of a task list that begins with an issue and is not ticked.
 	taskItem = regexp.MustCompile(`^\s*[-*+] \[ \] +(` + referenceForm + `)(?:[\s,.:;)]|$)`)
 	// Comments of templates, and code within a line.
@@ -66,7 +70,8 @@ var (
 
 const referenceForm = `(?:[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)?#[0-9]+|https?://[^\s/]+/[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+/(?:issues|pull)/[0-9]+`
 
-// references are the issues that a text says must be done first, as keys, in their order, without those in code and quotations.
+// references are the issues that a text says must be done first, as keys, in their order, without those in code
+// and quotations.
 func references(in place, host, text string) (keys []string) {
 	text = codeOrComment.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "")
 	lines := strings.Split(text, "\n")
@@ -85,7 +90,8 @@ func references(in place, host, text string) (keys []string) {
 			found = append(found, m[1])
 		}
 		for _, f := range found {
-			if key := keyOf(in, host, f); key != "" && !strings.EqualFold(key, in.key()) && !slices.Contains(keys, key) {
+			if key := keyOf(in, host, f); key != "" && !strings.EqualFold(key, in.key()) &&
+				!slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
 		}
@@ -132,11 +138,13 @@ type looked struct {
 	at   time.Time
 }
 
-// ErrLater says that an issue has more to be looked up than may be asked for now. What was looked up is not asked for again.
+// ErrLater says that an issue has more to be looked up than may be asked for now. What was looked up is not
+// asked for again.
 var ErrLater error = transient("what it depends on is looked up later", nil)
 
-// openAt returns what a look at an issue, a pull request or a list finds open. It asks if that is not known, and takes that off what may be asked for. Once half of the hour's
-// requests are used it asks nothing, and what was known counts longer: the other half is for the work.
+// openAt returns what a look at an issue, a pull request or a list finds open. It asks if that is not known,
+// and takes that off what may be asked for. Once half of the hour's requests are used it asks nothing, and what
+// was known counts longer: the other half is for the work.
 func (c *Client) openAt(name string, left *int, ask func() ([]string, error)) ([]string, error) {
 	name = strings.ToLower(name)
 	until := c.transport.scarce.Load()
@@ -171,9 +179,10 @@ func (c *Client) knownClosed(key string) bool {
 	return ok && len(l.open) == 0 && time.Since(l.at) < lookedFor
 }
 
-// Blockers are the open issues that must be closed before work on an issue begins: those that GitHub knows as blocking it, its open sub-issues, and
-// those that its text names after "blocked by" or "depends on", or in an item of a task list that is not ticked. What cannot be seen blocks nothing. An issue
-// without any of that costs no request; no more requests are made than are left, and ErrLater says that they were not enough.
+// Blockers are the open issues that must be closed before work on an issue begins: those that GitHub knows as
+// blocking it, its open sub-issues, and those that its text names after "blocked by" or "depends on", or in an
+// item of a task list that is not ticked. What cannot be seen blocks nothing. An issue without any of that
+// costs no request; no more requests are made than are left, and ErrLater says that they were not enough.
 func (c *Client) Blockers(ctx context.Context, i Issue, left *int) (keys []string, err error) {
 	p, err := parseKey(i.Key)
 	if err != nil {

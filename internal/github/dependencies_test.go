@@ -20,7 +20,8 @@ func TestReferences(t *testing.T) {
 		"Blocked by #2":                         "acme/widgets#2",
 		"It is blocked by: #2, #3 and #4.":      "acme/widgets#2 acme/widgets#3 acme/widgets#4",
 		"Depends on acme/gadgets#7 and also #8": "acme/gadgets#7",
-		"depends on https://github.com/acme/gadgets/issues/7, https://github.com/acme/widgets/pull/9": "acme/gadgets#7 acme/widgets#9",
+		"depends on https://github.com/acme/gadgets/issues/7, " +
+			"https://github.com/acme/widgets/pull/9": "acme/gadgets#7 acme/widgets#9",
 		"Blocked by #1":                  "", // itself
 		"Blocked by #2\r\nBlocked by #2": "acme/widgets#2",
 		"- [ ] #2\n- [x] #3\n* [ ] acme/gadgets#4: done soon\n- [ ] see #5": "acme/widgets#2 acme/gadgets#4",
@@ -47,11 +48,15 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// What must be closed first is found wherever people write it; what is closed or cannot be seen blocks nothing, and an issue without any of it costs no request.
+// What must be closed first is found wherever people write it; what is closed or cannot be seen blocks nothing,
+// and an issue without any of it costs no request.
 func TestBlockers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
-		create := func(title, body string) string { return w.sim.CreateIssue(testRepo, "acme", title, body, "agent-task") }
+		create := func(title, body string) string {
+			return w.sim.CreateIssue(testRepo, "acme", title, body,
+				"agent-task")
+		}
 		first, second, third, fourth := create("1", ""), create("2", ""), create("3", ""), create("4", "")
 		w.sim.Close(fourth, "acme")
 		_, n := number(second)
@@ -87,8 +92,10 @@ func TestBlockers(t *testing.T) {
 		}
 		i, err := c.Issue(w.Context(), w.key)
 		before, none := len(w.sim.Requests()), 0
-		if keys, again := c.Blockers(w.Context(), i, &none); err != nil || again != nil || len(keys) > 0 || len(w.sim.Requests()) != before {
-			w.Errorf("an issue that depends on nothing: %v, %v, %v, %d requests", keys, err, again, len(w.sim.Requests())-before)
+		if keys, again := c.Blockers(w.Context(), i, &none); err != nil || again != nil || len(keys) > 0 ||
+			len(w.sim.Requests()) != before {
+			w.Errorf("an issue that depends on nothing: %v, %v, %v, %d requests", keys, err, again,
+				len(w.sim.Requests())-before)
 		}
 		w.inject(githubtest.Fault{Status: http.StatusBadGateway}.On("GET", "/issues/"+n+"$"))
 		w.sim.SetState(second, "acme", "open")
@@ -103,7 +110,8 @@ func TestBlockers(t *testing.T) {
 	})
 }
 
-// Many issues with many references cost no more requests at once than there are left, what was looked up is not asked for again, and at the end all is known.
+// Many issues with many references cost no more requests at once than there are left, what was looked up is not
+// asked for again, and at the end all is known.
 func TestLookupsAreBounded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -161,11 +169,13 @@ func TestPollNamesClosedPullRequests(t *testing.T) {
 		}
 		i, err := c.Issue(w.Context(), late)
 		left := 1
-		if keys, again := c.Blockers(w.Context(), i, &left); err != nil || again != nil || !slices.Equal(keys, []string{pull}) {
+		if keys, again := c.Blockers(w.Context(), i, &left); err != nil || again != nil ||
+			!slices.Equal(keys, []string{pull}) {
 			w.Fatalf("got %v, %v, %v, want %s", keys, err, again, pull)
 		}
 		w.sim.Close(pull, "acme")
-		if page, err = c.Poll(w.Context(), testRepo, page.Cursor); err != nil || !slices.Equal(page.Closed, []string{pull}) {
+		if page, err = c.Poll(w.Context(), testRepo, page.Cursor); err != nil ||
+			!slices.Equal(page.Closed, []string{pull}) {
 			w.Errorf("closed are %v, %v; want %s", page.Closed, err, pull)
 		}
 		if keys, err := c.Blockers(w.Context(), i, &left); err != nil || len(keys) > 0 {
@@ -190,7 +200,8 @@ func TestHasBranch(t *testing.T) {
 	if err := c.HasBranch(t.Context(), testRepo, "main"); err != nil {
 		t.Error(err)
 	}
-	if err := c.HasBranch(t.Context(), testRepo, "develop"); kindOf(err) != KindPermanent || !strings.Contains(err.Error(), "github.base_branch") || !strings.Contains(err.Error(), "main") {
+	if err := c.HasBranch(t.Context(), testRepo, "develop"); kindOf(err) != KindPermanent ||
+		!strings.Contains(err.Error(), "github.base_branch") || !strings.Contains(err.Error(), "main") {
 		t.Errorf("got %v, want what to change", err)
 	}
 	if err := c.HasBranch(t.Context(), "acme/nowhere", "main"); kindOf(err) != KindNotFound {
@@ -198,7 +209,8 @@ func TestHasBranch(t *testing.T) {
 	}
 }
 
-// TestLookupsLeaveHalfOfTheHour: once half of the hour's requests are used, nothing is looked up before there are new ones. What is known counts meanwhile, however old it is.
+// TestLookupsLeaveHalfOfTheHour: once half of the hour's requests are used, nothing is looked up before there
+// are new ones. What is known counts meanwhile, however old it is.
 func TestLookupsLeaveHalfOfTheHour(t *testing.T) {
 	inWorld(t, func(w *world) {
 		remaining, reset := "4000", time.Now().Add(time.Hour)
@@ -206,7 +218,10 @@ func TestLookupsLeaveHalfOfTheHour(t *testing.T) {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				resp, err := next.RoundTrip(r)
 				if err == nil {
-					for name, value := range map[string]string{"Limit": "5000", "Remaining": remaining, "Reset": strconv.FormatInt(reset.Unix(), 10), "Resource": "core"} {
+					for name, value := range map[string]string{
+						"Limit": "5000", "Remaining": remaining,
+						"Reset": strconv.FormatInt(reset.Unix(), 10), "Resource": "core",
+					} {
 						resp.Header.Set("X-Ratelimit-"+name, value)
 					}
 				}

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// One wrong answer of a proxy, or of a server that lags behind, must not end a claim: that an issue is not there, or that the credential is refused,
-// counts only after GitHub has said nothing else for so long, and so many times.
+// One wrong answer of a proxy, or of a server that lags behind, must not end a claim: that an issue is not
+// there, or that the credential is refused, counts only after GitHub has said nothing else for so long, and so
+// many times.
 const (
 	doubtFor   = time.Minute
 	doubtTimes = 3
@@ -31,12 +32,14 @@ func (d doubt) again(now time.Time) (_ doubt, sure bool) {
 func doubted(err *Error, d doubt) *Error {
 	e := *err
 	e.Kind, e.Doubtful = KindTransient, true
-	e.Message = fmt.Sprintf("%s (said %d times; it counts when GitHub says nothing else for %s)", e.Message, d.times, doubtFor)
+	e.Message = fmt.Sprintf("%s (said %d times; it counts when GitHub says nothing else for %s)", e.Message, d.times,
+		doubtFor)
 	return &e
 }
 
-// missing takes what a request about an issue has led to. "Not found" is also what GitHub answers for what we may not see, and for an issue whose
-// server is behind; deleted (410) and transferred issues are told apart from that.
+// missing takes what a request about an issue has led to. "Not found" is also what GitHub answers for what we
+// may not see, and for an issue whose server is behind; deleted (410) and transferred issues are told apart
+// from that.
 func (c *Client) missing(p place, err error) error {
 	e := detail(err)
 	if e.Kind != KindNotFound || e.Status != http.StatusNotFound {
@@ -54,7 +57,8 @@ func (c *Client) missing(p place, err error) error {
 	return doubted(e, d)
 }
 
-// refusal takes an answer that is no success. A credential that has never worked is refused at once, so that a start says so.
+// refusal takes an answer that is no success. A credential that has never worked is refused at once, so that a
+// start says so.
 func (t *transport) refusal(e *Error) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

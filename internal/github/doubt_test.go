@@ -8,14 +8,21 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// One 404 about an issue, and one 401, may be a mistake of whoever answered. Only what is said again and again for a while counts.
+// One 404 about an issue, and one 401, may be a mistake of whoever answered. Only what is said again and again
+// for a while counts.
 func TestOneRefusalEndsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault githubtest.Fault
 		kind  Kind
 	}{
-		"not found":    {githubtest.Fault{Status: 404, Body: `{"message":"Not Found"}`}.On("GET", "/issues/1$"), KindNotFound},
-		"unauthorized": {githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`}.On("GET", "/issues/1$"), KindUnauthorized},
+		"not found": {
+			githubtest.Fault{Status: 404, Body: `{"message":"Not Found"}`}.On("GET", "/issues/1$"),
+			KindNotFound,
+		},
+		"unauthorized": {
+			githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`}.On("GET", "/issues/1$"),
+			KindUnauthorized,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -77,22 +84,28 @@ func TestWrongTokenIsSaidAtOnce(t *testing.T) {
 	})
 }
 
-// GitHub says that it has put a label on, and has not: no step that counts on the label follows, and the next try puts it on.
+// GitHub says that it has put a label on, and has not: no step that counts on the label follows, and the next
+// try puts it on.
 func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
 	var labels []string
 	for _, name := range []string{"agent-claimed", "agent-blocked", "agent-review"} {
-		labels = append(labels, `{"id":1,"node_id":"x","url":"https://github.test/","description":"","color":"ededed","default":false,"name":"`+name+`"}`)
+		labels = append(labels,
+			`{"id":1,"node_id":"x","url":"https://github.test/","description":"","color":"ededed","default":false,"name":"`+name+`"}`)
 	}
 	for name, step := range map[string]func(w *world, c *Client) error{
 		"claim":    func(w *world, c *Client) error { return claimOnce(w.Context(), w, c) },
 		"escalate": func(w *world, c *Client) error { return escalateOnce(w.Context(), w, c) },
 		"deliver":  func(w *world, c *Client) error { return deliverWatched(w.Context(), w, c) },
 	} {
-		for said, body := range map[string]string{"nothing": `[]`, "what is not true": "[" + strings.Join(labels, ",") + "]"} {
+		for said, body := range map[string]string{"nothing": `[]`, "what is not true": "[" + strings.Join(labels, ",") +
+			"]"} {
 			t.Run(name+", "+said, func(t *testing.T) {
 				inWorld(t, func(w *world) {
 					bot := w.client("retake-bot")
-					want := map[string]string{"claim": "agent-claimed", "escalate": "agent-blocked", "deliver": "agent-review"}[name]
+					want := map[string]string{
+						"claim": "agent-claimed", "escalate": "agent-blocked",
+						"deliver": "agent-review",
+					}[name]
 					if name != "claim" {
 						w.claimed(bot)
 					}
@@ -116,8 +129,13 @@ func TestLabelThatIsOnlySaidToBeOff(t *testing.T) {
 		bot := w.client("retake-bot")
 		w.claimed(bot)
 		w.inject(githubtest.ServerError(404).On("POST", "^/graphql$"))
-		w.inject(githubtest.Fault{Status: 200, Body: `[{"id":1,"name":"agent-review"},{"id":2,"name":"agent-claimed"}]`}.On("DELETE", "/labels/agent-claimed$"))
-		if err := deliverWatched(w.Context(), w, w.client("retake-bot", unchecked(w))); err == nil || asError(w.T, err).Kind != KindTransient {
+		w.inject(githubtest.Fault{
+			Status: 200,
+			Body:   `[{"id":1,"name":"agent-review"},{"id":2,"name":"agent-claimed"}]`,
+		}.On("DELETE",
+			"/labels/agent-claimed$"))
+		if err := deliverWatched(w.Context(), w, w.client("retake-bot", unchecked(w))); err == nil ||
+			asError(w.T, err).Kind != KindTransient {
 			t.Errorf("got %v, want a transient error", err)
 		}
 		w.must(deliverWatched(w.Context(), w, bot))
@@ -130,7 +148,8 @@ func unchecked(w *world) func(*Options) {
 	return func(o *Options) { o.Transport = w.sim.Transport() }
 }
 
-// A person takes the claimed label off and puts the task label on before the claim is released: that is a new request, which stays.
+// A person takes the claimed label off and puts the task label on before the claim is released: that is a new
+// request, which stays.
 func TestReleaseLeavesANewRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		bot := w.client("retake-bot")
@@ -138,7 +157,10 @@ func TestReleaseLeavesANewRequest(t *testing.T) {
 		w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
 		w.sim.AddLabel(w.key, "acme", "agent-task")
 		for range 2 {
-			w.must(bot.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Won: true, Why: "the claim's label was removed"}))
+			w.must(bot.Release(w.Context(), ReleaseRequest{
+				Key: w.key, Nonce: testNonce, Won: true,
+				Why: "the claim's label was removed",
+			}))
 			w.wantLabels("agent-task")
 		}
 		got, err := bot.Claim(w.Context(), claimRequest(w, "aaaabbbb"))
@@ -149,7 +171,8 @@ func TestReleaseLeavesANewRequest(t *testing.T) {
 	})
 }
 
-// Somebody edits the nonce in the marker of the claim comment. Whatever comes next repairs it; what is not known to be ours is left alone.
+// Somebody edits the nonce in the marker of the claim comment. Whatever comes next repairs it; what is not
+// known to be ours is left alone.
 func TestEditedNonce(t *testing.T) {
 	for name, c := range map[string]struct {
 		next func(w *world, c *Client) error
@@ -165,7 +188,8 @@ func TestEditedNonce(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.claimed(w.client("retake-bot"))
 				claim := w.marked(markClaim)[0]
-				w.sim.EditComment(w.key, "acme", claim.ID, `<!-- retake:claim v1 {"fleet":"default","nonce":"aaaabbbb"} -->`+"\nRetake")
+				w.sim.EditComment(w.key, "acme", claim.ID,
+					`<!-- retake:claim v1 {"fleet":"default","nonce":"aaaabbbb"} -->`+"\nRetake")
 				bot := w.client("retake-bot") // after a restart
 				w.must(c.next(w, bot))
 				ours := 0

@@ -21,18 +21,19 @@ type Escalation struct {
 	AttemptID string // the attempt after which Retake stopped
 	Block     string // names this block: one block, one comment; empty: AttemptID, which can block only once then
 
-	Title       string // what is the matter, in words; empty: the reason itself
-	Ask         string // what to do, in sentences
-	Reply       string // the one recommended comment; <…> in it is for the person's own words
-	Stage       string
-	Reason      string        // of the closed list
-	Cause       string        // one line: the root cause as observed
-	Question    string        // what the agent asks, in its own words: then this is the cause
-	Reclaim     string        // the claim went stale (again): what was seen, one line
-	Command     []string      // argument vector of the stage that failed; empty: none did
-	ExitCode    *int          // of Command; nil: none is known
-	Facts       []string      // further observations, one line each: "signal: SIGKILL"
-	Alike       []string      // keys of the issues that the same failure holds up, this one among them; fewer than 2: it is the only one
+	Title    string // what is the matter, in words; empty: the reason itself
+	Ask      string // what to do, in sentences
+	Reply    string // the one recommended comment; <…> in it is for the person's own words
+	Stage    string
+	Reason   string   // of the closed list
+	Cause    string   // one line: the root cause as observed
+	Question string   // what the agent asks, in its own words: then this is the cause
+	Reclaim  string   // the claim went stale (again): what was seen, one line
+	Command  []string // argument vector of the stage that failed; empty: none did
+	ExitCode *int     // of Command; nil: none is known
+	Facts    []string // further observations, one line each: "signal: SIGKILL"
+	// keys of the issues that the same failure holds up, this one among them; fewer than 2: it is the only one
+	Alike       []string
 	Tail        string        // the end of the output
 	PullRequest int           // that has the work; 0: none
 	Branch      string        // with the work so far; empty: none
@@ -47,7 +48,8 @@ type Escalation struct {
 // Escalate asks a human for help: comment, labels (blocked on, claimed and task off), read back. A repetition finishes
 // what is missing; once a human has taken the blocked label off, it stays off.
 func (c *Client) Escalate(ctx context.Context, e Escalation) error {
-	if err := c.checkWrites("escalate", e.Key, zap.String("attempt", e.AttemptID), zap.String("reason", e.Reason)); err != nil {
+	if err := c.checkWrites("escalate", e.Key, zap.String("attempt", e.AttemptID),
+		zap.String("reason", e.Reason)); err != nil {
 		return err
 	}
 	t, err := c.thread(ctx, laneEscalation, e.Key)
@@ -60,7 +62,8 @@ func (c *Client) Escalate(ctx context.Context, e Escalation) error {
 		return err
 	}
 	if created == 0 {
-		question := t.ownComments(m)[0] // whoever has taken the label off since: by our own doing it goes only once the question was answered
+		// whoever has taken the label off since: by our own doing it goes only once the question was answered
+		question := t.ownComments(m)[0]
 		unfinished, err := c.reviewedBefore(ctx, laneEscalation, t, question)
 		if err == nil && !unfinished {
 			answered, err := c.leftAlone(ctx, laneEscalation, t, c.labels.Blocked, question.at)
@@ -160,7 +163,8 @@ const resumeComment = commandStart + " " + string(CommandResume)
 // Others are the commands beside the recommended one. Resuming brings the same question where words are asked for.
 func (p escalationPage) Others() []commandRow {
 	return slices.DeleteFunc(commandsFor(onIdle, onWaiting, onTask), func(c commandRow) bool {
-		return c.Command == CommandResume && strings.Contains(p.Reply, "<") || strings.HasPrefix(p.Reply+" ", commandStart+" "+string(c.Command)+" ")
+		return c.Command == CommandResume && strings.Contains(p.Reply, "<") ||
+			strings.HasPrefix(p.Reply+" ", commandStart+" "+string(c.Command)+" ")
 	})
 }
 

@@ -13,7 +13,8 @@ func forge(w *world, key, by string, n int) {
 	w.sim.AddComment(key, by, fmt.Sprintf(`<!-- retake:claim v1 {"fleet":"night","nonce":"aaaa%04d"} -->`, n))
 }
 
-// TestForgedMarkersEndNothing: what a reader among the collaborators posts on an issue that we hold changes neither whose it is, nor what becomes of it.
+// TestForgedMarkersEndNothing: what a reader among the collaborators posts on an issue that we hold changes
+// neither whose it is, nor what becomes of it.
 func TestForgedMarkersEndNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.must(w.sim.AddRepo(testRepo, "", map[string]string{"reader": "read"}))
@@ -37,14 +38,18 @@ func TestForgedMarkersEndNothing(t *testing.T) {
 		if len(found) != 1 || found[0].Nonce != testNonce || len(found[0].Ended) > 0 {
 			w.Errorf("a rebuild finds %+v", found)
 		}
-		w.must(c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "test", RestoreTask: true, Won: true}))
+		w.must(c.Release(w.Context(), ReleaseRequest{
+			Key: w.key, Nonce: testNonce, Why: "test", RestoreTask: true,
+			Won: true,
+		}))
 		if labels := w.sim.Issue(w.key).Labels; len(labels) != 1 || labels[0] != "agent-task" {
 			w.Errorf("after the release it carries %q", labels)
 		}
 	})
 }
 
-// TestAFloodOfForgedMarkers: 1,000 forged markers by 50 collaborators cost one look at each of them within an hour, at most 20 in one reading, and keep us from nothing.
+// TestAFloodOfForgedMarkers: 1,000 forged markers by 50 collaborators cost one look at each of them within an
+// hour, at most 20 in one reading, and keep us from nothing.
 func TestAFloodOfForgedMarkers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const people, each = 50, 20
@@ -98,7 +103,8 @@ func TestAFloodOfForgedMarkers(t *testing.T) {
 			}
 		}
 		if n := looks(); n != people || tries != (people-1)/markersPerCall {
-			w.Errorf("%d looks at permissions and %d tries more within an hour, want %d and %d", n, tries, people, (people-1)/markersPerCall)
+			w.Errorf("%d looks at permissions and %d tries more within an hour, want %d and %d", n, tries, people,
+				(people-1)/markersPerCall)
 		}
 	})
 }

@@ -10,16 +10,21 @@ func (f formerLabels) same(onGitHub, name string) bool {
 	return strings.EqualFold(onGitHub, name) || strings.EqualFold(f[strings.ToLower(onGitHub)], name)
 }
 
-// Recognise makes the labels of earlier configurations count as those of today: on an issue that was claimed, blocked or handed in under other names
-// the work goes on, and they are taken off with the others. A label that offers work does not count: what is offered is said anew; it approves the text of
-// what was offered by it. A name that has another meaning today has only that one.
+// Recognise makes the labels of earlier configurations count as those of today: on an issue that was claimed,
+// blocked or handed in under other names the work goes on, and they are taken off with the others. A label that
+// offers work does not count: what is offered is said anew; it approves the text of what was offered by it. A
+// name that has another meaning today has only that one.
 func (c *Client) Recognise(earlier []Labels) {
 	former, offers := formerLabels{}, map[string]bool{}
 	for _, l := range earlier {
 		if !c.labels.names(l.Task) {
 			offers[strings.ToLower(l.Task)] = true
 		}
-		for _, x := range [][2]string{{l.Claimed, c.labels.Claimed}, {l.Blocked, c.labels.Blocked}, {l.Review, c.labels.Review}} {
+		for _, x := range [][2]string{
+			{l.Claimed, c.labels.Claimed},
+			{l.Blocked, c.labels.Blocked},
+			{l.Review, c.labels.Review},
+		} {
 			if before, now := strings.ToLower(x[0]), x[1]; before != "" && !c.labels.names(before) {
 				former[before] = now
 			}

@@ -16,15 +16,18 @@ import (
 // Found is what GitHub alone says about a task of ours: for a director whose journal is lost.
 type Found struct {
 	Issue
-	// Nonce is that of our fleet's claim by our account that holds the issue; empty: nobody does, or, with Others, somebody else.
+	// Nonce is that of our fleet's claim by our account that holds the issue; empty: nobody does, or, with
+	// Others, somebody else.
 	Nonce  string
 	Others bool
 	// Ended are the claims of our fleet whose end a marker tells: delivered, merged or released.
 	Ended []string
-	// Attempt is the highest number of an attempt that the claim's comment, or the branch of its pull request, shows; 0: none.
+	// Attempt is the highest number of an attempt that the claim's comment, or the branch of its pull request,
+	// shows; 0: none.
 	Attempt int
-	// Question names our latest question of the claim, as in Escalation.Block; empty: none. Landed: it was labelled as one since AskedAt. Answered: that label has
-	// gone, and we have put the claimed label on after it, which follows an answer.
+	// Question names our latest question of the claim, as in Escalation.Block; empty: none. Landed: it was
+	// labelled as one since AskedAt. Answered: that label has gone, and we have put the claimed label on after
+	// it, which follows an answer.
 	Question string
 	AskedAt  time.Time
 	Landed   bool
@@ -37,17 +40,22 @@ type Found struct {
 type FoundPull struct {
 	Number            int
 	URL, Branch, Head string
-	// Change is the newest review that wants something changed in an older head: what is in review now follows it. 0: none.
+	// Change is the newest review that wants something changed in an older head: what is in review now follows
+	// it. 0: none.
 	Change int64
 }
 
 // findPages bounds each list that FindTasks reads: 1,000 entries, the latest first.
 const findPages = pollPages
 
-// FindTasks looks for our claims in a repository: issues that carry one of our labels, also closed ones, those of our pull requests, and the
-// numbers in also, which names the claims that are known of each from elsewhere, the likeliest first. It reads only. Beside the lists it costs two to
-// five requests for each issue. One that is gone is left out, one that cannot be read is in unread, with the reason: it keeps nothing else from being found.
-func (c *Client) FindTasks(ctx context.Context, repo string, also map[int][]string) (found []Found, unread map[int]error, err error) {
+// FindTasks looks for our claims in a repository: issues that carry one of our labels, also closed ones, those
+// of our pull requests, and the numbers in also, which names the claims that are known of each from elsewhere,
+// the likeliest first. It reads only. Beside the lists it costs two to five requests for each issue. One that
+// is gone is left out, one that cannot be read is in unread, with the reason: it keeps nothing else from being
+// found.
+func (c *Client) FindTasks(ctx context.Context, repo string,
+	also map[int][]string,
+) (found []Found, unread map[int]error, err error) {
 	p, err := parseRepo(repo)
 	if err != nil {
 		return nil, nil, err
@@ -106,7 +114,10 @@ func concernsAll(ctx context.Context, err error) bool {
 func (c *Client) labelled(ctx context.Context, p place, label string, open bool, issues issuesByNumber) error {
 	page := 0
 	for range findPages {
-		raw, resp, err := c.list(ctx, p, url.Values{"state": {"all"}, "labels": {label}, "sort": {"updated"}, "direction": {"desc"}}, page)
+		raw, resp, err := c.list(ctx, p, url.Values{
+			"state": {"all"}, "labels": {label}, "sort": {"updated"},
+			"direction": {"desc"},
+		}, page)
 		if err != nil {
 			return err
 		}
@@ -121,7 +132,10 @@ func (c *Client) labelled(ctx context.Context, p place, label string, open bool,
 // deliveries are our pull requests by the nonce of their claim, of several the newest.
 func (c *Client) deliveries(ctx context.Context, p place, self string) (map[string]*gh.PullRequest, error) {
 	pulls := map[string]*gh.PullRequest{}
-	opts := &gh.PullRequestListOptions{State: "all", Sort: "updated", Direction: "desc", ListOptions: gh.ListOptions{PerPage: pageSize}}
+	opts := &gh.PullRequestListOptions{
+		State: "all", Sort: "updated", Direction: "desc",
+		ListOptions: gh.ListOptions{PerPage: pageSize},
+	}
 	for range findPages {
 		raw, resp, err := c.lanes[laneReads].PullRequests.List(ctx, p.owner, p.repo, opts)
 		if err != nil {
@@ -129,7 +143,8 @@ func (c *Client) deliveries(ctx context.Context, p place, self string) (map[stri
 		}
 		for _, pr := range raw {
 			m, ok := readMarker(pr.GetBody())
-			if !ok || m.kind != markDelivery || m.Fleet != c.opts.Fleet || !strings.EqualFold(pr.GetUser().GetLogin(), self) {
+			if !ok || m.kind != markDelivery || m.Fleet != c.opts.Fleet ||
+				!strings.EqualFold(pr.GetUser().GetLogin(), self) {
 				continue
 			}
 			if old := pulls[m.Nonce]; old == nil || old.GetNumber() < pr.GetNumber() {
@@ -165,7 +180,8 @@ func (c *Client) find(ctx context.Context, i Issue, pulls map[string]*gh.PullReq
 		return f, err
 	}
 	for _, r := range t.comments {
-		if r.mark != nil && r.mark.Fleet == c.opts.Fleet && (r.mark.kind == markRelease || r.mark.kind == markClaim && r.mark.Ended != "") {
+		if r.mark != nil && r.mark.Fleet == c.opts.Fleet && (r.mark.kind == markRelease || r.mark.kind == markClaim &&
+			r.mark.Ended != "") {
 			f.Ended = append(f.Ended, r.mark.Nonce)
 		}
 	}
@@ -186,14 +202,18 @@ func (c *Client) find(ctx context.Context, i Issue, pulls map[string]*gh.PullReq
 			}
 			f.Landed = h.since(h.last(c.labels.Blocked), last.at)
 			on := h.lastly("labeled", c.labels.Claimed)
-			f.Answered = f.Landed && h.since(on, last.at) && h.byUs(h.events[on]) && on > h.lastly("labeled", c.labels.Blocked)
+			f.Answered = f.Landed && h.since(on, last.at) && h.byUs(h.events[on]) &&
+				on > h.lastly("labeled", c.labels.Blocked)
 		}
 	}
 	pr := pulls[f.Nonce]
 	if pr == nil {
 		return f, nil
 	}
-	f.Pull = &FoundPull{Number: pr.GetNumber(), URL: pr.GetHTMLURL(), Branch: pr.GetHead().GetRef(), Head: pr.GetHead().GetSHA()}
+	f.Pull = &FoundPull{
+		Number: pr.GetNumber(), URL: pr.GetHTMLURL(), Branch: pr.GetHead().GetRef(),
+		Head: pr.GetHead().GetSHA(),
+	}
 	if m := ownBranch.FindStringSubmatch(f.Pull.Branch); m != nil { // of the first attempt that was delivered
 		first, _ := strconv.Atoi(m[2])
 		f.Attempt = max(f.Attempt, first)
@@ -202,9 +222,10 @@ func (c *Client) find(ctx context.Context, i Issue, pulls map[string]*gh.PullReq
 	return f, err
 }
 
-// claimOf is the claim of ours that holds an issue. If somebody has edited or deleted the marker of its comment, or all of it, it is the first of those
-// that are known of the issue, which our questions name, or the foot of a comment that has lost its marker, and that has not ended. Where no label
-// and no question says that there is a claim, what is known of it is from before its end.
+// claimOf is the claim of ours that holds an issue. If somebody has edited or deleted the marker of its
+// comment, or all of it, it is the first of those that are known of the issue, which our questions name, or the
+// foot of a comment that has lost its marker, and that has not ended. Where no label and no question says that
+// there is a claim, what is known of it is from before its end.
 func (c *Client) claimOf(t *thread, f Found, known []string) (nonce string, others bool) {
 	holder, held := t.holder()
 	switch {
@@ -225,7 +246,8 @@ func (c *Client) claimOf(t *thread, f Found, known []string) (nonce string, othe
 		if now, ok := t.holder(); ok && now.mark.Nonce == nonce {
 			return nonce, false
 		}
-		if asked := t.ownComments(marker{kind: markBlocked, Fleet: c.opts.Fleet, Nonce: nonce}); !held && (labelled || f.Has(c.labels.Review) || len(asked) > 0) {
+		if asked := t.ownComments(marker{kind: markBlocked, Fleet: c.opts.Fleet, Nonce: nonce}); !held &&
+			(labelled || f.Has(c.labels.Review) || len(asked) > 0) {
 			return nonce, false
 		}
 	}
@@ -249,7 +271,8 @@ func (c *Client) followed(ctx context.Context, p place, pull *FoundPull) (id int
 	return id, err
 }
 
-// attemptInState is how the first line of our claim comment shows the number of an attempt. What agents and people say stands below it.
+// attemptInState is how the first line of our claim comment shows the number of an attempt. What agents and
+// people say stands below it.
 var attemptInState = regexp.MustCompile(`\battempt ([1-9][0-9]{0,4})\b`)
 
 func shownAttempt(body string) (n int) {

@@ -20,7 +20,8 @@ var edits = map[string]struct {
 	"comment deleted": {func(string) string { return "" }, true},
 }
 
-// A claim is found although somebody has edited or deleted the marker of its comment, and so is its question; what is written next repairs the comment.
+// A claim is found although somebody has edited or deleted the marker of its comment, and so is its question;
+// what is written next repairs the comment.
 func TestFoundByAnEditedComment(t *testing.T) {
 	for name, edit := range edits {
 		for _, asks := range []bool{false, true} {
@@ -43,13 +44,16 @@ func TestFoundByAnEditedComment(t *testing.T) {
 					if len(all) != 1 || all[0].Nonce != testNonce || (all[0].Question != "") != asks {
 						w.Fatalf("found %+v", all)
 					}
-					got, err := w.client("retake-bot").Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
+					got, err := w.client("retake-bot").Claim(w.Context(),
+						ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
 					w.must(err)
-					w.must(w.client("retake-bot").Progress(w.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 2}))
+					w.must(w.client("retake-bot").Progress(w.Context(), w.key, testNonce,
+						ProgressView{State: "Running", Attempt: 2}))
 					if name == "comment deleted" {
 						comments++
 					}
-					if now := w.sim.Issue(w.key).Comments; got.Outcome != Won || len(now) != comments || len(w.marked(markClaim)) != 1 || !strings.Contains(w.marked(markClaim)[0].Body, testNonce+`"`) {
+					if now := w.sim.Issue(w.key).Comments; got.Outcome != Won || len(now) != comments ||
+						len(w.marked(markClaim)) != 1 || !strings.Contains(w.marked(markClaim)[0].Body, testNonce+`"`) {
 						w.Errorf("claimed %+v, comments %+v", got, now)
 					}
 				})
@@ -75,7 +79,10 @@ func TestFoundNothingOfWhatHasEnded(t *testing.T) {
 			return c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"})
 		},
 		"delivered": func(w *world, c *Client) error {
-			_, err := c.Deliver(w.Context(), DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse", Summary: "Parsed."})
+			_, err := c.Deliver(w.Context(), DeliverRequest{
+				Key: w.key, Nonce: testNonce, Branch: "retake/1-a1",
+				Base: "main", Title: "Parse", Summary: "Parsed.",
+			})
 			return err
 		},
 	} {
@@ -103,7 +110,10 @@ func TestFoundBesideOneThatCannotBeRead(t *testing.T) {
 		_, err := c.Claim(w.Context(), ClaimRequest{Key: other, Nonce: "aaaabbbb"})
 		w.must(err)
 		w.sim.Transfer(gone, func() string { w.must(w.sim.AddRepo("acme/gadgets", "", nil)); return "acme/gadgets" }())
-		for _, f := range []githubtest.Fault{githubtest.ServerError(http.StatusBadGateway), {Status: http.StatusNotFound, Body: "{}"}} {
+		for _, f := range []githubtest.Fault{
+			githubtest.ServerError(http.StatusBadGateway),
+			{Status: http.StatusNotFound, Body: "{}"},
+		} {
 			f.Path, f.Times = "/issues/1/comments", 1000
 			w.inject(f)
 			all, unread, err := c.FindTasks(w.Context(), testRepo, map[int][]string{1: nil, 3: nil})

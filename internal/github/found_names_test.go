@@ -14,7 +14,10 @@ func TestFoundUnderFormerNames(t *testing.T) {
 		"bot-claimed": func(*world, *Client) error { return nil },
 		"bot-blocked": func(w *world, c *Client) error { return escalateOnce(w.Context(), w, c) },
 		"bot-review": func(w *world, c *Client) error {
-			_, err := c.Deliver(w.Context(), DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse", Summary: "Parsed."})
+			_, err := c.Deliver(w.Context(), DeliverRequest{
+				Key: w.key, Nonce: testNonce, Branch: "retake/1-a1",
+				Base: "main", Title: "Parse", Summary: "Parsed.",
+			})
 			return err
 		},
 	} {

@@ -29,16 +29,20 @@ func TestFoundClaimAndItsAttempts(t *testing.T) {
 		if f := w.find(c); f.Nonce != testNonce || f.Attempt != 0 || f.Question != "" || !f.Has("agent-claimed") {
 			t.Errorf("claimed: %+v", f)
 		}
-		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running", Attempt: 3, Note: "| 77 |\nattempt 99", Attempts: []AttemptLine{
-			{Number: 2, Stage: "CODE", Reason: "timeout", Cause: "attempt 88\n| 66 |"},
-		}}))
+		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{
+			State: "Running", Attempt: 3, Note: "| 77 |\nattempt 99",
+			Attempts: []AttemptLine{
+				{Number: 2, Stage: "CODE", Reason: "timeout", Cause: "attempt 88\n| 66 |"},
+			},
+		}))
 		if f := w.find(c); f.Attempt != 3 {
 			t.Errorf("attempt %d; want 3, which no text of others makes more of", f.Attempt)
 		}
 		if f := w.find(w.client("other-bot")); f.Nonce != "" || !f.Others {
 			t.Errorf("to another account: %+v", f)
 		}
-		if f := w.find(w.client("retake-bot", func(o *Options) { o.Fleet = "night" })); f.Nonce != "" || !f.Others || len(f.Ended) != 0 {
+		if f := w.find(w.client("retake-bot", func(o *Options) { o.Fleet = "night" })); f.Nonce != "" || !f.Others ||
+			len(f.Ended) != 0 {
 			t.Errorf("to another fleet: %+v", f)
 		}
 		w.must(c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"}))
@@ -52,7 +56,10 @@ func TestFoundQuestion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "tests_failed"}))
+		w.must(c.Escalate(ctx, Escalation{
+			Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2",
+			Reason: "tests_failed",
+		}))
 		if f := w.find(c); f.Question != testNonce+"-2" || !f.Landed || f.AskedAt.IsZero() {
 			t.Errorf("asked: %+v", f)
 		}
@@ -62,11 +69,17 @@ func TestFoundQuestion(t *testing.T) {
 			t.Errorf("its label taken off: %+v", f)
 		}
 	})
-	for name, answered := range map[string]bool{"a claim followed": true, "a person took the label off, and no claim followed": false} {
+	for name, answered := range map[string]bool{
+		"a claim followed": true,
+		"a person took the label off, and no claim followed": false,
+	} {
 		inWorld(t, func(w *world) {
 			ctx, c := w.Context(), w.client("retake-bot")
 			w.claimed(c)
-			w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "tests_failed"}))
+			w.must(c.Escalate(ctx, Escalation{
+				Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2",
+				Reason: "tests_failed",
+			}))
 			time.Sleep(time.Minute)
 			if answered {
 				_, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
@@ -78,7 +91,10 @@ func TestFoundQuestion(t *testing.T) {
 			if f := w.find(c); f.Question != testNonce+"-2" || !f.Landed || f.Answered != answered {
 				t.Errorf("%s: %+v", name, f)
 			}
-			w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-3", Reason: "tests_failed"}))
+			w.must(c.Escalate(ctx, Escalation{
+				Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-3",
+				Reason: "tests_failed",
+			}))
 			w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
 			if f := w.find(c); f.Answered {
 				t.Errorf("%s, then asked again: %+v", name, f)
@@ -88,11 +104,13 @@ func TestFoundQuestion(t *testing.T) {
 	inWorld(t, func(w *world) { // ended between comment and label
 		c := w.client("retake-bot")
 		w.claimed(c)
-		w.sim.AddComment(w.key, "retake-bot", `<!-- retake:blocked v1 {"fleet":"default","nonce":"`+testNonce+`","attempt":"`+testNonce+`-2"} -->`)
+		w.sim.AddComment(w.key, "retake-bot", `<!-- retake:blocked v1 {"fleet":"default","nonce":"`+testNonce+
+			`","attempt":"`+testNonce+`-2"} -->`)
 		if f := w.find(c); f.Question != testNonce+"-2" || f.Landed {
 			t.Errorf("half asked: %+v", f)
 		}
-		w.sim.AddComment(w.key, "mallory", `<!-- retake:blocked v1 {"fleet":"default","nonce":"`+testNonce+`","attempt":"`+testNonce+`-9"} -->`)
+		w.sim.AddComment(w.key, "mallory", `<!-- retake:blocked v1 {"fleet":"default","nonce":"`+testNonce+
+			`","attempt":"`+testNonce+`-9"} -->`)
 		if f := w.find(c); f.Question != testNonce+"-2" {
 			t.Errorf("somebody else's question counts: %+v", f)
 		}
@@ -106,7 +124,8 @@ func TestFoundDelivery(t *testing.T) {
 		w.must(func() error { _, err := c.Deliver(ctx, watched(w)); return err }())
 		w.sim.Review(testRepo+"#2", "other-bot", "CHANGES_REQUESTED", "use the other table")
 		f := w.find(c)
-		if f.Nonce != testNonce || f.Pull == nil || f.Pull.Number != 2 || !strings.HasPrefix(f.Pull.Branch, "retake/1-a") || f.Pull.Head == "" || f.Pull.Change != 0 {
+		if f.Nonce != testNonce || f.Pull == nil || f.Pull.Number != 2 ||
+			!strings.HasPrefix(f.Pull.Branch, "retake/1-a") || f.Pull.Head == "" || f.Pull.Change != 0 {
 			t.Fatalf("in review: %+v, %+v", f, f.Pull)
 		}
 		w.sim.Push(testRepo, f.Pull.Branch, strings.Repeat("ab", 20))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A label of ours without anybody's claim is taken off after a while, and the issue is offered again if we had taken it.
+// A label of ours without anybody's claim is taken off after a while, and the issue is offered again if we had
+// taken it.
 func TestFreeALabelWithoutAClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
@@ -39,7 +40,8 @@ func TestFreeALabelWithoutAClaim(t *testing.T) {
 	})
 }
 
-// Another fleet of the same account claims the issue between our look at it and our taking the label off: the label is its claim's, and comes on again.
+// Another fleet of the same account claims the issue between our look at it and our taking the label off: the
+// label is its claim's, and comes on again.
 func TestFreeGivesALabelBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.sim.AddLabel(w.key, "retake-bot", "agent-claimed")
@@ -50,7 +52,8 @@ func TestFreeGivesALabelBack(t *testing.T) {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodDelete && !claimed {
 					claimed = true
-					if got, err := sister.Claim(w.Context(), claimRequest(w, testNonce)); err != nil || got.Outcome != Won {
+					if got, err := sister.Claim(w.Context(), claimRequest(w, testNonce)); err != nil ||
+						got.Outcome != Won {
 						t.Errorf("claim = %+v, %v", got, err)
 					}
 				}

@@ -16,7 +16,8 @@ const (
 	ResourceAPI   = "github.api" // whatever is asked, while GitHub does not answer
 	// ResourceGraphQL has a budget of its own. Others of GitHub's ("github.search") are called as its answers do.
 	ResourceGraphQL = "github.graphql"
-	// reserved is the end of what is shut for all but escalations. It is no cooldown: nobody is told, and the next answer says so again.
+	// reserved is the end of what is shut for all but escalations. It is no cooldown: nobody is told, and the
+	// next answer says so again.
 	reserved = ".reserve"
 )
 
@@ -38,8 +39,8 @@ const (
 	leastBetween     = time.Second
 )
 
-// What is kept back: progress edits leave the rest of the hour to what people wait for, and everything leaves a rest to escalations, also of the requests of an hour (but
-// no more than a share of a small budget).
+// What is kept back: progress edits leave the rest of the hour to what people wait for, and everything leaves a
+// rest to escalations, also of the requests of an hour (but no more than a share of a small budget).
 const (
 	progressPerHour = 400
 	contentReserve  = 20
@@ -90,7 +91,8 @@ type gate struct {
 func newGate(between time.Duration, concurrent int, fallback time.Duration, onCooldown func(Cooldown)) *gate {
 	return &gate{
 		between: between, concurrent: max(concurrent, 1), fallback: max(fallback, time.Second), onCooldown: onCooldown,
-		shut: map[string]Cooldown{}, changed: make(chan struct{}), points: window{span: time.Minute}, content: window{span: time.Hour},
+		shut: map[string]Cooldown{}, changed: make(chan struct{}), points: window{span: time.Minute},
+		content: window{span: time.Hour},
 		graphQL: window{span: time.Minute}, burst: window{span: time.Minute},
 		silence: silence{first: firstProbe},
 	}
@@ -139,8 +141,9 @@ func (w *waiter) cost() int {
 // ticketKey is of the ticket in a context: go-github hands nothing else through.
 type ticketKey struct{}
 
-// inOneGo has all requests with this context wait as if they had come now: what needs several, one after the other, is finished before the next one of its lane is begun, and many
-// that begin at once are not all finished at the end.
+// inOneGo has all requests with this context wait as if they had come now: what needs several, one after the
+// other, is finished before the next one of its lane is begun, and many that begin at once are not all finished
+// at the end.
 func (g *gate) inOneGo(ctx context.Context) context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -148,15 +151,18 @@ func (g *gate) inOneGo(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ticketKey{}, g.tickets)
 }
 
-// enter waits for the turn of w: each waiter looks for itself, whenever something has changed or its pause is over. After nil the
-// caller must call leave exactly once.
+// enter waits for the turn of w: each waiter looks for itself, whenever something has changed or its pause is
+// over. After nil the caller must call leave exactly once.
 func (g *gate) enter(ctx context.Context, w *waiter) error {
 	g.locked(func() {
 		if w.ticket == 0 {
 			g.tickets++
 			w.ticket = g.tickets
 		}
-		at := slices.IndexFunc(g.queue, func(o *waiter) bool { return o.lane > w.lane || o.lane == w.lane && o.ticket > w.ticket })
+		at := slices.IndexFunc(g.queue, func(o *waiter) bool {
+			return o.lane > w.lane || o.lane == w.lane &&
+				o.ticket > w.ticket
+		})
 		if at < 0 {
 			at = len(g.queue)
 		}
@@ -188,8 +194,9 @@ func (g *gate) enter(ctx context.Context, w *waiter) error {
 	}
 }
 
-// turn lets w go or refuses it, if it can. Otherwise it returns for how long w has to wait, 0 or less if something else has to
-// change first. Nothing overtakes a request that waits for the points budget, so that cheap reads cannot starve an escalation.
+// turn lets w go or refuses it, if it can. Otherwise it returns for how long w has to wait, 0 or less if
+// something else has to change first. Nothing overtakes a request that waits for the points budget, so that
+// cheap reads cannot starve an escalation.
 func (g *gate) turn(w *waiter, now time.Time) (done bool, wait time.Duration, err error) {
 	if err = g.refusal(w, now); err == nil {
 		err = g.overBudget(w, now)
@@ -225,8 +232,8 @@ func (g *gate) notify() {
 	g.changed = make(chan struct{})
 }
 
-// leave ends the turn of w, whose request was sent at the given time, and shuts what its answer says before anybody else
-// gets a turn. It returns the deadline, zero if the answer was no limit.
+// leave ends the turn of w, whose request was sent at the given time, and shuts what its answer says before
+// anybody else gets a turn. It returns the deadline, zero if the answer was no limit.
 func (g *gate) leave(w *waiter, sent time.Time, r result) (until time.Time) {
 	g.locked(func() {
 		g.noteResult(w, sent, r)
@@ -320,7 +327,8 @@ func (g *gate) lift(resource string) {
 	}
 }
 
-// refusal is the error of a request that needs what is shut, nil if all of it is open. Of several deadlines the last is told.
+// refusal is the error of a request that needs what is shut, nil if all of it is open. Of several deadlines the
+// last is told.
 func (g *gate) refusal(w *waiter, now time.Time) error {
 	var last Cooldown
 	for _, r := range w.resources() {
@@ -367,8 +375,8 @@ func (g *gate) admit(w *waiter, now time.Time) {
 // blocked is the wait of a request that the end of another one will free.
 const blocked = -1
 
-// waitFor returns how long w has to wait: 0 not at all, blocked until another request ends. With hold no less urgent request
-// may pass it.
+// waitFor returns how long w has to wait: 0 not at all, blocked until another request ends. With hold no less
+// urgent request may pass it.
 func (g *gate) waitFor(w *waiter, now time.Time) (wait time.Duration, hold bool) {
 	if g.inflight >= g.concurrent || g.silence.probe != nil {
 		return 0, true

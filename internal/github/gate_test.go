@@ -32,25 +32,100 @@ func TestCooldowns(t *testing.T) {
 		want   time.Duration
 		why    string
 	}{
-		"429 with seconds":                   {429, map[string]func() string{"Retry-After": is("30")}, secondary, 30 * time.Second, "secondary"},
-		"403 with seconds":                   {403, map[string]func() string{"Retry-After": is("30")}, secondary, 30 * time.Second, "secondary"},
-		"a date":                             {429, map[string]func() string{"Retry-After": date(90 * time.Second)}, secondary, 90 * time.Second, "secondary"},
-		"403 with nothing left":              {403, map[string]func() string{"X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(20 * time.Minute)}, `{"message":"API rate limit exceeded for user ID 1."}`, 20 * time.Minute, "primary"},
-		"429 with nothing left":              {429, map[string]func() string{"X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(20 * time.Minute)}, "", 20 * time.Minute, "primary"},
-		"Retry-After before the reset":       {403, map[string]func() string{"Retry-After": is("45"), "X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(20 * time.Minute)}, secondary, 45 * time.Second, "secondary"},
-		"secondary with nothing left":        {403, map[string]func() string{"X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(20 * time.Minute)}, secondary, 20 * time.Minute, "secondary"},
-		"a reset that does not count":        {403, map[string]func() string{"X-RateLimit-Remaining": is("4000"), "X-RateLimit-Reset": unix(20 * time.Minute)}, secondary, time.Minute, "secondary"},
-		"secondary without any header":       {403, nil, secondary, time.Minute, "secondary"},
-		"429 without anything":               {429, nil, "", time.Minute, "secondary"},
-		"abuse detection, the older text":    {403, nil, `{"message":"You have triggered an abuse detection mechanism."}`, time.Minute, "secondary"},
-		"known only by its documentation":    {403, nil, `{"message":"Slow down.","documentation_url":"https://docs.github.com/en/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`, time.Minute, "secondary"},
-		"an unreadable Retry-After":          {429, map[string]func() string{"Retry-After": is("soon")}, secondary, time.Minute, "secondary"},
-		"a negative Retry-After":             {429, map[string]func() string{"Retry-After": is("-5")}, secondary, time.Minute, "secondary"},
-		"a Retry-After of zero":              {429, map[string]func() string{"Retry-After": is("0")}, secondary, time.Second, "secondary"},
-		"a reset that has just passed":       {403, map[string]func() string{"X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(-time.Minute)}, "", time.Second, "primary"},
-		"an absurd Retry-After":              {429, map[string]func() string{"Retry-After": is("1e300")}, secondary, 24 * time.Hour, "secondary"},
-		"success that used the last one":     {200, map[string]func() string{"X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(20 * time.Minute)}, `[]`, 20 * time.Minute, "primary"},
-		"403 that is a missing permission":   {403, map[string]func() string{"X-RateLimit-Remaining": is("4000")}, `{"message":"Resource not accessible by integration"}`, 0, ""},
+		"429 with seconds": {
+			429,
+			map[string]func() string{"Retry-After": is("30")},
+			secondary,
+			30 * time.Second, "secondary",
+		},
+		"403 with seconds": {
+			403,
+			map[string]func() string{"Retry-After": is("30")},
+			secondary,
+			30 * time.Second, "secondary",
+		},
+		"a date": {
+			429,
+			map[string]func() string{"Retry-After": date(90 * time.Second)},
+			secondary, 90 * time.Second, "secondary",
+		},
+		"403 with nothing left": {
+			403,
+			map[string]func() string{
+				"X-RateLimit-Remaining": is("0"),
+				"X-RateLimit-Reset":     unix(20 * time.Minute),
+			},
+			`{"message":"API rate limit exceeded for user ID 1."}`,
+			20 * time.Minute, "primary",
+		},
+		"429 with nothing left": {429, map[string]func() string{
+			"X-RateLimit-Remaining": is("0"),
+			"X-RateLimit-Reset":     unix(20 * time.Minute),
+		}, "", 20 * time.Minute, "primary"},
+		"Retry-After before the reset": {
+			403,
+			map[string]func() string{
+				"Retry-After":           is("45"),
+				"X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(20 * time.Minute),
+			},
+			secondary, 45 * time.Second,
+			"secondary",
+		},
+		"secondary with nothing left": {403, map[string]func() string{
+			"X-RateLimit-Remaining": is("0"),
+			"X-RateLimit-Reset":     unix(20 * time.Minute),
+		}, secondary, 20 * time.Minute, "secondary"},
+		"a reset that does not count": {403, map[string]func() string{
+			"X-RateLimit-Remaining": is("4000"),
+			"X-RateLimit-Reset":     unix(20 * time.Minute),
+		}, secondary, time.Minute, "secondary"},
+		"secondary without any header": {403, nil, secondary, time.Minute, "secondary"},
+		"429 without anything":         {429, nil, "", time.Minute, "secondary"},
+		"abuse detection, the older text": {
+			403, nil,
+			`{"message":"You have triggered an abuse detection mechanism."}`, time.Minute, "secondary",
+		},
+		"known only by its documentation": {
+			403, nil,
+			`{"message":"Slow down.","documentation_url":"https://docs.github.com/en/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`, time.Minute, "secondary",
+		},
+		"an unreadable Retry-After": {
+			429,
+			map[string]func() string{"Retry-After": is("soon")},
+			secondary,
+			time.Minute, "secondary",
+		},
+		"a negative Retry-After": {
+			429,
+			map[string]func() string{"Retry-After": is("-5")},
+			secondary,
+			time.Minute, "secondary",
+		},
+		"a Retry-After of zero": {
+			429,
+			map[string]func() string{"Retry-After": is("0")},
+			secondary,
+			time.Second, "secondary",
+		},
+		"a reset that has just passed": {403, map[string]func() string{
+			"X-RateLimit-Remaining": is("0"),
+			"X-RateLimit-Reset":     unix(-time.Minute),
+		}, "", time.Second, "primary"},
+		"an absurd Retry-After": {
+			429,
+			map[string]func() string{"Retry-After": is("1e300")},
+			secondary,
+			24 * time.Hour, "secondary",
+		},
+		"success that used the last one": {200, map[string]func() string{
+			"X-RateLimit-Remaining": is("0"),
+			"X-RateLimit-Reset":     unix(20 * time.Minute),
+		}, `[]`, 20 * time.Minute, "primary"},
+		"403 that is a missing permission": {
+			403,
+			map[string]func() string{"X-RateLimit-Remaining": is("4000")},
+			`{"message":"Resource not accessible by integration"}`, 0, "",
+		},
 		"503 with a Retry-After is no limit": {503, map[string]func() string{"Retry-After": is("30")}, "", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,11 +156,13 @@ func TestCooldowns(t *testing.T) {
 				}
 				until := start.Add(tc.want)
 				if tc.status != 200 {
-					if e := asError(w.T, err); e.Kind != KindRateLimited || !e.Until.Equal(until) || e.Status != tc.status {
+					if e := asError(w.T, err); e.Kind != KindRateLimited || !e.Until.Equal(until) ||
+						e.Status != tc.status {
 						w.Errorf("error = %+v, want rate_limited until %s", e, until)
 					}
 				}
-				if len(told) != 2 || !told[0].Until.Equal(until) || !strings.HasPrefix(told[0].Why, tc.why) || told[0].Resource == told[1].Resource {
+				if len(told) != 2 || !told[0].Until.Equal(until) || !strings.HasPrefix(told[0].Why, tc.why) ||
+					told[0].Resource == told[1].Resource {
 					w.Fatalf("cooldowns = %+v, want both resources until %s, %s", told, until, tc.why)
 				}
 				w.probeUntil(c, until)
@@ -103,7 +180,8 @@ func (w *world) probeUntil(c *Client, until time.Time) {
 		_, read := c.Issue(w.Context(), w.key)
 		write := c.EnsureLabels(w.Context(), testRepo)
 		if kindOf(read) != KindRateLimited || kindOf(write) != KindRateLimited || !time.Now().Equal(asked) {
-			w.Fatalf("at %s: read %v, write %v, after %s; want a refusal at once", asked, read, write, time.Since(asked))
+			w.Fatalf("at %s: read %v, write %v, after %s; want a refusal at once", asked, read, write,
+				time.Since(asked))
 		}
 		if e := asError(w.T, read); !e.Until.Equal(until) {
 			w.Fatalf("refused until %s, want %s", e.Until, until)
@@ -130,7 +208,10 @@ func TestUnstatedLimitsBackOffExponentially(t *testing.T) {
 			}
 			time.Sleep(want)
 		}
-		for _, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, backoffLimit, backoffLimit} {
+		for _, want := range []time.Duration{
+			time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute,
+			16 * time.Minute, backoffLimit, backoffLimit,
+		} {
 			meet(want)
 		}
 		if _, err := c.Issue(w.Context(), w.key); err != nil {
@@ -161,7 +242,8 @@ func TestConcurrentLimitsAreOneStrike(t *testing.T) {
 
 func TestPrimeShutsWithoutReporting(t *testing.T) {
 	inWorld(t, func(w *world) {
-		c := w.client("retake-bot", func(o *Options) { o.OnCooldown = func(cd Cooldown) { w.Errorf("reported %+v", cd) } })
+		c := w.client("retake-bot",
+			func(o *Options) { o.OnCooldown = func(cd Cooldown) { w.Errorf("reported %+v", cd) } })
 		until := time.Now().Add(10 * time.Minute)
 		c.Prime(Cooldown{ResourceRead, until, "from the journal"})
 		c.Prime(Cooldown{ResourceWrite, until, "from the journal"})
@@ -197,7 +279,8 @@ func TestWriteCooldownLeavesReadsOpen(t *testing.T) {
 		if _, err := c.Issue(w.Context(), w.key); err != nil {
 			w.Errorf("a read: %v", err)
 		}
-		if _, err := c.Claim(w.Context(), claimRequest(w, testNonce)); kindOf(err) != KindRateLimited || len(w.changes()) > 0 {
+		if _, err := c.Claim(w.Context(), claimRequest(w, testNonce)); kindOf(err) != KindRateLimited ||
+			len(w.changes()) > 0 {
 			w.Errorf("a write: %v", err)
 		}
 	})
@@ -229,7 +312,8 @@ func TestWritesAreSpaced(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				w.must(c.call(w.Context(), laneClaim, "POST", "repos/acme/widgets/issues/1/labels", map[string][]string{"labels": {fmt.Sprint("l", i)}}))
+				w.must(c.call(w.Context(), laneClaim, "POST", "repos/acme/widgets/issues/1/labels",
+					map[string][]string{"labels": {fmt.Sprint("l", i)}}))
 			})
 		}
 		wg.Wait()
@@ -247,7 +331,10 @@ func TestWritesAreSpaced(t *testing.T) {
 
 func TestWritesAreNeverCloserThanASecond(t *testing.T) {
 	w := newWorld(t)
-	for least, want := range map[time.Duration]time.Duration{0: time.Second, 5 * time.Millisecond: 5 * time.Millisecond} {
+	for least, want := range map[time.Duration]time.Duration{
+		0:                    time.Second,
+		5 * time.Millisecond: 5 * time.Millisecond,
+	} {
 		c := w.client("retake-bot", func(o *Options) { o.MinBetweenWrites, o.LeastBetween = time.Millisecond, least })
 		if g := c.transport.gate; g.between != want {
 			t.Errorf("between = %s with LeastBetween %s, want %s", g.between, least, want)
@@ -380,7 +467,8 @@ func TestBudgetsOfOurOwn(t *testing.T) {
 	})
 }
 
-// TestEachBudgetIsItsOwn: what GraphQL, or search, has used up closes nothing else; a secondary limit is of the credential.
+// TestEachBudgetIsItsOwn: what GraphQL, or search, has used up closes nothing else; a secondary limit is of the
+// credential.
 func TestEachBudgetIsItsOwn(t *testing.T) {
 	for _, resource := range []string{"graphql", "search"} {
 		inWorld(t, func(w *world) {
@@ -390,7 +478,8 @@ func TestEachBudgetIsItsOwn(t *testing.T) {
 			f.Header["X-RateLimit-Resource"] = resource
 			w.inject(f)
 			_, err := c.Poll(w.Context(), testRepo, "")
-			if e := asError(w.T, err); e.Resource != "github."+resource || len(told) != 1 || told[0].Resource != e.Resource {
+			if e := asError(w.T, err); e.Resource != "github."+resource || len(told) != 1 ||
+				told[0].Resource != e.Resource {
 				w.Errorf("%+v, cooldowns %+v", e, told)
 			}
 			w.claimed(c)
@@ -406,14 +495,16 @@ func TestEachBudgetIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestTheLastRequestsAreForQuestions: of the hour's requests a rest is kept for escalations. Nobody is told of a cooldown, since they go on.
+// TestTheLastRequestsAreForQuestions: of the hour's requests a rest is kept for escalations. Nobody is told of
+// a cooldown, since they go on.
 func TestTheLastRequestsAreForQuestions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot", func(o *Options) { o.OnCooldown = func(c Cooldown) { w.Errorf("told: %+v", c) } })
 		reset := time.Now().Add(20 * time.Minute).Truncate(time.Second)
 		left := func(n int) githubtest.Fault {
 			return githubtest.Fault{Status: 200, Body: "[]", Header: map[string]string{
-				"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": fmt.Sprint(n), "X-RateLimit-Reset": fmt.Sprint(reset.Unix()), "X-RateLimit-Resource": "core",
+				"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": fmt.Sprint(n),
+				"X-RateLimit-Reset": fmt.Sprint(reset.Unix()), "X-RateLimit-Resource": "core",
 			}}
 		}
 		for _, n := range []int{requestReserve + 1, requestReserve} {
@@ -426,7 +517,8 @@ func TestTheLastRequestsAreForQuestions(t *testing.T) {
 		if e := asError(w.T, err); !e.Reserved() || !e.Until.Equal(reset) {
 			w.Errorf("a poll: %v, want it to wait for %s", err, reset)
 		}
-		w.must(c.call(w.Context(), laneEscalation, "POST", "repos/acme/widgets/issues/1/labels", map[string][]string{"labels": {"l"}}))
+		w.must(c.call(w.Context(), laneEscalation, "POST", "repos/acme/widgets/issues/1/labels",
+			map[string][]string{"labels": {"l"}}))
 		time.Sleep(time.Until(reset))
 		if _, err := c.Poll(w.Context(), testRepo, format(reset)); err != nil {
 			w.Errorf("after the reset: %v", err)
@@ -438,19 +530,20 @@ func TestConcurrencyIsBounded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var mu sync.Mutex
 		now, most := 0, 0
-		c := w.client("retake-bot", func(o *Options) { o.MaxConcurrent = 3 }, via(func(next http.RoundTripper) http.RoundTripper {
-			return roundTrip(func(r *http.Request) (*http.Response, error) {
-				mu.Lock()
-				now++
-				most = max(most, now)
-				mu.Unlock()
-				time.Sleep(time.Second)
-				mu.Lock()
-				now--
-				mu.Unlock()
-				return next.RoundTrip(r)
-			})
-		}))
+		c := w.client("retake-bot", func(o *Options) { o.MaxConcurrent = 3 },
+			via(func(next http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					mu.Lock()
+					now++
+					most = max(most, now)
+					mu.Unlock()
+					time.Sleep(time.Second)
+					mu.Lock()
+					now--
+					mu.Unlock()
+					return next.RoundTrip(r)
+				})
+			}))
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
@@ -494,5 +587,6 @@ func TestWaitsHonourTheContext(t *testing.T) {
 // claimedLabel makes one write.
 func (w *world) claimedLabel(c *Client) {
 	w.Helper()
-	w.must(c.call(w.Context(), laneClaim, "POST", "repos/acme/widgets/issues/1/labels", map[string][]string{"labels": {"agent-claimed"}}))
+	w.must(c.call(w.Context(), laneClaim, "POST", "repos/acme/widgets/issues/1/labels",
+		map[string][]string{"labels": {"agent-claimed"}}))
 }

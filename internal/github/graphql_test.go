@@ -32,8 +32,9 @@ func graphQLBodies(request []byte) (all []string) {
 	return all
 }
 
-// checkGraphQL holds a request and its answer against GitHub's schema: what was asked for is there, nothing else is, each value has its type, and what may
-// not be null is not. A request that does not fit must have been refused, without data.
+// checkGraphQL holds a request and its answer against GitHub's schema: what was asked for is there, nothing
+// else is, each value has its type, and what may not be null is not. A request that does not fit must have been
+// refused, without data.
 func checkGraphQL(request, answer []byte) error {
 	var r struct{ Query string }
 	var a struct {
@@ -54,7 +55,10 @@ func checkGraphQL(request, answer []byte) error {
 		return problems[0]
 	}
 	for field, v := range a.Data {
-		failed := slices.ContainsFunc(a.Errors, func(e struct{ Path []string }) bool { return len(e.Path) > 0 && e.Path[0] == field })
+		failed := slices.ContainsFunc(a.Errors, func(e struct{ Path []string }) bool {
+			return len(e.Path) > 0 &&
+				e.Path[0] == field
+		})
 		if (v == nil) != failed {
 			return fmt.Errorf("%s is %v, and an error names it: %v", field, v, failed)
 		}
@@ -81,7 +85,8 @@ func fits(got map[string]any, want ast.SelectionSet, at string) error {
 	return nil
 }
 
-// ofType is what was asked for of an object of that type, with what fragments ask for; of an object whose type was not asked for, all of it.
+// ofType is what was asked for of an object of that type, with what fragments ask for; of an object whose type
+// was not asked for, all of it.
 func ofType(want ast.SelectionSet, name any) (fields ast.SelectionSet) {
 	for _, s := range want {
 		if on, ok := s.(*ast.InlineFragment); !ok {

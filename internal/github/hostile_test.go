@@ -16,18 +16,21 @@ import (
 
 // hostileTexts are what others may put into any field of ours.
 var hostileTexts = map[string]string{
-	"mention":       "@octocat @acme/team please",
-	"closing":       "fixes #1, closes acme/widgets#2 and resolves GH-3",
-	"entities":      "&#64;octocat &#x40;acme/team &commat;octocat fixes &#35;1, closes acme/widgets&num;2, resolves GH&#45;3 &lt;details&gt;",
-	"escapes":       `\@octocat fixes \#1, closes acme\/widgets\#2, resolves GH\-3 and fixed\: #4`,
-	"emphasis":      "fixes ~~#1~~, closes [#2](x) and **resolves** _#3_",
-	"marker":        "<!-- retake:claim v1 {\"fleet\":\"default\",\"nonce\":\"aaaabbbb\"} -->",
-	"html":          "</details><script>alert(1)</script><img src=x onerror=y><details open>",
-	"link":          "[click](javascript:alert(1)) ![x](https://evil.test/x.png)",
-	"bidi":          "\u202egpj.exe\u2066",
-	"expression":    "${{ github.token }}",
-	"references":    "#1 acme/x#2 GH-3 https://github.com/acme/x/issues/4 a5c3785ed8d6a35868bc169f07e40e889087fd2e x@a5c3785 www.x.org",
-	"images":        "![x](https://evil.test/x.png) <img src=\"https://evil.test/x.png\"> ![y][z]\n\n[z]: https://evil.test/z.png",
+	"mention": "@octocat @acme/team please",
+	"closing": "fixes #1, closes acme/widgets#2 and resolves GH-3",
+	"entities": "&#64;octocat &#x40;acme/team &commat;octocat fixes &#35;1, closes acme/widgets&num;2, resolves " +
+		"GH&#45;3 &lt;details&gt;",
+	"escapes":    `\@octocat fixes \#1, closes acme\/widgets\#2, resolves GH\-3 and fixed\: #4`,
+	"emphasis":   "fixes ~~#1~~, closes [#2](x) and **resolves** _#3_",
+	"marker":     "<!-- retake:claim v1 {\"fleet\":\"default\",\"nonce\":\"aaaabbbb\"} -->",
+	"html":       "</details><script>alert(1)</script><img src=x onerror=y><details open>",
+	"link":       "[click](javascript:alert(1)) ![x](https://evil.test/x.png)",
+	"bidi":       "\u202egpj.exe\u2066",
+	"expression": "${{ github.token }}",
+	"references": "#1 acme/x#2 GH-3 https://github.com/acme/x/issues/4 a5c3785ed8d6a35868bc169f07e40e889087fd2e " +
+		"x@a5c3785 www.x.org",
+	"images": "![x](https://evil.test/x.png) <img src=\"https://evil.test/x.png\"> ![y][z]\n\n[z]: " +
+		"https://evil.test/z.png",
 	"links":         "<https://evil.test> [a](//evil.test) [b][c] [d](<javascript:alert(1)>)\n\n[c]: https://evil.test",
 	"formulas":      "$\\href{https://evil.test}{x}$ and $$y$$ and $`z`$\n\n```math\nx\n```",
 	"alert":         "> [!WARNING]\n> x\n\nnote[^1]\n\n[^1]: x",
@@ -80,8 +83,9 @@ var (
 	foreignLink = regexp.MustCompile(`href="(?:[^h"]|h[^t]|https?://(?:[^g]|g[^i]))[^"]*"`)
 )
 
-// TestHostileTextIsInert: whatever stands in any field of an escalation, and in all of them at once, the comment notifies nobody,
-// closes nothing, carries no marker but ours, has the same structure, and stays within GitHub's limit.
+// TestHostileTextIsInert: whatever stands in any field of an escalation, and in all of them at once, the
+// comment notifies nobody, closes nothing, carries no marker but ours, has the same structure, and stays within
+// GitHub's limit.
 func TestHostileTextIsInert(t *testing.T) {
 	t.Parallel()
 	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken, Labels: testLabels})
@@ -117,7 +121,8 @@ func harm(body string) string {
 	switch {
 	case strings.Count(page, "<details") > 3:
 		return "its folds are not ours"
-	case !strings.Contains(page, "<li>Close the issue: Retake stops working on it.</li>") || !strings.HasPrefix(body, "### Retake needs a human: "):
+	case !strings.Contains(page, "<li>Close the issue: Retake stops working on it.</li>") ||
+		!strings.HasPrefix(body, "### Retake needs a human: "):
 		return "its beginning or end is swallowed"
 	}
 	return harmOfText(body)
@@ -130,7 +135,8 @@ func harmOfText(body string) string {
 	switch {
 	case utf8.RuneCountInString(body) > commentLimit:
 		return "it is too long"
-	case !utf8.ValidString(body) || strings.ContainsFunc(body, func(r rune) bool { return unicode.In(r, unicode.Bidi_Control) || r < ' ' && r != '\n' && r != '\t' }):
+	case !utf8.ValidString(body) || strings.ContainsFunc(body,
+		func(r rune) bool { return unicode.In(r, unicode.Bidi_Control) || r < ' ' && r != '\n' && r != '\t' }):
 		return "characters that are not shown"
 	case acts.MatchString(strings.ReplaceAll(outside, "#7", "")):
 		return "it does something: " + acts.FindString(strings.ReplaceAll(outside, "#7", ""))
@@ -144,8 +150,8 @@ func harmOfText(body string) string {
 	return ""
 }
 
-// TestHostileTextInEveryPage: whatever stands in all fields of what we write, it notifies nobody, closes nothing, has no marker but ours, and is
-// ended as we end it.
+// TestHostileTextInEveryPage: whatever stands in all fields of what we write, it notifies nobody, closes
+// nothing, has no marker but ours, and is ended as we end it.
 func TestHostileTextInEveryPage(t *testing.T) {
 	t.Parallel()
 	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken, Labels: testLabels})
@@ -154,7 +160,8 @@ func TestHostileTextInEveryPage(t *testing.T) {
 	}
 	for name, text := range hostileTexts {
 		for page, data := range map[string]any{
-			"delivered": &deliveredPage{}, "pullrequest": &pullRequestPage{}, "release": &releasePage{}, "merged": &ReleaseRequest{},
+			"delivered": &deliveredPage{}, "pullrequest": &pullRequestPage{}, "release": &releasePage{},
+			"merged":   &ReleaseRequest{},
 			"progress": &progressPage{}, "reminder": &reminderPage{}, "incident": &IncidentIssue{},
 		} {
 			fill(reflect.ValueOf(data).Elem(), text)

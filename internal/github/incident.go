@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// IncidentIssue is the issue that shows one outage to people. Repo and Key make one issue, which later outages of the same kind open
-// again.
+// IncidentIssue is the issue that shows one outage to people. Repo and Key make one issue, which later outages
+// of the same kind open again.
 type IncidentIssue struct {
 	Repo  string // owner/name of where it is shown
 	Issue string // where an earlier call has shown it, looked at first; empty: not known
@@ -28,12 +28,14 @@ type IncidentIssue struct {
 	Does         string    // what Retake does meanwhile; empty: what it does about every outage
 }
 
-// incidentPages bounds the issues that are searched for that of an earlier outage: our latest 1,000. Beyond them another one is made.
+// incidentPages bounds the issues that are searched for that of an earlier outage: our latest 1,000. Beyond
+// them another one is made.
 const incidentPages = 10
 
-// EnsureIncident makes the outage's issue say what it should, opening or closing it. It finds the issue by marker and author, and
-// carries none of our labels. An issue that a person has closed stays closed while the same outage (Since) goes on. An outage
-// that was never shown is not shown once it is over: then the key is empty.
+// EnsureIncident makes the outage's issue say what it should, opening or closing it. It finds the issue by
+// marker and author, and carries none of our labels. An issue that a person has closed stays closed while the
+// same outage (Since) goes on. An outage that was never shown is not shown once it is over: then the key is
+// empty.
 func (c *Client) EnsureIncident(ctx context.Context, i IncidentIssue) (key string, err error) {
 	if err := c.checkWrites("incident", i.Repo, zap.String("reason", i.Key)); err != nil {
 		return "", err
@@ -56,7 +58,8 @@ func (c *Client) EnsureIncident(ctx context.Context, i IncidentIssue) (key strin
 		return "", err
 	}
 	if found == nil {
-		found, _, err = c.lanes[laneCompletion].Issues.Create(ctx, p.owner, p.repo, &gh.IssueRequest{Title: &title, Body: &body})
+		found, _, err = c.lanes[laneCompletion].Issues.Create(ctx, p.owner, p.repo,
+			&gh.IssueRequest{Title: &title, Body: &body})
 		p.number = found.GetNumber()
 		if err = accepted(p.number, "the issue about an outage", err); err != nil {
 			return "", err
@@ -68,7 +71,9 @@ func (c *Client) EnsureIncident(ctx context.Context, i IncidentIssue) (key strin
 }
 
 // updateIncident sends what has changed in one request, or nothing.
-func (c *Client) updateIncident(ctx context.Context, p place, now *gh.Issue, m marker, open bool, title, body string) error {
+func (c *Client) updateIncident(ctx context.Context, p place, now *gh.Issue, m marker, open bool, title,
+	body string,
+) error {
 	var change gh.IssueRequest
 	before, _ := readMarker(now.GetBody())
 	switch isOpen := now.GetState() == "open"; {
@@ -90,7 +95,8 @@ func (c *Client) updateIncident(ctx context.Context, p place, now *gh.Issue, m m
 	return accepted(edited.GetNumber(), "the change of "+p.key(), err)
 }
 
-// knownIncident is the issue that a caller remembers, nil if it is another one by now: a search among all our issues is spared for each change.
+// knownIncident is the issue that a caller remembers, nil if it is another one by now: a search among all our
+// issues is spared for each change.
 func (c *Client) knownIncident(ctx context.Context, repo place, want marker, key string) (*gh.Issue, error) {
 	if !strings.HasPrefix(key, repo.fullName()+"#") {
 		return nil, nil

@@ -31,7 +31,8 @@ type Issue struct {
 	labelNodes           map[string]string // those of its labels, by their names
 }
 
-// Has reports whether the issue carries a label, or one that had its meaning before (see Client.Recognise); names compare without case.
+// Has reports whether the issue carries a label, or one that had its meaning before (see Client.Recognise);
+// names compare without case.
 func (i Issue) Has(label string) bool { return len(i.named(label)) > 0 }
 
 // named are the labels of the issue that are that one, as they are written.
@@ -77,8 +78,8 @@ func parseKey(s string) (place, error) {
 	return p, nil
 }
 
-// Issue reads one issue. One that was deleted, or transferred to another repository or number, is a not_found *Error with
-// Status 404, 410 or 301 and, if known, MovedTo. A renamed repository is followed.
+// Issue reads one issue. One that was deleted, or transferred to another repository or number, is a not_found
+// *Error with Status 404, 410 or 301 and, if known, MovedTo. A renamed repository is followed.
 func (c *Client) Issue(ctx context.Context, key string) (Issue, error) {
 	p, err := parseKey(key)
 	if err != nil {
@@ -111,7 +112,10 @@ func (p place) same(q place) bool {
 // renamed accepts an issue that lives elsewhere if its whole repository does: the number stayed and the repository
 // redirects to the same place.
 func (c *Client) renamed(ctx context.Context, l lane, asked, found place) error {
-	moved := &Error{Kind: KindNotFound, Status: http.StatusMovedPermanently, Message: "the issue was transferred", MovedTo: found.key()}
+	moved := &Error{
+		Kind: KindNotFound, Status: http.StatusMovedPermanently, Message: "the issue was transferred",
+		MovedTo: found.key(),
+	}
 	if asked.number != found.number {
 		return moved
 	}
@@ -143,7 +147,8 @@ func (c *Client) toIssue(p place, raw *rawIssue) Issue {
 	p.number = raw.GetNumber()
 	i := Issue{
 		node: raw.GetNodeID(), labelNodes: map[string]string{},
-		former: c.formerLabels(), Author: raw.GetUser().GetLogin(), Trusted: c.trusts("", raw.GetUser().GetLogin(), raw.GetAuthorAssociation()),
+		former: c.formerLabels(), Author: raw.GetUser().GetLogin(), Trusted: c.trusts("", raw.GetUser().GetLogin(),
+			raw.GetAuthorAssociation()),
 		blockedBy: raw.Dependencies.BlockedBy > 0, subIssues: raw.SubIssues.Total > raw.SubIssues.Completed,
 		Key: p.key(), Number: p.number, Title: raw.GetTitle(), Body: raw.GetBody(), State: raw.GetState(),
 		URL:       raw.GetHTMLURL(),

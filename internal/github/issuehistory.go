@@ -13,8 +13,9 @@ import (
 // historyPages bounds the requests for one issue's history: 1,000 edits, and as many labellings and titles.
 const historyPages = 10
 
-// issueQuery asks for the history of an issue: the latest labellings and titles, and the latest texts of its body. GitHub calls the whole text
-// that an edit has left "diff"; with the first edit comes the text from before it.
+// issueQuery asks for the history of an issue: the latest labellings and titles, and the latest texts of its
+// body. GitHub calls the whole text that an edit has left "diff"; with the first edit comes the text from
+// before it.
 const issueQuery = `query($id: ID!, $edits: String, $changes: String) { node(id: $id) { ... on Issue {
   title body lastEditedAt includesCreatedEdit
   userContentEdits(first: 100, after: $edits) { pageInfo { hasNextPage endCursor } nodes { editedAt diff editor { __typename login } } }
@@ -80,11 +81,17 @@ func (a graphQLActor) login() string {
 }
 
 // timelineEvents are REST's names of what the timeline has.
-var timelineEvents = map[string]string{"LabeledEvent": "labeled", "UnlabeledEvent": "unlabeled", "RenamedTitleEvent": "renamed"}
+var timelineEvents = map[string]string{
+	"LabeledEvent": "labeled", "UnlabeledEvent": "unlabeled",
+	"RenamedTitleEvent": "renamed",
+}
 
 // event is the item as REST shows it.
 func (t timelineItem) event() *gh.IssueEvent {
-	e := &gh.IssueEvent{Event: gh.String(timelineEvents[t.Type]), CreatedAt: &gh.Timestamp{Time: t.CreatedAt}, Actor: &gh.User{Login: gh.String(t.Actor.login())}}
+	e := &gh.IssueEvent{
+		Event: gh.String(timelineEvents[t.Type]), CreatedAt: &gh.Timestamp{Time: t.CreatedAt},
+		Actor: &gh.User{Login: gh.String(t.Actor.login())},
+	}
 	if t.Type == "RenamedTitleEvent" {
 		e.Rename = &gh.Rename{From: gh.String(t.PreviousTitle), To: gh.String(t.CurrentTitle)}
 	} else {
@@ -93,7 +100,8 @@ func (t timelineItem) event() *gh.IssueEvent {
 	return e
 }
 
-// issueHistory reads the history of an issue back to where it was approved; mostly that is one request. errNoHistory: GraphQL does not show it.
+// issueHistory reads the history of an issue back to where it was approved; mostly that is one request.
+// errNoHistory: GraphQL does not show it.
 func (c *Client) issueHistory(ctx context.Context, i Issue) (x issueTexts, err error) {
 	if x.labels, err = c.noHistory(ctx, laneReads); err != nil {
 		return x, err
@@ -130,11 +138,13 @@ func (c *Client) issueHistory(ctx context.Context, i Issue) (x issueTexts, err e
 		}
 		offered := x.labels.latestOffer()
 		moreChanges = moreChanges && (offered < 0 || !slices.ContainsFunc(x.labels.events[:offered], x.labels.isOurs))
-		moreEdits = moreEdits && (offered < 0 || !x.edits[len(x.edits)-1].at.Before(x.labels.events[offered].GetCreatedAt().Time))
+		moreEdits = moreEdits && (offered < 0 ||
+			!x.edits[len(x.edits)-1].at.Before(x.labels.events[offered].GetCreatedAt().Time))
 		if !moreEdits && !moreChanges {
 			slices.Reverse(x.edits)
 			slices.SortStableFunc(x.edits, func(a, b revision) int { return a.at.Compare(b.at) })
-			if n := len(x.edits); !x.edited.IsZero() && (n == 0 || x.edits[n-1].at.Before(x.edited)) && time.Since(x.edited) < eventsLag {
+			if n := len(x.edits); !x.edited.IsZero() && (n == 0 || x.edits[n-1].at.Before(x.edited)) &&
+				time.Since(x.edited) < eventsLag {
 				return x, transient("GitHub does not show yet how "+i.Key+" was edited", nil)
 			}
 			return x, nil
@@ -158,14 +168,16 @@ var errNoHistory = errors.New("no history")
 
 // askHistory makes one request.
 func (c *Client) askHistory(ctx context.Context, variables map[string]any) (answer historyAnswer, err error) {
-	r, err := c.lanes[laneReads].NewRequest(http.MethodPost, c.graphql, map[string]any{"query": issueQuery, "variables": variables})
+	r, err := c.lanes[laneReads].NewRequest(http.MethodPost, c.graphql,
+		map[string]any{"query": issueQuery, "variables": variables})
 	if err == nil {
 		_, err = c.lanes[laneReads].Do(ctx, r, &answer)
 	}
 	err = normalize(err)
 	var why string
 	switch kind := kindOf(err); {
-	case err != nil && (ctx.Err() != nil || errors.Is(err, ErrNotSent) || kind == KindRateLimited || kind == KindUnauthorized):
+	case err != nil && (ctx.Err() != nil || errors.Is(err, ErrNotSent) || kind == KindRateLimited ||
+		kind == KindUnauthorized):
 		return answer, err
 	case err != nil:
 		why = detail(err).Detail()
@@ -176,7 +188,8 @@ func (c *Client) askHistory(ctx context.Context, variables map[string]any) (answ
 	default:
 		return answer, nil
 	}
-	failed := &Error{Kind: KindPermanent, Message: "GraphQL does not show the issue's history: " + clip(plain(why), messageLimit), Err: errNoHistory}
+	failed := &Error{Kind: KindPermanent, Message: "GraphQL does not show the issue's history: " +
+		clip(plain(why), messageLimit), Err: errNoHistory}
 	if kindOf(err) == KindTransient {
 		failed.Kind = KindTransient
 	}

@@ -9,7 +9,8 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// labelHistory is what happened to the labels of one issue, oldest first; of many events, those of the latest two pages.
+// labelHistory is what happened to the labels of one issue, oldest first; of many events, those of the latest
+// two pages.
 type labelHistory struct {
 	labels Labels
 	former formerLabels
@@ -87,8 +88,9 @@ func (h labelHistory) since(i int, at time.Time) bool {
 	return i >= 0 && !h.events[i].GetCreatedAt().Before(at)
 }
 
-// takenOff is where a person has taken a label off, -1 if that is not the last that happened to it. Everybody of another account than ours is one. By
-// our own account it was the person whose token we use, unless the director itself did it, which puts another label of ours on before, or at the same time.
+// takenOff is where a person has taken a label off, -1 if that is not the last that happened to it. Everybody
+// of another account than ours is one. By our own account it was the person whose token we use, unless the
+// director itself did it, which puts another label of ours on before, or at the same time.
 func (h labelHistory) takenOff(label string) int {
 	at, stands := -1, false // stands: we have put it on, and no other one since
 	for i, e := range h.events {
@@ -97,7 +99,8 @@ func (h labelHistory) takenOff(label string) int {
 			at, stands = -1, h.byUs(e)
 		case e.GetEvent() == "labeled" && h.byUs(e) && h.isOurs(e):
 			stands = false
-			if at >= 0 && h.byUs(h.events[at]) && h.events[at].GetCreatedAt().Equal(e.GetCreatedAt()) { // all labels were set at once
+			// all labels were set at once
+			if at >= 0 && h.byUs(h.events[at]) && h.events[at].GetCreatedAt().Equal(e.GetCreatedAt()) {
 				at = -1
 			}
 		case h.is(e, "unlabeled", label):
@@ -117,8 +120,9 @@ func (h labelHistory) isOurs(e *gh.IssueEvent) bool {
 	return name != "" && (former || h.labels.names(name) || h.offers[strings.ToLower(name)])
 }
 
-// putBack reports whether a labelling was our own doing, which offers work again and says nothing about the issue's text: a label of ours that
-// says that the issue is taken goes off right after it, or a claim has taken the task label off right before it.
+// putBack reports whether a labelling was our own doing, which offers work again and says nothing about the
+// issue's text: a label of ours that says that the issue is taken goes off right after it, or a claim has taken
+// the task label off right before it.
 func (h labelHistory) putBack(at int) bool {
 	if !h.byUs(h.events[at]) {
 		return false

@@ -28,8 +28,8 @@ func (l Labels) specs() []labelSpec {
 	}
 }
 
-// EnsureLabels creates the labels that a repository lacks and reads them back. With writes off it only reads, and returns
-// ErrWritesDisabled if one is missing.
+// EnsureLabels creates the labels that a repository lacks and reads them back. With writes off it only reads,
+// and returns ErrWritesDisabled if one is missing.
 func (c *Client) EnsureLabels(ctx context.Context, repo string) error {
 	p, err := parseRepo(repo)
 	if err != nil {
@@ -43,13 +43,16 @@ func (c *Client) EnsureLabels(ctx context.Context, repo string) error {
 		return err
 	}
 	for _, l := range missing {
-		_, _, err := c.lanes[laneCompletion].Issues.CreateLabel(ctx, p.owner, p.repo, &gh.Label{Name: &l.name, Color: &l.color, Description: &l.description})
-		if err = normalize(err); err != nil && statusOf(err) != http.StatusUnprocessableEntity { // 422: somebody else made it
+		_, _, err := c.lanes[laneCompletion].Issues.CreateLabel(ctx, p.owner, p.repo,
+			&gh.Label{Name: &l.name, Color: &l.color, Description: &l.description})
+		// 422: somebody else made it
+		if err = normalize(err); err != nil && statusOf(err) != http.StatusUnprocessableEntity {
 			return err
 		}
 	}
 	if missing, err = c.missingLabels(ctx, p); err == nil && len(missing) > 0 {
-		err = permanent("%s still lacks the labels %s: create them by hand, or give the token issues:write", repo, strings.Join(names(missing), ", "))
+		err = permanent("%s still lacks the labels %s: create them by hand, or give the token issues:write", repo,
+			strings.Join(names(missing), ", "))
 	}
 	return err
 }
@@ -63,7 +66,8 @@ func (c *Client) missingLabels(ctx context.Context, p place) ([]labelSpec, error
 			return nil, normalize(err)
 		}
 		for _, l := range raw {
-			missing = slices.DeleteFunc(missing, func(m labelSpec) bool { return strings.EqualFold(m.name, l.GetName()) })
+			missing = slices.DeleteFunc(missing,
+				func(m labelSpec) bool { return strings.EqualFold(m.name, l.GetName()) })
 		}
 		if opts.Page = resp.NextPage; opts.Page == 0 {
 			break
@@ -91,8 +95,10 @@ func (c *Client) addLabel(ctx context.Context, l lane, t thread, label string) e
 	if err == nil {
 		_, err = c.lanes[l].Do(ctx, req, &now)
 	}
-	if err == nil && !slices.ContainsFunc(now, func(on gh.Label) bool { return strings.EqualFold(on.GetName(), label) }) {
-		err = transient(fmt.Sprintf("the label %s was accepted for %s, but is not among its labels", label, t.key()), nil)
+	if err == nil && !slices.ContainsFunc(now,
+		func(on gh.Label) bool { return strings.EqualFold(on.GetName(), label) }) {
+		err = transient(fmt.Sprintf("the label %s was accepted for %s, but is not among its labels", label, t.key()),
+			nil)
 	}
 	return normalize(err)
 }
@@ -107,8 +113,8 @@ func (c *Client) dropLabel(ctx context.Context, l lane, t thread, label string) 
 	return nil
 }
 
-// removeLabel removes a label, and returns the issue with the labels that it carries then; nil: somebody else has removed it (404). go-github returns
-// nothing.
+// removeLabel removes a label, and returns the issue with the labels that it carries then; nil: somebody else
+// has removed it (404). go-github returns nothing.
 func (c *Client) removeLabel(ctx context.Context, l lane, t thread, name string) (*Issue, error) {
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels/%s", t.owner, t.repo, t.number, url.PathEscape(name))
 	req, err := c.lanes[l].NewRequest(http.MethodDelete, path, nil)
@@ -125,14 +131,16 @@ func (c *Client) removeLabel(ctx context.Context, l lane, t thread, name string)
 		now.Labels = append(now.Labels, on.GetName())
 	}
 	if slices.Contains(now.Labels, name) {
-		return nil, transient(fmt.Sprintf("the label %s was said to be off %s, and is among its labels", name, t.key()), nil)
+		return nil, transient(fmt.Sprintf("the label %s was said to be off %s, and is among its labels", name, t.key()),
+			nil)
 	}
 	return &now, nil
 }
 
 // others are our labels but one, "" for all.
 func (l Labels) others(kept string) []string {
-	return slices.DeleteFunc([]string{l.Claimed, l.Task, l.Blocked, l.Review}, func(label string) bool { return strings.EqualFold(label, kept) })
+	return slices.DeleteFunc([]string{l.Claimed, l.Task, l.Blocked, l.Review},
+		func(label string) bool { return strings.EqualFold(label, kept) })
 }
 
 // dropOthers removes all labels of ours but one, "" for all.
@@ -145,8 +153,9 @@ func (c *Client) dropOthers(ctx context.Context, l lane, t thread, kept string) 
 	return nil
 }
 
-// movedAway reports whether an issue has neither the claimed label nor the one that a move goes to, "" for none: the move was completed, and
-// somebody has changed the labels since, or they have never come on, whatever GitHub said.
+// movedAway reports whether an issue has neither the claimed label nor the one that a move goes to, "" for
+// none: the move was completed, and somebody has changed the labels since, or they have never come on, whatever
+// GitHub said.
 func (c *Client) movedAway(t thread, goal string) bool {
 	return !t.issue.Has(c.labels.Claimed) && (goal == "" || !t.issue.Has(goal))
 }
@@ -160,8 +169,9 @@ func (c *Client) leftAlone(ctx context.Context, l lane, t thread, goal string, s
 	return err == nil && h.goneSince(goal, since), err
 }
 
-// moveLabels takes an issue from claimed to the label goal ("" for none). The goal comes first and is read back, so that an interrupted move still
-// shows the claimed label, and a goal that is missing later was taken off.
+// moveLabels takes an issue from claimed to the label goal ("" for none). The goal comes first and is read
+// back, so that an interrupted move still shows the claimed label, and a goal that is missing later was taken
+// off.
 func (c *Client) moveLabels(ctx context.Context, l lane, t thread, goal string) error {
 	if err := c.showLabel(ctx, l, t, goal); err != nil {
 		return err
@@ -184,8 +194,8 @@ func (c *Client) showLabel(ctx context.Context, l lane, t thread, goal string) e
 	return err
 }
 
-// reviewedBefore reports whether the issue carries the review label since before a comment of ours: then we were interrupted between
-// that comment and the labels.
+// reviewedBefore reports whether the issue carries the review label since before a comment of ours: then we
+// were interrupted between that comment and the labels.
 func (c *Client) reviewedBefore(ctx context.Context, l lane, t thread, r comment) (bool, error) {
 	if !t.issue.Has(c.labels.Review) {
 		return false, nil
@@ -210,8 +220,9 @@ func (c *Client) Offer(ctx context.Context, key string) error {
 	return c.addLabel(ctx, laneClaim, thread{place: p, issue: issue}, c.labels.Task)
 }
 
-// KeepLabel makes an issue carry one of our labels alone, because people or bots have put on others or taken it off. If it was taken off, it is put
-// back only with again; otherwise what took it off has changed more, and nothing is touched. A closed issue is left as it is.
+// KeepLabel makes an issue carry one of our labels alone, because people or bots have put on others or taken it
+// off. If it was taken off, it is put back only with again; otherwise what took it off has changed more, and
+// nothing is touched. A closed issue is left as it is.
 func (c *Client) KeepLabel(ctx context.Context, key, label string, again bool) error {
 	if err := c.checkWrites("label", key, zap.String("to", label)); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// TestKeepLabel: one of our labels is left, whatever people have put on or taken off; repeated after a failure of any request,
-// and once more, it comes to the same.
+// TestKeepLabel: one of our labels is left, whatever people have put on or taken off; repeated after a failure
+// of any request, and once more, it comes to the same.
 func TestKeepLabel(t *testing.T) {
 	for _, x := range []struct {
 		there  []string
@@ -20,7 +20,10 @@ func TestKeepLabel(t *testing.T) {
 		{there: []string{"agent-claimed", "bug"}, want: []string{"agent-claimed", "bug"}},
 		{there: []string{"agent-claimed", "bug"}, again: true, want: []string{"agent-review", "bug"}},
 		{there: []string{"bug"}, again: true, want: []string{"agent-review", "bug"}},
-		{there: []string{"agent-review", "agent-blocked"}, again: true, closed: true, want: []string{"agent-blocked", "agent-review"}},
+		{
+			there: []string{"agent-review", "agent-blocked"}, again: true, closed: true,
+			want: []string{"agent-blocked", "agent-review"},
+		},
 	} {
 		for failing := range 4 {
 			inWorld(t, func(w *world) {
@@ -36,7 +39,8 @@ func TestKeepLabel(t *testing.T) {
 				}
 				w.inject(githubtest.Fault{Skip: failing, CutAfter: true})
 				for range 5 {
-					_ = c.KeepLabel(w.Context(), w.key, "agent-review", x.again) // the director tries again after an error
+					// the director tries again after an error
+					_ = c.KeepLabel(w.Context(), w.key, "agent-review", x.again)
 				}
 				w.wantLabels(x.want...)
 				changes := len(w.changes())

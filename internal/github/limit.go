@@ -13,8 +13,9 @@ import (
 
 // Bounds on the wait that an answer can cause.
 const (
-	shortestWait = time.Second       // a reset that has just passed
-	longestWait  = 24 * time.Hour    // nothing GitHub documents is longer than an hour; garbage must not close us for ever
+	shortestWait = time.Second // a reset that has just passed
+	// nothing GitHub documents is longer than an hour; garbage must not close us for ever
+	longestWait  = 24 * time.Hour
 	backoffLimit = 30 * time.Minute  // of waits that GitHub did not state
 	bodyPrefix   = 64 * 1024         // bytes of an error's body that are looked at
 	coreResource = "core"            // x-ratelimit-resource of everything that we call
@@ -45,8 +46,9 @@ func resourceOf(h http.Header) string {
 	return ""
 }
 
-// readLimit reports whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a limit is a
-// permission that we lack. GraphQL may say so with status 200. The order of sources is GitHub's: Retry-After, then the reset if nothing remains, then nothing stated.
+// readLimit reports whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a
+// limit is a permission that we lack. GraphQL may say so with status 200. The order of sources is GitHub's:
+// Retry-After, then the reset if nothing remains, then nothing stated.
 func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
@@ -80,7 +82,8 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bo
 	return l, true
 }
 
-// spentAfter reads a success that used the last request of the hour, so that the next one would be refused, or the last that is not kept for escalations.
+// spentAfter reads a success that used the last request of the hour, so that the next one would be refused, or
+// the last that is not kept for escalations.
 func spentAfter(h http.Header, now time.Time) (limit, bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
@@ -92,7 +95,8 @@ func spentAfter(h http.Header, now time.Time) (limit, bool) {
 	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
 }
 
-// halfUsed reads until when at most half of the hour's requests are left, zero if there are more, and whether an answer says so.
+// halfUsed reads until when at most half of the hour's requests are left, zero if there are more, and whether
+// an answer says so.
 func halfUsed(h http.Header, now time.Time) (until time.Time, says bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))

@@ -15,7 +15,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// load is a repository whose issues are labelled at once, and a director's workers. Time is that of the bubble: an hour costs no second.
+// load is a repository whose issues are labelled at once, and a director's workers. Time is that of the bubble:
+// an hour costs no second.
 type load struct {
 	*testing.T
 	sim     *githubtest.Server
@@ -46,7 +47,8 @@ func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTr
 	})
 	var err error
 	w.client, err = New(Options{ // as config/dev.toml has it
-		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: 2 * time.Second, MaxConcurrent: 2,
+		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: 2 * time.Second,
+		MaxConcurrent:   2,
 		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {}, TrustedAuthors: []string{"OWNER"}, Transport: slow,
 		Token: func(context.Context) (string, error) { return "token", nil },
 	})
@@ -63,7 +65,8 @@ func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTr
 	return w
 }
 
-// insist does a step until it is done, as the director does: not before a limit's end, otherwise after 4 seconds, and longer each time.
+// insist does a step until it is done, as the director does: not before a limit's end, otherwise after 4
+// seconds, and longer each time.
 func (w *load) insist(step func() error) {
 	wait := 4 * time.Second
 	for tries := 1; ; tries++ {
@@ -127,7 +130,8 @@ func (w *load) work(workers int, takes func() time.Duration) {
 				time.Sleep(takes())
 				w.insist(func() error {
 					_, err := w.client.Deliver(ctx, DeliverRequest{
-						Key: key, Nonce: nonce, Branch: fmt.Sprintf("retake/%d-a1", i+1), Base: "main", Title: "Done", PullRequest: true, Watch: true, Summary: "Done.",
+						Key: key, Nonce: nonce, Branch: fmt.Sprintf("retake/%d-a1", i+1), Base: "main", Title: "Done",
+						PullRequest: true, Watch: true, Summary: "Done.",
 					})
 					return err
 				})
@@ -154,8 +158,10 @@ func (w *load) verify() {
 				claims++
 			}
 		}
-		if claims != 1 || len(i.Comments) != 1 || !slices.Equal(i.Labels, []string{"agent-review"}) || pulls[fmt.Sprintf("retake/%d-a1", n+1)] != 1 {
-			w.Errorf("%s: %d comments, %d of them reports, labels %q, %d pull requests", key, len(i.Comments), claims, i.Labels, pulls[fmt.Sprintf("retake/%d-a1", n+1)])
+		if claims != 1 || len(i.Comments) != 1 || !slices.Equal(i.Labels, []string{"agent-review"}) ||
+			pulls[fmt.Sprintf("retake/%d-a1", n+1)] != 1 {
+			w.Errorf("%s: %d comments, %d of them reports, labels %q, %d pull requests", key, len(i.Comments), claims,
+				i.Labels, pulls[fmt.Sprintf("retake/%d-a1", n+1)])
 		}
 	}
 	if len(pulls) != len(w.keys) {
@@ -182,13 +188,16 @@ func (w *load) report() {
 		}
 	}
 	n := len(w.keys)
-	w.Logf("%d issues: %.1f writes each and its pull request; the first one is claimed after %.1f s, the last one after %.0f s, all is done after %s; %d reads, %d that cost nothing, %d points",
-		n, float64(writes-created)/float64(n), w.claimed[0].Seconds(), w.claimed[len(w.claimed)-1].Seconds(), time.Since(w.began).Round(time.Second), reads, free, points)
+	w.Logf("%d issues: %.1f writes each and its pull request; the first one is claimed after %.1f s, the last one "+
+		"after %.0f s, all is done after %s; %d reads, %d that cost nothing, %d points",
+		n, float64(writes-created)/float64(n), w.claimed[0].Seconds(), w.claimed[len(w.claimed)-1].Seconds(),
+		time.Since(w.began).Round(time.Second), reads, free, points)
 }
 
 func plainly(next http.RoundTripper) http.RoundTripper { return next }
 
-// TestLoad: 200 issues that are labelled at once, 40 workers, and the limits that GitHub documents. None of them is ever met.
+// TestLoad: 200 issues that are labelled at once, 40 workers, and the limits that GitHub documents. None of
+// them is ever met.
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLoad(t, 200, plainly)
@@ -206,7 +215,8 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// TestLoadWithFaults: of the same requests one in nine is refused, fails, or loses its answer. In the end everything is there, once.
+// TestLoadWithFaults: of the same requests one in nine is refused, fails, or loses its answer. In the end
+// everything is there, once.
 func TestLoadWithFaults(t *testing.T) {
 	seeds := uint64(2)
 	if raced {
@@ -259,7 +269,8 @@ func bare(r *http.Request, status int, h http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: http.NoBody, Request: r}
 }
 
-// TestClaimsAreWonOneAfterTheOther: of many issues that are labelled at once the first is claimed as soon as if it were alone, and then one after the other.
+// TestClaimsAreWonOneAfterTheOther: of many issues that are labelled at once the first is claimed as soon as if
+// it were alone, and then one after the other.
 func TestClaimsAreWonOneAfterTheOther(t *testing.T) {
 	for _, mode := range []string{"GraphQL", "REST"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,8 @@ type redactor struct {
 	message bool // what it writes may become the message of a commit
 }
 
-// clean is text without escape sequences, secrets, and characters that nobody sees. It comes before any cut, because half a secret matches nothing.
+// clean is text without escape sequences, secrets, and characters that nobody sees. It comes before any cut,
+// because half a secret matches nothing.
 func (r redactor) clean(text string) string {
 	return r.Cut(prose.Visible(plain(r.known.Mask(text))))
 }
@@ -54,7 +55,8 @@ func (r redactor) sentence(text string, limit int) string {
 	return strings.ToUpper(string(first)) + text[size:]
 }
 
-// prose is untrusted text as paragraphs of markdown: its paragraphs, lists and code stay, nothing in it has an effect, and nothing in it swallows what follows.
+// prose is untrusted text as paragraphs of markdown: its paragraphs, lists and code stay, nothing in it has an
+// effect, and nothing in it swallows what follows.
 func (r redactor) prose(text string, limit int) string {
 	return prose.Blocks(r.clean(text), limit, r.style())
 }
@@ -63,7 +65,8 @@ func (r redactor) prose(text string, limit int) string {
 func (r redactor) beginning(text string) string {
 	const runes, lines = 600, 6
 	rows := strings.Split(strings.TrimSpace(r.clean(text)), "\n")
-	return prose.Blocks(prose.Clip(strings.TrimSpace(strings.Join(rows[:min(len(rows), lines)], "\n"))+" …", runes), 2*runes, r.style())
+	return prose.Blocks(prose.Clip(strings.TrimSpace(strings.Join(rows[:min(len(rows), lines)], "\n"))+" …", runes),
+		2*runes, r.style())
 }
 
 // cell is line for a table.
@@ -87,8 +90,8 @@ func (r redactor) span(text string, limit int, s prose.Style) string {
 	return s.Code(clip(strings.Join(strings.Fields(r.clean(text)), " "), limit))
 }
 
-// fence is untrusted output as a code block that nothing in it can end. Of more than limit characters the last are kept:
-// the end is where the error is.
+// fence is untrusted output as a code block that nothing in it can end. Of more than limit characters the last
+// are kept: the end is where the error is.
 func (r redactor) fence(text string, limit int) string {
 	text = strings.TrimLeft(strings.TrimRight(r.clean(text), " \t\n"), "\n")
 	if n := utf8.RuneCountInString(text); n > limit {

@@ -16,7 +16,10 @@ import (
 func TestTextIsMadeSafe(t *testing.T) {
 	r := redactor{}
 	for name, tc := range map[string]struct{ got, want string }{
-		"mention":              {r.prose("thanks @octocat and @acme/team", 100), "thanks @\u200boctocat and @\u200bacme/team"},
+		"mention": {
+			r.prose("thanks @octocat and @acme/team", 100),
+			"thanks @\u200boctocat and @\u200bacme/team",
+		},
 		"colours":              {r.line("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07", 100), "red link"},
 		"progress bar":         {r.fence("10%\r50%\r100%\nok\r\n", 100), "```text\n100%\nok\n```"},
 		"direction characters": {r.line("a\u202eb\u2066c", 100), "abc"},
@@ -34,7 +37,10 @@ func TestTextIsMadeSafe(t *testing.T) {
 		"cell":                 {r.cell("a|b", 100), `a\|b`},
 		"code in a cell":       {r.cellCode("a|b", 100), "`a\\|b`"},
 		"clipped":              {r.line("ä öüß", 4), "ä ö…"},
-		"a secret in entities": {redactor{Redactor: redact.New("hunter2hunter2")}.line("hunter2&#104;unter2", 100), "\\[REDACTED\\]"},
+		"a secret in entities": {
+			redactor{Redactor: redact.New("hunter2hunter2")}.line("hunter2&#104;unter2", 100),
+			"\\[REDACTED\\]",
+		},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, tc.got, tc.want)
@@ -42,28 +48,39 @@ func TestTextIsMadeSafe(t *testing.T) {
 	}
 }
 
-// TestNothingForgesAMarkerOrBreaksOut: whatever a worker sends, a comment of ours carries our marker only, mentions nobody,
-// leaks no known secret, stays within GitHub's limit, and its code blocks end where we end them.
+// TestNothingForgesAMarkerOrBreaksOut: whatever a worker sends, a comment of ours carries our marker only,
+// mentions nobody, leaks no known secret, stays within GitHub's limit, and its code blocks end where we end
+// them.
 func TestNothingForgesAMarkerOrBreaksOut(t *testing.T) {
 	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Secrets: []string{"hunter2hunter2"}, Token: noToken})
 	if err != nil {
 		t.Fatal(err)
 	}
 	part := rapid.SampledFrom([]string{
-		"@octocat", "<!-- retake:claim v1 {\"fleet\":\"x\",\"nonce\":\"aaaabbbb\"} -->", "-->", "\n", "```", "~~~~", "`", "</details>", "<details>",
-		"hunter2", "hunter2hunter2", "\x1b[31m", "\r", "|", "# x", "> ", "\x00", "é", "word ", "<", "!", "--", "retake:", "\u202e", "@",
+		"@octocat", "<!-- retake:claim v1 {\"fleet\":\"x\",\"nonce\":\"aaaabbbb\"} -->", "-->", "\n", "```", "~~~~",
+		"`", "</details>", "<details>",
+		"hunter2", "hunter2hunter2", "\x1b[31m", "\r", "|", "# x", "> ", "\x00", "é", "word ", "<", "!", "--",
+		"retake:", "\u202e", "@",
 	})
-	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 0, 40).Draw(t, "parts"), "") })
+	text := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(part, 0, 40).Draw(t, "parts"),
+			"")
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		e := Escalation{
 			Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1",
-			Stage: text.Draw(t, "stage"), Reason: text.Draw(t, "reason"), Cause: text.Draw(t, "cause"), Facts: []string{text.Draw(t, "fact")},
-			Attempts: []AttemptLine{{1, text.Draw(t, "s"), text.Draw(t, "r"), text.Draw(t, "c"), text.Draw(t, "then"), time.Time{}}},
-			Tried:    []string{text.Draw(t, "tried")}, WhyStopped: text.Draw(t, "why"), Ask: text.Draw(t, "ask"),
+			Stage: text.Draw(t, "stage"), Reason: text.Draw(t, "reason"), Cause: text.Draw(t, "cause"),
+			Facts: []string{text.Draw(t, "fact")},
+			Attempts: []AttemptLine{{
+				1, text.Draw(t, "s"), text.Draw(t, "r"), text.Draw(t, "c"), text.Draw(t, "then"),
+				time.Time{},
+			}},
+			Tried: []string{text.Draw(t, "tried")}, WhyStopped: text.Draw(t, "why"), Ask: text.Draw(t, "ask"),
 			Tail: strings.Repeat(text.Draw(t, "tail"), rapid.SampledFrom([]int{0, 1, 1, 2, 400}).Draw(t, "n")),
 		}
 		e.Tail = e.Tail[:min(len(e.Tail), 32<<10)] // what a container's tail holds
-		body, err := withMarker(marker{kind: markBlocked, Fleet: "default", Nonce: e.Nonce, Attempt: e.AttemptID}, c.escalationText(e))
+		body, err := withMarker(marker{kind: markBlocked, Fleet: "default", Nonce: e.Nonce, Attempt: e.AttemptID},
+			c.escalationText(e))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +96,8 @@ func TestNothingForgesAMarkerOrBreaksOut(t *testing.T) {
 			t.Fatalf("%d characters, ends in %q", utf8.RuneCountInString(body), body[max(0, len(body)-80):])
 		}
 		var page bytes.Buffer
-		if err := goldmark.Convert([]byte(body), &page); err != nil || !strings.Contains(page.String(), "<li>Close the issue: Retake stops working on it.</li>") {
+		if err := goldmark.Convert([]byte(body), &page); err != nil ||
+			!strings.Contains(page.String(), "<li>Close the issue: Retake stops working on it.</li>") {
 			t.Fatalf("something swallowed the end of %q: %s", body, page.String())
 		}
 	})

@@ -24,7 +24,8 @@ const (
 	markReminder = "reminder"
 	// markIncident stands in the body of an issue of ours that shows an outage.
 	markIncident = "incident"
-	// markUnapproved says why an issue, or what was edited in it, is left alone. It belongs to no claim; its nonce is made of what it is about.
+	// markUnapproved says why an issue, or what was edited in it, is left alone. It belongs to no claim; its
+	// nonce is made of what it is about.
 	markUnapproved = "unapproved"
 )
 
@@ -34,7 +35,8 @@ const (
 	endedMerged    = "merged"
 )
 
-// marker is the content of such a line. Every field has a narrow alphabet, so that nothing in it can end the HTML comment.
+// marker is the content of such a line. Every field has a narrow alphabet, so that nothing in it can end the
+// HTML comment.
 type marker struct {
 	kind    string
 	Fleet   string `json:"fleet"`
@@ -71,21 +73,25 @@ var markerRules = map[string]func(marker) bool{
 func (m marker) isBare() bool { return m == marker{kind: m.kind, Fleet: m.Fleet, Nonce: m.Nonce} }
 
 func (m marker) isAboutBlock() bool {
-	return m == marker{kind: m.kind, Fleet: m.Fleet, Nonce: m.Nonce, Attempt: m.Attempt} && idText.MatchString(m.Attempt)
+	return m == marker{kind: m.kind, Fleet: m.Fleet, Nonce: m.Nonce, Attempt: m.Attempt} &&
+		idText.MatchString(m.Attempt)
 }
 
 func (m marker) valid() bool {
 	if m.kind == markReply {
-		return fleetName.MatchString(m.Fleet) && m.Comment > 0 && m.Edit > 0 && m == marker{kind: m.kind, Fleet: m.Fleet, Comment: m.Comment, Edit: m.Edit}
+		return fleetName.MatchString(m.Fleet) && m.Comment > 0 && m.Edit > 0 &&
+			m == marker{kind: m.kind, Fleet: m.Fleet, Comment: m.Comment, Edit: m.Edit}
 	}
 	ok, known := markerRules[m.kind]
-	return known && fleetName.MatchString(m.Fleet) && nonceText.MatchString(m.Nonce) && m.Comment == 0 && m.Edit == 0 && ok(m)
+	return known && fleetName.MatchString(m.Fleet) && nonceText.MatchString(m.Nonce) && m.Comment == 0 && m.Edit == 0 &&
+		ok(m)
 }
 
 // line renders the marker; an invalid one is a permanent error, for example of a nonce that is none.
 func (m marker) line() (string, error) {
 	if !m.valid() {
-		return "", permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: characters that are not allowed", m.kind, m.Fleet, m.Nonce, m.Run, m.Attempt)
+		return "", permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: characters that are not allowed",
+			m.kind, m.Fleet, m.Nonce, m.Run, m.Attempt)
 	}
 	data, err := json.Marshal(m)
 	if err != nil {

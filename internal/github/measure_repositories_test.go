@@ -14,8 +14,9 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// quiet polls so many repositories in which nothing happens, with one credential and the defaults, twice for a time, and says of the second: how many requests there were and how many
-// of them cost one of the hour's, and how long it was from one look at a repository to the next, in order. Time is that of a bubble.
+// quiet polls so many repositories in which nothing happens, with one credential and the defaults, twice for a
+// time, and says of the second: how many requests there were and how many of them cost one of the hour's, and
+// how long it was from one look at a repository to the next, in order. Time is that of a bubble.
 func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests, paid int, between []time.Duration) {
 	t.Helper()
 	sim := githubtest.New(githubtest.Options{Limits: true, RateLimit: limit})
@@ -82,7 +83,8 @@ func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests
 	return requests, paid, between
 }
 
-// However many repositories there are, a look at one in which nothing has happened costs nothing of GitHub's hourly limit.
+// However many repositories there are, a look at one in which nothing has happened costs nothing of GitHub's
+// hourly limit.
 func TestManyQuietRepositoriesCostNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests, paid, between := quiet(t, 600, 12500, 5*time.Minute, 12*time.Minute)
@@ -92,7 +94,8 @@ func TestManyQuietRepositoriesCostNothing(t *testing.T) {
 	})
 }
 
-// TestMeasureRepositories prints how many requests many quiet repositories take, and how late they are looked at: docs/specs/kubernetes.md has the figures.
+// TestMeasureRepositories prints how many requests many quiet repositories take, and how late they are looked
+// at: docs/specs/kubernetes.md has the figures.
 func TestMeasureRepositories(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
 		t.Skip("measures for half a minute: RETAKE_MEASURE=1")
@@ -100,12 +103,19 @@ func TestMeasureRepositories(t *testing.T) {
 	for _, c := range []struct {
 		repos, limit int // of requests in an hour: a token's, or an App's with so many repositories
 		every        time.Duration
-	}{{10, 5000, 30 * time.Second}, {100, 5000, 30 * time.Second}, {1000, 12500, 30 * time.Second}, {1000, 12500, 5 * time.Minute}} {
+	}{
+		{10, 5000, 30 * time.Second},
+		{100, 5000, 30 * time.Second},
+		{1000, 12500, 30 * time.Second},
+		{1000, 12500, 5 * time.Minute},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			const lasts = 30 * time.Minute
 			requests, paid, between := quiet(t, c.repos, c.limit, c.every, lasts)
-			t.Logf("%d repositories every %v: %d requests a minute, %d of them paid in %v; from one look to the next %v, at most %v", c.repos, c.every,
-				requests/int(lasts.Minutes()), paid, lasts, between[len(between)/2].Round(time.Second), between[len(between)-1].Round(time.Second))
+			t.Logf("%d repositories every %v: %d requests a minute, %d of them paid in %v; from one look to the next "+
+				"%v, at most %v", c.repos, c.every,
+				requests/int(lasts.Minutes()), paid, lasts, between[len(between)/2].Round(time.Second),
+				between[len(between)-1].Round(time.Second))
 		})
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// bundle is what one request of GraphQL does to an issue, in this order. Only named labels come on or go off, so that no label is lost that somebody
-// else touches at the same moment.
+// bundle is what one request of GraphQL does to an issue, in this order. Only named labels come on or go off,
+// so that no label is lost that somebody else touches at the same moment.
 type bundle struct {
 	on   string   // label that the issue lacks; empty: none
 	off  []string // labels of ours, as they are called today, that go off where they are on
@@ -50,9 +50,10 @@ type labelableAnswer struct {
 	}
 }
 
-// mutate does several changes in one request, and returns the issue as it is then: what it still lacks is left to the calls of REST that follow, which
-// do nothing for what is done. So a request that is refused, or carried out in part, costs nothing but time. It is not sent for a single change, nor for a while after
-// GraphQL has failed. An error means that nobody knows what was done.
+// mutate does several changes in one request, and returns the issue as it is then: what it still lacks is left
+// to the calls of REST that follow, which do nothing for what is done. So a request that is refused, or carried
+// out in part, costs nothing but time. It is not sent for a single change, nor for a while after GraphQL has
+// failed. An error means that nobody knows what was done.
 func (c *Client) mutate(ctx context.Context, l lane, t thread, todo bundle) (thread, error) {
 	if c.restAlone() {
 		return t, nil
@@ -62,7 +63,10 @@ func (c *Client) mutate(ctx context.Context, l lane, t thread, todo bundle) (thr
 		return t, err
 	}
 	var answer mutationAnswer
-	r, err := c.lanes[l].NewRequest(http.MethodPost, c.graphql, map[string]any{"query": mutationText(input), "variables": input})
+	r, err := c.lanes[l].NewRequest(http.MethodPost, c.graphql, map[string]any{
+		"query":     mutationText(input),
+		"variables": input,
+	})
 	if err == nil {
 		_, err = c.lanes[l].Do(ctx, r, &answer)
 	}
@@ -83,7 +87,8 @@ func (c *Client) mutate(ctx context.Context, l lane, t thread, todo bundle) (thr
 		if strings.Contains(strings.ToLower(e.Message), "submitted too quickly") {
 			return t, transient("a comment on "+t.key()+": "+clip(plain(e.Message), messageLimit), nil)
 		}
-		c.log.Info("a change of GraphQL is left to REST", zap.String("issue", t.key()), zap.String("reason", clip(plain(e.Type+": "+e.Message), messageLimit)))
+		c.log.Info("a change of GraphQL is left to REST", zap.String("issue", t.key()),
+			zap.String("reason", clip(plain(e.Type+": "+e.Message), messageLimit)))
 	}
 	if len(answer.Data) == 0 {
 		c.avoidGraphQL(t, "it carries out nothing")
@@ -101,14 +106,19 @@ func (c *Client) restAlone() bool {
 func (c *Client) avoidGraphQL(t thread, why string) {
 	until := time.Now().Add(graphQLRest)
 	c.restUntil.Store(&until)
-	c.log.Warn("GraphQL fails: REST does its work for a while", zap.String("issue", t.key()), zap.Duration("for", graphQLRest), zap.String("reason", clip(plain(why), messageLimit)))
+	c.log.Warn("GraphQL fails: REST does its work for a while", zap.String("issue", t.key()),
+		zap.Duration("for", graphQLRest), zap.String("reason", clip(plain(why), messageLimit)))
 }
 
-// mutationInput is the input of each field, without those that have nothing to do, and the whole text of the comment. It is empty if an id is not known.
-func (c *Client) mutationInput(ctx context.Context, l lane, t thread, todo bundle) (input map[string]map[string]any, body string, err error) {
+// mutationInput is the input of each field, without those that have nothing to do, and the whole text of the
+// comment. It is empty if an id is not known.
+func (c *Client) mutationInput(ctx context.Context, l lane, t thread,
+	todo bundle,
+) (input map[string]map[string]any, body string, err error) {
 	input = map[string]map[string]any{}
 	if todo.on != "" && !t.issue.Has(todo.on) {
-		// Asked for each time, which costs nothing while the label stays what it is: the id of a label that was renamed or deleted must not be used.
+		// Asked for each time, which costs nothing while the label stays what it is: the id of a label that was
+		// renamed or deleted must not be used.
 		label, _, err := c.lanes[l].Issues.GetLabel(ctx, t.owner, t.repo, todo.on)
 		if err = unlessGone(err); err != nil {
 			return nil, "", err
@@ -133,7 +143,8 @@ func (c *Client) mutationInput(ctx context.Context, l lane, t thread, todo bundl
 		}
 	}
 	switch {
-	case body == "" || todo.edit == nil && len(t.ownComments(todo.mark)) > 0 || todo.edit != nil && sameText(body, todo.edit.body):
+	case body == "" || todo.edit == nil && len(t.ownComments(todo.mark)) > 0 || todo.edit != nil &&
+		sameText(body, todo.edit.body):
 	case todo.edit != nil:
 		input["edit"] = map[string]any{"id": todo.edit.node, "body": body}
 	default:
@@ -158,7 +169,8 @@ func mutationText(input map[string]map[string]any) string {
 	return "mutation(" + strings.Join(declared, ", ") + ") { " + strings.Join(fields, " ") + " }"
 }
 
-// changed is the issue after those changes that were carried out. What others have put on meanwhile is not among its labels: it is not ours to take off.
+// changed is the issue after those changes that were carried out. What others have put on meanwhile is not
+// among its labels: it is not ours to take off.
 func (t thread) changed(todo bundle, body string, done map[string]json.RawMessage) thread {
 	for _, field := range []string{"on", "off"} {
 		var answer *labelableAnswer
@@ -166,7 +178,8 @@ func (t thread) changed(todo bundle, body string, done map[string]json.RawMessag
 			continue
 		}
 		has := func(label string) bool {
-			return slices.ContainsFunc(answer.Labelable.Labels.Nodes, func(n struct{ Name string }) bool { return strings.EqualFold(n.Name, label) })
+			return slices.ContainsFunc(answer.Labelable.Labels.Nodes,
+				func(n struct{ Name string }) bool { return strings.EqualFold(n.Name, label) })
 		}
 		t.issue.Labels = slices.DeleteFunc(slices.Clone(t.issue.Labels), func(l string) bool { return !has(l) })
 		if field == "on" && has(todo.on) {

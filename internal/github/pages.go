@@ -10,8 +10,10 @@ import (
 //go:embed pages
 var pages embed.FS
 
-// commentPages are the comments that people read. Everything in them that is somebody else's words goes through a redactor.
-var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Client{}).pageFuncs(redactor{})).ParseFS(pages, "pages/*.md"))
+// commentPages are the comments that people read. Everything in them that is somebody else's words goes through
+// a redactor.
+var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Client{}).pageFuncs(redactor{})).
+	ParseFS(pages, "pages/*.md"))
 
 // rowLimit bounds the lists and tables of a page; the oldest rows are left out.
 const rowLimit = 20

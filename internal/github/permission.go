@@ -10,14 +10,16 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// How long GitHub's answer about one person is kept. A right that was withdrawn or granted meanwhile takes effect after that.
+// How long GitHub's answer about one person is kept. A right that was withdrawn or granted meanwhile takes
+// effect after that.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute
 )
 
-// Whose markers count is asked for at most so many people in one reading of an issue, the others with the next; and who may not write is asked about once
-// an hour: a director's account can write before it claims anything, so that nothing is lost by a no that is older.
+// Whose markers count is asked for at most so many people in one reading of an issue, the others with the next;
+// and who may not write is asked about once an hour: a director's account can write before it claims anything,
+// so that nothing is lost by a no that is older.
 const (
 	markersPerCall = 20
 	noMarkerKept   = time.Hour
@@ -46,8 +48,8 @@ func (c *Client) knowsRight(p place, login string) bool {
 	return ok && r.stands()
 }
 
-// writers are the permissions that let people change a repository. GitHub reports maintain as write, triage as read, and a
-// custom role, whose name says nothing, as the role that it is built on.
+// writers are the permissions that let people change a repository. GitHub reports maintain as write, triage as
+// read, and a custom role, whose name says nothing, as the role that it is built on.
 var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
 // mayWrite asks GitHub, or memory, whether a login may write to a repository.
@@ -62,15 +64,18 @@ func (c *Client) mayTriage(ctx context.Context, p place, login string) (bool, er
 	return r.triage, err
 }
 
-// mayMark is mayWrite for the author of a marker. What is left may be asked for; a transient error says that it was not enough, and what was asked is known
-// when it is tried again.
+// mayMark is mayWrite for the author of a marker. What is left may be asked for; a transient error says that it
+// was not enough, and what was asked is known when it is tried again.
 func (c *Client) mayMark(ctx context.Context, p place, login string, left *int) (bool, error) {
 	r, known := c.rights.get(rightKey(p, login))
 	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {
 		return r.write, nil
 	}
 	if *left == 0 {
-		return false, &Error{Kind: KindTransient, Doubtful: true, Message: "many people have written what looks like a claim: whose counts is asked for a few at a time"}
+		return false, &Error{
+			Kind: KindTransient, Doubtful: true,
+			Message: "many people have written what looks like a claim: whose counts is asked for a few at a time",
+		}
 	}
 	*left--
 	return c.mayWrite(ctx, p, login)
@@ -84,7 +89,8 @@ func (c *Client) right(ctx context.Context, p place, login string) (right, error
 	err = normalize(err)
 	switch {
 	case statusOf(err) == http.StatusForbidden && kindOf(err) == KindPermanent:
-		return right{}, permanent("the token may not ask for the permissions of collaborators of %s: give it write access, or answer by removing the label", p.fullName())
+		return right{}, permanent("the token may not ask for the permissions of collaborators of %s: give it write "+
+			"access, or answer by removing the label", p.fullName())
 	case err != nil && !isGone(err):
 		return right{}, err
 	}

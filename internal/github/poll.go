@@ -59,10 +59,14 @@ func (c *Client) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 func (c *Client) firstPoll(ctx context.Context, p place) (Page, error) {
 	var start time.Time
 	issues := issuesByNumber{}
-	for _, label := range append([]string{c.labels.Task, c.labels.Claimed, c.labels.Blocked}, c.formerNames(c.labels.Claimed, c.labels.Blocked)...) {
+	for _, label := range append([]string{c.labels.Task, c.labels.Claimed, c.labels.Blocked},
+		c.formerNames(c.labels.Claimed, c.labels.Blocked)...) {
 		page := 0
 		for range pollPages {
-			raw, resp, err := c.list(ctx, p, url.Values{"state": {"open"}, "labels": {label}, "sort": {"updated"}, "direction": {"desc"}}, page)
+			raw, resp, err := c.list(ctx, p, url.Values{
+				"state": {"open"}, "labels": {label}, "sort": {"updated"},
+				"direction": {"desc"},
+			}, page)
 			if err != nil {
 				return Page{}, err
 			}
@@ -81,7 +85,10 @@ func (c *Client) firstPoll(ctx context.Context, p place) (Page, error) {
 func (c *Client) pollSince(ctx context.Context, p place, since time.Time) (Page, error) {
 	issues, same := issuesByNumber{}, true
 	cursor, err := readSince(since, func(since time.Time, page int) ([]*rawIssue, error) {
-		raw, resp, err := c.list(ctx, p, url.Values{"state": {"all"}, "sort": {"updated"}, "direction": {"asc"}, "since": {format(since)}}, page)
+		raw, resp, err := c.list(ctx, p, url.Values{
+			"state": {"all"}, "sort": {"updated"}, "direction": {"asc"},
+			"since": {format(since)},
+		}, page)
 		c.add(issues, p, raw)
 		same = same && err == nil && resp.Header.Get(sameHeader) != ""
 		return raw, err
@@ -99,13 +106,17 @@ func (c *Client) pollSince(ctx context.Context, p place, since time.Time) (Page,
 
 var errSameSecond = errors.New("too many changes in one second")
 
-// readSince reads a list, sorted by the time of the last change, from a second on, that second included. list gets a page of it,
-// what the id and the time of an entry. The cursor is the second from which the next reading goes on.
+// readSince reads a list, sorted by the time of the last change, from a second on, that second included. list
+// gets a page of it, what the id and the time of an entry. The cursor is the second from which the next reading
+// goes on.
 //
-// It goes on by time, not by page number: what changes between two pages moves to the end of the list, and everything behind
-// it one place forward, over the edge of the page. Only a second that fills a whole page is read by page number, again and again
-// until a pass shows nothing new: unchanged pages cost nothing of the hourly limit.
-func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error), what func(T) (int64, time.Time)) (cursor time.Time, err error) {
+// It goes on by time, not by page number: what changes between two pages moves to the end of the list, and
+// everything behind it one place forward, over the edge of the page. Only a second that fills a whole page is
+// read by page number, again and again until a pass shows nothing new: unchanged pages cost nothing of the
+// hourly limit.
+func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error),
+	what func(T) (int64, time.Time),
+) (cursor time.Time, err error) {
 	page, fresh, known := 0, 0, map[int64]bool{}
 	for asked := 1; asked <= sameSecond; asked++ {
 		raw, err := list(since, page)

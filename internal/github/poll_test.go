@@ -118,8 +118,8 @@ func TestPollReadsOnByTime(t *testing.T) {
 	})
 }
 
-// TestPollReadsASecondAgain: of more changes in one second than a page holds, some change once more while they are read, so that
-// others move over the edge of a page that was read already.
+// TestPollReadsASecondAgain: of more changes in one second than a page holds, some change once more while they
+// are read, so that others move over the edge of a page that was read already.
 func TestPollReadsASecondAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		cursor := format(time.Now())
@@ -164,10 +164,17 @@ func TestIssueThatIsElsewhere(t *testing.T) {
 		status int
 		moved  string
 	}{
-		"deleted":                         {func(w *world) { w.sim.Delete(w.key) }, 410, ""},
-		"never there":                     {func(w *world) { w.key = testRepo + "#99" }, 404, ""},
-		"transferred":                     {func(w *world) { w.sim.CreateIssue("acme/other", "acme", "x", ""); w.sim.Transfer(w.key, "acme/other") }, 301, "acme/other#2"},
-		"transferred, same number":        {func(w *world) { w.sim.Transfer(w.key, "acme/other") }, 301, "acme/other#1"},
+		"deleted":     {func(w *world) { w.sim.Delete(w.key) }, 410, ""},
+		"never there": {func(w *world) { w.key = testRepo + "#99" }, 404, ""},
+		"transferred": {func(w *world) {
+			w.sim.CreateIssue("acme/other", "acme", "x",
+				"")
+			w.sim.Transfer(w.key, "acme/other")
+		}, 301, "acme/other#2"},
+		"transferred, same number": {
+			func(w *world) { w.sim.Transfer(w.key, "acme/other") }, 301,
+			"acme/other#1",
+		},
 		"the repository got another name": {func(w *world) { w.sim.Rename(testRepo, "gadgets") }, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,16 +201,24 @@ func TestRedirectedWritesStayWrites(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
 		w.sim.Rename(testRepo, "gadgets")
-		w.inject(githubtest.Fault{Method: "POST", Path: "/labels", Status: 301, Header: map[string]string{"Location": testAPI + "repos/acme/gadgets/issues/1/labels"}, Body: `{"message":"Moved Permanently"}`})
+		w.inject(githubtest.Fault{
+			Method: "POST", Path: "/labels", Status: 301,
+			Header: map[string]string{"Location": testAPI + "repos/acme/gadgets/issues/1/labels"},
+			Body:   `{"message":"Moved Permanently"}`,
+		})
 		w.claimed(c)
 		if got := w.sim.Issue("acme/gadgets#1").Labels; !slices.Equal(got, []string{"agent-claimed"}) {
 			w.Errorf("labels = %q", got)
 		}
 		w.inject(githubtest.Fault{Status: 301, Header: map[string]string{"Location": "https://evil.test/api/v3/x"}})
-		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindPermanent || !strings.Contains(err.Error(), "another host") {
+		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindPermanent ||
+			!strings.Contains(err.Error(), "another host") {
 			w.Errorf("error = %v, want permanent: the token stays with its host", err)
 		}
-		w.inject(githubtest.Fault{Times: 6, Status: 307, Header: map[string]string{"Location": testAPI + "repos/acme/gadgets/issues/1"}})
+		w.inject(githubtest.Fault{
+			Times: 6, Status: 307,
+			Header: map[string]string{"Location": testAPI + "repos/acme/gadgets/issues/1"},
+		})
 		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindPermanent {
 			w.Errorf("error = %v, want permanent: a loop", err)
 		}
@@ -216,24 +231,42 @@ func TestErrorKinds(t *testing.T) {
 		kind  Kind
 		text  string
 	}{
-		"500":             {githubtest.ServerError(500), KindTransient, "Server Error"},
-		"502 of a proxy":  {githubtest.Fault{Status: 502, Body: "<html>bad gateway</html>"}, KindTransient, "502"},
-		"cut before":      {githubtest.Fault{CutBefore: true}, KindTransient, "no answer"},
-		"cut after":       {githubtest.Fault{CutAfter: true}, KindTransient, "no answer"},
-		"401":             {githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`}, KindUnauthorized, "Bad credentials"},
-		"403":             {githubtest.Fault{Status: 403, Body: `{"message":"Must have admin rights to Repository."}`}, KindPermanent, "admin rights"},
-		"422":             {githubtest.Fault{Status: 422, Body: `{"message":"Validation Failed","errors":[{"field":"body","code":"missing"}]}`}, KindPermanent, "Validation Failed; body missing"},
+		"500":            {githubtest.ServerError(500), KindTransient, "Server Error"},
+		"502 of a proxy": {githubtest.Fault{Status: 502, Body: "<html>bad gateway</html>"}, KindTransient, "502"},
+		"cut before":     {githubtest.Fault{CutBefore: true}, KindTransient, "no answer"},
+		"cut after":      {githubtest.Fault{CutAfter: true}, KindTransient, "no answer"},
+		"401": {
+			githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`},
+			KindUnauthorized,
+			"Bad credentials",
+		},
+		"403": {
+			githubtest.Fault{Status: 403, Body: `{"message":"Must have admin rights to Repository."}`},
+			KindPermanent, "admin rights",
+		},
+		"422": {
+			githubtest.Fault{
+				Status: 422,
+				Body:   `{"message":"Validation Failed","errors":[{"field":"body","code":"missing"}]}`,
+			},
+			KindPermanent,
+			"Validation Failed; body missing",
+		},
 		"408":             {githubtest.Fault{Status: 408}, KindTransient, "408"},
 		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, KindTransient, "no usable answer"},
 		"200, other JSON": {githubtest.Fault{Status: 200, Body: "{}"}, KindTransient, "no issue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				c, err := New(Options{BaseURL: testAPI, Fleet: "default", Transport: w.sim.Transport(), Token: w.client("retake-bot").opts.Token})
+				c, err := New(Options{
+					BaseURL: testAPI, Fleet: "default", Transport: w.sim.Transport(),
+					Token: w.client("retake-bot").opts.Token,
+				})
 				w.must(err)
 				w.inject(tc.fault)
 				_, err = c.Issue(w.Context(), w.key)
-				if e := asError(w.T, err); e.Kind != tc.kind || !strings.Contains(e.Error(), tc.text) || e.Status != tc.fault.Status && e.Status != 0 {
+				if e := asError(w.T, err); e.Kind != tc.kind || !strings.Contains(e.Error(), tc.text) ||
+					e.Status != tc.fault.Status && e.Status != 0 {
 					w.Errorf("error = %v, want %s with %q", e, tc.kind, tc.text)
 				}
 			})
@@ -295,8 +328,10 @@ func TestRequestsFitGitHubsDescription(t *testing.T) {
 			w.Error(err)
 		}
 		for _, path := range []string{
-			"user", "rate_limit", "repos/acme/widgets", "repos/acme/widgets/pulls/2", "repos/acme/widgets/labels/agent-blocked",
-			"repos/acme/widgets/collaborators/retake-bot", "repos/acme/widgets/collaborators/retake-bot/permission", "repos/acme/widgets/issues/1/labels",
+			"user", "rate_limit", "repos/acme/widgets", "repos/acme/widgets/pulls/2",
+			"repos/acme/widgets/labels/agent-blocked",
+			"repos/acme/widgets/collaborators/retake-bot", "repos/acme/widgets/collaborators/retake-bot/permission",
+			"repos/acme/widgets/issues/1/labels",
 		} {
 			w.must(c.call(ctx, laneReads, "GET", path, nil))
 		}

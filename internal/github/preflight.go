@@ -9,7 +9,8 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// Credential is what GitHub says of the credential in use. Everything but Login may be missing: GitHub does not tell it of every kind.
+// Credential is what GitHub says of the credential in use. Everything but Login may be missing: GitHub does not
+// tell it of every kind.
 type Credential struct {
 	Login   string
 	Bot     bool
@@ -45,7 +46,8 @@ func (c *Client) Inspect(ctx context.Context) (Credential, error) {
 	}
 	found := Credential{Login: u.GetLogin(), Bot: !isPerson(u), Date: dateOf(resp.Header)}
 	if scopes, told := resp.Header[scopesHeader]; told {
-		found.Told, found.Scopes = true, strings.FieldsFunc(strings.Join(scopes, ","), func(r rune) bool { return r == ',' || r == ' ' })
+		found.Told, found.Scopes = true, strings.FieldsFunc(strings.Join(scopes, ","),
+			func(r rune) bool { return r == ',' || r == ' ' })
 	}
 	if at, err := time.Parse(expiresForm, resp.Header.Get(expiresHeader)); err == nil {
 		found.Expires = at.UTC()
@@ -78,7 +80,8 @@ func (c *Client) About(ctx context.Context, repo string) (About, error) {
 	}
 	may := r.GetPermissions()
 	return About{
-		Push: may == nil || may["push"] || may["maintain"] || may["admin"], Archived: r.GetArchived(), HasIssues: r.GetHasIssues(), DefaultBranch: r.GetDefaultBranch(),
+		Push: may == nil || may["push"] || may["maintain"] || may["admin"], Archived: r.GetArchived(),
+		HasIssues: r.GetHasIssues(), DefaultBranch: r.GetDefaultBranch(),
 	}, nil
 }
 
@@ -92,7 +95,8 @@ func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, erro
 	return names(missing), err
 }
 
-// MayRead returns the permissions, in GitHub's words, without which the credential cannot read what a director reads of a repository at a branch.
+// MayRead returns the permissions, in GitHub's words, without which the credential cannot read what a director
+// reads of a repository at a branch.
 func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []string, err error) {
 	p, err := parseRepo(repo)
 	if err != nil {
@@ -120,21 +124,25 @@ func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []stri
 			return err
 		}},
 		{"checks", func() error {
-			_, _, err := api.Checks.ListCheckRunsForRef(ctx, p.owner, p.repo, branch, &gh.ListCheckRunsOptions{ListOptions: few})
+			_, _, err := api.Checks.ListCheckRunsForRef(ctx, p.owner, p.repo, branch,
+				&gh.ListCheckRunsOptions{ListOptions: few})
 			return err
 		}},
 	} {
 		switch err := normalize(r.read()); {
 		case statusOf(err) == http.StatusForbidden && kindOf(err) == KindPermanent:
 			lacks = append(lacks, r.permission)
-		case err != nil && kindOf(err) != KindNotFound && statusOf(err) != http.StatusConflict && statusOf(err) != http.StatusUnprocessableEntity: // an empty repository, or no such branch
+		case err != nil && kindOf(err) != KindNotFound && statusOf(err) != http.StatusConflict &&
+			statusOf(err) != http.StatusUnprocessableEntity:
+			// an empty repository, or no such branch
 			return lacks, err
 		}
 	}
 	return lacks, nil
 }
 
-// Rights are the permissions of the App's installation, as GitHub calls them, each read, write or admin. It asks for a token unless there is one.
+// Rights are the permissions of the App's installation, as GitHub calls them, each read, write or admin. It
+// asks for a token unless there is one.
 func (a *App) Rights(ctx context.Context) (map[string]string, error) {
 	if _, err := a.Token(ctx); err != nil {
 		return nil, err
@@ -145,7 +153,8 @@ func (a *App) Rights(ctx context.Context) (map[string]string, error) {
 	}
 	rights := map[string]string{}
 	for name, level := range map[string]*string{
-		"metadata": p.Metadata, "issues": p.Issues, "contents": p.Contents, "pull_requests": p.PullRequests, "statuses": p.Statuses, "checks": p.Checks,
+		"metadata": p.Metadata, "issues": p.Issues, "contents": p.Contents, "pull_requests": p.PullRequests,
+		"statuses": p.Statuses, "checks": p.Checks,
 	} {
 		if level != nil {
 			rights[name] = *level

@@ -15,7 +15,8 @@ func TestInspectReadsWhatGitHubTells(t *testing.T) {
 		ends := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 		c := w.client("retake-bot")
 		plain, err := c.Inspect(w.Context())
-		if err != nil || plain.Login != "retake-bot" || plain.Told || !plain.Expires.IsZero() || time.Since(plain.Date).Abs() > time.Second {
+		if err != nil || plain.Login != "retake-bot" || plain.Told || !plain.Expires.IsZero() ||
+			time.Since(plain.Date).Abs() > time.Second {
 			w.Errorf("%+v, %v", plain, err)
 		}
 		next := w.sim.Transport()
@@ -29,17 +30,20 @@ func TestInspectReadsWhatGitHubTells(t *testing.T) {
 				return answer, err
 			})
 		})
-		if told, err := c.Inspect(w.Context()); err != nil || !told.Told || !slices.Equal(told.Scopes, []string{"repo", "workflow"}) || !told.Expires.Equal(ends) {
+		if told, err := c.Inspect(w.Context()); err != nil || !told.Told ||
+			!slices.Equal(told.Scopes, []string{"repo", "workflow"}) || !told.Expires.Equal(ends) {
 			w.Errorf("%+v, %v", told, err)
 		}
 	})
 }
 
-// TestPreflightOfARepository: what it says of itself, which labels it lacks, and which permissions are missing to read it.
+// TestPreflightOfARepository: what it says of itself, which labels it lacks, and which permissions are missing
+// to read it.
 func TestPreflightOfARepository(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
-		if a, err := c.About(w.Context(), testRepo); err != nil || !a.Push || !a.HasIssues || a.Archived || a.DefaultBranch != "main" {
+		if a, err := c.About(w.Context(), testRepo); err != nil || !a.Push || !a.HasIssues || a.Archived ||
+			a.DefaultBranch != "main" {
 			w.Errorf("%+v, %v", a, err)
 		}
 		if a, err := w.client("mallory").About(w.Context(), testRepo); err != nil || a.Push {
@@ -52,9 +56,13 @@ func TestPreflightOfARepository(t *testing.T) {
 			w.Errorf("%q, %v", lacks, err)
 		}
 		for _, path := range []string{"/check-runs", "/pulls"} {
-			w.inject(githubtest.Fault{Status: http.StatusForbidden, Body: `{"message":"Resource not accessible by integration"}`}.On("GET", path))
+			w.inject(githubtest.Fault{
+				Status: http.StatusForbidden,
+				Body:   `{"message":"Resource not accessible by integration"}`,
+			}.On("GET", path))
 		}
-		if lacks, err := c.MayRead(w.Context(), testRepo, "main"); err != nil || !slices.Equal(lacks, []string{"pull_requests", "checks"}) {
+		if lacks, err := c.MayRead(w.Context(), testRepo, "main"); err != nil ||
+			!slices.Equal(lacks, []string{"pull_requests", "checks"}) {
 			w.Errorf("%q, %v", lacks, err)
 		}
 		w.inject(githubtest.ServerError(http.StatusBadGateway).On("GET", "/issues"))
@@ -72,7 +80,8 @@ func TestAnAppKnowsItsRights(t *testing.T) {
 			w.Errorf("%q, %v", rights, err)
 		}
 		c := w.client("retake[bot]", func(o *Options) { o.Token, o.Login = a.Token, a.Login })
-		if seen, err := c.Inspect(w.Context()); err != nil || seen.Login != "retake[bot]" || !seen.Bot || seen.Date.IsZero() {
+		if seen, err := c.Inspect(w.Context()); err != nil || seen.Login != "retake[bot]" || !seen.Bot ||
+			seen.Date.IsZero() {
 			w.Errorf("%+v, %v", seen, err)
 		}
 	})

@@ -20,8 +20,8 @@ type AttemptLine struct {
 // Earlier is how many attempts came before.
 func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 
-// ProgressView is what the progress comment shows. The same view gives the same text, and the same text is not sent again:
-// put nothing into it that changes with time alone.
+// ProgressView is what the progress comment shows. The same view gives the same text, and the same text is not
+// sent again: put nothing into it that changes with time alone.
 type ProgressView struct {
 	State     string    // of the task
 	Attempt   int       // 0: none yet
@@ -50,8 +50,8 @@ type claimComment struct {
 	comment
 }
 
-// Progress shows a task's state in its claim comment. It is not_found when there is no such comment of ours (any more), and
-// changes nothing once the task was delivered.
+// Progress shows a task's state in its claim comment. It is not_found when there is no such comment of ours
+// (any more), and changes nothing once the task was delivered.
 func (c *Client) Progress(ctx context.Context, key, nonce string, v ProgressView) error {
 	if err := c.checkWrites("progress", key, zap.String("task", nonce), zap.String("to", v.State)); err != nil {
 		return err
@@ -69,7 +69,8 @@ func (c *Client) Progress(ctx context.Context, key, nonce string, v ProgressView
 			}
 			open = askedIn(t.ownComments(marker{kind: markBlocked, Fleet: c.opts.Fleet, Nonce: nonce}))
 		}
-		own.body, err = c.edit(ctx, laneProgress, own.place, own.comment, *own.mark, c.page("progress", progressPage{v, nonce, open}))
+		own.body, err = c.edit(ctx, laneProgress, own.place, own.comment, *own.mark,
+			c.page("progress", progressPage{v, nonce, open}))
 		if isGone(err) {
 			c.claims.drop(key + " " + nonce)
 			continue // deleted, or replaced by a claim that ran again

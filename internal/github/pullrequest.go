@@ -10,7 +10,8 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// pullRequest finds the task's pull request and brings it up to date, or creates it. Once the claim has ended it is left as it is.
+// pullRequest finds the task's pull request and brings it up to date, or creates it. Once the claim has ended
+// it is left as it is.
 func (c *Client) pullRequest(ctx context.Context, t thread, req DeliverRequest, ended bool) (Delivered, error) {
 	pr, err := c.ownPullRequest(ctx, t, req)
 	if err == nil && pr == nil && ended {
@@ -27,8 +28,9 @@ func (c *Client) pullRequest(ctx context.Context, t thread, req DeliverRequest, 
 	return Delivered{PullRequest: pr.GetNumber(), URL: pr.GetHTMLURL()}, nil
 }
 
-// ownPullRequest is that of an earlier delivery, or the one with our head; nil if there is none. An open one with the same head
-// is it; a closed one only if our marker in its body names this claim: a human closed it and it stays closed.
+// ownPullRequest is that of an earlier delivery, or the one with our head; nil if there is none. An open one
+// with the same head is it; a closed one only if our marker in its body names this claim: a human closed it and
+// it stays closed.
 func (c *Client) ownPullRequest(ctx context.Context, t thread, req DeliverRequest) (*gh.PullRequest, error) {
 	if req.Number > 0 {
 		pr, _, err := c.lanes[laneCompletion].PullRequests.Get(ctx, t.owner, t.repo, req.Number)
@@ -49,7 +51,8 @@ func (c *Client) ownPullRequest(ctx context.Context, t thread, req DeliverReques
 	return nil, nil
 }
 
-// wroteBody reports whether the text of a pull request is ours, of this claim. Who wants to write it himself deletes the marker.
+// wroteBody reports whether the text of a pull request is ours, of this claim. Who wants to write it himself
+// deletes the marker.
 func (c *Client) wroteBody(t thread, req DeliverRequest, pr *gh.PullRequest) bool {
 	mark, marked := readMarker(pr.GetBody())
 	return marked && mark == c.deliveryMark(req) && strings.EqualFold(pr.GetUser().GetLogin(), t.self)
@@ -84,8 +87,8 @@ func (c *Client) createPullRequest(ctx context.Context, t thread, req DeliverReq
 	return pr, accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 }
 
-// updatePullRequest rewrites our own text of an open pull request and makes a draft ready. Its title, and a text that somebody
-// else has written, are left alone.
+// updatePullRequest rewrites our own text of an open pull request and makes a draft ready. Its title, and a
+// text that somebody else has written, are left alone.
 func (c *Client) updatePullRequest(ctx context.Context, t thread, req DeliverRequest, pr *gh.PullRequest) error {
 	if pr.GetState() != "open" || !c.wroteBody(t, req, pr) {
 		return nil
@@ -95,7 +98,8 @@ func (c *Client) updatePullRequest(ctx context.Context, t thread, req DeliverReq
 		return err
 	}
 	if !sameText(body, pr.GetBody()) {
-		edited, _, err := c.lanes[laneCompletion].PullRequests.Edit(ctx, t.owner, t.repo, pr.GetNumber(), &gh.PullRequest{Body: &body})
+		edited, _, err := c.lanes[laneCompletion].PullRequests.Edit(ctx, t.owner, t.repo, pr.GetNumber(),
+			&gh.PullRequest{Body: &body})
 		if err = accepted(edited.GetNumber(), "the text of the pull request of "+req.Branch, err); err != nil {
 			return err
 		}
@@ -141,7 +145,8 @@ func (c *Client) markReady(ctx context.Context, pr *gh.PullRequest) error {
 	case err != nil:
 		return normalize(err)
 	case len(answer.Errors) > 0:
-		return permanent("pull request #%d stays a draft: %s: mark it as ready for review by hand", pr.GetNumber(), clip(plain(answer.Errors[0].Message), messageLimit))
+		return permanent("pull request #%d stays a draft: %s: mark it as ready for review by hand", pr.GetNumber(),
+			clip(plain(answer.Errors[0].Message), messageLimit))
 	case answer.Data.Ready.PullRequest.IsDraft:
 		return transient(fmt.Sprintf("pull request #%d is still a draft", pr.GetNumber()), nil)
 	}

@@ -27,15 +27,16 @@ type ownReaction struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// olderThan reports whether the comment was edited after we reacted: then the reaction is to another text. Without a time it is
-// to whatever the comment says.
+// olderThan reports whether the comment was edited after we reacted: then the reaction is to another text.
+// Without a time it is to whatever the comment says.
 func (r ownReaction) olderThan(edit time.Time) bool {
 	return !r.CreatedAt.IsZero() && r.CreatedAt.Before(edit)
 }
 
-// React puts our reaction on a comment of an issue, unless it is there, and takes back the other acknowledgement if that is
-// there: an edited comment can turn from one into the other. A reaction from before the comment's last edit is made anew, so
-// that its time says to which text it is. A comment that is gone needs none.
+// React puts our reaction on a comment of an issue, unless it is there, and takes back the other
+// acknowledgement if that is there: an edited comment can turn from one into the other. A reaction from before
+// the comment's last edit is made anew, so that its time says to which text it is. A comment that is gone needs
+// none.
 func (c *Client) React(ctx context.Context, key string, commentID int64, content string) error {
 	if err := c.checkWrites("react", key, zap.Int64("comment", commentID), zap.String("to", content)); err != nil {
 		return err
@@ -63,7 +64,8 @@ func (c *Client) react(ctx context.Context, key string, commentID int64, content
 		}
 	}
 	if !there {
-		_, _, err := c.lanes[laneCompletion].Reactions.CreateIssueCommentReaction(ctx, p.owner, p.repo, commentID, content)
+		_, _, err := c.lanes[laneCompletion].Reactions.CreateIssueCommentReaction(ctx, p.owner, p.repo, commentID,
+			content)
 		if err != nil {
 			return normalize(err)
 		}
@@ -93,10 +95,13 @@ func (c *Client) unreact(ctx context.Context, p place, commentID int64, r ownRea
 }
 
 // ourReactions are our own reactions to a comment, by content.
-func (c *Client) ourReactions(ctx context.Context, p place, commentID int64, self string) (map[string]ownReaction, error) {
+func (c *Client) ourReactions(ctx context.Context, p place, commentID int64,
+	self string,
+) (map[string]ownReaction, error) {
 	ours := map[string]ownReaction{}
 	for page, pages := 1, 0; page != 0 && pages < reactionPages; pages++ {
-		path := fmt.Sprintf("repos/%s/%s/issues/comments/%d/reactions?per_page=%d&page=%d", p.owner, p.repo, commentID, pageSize, page)
+		path := fmt.Sprintf("repos/%s/%s/issues/comments/%d/reactions?per_page=%d&page=%d", p.owner, p.repo, commentID,
+			pageSize, page)
 		req, err := c.lanes[laneReads].NewRequest(http.MethodGet, path, nil)
 		if err != nil {
 			return nil, normalize(err)

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrAlive is returned by a reclaim of a claim that has shown progress since it was called stale, or that is not the one
-// which holds the issue now.
+// ErrAlive is returned by a reclaim of a claim that has shown progress since it was called stale, or that is
+// not the one which holds the issue now.
 var ErrAlive = errors.New("github: the claim is not stale: nothing was changed")
 
 // ReleaseRequest ends a claim.
@@ -19,9 +19,11 @@ type ReleaseRequest struct {
 	RestoreTask bool   // true: anybody may claim it again; false: it was closed or taken, no label stays
 	// Reclaim: the claim is stale. It may be another fleet's or credential's: Nonce is that of Stale's holder.
 	Reclaim bool
-	// LastSeen, of a reclaim, is the time that Stale returned: ErrAlive if the claim comment was edited since. Zero: not checked.
+	// LastSeen, of a reclaim, is the time that Stale returned: ErrAlive if the claim comment was edited since.
+	// Zero: not checked.
 	LastSeen time.Time
-	// Ended is "" or "merged": the work was merged as PullRequest, by whom it says. Then the claim comment says so, and no other is made.
+	// Ended is "" or "merged": the work was merged as PullRequest, by whom it says. Then the claim comment says
+	// so, and no other is made.
 	Ended       string
 	Won         bool   // the claim was won: its comment may be one whose marker somebody has edited
 	PullRequest int    // that has the work; 0: none
@@ -42,7 +44,8 @@ type releasePage struct {
 // Release ends a claim: a marker comment, which ends all older claims, then the labels. A repetition that
 // finds the issue claimed anew since touches nothing.
 func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
-	if err := c.checkWrites("release", req.Key, zap.String("task", req.Nonce), zap.String("reason", req.Why)); err != nil {
+	if err := c.checkWrites("release", req.Key, zap.String("task", req.Nonce),
+		zap.String("reason", req.Why)); err != nil {
 		return err
 	}
 	t, err := c.thread(ctx, laneCompletion, req.Key)
@@ -62,7 +65,8 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	created, err := c.post(ctx, laneCompletion, t, m, c.page("release", releasePage{req, BranchURL(t.issue.URL, req.Branch), t.issue.State != "open"}))
+	created, err := c.post(ctx, laneCompletion, t, m,
+		c.page("release", releasePage{req, BranchURL(t.issue.URL, req.Branch), t.issue.State != "open"}))
 	if err != nil {
 		return err
 	}
@@ -71,11 +75,13 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	if holder, ok := t.holder(); ok && holder.mark.Nonce != req.Nonce || created == 0 && t.claimedSince(t.ownComments(m)[0].id) {
+	if holder, ok := t.holder(); ok && holder.mark.Nonce != req.Nonce || created == 0 &&
+		t.claimedSince(t.ownComments(m)[0].id) {
 		return nil
 	}
 	goal := ""
-	// A person has put the label on meanwhile, which is a new request; or the claim was given up before it took the label off.
+	// A person has put the label on meanwhile, which is a new request; or the claim was given up before it took
+	// the label off.
 	if req.RestoreTask || c.isOffered(t.issue) || !req.Won && t.issue.Has(c.labels.Task) {
 		goal = c.labels.Task
 	}
@@ -99,9 +105,9 @@ func (c *Client) isOffered(i Issue) bool {
 	return i.Has(c.labels.Task) && !i.Has(c.labels.Claimed) && !i.Has(c.labels.Blocked) && !i.Has(c.labels.Review)
 }
 
-// endMerged takes our labels off and has the claim comment say that the work was merged. The comment comes last: its marker then
-// says that the claim has ended, and a repetition changes nothing. The task label is left alone: a human has put it there for
-// another task.
+// endMerged takes our labels off and has the claim comment say that the work was merged. The comment comes
+// last: its marker then says that the claim has ended, and a repetition changes nothing. The task label is left
+// alone: a human has put it there for another task.
 func (c *Client) endMerged(ctx context.Context, t thread, req ReleaseRequest) error {
 	m := marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce, Ended: endedMerged}
 	claims := t.ownComments(m)
@@ -139,9 +145,10 @@ func (c *Client) reclaimed(t thread, m marker, lastSeen time.Time) (done bool, e
 	return false, nil
 }
 
-// Stale returns whose claim comment holds an issue, and when that comment was last edited (GitHub's clock, whole seconds). ok is false
-// when nobody holds it. A director edits the comment whenever the task changes its state or stage, so a claim whose
-// comment is older than issue_claim_stale_seconds has nobody at work; whether that is so is the caller's decision.
+// Stale returns whose claim comment holds an issue, and when that comment was last edited (GitHub's clock,
+// whole seconds). ok is false when nobody holds it. A director edits the comment whenever the task changes its
+// state or stage, so a claim whose comment is older than issue_claim_stale_seconds has nobody at work; whether
+// that is so is the caller's decision.
 func (c *Client) Stale(ctx context.Context, key string) (h Holder, last time.Time, ok bool, err error) {
 	t, err := c.thread(ctx, laneReads, key)
 	if err != nil {
@@ -154,12 +161,15 @@ func (c *Client) Stale(ctx context.Context, key string) (h Holder, last time.Tim
 	return holderOf(holder), holder.edited, true, nil
 }
 
-// halfClaimed is after how long a claim that has shown the claimed label, and neither a comment nor that it took the task label off, has ended.
+// halfClaimed is after how long a claim that has shown the claimed label, and neither a comment nor that it
+// took the task label off, has ended.
 const halfClaimed = time.Minute
 
-// Free offers an open issue again that has the claimed label and nobody's claim, if our own account put the label on so long ago: a claim of ours
-// ended before its comment, or somebody deleted the comment. The task label comes back if we took it off. It reports whether anything was changed,
-// and otherwise when it can be, zero for never. An issue that is offered still is one that a claim has not finished with: it can be within a minute.
+// Free offers an open issue again that has the claimed label and nobody's claim, if our own account put the
+// label on so long ago: a claim of ours ended before its comment, or somebody deleted the comment. The task
+// label comes back if we took it off. It reports whether anything was changed, and otherwise when it can be,
+// zero for never. An issue that is offered still is one that a claim has not finished with: it can be within a
+// minute.
 func (c *Client) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
 	t, err := c.thread(ctx, laneReads, key)
 	if err != nil {
@@ -197,6 +207,7 @@ func (c *Client) Free(ctx context.Context, key string, stale time.Duration) (fre
 	if _, held := now.holder(); err != nil || !held {
 		return err == nil, due, err
 	}
-	// Another director of our account has claimed it since we looked. It would take the missing label for a person's doing.
+	// Another director of our account has claimed it since we looked. It would take the missing label for a
+	// person's doing.
 	return false, time.Time{}, c.addLabel(ctx, laneCompletion, now, c.labels.Claimed)
 }

@@ -22,10 +22,11 @@ type reminderPage struct {
 	Page  string // of the question
 }
 
-// Remind writes one short comment that points to a question. Once the question is no longer open (the issue is closed or not blocked
-// any more, or it is not the claim's latest question) nobody is reminded.
+// Remind writes one short comment that points to a question. Once the question is no longer open (the issue is
+// closed or not blocked any more, or it is not the claim's latest question) nobody is reminded.
 func (c *Client) Remind(ctx context.Context, req RemindRequest) error {
-	if err := c.checkWrites("remind", req.Key, zap.String("task", req.Nonce), zap.String("attempt", req.Block)); err != nil {
+	if err := c.checkWrites("remind", req.Key, zap.String("task", req.Nonce),
+		zap.String("attempt", req.Block)); err != nil {
 		return err
 	}
 	t, err := c.thread(ctx, laneEscalation, req.Key)

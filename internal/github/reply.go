@@ -55,7 +55,8 @@ type replyPage struct {
 
 // Reply answers a comment with one of our own, at most 10 lines long. A comment or issue that is gone gets none.
 func (c *Client) Reply(ctx context.Context, req ReplyRequest) error {
-	if err := c.checkWrites("reply", req.Key, zap.Int64("comment", req.Comment), zap.String("to", string(req.Kind))); err != nil {
+	if err := c.checkWrites("reply", req.Key, zap.Int64("comment", req.Comment),
+		zap.String("to", string(req.Kind))); err != nil {
 		return err
 	}
 	t, err := c.threadComments(ctx, laneCompletion, req.Key)

@@ -29,7 +29,8 @@ type PullRequest struct {
 	Head   string // SHA
 	Draft  bool
 
-	Conflict bool            // it cannot be merged cleanly. Until GitHub has found out, which takes it seconds after a push, false.
+	// it cannot be merged cleanly. Until GitHub has found out, which takes it seconds after a push, false.
+	Conflict bool
 	Settled  bool            // no check of Head is under way
 	Failing  []FailedCheck   // of Head, by name
 	Changes  []ChangeRequest // oldest first
@@ -56,8 +57,8 @@ const (
 // badConclusions are those of check runs that failed. One that was cancelled or is stale says nothing about the work.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure"}
 
-// PullRequest reads a pull request of an issue's repository: its checks, and who wants it changed. All requests are conditional: one
-// that has not changed costs nothing of the hourly limit.
+// PullRequest reads a pull request of an issue's repository: its checks, and who wants it changed. All requests
+// are conditional: one that has not changed costs nothing of the hourly limit.
 func (c *Client) PullRequest(ctx context.Context, key string, number int) (PullRequest, error) {
 	p, err := parseKey(key)
 	if err != nil {
@@ -68,14 +69,18 @@ func (c *Client) PullRequest(ctx context.Context, key string, number int) (PullR
 	if err != nil {
 		return PullRequest{}, normalize(err)
 	}
-	pr := PullRequest{Number: number, URL: raw.GetHTMLURL(), State: PullOpen, Head: raw.GetHead().GetSHA(), Draft: raw.GetDraft()}
+	pr := PullRequest{
+		Number: number, URL: raw.GetHTMLURL(), State: PullOpen, Head: raw.GetHead().GetSHA(),
+		Draft: raw.GetDraft(),
+	}
 	switch {
 	case raw.GetMerged():
 		pr.State, pr.By = PullMerged, raw.GetMergedBy().GetLogin()
 		return pr, nil
 	case raw.GetState() != "open":
 		pr.State = PullClosed
-		about, _, err := c.lanes[laneReads].Issues.Get(ctx, p.owner, p.repo, number) // a pull request does not say who closed it
+		// a pull request does not say who closed it
+		about, _, err := c.lanes[laneReads].Issues.Get(ctx, p.owner, p.repo, number)
 		pr.By = about.GetClosedBy().GetLogin()
 		return pr, normalize(err)
 	}
@@ -111,7 +116,8 @@ func eachPage(ask func(gh.ListOptions) (*gh.Response, error)) error {
 // checkRuns reads the latest run of each check.
 func (c *Client) checkRuns(ctx context.Context, p place, pr *PullRequest) error {
 	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
-		list, resp, err := c.lanes[laneReads].Checks.ListCheckRunsForRef(ctx, p.owner, p.repo, pr.Head, &gh.ListCheckRunsOptions{ListOptions: page})
+		list, resp, err := c.lanes[laneReads].Checks.ListCheckRunsForRef(ctx, p.owner, p.repo, pr.Head,
+			&gh.ListCheckRunsOptions{ListOptions: page})
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +126,8 @@ func (c *Client) checkRuns(ctx context.Context, p place, pr *PullRequest) error 
 			if slices.Contains(badConclusions, run.GetConclusion()) {
 				about := run.GetOutput()
 				text := about.GetTitle() + "\n" + about.GetSummary() + "\n" + about.GetText()
-				pr.fails(run.GetName(), cmp.Or(run.GetDetailsURL(), run.GetHTMLURL()), cmp.Or(strings.TrimSpace(text), run.GetConclusion()))
+				pr.fails(run.GetName(), cmp.Or(run.GetDetailsURL(), run.GetHTMLURL()),
+					cmp.Or(strings.TrimSpace(text), run.GetConclusion()))
 			}
 		}
 		return resp, nil
@@ -157,14 +164,16 @@ func (c *Client) unlessForbidden(err error, p place, what string) error {
 	if statusOf(err) != http.StatusForbidden || kindOf(err) != KindPermanent {
 		return err
 	}
-	c.log.Warn("the token may not read "+what+": what fails there is not seen; give it read access", zap.String("issue", p.key()), zap.Error(err))
+	c.log.Warn("the token may not read "+what+": what fails there is not seen; give it read access",
+		zap.String("issue", p.key()), zap.Error(err))
 	return nil
 }
 
 // opinions are the states of a review that stand until the same person's next one. A mere comment takes nothing back.
 var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 
-// changeRequests are the reviews of people with write access who want something changed and have said nothing else since.
+// changeRequests are the reviews of people with write access who want something changed and have said nothing
+// else since.
 func (c *Client) changeRequests(ctx context.Context, p place) ([]ChangeRequest, error) {
 	latest := map[string]*gh.PullRequestReview{}
 	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
@@ -189,7 +198,10 @@ func (c *Client) changeRequests(ctx context.Context, p place) ([]ChangeRequest, 
 			return nil, err
 		}
 		if may {
-			all = append(all, ChangeRequest{ID: v.GetID(), By: v.GetUser().GetLogin(), At: v.GetSubmittedAt().UTC(), Text: strings.TrimSpace(v.GetBody())})
+			all = append(all, ChangeRequest{
+				ID: v.GetID(), By: v.GetUser().GetLogin(), At: v.GetSubmittedAt().UTC(),
+				Text: strings.TrimSpace(v.GetBody()),
+			})
 		}
 	}
 	if len(all) == 0 {
@@ -202,7 +214,8 @@ func (c *Client) changeRequests(ctx context.Context, p place) ([]ChangeRequest, 
 // addInline adds to each review what its author wrote at lines of files.
 func (c *Client) addInline(ctx context.Context, p place, all []ChangeRequest) error {
 	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
-		list, resp, err := c.lanes[laneReads].PullRequests.ListComments(ctx, p.owner, p.repo, p.number, &gh.PullRequestListCommentsOptions{ListOptions: page})
+		list, resp, err := c.lanes[laneReads].PullRequests.ListComments(ctx, p.owner, p.repo, p.number,
+			&gh.PullRequestListCommentsOptions{ListOptions: page})
 		for _, r := range list { // oldest first
 			at := slices.IndexFunc(all, func(v ChangeRequest) bool { return v.ID == r.GetPullRequestReviewID() })
 			if at < 0 {

@@ -35,7 +35,10 @@ func TestPullRequestView(t *testing.T) {
 		c := w.client("retake-bot")
 		w.delivered(c)
 		head := w.sim.Issue(testPull).HeadSHA
-		want := PullRequest{Number: 2, URL: "https://github.test/acme/widgets/pull/2", State: PullOpen, Head: head, Settled: true}
+		want := PullRequest{
+			Number: 2, URL: "https://github.test/acme/widgets/pull/2", State: PullOpen, Head: head,
+			Settled: true,
+		}
 		check := func(what string) {
 			w.Helper()
 			if got := w.pull(c); !reflect.DeepEqual(got, want) {
@@ -55,7 +58,8 @@ func TestPullRequestView(t *testing.T) {
 		w.sim.SetCheck(testPull, "ci", "timed_out", "it took \x1b[31m6 hours\x1b[0m")
 		w.sim.SetStatus(testPull, "deploy", "error", "no room")
 		got := w.pull(c)
-		if len(got.Failing) != 2 || got.Failing[0].Name != "ci" || !strings.Contains(got.Failing[0].Text, "it took 6 hours") || got.Failing[0].URL == "" ||
+		if len(got.Failing) != 2 || got.Failing[0].Name != "ci" ||
+			!strings.Contains(got.Failing[0].Text, "it took 6 hours") || got.Failing[0].URL == "" ||
 			got.Failing[1].Name != "deploy" || got.Failing[1].Text != "no room" || !got.Settled {
 			w.Errorf("failing checks: %+v", got)
 		}
@@ -116,10 +120,12 @@ func TestChangeRequests(t *testing.T) {
 		}
 		w.sim.Review(testPull, "mallory", "CHANGES_REQUESTED", "no")
 		want("by somebody without write access")
-		first := w.sim.Review(testPull, "ann", "CHANGES_REQUESTED", "Please:\x07", githubtest.Inline{Path: "parser.go", Line: 12, Body: "why not `strings.Cut`?"})
+		first := w.sim.Review(testPull, "ann", "CHANGES_REQUESTED", "Please:\x07",
+			githubtest.Inline{Path: "parser.go", Line: 12, Body: "why not `strings.Cut`?"})
 		time.Sleep(time.Minute)
 		got := want("by ann", "ann")
-		if got[0].ID != first || got[0].Text != "Please:\n\nparser.go:12: why not `strings.Cut`?" || !time.Now().After(got[0].At) || got[0].At.IsZero() {
+		if got[0].ID != first || got[0].Text != "Please:\n\nparser.go:12: why not `strings.Cut`?" ||
+			!time.Now().After(got[0].At) || got[0].At.IsZero() {
 			w.Errorf("change request %+v", got[0])
 		}
 		w.sim.Review(testPull, "ann", "COMMENTED", "see above", githubtest.Inline{Path: "x.go", Line: 1, Body: "?"})
@@ -152,7 +158,8 @@ func TestAnUnchangedPullRequestCostsNothing(t *testing.T) {
 		for range 3 {
 			time.Sleep(time.Hour) // nobody's right is remembered that long
 			before := len(w.sim.Requests())
-			if again := w.pull(c); !reflect.DeepEqual(again, first) || len(again.Changes) != 1 || len(again.Failing) != 1 {
+			if again := w.pull(c); !reflect.DeepEqual(again, first) || len(again.Changes) != 1 ||
+				len(again.Failing) != 1 {
 				t.Errorf("again %+v, first %+v", again, first)
 			}
 			asked := w.sim.Requests()[before:]

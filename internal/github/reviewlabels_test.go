@@ -9,8 +9,9 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// Work may be so short that the claim and the delivery change labels in the same second. What the claim has taken off stays off, also when the answer to
-// the delivery was lost and it is repeated: the label of tasks on an issue in review would be a new task.
+// Work may be so short that the claim and the delivery change labels in the same second. What the claim has
+// taken off stays off, also when the answer to the delivery was lost and it is repeated: the label of tasks on
+// an issue in review would be a new task.
 func TestADeliveryInTheSecondOfItsClaim(t *testing.T) {
 	quick := func(o *Options) { o.MinBetweenWrites, o.LeastBetween = time.Millisecond, time.Millisecond }
 	for name, before := range map[string]func(ctx context.Context, w *world, c *Client) error{
@@ -18,7 +19,10 @@ func TestADeliveryInTheSecondOfItsClaim(t *testing.T) {
 		"asked and answered": inOrder(claimOnce, escalateOnce, takeBack),
 	} {
 		for mode, setUp := range modes {
-			for lost, path := range map[string]string{"nothing": "", "an answer of GraphQL": "^/graphql$", "an answer about labels": "/issues/1/labels$"} {
+			for lost, path := range map[string]string{
+				"nothing": "", "an answer of GraphQL": "^/graphql$",
+				"an answer about labels": "/issues/1/labels$",
+			} {
 				t.Run(name+", "+mode+", lost: "+lost, func(t *testing.T) {
 					inWorld(t, func(w *world) {
 						setUp(w)

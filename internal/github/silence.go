@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// After so many requests in a row without an answer, whoever made them, GitHub is taken to be away. It is left alone, and then one request is the probe:
-// if that fails, too, the next pause is twice as long, up to probeLimit times the first.
+// After so many requests in a row without an answer, whoever made them, GitHub is taken to be away. It is left
+// alone, and then one request is the probe: if that fails, too, the next pause is twice as long, up to
+// probeLimit times the first.
 const (
 	downAfter  = 3
 	firstProbe = 4 * time.Second
@@ -30,7 +31,8 @@ type silence struct {
 
 func (o *silence) down() bool { return o.failures >= downAfter }
 
-// failed counts a request without an answer. It returns for how long GitHub is to be left alone; 0: not yet, or the request was sent before it was.
+// failed counts a request without an answer. It returns for how long GitHub is to be left alone; 0: not yet, or
+// the request was sent before it was.
 func (o *silence) failed(now, sent time.Time, why string) time.Duration {
 	if !o.shutAt.IsZero() && !sent.After(o.shutAt) {
 		return 0
@@ -115,7 +117,8 @@ func (c *Client) Away() (since time.Time, why string) {
 	return g.silence.since, g.silence.why
 }
 
-// Closed says until when nothing is asked of GitHub, and why, although it has not been silent; zero: it may be asked, or is away.
+// Closed says until when nothing is asked of GitHub, and why, although it has not been silent; zero: it may be
+// asked, or is away.
 func (c *Client) Closed() (until time.Time, why string) {
 	g := c.transport.gate
 	g.mu.Lock()

@@ -21,14 +21,18 @@ var away = map[string]func(*http.Request) (*http.Response, error){
 		return nil, errors.New("dial tcp 192.0.2.1:443: connect: connection refused")
 	},
 	"502": func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r},
+			nil
 	},
 	"no answer in time": func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	},
 	"a proxy's page": func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("<html>back soon</html>")), Request: r}, nil
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{},
+			Body: io.NopCloser(strings.NewReader("<html>back soon</html>")), Request: r,
+		}, nil
 	},
 }
 
@@ -55,8 +59,9 @@ func TestWhatWasNotSentSaysNothingOfGitHub(t *testing.T) {
 	})
 }
 
-// TestGitHubAwayIsProbed: ten minutes in which GitHub does not answer, with a poll every two seconds and a claim every three. It is shut within three failures, then
-// there is one request per pause, which doubles to a minute; then everything goes on.
+// TestGitHubAwayIsProbed: ten minutes in which GitHub does not answer, with a poll every two seconds and a
+// claim every three. It is shut within three failures, then there is one request per pause, which doubles to a
+// minute; then everything goes on.
 func TestGitHubAwayIsProbed(t *testing.T) {
 	for name, fail := range away {
 		t.Run(name, func(t *testing.T) {
@@ -71,17 +76,18 @@ func TestGitHubAwayIsProbed(t *testing.T) {
 					defer mu.Unlock()
 					told = append(told, c)
 				}
-				c := w.client("retake-bot", func(o *Options) { o.OnCooldown = hear }, via(func(next http.RoundTripper) http.RoundTripper {
-					return roundTrip(func(r *http.Request) (*http.Response, error) {
-						if time.Since(begin) >= lasts {
-							return next.RoundTrip(r)
-						}
-						mu.Lock()
-						sent = append(sent, time.Now())
-						mu.Unlock()
-						return fail(r)
-					})
-				}))
+				c := w.client("retake-bot", func(o *Options) { o.OnCooldown = hear },
+					via(func(next http.RoundTripper) http.RoundTripper {
+						return roundTrip(func(r *http.Request) (*http.Response, error) {
+							if time.Since(begin) >= lasts {
+								return next.RoundTrip(r)
+							}
+							mu.Lock()
+							sent = append(sent, time.Now())
+							mu.Unlock()
+							return fail(r)
+						})
+					}))
 				go func() { // gives up on nothing, and waits for no deadline
 					for time.Since(begin) < lasts {
 						_, _ = c.Claim(w.Context(), claimRequest(w, testNonce))
@@ -137,22 +143,23 @@ func TestOneProbe(t *testing.T) {
 		under, most := 0, 0
 		var mu sync.Mutex // of both
 		var answers atomic.Bool
-		c := w.client("retake-bot", func(o *Options) { o.MaxConcurrent = 50 }, via(func(next http.RoundTripper) http.RoundTripper {
-			return roundTrip(func(r *http.Request) (*http.Response, error) {
-				mu.Lock()
-				under++
-				most = max(most, under)
-				mu.Unlock()
-				time.Sleep(5 * time.Second)
-				mu.Lock()
-				under--
-				mu.Unlock()
-				if !answers.Load() {
-					return nil, errors.New("connection refused")
-				}
-				return next.RoundTrip(r)
-			})
-		}))
+		c := w.client("retake-bot", func(o *Options) { o.MaxConcurrent = 50 },
+			via(func(next http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					mu.Lock()
+					under++
+					most = max(most, under)
+					mu.Unlock()
+					time.Sleep(5 * time.Second)
+					mu.Lock()
+					under--
+					mu.Unlock()
+					if !answers.Load() {
+						return nil, errors.New("connection refused")
+					}
+					return next.RoundTrip(r)
+				})
+			}))
 		for range downAfter {
 			_, _ = c.Issue(w.Context(), w.key)
 		}
@@ -200,7 +207,8 @@ func TestWhatIsNoOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				c := w.client("retake-bot", func(o *Options) { o.OnCooldown = func(c Cooldown) { w.Errorf("shut: %+v", c) } })
+				c := w.client("retake-bot",
+					func(o *Options) { o.OnCooldown = func(c Cooldown) { w.Errorf("shut: %+v", c) } })
 				for range 5 {
 					f := githubtest.ServerError(502)
 					f.Times = downAfter - 1
@@ -245,7 +253,8 @@ func TestAwayAfterARestart(t *testing.T) {
 	})
 }
 
-// TestClosedIsNotSilent: whatever else has closed GitHub's API, a verdict for example, is told as what it is: GitHub has not been silent.
+// TestClosedIsNotSilent: whatever else has closed GitHub's API, a verdict for example, is told as what it is:
+// GitHub has not been silent.
 func TestClosedIsNotSilent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -292,7 +301,8 @@ func TestAProbeThatIsGivenUp(t *testing.T) {
 			w.Fatalf("the probe: %v", err)
 		}
 		_, err := c.Issue(w.Context(), w.key)
-		if e := asError(w.T, err); e.Kind != KindRateLimited || time.Until(e.Until) != firstProbe || sent != downAfter+1 {
+		if e := asError(w.T, err); e.Kind != KindRateLimited || time.Until(e.Until) != firstProbe || sent != downAfter+
+			1 {
 			w.Errorf("after it: %v, %d requests", err, sent)
 		}
 	})

@@ -81,8 +81,9 @@ func (c *Client) toComment(raw *gh.IssueComment, self string) comment {
 	r := comment{
 		id: raw.GetID(), node: raw.GetNodeID(), author: raw.GetUser().GetLogin(), body: raw.GetBody(),
 		at: raw.GetCreatedAt().UTC(), edited: raw.GetUpdatedAt().UTC(), person: isPerson(raw.GetUser()),
-		trusted: c.trusts(self, raw.GetUser().GetLogin(), raw.GetAuthorAssociation()), thumbs: raw.GetReactions().GetPlusOne(),
-		url: raw.GetHTMLURL(),
+		trusted: c.trusts(self, raw.GetUser().GetLogin(), raw.GetAuthorAssociation()),
+		thumbs:  raw.GetReactions().GetPlusOne(),
+		url:     raw.GetHTMLURL(),
 	}
 	if r.edited.Before(r.at) {
 		r.edited = r.at
@@ -93,8 +94,9 @@ func (c *Client) toComment(raw *gh.IssueComment, self string) comment {
 	return r
 }
 
-// dropForged leaves the markers of others only to people who could write to the repository anyway: an author association is no
-// permission, a collaborator may be a reader. Of others only claims and releases mean anything to us.
+// dropForged leaves the markers of others only to people who could write to the repository anyway: an author
+// association is no permission, a collaborator may be a reader. Of others only claims and releases mean
+// anything to us.
 func (c *Client) dropForged(ctx context.Context, p place, self string, all []comment) error {
 	left := markersPerCall
 	for i, r := range all {
@@ -119,8 +121,10 @@ func (c *Client) dropForged(ctx context.Context, p place, self string, all []com
 func (t thread) ownComments(want marker) []comment {
 	var found []comment
 	for _, r := range t.comments {
-		if r.mark != nil && strings.EqualFold(r.author, t.self) && r.mark.kind == want.kind && r.mark.Fleet == want.Fleet &&
-			r.mark.Nonce == want.Nonce && r.mark.Comment == want.Comment && r.mark.Edit == want.Edit && (want.Attempt == "" || r.mark.Attempt == want.Attempt) {
+		if r.mark != nil && strings.EqualFold(r.author, t.self) && r.mark.kind == want.kind &&
+			r.mark.Fleet == want.Fleet &&
+			r.mark.Nonce == want.Nonce && r.mark.Comment == want.Comment && r.mark.Edit == want.Edit &&
+			(want.Attempt == "" || r.mark.Attempt == want.Attempt) {
 			found = append(found, r)
 		}
 	}
@@ -136,8 +140,9 @@ func (t thread) questions(fleet string) []comment {
 	return t.ownComments(marker{kind: markBlocked, Fleet: fleet, Nonce: holder.mark.Nonce})
 }
 
-// lastRelease is the latest release marker of anybody whom we trust, id 0 if there is none. Of several for one claim the
-// first counts: two directors may reclaim at once, and the second must not end the claim that came between.
+// lastRelease is the latest release marker of anybody whom we trust, id 0 if there is none. Of several for one
+// claim the first counts: two directors may reclaim at once, and the second must not end the claim that came
+// between.
 func (t thread) lastRelease() (last comment) {
 	released := map[string]bool{}
 	for _, r := range t.comments {
@@ -157,7 +162,10 @@ func (t thread) wasReleased(nonce string) bool {
 
 // claimedSince reports whether anybody has claimed the issue after the comment with the given id.
 func (t thread) claimedSince(id int64) bool {
-	return slices.ContainsFunc(t.comments, func(r comment) bool { return r.id > id && r.mark != nil && r.mark.kind == markClaim })
+	return slices.ContainsFunc(t.comments, func(r comment) bool {
+		return r.id > id && r.mark != nil &&
+			r.mark.kind == markClaim
+	})
 }
 
 // holder is the claim that holds the issue: the lowest id of those after the latest release that have not ended.
@@ -171,10 +179,11 @@ func (t thread) holder() (comment, bool) {
 	return comment{}, false
 }
 
-// adopt makes the claim that holds the issue the one with this nonce, which was won before, if somebody has edited the nonce in its marker: our
-// account wrote it for our fleet, there is no other comment of our claim, nor its release, and no other comment of the claim that it seems to be. As
-// long as the issue carries the claimed label no other director claims it. If nobody holds the issue, it is our comment that has lost its marker and
-// whose foot names the claim. What is written into the comment next has the right marker again.
+// adopt makes the claim that holds the issue the one with this nonce, which was won before, if somebody has
+// edited the nonce in its marker: our account wrote it for our fleet, there is no other comment of our claim,
+// nor its release, and no other comment of the claim that it seems to be. As long as the issue carries the
+// claimed label no other director claims it. If nobody holds the issue, it is our comment that has lost its
+// marker and whose foot names the claim. What is written into the comment next has the right marker again.
 func (t *thread) adopt(fleet, nonce string) {
 	repaired := marker{kind: markClaim, Fleet: fleet, Nonce: nonce}
 	if len(t.ownComments(repaired)) > 0 || t.wasReleased(nonce) {
@@ -190,7 +199,10 @@ func (t *thread) adopt(fleet, nonce string) {
 		return
 	case ok && (!strings.EqualFold(holder.author, t.self) || holder.mark.Fleet != fleet):
 		return
-	case ok && slices.ContainsFunc(t.comments, func(r comment) bool { return r.mark != nil && r.id != holder.id && r.mark.Nonce == holder.mark.Nonce }):
+	case ok && slices.ContainsFunc(t.comments, func(r comment) bool {
+		return r.mark != nil && r.id != holder.id &&
+			r.mark.Nonce == holder.mark.Nonce
+	}):
 		return
 	case ok:
 		repaired.Run = holder.mark.Run
@@ -198,11 +210,14 @@ func (t *thread) adopt(fleet, nonce string) {
 	t.comments[i].mark = &repaired
 }
 
-// claimShown is the text of a claim comment whose claim goes on, with what may be left of its marker; its foot names claim and fleet.
-var claimShown = regexp.MustCompile("(?s)^(?:<!-- retake:[^\n]*\n)?\\s*\\*\\*(?:In review\\*\\*|Retake\\*\\* (?:has picked up|has work of|has lost contact|has its work|is|will try|waits)).*" +
+// claimShown is the text of a claim comment whose claim goes on, with what may be left of its marker; its foot
+// names claim and fleet.
+var claimShown = regexp.MustCompile("(?s)^(?:<!-- retake:[^\n]*\n)?\\s*\\*\\*(?:In review\\*\\*|Retake\\*\\* (?:has " +
+	"picked up|has work of|has lost contact|has its work|is|will try|waits)).*" +
 	"<sub>claim `([a-z0-9]{8})` · fleet `([A-Za-z0-9._-]{1,64})`</sub>\\s*$")
 
-// unmarkedClaim is the nonce of the claim that a comment of our account shows which has no marker any more; empty: it shows none of our fleet.
+// unmarkedClaim is the nonce of the claim that a comment of our account shows which has no marker any more;
+// empty: it shows none of our fleet.
 func (t *thread) unmarkedClaim(r comment, fleet string) string {
 	if r.mark != nil || !strings.EqualFold(r.author, t.self) {
 		return ""
@@ -213,7 +228,8 @@ func (t *thread) unmarkedClaim(r comment, fleet string) string {
 	return ""
 }
 
-// named are the claims that our questions, and comments that have lost their markers, name after the comment with the given id, the latest first.
+// named are the claims that our questions, and comments that have lost their markers, name after the comment
+// with the given id, the latest first.
 func (t *thread) named(fleet string, after int64) (nonces []string) {
 	for _, r := range slices.Backward(t.comments) {
 		if r.id <= after {
@@ -242,8 +258,8 @@ func (c *Client) post(ctx context.Context, l lane, t thread, m marker, text stri
 	return made.GetID(), accepted(made.GetID(), "the comment for "+t.key(), err)
 }
 
-// accepted is the error of a write: also if the answer says that all is well and has no number of what was written. Something between GitHub and us
-// may have passed nothing on. The repetition finds out.
+// accepted is the error of a write: also if the answer says that all is well and has no number of what was
+// written. Something between GitHub and us may have passed nothing on. The repetition finds out.
 func accepted[N int | int64](number N, what string, err error) error {
 	if err == nil && number == 0 {
 		return transient(what+" was accepted, but the answer does not show it", nil)
@@ -251,7 +267,8 @@ func accepted[N int | int64](number N, what string, err error) error {
 	return normalize(err)
 }
 
-// readBack looks whether a comment that was made is there. One that is gone again was deleted by a person, and is not made once more.
+// readBack looks whether a comment that was made is there. One that is gone again was deleted by a person, and
+// is not made once more.
 func (c *Client) readBack(ctx context.Context, l lane, t thread, id int64) error {
 	_, _, err := c.lanes[l].Issues.GetComment(ctx, t.owner, t.repo, id)
 	return unlessGone(err)

@@ -14,14 +14,15 @@ const titleLimit = 200
 // subjectLimit bounds the first line of a commit message, in characters.
 const subjectLimit = 100
 
-// title is untrusted text as the title of a pull request or an issue, which is no markdown. A pull request's becomes the subject of its squashed commit.
+// title is untrusted text as the title of a pull request or an issue, which is no markdown. A pull request's
+// becomes the subject of its squashed commit.
 func (r redactor) title(text string) string {
 	return clip(prose.Plain(strings.Join(strings.Fields(r.clean(text)), " "), prose.Gap), titleLimit)
 }
 
-// CommitSubject is an issue's title as the first line of a commit message: one line of plain text that closes no issue,
-// mentions nobody, links nowhere, carries no secret and has no check skipped, at most 100 characters. What must not be read together is parted by a blank
-// that everybody sees.
+// CommitSubject is an issue's title as the first line of a commit message: one line of plain text that closes
+// no issue, mentions nobody, links nowhere, carries no secret and has no check skipped, at most 100 characters.
+// What must not be read together is parted by a blank that everybody sees.
 func (c *Client) CommitSubject(i Issue) string {
 	text := strings.Join(strings.Fields(c.redactor().clean(i.Title)), " ")
 	return cmp.Or(clip(prose.Plain(text, " "), subjectLimit), fmt.Sprintf("Issue %d", i.Number))

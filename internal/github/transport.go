@@ -26,8 +26,8 @@ const (
 	maxRedirects    = 5
 )
 
-// Bounds of the answers that are kept for conditional requests. A repository has some seven of them while nothing happens there; one that is forgotten costs a request
-// of the hour's each time.
+// Bounds of the answers that are kept for conditional requests. A repository has some seven of them while
+// nothing happens there; one that is forgotten costs a request of the hour's each time.
 const (
 	keptAnswers = 8192
 	keptBytes   = 32 << 20
@@ -47,7 +47,10 @@ type answer struct {
 const sameHeader = "X-Retake-Same"
 
 // hidden are headers that go-github must not see: it would refuse requests by itself, with its own idea of when.
-var hidden = []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset", "X-Ratelimit-Resource", "Retry-After", sameHeader}
+var hidden = []string{
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset",
+	"X-Ratelimit-Resource", "Retry-After", sameHeader,
+}
 
 // transport is what all requests of one credential have in common.
 type transport struct {
@@ -68,8 +71,8 @@ type transport struct {
 	refused doubt // since then
 }
 
-// laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github: an answer is either
-// 2xx or an *Error; redirects, 304 and limits never reach go-github.
+// laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github: an answer
+// is either 2xx or an *Error; redirects, 304 and limits never reach go-github.
 type laneTransport struct {
 	*transport
 	lane lane
@@ -105,8 +108,8 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, permanent("more than %d redirects from %s", maxRedirects, req.URL.Path)
 }
 
-// isRedirect follows all kinds with the method and body kept: net/http would turn a redirected POST into a GET, whose 200
-// would pass for a write that happened.
+// isRedirect follows all kinds with the method and body kept: net/http would turn a redirected POST into a GET,
+// whose 200 would pass for a write that happened.
 func isRedirect(a answer) bool {
 	switch a.status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -202,7 +205,8 @@ func (t laneTransport) waiterOf(req *http.Request) *waiter {
 	return w
 }
 
-// send does the I/O. Everything that can go wrong on the way is transient: whether the request had its effect is unknown.
+// send does the I/O. Everything that can go wrong on the way is transient: whether the request had its effect
+// is unknown.
 func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
 	defer cancel()
@@ -238,14 +242,21 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "answer cut off", Err: err}
 	}
 	if len(ans.body) > answerBytes {
-		return answer{}, &Error{Kind: KindPermanent, Op: op, Message: fmt.Sprintf("answer is larger than %d bytes", answerBytes)}
+		return answer{}, &Error{Kind: KindPermanent, Op: op, Message: fmt.Sprintf("answer is larger than %d bytes",
+			answerBytes)}
 	}
 	switch {
 	case ans.status < 300 && len(ans.body) > 0 && !json.Valid(ans.body): // a proxy's page
-		return answer{}, &Error{Kind: KindTransient, Status: ans.status, Op: op, Message: "no usable answer: it is no JSON"}
+		return answer{}, &Error{
+			Kind: KindTransient, Status: ans.status, Op: op,
+			Message: "no usable answer: it is no JSON",
+		}
 	case ans.status == http.StatusNotModified && known:
 		// Its headers are today's (rate, date); everything about the content is what came with it.
-		ans = answer{status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag, same: true}
+		ans = answer{
+			status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag,
+			same: true,
+		}
 	case ans.status == http.StatusOK && req.Method == http.MethodGet && ans.etag != "" && len(ans.body) <= keptBytes/4:
 		t.cache.put(target.String(), ans)
 	}
@@ -271,7 +282,8 @@ func (t laneTransport) authorize(ctx context.Context, out *http.Request) error {
 		return &Error{Kind: KindUnauthorized, Message: "no token", Err: err}
 	}
 	if token = strings.TrimSpace(token); token == "" {
-		return &Error{Kind: KindUnauthorized, Message: "the token is empty: set the variable or file that the configuration names"}
+		return &Error{Kind: KindUnauthorized, Message: "the token is empty: set the variable or file that the " +
+			"configuration names"}
 	}
 	t.last.Store(&token)
 	out.Header.Set("Authorization", "Bearer "+token)

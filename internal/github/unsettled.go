@@ -7,7 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// unsettledTries is how often an issue is claimed whose labels are changed meanwhile. It is left alone then: what changes them would do so for ever.
+// unsettledTries is how often an issue is claimed whose labels are changed meanwhile. It is left alone then:
+// what changes them would do so for ever.
 const unsettledTries = 3
 
 // unsettled is an issue whose labels were changed while it was being claimed.
@@ -33,16 +34,21 @@ func (c *Client) labelsChanged(ctx context.Context, t thread, m marker) (ClaimRe
 	u.offered = h.offeredBy()
 	c.unsettled.put(t.key(), u)
 	why := c.leavesAlone(u)
-	c.log.Warn("an issue is left alone", zap.String("issue", t.key()), zap.String("task", m.Nonce), zap.String("reason", why))
+	c.log.Warn("an issue is left alone", zap.String("issue", t.key()), zap.String("task", m.Nonce),
+		zap.String("reason", why))
 	return c.undo(ctx, t, m, why)
 }
 
 func labelsChanging(t thread) error {
-	return &Error{Kind: KindTransient, Message: "the labels of " + t.key() + " have changed while it was being claimed", Doubtful: true}
+	return &Error{
+		Kind: KindTransient, Message: "the labels of " + t.key() + " have changed while it was being claimed",
+		Doubtful: true,
+	}
 }
 
 func (c *Client) leavesAlone(u unsettled) string {
-	return fmt.Sprintf("its labels were changed while it was claimed, %d times in a row: it is left alone until the label %s is put on again",
+	return fmt.Sprintf("its labels were changed while it was claimed, %d times in a row: it is left alone until the "+
+		"label %s is put on again",
 		u.times, c.labels.Task)
 }
 

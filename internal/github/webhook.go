@@ -13,13 +13,16 @@ import (
 )
 
 // ErrSignature: a webhook has no signature, or not its body's with our secret.
-var ErrSignature = errors.New("github: webhook: the signature is not the body's: is the secret the one that GitHub was told?")
+var ErrSignature = errors.New("github: webhook: the signature is not the body's: is the secret the one that " +
+	"GitHub was told?")
 
-// OpenWebhook reads a webhook after its signature was compared, in constant time: the HMAC with SHA-256, not the older one. Errors: ErrSignature; what ReadWebhook fails on.
+// OpenWebhook reads a webhook after its signature was compared, in constant time: the HMAC with SHA-256, not
+// the older one. Errors: ErrSignature; what ReadWebhook fails on.
 // https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	signature := h.Get(gh.SHA256SignatureHeader)
-	if secret == "" || !strings.HasPrefix(signature, "sha256=") || gh.ValidateSignature(signature, body, []byte(secret)) != nil {
+	if secret == "" || !strings.HasPrefix(signature, "sha256=") ||
+		gh.ValidateSignature(signature, body, []byte(secret)) != nil {
 		return Notice{}, ErrSignature
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // GitHub sends JSON, or a form with JSON in it
@@ -30,8 +33,8 @@ func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	return ReadWebhook(h.Get(gh.EventTypeHeader), payload)
 }
 
-// Notice is what a webhook of GitHub says: where to look, not what is there. Whoever looks asks GitHub, so a notice that is
-// lost, late, repeated or made up can do no more than cause a request.
+// Notice is what a webhook of GitHub says: where to look, not what is there. Whoever looks asks GitHub, so a
+// notice that is lost, late, repeated or made up can do no more than cause a request.
 type Notice struct {
 	Repo    string // owner/repo; empty: of no repository
 	Issue   int    // number of the issue or pull request; 0: none
@@ -72,8 +75,9 @@ var hooks = map[string]func(hook) (issue int, sha string){
 	"status":                      func(h hook) (int, string) { return 0, h.SHA },
 }
 
-// ReadWebhook reads the body of a webhook; event is its header X-GitHub-Event. Events that we do not know are no error and
-// do not matter. It fails on what is no JSON object, and on an event that matters without saying where.
+// ReadWebhook reads the body of a webhook; event is its header X-GitHub-Event. Events that we do not know are
+// no error and do not matter. It fails on what is no JSON object, and on an event that matters without saying
+// where.
 func ReadWebhook(event string, body []byte) (Notice, error) {
 	var h hook
 	if err := json.Unmarshal(body, &h); err != nil {

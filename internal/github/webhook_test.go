@@ -12,7 +12,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// TestWebhookExamplesAreIssues reads the issue of every example that GitHub gives, as if it were the answer to a request.
+// TestWebhookExamplesAreIssues reads the issue of every example that GitHub gives, as if it were the answer to
+// a request.
 func TestWebhookExamplesAreIssues(t *testing.T) {
 	all, read := testfiles.Webhooks(t), 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -71,10 +72,26 @@ func TestReadWebhook(t *testing.T) {
 		{"label", `{"action":"created",` + in + `}`, Notice{Repo: "acme/widgets"}, false},
 		{"of_tomorrow", `{` + in + `,"issue":{"number":3}}`, Notice{Repo: "acme/widgets"}, false},
 		{"issues", `{` + in + `,"issue":{"number":3}}`, Notice{"acme/widgets", 3, "", true}, false},
-		{"issue_comment", `{` + in + `,"issue":{"number":3},"comment":{"id":1}}`, Notice{"acme/widgets", 3, "", true}, false},
-		{"pull_request", `{` + in + `,"number":4,"pull_request":{"number":4}}`, Notice{"acme/widgets", 4, "", true}, false},
-		{"pull_request_review", `{` + in + `,"pull_request":{"number":4},"review":{"id":1}}`, Notice{"acme/widgets", 4, "", true}, false},
-		{"pull_request_review_comment", `{` + in + `,"pull_request":{"number":4}}`, Notice{"acme/widgets", 4, "", true}, false},
+		{
+			"issue_comment", `{` + in + `,"issue":{"number":3},"comment":{"id":1}}`,
+			Notice{"acme/widgets", 3, "", true},
+			false,
+		},
+		{
+			"pull_request", `{` + in + `,"number":4,"pull_request":{"number":4}}`,
+			Notice{"acme/widgets", 4, "", true},
+			false,
+		},
+		{
+			"pull_request_review", `{` + in + `,"pull_request":{"number":4},"review":{"id":1}}`,
+			Notice{"acme/widgets", 4, "", true},
+			false,
+		},
+		{
+			"pull_request_review_comment", `{` + in + `,"pull_request":{"number":4}}`,
+			Notice{"acme/widgets", 4, "", true},
+			false,
+		},
 		{"check_run", `{` + in + `,"check_run":{"head_sha":"abc"}}`, Notice{"acme/widgets", 0, "abc", true}, false},
 		{"check_suite", `{` + in + `,"check_suite":{"head_sha":"abc"}}`, Notice{"acme/widgets", 0, "abc", true}, false},
 		{"status", `{` + in + `,"sha":"abc"}`, Notice{"acme/widgets", 0, "abc", true}, false},
@@ -91,7 +108,8 @@ func TestReadWebhook(t *testing.T) {
 	}
 }
 
-// TestWebhookExamplesAreComments reads the comment of every example that GitHub gives, as if it were the answer to a request.
+// TestWebhookExamplesAreComments reads the comment of every example that GitHub gives, as if it were the answer
+// to a request.
 func TestWebhookExamplesAreComments(t *testing.T) {
 	all, read := testfiles.Webhooks(t), 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -114,7 +132,8 @@ func TestWebhookExamplesAreComments(t *testing.T) {
 			}
 			at, ok := placeOfComment(repo, event.Comment)
 			r := (&Client{}).toComment(event.Comment, "retake")
-			if !ok || at.number != event.Issue.GetNumber() || !r.byPerson() || r.edited.IsZero() || toAnswer(r, "retake").Text == "" {
+			if !ok || at.number != event.Issue.GetNumber() || !r.byPerson() || r.edited.IsZero() ||
+				toAnswer(r, "retake").Text == "" {
 				t.Errorf("on %s: %+v", at.key(), r)
 			}
 		})

@@ -45,7 +45,8 @@ var modes = map[string]func(w *world){
 
 func (w *world) withoutGraphQL() {
 	w.rest = true
-	w.inject(githubtest.Fault{Status: http.StatusNotFound, Body: `{"message":"Not Found"}`, Times: 1 << 30}.On("POST", "^/graphql$"))
+	w.inject(githubtest.Fault{Status: http.StatusNotFound, Body: `{"message":"Not Found"}`, Times: 1 << 30}.On("POST",
+		"^/graphql$"))
 }
 
 // inWorld runs f in a bubble of its own.
@@ -63,17 +64,20 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{T: t, sim: sim, key: sim.CreateIssue(testRepo, "acme", "Parse the new format", "Please.", "agent-task")}
+	return &world{T: t, sim: sim, key: sim.CreateIssue(testRepo, "acme", "Parse the new format", "Please.",
+		"agent-task")}
 }
 
 // client makes a client of a login; its requests and the answers are held against GitHub's description.
 func (w *world) client(login string, change ...func(*Options)) *Client {
 	w.Helper()
 	o := Options{
-		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: time.Second, MaxConcurrent: 2,
-		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {}, TrustedAuthors: []string{"OWNER", "MEMBER", "COLLABORATOR"},
-		Token:     func(context.Context) (string, error) { return "token-of-" + login, nil },
-		Transport: checked(w.T, w.sim.Transport()),
+		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: time.Second,
+		MaxConcurrent:   2,
+		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {},
+		TrustedAuthors: []string{"OWNER", "MEMBER", "COLLABORATOR"},
+		Token:          func(context.Context) (string, error) { return "token-of-" + login, nil },
+		Transport:      checked(w.T, w.sim.Transport()),
 	}
 	for _, f := range change {
 		f(&o)
@@ -164,7 +168,8 @@ func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		if unmarked(r, body) {
-			t.Errorf("%s %s posts a comment without a marker, which would read as a person's: %s", r.Method, r.URL, body)
+			t.Errorf("%s %s posts a comment without a marker, which would read as a person's: %s", r.Method, r.URL,
+				body)
 		}
 		in, err := checkRequest(router, r, body)
 		if err != nil {
@@ -192,10 +197,12 @@ func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 
 var commentPath = regexp.MustCompile(`/issues/(\d+/comments|comments/\d+)$`)
 
-// unmarked reports whether a request writes a comment that does not begin with a marker. None may, in no test of the package.
+// unmarked reports whether a request writes a comment that does not begin with a marker. None may, in no test
+// of the package.
 func unmarked(r *http.Request, body []byte) bool {
 	if strings.HasSuffix(r.URL.Path, "/graphql") {
-		return slices.ContainsFunc(graphQLBodies(body), func(text string) bool { _, marked := readMarker(text); return !marked })
+		return slices.ContainsFunc(graphQLBodies(body),
+			func(text string) bool { _, marked := readMarker(text); return !marked })
 	}
 	if r.Method != http.MethodPost && r.Method != http.MethodPatch || !commentPath.MatchString(r.URL.Path) {
 		return false
@@ -221,9 +228,12 @@ func checkRequest(router routers.Router, r *http.Request, body []byte) (*openapi
 	if err != nil {
 		return nil, err
 	}
-	in := &openapi3filter.RequestValidationInput{Request: r2, PathParams: params, Route: route, Options: &openapi3filter.Options{
-		IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
-	}}
+	in := &openapi3filter.RequestValidationInput{
+		Request: r2, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{
+			IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+		},
+	}
 	return in, openapi3filter.ValidateRequest(context.Background(), in)
 }
 

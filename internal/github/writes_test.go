@@ -39,8 +39,9 @@ func TestWritesOfATask(t *testing.T) {
 	}
 }
 
-// TestLabelsThatAPersonChangesAtTheSameMoment: at each request of a task, just before it has its effect and just after, somebody puts a label on and takes
-// another one off, or the same one. Both stay as that somebody wanted it, also if the director ends there and the next one goes on.
+// TestLabelsThatAPersonChangesAtTheSameMoment: at each request of a task, just before it has its effect and
+// just after, somebody puts a label on and takes another one off, or the same one. Both stay as that somebody
+// wanted it, also if the director ends there and the next one goes on.
 func TestLabelsThatAPersonChangesAtTheSameMoment(t *testing.T) {
 	for mode, setUp := range modes {
 		for _, who := range []string{"acme", "retake-bot"} { // the second by hand: it is a person's account
@@ -106,10 +107,13 @@ func changedAt(t *testing.T, setUp func(*world), who string, at int, after, dies
 	return reached
 }
 
-// TestMutationsThatFailAlone: of the mutations in a request one is refused, and the others are carried out. What is missing is done in another way, also if the
-// director ends right there.
+// TestMutationsThatFailAlone: of the mutations in a request one is refused, and the others are carried out.
+// What is missing is done in another way, also if the director ends right there.
 func TestMutationsThatFailAlone(t *testing.T) {
-	for _, name := range []string{"addLabelsToLabelable", "removeLabelsFromLabelable", "addComment", "updateIssueComment"} {
+	for _, name := range []string{
+		"addLabelsToLabelable", "removeLabelsFromLabelable", "addComment",
+		"updateIssueComment",
+	} {
 		for _, status := range []int{http.StatusNotFound, http.StatusForbidden} {
 			for stops := range 16 {
 				t.Run(fmt.Sprintf("%s, %d, ends at request %d", name, status, stops), func(t *testing.T) {
@@ -133,7 +137,8 @@ func TestMutationsThatFailAlone(t *testing.T) {
 							w.must(run(w.client("retake-bot")))
 						}
 						w.wantLabels("agent-review")
-						if got := w.marked(markClaim); len(got) != 1 || !strings.Contains(got[0].Body, `"ended":"delivered"`) {
+						if got := w.marked(markClaim); len(got) != 1 ||
+							!strings.Contains(got[0].Body, `"ended":"delivered"`) {
 							w.Errorf("comments %+v", got)
 						}
 						if pulls := len(w.sim.Issues(testRepo)) - 1; pulls != 1 {
@@ -146,12 +151,16 @@ func TestMutationsThatFailAlone(t *testing.T) {
 	}
 }
 
-// TestGraphQLThatIsAway: the director goes on with REST alone, at once or with its next try, and comes back to GraphQL by itself.
+// TestGraphQLThatIsAway: the director goes on with REST alone, at once or with its next try, and comes back to
+// GraphQL by itself.
 func TestGraphQLThatIsAway(t *testing.T) {
 	for name, f := range map[string]githubtest.Fault{
-		"not there":      githubtest.ServerError(http.StatusNotFound),
-		"bad gateway":    githubtest.ServerError(http.StatusBadGateway),
-		"no permission":  {Status: http.StatusOK, Body: `{"data":null,"errors":[{"type":"FORBIDDEN","message":"Resource not accessible by integration"}]}`},
+		"not there":   githubtest.ServerError(http.StatusNotFound),
+		"bad gateway": githubtest.ServerError(http.StatusBadGateway),
+		"no permission": {
+			Status: http.StatusOK,
+			Body:   `{"data":null,"errors":[{"type":"FORBIDDEN","message":"Resource not accessible by integration"}]}`,
+		},
 		"an answer lost": {CutAfter: true},
 		"not JSON":       {Status: http.StatusOK, Body: `<html>`},
 	} {
@@ -178,7 +187,8 @@ func TestGraphQLThatIsAway(t *testing.T) {
 	}
 }
 
-// TestGraphQLWhosePointsAreSpent: they are a budget of their own. What REST can do does not wait an hour for them, and nothing is asked of GraphQL meanwhile.
+// TestGraphQLWhosePointsAreSpent: they are a budget of their own. What REST can do does not wait an hour for
+// them, and nothing is asked of GraphQL meanwhile.
 func TestGraphQLWhosePointsAreSpent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		modes["GraphQL"](w)
@@ -199,7 +209,8 @@ func TestGraphQLWhosePointsAreSpent(t *testing.T) {
 	})
 }
 
-// TestGraphQLWhosePointsAreNearlySpent: what is kept of an hour is kept of GraphQL's points, too, and REST does the work meanwhile.
+// TestGraphQLWhosePointsAreNearlySpent: what is kept of an hour is kept of GraphQL's points, too, and REST does
+// the work meanwhile.
 func TestGraphQLWhosePointsAreNearlySpent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		modes["GraphQL"](w)
@@ -209,7 +220,10 @@ func TestGraphQLWhosePointsAreNearlySpent(t *testing.T) {
 				resp, err := next.RoundTrip(r)
 				if err == nil && r.URL.Path == "/api/graphql" {
 					asked++
-					for name, value := range map[string]string{"Limit": "5000", "Remaining": "60", "Reset": strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10), "Resource": "graphql"} {
+					for name, value := range map[string]string{
+						"Limit": "5000", "Remaining": "60",
+						"Reset": strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10), "Resource": "graphql",
+					} {
 						resp.Header.Set("X-Ratelimit-"+name, value)
 					}
 				}
@@ -227,7 +241,10 @@ func TestGraphQLWhosePointsAreNearlySpent(t *testing.T) {
 
 // TestMutationsAreCountedInTheQuery: not in what a comment says.
 func TestMutationsAreCountedInTheQuery(t *testing.T) {
-	body, err := json.Marshal(map[string]any{"query": mutationText(map[string]map[string]any{"on": {}, "post": {}}), "variables": map[string]string{"body": strings.Repeat("f(input: x) ", 100)}})
+	body, err := json.Marshal(map[string]any{
+		"query":     mutationText(map[string]map[string]any{"on": {}, "post": {}}),
+		"variables": map[string]string{"body": strings.Repeat("f(input: x) ", 100)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,8 @@ func TestVariablesAreFoundByThisProcessOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { clear(taken) })
-	if got, ok := Lookup("TEST_MODEL_KEY"); !ok || got != "hunter2" || Getenv("TEST_MODEL_KEY") != got || Getenv("TEST_PLAIN") != "plain" {
+	if got, ok := Lookup("TEST_MODEL_KEY"); !ok || got != "hunter2" || Getenv("TEST_MODEL_KEY") != got ||
+		Getenv("TEST_PLAIN") != "plain" {
 		t.Errorf("Lookup says %q", got)
 	}
 	if !slices.Contains(Environ(), "TEST_MODEL_KEY=hunter2") || !slices.Contains(Environ(), "TEST_PLAIN=plain") {

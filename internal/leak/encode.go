@@ -89,8 +89,8 @@ func patterns(v Value) (out []pattern) {
 	return out
 }
 
-// within is what an encoding with so many bits in a digit makes of bytes after so many other ones, without the digits that depend
-// on what is before or after.
+// within is what an encoding with so many bits in a digit makes of bytes after so many other ones, without the
+// digits that depend on what is before or after.
 func within(bytes, digits string, bits, before int) string {
 	var out strings.Builder
 	first, end := 8*before, 8*(before+len(bytes))
@@ -125,8 +125,9 @@ func resolve(text string) string {
 	return out.String()
 }
 
-// unescape returns the byte that an escape at the beginning of a text stands for, 0 for one that is no ASCII character, and the length
-// of what stands for it. A character that begins no escape stands for itself. With again, a percent sign may be encoded itself.
+// unescape returns the byte that an escape at the beginning of a text stands for, 0 for one that is no ASCII
+// character, and the length of what stands for it. A character that begins no escape stands for itself. With
+// again, a percent sign may be encoded itself.
 func unescape(s string, again bool) (c byte, length int) {
 	switch {
 	case s[0] == '%':

@@ -10,9 +10,10 @@ import (
 
 // Match is a place where a value stands.
 type Match struct {
-	Name    string // of the value
-	As      string // how it is written: "base64", "base32", "hexadecimal", "bytes", "backwards"; empty: with at most escapes and gaps
-	At, End int    // in bytes of the text
+	Name string // of the value
+	// how it is written: "base64", "base32", "hexadecimal", "bytes", "backwards"; empty: with at most escapes and gaps
+	As      string
+	At, End int // in bytes of the text
 }
 
 // Finder looks for values. Nil is one that has none.

@@ -23,22 +23,42 @@ import (
 
 // encodings write a value as a program might; the bytes before and behind it decide where in a digit it begins.
 var encodings = map[string]func(t *rapid.T, v string) string{
-	"as it is":         func(_ *rapid.T, v string) string { return v },
-	"base64":           func(t *rapid.T, v string) string { return base64.StdEncoding.EncodeToString([]byte(between(t, v))) },
-	"base64, raw":      func(t *rapid.T, v string) string { return base64.RawStdEncoding.EncodeToString([]byte(between(t, v))) },
-	"base64, for URLs": func(t *rapid.T, v string) string { return base64.URLEncoding.EncodeToString([]byte(between(t, v))) },
+	"as it is": func(_ *rapid.T, v string) string { return v },
+	"base64": func(t *rapid.T,
+		v string,
+	) string {
+		return base64.StdEncoding.EncodeToString([]byte(between(t, v)))
+	},
+	"base64, raw": func(t *rapid.T,
+		v string,
+	) string {
+		return base64.RawStdEncoding.EncodeToString([]byte(between(t, v)))
+	},
+	"base64, for URLs": func(t *rapid.T,
+		v string,
+	) string {
+		return base64.URLEncoding.EncodeToString([]byte(between(t, v)))
+	},
 	"base64, basic auth": func(_ *rapid.T, v string) string {
 		return base64.StdEncoding.EncodeToString([]byte("x-access-token:" + v))
 	},
 	"base64 of UTF-16": func(t *rapid.T, v string) string {
 		return base64.StdEncoding.EncodeToString([]byte(wide(v, rapid.Bool().Draw(t, "big"))))
 	},
-	"base32":                func(t *rapid.T, v string) string { return base32.StdEncoding.EncodeToString([]byte(between(t, v))) },
-	"hexadecimal":           func(t *rapid.T, v string) string { return hex.EncodeToString([]byte(between(t, v))) },
-	"hexadecimal, capitals": func(_ *rapid.T, v string) string { return strings.ToUpper(hex.EncodeToString([]byte(v))) },
-	"hexadecimal, colons":   func(_ *rapid.T, v string) string { return each(v, "%02x", ":") },
-	"hexadecimal, spaces":   func(_ *rapid.T, v string) string { return each(v, "%02X", " ") },
-	"hexadecimal, C":        func(_ *rapid.T, v string) string { return each(v, "0x%02x", ", ") },
+	"base32": func(t *rapid.T,
+		v string,
+	) string {
+		return base32.StdEncoding.EncodeToString([]byte(between(t, v)))
+	},
+	"hexadecimal": func(t *rapid.T, v string) string { return hex.EncodeToString([]byte(between(t, v))) },
+	"hexadecimal, capitals": func(_ *rapid.T,
+		v string,
+	) string {
+		return strings.ToUpper(hex.EncodeToString([]byte(v)))
+	},
+	"hexadecimal, colons": func(_ *rapid.T, v string) string { return each(v, "%02x", ":") },
+	"hexadecimal, spaces": func(_ *rapid.T, v string) string { return each(v, "%02X", " ") },
+	"hexadecimal, C":      func(_ *rapid.T, v string) string { return each(v, "0x%02x", ", ") },
 	"hexadecimal, UTF-16": func(t *rapid.T, v string) string {
 		return hex.EncodeToString([]byte(wide(v, rapid.Bool().Draw(t, "big"))))
 	},
@@ -116,7 +136,8 @@ func between(t *rapid.T, v string) string {
 
 // gaps are what stands between two characters of a text that is split or hidden.
 var gaps = []string{
-	"\n", "\r\n", "\n    ", "\\\n", "\n# ", "\n// ", "\n * ", "\" +\n\t\"", "' '", "\u200b", "\u200d\u2060", "\ufeff", "\u00ad", "\u202e", "\x00", " ", "\t", "=\n", "\n> ", "\n+", "|", "\x1b[",
+	"\n", "\r\n", "\n    ", "\\\n", "\n# ", "\n// ", "\n * ", "\" +\n\t\"", "' '", "\u200b", "\u200d\u2060", "\ufeff",
+	"\u00ad", "\u202e", "\x00", " ", "\t", "=\n", "\n> ", "\n+", "|", "\x1b[",
 }
 
 // split puts gaps into a text, never into an escape.
@@ -153,7 +174,8 @@ func value(t *rapid.T) string {
 	).Draw(t, "value")
 }
 
-// TestFoundHoweverWritten: whatever the encoding, and whatever stands between, a value is found, and Mask leaves none of it.
+// TestFoundHoweverWritten: whatever the encoding, and whatever stands between, a value is found, and Mask
+// leaves none of it.
 func TestFoundHoweverWritten(t *testing.T) {
 	text := prose(t)
 	for name, encode := range encodings {
@@ -203,7 +225,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestEveryValue: values with the same end, one within the other and in several encodings are all found; the first place counts.
+// TestEveryValue: values with the same end, one within the other and in several encodings are all found; the
+// first place counts.
 func TestEveryValue(t *testing.T) {
 	a, b := "Xq7Rk2mZ9tB4wLpS", "v1-Xq7Rk2mZ9tB4wLpS"
 	f := New(Value{"A", a}, Value{"B", b}, Value{"SHORT", "sim-token"})
@@ -227,10 +250,17 @@ func TestEveryValue(t *testing.T) {
 func TestParts(t *testing.T) {
 	key := "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 	for name, row := range map[string]struct{ value, text string }{
-		"a password of an address":  {"postgres://app:Xk29-fjQ@db:5432/shop", "password: Xk29-fjQ"},
-		"a line of a key":           {"-----BEGIN " + "PRIVATE KEY-----\n" + key + "\n-----END " + "PRIVATE KEY-----", key},
-		"a field of a document":     {`{"type": "service_account", "private_key": "-----BEGIN ` + `PRIVATE KEY-----\n` + key + `\n"}`, "\n" + key + "\n"},
-		"a token behind an address": {"https://example.com/api/webhooks/812345/aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"},
+		"a password of an address": {"postgres://app:Xk29-fjQ@db:5432/shop", "password: Xk29-fjQ"},
+		"a line of a key": {
+			"-----BEGIN " + "PRIVATE KEY-----\n" + key + "\n-----END " + "PRIVATE KEY-----",
+			key,
+		},
+		"a field of a document": {`{"type": "service_account", "private_key": "-----BEGIN ` + `PRIVATE KEY-----\n` +
+			key + `\n"}`, "\n" + key + "\n"},
+		"a token behind an address": {
+			"https://example.com/api/webhooks/812345/aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z",
+			"aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z",
+		},
 	} {
 		if found := New(Value{"V", row.value}).Find(row.text); len(found) == 0 {
 			t.Errorf("%s is not found", name)
@@ -260,7 +290,11 @@ func TestWhatIsASecret(t *testing.T) {
 		{"NO_PROXY", "localhost,127.0.0.1,.example.com", false},
 		{"MODEL", "claude-sonnet-4-5-20250929", false},
 		{"MODEL", "gpt-4o-mini-2024-07-18", false},
-		{"BEDROCK", "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-3-7-sonnet-20250219-v1:0", false},
+		{
+			"BEDROCK",
+			"arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-3-7-sonnet-20250219-v1:0",
+			false,
+		},
 		{"OPENAI_BASE_URL", "https://my-resource-2.openai.azure.com/openai/deployments/gpt-4o/", false},
 		{"AZURE_TENANT_ID", "72f988bf-86f1-41af-91ab-2d7cd011db47", false},
 		{"BUILD_COMMIT", "ff11df5c8e9fb2dd0cb4b7e5dfe4a8d1b7c2a913", false},
@@ -297,7 +331,10 @@ func TestOrdinaryFiles(t *testing.T) {
 	for i := range 200 {
 		values = append(values, Value{fmt.Sprint(i), rapid.Custom(value).Example(i)})
 	}
-	own := []string{"sim-token", "the director's own value", "correct horse battery staple", "x-access-1", "Tr0ub4dor&3"}
+	own := []string{
+		"sim-token", "the director's own value", "correct horse battery staple", "x-access-1",
+		"Tr0ub4dor&3",
+	}
 	for i, v := range own {
 		values = append(values, Value{fmt.Sprint("word ", i), v})
 	}
@@ -343,7 +380,8 @@ func FuzzUnescape(f *testing.F) {
 	})
 }
 
-// BenchmarkFind: how fast source text is searched for ten values, and how fast redact's spellings are, one after the other.
+// BenchmarkFind: how fast source text is searched for ten values, and how fast redact's spellings are, one
+// after the other.
 func BenchmarkFind(b *testing.B) {
 	var values []Value
 	var texts []string

@@ -29,12 +29,13 @@ func Of(texts ...string) *Finder {
 const (
 	// heldMost is how many bytes a Stream holds back: a value that is spread over more is not hidden.
 	heldMost = 64 << 10
-	// contextMost is how many bytes of what was passed on are remembered: a value may have begun there with less than a window, each letter of it and
-	// each separator in between an escape on a line of its own.
+	// contextMost is how many bytes of what was passed on are remembered: a value may have begun there with
+	// less than a window, each letter of it and each separator in between an escape on a line of its own.
 	contextMost = 512
 )
 
-// Stream masks a text that comes in pieces, also where a value is spread over several of them. It is not safe for concurrent use.
+// Stream masks a text that comes in pieces, also where a value is spread over several of them. It is not safe
+// for concurrent use.
 type Stream struct {
 	f      *Finder
 	passed string // the end of what was passed on, as it was
@@ -44,7 +45,8 @@ type Stream struct {
 // Stream returns a new one.
 func (f *Finder) Stream() redact.Stream { return &Stream{f: f} }
 
-// Pass takes a piece, and returns what can be passed on of all that came. Of a line that may have the beginning of a value nothing is.
+// Pass takes a piece, and returns what can be passed on of all that came. Of a line that may have the beginning
+// of a value nothing is.
 func (s *Stream) Pass(text string) string {
 	if s.f == nil || len(s.f.patterns) == 0 && len(s.f.spelled) == 0 {
 		return text
@@ -117,7 +119,8 @@ func (f *Finder) begun(text string) int {
 		return at
 	}
 	for how := asItStands; how <= resolvedAgain; how++ {
-		if how == asItStands || how == resolved && strings.ContainsAny(text, `\%&`) || how == resolvedAgain && strings.Contains(text, "%25") {
+		if how == asItStands || how == resolved && strings.ContainsAny(text, `\%&`) || how == resolvedAgain &&
+			strings.Contains(text, "%25") {
 			at = min(at, f.begunIn(f.lastSymbols(text, how), len(text)))
 		}
 	}
@@ -176,7 +179,8 @@ func (f *Finder) begunIn(s stream, none int) int {
 	return none
 }
 
-// Edges says how many bytes at the front of a text are the end of a value that was cut off, and from where on its end is the beginning of one.
+// Edges says how many bytes at the front of a text are the end of a value that was cut off, and from where on
+// its end is the beginning of one.
 func (f *Finder) Edges(text string) (front, end int) {
 	if f == nil {
 		return 0, len(text)

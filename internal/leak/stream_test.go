@@ -11,14 +11,18 @@ import (
 	"retake/internal/redact"
 )
 
-// TestStream: whatever the encoding, the gaps and the pieces, no window of a value passes a Writer, and everything else does.
+// TestStream: whatever the encoding, the gaps and the pieces, no window of a value passes a Writer, and
+// everything else does.
 func TestStream(t *testing.T) {
 	text := prose(t)
 	for name, encode := range encodings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
-				v := rapid.Custom(value).Filter(func(v string) bool { return len(reduce(v)) >= surely && 4*len(reduce(v)) >= 3*len(v) }).Draw(t, "secret")
+				v := rapid.Custom(value).Filter(func(v string) bool {
+					return len(reduce(v)) >= surely &&
+						4*len(reduce(v)) >= 3*len(v)
+				}).Draw(t, "secret")
 				r := Redactor(v)
 				written := encode(t, v)
 				if rapid.Bool().Draw(t, "split") {
@@ -45,7 +49,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamInSmallLines: the first letters of a value that comes a few letters a line may pass, less than a window of them.
+// TestStreamInSmallLines: the first letters of a value that comes a few letters a line may pass, less than a
+// window of them.
 func TestStreamInSmallLines(t *testing.T) {
 	const v = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1"
 	for width := 1; width <= len(v); width++ {
@@ -55,7 +60,8 @@ func TestStreamInSmallLines(t *testing.T) {
 			_, _ = w.Write([]byte("# " + v[at:min(len(v), at+width)] + "\n"))
 		}
 		w.Flush()
-		if left := strings.NewReplacer("#", "", "\n", "", " ", "", redact.Marker, "").Replace(out.String()); len(left) >= window {
+		if left := strings.NewReplacer("#", "", "\n", "", " ", "", redact.Marker, "").Replace(out.String()); len(
+			left) >= window {
 			t.Errorf("in lines of %d: %q", width, out.String())
 		}
 	}
@@ -84,10 +90,15 @@ func TestHeldIsReleased(t *testing.T) {
 func TestEdges(t *testing.T) {
 	const v = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1"
 	r := Redactor(v)
-	for name, written := range map[string]string{"plain": v, "base64": base64.StdEncoding.EncodeToString([]byte("x" + v)), "dashes": strings.Join(strings.Split(v, ""), "-")} {
+	for name, written := range map[string]string{
+		"plain":  v,
+		"base64": base64.StdEncoding.EncodeToString([]byte("x" + v)), "dashes": strings.Join(strings.Split(v, ""),
+			"-"),
+	} {
 		half := len(written) / 2
 		front, end := r.Cut(written[half:]+" and more"), r.Cut("and "+written[:half])
-		if strings.Contains(front, written[len(written)-8:]) && name != "base64" || strings.Contains(end, written[8:half]) {
+		if strings.Contains(front, written[len(written)-8:]) && name != "base64" ||
+			strings.Contains(end, written[8:half]) {
 			t.Errorf("%s: %q, %q", name, front, end)
 		}
 		if !strings.HasSuffix(front, " and more") || !strings.HasPrefix(end, "and ") {

@@ -24,10 +24,12 @@ const (
 )
 
 // likely are the names that may well belong to a secret. redact.IsSecretVariable knows those that do.
-var likely = regexp.MustCompile(`(?i)(^|_)(pass|passphrase|pwd|pat|auth|keys?|creds?|dsn|cookie|session|webhook|sas|signature|jwt|seed)(_|$)`)
+var likely = regexp.MustCompile(
+	`(?i)(^|_)(pass|passphrase|pwd|pat|auth|keys?|creds?|dsn|cookie|session|webhook|sas|signature|jwt|seed)(_|$)`)
 
-// Variable tells whether a variable's value is a secret: by its name, unless the value is a word, a number, a path or an address
-// without a password; or, whatever its name, because it has the shape of a credential or looks drawn by chance.
+// Variable tells whether a variable's value is a secret: by its name, unless the value is a word, a number, a
+// path or an address without a password; or, whatever its name, because it has the shape of a credential or
+// looks drawn by chance.
 func Variable(name, value string) bool {
 	switch {
 	case len(value) < shortest:
@@ -61,8 +63,9 @@ func isNoWord(text string) bool {
 	return len(text) >= longWord || has[0] && has[1] || has[1] && has[2] || has[0] && has[2]
 }
 
-// random tells whether letters and digits look drawn by chance: a letter next to a digit, or a capital behind a small letter, at every
-// fourth place. Words, names of models, versions and dates have fewer, base62 and hexadecimal digits nearly twice as many.
+// random tells whether letters and digits look drawn by chance: a letter next to a digit, or a capital behind a
+// small letter, at every fourth place. Words, names of models, versions and dates have fewer, base62 and
+// hexadecimal digits nearly twice as many.
 func random(text string) bool {
 	changes, n := 0, 0
 	var before byte
@@ -81,11 +84,13 @@ func random(text string) bool {
 }
 
 var (
-	token      = regexp.MustCompile(`[A-Za-z0-9+/_=-]{20,}`)
-	identifier = regexp.MustCompile(`^[0-9a-f-]+$|^[0-9A-F-]+$`) // of a commit, a tenant, a digest: a secret by its name only
+	token = regexp.MustCompile(`[A-Za-z0-9+/_=-]{20,}`)
+	// of a commit, a tenant, a digest: a secret by its name only
+	identifier = regexp.MustCompile(`^[0-9a-f-]+$|^[0-9A-F-]+$`)
 )
 
-// tokens are what looks drawn by chance in a text. A slash is between two of them if that leaves one, else it is a digit.
+// tokens are what looks drawn by chance in a text. A slash is between two of them if that leaves one, else it
+// is a digit.
 func tokens(text string) (out []string) {
 	for _, t := range token.FindAllString(text, -1) {
 		had := len(out)
@@ -105,7 +110,8 @@ func isToken(t string) bool {
 	return len(reduce(t)) >= longToken && random(t) && !identifier.MatchString(t)
 }
 
-// parts are what is a secret in a value by itself: the password of an address, the lines of a key, the fields of a document.
+// parts are what is a secret in a value by itself: the password of an address, the lines of a key, the fields
+// of a document.
 func parts(text string) (out []string) {
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		password, _ := u.User.Password()

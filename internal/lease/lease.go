@@ -1,5 +1,6 @@
-// Package lease decides for how long a process leads, and when another may. Two processes share a register with revisions, which one of them writes at a
-// time by compare-and-set, and nothing else: no clock is compared with another one. The register may be lost, and made anew.
+// Package lease decides for how long a process leads, and when another may. Two processes share a register with
+// revisions, which one of them writes at a time by compare-and-set, and nothing else: no clock is compared with
+// another one. The register may be lost, and made anew.
 //
 //	holder   sends a renewal ──▶ stored ──▶ …         leads until one period after it has *sent* the last renewal that was stored
 //	other                  sees it ──▶ a period without another one: takes it
@@ -10,7 +11,8 @@
 //
 // # Clock
 //
-// Callers pass durations, above 0, of a clock of their own that is never set, and goes on while the process or the machine is suspended.
+// Callers pass durations, above 0, of a clock of their own that is never set, and goes on while the process or
+// the machine is suspended.
 //
 // # Imports
 //
@@ -19,13 +21,16 @@ package lease
 
 import "time"
 
-// Renewal is one state of the register. A register that is made anew counts from the beginning again, so that a revision alone says nothing of the one before.
+// Renewal is one state of the register. A register that is made anew counts from the beginning again, so that a
+// revision alone says nothing of the one before.
 type Renewal struct {
 	Revision uint64 // 0: nobody has the lease
-	At       int64  // names when it was stored; without a lease, when the register was made. It is compared for being the same only
+	// names when it was stored; without a lease, when the register was made. It is compared for being the same only
+	At int64
 }
 
-// Term is what one process knows of the lease. The zero value but for Period is that of one that has seen nothing. It is not safe for concurrent use.
+// Term is what one process knows of the lease. The zero value but for Period is that of one that has seen
+// nothing. It is not safe for concurrent use.
 type Term struct {
 	Period time.Duration // > 0; the same for all
 

@@ -34,7 +34,8 @@ func quantiles(name, by string) []query {
 	}
 	var out []query
 	for _, q := range []string{"0.5", "0.9", "0.99"} {
-		out = append(out, query{fmt.Sprintf("histogram_quantile(%s, %s) (rate(%s_bucket{J}[$__rate_interval])))", q, sum, name), "p" + strings.TrimPrefix(q, "0.") + legend})
+		out = append(out, query{fmt.Sprintf("histogram_quantile(%s, %s) (rate(%s_bucket{J}[$__rate_interval])))", q,
+			sum, name), "p" + strings.TrimPrefix(q, "0.") + legend})
 	}
 	return out
 }
@@ -42,7 +43,10 @@ func quantiles(name, by string) []query {
 // grown is how much a counter rose, by one label.
 func grown(name, by string) []query {
 	if by == "" {
-		return []query{{"sum(increase(" + name + "{J}[$__rate_interval]))", strings.TrimSuffix(strings.TrimPrefix(name, Prefix), "_total")}}
+		return []query{{
+			"sum(increase(" + name + "{J}[$__rate_interval]))",
+			strings.TrimSuffix(strings.TrimPrefix(name, Prefix), "_total"),
+		}}
 	}
 	return []query{{"sum by (" + by + ") (increase(" + name + "{J}[$__rate_interval]))", "{{" + by + "}}"}}
 }
@@ -55,77 +59,167 @@ var board = []struct {
 	panels []panel
 }{
 	{"At a glance", []panel{
-		{"Leader", "stat", "short", 3, single("sum(retake_leader{J})", "leading"), "Directors that decide. 1 is right, also with several directors."},
-		{"Phase", "stat", "short", 3, single("retake_phase{J} == 1", "{{phase}}"), "What the director as a whole is doing."},
-		{"Slots", "stat", "short", 4, []query{{"sum(retake_slots_used{J})", "used"}, {"sum(retake_slots{J})", "of"}, {"sum(retake_workers{J})", "workers"}}, "director.max_workers, and what of it is used."},
-		{"Queue", "stat", "short", 3, single("sum(retake_queue_tasks{J})", "waiting"), "Tasks that could begin an attempt now."},
-		{"Open questions", "stat", "short", 3, single(`sum(retake_tasks{J,state="Blocked"})`, "blocked"), "Issues with agent-blocked."},
-		{"Incidents", "stat", "short", 3, single(`sum(retake_incidents{J,state=~"open|half_open|ramp"})`, "incidents"), "Those that keep work back."},
-		{"Cost", "stat", "currencyUSD", 3, single("sum(increase(retake_cost_dollars_total{J}[$__range]))", "in this time"), "Of attempts that ended in the time shown, as agents report it."},
+		{
+			"Leader", "stat", "short", 3, single("sum(retake_leader{J})", "leading"),
+			"Directors that decide. 1 is right, also with several directors.",
+		},
+		{
+			"Phase", "stat", "short", 3, single("retake_phase{J} == 1", "{{phase}}"),
+			"What the director as a whole is doing.",
+		},
+		{"Slots", "stat", "short", 4, []query{
+			{"sum(retake_slots_used{J})", "used"},
+			{"sum(retake_slots{J})", "of"},
+			{"sum(retake_workers{J})", "workers"},
+		}, "director.max_workers, and what of it is used."},
+		{
+			"Queue", "stat", "short", 3, single("sum(retake_queue_tasks{J})", "waiting"),
+			"Tasks that could begin an attempt now.",
+		},
+		{
+			"Open questions", "stat", "short", 3, single(`sum(retake_tasks{J,state="Blocked"})`, "blocked"),
+			"Issues with agent-blocked.",
+		},
+		{
+			"Incidents", "stat", "short", 3, single(`sum(retake_incidents{J,state=~"open|half_open|ramp"})`, "incidents"),
+			"Those that keep work back.",
+		},
+		{"Cost", "stat", "currencyUSD", 3, single("sum(increase(retake_cost_dollars_total{J}[$__range]))",
+			"in this time"), "Of attempts that ended in the time shown, as agents report it."},
 		{"Build", "stat", "short", 2, single("retake_build_info{J}", "{{version}}"), ""},
 	}},
 	{"Tasks", []panel{
 		{"Tasks by state", "timeseries", "short", 12, single("sum by (state) (retake_tasks{J})", "{{state}}"), ""},
-		{"Transitions", "timeseries", "short", 12, grown("retake_transitions_total", "trigger"), "What made tasks change their state."},
-		{"Time from queued to running", "timeseries", "s", 8, quantiles("retake_time_to_running_seconds", ""), "Of the first worker of each claim."},
+		{
+			"Transitions", "timeseries", "short", 12, grown("retake_transitions_total", "trigger"),
+			"What made tasks change their state.",
+		},
+		{
+			"Time from queued to running", "timeseries", "s", 8, quantiles("retake_time_to_running_seconds", ""),
+			"Of the first worker of each claim.",
+		},
 		{"Oldest in the queue", "timeseries", "s", 8, single("max(retake_queue_oldest_age_seconds{J})", "oldest"), ""},
 		{"Claims that are over", "timeseries", "short", 8, grown("retake_tasks_finished_total", "end"), ""},
 		{"Attempts begun", "timeseries", "short", 8, grown("retake_attempts_started_total", "kind"), ""},
-		{"Attempts ended", "timeseries", "short", 8, append(grown("retake_attempts_total", "outcome"), grown("retake_deliveries_total", "")...), ""},
+		{"Attempts ended", "timeseries", "short", 8, append(grown("retake_attempts_total", "outcome"),
+			grown("retake_deliveries_total", "")...), ""},
 		{"Time of an attempt", "timeseries", "s", 8, quantiles("retake_attempt_seconds", "outcome"), ""},
 	}},
 	{"Failures and what became of them", []panel{
-		{"Decisions by reason", "timeseries", "short", 12, grown("retake_decisions_total", "reason"), "What the evidence of failures meant."},
-		{"Decisions by action", "timeseries", "short", 12, grown("retake_decisions_total", "action"), "What was done about them."},
+		{
+			"Decisions by reason", "timeseries", "short", 12, grown("retake_decisions_total", "reason"),
+			"What the evidence of failures meant.",
+		},
+		{
+			"Decisions by action", "timeseries", "short", 12, grown("retake_decisions_total", "action"),
+			"What was done about them.",
+		},
 		{"Retries, by what became of them", "timeseries", "short", 12, grown("retake_retries_total", "outcome"), ""},
-		{"Share of retries that paid off", "bargauge", "percentunit", 12, single(`sum by (reason) (increase(retake_retries_total{J,outcome="paid_off"}[$__range])) / sum by (reason) (increase(retake_retries_total{J}[$__range]))`, "{{reason}}"), "In the time shown, by the reason that was retried. A low one costs and does not help."},
+		{
+			"Share of retries that paid off", "bargauge", "percentunit", 12,
+			single(
+				`sum by (reason) (increase(retake_retries_total{J,outcome="paid_off"}[$__range])) / sum by (reason) (increase(retake_retries_total{J}[$__range]))`, "{{reason}}"), "In the time shown, by the reason that was retried. A low one costs and does not help.",
+		},
 		{"Incidents", "timeseries", "short", 8, []query{{"sum by (state) (retake_incidents{J})", "{{state}}"}}, ""},
 		{"Incidents that began", "timeseries", "short", 8, grown("retake_incidents_total", "reason"), ""},
-		{"Cooldowns", "timeseries", "s", 8, single("max by (resource) (retake_cooldown_remaining_seconds{J})", "{{resource}}"), "How long what is closed stays closed."},
-		{"Cooldowns open", "timeseries", "short", 8, single("sum by (resource) (retake_cooldowns_open{J})", "{{resource}}"), ""},
+		{"Cooldowns", "timeseries", "s", 8, single("max by (resource) (retake_cooldown_remaining_seconds{J})",
+			"{{resource}}"), "How long what is closed stays closed."},
+		{"Cooldowns open", "timeseries", "short", 8, single("sum by (resource) (retake_cooldowns_open{J})",
+			"{{resource}}"), ""},
 		{"Cooldowns set", "timeseries", "short", 8, grown("retake_cooldowns_total", "resource"), ""},
 	}},
 	{"People", []panel{
 		{"Questions by reason", "timeseries", "short", 12, grown("retake_escalations_total", "reason"), ""},
-		{"Time to human", "timeseries", "s", 12, quantiles("retake_time_to_human_seconds", ""), "From the question on GitHub to its answer."},
+		{
+			"Time to human", "timeseries", "s", 12, quantiles("retake_time_to_human_seconds", ""),
+			"From the question on GitHub to its answer.",
+		},
 		{"Answers", "timeseries", "short", 6, grown("retake_time_to_human_seconds_count", "answer"), ""},
-		{"Re-block rate", "stat", "percentunit", 4, single(`sum(increase(retake_reblocks_total{J}[$__range])) / sum(increase(retake_time_to_human_seconds_count{J,answer="answered"}[$__range]))`, "asked again"), "Of answers: how many were followed by another question about the same issue."},
-		{"Questions that needed no human", "stat", "percentunit", 4, single("sum(increase(retake_escalations_without_human_total{J}[$__range])) / sum(increase(retake_escalations_total{J}[$__range]))", "needless"), "An incident healed, or a bare retry was enough."},
+		{
+			"Re-block rate", "stat", "percentunit", 4,
+			single(
+				`sum(increase(retake_reblocks_total{J}[$__range])) / sum(increase(retake_time_to_human_seconds_count{J,answer="answered"}[$__range]))`, "asked again"), "Of answers: how many were followed by another question about the same issue.",
+		},
+		{
+			"Questions that needed no human", "stat", "percentunit", 4,
+			single("sum(increase(retake_escalations_without_human_total{J}[$__range])) / "+
+				"sum(increase(retake_escalations_total{J}[$__range]))", "needless"),
+			"An incident healed, or a bare retry was enough.",
+		},
 		{"Oldest open question", "stat", "s", 4, single("max(retake_questions_oldest_age_seconds{J})", "oldest"), ""},
-		{"Commands", "timeseries", "short", 6, single("sum by (command, result) (increase(retake_commands_total{J}[$__rate_interval]))", "{{command}} {{result}}"), ""},
+		{
+			"Commands", "timeseries", "short", 6,
+			single("sum by (command, result) (increase(retake_commands_total{J}[$__rate_interval]))",
+				"{{command}} {{result}}"), "",
+		},
 	}},
 	{"What it costs", []panel{
 		{"Tokens", "timeseries", "short", 8, grown("retake_tokens_total", ""), ""},
 		{"Cost", "timeseries", "currencyUSD", 8, grown("retake_cost_dollars_total", ""), ""},
-		{"Calls", "timeseries", "short", 8, append(grown("retake_paid_calls_total", ""), grown("retake_cache_hits_total", "")...), ""},
+		{"Calls", "timeseries", "short", 8, append(grown("retake_paid_calls_total", ""),
+			grown("retake_cache_hits_total", "")...), ""},
 	}},
 	{"GitHub", []panel{
-		{"Requests", "timeseries", "reqps", 8, single("sum by (method, result) (rate(retake_github_requests_total{J}[$__rate_interval]))", "{{method}} {{result}}"), "not_modified costs nothing."},
+		{
+			"Requests", "timeseries", "reqps", 8,
+			single("sum by (method, result) (rate(retake_github_requests_total{J}[$__rate_interval]))",
+				"{{method}} {{result}}"), "not_modified costs nothing.",
+		},
 		{"Time of a request", "timeseries", "s", 8, quantiles("retake_github_request_seconds", "method"), ""},
-		{"Budget left", "timeseries", "percentunit", 8, single("min by (resource) (retake_github_budget_remaining{J} / retake_github_budget_limit{J})", "{{resource}}"), "As GitHub says."},
-		{"Until the budget is new", "timeseries", "s", 6, single("max by (resource) (retake_github_budget_reset_timestamp_seconds{J} - time())", "{{resource}}"), ""},
-		{"Changes left of our own limit", "timeseries", "short", 6, single("min(retake_github_changes_left{J})", "changes"), ""},
-		{"Throttled, and waiting", "timeseries", "short", 6, append(grown("retake_github_throttled_total", "limit"), query{"sum(retake_github_waiting_requests{J})", "waiting"}), ""},
+		{
+			"Budget left", "timeseries", "percentunit", 8,
+			single("min by (resource) (retake_github_budget_remaining{J} / retake_github_budget_limit{J})",
+				"{{resource}}"), "As GitHub says.",
+		},
+		{
+			"Until the budget is new", "timeseries", "s", 6,
+			single("max by (resource) (retake_github_budget_reset_timestamp_seconds{J} - time())", "{{resource}}"), "",
+		},
+		{"Changes left of our own limit", "timeseries", "short", 6, single("min(retake_github_changes_left{J})",
+			"changes"), ""},
+		{"Throttled, and waiting", "timeseries", "short", 6, append(grown("retake_github_throttled_total", "limit"),
+			query{"sum(retake_github_waiting_requests{J})", "waiting"}), ""},
 		{"Webhooks", "timeseries", "short", 6, grown("retake_webhooks_total", "result"), ""},
 	}},
 	{"Inside", []panel{
-		{"Time of an append", "timeseries", "s", 8, quantiles("retake_journal_append_seconds", ""), "Every decision waits for it."},
+		{
+			"Time of an append", "timeseries", "s", 8, quantiles("retake_journal_append_seconds", ""),
+			"Every decision waits for it.",
+		},
 		{"Journal", "timeseries", "short", 8, []query{
 			{"sum(rate(retake_journal_records_total{J}[$__rate_interval]))", "records/s"},
 			{"sum(increase(retake_journal_append_errors_total{J}[$__rate_interval]))", "errors"},
 			{"max(retake_journal_append_age_seconds{J})", "age of the append under way (s)"},
 		}, ""},
 		{"Heartbeat", "timeseries", "s", 8, single("max(retake_heartbeat_age_seconds{J})", "oldest"), ""},
-		{"Outbox", "timeseries", "short", 8, single("sum by (kind) (retake_outbox_effects{J})", "{{kind}}"), "What is decided and still to be done."},
-		{"Oldest planned effect", "timeseries", "s", 8, single("max(retake_outbox_oldest_age_seconds{J})", "oldest"), ""},
+		{
+			"Outbox", "timeseries", "short", 8, single("sum by (kind) (retake_outbox_effects{J})", "{{kind}}"),
+			"What is decided and still to be done.",
+		},
+		{
+			"Oldest planned effect", "timeseries", "s", 8, single("max(retake_outbox_oldest_age_seconds{J})", "oldest"),
+			"",
+		},
 		{"Effects", "timeseries", "short", 8, []query{
 			{"sum by (kind, result) (increase(retake_effects_total{J}[$__rate_interval]))", "{{kind}} {{result}}"},
 			{"sum by (kind) (increase(retake_effect_retries_total{J}[$__rate_interval]))", "{{kind}} again"},
 		}, ""},
-		{"Bus and disk", "timeseries", "short", 6, []query{{"min(retake_bus_connected{J})", "bus"}, {"min(retake_disk_usable{J})", "disk"}}, "1 is well."},
+		{"Bus and disk", "timeseries", "short", 6, []query{
+			{"min(retake_bus_connected{J})", "bus"},
+			{"min(retake_disk_usable{J})", "disk"},
+		}, "1 is well."},
 		{"Dead letters", "timeseries", "short", 6, grown("retake_dead_letters_total", "cause"), ""},
-		{"Audit", "timeseries", "short", 6, append(grown("retake_audit_dropped_total", ""), grown("retake_audit_write_errors_total", "")...), ""},
-		{"Process", "timeseries", "short", 6, []query{{"sum(rate(process_cpu_seconds_total{J}[$__rate_interval]))", "processors"}, {"sum(go_goroutines{J})", "goroutines"}, {"sum(process_resident_memory_bytes{J}) / 2^20", "MiB"}}, ""},
+		{"Audit", "timeseries", "short", 6, append(grown("retake_audit_dropped_total", ""),
+			grown("retake_audit_write_errors_total", "")...), ""},
+		{
+			"Process", "timeseries", "short", 6,
+			[]query{
+				{"sum(rate(process_cpu_seconds_total{J}[$__rate_interval]))", "processors"},
+				{"sum(go_goroutines{J})", "goroutines"},
+				{"sum(process_resident_memory_bytes{J}) / 2^20", "MiB"},
+			},
+			"",
+		},
 	}},
 }
 
@@ -138,7 +232,10 @@ func drawn() object {
 	source := object{"type": "prometheus", "uid": "${datasource}"}
 	for _, row := range board {
 		id++
-		panels = append(panels, object{"id": id, "type": "row", "title": row.title, "collapsed": false, "panels": []object{}, "gridPos": object{"x": 0, "y": y, "w": 24, "h": 1}})
+		panels = append(panels, object{
+			"id": id, "type": "row", "title": row.title, "collapsed": false,
+			"panels": []object{}, "gridPos": object{"x": 0, "y": y, "w": 24, "h": 1},
+		})
 		y++
 		x, height := 0, 8
 		if row.title == "At a glance" {
@@ -162,13 +259,20 @@ func drawn() object {
 		return v
 	}
 	return object{
-		"title": "Retake", "uid": "retake", "tags": []string{"retake"}, "schemaVersion": 42, "version": 1, "editable": true, "graphTooltip": 1,
-		"timezone": "browser", "refresh": "30s", "time": object{"from": "now-24h", "to": "now"}, "annotations": object{"list": []object{}}, "links": []object{},
+		"title": "Retake", "uid": "retake", "tags": []string{"retake"}, "schemaVersion": 42, "version": 1,
+		"editable": true, "graphTooltip": 1,
+		"timezone": "browser", "refresh": "30s", "time": object{"from": "now-24h", "to": "now"},
+		"annotations": object{"list": []object{}}, "links": []object{},
 		"templating": object{"list": []object{
-			variable("datasource", "datasource", "Prometheus", object{"query": "prometheus", "current": object{}, "regex": "", "multi": false, "includeAll": false, "refresh": 1, "options": []object{}}),
+			variable("datasource", "datasource", "Prometheus", object{
+				"query": "prometheus", "current": object{},
+				"regex": "", "multi": false, "includeAll": false, "refresh": 1, "options": []object{},
+			}),
 			variable("job", "query", "Job", object{
-				"datasource": source, "definition": "label_values(retake_leader, job)", "query": object{"qryType": 1, "query": "label_values(retake_leader, job)", "refId": "job"},
-				"current": object{"text": []string{"All"}, "value": []string{"$__all"}}, "multi": true, "includeAll": true, "allValue": ".*", "refresh": 2, "regex": "", "sort": 1, "options": []object{},
+				"datasource": source, "definition": "label_values(retake_leader, job)",
+				"query":   object{"qryType": 1, "query": "label_values(retake_leader, job)", "refId": "job"},
+				"current": object{"text": []string{"All"}, "value": []string{"$__all"}}, "multi": true,
+				"includeAll": true, "allValue": ".*", "refresh": 2, "regex": "", "sort": 1, "options": []object{},
 			}),
 		}},
 		"panels": panels,
@@ -179,13 +283,20 @@ func (p panel) drawn(id int, at, source object) object {
 	var targets []object
 	for i, q := range p.queries {
 		targets = append(targets, object{
-			"refId": string(rune('A' + i)), "datasource": source, "editorMode": "code", "expr": selected(q.expr), "legendFormat": q.legend,
-			"range": p.kind == "timeseries", "instant": p.kind != "timeseries",
+			"refId": string(rune('A' + i)), "datasource": source, "editorMode": "code", "expr": selected(q.expr),
+			"legendFormat": q.legend,
+			"range":        p.kind == "timeseries", "instant": p.kind != "timeseries",
 		})
 	}
-	options := object{"legend": object{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}}, "tooltip": object{"mode": "multi", "sort": "desc"}}
+	options := object{"legend": object{
+		"displayMode": "list", "placement": "bottom", "showLegend": true,
+		"calcs": []string{},
+	}, "tooltip": object{"mode": "multi", "sort": "desc"}}
 	if p.kind != "timeseries" {
-		options = object{"reduceOptions": object{"calcs": []string{"lastNotNull"}, "fields": "", "values": false}, "orientation": "auto", "textMode": "value_and_name"}
+		options = object{
+			"reduceOptions": object{"calcs": []string{"lastNotNull"}, "fields": "", "values": false},
+			"orientation":   "auto", "textMode": "value_and_name",
+		}
 	}
 	if p.kind == "bargauge" {
 		options["textMode"], options["orientation"], options["displayMode"] = nil, "horizontal", "basic"
@@ -196,7 +307,8 @@ func (p panel) drawn(id int, at, source object) object {
 		defaults["max"] = 1
 	}
 	return object{
-		"id": id, "type": p.kind, "title": p.title, "description": p.says, "gridPos": at, "datasource": source, "targets": targets,
+		"id": id, "type": p.kind, "title": p.title, "description": p.says, "gridPos": at, "datasource": source,
+		"targets":     targets,
 		"fieldConfig": object{"defaults": defaults, "overrides": []object{}}, "options": options,
 	}
 }

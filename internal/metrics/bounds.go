@@ -21,22 +21,29 @@ func known(values []string, value string) string {
 
 // Phases are the values of the label phase.
 var phases = []string{
-	string(fsm.PhaseMonitor), string(fsm.PhaseCooldown), string(fsm.PhasePaused), string(fsm.PhaseDraining), string(fsm.PhaseShutdown),
+	string(fsm.PhaseMonitor), string(fsm.PhaseCooldown), string(fsm.PhasePaused), string(fsm.PhaseDraining),
+	string(fsm.PhaseShutdown),
 }
 
 var commands = []string{
-	string(fsm.CommandRetry), string(fsm.CommandResume), string(fsm.CommandFresh), string(fsm.CommandFix), string(fsm.CommandSnooze),
-	string(fsm.CommandBudget), string(fsm.CommandStop), string(fsm.CommandTake), string(fsm.CommandWhy), string(fsm.CommandHelp), string(fsm.CommandAdd),
+	string(fsm.CommandRetry), string(fsm.CommandResume), string(fsm.CommandFresh), string(fsm.CommandFix),
+	string(fsm.CommandSnooze),
+	string(fsm.CommandBudget), string(fsm.CommandStop), string(fsm.CommandTake), string(fsm.CommandWhy),
+	string(fsm.CommandHelp), string(fsm.CommandAdd),
 }
 
 // budgets are GitHub's names for what it counts requests in.
-var budgets = []string{"core", "graphql", "search", "code_search", "integration_manifest", "dependency_snapshots", "code_scanning_upload", "actions_runner_registration", "scim", "audit_log"}
+var budgets = []string{
+	"core", "graphql", "search", "code_search", "integration_manifest", "dependency_snapshots",
+	"code_scanning_upload", "actions_runner_registration", "scim", "audit_log",
+}
 
 // methods are those of requests to GitHub.
 var methods = []string{"GET", "POST", "PATCH", "PUT", "DELETE"}
 
 var breakerStates = []string{
-	string(recovery.BreakerClosed), string(recovery.BreakerOpen), string(recovery.BreakerHalfOpen), string(recovery.BreakerRamp), string(recovery.BreakerTold),
+	string(recovery.BreakerClosed), string(recovery.BreakerOpen), string(recovery.BreakerHalfOpen),
+	string(recovery.BreakerRamp), string(recovery.BreakerTold),
 }
 
 func reasonNames() (all []string) {
@@ -69,7 +76,10 @@ func actionLabel(a recovery.Action) string {
 }
 
 // closable are the values of a cooldown's label; models, whose names come from configurations and workers, are one.
-var closable = []string{fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, "github.graphql", "github.other", "model", recovery.Host, other}
+var closable = []string{
+	fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, "github.graphql", "github.other", "model",
+	recovery.Host, other,
+}
 
 func resourceLabel(resource string) string {
 	switch {
@@ -89,16 +99,21 @@ var values = []struct {
 	of    []string
 	say   string // in place of a list
 }{
-	{label: "state", say: "of `retake_tasks`: the [states](orchestration-fsm.md); of `retake_incidents`: `" + strings.Join(breakerStates, "`, `") + "`"},
+	{label: "state", say: "of `retake_tasks`: the [states](orchestration-fsm.md); of `retake_incidents`: `" +
+		strings.Join(breakerStates, "`, `") + "`"},
 	{label: "from, to", say: "the [states](orchestration-fsm.md)"},
 	{label: "trigger, end", say: "the [triggers](orchestration-fsm.md); `end`: of those that lead to a final state"},
 	{label: "phase", of: phases},
 	{label: "reason", say: "the [reasons](error-handling.md), or `other`"},
 	{label: "action", of: actionNames()},
 	{label: "command", of: append(slices.Clone(commands), other)},
-	{label: "resource", say: "of cooldowns: `" + strings.Join(closable, "`, `") + "`, all models being `model`; of GitHub's budgets: `" + strings.Join(budgets, "`, `") + "`, `other`"},
+	{label: "resource", say: "of cooldowns: `" + strings.Join(closable, "`, `") +
+		"`, all models being `model`; of GitHub's budgets: `" + strings.Join(budgets, "`, `") + "`, `other`"},
 	{label: "method", of: append(slices.Clone(methods), other)},
 	{label: "cause", say: "the [causes of dead letters](agent-bus.md)"},
 	{label: "version, goversion", say: "one value each"},
-	{label: "kind, result, outcome, answer, how, limit", say: "with the metric; of effects, `kind` is the [effect's](orchestration-fsm.md)"},
+	{
+		label: "kind, result, outcome, answer, how, limit",
+		say:   "with the metric; of effects, `kind` is the [effect's](orchestration-fsm.md)",
+	},
 }

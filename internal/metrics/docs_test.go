@@ -86,7 +86,8 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		t.Fatal("no alerts")
 	}
 	for _, n := range names {
-		if !strings.Contains(string(spec), "\n### "+n[1]+"\n") || !strings.Contains(string(rules), "docs/specs/metrics.md#"+strings.ToLower(n[1])+"'") {
+		if !strings.Contains(string(spec), "\n### "+n[1]+"\n") ||
+			!strings.Contains(string(rules), "docs/specs/metrics.md#"+strings.ToLower(n[1])+"'") {
 			t.Errorf("%s has no section in %s, or its runbook line does not name it", n[1], specFile)
 		}
 	}

@@ -57,7 +57,10 @@ func fold(k fsm.IssueKey) string { return strings.ToLower(string(k)) }
 
 // newFleet is what a machine knows.
 func newFleet(m *fsm.Machine, slots int, now time.Time) *fleet {
-	f := &fleet{slots: slots, phase: m.Phase(), tasks: map[string]*task{}, cooldowns: map[string]time.Time{}, incidents: map[string]recovery.Breaker{}}
+	f := &fleet{
+		slots: slots, phase: m.Phase(), tasks: map[string]*task{}, cooldowns: map[string]time.Time{},
+		incidents: map[string]recovery.Breaker{},
+	}
 	for _, t := range m.Tasks() {
 		f.tasks[fold(t.Key)] = taskOf(t)
 	}
@@ -75,7 +78,8 @@ func newFleet(m *fsm.Machine, slots int, now time.Time) *fleet {
 // taskOf is what can be known of a task that an earlier process worked on, or that was rebuilt.
 func taskOf(t *fsm.Task) *task {
 	k := &task{
-		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0, answered: t.Answers > 0, begun: t.UpAt,
+		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0,
+		answered: t.Answers > 0, begun: t.UpAt,
 	}
 	if t.Attempt > 0 {
 		k.worker = t.AttemptID()

@@ -155,7 +155,12 @@ func (m *Metrics) used(u recovery.Usage) {
 	for _, row := range []struct {
 		counter interface{ Add(float64) }
 		n       float64
-	}{{m.tokens, float64(u.Tokens)}, {m.cost, u.CostUSD}, {m.paidCalls, float64(u.PaidCalls)}, {m.cacheHits, float64(u.CacheHits)}} {
+	}{
+		{m.tokens, float64(u.Tokens)},
+		{m.cost, u.CostUSD},
+		{m.paidCalls, float64(u.PaidCalls)},
+		{m.cacheHits, float64(u.CacheHits)},
+	} {
 		if row.n > 0 && row.n < recovery.MaxCost*recovery.MaxCost {
 			row.counter.Add(row.n)
 		}

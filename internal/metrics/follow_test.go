@@ -76,7 +76,10 @@ func (s *story) fails(r recovery.Reason, a recovery.Action) {
 	if a.Again() {
 		on = fsm.OnRetry
 	}
-	s.move(on, fsm.VerdictMade{OfTask: of, Attempt: s.attempt, Finding: recovery.Finding{Reason: r}, Verdict: recovery.Verdict{Action: a}})
+	s.move(on, fsm.VerdictMade{
+		OfTask: of, Attempt: s.attempt, Finding: recovery.Finding{Reason: r},
+		Verdict: recovery.Verdict{Action: a},
+	})
 }
 
 // asked is when GitHub shows the question.
@@ -103,7 +106,8 @@ func (s *story) lines(t *testing.T, name string) string {
 	for l := range strings.Lines(s.scrape(t)) {
 		l, ours := strings.CutPrefix(strings.TrimSpace(l), Prefix)
 		rest, of := strings.CutPrefix(l, name)
-		if ours && of && !strings.HasSuffix(l, " 0") && (rest[0] == '{' || rest[0] == ' ' || strings.HasPrefix(rest, "_sum") || strings.HasPrefix(rest, "_count")) {
+		if ours && of && !strings.HasSuffix(l, " 0") && (rest[0] == '{' || rest[0] == ' ' ||
+			strings.HasPrefix(rest, "_sum") || strings.HasPrefix(rest, "_count")) {
 			out = append(out, l)
 		}
 	}
@@ -128,12 +132,16 @@ func TestWhatIsDerived(t *testing.T) {
 				s.move(fsm.OnGoneOK)
 			},
 			want{
-				"retries_total":                   `retries_total{action="retry",outcome="paid_off",reason="network_transient"} 1`,
-				"decisions_total":                 `decisions_total{action="retry",reason="network_transient"} 1`,
-				"attempts_total":                  "attempts_total{outcome=\"failed\"} 1\nattempts_total{outcome=\"ok\"} 1",
-				"attempts_started_total":          "attempts_started_total{kind=\"first\"} 1\nattempts_started_total{kind=\"retry\"} 1",
-				"time_to_running_seconds":         "time_to_running_seconds_sum 180\ntime_to_running_seconds_count 1",
-				"attempt_seconds":                 "attempt_seconds_sum{outcome=\"failed\"} 180\nattempt_seconds_count{outcome=\"failed\"} 1\nattempt_seconds_sum{outcome=\"ok\"} 180\nattempt_seconds_count{outcome=\"ok\"} 1",
+				"retries_total":   `retries_total{action="retry",outcome="paid_off",reason="network_transient"} 1`,
+				"decisions_total": `decisions_total{action="retry",reason="network_transient"} 1`,
+				"attempts_total": "attempts_total{outcome=\"failed\"} 1\n" +
+					"attempts_total{outcome=\"ok\"} 1",
+				"attempts_started_total": "attempts_started_total{kind=\"first\"} 1\n" +
+					"attempts_started_total{kind=\"retry\"} 1",
+				"time_to_running_seconds": "time_to_running_seconds_sum 180\ntime_to_running_seconds_count 1",
+				"attempt_seconds": "attempt_seconds_sum{outcome=\"failed\"} 180\n" +
+					"attempt_seconds_count{outcome=\"failed\"} 1\nattempt_seconds_sum{outcome=\"ok\"} 180\n" +
+					"attempt_seconds_count{outcome=\"ok\"} 1",
 				"escalations_total":               "",
 				"escalations_without_human_total": "",
 				"journal_records_total":           "journal_records_total 10",
@@ -173,11 +181,14 @@ func TestWhatIsDerived(t *testing.T) {
 				s.fails(recovery.NeedsHuman, recovery.Escalate)
 			},
 			want{
-				"retries_total":                   "retries_total{action=\"fix_attempt\",outcome=\"failed_alike\",reason=\"tests_failed\"} 1\nretries_total{action=\"retry\",outcome=\"failed_otherwise\",reason=\"tests_failed\"} 1",
-				"escalations_total":               "escalations_total{reason=\"build_failed\"} 1\nescalations_total{reason=\"needs_human\"} 1",
-				"reblocks_total":                  `reblocks_total{reason="needs_human"} 1`,
-				"time_to_human_seconds":           "time_to_human_seconds_sum{answer=\"answered\"} 60\ntime_to_human_seconds_count{answer=\"answered\"} 1",
-				"attempts_started_total":          "attempts_started_total{kind=\"answer\"} 1\nattempts_started_total{kind=\"first\"} 1\nattempts_started_total{kind=\"retry\"} 2",
+				"retries_total": "retries_total{action=\"fix_attempt\",outcome=\"failed_alike\",reason=\"tests_failed\"} 1\nretries_total{action=\"retry\",outcome=\"failed_otherwise\",reason=\"tests_failed\"} 1",
+				"escalations_total": "escalations_total{reason=\"build_failed\"} 1\n" +
+					"escalations_total{reason=\"needs_human\"} 1",
+				"reblocks_total": `reblocks_total{reason="needs_human"} 1`,
+				"time_to_human_seconds": "time_to_human_seconds_sum{answer=\"answered\"} 60\n" +
+					"time_to_human_seconds_count{answer=\"answered\"} 1",
+				"attempts_started_total": "attempts_started_total{kind=\"answer\"} 1\n" +
+					"attempts_started_total{kind=\"first\"} 1\nattempts_started_total{kind=\"retry\"} 2",
 				"escalations_without_human_total": "",
 				"effects_total":                   `effects_total{kind="escalate",result="done"} 1`,
 			},
@@ -192,7 +203,10 @@ func TestWhatIsDerived(t *testing.T) {
 				s.run(fsm.Next{})
 				s.move(fsm.OnGoneOK)
 			},
-			want{"escalations_without_human_total": `escalations_without_human_total{how="bare_answer"} 1`, "reblocks_total": "", "retries_total": ""},
+			want{
+				"escalations_without_human_total": `escalations_without_human_total{how="bare_answer"} 1`,
+				"reblocks_total":                  "", "retries_total": "",
+			},
 		},
 		{
 			"a bare answer was not enough",
@@ -212,11 +226,15 @@ func TestWhatIsDerived(t *testing.T) {
 			func(s *story) {
 				s.run(fsm.Next{})
 				s.fails(recovery.CorruptState, recovery.Escalate)
-				s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandFresh}, fsm.TallyReset{OfTask: of, Next: fsm.Next{Fresh: true}})
+				s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandFresh},
+					fsm.TallyReset{OfTask: of, Next: fsm.Next{Fresh: true}})
 				s.run(fsm.Next{Fresh: true})
 				s.move(fsm.OnGoneOK)
 			},
-			want{"escalations_without_human_total": "", "commands_total": `commands_total{command="fresh",result="accepted"} 1`},
+			want{
+				"escalations_without_human_total": "",
+				"commands_total":                  `commands_total{command="fresh",result="accepted"} 1`,
+			},
 		},
 		{
 			"a bare retry at a pull request, after a command that was refused",
@@ -224,7 +242,8 @@ func TestWhatIsDerived(t *testing.T) {
 				s.run(fsm.Next{})
 				s.fails(recovery.Timeout, recovery.Escalate)
 				s.facts(fsm.CommandTaken{Task: issue, Command: fsm.CommandBudget, Refused: "not now"})
-				s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandRetry}, fsm.TallyReset{OfTask: of, Next: next(recovery.FixAttempt)})
+				s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandRetry},
+					fsm.TallyReset{OfTask: of, Next: next(recovery.FixAttempt)})
 				s.run(next(recovery.FixAttempt))
 				s.move(fsm.OnGoneOK)
 			},
@@ -240,7 +259,10 @@ func TestWhatIsDerived(t *testing.T) {
 				s.run(fsm.Next{})
 				s.move(fsm.OnGoneOK)
 			},
-			want{"escalations_without_human_total": `escalations_without_human_total{how="incident_over"} 1`, "time_to_human_seconds": ""},
+			want{
+				"escalations_without_human_total": `escalations_without_human_total{how="incident_over"} 1`,
+				"time_to_human_seconds":           "",
+			},
 		},
 		{
 			"a person does not wait for the retry",
@@ -251,7 +273,10 @@ func TestWhatIsDerived(t *testing.T) {
 				s.run(fsm.Next{})
 				s.move(fsm.OnGoneOK)
 			},
-			want{"retries_total": `retries_total{action="retry",outcome="superseded",reason="timeout"} 1`, "escalations_without_human_total": ""},
+			want{
+				"retries_total":                   `retries_total{action="retry",outcome="superseded",reason="timeout"} 1`,
+				"escalations_without_human_total": "",
+			},
 		},
 		{
 			"the issue is closed meanwhile",
@@ -276,9 +301,10 @@ func TestWhatIsDerived(t *testing.T) {
 				s.fails(recovery.TestsFailed, recovery.FixAttempt)
 			},
 			want{
-				"retries_total":          `retries_total{action="retry",outcome="paid_off",reason="timeout"} 1`,
-				"attempts_started_total": "attempts_started_total{kind=\"first\"} 1\nattempts_started_total{kind=\"retry\"} 1\nattempts_started_total{kind=\"validation\"} 1",
-				"queue_tasks":            "queue_tasks 1",
+				"retries_total": `retries_total{action="retry",outcome="paid_off",reason="timeout"} 1`,
+				"attempts_started_total": "attempts_started_total{kind=\"first\"} 1\n" +
+					"attempts_started_total{kind=\"retry\"} 1\nattempts_started_total{kind=\"validation\"} 1",
+				"queue_tasks": "queue_tasks 1",
 			},
 		},
 		{
@@ -286,27 +312,38 @@ func TestWhatIsDerived(t *testing.T) {
 			func(s *story) {
 				s.run(fsm.Next{})
 				s.facts(fsm.UsageCounted{OfTask: of, Usage: recovery.Usage{Tokens: 5}})
-				s.facts(fsm.UsageCounted{OfTask: of, Usage: recovery.Usage{Tokens: 7, CostUSD: .5, PaidCalls: 2}, Ended: true})
+				s.facts(fsm.UsageCounted{
+					OfTask: of, Usage: recovery.Usage{Tokens: 7, CostUSD: .5, PaidCalls: 2},
+					Ended: true,
+				})
 				s.facts(fsm.UsageCounted{OfTask: of, Usage: recovery.Usage{Tokens: -7, CostUSD: -1}, Ended: true})
 			},
-			want{"tokens_total": "tokens_total 7", "cost_dollars_total": "cost_dollars_total 0.5", "paid_calls_total": "paid_calls_total 2"},
+			want{
+				"tokens_total": "tokens_total 7", "cost_dollars_total": "cost_dollars_total 0.5",
+				"paid_calls_total": "paid_calls_total 2",
+			},
 		},
 		{
 			"an issue that waits for others is not in the queue",
 			func(s *story) {
-				s.facts(fsm.StandingChanged{OfTask: of, Standing: fsm.Standing{After: []fsm.IssueKey{"acme/widgets#2"}}})
+				s.facts(fsm.StandingChanged{
+					OfTask:   of,
+					Standing: fsm.Standing{After: []fsm.IssueKey{"acme/widgets#2"}},
+				})
 			},
 			want{"queue_tasks": "", "tasks": `tasks{state="Queued"} 1`},
 		},
 		{
 			"names from outside make no series",
 			func(s *story) {
-				s.facts(fsm.CooldownSet{Resource: "model.of-somebody", Until: s.at.Add(time.Hour)}, fsm.CooldownSet{Resource: "surprise", Until: s.at.Add(time.Minute)})
+				s.facts(fsm.CooldownSet{Resource: "model.of-somebody", Until: s.at.Add(time.Hour)},
+					fsm.CooldownSet{Resource: "surprise", Until: s.at.Add(time.Minute)})
 				s.Requested(Request{Method: "BREW", Status: 418, Resource: "teapot", Left: 1, Limit: 2})
 				s.judgedAs("surprise")
 			},
 			want{
-				"cooldowns_total":         "cooldowns_total{resource=\"model\"} 1\ncooldowns_total{resource=\"other\"} 1",
+				"cooldowns_total": "cooldowns_total{resource=\"model\"} 1\n" +
+					"cooldowns_total{resource=\"other\"} 1",
 				"cooldowns_open":          `cooldowns_open{resource="model"} 1`,
 				"github_requests_total":   `github_requests_total{method="other",result="4xx"} 1`,
 				"github_budget_remaining": `github_budget_remaining{resource="other"} 1`,
@@ -329,7 +366,10 @@ func TestWhatIsDerived(t *testing.T) {
 
 // judgedAs is a verdict of a later version.
 func (s *story) judgedAs(word string) {
-	s.facts(fsm.VerdictMade{OfTask: of, Finding: recovery.Finding{Reason: recovery.Reason(word)}, Verdict: recovery.Verdict{Action: recovery.Action(word)}})
+	s.facts(fsm.VerdictMade{
+		OfTask: of, Finding: recovery.Finding{Reason: recovery.Reason(word)},
+		Verdict: recovery.Verdict{Action: recovery.Action(word)},
+	})
 }
 
 // The owner pays the same for a record with 10,000 tasks that are scraped all the time.
@@ -347,7 +387,8 @@ func BenchmarkRecord(b *testing.B) {
 			if scraped {
 				others.Go(func() {
 					for ctx.Err() == nil {
-						s.Handler(s.registry).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+						s.Handler(s.registry).ServeHTTP(httptest.NewRecorder(),
+							httptest.NewRequest(http.MethodGet, "/metrics", nil))
 					}
 				})
 			}

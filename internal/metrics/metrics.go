@@ -15,7 +15,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// Metrics are one process's. All methods are safe for concurrent use; none of them blocks for longer than a counter takes.
+// Metrics are one process's. All methods are safe for concurrent use; none of them blocks for longer than a
+// counter takes.
 type Metrics struct {
 	transitions, finished, commands, attemptsStarted, attempts      *prometheus.CounterVec
 	decisions, retries, escalations, reblocks, withoutHuman         *prometheus.CounterVec
@@ -49,32 +50,41 @@ func New(to prometheus.Registerer, version string) *Metrics {
 	m := &Metrics{
 		now: time.Now, bell: make(chan struct{}, 1),
 
-		transitions: r.counters("retake_transitions_total"), finished: r.counters("retake_tasks_finished_total"), commands: r.counters("retake_commands_total"),
+		transitions: r.counters("retake_transitions_total"), finished: r.counters("retake_tasks_finished_total"),
+		commands:        r.counters("retake_commands_total"),
 		attemptsStarted: r.counters("retake_attempts_started_total"), attempts: r.counters("retake_attempts_total"),
-		decisions: r.counters("retake_decisions_total"), retries: r.counters("retake_retries_total"), escalations: r.counters("retake_escalations_total"),
-		reblocks: r.counters("retake_reblocks_total"), withoutHuman: r.counters("retake_escalations_without_human_total"),
-		effects: r.counters("retake_effects_total"), effectRetries: r.counters("retake_effect_retries_total"),
+		decisions: r.counters("retake_decisions_total"), retries: r.counters("retake_retries_total"),
+		escalations:  r.counters("retake_escalations_total"),
+		reblocks:     r.counters("retake_reblocks_total"),
+		withoutHuman: r.counters("retake_escalations_without_human_total"),
+		effects:      r.counters("retake_effects_total"), effectRetries: r.counters("retake_effect_retries_total"),
 		cooldowns: r.counters("retake_cooldowns_total"), incidents: r.counters("retake_incidents_total"),
 		requests: r.counters("retake_github_requests_total"), throttled: r.counters("retake_github_throttled_total"),
 
-		tokens: r.counter("retake_tokens_total"), cost: r.counter("retake_cost_dollars_total"), paidCalls: r.counter("retake_paid_calls_total"),
-		cacheHits: r.counter("retake_cache_hits_total"), deliveries: r.counter("retake_deliveries_total"), records: r.counter("retake_journal_records_total"),
-		failed: r.counter("retake_journal_append_errors_total"),
+		tokens: r.counter("retake_tokens_total"), cost: r.counter("retake_cost_dollars_total"),
+		paidCalls: r.counter("retake_paid_calls_total"),
+		cacheHits: r.counter("retake_cache_hits_total"), deliveries: r.counter("retake_deliveries_total"),
+		records: r.counter("retake_journal_records_total"),
+		failed:  r.counter("retake_journal_append_errors_total"),
 
-		timeToRunning: r.histogram("retake_time_to_running_seconds"), appends: r.histogram("retake_journal_append_seconds"),
-		attemptTime: r.histograms("retake_attempt_seconds"), timeToHuman: r.histograms("retake_time_to_human_seconds"),
-		requestTime: r.histograms("retake_github_request_seconds"),
+		timeToRunning: r.histogram("retake_time_to_running_seconds"),
+		appends:       r.histogram("retake_journal_append_seconds"),
+		attemptTime:   r.histograms("retake_attempt_seconds"),
+		timeToHuman:   r.histograms("retake_time_to_human_seconds"),
+		requestTime:   r.histograms("retake_github_request_seconds"),
 
 		budgetLeft: r.gauges("retake_github_budget_remaining"), budgetLimit: r.gauges("retake_github_budget_limit"),
 		budgetReset: r.gauges("retake_github_budget_reset_timestamp_seconds"),
 	}
 	r.gauges("retake_build_info").WithLabelValues(version, runtime.Version()).Set(1)
-	to.MustRegister(scraped{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	to.MustRegister(scraped{m}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.begunAtZero()
 	return m
 }
 
-// begunAtZero has series there from the beginning whose rise somebody is told of: a counter that appears with 1 has not risen.
+// begunAtZero has series there from the beginning whose rise somebody is told of: a counter that appears with 1
+// has not risen.
 func (m *Metrics) begunAtZero() {
 	for _, o := range []string{attemptOK, attemptFailed, attemptWithdrawn} {
 		m.attempts.WithLabelValues(o)
@@ -155,7 +165,10 @@ func (r registrar) gauges(name string) *prometheus.GaugeVec {
 
 func (r registrar) histograms(name string) *prometheus.HistogramVec {
 	row := rowOf(name)
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: row.Name, Help: row.Help + ".", Buckets: row.Buckets}, row.Labels)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: row.Name, Help: row.Help + ".",
+		Buckets: row.Buckets,
+	}, row.Labels)
 	r.to.MustRegister(v)
 	return v
 }
@@ -206,7 +219,8 @@ func (m *Metrics) catchUp() {
 	}
 }
 
-// Begin has a session lead from now on, with the machine as the journal has it. The machine is only read before Begin returns.
+// Begin has a session lead from now on, with the machine as the journal has it. The machine is only read before
+// Begin returns.
 func (m *Metrics) Begin(from *fsm.Machine, slots int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

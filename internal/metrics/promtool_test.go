@@ -30,7 +30,10 @@ func TestNamesAreClean(t *testing.T) {
 	s.ReadWith(func() Readings {
 		return Readings{Webhooks: map[string]int{"taken": 1}, DeadLetters: map[string]uint64{"not_json": 1}}
 	})
-	s.Requested(Request{Method: "GET", Status: 200, Took: time.Second, Resource: "core", Left: 1, Limit: 2, Reset: noon})
+	s.Requested(Request{
+		Method: "GET", Status: 200, Took: time.Second, Resource: "core", Left: 1, Limit: 2,
+		Reset: noon,
+	})
 	s.facts(fsm.CommandTaken{Task: issue, Command: fsm.CommandRetry})
 	s.run(fsm.Next{})
 	s.fails(recovery.Timeout, recovery.Retry)

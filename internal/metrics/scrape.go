@@ -28,11 +28,16 @@ type scraped struct{ *Metrics }
 
 // scrapedNames are those metrics.
 var scrapedNames = []string{
-	"retake_leader", "retake_phase", "retake_slots", "retake_slots_used", "retake_workers", "retake_heartbeat_age_seconds", "retake_tasks",
-	"retake_queue_tasks", "retake_queue_oldest_age_seconds", "retake_questions_oldest_age_seconds", "retake_outbox_effects",
-	"retake_outbox_oldest_age_seconds", "retake_journal_append_age_seconds", "retake_cooldowns_open", "retake_cooldown_remaining_seconds",
-	"retake_incidents", "retake_bus_connected", "retake_disk_usable", "retake_github_changes_left", "retake_github_waiting_requests",
-	"retake_webhooks_total", "retake_dead_letters_total", "retake_audit_dropped_total", "retake_audit_write_errors_total",
+	"retake_leader", "retake_phase", "retake_slots", "retake_slots_used", "retake_workers",
+	"retake_heartbeat_age_seconds", "retake_tasks",
+	"retake_queue_tasks", "retake_queue_oldest_age_seconds", "retake_questions_oldest_age_seconds",
+	"retake_outbox_effects",
+	"retake_outbox_oldest_age_seconds", "retake_journal_append_age_seconds", "retake_cooldowns_open",
+	"retake_cooldown_remaining_seconds",
+	"retake_incidents", "retake_bus_connected", "retake_disk_usable", "retake_github_changes_left",
+	"retake_github_waiting_requests",
+	"retake_webhooks_total", "retake_dead_letters_total", "retake_audit_dropped_total",
+	"retake_audit_write_errors_total",
 }
 
 var descs = func() map[string]*prometheus.Desc {
@@ -113,7 +118,8 @@ type view struct {
 // look sums the fleet up; m.mu is held.
 func (m *Metrics) look(now time.Time) *view {
 	v := &view{
-		phase: m.fleet.phase, states: map[fsm.State]int{}, outbox: map[fsm.EffectKind]int{}, cooldowns: map[string]int{},
+		phase: m.fleet.phase, states: map[fsm.State]int{}, outbox: map[fsm.EffectKind]int{},
+		cooldowns: map[string]int{},
 		remaining: map[string]time.Duration{}, incidents: map[string]int{},
 	}
 	v.fleet.slots = m.fleet.slots

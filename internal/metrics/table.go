@@ -38,76 +38,282 @@ var (
 // Table has each metric once, in the order of the reference.
 var Table = []Row{
 	// The director itself.
-	{Name: "retake_build_info", Kind: Gauge, Labels: []string{"version", "goversion"}, Always: true, Help: "The director's version and that of Go, as labels of the value 1", Means: "What `director version` prints."},
-	{Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director decides, 0 while it begins, heals or stands by", Means: "1 from the moment at which the journal was read until the session ends. Of several directors of a fleet at most one has 1."},
-	{Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the director's phase, 0 for the others", Means: "The phase that `director status` shows."},
-	{Name: "retake_bus_connected", Kind: Gauge, Always: true, Help: "1 while the agent bus answers", Means: "Without the bus nothing is decided."},
-	{Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to", Means: "As of the last look, about once a second."},
-	{Name: "retake_slots", Kind: Gauge, Help: "How many tasks may have a worker at the same time", Means: "`director.max_workers`."},
-	{Name: "retake_slots_used", Kind: Gauge, Help: "How many of the slots tasks hold", Means: "Tasks in a state with a slot ([states](orchestration-fsm.md)), and those whose issue is being read again before the next attempt."},
-	{Name: "retake_workers", Kind: Gauge, Help: "Attempts that may have a worker now", Means: "Tasks in Starting, Running, Suspect or Stopping."},
-	{Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Time since the last sign of life of the worker that has been silent for longest", Means: "The oldest of all workers in Running or Suspect. A sign of life is a heartbeat, progress, or the hello; of a worker that this process has not heard yet, it counts from when this process began. 0 without workers."},
+	{
+		Name: "retake_build_info", Kind: Gauge, Labels: []string{"version", "goversion"}, Always: true,
+		Help:  "The director's version and that of Go, as labels of the value 1",
+		Means: "What `director version` prints.",
+	},
+	{Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director decides, 0 while it begins, " +
+		"heals or stands by", Means: "1 from the moment at which the journal was read until the session ends. Of " +
+		"several directors of a fleet at most one has 1."},
+	{
+		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the director's phase, 0 for the others",
+		Means: "The phase that `director status` shows.",
+	},
+	{
+		Name: "retake_bus_connected", Kind: Gauge, Always: true, Help: "1 while the agent bus answers",
+		Means: "Without the bus nothing is decided.",
+	},
+	{
+		Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to",
+		Means: "As of the last look, about once a second.",
+	},
+	{
+		Name: "retake_slots", Kind: Gauge, Help: "How many tasks may have a worker at the same time",
+		Means: "`director.max_workers`.",
+	},
+	{
+		Name: "retake_slots_used", Kind: Gauge, Help: "How many of the slots tasks hold",
+		Means: "Tasks in a state with a slot ([states](orchestration-fsm.md)), and those whose issue is being read " +
+			"again before the next attempt.",
+	},
+	{
+		Name: "retake_workers", Kind: Gauge, Help: "Attempts that may have a worker now",
+		Means: "Tasks in Starting, Running, Suspect or Stopping.",
+	},
+	{Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Time since the last sign of life of the worker that " +
+		"has been silent for longest", Means: "The oldest of all workers in Running or Suspect. A sign of life is a " +
+		"heartbeat, progress, or the hello; of a worker that this process has not heard yet, it counts from when " +
+		"this process began. 0 without workers."},
 
 	// Tasks.
-	{Name: "retake_tasks", Kind: Gauge, Labels: []string{"state"}, Help: "Tasks by state", Means: "Tasks in the director's memory. One that is Done, Released or Forgotten is there only until GitHub shows it."},
-	{Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could begin an attempt now and have not", Means: "The length of the queue: Queued without an issue that it waits for, or Backoff with its pause over and nothing left to do on GitHub. A pause, a cooldown, an incident or a label's cap keeps them waiting like busy slots do."},
-	{Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "How long the longest waiting task of the queue could have begun", Means: "Of those counted by `retake_queue_tasks`, from when they could begin. 0 if the queue is empty."},
-	{Name: "retake_time_to_running_seconds", Kind: Histogram, Buckets: queueBuckets, Help: "Time from queued to the first worker that runs", Means: "Once for each claim: from the task's arrival in the queue, or from when the last issue that it waited for was closed, until its first worker said hello. Not observed for a task that had left the queue before this process began."},
-	{Name: "retake_transitions_total", Kind: Counter, Labels: []string{"from", "to", "trigger"}, Help: "Changes of the state of tasks", Means: "Each row of the [table of transitions](orchestration-fsm.md) that was gone through."},
-	{Name: "retake_tasks_finished_total", Kind: Counter, Labels: []string{"end"}, Help: "Claims that are over, by how they ended", Means: "Counted at the move to Done, Released or Forgotten."},
-	{Name: "retake_commands_total", Kind: Counter, Labels: []string{"command", "result"}, Help: "Commands of people", Means: "Comments with `/agent …` and the operator's commands about a task; `refused`: it did nothing at that time."},
+	{
+		Name: "retake_tasks", Kind: Gauge, Labels: []string{"state"}, Help: "Tasks by state",
+		Means: "Tasks in the director's memory. One that is Done, Released or Forgotten is there only until " +
+			"GitHub shows it.",
+	},
+	{
+		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could begin an attempt now and have not",
+		Means: "The length of the queue: Queued without an issue that it waits for, or Backoff with its pause over " +
+			"and nothing left to do on GitHub. A pause, a cooldown, an incident or a label's cap keeps them waiting " +
+			"like busy slots do.",
+	},
+	{Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "How long the longest waiting task of the queue " +
+		"could have begun", Means: "Of those counted by `retake_queue_tasks`, from when they could begin. 0 if the " +
+		"queue is empty."},
+	{
+		Name: "retake_time_to_running_seconds", Kind: Histogram, Buckets: queueBuckets,
+		Help: "Time from queued to the first worker that runs",
+		Means: "Once for each claim: from the task's arrival in the queue, or from when the last issue that it " +
+			"waited for was closed, until its first worker said hello. Not observed for a task that had left the " +
+			"queue before this process began.",
+	},
+	{
+		Name: "retake_transitions_total", Kind: Counter, Labels: []string{"from", "to", "trigger"},
+		Help: "Changes of the state of tasks", Means: "Each row of the [table of transitions](orchestration-fsm.md) " +
+			"that was gone through.",
+	},
+	{
+		Name: "retake_tasks_finished_total", Kind: Counter, Labels: []string{"end"},
+		Help: "Claims that are over, by how they ended", Means: "Counted at the move to Done, Released or Forgotten.",
+	},
+	{
+		Name: "retake_commands_total", Kind: Counter, Labels: []string{"command", "result"}, Help: "Commands of people",
+		Means: "Comments with `/agent …` and the operator's commands about a task; `refused`: it did nothing " +
+			"at that time.",
+	},
 
 	// Attempts and decisions.
-	{Name: "retake_attempts_started_total", Kind: Counter, Labels: []string{"kind"}, Help: "Attempts that were begun", Means: "`first`: of a claim; `retry`: that a verdict granted; `validation`: of work that is done, in a clean container, without an agent; `answer`: because a person, or the end of an incident, wanted it."},
-	{Name: "retake_attempts_total", Kind: Counter, Labels: []string{"outcome"}, Help: "Attempts that ended", Means: "Counted when the container is confirmed gone. `ok`: its stages passed; `failed`: a verdict followed; `withdrawn`: the issue was not ours any more."},
-	{Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets, Help: "Time from the beginning of an attempt until its container was confirmed gone", Means: "Observed where `retake_attempts_total` counts. Of an attempt that a process before this one began, it counts from the start of its container."},
-	{Name: "retake_decisions_total", Kind: Counter, Labels: []string{"reason", "action"}, Help: "Verdicts, by what was found and what was decided", Means: "Each verdict in the journal, those included that are not about an attempt: work that cannot be handed in, a check that fails in review, a claim that went stale."},
-	{Name: "retake_retries_total", Kind: Counter, Labels: []string{"reason", "action", "outcome"}, Help: "Retries that verdicts granted, by what became of them", Means: "`reason` and `action` are those of the verdict that granted it. `paid_off`: the next attempt of the same claim passed its stages; `failed_alike`, `failed_otherwise`: it ended with a verdict for the same reason, or for another; `withdrawn`: the claim ended first; `superseded`: before the attempt began, a person or another verdict decided otherwise. A retry is counted once, when that is known. Waits for a limit are retries, too."},
-	{Name: "retake_tokens_total", Kind: Counter, Help: "Tokens that ended attempts have used, as agents report them", Means: "What an attempt has used is counted when it is over."},
-	{Name: "retake_cost_dollars_total", Kind: Counter, Help: "Cost of ended attempts in US dollars, as agents report it", Means: "As `retake_tokens_total`. 0 for agents that do not say."},
-	{Name: "retake_paid_calls_total", Kind: Counter, Help: "Paid calls that ended attempts have made", Means: "As `retake_tokens_total`; failed calls count, too."},
-	{Name: "retake_cache_hits_total", Kind: Counter, Help: "Calls of ended attempts that a cache answered", Means: "As `retake_tokens_total`."},
-	{Name: "retake_deliveries_total", Kind: Counter, Help: "Deliveries of finished work", Means: "Each push that delivers: a later one onto the same pull request counts, too."},
+	{
+		Name: "retake_attempts_started_total", Kind: Counter, Labels: []string{"kind"}, Help: "Attempts that were begun",
+		Means: "`first`: of a claim; `retry`: that a verdict granted; `validation`: of work that is done, in a clean " +
+			"container, without an agent; `answer`: because a person, or the end of an incident, wanted it.",
+	},
+	{
+		Name: "retake_attempts_total", Kind: Counter, Labels: []string{"outcome"}, Help: "Attempts that ended",
+		Means: "Counted when the container is confirmed gone. `ok`: its stages passed; `failed`: a verdict followed; " +
+			"`withdrawn`: the issue was not ours any more.",
+	},
+	{
+		Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets,
+		Help: "Time from the beginning of an attempt until its container was confirmed gone",
+		Means: "Observed where `retake_attempts_total` counts. Of an attempt that a process before this one began, " +
+			"it counts from the start of its container.",
+	},
+	{
+		Name: "retake_decisions_total", Kind: Counter, Labels: []string{"reason", "action"},
+		Help: "Verdicts, by what was found and what was decided",
+		Means: "Each verdict in the journal, those included that are not about an attempt: work that cannot be " +
+			"handed in, a check that fails in review, a claim that went stale.",
+	},
+	{
+		Name: "retake_retries_total", Kind: Counter, Labels: []string{"reason", "action", "outcome"},
+		Help: "Retries that verdicts granted, by what became of them",
+		Means: "`reason` and `action` are those of the verdict that granted it. `paid_off`: the next attempt of the " +
+			"same claim passed its stages; `failed_alike`, `failed_otherwise`: it ended with a verdict for the same " +
+			"reason, or for another; `withdrawn`: the claim ended first; `superseded`: before the attempt began, a " +
+			"person or another verdict decided otherwise. A retry is counted once, when that is known. Waits for a " +
+			"limit are retries, too.",
+	},
+	{
+		Name: "retake_tokens_total", Kind: Counter, Help: "Tokens that ended attempts have used, as agents report them",
+		Means: "What an attempt has used is counted when it is over.",
+	},
+	{Name: "retake_cost_dollars_total", Kind: Counter, Help: "Cost of ended attempts in US dollars, as " +
+		"agents report it", Means: "As `retake_tokens_total`. 0 for agents that do not say."},
+	{
+		Name: "retake_paid_calls_total", Kind: Counter, Help: "Paid calls that ended attempts have made",
+		Means: "As `retake_tokens_total`; failed calls count, too.",
+	},
+	{
+		Name: "retake_cache_hits_total", Kind: Counter, Help: "Calls of ended attempts that a cache answered",
+		Means: "As `retake_tokens_total`.",
+	},
+	{
+		Name: "retake_deliveries_total", Kind: Counter, Help: "Deliveries of finished work",
+		Means: "Each push that delivers: a later one onto the same pull request counts, too.",
+	},
 
 	// People.
-	{Name: "retake_escalations_total", Kind: Counter, Labels: []string{"reason"}, Help: "Questions to people, by the reason of the verdict", Means: "Each move to Blocked."},
-	{Name: "retake_questions_oldest_age_seconds", Kind: Gauge, Help: "How long the oldest open question has been waiting for an answer", Means: "From when GitHub showed the question. 0 without one."},
-	{Name: "retake_time_to_human_seconds", Kind: Histogram, Labels: []string{"answer"}, Buckets: humanBuckets, Help: "Time from a question asked to its answer", Means: "From when GitHub had confirmed the question until the move that the answer caused is decided. `answered`: another attempt; `snoozed`; `withdrawn`: the issue was closed, unlabelled, stopped or taken; `merged` and `closed_unmerged`: what became of its pull request. The end of an incident is no answer."},
-	{Name: "retake_reblocks_total", Kind: Counter, Labels: []string{"reason"}, Help: "Questions in a claim of which an earlier question had been answered", Means: "`reason` is that of the new question. Divided by the answers (`retake_time_to_human_seconds_count{answer=\"answered\"}`) it is the re-block rate. Of a claim that is older than this process, the end of an incident and work handed in once more count as an answer."},
-	{Name: "retake_escalations_without_human_total", Kind: Counter, Labels: []string{"how"}, Help: "Questions that needed no human after all", Means: "`incident_over`: an incident healed, and the task went on without an answer. `bare_answer`: a person answered without a word for the agent (a bare `/agent retry` or `resume`, or the label removed; not `fresh`, `fix`, `budget`), and the next attempt passed its stages: another attempt by itself would have done."},
+	{
+		Name: "retake_escalations_total", Kind: Counter, Labels: []string{"reason"},
+		Help: "Questions to people, by the reason of the verdict", Means: "Each move to Blocked.",
+	},
+	{Name: "retake_questions_oldest_age_seconds", Kind: Gauge, Help: "How long the oldest open question has been " +
+		"waiting for an answer", Means: "From when GitHub showed the question. 0 without one."},
+	{
+		Name: "retake_time_to_human_seconds", Kind: Histogram, Labels: []string{"answer"}, Buckets: humanBuckets,
+		Help: "Time from a question asked to its answer", Means: "From when GitHub had confirmed the question until " +
+			"the move that the answer caused is decided. `answered`: another attempt; `snoozed`; `withdrawn`: the " +
+			"issue was closed, unlabelled, stopped or taken; `merged` and `closed_unmerged`: what became of its pull " +
+			"request. The end of an incident is no answer.",
+	},
+	{
+		Name: "retake_reblocks_total", Kind: Counter, Labels: []string{"reason"},
+		Help: "Questions in a claim of which an earlier question had been answered",
+		Means: "`reason` is that of the new question. Divided by the answers " +
+			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`) it is the re-block rate. Of a claim that is " +
+			"older than this process, the end of an incident and work handed in once more count as an answer.",
+	},
+	{
+		Name: "retake_escalations_without_human_total", Kind: Counter, Labels: []string{"how"},
+		Help: "Questions that needed no human after all", Means: "`incident_over`: an incident healed, and the task " +
+			"went on without an answer. `bare_answer`: a person answered without a word for the agent (a bare " +
+			"`/agent retry` or `resume`, or the label removed; not `fresh`, `fix`, `budget`), and the next attempt " +
+			"passed its stages: another attempt by itself would have done.",
+	},
 
 	// Outbox and journal.
-	{Name: "retake_outbox_effects", Kind: Gauge, Labels: []string{"kind"}, Help: "Planned effects that are not done yet", Means: "What is decided and in the journal, and still to be done in the world."},
-	{Name: "retake_outbox_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest planned effect", Means: "0 if nothing is planned. A release that waits for a GitHub that is away keeps its age over restarts."},
-	{Name: "retake_effects_total", Kind: Counter, Labels: []string{"kind", "result"}, Help: "Planned effects that are over", Means: "`done`, or `given_up`: it failed for good, or became pointless."},
-	{Name: "retake_effect_retries_total", Kind: Counter, Labels: []string{"kind"}, Help: "Times that a planned effect was put off to be tried again", Means: "After a failure, or because of a stated reset."},
-	{Name: "retake_journal_append_seconds", Kind: Histogram, Buckets: appendBuckets, Help: "Time that the journal took for an append", Means: "From the call until the bus confirmed it, its tries included. Everything that the director does waits for it."},
-	{Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Appends that the journal did not take", Means: "Each ends the session, and the journal is read again."},
-	{Name: "retake_journal_append_age_seconds", Kind: Gauge, Help: "How long the append under way has been waiting", Means: "0 if none is under way."},
-	{Name: "retake_journal_records_total", Kind: Counter, Help: "Records that became durable", Means: "Since this process began to lead; what it read of the journal does not count."},
+	{
+		Name: "retake_outbox_effects", Kind: Gauge, Labels: []string{"kind"},
+		Help: "Planned effects that are not done yet", Means: "What is decided and in the journal, and still to be " +
+			"done in the world.",
+	},
+	{
+		Name: "retake_outbox_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest planned effect",
+		Means: "0 if nothing is planned. A release that waits for a GitHub that is away keeps its age over restarts.",
+	},
+	{
+		Name: "retake_effects_total", Kind: Counter, Labels: []string{"kind", "result"},
+		Help: "Planned effects that are over", Means: "`done`, or `given_up`: it failed for good, or " +
+			"became pointless.",
+	},
+	{
+		Name: "retake_effect_retries_total", Kind: Counter, Labels: []string{"kind"},
+		Help:  "Times that a planned effect was put off to be tried again",
+		Means: "After a failure, or because of a stated reset.",
+	},
+	{
+		Name: "retake_journal_append_seconds", Kind: Histogram, Buckets: appendBuckets,
+		Help: "Time that the journal took for an append", Means: "From the call until the bus confirmed it, its " +
+			"tries included. Everything that the director does waits for it.",
+	},
+	{
+		Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Appends that the journal did not take",
+		Means: "Each ends the session, and the journal is read again.",
+	},
+	{
+		Name: "retake_journal_append_age_seconds", Kind: Gauge, Help: "How long the append under way has been waiting",
+		Means: "0 if none is under way.",
+	},
+	{
+		Name: "retake_journal_records_total", Kind: Counter, Help: "Records that became durable",
+		Means: "Since this process began to lead; what it read of the journal does not count.",
+	},
 
 	// What is closed.
-	{Name: "retake_cooldowns_open", Kind: Gauge, Labels: []string{"resource"}, Help: "Resources that are closed now", Means: "Each cooldown whose deadline is to come."},
-	{Name: "retake_cooldown_remaining_seconds", Kind: Gauge, Labels: []string{"resource"}, Help: "How long the resource stays closed", Means: "Of several with the same label the longest. 0: open."},
-	{Name: "retake_cooldowns_total", Kind: Counter, Labels: []string{"resource"}, Help: "Times that a resource was closed, or for longer", Means: "Each cooldown in the journal."},
-	{Name: "retake_incidents", Kind: Gauge, Labels: []string{"state"}, Help: "Incidents by the state of their breaker", Means: "`open`: nothing is begun into it; `half_open`: one canary at a time; `ramp`: a few more every minute; `told`: it is shown and keeps nothing back; `closed`: failures that are not an incident yet, or not any more."},
-	{Name: "retake_incidents_total", Kind: Counter, Labels: []string{"reason"}, Help: "Incidents that began", Means: "A breaker opened that was not open. One that opens again because its canary failed is the same incident."},
+	{
+		Name: "retake_cooldowns_open", Kind: Gauge, Labels: []string{"resource"}, Help: "Resources that are closed now",
+		Means: "Each cooldown whose deadline is to come.",
+	},
+	{
+		Name: "retake_cooldown_remaining_seconds", Kind: Gauge, Labels: []string{"resource"},
+		Help: "How long the resource stays closed", Means: "Of several with the same label the longest. 0: open.",
+	},
+	{
+		Name: "retake_cooldowns_total", Kind: Counter, Labels: []string{"resource"},
+		Help: "Times that a resource was closed, or for longer", Means: "Each cooldown in the journal.",
+	},
+	{
+		Name: "retake_incidents", Kind: Gauge, Labels: []string{"state"}, Help: "Incidents by the state of their breaker",
+		Means: "`open`: nothing is begun into it; `half_open`: one canary at a time; `ramp`: a few more every " +
+			"minute; `told`: it is shown and keeps nothing back; `closed`: failures that are not an incident yet, or " +
+			"not any more.",
+	},
+	{
+		Name: "retake_incidents_total", Kind: Counter, Labels: []string{"reason"}, Help: "Incidents that began",
+		Means: "A breaker opened that was not open. One that opens again because its canary failed is the " +
+			"same incident.",
+	},
 
 	// GitHub.
-	{Name: "retake_github_requests_total", Kind: Counter, Labels: []string{"method", "result"}, Always: true, Help: "Requests to GitHub's API", Means: "`2xx`, `3xx`, `4xx` and `5xx`: GitHub's status; `not_modified`: 304, which costs nothing of its budget; `primary_limit` and `secondary_limit`: refused for that; `no_answer`. Git is not counted."},
-	{Name: "retake_github_request_seconds", Kind: Histogram, Labels: []string{"method"}, Buckets: requestBuckets, Always: true, Help: "Time that GitHub took for an answer", Means: "From the request to the whole answer; waiting for its turn at the gate does not count."},
-	{Name: "retake_github_throttled_total", Kind: Counter, Labels: []string{"limit"}, Always: true, Help: "Answers that were a rate limit", Means: "`primary`: the hour's requests; `secondary`: too fast, or too many changes."},
-	{Name: "retake_github_budget_remaining", Kind: Gauge, Labels: []string{"resource"}, Always: true, Help: "Requests that GitHub says are left", Means: "`x-ratelimit-remaining` of the last answer that counts in that budget. Stale once the reset is past. Not there before the first answer with it."},
-	{Name: "retake_github_budget_limit", Kind: Gauge, Labels: []string{"resource"}, Always: true, Help: "Requests that GitHub grants until the reset", Means: "`x-ratelimit-limit`, likewise."},
-	{Name: "retake_github_budget_reset_timestamp_seconds", Kind: Gauge, Labels: []string{"resource"}, Always: true, Help: "When GitHub counts anew, as Unix time", Means: "`x-ratelimit-reset`, likewise."},
-	{Name: "retake_github_changes_left", Kind: Gauge, Always: true, Help: "Changes that people see which our own limit still allows in this hour", Means: "GitHub's documented limit of 500 in an hour, less what was written in the last hour by this process."},
-	{Name: "retake_github_waiting_requests", Kind: Gauge, Always: true, Help: "Requests that wait for their turn at the gate", Means: "Reads and writes."},
-	{Name: "retake_webhooks_total", Kind: Counter, Labels: []string{"result"}, Always: true, Help: "Webhooks, by what became of them", Means: "The words of `director status --json` (`webhooks.*`)."},
+	{
+		Name: "retake_github_requests_total", Kind: Counter, Labels: []string{"method", "result"}, Always: true,
+		Help: "Requests to GitHub's API", Means: "`2xx`, `3xx`, `4xx` and `5xx`: GitHub's status; `not_modified`: " +
+			"304, which costs nothing of its budget; `primary_limit` and `secondary_limit`: refused for that; " +
+			"`no_answer`. Git is not counted.",
+	},
+	{
+		Name: "retake_github_request_seconds", Kind: Histogram, Labels: []string{"method"}, Buckets: requestBuckets,
+		Always: true, Help: "Time that GitHub took for an answer",
+		Means: "From the request to the whole answer; waiting for its turn at the gate does not count.",
+	},
+	{
+		Name: "retake_github_throttled_total", Kind: Counter, Labels: []string{"limit"}, Always: true,
+		Help: "Answers that were a rate limit", Means: "`primary`: the hour's requests; `secondary`: too fast, or " +
+			"too many changes.",
+	},
+	{
+		Name: "retake_github_budget_remaining", Kind: Gauge, Labels: []string{"resource"}, Always: true,
+		Help: "Requests that GitHub says are left", Means: "`x-ratelimit-remaining` of the last answer that counts " +
+			"in that budget. Stale once the reset is past. Not there before the first answer with it.",
+	},
+	{
+		Name: "retake_github_budget_limit", Kind: Gauge, Labels: []string{"resource"}, Always: true,
+		Help: "Requests that GitHub grants until the reset", Means: "`x-ratelimit-limit`, likewise.",
+	},
+	{
+		Name: "retake_github_budget_reset_timestamp_seconds", Kind: Gauge, Labels: []string{"resource"}, Always: true,
+		Help: "When GitHub counts anew, as Unix time", Means: "`x-ratelimit-reset`, likewise.",
+	},
+	{
+		Name: "retake_github_changes_left", Kind: Gauge, Always: true,
+		Help:  "Changes that people see which our own limit still allows in this hour",
+		Means: "GitHub's documented limit of 500 in an hour, less what was written in the last hour by this process.",
+	},
+	{
+		Name: "retake_github_waiting_requests", Kind: Gauge, Always: true,
+		Help: "Requests that wait for their turn at the gate", Means: "Reads and writes.",
+	},
+	{
+		Name: "retake_webhooks_total", Kind: Counter, Labels: []string{"result"}, Always: true,
+		Help: "Webhooks, by what became of them", Means: "The words of `director status --json` (`webhooks.*`).",
+	},
 
 	// What was lost.
-	{Name: "retake_dead_letters_total", Kind: Counter, Labels: []string{"cause"}, Always: true, Help: "Messages on the bus that could not be read", Means: "The causes are in [agent-bus.md](agent-bus.md). Counted since the bus was opened."},
-	{Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Writes of the audit that were left out", Means: "The disk was slower than what was to be written. The journal has it all."},
-	{Name: "retake_audit_write_errors_total", Kind: Counter, Always: true, Help: "Writes of the audit that failed", Means: "The log names the file."},
+	{
+		Name: "retake_dead_letters_total", Kind: Counter, Labels: []string{"cause"}, Always: true,
+		Help: "Messages on the bus that could not be read", Means: "The causes are in [agent-bus.md](agent-bus.md). " +
+			"Counted since the bus was opened.",
+	},
+	{
+		Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Writes of the audit that were left out",
+		Means: "The disk was slower than what was to be written. The journal has it all.",
+	},
+	{
+		Name: "retake_audit_write_errors_total", Kind: Counter, Always: true, Help: "Writes of the audit that failed",
+		Means: "The log names the file.",
+	},
 }
 
 // rowOf returns a row of the table. A name that is not there is a mistake of this package.

@@ -1,5 +1,5 @@
-// Package output keeps what attempts print: redacted, bounded, each line with its time, its stage and its stream, growing while
-// the attempt runs. People read it; nothing is decided by it.
+// Package output keeps what attempts print: redacted, bounded, each line with its time, its stage and its
+// stream, growing while the attempt runs. People read it; nothing is decided by it.
 //
 //	<dir>/outputs/<task>/<attempt>.jsonl       while it runs: the newest part; .1.jsonl is the part before
 //	                    /<attempt>.jsonl.zst   afterwards: all that is kept; its SHA-256 is in the attempt's meta.json
@@ -19,7 +19,8 @@
 //
 // # Restart
 //
-// A Source hands over an attempt's output from its beginning, so whoever begins to follow an attempt writes its file anew.
+// A Source hands over an attempt's output from its beginning, so whoever begins to follow an attempt writes its
+// file anew.
 //
 // # Failure policy
 //

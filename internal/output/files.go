@@ -152,5 +152,8 @@ func digest(dir, path string) (Stored, error) {
 		return Stored{}, err
 	}
 	h, err := readHeader(filepath.Join(dir, path))
-	return Stored{Path: filepath.ToSlash(path), SHA256: hex.EncodeToString(sum.Sum(nil)), Bytes: n, Truncated: h.Truncated}, err
+	return Stored{
+		Path: filepath.ToSlash(path), SHA256: hex.EncodeToString(sum.Sum(nil)), Bytes: n,
+		Truncated: h.Truncated,
+	}, err
 }

@@ -15,8 +15,8 @@ type Line struct {
 	Stream    string    `json:"stream"`          // stdout or stderr; empty beside Skipped
 	Text      string    `json:"text"`            // without its line break; may have control characters
 
-	// Skipped is how many lines of the attempt are missing here, or SkippedBytes how many bytes: more was printed than is kept, or
-	// than this reader took in time. Such a Line has no text.
+	// Skipped is how many lines of the attempt are missing here, or SkippedBytes how many bytes: more was
+	// printed than is kept, or than this reader took in time. Such a Line has no text.
 	Skipped      int64 `json:"skipped_lines,omitempty"`
 	SkippedBytes int64 `json:"skipped_bytes,omitempty"`
 }

@@ -127,10 +127,12 @@ func TestAnAttemptIsReadWhileItRunsAndAfterwards(t *testing.T) {
 	mark := func(n int, stage, stream string) string {
 		return wire.StageMark{N: n, At: wire.At(noon), Stage: stage, Run: 1}.Line(key, r.ID, stream)
 	}
-	forged := wire.StageMark{N: 9, At: wire.At(noon), Stage: "VALIDATE", Run: 1}.Line([]byte("other"), r.ID, wire.StreamStdout)
+	forged := wire.StageMark{N: 9, At: wire.At(noon), Stage: "VALIDATE", Run: 1}.Line([]byte("other"), r.ID,
+		wire.StreamStdout)
 	p.print("worker says\n" + mark(1, "CODE", wire.StreamStdout) + "hel")
 	p.send(Chunk{At: noon, Stderr: true, Data: []byte(mark(1, "CODE", wire.StreamStderr) + "careful\r\n")})
-	p.print("lo\n\n" + mark(1, "VALIDATE", wire.StreamStdout) + mark(2, "VALIDATE", wire.StreamStderr) + forged + mark(2, "VALIDATE", wire.StreamStdout) + "ok  \xff")
+	p.print("lo\n\n" + mark(1, "VALIDATE", wire.StreamStdout) + mark(2, "VALIDATE", wire.StreamStderr) + forged +
+		mark(2, "VALIDATE", wire.StreamStdout) + "ok  \xff")
 	lines := []string{
 		"2  stdout worker says", "2 CODE stderr careful", "2 CODE stdout hello", "2 CODE stdout",
 		"2 CODE stdout " + strings.TrimSpace(mark(1, "VALIDATE", wire.StreamStdout)), // printed again
@@ -147,7 +149,8 @@ func TestAnAttemptIsReadWhileItRunsAndAfterwards(t *testing.T) {
 	if stored.Path != "outputs/acme_widgets_21/k3v9qx2m-2.jsonl.zst" || stored.Truncated || len(stored.SHA256) != 64 {
 		t.Errorf("stored %+v", stored)
 	}
-	if info, err := os.Stat(filepath.Join(dir, stored.Path)); err != nil || info.Size() != stored.Bytes || info.Mode() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, stored.Path)); err != nil || info.Size() != stored.Bytes ||
+		info.Mode() != 0o600 {
 		t.Errorf("%v, %v; want %d bytes for nobody else", info, err, stored.Bytes)
 	}
 	if again := finish(t, s, r); again != stored {
@@ -227,7 +230,10 @@ func TestNoSecretIsWrittenHoweverItIsCut(t *testing.T) {
 	s := open(t, dir, Keep{})
 	p := newPipe()
 	r := attemptOf(1, p)
-	r.Secrets, r.Mask = redact.New(secret), func(text string) string { return strings.ReplaceAll(text, "hidden", redact.Marker) }
+	r.Secrets, r.Mask = redact.New(secret), func(text string) string {
+		return strings.ReplaceAll(text, "hidden",
+			redact.Marker)
+	}
 	s.Begin(r)
 	for cut := range len(secret) {
 		p.print("key=" + secret[:cut])
@@ -243,7 +249,8 @@ func TestNoSecretIsWrittenHoweverItIsCut(t *testing.T) {
 		t.Errorf("%d markers", n)
 	}
 	for n := len(secret); n >= 8; n-- {
-		if strings.Contains(all, secret[:n]) || strings.Contains(all, secret[len(secret)-n:]) || strings.Contains(all, "hidden") {
+		if strings.Contains(all, secret[:n]) || strings.Contains(all, secret[len(secret)-n:]) ||
+			strings.Contains(all, "hidden") {
 			t.Fatalf("%d bytes of the secret are shown", n)
 		}
 	}
@@ -294,7 +301,8 @@ func TestAFloodIsBoundedAndItsEndIsKept(t *testing.T) {
 	stored := finish(t, s, r)
 	for _, lines := range [][]string{got, texts(t, s, Filter{})} {
 		var skipped int
-		if _, err := fmt.Sscanf(lines[0], "%d lines skipped", &skipped); err != nil || skipped+len(lines)-1 != 5000 || lines[len(lines)-1] != "1  stdout line 5000 of a flood" {
+		if _, err := fmt.Sscanf(lines[0], "%d lines skipped", &skipped); err != nil || skipped+len(lines)-1 != 5000 ||
+			lines[len(lines)-1] != "1  stdout line 5000 of a flood" {
 			t.Errorf("%d lines from %q to %q", len(lines), lines[0], lines[len(lines)-1])
 		}
 	}
@@ -376,7 +384,8 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	second.SealOthers([]string{"k3v9qx2m-2"})
 	p.print("before\nafter\n")
 	want(t, texts(t, second, Filter{}), "2  stdout before", "2  stdout after")
-	eventually(t, "the other one is finished", func() bool { _, err := second.Stored(issue, "k3v9qx2m-1"); return err == nil })
+	eventually(t, "the other one is finished",
+		func() bool { _, err := second.Stored(issue, "k3v9qx2m-1"); return err == nil })
 	want(t, texts(t, second, Filter{Attempt: 1}), "1  stdout gone meanwhile")
 	again, err := second.Attempts(issue)
 	if err != nil || len(again) != 2 || again[1].Began != list[1].Began || again[0].Live {

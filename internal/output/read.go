@@ -17,8 +17,9 @@ import (
 	"retake/internal/audit"
 )
 
-// Lines are the lines of an issue's output, oldest first. Who reads slowly holds nothing up: what is gone meanwhile is counted in
-// Line.Skipped. An error ends it: ErrNoTask, ErrNoAttempt, the context's, or that of a file.
+// Lines are the lines of an issue's output, oldest first. Who reads slowly holds nothing up: what is gone
+// meanwhile is counted in Line.Skipped. An error ends it: ErrNoTask, ErrNoAttempt, the context's, or that of a
+// file.
 func (s *Store) Lines(ctx context.Context, issue string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		folder, err := audit.TaskFolder(issue)
@@ -205,7 +206,8 @@ func (c *cursor) close() {
 	c.file, c.rest = nil, nil
 }
 
-// readOn reads all that there is behind the cursor. rec: the attempt is being recorded, and changed is closed when there is more.
+// readOn reads all that there is behind the cursor. rec: the attempt is being recorded, and changed is closed
+// when there is more.
 func (c *cursor) readOn(rec *recording) (changed <-chan struct{}, err error) {
 	var files []io.ReadCloser
 	if rec != nil {
@@ -273,7 +275,8 @@ func (c *cursor) drain() error {
 
 func (c *cursor) line(text []byte) error {
 	var l row
-	if !bytes.HasPrefix(text, []byte(`{"n":`)) || json.Unmarshal(text, &l) != nil || l.N <= c.n { // a header, damaged, or read already
+	// a header, damaged, or read already
+	if !bytes.HasPrefix(text, []byte(`{"n":`)) || json.Unmarshal(text, &l) != nil || l.N <= c.n {
 		return nil //nolint:nilerr // what is damaged is passed over, its number is missing then
 	}
 	out := Line{At: l.At, AttemptID: c.of.ID, Attempt: c.of.N}

@@ -111,8 +111,9 @@ func newRecording(s *Store, folder string, r Recording) *recording {
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	return &recording{
-		Recording: r, store: s, ctx: ctx, cancel: cancel, folder: folder, began: s.o.Now(), done: make(chan struct{}), changed: make(chan struct{}),
-		limit: rate.NewLimiter(rate.Limit(s.o.Keep.PerSecond), s.o.Keep.Burst),
+		Recording: r, store: s, ctx: ctx, cancel: cancel, folder: folder, began: s.o.Now(), done: make(chan struct{}),
+		changed: make(chan struct{}),
+		limit:   rate.NewLimiter(rate.Limit(s.o.Keep.PerSecond), s.o.Keep.Burst),
 	}
 }
 
@@ -163,7 +164,8 @@ func (r *recording) follow(ctx context.Context) (ended bool) {
 			return false
 		case !warned:
 			warned = true
-			r.store.log.Warn("the output of an attempt cannot be read; trying again", zap.String("issue", r.Issue), zap.String("worker", r.ID), zap.Error(err))
+			r.store.log.Warn("the output of an attempt cannot be read; trying again", zap.String("issue", r.Issue),
+				zap.String("worker", r.ID), zap.Error(err))
 		}
 		select {
 		case <-time.After(againAfter):
@@ -273,7 +275,8 @@ func (r *recording) closeFile() {
 // fail notes that lines are lost. The attempt goes on without them.
 func (r *recording) fail(err error) {
 	r.lost = true
-	r.store.log.Warn("output cannot be written; the work goes on without it", zap.String("issue", r.Issue), zap.String("worker", r.ID), zap.Error(err))
+	r.store.log.Warn("output cannot be written; the work goes on without it", zap.String("issue", r.Issue),
+		zap.String("worker", r.ID), zap.Error(err))
 }
 
 // add writes a document as a line.
@@ -394,8 +397,8 @@ func (r *recording) catchUp(all bool) {
 	}
 }
 
-// write hands a piece on to be redacted. Behind a gap, what was held back of a line's beginning goes with the gap, and half a secret at the
-// edge is hidden.
+// write hands a piece on to be redacted. Behind a gap, what was held back of a line's beginning goes with the
+// gap, and half a secret at the edge is hidden.
 func (r *recording) write(p piece) {
 	s := &r.streams[p.stream]
 	if s.gap {
@@ -453,7 +456,8 @@ func (r *recording) enter(l row) {
 	l.N = r.n
 	err := r.add(l)
 	if err == nil && r.size > r.store.o.Keep.PartBytes {
-		if err = errors.Join(r.to.Flush(), r.file.Close(), safefile.Rename(r.path(partSuffix), r.path(olderSuffix))); err == nil {
+		if err = errors.Join(r.to.Flush(), r.file.Close(),
+			safefile.Rename(r.path(partSuffix), r.path(olderSuffix))); err == nil {
 			err = r.openFile()
 		}
 	}

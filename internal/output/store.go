@@ -67,8 +67,10 @@ func Open(dir string, o Options) *Store {
 		o.Now = time.Now
 	}
 	o.Keep = Keep{
-		PartBytes: cmp.Or(o.Keep.PartBytes, 4<<20), Burst: cmp.Or(o.Keep.Burst, 4<<20), PerSecond: cmp.Or(o.Keep.PerSecond, 256<<10),
-		Files: cmp.Or(o.Keep.Files, 500), Bytes: cmp.Or(o.Keep.Bytes, 1<<30), Age: cmp.Or(o.Keep.Age, 30*24*time.Hour),
+		PartBytes: cmp.Or(o.Keep.PartBytes, 4<<20), Burst: cmp.Or(o.Keep.Burst, 4<<20),
+		PerSecond: cmp.Or(o.Keep.PerSecond, 256<<10),
+		Files:     cmp.Or(o.Keep.Files, 500), Bytes: cmp.Or(o.Keep.Bytes, 1<<30),
+		Age: cmp.Or(o.Keep.Age, 30*24*time.Hour),
 	}
 	s := &Store{dir: dir, o: o, log: o.Log, tasks: map[string]*task{}, live: map[string]*recording{}}
 	s.ctx, s.end = context.WithCancel(context.Background())
@@ -119,7 +121,8 @@ type Recording struct {
 // Begin records an attempt in the background until it ends. For one that is being recorded it does nothing.
 func (s *Store) Begin(r Recording) {
 	if _, err := s.begin(r); err != nil {
-		s.log.Warn("the output of an attempt is not kept", zap.String("issue", r.Issue), zap.String("worker", r.ID), zap.Error(err))
+		s.log.Warn("the output of an attempt is not kept", zap.String("issue", r.Issue), zap.String("worker", r.ID),
+			zap.Error(err))
 	}
 }
 
@@ -146,8 +149,8 @@ func (s *Store) begin(r Recording) (*recording, error) {
 	return rec, nil
 }
 
-// Finish returns what is kept of an attempt that has ended, once all of it is on the disk. One that nobody recorded is recorded
-// first, from its source. It waits as long as ctx; then what came so far is kept.
+// Finish returns what is kept of an attempt that has ended, once all of it is on the disk. One that nobody
+// recorded is recorded first, from its source. It waits as long as ctx; then what came so far is kept.
 func (s *Store) Finish(ctx context.Context, r Recording) (Stored, error) {
 	if stored, err := s.Stored(r.Issue, r.ID); err == nil {
 		return stored, nil
@@ -231,7 +234,8 @@ func (s *Store) SealOthers(there []string) {
 		found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*"+partSuffix)) // the pattern is right
 		for _, path := range found {
 			id := fileForm.FindStringSubmatch(filepath.Base(path))
-			if id == nil || id[2] != "" && exists(strings.TrimSuffix(path, olderSuffix)+partSuffix) || slices.Contains(there, id[1]) || s.ctx.Err() != nil {
+			if id == nil || id[2] != "" && exists(strings.TrimSuffix(path, olderSuffix)+partSuffix) ||
+				slices.Contains(there, id[1]) || s.ctx.Err() != nil {
 				continue
 			}
 			s.mu.Lock()
@@ -241,7 +245,8 @@ func (s *Store) SealOthers(there []string) {
 				continue
 			}
 			if err := seal(filepath.Dir(path), id[1], false); err != nil {
-				s.log.Warn("the output of an earlier attempt cannot be finished", zap.String("worker", id[1]), zap.Error(err))
+				s.log.Warn("the output of an earlier attempt cannot be finished", zap.String("worker", id[1]),
+					zap.Error(err))
 			}
 		}
 		s.prune()

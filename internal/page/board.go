@@ -54,7 +54,8 @@ func drawnBoard(ctx context.Context, s Source) (boardPart, error) {
 		return boardPart{}, err
 	}
 	part := boardPart{At: time.Now(), Fleet: s.Fleet(ctx), Stages: map[fsm.IssueKey]string{}}
-	part.Slots, part.Needs, part.Reviews = len(part.Fleet.Workers), count[fsm.Blocked.String()], count[fsm.InReview.String()]
+	part.Slots, part.Needs, part.Reviews = len(part.Fleet.Workers), count[fsm.Blocked.String()],
+		count[fsm.InReview.String()]
 	for _, w := range part.Fleet.Workers {
 		part.Stages[fsm.IssueKey(w.Issue)] = w.Stage
 	}
@@ -64,7 +65,8 @@ func drawnBoard(ctx context.Context, s Source) (boardPart, error) {
 			b.N += count[s.String()]
 		}
 		for _, t := range rows {
-			if len(b.Cards) < cardsShown && slices.ContainsFunc(c.states, func(s fsm.State) bool { return s.String() == t.State }) {
+			if len(b.Cards) < cardsShown &&
+				slices.ContainsFunc(c.states, func(s fsm.State) bool { return s.String() == t.State }) {
 				b.Cards = append(b.Cards, t)
 			}
 		}

@@ -1,5 +1,6 @@
-// Package page is what a browser shows of a running director: the board, the story of each task with its live output, the numbers, the state
-// machine, and the tables that decide. It only reads; actions are the operator's commands, for who has signed in.
+// Package page is what a browser shows of a running director: the board, the story of each task with its live
+// output, the numbers, the state machine, and the tables that decide. It only reads; actions are the operator's
+// commands, for who has signed in.
 //
 //	browser ──GET──▶ Page ──Source──▶ read model (internal/story), output, tables
 //	   ▲               │

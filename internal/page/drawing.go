@@ -13,7 +13,8 @@ import (
 // drawEvery paces what browsers are sent.
 const drawEvery = time.Second
 
-// beat is how often a browser hears something although nothing has happened: times on the page go on, and who is gone is noticed.
+// beat is how often a browser hears something although nothing has happened: times on the page go on, and who
+// is gone is noticed.
 const beat = 10 * time.Second
 
 // drawings are the parts that somebody looks at now: each is drawn once for all of them.

@@ -84,8 +84,10 @@ func clock(now, t time.Time) string {
 
 // phases says what the director's phases mean for who looks at the board.
 var phases = map[string]string{
-	string(fsm.PhaseMonitor): "takes work as it comes", string(fsm.PhaseCooldown): "waits until what is closed opens again",
-	string(fsm.PhasePaused): "takes no new work until it is resumed", string(fsm.PhaseDraining): "finishes what it has, and takes no new work",
+	string(fsm.PhaseMonitor):  "takes work as it comes",
+	string(fsm.PhaseCooldown): "waits until what is closed opens again",
+	string(fsm.PhasePaused):   "takes no new work until it is resumed",
+	string(fsm.PhaseDraining): "finishes what it has, and takes no new work",
 	string(fsm.PhaseShutdown): "ends", "UNRESPONSIVE": "does not answer",
 }
 

@@ -68,7 +68,10 @@ func (p *Page) showMachine(w http.ResponseWriter, r *http.Request) {
 }
 
 func drawnMachine(count map[string]int) machinePart {
-	m := machinePart{Width: drawingWidth, Height: drawingHeight, Box: [2]int{boxWidth, boxHeight}, States: fsm.States, Transitions: fsm.Transitions}
+	m := machinePart{
+		Width: drawingWidth, Height: drawingHeight, Box: [2]int{boxWidth, boxHeight}, States: fsm.States,
+		Transitions: fsm.Transitions,
+	}
 	for _, at := range places {
 		i := at.state.Info()
 		m.Nodes = append(m.Nodes, node{X: at.x(), Y: at.y(), Name: i.Name, Means: i.Means, N: count[i.Name]})
@@ -91,7 +94,10 @@ func drawnMachine(count map[string]int) machinePart {
 	}
 	paths := routed(order)
 	for i, key := range order {
-		m.Edges = append(m.Edges, edge{key[0].String(), key[1].String(), paths[i], fmt.Sprintf("%s → %s: %s", key[0], key[1], means[key])})
+		m.Edges = append(m.Edges, edge{
+			key[0].String(), key[1].String(), paths[i],
+			fmt.Sprintf("%s → %s: %s", key[0], key[1], means[key]),
+		})
 	}
 	return m
 }

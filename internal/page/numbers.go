@@ -71,7 +71,9 @@ const (
 )
 
 // stacked draws values by bucket of time and series; the series beyond maxSeries are one.
-func stacked(now time.Time, span, bucket time.Duration, names []string, values func(add func(at time.Time, name string, n float64)), unit string) chart {
+func stacked(now time.Time, span, bucket time.Duration, names []string,
+	values func(add func(at time.Time, name string, n float64)), unit string,
+) chart {
 	if len(names) > maxSeries {
 		names = append(slices.Clone(names[:maxSeries-1]), "others")
 	}
@@ -112,7 +114,10 @@ func stacked(now time.Time, span, bucket time.Duration, names []string, values f
 			}
 			h := v / top * chartHeight
 			y -= h
-			x.Parts = append(x.Parts, part{y, h, fmt.Sprintf("s%d", s), fmt.Sprintf("%s, %s: %s", at.UTC().Format("2 Jan 15:04"), names[s], amount(v, unit))})
+			x.Parts = append(x.Parts, part{
+				y, h, fmt.Sprintf("s%d", s),
+				fmt.Sprintf("%s, %s: %s", at.UTC().Format("2 Jan 15:04"), names[s], amount(v, unit)),
+			})
 		}
 		c.Bars = append(c.Bars, x)
 	}
@@ -159,12 +164,13 @@ func (p *Page) showNumbers(w http.ResponseWriter, r *http.Request) {
 				add(f.At, string(f.Reason), 1)
 			}
 		}, "failures")
-		part.Costs = stacked(now, chosen.span, chosen.bucket, []string{"cost"}, func(add func(time.Time, string, float64)) {
-			for _, c := range n.Costs {
-				add(c.At, "cost", c.Usage.CostUSD)
-				part.Cost += c.Usage.CostUSD
-			}
-		}, "USD")
+		part.Costs = stacked(now, chosen.span, chosen.bucket, []string{"cost"},
+			func(add func(time.Time, string, float64)) {
+				for _, c := range n.Costs {
+					add(c.At, "cost", c.Usage.CostUSD)
+					part.Cost += c.Usage.CostUSD
+				}
+			}, "USD")
 		part.Human = human(n.Asked)
 		return part, nil
 	})

@@ -23,7 +23,8 @@ import (
 type Source interface {
 	// Fleet is the director's state as director status has it, without tasks and queue.
 	Fleet(ctx context.Context) wire.Snapshot
-	// Board are at most so many tasks of each state, without attempts and events, and how many there are of each; see story.Book.Board.
+	// Board are at most so many tasks of each state, without attempts and events, and how many there are of
+	// each; see story.Book.Board.
 	Board(ctx context.Context, most int) (rows []story.Story, count map[string]int, err error)
 	// Story is an issue's; false: the journal has nothing of it.
 	Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error)
@@ -33,7 +34,8 @@ type Source interface {
 	Next(ctx context.Context, after story.Place) (story.Place, error)
 	// Output are the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
-	// Command carries out a person's command, once for all that have its ID. An error is a sentence for people: it was not carried out. Undecided: not yet.
+	// Command carries out a person's command, once for all that have its ID. An error is a sentence for people:
+	// it was not carried out. Undecided: not yet.
 	Command(ctx context.Context, c Command) error
 	// Tables are the policy and the rules that decide.
 	Tables() []Table
@@ -92,7 +94,10 @@ func New(o Options) (*Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	p := &Page{options: o, templates: t, sessions: newSessions(), drawings: drawings{all: map[fsm.IssueKey]*drawing{}}, streams: make(chan struct{}, streamsAtOnce)}
+	p := &Page{
+		options: o, templates: t, sessions: newSessions(), drawings: drawings{all: map[fsm.IssueKey]*drawing{}},
+		streams: make(chan struct{}, streamsAtOnce),
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/", http.FileServerFS(files))
 	mux.HandleFunc("GET /signin", p.showSignIn)
@@ -121,7 +126,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHT
 func hardened(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' "+
+			"data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
@@ -154,16 +160,23 @@ type frame struct {
 }
 
 func (p *Page) frameOf(r *http.Request, here, title string) frame {
-	return frame{Title: title, Fleet: p.options.Fleet, Here: here, Who: p.sessions.who(r), CanSignIn: p.canSignIn(), Form: rand.Text()}
+	return frame{
+		Title: title, Fleet: p.options.Fleet, Here: here, Who: p.sessions.who(r), CanSignIn: p.canSignIn(),
+		Form: rand.Text(),
+	}
 }
 
 // show writes a page.
-func (p *Page) show(w http.ResponseWriter, r *http.Request, name, title string, part func(context.Context, Source) (any, error)) {
+func (p *Page) show(w http.ResponseWriter, r *http.Request, name, title string,
+	part func(context.Context, Source) (any, error),
+) {
 	p.showFrame(w, r, p.frameOf(r, name, title), part)
 }
 
 // showFrame writes a page with its part. Whatever goes wrong in making that is said instead.
-func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame, part func(context.Context, Source) (any, error)) {
+func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
+	part func(context.Context, Source) (any, error),
+) {
 	name, status := f.Here, http.StatusOK
 	if f.Refused {
 		status = http.StatusConflict

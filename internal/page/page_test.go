@@ -46,15 +46,29 @@ const (
 const turning = "\u202e\u2066\u200b\U000E0041\u2028"
 
 func newPlayed() *played {
-	attempt := story.Attempt{ID: "n-1", N: 1, Began: now, Ended: now.Add(time.Minute), Outcome: story.OutcomeFailed, Decided: []story.Decision{{
-		At: now, Attempt: 1, Stage: "VALIDATE", Observed: "the worker's report", Reason: recovery.TestsFailed, Means: "the change breaks a test", Cause: hostile,
-		Rule: "go.test", Certain: 0.95, Action: recovery.Escalate, Done: "asked a human", Row: "director.tests_failed", Why: hostile,
-	}}}
+	attempt := story.Attempt{
+		ID: "n-1", N: 1, Began: now, Ended: now.Add(time.Minute), Outcome: story.OutcomeFailed,
+		Decided: []story.Decision{{
+			At: now, Attempt: 1, Stage: "VALIDATE", Observed: "the worker's report", Reason: recovery.TestsFailed,
+			Means: "the change breaks a test", Cause: hostile,
+			Rule: "go.test", Certain: 0.95, Action: recovery.Escalate, Done: "asked a human",
+			Row: "director.tests_failed",
+			Why: hostile,
+		}},
+	}
 	return &played{commands: make(chan Command, 1), next: make(chan struct{}, 1), rows: []story.Story{
 		{
-			Issue: "acme/widgets#21", Title: hostile, URL: "javascript:alert(1)", State: "Blocked", Since: now, Attempt: 1, Waits: "an answer of a person",
-			Asked: &story.Question{At: now, Reason: recovery.TestsFailed, Cause: hostile, Ask: hostile, Why: hostile}, Attempts: []story.Attempt{attempt},
-			Can:    []story.Remedy{{Do: "director retry acme/widgets#21", Means: "is the answer", Command: fsm.CommandRetry}},
+			Issue: "acme/widgets#21", Title: hostile, URL: "javascript:alert(1)", State: "Blocked", Since: now,
+			Attempt: 1, Waits: "an answer of a person",
+			Asked: &story.Question{
+				At: now, Reason: recovery.TestsFailed, Cause: hostile, Ask: hostile,
+				Why: hostile,
+			},
+			Attempts: []story.Attempt{attempt},
+			Can: []story.Remedy{{
+				Do: "director retry acme/widgets#21", Means: "is the answer",
+				Command: fsm.CommandRetry,
+			}},
 			Events: []story.Event{{At: now, Issue: "acme/widgets#21", Kind: "moved", Text: hostile}},
 		},
 		{Issue: "acme/widgets#22", Title: "Widths", State: "Running", Since: now, Attempt: 1},
@@ -62,7 +76,10 @@ func newPlayed() *played {
 }
 
 func (p *played) Fleet(context.Context) wire.Snapshot {
-	return wire.Snapshot{Director: wire.SnapshotDirector{Phase: "COOLDOWN", Problem: hostile}, Cooldowns: []wire.SnapshotCooldown{{Resource: "github.write", Until: wire.At(now), Why: hostile}}}
+	return wire.Snapshot{
+		Director:  wire.SnapshotDirector{Phase: "COOLDOWN", Problem: hostile},
+		Cooldowns: []wire.SnapshotCooldown{{Resource: "github.write", Until: wire.At(now), Why: hostile}},
+	}
 }
 
 func (p *played) Board(context.Context, int) ([]story.Story, map[string]int, error) {
@@ -85,10 +102,14 @@ func (p *played) Story(_ context.Context, k fsm.IssueKey, _ time.Time) (story.St
 func (p *played) Numbers(context.Context, time.Time) (story.Numbers, error) {
 	at := time.Now().Add(-time.Hour)
 	return story.Numbers{
-		Failures: []story.Failed{{At: at, Issue: "acme/widgets#21", Reason: recovery.TestsFailed, Action: recovery.Escalate}},
-		Reasons:  []story.ByReason{{Reason: recovery.TestsFailed, N: 1}}, Retries: []story.Retried{{Action: recovery.Retry, OK: 3, Failed: 1}},
-		Costs: []story.Spent{{At: at, Usage: recovery.Usage{CostUSD: 1.5}}},
-		Asked: []story.Asked{{At: at, Answered: at.Add(90 * time.Second)}, {At: at, Again: true}},
+		Failures: []story.Failed{{
+			At: at, Issue: "acme/widgets#21", Reason: recovery.TestsFailed,
+			Action: recovery.Escalate,
+		}},
+		Reasons: []story.ByReason{{Reason: recovery.TestsFailed, N: 1}},
+		Retries: []story.Retried{{Action: recovery.Retry, OK: 3, Failed: 1}},
+		Costs:   []story.Spent{{At: at, Usage: recovery.Usage{CostUSD: 1.5}}},
+		Asked:   []story.Asked{{At: at, Answered: at.Add(90 * time.Second)}, {At: at, Again: true}},
 	}, nil
 }
 
@@ -103,7 +124,8 @@ func (p *played) Next(ctx context.Context, after story.Place) (story.Place, erro
 
 func (p *played) Output(ctx context.Context, _ fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
 	return func(yield func(output.Line, error) bool) {
-		if !yield(output.Line{At: wire.At(now), Attempt: 1, Stage: "CODE", Stream: "stderr", Text: hostile + "\x1b[2J"}, nil) {
+		if !yield(output.Line{At: wire.At(now), Attempt: 1, Stage: "CODE", Stream: "stderr", Text: hostile + "\x1b[2J"},
+			nil) {
 			return
 		}
 		f.Idle()
@@ -183,18 +205,21 @@ func (b *browser) send(method, path string, form url.Values, change func(*http.R
 
 var everyPage = []string{"/", "/tasks/acme/widgets/21", "/numbers", "/numbers?span=month", "/machine", "/tables"}
 
-// Whatever issues, workers and people write, no page has it as anything but text, and none loads anything from elsewhere.
+// Whatever issues, workers and people write, no page has it as anything but text, and none loads anything from
+// elsewhere.
 func TestPagesShowTextAsText(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for _, path := range everyPage {
 		status, text, header := b.send(http.MethodGet, path, nil, nil)
-		if status != http.StatusOK || strings.Contains(text, "<script>alert") || strings.Contains(text, `"onload="x`) || strings.Contains(text, "javascript:") || !strings.Contains(text, "</html>") {
+		if status != http.StatusOK || strings.Contains(text, "<script>alert") || strings.Contains(text, `"onload="x`) ||
+			strings.Contains(text, "javascript:") || !strings.Contains(text, "</html>") {
 			t.Errorf("%s: %d\n%s", path, status, text)
 		}
 		if strings.ContainsAny(text, turning) {
 			t.Errorf("%s has characters that nobody sees:\n%q", path, text)
 		}
-		if strings.Contains(text, "//cdn") || strings.Contains(text, `src="http`) || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+		if strings.Contains(text, "//cdn") || strings.Contains(text, `src="http`) ||
+			!strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s is not whole by itself: %v", path, header)
 		}
 	}
@@ -208,36 +233,45 @@ func TestPagesShowTextAsText(t *testing.T) {
 	}
 }
 
-// Nobody sees or does what is not theirs: a stranger off this machine, a foreign site's name for it, an action without a session or from another site.
+// Nobody sees or does what is not theirs: a stranger off this machine, a foreign site's name for it, an action
+// without a session or from another site.
 func TestWhoMayLookAndAct(t *testing.T) {
 	source := newPlayed()
 	closed := serve(t, Options{Source: func() Source { return source }})
 	for _, path := range everyPage {
-		if status, _, header := closed.send(http.MethodGet, path, nil, nil); status != http.StatusSeeOther || header.Get("Location") != "/signin" {
+		if status, _, header := closed.send(http.MethodGet, path, nil, nil); status != http.StatusSeeOther ||
+			header.Get("Location") != "/signin" {
 			t.Errorf("%s without a session: %d to %s", path, status, header.Get("Location"))
 		}
 	}
 	open := serve(t, Options{Source: func() Source { return source }, Open: true})
-	if status, _, _ := open.send(http.MethodGet, "/", nil, func(r *http.Request) { r.Host = "evil.example" }); status != http.StatusSeeOther {
+	if status, _, _ := open.send(http.MethodGet, "/", nil,
+		func(r *http.Request) { r.Host = "evil.example" }); status != http.StatusSeeOther {
 		t.Errorf("another name for this machine: %d", status)
 	}
-	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-For", "Forwarded", "X-Real-IP"} { // whoever asks a proxy chooses the name
-		if status, _, _ := open.send(http.MethodGet, "/", nil, func(r *http.Request) { r.Header.Set(name, "https") }); status != http.StatusSeeOther {
+	// whoever asks a proxy chooses the name
+	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-For", "Forwarded", "X-Real-IP"} {
+		if status, _, _ := open.send(http.MethodGet, "/", nil,
+			func(r *http.Request) { r.Header.Set(name, "https") }); status != http.StatusSeeOther {
 			t.Errorf("by a proxy that says so in %s: %d", name, status)
 		}
 	}
 	act := url.Values{"form": {"a form"}, "command": {"retry"}, "text": {"use B"}}
-	if status, _, _ := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act, nil); status != http.StatusForbidden {
+	if status, _, _ := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act,
+		nil); status != http.StatusForbidden {
 		t.Errorf("an action without a session: %d", status)
 	}
-	if status, text, _ := open.send(http.MethodPost, "/signin", url.Values{"token": {"wrong"}, "name": {"alice"}}, nil); status != http.StatusForbidden || !strings.Contains(text, "not the token") {
+	if status, text, _ := open.send(http.MethodPost, "/signin", url.Values{"token": {"wrong"}, "name": {"alice"}},
+		nil); status != http.StatusForbidden || !strings.Contains(text, "not the token") {
 		t.Errorf("a wrong token: %d %s", status, text)
 	}
-	if status, _, header := open.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {" alice  a. "}}, nil); status != http.StatusSeeOther ||
+	if status, _, header := open.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {" alice  a. "}},
+		nil); status != http.StatusSeeOther ||
 		!strings.Contains(header.Get("Set-Cookie"), "HttpOnly; SameSite=Strict") {
 		t.Fatalf("signing in: %d %v", status, header)
 	}
-	if status, _, _ := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }); status != http.StatusForbidden {
+	if status, _, _ := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act,
+		func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }); status != http.StatusForbidden {
 		t.Errorf("an action from another site: %d", status)
 	}
 	status, _, header := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act, nil)
@@ -245,20 +279,26 @@ func TestWhoMayLookAndAct(t *testing.T) {
 		t.Errorf("an action: %d to %s", status, header.Get("Location"))
 	}
 	c := <-source.commands
-	if c.ID = ""; c != (Command{Issue: "acme/widgets#21", Command: fsm.CommandRetry, Text: "use B", By: "alice a. (page)"}) {
+	if c.ID = ""; c != (Command{
+		Issue: "acme/widgets#21", Command: fsm.CommandRetry, Text: "use B",
+		By: "alice a. (page)",
+	}) {
 		t.Errorf("what was done: %+v", c)
 	}
-	if status, text, _ := open.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil); status != http.StatusOK || !strings.Contains(text, `value="retry"`) {
+	if status, text, _ := open.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil); status != http.StatusOK ||
+		!strings.Contains(text, `value="retry"`) {
 		t.Errorf("who has signed in has no button: %d", status)
 	}
 	if status, _, _ := open.send(http.MethodPost, "/signout", nil, nil); status != http.StatusSeeOther {
 		t.Errorf("signing out: %d", status)
 	}
-	if status, _, _ := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act, nil); status != http.StatusForbidden {
+	if status, _, _ := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act,
+		nil); status != http.StatusForbidden {
 		t.Errorf("an action after signing out: %d", status)
 	}
 	none := serve(t, Options{Source: func() Source { return source }, Token: func() (string, error) { return "", nil }})
-	if status, text, _ := none.send(http.MethodPost, "/signin", url.Values{"token": {""}, "name": {"x"}}, nil); status != http.StatusForbidden || !strings.Contains(text, "Nobody can sign in") {
+	if status, text, _ := none.send(http.MethodPost, "/signin", url.Values{"token": {""}, "name": {"x"}},
+		nil); status != http.StatusForbidden || !strings.Contains(text, "Nobody can sign in") {
 		t.Errorf("without a token: %d %s", status, text)
 	}
 }
@@ -310,12 +350,14 @@ func TestBrowsersAreKeptInformed(t *testing.T) {
 	}
 	source.next <- struct{}{}
 	follow("/tasks/acme/widgets/21/live", "event: task")
-	if text := follow("/tasks/acme/widgets/21/output", "event: output"); !strings.Contains(text, `"err":true`) || strings.Contains(text, "\\u001b") || strings.Contains(text, "\\u2028") || strings.ContainsAny(text, turning) {
+	if text := follow("/tasks/acme/widgets/21/output", "event: output"); !strings.Contains(text, `"err":true`) ||
+		strings.Contains(text, "\\u001b") || strings.Contains(text, "\\u2028") || strings.ContainsAny(text, turning) {
 		t.Error(text)
 	}
 	leads = nil
 	follow("/live", "event: problem")
-	if status, text, _ := b.send(http.MethodGet, "/", nil, nil); status != http.StatusServiceUnavailable || !strings.Contains(text, "does not lead") {
+	if status, text, _ := b.send(http.MethodGet, "/", nil, nil); status != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "does not lead") {
 		t.Errorf("a standby: %d %s", status, text)
 	}
 }
@@ -325,7 +367,8 @@ var drawnForm = regexp.MustCompile(`name="form" value="([^"]+)"`)
 // signIn signs somebody in.
 func (b *browser) signIn(name string) {
 	b.Helper()
-	if status, text, _ := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}}, nil); status != http.StatusSeeOther {
+	if status, text, _ := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}},
+		nil); status != http.StatusSeeOther {
 		b.Fatalf("signing in: %d %s", status, text)
 	}
 }
@@ -345,7 +388,10 @@ func TestAFormSentTwiceIsOneRequest(t *testing.T) {
 		return found[1]
 	}
 	id := func(form, command, text string) string {
-		b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{"form": {form}, "command": {command}, "text": {text}}, nil)
+		b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{
+			"form": {form}, "command": {command},
+			"text": {text},
+		}, nil)
 		return (<-source.commands).ID
 	}
 	first := form()
@@ -353,27 +399,36 @@ func TestAFormSentTwiceIsOneRequest(t *testing.T) {
 	if again := id(first, "retry", "use B"); was == "" || again != was {
 		t.Errorf("sent twice it has the ids %q and %q", was, again)
 	}
-	for what, other := range map[string]string{"another button": id(first, "stop", "use B"), "other words": id(first, "retry", "use C"), "another drawing": id(form(), "retry", "use B")} {
+	for what, other := range map[string]string{
+		"another button": id(first, "stop", "use B"),
+		"other words":    id(first, "retry", "use C"), "another drawing": id(form(), "retry", "use B"),
+	} {
 		if other == was {
 			t.Errorf("%s has the same id %q", what, other)
 		}
 	}
-	if status, text, _ := b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{"command": {"retry"}}, nil); status != http.StatusConflict || !strings.Contains(text, "load this page anew") {
+	if status, text, _ := b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{"command": {"retry"}},
+		nil); status != http.StatusConflict || !strings.Contains(text, "load this page anew") {
 		t.Errorf("without an id: %d %s", status, text)
 	}
 }
 
-// What is not carried out is said above the form, which has the words that were written. It is still the same request only if nothing was decided: what was refused once may
-// be allowed a moment later.
+// What is not carried out is said above the form, which has the words that were written. It is still the same
+// request only if nothing was decided: what was refused once may be allowed a moment later.
 func TestWhatWasRefusedIsStillThere(t *testing.T) {
 	source := newPlayed()
 	source.commands = make(chan Command, 2)
 	b := serve(t, Options{Source: func() Source { return source }, Open: true})
 	b.signIn("alice")
-	for refuses, same := range map[error]bool{errors.New("attempt 1 is under way"): false, Undecided("ask again"): true} {
+	for refuses, same := range map[error]bool{
+		errors.New("attempt 1 is under way"): false,
+		Undecided("ask again"):               true,
+	} {
 		source.refuses = refuses
-		status, text, _ := b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{"form": {"f-1"}, "command": {"retry"}, "text": {"use <B>"}}, nil)
-		if status != http.StatusConflict || !strings.Contains(text, refuses.Error()) || !strings.Contains(text, "use &lt;B&gt;</textarea>") ||
+		status, text, _ := b.send(http.MethodPost, "/tasks/acme/widgets/21/commands",
+			url.Values{"form": {"f-1"}, "command": {"retry"}, "text": {"use <B>"}}, nil)
+		if status != http.StatusConflict || !strings.Contains(text, refuses.Error()) ||
+			!strings.Contains(text, "use &lt;B&gt;</textarea>") ||
 			strings.Contains(text, `name="form" value="f-1"`) != same || drawnForm.FindString(text) == "" {
 			t.Errorf("%v: %d\n%s", refuses, status, text)
 		}
@@ -384,7 +439,8 @@ func TestWhatWasRefusedIsStillThere(t *testing.T) {
 func TestALinkPutsNoWordsIntoThePage(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for query, says := range map[string]bool{"did=retry": true, "did=call+0900": false, "said=call+0900": false} {
-		if _, text, _ := b.send(http.MethodGet, "/tasks/acme/widgets/21?"+query, nil, nil); strings.Contains(text, `class="said"`) != says || strings.Contains(text, "0900") {
+		if _, text, _ := b.send(http.MethodGet, "/tasks/acme/widgets/21?"+query, nil, nil); strings.Contains(text,
+			`class="said"`) != says || strings.Contains(text, "0900") {
 			t.Errorf("%s:\n%s", query, text)
 		}
 	}
@@ -394,20 +450,32 @@ func TestALinkPutsNoWordsIntoThePage(t *testing.T) {
 func TestSigningInTakesNoOtherNames(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for _, name := range []string{"", "<b>bob</b>", "bob\u202e", strings.Repeat("b", 65)} {
-		if status, text, header := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}}, nil); status != http.StatusBadRequest || header.Get("Set-Cookie") != "" || !strings.Contains(text, "want a name") {
+		if status, text, header := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}},
+			nil); status != http.StatusBadRequest || header.Get("Set-Cookie") != "" ||
+			!strings.Contains(text, "want a name") {
 			t.Errorf("%q: %d\n%s", name, status, text)
 		}
 	}
 }
 
-// The text box is there only where a command takes words; without one it is hidden, and what comes of the task later shows it.
+// The text box is there only where a command takes words; without one it is hidden, and what comes of the task
+// later shows it.
 func TestWordsOnlyWhereTheyAreRead(t *testing.T) {
 	source := newPlayed()
 	b := serve(t, Options{Source: func() Source { return source }, Open: true})
 	b.signIn("alice")
-	for command, hidden := range map[fsm.Command]bool{fsm.CommandRetry: false, fsm.CommandFix: false, fsm.CommandStop: true} {
-		source.rows[0].Can = []story.Remedy{{Do: "/agent " + string(command)}, {Do: "director " + string(command) + " acme/widgets#21"}, {Do: "director snooze acme/widgets#21 2h"}}
-		if _, text, _ := b.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil); strings.Contains(text, `<div id="words" hidden>`) != hidden || strings.Count(text, `<button name="command"`) != 2 { // one in what replaces it
+	for command, hidden := range map[fsm.Command]bool{
+		fsm.CommandRetry: false, fsm.CommandFix: false,
+		fsm.CommandStop: true,
+	} {
+		source.rows[0].Can = []story.Remedy{
+			{Do: "/agent " + string(command)},
+			{Do: "director " + string(command) + " acme/widgets#21"},
+			{Do: "director snooze acme/widgets#21 2h"},
+		}
+		// one in what replaces it
+		if _, text, _ := b.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil); strings.Contains(text,
+			`<div id="words" hidden>`) != hidden || strings.Count(text, `<button name="command"`) != 2 {
 			t.Errorf("%s:\n%s", command, text)
 		}
 	}
@@ -419,7 +487,8 @@ func TestCodeInProse(t *testing.T) {
 		t.Errorf("in a link: %q", got)
 	}
 	for text, want := range map[string]string{
-		"answer `/agent retry`, or <b>": "answer <code>/agent retry</code>, or &lt;b&gt;", "`<b>`": "<code>&lt;b&gt;</code>", "one ` alone": "one ` alone", "": "", "``": "``",
+		"answer `/agent retry`, or <b>": "answer <code>/agent retry</code>, or &lt;b&gt;",
+		"`<b>`":                         "<code>&lt;b&gt;</code>", "one ` alone": "one ` alone", "": "", "``": "``",
 		"see https://x.example/a?b=1&c. Then": `see <a href="https://x.example/a?b=1&amp;c">https://x.example/a?b=1&amp;c</a>. Then`, "javascript:alert(1)": "javascript:alert(1)",
 	} {
 		if got := string(prose(text)); got != want {

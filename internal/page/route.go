@@ -67,7 +67,8 @@ func wayOf(from, to place) run {
 	return w
 }
 
-// routed returns the paths of arrows. None crosses a box: each runs from its box into a gap between the rows, along the lane of its goal, and from there into it.
+// routed returns the paths of arrows. None crosses a box: each runs from its box into a gap between the rows,
+// along the lane of its goal, and from there into it.
 func routed(arrows [][2]fsm.State) (paths []string) {
 	var ways []run
 	var lanes []lane
@@ -153,7 +154,8 @@ func sides(ports []port) map[port]int {
 					here = append(here, p)
 				}
 			}
-			slices.SortStableFunc(here, func(a, b port) int { return cmp.Compare(placeOf(a.to).column, placeOf(b.to).column) })
+			slices.SortStableFunc(here,
+				func(a, b port) int { return cmp.Compare(placeOf(a.to).column, placeOf(b.to).column) })
 			aside := -4 // so that what goes down from one row and up from the next does not run in one line
 			if bottom {
 				aside = 4

@@ -32,7 +32,8 @@ func TestArrowsCrossNoBox(t *testing.T) {
 				nextY = to
 			}
 			for _, n := range drawn.Nodes {
-				if max(x, nextX) > n.X && min(x, nextX) < n.X+boxWidth && max(y, nextY) > n.Y && min(y, nextY) < n.Y+boxHeight {
+				if max(x, nextX) > n.X && min(x, nextX) < n.X+boxWidth && max(y, nextY) > n.Y && min(y, nextY) < n.Y+
+					boxHeight {
 					t.Errorf("%s → %s (%s) crosses %s", e.From, e.To, e.Path, n.Name)
 				}
 			}
@@ -86,7 +87,8 @@ func TestEveryStateIsShown(t *testing.T) {
 // Signing in leads back to a task, and to nothing that is not the page's.
 func TestSigningInLeadsToThePageOnly(t *testing.T) {
 	for to, want := range map[string]string{
-		"/tasks/acme/widgets/21": "/tasks/acme/widgets/21", "": "/", "https://evil.example/tasks/": "/", "//evil.example/tasks/": "/",
+		"/tasks/acme/widgets/21": "/tasks/acme/widgets/21", "": "/", "https://evil.example/tasks/": "/",
+		"//evil.example/tasks/": "/",
 		"/tasks/\\evil.example": "/", "/tasks/../../x": "/", "javascript:alert(1)": "/", "/signout": "/",
 	} {
 		if got := ownPath(to); got != want {

@@ -89,8 +89,8 @@ func (p *Page) canSignIn() bool {
 	return err == nil && token != ""
 }
 
-// seen lets those look who may: who has signed in, or whoever is on this machine and asks for it by its own name. Another name is one that a foreign
-// site has had resolved to this machine.
+// seen lets those look who may: who has signed in, or whoever is on this machine and asks for it by its own
+// name. Another name is one that a foreign site has had resolved to this machine.
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -108,7 +108,8 @@ func (p *Page) maySee(r *http.Request) bool {
 	return p.sessions.who(r) != "" || p.options.Open && LocalName(r.Host) && !forwarded(r)
 }
 
-// forwarded reports whether a proxy hands the request on: whoever asks is elsewhere, and the name that is asked for is theirs to choose.
+// forwarded reports whether a proxy hands the request on: whoever asks is elsewhere, and the name that is asked
+// for is theirs to choose.
 func forwarded(r *http.Request) bool {
 	for name := range r.Header {
 		if name == "Forwarded" || name == "Via" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
@@ -148,7 +149,8 @@ type signInPart struct {
 // ownPath is a path of this page, or "/" for what is none.
 func ownPath(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/tasks/") || strings.Contains(to, "\\") || strings.Contains(u.Path, "..") {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/tasks/") ||
+		strings.Contains(to, "\\") || strings.Contains(u.Path, "..") {
 		return "/"
 	}
 	return u.EscapedPath()
@@ -164,7 +166,10 @@ func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wron
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	f := frame{Title: "Sign in", Fleet: p.options.Fleet, Here: "signin", Who: p.sessions.who(r), Part: signInPart{wrong, ownPath(r.FormValue("to"))}}
+	f := frame{
+		Title: "Sign in", Fleet: p.options.Fleet, Here: "signin", Who: p.sessions.who(r),
+		Part: signInPart{wrong, ownPath(r.FormValue("to"))},
+	}
 	_ = p.templates.ExecuteTemplate(w, "signin.html", f)
 }
 
@@ -186,7 +191,8 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: p.sessions.begin(name + " (page)"), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionTime.Seconds()),
+		Name: cookieName, Value: p.sessions.begin(name + " (page)"), Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, MaxAge: int(sessionTime.Seconds()),
 		Secure: r.Header.Get("X-Forwarded-Proto") == "https" || r.TLS != nil,
 	})
 	http.Redirect(w, r, ownPath(r.PostFormValue("to")), http.StatusSeeOther)

@@ -16,9 +16,12 @@ import (
 // rightsEvery is how soon who may look no more is told of nothing more.
 const rightsEvery = 5 * time.Second
 
-// stream keeps a browser informed of a task, or of the board, until it goes, the director does, or it may look no more. The drawing may be older than the journal; it says
-// where it is, so that the browser soon gets the rest.
-func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm.IssueKey, part func(context.Context, Source) (any, error)) {
+// stream keeps a browser informed of a task, or of the board, until it goes, the director does, or it may look
+// no more. The drawing may be older than the journal; it says where it is, so that the browser soon gets the
+// rest.
+func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm.IssueKey,
+	part func(context.Context, Source) (any, error),
+) {
 	out, ctx, leave := p.events(w, r)
 	if out == nil {
 		return
@@ -42,8 +45,11 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm
 	out.sendOver(ctx)
 }
 
-// news waits for something to happen after a place, a beat at most, and returns what a browser is told then: the part, or what is wrong.
-func (p *Page) news(ctx context.Context, at story.Place, name string, shown *drawing, part func(context.Context, Source) (any, error)) (next story.Place, event string, text []byte) {
+// news waits for something to happen after a place, a beat at most, and returns what a browser is told then:
+// the part, or what is wrong.
+func (p *Page) news(ctx context.Context, at story.Place, name string, shown *drawing,
+	part func(context.Context, Source) (any, error),
+) (next story.Place, event string, text []byte) {
 	next = at
 	s, err := p.source()
 	if err == nil {
@@ -66,8 +72,8 @@ func (p *Page) news(ctx context.Context, at story.Place, name string, shown *dra
 // errOver is why a stream ends that its browser may not have any more.
 var errOver = errors.New("you have signed out, or your session has ended: sign in to see more")
 
-// events begins a stream of server-sent events; nil: there are too many, which the browser has been told. The context ends when the browser leaves, and at most
-// rightsEvery after it may not look any more.
+// events begins a stream of server-sent events; nil: there are too many, which the browser has been told. The
+// context ends when the browser leaves, and at most rightsEvery after it may not look any more.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) (out *eventStream, ctx context.Context, leave func()) {
 	select {
 	case p.streams <- struct{}{}:

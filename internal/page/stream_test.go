@@ -17,8 +17,8 @@ import (
 	"retake/internal/story"
 )
 
-// A drawing that others have had made a moment ago may lack what has just happened; who is shown it is told where it is, and asks for the rest. While nothing happens it
-// is drawn once in a beat, however many ask.
+// A drawing that others have had made a moment ago may lack what has just happened; who is shown it is told
+// where it is, and asks for the rest. While nothing happens it is drawn once in a beat, however many ask.
 func TestADrawingSaysHowOldItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d drawing
@@ -29,9 +29,16 @@ func TestADrawingSaysHowOldItIs(t *testing.T) {
 			next  story.Place
 			at    story.Place
 			drawn int
-		}{{0, first, first, 1}, {0, second, first, 1}, {drawEvery, second, second, 2}, {3 * drawEvery, second, second, 2}, {drawEvery + beat, second, second, 3}} {
+		}{
+			{0, first, first, 1},
+			{0, second, first, 1},
+			{drawEvery, second, second, 2},
+			{3 * drawEvery, second, second, 2},
+			{drawEvery + beat, second, second, 3},
+		} {
 			time.Sleep(c.after - time.Since(begun))
-			if at, _, _ := d.get(c.next, func() ([]byte, error) { drawn++; return nil, nil }); at != c.at || drawn != c.drawn {
+			if at, _, _ := d.get(c.next, func() ([]byte, error) { drawn++; return nil, nil }); at != c.at ||
+				drawn != c.drawn {
 				t.Errorf("after %v it is at %v, drawn %d times; want %v, %d times", c.after, at, drawn, c.at, c.drawn)
 			}
 		}
@@ -109,7 +116,9 @@ func (w *recorded) events(name string) int {
 }
 
 // looking is a page, and browsers that look at one of its streams until they leave or are sent away.
-func looking(t *testing.T, o Options, cookie string, path string, n int) (all []*recorded, leave func(), gone chan struct{}) {
+func looking(t *testing.T, o Options, cookie string, path string,
+	n int,
+) (all []*recorded, leave func(), gone chan struct{}) {
 	o.Token, o.Log = func() (string, error) { return token, nil }, zap.NewNop()
 	p, err := New(o)
 	if err != nil {
@@ -140,7 +149,8 @@ func looking(t *testing.T, o Options, cookie string, path string, n int) (all []
 func TestATaskIsDrawnOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newCounted()
-		all, _, _ := looking(t, Options{Source: func() Source { return source }, Open: true}, "", "/tasks/acme/widgets/21/live", 50)
+		all, _, _ := looking(t, Options{Source: func() Source { return source }, Open: true}, "",
+			"/tasks/acme/widgets/21/live", 50)
 		synctest.Wait()
 		for change := 1; change <= 3; change++ {
 			if n := source.stories.Load(); n != int64(change) {
@@ -166,7 +176,8 @@ func TestStreamsEndWithTheSession(t *testing.T) {
 			"the session's end": func(func()) time.Duration { return sessionTime + rightsEvery },
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				all, signOut, gone := looking(t, Options{Source: func() Source { return newCounted() }}, "alice", path, 1)
+				all, signOut, gone := looking(t, Options{Source: func() Source { return newCounted() }}, "alice", path,
+					1)
 				time.Sleep(2 * rightsEvery)
 				synctest.Wait()
 				if all[0].events("over") > 0 || all[0].sent() == "" {

@@ -38,7 +38,8 @@ type taskPart struct {
 	TakesText bool // one of them does
 }
 
-// commandOf is the command that a remedy's line gives, also one that needs words, for which the page has a box; empty: it gives none.
+// commandOf is the command that a remedy's line gives, also one that needs words, for which the page has a box;
+// empty: it gives none.
 func commandOf(r story.Remedy) fsm.Command {
 	words := strings.Fields(r.Do)
 	if r.Command == "" && len(words) > 1 && words[0] == "director" {
@@ -82,7 +83,8 @@ func (p *Page) showTaskIn(w http.ResponseWriter, r *http.Request, f frame) {
 }
 
 func (p *Page) streamTask(w http.ResponseWriter, r *http.Request) {
-	p.stream(w, r, "task", issueOf(r), func(ctx context.Context, s Source) (any, error) { return drawnTask(ctx, s, issueOf(r)) })
+	p.stream(w, r, "task", issueOf(r),
+		func(ctx context.Context, s Source) (any, error) { return drawnTask(ctx, s, issueOf(r)) })
 }
 
 // printed is a line of output for the browser.
@@ -142,7 +144,8 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 		}
 		text, _ := plaintext.Seen(plaintext.WithoutControl(l.Text))
 		lines = append(lines, printed{
-			At: l.At.UTC().Format(time.TimeOnly), Attempt: l.Attempt, Stage: l.Stage, Err: l.Stream == "stderr", Text: text, Skipped: l.Skipped,
+			At: l.At.UTC().Format(time.TimeOnly), Attempt: l.Attempt, Stage: l.Stage, Err: l.Stream == "stderr",
+			Text: text, Skipped: l.Skipped,
 		})
 		if len(lines) >= linesShown && flush() != nil {
 			return
@@ -159,7 +162,8 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 // errNoForm: nobody could tell whether it is sent for the second time.
 var errNoForm = errors.New("the form is of an older page: load this page anew")
 
-// requestID names what a form asks for: sent twice it is one request, and another button or other words are another one.
+// requestID names what a form asks for: sent twice it is one request, and another button or other words are
+// another one.
 func requestID(form string, c Command) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{form, string(c.Issue), string(c.Command), c.Text, c.By}, "\x00")))
 	return base32.StdEncoding.EncodeToString(sum[:])[:26]
@@ -168,7 +172,10 @@ func requestID(form string, c Command) string {
 // command carries out what a form asks for, and returns to the task. What is not carried out stays in the form.
 func (p *Page) command(w http.ResponseWriter, r *http.Request, by string) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
-	c, form := Command{Issue: issueOf(r), Command: fsm.Command(r.PostFormValue("command")), Text: r.PostFormValue("text"), By: by}, r.PostFormValue("form")
+	c, form := Command{
+		Issue: issueOf(r), Command: fsm.Command(r.PostFormValue("command")),
+		Text: r.PostFormValue("text"), By: by,
+	}, r.PostFormValue("form")
 	c.ID = requestID(form, c)
 	s, err := p.source()
 	switch {

@@ -1,5 +1,5 @@
-// Package plainjson reads JSON in the form in which encoding/json writes it: no space between tokens, the keys of an object as the type has them, none
-// twice. It does so in one pass, several times as fast.
+// Package plainjson reads JSON in the form in which encoding/json writes it: no space between tokens, the keys
+// of an object as the type has them, none twice. It does so in one pass, several times as fast.
 //
 //	line ──Reader──▶ value
 //	         └─ false: written in another way, or not for that type: encoding/json reads it from the start, and has the last word

@@ -97,10 +97,14 @@ func same(t *testing.T, text string) (accepted bool) {
 func samples() (texts []string) {
 	percent, at := 12.5, time.Date(2026, 12, 1, 8, 0, 0, 123456789, time.FixedZone("", 3600))
 	one := all{
-		Base: Base{"k"}, Text: "a \"quoted\" \\ <b> & \u2028 日本 😀 \x00\x1f\x7f \b\f\n\r\t/", Named: "n", Place: 7, Is: true, Small: -128, Int: -1234567890, Wait: time.Hour,
-		Uint: 999_999_999_999_999_999, Byte: 255, Share: 0.4375, Single: 1e-30, At: at, Raw: json.RawMessage(`{"a":[1,-2.5e+10,null,true,false,"\u00e9",{}]}`), Percent: &percent,
-		Names: []named{"", "long enough that it is not kept for later, which is said of what has more than sixty-four bytes"}, Times: []*time.Time{&at, nil},
-		Counts: map[string]int{"b": 2, "a": 1}, Bytes: []byte{0, 255}, Pair: [2]int{1, 2}, Any: []any{1.0, "x", nil}, Plain: 3, hidden: 4, Left: 5,
+		Base: Base{"k"}, Text: "a \"quoted\" \\ <b> & \u2028 日本 😀 \x00\x1f\x7f \b\f\n\r\t/", Named: "n", Place: 7,
+		Is: true, Small: -128, Int: -1234567890, Wait: time.Hour,
+		Uint: 999_999_999_999_999_999, Byte: 255, Share: 0.4375, Single: 1e-30, At: at,
+		Raw: json.RawMessage(`{"a":[1,-2.5e+10,null,true,false,"\u00e9",{}]}`), Percent: &percent,
+		Names: []named{"", "long enough that it is not kept for later, which is said of what has more than " +
+			"sixty-four bytes"}, Times: []*time.Time{&at, nil},
+		Counts: map[string]int{"b": 2, "a": 1}, Bytes: []byte{0, 255}, Pair: [2]int{1, 2}, Any: []any{1.0, "x", nil},
+		Plain: 3, hidden: 4, Left: 5,
 	}
 	two := one
 	two.Deep, two.Deeper = &one, []all{{}, one, {Names: []named{}}}
@@ -124,23 +128,34 @@ func TestWhatEncodingJSONWritesIsRead(t *testing.T) {
 
 func TestWhatIsWrittenOtherwise(t *testing.T) {
 	for text, accepted := range map[string]bool{
-		`{}`: true, `{"key":"k","text":"t"}`: true, `{"text":"t","key":"k"}`: true, `{"text":null,"deep":null,"names":null,"at":null,"place":null,"int":null}`: true,
-		`{"names":[]}`: true, `{"text":"\ud83d\ude00\u00e9\/"}`: true, `{"int":-0}`: true, `{"share":-0.0}`: true, `{"share":1E5}`: true, `null`: true,
+		`{}`: true, `{"key":"k","text":"t"}`: true, `{"text":"t","key":"k"}`: true,
+		`{"text":null,"deep":null,"names":null,"at":null,"place":null,"int":null}`: true,
+		`{"names":[]}`: true, `{"text":"\ud83d\ude00\u00e9\/"}`: true, `{"int":-0}`: true, `{"share":-0.0}`: true,
+		`{"share":1E5}`: true, `null`: true,
 		`{"deep":{"deep":{"deep":{}}}}`: true, `{"raw":null}`: true, `{"\u0074ext":"t"}`: true, `{"any":null}`: false,
 
 		// Read by encoding/json, some of it with another meaning than a hasty reader's.
-		` {}`: false, `{ }`: false, `{"text": "t"}`: false, `{"TEXT":"t"}`: false, `{"unknown":1}`: false, `{"text":"a","text":"b"}`: false,
-		`{"text":"\ud83d"}`: false, `{"text":"\ud83d\u0041"}`: false, "{\"text\":\"\xff\"}": false, "{\"text\":\"\xed\xa0\x80\"}": false,
+		` {}`: false, `{ }`: false, `{"text": "t"}`: false, `{"TEXT":"t"}`: false, `{"unknown":1}`: false,
+		`{"text":"a","text":"b"}`: false,
+		`{"text":"\ud83d"}`:       false, `{"text":"\ud83d\u0041"}`: false, "{\"text\":\"\xff\"}": false,
+		"{\"text\":\"\xed\xa0\x80\"}":   false,
 		`{"uint":18446744073709551615}`: false, `{"deep":{"int":1},"deep":{"text":"t"}}`: false,
 
 		// Refused by both.
-		``: false, `{`: false, `{}}`: false, `{}{}`: false, `{"text"}`: false, `{"text":}`: false, `{"text":"t",}`: false, `{,}`: false, `[]`: false, `{"names":[,]}`: false,
-		`{"names":["a",]}`: false, `{"names":["a"}`: false, `{"text":1}`: false, `{"int":"1"}`: false, `{"int":01}`: false, `{"int":1.0}`: false, `{"int":1e2}`: false, `{"int":+1}`: false,
-		`{"int":-}`: false, `{"int":1x}`: false, `{"small":128}`: false, `{"byte":-1}`: false, `{"byte":256}`: false, `{"uint":-0}`: false, `{"uint":-5}`: false, `{"share":.5}`: false,
-		`{"share":5.}`: false, `{"share":1e}`: false, `{"share":1e400}`: false, `{"share":Infinity}`: false, `{"single":1e39}`: false, `{"share":1_0}`: false, `{"share":0x1p-2}`: false,
-		`{"is":True}`: false, `{"is":truefalse}`: false, `{"is":1}`: false, `{"text":"a` + "\n" + `b"}`: false, `{"text":"\x"}`: false, `{"text":"\u12g4"}`: false, `{"text":"\u12"}`: false,
-		`{"text":"open}`: false, `{"text":"open\`: false, `{"at":"2026-12-01"}`: false, `{"at":1}`: false, `{"place":7}`: false, `{"place":"x7"}`: false, `{"raw":}`: false, `{"raw":[1,]}`: false,
-		`{"raw":{"a":1,}}`: false, `{"raw":{"a"}}`: false, `{"raw":nul}`: false, `{"raw":-}`: false, `{"raw":00}`: false, `nul`: false, `{"deep":nullx}`: false,
+		``: false, `{`: false, `{}}`: false, `{}{}`: false, `{"text"}`: false, `{"text":}`: false,
+		`{"text":"t",}`: false, `{,}`: false, `[]`: false, `{"names":[,]}`: false,
+		`{"names":["a",]}`: false, `{"names":["a"}`: false, `{"text":1}`: false, `{"int":"1"}`: false,
+		`{"int":01}`: false, `{"int":1.0}`: false, `{"int":1e2}`: false, `{"int":+1}`: false,
+		`{"int":-}`: false, `{"int":1x}`: false, `{"small":128}`: false, `{"byte":-1}`: false, `{"byte":256}`: false,
+		`{"uint":-0}`: false, `{"uint":-5}`: false, `{"share":.5}`: false,
+		`{"share":5.}`: false, `{"share":1e}`: false, `{"share":1e400}`: false, `{"share":Infinity}`: false,
+		`{"single":1e39}`: false, `{"share":1_0}`: false, `{"share":0x1p-2}`: false,
+		`{"is":True}`: false, `{"is":truefalse}`: false, `{"is":1}`: false, `{"text":"a` + "\n" + `b"}`: false,
+		`{"text":"\x"}`: false, `{"text":"\u12g4"}`: false, `{"text":"\u12"}`: false,
+		`{"text":"open}`: false, `{"text":"open\`: false, `{"at":"2026-12-01"}`: false, `{"at":1}`: false,
+		`{"place":7}`: false, `{"place":"x7"}`: false, `{"raw":}`: false, `{"raw":[1,]}`: false,
+		`{"raw":{"a":1,}}`: false, `{"raw":{"a"}}`: false, `{"raw":nul}`: false, `{"raw":-}`: false,
+		`{"raw":00}`: false, `nul`: false, `{"deep":nullx}`: false,
 	} {
 		if got := same(t, text); got != accepted {
 			t.Errorf("%q: read is %t, want %t", text, got, accepted)
@@ -151,7 +166,10 @@ func TestWhatIsWrittenOtherwise(t *testing.T) {
 // Deep nesting is left to encoding/json, which takes more of it; the stack is bounded.
 func TestDeepNesting(t *testing.T) {
 	for _, n := range []int{10, 1000, 1_000_000} {
-		for _, part := range []string{`{"raw":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}", strings.Repeat(`{"deep":`, n) + "{}" + strings.Repeat("}", n)} {
+		for _, part := range []string{
+			`{"raw":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}",
+			strings.Repeat(`{"deep":`, n) + "{}" + strings.Repeat("}", n),
+		} {
 			if same(t, part) != (n == 10) {
 				t.Errorf("nested %d deep", n)
 			}
@@ -182,7 +200,10 @@ func TestValuesAreTheirOwn(t *testing.T) {
 }
 
 func TestSlow(t *testing.T) {
-	want := []string{".counts map[string]int", ".bytes []uint8", ".pair [2]int", ".any interface {}", ".odd plainjson.odd"}
+	want := []string{
+		".counts map[string]int", ".bytes []uint8", ".pair [2]int", ".any interface {}",
+		".odd plainjson.odd",
+	}
 	if got := TypeFor[all]().Slow(); !slices.Equal(got, want) {
 		t.Errorf("encoding/json reads %q, want %q", got, want)
 	}

@@ -61,7 +61,8 @@ var (
 var kinds = map[reflect.Kind]form{
 	reflect.String: word, reflect.Bool: boolean, reflect.Float32: floating, reflect.Float64: floating,
 	reflect.Int: signed, reflect.Int8: signed, reflect.Int16: signed, reflect.Int32: signed, reflect.Int64: signed,
-	reflect.Uint: unsigned, reflect.Uint8: unsigned, reflect.Uint16: unsigned, reflect.Uint32: unsigned, reflect.Uint64: unsigned,
+	reflect.Uint: unsigned, reflect.Uint8: unsigned, reflect.Uint16: unsigned, reflect.Uint32: unsigned,
+	reflect.Uint64: unsigned,
 }
 
 func (all types) typeOf(of reflect.Type) *Type {
@@ -92,7 +93,8 @@ func (all types) typeOf(of reflect.Type) *Type {
 	return t
 }
 
-// fieldsOf adds the fields of a struct, and reports whether it is one whose keys can be told apart without knowing more.
+// fieldsOf adds the fields of a struct, and reports whether it is one whose keys can be told apart without
+// knowing more.
 func (all types) fieldsOf(t *Type, of reflect.Type, at []int) bool {
 	for i := range of.NumField() {
 		f := of.Field(i)

@@ -18,8 +18,8 @@ const (
 	words     = 1024 // so many; a power of two
 )
 
-// Reader reads one text after the other. It is for one goroutine. Its methods return false where the text is not what they want; nothing is known of its
-// place then, and Reset begins anew.
+// Reader reads one text after the other. It is for one goroutine. Its methods return false where the text is
+// not what they want; nothing is known of its place then, and Reset begins anew.
 type Reader struct {
 	data []byte
 	at   int
@@ -172,18 +172,21 @@ func (r *Reader) unicode() (c rune, ok bool) {
 	return c, true
 }
 
-// Eight bytes at a time, each in the high bit of its own: what is no ASCII, a control character, a quotation mark or a backslash.
+// Eight bytes at a time, each in the high bit of its own: what is no ASCII, a control character, a quotation
+// mark or a backslash.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// plainTo is the first place from which on a string is not plain: its end, an escape, or what is no printable ASCII; else the end of the data.
+// plainTo is the first place from which on a string is not plain: its end, an escape, or what is no printable
+// ASCII; else the end of the data.
 func plainTo(data []byte, at int) int {
 	for ; at+8 <= len(data); at += 8 {
 		b := binary.LittleEndian.Uint64(data[at:])
 		quote, slash := b^(ones*'"'), b^(ones*'\\')
-		if stops := (b | (b - ones*' ') | (quote - ones) | (slash - ones)) & highs; stops != 0 { // the lowest is one, those above may not be
+		// the lowest is one, those above may not be
+		if stops := (b | (b - ones*' ') | (quote - ones) | (slash - ones)) & highs; stops != 0 {
 			return at + bits.TrailingZeros64(stops)/8
 		}
 	}

@@ -1,8 +1,10 @@
-// Package powercut has disks for tests whose power can be cut: file systems in a file, which forget at once whatever was not written through.
+// Package powercut has disks for tests whose power can be cut: file systems in a file, which forget at once
+// whatever was not written through.
 //
-// A cut is ext4's own shutdown without its log: nothing more reaches the file, neither data that was written and not synced nor names of new files
-// that no fsync(2) has made durable. What was handed to the disk before is kept, so it is a disk that has no cache of its own, or one whose cache obeys
-// flushes. The next mount replays the log as after a real cut.
+// A cut is ext4's own shutdown without its log: nothing more reaches the file, neither data that was written
+// and not synced nor names of new files that no fsync(2) has made durable. What was handed to the disk before
+// is kept, so it is a disk that has no cache of its own, or one whose cache obeys flushes. The next mount
+// replays the log as after a real cut.
 package powercut
 
 import (
@@ -42,7 +44,8 @@ func New(t testing.TB) *Disk {
 	if err := os.Mkdir(d.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0", d.image).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0",
+		d.image).CombinedOutput(); err != nil {
 		t.Skipf("a power cut needs mkfs.ext4: %v: %s", err, out)
 	}
 	if out, err := exec.Command("mount", "-o", "loop", d.image, d.Dir).CombinedOutput(); err != nil {
@@ -72,8 +75,8 @@ func (d *Disk) Cut() {
 	}
 }
 
-// Restore mounts what the cut has left: a copy of it, for whoever else has the old disk mounted, such as a container that was started meanwhile, would
-// share its errors.
+// Restore mounts what the cut has left: a copy of it, for whoever else has the old disk mounted, such as a
+// container that was started meanwhile, would share its errors.
 func (d *Disk) Restore() {
 	d.t.Helper()
 	if err := unix.Unmount(d.Dir, unix.MNT_DETACH); err != nil {

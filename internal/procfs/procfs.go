@@ -61,7 +61,8 @@ func parseStat(pid int, stat []byte) (Process, error) {
 	parent, err1 := strconv.Atoi(string(fields[statParent]))
 	session, err2 := strconv.Atoi(string(fields[statSession]))
 	start, err3 := strconv.ParseUint(string(fields[statStart]), 10, 64)
-	return Process{ID: ID{pid, start}, Parent: parent, Session: session, State: fields[statState][0]}, errors.Join(err1, err2, err3)
+	return Process{ID: ID{pid, start}, Parent: parent, Session: session, State: fields[statState][0]}, errors.Join(err1,
+		err2, err3)
 }
 
 // Lives returns the process if it is still this one.

@@ -14,7 +14,8 @@ func TestStatIsReadWhateverTheName(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", name, p, err)
 		}
 	}
-	for _, text := range []string{"", "42", "42 (sh)", "42 (sh) R 1 2 3", strings.Replace("42 (sh)"+tail, "4711", "x", 1)} {
+	for _, text := range []string{"", "42", "42 (sh)", "42 (sh) R 1 2 3", strings.Replace("42 (sh)"+tail, "4711", "x",
+		1)} {
 		if p, err := parseStat(42, []byte(text)); err == nil {
 			t.Errorf("%q: got %+v", text, p)
 		}
@@ -23,7 +24,8 @@ func TestStatIsReadWhateverTheName(t *testing.T) {
 
 func TestDescendants(t *testing.T) {
 	is := func(pid, parent int) Process { return Process{ID: ID{PID: pid}, Parent: parent} }
-	all := []Process{is(1, 0), is(2, 1), is(3, 2), is(4, 3), is(5, 1), is(6, 7), is(7, 6)} // 6 and 7: a listing that changed
+	// 6 and 7: a listing that changed
+	all := []Process{is(1, 0), is(2, 1), is(3, 2), is(4, 3), is(5, 1), is(6, 7), is(7, 6)}
 	got := Descendants(all, func(p Process) bool { return p.PID == 2 })
 	if len(got) != 2 || got[0].PID != 3 || got[1].PID != 4 {
 		t.Errorf("got %v, want 3 and 4", got)

@@ -1,19 +1,25 @@
-// Package publicaddr tells addresses of the public internet from those that mean a machine, a network of somebody's own, or nobody: the firewall of workers
-// and the proxy in front of them let the former pass. Pure: no I/O.
+// Package publicaddr tells addresses of the public internet from those that mean a machine, a network of
+// somebody's own, or nobody: the firewall of workers and the proxy in front of them let the former pass. Pure:
+// no I/O.
 package publicaddr
 
 import "net/netip"
 
-// Special4 are the blocks of IPv4 that are not public: IANA's registry of special-purpose addresses, multicast, and the reserved rest.
+// Special4 are the blocks of IPv4 that are not public: IANA's registry of special-purpose addresses, multicast,
+// and the reserved rest.
 var Special4 = prefixes(
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
-	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+	"192.0.2.0/24",
+	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4",
+	"240.0.0.0/4",
 )
 
-// Global6 is what IANA gives out of IPv6 for public use; everything else is link-local, unique-local, multicast, mapped or reserved.
+// Global6 is what IANA gives out of IPv6 for public use; everything else is link-local, unique-local,
+// multicast, mapped or reserved.
 var Global6 = netip.MustParsePrefix("2000::/3")
 
-// Special6 are the blocks of Global6 that are not public: protocols such as Teredo, examples, and 6to4, which wraps an IPv4 address.
+// Special6 are the blocks of Global6 that are not public: protocols such as Teredo, examples, and 6to4, which
+// wraps an IPv4 address.
 var Special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
 func prefixes(texts ...string) (all []netip.Prefix) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Case is what is known of a failure that a person is asked about. Every field but Reason may be empty: the words are good
-// without it.
+// Case is what is known of a failure that a person is asked about. Every field but Reason may be empty: the
+// words are good without it.
 type Case struct {
 	Reason   Reason
 	Stage    string // where it failed
@@ -65,7 +65,8 @@ const (
 	isUnapproved = "unapproved" // the issue's text
 )
 
-// OwnSecret begins what is said of a value in a patch that Retake was given for itself or for its workers; its name follows.
+// OwnSecret begins what is said of a value in a patch that Retake was given for itself or for its workers; its
+// name follows.
 const OwnSecret = "Retake's own "
 
 // NotPushed begins the cause of a patch that our own rules keep on the machine; the first path follows.
@@ -99,7 +100,8 @@ const (
 // inConfig is where a setting stands.
 const inConfig = "the director's configuration[ {file}]"
 
-// Words picks the row of the wordings that says most, and fills it in. What has to be done before the comment is a step of its own.
+// Words picks the row of the wordings that says most, and fills it in. What has to be done before the comment
+// is a step of its own.
 func (c Case) Words() Words {
 	row := c.wording(c.places()...)
 	w := c.fill(row)
@@ -145,7 +147,8 @@ func (c *Case) holds(key string) string {
 func (c *Case) wording(places ...string) wording {
 	for _, place := range places {
 		for _, r := range []Reason{c.Reason, ""} { // a row of the reason's own before one of any reason
-			if i := slices.IndexFunc(wordings, func(w wording) bool { return w.Where == place && w.Reason == r }); i >= 0 {
+			if i := slices.IndexFunc(wordings,
+				func(w wording) bool { return w.Where == place && w.Reason == r }); i >= 0 {
 				return wordings[i]
 			}
 		}
@@ -170,7 +173,12 @@ func (c *Case) places() []string {
 	}
 	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
 		for _, kind := range []struct{ says, place string }{
-			{": " + OwnSecret, isOwnSecret}, {": a secret (", isSecret}, {"scope.max_file_bytes", isLarge}, {": a symbolic link", isLink}, {labelAfter, isLabelled}, {"", isNotPushed},
+			{": " + OwnSecret, isOwnSecret},
+			{": a secret (", isSecret},
+			{"scope.max_file_bytes", isLarge},
+			{": a symbolic link", isLink},
+			{labelAfter, isLabelled},
+			{"", isNotPushed},
 		} {
 			if strings.Contains(text, kind.says) {
 				places = append(places, kind.place)
@@ -199,7 +207,8 @@ func (c *Case) places() []string {
 
 // stagePlaces are the stages with a place of their own. The others are a command's, or else the director's.
 var stagePlaces = map[string]string{
-	"CODE": inAgent, "VALIDATE": inCheck, "COMMIT": inDelivery, "PR_CREATE": inDelivery, "SYNC_MAIN": inDelivery, "REVIEW": inReview,
+	"CODE": inAgent, "VALIDATE": inCheck, "COMMIT": inDelivery, "PR_CREATE": inDelivery, "SYNC_MAIN": inDelivery,
+	"REVIEW": inReview,
 }
 
 func (c *Case) stagePlace() string {
@@ -216,8 +225,10 @@ func (c *Case) stagePlace() string {
 func (c *Case) values() map[string]string {
 	name, renewal := provider(c.Provider)
 	return map[string]string{
-		"command": c.Command, "provider": name, "renewal": renewal, "variable": c.Variable, "image": c.Image, "limit": c.Limit,
-		"file": c.File, "path": c.path(), "label": c.label(), "pull": c.pull(), "program": c.missing(), "agent": c.agent(),
+		"command": c.Command, "provider": name, "renewal": renewal, "variable": c.Variable, "image": c.Image,
+		"limit": c.Limit,
+		"file":  c.File, "path": c.path(), "label": c.label(), "pull": c.pull(), "program": c.missing(),
+		"agent": c.agent(),
 	}
 }
 
@@ -296,7 +307,10 @@ func missingIn(cause string) string {
 	if text, _, ok := strings.Cut(cause, `": executable file not found`); ok {
 		return text[strings.LastIndexByte(text, '"')+1:]
 	}
-	for _, after := range []string{": command not found", ": not found", ": No such file or directory", ": no such file or directory"} {
+	for _, after := range []string{
+		": command not found", ": not found", ": No such file or directory",
+		": no such file or directory",
+	} {
 		if text, _, ok := strings.Cut(cause, after); ok {
 			text = text[strings.LastIndex(text, ": ")+1:]
 			return strings.Trim(strings.TrimPrefix(strings.TrimSpace(text), "fork/exec "), `"'`)
@@ -327,9 +341,11 @@ func provider(id string) (name, keys string) {
 
 // plainWords are what placeholders are without a value.
 var plainWords = map[string]string{
-	"command": "the stage's command", "provider": "the provider", "variable": "the variable that holds it", "image": "the worker image",
-	"limit": "the limit", "path": "the file", "program": "a program", "agent": "the agent", "renewal": "the provider's page",
-	"label": "that allows it", "pull": "the pull request",
+	"command": "the stage's command", "provider": "the provider", "variable": "the variable that holds it",
+	"image": "the worker image",
+	"limit": "the limit", "path": "the file", "program": "a program", "agent": "the agent",
+	"renewal": "the provider's page",
+	"label":   "that allows it", "pull": "the pull request",
 }
 
 // filler fills placeholders in.
@@ -403,7 +419,10 @@ func (f filler) show(name string) string {
 	if value == "" {
 		return plainWords[name]
 	}
-	if name == "pull" || slices.ContainsFunc(providers, func(p namedProvider) bool { return value == p.name || value == p.keys }) {
+	if name == "pull" || slices.ContainsFunc(providers, func(p namedProvider) bool {
+		return value == p.name ||
+			value == p.keys
+	}) {
 		return value
 	}
 	if runes := []rune(value); len(runes) > f.limit {

@@ -18,15 +18,26 @@ func askCases() (all []Case) {
 		for _, stage := range askStages {
 			for _, c := range []Case{
 				{},
-				{Command: "./check.sh", Program: "./check.sh", Cause: "boom", Provider: "anthropic", Variable: "ANTHROPIC_API_KEY", Image: "retake-worker:1", Limit: "512m", Alike: 4},
-				{Command: "sh -c " + long, Program: "sh", Cause: "bash: line 1: " + long + ": command not found", Provider: long, Variable: long, Image: long, Limit: long},
+				{
+					Command: "./check.sh", Program: "./check.sh", Cause: "boom", Provider: "anthropic",
+					Variable: "ANTHROPIC_API_KEY", Image: "retake-worker:1", Limit: "512m", Alike: 4,
+				},
+				{
+					Command: "sh -c " + long, Program: "sh", Cause: "bash: line 1: " + long + ": command not found",
+					Provider: long, Variable: long, Image: long, Limit: long,
+				},
 				{Cause: NotPushed + "conf/prod.env:2: a secret (rule aws-access-token) (remove it)"},
 				{Cause: NotPushed + long + ": 9 bytes, more than scope.max_file_bytes = 5"},
 				{Cause: NotPushed + "l: a symbolic link that leaves the tree"},
-				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (no label in scope.allow lets it through)"},
-				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (the label \"ci-ok\" lets it through)"},
+				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (no label in scope.allow " +
+					"lets it through)"},
+				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (the label \"ci-ok\" " +
+					"lets it through)"},
 				{Cause: TooMuch + "a path is longer than 1024 bytes (checkout.max_path_bytes): a/b"},
-				{Cause: CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once", Command: "claude -p", Program: "claude"},
+				{
+					Cause:   CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once",
+					Command: "claude -p", Program: "claude",
+				},
 				{Cause: Unapproved + "mallory has opened it with the label agent-task"},
 				{Cause: "Error: Reached max turns (2)", Command: "claude -p", Program: "claude", Pull: 22},
 				{Guard: "iteration_budget"},
@@ -63,9 +74,11 @@ func TestEveryCaseHasWords(t *testing.T) {
 			fault = "one command, at most one gap"
 		case strings.Count(w.Title, "`")%2 == 1 || strings.Count(w.Ask, "`")%2 == 1:
 			fault = "code spans"
-		case c.Command != "" && strings.Contains(w.Title, "unknown failure") && (c.Stage == "CODE" || c.Stage == "VALIDATE" || c.Stage == "START"):
+		case c.Command != "" && strings.Contains(w.Title, "unknown failure") &&
+			(c.Stage == "CODE" || c.Stage == "VALIDATE" || c.Stage == "START"):
 			fault = "the command is known"
-		case slices.ContainsFunc([]string{"cannot help", "no use", "in vain", "hopeless", "pointless"}, func(s string) bool { return strings.Contains(text, s) }):
+		case slices.ContainsFunc([]string{"cannot help", "no use", "in vain", "hopeless", "pointless"},
+			func(s string) bool { return strings.Contains(text, s) }):
 			fault = "contradicts the recommended comment"
 		}
 		if fault != "" {
@@ -77,7 +90,8 @@ func TestEveryCaseHasWords(t *testing.T) {
 // Reports quote what a reason asks, and have no comment to answer with.
 func TestAReasonsOwnWordsStandAlone(t *testing.T) {
 	for _, a := range Reasons {
-		if strings.Contains(a.Ask(), "below") || strings.Contains(a.Ask(), "this comment") || strings.Contains(a.Ask(), "This comment") {
+		if strings.Contains(a.Ask(), "below") || strings.Contains(a.Ask(), "this comment") ||
+			strings.Contains(a.Ask(), "This comment") {
 			t.Errorf("%s: %s", a.Reason, a.Ask())
 		}
 	}
@@ -91,31 +105,60 @@ func TestWordsOfACase(t *testing.T) {
 		title string
 		says  []string // in ask and command
 	}{
-		{Case{Reason: Unknown, Stage: "VALIDATE", Command: check, Program: check}, "your check `./check.sh` failed", []string{"/agent retry <"}},
-		{Case{Reason: Validation, Stage: "VALIDATE", Command: check, Program: check}, "your check `./check.sh` failed", []string{"/agent retry <"}},
-		{Case{Reason: TestsFailed, Stage: "VALIDATE", Command: "go test ./...", Program: "go"}, "your check `go test ./...` failed: a broken test", nil},
 		{
-			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: check, Program: check, Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`},
-			"`./check.sh` is missing in the checkout",
-			[]string{"`stage.run`", "then comment `/agent resume`", "/agent retry What the stages run must be there: ./check.sh"},
+			Case{Reason: Unknown, Stage: "VALIDATE", Command: check, Program: check},
+			"your check `./check.sh` failed",
+			[]string{"/agent retry <"},
 		},
 		{
-			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "make lint", Program: "make", Cause: "make: golangci-lint: No such file or directory", Image: "img:1"},
+			Case{Reason: Validation, Stage: "VALIDATE", Command: check, Program: check},
+			"your check `./check.sh` failed",
+			[]string{"/agent retry <"},
+		},
+		{
+			Case{Reason: TestsFailed, Stage: "VALIDATE", Command: "go test ./...", Program: "go"},
+			"your check `go test ./...` failed: a broken test", nil,
+		},
+		{
+			Case{
+				Reason: ToolNotFound, Stage: "VALIDATE", Command: check, Program: check,
+				Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`,
+			},
+			"`./check.sh` is missing in the checkout",
+			[]string{
+				"`stage.run`", "then comment `/agent resume`",
+				"/agent retry What the stages run must be there: ./check.sh",
+			},
+		},
+		{
+			Case{
+				Reason: ToolNotFound, Stage: "VALIDATE", Command: "make lint", Program: "make",
+				Cause: "make: golangci-lint: No such file or directory", Image: "img:1",
+			},
 			"`golangci-lint` is missing in the worker image",
 			[]string{"`img:1`", goOn},
 		},
 		{
-			Case{Reason: ToolNotFound, Stage: "CODE", Command: "claude -p", Program: "claude", Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`},
+			Case{
+				Reason: ToolNotFound, Stage: "CODE", Command: "claude -p", Program: "claude",
+				Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`,
+			},
 			"`claude` is missing in the worker image",
 			[]string{goOn},
 		},
 		{
-			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "make", Program: "make", Cause: "sh: 1: scripts/x: not found"},
+			Case{
+				Reason: ToolNotFound, Stage: "VALIDATE", Command: "make", Program: "make",
+				Cause: "sh: 1: scripts/x: not found",
+			},
 			"`scripts/x` is missing in the checkout",
 			[]string{"`make`"},
 		},
 		{
-			Case{Reason: AuthError, Stage: "CODE", Command: "claude -p", Program: "claude", Provider: "anthropic", Variable: "ANTHROPIC_API_KEY"},
+			Case{
+				Reason: AuthError, Stage: "CODE", Command: "claude -p", Program: "claude", Provider: "anthropic",
+				Variable: "ANTHROPIC_API_KEY",
+			},
 			"Anthropic refuses the login of `claude`",
 			[]string{"`ANTHROPIC_API_KEY`", "https://console.anthropic.com", goOn},
 		},
@@ -125,27 +168,35 @@ func TestWordsOfACase(t *testing.T) {
 			[]string{"`GITHUB_TOKEN`", "github.com/settings/tokens"},
 		},
 		{
-			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "conf/prod.env:2: a secret (rule aws-access-token) (remove it, or name the file in scope.allow_secrets)"},
+			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "conf/prod.env:2: a secret (rule " +
+				"aws-access-token) (remove it, or name the file in scope.allow_secrets)"},
 			"a secret in `conf/prod.env` must not be pushed",
-			[]string{"Revoke it at its provider now", "/agent retry Take the secret in conf/prod.env out", "scope.allow_secrets", "then comment `/agent resume`"},
+			[]string{
+				"Revoke it at its provider now", "/agent retry Take the secret in conf/prod.env out",
+				"scope.allow_secrets", "then comment `/agent resume`",
+			},
 		},
 		{
-			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.md:2: " + OwnSecret + "MODEL_KEY, base64 (remove it)"},
+			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.md:2: " + OwnSecret +
+				"MODEL_KEY, base64 (remove it)"},
 			"a secret of Retake's own in `a.md` must not be pushed",
 			[]string{"/agent retry Take the secret in a.md out", "replace it at its provider"},
 		},
 		{
-			Case{Reason: PolicyViolation, Stage: "CODE", Program: "claude", Cause: CutOff + "said hello 21 times within 4ms, and may do so 10 times a minute"},
+			Case{Reason: PolicyViolation, Stage: "CODE", Program: "claude", Cause: CutOff +
+				"said hello 21 times within 4ms, and may do so 10 times a minute"},
 			"the attempt was ended: its worker flooded the director",
 			[]string{yourWord},
 		},
 		{
-			Case{Reason: NeedsHuman, Stage: "START", Cause: Unapproved + "mallory has opened it with the label agent-task"},
+			Case{Reason: NeedsHuman, Stage: "START", Cause: Unapproved +
+				"mallory has opened it with the label agent-task"},
 			"the text of this issue has to be approved",
 			[]string{goOn, "puts the label for tasks on it"},
 		},
 		{
-			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + `.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
+			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
+				`.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
 			"`.github/workflows/x.yml` may not be changed by Retake",
 			[]string{"such as .github/workflows/x.yml,", "scope.allow"},
 		},
@@ -155,22 +206,47 @@ func TestWordsOfACase(t *testing.T) {
 			[]string{"/agent retry Leave files that scope.deny protects as they are"},
 		},
 		{
-			Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: merge a/b: the base branch and the work here don't go together in a.txt, b.txt (start afresh)"},
+			Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: merge a/b: the base branch and the work " +
+				"here don't go together in a.txt, b.txt (start afresh)"},
 			"the change conflicts with the base branch",
 			[]string{"`a.txt, b.txt`", "linked below"},
 		},
 		{Case{Reason: TestsFailed, Stage: "REVIEW"}, "the tests of the pull request fail", []string{"/agent retry <"}},
-		{Case{Reason: TestsFailed, Stage: "REVIEW", Pull: 22}, "the tests of pull request #22 fail", []string{"checks of pull request #22,"}},
-		{Case{Reason: NeedsHuman, Stage: "CODE", Program: "claude", Cause: "error_max_turns"}, "`claude` reached its limit of turns", []string{"/agent resume"}},
 		{
-			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + `x.yml: scope.deny has "x.yml" (the label "ci-ok" lets it through)`},
+			Case{Reason: TestsFailed, Stage: "REVIEW", Pull: 22},
+			"the tests of pull request #22 fail",
+			[]string{"checks of pull request #22,"},
+		},
+		{
+			Case{Reason: NeedsHuman, Stage: "CODE", Program: "claude", Cause: "error_max_turns"},
+			"`claude` reached its limit of turns",
+			[]string{"/agent resume"},
+		},
+		{
+			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
+				`x.yml: scope.deny has "x.yml" (the label "ci-ok" lets it through)`},
 			"`x.yml` may not be changed by Retake",
 			[]string{"put the label `ci-ok` on this issue"},
 		},
-		{Case{Reason: TestsFailed, Guard: "cost_budget"}, "the money for this issue is used up", []string{"recovery.cost_budget_usd"}},
-		{Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: check, Program: check, Limit: "10m"}, "your check `./check.sh` takes too long", []string{"now `10m`,"}},
-		{Case{Reason: Overloaded, Stage: "CODE", Provider: "openai", Alike: 3}, "OpenAI is overloaded", []string{"3 issues are held up"}},
-		{Case{Reason: Unknown, Stage: "CODE", Command: "/opt/agent/run.sh", Program: "/opt/agent/run.sh"}, "`run.sh` failed and did not say why", nil},
+		{
+			Case{Reason: TestsFailed, Guard: "cost_budget"},
+			"the money for this issue is used up",
+			[]string{"recovery.cost_budget_usd"},
+		},
+		{
+			Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: check, Program: check, Limit: "10m"},
+			"your check `./check.sh` takes too long",
+			[]string{"now `10m`,"},
+		},
+		{
+			Case{Reason: Overloaded, Stage: "CODE", Provider: "openai", Alike: 3},
+			"OpenAI is overloaded",
+			[]string{"3 issues are held up"},
+		},
+		{
+			Case{Reason: Unknown, Stage: "CODE", Command: "/opt/agent/run.sh", Program: "/opt/agent/run.sh"},
+			"`run.sh` failed and did not say why", nil,
+		},
 		{Case{Reason: "nonsense"}, "an unknown failure", nil},
 	} {
 		w := tc.c.Words()
@@ -191,7 +267,8 @@ func TestEveryWordingIsUsed(t *testing.T) {
 	cases := append(askCases(),
 		Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "./check.sh", Program: "./check.sh"},
 		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a: " + OwnSecret + "KEY (remove it)"},
-		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "the patch could not be searched for secrets"},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed +
+			"the patch could not be searched for secrets"},
 	)
 	for _, c := range cases {
 		used[c.wording(c.places()...)] = true
@@ -203,10 +280,15 @@ func TestEveryWordingIsUsed(t *testing.T) {
 	}
 }
 
-// Whoever is asked to change something first reads in which file, whether a restart is needed, and that the comment alone is no use.
+// Whoever is asked to change something first reads in which file, whether a restart is needed, and that the
+// comment alone is no use.
 func TestWhatComesBeforeTheCommentIsAStep(t *testing.T) {
-	c := Case{Reason: OOMKilled, Stage: "CODE", Limit: "1g", File: "retake.toml", AtOnce: func(key string) bool { return key == "containers.memory" }}
-	want := "Step 1: Raise `containers.memory`, now `1g`, in the director's configuration `retake.toml` (saving it is enough; running workers go on); " +
+	c := Case{
+		Reason: OOMKilled, Stage: "CODE", Limit: "1g", File: "retake.toml",
+		AtOnce: func(key string) bool { return key == "containers.memory" },
+	}
+	want := "Step 1: Raise `containers.memory`, now `1g`, in the director's configuration `retake.toml` (saving it " +
+		"is enough; running workers go on); " +
 		"or make the issue smaller. Step 2: comment `/agent resume`; without step 1 it fails again."
 	if w := c.Words(); w.Ask != want || w.Command != "/agent resume" {
 		t.Errorf("%+v, want %s", w, want)

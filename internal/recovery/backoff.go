@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Backoff is bounded waiting between retries. Defaults: the founding harness's (1 s, 30 s), factor 2, full jitter. It is no library,
-// because the jitter must be a hash: a replay of the journal has to decide the same.
+// Backoff is bounded waiting between retries. Defaults: the founding harness's (1 s, 30 s), factor 2, full
+// jitter. It is no library, because the jitter must be a hash: a replay of the journal has to decide the same.
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // ≥ 0; a negative one counts as 0

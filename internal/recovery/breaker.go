@@ -23,17 +23,19 @@ const (
 	BreakerTold     BreakerState = "told"      // everything, though it fails: see Breaker.Told
 )
 
-// The same failure in three tasks within two hours is an incident. The window is longer than an attempt lives by default (an
-// hour), so that slow failures add up, too.
+// The same failure in three tasks within two hours is an incident. The window is longer than an attempt lives
+// by default (an hour), so that slow failures add up, too.
 const (
 	breakerThreshold = 3             // distinct tasks whose failures open it
 	breakerWindow    = 2 * time.Hour // failures older than it don't count
 	breakerOpenFor   = time.Minute   // the first time
-	breakerFactor    = 1.5           // each time in a row it is so many times as long, so that an outage keeps work back for about half as long again as it lasted
-	breakerOpenMost  = time.Hour
-	rampStep         = time.Minute
-	rampTo           = 8  // with so many at once the ramp is over
-	maxStrikes       = 32 // failures that a breaker remembers
+	// each time in a row it is so many times as long, so that an outage keeps work back for about half as long
+	// again as it lasted
+	breakerFactor   = 1.5
+	breakerOpenMost = time.Hour
+	rampStep        = time.Minute
+	rampTo          = 8  // with so many at once the ramp is over
+	maxStrikes      = 32 // failures that a breaker remembers
 )
 
 // CanaryFor is when a canary that says nothing is given up.
@@ -42,11 +44,12 @@ const CanaryFor = time.Hour
 // Breaker stops work on a resource, or into a failure, that is known to fail: one value per resource and per signature.
 // The zero value is closed. Every method is pure and returns the new value; times never need to rise.
 type Breaker struct {
-	Strikes     []Strike  `json:"strikes,omitempty"` // oldest first, at most 32
-	Told        bool      `json:"told,omitempty"`    // it never opens: neither time nor a canary helps, so that failures are only counted
-	Opened      int       `json:"opened,omitempty"`  // times in a row
-	Until       time.Time `json:"until,omitzero"`    // open till then, half open from then on; zero: neither
-	Canary      string    `json:"canary,omitempty"`  // task that is out, half open
+	Strikes []Strike `json:"strikes,omitempty"` // oldest first, at most 32
+	// it never opens: neither time nor a canary helps, so that failures are only counted
+	Told        bool      `json:"told,omitempty"`
+	Opened      int       `json:"opened,omitempty"` // times in a row
+	Until       time.Time `json:"until,omitzero"`   // open till then, half open from then on; zero: neither
+	Canary      string    `json:"canary,omitempty"` // task that is out, half open
 	CanaryUntil time.Time `json:"canary_until,omitzero"`
 	RampFrom    time.Time `json:"ramp_from,omitzero"` // zero: no ramp
 	Since       time.Time `json:"since,omitzero"`     // of the incident: when it opened first; zero: none
@@ -75,7 +78,8 @@ func (b Breaker) State(now time.Time) BreakerState {
 	return BreakerClosed
 }
 
-// Failed records a task's failure. Healing has cleared the strikes, so that opening again takes as many as the first time.
+// Failed records a task's failure. Healing has cleared the strikes, so that opening again takes as many as the
+// first time.
 func (b Breaker) Failed(now time.Time, task string) Breaker {
 	state := b.State(now)
 	b = b.settled(now).struck(now, task)

@@ -55,7 +55,8 @@ func TestBreakerStory(t *testing.T) {
 	if again.State(after(97*time.Minute)) != BreakerRamp {
 		t.Errorf("failures of two tasks on the ramp: %+v", again)
 	}
-	if again = again.Failed(after(97*time.Minute), "d"); again.Until != after(99*time.Minute+15*time.Second) { // the third time in a row
+	// the third time in a row
+	if again = again.Failed(after(97*time.Minute), "d"); again.Until != after(99*time.Minute+15*time.Second) {
 		t.Errorf("failures of three tasks on the ramp: %+v", again)
 	}
 	b = b.Failed(after(3*time.Hour), "b")
@@ -101,8 +102,8 @@ func TestBreakerHealsEarly(t *testing.T) {
 	}
 }
 
-// TestBreakerAlwaysHeals: after any story, open is over within the cap, one canary is allowed, and if canaries succeed it
-// closes; nothing is unbounded, and the JSON holds all.
+// TestBreakerAlwaysHeals: after any story, open is over within the cap, one canary is allowed, and if canaries
+// succeed it closes; nothing is unbounded, and the JSON holds all.
 func TestBreakerAlwaysHeals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Breaker

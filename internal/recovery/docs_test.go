@@ -19,7 +19,8 @@ func TestSpecification(t *testing.T) {
 
 func reasonRows() []string {
 	rows := []string{
-		"| reason | means | title of the comment | class | retryable | cause | category | alike over | a person is asked |",
+		"| reason | means | title of the comment | class | retryable | cause | category | alike over | a " +
+			"person is asked |",
 		"|---|---|---|---|---|---|---|---|---|",
 	}
 	for _, a := range Reasons {

@@ -44,5 +44,6 @@ type Finding struct {
 	RetryAfter time.Duration `json:"retry_after,omitempty"` // 0: nothing stated one; never negative
 	Rule       string        `json:"rule"`                  // id of the rule that decided
 	Confidence float64       `json:"confidence"`            // 0 … 1
-	Signature  string        `json:"signature"`             // "sig:" + 16 hex digits; equal for the same logical failure
+	// "sig:" + 16 hex digits; equal for the same logical failure
+	Signature string `json:"signature"`
 }

@@ -82,12 +82,14 @@ type Scope string
 
 // The scopes.
 const (
-	OneTask       Scope = "task"       // nothing: each task fails by itself, however alike it looks
-	OneModel      Scope = "model"      // the model that an agent called, whatever the texts
-	OneRemote     Scope = "remote"     // whatever was called, whatever the texts; nothing if it is not known what that was
-	OneHost       Scope = "host"       // the director's host, whatever the texts
-	OneCluster    Scope = "cluster"    // the cluster that workers run in, whatever the texts
-	OneRepository Scope = "repository" // the repository, if the signatures are equal: its base branch or stages are broken
+	OneTask  Scope = "task"  // nothing: each task fails by itself, however alike it looks
+	OneModel Scope = "model" // the model that an agent called, whatever the texts
+	// whatever was called, whatever the texts; nothing if it is not known what that was
+	OneRemote  Scope = "remote"
+	OneHost    Scope = "host"    // the director's host, whatever the texts
+	OneCluster Scope = "cluster" // the cluster that workers run in, whatever the texts
+	// the repository, if the signatures are equal: its base branch or stages are broken
+	OneRepository Scope = "repository"
 )
 
 // About is what is known of a reason itself, whatever the policy makes of it.
@@ -105,7 +107,8 @@ type About struct {
 // presetWords is what a reason is called in the vocabularies of the founding documents, by preset.
 type presetWords struct{ reviewcat, gdd, cortex, prp, dispatch string }
 
-// Title is the reason in words, where nothing else is known of a failure; see Case. What a worker links does not need the words.
+// Title is the reason in words, where nothing else is known of a failure; see Case. What a worker links does
+// not need the words.
 func (a About) Title() string { return ownWords(a.Reason).Title }
 
 // Ask is the one thing that a person is asked when a task blocks for this reason.

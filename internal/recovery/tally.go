@@ -98,16 +98,18 @@ func (u *Usage) Max(v *Usage) *Usage {
 		return u
 	}
 	return &Usage{
-		Tokens: max(u.Tokens, v.Tokens), PaidCalls: max(u.PaidCalls, v.PaidCalls), CacheHits: max(u.CacheHits, v.CacheHits),
-		CostUSD: max(u.CostUSD, v.CostUSD),
+		Tokens: max(u.Tokens, v.Tokens), PaidCalls: max(u.PaidCalls, v.PaidCalls),
+		CacheHits: max(u.CacheHits, v.CacheHits),
+		CostUSD:   max(u.CostUSD, v.CostUSD),
 	}
 }
 
 // Plus adds what another attempt has used.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
-		Tokens: add(u.Tokens, v.Tokens), PaidCalls: add(u.PaidCalls, v.PaidCalls), CacheHits: add(u.CacheHits, v.CacheHits),
-		CostUSD: max(u.CostUSD, 0) + max(v.CostUSD, 0),
+		Tokens: add(u.Tokens, v.Tokens), PaidCalls: add(u.PaidCalls, v.PaidCalls),
+		CacheHits: add(u.CacheHits, v.CacheHits),
+		CostUSD:   max(u.CostUSD, 0) + max(v.CostUSD, 0),
 	}
 }
 
@@ -137,8 +139,8 @@ func (t Tally) After(f Finding, v Verdict) Tally {
 	return t
 }
 
-// Use returns the tally with an attempt's usage. Negative and absurd amounts add nothing; a cache hit gives an iteration
-// back, but never more than were consumed.
+// Use returns the tally with an attempt's usage. Negative and absurd amounts add nothing; a cache hit gives an
+// iteration back, but never more than were consumed.
 func (t Tally) Use(u Usage) Tally {
 	t.Tokens = add(t.Tokens, u.Tokens)
 	t.PaidCalls = add(t.PaidCalls, u.PaidCalls)
@@ -161,11 +163,13 @@ func (t Tally) Succeeded() Tally {
 	return t
 }
 
-// Delivered returns the tally after a delivery that people review: as after a success, and the rows start at zero, too. What the task and the
-// session count stays, and so does every budget: they bound how often work can be delivered and found wanting.
+// Delivered returns the tally after a delivery that people review: as after a success, and the rows start at
+// zero, too. What the task and the session count stays, and so does every budget: they bound how often work can
+// be delivered and found wanting.
 func (t Tally) Delivered() Tally {
 	t.Consecutive, t.Signatures = 0, nil
-	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return c.Of != TaskCounter && c.Of != SessionCounter })
+	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts),
+		func(c Count) bool { return c.Of != TaskCounter && c.Of != SessionCounter })
 	if len(t.Counts) == 0 {
 		t.Counts = nil
 	}

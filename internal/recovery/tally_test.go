@@ -11,7 +11,10 @@ import (
 func TestDeliveredKeepsTheBudgets(t *testing.T) {
 	kept := []recovery.Count{{Of: recovery.TaskCounter, N: 1}, {Of: recovery.SessionCounter, N: 2}}
 	before := recovery.Tally{
-		Counts:     append([]recovery.Count{{Of: "git_conflict", N: 1}, {Of: recovery.CallCounter("stage", "timeout"), N: 2}}, kept...),
+		Counts: append([]recovery.Count{{Of: "git_conflict", N: 1}, {
+			Of: recovery.CallCounter("stage", "timeout"),
+			N:  2,
+		}}, kept...),
 		Signatures: []recovery.Count{{Of: "sig:a", N: 3}}, Consecutive: 2,
 		Redispatches: 2, Granted: 3, Iterations: 3, Refunded: 1, PaidCalls: 4, CacheHits: 5, Tokens: 6, CostUSD: 0.5,
 	}

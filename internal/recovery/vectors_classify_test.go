@@ -31,7 +31,8 @@ var classifyKinds = []vectorKind{
 
 // classifyLeftOut are the kinds that other parts of the program answer, and deviations about reading.
 var classifyLeftOut = []vectorOut{
-	{"000", "classify", "000-028", "a stated 503 is the server's word; that its text names authentication does not make a credential wrong"},
+	{"000", "classify", "000-028", "a stated 503 is the server's word; that its text names authentication does not " +
+		"make a credential wrong"},
 	{"000", "classify", "000-046", "a name that does not resolve is network_permanent, not unknown"},
 	{"000", "classify", "000-051", "what timed out is a timeout"},
 	{"000", "classify", "000-061", "there is no HTTP status 600"},
@@ -62,9 +63,11 @@ var classifyLeftOut = []vectorOut{
 	{"000", "lock", "", "the director alone owns its state, so there is no lock file that could go stale"},
 	{"000", "telemetry_writer", "", "answered by internal/audit"},
 	{"003", "cli_validation", "", "belongs to the configuration"},
-	{"003", "context_redaction", "", "nothing keeps a free-form context: texts are redacted by what they hold, not by the key they stand under"},
+	{"003", "context_redaction", "", "nothing keeps a free-form context: texts are redacted by what they hold, not " +
+		"by the key they stand under"},
 	{"004", "acceptance_command_guard", "", "a stage's commands come from the operator, not from a task"},
-	{"004", "contract_sections", "", "there are no roles with sections that an answer must have; stages are judged by their commands"},
+	{"004", "contract_sections", "", "there are no roles with sections that an answer must have; stages are judged " +
+		"by their commands"},
 	{"004", "scope_check", "", "belongs to the workspace, which sees what a worker changed"},
 }
 
@@ -81,7 +84,9 @@ func checkErrorClass(t *testing.T, c *classify.Classifier, v vector) string {
 
 // checkExhausted: the flags of a transient failure without retries left are the policy's, not the reason's.
 func checkExhausted(t *testing.T, v vector) string {
-	verdict := preset(t, "director").With(policy.Limits{MaxRetries: 3}).Decide(recovery.Finding{Reason: recovery.NetworkTransient}, recovery.Tally{Redispatches: 3}, policy.DecisionInput{}, "s")
+	verdict := preset(t, "director").With(policy.Limits{MaxRetries: 3}).
+		Decide(recovery.Finding{Reason: recovery.NetworkTransient}, recovery.Tally{Redispatches: 3},
+			policy.DecisionInput{}, "s")
 	got := recovery.Assert(recovery.NetworkTransient)
 	got.Retry, got.Escalate = verdict.Action.Again(), verdict.Action == recovery.Escalate
 	return compareFlags(v, got, verdict.Why)
@@ -109,10 +114,20 @@ func checkErrorType(_ *testing.T, c *classify.Classifier, v vector) string {
 		return in.ErrorType + " is not understood"
 	}
 	if v.Expected["is_transient"] == "depends on exit code" {
-		oom := c.Classify(recovery.Evidence{OOM: true, ExitCode: exit(137), Assertion: recovery.Assertion{ErrorType: in.ErrorType}})
-		daemon := c.Classify(recovery.Evidence{ExitCode: exit(125), Assertion: recovery.Assertion{ErrorType: in.ErrorType}})
-		check := c.Classify(recovery.Evidence{ExitCode: exit(1), Stage: "VALIDATE", Assertion: recovery.Assertion{ErrorType: in.ErrorType}})
-		if !recovery.Assert(oom.Reason).Transient || !recovery.Assert(daemon.Reason).Transient || recovery.Assert(check.Reason).Transient {
+		oom := c.Classify(recovery.Evidence{
+			OOM: true, ExitCode: exit(137),
+			Assertion: recovery.Assertion{ErrorType: in.ErrorType},
+		})
+		daemon := c.Classify(recovery.Evidence{
+			ExitCode:  exit(125),
+			Assertion: recovery.Assertion{ErrorType: in.ErrorType},
+		})
+		check := c.Classify(recovery.Evidence{
+			ExitCode: exit(1), Stage: "VALIDATE",
+			Assertion: recovery.Assertion{ErrorType: in.ErrorType},
+		})
+		if !recovery.Assert(oom.Reason).Transient || !recovery.Assert(daemon.Reason).Transient ||
+			recovery.Assert(check.Reason).Transient {
 			return fmt.Sprintf("%s, %s, %s", oom.Reason, daemon.Reason, check.Reason)
 		}
 		return ""

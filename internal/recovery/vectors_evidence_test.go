@@ -24,12 +24,14 @@ var evidenceKinds = []vectorKind{
 // evidenceLeftOut are the kinds and vectors about evidence that are not answered as they say.
 var evidenceLeftOut = []vectorOut{
 	{"000", "provider_name", "", "there is no file per provider; names of resources are checked by the request budget"},
-	{"000", "pre_spawn_decision", "", "there is no cache of answers and no check before a spawn: work asks the request budget, which waits for the shared limit"},
+	{"000", "pre_spawn_decision", "", "there is no cache of answers and no check before a spawn: work asks the " +
+		"request budget, which waits for the shared limit"},
 	{"000", "distill_headers", "000-078", "a negative Retry-After is read as a date by its engine; it states nothing"},
 	{"000", "distill_headers", "000-086", "a reset is understood as a duration, too"},
 	{"000", "distill_headers", "000-087", "a reset is understood as a duration, too"},
 	{"000", "ingest_sequence", "", "answers are not merged into one limit: the last one that closes a resource holds"},
-	{"000", "ingest_over_expired", "", "answers are not merged into one limit: the last one that closes a resource holds"},
+	{"000", "ingest_over_expired", "", "answers are not merged into one limit: the last one that closes a " +
+		"resource holds"},
 	{"004", "signature_group", "004-057", "a time with a blank between date and clock is a time"},
 	{"004", "signature_group", "004-060", "UUIDs are normalised in both cases"},
 	{"004", "signature_group", "004-063", "absolute paths are normalised, as the seed's text says"},
@@ -114,7 +116,8 @@ func checkSignatureGroup(t *testing.T, _ *classify.Classifier, v vector) string 
 	recode(t, v.Input, &in)
 	same := true
 	for _, s := range in.Stderr {
-		same = same && signature.Of(recovery.Evidence{Stderr: s}, recovery.Unknown) == signature.Of(recovery.Evidence{Stderr: in.Stderr[0]}, recovery.Unknown)
+		same = same && signature.Of(recovery.Evidence{Stderr: s}, recovery.Unknown) == signature.Of(
+			recovery.Evidence{Stderr: in.Stderr[0]}, recovery.Unknown)
 	}
 	if same != v.Expected["same_signature"] {
 		return fmt.Sprintf("%s: %q are the same: %v", in.Name, in.Stderr, same)

@@ -12,13 +12,20 @@ import (
 )
 
 // classReason is a reason of each of the recovery engine's classes.
-var classReason = map[string]recovery.Reason{"transient": recovery.NetworkTransient, "context": recovery.ContextOverflow, "permanent": recovery.Validation, "fatal": recovery.AuthError}
+var classReason = map[string]recovery.Reason{
+	"transient": recovery.NetworkTransient,
+	"context":   recovery.ContextOverflow, "permanent": recovery.Validation, "fatal": recovery.AuthError,
+}
 
 // checkMatrix asks for the strategy of a class at a retry_count; the abort after errors in a row is another question.
 func checkMatrix(t *testing.T, _ *classify.Classifier, v vector) string {
-	in, p := fieldsOf(v), preset(t, "cortex").With(policy.Limits{MaxRetries: recovery.Unlimited, MaxConsecutiveErrors: recovery.Unlimited})
+	in, p := fieldsOf(v), preset(t, "cortex").With(policy.Limits{
+		MaxRetries:           recovery.Unlimited,
+		MaxConsecutiveErrors: recovery.Unlimited,
+	})
 	facts := policy.DecisionInput{HasAlternative: in.flag("has_alternative_model")}
-	got, _ := story(p, recovery.Finding{Reason: classReason[in.text("class")]}, facts, int(in.number("retry_count", 0))+1)
+	got, _ := story(p, recovery.Finding{Reason: classReason[in.text("class")]}, facts, int(in.number("retry_count", 0))+
+		1)
 	action := string(got.Action)
 	if got.Action == recovery.RetryAlternative || got.Action == recovery.RetryCompact {
 		action = "retry_different"
@@ -66,7 +73,10 @@ func checkBackoffRange(t *testing.T, _ *classify.Classifier, v vector) string {
 
 func checkShouldAbort(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
-	p := preset(t, "cortex").With(policy.Limits{MaxRetries: recovery.Unlimited, MaxConsecutiveErrors: int(in.number("max_consecutive_errors", 5))})
+	p := preset(t, "cortex").With(policy.Limits{
+		MaxRetries:           recovery.Unlimited,
+		MaxConsecutiveErrors: int(in.number("max_consecutive_errors", 5)),
+	})
 	f, facts := recovery.Finding{Reason: recovery.NetworkTransient}, policy.DecisionInput{HasAlternative: true}
 	var tally recovery.Tally
 	var last recovery.Verdict
@@ -99,7 +109,8 @@ func checkShouldAbort(t *testing.T, _ *classify.Classifier, v vector) string {
 }
 
 func checkReset(t *testing.T, _ *classify.Classifier, _ vector) string {
-	_, tally := story(preset(t, "cortex"), recovery.Finding{Reason: recovery.Validation, Signature: "sig:1"}, policy.DecisionInput{}, 4)
+	_, tally := story(preset(t, "cortex"), recovery.Finding{Reason: recovery.Validation, Signature: "sig:1"},
+		policy.DecisionInput{}, 4)
 	if tally.Consecutive != 4 {
 		return fmt.Sprintf("%+v", tally)
 	}

@@ -13,8 +13,10 @@ import (
 
 // dispatchReason is a reason of each of the dispatcher's classes.
 var dispatchReason = map[string]recovery.Reason{
-	"transient": recovery.NetworkTransient, "prompt_too_large": recovery.ContextOverflow, "auth": recovery.AuthError, "tooling": recovery.ToolNotFound,
-	"scope_violation": recovery.ScopeViolation, "contract_violation": recovery.ContractViolation, "unknown": recovery.Unknown,
+	"transient": recovery.NetworkTransient, "prompt_too_large": recovery.ContextOverflow, "auth": recovery.AuthError,
+	"tooling":         recovery.ToolNotFound,
+	"scope_violation": recovery.ScopeViolation, "contract_violation": recovery.ContractViolation,
+	"unknown": recovery.Unknown,
 }
 
 func dispatchFinding(class string) recovery.Finding {
@@ -28,7 +30,8 @@ func stem(s string) string { return strings.ToLower(s[:min(len(s), 6)]) }
 func checkClassRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	p, f := preset(t, "dispatch"), dispatchFinding(fieldsOf(v).text("class"))
 	want := 0
-	if says := fmt.Sprint(v.Expected["auto_retry"]); strings.Contains(says, "once") || strings.Contains(says, "digest") {
+	if says := fmt.Sprint(v.Expected["auto_retry"]); strings.Contains(says, "once") ||
+		strings.Contains(says, "digest") {
 		want = 1
 	}
 	if got := exhaustsAfter(p, f, policy.DecisionInput{}); got != want {
@@ -38,7 +41,8 @@ func checkClassRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	if last.Action != recovery.Stop || last.Ask == "" {
 		return fmt.Sprintf("%+v", last)
 	}
-	for _, part := range strings.FieldsFunc(fmt.Sprint(v.Expected["manual"]), func(r rune) bool { return strings.ContainsRune(",; ", r) }) {
+	for _, part := range strings.FieldsFunc(fmt.Sprint(v.Expected["manual"]),
+		func(r rune) bool { return strings.ContainsRune(",; ", r) }) {
 		if len(part) > 5 && strings.Contains(strings.ToLower(last.Ask), stem(part)) {
 			return ""
 		}
@@ -76,14 +80,16 @@ func checkDispatch(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
 	doc := ""
 	for _, on := range []string{"transient", "unknown"} {
-		doc += fmt.Sprintf("[[row]]\non = %q\nladder = [{ action = \"retry\", times = %d }]\n", on, int(in.number("retry_budget", 2))-1)
+		doc += fmt.Sprintf("[[row]]\non = %q\nladder = [{ action = \"retry\", times = %d }]\n", on,
+			int(in.number("retry_budget", 2))-1)
 	}
 	p, err := policy.Parse("own", preset(t, "dispatch"), []byte(doc))
 	if err != nil {
 		return err.Error()
 	}
 	facts := policy.DecisionInput{AlreadyCompacted: in.text("digest_policy_forced") != ""}
-	got, _ := story(p, dispatchFinding(in.text("class")), facts, int(in.number("signature_count_after_this_failure", 1)))
+	got, _ := story(p, dispatchFinding(in.text("class")), facts,
+		int(in.number("signature_count_after_this_failure", 1)))
 	switch says := fmt.Sprint(v.Expected["action"]); {
 	case strings.HasPrefix(says, "sleep 5 s"):
 		return differs(says, fmt.Sprint(got.Action, got.Delay), fmt.Sprint(recovery.Retry, 5*time.Second))
@@ -96,7 +102,10 @@ func checkDispatch(t *testing.T, _ *classify.Classifier, v vector) string {
 
 func checkPaid(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
-	p := preset(t, "dispatch").With(policy.Limits{MaxRetries: recovery.Unlimited, PaidCallBudget: int(in.number("paid_call_budget", 10))})
+	p := preset(t, "dispatch").With(policy.Limits{
+		MaxRetries:     recovery.Unlimited,
+		PaidCallBudget: int(in.number("paid_call_budget", 10)),
+	})
 	if want, ok := v.Expected["paid_calls_used_delta"].(float64); ok { // whatever came of it, it was paid for
 		return differs("paid calls", float64(recovery.Tally{}.Use(recovery.Usage{PaidCalls: 1}).PaidCalls), want)
 	}
@@ -105,7 +114,8 @@ func checkPaid(t *testing.T, _ *classify.Classifier, v vector) string {
 	if used := p.Guards().UsedUp(tally); (used == "") != got.Action.Again() {
 		return fmt.Sprintf("%+v with %s", got, used)
 	}
-	if got.Action.Again() != v.Expected["allowed"] || !got.Action.Again() && (got.Action != recovery.Stop || got.Veto != "paid_call_budget") {
+	if got.Action.Again() != v.Expected["allowed"] || !got.Action.Again() &&
+		(got.Action != recovery.Stop || got.Veto != "paid_call_budget") {
 		return fmt.Sprintf("%+v", got)
 	}
 	return ""

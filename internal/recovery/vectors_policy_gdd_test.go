@@ -65,25 +65,30 @@ func checkRecoveryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 }
 
 // speaks compares a verdict with a seed's phrase: each word that it knows must hold.
-func speaks(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput, first recovery.Verdict, phrase string) string {
+func speaks(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput, first recovery.Verdict,
+	phrase string,
+) string {
 	low := strings.ToLower(phrase)
 	last, _ := story(p, f, facts, 5)
 	for _, w := range []struct {
 		words string
 		holds bool
 	}{
-		{"block until resetat", first.Action == recovery.WaitReset && first.DelayMin > f.RetryAfter && first.DelayMax < f.RetryAfter+time.Second && first.Restarts},
+		{"block until resetat", first.Action == recovery.WaitReset && first.DelayMin > f.RetryAfter &&
+			first.DelayMax < f.RetryAfter+time.Second && first.Restarts},
 		{"blockuntilready", first.Action == recovery.WaitReset && first.DelayMin >= f.RetryAfter},
 		{"compress", first.Action == recovery.RetryCompact},
 		{"retry exactly once", first.NextIfAgain == recovery.Escalate},
 		{"retry once", first.NextIfAgain == recovery.Escalate},
 		{"escalate", last.Action == recovery.Escalate},
-		{"surface", last.Action == recovery.Escalate || strings.Contains(low, "do not surface") || strings.Contains(low, "don't surface")},
+		{"surface", last.Action == recovery.Escalate || strings.Contains(low, "do not surface") || strings.Contains(low,
+			"don't surface")},
 		{"reprobe", strings.Contains(strings.ToLower(first.Ask), "probe") || first.Action == recovery.Reprobe},
 		{"backoff", first.Action.Again() && first.DelayMin > 0},
 		{"max 3", exhaustsAfter(p, f, facts) == 3},
 		{"cap 3", exhaustsAfter(p, f, facts) == 3},
-		{"network_permanent", last.Reason == recovery.NetworkPermanent && (last.Was == recovery.NetworkTransient || f.Reason == recovery.NetworkPermanent)},
+		{"network_permanent", last.Reason == recovery.NetworkPermanent && (last.Was == recovery.NetworkTransient ||
+			f.Reason == recovery.NetworkPermanent)},
 		{"stop", first.Action == recovery.Stop},
 		{"short-circuit before spawn", first.Action == recovery.CoolDown && first.Charges == ""},
 		{"silent", first.Action == recovery.Skip},
@@ -135,7 +140,8 @@ func checkProtocol(t *testing.T, c *classify.Classifier, v vector) string {
 		return differs(string(reason), last.Action, recovery.Escalate)
 	} else if strings.Contains(says, "exhausted") {
 		was, _ := p.Row(last.Was, "")
-		return differs(string(reason), fmt.Sprint(last.Action, was.On, last.Reason), fmt.Sprint(recovery.Escalate, recovery.NetworkTransient, recovery.NetworkPermanent))
+		return differs(string(reason), fmt.Sprint(last.Action, was.On, last.Reason),
+			fmt.Sprint(recovery.Escalate, recovery.NetworkTransient, recovery.NetworkPermanent))
 	} else if d := speaks(p, f, policy.DecisionInput{}, last, says); d != "" {
 		return d
 	}
@@ -153,7 +159,8 @@ func checkIntegration(t *testing.T, _ *classify.Classifier, v vector) string {
 		}
 	}
 	for _, r := range reasons {
-		f, facts := recovery.Finding{Reason: r, RetryAfter: time.Minute}, policy.DecisionInput{Caller: in.text("caller")}
+		f, facts := recovery.Finding{Reason: r, RetryAfter: time.Minute},
+			policy.DecisionInput{Caller: in.text("caller")}
 		if !slices.ContainsFunc(recovery.Reasons, func(a recovery.About) bool {
 			row, _ := p.Row(a.Reason, facts.Caller)
 			return row.Caller != ""

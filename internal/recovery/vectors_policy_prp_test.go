@@ -72,7 +72,10 @@ func checkFatal(t *testing.T, _ *classify.Classifier, v vector) string {
 	if strings.HasPrefix(in.text("type"), "BugfixSession") {
 		r = recovery.Validation // a check of the input of one step, not the session
 	}
-	p := preset(t, "prp").With(policy.Limits{MaxRetries: recovery.Unlimited, ContinueOnError: in.flag("continue_on_error")})
+	p := preset(t, "prp").With(policy.Limits{
+		MaxRetries:      recovery.Unlimited,
+		ContinueOnError: in.flag("continue_on_error"),
+	})
 	return differs(string(r)+" fatal", fatality(p, r, caller), v.Expected["fatal"])
 }
 
@@ -86,7 +89,8 @@ func checkStep(t *testing.T, _ *classify.Classifier, v vector) string {
 	for _, r := range reasons {
 		end, _ := story(p, recovery.Finding{Reason: r}, policy.DecisionInput{Caller: in.text("step")}, 6)
 		want := recovery.Skip // go on with what there is
-		if outcome, ok := v.Expected["outcome"].(string); ok && strings.HasPrefix(outcome, "abort") || v.Expected["fatal"] == true {
+		if outcome, ok := v.Expected["outcome"].(string); ok && strings.HasPrefix(outcome, "abort") ||
+			v.Expected["fatal"] == true {
 			want = recovery.Abort
 		}
 		if end.Action != want {
@@ -115,7 +119,8 @@ func checkLoop(_ *testing.T, c *classify.Classifier, v vector) string {
 	if in["enabled"] == false {
 		attempts = 1
 	}
-	doc := fmt.Sprintf("base = \"prp\"\n[[row]]\non = \"transient\"\nladder = [{ action = \"retry\", attempts = %d }]\n"+
+	doc := fmt.Sprintf("base = \"prp\"\n[[row]]\non = \"transient\"\nladder = [{ action = \"retry\", "+
+		"attempts = %d }]\n"+
 		"backoff = { base_seconds = %g, cap_seconds = 30, jitter = \"additive\", spread = %g }\n",
 		attempts, in.number("base", 1000)/1000, in.number("jitter", 0.1))
 	p, err := policy.Parse("own", nil, []byte(doc))
@@ -158,6 +163,8 @@ func checkProfile(t *testing.T, _ *classify.Classifier, v vector) string {
 	if row.Backoff != nil {
 		b = recovery.Backoff(*row.Backoff)
 	}
-	return differs("prp."+row.On, fmt.Sprint(row.Ladder[0].Times+1, b.Initial.Milliseconds(), b.Max.Milliseconds(), b.Factor, b.Spread),
-		fmt.Sprint(v.Expected["max_attempts"], v.Expected["base_ms"], v.Expected["max_ms"], v.Expected["factor"], v.Expected["jitter"]))
+	return differs("prp."+row.On, fmt.Sprint(row.Ladder[0].Times+1, b.Initial.Milliseconds(), b.Max.Milliseconds(),
+		b.Factor, b.Spread),
+		fmt.Sprint(v.Expected["max_attempts"], v.Expected["base_ms"], v.Expected["max_ms"], v.Expected["factor"],
+			v.Expected["jitter"]))
 }

@@ -42,11 +42,15 @@ var policyKinds = []vectorKind{
 
 // policyLeftOut are the kinds and vectors about what to do that are not answered as they say.
 var policyLeftOut = []vectorOut{
-	{"000", "iteration_budget", "", "there is no meter that is drawn from: guards compare what a task has used with its budget"},
-	{"001", "circuit_breaker", "", "no breaker stands around single calls; one around incidents counts distinct tasks, and ends with a ramp"},
-	{"001", "health_breaker", "", "no breaker stands around single calls; one around incidents counts distinct tasks, and ends with a ramp"},
+	{"000", "iteration_budget", "", "there is no meter that is drawn from: guards compare what a task has used " +
+		"with its budget"},
+	{"001", "circuit_breaker", "", "no breaker stands around single calls; one around incidents counts distinct " +
+		"tasks, and ends with a ramp"},
+	{"001", "health_breaker", "", "no breaker stands around single calls; one around incidents counts distinct " +
+		"tasks, and ends with a ramp"},
 	{"001", "summary", "", "what an agent is told of earlier failures is made and tested by internal/director"},
-	{"001", "dead_end", "", "steps inside an attempt are the agent's own; the director sees attempts, and repeated signatures"},
+	{"001", "dead_end", "", "steps inside an attempt are the agent's own; the director sees attempts, and " +
+		"repeated signatures"},
 	{"003", "seed_continue_on_error", "", "answered by internal/audit, which counts failures and writes the report"},
 	{"003", "seed_failure_record", "", "answered by internal/audit"},
 	{"003", "seed_report", "", "answered by internal/audit"},
@@ -65,7 +69,8 @@ var policyLeftOut = []vectorOut{
 	{"004", "seed_files", "", "answered by internal/audit"},
 	{"004", "stats_after_triage", "", "answered by internal/audit"},
 	{"003", "is_fatal", "003-086", "the seed says that a full disk is fatal; the origin's program does not"},
-	{"003", "step_failure", "003-153", "the seed says that any error of step 2 is fatal; the origin's program decides by the type of the error"},
+	{"003", "step_failure", "003-153", "the seed says that any error of step 2 is fatal; the origin's program " +
+		"decides by the type of the error"},
 	{"004", "dispatch_policy", "004-094", "the seed retries what is unclassified once; the origin's program stops"},
 }
 
@@ -91,7 +96,9 @@ func (f fields) number(key string, def float64) float64 {
 func milliseconds(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
 
 // story plays a failure n times, and returns the verdict on the last.
-func story(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput, n int) (v recovery.Verdict, tally recovery.Tally) {
+func story(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput,
+	n int,
+) (v recovery.Verdict, tally recovery.Tally) {
 	for range n {
 		v = p.Decide(f, tally, facts, "s")
 		tally = tally.After(f, v)

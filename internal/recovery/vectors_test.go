@@ -56,8 +56,8 @@ func explained(v testfiles.Vector, id string) (string, bool) {
 	return leftOut[i].why, true
 }
 
-// TestVectors answers the vectors of all seeds. Binding ones must pass, of the others 97 in 100, not counting those that
-// are listed with a reason.
+// TestVectors answers the vectors of all seeds. Binding ones must pass, of the others 97 in 100, not counting
+// those that are listed with a reason.
 func TestVectors(t *testing.T) {
 	c, err := classify.New()
 	if err != nil {
@@ -67,7 +67,10 @@ func TestVectors(t *testing.T) {
 	out := map[string]string{}
 	for _, from := range testfiles.Vectors(t) {
 		name := from.Seed + " " + from.Kind
-		i := slices.IndexFunc(vectorKinds, func(k vectorKind) bool { return k.seed == from.Seed && k.kind == from.Kind })
+		i := slices.IndexFunc(vectorKinds, func(k vectorKind) bool {
+			return k.seed == from.Seed &&
+				k.kind == from.Kind
+		})
 		if i < 0 {
 			why, ok := explained(from, "")
 			if _, before := out[name]; !ok && !before {

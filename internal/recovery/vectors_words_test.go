@@ -41,7 +41,10 @@ func (in failureInput) evidence() recovery.Evidence {
 		}
 	}
 	var lines []string
-	for _, l := range []string{in.Errno, in.CauseErrno, in.BodyError.Type, in.BodyError.Message, in.RawString, strings.TrimSpace(in.Type + " " + in.Code + " " + in.Message)} {
+	for _, l := range []string{
+		in.Errno, in.CauseErrno, in.BodyError.Type, in.BodyError.Message, in.RawString,
+		strings.TrimSpace(in.Type + " " + in.Code + " " + in.Message),
+	} {
 		if l != "" {
 			lines = append(lines, l)
 		}
@@ -125,9 +128,12 @@ func checkSDKRetry(_ *testing.T, c *classify.Classifier, v vector) string {
 
 // sdkNames are what seed 001's library calls an error of a provider.
 var sdkNames = map[recovery.Reason]string{
-	recovery.RateLimited: "RateLimitError", recovery.QuotaExhausted: "RateLimitError", recovery.AuthError: "AuthenticationError",
-	recovery.PermissionDenied: "AuthenticationError", recovery.Validation: "InvalidRequestError", recovery.InvalidConfig: "InvalidRequestError",
-	recovery.ContextOverflow: "ContextLengthError", recovery.Timeout: "TimeoutError", recovery.Overloaded: "ServiceUnavailableError",
+	recovery.RateLimited: "RateLimitError", recovery.QuotaExhausted: "RateLimitError",
+	recovery.AuthError:        "AuthenticationError",
+	recovery.PermissionDenied: "AuthenticationError", recovery.Validation: "InvalidRequestError",
+	recovery.InvalidConfig:   "InvalidRequestError",
+	recovery.ContextOverflow: "ContextLengthError", recovery.Timeout: "TimeoutError",
+	recovery.Overloaded:       "ServiceUnavailableError",
 	recovery.NetworkTransient: "ServiceUnavailableError",
 }
 

@@ -39,13 +39,31 @@ var Actions = []AboutAction{
 	{WaitReset, true, true, true, "wait for the reset, charge nothing, then try again", "waited for the reset"},
 	{Retry, true, false, true, "another attempt on the same checkout", "tried again"},
 	{RetryCompact, true, false, true, "another attempt with a shorter context", "tried again with a shorter context"},
-	{RetryAlternative, true, false, false, "another attempt with the alternative model", "tried again with the other model"},
+	{
+		RetryAlternative, true, false, false, "another attempt with the alternative model",
+		"tried again with the other model",
+	},
 	{Replan, true, false, true, "another attempt that plans anew instead of going on", "tried again with a new plan"},
-	{FixAttempt, true, false, true, "another attempt that is given the check's output to fix", "asked the agent to fix it"},
-	{Revalidate, true, false, false, "another attempt that validates the work before any agent is asked", "validated it again"},
-	{Reprobe, true, false, true, "look for the missing thing once more, then another attempt", "looked for it once more"},
-	{RestartWorker, true, false, true, "another attempt by a fresh worker, on the same checkout", "started a fresh worker on the same checkout"},
-	{CoolDown, true, true, true, "close the resource for everybody, then try again", "waited until it was over for everybody"},
+	{
+		FixAttempt, true, false, true, "another attempt that is given the check's output to fix",
+		"asked the agent to fix it",
+	},
+	{
+		Revalidate, true, false, false, "another attempt that validates the work before any agent is asked",
+		"validated it again",
+	},
+	{
+		Reprobe, true, false, true, "look for the missing thing once more, then another attempt",
+		"looked for it once more",
+	},
+	{
+		RestartWorker, true, false, true, "another attempt by a fresh worker, on the same checkout",
+		"started a fresh worker on the same checkout",
+	},
+	{
+		CoolDown, true, true, true, "close the resource for everybody, then try again",
+		"waited until it was over for everybody",
+	},
 	{Skip, false, false, false, "leave this one out and go on with the others", "left it out"},
 	{Reclaim, false, false, false, "give the issue back", "gave the issue back"},
 	{Escalate, false, false, false, "block the issue and ask a person", "asked a person"},
@@ -75,22 +93,23 @@ const Unlimited = -1
 
 // Verdict is what to do about a failure, and why.
 type Verdict struct {
-	Action      Action        `json:"action"`
-	Delay       time.Duration `json:"delay"`     // before the next attempt; 0 when there is none
-	DelayMin    time.Duration `json:"delay_min"` // the least and the most that jitter could have made of Delay
-	DelayMax    time.Duration `json:"delay_max"`
-	Charges     Cause         `json:"charges,omitempty"` // the meter that the next attempt is charged to; empty: free
-	Reason      Reason        `json:"reason"`
-	Was         Reason        `json:"was,omitempty"` // the reason before its retries were used up
-	Why         string        `json:"why"`
-	Row         string        `json:"row"`            // "<policy>.<row>"
-	Veto        string        `json:"veto,omitempty"` // the guard that forbade what the row wanted
-	Fatal       bool          `json:"fatal,omitempty"`
-	Continued   bool          `json:"continued,omitempty"`     // the policy calls it fatal, and the run goes on as continue_on_error asks; old journals do not say
-	NextIfAgain Action        `json:"next_if_again,omitempty"` // what the same failure would lead to next time
-	Cools       string        `json:"cools,omitempty"`         // resource to close for everybody for Delay
-	Ask         string        `json:"ask,omitempty"`           // what a person is asked, where the policy says
-	Counter     string        `json:"counter,omitempty"`       // of the tally, that this failure adds to
-	Error       bool          `json:"error,omitempty"`         // this failure counts as an error in a row
-	Restarts    bool          `json:"restarts,omitempty"`      // backoffs begin at their first step again
+	Action   Action        `json:"action"`
+	Delay    time.Duration `json:"delay"`     // before the next attempt; 0 when there is none
+	DelayMin time.Duration `json:"delay_min"` // the least and the most that jitter could have made of Delay
+	DelayMax time.Duration `json:"delay_max"`
+	Charges  Cause         `json:"charges,omitempty"` // the meter that the next attempt is charged to; empty: free
+	Reason   Reason        `json:"reason"`
+	Was      Reason        `json:"was,omitempty"` // the reason before its retries were used up
+	Why      string        `json:"why"`
+	Row      string        `json:"row"`            // "<policy>.<row>"
+	Veto     string        `json:"veto,omitempty"` // the guard that forbade what the row wanted
+	Fatal    bool          `json:"fatal,omitempty"`
+	// the policy calls it fatal, and the run goes on as continue_on_error asks; old journals do not say
+	Continued   bool   `json:"continued,omitempty"`
+	NextIfAgain Action `json:"next_if_again,omitempty"` // what the same failure would lead to next time
+	Cools       string `json:"cools,omitempty"`         // resource to close for everybody for Delay
+	Ask         string `json:"ask,omitempty"`           // what a person is asked, where the policy says
+	Counter     string `json:"counter,omitempty"`       // of the tally, that this failure adds to
+	Error       bool   `json:"error,omitempty"`         // this failure counts as an error in a row
+	Restarts    bool   `json:"restarts,omitempty"`      // backoffs begin at their first step again
 }

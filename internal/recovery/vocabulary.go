@@ -2,7 +2,8 @@ package recovery
 
 import "strings"
 
-// fromPresetWord maps the words of the founding documents to reasons. A word for several reasons means the most usual one.
+// fromPresetWord maps the words of the founding documents to reasons. A word for several reasons means the most
+// usual one.
 var fromPresetWord = []struct {
 	preset, word string
 	reason       Reason
@@ -84,8 +85,8 @@ func ReasonOf(errorType string) (r Reason, ok bool) {
 	return about.Reason, ok
 }
 
-// ErrorType returns the error_type that a worker writes for a reason: the founding harness's word where it means exactly
-// that, else the reason itself. ReasonOf takes it back.
+// ErrorType returns the error_type that a worker writes for a reason: the founding harness's word where it
+// means exactly that, else the reason itself. ReasonOf takes it back.
 func ErrorType(r Reason) string {
 	about, _ := Describe(r)
 	word := about.words.reviewcat
@@ -96,11 +97,14 @@ func ErrorType(r Reason) string {
 	return string(about.Reason)
 }
 
-// Assert returns what a worker asserts of a failure for this reason: the word and the three flags. What time heals is worth
-// another attempt, and what a fresh context may heal; a test of package policy holds that against the default policy. The
-// worker links no policy.
+// Assert returns what a worker asserts of a failure for this reason: the word and the three flags. What time
+// heals is worth another attempt, and what a fresh context may heal; a test of package policy holds that
+// against the default policy. The worker links no policy.
 func Assert(r Reason) Assertion {
 	about, _ := Describe(r)
 	again := about.Class == Transient || about.Reason == ContextOverflow || about.Reason == NoProgress
-	return Assertion{ErrorType: ErrorType(about.Reason), Transient: about.Class == Transient, Retry: again, Escalate: !again}
+	return Assertion{
+		ErrorType: ErrorType(about.Reason), Transient: about.Class == Transient, Retry: again,
+		Escalate: !again,
+	}
 }

@@ -54,7 +54,11 @@ func TestWordsOfTheSeeds(t *testing.T) {
 	if r, ok := FromWord("cortex", " FATAL "); !ok || r != AuthError {
 		t.Errorf("FATAL means %s", r)
 	}
-	for _, tc := range []struct{ preset, word string }{{"cortex", "gremlins"}, {"nobody", "fatal"}, {"director", "fatal"}} {
+	for _, tc := range []struct{ preset, word string }{
+		{"cortex", "gremlins"},
+		{"nobody", "fatal"},
+		{"director", "fatal"},
+	} {
 		if r, ok := FromWord(tc.preset, tc.word); ok || r != Unknown {
 			t.Errorf("%s: %s means %s", tc.preset, tc.word, r)
 		}
@@ -72,7 +76,8 @@ func TestErrorTypesAreTakenBack(t *testing.T) {
 		}
 	}
 	for r, word := range map[Reason]string{
-		ToolNotFound: "missing_prereq", BusDisconnect: "agent_bus_disconnect", BuildFailed: "build_failed", Unknown: "docker_exit_nonzero",
+		ToolNotFound: "missing_prereq", BusDisconnect: "agent_bus_disconnect", BuildFailed: "build_failed",
+		Unknown:     "docker_exit_nonzero",
 		RateLimited: "rate_limited", Timeout: "timeout", OOMKilled: "oom_killed",
 	} {
 		if got := ErrorType(r); got != word {
@@ -84,7 +89,8 @@ func TestErrorTypesAreTakenBack(t *testing.T) {
 // TestEveryColumnIsFilled: a reason has a value in each column of the table, and columns agree with each other.
 func TestEveryColumnIsFilled(t *testing.T) {
 	for _, a := range Reasons {
-		if a.Title() == "" || a.Means == "" || a.Ask() == "" || a.Scope == "" || !slices.Contains(Categories, a.Category) {
+		if a.Title() == "" || a.Means == "" || a.Ask() == "" || a.Scope == "" ||
+			!slices.Contains(Categories, a.Category) {
 			t.Errorf("%s: %+v", a.Reason, a)
 		}
 		if a.Retryable && a.Class != Transient {

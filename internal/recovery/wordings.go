@@ -1,7 +1,7 @@
 package recovery
 
-// wordings is the one table of titles and asks. A reason's row without a place is for every place that has none, and for whoever
-// knows nothing but the reason. The last row is for what is no reason.
+// wordings is the one table of titles and asks. A reason's row without a place is for every place that has
+// none, and for whoever knows nothing but the reason. The last row is for what is no reason.
 var wordings = []wording{
 	// Any reason.
 	{
@@ -10,15 +10,18 @@ var wordings = []wording{
 	},
 	{
 		"", "iteration_budget", "the attempts for this issue are used up",
-		"Decide whether the issue is worth two more attempts. `recovery.iteration_budget` bounds them.", "/agent budget +2",
+		"Decide whether the issue is worth two more attempts. `recovery.iteration_budget` bounds them.",
+		"/agent budget +2",
 	},
 	{
 		"", "paid_call_budget", "the paid calls for this issue are used up",
-		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; `recovery.paid_call_budget` bounds the calls.", goOn,
+		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; " +
+			"`recovery.paid_call_budget` bounds the calls.", goOn,
 	},
 	{
 		"", "cost_budget", "the money for this issue is used up",
-		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; `recovery.cost_budget_usd` bounds the cost.", goOn,
+		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; " +
+			"`recovery.cost_budget_usd` bounds the cost.", goOn,
 	},
 	{
 		"", "budget", "the budget of this issue is used up",
@@ -27,24 +30,30 @@ var wordings = []wording{
 
 	{
 		PolicyViolation, isCutOff, "the attempt was ended: its worker flooded the director",
-		"See in the issue and in the work so far what made it do that: an agent that attacks, or a program that asks without a pause. Then say what is to be done differently.",
+		"See in the issue and in the work so far what made it do that: an agent that attacks, or a program that asks " +
+			"without a pause. Then say what is to be done differently.",
 		yourWord,
 	},
 
 	// What may not be pushed.
 	{
 		PolicyViolation, isSecret, "a secret in {path} must not be pushed",
-		"Is it a real secret? Revoke it at its provider now, then have it taken out with this comment. Is it not a real one? Name the file in `scope.allow_secrets` in " + inConfig + " ({holds scope.allow_secrets}), then comment `/agent resume`: another attempt begins on what is kept.",
+		"Is it a real secret? Revoke it at its provider now, then have it taken out with this comment. Is it not a " +
+			"real one? Name the file in `scope.allow_secrets` in " + inConfig + " ({holds scope.allow_secrets}), " +
+			"then comment `/agent resume`: another attempt begins on what is kept.",
 		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, isOwnSecret, "a secret of Retake's own in {path} must not be pushed",
-		"Have it taken out with this comment; or, if that variable is no secret, put it with ! in front into `containers.secrets` ({holds containers.secrets}), then comment `/agent resume`. An agent that writes down what it was given may have sent it elsewhere, too: if in doubt, replace it at its provider.",
+		"Have it taken out with this comment; or, if that variable is no secret, put it with ! in front into " +
+			"`containers.secrets` ({holds containers.secrets}), then comment `/agent resume`. An agent that writes " +
+			"down what it was given may have sent it elsewhere, too: if in doubt, replace it at its provider.",
 		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, isLarge, "{path} is too large to be pushed",
-		"Have the file taken out with this comment. Or raise `scope.max_file_bytes` in " + inConfig + " ({holds scope.max_file_bytes}), then comment `/agent resume`.",
+		"Have the file taken out with this comment. Or raise `scope.max_file_bytes` in " + inConfig +
+			" ({holds scope.max_file_bytes}), then comment `/agent resume`.",
 		"/agent retry Take large files[ such as {path}] out of the change.",
 	},
 	{
@@ -59,22 +68,26 @@ var wordings = []wording{
 	},
 	{
 		ScopeViolation, isTooMuch, "what the agent left is too much to look at",
-		"This comment has Retake begin with a new checkout; a text behind it can say what to leave out. Or, if so much is right, raise the limit that the cause names.",
+		"This comment has Retake begin with a new checkout; a text behind it can say what to leave out. Or, if so " +
+			"much is right, raise the limit that the cause names.",
 		"/agent fresh",
 	},
 	{
 		ScopeViolation, isLabelled, "{path} may not be changed by Retake",
-		"Have the file left alone with this comment. Or, if the change is wanted, put the label {label} on this issue and comment `/agent resume`.",
+		"Have the file left alone with this comment. Or, if the change is wanted, put the label {label} on this " +
+			"issue and comment `/agent resume`.",
 		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
 	},
 	{
 		ScopeViolation, isNotPushed, "{path} may not be changed by Retake",
-		"Have the file left alone with this comment. Or, if the change is wanted, whoever runs Retake allows the path in `scope.allow`, for issues with a label ({holds scope.allow}).",
+		"Have the file left alone with this comment. Or, if the change is wanted, whoever runs Retake allows the " +
+			"path in `scope.allow`, for issues with a label ({holds scope.allow}).",
 		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
 	},
 	{
 		RateLimited, anywhere, "{provider} keeps refusing: too many requests",
-		"Nothing is wrong with the change. See whether others use up the same limit; if not, let Retake wait and try again.", "/agent snooze 2h",
+		"Nothing is wrong with the change. See whether others use up the same limit; if not, let Retake wait " +
+			"and try again.", "/agent snooze 2h",
 	},
 	{
 		QuotaExhausted, anywhere, "a quota of {provider} is used up",
@@ -82,7 +95,8 @@ var wordings = []wording{
 	},
 	{
 		Overloaded, anywhere, "{provider} is overloaded",
-		"Nothing is wrong with the change. Look at the provider's status page, or just let Retake wait and try again.", "/agent snooze 2h",
+		"Nothing is wrong with the change. Look at the provider's status page, or just let Retake wait and try again.",
+		"/agent snooze 2h",
 	},
 	{
 		NetworkTransient, inCommand, "the connections of {command} keep failing",
@@ -119,15 +133,18 @@ var wordings = []wording{
 	},
 	{
 		AuthError, inCommand, "a login of {command} is refused",
-		"Renew the credential that the command uses[: {variable}], and restart the director with it. Workers see what `containers.env_passthrough` names.", onceDone,
+		"Renew the credential that the command uses[: {variable}], and restart the director with it. Workers see " +
+			"what `containers.env_passthrough` names.", onceDone,
 	},
 	{
 		AuthError, inDirector, "GitHub refuses the director's token",
-		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then restart the director with it.", onceDone,
+		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then " +
+			"restart the director with it.", onceDone,
 	},
 	{
 		AuthError, inDelivery, "the work is done, but GitHub refuses the director's token",
-		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then restart the director with it.", onceDone,
+		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then " +
+			"restart the director with it.", onceDone,
 	},
 	{
 		AuthError, anywhere, "a login is refused",
@@ -143,11 +160,13 @@ var wordings = []wording{
 	},
 	{
 		PermissionDenied, inDirector, "GitHub does not let the director do this",
-		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.", onceDone,
+		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.",
+		onceDone,
 	},
 	{
 		PermissionDenied, inDelivery, "the work is done, but GitHub does not let it be delivered",
-		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.", onceDone,
+		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.",
+		onceDone,
 	},
 	{
 		PermissionDenied, anywhere, "a permission is missing",
@@ -155,20 +174,25 @@ var wordings = []wording{
 	},
 	{
 		ToolNotFound, inCheckout, "{program} is missing in the checkout",
-		"The stage runs {command}, and neither the change nor an earlier stage has made {program}. Is the change right? Correct the command (`stage.run`, for all issues) in " + inConfig + " ({holds stage.run}), then comment `/agent resume`. Is it not? This comment has it kept.",
+		"The stage runs {command}, and neither the change nor an earlier stage has made {program}. Is the change " +
+			"right? Correct the command (`stage.run`, for all issues) in " + inConfig +
+			" ({holds stage.run}), then comment `/agent resume`. Is it not? This comment has it kept.",
 		"/agent retry What the stages run must be there[: {program}]",
 	},
 	{
 		ToolNotFound, anywhere, "{program} is missing in the worker image",
-		"Add {program} to {image} (`containers.image`: {holds containers.image}). Or correct the stage's command (`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
+		"Add {program} to {image} (`containers.image`: {holds containers.image}). Or correct the stage's command " +
+			"(`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
 	},
 	{
 		InvalidConfig, inAgent, "{agent} is configured wrongly",
-		"Correct the model, flag or address in the cause, in the CODE stage in " + inConfig + " ({holds stage.agent}).", onceDone,
+		"Correct the model, flag or address in the cause, in the CODE stage in " + inConfig + " ({holds stage.agent}).",
+		onceDone,
 	},
 	{
 		InvalidConfig, inCommand, "{command} is called or configured wrongly",
-		"Correct the stage's command in " + inConfig + " ({holds stage.run}), or the file that the cause names.", onceDone,
+		"Correct the stage's command in " + inConfig + " ({holds stage.run}), or the file that the cause names.",
+		onceDone,
 	},
 	{
 		InvalidConfig, anywhere, "a setting is wrong",
@@ -176,7 +200,8 @@ var wordings = []wording{
 	},
 	{
 		Validation, inAgent, "the model's provider rejects what {agent} sends",
-		"The request is malformed, which is a fault between agent and model: another model, or another version in {image}, helps.", onceDone,
+		"The request is malformed, which is a fault between agent and model: another model, or another version in " +
+			"{image}, helps.", onceDone,
 	},
 	{
 		Validation, inCheck, "your check {command} failed",
@@ -200,7 +225,8 @@ var wordings = []wording{
 	},
 	{
 		BuildFailed, inSetup, "your step {command} failed: a build error",
-		"This failed before the agent began. Repair the command or its dependencies; or repair the base branch, and comment `/agent fresh` instead, which begins from there.", onceDone,
+		"This failed before the agent began. Repair the command or its dependencies; or repair the base branch, and " +
+			"comment `/agent fresh` instead, which begins from there.", onceDone,
 	},
 	{
 		BuildFailed, inReview, "the build of {pull} fails",
@@ -216,11 +242,13 @@ var wordings = []wording{
 	},
 	{
 		TestsFailed, inSetup, "your step {command} failed: a broken test",
-		"This failed before the agent began. Repair the command; or repair the base branch, and comment `/agent fresh` instead, which begins from there.", onceDone,
+		"This failed before the agent began. Repair the command; or repair the base branch, and comment `/agent " +
+			"fresh` instead, which begins from there.", onceDone,
 	},
 	{
 		TestsFailed, inReview, "the tests of {pull} fail",
-		"Read the failing checks of {pull}, and say which behaviour is right.", "/agent retry <which behaviour is right>",
+		"Read the failing checks of {pull}, and say which behaviour is right.",
+		"/agent retry <which behaviour is right>",
 	},
 	{
 		TestsFailed, anywhere, "the tests fail",
@@ -232,7 +260,8 @@ var wordings = []wording{
 	},
 	{
 		LintFailed, inSetup, "your step {command} failed: a linter objects",
-		"This failed before the agent began. Relax the rule; or repair the base branch, and comment `/agent fresh` instead, which begins from there.", onceDone,
+		"This failed before the agent began. Relax the rule; or repair the base branch, and comment `/agent fresh` " +
+			"instead, which begins from there.", onceDone,
 	},
 	{
 		LintFailed, inReview, "the linter objects to {pull}",
@@ -249,7 +278,8 @@ var wordings = []wording{
 	},
 	{
 		GitConflict, inReview, "{pull} conflicts with the base branch",
-		"Resolve it on the branch of {pull} and comment `/agent resume`; or say which side is right where both changed the same.",
+		"Resolve it on the branch of {pull} and comment `/agent resume`; or say which side is right where both " +
+			"changed the same.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
@@ -259,15 +289,18 @@ var wordings = []wording{
 	},
 	{
 		DockerDaemon, inCommand, "{command} needs a container engine",
-		"Workers have none of their own. Take it out of the command, or give them one (`containers.mounts`), in " + inConfig + " ({holds containers.mounts}).", onceDone,
+		"Workers have none of their own. Take it out of the command, or give them one (`containers.mounts`), in " +
+			inConfig + " ({holds containers.mounts}).", onceDone,
 	},
 	{
 		DockerDaemon, anywhere, "the container engine fails",
-		"Check what runs the workers: `docker info` on the director's machine, `kubectl cluster-info` for a cluster; `director doctor` says more.", onceDone,
+		"Check what runs the workers: `docker info` on the director's machine, `kubectl cluster-info` for a cluster; " +
+			"`director doctor` says more.", onceDone,
 	},
 	{
 		ImagePullFailed, inAgent, "{agent} cannot pull a container image",
-		"Make the image in the cause available to workers, or take the option that needs it out of the stage.", onceDone,
+		"Make the image in the cause available to workers, or take the option that needs it out of the stage.",
+		onceDone,
 	},
 	{
 		ImagePullFailed, inCommand, "{command} cannot pull a container image",
@@ -275,15 +308,18 @@ var wordings = []wording{
 	},
 	{
 		ImagePullFailed, anywhere, "the worker image cannot be pulled",
-		"Build or pull {image} on the director's machine; in a cluster, see that its nodes may pull it. Or correct `containers.image` in " + inConfig + " ({holds containers.image}).", onceDone,
+		"Build or pull {image} on the director's machine; in a cluster, see that its nodes may pull it. Or correct " +
+			"`containers.image` in " + inConfig + " ({holds containers.image}).", onceDone,
 	},
 	{
 		NoCapacity, anywhere, "the cluster does not start a worker",
-		"Read in the cause what the cluster lacks: make room there, or have workers ask for less (`containers.memory`, `containers.cpus`) in " + inConfig + " ({holds containers.memory}).", onceDone,
+		"Read in the cause what the cluster lacks: make room there, or have workers ask for less " +
+			"(`containers.memory`, `containers.cpus`) in " + inConfig + " ({holds containers.memory}).", onceDone,
 	},
 	{
 		OOMKilled, anywhere, "the work runs out of memory",
-		"Raise `containers.memory`[, now {limit},] in " + inConfig + " ({holds containers.memory}); or make the issue smaller.", onceDone,
+		"Raise `containers.memory`[, now {limit},] in " + inConfig +
+			" ({holds containers.memory}); or make the issue smaller.", onceDone,
 	},
 	{
 		DiskFull, anywhere, "a disk is full",
@@ -291,19 +327,23 @@ var wordings = []wording{
 	},
 	{
 		Timeout, inAgent, "{agent} takes too long",
-		"Raise `timeout_seconds` of the CODE stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}); or make the issue smaller.", onceDone,
+		"Raise `timeout_seconds` of the CODE stage[, now {limit},] in " + inConfig +
+			" ({holds stage.timeout_seconds}); or make the issue smaller.", onceDone,
 	},
 	{
 		Timeout, inCheck, "your check {command} takes too long",
-		"If it hangs, have that mended with `/agent retry`. If it is slow, raise `timeout_seconds` of the stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).", onceDone,
+		"If it hangs, have that mended with `/agent retry`. If it is slow, raise `timeout_seconds` of the stage[, " +
+			"now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).", onceDone,
 	},
 	{
 		Timeout, inSetup, "your step {command} takes too long",
-		"Raise `timeout_seconds` of the stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).", onceDone,
+		"Raise `timeout_seconds` of the stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).",
+		onceDone,
 	},
 	{
 		Timeout, anywhere, "the work takes too long",
-		"Raise `timeouts.worker_watchdog_seconds`[, now {limit},] in " + inConfig + " ({holds timeouts.worker_watchdog_seconds}); or make the issue smaller.", onceDone,
+		"Raise `timeouts.worker_watchdog_seconds`[, now {limit},] in " + inConfig +
+			" ({holds timeouts.worker_watchdog_seconds}); or make the issue smaller.", onceDone,
 	},
 	{
 		WorkerLost, anywhere, "the worker keeps disappearing",
@@ -315,12 +355,14 @@ var wordings = []wording{
 	},
 	{
 		PolicyViolation, inAgent, "a safety rule stops {agent}",
-		"Decide whether the work is wanted as the issue says it. If so, say how it can be done within the rule, or do that step by hand.",
+		"Decide whether the work is wanted as the issue says it. If so, say how it can be done within the rule, or " +
+			"do that step by hand.",
 		"/agent retry <how to do it within the rule>",
 	},
 	{
 		PolicyViolation, inDelivery, "the work is done, but GitHub's rules refuse it",
-		"Either have the work changed with `/agent retry`, or change the rule of the repository that the cause names.", onceDone,
+		"Either have the work changed with `/agent retry`, or change the rule of the repository that the cause names.",
+		onceDone,
 	},
 	{
 		PolicyViolation, anywhere, "a safety rule stops the work",
@@ -338,7 +380,9 @@ var wordings = []wording{
 	},
 	{
 		NeedsHuman, isUnapproved, "the text of this issue has to be approved",
-		"Read the issue as it is now. If it is to be worked on so, somebody with triage rights or more puts the label for tasks on it. Where GitHub does not show who has edited an issue that is not enough: open one of your own with the same text, and close this one.",
+		"Read the issue as it is now. If it is to be worked on so, somebody with triage rights or more puts the " +
+			"label for tasks on it. Where GitHub does not show who has edited an issue that is not enough: open one " +
+			"of your own with the same text, and close this one.",
 		goOn,
 	},
 	{
@@ -355,7 +399,8 @@ var wordings = []wording{
 	},
 	{
 		NeedsHuman, isOutOfTurns, "{agent} reached its limit of turns",
-		"Raise the limit in the CODE stage in " + inConfig + " ({holds stage.agent}), or just let it go on with what it has done so far.", goOn,
+		"Raise the limit in the CODE stage in " + inConfig + " ({holds stage.agent}), or just let it go on with what " +
+			"it has done so far.", goOn,
 	},
 	{
 		NeedsHuman, inAgent, "{agent} stopped for a decision",
@@ -367,7 +412,8 @@ var wordings = []wording{
 	},
 	{
 		CorruptState, inAgent, "stored data of {agent} is damaged",
-		"Look at the file in the cause: if it is in a folder that workers share (`containers.mounts`), move it away.", onceDone,
+		"Look at the file in the cause: if it is in a folder that workers share (`containers.mounts`), move it away.",
+		onceDone,
 	},
 	{
 		CorruptState, inDelivery, "the work is done, but cannot be delivered",
@@ -375,7 +421,8 @@ var wordings = []wording{
 	},
 	{
 		CorruptState, inDirector, "the work cannot begin: stored data is damaged",
-		"This comment has Retake begin with a new checkout. If that fails, too, repair what the cause names on the director's machine.", "/agent fresh",
+		"This comment has Retake begin with a new checkout. If that fails, too, repair what the cause names on the " +
+			"director's machine.", "/agent fresh",
 	},
 	{
 		CorruptState, anywhere, "stored data is damaged",
@@ -404,7 +451,8 @@ var wordings = []wording{
 	},
 	{
 		Unknown, inAgent, "{agent} failed and did not say why",
-		"Look at the cause, and at what it printed if that is below. If it looks like a passing fault, let Retake go on.", goOn,
+		"Look at the cause, and at what it printed if that is below. If it looks like a passing fault, let " +
+			"Retake go on.", goOn,
 	},
 	{
 		Unknown, inCheck, "your check {command} failed",

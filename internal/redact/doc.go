@@ -1,13 +1,16 @@
-// Package redact replaces secrets in text. The worker, the comments on GitHub, git's errors, the configuration's messages,
-// the audit files and the logs all use it, so what one of them recognises, all of them do.
+// Package redact replaces secrets in text. The worker, the comments on GitHub, git's errors, the
+// configuration's messages, the audit files and the logs all use it, so what one of them recognises, all of
+// them do.
 //
-// It knows three things: the values it was given, in the spellings that output commonly gives them (quoted, URL-escaped,
-// base64), or with a Finder (package leak) in every encoding, also where a stream spreads one over lines; the shapes of well-known credentials, our own rows (rules.go) and the rules of gitleaks (table.go, generated); and
-// guesses by the name that stands in front of a value (names.go). Numbers of tokens, ids of commits and sessions, digests and
-// paths are left as they are: they are not secret, and people want to read them. docs/specs/redaction.md says what is found.
+// It knows three things: the values it was given, in the spellings that output commonly gives them (quoted,
+// URL-escaped, base64), or with a Finder (package leak) in every encoding, also where a stream spreads one over
+// lines; the shapes of well-known credentials, our own rows (rules.go) and the rules of gitleaks (table.go,
+// generated); and guesses by the name that stands in front of a value (names.go). Numbers of tokens, ids of
+// commits and sessions, digests and paths are left as they are: they are not secret, and people want to read
+// them. docs/specs/redaction.md says what is found.
 //
-// A text is read once for the keys of all rules (scan.go); only where one stands is a pattern tried. Patterns are compiled when
-// they are needed first.
+// A text is read once for the keys of all rules (scan.go); only where one stands is a pattern tried. Patterns
+// are compiled when they are needed first.
 //
 // Invariants:
 //

@@ -23,8 +23,11 @@ their place. What may be *pushed* is another question, with its own answer ([002
 | what | how it is known |
 |---|---|
 | values that were handed out | the director knows what it gives to workers, and GitHub's token; a worker knows what it was given |
-| values that a stage names | a line ` + "`::add-mask::VALUE`" + ` in its output, of 8 bytes to 4 KiB, 64 for an attempt; what CODE names is hidden until the next stage begins |
-| credentials with a shape of their own | %d rules of ours (` + "`internal/redact/rules.go`" + `) and %d of gitleaks %s (` + "`table.go`" + `, generated from the library in go.mod; a test says whether it is current) |
+| values that a stage names | a line ` + "`::add-mask::VALUE`" +
+		` in its output, of 8 bytes to 4 KiB, 64 for an attempt; what CODE names is hidden until the next stage begins |
+| credentials with a shape of their own | %d rules of ours (` + "`internal/redact/rules.go`" +
+		`) and %d of gitleaks %s (` + "`table.go`" +
+		`, generated from the library in go.mod; a test says whether it is current) |
 | values behind a name | of a variable, field, flag, tag or query that says password, secret, token, credential or a key for something (` + "`names.go`" + `); headers, cookies, passwords in addresses |
 
 Left as they are: ids of commits, digests, UUIDs and ids of agents' sessions, paths, versions, numbers of tokens, names of variables (` + "`$TOKEN`, `${{ secrets.X }}`" + `) and placeholders.
@@ -49,13 +52,15 @@ coloured, in addresses, …), the others in their own; each as a whole text, as 
 func TestDocument(t *testing.T) {
 	own := len(shapes) + len(guesses)
 	var b strings.Builder
-	fmt.Fprintf(&b, documentHead, own, len(library), libraryVersion, 100*leastRecall, mostFalse, leastSpeed, len(contexts))
+	fmt.Fprintf(&b, documentHead, own, len(library), libraryVersion, 100*leastRecall, mostFalse, leastSpeed,
+		len(contexts))
 	planted, found := 0, 0
 	for _, m := range measureFamilies() {
 		fmt.Fprintf(&b, "| %s | %d | %d |\n", m.name, m.planted, m.found)
 		planted, found = planted+m.planted, found+m.found
 	}
-	fmt.Fprintf(&b, "| **%d families** | **%d** | **%.2f %%** |\n", len(families), planted, 100*float64(found)/float64(planted))
+	fmt.Fprintf(&b, "| **%d families** | **%d** | **%.2f %%** |\n", len(families), planted,
+		100*float64(found)/float64(planted))
 	if *update {
 		if err := os.WriteFile(document, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

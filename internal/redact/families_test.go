@@ -8,13 +8,14 @@ import (
 	"testing"
 )
 
-// family is one kind of secret that is planted. Values are drawn from a pattern when the test runs, so that no scanner takes this file
-// for a leak.
+// family is one kind of secret that is planted. Values are drawn from a pattern when the test runs, so that no
+// scanner takes this file for a leak.
 type family struct {
 	name    string
 	pattern string // of a value, as its vendor describes it
-	in      string // the only context in which it can be told from other text, with %s for the value; empty: any of contexts
-	secret  string // a group of the pattern that is the secret; empty: all of it
+	// the only context in which it can be told from other text, with %s for the value; empty: any of contexts
+	in     string
+	secret string // a group of the pattern that is the secret; empty: all of it
 }
 
 // pem is the inside of a key.
@@ -44,12 +45,24 @@ var families = []family{
 	{name: "Google API key", pattern: `AIza[A-Za-z0-9_-]{35}`},
 	{name: "Google OAuth token", pattern: `ya29\.a0[A-Za-z0-9_-]{120}`},
 	{name: "Google client secret", pattern: `GOCSPX-[A-Za-z0-9_-]{28}`},
-	{name: "Azure storage key", pattern: `[A-Za-z0-9+/]{86}==`, in: "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=%s;EndpointSuffix=core.windows.net"},
-	{name: "Azure shared access signature", pattern: `[A-Za-z0-9]{40}%2B[A-Za-z0-9]{2}%3D`, in: "https://shop.blob.core.windows.net/c?sv=2022-11-02&sr=c&sig=%s&se=2027-01-01"},
-	{name: "Azure service bus key", pattern: `[A-Za-z0-9+/]{43}=`, in: "Endpoint=sb://shop.servicebus.windows.net/;SharedAccessKeyName=root;SharedAccessKey=%s"},
+	{
+		name: "Azure storage key", pattern: `[A-Za-z0-9+/]{86}==`,
+		in: "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=%s;EndpointSuffix=core.windows.net",
+	},
+	{
+		name: "Azure shared access signature", pattern: `[A-Za-z0-9]{40}%2B[A-Za-z0-9]{2}%3D`,
+		in: "https://shop.blob.core.windows.net/c?sv=2022-11-02&sr=c&sig=%s&se=2027-01-01",
+	},
+	{
+		name: "Azure service bus key", pattern: `[A-Za-z0-9+/]{43}=`,
+		in: "Endpoint=sb://shop.servicebus.windows.net/;SharedAccessKeyName=root;SharedAccessKey=%s",
+	},
 	{name: "Azure client secret", pattern: `[A-Za-z0-9_]{3}8Q~[A-Za-z0-9_.~-]{31}[A-Za-z0-9]{3}`},
 	{name: "DigitalOcean token", pattern: `do[opr]_v1_[0-9a-f]{64}`},
-	{name: "Heroku key", pattern: `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`, in: "HEROKU_API_KEY=%s"},
+	{
+		name: "Heroku key", pattern: `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`,
+		in: "HEROKU_API_KEY=%s",
+	},
 	{name: "Cloudflare token", pattern: `[A-Za-z0-9_-]{40}`, in: "cloudflare_api_token: %s"},
 	{name: "Vercel token", pattern: `[A-Za-z0-9]{24}`, in: "vercel deploy --token %s --prod"},
 	{name: "Netlify token", pattern: `nfp_[A-Za-z0-9]{36}`},
@@ -73,7 +86,10 @@ var families = []family{
 	{name: "Twilio key", pattern: `SK[0-9a-f]{32}`},
 	{name: "Twilio auth token", pattern: `[0-9a-f]{32}`, in: "TWILIO_AUTH_TOKEN=%s"},
 	{name: "Slack token", pattern: `xox[bp]-[0-9]{12}-[0-9]{12}-[A-Za-z0-9]{24}`},
-	{name: "Slack address", pattern: `https://hooks\.slack\.com/services/T[A-Z0-9]{8}/B[A-Z0-9]{8}/([A-Za-z0-9]{24})`, secret: "1"},
+	{
+		name: "Slack address", pattern: `https://hooks\.slack\.com/services/T[A-Z0-9]{8}/B[A-Z0-9]{8}/([A-Za-z0-9]{24})`,
+		secret: "1",
+	},
 	{name: "Discord bot token", pattern: `MT[A-Za-z0-9]{24}\.G[A-Za-z0-9_-]{5}\.[A-Za-z0-9_-]{38}`},
 	{name: "Discord address", pattern: `https://discord\.com/api/webhooks/[0-9]{18}/([A-Za-z0-9_-]{68})`, secret: "1"},
 	{name: "Telegram bot token", pattern: `[1-9][0-9]{9}:AA[A-Za-z0-9_-]{33}`},
@@ -82,13 +98,19 @@ var families = []family{
 	{name: "Square token", pattern: `sq0csp-[A-Za-z0-9_-]{43}`},
 	{name: "Shopify token", pattern: `shpat_[0-9a-f]{32}`},
 	{name: "npm token", pattern: `npm_[A-Za-z0-9]{36}`},
-	{name: "npm token in .npmrc", pattern: `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`, in: "//registry.npmjs.org/:_authToken=%s"},
+	{
+		name: "npm token in .npmrc", pattern: `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`,
+		in: "//registry.npmjs.org/:_authToken=%s",
+	},
 	{name: "PyPI token", pattern: `pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{150}`},
 	{name: "RubyGems key", pattern: `rubygems_[0-9a-f]{48}`},
 	{name: "crates.io token", pattern: `cio[A-Za-z0-9]{32}`},
 	{name: "NuGet key", pattern: `oy2[a-z0-9]{43}`},
 	{name: "Docker Hub token", pattern: `dckr_pat_[A-Za-z0-9_-]{27}`},
-	{name: "Docker's config file", pattern: `[A-Za-z0-9]{30}Zm9v`, in: `{"auths": {"https://index.docker.io/v1/": {"auth": "%s"}}}`},
+	{
+		name: "Docker's config file", pattern: `[A-Za-z0-9]{30}Zm9v`,
+		in: `{"auths": {"https://index.docker.io/v1/": {"auth": "%s"}}}`,
+	},
 	{name: "Artifactory key", pattern: `AKCp8[A-Za-z0-9]{68}`},
 	{name: "Databricks token", pattern: `dapi[0-9a-f]{32}`},
 	{name: "Datadog key", pattern: `[0-9a-f]{32}`, in: "DD_API_KEY: %s"},
@@ -104,22 +126,36 @@ var families = []family{
 	{name: "NATS seed", pattern: `SU[A-Z2-7]{56}`},
 	{name: "WireGuard key", pattern: `[A-Za-z0-9+/]{43}=`, in: "PrivateKey = %s"},
 	{name: "RSA key", pattern: "-----BEGIN RSA " + "PRIVATE KEY-----\n" + pem + "\n-----END RSA " + "PRIVATE KEY-----"},
-	{name: "OpenSSH key", pattern: "-----BEGIN OPENSSH " + "PRIVATE KEY-----\n" + pem + "\n-----END OPENSSH " + "PRIVATE KEY-----"},
-	{name: "PGP key", pattern: "-----BEGIN PGP " + "PRIVATE KEY BLOCK-----\n\n" + pem + "\n=Ab1d\n-----END PGP " + "PRIVATE KEY BLOCK-----"},
+	{name: "OpenSSH key", pattern: "-----BEGIN OPENSSH " + "PRIVATE KEY-----\n" + pem + "\n-----END OPENSSH " +
+		"PRIVATE KEY-----"},
+	{name: "PGP key", pattern: "-----BEGIN PGP " + "PRIVATE KEY BLOCK-----\n\n" + pem + "\n=Ab1d\n-----END PGP " +
+		"PRIVATE KEY BLOCK-----"},
 	{name: "hash of a password", pattern: `\$2b\$12\$[A-Za-z0-9./]{53}`},
 	{name: "DB_PASS=", pattern: `[A-Za-z]{6}[0-9]{2}`, in: "DB_PASS=%s"},
 	{name: "MYSQL_PWD=", pattern: `[A-Za-z]{6}[0-9]{2}[!#@%]`, in: "export MYSQL_PWD=%s"},
 	{name: "password in capitals", pattern: `[A-Za-z0-9]{12}`, in: "POSTGRES_PASSWORD=%s"},
 	{name: "password in YAML", pattern: `[A-Za-z]{6}[0-9]{2}[A-Za-z]{3}`, in: "    password: %s"},
 	{name: "password in JSON", pattern: `[a-z]{8}[0-9]{2}`, in: `{"user": "app", "password": "%s"}`},
-	{name: "password in JSON in JSON", pattern: `[a-z]{8}[0-9]{2}`, in: `{"body": "{\"user\": \"app\", \"password\": \"%s\"}"}`},
+	{
+		name: "password in JSON in JSON", pattern: `[a-z]{8}[0-9]{2}`,
+		in: `{"body": "{\"user\": \"app\", \"password\": \"%s\"}"}`,
+	},
 	{name: "password in XML", pattern: `[a-z]{8}[0-9]{2}`, in: `<server><id>x</id><password>%s</password></server>`},
 	{name: "password of a flag", pattern: `[a-z]{8}[0-9]{2}`, in: "login --username app --password %s https://x"},
 	{name: "password in a container's list", pattern: `[a-z]{8}[0-9]{2}`, in: `{"name": "DB_PASSWORD", "value": "%s"}`},
-	{name: "password of ADO.NET", pattern: `[A-Za-z]{8}[0-9]{2}`, in: "Server=db;Database=shop;User Id=app;Password=%s;Encrypt=true"},
-	{name: "password in a URL", pattern: `[A-Za-z0-9]{12}`, in: "postgres://app:%s@db.example.com:5432/shop?sslmode=require"},
+	{
+		name: "password of ADO.NET", pattern: `[A-Za-z]{8}[0-9]{2}`,
+		in: "Server=db;Database=shop;User Id=app;Password=%s;Encrypt=true",
+	},
+	{
+		name: "password in a URL", pattern: `[A-Za-z0-9]{12}`,
+		in: "postgres://app:%s@db.example.com:5432/shop?sslmode=require",
+	},
 	{name: "password of redis", pattern: `[A-Za-z0-9]{12}`, in: "redis://:%s@cache:6379/0"},
-	{name: "password of curl", pattern: `[A-Za-z0-9]{12}`, in: "+ curl -s -u deploy:%s https://registry.example.com/v2/"},
+	{
+		name: "password of curl", pattern: `[A-Za-z0-9]{12}`,
+		in: "+ curl -s -u deploy:%s https://registry.example.com/v2/",
+	},
 	{name: "password of netrc", pattern: `[A-Za-z0-9]{12}`, in: "machine github.com login bot password %s"},
 	{name: "bearer header", pattern: `[A-Za-z0-9_-]{32}`, in: "> Authorization: Bearer %s"},
 	{name: "basic header", pattern: `[A-Za-z0-9]{22}==`, in: `-H "Authorization: Basic %s"`},
@@ -175,7 +211,8 @@ func (f family) planted() (texts, secrets, where []string) {
 			if strings.Contains(c.text, "{") {
 				written = strings.ReplaceAll(v, "\n", `\n`)
 			}
-			texts, secrets, where = append(texts, fmt.Sprintf(c.text, written)), append(secrets, secret), append(where, c.name)
+			texts, secrets, where = append(texts, fmt.Sprintf(c.text, written)), append(secrets, secret),
+				append(where, c.name)
 		}
 	}
 	return texts, secrets, where

@@ -75,7 +75,8 @@ func TestMeasureRecall(t *testing.T) {
 	var table strings.Builder
 	for _, m := range measureFamilies() {
 		planted, found = planted+m.planted, found+m.found
-		fmt.Fprintf(&table, "| %s | %d | %d | %.1f %% |\n", m.name, m.planted, m.found, 100*float64(m.found)/float64(m.planted))
+		fmt.Fprintf(&table, "| %s | %d | %d | %.1f %% |\n", m.name, m.planted, m.found,
+			100*float64(m.found)/float64(m.planted))
 		for i, missed := range m.missed {
 			if i < 4 {
 				t.Logf("missed: %s: %s", m.name, missed)
@@ -175,7 +176,8 @@ func TestMeasureOrdinary(t *testing.T) {
 			if n++; n > 3 {
 				return
 			}
-			t.Logf("%s: hides %q in %q", o.name, o.text[s.from:s.to], o.text[max(0, s.from-40):min(len(o.text), s.to+10)])
+			t.Logf("%s: hides %q in %q", o.name, o.text[s.from:s.to],
+				o.text[max(0, s.from-40):min(len(o.text), s.to+10)])
 		})
 		mb := float64(len(o.text)) / 1e6
 		size, hidden = size+mb, hidden+n

@@ -5,15 +5,20 @@ import (
 	"strings"
 )
 
-// byName is the rule that goes by the name in front of a value. It is written by hand: a pattern for it would take most of the time.
+// byName is the rule that goes by the name in front of a value. It is written by hand: a pattern for it would
+// take most of the time.
 const byName = "name"
 
-var named = []rule{{name: byName, keys: []string{"secret", "token", "pass", "pwd", "cred", "key", "auth", "sess", "signature", "_pat", "mnemonic", "connectionstring", "connection_string"}}}
+var named = []rule{{name: byName, keys: []string{
+	"secret", "token", "pass", "pwd", "cred", "key", "auth", "sess",
+	"signature", "_pat", "mnemonic", "connectionstring", "connection_string",
+}}}
 
 // longestName is how many bytes of a name are looked at on each side of a key.
 const longestName = 64
 
-// lookAtName finds the value of a name that says it is secret. It returns the place behind the name, or behind the value.
+// lookAtName finds the value of a name that says it is secret. It returns the place behind the name, or behind
+// the value.
 func lookAtName(text, lower string, at int, found func(span)) (next int) {
 	start, stop := at, at
 	for start > 0 && at-start < longestName && isNameByte(text[start-1]) {
@@ -87,7 +92,8 @@ func assignment(text string, start, stop int) (a assigning, ok bool) {
 	after := p
 	p = skip(text, p, " \t")
 	a.spaced = before < operator || after < p
-	a.constant = sign != "==" && name == strings.ToUpper(name) && strings.ContainsAny(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	a.constant = sign != "==" && name == strings.ToUpper(name) &&
+		strings.ContainsAny(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	a.firm = a.firm || a.constant || sign == "=" && !a.spaced
 	a.from, a.to, a.quoted = value(text, p, isTag)
 	a.firm = (a.firm || a.quoted) && sign != "=="
@@ -148,7 +154,8 @@ func value(text string, at int, isTag bool) (from, to int, quoted bool) {
 				return at, at + i, true
 			}
 		case c <= ' ' || c == 0x7f || strings.IndexByte("\"'`<>", c) >= 0,
-			strings.IndexByte(",;&)]}", c) >= 0 && (i+1 == len(rest) || separates.MatchString(rest[i+1:min(len(rest), i+40)])),
+			strings.IndexByte(",;&)]}", c) >= 0 &&
+				(i+1 == len(rest) || separates.MatchString(rest[i+1:min(len(rest), i+40)])),
 			c == '\\' && i+1 < len(rest) && strings.IndexByte("nrt\"'", rest[i+1]) >= 0:
 			return at, at + i, false
 		}
@@ -172,7 +179,8 @@ const (
 )
 
 // about are words behind the word for a secret that say that the value is something else.
-var about = words(`file files path paths dir url uri urls endpoint host port type types kind name names id ids count counts limit limits length len size sizes ttl expiry expires expire
+var about = words(
+	`file files path paths dir url uri urls endpoint host port type types kind name names id ids count counts limit limits length len size sizes ttl expiry expires expire
 	expiration expired timeout age policy policies version ring prefix suffix usage used max min budget total env header headers format algorithm alg store storage manager provider
 	providers ref refs field fields column index scanner rotate rotation enabled disabled required valid invalid mode server per cost price window rate status state info stdin scope
 	scopes permissions permission hint label title description desc text input output message error errors err request requests response method methods reset change changed
@@ -181,7 +189,8 @@ var about = words(`file files path paths dir url uri urls endpoint host port typ
 	arn selector digest sum checksum agent`)
 
 // qualifies are words in front of "key" that make it a secret.
-var qualifies = words(`api access secret private account shared storage signing sign encryption encrypt decryption master auth license deploy ssh service admin hmac jwt function
+var qualifies = words(
+	`api access secret private account shared storage signing sign encryption encrypt decryption master auth license deploy ssh service admin hmac jwt function
 	subscription instrumentation webhook app application consumer client crypto cipher aes rsa session cookie root write ingest personal project org user integration primary secondary`)
 
 var passwordEnds = []string{"password", "passwd", "passphrase", "passcode", "passwort"}
@@ -217,7 +226,8 @@ func kindOfWord(w, before string) kind {
 		w = w[:len(w)-1]
 	}
 	switch {
-	case strings.HasSuffix(w, "pas") && (w == "pas" || w == "dbpas" || w == "userpas"), w == "pass", w == "dbpass", w == "userpass":
+	case strings.HasSuffix(w, "pas") && (w == "pas" || w == "dbpas" || w == "userpas"), w == "pass", w == "dbpass",
+		w == "userpass":
 		if before == "" && len(w) <= 4 {
 			return maybe
 		}
@@ -228,7 +238,8 @@ func kindOfWord(w, before string) kind {
 		return password
 	case w == "pwd" || strings.HasSuffix(w, "pwd") && w != "oldpwd":
 		return pass
-	case strings.HasSuffix(w, "secret"), w == "token" || strings.HasSuffix(w, "token"), w == "credential", w == "cred", w == "pat" && before != "":
+	case strings.HasSuffix(w, "secret"), w == "token" || strings.HasSuffix(w, "token"), w == "credential", w == "cred",
+		w == "pat" && before != "":
 		return token
 	case w == "signature" || w == "auth":
 		return maybe
@@ -257,7 +268,8 @@ func splitName(name string) (list []string) {
 	from := -1
 	for i := 0; i <= len(name); i++ {
 		isLetter := i < len(name) && isWord(name[i]) && name[i] != '_' && (name[i] < '0' || name[i] > '9')
-		begins := isLetter && from >= 0 && isUpper(name[i]) && (!isUpper(name[i-1]) || i+1 < len(name) && isLower(name[i+1]))
+		begins := isLetter && from >= 0 && isUpper(name[i]) &&
+			(!isUpper(name[i-1]) || i+1 < len(name) && isLower(name[i+1]))
 		if from >= 0 && (!isLetter || begins) {
 			list = append(list, lowerASCII(name[from:i]))
 			from = -1
@@ -288,7 +300,8 @@ func (a assigning) hides(k kind, name, value string) bool {
 		return a.firm || len(value) >= 6 && isMixed(value)
 	}
 	switch {
-	case number.MatchString(value), a.flag && value == strings.ToUpper(value) && !strings.ContainsAny(value, "0123456789"):
+	case number.MatchString(value), a.flag && value == strings.ToUpper(value) &&
+		!strings.ContainsAny(value, "0123456789"):
 		return false
 	case !isDrawn(value) && (a.joined || !a.constant && strings.Contains(value, " ") || place.MatchString(value)):
 		return false
@@ -299,14 +312,18 @@ func (a assigning) hides(k kind, name, value string) bool {
 }
 
 var (
-	number     = regexp.MustCompile(`^[-+]?[0-9][0-9,._]*(?:[a-zA-Z%]{1,3})?$`)
-	version    = regexp.MustCompile(`^[v^~<>=]*[0-9]+(?:\.[0-9x*]+)+(?:[-+.][\w.+-]*)?$`)
-	path       = regexp.MustCompile(`^(?:(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][A-Za-z0-9._@{}$-]+)+[/\\]?|[\w./-]+\.(?:json|ya?ml|toml|pem|key|crt|txt|env|go|js|ts|py|rs|java|rb|php|c|h|cc|cpp|md|html|conf|cfg|ini|sock|creds|log|sh|service))(?::\d+)*:?$`)
-	place      = regexp.MustCompile(`^[a-z][a-z0-9_.-]*(?:/[a-z0-9_.-]+)+$|^[a-z_]+(?:\.[a-z_]+)+$|\[\\?[\w-][^\]]*\][+*{]`) // or a pattern
+	number  = regexp.MustCompile(`^[-+]?[0-9][0-9,._]*(?:[a-zA-Z%]{1,3})?$`)
+	version = regexp.MustCompile(`^[v^~<>=]*[0-9]+(?:\.[0-9x*]+)+(?:[-+.][\w.+-]*)?$`)
+	path    = regexp.MustCompile(
+		`^(?:(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][A-Za-z0-9._@{}$-]+)+[/\\]?|[\w./-]+\.(?:json|ya?ml|toml|pem|key|crt|txt|env|go|js|ts|py|rs|java|rb|php|c|h|cc|cpp|md|html|conf|cfg|ini|sock|creds|log|sh|service))(?::\d+)*:?$`)
+	// or a pattern
+	place = regexp.MustCompile(
+		`^[a-z][a-z0-9_.-]*(?:/[a-z0-9_.-]+)+$|^[a-z_]+(?:\.[a-z_]+)+$|\[\\?[\w-][^\]]*\][+*{]`)
 	address    = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^@]*$`)
 	code       = regexp.MustCompile(`^[&*!]?[A-Za-z_][\w.]*[(\[{]|^[&*!]?[A-Za-z_]+(?:\.[A-Za-z_]+)+$|^[({\[]|^[!&*]`)
 	identifier = regexp.MustCompile(`^(?:sha\d+[:-])?[0-9a-f-]+$|^[0-9A-F-]+$`)
-	ordinary   = words(`true false null nil none undefined unset empty required optional string str text int integer number bool boolean bytes byte value any object yes no on off auto
+	ordinary   = words(
+		`true false null nil none undefined unset empty required optional string str text int integer number bool boolean bytes byte value any object yes no on off auto
 		default enabled disabled invalid missing expired valid redacted hidden masked changeme example placeholder secret token password key basic bearer eof ident identifier stdin
 		file path read write admin public private all never always unknown string,omitempty`)
 )
@@ -314,7 +331,8 @@ var (
 // isHarmless are values that stand for a secret, or for nothing.
 func isHarmless(name, value string) bool {
 	lower := lowerASCII(value)
-	return !isNoPlaceholder(value) || ordinary[strings.Trim(lower, ".,:;!?")] || lower == strings.TrimLeft(name, "-") || version.MatchString(value) ||
+	return !isNoPlaceholder(value) || ordinary[strings.Trim(lower, ".,:;!?")] || lower == strings.TrimLeft(name, "-") ||
+		version.MatchString(value) ||
 		path.MatchString(value) || address.MatchString(value)
 }
 
@@ -323,7 +341,8 @@ func isNoPlaceholder(value string) bool {
 	return !placeholder.MatchString(value) && strings.Trim(value, "*•xX.…-_ ") != "" && !strings.Contains(value, Marker)
 }
 
-var placeholder = regexp.MustCompile(`^\\?\$(?:[A-Za-z_]\w*|\{[^}]*\}?|\(.*)$|^\$\{\{.*|^%[\w{(]|^%?%[A-Za-z_]+%?%?$|^<.*|^\x60|^\{\{?[A-Za-z]|(?i:^\W?your[_ -])|^\*{3,}|^\[[A-Za-z ]*\]?$`)
+var placeholder = regexp.MustCompile(
+	`^\\?\$(?:[A-Za-z_]\w*|\{[^}]*\}?|\(.*)$|^\$\{\{.*|^%[\w{(]|^%?%[A-Za-z_]+%?%?$|^<.*|^\x60|^\{\{?[A-Za-z]|(?i:^\W?your[_ -])|^\*{3,}|^\[[A-Za-z ]*\]?$`)
 
 // isCode is an expression of a program.
 func isCode(value string) bool { return code.MatchString(value) }
@@ -349,8 +368,8 @@ func isMixed(value string) bool {
 // isIdentifier: the digits of a commit, a digest, a UUID.
 func isIdentifier(value string) bool { return identifier.MatchString(value) }
 
-// isDrawn tells whether a value looks drawn by chance: 16 characters of an alphabet for keys or more, a letter next to a digit or a
-// capital behind a small letter at every fifth place at least, or digits in hexadecimal.
+// isDrawn tells whether a value looks drawn by chance: 16 characters of an alphabet for keys or more, a letter
+// next to a digit or a capital behind a small letter at every fifth place at least, or digits in hexadecimal.
 func isDrawn(value string) bool {
 	if len(value) < 16 || !alphabet.MatchString(value) {
 		return false
@@ -364,11 +383,13 @@ func isDrawn(value string) bool {
 		} else if isWord(c) && c != '_' {
 			letters++
 		}
-		if i > 0 && isWord(c) && isWord(value[i-1]) && (isDigit != ('0' <= value[i-1] && value[i-1] <= '9') || isUpper(c) && isLower(value[i-1])) {
+		if i > 0 && isWord(c) && isWord(value[i-1]) && (isDigit != ('0' <= value[i-1] && value[i-1] <= '9') ||
+			isUpper(c) && isLower(value[i-1])) {
 			changes++
 		}
 	}
-	return digits > 0 && letters > 0 && (5*changes >= len(value) || isIdentifier(value)) || letters > 0 && 4*changes >= len(value)
+	return digits > 0 && letters > 0 && (5*changes >= len(value) || isIdentifier(value)) || letters > 0 &&
+		4*changes >= len(value)
 }
 
 var alphabet = regexp.MustCompile(`^[A-Za-z0-9+/_.~=-]+$`)

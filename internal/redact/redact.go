@@ -31,7 +31,8 @@ type Redactor struct {
 // Finder finds values in every encoding; package leak has one.
 type Finder interface {
 	Mask(text string) string
-	Edges(text string) (front, end int) // what may be the end of a value at the beginning of a text, and the beginning of one at its end
+	// what may be the end of a value at the beginning of a text, and the beginning of one at its end
+	Edges(text string) (front, end int)
 	Stream() Stream
 }
 
@@ -104,8 +105,8 @@ func (r *Redactor) Cut(text string) string {
 	return masked(text, all())
 }
 
-// CutFront redacts known values in text of which only the beginning is missing, and with it half of one. The end is left as it is, since
-// more of the text follows.
+// CutFront redacts known values in text of which only the beginning is missing, and with it half of one. The
+// end is left as it is, since more of the text follows.
 func (r *Redactor) CutFront(text string) string {
 	text = r.values(text)
 	if r != nil && r.finder != nil {
@@ -142,7 +143,8 @@ func (r *Redactor) spelled(text string) string {
 	return r.known.Replace(text)
 }
 
-// Find returns where the first known value stands in a text, in any spelling, and how it is written there; -1 if none does.
+// Find returns where the first known value stands in a text, in any spelling, and how it is written there; -1
+// if none does.
 func (r *Redactor) Find(text string) (at int, written string) {
 	at = -1
 	if r == nil {
@@ -185,8 +187,8 @@ func cutEnd(text, secret string) string {
 // literal is a string in a JSON document.
 var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// JSON redacts the strings of a JSON document, such as a line of a log, and leaves everything else as it is: what comes out
-// can still be parsed.
+// JSON redacts the strings of a JSON document, such as a line of a log, and leaves everything else as it is:
+// what comes out can still be parsed.
 func (r *Redactor) JSON(document string) string {
 	return literal.ReplaceAllStringFunc(document, func(quoted string) string {
 		var s string

@@ -24,19 +24,26 @@ var (
 	keyBlock    = "-----BEGIN RSA " + "PRIVATE KEY-----\n" + keyBody + "-----END RSA " + "PRIVATE KEY-----"
 )
 
-var known = []string{"correct-horse-battery", "abc", "pa ss/word+1", `quo"te<d>\value`, "first line of key\nsecond line of key"}
+var known = []string{
+	"correct-horse-battery", "abc", "pa ss/word+1", `quo"te<d>\value`,
+	"first line of key\nsecond line of key",
+}
 
 // samples are what the worker, the comments, git's errors and the configuration recognised when each had a table of its
 // own, and more: text, and what must not be left of it.
 var samples = map[string]struct{ in, gone string }{
-	"known value":                  {"it said correct-horse-battery twice: correct-horse-battery", "correct-horse"},
-	"known value, url-escaped":     {"GET /?x=pa+ss%2Fword%2B1", "ss%2Fword"},
-	"known value, path-escaped":    {"GET /pa%20ss%2Fword+1", "ss%2Fword"},
-	"known value, quoted":          {`got "quo\"te<d>\\value"`, "value"},
-	"known value, in json":         {`got "quo\"te\u003cd\u003e\\value"`, "value"},
-	"known value, base64":          {"Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5 is it", "Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5"},
-	"known value, raw base64":      {strings.TrimRight(base64.StdEncoding.EncodeToString([]byte("pa ss/word+1x")), "=")[:16], "cGEgc3M"},
-	"known value, git over http":   {base64.StdEncoding.EncodeToString([]byte("x-access-token:correct-horse-battery")), "eC1hY2Nlc3M"},
+	"known value":               {"it said correct-horse-battery twice: correct-horse-battery", "correct-horse"},
+	"known value, url-escaped":  {"GET /?x=pa+ss%2Fword%2B1", "ss%2Fword"},
+	"known value, path-escaped": {"GET /pa%20ss%2Fword+1", "ss%2Fword"},
+	"known value, quoted":       {`got "quo\"te<d>\\value"`, "value"},
+	"known value, in json":      {`got "quo\"te\u003cd\u003e\\value"`, "value"},
+	"known value, base64":       {"Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5 is it", "Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5"},
+	"known value, raw base64": {strings.TrimRight(base64.StdEncoding.EncodeToString([]byte("pa ss/word+1x")),
+		"=")[:16], "cGEgc3M"},
+	"known value, git over http": {
+		base64.StdEncoding.EncodeToString([]byte("x-access-token:correct-horse-battery")),
+		"eC1hY2Nlc3M",
+	},
 	"known value, one of its line": {"x second line of key x", "second line"},
 	"github":                       {"fatal: " + githubToken, githubToken},
 	"github, 16":                   {"gho_" + "0123456789abcdef", "0123456789abcdef"},
@@ -60,38 +67,42 @@ var samples = map[string]struct{ in, gone string }{
 	"nats seed":                    {"seed SU" + strings.Repeat("AB23", 14), "AB23AB23"},
 	"private key":                  {"x\n" + keyBlock + "\ny", "MIIEow"},
 	"private key, one line":        {strings.ReplaceAll(keyBlock, "\n", `\n`), "MIIEow"},
-	"pgp key":                      {"-----BEGIN PGP " + "PRIVATE KEY BLOCK-----\n" + keyBody + "-----END PGP " + "PRIVATE KEY BLOCK-----", "MIIEow"},
-	"private key, end cut":         {keyBlock[:90], "MIIEow"},
-	"password in a url":            {"postgres://app:hunter2@db:5432/x", "hunter2"},
-	"password with @ in a url":     {"https://app:hun@ter2@db/x", "ter2"},
-	"password of nobody in a url":  {"redis://:hunter2@db", "hunter2"},
-	"token in a url":               {"https://0123456789abcdef0123@github.com/a/b", "0123456789abcdef"},
-	"short token in a url":         {"https://hunter2@github.com/a/b", "hunter2"},
-	"authorization header":         {"Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"},
-	"authorization, short":         {"Authorization: Bearer abc.def", "abc.def"},
-	"authorization in curl":        {`curl -H "authorization: token abc123" https://x`, "abc123"},
-	"authorization in json":        {`{"Authorization": "Bearer abc123"}`, "abc123"},
-	"x-api-key":                    {"x-api-key: abc-123", "abc-123"},
-	"cookie":                       {"Set-Cookie: session=abc123; Path=/", "abc123"},
-	"cookie and a number":          {"Cookie: session=abc123; max_tokens=5", "abc123"},
-	"bearer alone":                 {"sent bearer abcdefghijklmnop", "abcdefghijklmnop"},
-	"environment":                  {"DB_PASSWORD=hunter2", "hunter2"},
-	"environment, with more":       {"MY_TOKEN=abcdefgh rest", "abcdefgh"},
-	"environment, quoted":          {`export MY_SECRET="two words"`, "two words"},
-	"environment, exported":        {"declare -x NPM_TOKEN='abc'", "abc"},
-	"environment, spaced":          {"API_KEY = abc", "abc"},
-	"yaml":                         {"  AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMI", "wJalrXUtnFEMI"},
-	"json":                         {`"password": "hunter2"`, "hunter2"},
-	"json, escaped":                {`{\"client_secret\": \"hunter2hunter2hunter2\"}`, "hunter2"},
-	"flag":                         {"login --password hunter2 now", "hunter2"},
-	"flag with =":                  {"login --api-key=hunter2", "hunter2"},
-	"query":                        {"GET https://x/y?access_token=hunter2&z=1", "hunter2"},
-	"query, signature":             {"GET https://x/y?a=1&sig=hunter2", "hunter2"},
-	"lower case, long":             {"token: abcdef0123456789abcdef", "abcdef0123456789"},
+	"pgp key": {"-----BEGIN PGP " + "PRIVATE KEY BLOCK-----\n" + keyBody + "-----END PGP " +
+		"PRIVATE KEY BLOCK-----", "MIIEow"},
+	"private key, end cut":        {keyBlock[:90], "MIIEow"},
+	"password in a url":           {"postgres://app:hunter2@db:5432/x", "hunter2"},
+	"password with @ in a url":    {"https://app:hun@ter2@db/x", "ter2"},
+	"password of nobody in a url": {"redis://:hunter2@db", "hunter2"},
+	"token in a url":              {"https://0123456789abcdef0123@github.com/a/b", "0123456789abcdef"},
+	"short token in a url":        {"https://hunter2@github.com/a/b", "hunter2"},
+	"authorization header":        {"Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"},
+	"authorization, short":        {"Authorization: Bearer abc.def", "abc.def"},
+	"authorization in curl":       {`curl -H "authorization: token abc123" https://x`, "abc123"},
+	"authorization in json":       {`{"Authorization": "Bearer abc123"}`, "abc123"},
+	"x-api-key":                   {"x-api-key: abc-123", "abc-123"},
+	"cookie":                      {"Set-Cookie: session=abc123; Path=/", "abc123"},
+	"cookie and a number":         {"Cookie: session=abc123; max_tokens=5", "abc123"},
+	"bearer alone":                {"sent bearer abcdefghijklmnop", "abcdefghijklmnop"},
+	"environment":                 {"DB_PASSWORD=hunter2", "hunter2"},
+	"environment, with more":      {"MY_TOKEN=abcdefgh rest", "abcdefgh"},
+	"environment, quoted":         {`export MY_SECRET="two words"`, "two words"},
+	"environment, exported":       {"declare -x NPM_TOKEN='abc'", "abc"},
+	"environment, spaced":         {"API_KEY = abc", "abc"},
+	"yaml":                        {"  AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMI", "wJalrXUtnFEMI"},
+	"json":                        {`"password": "hunter2"`, "hunter2"},
+	"json, escaped":               {`{\"client_secret\": \"hunter2hunter2hunter2\"}`, "hunter2"},
+	"flag":                        {"login --password hunter2 now", "hunter2"},
+	"flag with =":                 {"login --api-key=hunter2", "hunter2"},
+	"query":                       {"GET https://x/y?access_token=hunter2&z=1", "hunter2"},
+	"query, signature":            {"GET https://x/y?a=1&sig=hunter2", "hunter2"},
+	"lower case, long":            {"token: abcdef0123456789abcdef", "abcdef0123456789"},
 }
 
 func init() { // its base64 has no padding to cut: another value that has
-	samples["known value, raw base64"] = struct{ in, gone string }{base64.RawStdEncoding.EncodeToString([]byte(`quo"te<d>\value`)), "cXVv"}
+	samples["known value, raw base64"] = struct {
+		in,
+		gone string
+	}{base64.RawStdEncoding.EncodeToString([]byte(`quo"te<d>\value`)), "cXVv"}
 }
 
 // TestEveryUserFindsAll: whichever way text takes, every sample is redacted, and redacting it again is safe.
@@ -144,10 +155,13 @@ func TestCut(t *testing.T) {
 func TestWhatPeopleNeedIsKept(t *testing.T) {
 	r := New("abc", "short")
 	for _, s := range []string{
-		"prompt is too long: 214000 tokens > 200000", "max_tokens=4096", "MAX_TOKENS=4096", `"max_tokens": "4096"`, "--max-tokens 4096",
-		"tokens_used=17", "parser.go:12:3: unexpected token: }", "syntax error: unexpected token <", "abc is too short to be redacted",
+		"prompt is too long: 214000 tokens > 200000", "max_tokens=4096", "MAX_TOKENS=4096", `"max_tokens": "4096"`,
+		"--max-tokens 4096",
+		"tokens_used=17", "parser.go:12:3: unexpected token: }", "syntax error: unexpected token <",
+		"abc is too short to be redacted",
 		"PWD=/workspace/checkout", "http://127.0.0.1:8900/x", "https://example.com/a/b?page=2", "password incorrect",
-		"commit 0123456789abcdef0123456789abcdef01234567", "git@github.com:acme/widgets.git", "ssh://git@github.com/acme/widgets",
+		"commit 0123456789abcdef0123456789abcdef01234567", "git@github.com:acme/widgets.git",
+		"ssh://git@github.com/acme/widgets",
 		"key: value", "--- FAIL: TestTokenizer (0.00s)", "mail bob@example.com",
 		"digest sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f0",
 	} {
@@ -174,7 +188,10 @@ func TestWhatStandsInFrontIsKept(t *testing.T) {
 }
 
 func TestHasCredential(t *testing.T) {
-	for _, s := range []string{githubToken, "x " + openAI, keyBlock[:40], "https://u:p@host", "https://hunter2@host", webToken, slack} {
+	for _, s := range []string{
+		githubToken, "x " + openAI, keyBlock[:40], "https://u:p@host", "https://hunter2@host",
+		webToken, slack,
+	} {
 		if !HasCredential(s) {
 			t.Errorf("not found: %q", s)
 		}
@@ -202,7 +219,8 @@ func TestWriterWhateverThePieces(t *testing.T) {
 	const secret = "s3cr3t-value-0123456789"
 	r := New(secret)
 	long := strings.Repeat("x", 20_000)
-	in := "one " + secret + "\n" + long + secret + long + "\n-----BEGIN " + "PRIVATE KEY-----\nMIIE" + secret + "\n-----END " + "PRIVATE KEY-----\nend " + secret
+	in := "one " + secret + "\n" + long + secret + long + "\n-----BEGIN " + "PRIVATE KEY-----\nMIIE" + secret +
+		"\n-----END " + "PRIVATE KEY-----\nend " + secret
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
 		var out bytes.Buffer
@@ -221,8 +239,12 @@ func TestWriterWhateverThePieces(t *testing.T) {
 }
 
 func BenchmarkWriter(b *testing.B) {
-	text := strings.Repeat("2026-11-21T10:00:00Z INFO compiling package widgets/parser with flags -O2 -Wall and so on to 80\n", 300)
-	for _, row := range []struct{ name, text string }{{"plain", text}, {"tokens", strings.ReplaceAll(text, "so on", "token")}} {
+	text := strings.Repeat("2026-11-21T10:00:00Z INFO compiling package widgets/parser with flags -O2 -Wall and "+
+		"so on to 80\n", 300)
+	for _, row := range []struct{ name, text string }{
+		{"plain", text},
+		{"tokens", strings.ReplaceAll(text, "so on", "token")},
+	} {
 		b.Run(row.name, func(b *testing.B) {
 			w := New("a-model-key-0123456789", "another-secret-value").NewWriter(io.Discard)
 			b.SetBytes(int64(len(row.text)))
@@ -235,7 +257,10 @@ func BenchmarkWriter(b *testing.B) {
 
 func TestFind(t *testing.T) {
 	r := New("opensesame", "a longer value")
-	for text, want := range map[string]string{"x": "-1 ", "say opensesame, a longer value": "4 opensesame", "q=a+longer+value": "2 a+longer+value"} {
+	for text, want := range map[string]string{
+		"x": "-1 ", "say opensesame, a longer value": "4 opensesame",
+		"q=a+longer+value": "2 a+longer+value",
+	} {
 		at, written := r.Find(text)
 		if got := fmt.Sprintf("%d %s", at, written); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)

@@ -11,15 +11,16 @@ import (
 
 // rule is one kind of secret. A new kind is one row.
 type rule struct {
-	name    string
-	keys    []string // in lower case; one of them is in every line that the pattern matches
-	expr    string
-	at      bool    // a match begins with a key: the pattern is tried there only
-	exact   bool    // keys are as they are written, not in lower case
-	edge    bool    // and nothing that belongs to a word stands before it
-	then    string  // what the rest of the line must have, too
-	lines   bool    // a match that begins with a key may have several lines
-	group   int     // what is secret; 0: the first group that took part, or all of the match if there are none; -1: all of it
+	name  string
+	keys  []string // in lower case; one of them is in every line that the pattern matches
+	expr  string
+	at    bool   // a match begins with a key: the pattern is tried there only
+	exact bool   // keys are as they are written, not in lower case
+	edge  bool   // and nothing that belongs to a word stands before it
+	then  string // what the rest of the line must have, too
+	lines bool   // a match that begins with a key may have several lines
+	// what is secret; 0: the first group that took part, or all of the match if there are none; -1: all of it
+	group   int
 	entropy float64 // the least, in bits for each character
 	digit   bool    // without one it is a word
 	check   func(string) bool
@@ -54,7 +55,8 @@ type key struct {
 // index finds the keys in a text.
 type index struct {
 	rules []searched
-	heads [1 << 14]uint16 // by the lower seven bits of a key's first two bytes: 1 + where they are in keys; 0: there is none
+	// by the lower seven bits of a key's first two bytes: 1 + where they are in keys; 0: there is none
+	heads [1 << 14]uint16
 	keys  [][]key
 }
 
@@ -67,7 +69,8 @@ func newIndex(tables ...[]rule) *index {
 		if r.at || r.lines {
 			expr = "^(?:" + expr + ")"
 		}
-		x.rules = append(x.rules, searched{r, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })})
+		x.rules = append(x.rules,
+			searched{r, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })})
 		for _, k := range r.keys {
 			x.add(k, r.exact, len(x.rules)-1)
 		}
@@ -186,7 +189,8 @@ func (r *searched) look(text, lower string, at int, found func(span)) (next int)
 	return to
 }
 
-// keyTail is the rule for a private key of which the beginning was cut off: everything in front of its end that looks like it.
+// keyTail is the rule for a private key of which the beginning was cut off: everything in front of its end that
+// looks like it.
 const keyTail = "end of a private key"
 
 var (
@@ -249,7 +253,8 @@ func (r *searched) judge(text string, m []int, offset int, found func(span)) {
 	found(span{offset + from, offset + to})
 }
 
-// isEdge tells whether a word can begin here: also behind an escape sequence of a terminal, or an escape of JSON, a URL or a shell.
+// isEdge tells whether a word can begin here: also behind an escape sequence of a terminal, or an escape of
+// JSON, a URL or a shell.
 func isEdge(text string, at int) bool {
 	if at == 0 || !isWord(text[at-1]) {
 		return true

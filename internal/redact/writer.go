@@ -14,8 +14,9 @@ const (
 	holdLeast = 512
 )
 
-// Writer redacts a stream before it goes on. A secret may arrive in pieces, so it works on whole lines; of a line longer than
-// holdMost it holds back as much as the longest secret can be. It is not safe for concurrent use.
+// Writer redacts a stream before it goes on. A secret may arrive in pieces, so it works on whole lines; of a
+// line longer than holdMost it holds back as much as the longest secret can be. It is not safe for concurrent
+// use.
 type Writer struct {
 	to    io.Writer
 	by    *Redactor

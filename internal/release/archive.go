@@ -27,7 +27,10 @@ func pack(folder string, at time.Time, files []file) ([]byte, error) {
 	}
 	t := tar.NewWriter(z)
 	for _, f := range files {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: folder + "/" + f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: at, Format: tar.FormatUSTAR}
+		h := &tar.Header{
+			Typeflag: tar.TypeReg, Name: folder + "/" + f.name, Mode: f.mode, Size: int64(len(f.data)),
+			ModTime: at, Format: tar.FormatUSTAR,
+		}
 		if err := t.WriteHeader(h); err != nil {
 			return nil, err
 		}

@@ -15,7 +15,10 @@ func contents(name, version string, at time.Time, programs []string) ([]byte, er
 	found := map[string]cdx.Component{}
 	add := func(path, version, sum string) {
 		ref := "pkg:golang/" + path + "@" + version
-		c := cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: ref, Name: path, Version: version, PackageURL: ref, Scope: cdx.ScopeRequired}
+		c := cdx.Component{
+			Type: cdx.ComponentTypeLibrary, BOMRef: ref, Name: path, Version: version, PackageURL: ref,
+			Scope: cdx.ScopeRequired,
+		}
 		if sum != "" {
 			c.Properties = &[]cdx.Property{{Name: "go:sum", Value: sum}}
 		}

@@ -1,5 +1,6 @@
-// Command release builds what is published: static programs for each architecture in an archive, a list of what is in them (CycloneDX), the licences of
-// what is in them, and checksums. The same commit and the same Go give the same bytes, in any folder, at any time:
+// Command release builds what is published: static programs for each architecture in an archive, a list of what
+// is in them (CycloneDX), the licences of what is in them, and checksums. The same commit and the same Go give
+// the same bytes, in any folder, at any time:
 //
 //	make release          into dist/
 //	make release-check    twice, in two folders, without a common cache; compares
@@ -47,7 +48,10 @@ type release struct {
 }
 
 // besides are the files that are packed with the programs.
-var besides = []string{"LICENSE", "SECURITY.md", "README.md", "CHANGELOG.md", "config/dev.toml", "deploy/retake-director.service"}
+var besides = []string{
+	"LICENSE", "SECURITY.md", "README.md", "CHANGELOG.md", "config/dev.toml",
+	"deploy/retake-director.service",
+}
 
 func (r *release) make() error {
 	var err error
@@ -94,12 +98,16 @@ func (r *release) pack(arch string) (names []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off"}
+	env := []string{
+		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=",
+		"GOEXPERIMENT=", "GOWORK=off",
+	}
 	var files []file
 	var built []string
 	for _, p := range r.programs {
 		program := filepath.Join(work, p)
-		if _, err := r.run(env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w", "-o", program, "./cmd/"+p); err != nil {
+		if _, err := r.run(env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w", "-o", program,
+			"./cmd/"+p); err != nil {
 			return nil, err
 		}
 		data, err := os.ReadFile(program)
@@ -130,7 +138,8 @@ func (r *release) pack(arch string) (names []string, err error) {
 		return nil, err
 	}
 	names = []string{name + ".tar.gz", name + ".cdx.json"}
-	return names, errors.Join(os.WriteFile(filepath.Join(r.out, names[0]), archive, 0o644), os.WriteFile(filepath.Join(r.out, names[1]), list, 0o644))
+	return names, errors.Join(os.WriteFile(filepath.Join(r.out, names[0]), archive, 0o644),
+		os.WriteFile(filepath.Join(r.out, names[1]), list, 0o644))
 }
 
 // checksums writes SHA256SUMS, as sha256sum -c reads it.
@@ -156,7 +165,8 @@ func (r *release) run(env []string, name string, args ...string) (string, error)
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err,
+			strings.TrimSpace(complaint.String()))
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -27,7 +27,8 @@ type dependency struct {
 	}
 }
 
-// notices are the licences of everything that the programs link: of each module, and of folders in it with conditions of their own.
+// notices are the licences of everything that the programs link: of each module, and of folders in it with
+// conditions of their own.
 func (r *release) notices(env []string) ([]byte, error) {
 	args := []string{"list", "-deps", "-json=Dir,Standard,Module"}
 	for _, p := range r.programs {
@@ -60,13 +61,15 @@ func (r *release) notices(env []string) ([]byte, error) {
 		}
 	}
 	var text bytes.Buffer
-	text.WriteString("Retake's programs contain the following. The source of each module is what https://proxy.golang.org serves for its name and version.\n")
+	text.WriteString("Retake's programs contain the following. The source of each module is what " +
+		"https://proxy.golang.org serves for its name and version.\n")
 	for _, module := range slices.Sorted(maps.Keys(found)) {
 		if len(found[module]) == 0 {
 			return nil, fmt.Errorf("%s has no file with its licence: may it be passed on?", module)
 		}
 		for _, name := range slices.Sorted(maps.Keys(found[module])) {
-			fmt.Fprintf(&text, "\n%[1]s\n%[2]s: %[3]s\n%[1]s\n\n%[4]s\n", strings.Repeat("=", 80), module, name, strings.TrimSpace(found[module][name]))
+			fmt.Fprintf(&text, "\n%[1]s\n%[2]s: %[3]s\n%[1]s\n\n%[4]s\n", strings.Repeat("=", 80), module, name,
+				strings.TrimSpace(found[module][name]))
 		}
 	}
 	return text.Bytes(), nil

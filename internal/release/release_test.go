@@ -17,8 +17,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// TestTheSameCommitGivesTheSameRelease: in another folder, and at another time, with the worker as the program; make release-check does so with all, and
-// without a common cache.
+// TestTheSameCommitGivesTheSameRelease: in another folder, and at another time, with the worker as the program;
+// make release-check does so with all, and without a common cache.
 func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: nothing is built")
@@ -68,15 +68,20 @@ func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 // check looks at what was made.
 func check(t *testing.T, r *release, made map[string]string) {
 	name := "retake-" + r.version + "-linux-amd64"
-	if sums := made["SHA256SUMS"]; strings.Count(sums, "\n") != 2 || !strings.Contains(sums, "  "+name+".tar.gz\n") || !strings.Contains(sums, "  "+name+".cdx.json\n") {
+	if sums := made["SHA256SUMS"]; strings.Count(sums, "\n") != 2 || !strings.Contains(sums, "  "+name+".tar.gz\n") ||
+		!strings.Contains(sums, "  "+name+".cdx.json\n") {
 		t.Errorf("SHA256SUMS is %q", sums)
 	}
 	var bom cdx.BOM
-	if err := cdx.NewBOMDecoder(strings.NewReader(made[name+".cdx.json"]), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
+	if err := cdx.NewBOMDecoder(strings.NewReader(made[name+".cdx.json"]), cdx.BOMFileFormatJSON).
+		Decode(&bom); err != nil {
 		t.Fatal(err)
 	}
 	has := func(path string) bool {
-		return slices.ContainsFunc(*bom.Components, func(c cdx.Component) bool { return c.Name == path && c.Version != "" && c.PackageURL != "" })
+		return slices.ContainsFunc(*bom.Components, func(c cdx.Component) bool {
+			return c.Name == path &&
+				c.Version != "" && c.PackageURL != ""
+		})
 	}
 	if !has("std") || !has("github.com/nats-io/nats.go") || has("github.com/nats-io/nats-server/v2") {
 		t.Errorf("contents: %+v", *bom.Components)
@@ -105,8 +110,10 @@ func check(t *testing.T, r *release, made map[string]string) {
 			t.Errorf("%s is not packed", want)
 		}
 	}
-	if notices := files["THIRD-PARTY-NOTICES.txt"]; !bytes.Contains(notices, []byte("github.com/nats-io/nats.go ")) || !bytes.Contains(notices, []byte("Go's standard library")) ||
-		!bytes.Contains(notices, []byte("Redistribution and use in source and binary forms")) || !bytes.Contains(notices, []byte("Apache License")) || bytes.Contains(notices, []byte("nats-server/v2 ")) {
+	if notices := files["THIRD-PARTY-NOTICES.txt"]; !bytes.Contains(notices, []byte("github.com/nats-io/nats.go ")) ||
+		!bytes.Contains(notices, []byte("Go's standard library")) ||
+		!bytes.Contains(notices, []byte("Redistribution and use in source and binary forms")) ||
+		!bytes.Contains(notices, []byte("Apache License")) || bytes.Contains(notices, []byte("nats-server/v2 ")) {
 		t.Errorf("notices of the worker: %.2000s", notices)
 	}
 	if bytes.Contains(files["worker"], []byte(r.root)) {

@@ -32,8 +32,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Tail returns a copy of what was kept, oldest byte first, and how many older bytes were dropped. If any were, it starts at a
-// UTF-8 boundary, unless the bytes are no UTF-8 at all.
+// Tail returns a copy of what was kept, oldest byte first, and how many older bytes were dropped. If any were,
+// it starts at a UTF-8 boundary, unless the bytes are no UTF-8 at all.
 func (b *Buffer) Tail() (kept []byte, dropped int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

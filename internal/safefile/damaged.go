@@ -10,8 +10,9 @@ import (
 // damagedMark is in the name of every file that was set aside.
 const damagedMark = ".damaged-"
 
-// Damaged says that a file is not what was written: another version, a failing disk or a person's hand has changed it. It was set aside, so the
-// error is an fs.ErrNotExist, too. Whoever gets it says so in the log, and goes on as if there had been no file.
+// Damaged says that a file is not what was written: another version, a failing disk or a person's hand has
+// changed it. It was set aside, so the error is an fs.ErrNotExist, too. Whoever gets it says so in the log, and
+// goes on as if there had been no file.
 type Damaged struct {
 	Path  string // where it was
 	Aside string // where it is now
@@ -27,8 +28,8 @@ func (d *Damaged) Is(target error) bool { return target == fs.ErrNotExist }
 
 func (d *Damaged) Unwrap() error { return d.Why }
 
-// Load reads a file of ours. parse refuses what is not whole: then the file is set aside, and the error is a *Damaged. Other errors are those
-// of reading, fs.ErrNotExist among them.
+// Load reads a file of ours. parse refuses what is not whole: then the file is set aside, and the error is a
+// *Damaged. Other errors are those of reading, fs.ErrNotExist among them.
 func Load(path string, parse func(data []byte) error) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -28,7 +28,8 @@ func TestLoadSetsAsideWhatIsDamaged(t *testing.T) {
 	if !ok || !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("an empty file: %v", err)
 	}
-	if info, err := os.Stat(damaged.Aside); err != nil || info.Size() != 0 || !strings.HasPrefix(damaged.Aside, path+".damaged-") {
+	if info, err := os.Stat(damaged.Aside); err != nil || info.Size() != 0 ||
+		!strings.HasPrefix(damaged.Aside, path+".damaged-") {
 		t.Errorf("set aside as %s: %v", damaged.Aside, err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +50,8 @@ func TestMkdirAllAndRename(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(Write(filepath.Join(deep, "f"), 0o600, nil), Rename(filepath.Join(deep, "f"), filepath.Join(dir, "g"))); err != nil {
+	if err := errors.Join(Write(filepath.Join(deep, "f"), 0o600, nil),
+		Rename(filepath.Join(deep, "f"), filepath.Join(dir, "g"))); err != nil {
 		t.Error(err)
 	}
 	onlyThese(t, filepath.Join(dir, "g"), "a", "g")

@@ -9,13 +9,16 @@ import (
 	"retake/internal/safefile"
 )
 
-// TestPowerCut: what was written is there, whole, in folders that are new, too. Files that are written in the usual way are not, which shows that the cut is one.
+// TestPowerCut: what was written is there, whole, in folders that are new, too. Files that are written in the
+// usual way are not, which shows that the cut is one.
 func TestPowerCut(t *testing.T) {
 	disk := powercut.New(t)
 	at := func(name string) string { return filepath.Join(disk.Dir, name) }
 	for _, err := range []error{
-		safefile.MkdirAll(at("a/b"), 0o700), safefile.Write(at("a/b/new"), 0o600, []byte("whole")), safefile.Write(at("a/b/new"), 0o600, []byte("again")),
-		safefile.MkdirAll(at("c/d"), 0o700), safefile.Write(at("moved"), 0o600, []byte("moved")), safefile.Rename(at("moved"), at("c/d/moved")),
+		safefile.MkdirAll(at("a/b"), 0o700), safefile.Write(at("a/b/new"), 0o600, []byte("whole")),
+		safefile.Write(at("a/b/new"), 0o600, []byte("again")),
+		safefile.MkdirAll(at("c/d"), 0o700), safefile.Write(at("moved"), 0o600, []byte("moved")),
+		safefile.Rename(at("moved"), at("c/d/moved")),
 		safefile.WriteNew(at("first"), 0o600, []byte("whole")),
 		os.WriteFile(at("usual"), []byte("whole"), 0o600),
 	} {

@@ -13,10 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveAll removes a folder with whatever its owner made of it: folders that may not be written (Go's module cache has such), and paths
-// that are longer or deeper than the system takes in one piece. A missing one is fine, a link is removed itself. It holds at most
-// openLevels+2 descriptors, however deep the folders are: what is deeper is first moved up to the top. Nothing is followed, and a
-// removal that was interrupted can be begun again.
+// RemoveAll removes a folder with whatever its owner made of it: folders that may not be written (Go's module
+// cache has such), and paths that are longer or deeper than the system takes in one piece. A missing one is
+// fine, a link is removed itself. It holds at most openLevels+2 descriptors, however deep the folders are: what
+// is deeper is first moved up to the top. Nothing is followed, and a removal that was interrupted can be begun
+// again.
 func RemoveAll(dir string) error {
 	for range 2 { // once more for what was added meanwhile, such as by a process that had not ended
 		err := removeTree(dir)
@@ -81,7 +82,8 @@ func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 			}
 			gone++
 		}
-		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 || errors.Is(err, unix.ENOENT) { // somebody else has removed it meanwhile
+		// somebody else has removed it meanwhile
+		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 || errors.Is(err, unix.ENOENT) {
 			return gone, nil
 		}
 		if err != nil {
@@ -104,7 +106,8 @@ func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%.80q: %w", name, err)
 	}
-	if err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); err == nil { // most are empty, or will be on the second visit
+	// most are empty, or will be on the second visit
+	if err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); err == nil {
 		return nil
 	}
 	folder, openErr := openFolder(parent, name)
@@ -117,7 +120,8 @@ func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 			r.moved++
 			to := r.mark + strconv.FormatUint(r.moved, 36)
 			err := renameat2(parent, name, int(r.top.Fd()), to, unix.RENAME_NOREPLACE)
-			if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not every file system can; nobody else knows the name
+			// not every file system can; nobody else knows the name
+			if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 				err = unix.Renameat(parent, name, int(r.top.Fd()), to)
 			}
 			if !errors.Is(err, unix.EEXIST) {

@@ -36,7 +36,8 @@ func nest(t testing.TB, dir, name string, depth int) {
 	}
 }
 
-// memoryDir is a folder in memory if there can be one: so many folders are a matter of a second there, and of a minute on a busy disk.
+// memoryDir is a folder in memory if there can be one: so many folders are a matter of a second there, and of a
+// minute on a busy disk.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "safefile-")
@@ -91,15 +92,16 @@ func TestRemoveAllOfDeepFolders(t *testing.T) {
 		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 			t.Errorf("still there: %v", err)
 		}
-		t.Logf("%d folders removed in %s, %d descriptors more at most", c.depth, took.Round(time.Millisecond), most-before)
+		t.Logf("%d folders removed in %s, %d descriptors more at most", c.depth, took.Round(time.Millisecond),
+			most-before)
 		if most > before+openLevels+6 || took > time.Minute {
 			t.Errorf("%d descriptors, %d before; %s", most, before, took)
 		}
 	}
 }
 
-// TestRemoveAllOfHostileFolders: closed folders, special files, a link to what must stay, and names like those that are given to what is
-// moved.
+// TestRemoveAllOfHostileFolders: closed folders, special files, a link to what must stay, and names like those
+// that are given to what is moved.
 func TestRemoveAllOfHostileFolders(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
@@ -118,7 +120,8 @@ func TestRemoveAllOfHostileFolders(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		os.Symlink(filepath.Dir(outside), path("a/b/out")), syscall.Mkfifo(path("a/pipe"), 0), os.WriteFile(path("a/line\nbreak\xff"), nil, 0),
+		os.Symlink(filepath.Dir(outside), path("a/b/out")), syscall.Mkfifo(path("a/pipe"), 0),
+		os.WriteFile(path("a/line\nbreak\xff"), nil, 0),
 		os.Chmod(path("closed/in"), 0), os.Chmod(path("closed"), 0), os.Chmod(path("a/b"), 0o555),
 	} {
 		if err != nil {
@@ -146,15 +149,17 @@ func TestRemoveAllOfHostileFolders(t *testing.T) {
 	}
 }
 
-// TestRemoveAllWithoutNoReplace: a file system may not have RENAME_NOREPLACE, and an old kernel no renameat2(2).
-// TestRemoveAllBesideAnother: whoever made the folders goes on to remove some, such as an agent that has not ended yet. What is gone is fine.
+// TestRemoveAllWithoutNoReplace: a file system may not have RENAME_NOREPLACE, and an old kernel no
+// renameat2(2). TestRemoveAllBesideAnother: whoever made the folders goes on to remove some, such as an agent
+// that has not ended yet. What is gone is fine.
 func TestRemoveAllBesideAnother(t *testing.T) {
 	top := memoryDir(t)
 	for range 20 {
 		dir := filepath.Join(top, "tree")
 		for i := range 100 {
 			for j := range 10 {
-				if err := os.MkdirAll(filepath.Join(dir, strconv.Itoa(i), strconv.Itoa(j), "deeper"), 0o755); err != nil {
+				if err := os.MkdirAll(filepath.Join(dir, strconv.Itoa(i), strconv.Itoa(j), "deeper"),
+					0o755); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -41,7 +41,8 @@ func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
 	})
 }
 
-// WriteNew makes the file, whole, unless it is there: then the error is fs.ErrExist. Of several that do this at once, one succeeds.
+// WriteNew makes the file, whole, unless it is there: then the error is fs.ErrExist. Of several that do this at
+// once, one succeeds.
 func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -66,7 +67,9 @@ func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) er
 }
 
 // fillIn writes a temporary file, and puts it into its place.
-func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error, place func(temp, name string) error) (err error) {
+func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error,
+	place func(temp, name string) error,
+) (err error) {
 	temp := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s%s%08x", filepath.Base(name), TempMark, rand.Uint32()))
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -81,8 +84,9 @@ func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) er
 	return syncDir(root, filepath.Dir(name))
 }
 
-// Create copies a new file that may be run as soon as it is there. Nothing is forked meanwhile: a child that had it open for writing, if only
-// until its own program begins, would make the file's first run fail with ETXTBSY.
+// Create copies a new file that may be run as soon as it is there. Nothing is forked meanwhile: a child that
+// had it open for writing, if only until its own program begins, would make the file's first run fail with
+// ETXTBSY.
 func Create(path string, mode fs.FileMode, from io.Reader) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -94,8 +98,9 @@ func Create(path string, mode fs.FileMode, from io.Reader) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// Tail returns the end of a regular file within a folder that somebody else may be changing: at most so many bytes, none of them
-// before from. whole: it is all that stands behind from. A link in the file's place is refused, and a pipe is not waited for.
+// Tail returns the end of a regular file within a folder that somebody else may be changing: at most so many
+// bytes, none of them before from. whole: it is all that stands behind from. A link in the file's place is
+// refused, and a pipe is not waited for.
 func Tail(root *os.Root, name string, from, most int64) (data []byte, whole bool, err error) {
 	notRegular := &fs.PathError{Op: "read", Path: name, Err: syscall.EINVAL}
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
@@ -156,7 +161,8 @@ func Rename(from, to string) error {
 	if filepath.Dir(from) == filepath.Dir(to) {
 		return SyncDir(filepath.Dir(to))
 	}
-	return errors.Join(SyncDir(filepath.Dir(to)), SyncDir(filepath.Dir(from))) // first where it is, so that it is somewhere at any moment
+	// first where it is, so that it is somewhere at any moment
+	return errors.Join(SyncDir(filepath.Dir(to)), SyncDir(filepath.Dir(from)))
 }
 
 // SyncDir makes the names in a folder durable.
@@ -168,8 +174,8 @@ func SyncDir(dir string) error {
 	return errors.Join(syncDir(root, "."), root.Close())
 }
 
-// SyncDisk makes all durable that was written to the file system of a folder, by whomever: for many files that others have written. It may be
-// called by anybody, and takes as long as the disk has to write.
+// SyncDisk makes all durable that was written to the file system of a folder, by whomever: for many files that
+// others have written. It may be called by anybody, and takes as long as the disk has to write.
 func SyncDisk(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

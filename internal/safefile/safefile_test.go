@@ -119,7 +119,8 @@ func TestTail(t *testing.T) {
 	defer func() { _ = root.Close() }()
 	file := filepath.Join(dir, "a.log")
 	for _, err := range []error{
-		os.WriteFile(file, []byte("0123456789"), 0o600), os.Symlink("a.log", filepath.Join(dir, "link")), os.Mkdir(filepath.Join(dir, "folder"), 0o700),
+		os.WriteFile(file, []byte("0123456789"), 0o600), os.Symlink("a.log", filepath.Join(dir, "link")),
+		os.Mkdir(filepath.Join(dir, "folder"), 0o700),
 		syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600),
 	} {
 		if err != nil {
@@ -130,8 +131,16 @@ func TestTail(t *testing.T) {
 		from, most int64
 		want       string
 		whole      bool
-	}{{0, 100, "0123456789", true}, {0, 10, "0123456789", true}, {0, 4, "6789", false}, {8, 4, "89", true}, {5, 4, "6789", false}, {20, 4, "", true}} {
-		if data, whole, err := Tail(root, "a.log", row.from, row.most); err != nil || string(data) != row.want || whole != row.whole {
+	}{
+		{0, 100, "0123456789", true},
+		{0, 10, "0123456789", true},
+		{0, 4, "6789", false},
+		{8, 4, "89", true},
+		{5, 4, "6789", false},
+		{20, 4, "", true},
+	} {
+		if data, whole, err := Tail(root, "a.log", row.from, row.most); err != nil || string(data) != row.want ||
+			whole != row.whole {
 			t.Errorf("%+v: %q, %v, %v", row, data, whole, err)
 		}
 	}
@@ -156,7 +165,8 @@ func (f *forks) Read(p []byte) (int, error) {
 	return f.from.Read(p)
 }
 
-// TestCreatedProgramIsNotBusy: a child that is forked while a program is written has it open for a moment longer, and then it cannot be run.
+// TestCreatedProgramIsNotBusy: a child that is forked while a program is written has it open for a moment
+// longer, and then it cannot be run.
 func TestCreatedProgramIsNotBusy(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	from := &forks{from: strings.NewReader("#!/bin/sh\nexit 7\n")}

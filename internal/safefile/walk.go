@@ -27,13 +27,15 @@ func (e *Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // Visitor is told of what Walk meets.
 type Visitor interface {
-	// Visit is called for everything below the folder; a folder comes before what is in it. fs.SkipDir: a folder is not gone into.
+	// Visit is called for everything below the folder; a folder comes before what is in it. fs.SkipDir: a
+	// folder is not gone into.
 	Visit(e *Entry) error
 	// Leave is called once all that is in a folder was visited. Of e it has nothing but Depth.
 	Leave(e *Entry) error
 }
 
-// openLevels is how many of the folders that lead to the present one are kept open. A deeper one is found again as "..", and must be the same.
+// openLevels is how many of the folders that lead to the present one are kept open. A deeper one is found again
+// as "..", and must be the same.
 const openLevels = 16
 
 // listBytes are read of a folder at a time.
@@ -49,9 +51,10 @@ type level struct {
 	path     int    // length of its path
 }
 
-// Walk visits everything below a folder in the order of the file system, and ends with the visitor's error as it is. What is added or removed meanwhile
-// may be visited or not, and it is an error if a folder is moved that the walk is in; it never leaves the folder. It follows no link, holds
-// at most openLevels+2 descriptors, and remembers of a folder only where it was in it: the memory that it needs grows with the depth alone. What its
+// Walk visits everything below a folder in the order of the file system, and ends with the visitor's error as
+// it is. What is added or removed meanwhile may be visited or not, and it is an error if a folder is moved that
+// the walk is in; it never leaves the folder. It follows no link, holds at most openLevels+2 descriptors, and
+// remembers of a folder only where it was in it: the memory that it needs grows with the depth alone. What its
 // owner has closed is opened first.
 func Walk(ctx context.Context, dir string, v Visitor) (err error) {
 	w := walk{ctx: ctx, visitor: v}
@@ -221,7 +224,8 @@ func openReadable(parent int, name string) (int, error) {
 	return fd, err
 }
 
-// OpenFile opens a regular file for reading, also if its owner closed it. It follows no link and waits for no other end. fs.ErrNotExist: it is gone, or has become something else.
+// OpenFile opens a regular file for reading, also if its owner closed it. It follows no link and waits for no
+// other end. fs.ErrNotExist: it is gone, or has become something else.
 func (e *Entry) OpenFile() (*os.File, error) {
 	const file = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Openat(e.Dir, e.Name, file, 0)

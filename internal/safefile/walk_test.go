@@ -50,17 +50,20 @@ func (s *seen) Leave(*Entry) error {
 	return nil
 }
 
-// TestWalk compares with the standard library's walk: wide folders, and ones that are deeper than what is kept open, side by side.
+// TestWalk compares with the standard library's walk: wide folders, and ones that are deeper than what is kept
+// open, side by side.
 func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 3 {
 		deep := strings.Repeat(fmt.Sprintf("d%d/", i), openLevels+5)
-		for _, folder := range []string{deep + "a", deep + "b", strings.Repeat(fmt.Sprintf("d%d/", i), openLevels/2) + "c", "wide"} {
+		for _, folder := range []string{deep + "a", deep + "b", strings.Repeat(fmt.Sprintf("d%d/", i), openLevels/2) +
+			"c", "wide"} {
 			if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			for j := range 400 {
-				if err := os.WriteFile(filepath.Join(dir, folder, fmt.Sprintf("file-%d-%d", i, j)), nil, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, folder, fmt.Sprintf("file-%d-%d", i, j)), nil,
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -128,7 +131,8 @@ func TestWalkOfDeepFolders(t *testing.T) {
 	if err := Walk(t.Context(), dir, &s); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d folders in %s, %d descriptors more at most", depth, time.Since(began).Round(time.Millisecond), s.most-before)
+	t.Logf("%d folders in %s, %d descriptors more at most", depth, time.Since(began).Round(time.Millisecond),
+		s.most-before)
 	if s.deep != depth+1 || s.left != depth || s.most > before+openLevels+3 {
 		t.Errorf("depth %d, %d left, %d descriptors (%d before)", s.deep, s.left, s.most, before)
 	}

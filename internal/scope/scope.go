@@ -70,7 +70,10 @@ func New(o Options) (*Rules, error) {
 // deniedBy names the glob that forbids a path to an issue with these labels; empty: none does.
 func (r *Rules) deniedBy(name string, labels []string) string {
 	i := slices.IndexFunc(r.deny, func(d denied) bool { return d.all.Match(name) })
-	if i < 0 || slices.ContainsFunc(r.allow, func(a allowed) bool { return has(labels, a.label) && a.globs.Match(name) }) {
+	if i < 0 || slices.ContainsFunc(r.allow, func(a allowed) bool {
+		return has(labels, a.label) &&
+			a.globs.Match(name)
+	}) {
 		return ""
 	}
 	return r.deny[i].glob
@@ -146,8 +149,9 @@ func (l *Look) File(f File) (wantContent bool) {
 	return true
 }
 
-// Content takes a file's content. base gives what the base branch has there: secrets that it has already are nothing new. For values that
-// the director knows binary files and those of AllowSecrets are searched, too: none of them was invented for a test.
+// Content takes a file's content. base gives what the base branch has there: secrets that it has already are
+// nothing new. For values that the director knows binary files and those of AllowSecrets are searched, too:
+// none of them was invented for a test.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
 		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
@@ -182,7 +186,10 @@ func (l *Look) secret(name string, s secret) {
 		l.find(finding{recovery.PolicyViolation, name, s.line, recovery.OwnSecret + s.rule, "remove it"})
 		return
 	}
-	l.find(finding{recovery.PolicyViolation, name, s.line, "a secret (rule " + s.rule + ")", "remove it, or name the file in scope.allow_secrets"})
+	l.find(finding{
+		recovery.PolicyViolation, name, s.line, "a secret (rule " + s.rule + ")",
+		"remove it, or name the file in scope.allow_secrets",
+	})
 }
 
 // mostFindings are kept; a patch that has as many needs no more.
@@ -240,7 +247,8 @@ const mostShown = 4
 
 func (l *Look) violation() *Violation {
 	// What is worse comes first.
-	slices.SortStableFunc(l.found, func(a, b finding) int { return strings.Compare(string(a.reason), string(b.reason)) })
+	slices.SortStableFunc(l.found,
+		func(a, b finding) int { return strings.Compare(string(a.reason), string(b.reason)) })
 	var lines, next []string
 	for i, f := range l.found {
 		if i == mostShown {
@@ -278,12 +286,13 @@ func mask(text string, values map[string]bool) string {
 
 // TooLong is the violation of a patch that could not be looked through in time.
 func TooLong(after string) *Violation {
-	return &Violation{recovery.PolicyViolation, recovery.NotPushed + "the patch could not be searched for secrets within " + after +
+	return &Violation{recovery.PolicyViolation, recovery.NotPushed +
+		"the patch could not be searched for secrets within " + after +
 		" (deliver it in smaller parts, or leave generated files out)"}
 }
 
-// leaves reports whether a link leads out of the tree, or could: over another link, "a/.." is anywhere. Nor does it lead into
-// git's own folder.
+// leaves reports whether a link leads out of the tree, or could: over another link, "a/.." is anywhere. Nor
+// does it lead into git's own folder.
 func leaves(name, target string) bool {
 	parts := strings.Split(target, "/")
 	up := 0

@@ -45,7 +45,8 @@ type secret struct {
 	isOwn       bool // one of the values that the director knows: rule is its name and how it is written
 }
 
-// same: wherever it stands. Of a value that the director knows, one more place in the same encoding is nothing new either.
+// same: wherever it stands. Of a value that the director knows, one more place in the same encoding is nothing
+// new either.
 func (s secret) same(other secret) bool {
 	return s.isOwn == other.isOwn && s.rule == other.rule && (s.isOwn || s.value == other.value)
 }
@@ -53,7 +54,8 @@ func (s secret) same(other secret) bool {
 const (
 	// pieceBytes are searched at a time: the time of a search grows with the square of what is found in a piece.
 	pieceBytes = 64 << 10
-	// overlapBytes is how much of a piece is searched with the next one again: more than the longest secret, a private key.
+	// overlapBytes is how much of a piece is searched with the next one again: more than the longest secret, a
+	// private key.
 	overlapBytes = 8 << 10
 )
 
@@ -107,8 +109,8 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-// Mask takes the secrets out of a text that people read, such as a patch, known values among them. A text that cannot be searched in time
-// is not shown.
+// Mask takes the secrets out of a text that people read, such as a patch, known values among them. A text that
+// cannot be searched in time is not shown.
 func Mask(ctx context.Context, text string, known *leak.Finder) (string, error) {
 	text = known.Mask(text)
 	found, err := search(ctx, "", text)

@@ -2,8 +2,8 @@ package spelling
 
 import "strings"
 
-// Suggest returns the candidate with the fewest edits from the word, the first in the alphabet if there are several; empty if none is
-// near: at most three edits, and fewer than half of the candidate's letters.
+// Suggest returns the candidate with the fewest edits from the word, the first in the alphabet if there are
+// several; empty if none is near: at most three edits, and fewer than half of the candidate's letters.
 func Suggest(word string, candidates []string) string {
 	best, fewest := "", 4
 	for _, c := range candidates {

@@ -8,7 +8,8 @@ import (
 func TestSuggest(t *testing.T) {
 	words := []string{"retry", "replan", "director", "max_retries", "on"}
 	for word, want := range map[string]string{
-		"retyr": "retry", "max_retrys": "max_retries", "directr": "director", "retry": "retry", "": "", "no": "", "xylophone": "",
+		"retyr": "retry", "max_retrys": "max_retries", "directr": "director", "retry": "retry", "": "", "no": "",
+		"xylophone":  "",
 		"maxretries": "max_retries", strings.Repeat("r", 1000): "",
 	} {
 		if got := Suggest(word, words); got != want {

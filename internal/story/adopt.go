@@ -7,13 +7,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// KindMissing is the kind of the one event that no fact is: what was before it is not in the book, and not always in the journal.
+// KindMissing is the kind of the one event that no fact is: what was before it is not in the book, and not
+// always in the journal.
 const KindMissing = "missing"
 
 const missingText = "What happened before is missing here: the journal could not be read"
 
-// Adopt takes the machine's state from a snapshot as of a batch. What the book has read up to there should lead to the same state; where it does not, because
-// the journal was not read so far, or begins later than a task, the state is right, and an event says that something is missing.
+// Adopt takes the machine's state from a snapshot as of a batch. What the book has read up to there should lead
+// to the same state; where it does not, because the journal was not read so far, or begins later than a task,
+// the state is right, and an event says that something is missing.
 func (b *Book) Adopt(seq uint64, state []byte) error {
 	m := fsm.New(b.config)
 	if err := m.Restore(state); err != nil {
@@ -68,7 +70,10 @@ func (s *Story) adopt(t *fsm.Task) {
 	s.enter(t.State, t.Since)
 	if n := len(t.History); t.State == fsm.Blocked && n > 0 {
 		last := t.History[n-1]
-		s.Asked = &Question{At: t.Since, Reason: last.Reason, Cause: last.Cause, Ask: "see the last comment on the issue", Why: "it could not be read what was decided"}
+		s.Asked = &Question{
+			At: t.Since, Reason: last.Reason, Cause: last.Cause,
+			Ask: "see the last comment on the issue", Why: "it could not be read what was decided",
+		}
 	}
 	live := ""
 	if t.State.Info().Live {
@@ -76,7 +81,10 @@ func (s *Story) adopt(t *fsm.Task) {
 	}
 	s.endAttempts(live)
 	if live != "" && !slices.ContainsFunc(s.Attempts, func(a Attempt) bool { return a.ID == live }) {
-		s.Attempts = append(s.Attempts, Attempt{N: t.Attempt, ID: live, Began: cmp.Or(t.UpAt, t.Since), Outcome: OutcomeRunning})
+		s.Attempts = append(s.Attempts, Attempt{
+			N: t.Attempt, ID: live, Began: cmp.Or(t.UpAt, t.Since),
+			Outcome: OutcomeRunning,
+		})
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// A journal that could only be read so far leaves no story where it broke off: each stands where the machine has it, goes on from there, and says that something
-// is missing.
+// A journal that could only be read so far leaves no story where it broke off: each stands where the machine
+// has it, goes on from there, and says that something is missing.
 func TestWhatCouldNotBeReadIsMarkedAndTheMachineIsRight(t *testing.T) {
 	broken, marked := 0, 0
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -37,9 +37,12 @@ func TestWhatCouldNotBeReadIsMarkedAndTheMachineIsRight(t *testing.T) {
 				now := whole.Machine().Now()
 				for _, task := range whole.Machine().Tasks() {
 					s, ok := late.Story(task.Key, now)
-					if !ok || s.State != task.State.String() || s.Attempt != task.Attempt || !s.Since.Equal(task.Since) || (task.State == fsm.Blocked) && s.Asked == nil {
-						t.Fatalf("%s, read to %d, adopted at %d, at %d: %s is told as %s in attempt %d since %s, want %s in attempt %d since %s",
-							name, cut, adopt+1, i+1, task.Key, s.State, s.Attempt, s.Since, task.State, task.Attempt, task.Since)
+					if !ok || s.State != task.State.String() || s.Attempt != task.Attempt ||
+						!s.Since.Equal(task.Since) || (task.State == fsm.Blocked) && s.Asked == nil {
+						t.Fatalf("%s, read to %d, adopted at %d, at %d: %s is told as %s in attempt %d since %s, "+
+							"want %s in attempt %d since %s",
+							name, cut, adopt+1, i+1, task.Key, s.State, s.Attempt, s.Since, task.State, task.Attempt,
+							task.Since)
 					}
 				}
 				for k, s := range late.stories {
@@ -91,12 +94,14 @@ func TestAStoryIsBounded(t *testing.T) {
 		}
 	}
 	s, _ := b.Story(k.Task, at)
-	if len(s.Attempts) > 10 || len(s.Attempts) < 9 || s.Earlier+len(s.Attempts) != attempts || s.Attempts[len(s.Attempts)-1].N != attempts {
+	if len(s.Attempts) > 10 || len(s.Attempts) < 9 || s.Earlier+len(s.Attempts) != attempts ||
+		s.Attempts[len(s.Attempts)-1].N != attempts {
 		t.Errorf("%d attempts and %d earlier ones, want %d in all and at most 10", len(s.Attempts), s.Earlier, attempts)
 	}
 	for _, a := range s.Attempts {
 		if n := len(a.Decided); n > 10 || a.Dropped+n != verdicts || a.Decided[n-1].Cause != fmt.Sprint(verdicts-1) {
-			t.Errorf("attempt %d: %d decisions and %d dropped, want %d in all and at most 10", a.N, n, a.Dropped, verdicts)
+			t.Errorf("attempt %d: %d decisions and %d dropped, want %d in all and at most 10", a.N, n, a.Dropped,
+				verdicts)
 		}
 	}
 }
@@ -106,9 +111,14 @@ func TestAGrantSaysWhatItDoesNotGiveBack(t *testing.T) {
 	b := NewBook(config(t), Limits{})
 	k := fsm.OfTask{Task: "acme/widgets#1"}
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b.Add(1, []fsm.Record{{At: at, Facts: []fsm.Fact{fsm.TaskQueued{Task: k.Task, Nonce: "n"}, fsm.TallyReset{OfTask: k, By: "octocat", Redispatches: 2}, fsm.TallyReset{OfTask: k, By: "octocat"}}}})
+	b.Add(1, []fsm.Record{{At: at, Facts: []fsm.Fact{
+		fsm.TaskQueued{Task: k.Task, Nonce: "n"},
+		fsm.TallyReset{OfTask: k, By: "octocat", Redispatches: 2},
+		fsm.TallyReset{OfTask: k, By: "octocat"},
+	}}})
 	all, _ := b.Events(Place{Seq: 1}, "")
-	if len(all) != 2 || all[0].Text != "All meters begin at zero, but 2 re-dispatches count as used: octocat" || all[1].Text != "All meters begin at zero: octocat" {
+	if len(all) != 2 || all[0].Text != "All meters begin at zero, but 2 re-dispatches count as used: octocat" ||
+		all[1].Text != "All meters begin at zero: octocat" {
 		t.Errorf("%+v", all)
 	}
 }

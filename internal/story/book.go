@@ -211,8 +211,9 @@ func (b *Book) placed(out Story, s *Story, now time.Time) Story {
 	return out
 }
 
-// Rows returns every story that the book has, without attempts and events, as it looks at a time: those that are not over in the order of
-// their arrival, then those that are, the last one first. What never became ours is left out.
+// Rows returns every story that the book has, without attempts and events, as it looks at a time: those that
+// are not over in the order of their arrival, then those that are, the last one first. What never became ours
+// is left out.
 func (b *Book) Rows(now time.Time) []Story {
 	var all []Story
 	for _, t := range b.m.Tasks() {
@@ -228,7 +229,8 @@ func (b *Book) Rows(now time.Time) []Story {
 	return all
 }
 
-// Board returns what Rows returns, but at most so many of each state, and how many there are of each: what is only counted costs next to nothing.
+// Board returns what Rows returns, but at most so many of each state, and how many there are of each: what is
+// only counted costs next to nothing.
 func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]int) {
 	count = map[string]int{}
 	add := func(s *Story) {
@@ -250,7 +252,8 @@ func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]in
 	return rows, count
 }
 
-// Events returns what has happened after a place, the oldest first; of one issue, or of all if it is empty. gap: some of it is only in the journal.
+// Events returns what has happened after a place, the oldest first; of one issue, or of all if it is empty.
+// gap: some of it is only in the journal.
 func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {
 		if e.ID.After(p) {

@@ -20,13 +20,23 @@ type clusters struct {
 
 func inCluster(t *testing.T) *clusters {
 	c := config(t)
-	c.PendingTimeout, c.CheckoutTravels, c.Watchdog, c.StartTimeout, c.HeartbeatTTL = 30*time.Minute, true, time.Hour, time.Minute, 90*time.Second
+	c.PendingTimeout, c.CheckoutTravels, c.Watchdog, c.StartTimeout, c.HeartbeatTTL = 30*time.Minute, true, time.Hour,
+		time.Minute, 90*time.Second
 	c.Classify = func(e recovery.Evidence) recovery.Finding {
 		return recovery.Finding{Reason: e.Known, Cause: e.KnownCause, Rule: "test", Confidence: 1}
 	}
-	p := &clusters{t: t, m: fsm.New(c), b: NewBook(c, DefaultLimits), at: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
+	p := &clusters{
+		t: t, m: fsm.New(c), b: NewBook(c, DefaultLimits),
+		at: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
+	}
 	p.happens(fsm.Booted{RunID: "run-1"})
-	p.happens(fsm.IssuesSeen{Repo: "acme/widgets", AskedAt: p.at, Issues: []fsm.IssueView{{Key: "acme/widgets#21", Title: "t", Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: "k21"}}})
+	p.happens(fsm.IssuesSeen{
+		Repo: "acme/widgets", AskedAt: p.at,
+		Issues: []fsm.IssueView{{
+			Key: "acme/widgets#21", Title: "t", Open: true, Labels: []fsm.Label{fsm.LabelTask},
+			Nonce: "k21",
+		}},
+	})
 	p.ends("k21-0/claim", fsm.EffectEnded{Claim: &fsm.ClaimResult{Ours: true}})
 	p.ends("k21-1/start", fsm.EffectEnded{})
 	return p
@@ -70,14 +80,17 @@ func (c *clusters) says(want ...string) Story {
 // TestAWaitForRoomIsTold: what the cluster lacks is what the task waits for, until when, and what follows.
 func TestAWaitForRoomIsTold(t *testing.T) {
 	c := inCluster(t)
-	c.says("WAITS    for the cluster, which has accepted the worker and not started it yet, until", "The cluster has accepted its worker, and looks for room")
+	c.says("WAITS    for the cluster, which has accepted the worker and not started it yet, until",
+		"The cluster has accepted its worker, and looks for room")
 	c.lists(fsm.Container{Attempt: "k21-1", Pending: true, Waiting: "0/3 nodes are available: 3 Insufficient memory."})
-	c.says("WAITS    for the cluster, which cannot start the worker yet: 0/3 nodes are available: 3 Insufficient memory., until 2026-11-21 10:30:20Z",
+	c.says("WAITS    for the cluster, which cannot start the worker yet: 0/3 nodes are available: 3 Insufficient "+
+		"memory., until 2026-11-21 10:30:20Z",
 		"The cluster cannot start its worker yet: 0/3 nodes are available: 3 Insufficient memory.")
 	c.at = c.at.Add(30 * time.Minute)
 	c.happens(fsm.Tick{})
 	c.ends("k21-1/stop", fsm.EffectEnded{Stop: &fsm.StopResult{}})
-	s := c.says("Attempt 1 failed: the cluster had no room for the worker in time, or could not start it (no_capacity: 1 of 3)",
+	s := c.says("Attempt 1 failed: the cluster had no room for the worker in time, or could not start it "+
+		"(no_capacity: 1 of 3)",
 		"kubernetes.pending_timeout_seconds): 0/3 nodes are available: 3 Insufficient memory.")
 	if a := s.Attempts[0]; !a.Up.IsZero() {
 		t.Errorf("it is said to have run since %s", a.Up)
@@ -89,13 +102,21 @@ func TestAFencedAttemptIsTold(t *testing.T) {
 	c := inCluster(t)
 	c.happens(fsm.Hello{Worker: "k21-1", Token: 1})
 	c.lists(fsm.Container{Attempt: "k21-1"})
-	c.ends("k21-1/stop", fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.WorkerLost, Text: "node node-3 does not answer", Transient: true}})
+	c.ends("k21-1/stop", fsm.EffectEnded{Failure: &fsm.EffectError{
+		Reason: recovery.WorkerLost,
+		Text:   "node node-3 does not answer", Transient: true,
+	}})
 	c.at = c.at.Add(2 * time.Minute)
 	c.happens(fsm.Tick{})
-	c.ends("k21-1/stop", fsm.EffectEnded{Stop: &fsm.StopResult{Fenced: true, Cause: fsm.EndNodeLost, Words: "node node-3 does not answer"}})
-	s := c.says("Nobody can confirm that its container is gone (node node-3 does not answer), so it is fenced: it may still run, but nothing that it does counts",
+	c.ends("k21-1/stop", fsm.EffectEnded{Stop: &fsm.StopResult{
+		Fenced: true, Cause: fsm.EndNodeLost,
+		Words: "node node-3 does not answer",
+	}})
+	s := c.says("Nobody can confirm that its container is gone (node node-3 does not answer), so it is fenced: it "+
+		"may still run, but nothing that it does counts",
 		"Attempt 1 failed: the worker ended or went silent without a report (worker_lost: 1 of 2)",
-		"│ fenced, since nobody can confirm its end: it may still run, but nothing that it does counts: node node-3 does not answer")
+		"│ fenced, since nobody can confirm its end: it may still run, but nothing that it does counts: node node-3 "+
+			"does not answer")
 	if a := s.Attempts[0]; a.Fenced != "node node-3 does not answer" || a.Outcome != OutcomeFailed {
 		t.Errorf("the attempt is %+v", a)
 	}

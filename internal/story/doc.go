@@ -4,7 +4,8 @@
 //	each durable batch ───────────▶                    ├─▶ Event   director events, the page's news
 //	                                                   └─▶ Row     director tasks, the board
 //
-// A Book follows the facts with a machine of its own. Everything that people are shown comes from it; nothing is decided by it.
+// A Book follows the facts with a machine of its own. Everything that people are shown comes from it; nothing
+// is decided by it.
 //
 // # Invariants
 //

@@ -54,8 +54,8 @@ type Event struct {
 	Decision *Decision `json:"decision,omitempty"` // of a verdict
 }
 
-// line says what a fact means for people; the empty text: nothing that they would ask for. The task is as it is with the fact; nil:
-// there is none.
+// line says what a fact means for people; the empty text: nothing that they would ask for. The task is as it is
+// with the fact; nil: there is none.
 func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	if t != nil {
 		attempt = t.Attempt
@@ -64,7 +64,8 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	case fsm.RunBegan:
 		return 0, "Director " + f.RunID + " begins"
 	case fsm.SettingsChanged:
-		return 0, fmt.Sprintf("The configuration was read again (%s), and has other values: %s", f.By, strings.Join(f.Keys, ", "))
+		return 0, fmt.Sprintf("The configuration was read again (%s), and has other values: %s", f.By,
+			strings.Join(f.Keys, ", "))
 	case fsm.PhaseChanged:
 		return 0, fmt.Sprintf("The phase is %s (before: %s): %s", f.To, f.From, f.Why)
 	case fsm.CooldownSet:
@@ -72,7 +73,8 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	case fsm.CooldownLifted:
 		return 0, "An operator opens " + f.Resource + " again"
 	case fsm.LimitStated:
-		return f.Attempt, fmt.Sprintf("A worker says that %s is closed until %s: %s", f.Resource, clock(f.Until), f.Text)
+		return f.Attempt, fmt.Sprintf("A worker says that %s is closed until %s: %s", f.Resource, clock(f.Until),
+			f.Text)
 	case fsm.IncidentChanged:
 		return 0, incidentText(f)
 	case fsm.StateKept:
@@ -103,7 +105,8 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 	case fsm.ContainerWaits:
 		return attempt, waitsText(f)
 	case fsm.AttemptFenced:
-		return f.Attempt, "Nobody can confirm that its container is gone (" + f.Words + "), so it is fenced: it may still run, but nothing that it does counts"
+		return f.Attempt, "Nobody can confirm that its container is gone (" + f.Words +
+			"), so it is fenced: it may still run, but nothing that it does counts"
 	case fsm.ContainerStarted:
 		if t != nil && t.State != fsm.Starting { // its worker was quicker, and has spoken
 			return attempt, ""
@@ -144,7 +147,8 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 			return attempt, effectName(f.Effect) + " is given up: " + f.Failed
 		}
 	case fsm.EffectDeferred:
-		return attempt, fmt.Sprintf("%s has not worked (%s) and is tried again at %s", effectName(f.Effect), f.Why, clock(f.Until))
+		return attempt, fmt.Sprintf("%s has not worked (%s) and is tried again at %s", effectName(f.Effect), f.Why,
+			clock(f.Until))
 	}
 	return attempt, "" // bookkeeping
 }

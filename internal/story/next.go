@@ -11,7 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// why says in a sentence, without its full stop, why it stands where it does, and quotes what that was read from. Empty: the state says it.
+// why says in a sentence, without its full stop, why it stands where it does, and quotes what that was read
+// from. Empty: the state says it.
 func (s *Story) why() (why, cause string) {
 	if q := s.Asked; q != nil {
 		if why = because(q.Reason, q.Why); q.Title != "" {
@@ -118,7 +119,8 @@ func (s *Story) next(w fsm.Waiting) string {
 	case w.Do != "":
 		return w.Do
 	case s.State == fsm.InReview.String() && s.Work.PullRequest > 0:
-		return fmt.Sprintf("Review pull request #%d: merging it ends the task; or say in a review what to change. %s", s.Work.PullRequest, s.Work.URL)
+		return fmt.Sprintf("Review pull request #%d: merging it ends the task; or say in a review what to change. %s",
+			s.Work.PullRequest, s.Work.URL)
 	case s.State == fsm.Released.String() && s.came.again:
 		return "Nothing: the issue is offered again, and begins anew."
 	case s.State == fsm.Released.String(), s.State == fsm.Forgotten.String():
@@ -135,5 +137,8 @@ type came struct {
 }
 
 func cameBy(at time.Time, f fsm.Moved) came {
-	return came{text: movedText(at, f), judged: f.On == fsm.OnRetry || f.On == fsm.OnReclaim, again: f.On == fsm.OnReclaim || f.On == fsm.OnStale}
+	return came{
+		text: movedText(at, f), judged: f.On == fsm.OnRetry || f.On == fsm.OnReclaim,
+		again: f.On == fsm.OnReclaim || f.On == fsm.OnStale,
+	}
 }

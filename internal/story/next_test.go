@@ -9,7 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Whoever reads a story is told what to do, wherever it stands, and of a question the comment and the command that answer it before all else.
+// Whoever reads a story is told what to do, wherever it stands, and of a question the comment and the command
+// that answer it before all else.
 func TestAStorySaysWhatToDoNext(t *testing.T) {
 	seen := map[string]int{}
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -22,16 +23,21 @@ func TestAStorySaysWhatToDoNext(t *testing.T) {
 				if s.Next == "" || strings.Contains(s.Next, "  ") {
 					t.Fatalf("%s: %s is %s, and next is %q", name, k, s.State, s.Next)
 				}
-				if (s.State == fsm.Blocked.String() || s.State == fsm.Released.String()) && s.Why == "" && s.Claims > 0 && s.came != (came{}) {
+				if (s.State == fsm.Blocked.String() || s.State == fsm.Released.String()) && s.Why == "" &&
+					s.Claims > 0 && s.came != (came{}) {
 					t.Errorf("%s: %s is %s, and nothing says why", name, k, s.State)
 				}
 				if s.State != fsm.Blocked.String() {
 					continue
 				}
-				if len(s.Can) < 2 || !strings.HasPrefix(s.Can[0].Do, "/agent ") || !s.Can[0].Advised || !strings.HasPrefix(s.Can[1].Do, "director ") || !s.Can[1].Advised {
+				if len(s.Can) < 2 || !strings.HasPrefix(s.Can[0].Do, "/agent ") || !s.Can[0].Advised ||
+					!strings.HasPrefix(s.Can[1].Do, "director ") || !s.Can[1].Advised {
 					t.Fatalf("%s: %s: %+v", name, k, s.Can)
 				}
-				for _, want := range []string{"director snooze ", "director grant ", "director take ", "director logs "} {
+				for _, want := range []string{
+					"director snooze ", "director grant ", "director take ",
+					"director logs ",
+				} {
 					n := 0
 					for _, r := range s.Can {
 						if strings.HasPrefix(r.Do, want) {
@@ -77,7 +83,8 @@ func TestAPausedDirectorIsSaidToBeResumed(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{})
 	b.Add(1, []fsm.Record{{At: at, Facts: []fsm.Fact{
-		fsm.PhaseChanged{From: fsm.PhaseMonitor, To: fsm.PhasePaused, Why: "operator"}, fsm.TaskQueued{Task: "acme/widgets#1", Nonce: "n1", Title: "x"},
+		fsm.PhaseChanged{From: fsm.PhaseMonitor, To: fsm.PhasePaused, Why: "operator"},
+		fsm.TaskQueued{Task: "acme/widgets#1", Nonce: "n1", Title: "x"},
 	}}})
 	s, ok := b.Story("acme/widgets#1", at)
 	if !ok || !strings.Contains(s.Next, "director resume") {
@@ -87,12 +94,16 @@ func TestAPausedDirectorIsSaidToBeResumed(t *testing.T) {
 
 // What has to be done before the answer is a step on a line of its own.
 func TestStepsStandOnTheirOwnLines(t *testing.T) {
-	s := Story{Issue: "acme/widgets#1", State: fsm.Blocked.String(), Next: "Step 1: Raise the limit. Step 2: comment `/agent resume`; without step 1 it fails again."}
+	s := Story{
+		Issue: "acme/widgets#1", State: fsm.Blocked.String(),
+		Next: "Step 1: Raise the limit. Step 2: comment `/agent resume`; without step 1 it fails again.",
+	}
 	var out strings.Builder
 	if err := s.Explain(&out, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "DO NEXT  Step 1: Raise the limit.\n         Step 2: comment `/agent resume`"; !strings.Contains(out.String(), want) {
+	if want := "DO NEXT  Step 1: Raise the limit.\n         Step 2: comment `/agent resume`"; !strings.Contains(
+		out.String(), want) {
 		t.Errorf("%s\nlacks %s", out.String(), want)
 	}
 }
@@ -101,9 +112,13 @@ func TestStepsStandOnTheirOwnLines(t *testing.T) {
 func TestWorkThatIsShownHasAHistory(t *testing.T) {
 	lost := Decision{Reason: recovery.NetworkTransient, Means: "a connection was cut"}
 	s := Story{Attempt: 4, said: fsm.Hint{From: "octocat", Text: "use  B"}, Attempts: []Attempt{
-		{N: 1, Decided: []Decision{lost}}, {N: 2, Decided: []Decision{lost}}, {N: 3, Decided: []Decision{{Stage: "REVIEW", Means: "a check refused it"}}}, {N: 4},
+		{N: 1, Decided: []Decision{lost}},
+		{N: 2, Decided: []Decision{lost}},
+		{N: 3, Decided: []Decision{{Stage: "REVIEW", Means: "a check refused it"}}},
+		{N: 4},
 	}}
-	want := "Attempt 4 has passed all its stages, after octocat said: use B; attempts 1 and 2 failed: a connection was cut; attempt 3 was sent back: a check refused it"
+	want := "Attempt 4 has passed all its stages, after octocat said: use B; attempts 1 and 2 failed: a connection " +
+		"was cut; attempt 3 was sent back: a check refused it"
 	if got := s.whyDone(); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -95,7 +95,10 @@ func (n *numbers) follow(at time.Time, k fsm.IssueKey, f fsm.Fact) {
 		}
 	case fsm.EffectPlanned:
 		if f.Effect.Escalation != nil {
-			again := slices.ContainsFunc(n.asked, func(a Asked) bool { return folded(a.Issue) == key && !a.Answered.IsZero() })
+			again := slices.ContainsFunc(n.asked, func(a Asked) bool {
+				return folded(a.Issue) == key &&
+					!a.Answered.IsZero()
+			})
 			n.asked = lastOf(append(n.asked, Asked{At: at, Issue: k, Again: again}))
 		}
 	case fsm.Moved:

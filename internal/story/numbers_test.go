@@ -8,7 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// A retry that fails, one that pays off, a question that is answered, asked again, and ended by an incident: each is counted once, as what it was.
+// A retry that fails, one that pays off, a question that is answered, asked again, and ended by an incident:
+// each is counted once, as what it was.
 func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{})
@@ -20,15 +21,22 @@ func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	}
 	k := fsm.OfTask{Task: "acme/widgets#1"}
 	verdict := func(a recovery.Action) fsm.Fact {
-		return fsm.VerdictMade{OfTask: k, Attempt: 1, Finding: recovery.Finding{Reason: recovery.Overloaded}, Verdict: recovery.Verdict{Action: a, Reason: recovery.Overloaded}}
+		return fsm.VerdictMade{
+			OfTask: k, Attempt: 1, Finding: recovery.Finding{Reason: recovery.Overloaded},
+			Verdict: recovery.Verdict{Action: a, Reason: recovery.Overloaded},
+		}
 	}
 	move := func(from fsm.State, on fsm.Trigger, to fsm.State) fsm.Fact {
 		return fsm.Moved{OfTask: k, Attempt: 1, From: from, On: on, To: to}
 	}
-	ask := fsm.EffectPlanned{Effect: fsm.Effect{Kind: fsm.DoEscalate, Task: k.Task, Escalation: &fsm.Escalation{Ask: "what?"}}}
+	ask := fsm.EffectPlanned{Effect: fsm.Effect{
+		Kind: fsm.DoEscalate, Task: k.Task,
+		Escalation: &fsm.Escalation{Ask: "what?"},
+	}}
 	add(fsm.TaskQueued{Task: k.Task, Nonce: "n"})
 	add(verdict(recovery.Retry), move(fsm.Stopping, fsm.OnRetry, fsm.Backoff))
-	add(fsm.UsageCounted{OfTask: k, Usage: recovery.Usage{CostUSD: 0.5}, Ended: true}, verdict(recovery.Retry), move(fsm.Stopping, fsm.OnRetry, fsm.Backoff))
+	add(fsm.UsageCounted{OfTask: k, Usage: recovery.Usage{CostUSD: 0.5}, Ended: true}, verdict(recovery.Retry),
+		move(fsm.Stopping, fsm.OnRetry, fsm.Backoff))
 	add(verdict(recovery.Escalate), ask, move(fsm.Stopping, fsm.OnEscalate, fsm.Blocked))
 	asked := at
 	add(move(fsm.Blocked, fsm.OnUnblocked, fsm.Backoff))
@@ -41,7 +49,8 @@ func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	if len(n.Failures) != 4 || len(n.Costs) != 1 || n.Costs[0].Usage.CostUSD != 0.5 {
 		t.Errorf("failures %+v, costs %+v", n.Failures, n.Costs)
 	}
-	if len(n.Retries) != 2 || n.Retries[0] != (Retried{Action: recovery.Retry, Failed: 2}) || n.Retries[1] != (Retried{Action: recovery.Replan, OK: 1}) {
+	if len(n.Retries) != 2 || n.Retries[0] != (Retried{Action: recovery.Retry, Failed: 2}) ||
+		n.Retries[1] != (Retried{Action: recovery.Replan, OK: 1}) {
 		t.Errorf("retries %+v", n.Retries)
 	}
 	want := []Asked{

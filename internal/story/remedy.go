@@ -18,21 +18,38 @@ type Remedy struct {
 	Command fsm.Command `json:"command,omitempty"` // that Do gives, and that needs nothing more; empty: it gives none
 }
 
-// remedies is the table of commands that the operator has for a task, and what comes of them. Which of them work in a state the machine says.
+// remedies is the table of commands that the operator has for a task, and what comes of them. Which of them
+// work in a state the machine says.
 var remedies = []struct {
 	command fsm.Command
 	use     string               // of the command line, with %s for the issue; empty: the command's name and the issue
 	means   map[fsm.State]string // by state; the zero state: any other
 }{
 	{fsm.CommandRetry, "", map[fsm.State]string{
-		0: "begins the next attempt now, in the checkout as it is, with all meters at zero", fsm.Blocked: "answers it: another attempt in the checkout as it is; --text \"…\" tells the agent what you know",
+		0:           "begins the next attempt now, in the checkout as it is, with all meters at zero",
+		fsm.Blocked: "answers it: another attempt in the checkout as it is; --text \"…\" tells the agent what you know",
 	}},
-	{fsm.CommandFresh, "", map[fsm.State]string{0: "begins the next attempt on a fresh checkout of the base branch: what is not pushed is thrown away"}},
-	{fsm.CommandFix, "director fix %s --text \"…\"", map[fsm.State]string{fsm.InReview: "begins another attempt at the pull request; the text says what to change"}},
-	{fsm.CommandSnooze, "director snooze %s 2h", map[fsm.State]string{0: "puts it off for so long, and then begins the next attempt"}},
-	{fsm.CommandBudget, "director grant %s +2", map[fsm.State]string{0: "lets it have 2 more attempts", fsm.Blocked: "answers it: lets it have 2 more attempts, and no more"}},
-	{fsm.CommandTake, "director take %s", map[fsm.State]string{0: "hands it to you: Retake stops working on this issue, and names the branch with the work so far"}},
-	{fsm.CommandStop, "", map[fsm.State]string{0: "gives the issue up; what was pushed stays, a pull request stays open", fsm.Queued: "takes it out of the queue"}},
+	{fsm.CommandFresh, "", map[fsm.State]string{0: "begins the next attempt on a fresh checkout of the base branch: " +
+		"what is not pushed is thrown away"}},
+	{
+		fsm.CommandFix, "director fix %s --text \"…\"",
+		map[fsm.State]string{fsm.InReview: "begins another attempt at the pull request; the text says what to change"},
+	},
+	{
+		fsm.CommandSnooze, "director snooze %s 2h",
+		map[fsm.State]string{0: "puts it off for so long, and then begins the next attempt"},
+	},
+	{fsm.CommandBudget, "director grant %s +2", map[fsm.State]string{
+		0:           "lets it have 2 more attempts",
+		fsm.Blocked: "answers it: lets it have 2 more attempts, and no more",
+	}},
+	{
+		fsm.CommandTake, "director take %s",
+		map[fsm.State]string{0: "hands it to you: Retake stops working on this issue, and names the branch with " +
+			"the work so far"},
+	},
+	{fsm.CommandStop, "", map[fsm.State]string{0: "gives the issue up; what was pushed stays, a pull " +
+		"request stays open", fsm.Queued: "takes it out of the queue"}},
 }
 
 // can lists what a person can do about a task in a state; what its question asks for comes first.
@@ -50,7 +67,8 @@ func (s *Story) can(in fsm.State) (all []Remedy) {
 		if means == "" {
 			means = r.means[0]
 		}
-		if means == "" || !slices.Contains(works, r.command) || slices.ContainsFunc(all, func(a Remedy) bool { return a.Command == r.command }) {
+		if means == "" || !slices.Contains(works, r.command) ||
+			slices.ContainsFunc(all, func(a Remedy) bool { return a.Command == r.command }) {
 			continue
 		}
 		if r.use != "" { // it needs an argument, or nobody can take it back
@@ -65,7 +83,8 @@ func (s *Story) can(in fsm.State) (all []Remedy) {
 	return all
 }
 
-// answers are the two ways to give the answer that a question recommends: the comment, and the command that is the same.
+// answers are the two ways to give the answer that a question recommends: the comment, and the command that is
+// the same.
 func (s *Story) answers() []Remedy {
 	reply := "/agent retry <what the agent should know>"
 	if s.Asked != nil && s.Asked.Reply != "" {
@@ -95,7 +114,8 @@ func CommandLine(k fsm.IssueKey, comment string) string {
 	return line
 }
 
-// typed is the command line that does what a comment does, and the command of it that needs nothing more; empty: there is none.
+// typed is the command line that does what a comment does, and the command of it that needs nothing more;
+// empty: there is none.
 func typed(k fsm.IssueKey, comment string) (line string, command fsm.Command) {
 	words := strings.Fields(comment)
 	if len(words) < 2 {

@@ -78,19 +78,21 @@ type Meters struct {
 
 // Attempt is one attempt, and what was decided about it.
 type Attempt struct {
-	ID       string         `json:"id"`
-	N        int            `json:"attempt"`       // from 1; 0: what was decided before the first
-	How      string         `json:"how,omitempty"` // it was to be made, and why; empty: the first
-	Began    time.Time      `json:"began_at,omitzero"`
-	Up       time.Time      `json:"up_at,omitzero"`    // its container runs
-	Hello    time.Time      `json:"hello_at,omitzero"` // its worker spoke
-	Ended    time.Time      `json:"ended_at,omitzero"`
-	Outcome  string         `json:"outcome"`          // running, ok, failed, withdrawn
-	Fenced   string         `json:"fenced,omitempty"` // why nobody can confirm its end; empty: its container is gone, or not yet
-	Stage    string         `json:"stage,omitempty"`  // of its last report
-	Usage    recovery.Usage `json:"usage,omitzero"`
-	Decided  []Decision     `json:"decided,omitempty"`
-	Dropped  int            `json:"decided_dropped,omitempty"` // decisions that are only in the journal by now, the oldest
+	ID      string    `json:"id"`
+	N       int       `json:"attempt"`       // from 1; 0: what was decided before the first
+	How     string    `json:"how,omitempty"` // it was to be made, and why; empty: the first
+	Began   time.Time `json:"began_at,omitzero"`
+	Up      time.Time `json:"up_at,omitzero"`    // its container runs
+	Hello   time.Time `json:"hello_at,omitzero"` // its worker spoke
+	Ended   time.Time `json:"ended_at,omitzero"`
+	Outcome string    `json:"outcome"` // running, ok, failed, withdrawn
+	// why nobody can confirm its end; empty: its container is gone, or not yet
+	Fenced  string         `json:"fenced,omitempty"`
+	Stage   string         `json:"stage,omitempty"` // of its last report
+	Usage   recovery.Usage `json:"usage,omitzero"`
+	Decided []Decision     `json:"decided,omitempty"`
+	// decisions that are only in the journal by now, the oldest
+	Dropped  int `json:"decided_dropped,omitempty"`
 	asserted string
 }
 
@@ -205,7 +207,10 @@ func (s *Story) enter(to fsm.State, at time.Time) {
 }
 
 // outcomes say what a move means for the attempt that it ends; any other move out of Stopping means that it failed.
-var outcomes = map[fsm.Trigger]string{fsm.OnGoneOK: OutcomeOK, fsm.OnValidate: OutcomeOK, fsm.OnGoneWithdrawn: OutcomeWithdrawn}
+var outcomes = map[fsm.Trigger]string{
+	fsm.OnGoneOK: OutcomeOK, fsm.OnValidate: OutcomeOK,
+	fsm.OnGoneWithdrawn: OutcomeWithdrawn,
+}
 
 func (s *Story) moved(at time.Time, f fsm.Moved) {
 	asked := s.Asked
@@ -258,9 +263,12 @@ func (s *Story) attempted(at time.Time, f fsm.Fact) {
 func (s *Story) judged(at time.Time, f fsm.VerdictMade, t *fsm.Task, was known) {
 	about, _ := recovery.Describe(f.Finding.Reason)
 	d := Decision{
-		At: at, Attempt: f.Attempt, Stage: f.Stage, Observed: observed(f, was), Reason: f.Finding.Reason, Means: about.Means, Cause: f.Finding.Cause,
-		Rule: f.Finding.Rule, Certain: f.Finding.Confidence, Action: f.Verdict.Action, Done: f.Verdict.Action.About().Done, Row: f.Verdict.Row,
-		Why: f.Verdict.Why, Veto: f.Verdict.Veto, Delay: f.Verdict.Delay, Charges: string(f.Verdict.Charges), Incident: f.Incident, Before: metersOf(was.tally),
+		At: at, Attempt: f.Attempt, Stage: f.Stage, Observed: observed(f, was), Reason: f.Finding.Reason,
+		Means: about.Means, Cause: f.Finding.Cause,
+		Rule: f.Finding.Rule, Certain: f.Finding.Confidence, Action: f.Verdict.Action,
+		Done: f.Verdict.Action.About().Done, Row: f.Verdict.Row,
+		Why: f.Verdict.Why, Veto: f.Verdict.Veto, Delay: f.Verdict.Delay, Charges: string(f.Verdict.Charges),
+		Incident: f.Incident, Before: metersOf(was.tally),
 	}
 	d.After = d.Before
 	if t != nil {

@@ -68,9 +68,12 @@ func recorded(t *testing.T, each func(name string, batches [][]fsm.Record)) {
 	}
 }
 
-// told are journals whose stories are kept as golden files: between them they have a success, a question, a retry, an incident, a
-// budget that is used up, a refusal, an answer and a restart.
-var told = []string{"02-build-failed", "03-killed-worker", "15-crash-and-restart", "26-start-waits-for-limit", "28-question-answered", "33-incident", "34-overspent"}
+// told are journals whose stories are kept as golden files: between them they have a success, a question, a
+// retry, an incident, a budget that is used up, a refusal, an answer and a restart.
+var told = []string{
+	"02-build-failed", "03-killed-worker", "15-crash-and-restart", "26-start-waits-for-limit",
+	"28-question-answered", "33-incident", "34-overspent",
+}
 
 func TestStoriesAreToldLikeThis(t *testing.T) {
 	seen := map[string]bool{}
@@ -120,8 +123,8 @@ func TestStoriesAreToldLikeThis(t *testing.T) {
 	}
 }
 
-// Whoever reads the same records has the same book: the one that follows them live, the one that reads a batch a second time, and the one that begins
-// with a snapshot in the middle, as far as it has the events.
+// Whoever reads the same records has the same book: the one that follows them live, the one that reads a batch
+// a second time, and the one that begins with a snapshot in the middle, as far as it has the events.
 func TestTheSameRecordsAreTheSameStory(t *testing.T) {
 	n := 0
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -191,7 +194,8 @@ func TestTheStoryStandsWhereTheMachineDoes(t *testing.T) {
 			for _, task := range b.Machine().Tasks() {
 				s, ok := b.Story(task.Key, b.Machine().Now())
 				if !ok || s.State != task.State.String() || s.Attempt != task.Attempt || !s.Since.Equal(task.Since) {
-					t.Fatalf("%s, batch %d: the story of %s stands at %s since %s in attempt %d, the machine at %s since %s in attempt %d",
+					t.Fatalf("%s, batch %d: the story of %s stands at %s since %s in attempt %d, the machine at %s "+
+						"since %s in attempt %d",
 						name, i+1, task.Key, s.State, s.Since, s.Attempt, task.State, task.Since, task.Attempt)
 				}
 				if (task.State == fsm.Blocked) != (s.Asked != nil) && task.State != fsm.Blocked {
@@ -216,7 +220,8 @@ func TestEventsAreOneLine(t *testing.T) {
 		}
 		last := Place{}
 		for _, e := range all {
-			if l := e.Line(); strings.ContainsAny(l, "\n\r\x1b") || strings.HasSuffix(l, ".") && !strings.HasSuffix(l, "...") && strings.TrimSpace(l) == "" {
+			if l := e.Line(); strings.ContainsAny(l, "\n\r\x1b") || strings.HasSuffix(l, ".") &&
+				!strings.HasSuffix(l, "...") && strings.TrimSpace(l) == "" {
 				t.Errorf("%s: %q", name, l)
 			}
 			if !e.ID.After(last) {
@@ -230,7 +235,10 @@ func TestEventsAreOneLine(t *testing.T) {
 			}
 		}
 	})
-	for _, want := range []string{"moved", "verdict_made", "attempt_began", "report_accepted", "command_taken", "cooldown_set", "incident_changed", "work_delivered", "effect_deferred"} {
+	for _, want := range []string{
+		"moved", "verdict_made", "attempt_began", "report_accepted", "command_taken",
+		"cooldown_set", "incident_changed", "work_delivered", "effect_deferred",
+	} {
 		if kinds[want] == 0 {
 			t.Errorf("no event is a %s", want)
 		}

@@ -27,7 +27,8 @@ const incidentRow = "director.incident"
 // indent stands before what belongs to the line above.
 const indent = "          "
 
-// Explain writes the story for a person: where it stands and what can be done first, then how it came to that. now is the time for which it was made.
+// Explain writes the story for a person: where it stands and what can be done first, then how it came to that.
+// now is the time for which it was made.
 func (s Story) Explain(to io.Writer, now time.Time) error {
 	w := &lines{}
 	w.add("%s  %s", s.Issue, Plain(s.Title))
@@ -58,7 +59,8 @@ func (s Story) standing(w *lines, now time.Time) {
 	}
 	advised := s.advised(w)
 	switch {
-	case s.Waits == "" || s.Over || s.Asked != nil, s.State == fsm.InReview.String() && s.Until.IsZero(): // which was said
+	case s.Waits == "" || s.Over || s.Asked != nil, s.State == fsm.InReview.String() && s.Until.IsZero():
+		// which was said
 	case s.Until.IsZero():
 		w.field("WAITS", "for %s", Plain(s.Waits))
 	default:
@@ -76,7 +78,8 @@ func (s Story) standing(w *lines, now time.Time) {
 		w.field("WORK", "%s", Plain(text))
 	}
 	if s.Work.Branch == "" && strings.HasPrefix(s.Cause, recovery.NotPushed) {
-		w.field("WORK", "not pushed: it is kept in the issue's checkout, below director.data_dir on the director's machine")
+		w.field("WORK", "not pushed: it is kept in the issue's checkout, below director.data_dir on the "+
+			"director's machine")
 	}
 	w.field("METERS", "%s", s.meters())
 }
@@ -103,7 +106,8 @@ func (s Story) others(w *lines, from int) {
 
 // plainly says what verdicts in the journal say so that it needs no knowledge of policies.
 var plainly = strings.NewReplacer(
-	policy.NotRepeated, "; trying again unchanged would fail in the same way", "the one retry is used up", "the one retry for this reason is used up",
+	policy.NotRepeated, "; trying again unchanged would fail in the same way", "the one retry is used up",
+	"the one retry for this reason is used up",
 )
 
 // because is why something was decided, with the reason in front if the words do not have it.
@@ -122,7 +126,8 @@ func because(r recovery.Reason, why string) string {
 func (s Story) meters() string {
 	m, l := s.Meters, s.Limits
 	parts := []string{
-		of(m.Redispatches, l.Redispatches) + " re-dispatches", of(m.Iterations, l.Iterations) + " iterations", of(m.Errors, l.Errors) + " errors in a row",
+		of(m.Redispatches, l.Redispatches) + " re-dispatches", of(m.Iterations, l.Iterations) + " iterations",
+		of(m.Errors, l.Errors) + " errors in a row",
 		of(m.PaidCalls, l.PaidCalls) + " paid calls",
 	}
 	if m.Tokens > 0 { // else nobody has counted them
@@ -189,7 +194,8 @@ func (s Story) course(w *lines) {
 		}
 		text := told.once(Plain(e.Text), s.Attempts)
 		if d := e.Decision; d != nil {
-			text = fmt.Sprintf("%s: %s%s", d.Reason, cmp.Or(d.Action.About().Means, string(d.Action)), pauseText(d.Delay))
+			text = fmt.Sprintf("%s: %s%s", d.Reason, cmp.Or(d.Action.About().Means, string(d.Action)),
+				pauseText(d.Delay))
 		}
 		w.add("%s  %s", e.At.UTC().Format(time.TimeOnly), text)
 		if e.Decision != nil {
@@ -227,7 +233,8 @@ func (d *Decision) explain(w *lines, told causes) {
 		w.add(indent+"          %s", quoted(cause))
 		told[cause] = true
 	}
-	w.add(indent+"read as   %s: %s (rule %s, %.0f %% certain%s)", d.Reason, d.Means, d.Rule, 100*d.Certain, assertedText(d))
+	w.add(indent+"read as   %s: %s (rule %s, %.0f %% certain%s)", d.Reason, d.Means, d.Rule, 100*d.Certain,
+		assertedText(d))
 	w.add(indent+"decided   %s by row %s: %s", d.Action, d.Row, Plain(plainly.Replace(d.Why)))
 	if d.Veto != "" {
 		w.add(indent+"          the guard %s forbade what the row wanted", d.Veto)
@@ -295,7 +302,8 @@ func (e Event) Line() string {
 	return clock(e.At) + "  " + about + "  " + Plain(text)
 }
 
-// Plain leaves of a text what a terminal or a page may show in one line: nothing in it hides, or turns around, what stands beside it.
+// Plain leaves of a text what a terminal or a page may show in one line: nothing in it hides, or turns around,
+// what stands beside it.
 func Plain(s string) string { return plaintext.OneLine(plaintext.Shown(s)) }
 
 // whole is the same of our own advice. It is not cut: half of it would be wrong.

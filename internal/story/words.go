@@ -31,7 +31,8 @@ func incidentText(f fsm.IncidentChanged) string {
 	case i.Breaker.Opened == 0:
 		return "" // not yet one
 	}
-	return fmt.Sprintf("Incident %s (%s): %s, seen in %s", i.Key, i.Reason, i.Cause, plural(len(i.Breaker.Strikes), "failure"))
+	return fmt.Sprintf("Incident %s (%s): %s, seen in %s", i.Key, i.Reason, i.Cause,
+		plural(len(i.Breaker.Strikes), "failure"))
 }
 
 func standingText(s fsm.Standing) string {
@@ -45,7 +46,8 @@ func standingText(s fsm.Standing) string {
 	return ", behind " + strings.Join(names, ", ")
 }
 
-// saidBefore are moves that another fact of the same batch has told already: what begins, what was reported, what was handed in.
+// saidBefore are moves that another fact of the same batch has told already: what begins, what was reported,
+// what was handed in.
 var saidBefore = []fsm.Trigger{fsm.OnWon, fsm.OnStillOurs, fsm.OnReport, fsm.OnDelivered, fsm.OnInReview}
 
 // toldAlone is the move's own reason, where that says all of it; empty: it does not.
@@ -215,9 +217,11 @@ func plannedText(e fsm.Effect) string {
 
 // effects name durable effects for people.
 var effects = map[string]string{
-	string(fsm.DoClaim): "The claim", string(fsm.DoRecheck): "Reading the issue again", string(fsm.DoStart): "The start",
-	string(fsm.DoStop): "Ending the container", string(fsm.DoDeliver): "The delivery", string(fsm.DoEscalate): "Asking a person",
-	string(fsm.DoRelease): "Giving the claim up", string(fsm.DoRemind): "The reminder",
+	string(fsm.DoClaim): "The claim", string(fsm.DoRecheck): "Reading the issue again",
+	string(fsm.DoStart): "The start",
+	string(fsm.DoStop):  "Ending the container", string(fsm.DoDeliver): "The delivery",
+	string(fsm.DoEscalate): "Asking a person",
+	string(fsm.DoRelease):  "Giving the claim up", string(fsm.DoRemind): "The reminder",
 }
 
 // effectName says what an effect with this id does.

@@ -6,8 +6,9 @@
 //	testdata/github    GitHub's own OpenAPI description (octokit/openapi), cut to the endpoints we use, and examples of its webhooks
 //	                   (octokit/webhooks); both under the MIT licence, which lies beside them
 //
-// RETAKE_TESTDATA names another folder with the same layout; tests then read that one instead. A part that it lacks is
-// read from here. Such a folder may hold what these tests have never met. Each unknown thing (a kind of vectors, a field,
-// a shape, a file) fails the test of this package once, by name, and everything else is read and handed out as usual: an
-// unknown kind or shape is withheld, a vector or line with one more field is not.
+// RETAKE_TESTDATA names another folder with the same layout; tests then read that one instead. A part that it
+// lacks is read from here. Such a folder may hold what these tests have never met. Each unknown thing (a kind
+// of vectors, a field, a shape, a file) fails the test of this package once, by name, and everything else is
+// read and handed out as usual: an unknown kind or shape is withheld, a vector or line with one more field is
+// not.
 package testfiles

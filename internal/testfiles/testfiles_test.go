@@ -45,7 +45,8 @@ func TestFields(t *testing.T) {
 		}
 	}
 	if is, _ := os.ReadFile(path); string(is) != b.String() || len(f.problems) > 0 {
-		t.Errorf("%s is not what the vectors have; write it with go test ./internal/testfiles -update (%q)", path, f.problems)
+		t.Errorf("%s is not what the vectors have; write it with go test ./internal/testfiles -update (%q)", path,
+			f.problems)
 	}
 }
 
@@ -77,10 +78,12 @@ func TestReaderMeetsTheUnknown(t *testing.T) {
 		{"id": 909, "kind": "exit_code"},
 		"a word"
 	]}`)
-	put(t, dir, "vectors/005.json", `{"seed": "005", "vectors": [{"id": "005-001", "kind": "exit_code", "input": {}, "expected": {}}]}`)
+	put(t, dir, "vectors/005.json",
+		`{"seed": "005", "vectors": [{"id": "005-001", "kind": "exit_code", "input": {}, "expected": {}}]}`)
 	put(t, dir, "vectors/006.json", `[]`)
 	put(t, dir, "vectors/notes.txt", `?`)
-	put(t, dir, "corpus/more.jsonl", `{"id": "a", "reason": "brand_new", "exit_code": 1}`+"\n"+`{"id": "b", "colour": 1}`+"\n"+`{"id": "c", "colour": 2}`+"\n{\n")
+	put(t, dir, "corpus/more.jsonl", `{"id": "a", "reason": "brand_new", "exit_code": 1}`+"\n"+
+		`{"id": "b", "colour": 1}`+"\n"+`{"id": "c", "colour": 2}`+"\n{\n")
 	put(t, dir, "corpus/table.csv", `?`)
 	put(t, dir, "corpus/LABELS.md", `labels`)
 	put(t, dir, "github/webhooks/issues__sighed.payload.json", `{"action": "sighed"}`)
@@ -91,8 +94,10 @@ func TestReaderMeetsTheUnknown(t *testing.T) {
 	}
 	want := []string{
 		"vectors/003.json: unknown field \"mood\" of a vector",
-		"vectors/003.json: vector 10 cannot be read (json: cannot unmarshal number into Go struct field Vector.id of type string)",
-		"vectors/003.json: vector 11 cannot be read (json: cannot unmarshal string into Go value of type testfiles.Vector)",
+		"vectors/003.json: vector 10 cannot be read (json: cannot unmarshal number into Go struct field Vector.id of " +
+			"type string)",
+		"vectors/003.json: vector 11 cannot be read (json: cannot unmarshal string into Go value of type " +
+			"testfiles.Vector)",
 		"vectors of kind 003 exit_code: unknown shape: input.has_failures is string",
 		"vectors of kind 003 exit_code: unknown field input.weather",
 		"vectors of kind 003 exit_code: unknown shape: expected is array",
@@ -129,7 +134,8 @@ func TestReaderMeetsTheUnknown(t *testing.T) {
 func TestFolderWithoutParts(t *testing.T) {
 	dir := t.TempDir()
 	f, err := read(own, dir)
-	if err != nil || len(f.problems) != 1 || !strings.Contains(f.problems[0], "RETAKE_TESTDATA="+dir) || len(f.vectors) == 0 {
+	if err != nil || len(f.problems) != 1 || !strings.Contains(f.problems[0], "RETAKE_TESTDATA="+dir) ||
+		len(f.vectors) == 0 {
 		t.Errorf("%v, %q, %d vectors", err, f.problems, len(f.vectors))
 	}
 }

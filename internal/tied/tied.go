@@ -1,7 +1,8 @@
 // Package tied starts programs that die with this one, however it ends.
 //
-// Linux ends them with the thread that has started them, not with its process (prctl(2), PR_SET_PDEATHSIG), and Go ends a thread with the goroutine that has
-// locked it, as the probe for namespaces does. So each program gets a thread that stays until it has ended.
+// Linux ends them with the thread that has started them, not with its process (prctl(2), PR_SET_PDEATHSIG), and
+// Go ends a thread with the goroutine that has locked it, as the probe for namespaces does. So each program
+// gets a thread that stays until it has ended.
 package tied
 
 import (

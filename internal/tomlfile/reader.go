@@ -9,8 +9,9 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// reader builds the values of a file from what the parser finds, and notes where every key stands: "director.max_workers",
-// "stage[0].run". The parser knows syntax only; that a key is not given twice is for the reader.
+// reader builds the values of a file from what the parser finds, and notes where every key stands:
+// "director.max_workers", "stage[0].run". The parser knows syntax only; that a key is not given twice is for
+// the reader.
 type reader struct {
 	*File
 	parser   unstable.Parser

@@ -75,7 +75,8 @@ func Parse(data []byte) *File {
 		at = bytes.IndexRune(data, utf8.RuneError) // which also finds what is invalid
 	}
 	if at >= 0 {
-		return syntax(1+bytes.Count(data[:at], []byte("\n")), at-bytes.LastIndexByte(data[:at], '\n'), "not UTF-8 text, want a TOML file in UTF-8")
+		return syntax(1+bytes.Count(data[:at], []byte("\n")), at-bytes.LastIndexByte(data[:at], '\n'),
+			"not UTF-8 text, want a TOML file in UTF-8")
 	}
 	r := reader{File: f, kinds: map[string]kind{}, elements: map[string]int{}}
 	f.Values = map[string]any{}
@@ -162,8 +163,8 @@ var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // Element is the path of an element of a list, from 0.
 func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Tables are the elements of a list of tables at the top of the file, and the only thing there that is known. One that is no
-// table is nil, and noted.
+// Tables are the elements of a list of tables at the top of the file, and the only thing there that is known.
+// One that is no table is nil, and noted.
 func (f *File) Tables(key string) (tables []map[string]any) {
 	for _, other := range slices.Sorted(maps.Keys(f.Values)) {
 		if other != key {
@@ -184,8 +185,8 @@ func (f *File) Tables(key string) (tables []map[string]any) {
 	return tables
 }
 
-// Decode fills the fields of a struct, which have the key in the tag toml, from the table that stands at the path. It returns
-// whether every value has the right type, so that the struct can be checked.
+// Decode fills the fields of a struct, which have the key in the tag toml, from the table that stands at the
+// path. It returns whether every value has the right type, so that the struct can be checked.
 func (f *File) Decode(path string, table any, into any) bool {
 	before := f.wrongTypes
 	f.set(path, table, reflect.ValueOf(into).Elem())

@@ -15,20 +15,31 @@ import (
 
 // documents are for comparison with the library's decoder: what it accepts and what it refuses.
 var documents = []string{
-	"", "# nothing", "a = 1\nb = [1, 2.5, 'x', true, [], {}]\n", "a.b.c = 1\na.b.d = 2\na.e = 3", "[a.b]\nx = 1\n[a]\ny = 2",
-	"[a]\n[a.b]\n[a.c]", "[a]\n[a]", "[a]\nb.c = 1\n[a.b]", "[a]\nb.c = 1\n[a.b.d]", "[a.b]\n[a]\nb.c = 1", "[a.b.c]\n[a]\nb.x = 1",
-	"a = 1\na = 2", "a = 1\n[a]", "a = 1\n[a.b]", "a = {}\n[a.b]", "a = { b = 1 }\na.c = 2", "a = { b = 1, b = 2 }", "a = { b.c = 1, b.d = 2 }",
-	"a = [{ b = 1 }]\n[[a]]", "[[a]]\nb = 1\n[[a]]\nb = 2\n[a.c]\nd = 1\n[[a.e]]\n[[a.e]]\nf = 1\n[[a]]\n[a.c]", "[[a]]\n[a]", "[a]\n[[a]]", "[a.b]\n[[a]]",
-	"[[a.b]]\n[a]\nc = 1", "a.b = 1\n[a]", "a.b = 1\n[a.c]", "a.b = 1\na = 2", "a = 1\na.b = 2", "'q r' = 1\n\"x.y\" = { 'z' = 2 }",
-	"a = 0x1F\nb = 0o17\nc = 0b11\nd = 1_000\ne = +5\nf = -0\ng = 1_0.5_0e+1_0\nh = 5e22", "a = 012", "a = 1__0", "a = 9223372036854775808",
-	"a = \"\\u00e9\\n\"\nb = '''\nx'''\nc = \"\"\"\\\n  y\"\"\"", "a = \"x", "a = [1,", "a = ", "= 1", "[a", "[[a]", "a = tru", "a = 1 b = 2", "a = 1e",
-	"[fruit]\napple.color = 1\napple.taste.sweet = true\n[fruit.apple.texture]", "[fruit]\napple.color = 1\n[fruit.apple.taste]\n[fruit.apple]",
+	"", "# nothing", "a = 1\nb = [1, 2.5, 'x', true, [], {}]\n", "a.b.c = 1\na.b.d = 2\na.e = 3",
+	"[a.b]\nx = 1\n[a]\ny = 2",
+	"[a]\n[a.b]\n[a.c]", "[a]\n[a]", "[a]\nb.c = 1\n[a.b]", "[a]\nb.c = 1\n[a.b.d]", "[a.b]\n[a]\nb.c = 1",
+	"[a.b.c]\n[a]\nb.x = 1",
+	"a = 1\na = 2", "a = 1\n[a]", "a = 1\n[a.b]", "a = {}\n[a.b]", "a = { b = 1 }\na.c = 2", "a = { b = 1, b = 2 }",
+	"a = { b.c = 1, b.d = 2 }",
+	"a = [{ b = 1 }]\n[[a]]", "[[a]]\nb = 1\n[[a]]\nb = 2\n[a.c]\nd = 1\n[[a.e]]\n[[a.e]]\nf = 1\n[[a]]\n[a.c]",
+	"[[a]]\n[a]", "[a]\n[[a]]", "[a.b]\n[[a]]",
+	"[[a.b]]\n[a]\nc = 1", "a.b = 1\n[a]", "a.b = 1\n[a.c]", "a.b = 1\na = 2", "a = 1\na.b = 2",
+	"'q r' = 1\n\"x.y\" = { 'z' = 2 }",
+	"a = 0x1F\nb = 0o17\nc = 0b11\nd = 1_000\ne = +5\nf = -0\ng = 1_0.5_0e+1_0\nh = 5e22", "a = 012", "a = 1__0",
+	"a = 9223372036854775808",
+	"a = \"\\u00e9\\n\"\nb = '''\nx'''\nc = \"\"\"\\\n  y\"\"\"", "a = \"x", "a = [1,", "a = ", "= 1", "[a", "[[a]",
+	"a = tru", "a = 1 b = 2", "a = 1e",
+	"[fruit]\napple.color = 1\napple.taste.sweet = true\n[fruit.apple.texture]",
+	"[fruit]\napple.color = 1\n[fruit.apple.taste]\n[fruit.apple]",
 }
 
 // TestSameAsTheLibrary: the reader accepts what the library's own decoder accepts, with the same values.
 func TestSameAsTheLibrary(t *testing.T) {
 	docs := documents
-	for _, pattern := range []string{"../../config/*.toml", "../agent/*.toml", "../recovery/classify/*.toml", "../recovery/policy/presets/*.toml"} {
+	for _, pattern := range []string{
+		"../../config/*.toml", "../agent/*.toml", "../recovery/classify/*.toml",
+		"../recovery/policy/presets/*.toml",
+	} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, files, err)
@@ -65,7 +76,8 @@ func FuzzSameAsTheLibrary(f *testing.F) {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		if !utf8.Valid(doc) || strings.ContainsAny(string(doc), ":\x00") || strings.Contains(string(doc), "nan") || strings.Count(string(doc), "-") > 1 {
+		if !utf8.Valid(doc) || strings.ContainsAny(string(doc), ":\x00") || strings.Contains(string(doc), "nan") ||
+			strings.Count(string(doc), "-") > 1 {
 			return
 		}
 		compare(t, doc)
@@ -73,10 +85,13 @@ func FuzzSameAsTheLibrary(f *testing.F) {
 }
 
 func TestPlaces(t *testing.T) {
-	f := Parse([]byte("a = 1\n\"q r\" = 'x'\n[t.u]\nv = [ { w = 1 },\n  { w = 2, x = { y = 3 } } ]\n[[row]]\non = 'a'\n[row.wait]\nk = 1\n[[row]]\n  on.x = [ 1, 'z' ]\n"))
+	f := Parse([]byte("a = 1\n\"q r\" = 'x'\n[t.u]\nv = [ { w = 1 },\n  { w = 2, x = { y = 3 } } ]\n[[row]]\non = " +
+		"'a'\n[row.wait]\nk = 1\n[[row]]\n  on.x = [ 1, 'z' ]\n"))
 	for path, want := range map[string]string{
-		"a": "1:1", `"q r"`: "2:1", "t": "3:2", "t.u": "3:4", "t.u.v": "4:1", "t.u.v[0].w": "4:9", "t.u.v[1].x.y": "5:18",
-		"row": "6:3", "row[0].on": "7:1", "row[0].wait.k": "9:1", "row[1]": "10:3", "row[1].on.x[1]": "11:15", "row[1].on.nothing": "11:3", "none": "1:1",
+		"a": "1:1", `"q r"`: "2:1", "t": "3:2", "t.u": "3:4", "t.u.v": "4:1", "t.u.v[0].w": "4:9",
+		"t.u.v[1].x.y": "5:18",
+		"row":          "6:3", "row[0].on": "7:1", "row[0].wait.k": "9:1", "row[1]": "10:3", "row[1].on.x[1]": "11:15",
+		"row[1].on.nothing": "11:3", "none": "1:1",
 	} {
 		if got := f.At(path); fmt.Sprintf("%d:%d", got.Line, got.Col) != want {
 			t.Errorf("%s stands at %v, want %s", path, got, want)
@@ -102,7 +117,8 @@ func TestDecodeReportsAll(t *testing.T) {
 		} `toml:"sub"`
 	}
 	into.Title = "kept"
-	f := Parse([]byte("sub = 1\ntitel = 'x'\n[[row]]\nname = 5\nargs = ['a', 2, 'c', 2026-01-01]\nn = 1.5\non = 'yes'\n[[row]]\nname = 'second'\nn = 3\n"))
+	f := Parse([]byte("sub = 1\ntitel = 'x'\n[[row]]\nname = 5\nargs = ['a', 2, 'c', 2026-01-01]\nn = 1.5\non = " +
+		"'yes'\n[[row]]\nname = 'second'\nn = 3\n"))
 	if f.Decode("", f.Values, &into) {
 		t.Error("no wrong type was found")
 	}

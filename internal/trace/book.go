@@ -60,7 +60,10 @@ type Known struct {
 
 // KnownOf is what a Book may have to know of a task.
 func KnownOf(t *fsm.Task) Known {
-	return Known{Key: t.Key, Nonce: t.Nonce, Title: t.Title, URL: t.URL, State: t.State, Since: t.Since, Attempt: t.Attempt}
+	return Known{
+		Key: t.Key, Nonce: t.Nonce, Title: t.Title, URL: t.URL, State: t.State, Since: t.Since,
+		Attempt: t.Attempt,
+	}
 }
 
 // phases are the states that have a span; within says that it lies in the attempt's.
@@ -69,9 +72,11 @@ var phases = map[fsm.State]struct {
 	within bool
 }{
 	fsm.Queued: {"queued", false}, fsm.Claiming: {"claim", false},
-	fsm.Starting: {"start", true}, fsm.Running: {"run", true}, fsm.Suspect: {"silent", true}, fsm.Stopping: {"stop", true},
-	fsm.Backoff: {"backoff", false}, fsm.Parked: {"parked", false}, fsm.Delivering: {"delivery", false}, fsm.InReview: {"review", false},
-	fsm.Blocked: {"blocked", false},
+	fsm.Starting: {"start", true}, fsm.Running: {"run", true}, fsm.Suspect: {"silent", true},
+	fsm.Stopping: {"stop", true},
+	fsm.Backoff:  {"backoff", false}, fsm.Parked: {"parked", false}, fsm.Delivering: {"delivery", false},
+	fsm.InReview: {"review", false},
+	fsm.Blocked:  {"blocked", false},
 }
 
 // Follow takes the next record, and returns the spans that it ends, each parent behind its children.
@@ -132,7 +137,8 @@ func (b *Book) follow(at time.Time, f fsm.Fact) {
 	}
 }
 
-// begin opens a task's trace. An earlier task of the same issue that has no end is forgotten: the journal does not have it.
+// begin opens a task's trace. An earlier task of the same issue that has no end is forgotten: the journal does
+// not have it.
 func (b *Book) begin(at time.Time, k Known) *task {
 	t := &task{key: k.Key, nonce: k.Nonce, root: Span{Context: Of(b.fleet, k.Nonce), Name: "task", Start: at}}
 	t.root.add(KeyIssue, string(k.Key))
@@ -164,7 +170,8 @@ func (t *task) follow(b *Book, at time.Time, f fsm.Fact) {
 	case fsm.ReportAccepted:
 		t.reported(at, f)
 	case fsm.EndingSet:
-		t.attempt.happened(at, "ending", Attribute{keyOutcome, string(f.Outcome)}, Attribute{keyReason, string(f.Known)}, Attribute{keyCause, f.Cause})
+		t.attempt.happened(at, "ending", Attribute{keyOutcome, string(f.Outcome)},
+			Attribute{keyReason, string(f.Known)}, Attribute{keyCause, f.Cause})
 	case fsm.VerdictMade:
 		b.judged(at, t, f)
 	case fsm.UsageCounted:
@@ -172,7 +179,11 @@ func (t *task) follow(b *Book, at time.Time, f fsm.Fact) {
 			t.attempt.add(keyTokens, f.Usage.Tokens)
 			t.attempt.add(keyPaidCalls, f.Usage.PaidCalls)
 			t.attempt.add(keyCost, f.Usage.CostUSD)
-			t.spent = []Attribute{{keyTokens, f.Spent.Tokens}, {keyPaidCalls, f.Spent.PaidCalls}, {keyCost, f.Spent.CostUSD}}
+			t.spent = []Attribute{
+				{keyTokens, f.Spent.Tokens},
+				{keyPaidCalls, f.Spent.PaidCalls},
+				{keyCost, f.Spent.CostUSD},
+			}
 		}
 	case fsm.CommandTaken:
 		t.root.happened(at, "command", Attribute{keyCommand, string(f.Command)}, Attribute{keyWhy, f.Refused})
@@ -183,7 +194,10 @@ func (t *task) follow(b *Book, at time.Time, f fsm.Fact) {
 			s.add(keyDelivered, f.Delivery.URL)
 		}
 	case fsm.EffectPlanned:
-		e := &effect{id: f.Effect.ID, span: Span{Context: t.root.Context.Child("effect " + f.Effect.ID), Name: "effect " + string(f.Effect.Kind), Start: at}}
+		e := &effect{id: f.Effect.ID, span: Span{
+			Context: t.root.Context.Child("effect " + f.Effect.ID),
+			Name:    "effect " + string(f.Effect.Kind), Start: at,
+		}}
 		e.span.add(KeyIssue, string(t.key))
 		e.span.add(keyEffect, f.Effect.ID)
 		t.effects = append(t.effects, e)
@@ -217,7 +231,8 @@ func (t *task) beginAttempt(fleet string, at time.Time, n int) {
 }
 
 func (t *task) reported(at time.Time, f fsm.ReportAccepted) {
-	t.attempt.happened(at, "report", Attribute{keyOK, f.OK}, Attribute{keyFinal, f.Final}, Attribute{keyStage, f.Stage}, Attribute{keyErrorID, f.Ref.ID})
+	t.attempt.happened(at, "report", Attribute{keyOK, f.OK}, Attribute{keyFinal, f.Final}, Attribute{keyStage, f.Stage},
+		Attribute{keyErrorID, f.Ref.ID})
 	if t.attempt != nil && f.Worker == t.attempt.Worker && f.Final && (t.attempt.Report == 0 || f.OK) {
 		t.attempt.Report = f.Ref.Seq
 	}
@@ -226,7 +241,8 @@ func (t *task) reported(at time.Time, f fsm.ReportAccepted) {
 func (t *task) deferred(at time.Time, f fsm.EffectDeferred) {
 	for _, e := range t.effects {
 		if e.id == f.Effect {
-			e.span.happened(at, "deferred", Attribute{keyTries, int64(f.Tries)}, Attribute{keyUntil, moment(f.Until)}, Attribute{keyWhy, f.Why})
+			e.span.happened(at, "deferred", Attribute{keyTries, int64(f.Tries)}, Attribute{keyUntil, moment(f.Until)},
+				Attribute{keyWhy, f.Why})
 			e.span.add(keyTries, int64(f.Tries))
 		}
 	}
@@ -238,11 +254,15 @@ func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
 	if t.attempt != nil {
 		parent, failed = t.attempt, t.attempt
 	}
-	if failed != nil && f.Verdict.Action != recovery.Revalidate { // that work is good, and what is merged with it is tried
+	// that work is good, and what is merged with it is tried
+	if failed != nil && f.Verdict.Action != recovery.Revalidate {
 		failed.Failed = oneLine(string(f.Finding.Reason), f.Finding.Cause)
 	}
 	t.reason = string(f.Finding.Reason)
-	s := Span{Context: parent.Context.Child("verdict " + t.timed(at)), Parent: parent.Context.Span, Name: "verdict", Start: at, End: at}
+	s := Span{
+		Context: parent.Context.Child("verdict " + t.timed(at)), Parent: parent.Context.Span, Name: "verdict",
+		Start: at, End: at,
+	}
 	s.add(KeyIssue, string(t.key))
 	s.add(keyAttempt, int64(f.Attempt))
 	s.add(keyStage, f.Stage)
@@ -328,7 +348,10 @@ func (t *task) enter(at time.Time, s fsm.State) {
 	if phase.within && t.attempt != nil {
 		parent = t.attempt.Context
 	}
-	t.phase = &Span{Context: parent.Child(phase.name + " " + t.timed(at)), Parent: parent.Span, Name: phase.name, Start: at}
+	t.phase = &Span{
+		Context: parent.Child(phase.name + " " + t.timed(at)), Parent: parent.Span, Name: phase.name,
+		Start: at,
+	}
 	t.phase.add(KeyIssue, string(t.key))
 	if t.n > 0 {
 		t.phase.add(keyAttempt, int64(t.n))

@@ -65,7 +65,8 @@ func spansOf(b *Book, records []fsm.Record) (out []Span) {
 	return out
 }
 
-// TestEverySpanHasItsPlace: of every recorded journal ids are unique, parents are there or still open, and spans of an attempt lie within it.
+// TestEverySpanHasItsPlace: of every recorded journal ids are unique, parents are there or still open, and
+// spans of an attempt lie within it.
 func TestEverySpanHasItsPlace(t *testing.T) {
 	for name, records := range journals(t) {
 		b := NewBook("default")
@@ -96,15 +97,16 @@ func TestEverySpanHasItsPlace(t *testing.T) {
 				}
 			case !there || parent.Context.Trace != s.Context.Trace:
 				t.Errorf("%s: the parent of %s is not in its trace", name, s.Name)
-			case s.Start.Before(parent.Start) || !strings.HasPrefix(s.Name, "effect ") && !parent.End.IsZero() && s.End.After(parent.End):
+			case s.Start.Before(parent.Start) || !strings.HasPrefix(s.Name, "effect ") && !parent.End.IsZero() &&
+				s.End.After(parent.End):
 				t.Errorf("%s: %s is not within its %s", name, s.Name, parent.Name)
 			}
 		}
 	}
 }
 
-// TestTheSameAfterARestart: who reads a journal again from its beginning makes the same spans; who meets its tasks in the middle makes none with an id
-// that another span has.
+// TestTheSameAfterARestart: who reads a journal again from its beginning makes the same spans; who meets its
+// tasks in the middle makes none with an id that another span has.
 func TestTheSameAfterARestart(t *testing.T) {
 	for name, records := range journals(t) {
 		all := map[[8]byte]Span{}
@@ -153,7 +155,8 @@ func TestBookKeepsNothing(t *testing.T) {
 
 // shown are the recorded journals whose traces are worth reading.
 var shown = []string{
-	"02-build-failed", "03-killed-worker", "04-silence-heard-again", "08-withdrawn", "20-withdrawn-before-start", "26-start-waits-for-limit",
+	"02-build-failed", "03-killed-worker", "04-silence-heard-again", "08-withdrawn", "20-withdrawn-before-start",
+	"26-start-waits-for-limit",
 	"28-question-answered", "33-incident", "38-clocks-differ-at-a-takeover",
 }
 
@@ -178,7 +181,8 @@ func golden(t *testing.T, file, got string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || string(want) != got {
-		t.Errorf("%s is not what comes of it now (%v); look at the difference, then: go test ./internal/trace -update\n%s", file, err, got)
+		t.Errorf("%s is not what comes of it now (%v); look at the difference, then: go test "+
+			"./internal/trace -update\n%s", file, err, got)
 	}
 }
 
@@ -252,16 +256,24 @@ func TestStages(t *testing.T) {
 		}
 		return out
 	}
-	got := show(stage("CODE", 0, time.Second, 10*time.Second), stage("VALIDATE", 1, 12*time.Second, time.Second), stage("CODE", 0, 14*time.Second, time.Hour))
-	if want := []string{"stage CODE 1s-11s ", "stage VALIDATE 12s-13s exit code 1", "stage CODE 14s-1m0s "}; !slices.Equal(got, want) {
+	got := show(stage("CODE", 0, time.Second, 10*time.Second), stage("VALIDATE", 1, 12*time.Second, time.Second),
+		stage("CODE", 0, 14*time.Second, time.Hour))
+	if want := []string{
+		"stage CODE 1s-11s ", "stage VALIDATE 12s-13s exit code 1",
+		"stage CODE 14s-1m0s ",
+	}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	got = show(stage("CODE", 0, -1, 20*time.Second), stage("VALIDATE", 0, -1, 10*time.Second))
 	if want := []string{"stage CODE 30s-50s ", "stage VALIDATE 50s-1m0s "}; !slices.Equal(got, want) {
 		t.Errorf("without times: %q", got)
 	}
-	stages := Stages(attempt, []wire.StageResult{stage("CODE", 0, 0, 0), stage("VALIDATE", 0, 0, 0), stage("CODE", 0, 0, 0)})
-	if stages[0].Context != p.ForStage("CODE", 1) || stages[2].Context != p.ForStage("CODE", 2) || stages[1].Context != p.ForStage("VALIDATE", 1) {
+	stages := Stages(attempt, []wire.StageResult{
+		stage("CODE", 0, 0, 0), stage("VALIDATE", 0, 0, 0),
+		stage("CODE", 0, 0, 0),
+	})
+	if stages[0].Context != p.ForStage("CODE", 1) || stages[2].Context != p.ForStage("CODE", 2) ||
+		stages[1].Context != p.ForStage("VALIDATE", 1) {
 		t.Error("not the ids that the worker has")
 	}
 	if len(Stages(attempt, nil)) != 0 {

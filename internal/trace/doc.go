@@ -1,4 +1,5 @@
-// Package trace makes the spans of tasks out of the facts of the journal: one trace for each task, from the queue to its end.
+// Package trace makes the spans of tasks out of the facts of the journal: one trace for each task, from the
+// queue to its end.
 //
 //	task
 //	├─ queued · claim · backoff · parked · delivery · review · blocked    one for each time that the task is in that state

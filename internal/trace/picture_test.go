@@ -17,9 +17,11 @@ import (
 	"retake/internal/trace/tracetest"
 )
 
-var record = flag.String("record", "", "address, such as 127.0.0.1:4318: keep what a demo sends there of one issue in testdata/demo.json")
+var record = flag.String("record", "", "address, such as 127.0.0.1:4318: keep what a demo sends there of one issue "+
+	"in testdata/demo.json")
 
-// demoFile has the trace of one issue of a demo, as a collector got it: a pull request whose check failed, and was mended.
+// demoFile has the trace of one issue of a demo, as a collector got it: a pull request whose check failed, and
+// was mended.
 const (
 	demoFile  = "testdata/demo.json"
 	demoIssue = "demo/widgets#11"
@@ -53,7 +55,10 @@ func TestRecordDemo(t *testing.T) {
 		return s.Attributes["retake.issue"] != demoIssue && !strings.HasPrefix(s.Name, "stage ")
 	})
 	spans = slices.DeleteFunc(spans, func(s tracetest.Span) bool {
-		return !slices.ContainsFunc(spans, func(x tracetest.Span) bool { return x.Trace == s.Trace && x.Attributes["retake.issue"] == demoIssue })
+		return !slices.ContainsFunc(spans, func(x tracetest.Span) bool {
+			return x.Trace == s.Trace &&
+				x.Attributes["retake.issue"] == demoIssue
+		})
 	})
 	data, err := json.MarshalIndent(spans, "", "  ")
 	if err == nil {
@@ -79,7 +84,8 @@ func demo(t *testing.T) []tracetest.Span {
 
 const pictureFile = "../../docs/images/trace.svg"
 
-// TestPicture: the picture in the documentation is what the recorded demo gives. `go test ./internal/trace -run TestPicture -update` rewrites it.
+// TestPicture: the picture in the documentation is what the recorded demo gives. `go test ./internal/trace -run
+// TestPicture -update` rewrites it.
 func TestPicture(t *testing.T) {
 	golden(t, pictureFile, picture(demo(t)))
 }
@@ -127,23 +133,28 @@ func picture(spans []tracetest.Span) string {
 	}
 	height := firstRow + len(rows)*rowHeight + 14
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" font-family="ui-sans-serif, system-ui, 'DejaVu Sans', sans-serif" font-size="12">`+"\n", width, height, width, height)
-	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString("Trace of "+fmt.Sprint(rows[0].Attributes["retake.issue"])))
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" font-family="ui-sans-serif, system-ui, 'DejaVu Sans', sans-serif" font-size="12">`+"\n", width, height, width, height)
+	fmt.Fprintf(&b, "<title>%s</title>\n",
+		html.EscapeString("Trace of "+fmt.Sprint(rows[0].Attributes["retake.issue"])))
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
 	fmt.Fprintf(&b, `<text x="10" y="20" font-size="14" font-weight="600" fill="#1f2328">%s</text>`+"\n",
-		html.EscapeString(fmt.Sprintf("%v: %v", rows[0].Attributes["retake.issue"], rows[0].Attributes["retake.title"])))
+		html.EscapeString(fmt.Sprintf("%v: %v", rows[0].Attributes["retake.issue"],
+			rows[0].Attributes["retake.title"])))
 	at := float64(barsEnd - 420)
 	for i, words := range []string{"task", "attempt", "stage", "wait", "director's own", "failed"} {
 		fill := failed
 		if i < len(kinds) {
 			fill = kinds[i].fill
 		}
-		fmt.Fprintf(&b, `<rect x="%.0f" y="30" width="10" height="10" rx="2" fill="%s"/><text x="%.0f" y="39" fill="#57606a" font-size="11">%s</text>`+"\n", at, fill, at+14, words)
+		fmt.Fprintf(&b,
+			`<rect x="%.0f" y="30" width="10" height="10" rx="2" fill="%s"/><text x="%.0f" y="39" fill="#57606a" font-size="11">%s</text>`+"\n", at, fill, at+14, words)
 		at += 34 + 6.2*float64(len(words))
 	}
 	for tick := time.Duration(0); tick <= end.Sub(begin); tick += ticks(end.Sub(begin)) {
 		place := x(begin.Add(tick))
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#eaeef2"/><text x="%.1f" y="%d" fill="#57606a" font-size="10" text-anchor="middle">%s</text>`+"\n",
+		fmt.Fprintf(&b,
+			`<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#eaeef2"/><text x="%.1f" y="%d" fill="#57606a" font-size="10" text-anchor="middle">%s</text>`+"\n",
 			place, firstRow-6, place, height-10, place, firstRow-9, tick)
 	}
 	for i, r := range rows {
@@ -153,14 +164,17 @@ func picture(spans []tracetest.Span) string {
 			fill = failed
 		}
 		label, left := r.label(), 10+r.depth*indent
-		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#1f2328">%s</text>`+"\n", left, top+12, html.EscapeString(cut(label, (labelEnds-left)/6)))
+		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#1f2328">%s</text>`+"\n", left, top+12,
+			html.EscapeString(cut(label, (labelEnds-left)/6)))
 		took := r.End.Sub(r.Start)
 		if took == 0 {
 			fmt.Fprintf(&b, `<path d="M%.1f %d l5 5 l-5 5 l-5 -5 z" fill="%s"/>`+"\n", x(r.Start), top+3, failed)
 			continue
 		}
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%d" width="%.1f" height="11" rx="2" fill="%s"/><text x="%.1f" y="%d" fill="#57606a" font-size="10">%s</text>`+"\n",
-			x(r.Start), top+3, max(x(r.End)-x(r.Start), 2), fill, x(r.Start)+max(x(r.End)-x(r.Start), 2)+4, top+12, brief(took))
+		fmt.Fprintf(&b,
+			`<rect x="%.1f" y="%d" width="%.1f" height="11" rx="2" fill="%s"/><text x="%.1f" y="%d" fill="#57606a" font-size="10">%s</text>`+"\n",
+			x(r.Start), top+3, max(x(r.End)-x(r.Start), 2), fill, x(r.Start)+max(x(r.End)-x(r.Start), 2)+4, top+12,
+			brief(took))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
@@ -230,7 +244,10 @@ func brief(d time.Duration) string {
 
 // ticks is how far the marks of time are apart.
 func ticks(all time.Duration) time.Duration {
-	for _, d := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute} {
+	for _, d := range []time.Duration{
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second,
+		time.Minute, 5 * time.Minute,
+	} {
 		if all/d < 12 {
 			return d
 		}

@@ -20,7 +20,8 @@ type Span struct {
 	Attributes []Attribute
 	Events     []Event
 	Failed     string // in one line; empty: it did not fail
-	// Worker is the attempt's id if it is an attempt's span, and Report the sequence of the report that ended it; 0: none did.
+	// Worker is the attempt's id if it is an attempt's span, and Report the sequence of the report that ended
+	// it; 0: none did.
 	Worker string
 	Report uint64
 }
@@ -58,8 +59,9 @@ func OfAttempt(fleet, attempt string) (p wire.TraceParent, ok bool) {
 // ID is a trace's id as people and logs write it.
 func ID(p wire.TraceParent) string { return hex.EncodeToString(p.Trace[:]) }
 
-// Stages returns the spans of what an attempt's report says of its stages. They stay within the attempt's span, whatever the worker's
-// clock says. Where the report has no times the stages are laid one behind the other, the last one ending with the attempt.
+// Stages returns the spans of what an attempt's report says of its stages. They stay within the attempt's span,
+// whatever the worker's clock says. Where the report has no times the stages are laid one behind the other, the
+// last one ending with the attempt.
 func Stages(attempt Span, stages []wire.StageResult) []Span {
 	end := attempt.End
 	out := make([]Span, len(stages))
@@ -70,8 +72,13 @@ func Stages(attempt Span, stages []wire.StageResult) []Span {
 	for i := len(stages) - 1; i >= 0; i-- {
 		s, took := stages[i], time.Duration(max(stages[i].DurationMS, 0))*time.Millisecond
 		x := Span{
-			Context: attempt.Context.ForStage(s.Stage, runs[s.Stage]), Parent: attempt.Context.Span, Name: "stage " + s.Stage,
-			Attributes: []Attribute{{keyStage, s.Stage}, {keyRun, int64(runs[s.Stage])}, {keyExitCode, int64(s.ExitCode)}},
+			Context: attempt.Context.ForStage(s.Stage, runs[s.Stage]), Parent: attempt.Context.Span, Name: "stage " +
+				s.Stage,
+			Attributes: []Attribute{
+				{keyStage, s.Stage},
+				{keyRun, int64(runs[s.Stage])},
+				{keyExitCode, int64(s.ExitCode)},
+			},
 		}
 		runs[s.Stage]--
 		if len(s.Command) > 0 {

@@ -39,11 +39,13 @@ type claim struct {
 	gone bool  // it would have gone elsewhere
 }
 
-// New returns a follower that decides by a configuration. Of that, what the policy, the rounds of fixing and the clean validation need is used.
+// New returns a follower that decides by a configuration. Of that, what the policy, the rounds of fixing and
+// the clean validation need is used.
 func New(cfg fsm.Config, o Options) *Follower {
 	return &Follower{
 		out: Report{Issues: []fsm.IssueKey{}, Changes: []Change{}, Cases: []*Case{}},
-		m:   fsm.New(cfg), cfg: cfg, o: o, claims: map[string]*claim{}, canary: map[string]fsm.IssueKey{}, issues: map[fsm.IssueKey]bool{},
+		m:   fsm.New(cfg), cfg: cfg, o: o, claims: map[string]*claim{}, canary: map[string]fsm.IssueKey{},
+		issues: map[fsm.IssueKey]bool{},
 	}
 }
 
@@ -139,7 +141,8 @@ func goesOn(was, would fsm.VerdictMade, elsewhere bool) fsm.VerdictMade {
 // reread reads the report again that a verdict's finding came from. What the director knew itself no rule changes.
 func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	e := &t.Ending
-	if w.o.Read == nil || e.Finding == nil || e.Report == nil || *e.Finding != f.Finding || f.Finding.Rule == ruleKnown {
+	if w.o.Read == nil || e.Finding == nil || e.Report == nil || *e.Finding != f.Finding ||
+		f.Finding.Rule == ruleKnown {
 		return Reread{Finding: f.Finding}
 	}
 	return w.o.Read(*e.Report)
@@ -148,7 +151,8 @@ func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 // ruleKnown is the rule of what the director knows for certain.
 const ruleKnown = "known"
 
-// went notes what became of a claim that would have gone elsewhere, until a person has answered: that would have been another question.
+// went notes what became of a claim that would have gone elsewhere, until a person has answered: that would
+// have been another question.
 func (w *Follower) went(at time.Time, f fsm.Fact) {
 	var key fsm.IssueKey
 	switch f := f.(type) {

@@ -14,9 +14,11 @@ const issue = fsm.IssueKey("acme/widgets#7")
 
 var epoch = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 
-// history is a journal that a configuration writes while one attempt of a task after the other fails for these reasons, an hour apart. A reason that is empty is an
-// attempt that delivers the work.
-func history(t *testing.T, cfg fsm.Config, key fsm.IssueKey, nonce string, reasons ...recovery.Reason) (out []fsm.Record) {
+// history is a journal that a configuration writes while one attempt of a task after the other fails for these
+// reasons, an hour apart. A reason that is empty is an attempt that delivers the work.
+func history(t *testing.T, cfg fsm.Config, key fsm.IssueKey, nonce string,
+	reasons ...recovery.Reason,
+) (out []fsm.Record) {
 	t.Helper()
 	m := fsm.New(cfg)
 	add := func(at time.Time, f fsm.Fact) {
@@ -33,7 +35,10 @@ func history(t *testing.T, cfg fsm.Config, key fsm.IssueKey, nonce string, reaso
 			add(at, fsm.WorkDelivered{Task: key, Delivery: fsm.DeliverResult{Branch: "retake/7"}})
 			continue
 		}
-		f := fsm.VerdictMade{OfTask: about, Attempt: i + 1, Stage: "CODE", Finding: recovery.Finding{Reason: reason, Cause: "it failed", Rule: "test", Confidence: 1}}
+		f := fsm.VerdictMade{
+			OfTask: about, Attempt: i + 1, Stage: "CODE",
+			Finding: recovery.Finding{Reason: reason, Cause: "it failed", Rule: "test", Confidence: 1},
+		}
 		f, ok := m.Redecide(at, f, m.Canary)
 		if !ok {
 			t.Fatal("no verdict")
@@ -59,19 +64,26 @@ func document(t *testing.T, text string) fsm.Config {
 	return fsm.Config{Policy: p.With(policy.Limits{MaxRetries: 9, Backoff: b}), FixRounds: 3}
 }
 
-// Rows of another policy count by other names, which the journal's own tally has not counted: the claim is charged by them from its beginning.
+// Rows of another policy count by other names, which the journal's own tally has not counted: the claim is
+// charged by them from its beginning.
 func TestAnotherPolicysCountersAreKept(t *testing.T) {
 	t.Parallel()
-	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient", "timeout", "network_transient", "")
-	r := follow(document(t, "[[row]]\non = \"network_transient\"\ncount = \"task\"\nladder = [{ action = \"retry\", times = 1 }]\n"), Options{}, records)
+	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient", "timeout",
+		"network_transient", "")
+	r := follow(document(t, "[[row]]\non = \"network_transient\"\ncount = \"task\"\nladder = [{ action = \"retry\", "+
+		"times = 1 }]\n"), Options{}, records)
 	if len(r.Cases) != 1 || r.Counts != (Counts{Same: 2, Differ: 1}) {
 		t.Fatalf("%+v: %+v", r.Counts, r.Cases)
 	}
 	c := r.Cases[0]
-	if c.Attempt != 3 || c.Would.Action != recovery.Escalate || c.Kind != KindAction || c.Then != (Then{Attempts: 1, Usage: recovery.Usage{PaidCalls: 1}, Delivered: true}) {
+	if c.Attempt != 3 || c.Would.Action != recovery.Escalate || c.Kind != KindAction ||
+		c.Then != (Then{Attempts: 1, Usage: recovery.Usage{PaidCalls: 1}, Delivered: true}) {
 		t.Errorf("%+v", *c)
 	}
-	if want := (Totals{FewerAttempts: 1, MoreAsked: 1, SparedAttempts: 1, SparedUsage: recovery.Usage{PaidCalls: 1}, SparedDelivered: 1}); r.Totals != want {
+	if want := (Totals{
+		FewerAttempts: 1, MoreAsked: 1, SparedAttempts: 1, SparedUsage: recovery.Usage{PaidCalls: 1},
+		SparedDelivered: 1,
+	}); r.Totals != want {
 		t.Errorf("%+v", r.Totals)
 	}
 }
@@ -79,8 +91,10 @@ func TestAnotherPolicysCountersAreKept(t *testing.T) {
 // What leaves a claim's course as it was does not end the comparison: each verdict with another delay is a case.
 func TestAnotherDelayIsNoOtherHistory(t *testing.T) {
 	t.Parallel()
-	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient", "network_transient", "network_transient", "network_transient")
-	r := follow(document(t, "[[row]]\non = \"network_transient\"\nladder = [{ action = \"retry\", times = 3 }]\nbackoff = { formula = \"fixed\", base_seconds = 2, jitter = \"none\" }\n"),
+	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient",
+		"network_transient", "network_transient", "network_transient")
+	r := follow(document(t, "[[row]]\non = \"network_transient\"\nladder = [{ action = \"retry\", times = 3 }]\n"+
+		"backoff = { formula = \"fixed\", base_seconds = 2, jitter = \"none\" }\n"),
 		Options{}, records)
 	var got []float64
 	for _, c := range r.Cases {
@@ -104,15 +118,20 @@ func TestAQuestionThatWouldNotHaveBeenAsked(t *testing.T) {
 	answered := epoch.Add(3 * time.Hour)
 	about := fsm.OfTask{Task: issue}
 	records = append(records, fsm.Record{At: answered, Facts: fsm.FactList{
-		fsm.TallyReset{OfTask: about, By: "ada"}, fsm.AttemptBegan{OfTask: about, N: 2}, fsm.UsageCounted{OfTask: about, Usage: recovery.Usage{PaidCalls: 5}, Ended: true},
+		fsm.TallyReset{OfTask: about, By: "ada"},
+		fsm.AttemptBegan{OfTask: about, N: 2},
+		fsm.UsageCounted{OfTask: about, Usage: recovery.Usage{PaidCalls: 5}, Ended: true},
 	}})
-	r := follow(document(t, "[[row]]\non = \"tests_failed\"\nladder = [{ action = \"fix_attempt\", times = 1 }]\n"), Options{}, records)
-	if len(r.Cases) != 1 || r.Cases[0].Then != (Then{AnsweredSeconds: 7200}) || r.Totals != (Totals{MoreAttempts: 1, FewerAsked: 1}) {
+	r := follow(document(t, "[[row]]\non = \"tests_failed\"\nladder = [{ action = \"fix_attempt\", times = 1 }]\n"),
+		Options{}, records)
+	if len(r.Cases) != 1 || r.Cases[0].Then != (Then{AnsweredSeconds: 7200}) ||
+		r.Totals != (Totals{MoreAttempts: 1, FewerAsked: 1}) {
 		t.Errorf("%+v %+v", r.Cases, r.Totals)
 	}
 }
 
-// A claim is followed from its beginning, whatever is reported: one that went elsewhere before --since is not judged after it.
+// A claim is followed from its beginning, whatever is reported: one that went elsewhere before --since is not
+// judged after it.
 func TestSinceAndOnlySayWhatIsReported(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, policy.Limits{MaxRetries: 9})
@@ -135,14 +154,19 @@ func TestSinceAndOnlySayWhatIsReported(t *testing.T) {
 	}
 }
 
-// A task whose beginning has left the journal is counted, and nothing is said of it; so is what no policy is asked about.
+// A task whose beginning has left the journal is counted, and nothing is said of it; so is what no policy is
+// asked about.
 func TestWhatCannotBeComparedIsCounted(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, policy.Limits{MaxRetries: 9})
 	records := history(t, cfg, issue, "n1", "network_transient", "network_transient")[1:]
-	records = append(records, fsm.Record{At: epoch, Facts: fsm.FactList{fsm.TaskQueued{Task: issue, Nonce: "n2"}, fsm.VerdictMade{
-		OfTask: fsm.OfTask{Task: issue}, Verdict: recovery.Verdict{Action: recovery.Escalate, Row: "director.deliver"},
-	}}})
+	records = append(records,
+		fsm.Record{At: epoch, Facts: fsm.FactList{fsm.TaskQueued{Task: issue, Nonce: "n2"}, fsm.VerdictMade{
+			OfTask: fsm.OfTask{Task: issue}, Verdict: recovery.Verdict{
+				Action: recovery.Escalate,
+				Row:    "director.deliver",
+			},
+		}}})
 	if r := follow(config(t, policy.Limits{}), Options{}, records); r.Counts != (Counts{Unknown: 2, NotAsked: 1}) {
 		t.Errorf("%+v", r.Counts)
 	}
@@ -151,10 +175,13 @@ func TestWhatCannotBeComparedIsCounted(t *testing.T) {
 // What today's configuration would decide just so is not the doing of what is tried.
 func TestWhatIsSoAlreadyIsMarked(t *testing.T) {
 	t.Parallel()
-	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient", "network_transient", "network_transient")
-	records = append(records, history(t, config(t, policy.Limits{MaxRetries: 9}), "acme/widgets#8", "n2", "tests_failed")...)
+	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient",
+		"network_transient", "network_transient")
+	records = append(records, history(t, config(t, policy.Limits{MaxRetries: 9}), "acme/widgets#8", "n2",
+		"tests_failed")...)
 	today := follow(config(t, policy.Limits{MaxRetries: 1}), Options{}, records)
-	r := follow(document(t, "[[row]]\non = \"tests_failed\"\nladder = [{ action = \"fix_attempt\", times = 1 }]\n"), Options{}, records)
+	r := follow(document(t, "[[row]]\non = \"tests_failed\"\nladder = [{ action = \"fix_attempt\", times = 1 }]\n"),
+		Options{}, records)
 	if r.Compare(today); r.Counts != (Counts{Same: 3, Differ: 1}) {
 		t.Errorf("%+v", r.Counts)
 	}

@@ -72,8 +72,9 @@ func follow(cfg fsm.Config, o Options, records []fsm.Record) *Report {
 	return f.Report()
 }
 
-// With the policy that they were written by, nothing in the recorded transcripts would have been decided otherwise. What the simulated ones were written by is not
-// known: package fsmtest tests that with worlds of its own.
+// With the policy that they were written by, nothing in the recorded transcripts would have been decided
+// otherwise. What the simulated ones were written by is not known: package fsmtest tests that with worlds of
+// its own.
 func TestTheRecordedTranscriptsAreDecidedTheSame(t *testing.T) {
 	t.Parallel()
 	var sum Counts
@@ -85,7 +86,8 @@ func TestTheRecordedTranscriptsAreDecidedTheSame(t *testing.T) {
 		for _, c := range r.Cases {
 			t.Errorf("%s: %s %+v", name, c.Kind, *c)
 		}
-		sum.Same, sum.ByIncident, sum.NotAsked = sum.Same+r.Counts.Same, sum.ByIncident+r.Counts.ByIncident, sum.NotAsked+r.Counts.NotAsked
+		sum.Same, sum.ByIncident, sum.NotAsked = sum.Same+r.Counts.Same, sum.ByIncident+r.Counts.ByIncident,
+			sum.NotAsked+r.Counts.NotAsked
 		if n := r.Counts; n.Later+n.Unknown+n.Unread+n.PolicyAlone > 0 {
 			t.Errorf("%s: %+v", name, n)
 		}

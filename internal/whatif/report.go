@@ -20,7 +20,8 @@ type Report struct {
 	Cases   []*Case        `json:"cases"` // in the order of the journal
 }
 
-// Counts say what became of the verdicts that were looked at. Same, Differ, Later, NotAsked and Unknown are all of them.
+// Counts say what became of the verdicts that were looked at. Same, Differ, Later, NotAsked and Unknown are all
+// of them.
 type Counts struct {
 	Same        int `json:"same"`
 	Differ      int `json:"differ"`
@@ -120,20 +121,23 @@ type Then struct {
 
 func newCase(at time.Time, t *fsm.Task, was, would fsm.VerdictMade, kind string) *Case {
 	return &Case{
-		At: at, Issue: t.Key, Worker: fsm.AttemptID(t.Nonce, was.Attempt), Attempt: was.Attempt, Stage: was.Stage, Cause: was.Finding.Cause,
-		Kind: kind, Was: decision(was), Would: decision(would),
+		At: at, Issue: t.Key, Worker: fsm.AttemptID(t.Nonce, was.Attempt), Attempt: was.Attempt, Stage: was.Stage,
+		Cause: was.Finding.Cause,
+		Kind:  kind, Was: decision(was), Would: decision(would),
 	}
 }
 
 func decision(f fsm.VerdictMade) Decision {
 	v := &f.Verdict
 	return Decision{
-		Reason: f.Finding.Reason, Rule: f.Finding.Rule, Action: v.Action, DelaySeconds: v.Delay.Seconds(), Charges: v.Charges, Closes: v.Cools,
+		Reason: f.Finding.Reason, Rule: f.Finding.Rule, Action: v.Action, DelaySeconds: v.Delay.Seconds(),
+		Charges: v.Charges, Closes: v.Cools,
 		Row: v.Row, Veto: v.Veto, Why: v.Why,
 	}
 }
 
-// Totals say what the cases amount to. Each counts a claim's first difference alone: what would have followed is not known.
+// Totals say what the cases amount to. Each counts a claim's first difference alone: what would have followed
+// is not known.
 type Totals struct {
 	MoreAttempts  int `json:"more_attempts"`
 	FewerAttempts int `json:"fewer_attempts"`
@@ -143,14 +147,15 @@ type Totals struct {
 	Shorter       int `json:"shorter_waits"`
 	NowCharged    int `json:"now_charged"` // to a meter of retries, and was free
 	NowFree       int `json:"now_free"`
-	// SparedAttempts were made after the verdicts that would not have tried again, SparedUsage is what they used. SparedDelivered of those claims delivered their
-	// work by them.
+	// SparedAttempts were made after the verdicts that would not have tried again, SparedUsage is what they
+	// used. SparedDelivered of those claims delivered their work by them.
 	SparedAttempts  int            `json:"spared_attempts"`
 	SparedUsage     recovery.Usage `json:"spared_usage"`
 	SparedDelivered int            `json:"spared_delivered"`
 }
 
-// Compare marks the cases that a report of the same journal under the configuration of today has, too: they are not the doing of what is tried.
+// Compare marks the cases that a report of the same journal under the configuration of today has, too: they are
+// not the doing of what is tried.
 func (r *Report) Compare(today *Report) {
 	r.Counts.Already = 0
 	i := 0

@@ -117,7 +117,8 @@ func (a *attempt) awaitLease(ctx context.Context, s wire.StagePlan, resource str
 
 // agentCommand fills in the argument vector and the environment of an agent.
 func (a *attempt) agentCommand(s wire.StagePlan, model string, env []string) (argv, full []string) {
-	argv, preset := agent.Command(s, model, agent.Prompt(a.task(s), s.Agent.PromptBytes), filepath.Join(a.plan.Workdir, agentFiles))
+	argv, preset := agent.Command(s, model, agent.Prompt(a.task(s), s.Agent.PromptBytes),
+		filepath.Join(a.plan.Workdir, agentFiles))
 	set := environment{}
 	for _, kv := range slices.Concat(preset, env) { // the container and the configuration win
 		name, value, _ := strings.Cut(kv, "=")
@@ -137,7 +138,8 @@ func (a *attempt) task(s wire.StagePlan) agent.Task {
 	return t
 }
 
-// writePrompt gives a program of one's own the prompt that an agent with a profile gets. A script need not read JSON then.
+// writePrompt gives a program of one's own the prompt that an agent with a profile gets. A script need not read
+// JSON then.
 func (a *attempt) writePrompt(s wire.StagePlan) error {
 	if s.Agent != nil {
 		return nil
@@ -145,8 +147,8 @@ func (a *attempt) writePrompt(s wire.StagePlan) error {
 	return a.folder.write(promptFile, 0o644, []byte(agent.Prompt(a.task(s), agent.DefaultPrompt)))
 }
 
-// usageWith is what the attempt has used, the running invocation included. An invocation is one paid call unless its stream
-// counts more.
+// usageWith is what the attempt has used, the running invocation included. An invocation is one paid call
+// unless its stream counts more.
 func (a *attempt) usageWith(u agent.Usage) agent.Usage {
 	u.PaidCalls = max(u.PaidCalls, 1)
 	return a.used.Plus(u)
@@ -160,8 +162,8 @@ func onWire(u agent.Usage) *wire.Usage {
 	return &wire.Usage{Tokens: u.Tokens, CostUSD: u.CostUSD, PaidCalls: int(u.PaidCalls), CacheHits: int(u.CacheHits)}
 }
 
-// addEvidence adds to a report what an agent printed about its failure. Its last error may be one that it was still trying
-// to overcome when it was ended.
+// addEvidence adds to a report what an agent printed about its failure. Its last error may be one that it was
+// still trying to overcome when it was ended.
 func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	e.Tool, e.Provider, e.HTTPStatus = r.profile.Name, r.provider, r.httpStatus
 	if r.exitMeaning != "" {

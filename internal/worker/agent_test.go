@@ -30,7 +30,10 @@ func agentPlan(t *testing.T, name string, more func(*agent.Stage)) *wire.Plan {
 	}
 	p.Stages[0] = plan
 	p.AttemptFile = &wire.AttemptFile{
-		AttemptID: p.AttemptID, Attempt: 1, Issue: wire.IssueRef{Key: "acme/widgets#21", Title: "The parser drops a line", Body: "Please mend it."},
+		AttemptID: p.AttemptID, Attempt: 1, Issue: wire.IssueRef{
+			Key:   "acme/widgets#21",
+			Title: "The parser drops a line", Body: "Please mend it.",
+		},
 	}
 	return p
 }
@@ -65,11 +68,13 @@ func TestAgentStage(t *testing.T) {
 		}
 		c := r.runs[0]
 		prompt := c.argv[2]
-		if c.argv[0] != "claude" || c.argv[1] != "-p" || !strings.Contains(prompt, "> Please mend it.") || !slices.Equal(c.argv[len(c.argv)-2:], []string{"--model", "opus"}) {
+		if c.argv[0] != "claude" || c.argv[1] != "-p" || !strings.Contains(prompt, "> Please mend it.") ||
+			!slices.Equal(c.argv[len(c.argv)-2:], []string{"--model", "opus"}) {
 			t.Errorf("%q", c.argv)
 		}
 		for _, want := range []string{
-			"CLAUDE_CODE_MAX_RETRIES=2", "API_TIMEOUT_MS=77", "RETAKE_MODEL=opus", "RETAKE_BUDGET_RESOURCE=model.anthropic",
+			"CLAUDE_CODE_MAX_RETRIES=2", "API_TIMEOUT_MS=77", "RETAKE_MODEL=opus",
+			"RETAKE_BUDGET_RESOURCE=model.anthropic",
 			"WHERE=" + filepath.Join(p.Workdir, agentFiles, "x.json"),
 		} {
 			if !slices.Contains(c.env, want) {
@@ -87,7 +92,8 @@ func TestAgentStage(t *testing.T) {
 			t.Errorf("%+v", res.Usage)
 		}
 		if !slices.ContainsFunc(bus.beats, func(h wire.Heartbeat) bool {
-			return h.Usage != nil && *h.Usage == want && h.State.Stage == wire.StageCode && h.State.Progress.Step == "Edit parser.go"
+			return h.Usage != nil && *h.Usage == want && h.State.Stage == wire.StageCode &&
+				h.State.Progress.Step == "Edit parser.go"
 		}) {
 			t.Errorf("no heartbeat with the usage while it runs: %+v", bus.beats)
 		}
@@ -129,13 +135,27 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 		want    string // reason; empty: a success
 		status  int
 	}{
-		"an error in the JSON only":      {"qwen", []string{qwen429}, "parser.go", "rate_limited", 429},
-		"an empty answer":                {"pi", []string{`{"type":"agent_end","messages":[]}`}, "", "no_progress", 0},
-		"an empty answer and a change":   {"pi", []string{`{"type":"agent_end","messages":[]}`}, "parser.go", "", 0},
-		"an empty answer and a session":  {"pi", []string{`{"type":"agent_end","messages":[]}`}, ".pi/sessions/1.jsonl", "no_progress", 0},
-		"an empty answer and a log":      {"pi", []string{`{"type":"agent_end","messages":[]}`}, "build.log", "no_progress", 0},
-		"nothing at all":                 {"continue", nil, "", "no_progress", 0},
-		"nothing but a title":            {"gemini", []string{"\x1b]0;agent\a\x1b[?25l\x1b[2K\x1b[?25h"}, ".gemini/tmp/x", "no_progress", 0},
+		"an error in the JSON only":    {"qwen", []string{qwen429}, "parser.go", "rate_limited", 429},
+		"an empty answer":              {"pi", []string{`{"type":"agent_end","messages":[]}`}, "", "no_progress", 0},
+		"an empty answer and a change": {"pi", []string{`{"type":"agent_end","messages":[]}`}, "parser.go", "", 0},
+		"an empty answer and a session": {
+			"pi",
+			[]string{`{"type":"agent_end","messages":[]}`},
+			".pi/sessions/1.jsonl",
+			"no_progress", 0,
+		},
+		"an empty answer and a log": {
+			"pi",
+			[]string{`{"type":"agent_end","messages":[]}`},
+			"build.log",
+			"no_progress", 0,
+		},
+		"nothing at all": {"continue", nil, "", "no_progress", 0},
+		"nothing but a title": {
+			"gemini",
+			[]string{"\x1b]0;agent\a\x1b[?25l\x1b[2K\x1b[?25h"},
+			".gemini/tmp/x", "no_progress", 0,
+		},
 		"cut, but something was changed": {"opencode", nil, "parser.go", "", 0},
 		"cut, and only its database":     {"opencode", nil, ".opencode/opencode.db", "no_progress", 0},
 		"denied":                         {"claude-code", []string{denied}, "", "needs_human", 0},
@@ -166,7 +186,8 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 					return
 				}
 				e := bus.onlyError(t)
-				if e.ErrorType != row.want || e.HTTPStatus != row.status || *e.ExitCode != 0 || e.Tool != row.agent || e.Usage == nil || e.Usage.PaidCalls != 1 {
+				if e.ErrorType != row.want || e.HTTPStatus != row.status || *e.ExitCode != 0 || e.Tool != row.agent ||
+					e.Usage == nil || e.Usage.PaidCalls != 1 {
 					t.Errorf("%+v", e)
 				}
 				if !strings.Contains(e.Message, "exit code 0") {
@@ -215,7 +236,9 @@ func TestEvidenceOfAnAgent(t *testing.T) {
 		w.classify = classifyFailure
 		w.run(t.Context())
 		e := bus.onlyError(t)
-		if e.HTTPStatus != 429 || e.Headers["retry-after"] != "90" || len(e.Headers) != 1 || *e.RetryAfterSeconds != 90 || e.Provider != "openai" || e.Tool != "opencode" || e.ErrorType != "rate_limited" {
+		if e.HTTPStatus != 429 || e.Headers["retry-after"] != "90" || len(e.Headers) != 1 ||
+			*e.RetryAfterSeconds != 90 || e.Provider != "openai" || e.Tool != "opencode" ||
+			e.ErrorType != "rate_limited" {
 			t.Errorf("%+v", e)
 		}
 		if !strings.Contains(e.Message, "Not you, [REDACTED]") {
@@ -234,10 +257,14 @@ func TestEvidenceOfAnAgent(t *testing.T) {
 	})
 }
 
-// TestSummaryIsTheAgentsLastWords: of the last CODE run that had any, masked, without control sequences, bounded; of nobody else.
+// TestSummaryIsTheAgentsLastWords: of the last CODE run that had any, masked, without control sequences,
+// bounded; of nobody else.
 func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	says := func(text string) string {
-		line, _ := json.Marshal(map[string]any{"type": "result", "subtype": "success", "is_error": false, "result": text})
+		line, _ := json.Marshal(map[string]any{
+			"type": "result", "subtype": "success", "is_error": false,
+			"result": text,
+		})
 		return string(line)
 	}
 	long := strings.Repeat("word ", 2000)
@@ -278,7 +305,8 @@ func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	}
 }
 
-// TestValidateFirstTellsTheAgent: the prompt of the first CODE run says what was refused, and that the base branch was merged.
+// TestValidateFirstTellsTheAgent: the prompt of the first CODE run says what was refused, and that the base
+// branch was merged.
 func TestValidateFirstTellsTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
@@ -287,7 +315,10 @@ func TestValidateFirstTellsTheAgent(t *testing.T) {
 		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult || len(r.runs) != 3 {
 			t.Fatalf("exit %d after %d runs", code, len(r.runs))
 		}
-		for _, want := range []string{"The work in the working directory is not accepted as it stands. Mend it", "> some trouble", "then the base branch was merged into it"} {
+		for _, want := range []string{
+			"The work in the working directory is not accepted as it stands. Mend it",
+			"> some trouble", "then the base branch was merged into it",
+		} {
 			if prompt := r.runs[1].argv[2]; !strings.Contains(prompt, want) || strings.Contains(prompt, "round 0") {
 				t.Errorf("no %q in\n%s", want, prompt)
 			}
@@ -301,19 +332,26 @@ func TestRejectionOfACleanContainerIsTold(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
 		p.Stages = p.Stages[:1]
 		p.AttemptFile.Action = "fix_attempt"
-		p.Rejected = &wire.Rejection{Stage: "VALIDATE", ExitCode: 2, Message: "VALIDATE: make returned exit code 2", StdoutTail: "--- FAIL: TestParse", StderrTail: "make: *** [test] Error 1"}
+		p.Rejected = &wire.Rejection{
+			Stage: "VALIDATE", ExitCode: 2, Message: "VALIDATE: make returned exit code 2",
+			StdoutTail: "--- FAIL: TestParse", StderrTail: "make: *** [test] Error 1",
+		}
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0)}, onRun: prints(claudeWell)}
 		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult || len(r.runs) != 1 {
 			t.Fatalf("exit %d after %d runs", code, len(r.runs))
 		}
-		for _, want := range []string{"is not accepted as it stands. Mend it", "> VALIDATE: make returned exit code 2", "> --- FAIL: TestParse", "> make: *** [test] Error 1"} {
+		for _, want := range []string{
+			"is not accepted as it stands. Mend it", "> VALIDATE: make returned exit code 2",
+			"> --- FAIL: TestParse", "> make: *** [test] Error 1",
+		} {
 			if prompt := r.runs[0].argv[2]; !strings.Contains(prompt, want) {
 				t.Errorf("no %q in\n%s", want, prompt)
 			}
 		}
 		var last lastFailure
 		data, err := os.ReadFile(filepath.Join(p.Workdir, failureJSON))
-		if err = errors.Join(err, json.Unmarshal(data, &last)); err != nil || last.Stage != "VALIDATE" || last.ExitCode != 2 || last.FixRound != 0 || last.StdoutTail != "--- FAIL: TestParse" {
+		if err = errors.Join(err, json.Unmarshal(data, &last)); err != nil || last.Stage != "VALIDATE" ||
+			last.ExitCode != 2 || last.FixRound != 0 || last.StdoutTail != "--- FAIL: TestParse" {
 			t.Errorf("%+v, %v", last, err)
 		}
 		text, err := os.ReadFile(filepath.Join(p.Workdir, failureText))
@@ -329,7 +367,8 @@ func TestAgentThatIsMissing(t *testing.T) {
 		p := agentPlan(t, "codex", nil)
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{{err: errNoProgram}, {err: errNoProgram}}}
 		testWorker(t, p, bus, r).run(t.Context())
-		if e := bus.onlyError(t); e.ErrorType != "missing_prereq" || e.Usage != nil || e.Tool != "codex" || len(r.runs) != 2 {
+		if e := bus.onlyError(t); e.ErrorType != "missing_prereq" || e.Usage != nil || e.Tool != "codex" ||
+			len(r.runs) != 2 {
 			t.Errorf("%d runs, %+v", len(r.runs), e)
 		}
 	})
@@ -356,7 +395,8 @@ func TestFingerprint(t *testing.T) {
 	a := &attempt{plan: p, folder: f}
 	put := func(name, text string) {
 		file := filepath.Join(p.Workdir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

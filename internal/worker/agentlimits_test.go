@@ -19,7 +19,10 @@ func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := agentPlan(t, "claude-code", nil)
 				bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}
-				l := &lender{pool: budget.New("run_1", budget.Limits{MaxConcurrent: 1, Spacing: time.Second, Cooldown: 10 * time.Second})}
+				l := &lender{pool: budget.New("run_1", budget.Limits{
+					MaxConcurrent: 1, Spacing: time.Second,
+					Cooldown: 10 * time.Second,
+				})}
 				bus.budget = l.answer
 				r.onRun = func(c command) {
 					if c.stdout == nil {
@@ -29,7 +32,8 @@ func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 					prints(claude429)(c)
 					time.Sleep(time.Second)
 					bus.set(func() {
-						if g := peek(l.pool, "model.anthropic"); g.Why != budget.WhyCooldown || g.Wait != 29*time.Second {
+						if g := peek(l.pool, "model.anthropic"); g.Why != budget.WhyCooldown ||
+							g.Wait != 29*time.Second {
 							t.Errorf("the guard was not told: %+v, %q", g, l.said)
 						}
 					})
@@ -57,7 +61,8 @@ func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 	}
 }
 
-// TestAgentWaitsForItsLease: as long as the guard says, told in a heartbeat; a cooldown that is too long ends the attempt.
+// TestAgentWaitsForItsLease: as long as the guard says, told in a heartbeat; a cooldown that is too long ends
+// the attempt.
 func TestAgentWaitsForItsLease(t *testing.T) {
 	for name, row := range map[string]struct {
 		closed time.Duration
@@ -67,7 +72,10 @@ func TestAgentWaitsForItsLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := agentPlan(t, "claude-code", nil)
 				bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}, onRun: prints(claudeWell)}
-				l := &lender{pool: budget.New("run_1", budget.Limits{MaxConcurrent: 1, Spacing: time.Second, Cooldown: 10 * time.Second})}
+				l := &lender{pool: budget.New("run_1", budget.Limits{
+					MaxConcurrent: 1, Spacing: time.Second,
+					Cooldown: 10 * time.Second,
+				})}
 				l.pool.Close("model.anthropic", time.Now().Add(row.closed))
 				bus.budget = l.answer
 				began := time.Now()
@@ -79,14 +87,16 @@ func TestAgentWaitsForItsLease(t *testing.T) {
 						t.Errorf("took %s", took)
 					}
 					if !slices.ContainsFunc(bus.beats, func(h wire.Heartbeat) bool {
-						return h.State.Progress != nil && h.State.Progress.Step == "waiting for model.anthropic: cooldown"
+						return h.State.Progress != nil &&
+							h.State.Progress.Step == "waiting for model.anthropic: cooldown"
 					}) {
 						t.Error("nobody was told what it waits for")
 					}
 					return
 				}
 				e := bus.onlyError(t)
-				if len(r.runs) > 0 || e.ErrorType != "rate_limited" || e.RetryAfterSeconds == nil || *e.RetryAfterSeconds != 3*3600 || e.Provider != "anthropic" || e.ExitCode != nil || e.Usage != nil {
+				if len(r.runs) > 0 || e.ErrorType != "rate_limited" || e.RetryAfterSeconds == nil ||
+					*e.RetryAfterSeconds != 3*3600 || e.Provider != "anthropic" || e.ExitCode != nil || e.Usage != nil {
 					t.Errorf("%d runs, %+v", len(r.runs), e)
 				}
 			})
@@ -104,7 +114,10 @@ func TestOutOfTimeWhileLimited(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := agentPlan(t, "claude-code", nil)
 				bus := newFakeBus()
-				r := &fakeRunner{script: []exit{{timedOut: true, code: 143, signal: "SIGTERM", took: 30 * time.Minute}}, onRun: prints(row.lines...)}
+				r := &fakeRunner{
+					script: []exit{{timedOut: true, code: 143, signal: "SIGTERM", took: 30 * time.Minute}},
+					onRun:  prints(row.lines...),
+				}
 				w := testWorker(t, p, bus, r)
 				w.classify = classifyFailure
 				w.run(t.Context())
@@ -121,18 +134,23 @@ func TestNextRoundAndNextModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", func(s *agent.Stage) { s.Model, s.AlternativeModel = "opus", "sonnet" })
 		p.AttemptFile.Action = "retry_alternative"
-		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(2), minute(0), minute(0)}, onRun: prints(claudeWell)}
+		bus, r := newFakeBus(), &fakeRunner{
+			script: []exit{minute(0), minute(2), minute(0), minute(0)},
+			onRun:  prints(claudeWell),
+		}
 		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult {
 			t.Fatalf("exit %d", code)
 		}
 		first, second := r.runs[0].argv[2], r.runs[2].argv[2]
-		if strings.Contains(first, "rejected") || !strings.Contains(second, "(round 1) was rejected") || !strings.Contains(second, "> some trouble") {
+		if strings.Contains(first, "rejected") || !strings.Contains(second, "(round 1) was rejected") ||
+			!strings.Contains(second, "> some trouble") {
 			t.Errorf("%s\n%s", first, second)
 		}
 		if !slices.Contains(r.runs[0].argv, "sonnet") || !slices.Contains(r.runs[0].env, "RETAKE_MODEL=sonnet") {
 			t.Errorf("%q", r.runs[0].argv)
 		}
-		if res := bus.only(t).(*wire.WorkerResult); res.Usage.PaidCalls != 2 || res.Usage.Tokens != 400 || res.Usage.CostUSD != 0.5 {
+		if res := bus.only(t).(*wire.WorkerResult); res.Usage.PaidCalls != 2 || res.Usage.Tokens != 400 ||
+			res.Usage.CostUSD != 0.5 {
 			t.Errorf("%+v", res.Usage)
 		}
 	})

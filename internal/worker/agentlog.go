@@ -83,7 +83,8 @@ func (l stageLogs) written() string {
 		if old != nil && os.SameFile(old, info) && old.Size() == info.Size() && old.ModTime().Equal(info.ModTime()) {
 			continue
 		}
-		if now == nil || info.ModTime().After(now.ModTime()) || info.ModTime().Equal(now.ModTime()) && place.name > newest.name {
+		if now == nil || info.ModTime().After(now.ModTime()) || info.ModTime().Equal(now.ModTime()) &&
+			place.name > newest.name {
 			newest, now = place, info
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"retake/internal/redact"
 )
 
-// stepEvery is the least time between two steps of an agent that are published: people read them, and heartbeats carry the
-// newest one anyway.
+// stepEvery is the least time between two steps of an agent that are published: people read them, and
+// heartbeats carry the newest one anyway.
 const stepEvery = 5 * time.Second
 
 // agentMonitor turns what an agent prints into steps, usage and rate limits while it runs. The streams are read
@@ -111,8 +111,8 @@ func (m *agentMonitor) close() agent.Outcome {
 	return out
 }
 
-// publish passes on what is new: usage and limits at once, steps now and then. A limit that cannot be reported yet is tried
-// again, so that the director knows of it while the agent goes on trying in silence.
+// publish passes on what is new: usage and limits at once, steps now and then. A limit that cannot be reported
+// yet is tried again, so that the director knows of it while the agent goes on trying in silence.
 func (m *agentMonitor) publish(ctx context.Context) {
 	var last time.Time
 	var later <-chan time.Time

@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Alone is a Dialer for a worker without a director: it is welcomed at once, gets every lease that it asks for, and writes its
-// reports to a file, each as the line of JSON that it would have sent.
+// Alone is a Dialer for a worker without a director: it is welcomed at once, gets every lease that it asks for,
+// and writes its reports to a file, each as the line of JSON that it would have sent.
 func Alone(reports io.Writer) Dialer {
 	return func(p *wire.Plan, _ Listener) (Bus, error) { return &alone{plan: p, reports: reports}, nil }
 }
@@ -47,7 +47,10 @@ func (a *alone) AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, erro
 }
 
 // errAlone: there is nobody who has the checkout.
-var errAlone = &bus.RefusedError{Why: wire.RefusedNotThere, Text: "without a director the checkout is in the workdir: leave checkout out of the plan"}
+var errAlone = &bus.RefusedError{
+	Why:  wire.RefusedNotThere,
+	Text: "without a director the checkout is in the workdir: leave checkout out of the plan",
+}
 
 func (*alone) Chunk(context.Context, string) ([]byte, error) { return nil, errAlone }
 func (*alone) PutChunk(context.Context, []byte) error        { return errAlone }

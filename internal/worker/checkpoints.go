@@ -16,14 +16,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Chunks on their way at the same time: what waits at the director is bounded. A checkpoint of many files takes the director its time.
+// Chunks on their way at the same time: what waits at the director is bounded. A checkpoint of many files takes
+// the director its time.
 const (
 	chunksAtOnce      = 8
 	checkpointTimeout = time.Minute
 	checkpointTries   = 3 // with chunks that the director has lost, or a folder that was moved meanwhile
 )
 
-// checkpointer fetches an attempt's checkout, and sends what becomes of it. Its methods are called one after the other, but for soon.
+// checkpointer fetches an attempt's checkout, and sends what becomes of it. Its methods are called one after
+// the other, but for soon.
 type checkpointer struct {
 	plan      *wire.PlanCheckout
 	attempt   string
@@ -43,7 +45,8 @@ type checkpointer struct {
 
 func newCheckpointer(p *wire.Plan, b Bus, log *zap.Logger) *checkpointer {
 	return &checkpointer{
-		plan: p.Checkout, attempt: p.AttemptID, dir: p.Workdir, bus: b, log: log, due: make(chan struct{}, 1), stored: map[checkpoint.Digest]bool{},
+		plan: p.Checkout, attempt: p.AttemptID, dir: p.Workdir, bus: b, log: log, due: make(chan struct{}, 1),
+		stored: map[checkpoint.Digest]bool{},
 	}
 }
 
@@ -52,7 +55,10 @@ func (c *checkpointer) sends() bool { return c != nil && c.plan.CheckpointSecond
 
 func (c *checkpointer) limits() checkpoint.Limits {
 	if l := c.plan.Limits; l != nil {
-		return checkpoint.Limits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes}
+		return checkpoint.Limits{
+			Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes,
+			Bytes: l.Bytes,
+		}
 	}
 	return checkpoint.Unlimited
 }
@@ -97,7 +103,8 @@ func (c *checkpointer) fetch(ctx context.Context) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	began := time.Now()
-	m, err := checkpoint.Load(root, checkpoint.Unlimited, func(d checkpoint.Digest) ([]byte, error) { return c.chunk(ctx, d) })
+	m, err := checkpoint.Load(root, checkpoint.Unlimited,
+		func(d checkpoint.Digest) ([]byte, error) { return c.chunk(ctx, d) })
 	if err == nil {
 		err = m.Tree.Check(checkpoint.Unlimited)
 	}
@@ -113,7 +120,8 @@ func (c *checkpointer) fetch(ctx context.Context) error {
 	if err := c.scan.Begin(ctx, m.Tree); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	c.log.Info("the checkout is here", zap.Int("files", len(m.Tree.Entries)), zap.Int64("bytes", m.Tree.Bytes()), zap.Duration("took", time.Since(began)))
+	c.log.Info("the checkout is here", zap.Int("files", len(m.Tree.Entries)), zap.Int64("bytes", m.Tree.Bytes()),
+		zap.Duration("took", time.Since(began)))
 	return nil
 }
 
@@ -125,7 +133,8 @@ func (c *checkpointer) soon() {
 	}
 }
 
-// start sends a checkpoint now and then, until what it returns is called, which waits for the one that is under way to be given up.
+// start sends a checkpoint now and then, until what it returns is called, which waits for the one that is under
+// way to be given up.
 func (c *checkpointer) start(ctx context.Context) (stop func()) {
 	if !c.sends() {
 		return func() {}
@@ -187,7 +196,10 @@ func (c *checkpointer) last(ctx context.Context) error {
 // holdBack tells the director which limit keeps the work here.
 func (c *checkpointer) holdBack(ctx context.Context, over *checkpoint.Exceeded) error {
 	return patiently(ctx, callTimeout, func(ctx context.Context) error {
-		_, err := c.bus.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: c.attempt, Manifest: c.root.String(), Final: true, TooMuch: over.Text})
+		_, err := c.bus.SaveCheckpoint(ctx, wire.Checkpoint{
+			AttemptID: c.attempt, Manifest: c.root.String(),
+			Final: true, TooMuch: over.Text,
+		})
 		if err == nil {
 			err = &bus.RefusedError{Why: wire.RefusedTooMuch, Text: over.Text}
 		}
@@ -263,7 +275,10 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 		return nil, err
 	}
 	err = patiently(ctx, checkpointTimeout, func(ctx context.Context) (err error) {
-		missing, err = c.bus.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: c.attempt, Manifest: m.Root.String(), Final: final})
+		missing, err = c.bus.SaveCheckpoint(ctx, wire.Checkpoint{
+			AttemptID: c.attempt, Manifest: m.Root.String(),
+			Final: final,
+		})
 		return err
 	})
 	if err == nil && len(missing) == 0 {

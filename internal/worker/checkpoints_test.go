@@ -36,7 +36,8 @@ func (w *world) travels(every float64) {
 	}
 	m, err := tree.Encode(put)
 	if err == nil {
-		err = store.Open(w.t.Context(), bus.OpenCheckout{Worker: w.plan.WorkerID, Start: m.Root, Writes: every > 0}, nil)
+		err = store.Open(w.t.Context(), bus.OpenCheckout{Worker: w.plan.WorkerID, Start: m.Root, Writes: every > 0},
+			nil)
 	}
 	if err != nil {
 		w.t.Fatal(err)
@@ -44,7 +45,10 @@ func (w *world) travels(every float64) {
 	l := w.limits
 	w.plan.Checkout = &wire.PlanCheckout{
 		Manifest: m.Root.String(), CheckpointSeconds: every,
-		Limits: &wire.CheckoutLimits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes},
+		Limits: &wire.CheckoutLimits{
+			Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes,
+			Bytes: l.Bytes,
+		},
 	}
 }
 
@@ -77,7 +81,8 @@ func (w *world) arrived() (state bus.CheckoutState, files []string) {
 	return state, files
 }
 
-// TestWholeCheckoutTravels: the work is with the director before its report is, and the report in the spool is beside it.
+// TestWholeCheckoutTravels: the work is with the director before its report is, and the report in the spool is
+// beside it.
 func TestWholeCheckoutTravels(t *testing.T) {
 	w := newWorld(t)
 	w.travels(60)
@@ -96,7 +101,8 @@ func TestWholeCheckoutTravels(t *testing.T) {
 	}
 }
 
-// TestWholeCheckpointsWhileAStageRuns: what is there while the agent works is sent, and a director that is away meanwhile is sent it later.
+// TestWholeCheckpointsWhileAStageRuns: what is there while the agent works is sent, and a director that is away
+// meanwhile is sent it later.
 func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	w := newWorld(t)
 	w.travels(0.2)
@@ -109,7 +115,8 @@ func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 		return state.Attempt != "" && slices.Contains(files, "stubborn")
 	})
 	w.stopBus()
-	if err := errors.Join(os.WriteFile(filepath.Join(w.plan.Workdir, "work"), []byte("done"), 0o644), os.WriteFile(filepath.Join(w.plan.Workdir, "go"), nil, 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(w.plan.Workdir, "work"), []byte("done"), 0o644),
+		os.WriteFile(filepath.Join(w.plan.Workdir, "go"), nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -126,7 +133,8 @@ func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	}
 }
 
-// TestWholeTooMuchIsNoSuccess: work beyond a limit is not handed over, by the worker's own look and by the director's, and the report says why.
+// TestWholeTooMuchIsNoSuccess: work beyond a limit is not handed over, by the worker's own look and by the
+// director's, and the report says why.
 func TestWholeTooMuchIsNoSuccess(t *testing.T) {
 	for name, own := range map[string]bool{"the worker looks": true, "the director looks": false} {
 		t.Run(name, func(t *testing.T) {
@@ -143,11 +151,13 @@ func TestWholeTooMuchIsNoSuccess(t *testing.T) {
 			if code := w.run(t.Context()); code != ExitError {
 				t.Fatalf("exit %d\n%s", code, w.err)
 			}
-			if e := w.onlyError(); e.ErrorType != "scope_violation" || !strings.Contains(e.Message, "checkout.max_files") {
+			if e := w.onlyError(); e.ErrorType != "scope_violation" ||
+				!strings.Contains(e.Message, "checkout.max_files") {
 				t.Errorf("got %s: %s", e.ErrorType, e.Message)
 			}
 			state, files := w.arrived()
-			if !slices.Equal(files, []string{"README.md"}) || state.Refused == nil || !strings.Contains(state.Refused.Text, "checkout.max_files") {
+			if !slices.Equal(files, []string{"README.md"}) || state.Refused == nil ||
+				!strings.Contains(state.Refused.Text, "checkout.max_files") {
 				t.Errorf("got %q, %+v", files, state.Refused)
 			}
 		})

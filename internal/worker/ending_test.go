@@ -113,7 +113,8 @@ func TestStop(t *testing.T) {
 					}
 					return
 				}
-				if e := bus.onlyError(t); e.ErrorType != row.report || e.Stage != "CODE" || e.Signal != "SIGTERM" || !strings.Contains(e.Message, reason) {
+				if e := bus.onlyError(t); e.ErrorType != row.report || e.Stage != "CODE" || e.Signal != "SIGTERM" ||
+					!strings.Contains(e.Message, reason) {
 					t.Errorf("%+v", e)
 				}
 			})
@@ -144,7 +145,8 @@ func TestWatchdog(t *testing.T) {
 			if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitWatchdog {
 				t.Errorf("exit %d", code)
 			}
-			if e := bus.onlyError(t); e.ErrorType != "timeout" || !e.IsTransient || time.Since(began) > time.Hour+10*time.Second {
+			if e := bus.onlyError(t); e.ErrorType != "timeout" || !e.IsTransient || time.Since(began) > time.Hour+
+				10*time.Second {
 				t.Errorf("after %s: %+v", time.Since(began), e)
 			}
 		})
@@ -163,7 +165,8 @@ func TestWatchdog(t *testing.T) {
 			p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}
 			bus.ack = func(wire.Payload) error { return errDown }
 			began := time.Now()
-			if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitWatchdog || time.Since(began) != time.Hour {
+			if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitWatchdog ||
+				time.Since(began) != time.Hour {
 				t.Errorf("exit %d after %s", code, time.Since(began))
 			}
 			if files := spoolFiles(t, p); len(files) != 1 {

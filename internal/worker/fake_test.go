@@ -240,7 +240,8 @@ func testWorker(t *testing.T, p *wire.Plan, bus *fakeBus, r *fakeRunner) *worker
 	t.Helper()
 	log := zap.NewNop()
 	if testing.Verbose() {
-		log = zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(testLog{t}), zapcore.DebugLevel))
+		log = zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()),
+			zapcore.AddSync(testLog{t}), zapcore.DebugLevel))
 	}
 	w := newWorker(p, bus.dial, log)
 	w.syncDisk = func(string) error { return nil } // the machine's disk may be busy

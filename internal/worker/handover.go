@@ -36,7 +36,8 @@ func (w *worker) send() (ExitCode, bool) {
 	return 0, false
 }
 
-// save sends the last checkpoint, with the report that waits for it in the spool. Nothing of the stages runs any more. It ends with an answer, or when there is no more time for one.
+// save sends the last checkpoint, with the report that waits for it in the spool. Nothing of the stages runs
+// any more. It ends with an answer, or when there is no more time for one.
 func (w *worker) save() {
 	ctx, cancel := w.work, func() {}
 	if w.end != nil {

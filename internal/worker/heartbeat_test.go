@@ -12,7 +12,8 @@ import (
 func TestHeartbeatsKeepTheirInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := newFakeBus()
-		if code := testWorker(t, testPlan(t), bus, &fakeRunner{script: []exit{minute(0), minute(0)}}).run(t.Context()); code != ExitResult {
+		if code := testWorker(t, testPlan(t), bus, &fakeRunner{script: []exit{minute(0), minute(0)}}).
+			run(t.Context()); code != ExitResult {
 			t.Fatalf("exit %d", code)
 		}
 		var last time.Time

@@ -31,9 +31,13 @@ func beInit() int {
 	p := &processRunner{reaper: r, masks: newMasks(), stdout: io.Discard, stderr: io.Discard, memory: uncounted}
 	for name, want := range map[string]int{"orphans": 3, "daemon": 0} {
 		env := environment{programEnv: name, "TEST_DIR": os.Getenv("TEST_DIR")}
-		e := p.run(context.Background(), command{argv: []string{"/proc/self/exe"}, dir: "/", env: env.list(), timeout: time.Minute, grace: 100 * time.Millisecond})
+		e := p.run(context.Background(), command{
+			argv: []string{"/proc/self/exe"}, dir: "/", env: env.list(),
+			timeout: time.Minute, grace: 100 * time.Millisecond,
+		})
 		if e.err != nil || e.code != want {
-			fmt.Printf("%s: code %d, want %d (%v)\n%s%s\n", name, e.code, want, e.err, e.stdout.text(1000), e.stderr.text(1000))
+			fmt.Printf("%s: code %d, want %d (%v)\n%s%s\n", name, e.code, want, e.err, e.stdout.text(1000),
+				e.stderr.text(1000))
 			return 1
 		}
 		left, err := filepath.Glob("/proc/[0-9]*") // zombies, too

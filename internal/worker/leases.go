@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// directorWait is how long the director may take for an answer about a lease: it has the answer in memory, so a second
-	// without one means that it is away.
+	// directorWait is how long the director may take for an answer about a lease: it has the answer in memory,
+	// so a second without one means that it is away.
 	directorWait = time.Second
 	// maxLeaseWait is the longest pause between two requests for a lease.
 	maxLeaseWait = 30 * time.Second
@@ -23,9 +23,9 @@ const (
 // Limits when the plan states none: the configuration reference's.
 var defaultBudget = wire.PlanBudget{MaxConcurrent: 1, SpacingSeconds: 1, CooldownSeconds: 10}
 
-// leaseClient gets leases on models for the stages: from the director or, while it does not answer, from a pool of its own
-// with the same limits. The pool also knows the director's grants and cooldowns, so that losing the director loosens
-// nothing. Its methods may be called from any goroutine.
+// leaseClient gets leases on models for the stages: from the director or, while it does not answer, from a pool
+// of its own with the same limits. The pool also knows the director's grants and cooldowns, so that losing the
+// director loosens nothing. Its methods may be called from any goroutine.
 type leaseClient struct {
 	bus    Bus
 	worker string
@@ -65,9 +65,11 @@ func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetG
 	return g
 }
 
-// await asks until there is a lease, ctx ends, or patience returns 0. patience is given each refusal and how long to wait
-// at least; it returns how long to wait at most.
-func (c *leaseClient) await(ctx context.Context, resource string, patience func(wire.BudgetGrant, time.Duration) time.Duration) wire.BudgetGrant {
+// await asks until there is a lease, ctx ends, or patience returns 0. patience is given each refusal and how
+// long to wait at least; it returns how long to wait at most.
+func (c *leaseClient) await(ctx context.Context, resource string,
+	patience func(wire.BudgetGrant, time.Duration) time.Duration,
+) wire.BudgetGrant {
 	for {
 		g := c.acquire(ctx, resource)
 		if g.GrantID != "" {
@@ -110,8 +112,8 @@ func (c *leaseClient) report(ctx context.Context, r wire.BudgetReport) {
 	}
 }
 
-// drop releases what a stage that is over still holds. It takes no longer than one answer may: the worker may have to end
-// soon, and what the director misses expires.
+// drop releases what a stage that is over still holds. It takes no longer than one answer may: the worker may
+// have to end soon, and what the director misses expires.
 func (c *leaseClient) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()
@@ -123,7 +125,8 @@ func (c *leaseClient) drop(ctx context.Context) {
 	}
 }
 
-// ask asks the director, but not for long. false: it did not answer, which is logged when it begins and when it is over.
+// ask asks the director, but not for long. false: it did not answer, which is logged when it begins and when it
+// is over.
 func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant, bool) {
 	limited, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()
@@ -153,8 +156,8 @@ type lease struct {
 	until    time.Time
 }
 
-// report reports that the provider limits. 0: reported, or known already; else try again after so long: reporting needs a
-// lease, and the agent's own has expired while others hold theirs.
+// report reports that the provider limits. 0: reported, or known already; else try again after so long:
+// reporting needs a lease, and the agent's own has expired while others hold theirs.
 func (l *lease) report(ctx context.Context, r agent.RateLimit) time.Duration {
 	if l == nil {
 		return 0

@@ -47,7 +47,10 @@ func peek(p *budget.Pool, resource string) budget.Grant {
 
 func testLeaseClient(t *testing.T) (*leaseClient, *fakeBus, *lender) {
 	t.Helper()
-	l := &lender{pool: budget.New("run_1", budget.Limits{MaxConcurrent: 1, Spacing: time.Second, Cooldown: 10 * time.Second})}
+	l := &lender{pool: budget.New("run_1", budget.Limits{
+		MaxConcurrent: 1, Spacing: time.Second,
+		Cooldown: 10 * time.Second,
+	})}
 	bus := newFakeBus()
 	bus.budget = l.answer
 	return newLeaseClient(testPlan(t), bus, zap.NewNop()), bus, l
@@ -65,7 +68,8 @@ func TestLeaseClientAsksTheDirector(t *testing.T) {
 		}
 		k.report(t.Context(), wire.BudgetReport{GrantID: g.GrantID, Status: "ok"})
 		k.release(t.Context(), g.GrantID)
-		if want := []string{"acquire run_1.1", "acquire busy", "report run_1.1 ok", "release run_1.1"}; !slices.Equal(l.said, want) {
+		if want := []string{"acquire run_1.1", "acquire busy", "report run_1.1 ok", "release run_1.1"}; !slices.Equal(
+			l.said, want) {
 			t.Errorf("%q", l.said)
 		}
 	})
@@ -114,7 +118,8 @@ func TestLeaseClientRemembersTheDirectorsCooldown(t *testing.T) {
 	})
 }
 
-// TestLeaseClientRemembersALift: the director's lease shows that the resource is open again, also once the director is away.
+// TestLeaseClientRemembersALift: the director's lease shows that the resource is open again, also once the
+// director is away.
 func TestLeaseClientRemembersALift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, bus, l := testLeaseClient(t)

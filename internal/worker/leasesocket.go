@@ -40,9 +40,10 @@ type leaseSocket struct {
 
 // leaseRequest is one line of a client.
 type leaseRequest struct {
-	Op              string  `json:"op"`                         // acquire, release or report
-	Resource        string  `json:"resource,omitempty"`         // acquire; absent: model.default
-	PatienceSeconds float64 `json:"patience_seconds,omitempty"` // acquire: how long the answer may take; absent: at once
+	Op       string `json:"op"`                 // acquire, release or report
+	Resource string `json:"resource,omitempty"` // acquire; absent: model.default
+	// acquire: how long the answer may take; absent: at once
+	PatienceSeconds float64 `json:"patience_seconds,omitempty"`
 	wire.BudgetReport
 }
 

@@ -20,7 +20,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// testLeaseSocket is a lease socket on the real file system, with limits that a test can wait for. The director behind it answers if lent.
+// testLeaseSocket is a lease socket on the real file system, with limits that a test can wait for. The director
+// behind it answers if lent.
 func testLeaseSocket(t *testing.T, bus *fakeBus) *leaseSocket {
 	t.Helper()
 	p := testPlan(t)
@@ -102,9 +103,12 @@ func TestLeaseSocket(t *testing.T) {
 	if second.GrantID == "" {
 		t.Fatalf("%+v", second)
 	}
-	ask(fmt.Sprintf(`{"op":"report","grant_id":%q,"status":"rate_limited","retry_after_seconds":600,"headers":{"retry-after":"600"}}`, second.GrantID))
+	ask(
+		fmt.Sprintf(
+			`{"op":"report","grant_id":%q,"status":"rate_limited","retry_after_seconds":600,"headers":{"retry-after":"600"}}`, second.GrantID))
 	began := time.Now()
-	if a := ask(`{"op":"acquire","resource":"model.x","patience_seconds":20}`); a.Why != budget.WhyCooldown || a.WaitSeconds < 599 || time.Since(began) > 10*time.Second {
+	if a := ask(`{"op":"acquire","resource":"model.x","patience_seconds":20}`); a.Why != budget.WhyCooldown ||
+		a.WaitSeconds < 599 || time.Since(began) > 10*time.Second {
 		t.Errorf("a cooldown beyond anybody's patience is said at once: %+v after %s", a, time.Since(began))
 	}
 	if a := ask(`{"op":"acquire"}`); a.GrantID == "" { // model.default is open
@@ -185,7 +189,8 @@ func TestLeaseSocketAfterAStage(t *testing.T) {
 }
 
 func TestNoLeaseSocket(t *testing.T) {
-	if _, err := listenLeaseSocket(newLeaseClient(testPlan(t), newFakeBus(), zap.NewNop()), "/no/such/place", "/nor/this"); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := listenLeaseSocket(newLeaseClient(testPlan(t), newFakeBus(), zap.NewNop()), "/no/such/place",
+		"/nor/this"); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 	var d *leaseSocket
@@ -217,7 +222,8 @@ func TestBudgetCommand(t *testing.T) {
 	if code, _, _ = run("acquire", "--resource", "model.y"); code != 0 {
 		t.Errorf("%d", code)
 	}
-	if code, out, _ = run("report", "--status", "rate_limited", "--retry-after", "90", a.GrantID); code != 0 || out != "" {
+	if code, out, _ = run("report", "--status", "rate_limited", "--retry-after", "90", a.GrantID); code != 0 ||
+		out != "" {
 		t.Errorf("%d, %q", code, out)
 	}
 	if code, out, _ = run("release", a.GrantID); code != 0 || out != "" {
@@ -230,8 +236,10 @@ func TestBudgetCommand(t *testing.T) {
 		t.Errorf("%d, %q", code, out)
 	}
 	for want, args := range map[string][]string{
-		"want acquire, report or release": {}, `got "steal"`: {"steal"}, "want 1 arguments": {"release"}, "want 0 arguments": {"acquire", "x"},
-		"flag provided but not defined": {"release", "--status", "ok", "x"}, "status: want ok": {"report", "x"}, "model.<provider>": {"acquire", "--resource", "x"},
+		"want acquire, report or release": {}, `got "steal"`: {"steal"}, "want 1 arguments": {"release"},
+		"want 0 arguments":              {"acquire", "x"},
+		"flag provided but not defined": {"release", "--status", "ok", "x"}, "status: want ok": {"report", "x"},
+		"model.<provider>": {"acquire", "--resource", "x"},
 	} {
 		if code, _, errs := run(args...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%q: %d, %q", args, code, errs)

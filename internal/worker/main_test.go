@@ -142,13 +142,15 @@ func leaser() int {
 	if err := json.Unmarshal([]byte(out.String()), &a); err != nil {
 		return 3
 	}
-	return BudgetCommand([]string{"report", "--status", "rate_limited", "--retry-after", "3600", a.GrantID}, os.Getenv, os.Stdout, os.Stderr)
+	return BudgetCommand([]string{"report", "--status", "rate_limited", "--retry-after", "3600", a.GrantID}, os.Getenv,
+		os.Stdout, os.Stderr)
 }
 
 // talker is an agent that says what it does: it is held back, goes on once it may, and is done. Its prompt is its last
 // argument.
 func talker() int {
-	fmt.Println(`{"type":"progress","step":"reading"}` + "\n" + `{"type":"rate_limited","status":429,"retry_after_seconds":3600}`)
+	fmt.Println(`{"type":"progress","step":"reading"}` + "\n" +
+		`{"type":"rate_limited","status":429,"retry_after_seconds":3600}`)
 	note("stubborn")
 	await("go")
 	if !strings.Contains(os.Args[len(os.Args)-1], "> mend it") {
@@ -158,7 +160,8 @@ func talker() int {
 	return 0
 }
 
-// leaver writes the files of TEST_LEAVES (JSON: name → text; "~/" is HOME), adding to what is there, and is speak besides.
+// leaver writes the files of TEST_LEAVES (JSON: name → text; "~/" is HOME), adding to what is there, and is
+// speak besides.
 func leaver() int {
 	var files map[string]string
 	if err := json.Unmarshal([]byte(os.Getenv("TEST_LEAVES")), &files); err != nil {

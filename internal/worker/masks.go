@@ -11,7 +11,8 @@ import (
 	"retake/internal/redact"
 )
 
-// maskCommand begins a line with which a stage asks that a value be hidden from then on, as tools do for GitHub Actions.
+// maskCommand begins a line with which a stage asks that a value be hidden from then on, as tools do for GitHub
+// Actions.
 const maskCommand = "::add-mask::"
 
 // Bounds of what a stage may hide: an agent must not be able to hide everything.
@@ -21,8 +22,9 @@ const (
 	mostMasks    = 64      // of an attempt
 )
 
-// masks are the values that are hidden in all that the worker passes on: those of the plan, and those that stages name while they run. What
-// the agent's stage names is hidden until another stage begins: it could be the evidence against it. It is a redact.Finder.
+// masks are the values that are hidden in all that the worker passes on: those of the plan, and those that
+// stages name while they run. What the agent's stage names is hidden until another stage begins: it could be
+// the evidence against it. It is a redact.Finder.
 type masks struct {
 	given []string
 
@@ -54,7 +56,8 @@ func (m *masks) begin(stage string) {
 	}
 }
 
-// add takes a line of output, and reports whether it was one that names a value. Its value is hidden unless it is out of bounds.
+// add takes a line of output, and reports whether it was one that names a value. Its value is hidden unless it
+// is out of bounds.
 func (m *masks) add(line []byte) bool {
 	text, ok := strings.CutPrefix(string(bytes.TrimRight(line, "\r\n")), maskCommand)
 	if !ok {
@@ -63,7 +66,8 @@ func (m *masks) add(line []byte) bool {
 	value := strings.TrimSpace(strings.NewReplacer("%0D", "\r", "%0A", "\n", "%25", "%").Replace(text))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(value) < shortestMask || len(value) > longestMask || m.count == mostMasks || slices.Contains(m.added, value) || slices.Contains(m.agents, value) {
+	if len(value) < shortestMask || len(value) > longestMask || m.count == mostMasks ||
+		slices.Contains(m.added, value) || slices.Contains(m.agents, value) {
 		return true
 	}
 	m.count++
@@ -108,7 +112,8 @@ func (s *maskedStream) Pass(text string) string {
 	return out + s.Stream.Pass(text)
 }
 
-// maskLines takes the lines that name values out of a stream, and leaves the command alone in their place. It is not safe for concurrent use.
+// maskLines takes the lines that name values out of a stream, and leaves the command alone in their place. It
+// is not safe for concurrent use.
 type maskLines struct {
 	masks   *masks
 	to      *redact.Writer

@@ -26,12 +26,16 @@ func masked(m *masks, stage, text string, n int) string {
 	return out.String()
 }
 
-// TestMaskThatAStageNames: from its line on the value is hidden in every encoding, in every stream and in what is reported; the line never shows it.
+// TestMaskThatAStageNames: from its line on the value is hidden in every encoding, in every stream and in what
+// is reported; the line never shows it.
 func TestMaskThatAStageNames(t *testing.T) {
 	for _, n := range []int{1, 3, 17, 1000} {
 		m := newMasks("given-Secret-1")
-		got := masked(m, wire.StageValidate, "before "+maskedValue[:5]+"\n::add-mask::"+maskedValue+"\r\nnow "+maskedValue+" and given-Secret-1\n"+hex.EncodeToString([]byte(maskedValue))+"\nnot ::add-mask::this-one\n", n)
-		if want := "before Sess1\n::add-mask::[REDACTED]\nnow [REDACTED] and [REDACTED]\n[REDACTED]\nnot ::add-mask::this-one\n"; got != want {
+		got := masked(m, wire.StageValidate, "before "+maskedValue[:5]+"\n::add-mask::"+maskedValue+"\r\nnow "+
+			maskedValue+" and given-Secret-1\n"+hex.EncodeToString([]byte(maskedValue))+"\nnot ::add-mask::this-one\n",
+			n)
+		if want := "before Sess1\n::add-mask::[REDACTED]\nnow [REDACTED] and [REDACTED]\n[REDACTED]\nnot " +
+			"::add-mask::this-one\n"; got != want {
 			t.Errorf("pieces of %d: %q", n, got)
 		}
 		if got := masked(m, "PUBLISH", "later: "+maskedValue, n); got != "later: "+redact.Marker {
@@ -42,7 +46,8 @@ func TestMaskThatAStageNames(t *testing.T) {
 		}
 	}
 	m := newMasks()
-	if got := masked(m, "PUBLISH", "::add-mask::"+maskedValue, 5); got != "::add-mask::[REDACTED]\n" || m.redactor().Text(maskedValue) != redact.Marker {
+	if got := masked(m, "PUBLISH", "::add-mask::"+maskedValue, 5); got != "::add-mask::[REDACTED]\n" ||
+		m.redactor().Text(maskedValue) != redact.Marker {
 		t.Errorf("without a line's end: %q", got)
 	}
 }
@@ -50,7 +55,8 @@ func TestMaskThatAStageNames(t *testing.T) {
 // TestMasksOfTheAgent: what CODE hides is shown again by who judges it.
 func TestMasksOfTheAgent(t *testing.T) {
 	m := newMasks()
-	if got := masked(m, wire.StageCode, "::add-mask::FAIL: TestParser\nFAIL: TestParser\n", 1000); got != "::add-mask::[REDACTED]\n[REDACTED]\n" {
+	if got := masked(m, wire.StageCode, "::add-mask::FAIL: TestParser\nFAIL: TestParser\n",
+		1000); got != "::add-mask::[REDACTED]\n[REDACTED]\n" {
 		t.Errorf("%q", got)
 	}
 	if got := masked(m, wire.StageValidate, "--- FAIL: TestParser\n", 1000); got != "--- FAIL: TestParser\n" {
@@ -62,7 +68,8 @@ func TestMasksOfTheAgent(t *testing.T) {
 func TestMasksAreBounded(t *testing.T) {
 	m := newMasks()
 	for _, text := range []string{"", "error", "FAIL", strings.Repeat("x", longestMask+1)} {
-		if got := masked(m, wire.StageValidate, "::add-mask::"+text+"\nerror FAIL\n", 1000); !strings.HasSuffix(got, "error FAIL\n") || text != "" && strings.Contains(got, "::"+text) && len(text) < longestMask {
+		if got := masked(m, wire.StageValidate, "::add-mask::"+text+"\nerror FAIL\n", 1000); !strings.HasSuffix(got,
+			"error FAIL\n") || text != "" && strings.Contains(got, "::"+text) && len(text) < longestMask {
 			t.Errorf("%.20q: %.200q", text, got)
 		}
 	}

@@ -47,8 +47,8 @@ var layouts = []layout{
 // noLimit is above every limit that somebody set: version 1 writes the largest number of pages instead of a word.
 const noLimit = 1 << 60
 
-// containerMemory reads the container's numbers. A worker that is not PID 1 has no container of its own: the group is then the
-// login session's, whose kills are others'.
+// containerMemory reads the container's numbers. A worker that is not PID 1 has no container of its own: the
+// group is then the login session's, whose kills are others'.
 func containerMemory() (memory, bool) {
 	if os.Getpid() != 1 {
 		return memory{}, false
@@ -60,7 +60,10 @@ func containerMemory() (memory, bool) {
 func readMemory(root string) (memory, bool) {
 	for _, l := range layouts {
 		// Inside a container the mount is our group; outside, our group is a folder below it.
-		for _, folder := range []string{filepath.Join(root, l.mount, ownGroup(root, l.controller)), filepath.Join(root, l.mount)} {
+		for _, folder := range []string{
+			filepath.Join(root, l.mount, ownGroup(root, l.controller)),
+			filepath.Join(root, l.mount),
+		} {
 			kills, ok := l.kills.read(folder)
 			if !ok {
 				continue
@@ -83,7 +86,8 @@ func ownGroup(root, controller string) string {
 		return ""
 	}
 	for _, line := range strings.Split(string(data), "\n") {
-		if part := strings.SplitN(line, ":", 3); len(part) == 3 && strings.Contains(","+part[1]+",", ","+controller+",") {
+		if part := strings.SplitN(line, ":", 3); len(part) == 3 && strings.Contains(","+part[1]+",", ","+controller+
+			",") {
 			return part[2]
 		}
 	}
@@ -133,5 +137,6 @@ func (s shortage) String() string {
 	if s.kills > 1 {
 		processes = fmt.Sprintf("%d processes", s.kills)
 	}
-	return fmt.Sprintf("out of memory: the kernel killed %s (limit %s, peak %s)", processes, size(s.limit, "none here"), size(s.peak, "unknown"))
+	return fmt.Sprintf("out of memory: the kernel killed %s (limit %s, peak %s)", processes, size(s.limit, "none here"),
+		size(s.peak, "unknown"))
 }

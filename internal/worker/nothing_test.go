@@ -20,7 +20,8 @@ func (w *world) novel(leaves map[string]string, out string, exitCode string) {
 	if err := os.Symlink(testProgram(w.t), program); err != nil {
 		w.t.Fatal(err)
 	}
-	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+program+"'\nargs = [\"-p\", \"{prompt}\"]\nlog_paths = [\"~/.novel/logs/**/*.log\", \".novel/*.log\"]\n"))
+	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+program+
+		"'\nargs = [\"-p\", \"{prompt}\"]\nlog_paths = [\"~/.novel/logs/**/*.log\", \".novel/*.log\"]\n"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -33,14 +34,18 @@ func (w *world) novel(leaves map[string]string, out string, exitCode string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	plan.Env = map[string]string{programEnv: "leaver", "TEST_LEAVES": string(files), "TEST_OUT": out, "TEST_EXIT": exitCode, "HOME": w.t.TempDir()}
+	plan.Env = map[string]string{
+		programEnv: "leaver", "TEST_LEAVES": string(files), "TEST_OUT": out,
+		"TEST_EXIT": exitCode, "HOME": w.t.TempDir(),
+	}
 	w.plan.Stages, w.plan.StatePaths = []wire.StagePlan{plan}, table.StatePaths([]agent.Stage{stage})
 	w.plan.Secrets = []string{"hunter2-hunter2"}
 }
 
 const (
 	control = "\x1bP1$r0m\x1b\\\x1b(B\x1b]0;novel\a\x1b[?25l\x1b[2J\x1b[0m\n"
-	log401  = "2026-11-22T02:03:01Z INFO starting\n2026-11-22T02:03:02Z ERROR request failed: 401 Unauthorized: invalid x-api-key hunter2-hunter2\n"
+	log401  = "2026-11-22T02:03:01Z INFO starting\n2026-11-22T02:03:02Z ERROR request failed: 401 Unauthorized: " +
+		"invalid x-api-key hunter2-hunter2\n"
 )
 
 // TestWholeNothingDone: an agent that returns 0 and has done nothing has failed, and its log file tells why.
@@ -51,12 +56,24 @@ func TestWholeNothingDone(t *testing.T) {
 		want   string // reason; empty: a success
 		log    string // in the report
 	}{
-		"only its database":       {map[string]string{".novel/session.db": "x", ".opencode/opencode.db": "x"}, control, "no_progress", ""},
-		"only another's folder":   {map[string]string{".crush/crush.db": "x"}, control, "no_progress", ""},
-		"only ignored files":      {map[string]string{"build/out.o": "x", "trace.tmp": "x"}, "", "no_progress", ""},
-		"only control sequences":  {nil, control, "no_progress", ""},
-		"a 401 in its log":        {map[string]string{"~/.novel/logs/today/run.log": log401}, control, "auth_error", "--- ~/.novel/logs/today/run.log ---"},
-		"a 401 in the work tree":  {map[string]string{".novel/run.log": log401}, "", "auth_error", "--- .novel/run.log ---"},
+		"only its database": {
+			map[string]string{".novel/session.db": "x", ".opencode/opencode.db": "x"},
+			control,
+			"no_progress", "",
+		},
+		"only another's folder":  {map[string]string{".crush/crush.db": "x"}, control, "no_progress", ""},
+		"only ignored files":     {map[string]string{"build/out.o": "x", "trace.tmp": "x"}, "", "no_progress", ""},
+		"only control sequences": {nil, control, "no_progress", ""},
+		"a 401 in its log": {
+			map[string]string{"~/.novel/logs/today/run.log": log401},
+			control, "auth_error",
+			"--- ~/.novel/logs/today/run.log ---",
+		},
+		"a 401 in the work tree": {
+			map[string]string{".novel/run.log": log401},
+			"", "auth_error",
+			"--- .novel/run.log ---",
+		},
 		"work, and its own files": {map[string]string{"parser.go": "x", ".novel/session.db": "x"}, control, "", ""},
 		"a tracked file":          {map[string]string{".novel/rules.md": "x"}, control, "", ""},
 	} {
@@ -77,7 +94,8 @@ func TestWholeNothingDone(t *testing.T) {
 			if e.ErrorType != row.want || e.ExitCode == nil || *e.ExitCode != 0 {
 				t.Errorf("%+v", e)
 			}
-			if row.log != "" && (!strings.Contains(e.LastStderrTail, row.log) || !strings.Contains(e.LastStderrTail+e.Message, "401 Unauthorized")) {
+			if row.log != "" && (!strings.Contains(e.LastStderrTail, row.log) ||
+				!strings.Contains(e.LastStderrTail+e.Message, "401 Unauthorized")) {
 				t.Errorf("message %q, stderr %q", e.Message, e.LastStderrTail)
 			}
 			if strings.Contains(e.LastStderrTail+e.Message, "hunter2") {
@@ -87,8 +105,9 @@ func TestWholeNothingDone(t *testing.T) {
 	}
 }
 
-// TestWholeNoWorkAtAll: where there is no earlier work either, an agent that prints an error in plain words and returns 0 fails in its
-// own stage, and the cause is what it printed; a script around an agent is one. With work from before, validation decides.
+// TestWholeNoWorkAtAll: where there is no earlier work either, an agent that prints an error in plain words and
+// returns 0 fails in its own stage, and the cause is what it printed; a script around an agent is one. With
+// work from before, validation decides.
 func TestWholeNoWorkAtAll(t *testing.T) {
 	const cut = "[ERROR] Model stream ended without a finish reason.\n"
 	for name, row := range map[string]struct {
@@ -99,11 +118,29 @@ func TestWholeNoWorkAtAll(t *testing.T) {
 		want      string // reason; empty: a success
 		cause     string // in the report
 	}{
-		"a key":                  {"Error: 401 Invalid API key\n", "", nil, true, false, "auth_error", "401 Invalid API key"},
-		"a stream, on stderr":    {"Let me look.\n", cut, map[string]string{".novel/session.db": "x"}, true, false, "network_transient", "without a finish reason"},
-		"a limit, from a script": {"", "API Error: 429 Too Many Requests\n", nil, true, true, "rate_limited", "429 Too Many Requests"},
-		"a log":                  {"Something went wrong.\n", "", map[string]string{"~/.novel/logs/run.log": log401}, true, false, "auth_error", "401 Unauthorized"},
-		"an explanation":         {"No change is needed: the function already handles connection refused.\n", "", nil, true, false, "no_progress", "No change is needed"},
+		"a key": {
+			"Error: 401 Invalid API key\n", "", nil, true, false, "auth_error",
+			"401 Invalid API key",
+		},
+		"a stream, on stderr": {
+			"Let me look.\n", cut,
+			map[string]string{".novel/session.db": "x"},
+			true, false,
+			"network_transient", "without a finish reason",
+		},
+		"a limit, from a script": {
+			"", "API Error: 429 Too Many Requests\n", nil, true, true, "rate_limited",
+			"429 Too Many Requests",
+		},
+		"a log": {
+			"Something went wrong.\n", "",
+			map[string]string{"~/.novel/logs/run.log": log401},
+			true, false, "auth_error", "401 Unauthorized",
+		},
+		"an explanation": {
+			"No change is needed: the function already handles connection refused.\n", "", nil,
+			true, false, "no_progress", "No change is needed",
+		},
 		"a silent script":        {"", "", nil, true, true, "no_progress", "changed nothing"},
 		"an error, and work":     {"", cut, map[string]string{"parser.go": "x"}, true, false, "", ""},
 		"work from before":       {"", cut, nil, false, true, "", ""},
@@ -116,7 +153,11 @@ func TestWholeNoWorkAtAll(t *testing.T) {
 			if row.script {
 				w.plan.Stages[0].Run, w.plan.Stages[0].Agent = w.plan.Stages[0].Run[:1], nil
 			}
-			w.plan.Stages = append(w.plan.Stages, wire.StagePlan{Name: wire.StageValidate, Run: []string{testProgram(t)}, Env: map[string]string{programEnv: "speak", "TEST_OUT": "validated"}, TimeoutSeconds: 60})
+			w.plan.Stages = append(w.plan.Stages,
+				wire.StagePlan{
+					Name: wire.StageValidate, Run: []string{testProgram(t)},
+					Env: map[string]string{programEnv: "speak", "TEST_OUT": "validated"}, TimeoutSeconds: 60,
+				})
 			w.plan.Unchanged = row.unchanged
 			code := w.run(t.Context())
 			if validated := strings.Contains(w.out.String(), "validated"); validated != (row.want == "") {
@@ -129,7 +170,8 @@ func TestWholeNoWorkAtAll(t *testing.T) {
 				return
 			}
 			e := w.onlyError()
-			if e.ErrorType != row.want || e.Stage != wire.StageCode || e.ExitCode == nil || *e.ExitCode != 0 || !strings.Contains(e.Message, agent.ChangedNothing) {
+			if e.ErrorType != row.want || e.Stage != wire.StageCode || e.ExitCode == nil || *e.ExitCode != 0 ||
+				!strings.Contains(e.Message, agent.ChangedNothing) {
 				t.Errorf("%+v", e)
 			}
 			if !strings.Contains(e.Message+e.LastStdoutTail+e.LastStderrTail, row.cause) {
@@ -171,7 +213,8 @@ func TestWholeLogOfThisRun(t *testing.T) {
 	}
 	w.run(t.Context())
 	e := w.onlyError()
-	if e.ErrorType != "disk_full" || !strings.Contains(e.LastStderrTail, "no space left") || strings.Contains(e.LastStderrTail, "401") || strings.Contains(e.LastStderrTail, "outside") {
+	if e.ErrorType != "disk_full" || !strings.Contains(e.LastStderrTail, "no space left") ||
+		strings.Contains(e.LastStderrTail, "401") || strings.Contains(e.LastStderrTail, "outside") {
 		t.Errorf("%s: %q", e.ErrorType, e.LastStderrTail)
 	}
 }
@@ -179,18 +222,20 @@ func TestWholeLogOfThisRun(t *testing.T) {
 // TestLogIsCut: at most maxLogBytes of a log, from a line's beginning, and stderr keeps its place behind it.
 func TestLogIsCut(t *testing.T) {
 	w := newWorld(t)
-	w.novel(map[string]string{"~/.novel/logs/run.log": strings.Repeat("one line of it\n", 5000) + "the last\n"}, "", "1")
+	w.novel(map[string]string{"~/.novel/logs/run.log": strings.Repeat("one line of it\n", 5000) + "the last\n"}, "",
+		"1")
 	w.plan.Stages[0].Env["TEST_ERR"] = "on stderr\n"
 	w.run(t.Context())
 	e := w.onlyError()
 	text, ok := strings.CutPrefix(e.LastStderrTail, "--- ~/.novel/logs/run.log ---\none line of it\n")
-	if !ok || !strings.HasSuffix(text, "one line of it\nthe last\non stderr\n") || len(text) > maxLogBytes || len(text) < maxLogBytes-100 {
+	if !ok || !strings.HasSuffix(text, "one line of it\nthe last\non stderr\n") || len(text) > maxLogBytes ||
+		len(text) < maxLogBytes-100 {
 		t.Errorf("%d bytes: %.80q … %q", len(text), e.LastStderrTail, text[max(0, len(text)-80):])
 	}
 }
 
-// TestWholeNoOtherRepository: a checkout may lie within a repository that is none of the agent's business, as data_dir does by
-// default when workers are plain processes.
+// TestWholeNoOtherRepository: a checkout may lie within a repository that is none of the agent's business, as
+// data_dir does by default when workers are plain processes.
 func TestWholeNoOtherRepository(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -206,7 +251,10 @@ func TestWholeNoOtherRepository(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	w.env = []string{"PATH=" + os.Getenv("PATH")}
-	w.plan.Stages = []wire.StagePlan{{Name: wire.StageCode, Run: []string{git, "rev-parse", "--show-toplevel"}, TimeoutSeconds: 60}}
+	w.plan.Stages = []wire.StagePlan{{
+		Name: wire.StageCode, Run: []string{git, "rev-parse", "--show-toplevel"},
+		TimeoutSeconds: 60,
+	}}
 	if code := w.run(t.Context()); code != ExitError {
 		t.Fatalf("exit %d: an agent's git finds %s", code, w.out)
 	}

@@ -44,8 +44,8 @@ func (c *console) line(text string) {
 	c.put([]byte(text))
 }
 
-// stageMarks are what tells the director whose stage the lines of the output are. The stage before has ended by then, with
-// all that it had started, and what it printed is passed on.
+// stageMarks are what tells the director whose stage the lines of the output are. The stage before has ended by
+// then, with all that it had started, and what it printed is passed on.
 type stageMarks struct {
 	plan           *wire.Plan
 	stdout, stderr *console
@@ -96,7 +96,8 @@ func (t tail) text(limit int) string {
 	return wire.CutTail(s, limit)
 }
 
-// firstBytes returns at most limit bytes of s, the first ones, ending at a UTF-8 boundary and marked when something was cut.
+// firstBytes returns at most limit bytes of s, the first ones, ending at a UTF-8 boundary and marked when
+// something was cut.
 func firstBytes(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {

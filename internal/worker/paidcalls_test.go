@@ -9,7 +9,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestAProgramThatCodesIsAPaidCall: each run of CODE is one, also of a program of one's own, however it ends; the other stages cost nothing.
+// TestAProgramThatCodesIsAPaidCall: each run of CODE is one, also of a program of one's own, however it ends;
+// the other stages cost nothing.
 func TestAProgramThatCodesIsAPaidCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(2), minute(0), minute(0)}}
@@ -42,14 +43,19 @@ func TestAProgramThatCodesIsAPaidCall(t *testing.T) {
 	})
 }
 
-// TestAnAttemptGetsWhatIsLeft: no CODE begins that the task's budget does not allow; validation's own failure is reported then.
+// TestAnAttemptGetsWhatIsLeft: no CODE begins that the task's budget does not allow; validation's own failure
+// is reported then.
 func TestAnAttemptGetsWhatIsLeft(t *testing.T) {
 	for _, row := range []struct {
 		left       *int64
 		runs, paid int
 		id         string
 	}{
-		{nil, 6, 3, "VALIDATE-3"}, {new(int64(3)), 6, 3, "VALIDATE-3"}, {new(int64(2)), 4, 2, "VALIDATE-2"}, {new(int64(1)), 2, 1, "VALIDATE-1"}, {new(int64(0)), 0, 0, "CODE-1"},
+		{nil, 6, 3, "VALIDATE-3"},
+		{new(int64(3)), 6, 3, "VALIDATE-3"},
+		{new(int64(2)), 4, 2, "VALIDATE-2"},
+		{new(int64(1)), 2, 1, "VALIDATE-1"},
+		{new(int64(0)), 0, 0, "CODE-1"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{}
@@ -68,7 +74,8 @@ func TestAnAttemptGetsWhatIsLeft(t *testing.T) {
 			if len(r.runs) != row.runs || paid != row.paid || !strings.HasSuffix(e.ErrorID, row.id) {
 				t.Errorf("%d runs, %d paid, %s: %s; want %+v", len(r.runs), paid, e.ErrorID, e.Message, row)
 			}
-			if row.runs == 0 && (e.ErrorType != "needs_human" || e.ExitCode != nil || !strings.Contains(e.Message, "recovery.paid_call_budget")) {
+			if row.runs == 0 && (e.ErrorType != "needs_human" || e.ExitCode != nil ||
+				!strings.Contains(e.Message, "recovery.paid_call_budget")) {
 				t.Errorf("%+v; want what to raise", e)
 			}
 		})

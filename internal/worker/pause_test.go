@@ -106,7 +106,8 @@ func TestPauseBeforeAFixRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{{}, minute(1), minute(0), minute(0)}}
 		done := paused(t, p, bus, r)
-		if h := bus.worker().Alive(); len(r.runs) != 2 || h.State.Stage != wire.StageCode || h.State.Progress.Step != wire.StepPaused {
+		if h := bus.worker().Alive(); len(r.runs) != 2 || h.State.Stage != wire.StageCode ||
+			h.State.Progress.Step != wire.StepPaused {
 			t.Errorf("%d stages, %+v", len(r.runs), h.State)
 		}
 		if !strings.Contains(readFile(t, p, failureText), "make test") {
@@ -139,11 +140,13 @@ func TestSyncRequiredReachesTheAgent(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		bus.worker().Control(&wire.SyncRequired{
-			Reason: "behind_main", MainSHAExpected: "abc123", Policy: wire.SyncPolicy{MaxCommitsBehind: 20}, RequiredAction: "merge_main",
+			Reason: "behind_main", MainSHAExpected: "abc123", Policy: wire.SyncPolicy{MaxCommitsBehind: 20},
+			RequiredAction: "merge_main",
 		})
 		synctest.Wait()
 		var got syncNotice
-		if err := json.Unmarshal([]byte(readFile(t, p, syncFile)), &got); err != nil || got.At.IsZero() || got.MainSHAExpected != "abc123" || got.Policy.MaxCommitsBehind != 20 {
+		if err := json.Unmarshal([]byte(readFile(t, p, syncFile)), &got); err != nil || got.At.IsZero() ||
+			got.MainSHAExpected != "abc123" || got.Policy.MaxCommitsBehind != 20 {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if code := <-done; code != ExitResult || len(r.runs) != 2 { // its work goes on

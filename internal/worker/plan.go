@@ -77,7 +77,8 @@ func readPlanFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, planMax+1))
 }
 
-// readInput reads to the end. Who is kept waiting for longer than patience gives up; the reading goes on, and nobody hears of it.
+// readInput reads to the end. Who is kept waiting for longer than patience gives up; the reading goes on, and
+// nobody hears of it.
 func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]byte, error) {
 	type answer struct {
 		data []byte
@@ -150,7 +151,8 @@ func complete(p *wire.Plan) error {
 	for i, s := range p.Stages {
 		wrong(s.Name == "", "stages[%d].name: missing", i)
 		wrong(len(s.Run) == 0 || s.Run[0] == "", "stages[%d].run: empty, want an argument vector", i)
-		wrong(s.Resource != "" && budget.CheckResource(s.Resource) != nil, "stages[%d].resource: %v", i, budget.CheckResource(s.Resource))
+		wrong(s.Resource != "" && budget.CheckResource(s.Resource) != nil, "stages[%d].resource: %v", i,
+			budget.CheckResource(s.Resource))
 		if s.Agent != nil {
 			_, err := agent.NewReader(s.Agent.Format)
 			wrong(err != nil, "stages[%d].agent.format: %v", i, err)

@@ -8,8 +8,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// position is what heartbeats carry: stage, progress, last error, usage. The bus's goroutines read it when they answer a
-// probe.
+// position is what heartbeats carry: stage, progress, last error, usage. The bus's goroutines read it when they
+// answer a probe.
 type position struct {
 	plan *wire.Plan
 
@@ -44,7 +44,10 @@ func (p *position) heartbeat() wire.Heartbeat {
 	defer p.mu.Unlock()
 	state := wire.HeartbeatState{
 		Stage: p.step.stage, IssueNumber: p.plan.Issue.Number, Attempt: p.plan.Attempt,
-		Repo:        &wire.RepoState{BranchName: p.plan.Branch, BaseBranch: p.plan.BaseBranch, MainAncestorSHA: p.plan.BaseSHA},
+		Repo: &wire.RepoState{
+			BranchName: p.plan.Branch, BaseBranch: p.plan.BaseBranch,
+			MainAncestorSHA: p.plan.BaseSHA,
+		},
 		LastErrorID: p.lastErrorID, LastUpdateAt: wire.At(p.since),
 	}
 	if p.step.text != "" {
@@ -56,5 +59,8 @@ func (p *position) heartbeat() wire.Heartbeat {
 func (p *position) progress() wire.TaskProgress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return wire.TaskProgress{IssueNumber: p.plan.Issue.Number, Attempt: p.plan.Attempt, Stage: p.step.stage, Step: p.step.text}
+	return wire.TaskProgress{
+		IssueNumber: p.plan.Issue.Number, Attempt: p.plan.Attempt, Stage: p.step.stage,
+		Step: p.step.text,
+	}
 }

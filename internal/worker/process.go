@@ -135,13 +135,16 @@ func (p *processRunner) start(c command, stdout, stderr *os.File) (int, <-chan s
 	})
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
 		// The file is there, so what is missing is its interpreter, or it is for another machine.
-		err = fmt.Errorf("%w: %s is there but does not start (is its interpreter there, is it built for this machine?): %w", errNoProgram, file, err)
+		err = fmt.Errorf("%w: %s is there but does not start (is its interpreter there, is it built for this "+
+			"machine?): %w", errNoProgram, file, err)
 	}
 	return pid, ended, err
 }
 
 // await waits for the leader and ends it when its time is up. It also returns the grace that was in force.
-func (p *processRunner) await(ctx context.Context, c command, pid int, ended <-chan syscall.WaitStatus) (exit, time.Duration) {
+func (p *processRunner) await(ctx context.Context, c command, pid int,
+	ended <-chan syscall.WaitStatus,
+) (exit, time.Duration) {
 	var e exit
 	var deadline <-chan time.Time
 	if c.timeout > 0 {

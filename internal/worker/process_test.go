@@ -49,7 +49,10 @@ func newBench(t *testing.T, secrets ...string) *bench {
 	r := startReaper()
 	t.Cleanup(r.stop)
 	b := &bench{t: t, dir: t.TempDir(), out: &buffer{}, err: &buffer{}}
-	b.processRunner = &processRunner{reaper: r, masks: newMasks(secrets...), stdout: b.out, stderr: b.err, memory: uncounted}
+	b.processRunner = &processRunner{
+		reaper: r, masks: newMasks(secrets...), stdout: b.out, stderr: b.err,
+		memory: uncounted,
+	}
 	return b
 }
 
@@ -88,9 +91,14 @@ func TestExitCodeAndStreams(t *testing.T) {
 
 func TestSecretsNeverReachTailOrConsole(t *testing.T) {
 	b := newBench(t, "hunter2-hunter2")
-	e := b.run(t.Context(), b.command("speak", "TEST_OUT=key hunter2-hunter2 "+strings.Repeat("x", 100), "TEST_ERR=https://bot:s3cr3t@example.org/\n"))
-	for name, text := range map[string]string{"tail": e.stdout.text(1000) + e.stderr.text(1000), "console": b.out.String() + b.err.String()} {
-		if strings.Contains(text, "hunter2") || strings.Contains(text, "s3cr3t") || !strings.Contains(text, redact.Marker) {
+	e := b.run(t.Context(), b.command("speak", "TEST_OUT=key hunter2-hunter2 "+strings.Repeat("x", 100),
+		"TEST_ERR=https://bot:s3cr3t@example.org/\n"))
+	for name, text := range map[string]string{
+		"tail":    e.stdout.text(1000) + e.stderr.text(1000),
+		"console": b.out.String() + b.err.String(),
+	} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "s3cr3t") ||
+			!strings.Contains(text, redact.Marker) {
 			t.Errorf("%s: %q", name, text)
 		}
 	}

@@ -13,11 +13,15 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestPromptForAProgramOfOnesOwn: CODE finds the prompt as a file, in each round with the reason why the last one was refused; nothing of an earlier attempt is left.
+// TestPromptForAProgramOfOnesOwn: CODE finds the prompt as a file, in each round with the reason why the last
+// one was refused; nothing of an earlier attempt is left.
 func TestPromptForAProgramOfOnesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := testPlan(t), &fakeRunner{script: []exit{minute(0), minute(0), minute(1), minute(0), minute(0)}}
-		p.AttemptFile = &wire.AttemptFile{Issue: wire.IssueRef{Key: "acme/widgets#21", Title: "Parse ISO dates", Body: "Like 2026-11-21."}}
+		p.AttemptFile = &wire.AttemptFile{Issue: wire.IssueRef{
+			Key: "acme/widgets#21", Title: "Parse ISO dates",
+			Body: "Like 2026-11-21.",
+		}}
 		p.Stages = append([]wire.StagePlan{{Name: wire.StageStart, Run: []string{"prepare"}}}, p.Stages...)
 		writeFile(t, p, promptFile, "of an earlier attempt")
 		round := 0
@@ -32,7 +36,8 @@ func TestPromptForAProgramOfOnesOwn(t *testing.T) {
 			}
 			round++
 			text := readFile(t, p, promptFile)
-			if !strings.Contains(text, "> Parse ISO dates") || !strings.Contains(text, "> Like 2026-11-21.") || strings.Contains(text, "> some trouble") != (round == 2) {
+			if !strings.Contains(text, "> Parse ISO dates") || !strings.Contains(text, "> Like 2026-11-21.") ||
+				strings.Contains(text, "> some trouble") != (round == 2) {
 				t.Errorf("round %d: %s", round, text)
 			}
 		}

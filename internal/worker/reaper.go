@@ -34,8 +34,9 @@ func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 // hold the bus credential.
 func hideMemory() error { return prctl(unix.PR_SET_DUMPABLE, 0) }
 
-// refuseRings keeps this process and all that it starts from io_uring: what is asked for there passes no filter of system calls,
-// and engines before Docker 25 allow it. Without no_new_privs, outside of a container, nothing is done.
+// refuseRings keeps this process and all that it starts from io_uring: what is asked for there passes no filter
+// of system calls, and engines before Docker 25 allow it. Without no_new_privs, outside of a container, nothing
+// is done.
 func refuseRings() error {
 	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
 		return err
@@ -49,7 +50,8 @@ func refuseRings() error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	thread, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	thread, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
 	if e != 0 || thread != 0 {
 		return fmt.Errorf("worker: seccomp, thread %d: %w", thread, e)
 	}
@@ -125,7 +127,9 @@ func wait4(status *syscall.WaitStatus) (int, error) {
 }
 
 // start makes a child; its status will be sent once on ended.
-func (r *reaper) start(file string, argv []string, attr *syscall.ProcAttr) (pid int, ended <-chan syscall.WaitStatus, err error) {
+func (r *reaper) start(file string, argv []string,
+	attr *syscall.ProcAttr,
+) (pid int, ended <-chan syscall.WaitStatus, err error) {
 	status := make(chan syscall.WaitStatus, 1)
 	r.mu.Lock()
 	defer r.mu.Unlock()

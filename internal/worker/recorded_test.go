@@ -16,13 +16,14 @@ import (
 
 // reasonsOf are the reasons that a recorded failure may be reported as, by its kind.
 var reasonsOf = map[string][]string{
-	"401":               {"auth_error"},
-	"429":               {"rate_limited", "quota_exhausted"}, // gemini's words speak of a quota
-	"529":               {"overloaded"},
-	"overflow":          {"context_overflow"},
-	"hollow":            {"no_progress", "needs_human", "policy_violation", "network_transient", "overloaded"},
-	"turns":             {"needs_human"},
-	"cut":               {"docker_exit_nonzero", "agent_crash", "worker_lost", "network_transient"}, // never what a tool printed
+	"401":      {"auth_error"},
+	"429":      {"rate_limited", "quota_exhausted"}, // gemini's words speak of a quota
+	"529":      {"overloaded"},
+	"overflow": {"context_overflow"},
+	"hollow":   {"no_progress", "needs_human", "policy_violation", "network_transient", "overloaded"},
+	"turns":    {"needs_human"},
+	// never what a tool printed
+	"cut":               {"docker_exit_nonzero", "agent_crash", "worker_lost", "network_transient"},
 	"cut-while-limited": {"rate_limited"},
 }
 
@@ -51,7 +52,10 @@ func TestReasonsOfRecordedStreams(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				p := agentPlan(t, name, nil)
-				bus, r := newFakeBus(), &fakeRunner{script: []exit{{code: n, took: time.Minute, stdout: tail{kept: []byte(out)}, stderr: tail{kept: []byte(errs)}}, minute(0)}}
+				bus, r := newFakeBus(), &fakeRunner{script: []exit{{
+					code: n, took: time.Minute,
+					stdout: tail{kept: []byte(out)}, stderr: tail{kept: []byte(errs)},
+				}, minute(0)}}
 				r.onRun = func(c command) {
 					if c.stdout != nil {
 						_, _ = io.WriteString(c.stdout, out)

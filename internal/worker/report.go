@@ -34,7 +34,8 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	return &wire.WorkerResult{
 		ResultID: r.plan.AttemptID + "/result", AttemptID: r.plan.AttemptID,
 		IssueNumber: r.plan.Issue.Number, Attempt: r.plan.Attempt, Outcome: wire.OutcomeOK,
-		Stages: a.results, Usage: onWire(a.used), Summary: firstBytes(strings.TrimSpace(r.mask.Text(a.answer)), maxSummaryBytes),
+		Stages: a.results, Usage: onWire(a.used), Summary: firstBytes(strings.TrimSpace(r.mask.Text(a.answer)),
+			maxSummaryBytes),
 	}
 }
 
@@ -42,8 +43,9 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
 	e := &wire.WorkerError{
 		ErrorID:  f.id(r.plan),
-		WorkerID: r.plan.WorkerID, AttemptID: r.plan.AttemptID, IssueNumber: r.plan.Issue.Number, Attempt: r.plan.Attempt,
-		Stage: f.stage, Final: new(true), ContainerID: containerID(), WorktreePath: r.plan.Workdir,
+		WorkerID: r.plan.WorkerID, AttemptID: r.plan.AttemptID, IssueNumber: r.plan.Issue.Number,
+		Attempt: r.plan.Attempt,
+		Stage:   f.stage, Final: new(true), ContainerID: containerID(), WorktreePath: r.plan.Workdir,
 		Signal: f.exit.signal, FixRounds: a.runs[wire.StageCode],
 		Message:        r.mask.Text(a.summary(f)),
 		LastStdoutTail: r.mask.Text(f.agent.withoutQuotes("stdout", f.exit.stdout.text(tailBytes))),
@@ -55,7 +57,8 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	if len(f.command) > 0 {
 		e.Tool = filepath.Base(f.command[0])
 	}
-	if f.exit.err == nil && f.kind != failedPanic && f.kind != failedStart && f.kind != failedClosedModel && f.kind != failedNoCalls && f.kind != failedCheckpoint {
+	if f.exit.err == nil && f.kind != failedPanic && f.kind != failedStart && f.kind != failedClosedModel &&
+		f.kind != failedNoCalls && f.kind != failedCheckpoint {
 		e.ExitCode = &f.exit.code
 	}
 	if f.agent != nil {
@@ -71,7 +74,8 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	return e
 }
 
-// stderrTail is the end of the program's log file, where agents explain what they do not print, and behind it that of stderr.
+// stderrTail is the end of the program's log file, where agents explain what they do not print, and behind it
+// that of stderr.
 func (r *reporter) stderrTail(f *failure) string {
 	log := r.mask.Text(f.log)
 	return log + r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes-min(len(log), maxLogBytes))))
@@ -79,13 +83,17 @@ func (r *reporter) stderrTail(f *failure) string {
 
 // knownReasons are the kinds of failure whose meaning the worker knows without reading anything.
 var knownReasons = map[kind]recovery.Reason{
-	failedTimeout: recovery.Timeout, failedNoProgram: recovery.ToolNotFound, failedQuestion: recovery.NeedsHuman, failedMemory: recovery.OOMKilled,
+	failedTimeout: recovery.Timeout, failedNoProgram: recovery.ToolNotFound, failedQuestion: recovery.NeedsHuman,
+	failedMemory:     recovery.OOMKilled,
 	failedCheckpoint: recovery.ScopeViolation,
 	failedPanic:      recovery.Unknown, failedClosedModel: recovery.RateLimited, failedNoCalls: recovery.NeedsHuman,
 }
 
 // stopReasons are what an end from outside means.
-var stopReasons = map[string]recovery.Reason{wire.StopWatchdog: recovery.Timeout, wire.StopShutdown: recovery.WorkerLost}
+var stopReasons = map[string]recovery.Reason{
+	wire.StopWatchdog: recovery.Timeout,
+	wire.StopShutdown: recovery.WorkerLost,
+}
 
 // assess fills in what the worker asserts of the failure. The director decides on the evidence itself.
 func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) {
@@ -154,8 +162,8 @@ func containerID() string {
 // classifier is built when the first failure needs it: most attempts have none.
 var classifier = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
 
-// classifyFailure names what a program's failure means. The built-in rules are checked by their own tests; should they not
-// load, the director still has the evidence.
+// classifyFailure names what a program's failure means. The built-in rules are checked by their own tests;
+// should they not load, the director still has the evidence.
 func classifyFailure(e recovery.Evidence) recovery.Finding {
 	c, err := classifier()
 	if err != nil {
@@ -164,9 +172,10 @@ func classifyFailure(e recovery.Evidence) recovery.Finding {
 	return c.Classify(e)
 }
 
-// spool keeps reports as files, for as long as the checkout is there: they survive us, and the director reads them if the bus has none, be it that we could not
-// send them or that it has lost them. What is sent is the copy in memory. We never read the files back: the agent could have written them, and those of
-// an earlier attempt belong to an attempt that is over.
+// spool keeps reports as files, for as long as the checkout is there: they survive us, and the director reads
+// them if the bus has none, be it that we could not send them or that it has lost them. What is sent is the
+// copy in memory. We never read the files back: the agent could have written them, and those of an earlier
+// attempt belong to an attempt that is over.
 type spool struct {
 	folder  *folder // nil: there is no workspace
 	attempt string
@@ -174,13 +183,15 @@ type spool struct {
 	log     *zap.Logger
 }
 
-// add writes a report down before it is sent. data is its rendered form. A full disk must not silence the report of a full disk.
+// add writes a report down before it is sent. data is its rendered form. A full disk must not silence the
+// report of a full disk.
 func (s *spool) add(report wire.Payload, data []byte) {
 	if s.folder == nil {
 		return
 	}
 	s.written++
-	if err := s.folder.write(path.Join(spoolFolder, fmt.Sprintf("%s.%04d.json", s.attempt, s.written)), 0o600, data); err != nil {
+	if err := s.folder.write(path.Join(spoolFolder, fmt.Sprintf("%s.%04d.json", s.attempt, s.written)), 0o600,
+		data); err != nil {
 		_, id := wire.ReportID(report)
 		s.log.Warn("a report could not be spooled; it is sent from memory", zap.String("error_id", id), zap.Error(err))
 	}

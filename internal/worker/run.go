@@ -81,7 +81,8 @@ func newLog(p *wire.Plan, to zapcore.WriteSyncer) *zap.Logger {
 	format.EncodeTime = zapcore.RFC3339TimeEncoder
 	format.EncodeDuration = zapcore.StringDurationEncoder
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(format), to, zapcore.InfoLevel)
-	log := zap.New(core).With(zap.String("worker", p.WorkerID), zap.String("issue", p.Issue.Key), zap.Int("attempt", p.Attempt))
+	log := zap.New(core).With(zap.String("worker", p.WorkerID), zap.String("issue", p.Issue.Key),
+		zap.Int("attempt", p.Attempt))
 	if attempt, ok := wire.ParseTraceParent(p.TraceParent); ok {
 		log = log.With(zap.String("trace_id", hex.EncodeToString(attempt.Trace[:])))
 	}
@@ -116,8 +117,12 @@ func Exits() []ExitRow {
 		{ExitResult, "all stages ended well", "worker_result.v1, acknowledged"},
 		{ExitError, "a stage failed, or the agent asks a question", "worker_error.v1, acknowledged"},
 		{ExitBadPlan, "the plan cannot be read or ends too early, or a flag is wrong", "nothing"},
-		{ExitRefused, "the director refused the hello: another protocol version or another attempt", "nothing after the hello"},
-		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if it was acknowledged in time; else nothing"},
+		{
+			ExitRefused, "the director refused the hello: another protocol version or another attempt",
+			"nothing after the hello",
+		},
+		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if it was " +
+			"acknowledged in time; else nothing"},
 		{ExitWatchdog, "watchdog_seconds have passed since the start", "worker_error.v1, if the bus was there"},
 		{ExitTerminated, "SIGTERM or SIGINT", "nothing: who stops a container has decided already"},
 		{ExitBroken, "a fault of the worker itself", "worker_error.v1, if the bus was there"},

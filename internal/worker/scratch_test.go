@@ -52,14 +52,17 @@ func wantNothingFound(t *testing.T, w *world, code, logs string) {
 	}
 }
 
-// TestInAScratchContainer runs the real program as PID 1 of an image that has nothing in it, as an ordinary user without
-// capabilities, against a bus on the gateway of its network.
+// TestInAScratchContainer runs the real program as PID 1 of an image that has nothing in it, as an ordinary
+// user without capabilities, against a bus on the gateway of its network.
 func TestInAScratchContainer(t *testing.T) {
 	c := newScratch(t, "./testdata/snoop")
 	lookFor(c.plan)
 	code, logs := c.run()
 	wantNothingFound(t, c.world, code, logs)
-	for what, seen := range map[string]string{"settings": docker(t, nil, "inspect", c.name), "files": docker(t, nil, "export", c.name)} {
+	for what, seen := range map[string]string{
+		"settings": docker(t, nil, "inspect", c.name),
+		"files":    docker(t, nil, "export", c.name),
+	} {
 		for i, s := range secretsOf(c.plan) {
 			if strings.Contains(seen, s) {
 				t.Errorf("secret %d is in the container's %s", i, what)
@@ -83,8 +86,9 @@ func main() {
 }
 `
 
-// TestOutOfMemoryInAContainer: the limit kills the stage, not the worker, which has the kernel's word for it. If the stage's memory is not free yet when the
-// worker reads a page of its own, as on a busy machine, the kernel kills the worker, too. Then the container's end says why, to the director.
+// TestOutOfMemoryInAContainer: the limit kills the stage, not the worker, which has the kernel's word for it.
+// If the stage's memory is not free yet when the worker reads a page of its own, as on a busy machine, the
+// kernel kills the worker, too. Then the container's end says why, to the director.
 func TestOutOfMemoryInAContainer(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "main.go")
 	if err := os.WriteFile(source, []byte(eater), 0o600); err != nil {
@@ -97,7 +101,8 @@ func TestOutOfMemoryInAContainer(t *testing.T) {
 		if code, logs = c.run(); code != "137" {
 			break
 		}
-		if said := docker(t, nil, "inspect", "--format", "{{.State.OOMKilled}}", c.name); strings.TrimSpace(said) != "true" {
+		if said := docker(t, nil, "inspect", "--format", "{{.State.OOMKilled}}", c.name); strings.TrimSpace(
+			said) != "true" {
 			t.Fatalf("killed, and not for want of memory: %s\n%s", said, logs)
 		}
 		t.Log("the kernel has killed the worker, too")
@@ -117,7 +122,8 @@ func TestOutOfMemoryInAContainer(t *testing.T) {
 	}
 }
 
-// TestInputThatEndsEarly: whoever sends the plan is killed in the middle of it, or before it. The worker ends at once, as with a bad plan.
+// TestInputThatEndsEarly: whoever sends the plan is killed in the middle of it, or before it. The worker ends
+// at once, as with a bad plan.
 func TestInputThatEndsEarly(t *testing.T) {
 	for _, part := range []float64{0, 0.5, 0.999} {
 		c := newScratch(t, "")
@@ -135,12 +141,14 @@ func TestInputThatEndsEarly(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the container runs", func() bool {
-			return strings.TrimSpace(docker(t, nil, "inspect", "--format", "{{.State.StartedAt}}", c.name)) > "0001-01-02"
+			return strings.TrimSpace(docker(t, nil, "inspect", "--format", "{{.State.StartedAt}}",
+				c.name)) > "0001-01-02"
 		})
 		_ = client.Process.Kill()
 		_ = client.Wait()
 		code := strings.TrimSpace(docker(t, nil, "wait", c.name))
-		if logs := docker(t, nil, "logs", c.name); code != fmt.Sprint(int(ExitBadPlan)) || !strings.Contains(logs, "standard input") || time.Since(began) > 30*time.Second {
+		if logs := docker(t, nil, "logs", c.name); code != fmt.Sprint(int(ExitBadPlan)) ||
+			!strings.Contains(logs, "standard input") || time.Since(began) > 30*time.Second {
 			t.Errorf("%v of the plan: exit %s after %s\n%s", part, code, time.Since(began), logs)
 		}
 	}
@@ -159,7 +167,8 @@ func newScratch(t *testing.T, program string, limits ...string) *scratch {
 	name := "retake-worker-test-" + strings.ToLower(rand.Text()[:8]) // a killed run's leftovers are in nobody's way
 	docker(t, nil, "network", "create", name)
 	t.Cleanup(func() { docker(t, nil, "network", "rm", name) })
-	gateway := strings.TrimSpace(docker(t, nil, "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", name))
+	gateway := strings.TrimSpace(docker(t, nil, "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}",
+		name))
 	var empty bytes.Buffer
 	if err := tar.NewWriter(&empty).Close(); err != nil {
 		t.Fatal(err)
@@ -176,10 +185,12 @@ func newScratch(t *testing.T, program string, limits ...string) *scratch {
 
 	c.plan.Workdir = "/workspace"
 	c.plan.Stages = []wire.StagePlan{
-		{Name: wire.StageCode, Run: []string{"./program"}, TimeoutSeconds: 60}, {Name: wire.StageValidate, Run: []string{"./program"}, TimeoutSeconds: 60},
+		{Name: wire.StageCode, Run: []string{"./program"}, TimeoutSeconds: 60},
+		{Name: wire.StageValidate, Run: []string{"./program"}, TimeoutSeconds: 60},
 	}
 	docker(t, nil, slices.Concat([]string{
-		"create", "--interactive", "--name", name, "--network", name, "--user", "1000:1000", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+		"create", "--interactive", "--name", name, "--network", name, "--user", "1000:1000", "--cap-drop", "ALL",
+		"--security-opt", "no-new-privileges",
 		"--pids-limit", "64", "--tmpfs", "/tmp:exec", "--volume", dir + ":/workspace", "--entrypoint", "/retake/worker",
 	}, limits, []string{name + ":scratch"})...)
 	t.Cleanup(func() { docker(t, nil, "rm", "--force", name) })
@@ -307,8 +318,8 @@ func realWorker(t *testing.T) string {
 	return filepath.Join(dir, "worker")
 }
 
-// TestAsAPlainProcess runs the real program below its supervisor, as the director starts it without an engine: by root as another user, and by that
-// user itself.
+// TestAsAPlainProcess runs the real program below its supervisor, as the director starts it without an engine:
+// by root as another user, and by that user itself.
 func TestAsAPlainProcess(t *testing.T) {
 	for _, root := range []bool{true, false} {
 		if root && os.Geteuid() != 0 {
@@ -326,11 +337,13 @@ func TestAsAPlainProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.plan.Stages = []wire.StagePlan{
-			{Name: wire.StageCode, Run: []string{program}, TimeoutSeconds: 60}, {Name: wire.StageValidate, Run: []string{program}, TimeoutSeconds: 60},
+			{Name: wire.StageCode, Run: []string{program}, TimeoutSeconds: 60},
+			{Name: wire.StageValidate, Run: []string{program}, TimeoutSeconds: 60},
 		}
 		lookFor(w.plan)
 		order := map[string]any{
-			"Argv": []string{worker, "--plan", "-"}, "Env": []string{"HOME=" + w.plan.Workdir, "PATH=/bin"}, "Workdir": w.plan.Workdir, "Stdin": w.input(),
+			"Argv": []string{worker, "--plan", "-"}, "Env": []string{"HOME=" + w.plan.Workdir, "PATH=/bin"},
+			"Workdir": w.plan.Workdir, "Stdin": w.input(),
 		}
 		supervise := exec.Command(worker, "supervise", folder)
 		supervise.Env = []string{"PATH=/bin"}

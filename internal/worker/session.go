@@ -28,8 +28,8 @@ type Bus interface {
 	Chunk(ctx context.Context, name string) ([]byte, error)
 	PutChunk(context.Context, []byte) error
 	SaveCheckpoint(context.Context, wire.Checkpoint) (missing []string, err error)
-	// Connected reports whether anything can be sent at this moment; Reconnects counts how often the connection came back so
-	// far, before it is connected again.
+	// Connected reports whether anything can be sent at this moment; Reconnects counts how often the connection
+	// came back so far, before it is connected again.
 	Connected() bool
 	Reconnects() uint64
 	Close()
@@ -48,8 +48,10 @@ type Dialer func(*wire.Plan, Listener) (Bus, error)
 // DialBus opens the agent bus: the Dialer of the real program.
 func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	c, err := bus.Dial(bus.ClientOptions{
-		URL: p.Bus.URL, JWT: p.Bus.JWT, Seed: p.Bus.Seed, CA: p.Bus.CA, Prefix: p.Bus.Prefix, MaxMessageBytes: p.Bus.MaxMessageBytes,
-		WorkerID: p.WorkerID, RunID: p.RunID, Key: p.SignKey, TraceParent: p.TraceParent, OnReconnect: l.Reconnected,
+		URL: p.Bus.URL, JWT: p.Bus.JWT, Seed: p.Bus.Seed, CA: p.Bus.CA, Prefix: p.Bus.Prefix,
+		MaxMessageBytes: p.Bus.MaxMessageBytes,
+		WorkerID:        p.WorkerID, RunID: p.RunID, Key: p.SignKey, TraceParent: p.TraceParent,
+		OnReconnect: l.Reconnected,
 	})
 	if err != nil {
 		return nil, err
@@ -170,7 +172,8 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 			return admission{err: fmt.Errorf("%w: the welcome is for attempt %q", errRefused, v.AttemptID)}
 		}
 		if no := wire.CheckVersion(v.ProtocolVersion); no != nil {
-			return admission{err: fmt.Errorf("%w: the director speaks protocol %s, this worker %s", errRefused, v.ProtocolVersion, wire.ProtocolVersion)}
+			return admission{err: fmt.Errorf("%w: the director speaks protocol %s, this worker %s", errRefused,
+				v.ProtocolVersion, wire.ProtocolVersion)}
 		}
 		return admission{welcome: v}
 	case *wire.Incompatibility:

@@ -18,7 +18,10 @@ func TestWholeStagesAreMarked(t *testing.T) {
 	if code := w.run(t.Context()); code != ExitResult {
 		t.Fatalf("exit %d\n%s", code, w.err)
 	}
-	for stream, printed := range map[string]string{wire.StreamStdout: w.out.String(), wire.StreamStderr: w.err.String()} {
+	for stream, printed := range map[string]string{
+		wire.StreamStdout: w.out.String(),
+		wire.StreamStderr: w.err.String(),
+	} {
 		var marks []string
 		stage, refused := "", stream == wire.StreamStderr
 		for line := range strings.Lines(printed) {
@@ -37,7 +40,8 @@ func TestWholeStagesAreMarked(t *testing.T) {
 		if want := []string{"1 CODE 1", "2 VALIDATE 1", "3 CODE 2", "4 VALIDATE 2"}; !slices.Equal(marks, want) {
 			t.Errorf("%s: marks %q, want %q", stream, marks, want)
 		}
-		if left := string(wire.WithoutStageMarks([]byte(printed))); strings.Contains(left, wire.StageMarkPrefix) || stream == wire.StreamStdout && !strings.Contains(left, "was told: VALIDATE") {
+		if left := string(wire.WithoutStageMarks([]byte(printed))); strings.Contains(left, wire.StageMarkPrefix) ||
+			stream == wire.StreamStdout && !strings.Contains(left, "was told: VALIDATE") {
 			t.Errorf("without marks:\n%s", left)
 		}
 	}
@@ -50,11 +54,15 @@ func TestAMarkStandsOnItsOwn(t *testing.T) {
 	_, _ = m.stdout.Write([]byte("half a line"))
 	m.begin("CODE", 1)
 	half, line, _ := strings.Cut(out.String(), "\n")
-	if _, ok := wire.ReadStageMark(strings.TrimSuffix(line, "\n"), plan.SignKey, plan.WorkerID, wire.StreamStdout); !ok || half != "half a line" {
+	if _, ok := wire.ReadStageMark(strings.TrimSuffix(line, "\n"), plan.SignKey, plan.WorkerID,
+		wire.StreamStdout); !ok || half != "half a line" {
 		t.Errorf("got %q", out.String())
 	}
 	for _, c := range []struct{ worker, stream, key string }{
-		{"another-1", wire.StreamStdout, "key"}, {plan.WorkerID, wire.StreamStderr, "key"}, {plan.WorkerID, wire.StreamStdout, "guessed"}, {plan.WorkerID, wire.StreamStdout, ""},
+		{"another-1", wire.StreamStdout, "key"},
+		{plan.WorkerID, wire.StreamStderr, "key"},
+		{plan.WorkerID, wire.StreamStdout, "guessed"},
+		{plan.WorkerID, wire.StreamStdout, ""},
 	} {
 		if _, ok := wire.ReadStageMark(strings.TrimSuffix(line, "\n"), []byte(c.key), c.worker, c.stream); ok {
 			t.Errorf("a mark of %s on stdout counts for %+v", plan.WorkerID, c)

@@ -113,15 +113,17 @@ type attempt struct {
 	base     fingerprint    // of a work tree with nothing to deliver; nil: not known
 }
 
-// runStages runs the stages in order and returns nil if all ended well. A VALIDATE that judges against the change leads
-// back to the nearest CODE before it, as long as CODE runs are left. Work that is only to be validated skips CODE until then.
+// runStages runs the stages in order and returns nil if all ended well. A VALIDATE that judges against the
+// change leads back to the nearest CODE before it, as long as CODE runs are left. Work that is only to be
+// validated skips CODE until then.
 func (a *attempt) runStages(ctx context.Context) *failure {
 	defer func() { _ = os.RemoveAll(a.home) }() // empty: none was made
 	if err := a.prepare(); err != nil {
 		return &failure{kind: failedStart, stage: wire.StageContextLoad, number: 1, err: err}
 	}
 	asItStands := a.plan.ValidateFirst
-	if asItStands && !slices.ContainsFunc(a.plan.Stages, func(s wire.StagePlan) bool { return s.Name == wire.StageValidate }) {
+	if asItStands && !slices.ContainsFunc(a.plan.Stages,
+		func(s wire.StagePlan) bool { return s.Name == wire.StageValidate }) {
 		return nil // nobody judges it
 	}
 	for i := 0; i < len(a.plan.Stages); i++ {
@@ -181,7 +183,8 @@ func (a *attempt) prepare() error {
 
 // fixStage returns the index of the CODE stage to run again after stage i failed with f; -1: none.
 func (a *attempt) fixStage(i int, f *failure) int {
-	if f.stage != wire.StageValidate || f.kind != failedExit || !f.exit.failedByItself() || a.runs[wire.StageCode] >= a.plan.FixAttempts || !a.mayPay() {
+	if f.stage != wire.StageValidate || f.kind != failedExit || !f.exit.failedByItself() ||
+		a.runs[wire.StageCode] >= a.plan.FixAttempts || !a.mayPay() {
 		return -1
 	}
 	for i--; i >= 0; i-- {
@@ -234,9 +237,13 @@ const (
 	maxCommandBytes = 512
 )
 
-// result is what a report says of a stage that ran. Of an agent's command it has the configured form, without the prompt.
+// result is what a report says of a stage that ran. Of an agent's command it has the configured form, without
+// the prompt.
 func (a *attempt) result(s wire.StagePlan, e exit) wire.StageResult {
-	r := wire.StageResult{Stage: s.Name, ExitCode: e.code, DurationMS: e.took.Milliseconds(), StartedAt: wire.At(time.Now().Add(-e.took))}
+	r := wire.StageResult{
+		Stage: s.Name, ExitCode: e.code, DurationMS: e.took.Milliseconds(),
+		StartedAt: wire.At(time.Now().Add(-e.took)),
+	}
 	room := maxCommandBytes
 	for i, arg := range s.Run {
 		arg = strings.ToValidUTF8(a.mask.Text(arg), "?")
@@ -359,9 +366,11 @@ func (a *attempt) summary(f *failure) string {
 	case failedNoSuccess:
 		return fmt.Sprintf("%s: %s: %s", f.stage, program, f.noSuccess)
 	case failedNoCalls:
-		return fmt.Sprintf("%s: %s was not started: all paid calls of the task are made (recovery.paid_call_budget)", f.stage, program)
+		return fmt.Sprintf("%s: %s was not started: all paid calls of the task are made (recovery.paid_call_budget)",
+			f.stage, program)
 	case failedClosedModel:
-		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closedModel, f.wait.Round(time.Second))
+		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closedModel,
+			f.wait.Round(time.Second))
 	case failedTimeout:
 		return fmt.Sprintf("%s: %s timed out after %s", f.stage, program, f.timeout)
 	case failedQuestion:
@@ -387,7 +396,8 @@ type lastFailure struct {
 
 // rejection is why validation failed, for a prompt.
 func (a *attempt) rejection(f *failure) string {
-	return fmt.Sprintf("%s\ncommand: %s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", a.summary(f), strings.Join(f.command, " "),
+	return fmt.Sprintf("%s\ncommand: %s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", a.summary(f),
+		strings.Join(f.command, " "),
 		a.mask.Text(f.exit.stdout.text(tailBytes)), a.mask.Text(f.exit.stderr.text(tailBytes)))
 }
 
@@ -399,19 +409,23 @@ func (a *attempt) takeRejection() error {
 	}
 	a.rejected = fmt.Sprintf("%s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", r.Message, r.StdoutTail, r.StderrTail)
 	return a.writeFailure(lastFailure{
-		Stage: r.Stage, ExitCode: r.ExitCode, At: wire.At(time.Now()), Message: r.Message, StdoutTail: r.StdoutTail, StderrTail: r.StderrTail,
+		Stage: r.Stage, ExitCode: r.ExitCode, At: wire.At(time.Now()), Message: r.Message, StdoutTail: r.StdoutTail,
+		StderrTail: r.StderrTail,
 	})
 }
 
 // writeLastFailure writes down why validation failed, for programs and for prompts.
 func (a *attempt) writeLastFailure(f *failure) error {
 	last := lastFailure{
-		Stage: f.stage, Command: f.command, ExitCode: f.exit.code, FixRound: a.runs[wire.StageCode], At: wire.At(time.Now()),
-		Message: a.summary(f), StdoutTail: a.mask.Text(f.exit.stdout.text(tailBytes)), StderrTail: a.mask.Text(f.exit.stderr.text(tailBytes)),
+		Stage: f.stage, Command: f.command, ExitCode: f.exit.code, FixRound: a.runs[wire.StageCode],
+		At:      wire.At(time.Now()),
+		Message: a.summary(f), StdoutTail: a.mask.Text(f.exit.stdout.text(tailBytes)),
+		StderrTail: a.mask.Text(f.exit.stderr.text(tailBytes)),
 	}
 	return a.writeFailure(last)
 }
 
 func (a *attempt) writeFailure(last lastFailure) error {
-	return errors.Join(a.folder.writeJSON(failureJSON, 0o644, last), a.folder.write(failureText, 0o644, []byte(a.rejected)))
+	return errors.Join(a.folder.writeJSON(failureJSON, 0o644, last),
+		a.folder.write(failureText, 0o644, []byte(a.rejected)))
 }

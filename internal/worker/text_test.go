@@ -68,7 +68,8 @@ func TestLogLinesStandOnTheirOwn(t *testing.T) {
 
 func TestChildEnvironment(t *testing.T) {
 	got := childEnvironment([]string{
-		"ANTHROPIC_API_KEY=sk-the-agent-needs-it", "RETAKE_BUS_PASSWORD=x", "NATS=nats://u:bus-password@h", "HOME=/home/x", "broken", "=odd",
+		"ANTHROPIC_API_KEY=sk-the-agent-needs-it", "RETAKE_BUS_PASSWORD=x", "NATS=nats://u:bus-password@h",
+		"HOME=/home/x", "broken", "=odd",
 	}, "bus-password").list()
 	want := []string{"ANTHROPIC_API_KEY=sk-the-agent-needs-it", "HOME=/home/x", "PATH=" + defaultPath}
 	if !slices.Equal(got, want) {
@@ -146,13 +147,15 @@ func TestPlanIsCheckedAndRemoved(t *testing.T) {
 		}
 		return file
 	}
-	file := write(`{"worker_id":"k3v9qx2m-1","issue":{"key":"acme/widgets#21"},"attempt":1,"bus":{"url":"nats://h"},"workdir":"/w","stages":[{"name":"CODE","run":["x"]}]}`)
+	file := write(
+		`{"worker_id":"k3v9qx2m-1","issue":{"key":"acme/widgets#21"},"attempt":1,"bus":{"url":"nats://h"},"workdir":"/w","stages":[{"name":"CODE","run":["x"]}]}`)
 	load := func(file string) (*wire.Plan, error, error) { return loadPlan(t.Context(), Options{PlanFile: file}) }
 	p, removeErr, err := load(file)
 	if err != nil || removeErr != nil {
 		t.Fatal(err, removeErr)
 	}
-	if p.AttemptID != "k3v9qx2m-1" || p.Issue.Number != 21 || p.FixAttempts != 1 || p.Bus.MaxMessageBytes != defaultMessage {
+	if p.AttemptID != "k3v9qx2m-1" || p.Issue.Number != 21 || p.FixAttempts != 1 ||
+		p.Bus.MaxMessageBytes != defaultMessage {
 		t.Errorf("defaults: %+v", p)
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +165,10 @@ func TestPlanIsCheckedAndRemoved(t *testing.T) {
 		`{`:   {"unexpected end"},
 		`{}`:  {"worker_id", "issue", "attempt", "bus.url", "workdir", "stages"},
 		`[1]`: {"array"},
-		`{"worker_id":"a.b","attempt_id":"c","stages":[{"name":"","run":[],"timeout_seconds":-1}]}`: {"a.b", "stages[0].name", "stages[0].run", "stages[0].timeout_seconds"},
+		`{"worker_id":"a.b","attempt_id":"c","stages":[{"name":"","run":[],"timeout_seconds":-1}]}`: {
+			"a.b",
+			"stages[0].name", "stages[0].run", "stages[0].timeout_seconds",
+		},
 	} {
 		_, _, err := load(write(text))
 		if !errors.Is(err, ErrPlan) {
@@ -183,7 +189,8 @@ func TestPlanIsCheckedAndRemoved(t *testing.T) {
 // A plan that comes through a pipe comes whole, or not at all: who writes it may be killed at any byte.
 func TestPlanThatEndsEarlyIsNone(t *testing.T) {
 	whole := `{"worker_id":"k3v9qx2m-1","issue":{"key":"acme/widgets#21"},"attempt":1,"bus":{"url":"nats://h"},"workdir":"/w",` +
-		`"stages":[{"name":"CODE","run":["x"]}],"sign_key":"` + base64.StdEncoding.EncodeToString(make([]byte, 32)) + `"}`
+		`"stages":[{"name":"CODE","run":["x"]}],"sign_key":"` + base64.StdEncoding.EncodeToString(make([]byte, 32)) +
+		`"}`
 	for n := range len(whole) {
 		plan, _, err := loadPlan(t.Context(), Options{PlanFile: FromStdin, Stdin: strings.NewReader(whole[:n])})
 		if plan != nil || !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), "standard input") {
@@ -194,7 +201,8 @@ func TestPlanThatEndsEarlyIsNone(t *testing.T) {
 	if err != nil || len(plan.SignKey) != 32 {
 		t.Errorf("%+v, %v", plan, err)
 	}
-	_, _, err = loadPlan(t.Context(), Options{PlanFile: FromStdin, Stdin: strings.NewReader(strings.Repeat(" ", planMax) + whole)})
+	_, _, err = loadPlan(t.Context(),
+		Options{PlanFile: FromStdin, Stdin: strings.NewReader(strings.Repeat(" ", planMax) + whole)})
 	if !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), "4194304") {
 		t.Errorf("too long: %v", err)
 	}
@@ -211,7 +219,10 @@ func TestNobodyWaitsForEverForAPlan(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		var out buffer
-		if code := Run(ctx, Options{PlanFile: FromStdin, Stdin: never, Stdout: &out, Stderr: &out}); code != ExitTerminated {
+		if code := Run(ctx, Options{
+			PlanFile: FromStdin, Stdin: never, Stdout: &out,
+			Stderr: &out,
+		}); code != ExitTerminated {
 			t.Errorf("stopped meanwhile: exit %d, %s", code, &out)
 		}
 		_ = write.Close()

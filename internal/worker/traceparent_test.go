@@ -10,14 +10,17 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestStagesBelongToTheTrace: each run of a stage has its own span as TRACEPARENT, and the report of a failure says when which stage ran. Without a trace
-// there is no variable.
+// TestStagesBelongToTheTrace: each run of a stage has its own span as TRACEPARENT, and the report of a failure
+// says when which stage ran. Without a trace there is no variable.
 func TestStagesBelongToTheTrace(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	attempt, _ := wire.ParseTraceParent(parent)
 	for _, traced := range []string{parent, ""} {
 		synctest.Test(t, func(t *testing.T) {
-			p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(1), minute(0), {timedOut: true, code: 143, took: time.Minute}}}
+			p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{
+				minute(0), minute(1), minute(0),
+				{timedOut: true, code: 143, took: time.Minute},
+			}}
 			p.TraceParent = traced
 			began := time.Now()
 			testWorker(t, p, bus, r).run(t.Context())
@@ -28,7 +31,10 @@ func TestStagesBelongToTheTrace(t *testing.T) {
 					got = append(got, strings.TrimPrefix(c.env[i], wire.TraceEnv+"="))
 				}
 			}
-			for _, x := range []wire.TraceParent{attempt.ForStage("CODE", 1), attempt.ForStage("VALIDATE", 1), attempt.ForStage("CODE", 2), attempt.ForStage("VALIDATE", 2)} {
+			for _, x := range []wire.TraceParent{
+				attempt.ForStage("CODE", 1), attempt.ForStage("VALIDATE", 1),
+				attempt.ForStage("CODE", 2), attempt.ForStage("VALIDATE", 2),
+			} {
 				want = append(want, x.String())
 			}
 			if traced == "" {
@@ -42,7 +48,8 @@ func TestStagesBelongToTheTrace(t *testing.T) {
 				t.Fatalf("the report has the stages %+v", e.Stages)
 			}
 			for i, s := range e.Stages {
-				if at := began.Add(time.Duration(i) * time.Minute); !s.StartedAt.Equal(at.Truncate(time.Millisecond)) || s.DurationMS != 60_000 {
+				if at := began.Add(time.Duration(i) * time.Minute); !s.StartedAt.Equal(at.Truncate(time.Millisecond)) ||
+					s.DurationMS != 60_000 {
 					t.Errorf("stage %d: %s for %d ms, want %s for a minute", i, s.StartedAt, s.DurationMS, at)
 				}
 			}

@@ -48,7 +48,10 @@ func newWorld(t *testing.T) *world {
 
 func newWorldAt(t *testing.T, host string) *world {
 	t.Helper()
-	w := &world{t: t, host: host, store: t.TempDir(), out: &buffer{}, err: &buffer{}, pool: budget.New("run_x", budget.Limits{MaxConcurrent: 1})}
+	w := &world{
+		t: t, host: host, store: t.TempDir(), out: &buffer{}, err: &buffer{},
+		pool: budget.New("run_x", budget.Limits{MaxConcurrent: 1}),
+	}
 	w.limits = checkpoint.Limits{Files: 100, Entries: 100, Depth: 10, PathBytes: 200, Bytes: 16 << 20}
 	w.startBus()
 	t.Cleanup(func() { w.stopBus() })
@@ -59,11 +62,18 @@ func newWorldAt(t *testing.T, host string) *world {
 	dir := t.TempDir()
 	self := testProgram(t)
 	stage := func(name, program string) wire.StagePlan {
-		return wire.StagePlan{Name: name, Run: []string{self}, TimeoutSeconds: 60, Env: map[string]string{programEnv: program, "TEST_DIR": dir}}
+		return wire.StagePlan{
+			Name: name, Run: []string{self}, TimeoutSeconds: 60,
+			Env: map[string]string{programEnv: program, "TEST_DIR": dir},
+		}
 	}
 	w.plan = &wire.Plan{
-		WorkerID: "k3v9qx2m-1", RunID: "run_20261121-095900Z", Issue: wire.IssueRef{Key: "acme/widgets#21"}, Attempt: 1, Workdir: dir,
-		Bus:     wire.PlanBus{URL: w.bus.WorkerURL(host), JWT: cred.JWT, Seed: cred.Seed, CA: cred.CA, Prefix: "retake.v1"},
+		WorkerID: "k3v9qx2m-1", RunID: "run_20261121-095900Z", Issue: wire.IssueRef{Key: "acme/widgets#21"}, Attempt: 1,
+		Workdir: dir,
+		Bus: wire.PlanBus{
+			URL: w.bus.WorkerURL(host), JWT: cred.JWT, Seed: cred.Seed, CA: cred.CA,
+			Prefix: "retake.v1",
+		},
 		SignKey: cred.Key,
 		Stages:  []wire.StagePlan{stage(wire.StageCode, "fixer"), stage(wire.StageValidate, "checker")}, FixAttempts: 3,
 		HeartbeatIntervalSeconds: 1, StopGraceSeconds: 1, WatchdogSeconds: 60,
@@ -101,7 +111,10 @@ func (w *world) startBus() {
 			if no := wire.CheckVersion(h.ProtocolVersion); no != nil {
 				return no
 			}
-			return wire.Welcome{ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: "run_x"}, AttemptID: worker, HeartbeatIntervalSeconds: 0.1}
+			return wire.Welcome{
+				ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: "run_x"},
+				AttemptID: worker, HeartbeatIntervalSeconds: 0.1,
+			}
 		})
 	})
 	running.Go(func() {
@@ -112,7 +125,8 @@ func (w *world) startBus() {
 		}, func(string, wire.TaskProgress) {})
 	})
 	running.Go(func() {
-		if err := b.ServeCheckouts(ctx, bus.CheckoutRules{Limits: w.limits, Task: func(string) string { return "k3v9qx2m" }}); err != nil {
+		if err := b.ServeCheckouts(ctx,
+			bus.CheckoutRules{Limits: w.limits, Task: func(string) string { return "k3v9qx2m" }}); err != nil {
 			w.t.Error(err)
 		}
 	})
@@ -154,7 +168,10 @@ func (w *world) run(ctx context.Context) ExitCode {
 }
 
 func (w *world) runWith(ctx context.Context, dial Dialer) ExitCode {
-	return Run(ctx, Options{PlanFile: FromStdin, Stdin: bytes.NewReader(w.input()), Environ: w.env, Stdout: w.out, Stderr: w.err, Dial: dial})
+	return Run(ctx, Options{
+		PlanFile: FromStdin, Stdin: bytes.NewReader(w.input()), Environ: w.env, Stdout: w.out,
+		Stderr: w.err, Dial: dial,
+	})
 }
 
 func (w *world) start() <-chan ExitCode {
@@ -208,7 +225,8 @@ func TestWholeFixedInTheSecondRound(t *testing.T) {
 	if len(all) != 1 || !ok || len(res.Stages) != 4 || res.Stages[1].ExitCode != 1 || res.Stages[3].ExitCode != 0 {
 		t.Fatalf("got %+v", all)
 	}
-	if out := w.out.String(); !strings.Contains(out, "was told: VALIDATE") || !strings.Contains(out, "--- FAIL: TestWidget") {
+	if out := w.out.String(); !strings.Contains(out, "was told: VALIDATE") ||
+		!strings.Contains(out, "--- FAIL: TestWidget") {
 		t.Errorf("container's stdout:\n%s", out)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(w.err.String()), "\n") {
@@ -226,7 +244,8 @@ func TestWholeTestsFail(t *testing.T) {
 	if code := w.run(t.Context()); code != ExitError {
 		t.Fatalf("exit %d\n%s", code, w.err)
 	}
-	if e := w.onlyError(); e.ErrorType != "tests_failed" || e.FixRounds != 3 || e.ErrorID != "k3v9qx2m-1/VALIDATE-3" || e.IsTransient || !e.EscalateToHuman || !strings.Contains(e.LastStdoutTail, "FAIL") {
+	if e := w.onlyError(); e.ErrorType != "tests_failed" || e.FixRounds != 3 || e.ErrorID != "k3v9qx2m-1/VALIDATE-3" ||
+		e.IsTransient || !e.EscalateToHuman || !strings.Contains(e.LastStdoutTail, "FAIL") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -244,7 +263,8 @@ func TestWholeMissingProgram(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Stages[0].Run, w.env = []string{"no-such-agent"}, []string{"PATH=/opt/bin:/usr/none"}
 	w.run(t.Context())
-	if e := w.onlyError(); e.ErrorType != "missing_prereq" || !strings.Contains(e.Message, "no-such-agent") || !strings.Contains(e.Message, "/opt/bin:/usr/none") || e.ExitCode != nil {
+	if e := w.onlyError(); e.ErrorType != "missing_prereq" || !strings.Contains(e.Message, "no-such-agent") ||
+		!strings.Contains(e.Message, "/opt/bin:/usr/none") || e.ExitCode != nil {
 		t.Errorf("%+v", e)
 	}
 }
@@ -271,8 +291,8 @@ func TestWholeSecretsStayHere(t *testing.T) {
 	}
 }
 
-// TestWholeBusRestarts: the bus goes away while a stage runs and comes back, on the same port, after the stage ended. The
-// report was made without the bus; it follows the hello, and nothing is lost or sent twice.
+// TestWholeBusRestarts: the bus goes away while a stage runs and comes back, on the same port, after the stage
+// ended. The report was made without the bus; it follows the hello, and nothing is lost or sent twice.
 func TestWholeBusRestarts(t *testing.T) {
 	for name, row := range map[string]struct {
 		timeout float64 // of the stage
@@ -304,7 +324,8 @@ func TestWholeBusRestarts(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "a spooled report", func() bool {
-				return slices.ContainsFunc(spoolFiles(t, w.plan), func(f string) bool { return strings.HasSuffix(f, "k3v9qx2m-1.0001.json") })
+				return slices.ContainsFunc(spoolFiles(t, w.plan),
+					func(f string) bool { return strings.HasSuffix(f, "k3v9qx2m-1.0001.json") })
 			})
 			select {
 			case code := <-done:
@@ -320,7 +341,8 @@ func TestWholeBusRestarts(t *testing.T) {
 				t.Errorf("%+v", all)
 			}
 			if w.hellos <= before || w.had[before] != 0 || len(spoolFiles(t, w.plan)) != 1 {
-				t.Errorf("%d hellos after the restart, reports before each: %v, spool %v", w.hellos-before, w.had, spoolFiles(t, w.plan))
+				t.Errorf("%d hellos after the restart, reports before each: %v, spool %v", w.hellos-before, w.had,
+					spoolFiles(t, w.plan))
 			}
 		})
 	}
@@ -361,7 +383,10 @@ func TestWholePauseAndSync(t *testing.T) {
 	w.setting(1, programEnv, "speak")
 	done := w.start()
 	stubbornPID(t, w.plan.Workdir)
-	for _, p := range []wire.Payload{wire.Pause{}, wire.SyncRequired{Reason: "behind_main", MainSHAExpected: "abc123", RequiredAction: "merge_main"}} {
+	for _, p := range []wire.Payload{wire.Pause{}, wire.SyncRequired{
+		Reason: "behind_main", MainSHAExpected: "abc123",
+		RequiredAction: "merge_main",
+	}} {
 		if err := w.bus.Send(t.Context(), "k3v9qx2m-1", p); err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +399,8 @@ func TestWholePauseAndSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a paused heartbeat", w.beat(func(h wire.Heartbeat) bool {
-		return h.State.Stage == wire.StageValidate && h.State.Progress != nil && h.State.Progress.Step == wire.StepPaused
+		return h.State.Stage == wire.StageValidate && h.State.Progress != nil &&
+			h.State.Progress.Step == wire.StepPaused
 	}))
 	if h, err := w.bus.Probe(t.Context(), "k3v9qx2m-1"); err != nil || h.State.Progress.Step != wire.StepPaused {
 		t.Errorf("probe while paused: %+v, %v", h, err)
@@ -397,7 +423,10 @@ func TestWholeLeases(t *testing.T) {
 	if code := w.run(t.Context()); code != ExitResult {
 		t.Fatalf("exit %d\n%s\n%s", code, w.out, w.err)
 	}
-	for _, want := range []string{`{"grant_id":"run_x.1","lease_seconds":120}`, `{"grant_id":"run_x.2","lease_seconds":120}`} {
+	for _, want := range []string{
+		`{"grant_id":"run_x.1","lease_seconds":120}`,
+		`{"grant_id":"run_x.2","lease_seconds":120}`,
+	} {
 		if !strings.Contains(w.out.String(), want) {
 			t.Errorf("no %s in\n%s", want, w.out)
 		}
@@ -448,7 +477,10 @@ func TestWholeSIGTERM(t *testing.T) {
 
 func TestRunSaysWhatIsWrongWithThePlan(t *testing.T) {
 	var out buffer
-	if code := Run(t.Context(), Options{PlanFile: "/no/such/plan.json", Stdout: &out, Stderr: &out}); code != ExitBadPlan {
+	if code := Run(t.Context(), Options{
+		PlanFile: "/no/such/plan.json", Stdout: &out,
+		Stderr: &out,
+	}); code != ExitBadPlan {
 		t.Errorf("exit %d", code)
 	}
 	if got := fmt.Sprint(&out); !strings.HasPrefix(got, logPrefix) || !strings.Contains(got, "--plan") {
@@ -456,11 +488,12 @@ func TestRunSaysWhatIsWrongWithThePlan(t *testing.T) {
 	}
 }
 
-// TestWholeAgent: a program with a profile, over real pipes and a real bus: its limit reaches the guard while it runs, its
-// prompt reaches it, and what it used reaches the director.
+// TestWholeAgent: a program with a profile, over real pipes and a real bus: its limit reaches the guard while
+// it runs, its prompt reaches it, and what it used reaches the director.
 func TestWholeAgent(t *testing.T) {
 	w := newWorld(t)
-	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+testProgram(t)+"'\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"mine\"\n"))
+	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+testProgram(t)+
+		"'\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"mine\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -470,7 +503,10 @@ func TestWholeAgent(t *testing.T) {
 	}
 	stage.Env = map[string]string{programEnv: "talker", "TEST_DIR": w.plan.Workdir}
 	w.plan.Stages = []wire.StagePlan{stage}
-	w.plan.AttemptFile = &wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1, Issue: wire.IssueRef{Key: "acme/widgets#21", Title: "mend it"}}
+	w.plan.AttemptFile = &wire.AttemptFile{
+		AttemptID: "k3v9qx2m-1", Attempt: 1,
+		Issue: wire.IssueRef{Key: "acme/widgets#21", Title: "mend it"},
+	}
 	done := make(chan ExitCode)
 	go func() { done <- w.run(t.Context()) }()
 	stubbornPID(t, w.plan.Workdir)
@@ -482,7 +518,10 @@ func TestWholeAgent(t *testing.T) {
 	eventually(t, "its step in a heartbeat", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return slices.ContainsFunc(w.beats, func(h wire.Heartbeat) bool { return h.State.Progress != nil && h.State.Progress.Step == "reading" })
+		return slices.ContainsFunc(w.beats, func(h wire.Heartbeat) bool {
+			return h.State.Progress != nil &&
+				h.State.Progress.Step == "reading"
+		})
 	})
 	if err := os.WriteFile(filepath.Join(w.plan.Workdir, "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -497,7 +536,8 @@ func TestWholeAgent(t *testing.T) {
 	if err != nil || len(stored) != 1 {
 		t.Fatalf("%d reports, %v", len(stored), err)
 	}
-	if r, ok := stored[0].Body.(*wire.WorkerResult); !ok || r.Usage == nil || *r.Usage != (wire.Usage{Tokens: 1234, CostUSD: 0.5, PaidCalls: 1}) {
+	if r, ok := stored[0].Body.(*wire.WorkerResult); !ok || r.Usage == nil ||
+		*r.Usage != (wire.Usage{Tokens: 1234, CostUSD: 0.5, PaidCalls: 1}) {
 		t.Errorf("%+v", stored[0].Body)
 	}
 }

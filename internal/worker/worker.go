@@ -74,8 +74,10 @@ func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 		plan: p, dial: dial, log: log,
 		position: newPosition(p),
 		syncDisk: safefile.SyncDisk, mark: func(string, int) {},
-		welcomed: make(chan admission), stops: make(chan wire.Stop, 4), syncs: make(chan wire.SyncRequired, 4), steps: make(chan step), stagesEnded: make(chan *failure, 1),
-		delivered: make(chan struct{}), saved: make(chan error, 1), sessionPanic: make(chan error, 1), outbox: make(chan wire.Payload, 4), reconnected: make(chan struct{}, 1),
+		welcomed: make(chan admission), stops: make(chan wire.Stop, 4), syncs: make(chan wire.SyncRequired, 4),
+		steps: make(chan step), stagesEnded: make(chan *failure, 1),
+		delivered: make(chan struct{}), saved: make(chan error, 1), sessionPanic: make(chan error, 1),
+		outbox: make(chan wire.Payload, 4), reconnected: make(chan struct{}, 1),
 	}
 }
 
@@ -115,7 +117,8 @@ func catchPanic(do func()) (fault error) {
 
 func (w *worker) newSession() *session {
 	return &session{
-		plan: w.plan, dial: w.dial, log: w.log, outbox: w.outbox, reconnected: w.reconnected, welcomed: w.welcomed, delivered: w.delivered,
+		plan: w.plan, dial: w.dial, log: w.log, outbox: w.outbox, reconnected: w.reconnected, welcomed: w.welcomed,
+		delivered: w.delivered,
 		listener: Listener{Control: w.control, Alive: w.position.heartbeat, Reconnected: func() {
 			select {
 			case w.reconnected <- struct{}{}:
@@ -215,7 +218,8 @@ func (w *worker) onAdmission(ctx context.Context, a admission) (ExitCode, bool) 
 		w.heartbeat()
 		return 0, false
 	}
-	interval := duration(a.welcome.HeartbeatIntervalSeconds, duration(w.plan.HeartbeatIntervalSeconds, defaultHeartbeat))
+	interval := duration(a.welcome.HeartbeatIntervalSeconds,
+		duration(w.plan.HeartbeatIntervalSeconds, defaultHeartbeat))
 	w.log.Info("welcomed", zap.Duration("heartbeat_interval", interval))
 	w.heartbeats = time.Tick(interval)
 	w.heartbeat()
@@ -223,7 +227,10 @@ func (w *worker) onAdmission(ctx context.Context, a admission) (ExitCode, bool) 
 }
 
 func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
-	w.attempt = &attempt{plan: w.plan, run: w.runner, pauses: &w.pauses, env: w.env, mask: w.mask, log: w.log, onUsage: w.position.setUsage, runs: map[string]int{}}
+	w.attempt = &attempt{
+		plan: w.plan, run: w.runner, pauses: &w.pauses, env: w.env, mask: w.mask, log: w.log,
+		onUsage: w.position.setUsage, runs: map[string]int{},
+	}
 	w.attempt.offersLeases, w.attempt.mark = w.offersLeases, w.mark
 	w.attempt.leases = newLeaseClient(w.plan, w.bus, w.log)
 	w.attempt.stageEnded = func() {}
@@ -290,7 +297,8 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 		w.log.Error("the worker itself failed", zap.Error(f.err))
 	}
 	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
-		if w.end != nil && w.end.code == ExitTerminated && w.checkouts.sends() { // whoever stops the container may take the work with it
+		// whoever stops the container may take the work with it
+		if w.end != nil && w.end.code == ExitTerminated && w.checkouts.sends() {
 			w.save()
 			return 0, false
 		}
@@ -339,7 +347,8 @@ func (w *worker) makeReport(f *failure) (wire.Payload, error) {
 			w.outcome = ExitBroken
 		}
 		w.position.set(step{stage: e.Stage, text: "reporting the failure", errorID: e.ErrorID})
-		w.log.Info("failed", zap.String("stage", e.Stage), zap.String("reason", e.ErrorType), zap.String("error_id", e.ErrorID))
+		w.log.Info("failed", zap.String("stage", e.Stage), zap.String("reason", e.ErrorType),
+			zap.String("error_id", e.ErrorID))
 	}
 	cut, data, err := fit(w.plan, p, time.Now())
 	if err != nil {
@@ -391,8 +400,8 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	return ExitBroken
 }
 
-// syncNotice is .retake/sync_required.json: the agent's branch is behind its base. Nothing has to be done now; the director
-// merges before the next attempt. An agent that can may keep its change small.
+// syncNotice is .retake/sync_required.json: the agent's branch is behind its base. Nothing has to be done now;
+// the director merges before the next attempt. An agent that can may keep its change small.
 type syncNotice struct {
 	At wire.Time `json:"at"`
 	wire.SyncRequired

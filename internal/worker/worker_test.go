@@ -20,7 +20,10 @@ import (
 
 // minute is a program's run that ends with a code after a minute.
 func minute(code int) exit {
-	return exit{code: code, took: time.Minute, stdout: tail{kept: []byte("some output\n")}, stderr: tail{kept: []byte("some trouble\n")}}
+	return exit{
+		code: code, took: time.Minute, stdout: tail{kept: []byte("some output\n")},
+		stderr: tail{kept: []byte("some trouble\n")},
+	}
 }
 
 func TestAllStagesWell(t *testing.T) {
@@ -36,16 +39,21 @@ func TestAllStagesWell(t *testing.T) {
 		}
 		want := wire.List[wire.StageResult]{
 			{Stage: "CODE", DurationMS: 60000, Command: []string{"agent", "--headless"}, StartedAt: wire.At(began)},
-			{Stage: "VALIDATE", DurationMS: 60000, Command: []string{"make", "test"}, StartedAt: wire.At(began.Add(time.Minute))},
+			{
+				Stage: "VALIDATE", DurationMS: 60000, Command: []string{"make", "test"},
+				StartedAt: wire.At(began.Add(time.Minute)),
+			},
 		}
-		if !reflect.DeepEqual(res.Stages, want) || res.AttemptID != p.AttemptID || res.ResultID != "k3v9qx2m-1/result" || res.IssueNumber != 21 {
+		if !reflect.DeepEqual(res.Stages, want) || res.AttemptID != p.AttemptID ||
+			res.ResultID != "k3v9qx2m-1/result" || res.IssueNumber != 21 {
 			t.Errorf("result %+v", res)
 		}
 		if len(spoolFiles(t, p)) != 1 || !bus.closed { // it is kept: the bus may lose what it has stored
 			t.Errorf("spool %v, bus closed %v", spoolFiles(t, p), bus.closed)
 		}
 		story := bus.story()
-		if story[0] != "hello" || !slices.Contains(story, "progress CODE") || !slices.Contains(story, "progress VALIDATE") {
+		if story[0] != "hello" || !slices.Contains(story, "progress CODE") ||
+			!slices.Contains(story, "progress VALIDATE") {
 			t.Errorf("story %q", story)
 		}
 		beats := 0
@@ -69,13 +77,39 @@ func TestValidateFirst(t *testing.T) {
 		want   []string // stages that ran
 		ended  ExitCode
 	}{
-		"accepted":             {[]string{start, code, validate, validate}, []exit{minute(0), minute(0), minute(0)}, []string{start, validate, validate}, ExitResult},
-		"mended":               {[]string{start, code, validate}, []exit{minute(0), minute(2), minute(0), minute(0)}, []string{start, validate, code, validate}, ExitResult},
-		"mended twice":         {[]string{code, validate}, []exit{minute(2), minute(0), minute(2), minute(0), minute(0)}, []string{validate, code, validate, code, validate}, ExitResult},
-		"not to be mended":     {[]string{code, validate}, []exit{minute(2), minute(0), minute(2), minute(0), minute(2), minute(0), minute(2)}, []string{validate, code, validate, code, validate, code, validate}, ExitError},
-		"validation timed out": {[]string{code, validate}, []exit{{timedOut: true, code: 143, signal: "SIGTERM"}}, []string{validate}, ExitError},
-		"nobody validates":     {[]string{start, code}, nil, nil, ExitResult},
-		"nobody could mend it": {[]string{start, validate}, []exit{minute(0), minute(2)}, []string{start, validate}, ExitError},
+		"accepted": {
+			[]string{start, code, validate, validate},
+			[]exit{minute(0), minute(0), minute(0)},
+			[]string{start, validate, validate},
+			ExitResult,
+		},
+		"mended": {
+			[]string{start, code, validate},
+			[]exit{minute(0), minute(2), minute(0), minute(0)},
+			[]string{start, validate, code, validate},
+			ExitResult,
+		},
+		"mended twice": {[]string{code, validate}, []exit{
+			minute(2), minute(0), minute(2), minute(0),
+			minute(0),
+		}, []string{validate, code, validate, code, validate}, ExitResult},
+		"not to be mended": {[]string{code, validate}, []exit{
+			minute(2), minute(0), minute(2), minute(0), minute(2),
+			minute(0), minute(2),
+		}, []string{validate, code, validate, code, validate, code, validate}, ExitError},
+		"validation timed out": {
+			[]string{code, validate},
+			[]exit{{timedOut: true, code: 143, signal: "SIGTERM"}},
+			[]string{validate},
+			ExitError,
+		},
+		"nobody validates": {[]string{start, code}, nil, nil, ExitResult},
+		"nobody could mend it": {
+			[]string{start, validate},
+			[]exit{minute(0), minute(2)},
+			[]string{start, validate},
+			ExitError,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -92,7 +126,8 @@ func TestValidateFirst(t *testing.T) {
 						if text := readFile(t, p, failureText); !strings.Contains(text, "some trouble") {
 							t.Errorf("CODE is not told why: %q", text)
 						}
-						if text, round := readFile(t, p, failureJSON), fmt.Sprintf(`"fix_round": %d`, changed-1); !strings.Contains(text, round) {
+						if text, round := readFile(t, p, failureJSON), fmt.Sprintf(`"fix_round": %d`,
+							changed-1); !strings.Contains(text, round) {
 							t.Errorf("want %s in %s", round, text)
 						}
 					}
@@ -135,21 +170,27 @@ func TestEnvironmentOfStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := "alternative-1"
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(1), minute(0), minute(0)}}
-		p.AttemptFile = &wire.AttemptFile{AttemptID: p.AttemptID, Attempt: 1, Action: "retry_alternative", Model: &model}
+		p.AttemptFile = &wire.AttemptFile{
+			AttemptID: p.AttemptID, Attempt: 1, Action: "retry_alternative",
+			Model: &model,
+		}
 		p.Stages[0].Env = map[string]string{"EXTRA": "1", "RETAKE_STAGE": "forged"}
 		testWorker(t, p, bus, r).run(t.Context())
 		if len(r.runs) != 4 {
 			t.Fatalf("%d runs", len(r.runs))
 		}
 		for _, want := range []string{
-			"EXTRA=1", "RETAKE_STAGE=CODE", "RETAKE_ATTEMPT=1", "RETAKE_ATTEMPT_ID=k3v9qx2m-1", "RETAKE_ACTION=retry_alternative",
-			"RETAKE_MODEL=alternative-1", "RETAKE_ISSUE=acme/widgets#21", "RETAKE_FIX_ROUND=1", "HOME=" + p.Workdir, "PATH=" + defaultPath,
+			"EXTRA=1", "RETAKE_STAGE=CODE", "RETAKE_ATTEMPT=1", "RETAKE_ATTEMPT_ID=k3v9qx2m-1",
+			"RETAKE_ACTION=retry_alternative",
+			"RETAKE_MODEL=alternative-1", "RETAKE_ISSUE=acme/widgets#21", "RETAKE_FIX_ROUND=1", "HOME=" + p.Workdir,
+			"PATH=" + defaultPath,
 		} {
 			if !slices.Contains(r.runs[0].env, want) {
 				t.Errorf("no %s in %q", want, r.runs[0].env)
 			}
 		}
-		if !slices.Contains(r.runs[2].env, "RETAKE_FIX_ROUND=2") || !slices.Contains(r.runs[3].env, "RETAKE_FIX_ROUND=2") {
+		if !slices.Contains(r.runs[2].env, "RETAKE_FIX_ROUND=2") ||
+			!slices.Contains(r.runs[3].env, "RETAKE_FIX_ROUND=2") {
 			t.Errorf("second round: %q", r.runs[2].env)
 		}
 		if c := r.runs[0]; c.dir != p.Workdir || c.timeout != 30*time.Minute || c.grace != 10*time.Second {
@@ -171,10 +212,12 @@ func TestFixRoundsUntilUsedUp(t *testing.T) {
 			t.Fatalf("exit %d", code)
 		}
 		e := bus.onlyError(t)
-		if len(r.runs) != 6 || e.FixRounds != 3 || e.ErrorID != "k3v9qx2m-1/VALIDATE-3" || *e.ExitCode != 2 || e.ErrorType != "tests_failed" || e.Tool != "make" {
+		if len(r.runs) != 6 || e.FixRounds != 3 || e.ErrorID != "k3v9qx2m-1/VALIDATE-3" || *e.ExitCode != 2 ||
+			e.ErrorType != "tests_failed" || e.Tool != "make" {
 			t.Errorf("%d runs, %+v", len(r.runs), e)
 		}
-		if e.IsTransient || e.ShouldRetry || !e.EscalateToHuman || !e.IsFinal() || e.LastStdoutTail != "some output\n" || e.LastStderrTail != "some trouble\n" {
+		if e.IsTransient || e.ShouldRetry || !e.EscalateToHuman || !e.IsFinal() ||
+			e.LastStdoutTail != "some output\n" || e.LastStderrTail != "some trouble\n" {
 			t.Errorf("%+v", e)
 		}
 		var found bool
@@ -184,10 +227,12 @@ func TestFixRoundsUntilUsedUp(t *testing.T) {
 		if !found {
 			t.Error("no heartbeat tells of the fix round")
 		}
-		if text := readFile(t, p, failureText); !strings.Contains(text, "make test") || !strings.Contains(text, "some trouble") {
+		if text := readFile(t, p, failureText); !strings.Contains(text, "make test") ||
+			!strings.Contains(text, "some trouble") {
 			t.Errorf("%s: %s", failureText, text)
 		}
-		if text := readFile(t, p, failureJSON); !strings.Contains(text, `"exit_code": 2`) || !strings.Contains(text, `"fix_round": 2`) {
+		if text := readFile(t, p, failureJSON); !strings.Contains(text, `"exit_code": 2`) ||
+			!strings.Contains(text, `"fix_round": 2`) {
 			t.Errorf("%s: %s", failureJSON, text)
 		}
 	})
@@ -201,11 +246,23 @@ func TestNoFixRoundForOtherFailures(t *testing.T) {
 		id     string
 		runs   int
 	}{
-		"validation timed out":  {[]exit{minute(0), {timedOut: true, code: 143, signal: "SIGTERM"}}, "timeout", "VALIDATE-1", 2},
-		"validation missing":    {[]exit{minute(0), {err: fmt.Errorf("%w: make", errNoProgram)}, {err: fmt.Errorf("%w: make", errNoProgram)}}, "missing_prereq", "VALIDATE-1", 3},
+		"validation timed out": {
+			[]exit{minute(0), {timedOut: true, code: 143, signal: "SIGTERM"}},
+			"timeout",
+			"VALIDATE-1", 2,
+		},
+		"validation missing": {[]exit{
+			minute(0),
+			{err: fmt.Errorf("%w: make", errNoProgram)},
+			{err: fmt.Errorf("%w: make", errNoProgram)},
+		}, "missing_prereq", "VALIDATE-1", 3},
 		"validation was killed": {[]exit{minute(0), {code: 137, signal: "SIGKILL"}}, "tests_failed", "VALIDATE-1", 2},
 		"code failed":           {[]exit{minute(1)}, "tests_failed", "CODE-1", 1},
-		"could not be started":  {[]exit{{err: errors.New("fork: resource temporarily unavailable")}}, "tests_failed", "CODE-1", 1},
+		"could not be started": {
+			[]exit{{err: errors.New("fork: resource temporarily unavailable")}},
+			"tests_failed",
+			"CODE-1", 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -220,8 +277,8 @@ func TestNoFixRoundForOtherFailures(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsTellProgressAndTheLastError: every heartbeat has a step, and names the newest failure, of a fix round or of
-// the attempt.
+// TestHeartbeatsTellProgressAndTheLastError: every heartbeat has a step, and names the newest failure, of a fix
+// round or of the attempt.
 func TestHeartbeatsTellProgressAndTheLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus := testPlan(t), newFakeBus()
@@ -236,7 +293,8 @@ func TestHeartbeatsTellProgressAndTheLastError(t *testing.T) {
 				errorIDs = append(errorIDs, *id)
 			}
 		}
-		if want := []string{"k3v9qx2m-1/VALIDATE-1", "k3v9qx2m-1/VALIDATE-2", "k3v9qx2m-1/VALIDATE-3"}; !slices.Equal(errorIDs, want) {
+		if want := []string{"k3v9qx2m-1/VALIDATE-1", "k3v9qx2m-1/VALIDATE-2", "k3v9qx2m-1/VALIDATE-3"}; !slices.Equal(
+			errorIDs, want) {
 			t.Errorf("the heartbeats name %q, want %q", errorIDs, want)
 		}
 	})
@@ -244,9 +302,11 @@ func TestHeartbeatsTellProgressAndTheLastError(t *testing.T) {
 
 func TestErrorTypesAreTheHarnessWordsWhereTheySayTheSame(t *testing.T) {
 	for reason, want := range map[recovery.Reason]string{
-		recovery.BuildFailed: "build_failed", recovery.ToolNotFound: "missing_prereq", recovery.BusDisconnect: "agent_bus_disconnect",
-		recovery.TestsFailed: "tests_failed", recovery.InvalidConfig: "invalid_config",
-		recovery.Unknown: "docker_exit_nonzero", recovery.ContextOverflow: "context_overflow", recovery.RateLimited: "rate_limited",
+		recovery.BuildFailed: "build_failed", recovery.ToolNotFound: "missing_prereq",
+		recovery.BusDisconnect: "agent_bus_disconnect",
+		recovery.TestsFailed:   "tests_failed", recovery.InvalidConfig: "invalid_config",
+		recovery.Unknown: "docker_exit_nonzero", recovery.ContextOverflow: "context_overflow",
+		recovery.RateLimited: "rate_limited",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			bus := newFakeBus()
@@ -333,7 +393,8 @@ func TestNoReportBeforeTheHello(t *testing.T) {
 			t.Errorf("exit %d", code)
 		}
 		after := bus.story()[before:]
-		if hello, report := slices.Index(after, "hello"), slices.Index(after, "worker_error.v1 k3v9qx2m-1/CODE-1"); hello < 0 || report < hello {
+		if hello, report := slices.Index(after, "hello"), slices.Index(after,
+			"worker_error.v1 k3v9qx2m-1/CODE-1"); hello < 0 || report < hello {
 			t.Errorf("%q", after)
 		}
 	})
@@ -343,7 +404,8 @@ func TestSpoolOfAnEarlierAttemptIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}
 		old := filepath.Join(p.Workdir, spoolFolder, "k3v9qx2m-0.0001.json")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o755), os.WriteFile(old, []byte("{}"), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o755),
+			os.WriteFile(old, []byte("{}"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		testWorker(t, p, bus, r).run(t.Context())
@@ -359,7 +421,8 @@ func TestQuestion(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0)}}
 		file := filepath.Join(p.Workdir, questionFile)
 		ask := func(text string) {
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+				os.WriteFile(file, []byte(text), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -374,7 +437,8 @@ func TestQuestion(t *testing.T) {
 			t.Errorf("exit %d", code)
 		}
 		e := bus.onlyError(t)
-		if e.ErrorType != "needs_human" || !e.EscalateToHuman || e.ShouldRetry || !strings.HasPrefix(e.Question, "Which of the two formats? The seed is [REDACTED].") || len(e.Question) > maxQuestionBytes {
+		if e.ErrorType != "needs_human" || !e.EscalateToHuman || e.ShouldRetry || !strings.HasPrefix(e.Question,
+			"Which of the two formats? The seed is [REDACTED].") || len(e.Question) > maxQuestionBytes {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -413,7 +477,8 @@ func TestRejectedReportIsGivenUp(t *testing.T) {
 			tries++
 			return fmt.Errorf("%w: no further report is taken", agentbus.ErrRejected)
 		}
-		if code := testWorker(t, testPlan(t), b, &fakeRunner{script: []exit{minute(0), minute(0)}}).run(t.Context()); code != ExitResult || tries != 1 {
+		if code := testWorker(t, testPlan(t), b, &fakeRunner{script: []exit{minute(0), minute(0)}}).
+			run(t.Context()); code != ExitResult || tries != 1 {
 			t.Errorf("exit %d after %d tries", code, tries)
 		}
 	})
@@ -467,7 +532,8 @@ func TestProbeIsAnsweredWithTheCurrentPlace(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		synctest.Wait()
 		h := bus.worker().Alive()
-		if h.State.Stage != "VALIDATE" || h.State.IssueNumber != 21 || h.State.Attempt != 1 || h.State.LastErrorID != nil || h.State.Progress.Step != "running make" {
+		if h.State.Stage != "VALIDATE" || h.State.IssueNumber != 21 || h.State.Attempt != 1 ||
+			h.State.LastErrorID != nil || h.State.Progress.Step != "running make" {
 			t.Errorf("%+v", h.State)
 		}
 	})

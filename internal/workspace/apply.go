@@ -28,12 +28,14 @@ type change struct {
 	is   string // in the second tree; of no meaning without content
 }
 
-// changes lists what differs between two trees, in git's order, renames as a deletion and an addition. ErrTooMuch: more than is kept.
+// changes lists what differs between two trees, in git's order, renames as a deletion and an addition.
+// ErrTooMuch: more than is kept.
 func (w *Workspaces) changes(ctx context.Context, t task, from, to string) ([]change, error) {
 	var all []change
 	var next *change // its path comes now
 	// :<old mode> <new mode> <old sha> <new sha> <status> NUL <path> NUL
-	err := w.git.records(ctx, t.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to), 0, func(record []byte) error {
+	err := w.git.records(ctx, t.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from,
+		to), 0, func(record []byte) error {
 		if next != nil {
 			next.path = string(record)
 			all, next = append(all, *next), nil
@@ -80,9 +82,9 @@ func newTreeUpdate(t task, changes []change) (*treeUpdate, error) {
 
 func (u *treeUpdate) close() error { return errors.Join(u.root.Close(), u.task.clearStage()) }
 
-// blocked lists the paths that cannot get what they shall because something that git doesn't know is in the way: a folder
-// with ignored files where a file shall be, an ignored file or link where a folder shall be. An ignored file in the place
-// of a file is not in the way: that it is ignored says that it can be made again.
+// blocked lists the paths that cannot get what they shall because something that git doesn't know is in the
+// way: a folder with ignored files where a file shall be, an ignored file or link where a folder shall be. An
+// ignored file in the place of a file is not in the way: that it is ignored says that it can be made again.
 func (u *treeUpdate) blocked() ([]string, error) {
 	var paths []string
 	for _, c := range u.changes {
@@ -106,8 +108,8 @@ func (u *treeUpdate) blocked() ([]string, error) {
 	return paths, nil
 }
 
-// replacedParent returns the first folder of the path that is something else, such as a link to a folder; "" if all that
-// exist are folders.
+// replacedParent returns the first folder of the path that is something else, such as a link to a folder; "" if
+// all that exist are folders.
 func (u *treeUpdate) replacedParent(name string) (string, error) {
 	for i, r := range name {
 		if r != '/' {
@@ -167,7 +169,8 @@ func (u *treeUpdate) apply() error {
 	return nil
 }
 
-// remove removes the file and the folders that are empty then. A submodule's folder stays while there is something in it.
+// remove removes the file and the folders that are empty then. A submodule's folder stays while there is
+// something in it.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
 		return err // what was there is gone, another file took its folder's place

@@ -10,9 +10,13 @@ import (
 	"testing"
 )
 
-// TestServersThatAreAway: whatever a server does that is away, half there, or behind something that answers for it, passes by itself.
+// TestServersThatAreAway: whatever a server does that is away, half there, or behind something that answers for
+// it, passes by itself.
 func TestServersThatAreAway(t *testing.T) {
-	page := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>We'll be back</html>") }))
+	page := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(rw, "<html>We'll be back</html>")
+	}))
 	t.Cleanup(page.Close)
 	half := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
@@ -21,7 +25,10 @@ func TestServersThatAreAway(t *testing.T) {
 	}))
 	t.Cleanup(half.Close)
 	w := open(t, Options{})
-	_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: page.URL + "/x.git", BaseBranch: "main"})
+	_, err := w.Checkout(t.Context(), Request{
+		Nonce: nonceB, Repo: repo, RemoteURL: page.URL + "/x.git",
+		BaseBranch: "main",
+	})
 	if !errors.Is(err, ErrNotThere) { // which counts only when it stays like that
 		t.Error(err)
 	}
@@ -33,7 +40,10 @@ func TestServersThatAreAway(t *testing.T) {
 		"alert, TLS":   "https://" + talks(t, "\x15\x03\x01\x00\x02\x02\x28"), // handshake failure
 		"port closed":  "http://127.0.0.1:1",
 	} {
-		_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url + "/x.git", BaseBranch: "main"})
+		_, err := w.Checkout(t.Context(), Request{
+			Nonce: nonceB, Repo: repo, RemoteURL: url + "/x.git",
+			BaseBranch: "main",
+		})
 		t.Log(name, err)
 		wantKind(t, err, Transient)
 	}
@@ -46,12 +56,14 @@ func TestServersThatAreAway(t *testing.T) {
 		"Failed to connect to github.com port 443 after 130941 ms: Couldn't connect to server",
 		"The requested URL returned error: 503",
 	} {
-		wantKind(t, gitFailed("fetch", "fatal: unable to access 'https://github.com/acme/widgets.git/': "+said, errors.New("exit status 128")), Transient)
+		wantKind(t, gitFailed("fetch", "fatal: unable to access 'https://github.com/acme/widgets.git/': "+said,
+			errors.New("exit status 128")), Transient)
 	}
 	for _, said := range []string{
 		"fatal: protocol error: bad line length character: <htm",
 		"fatal: expected flush after ref listing",
-		"fetch-pack: unexpected disconnect while reading sideband packet\nfatal: early EOF\nfatal: fetch-pack: invalid index-pack output",
+		"fetch-pack: unexpected disconnect while reading sideband packet\nfatal: early EOF\nfatal: fetch-pack: " +
+			"invalid index-pack output",
 		"error: RPC failed; curl 18 transfer closed with outstanding read data remaining",
 		"fatal: remote error: upload-pack: not our ref 2222222222222222222222222222222222222222",
 	} {

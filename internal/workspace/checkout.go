@@ -19,7 +19,8 @@ type Request struct {
 	RemoteURL  string // http(s):// or an absolute path; no credentials in it
 	BaseBranch string // checked with the configuration
 	Task       string // issue key, and
-	Attempt    int    // for which attempt it is made ready: noted, for a director that has lost its journal; 0: for none
+	// for which attempt it is made ready: noted, for a director that has lost its journal; 0: for none
+	Attempt int
 }
 
 func (q Request) check(op string) (remote, error) {
@@ -30,7 +31,8 @@ func (q Request) check(op string) (remote, error) {
 // belongs tells whether the request is about the checkout that the record describes.
 func (q Request) belongs(op string, rec record) error {
 	if rec.Repo != q.Repo || rec.BaseBranch != q.BaseBranch {
-		return refuse(op, "", "nonce belongs to %s at %s, not to %s at %s", rec.Repo, rec.BaseBranch, q.Repo, q.BaseBranch)
+		return refuse(op, "", "nonce belongs to %s at %s, not to %s at %s", rec.Repo, rec.BaseBranch, q.Repo,
+			q.BaseBranch)
 	}
 	return nil
 }
@@ -46,16 +48,18 @@ type Checkout struct {
 const retakeDir = worktree.OwnFolder
 
 const (
-	// Anchored: a folder of this name further down is the repository's business. An ignore file of the tree outranks this
-	// one, so Deliver leaves the folder out by itself too; this is for the agent's own look at things.
+	// Anchored: a folder of this name further down is the repository's business. An ignore file of the tree
+	// outranks this one, so Deliver leaves the folder out by itself too; this is for the agent's own look at
+	// things.
 	infoExclude = "/" + retakeDir + "/\n"
 	// Outranks every .gitattributes: no conversion, no filter. "!" and not "-": git dies of a false encoding.
 	infoAttributes = "* -text -eol -ident -filter !working-tree-encoding\n"
 )
 
-// Checkout makes the task's checkout from the remote's base branch as it is now, or returns the one that an earlier
-// attempt of the same task left, unchanged but for the owner of its files, an existing .retake folder, and a merge that was
-// interrupted, which it finishes. ErrLost: that one is damaged and cannot be made again; the next call begins anew.
+// Checkout makes the task's checkout from the remote's base branch as it is now, or returns the one that an
+// earlier attempt of the same task left, unchanged but for the owner of its files, an existing .retake folder,
+// and a merge that was interrupted, which it finishes. ErrLost: that one is damaged and cannot be made again;
+// the next call begins anew.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
 	r, err := q.check(op)
@@ -118,7 +122,8 @@ func (w *Workspaces) checkoutOnce(ctx context.Context, op string, q Request, r r
 		}
 	}
 	if !reused {
-		w.log.Info("checkout made", zap.String("task", q.Nonce), zap.String("repo", q.Repo), zap.String("base", rec.BaseSHA))
+		w.log.Info("checkout made", zap.String("task", q.Nonce), zap.String("repo", q.Repo),
+			zap.String("base", rec.BaseSHA))
 	}
 	return Checkout{Path: t.checkout(), BaseSHA: rec.BaseSHA, Reused: reused}, nil
 }
@@ -141,7 +146,10 @@ func (w *Workspaces) newCheckout(ctx context.Context, t task, q Request, r remot
 	if err := w.fill(ctx, t, sha); err != nil {
 		return record{}, err
 	}
-	return record{Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha, Remote: q.RemoteURL}, nil
+	return record{
+		Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha,
+		Remote: q.RemoteURL,
+	}, nil
 }
 
 // initTask makes a task's git directory, which borrows the mirror's objects.

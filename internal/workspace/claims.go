@@ -33,7 +33,8 @@ func (w *Workspaces) Claims() (all []Claim, err error) {
 	return all, nil
 }
 
-// Pushed is what was pushed last from a checkout, or may have been, by branch: the commit. Without a checkout it is empty.
+// Pushed is what was pushed last from a checkout, or may have been, by branch: the commit. Without a checkout
+// it is empty.
 func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
 	rec, err := w.task("list pushes", nonce, nil).load()
 	if err != nil && !errors.Is(err, ErrNoCheckout) {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A checkout says whose it is and how far its attempts have come, also to a process that has lost everything else; what is damaged says nothing.
+// A checkout says whose it is and how far its attempts have come, also to a process that has lost everything
+// else; what is damaged says nothing.
 func TestClaimsOfCheckouts(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -41,7 +42,8 @@ func TestBranchesOfARemote(t *testing.T) {
 		sh(t, o.bare, "branch", name, "main")
 	}
 	w := open(t, Options{})
-	if all, err := w.Branches(t.Context(), o.bare, "retake"); err != nil || !slices.Equal(all, []string{"retake/7-a1", "retake/7-a3-unfinished"}) {
+	if all, err := w.Branches(t.Context(), o.bare, "retake"); err != nil ||
+		!slices.Equal(all, []string{"retake/7-a1", "retake/7-a3-unfinished"}) {
 		t.Errorf("%q, %v", all, err)
 	}
 	if all, err := w.Branches(t.Context(), o.bare+"-gone", "retake"); err == nil {

@@ -12,7 +12,8 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// What conflict markers call the two sides. They are branches in the task's git directory, because git takes the names from there.
+// What conflict markers call the two sides. They are branches in the task's git directory, because git takes
+// the names from there.
 const (
 	labelOurs   = "this-task"
 	labelBase   = "base-branch"
@@ -45,7 +46,8 @@ func leftovers(tree, out string) []leftover {
 		if err != nil || n < 1 || len(rest) < n+3 {
 			break
 		}
-		if kind := rest[n+1]; strings.HasPrefix(kind, "CONFLICT") && kind != "CONFLICT (contents)" && kind != "CONFLICT (binary)" {
+		if kind := rest[n+1]; strings.HasPrefix(kind, "CONFLICT") && kind != "CONFLICT (contents)" &&
+			kind != "CONFLICT (binary)" {
 			notes[rest[1]] = strings.Join(strings.Fields(rest[n+2]), " ")
 		}
 		rest = rest[n+3:]
@@ -75,8 +77,11 @@ func (w *Workspaces) describe(ctx context.Context, t task, files []leftover) err
 	return nil
 }
 
-// unresolved returns what is still as merges left it: files with conflict markers, and others that nobody has touched since.
-func (w *Workspaces) unresolved(ctx context.Context, t task, files []leftover, tree string) (left []leftover, err error) {
+// unresolved returns what is still as merges left it: files with conflict markers, and others that nobody has
+// touched since.
+func (w *Workspaces) unresolved(ctx context.Context, t task, files []leftover,
+	tree string,
+) (left []leftover, err error) {
 	for _, l := range files {
 		var open bool
 		if l.Marked {
@@ -114,7 +119,8 @@ func (w *Workspaces) object(ctx context.Context, t task, tree, name string) (str
 	return strings.TrimSpace(out), err
 }
 
-// content reads the file at a path of a tree; "" if there is none, but a folder or a submodule, whose commit is not here.
+// content reads the file at a path of a tree; "" if there is none, but a folder or a submodule, whose commit is
+// not here.
 func (w *Workspaces) content(ctx context.Context, t task, tree, name string) (string, error) {
 	sha, err := w.object(ctx, t, tree, name)
 	if err != nil || sha == "" {
@@ -137,7 +143,8 @@ var markers = []func(line string) bool{
 	func(line string) bool { return strings.HasPrefix(line, ">>>>>>> ") },
 }
 
-// hasMarkers reports whether a text has all three lines of a conflict: a line of equals signs alone underlines a heading.
+// hasMarkers reports whether a text has all three lines of a conflict: a line of equals signs alone underlines
+// a heading.
 func hasMarkers(text string) bool {
 	found := 0
 	for line := range strings.Lines(text) {
@@ -205,6 +212,7 @@ func conflict(op string, files []string) error {
 	return &Error{
 		Kind: Conflict, Op: op, Err: ErrMergeConflict,
 		Detail: "the base branch and the work here don't go together in " + listed(files),
-		Next:   "start the issue afresh from the base branch, or raise the limits of policy.sync_main to hand in the work on its old base",
+		Next: "start the issue afresh from the base branch, or raise the limits of policy.sync_main to hand in the " +
+			"work on its old base",
 	}
 }

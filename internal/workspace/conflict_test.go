@@ -15,7 +15,8 @@ import (
 func conflicting(t *testing.T, w *Workspaces) (o origin, c Checkout, head string) {
 	t.Helper()
 	o = newOrigin(t, map[string]string{
-		"both.txt": lines(nil), "gone-there.txt": lines(map[int]string{0: "g"}), "gone-here.txt": lines(map[int]string{0: "h"}), "logo.png": "\x00old", "link": "x\n",
+		"both.txt": lines(nil), "gone-there.txt": lines(map[int]string{0: "g"}),
+		"gone-here.txt": lines(map[int]string{0: "h"}), "logo.png": "\x00old", "link": "x\n",
 		"fine.txt": lines(map[int]string{0: "f"}),
 	})
 	c = checkout(t, w, o, nonceB)
@@ -27,12 +28,14 @@ func conflicting(t *testing.T, w *Workspaces) (o origin, c Checkout, head string
 	put(t, c.Path, "fine.txt", lines(map[int]string{0: "f", 1: "agent's"}))
 	put(t, c.Path, "fixture.txt", fixture)
 	relink(t, c.Path, "link", "agent")
-	if err := errors.Join(os.Remove(filepath.Join(c.Path, "gone-here.txt")), os.Remove(filepath.Join(o.clone, "gone-there.txt"))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(c.Path, "gone-here.txt")),
+		os.Remove(filepath.Join(o.clone, "gone-there.txt"))); err != nil {
 		t.Fatal(err)
 	}
 	relink(t, o.clone, "link", "theirs")
 	head = o.change(t, map[string]string{
-		"both.txt": lines(map[int]string{4: "theirs"}), "gone-here.txt": lines(map[int]string{0: "h", 4: "theirs"}), "logo.png": "\x00theirs",
+		"both.txt": lines(map[int]string{4: "theirs"}), "gone-here.txt": lines(map[int]string{0: "h", 4: "theirs"}),
+		"logo.png":      "\x00theirs",
 		"new\nline.txt": "theirs\n", "bad\xff.txt": "theirs\n", "fine.txt": lines(map[int]string{0: "f", 8: "theirs"}),
 	})
 	return o, c, head
@@ -62,8 +65,10 @@ func keep(t testing.TB, w *Workspaces, o origin) Synced {
 var leftThere = []string{
 	"\"bad\\xff.txt\": has conflict markers",
 	"both.txt: has conflict markers",
-	"gone-here.txt: CONFLICT (modify/delete): gone-here.txt deleted in this-task and modified in base-branch. Version base-branch of gone-here.txt left in tree.",
-	"gone-there.txt: CONFLICT (modify/delete): gone-there.txt deleted in base-branch and modified in this-task. Version this-task of gone-there.txt left in tree.",
+	"gone-here.txt: CONFLICT (modify/delete): gone-here.txt deleted in this-task and modified in base-branch. " +
+		"Version base-branch of gone-here.txt left in tree.",
+	"gone-there.txt: CONFLICT (modify/delete): gone-there.txt deleted in base-branch and modified in this-task. " +
+		"Version this-task of gone-there.txt left in tree.",
 	"link: changed on both sides, and cannot be merged line by line: this task's version was left",
 	"logo.png: changed on both sides, and cannot be merged line by line: this task's version was left",
 	"\"new\\nline.txt\": has conflict markers",
@@ -87,9 +92,12 @@ func TestKeptConflicts(t *testing.T) {
 		return "<<<<<<< this-task\n" + ours + "=======\n" + theirs + ">>>>>>> base-branch\n"
 	}
 	after := map[string]string{
-		"both.txt": strings.Replace(lines(nil), "line 4\n", markers("agent's\n", "theirs\n"), 1), "gone-there.txt": lines(map[int]string{0: "g", 4: "agent's"}),
-		"gone-here.txt": lines(map[int]string{0: "h", 4: "theirs"}), "logo.png": "\x00agent's", "link": "-> agent", "new\nline.txt": markers("agent's\n", "theirs\n"),
-		"bad\xff.txt": markers("agent's\n", "theirs\n"), "fine.txt": lines(map[int]string{0: "f", 1: "agent's", 8: "theirs"}), "fixture.txt": fixture,
+		"both.txt":       strings.Replace(lines(nil), "line 4\n", markers("agent's\n", "theirs\n"), 1),
+		"gone-there.txt": lines(map[int]string{0: "g", 4: "agent's"}),
+		"gone-here.txt":  lines(map[int]string{0: "h", 4: "theirs"}), "logo.png": "\x00agent's", "link": "-> agent",
+		"new\nline.txt": markers("agent's\n", "theirs\n"),
+		"bad\xff.txt":   markers("agent's\n", "theirs\n"),
+		"fine.txt":      lines(map[int]string{0: "f", 1: "agent's", 8: "theirs"}), "fixture.txt": fixture,
 	}
 	sameTree(t, c.Path, after)
 	if again := checkout(t, w, o, nonceB); again.BaseSHA != head || !again.Reused {
@@ -99,13 +107,15 @@ func TestKeptConflicts(t *testing.T) {
 	// A director that was killed asks again: nothing is merged twice, and the same is told.
 	w = open(t, Options{Dir: dir})
 	o.change(t, map[string]string{"both.txt": lines(map[int]string{4: "moved on"})})
-	if again := keep(t, w, o); again.Merged || !slices.Equal(again.Left, leftThere) || !slices.Equal(again.Conflicts, s.Conflicts) {
+	if again := keep(t, w, o); again.Merged || !slices.Equal(again.Left, leftThere) ||
+		!slices.Equal(again.Conflicts, s.Conflicts) {
 		t.Errorf("again: %+v", again)
 	}
 	sameTree(t, c.Path, after)
 	_, err := w.Deliver(t.Context(), request(o, nonceB))
 	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) are left in", "both.txt", `"bad\xff.txt"`)
-	if !errors.Is(err, ErrMergeConflict) || strings.Contains(err.Error(), "fixture.txt") || strings.Contains(err.Error(), "logo.png") {
+	if !errors.Is(err, ErrMergeConflict) || strings.Contains(err.Error(), "fixture.txt") ||
+		strings.Contains(err.Error(), "logo.png") {
 		t.Error(err)
 	}
 	_, err = w.Sync(t.Context(), syncRequest(o), SyncOptions{})
@@ -180,7 +190,8 @@ func TestMergeable(t *testing.T) {
 		}
 		before := tree(t, c.Path)
 		err := w.Mergeable(t.Context(), syncRequest(o))
-		if (step.want == "") != (err == nil) || err != nil && (!errors.Is(err, ErrMergeConflict) || !strings.Contains(err.Error(), step.want)) {
+		if (step.want == "") != (err == nil) || err != nil && (!errors.Is(err, ErrMergeConflict) ||
+			!strings.Contains(err.Error(), step.want)) {
 			t.Errorf("%v: %v, want %q", step.theirs, err, step.want)
 		}
 		sameTree(t, c.Path, before)

@@ -26,19 +26,22 @@ type DeliverRequest struct {
 	RemoteURL  string
 	Branch     string // wanted name, retake/<issue>-a<attempt>
 	BaseBranch string // never pushed to
-	// Onto is a commit that this claim pushed to Branch before, or that Join found there; empty: a first delivery. The new commit is
-	// a child of what is on Branch, and of the base if that was merged since.
+	// Onto is a commit that this claim pushed to Branch before, or that Join found there; empty: a first
+	// delivery. The new commit is a child of what is on Branch, and of the base if that was merged since.
 	Onto    string
 	Message string // of the commit
-	// Unfinished work is shown to people as it is: conflict markers that a merge left in it are no reason to keep it back.
+	// Unfinished work is shown to people as it is: conflict markers that a merge left in it are no reason to
+	// keep it back.
 	Unfinished bool
 	// Shown is a commit that people can see already; empty: none. A tree like its is nothing to deliver.
 	Shown string
-	// Validated is an attempt that has validated the work; empty: any tree may go. Another tree than Validation gave it is ErrNotValidated.
+	// Validated is an attempt that has validated the work; empty: any tree may go. Another tree than Validation
+	// gave it is ErrNotValidated.
 	Validated string
 	// AuthoredAt is author and committer date, whole seconds, UTC. The same time, message and tree give the same SHA.
 	AuthoredAt time.Time
-	// Check looks at what would be pushed. With its error nothing is, and Deliver fails with it; nothing is pushed unseen.
+	// Check looks at what would be pushed. With its error nothing is, and Deliver fails with it; nothing is
+	// pushed unseen.
 	Check func(ctx context.Context, p *Patch) error
 }
 
@@ -49,14 +52,15 @@ type Delivery struct {
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
-// Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it, after a crash at any point or
-// a success, gives the same answer. A branch of the wanted name that we did not push is left alone.
-// ErrNothingToDeliver: the tree equals the base, or what is Shown. The agent's own commits and branches don't count, only its
-// files, and of these not what StatePaths name. ErrMergeConflict: a merge left conflict markers in files, and they are still there
-// in work that is not Unfinished.
+// Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it, after a crash at any
+// point or a success, gives the same answer. A branch of the wanted name that we did not push is left alone.
+// ErrNothingToDeliver: the tree equals the base, or what is Shown. The agent's own commits and branches don't
+// count, only its files, and of these not what StatePaths name. ErrMergeConflict: a merge left conflict markers
+// in files, and they are still there in work that is not Unfinished.
 //
-// With Onto the branch only moves forward, and nobody's commits are pushed over: ErrBranchMoved, transient, if somebody pushed to it
-// since Join. Check sees what the branch does not have yet. If it has all of the work, nothing is pushed.
+// With Onto the branch only moves forward, and nobody's commits are pushed over: ErrBranchMoved, transient, if
+// somebody pushed to it since Join. Check sees what the branch does not have yet. If it has all of the work,
+// nothing is pushed.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
 	r, err := parseRemote(op, q.RemoteURL)
@@ -64,7 +68,8 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 		return Delivery{}, err
 	}
 	if q.Branch == q.BaseBranch || q.AuthoredAt.Unix() <= 0 {
-		return Delivery{}, refuse(op, "", "branch %q, base branch %q, time %s: want a branch of its own and a time after 1970", q.Branch, q.BaseBranch, q.AuthoredAt)
+		return Delivery{}, refuse(op, "", "branch %q, base branch %q, time %s: want a branch of its own and a "+
+			"time after 1970", q.Branch, q.BaseBranch, q.AuthoredAt)
 	}
 	if q.Check == nil {
 		return Delivery{}, refuse(op, "", "nobody looks at what would be pushed")
@@ -93,7 +98,8 @@ func (w *Workspaces) deliverOnce(ctx context.Context, op string, q DeliverReques
 		return Delivery{}, ErrNothingToDeliver
 	}
 	if q.Shown != "" {
-		if shown, err := w.ask(ctx, t.op, t.gitDir(), t.lock, "rev-parse", q.Shown+"^{tree}"); err == nil && shown == tree {
+		if shown, err := w.ask(ctx, t.op, t.gitDir(), t.lock, "rev-parse", q.Shown+"^{tree}"); err == nil &&
+			shown == tree {
 			return Delivery{}, ErrNothingToDeliver
 		}
 	}
@@ -111,12 +117,15 @@ func (w *Workspaces) deliverOnce(ctx context.Context, op string, q DeliverReques
 	if err != nil {
 		return Delivery{}, err
 	}
-	w.log.Info("delivered", zap.String("task", q.Nonce), zap.String("branch", d.Branch), zap.String("sha", d.SHA), zap.Int("changed_files", d.ChangedFiles))
+	w.log.Info("delivered", zap.String("task", q.Nonce), zap.String("branch", d.Branch), zap.String("sha", d.SHA),
+		zap.Int("changed_files", d.ChangedFiles))
 	return d, nil
 }
 
 // deliverFirst pushes the tree as one commit on top of the base, to a branch that is free.
-func (w *Workspaces) deliverFirst(ctx context.Context, t task, rec *record, r remote, q DeliverRequest, tree string, changes []change) (branch, sha string, err error) {
+func (w *Workspaces) deliverFirst(ctx context.Context, t task, rec *record, r remote, q DeliverRequest, tree string,
+	changes []change,
+) (branch, sha string, err error) {
 	if err := q.Check(ctx, &Patch{w: w, task: t, changes: changes}); err != nil {
 		return "", "", system(t.op, err)
 	}
@@ -140,8 +149,9 @@ func (w *Workspaces) lockCheckout(ctx context.Context, op, nonce string) (t task
 	return t, rec, err
 }
 
-// snapshot writes what lies in the checkout as a tree object, on top of a base that says which ignored files and which files
-// of agents are tracked all the same. Git sees a staging folder of ours, never the checkout. ErrTooMuch: the checkout is beyond the limits.
+// snapshot writes what lies in the checkout as a tree object, on top of a base that says which ignored files
+// and which files of agents are tracked all the same. Git sees a staging folder of ours, never the checkout.
+// ErrTooMuch: the checkout is beyond the limits.
 func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree string, err error) {
 	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage()); err != nil {
 		return "", system(t.op, err)
@@ -182,12 +192,17 @@ func (w *Workspaces) staged(ctx context.Context, t task, stdin string, args ...s
 
 func (t task) stagedCall(stdin string, args ...string) call {
 	c := t.call(args...)
-	c.dir, c.stdin, c.env = t.stage(), strings.NewReader(stdin), []string{"GIT_WORK_TREE=" + t.stage(), "GIT_INDEX_FILE=" + t.index()}
+	c.dir, c.stdin, c.env = t.stage(), strings.NewReader(stdin), []string{
+		"GIT_WORK_TREE=" + t.stage(),
+		"GIT_INDEX_FILE=" + t.index(),
+	}
 	return c
 }
 
 // commitTree makes the same commit for the same arguments.
-func (w *Workspaces) commitTree(ctx context.Context, t task, at time.Time, tree, message string, parents ...string) (string, error) {
+func (w *Workspaces) commitTree(ctx context.Context, t task, at time.Time, tree, message string,
+	parents ...string,
+) (string, error) {
 	args := []string{"commit-tree", tree, "-F", "-"}
 	for _, p := range parents {
 		args = append(args, "-p", p)
@@ -199,7 +214,8 @@ func (w *Workspaces) commitTree(ctx context.Context, t task, at time.Time, tree,
 }
 
 func (t task) clearStage() error {
-	return errors.Join(safefile.RemoveAll(t.stage()), safefile.RemoveAll(t.index()), safefile.RemoveAll(t.index()+".lock"))
+	return errors.Join(safefile.RemoveAll(t.stage()), safefile.RemoveAll(t.index()),
+		safefile.RemoveAll(t.index()+".lock"))
 }
 
 func identity(at time.Time) []string {
@@ -236,14 +252,16 @@ func (w *Workspaces) push(ctx context.Context, t task, rec *record, r remote, br
 	}
 	names := []string{branch, branch + "-" + t.nonce}
 	for try := 1; ; try++ {
-		heads, err := git("ls-remote", "--quiet", "--heads", "--", r.url, "refs/heads/"+names[0], "refs/heads/"+names[1])
+		heads, err := git("ls-remote", "--quiet", "--heads", "--", r.url, "refs/heads/"+names[0], "refs/heads/"+
+			names[1])
 		if err != nil {
 			return "", err
 		}
 		name, expect, ok := choose(names, parseHeads(heads), rec.Pushed, sha)
 		switch {
 		case !ok:
-			return "", &Error{Kind: Conflict, Op: op, Detail: "the remote has other content in " + strings.Join(names, " and in "), Next: "rename or delete one of them"}
+			return "", &Error{Kind: Conflict, Op: op, Detail: "the remote has other content in " +
+				strings.Join(names, " and in "), Next: "rename or delete one of them"}
 		case expect == sha:
 			return name, nil
 		}
@@ -271,7 +289,9 @@ func pushArgs(r remote, branch, sha, expect string) []string {
 }
 
 // choose picks the first name that is free, or ours, or has the commit already (then expect equals sha).
-func choose(names []string, heads map[string]string, pushed map[string][]string, sha string) (name, expect string, ok bool) {
+func choose(names []string, heads map[string]string, pushed map[string][]string,
+	sha string,
+) (name, expect string, ok bool) {
 	for _, name := range names {
 		at := heads[name]
 		if at == "" || at == sha || slices.Contains(pushed[name], at) {

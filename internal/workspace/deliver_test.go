@@ -12,7 +12,10 @@ import (
 const branch = "retake/21-a1"
 
 func request(o origin, nonce string) DeliverRequest {
-	return DeliverRequest{Nonce: nonce, RemoteURL: o.bare, Branch: branch, BaseBranch: "main", Message: "Fix the parser\n\nFor #21", AuthoredAt: authored, Check: unchecked}
+	return DeliverRequest{
+		Nonce: nonce, RemoteURL: o.bare, Branch: branch, BaseBranch: "main",
+		Message: "Fix the parser\n\nFor #21", AuthoredAt: authored, Check: unchecked,
+	}
 }
 
 func unchecked(context.Context, *Patch) error { return nil }
@@ -35,7 +38,8 @@ func TestDeliver(t *testing.T) {
 	put(t, c.Path, "new/b.txt", "new\n")
 	put(t, c.Path, "build.log", "ignored")
 	put(t, c.Path, ".retake/attempt.json", "{}")
-	if err := errors.Join(os.Remove(filepath.Join(c.Path, "gone.txt")), os.Chmod(filepath.Join(c.Path, "new/b.txt"), 0o4755)); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(c.Path, "gone.txt")), os.Chmod(filepath.Join(c.Path, "new/b.txt"),
+		0o4755)); err != nil {
 		t.Fatal(err)
 	}
 	d := deliver(t, w, o, nonceB)
@@ -48,8 +52,10 @@ func TestDeliver(t *testing.T) {
 	if got := sh(t, o.bare, "ls-tree", branch, "new/b.txt"); !strings.HasPrefix(got, "100755 ") {
 		t.Errorf("mode: %s", got)
 	}
-	want := "Retake <retake@users.noreply.github.com> 1795255200 +0000|Retake <retake@users.noreply.github.com> 1795255200 +0000|" + c.BaseSHA + "|Fix the parser\n\nFor #21\n"
-	if got := sh(t, o.bare, "log", "-1", "--date=raw", "--format=%an <%ae> %ad|%cn <%ce> %cd|%P|%B", branch); got != want {
+	want := "Retake <retake@users.noreply.github.com> 1795255200 +0000|Retake <retake@users.noreply.github.com> " +
+		"1795255200 +0000|" + c.BaseSHA + "|Fix the parser\n\nFor #21\n"
+	if got := sh(t, o.bare, "log", "-1", "--date=raw", "--format=%an <%ae> %ad|%cn <%ce> %cd|%P|%B",
+		branch); got != want {
 		t.Errorf("commit:\n%s\nwant\n%s", got, want)
 	}
 	for _, left := range []string{"stage", "index"} {
@@ -79,7 +85,8 @@ func TestDeliverIsIdempotent(t *testing.T) {
 	if again := deliver(t, open(t, Options{Dir: dir}), o, nonceB); again != first {
 		t.Errorf("again %+v, first %+v", again, first)
 	}
-	if n := sh(t, o.bare, "for-each-ref", "--format=%(refname)", "refs/heads/"); n != "refs/heads/main\nrefs/heads/"+branch {
+	if n := sh(t, o.bare, "for-each-ref", "--format=%(refname)", "refs/heads/"); n != "refs/heads/main\nrefs/heads/"+
+		branch {
 		t.Errorf("branches: %s", n)
 	}
 }
@@ -134,7 +141,8 @@ func TestEverythingDeleted(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "d/b.txt": "x"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
-	if err := errors.Join(os.Remove(filepath.Join(c.Path, "a.txt")), os.RemoveAll(filepath.Join(c.Path, "d"))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(c.Path, "a.txt")),
+		os.RemoveAll(filepath.Join(c.Path, "d"))); err != nil {
 		t.Fatal(err)
 	}
 	if d := deliver(t, w, o, nonceB); d.ChangedFiles != 2 || o.files(t, branch) != "" {
@@ -173,10 +181,14 @@ func TestBytesAreDeliveredAsTheyLie(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"unix.txt": "a\nb\n", "win.bat": "a\nb\n", "id.txt": "$Id$\n"})
 	put(t, o.clone, ".git/info/attributes", "* -text\n")
-	o.change(t, map[string]string{".gitattributes": "* text=auto eol=crlf\nid.txt ident\n*.utf text working-tree-encoding=NO-SUCH\n", "crlf.txt": "a\r\nb\r\n"})
+	o.change(t, map[string]string{".gitattributes": "* text=auto eol=crlf\nid.txt ident\n*.utf text " +
+		"working-tree-encoding=NO-SUCH\n", "crlf.txt": "a\r\nb\r\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
-	for name, want := range map[string]string{"unix.txt": "a\nb\n", "win.bat": "a\nb\n", "id.txt": "$Id$\n", "crlf.txt": "a\r\nb\r\n"} {
+	for name, want := range map[string]string{
+		"unix.txt": "a\nb\n", "win.bat": "a\nb\n", "id.txt": "$Id$\n",
+		"crlf.txt": "a\r\nb\r\n",
+	} {
 		if got, _ := os.ReadFile(filepath.Join(c.Path, name)); string(got) != want {
 			t.Errorf("%s checked out as %q", name, got)
 		}
@@ -195,7 +207,10 @@ func TestMessagesOfAnyKind(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
-	for message, want := range map[string]string{"": "Retake", "#1 is no comment": "#1 is no comment", "nul\x00 \xff": "nul ?", "-rf": "-rf"} {
+	for message, want := range map[string]string{
+		"": "Retake", "#1 is no comment": "#1 is no comment",
+		"nul\x00 \xff": "nul ?", "-rf": "-rf",
+	} {
 		q := request(o, nonceB)
 		q.Message = message
 		d, err := w.Deliver(t.Context(), q)

@@ -11,8 +11,8 @@ import (
 type Drift struct {
 	HeadSHA string // the base branch as it is now
 	Commits int    // on the branch and not in the base
-	// Behind is how long the branch has been ahead: the age of the oldest of those commits on its first-parent line, by its
-	// committer date. 0 when Commits is, and when that date is in the future.
+	// Behind is how long the branch has been ahead: the age of the oldest of those commits on its first-parent
+	// line, by its committer date. 0 when Commits is, and when that date is in the future.
 	Behind time.Duration
 }
 
@@ -67,7 +67,8 @@ func (w *Workspaces) driftOnce(ctx context.Context, op string, q Request, r remo
 	if d.Commits, err = strconv.Atoi(commits); err != nil {
 		return Drift{}, refuse(op, "", "git counts %.40q commits", commits)
 	}
-	dates, err := w.ask(ctx, op, w.mirrorDir(q.Repo), nil, "log", "--first-parent", "--format=%ct", rec.BaseSHA+".."+head)
+	dates, err := w.ask(ctx, op, w.mirrorDir(q.Repo), nil, "log", "--first-parent", "--format=%ct", rec.BaseSHA+".."+
+		head)
 	if err != nil {
 		return Drift{}, err
 	}
@@ -77,8 +78,8 @@ func (w *Workspaces) driftOnce(ctx context.Context, op string, q Request, r remo
 	return d, nil
 }
 
-// unixTime reads a date as git prints it. Dates are whatever a committer claimed: those before 1970 and unreadable ones are
-// the first second after it.
+// unixTime reads a date as git prints it. Dates are whatever a committer claimed: those before 1970 and
+// unreadable ones are the first second after it.
 func unixTime(text string) time.Time {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 1 {

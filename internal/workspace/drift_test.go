@@ -58,7 +58,8 @@ func TestDrift(t *testing.T) {
 	sh(t, o.clone, "push", "-q", "--force", "origin", c.BaseSHA+":main")
 	sh(t, o.clone, "reset", "-q", "--hard", c.BaseSHA)
 
-	// What counts is when it came to the branch, not when it was written elsewhere: the merge is younger than what it brings.
+	// What counts is when it came to the branch, not when it was written elsewhere: the merge is younger than
+	// what it brings.
 	sh(t, o.clone, "checkout", "-q", "-b", "side")
 	put(t, o.clone, "side.txt", "x")
 	t.Setenv("GIT_COMMITTER_DATE", time.Now().Add(-30*day).UTC().Format(time.RFC3339))
@@ -89,7 +90,10 @@ func TestDriftDoesNotWait(t *testing.T) {
 	}
 	defer lock.unlock()
 	o.change(t, map[string]string{"b.txt": "x"})
-	if d, err := w.Drift(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}); err != nil || d.Commits != 1 {
+	if d, err := w.Drift(t.Context(), Request{
+		Nonce: nonceB, Repo: repo, RemoteURL: o.bare,
+		BaseBranch: "main",
+	}); err != nil || d.Commits != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -21,7 +21,8 @@ var ErrDiskFull = errors.New("workspace: disk full")
 // ErrDiskFails is wrapped when a disk cannot be written or read, in whole or in part.
 var ErrDiskFails = errors.New("workspace: disk fails")
 
-// ErrRefused is wrapped when the remote's rules refuse a push: a hook, a protected branch, a secret that was found in it.
+// ErrRefused is wrapped when the remote's rules refuse a push: a hook, a protected branch, a secret that was
+// found in it.
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
 // ErrNotThere is wrapped when the remote has no such repository or branch: a matter of configuration.
@@ -30,7 +31,8 @@ var ErrNotThere = errors.New("workspace: no such repository or branch")
 // errNoCommit is wrapped when the remote says that it has no such commit, or gives it to nobody.
 var errNoCommit = errors.New("workspace: no such commit on the remote")
 
-// ErrDamaged is wrapped when git finds one of our own repositories damaged. What can be made again is, before anybody sees this error.
+// ErrDamaged is wrapped when git finds one of our own repositories damaged. What can be made again is, before
+// anybody sees this error.
 var ErrDamaged = errors.New("workspace: a repository is damaged")
 
 // ErrLost is wrapped when what a task had done is damaged and cannot be made again. The next Checkout begins anew.
@@ -98,9 +100,13 @@ func noCheckout(op, nonce string) error {
 func diskFailed(f diskfault.Fault) *Error {
 	switch f {
 	case diskfault.Full:
-		return &Error{Kind: Transient, Next: "make room on the disk of director.data_dir, or raise the quota of the director's user", Err: ErrDiskFull}
+		return &Error{Kind: Transient, Next: "make room on the disk of director.data_dir, or raise the quota of the " +
+			"director's user", Err: ErrDiskFull}
 	case diskfault.Failing:
-		return &Error{Kind: Transient, Next: "look at the disk of director.data_dir, and at the kernel's log", Err: ErrDiskFails}
+		return &Error{
+			Kind: Transient, Next: "look at the disk of director.data_dir, and at the kernel's log",
+			Err: ErrDiskFails,
+		}
 	}
 	return nil
 }
@@ -114,8 +120,14 @@ var systemErrors = []struct {
 }{
 	{context.Canceled, Transient, context.Canceled, ""},
 	{context.DeadlineExceeded, Transient, context.DeadlineExceeded, ""},
-	{os.ErrPermission, Permanent, os.ErrPermission, "make it accessible for the director's user, or set director.data_dir to a folder that is"},
-	{syscall.ENAMETOOLONG, Permanent, syscall.ENAMETOOLONG, "the agent made a path longer than the system takes; shorten it or start fresh"},
+	{
+		os.ErrPermission, Permanent, os.ErrPermission,
+		"make it accessible for the director's user, or set director.data_dir to a folder that is",
+	},
+	{
+		syscall.ENAMETOOLONG, Permanent, syscall.ENAMETOOLONG,
+		"the agent made a path longer than the system takes; shorten it or start fresh",
+	},
 	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "end the process that goes on to write there"},
 	{syscall.EMFILE, Transient, syscall.EMFILE, "raise the limit of open files"},
 	{syscall.EAGAIN, Transient, syscall.EAGAIN, ""},
@@ -155,33 +167,61 @@ var gitWords = []struct {
 	err   error
 	texts []string
 }{
-	// Before what it says of the network: a push that finds a damaged object of ours ends with "the remote end hung up", too.
+	// Before what it says of the network: a push that finds a damaged object of ours ends with "the remote end
+	// hung up", too.
 	{Permanent, "", ErrDamaged, []string{
-		"fatal: not a git repository", "loose object", "error: object file ", "is corrupt", "bad object", "missing blob", "missing tree", "missing commit",
-		"missing object", "unable to read tree", "unable to read sha1", "failed to read object", "could not read object", "cannot read existing object",
-		"invalid sha1 pointer", "invalid object", "not a tree object", "not a valid object name", "could not parse commit", "could not parse object", "bad signature",
-		"index file corrupt", "index file smaller", "packfile ", ".idx is too small", "inflate: ", "unable to unpack", "reference broken", "broken ref", "bad ref ",
+		"fatal: not a git repository", "loose object", "error: object file ", "is corrupt", "bad object",
+		"missing blob", "missing tree", "missing commit",
+		"missing object", "unable to read tree", "unable to read sha1", "failed to read object",
+		"could not read object", "cannot read existing object",
+		"invalid sha1 pointer", "invalid object", "not a tree object", "not a valid object name",
+		"could not parse commit", "could not parse object", "bad signature",
+		"index file corrupt", "index file smaller", "packfile ", ".idx is too small", "inflate: ", "unable to unpack",
+		"reference broken", "broken ref", "bad ref ",
 		"unable to normalize alternate", "bad config line", "did not send all necessary objects",
 	}},
 	// Of a branch it is one that moved between two of the server's answers.
 	{Transient, "", errNoCommit, []string{"not our ref", "unadvertised object"}},
-	{Limited, "", nil, []string{"rate limit", "abuse detection", "requested url returned error: 429", "http 429", "too many requests"}}, // also as 403
+	// also as 403
+	{Limited, "", nil, []string{
+		"rate limit", "abuse detection", "requested url returned error: 429", "http 429",
+		"too many requests",
+	}},
 	{Transient, "", nil, []string{"requested url returned error: 5", "requested url returned error: 408", "http 5"}},
-	{Permanent, "the remote's rules refuse this push: see what it says, and change the work or the rule", ErrRefused, []string{"pre-receive hook declined", "protected branch", "gh006", "gh013", "gh001", "push declined", "without `workflow` scope", "update hook declined"}},
+	{
+		Permanent, "the remote's rules refuse this push: see what it says, and change the work or the rule", ErrRefused,
+		[]string{
+			"pre-receive hook declined", "protected branch", "gh006", "gh013", "gh001", "push declined",
+			"without `workflow` scope", "update hook declined",
+		},
+	},
 	{Auth, nextCredentials, nil, []string{
 		"authentication failed", "could not read username", "could not read password", "invalid username or",
-		"returned error: 401", "returned error: 403", "http basic: access denied", "terminal prompts disabled", "permission to ",
+		"returned error: 401", "returned error: 403", "http basic: access denied", "terminal prompts disabled",
+		"permission to ",
 	}},
-	{Permanent, nextMoved, nil, []string{"returned error: 301", "returned error: 302", "returned error: 307", "returned error: 308", "redirect"}},
+	{Permanent, nextMoved, nil, []string{
+		"returned error: 301", "returned error: 302", "returned error: 307",
+		"returned error: 308", "redirect",
+	}},
 	{Permanent, nextBranch, ErrNotThere, []string{"couldn't find remote ref"}},
-	{Permanent, nextRepository, ErrNotThere, []string{"repository not found", "does not appear to be a git repository", "returned error: 404", "not found", "no such file or directory"}},
+	{Permanent, nextRepository, ErrNotThere, []string{
+		"repository not found", "does not appear to be a git repository",
+		"returned error: 404", "not found", "no such file or directory",
+	}},
 	{Permanent, "check the certificate of the server and SSL_CERT_FILE", nil, []string{"certificate"}},
-	{Conflict, "", nil, []string{"[rejected]", "stale info", "non-fast-forward", "fetch first", "directory file conflict", "exists; cannot create"}},
+	{Conflict, "", nil, []string{
+		"[rejected]", "stale info", "non-fast-forward", "fetch first",
+		"directory file conflict", "exists; cannot create",
+	}},
 	{Transient, "", nil, []string{
-		"could not resolve", "connection refused", "connection reset", "timed out", "timeout", "hung up", "early eof", "rpc failed", "network is unreachable", "no route to host",
-		"unexpected disconnect", "failed to connect", "couldn't connect", "connection closed", "broken pipe", "gnutls", "ssl_error", "tls", "ssl routines", "empty reply",
+		"could not resolve", "connection refused", "connection reset", "timed out", "timeout", "hung up", "early eof",
+		"rpc failed", "network is unreachable", "no route to host",
+		"unexpected disconnect", "failed to connect", "couldn't connect", "connection closed", "broken pipe", "gnutls",
+		"ssl_error", "tls", "ssl routines", "empty reply",
 		"operation too slow", "transfer closed", "not closed cleanly", "bad line length character", "expected flush",
-		".lock': file exists", "failed to write new configuration file", "resource temporarily unavailable", "cannot allocate memory", "failed to update ref", "cannot lock ref",
+		".lock': file exists", "failed to write new configuration file", "resource temporarily unavailable",
+		"cannot allocate memory", "failed to update ref", "cannot lock ref",
 	}},
 }
 

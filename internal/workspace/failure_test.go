@@ -39,7 +39,10 @@ func httpOrigin(t *testing.T, o origin, answer func(http.ResponseWriter, *http.R
 		t.Skip("git http-backend: " + err.Error())
 	}
 	sh(t, o.bare, "config", "http.receivepack", "true")
-	handler := &cgi.Handler{Path: backend, Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(o.bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1"}, Stderr: &bytes.Buffer{}}
+	handler := &cgi.Handler{Path: backend, Env: []string{
+		"GIT_PROJECT_ROOT=" + filepath.Dir(o.bare),
+		"GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1",
+	}, Stderr: &bytes.Buffer{}}
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		if !answer(rw, req) {
 			handler.ServeHTTP(rw, req)
@@ -60,7 +63,8 @@ func needBasic(want string) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// TestCredentialsAreNotSentAfterARedirect: to a renamed repository's new place neither, a person has to say where it is.
+// TestCredentialsAreNotSentAfterARedirect: to a renamed repository's new place neither, a person has to say
+// where it is.
 func TestCredentialsAreNotSentAfterARedirect(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -72,7 +76,8 @@ func TestCredentialsAreNotSentAfterARedirect(t *testing.T) {
 		return false
 	})
 	url := httpOrigin(t, o, func(rw http.ResponseWriter, req *http.Request) bool {
-		http.Redirect(rw, req, strings.TrimSuffix(other, "/remote.git")+req.URL.RequestURI(), http.StatusMovedPermanently)
+		http.Redirect(rw, req, strings.TrimSuffix(other, "/remote.git")+req.URL.RequestURI(),
+			http.StatusMovedPermanently)
 		return true
 	})
 	w := open(t, Options{Auth: func(context.Context) (string, string, error) { return "x-access-token", token, nil }})
@@ -98,7 +103,8 @@ func recordingGit(t *testing.T) (argv string) {
 func fakeGit(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := safefile.Create(filepath.Join(dir, "git"), 0o755, strings.NewReader("#!/bin/sh\n"+script+"\n")); err != nil {
+	if err := safefile.Create(filepath.Join(dir, "git"), 0o755,
+		strings.NewReader("#!/bin/sh\n"+script+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -110,7 +116,11 @@ func TestCredentialsOverHTTP(t *testing.T) {
 	argv := recordingGit(t)
 	core, logs := observer.New(zap.DebugLevel)
 	dir := t.TempDir()
-	w := open(t, Options{Dir: dir, Log: zap.New(core), Auth: func(context.Context) (string, string, error) { return "x-access-token", token, nil }})
+	w := open(t, Options{Dir: dir, Log: zap.New(core), Auth: func(context.Context) (string, string,
+		error,
+	) {
+		return "x-access-token", token, nil
+	}})
 	c, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
 	if err != nil {
 		t.Fatal(err)
@@ -155,17 +165,26 @@ func TestFailuresOverHTTP(t *testing.T) {
 		http.Error(rw, "you sent "+req.Header.Get("Authorization")+" "+token, code)
 		return true
 	})
-	for code, kind := range map[int]Kind{401: Auth, 403: Auth, 404: Permanent, 429: Limited, 500: Transient, 502: Transient, 503: Transient} {
+	for code, kind := range map[int]Kind{
+		401: Auth, 403: Auth, 404: Permanent, 429: Limited, 500: Transient,
+		502: Transient, 503: Transient,
+	} {
 		status.Store(int32(code))
-		w := open(t, Options{Auth: func(context.Context) (string, string, error) { return "x-access-token", token, nil }})
+		w := open(t, Options{Auth: func(context.Context) (string, string, error) {
+			return "x-access-token", token,
+				nil
+		}})
 		_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
 		wantKind(t, err, kind)
-		if strings.Contains(err.Error(), token) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token))) {
+		if strings.Contains(err.Error(), token) ||
+			strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token))) {
 			t.Errorf("%d: the error holds the credentials: %v", code, err)
 		}
 	}
-	git := gitFailed("push", "remote: You have exceeded a secondary rate limit. Please wait a few minutes before you try again.\n"+
-		"fatal: unable to access 'https://github.com/acme/widgets.git/': The requested URL returned error: 403", errors.New("exit status 128"))
+	git := gitFailed("push", "remote: You have exceeded a secondary rate limit. Please wait a few minutes before you "+
+		"try again.\n"+
+		"fatal: unable to access 'https://github.com/acme/widgets.git/': The requested URL returned error: 403",
+		errors.New("exit status 128"))
 	wantKind(t, git, Limited)
 	// The same at the push.
 	status.Store(http.StatusOK)
@@ -246,7 +265,8 @@ func TestBranchTakenBetweenLookAndPush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fakeGit(t, `case "$1" in push) GIT_DIR=`+o.bare+" "+real+" branch "+branch+` main 2>/dev/null;; esac; exec `+real+` "$@"`)
+	fakeGit(t, `case "$1" in push) GIT_DIR=`+o.bare+" "+real+" branch "+branch+` main 2>/dev/null;; esac; exec `+real+
+		` "$@"`)
 	w := open(t, Options{})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
 	if d := deliver(t, w, o, nonceB); d.Branch != branch+"-"+nonceB {
@@ -287,14 +307,18 @@ func TestErrorsHaveGitsReasonAlone(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	q := request(o, nonceB)
-	_, err := open(t, Options{}).Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: q.RemoteURL, BaseBranch: "nowhere"})
+	_, err := open(t, Options{}).Checkout(t.Context(), Request{
+		Nonce: nonceB, Repo: repo, RemoteURL: q.RemoteURL,
+		BaseBranch: "nowhere",
+	})
 	wantKind(t, err, Permanent, "couldn't find remote ref")
 	for _, noise := range []string{"deprecated", "warning:", "hint:"} {
 		if strings.Contains(err.Error(), noise) {
 			t.Errorf("%q is in %v", noise, err)
 		}
 	}
-	said := lastLines(redact.Text("hint: Updates were rejected\nhint:\n ! [rejected] main (fetch first)\nerror: failed to push"))
+	said := lastLines(redact.Text("hint: Updates were rejected\nhint:\n ! [rejected] main (fetch first)\nerror: " +
+		"failed to push"))
 	if said != "! [rejected] main (fetch first)\nerror: failed to push" {
 		t.Errorf("got %q", said)
 	}
@@ -345,8 +369,11 @@ func TestSystemErrorsSayWhatToDo(t *testing.T) {
 	if !errors.Is(git, ErrDiskFull) {
 		t.Error("git's: not ErrDiskFull")
 	}
-	wantKind(t, system("x", &os.PathError{Op: "mkdir", Path: "/d", Err: syscall.EACCES}), Permanent, "director.data_dir")
-	wantKind(t, system("x", &os.PathError{Op: "remove", Path: "/d", Err: syscall.ENOTEMPTY}), Transient, "end the process") // somebody writes there yet
+	wantKind(t, system("x", &os.PathError{Op: "mkdir", Path: "/d", Err: syscall.EACCES}), Permanent,
+		"director.data_dir")
+	// somebody writes there yet
+	wantKind(t, system("x", &os.PathError{Op: "remove", Path: "/d", Err: syscall.ENOTEMPTY}), Transient,
+		"end the process")
 	if system("x", nil) != nil {
 		t.Error("an error from none")
 	}
@@ -375,7 +402,8 @@ func TestCanceledGitEndsWithItsChildren(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("not canceled: %v", err)
 	}
-	if took := time.Since(<-cancelled); took >= pipeGrace { // a child that is not killed holds the pipes as long as it may
+	// a child that is not killed holds the pipes as long as it may
+	if took := time.Since(<-cancelled); took >= pipeGrace {
 		t.Errorf("took %v", took)
 	}
 }
@@ -426,7 +454,10 @@ func TestEnvironmentOfGit(t *testing.T) {
 	t.Setenv("GITHUB_TOKEN", "hunter2")
 	p := &program{env: ownEnvironment(), config: baseConfig}
 	env := p.environment(call{gitDir: "/g", config: [][2]string{{"a.b", "c"}}})
-	for _, want := range []string{"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "HOME=/nonexistent", "GIT_DIR=/g", "PATH=" + os.Getenv("PATH")} {
+	for _, want := range []string{
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
+		"HOME=/nonexistent", "GIT_DIR=/g", "PATH=" + os.Getenv("PATH"),
+	} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing", want)
 		}
@@ -444,7 +475,8 @@ func TestEnvironmentOfGit(t *testing.T) {
 
 func TestLastLines(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("progress\r", 100) + "fatal: caf\xc3\xa9 https://u:hunter2@host/ " + strings.Repeat("é", detailBytes)
+	long := strings.Repeat("progress\r", 100) + "fatal: caf\xc3\xa9 https://u:hunter2@host/ " +
+		strings.Repeat("é", detailBytes)
 	got := lastLines(redact.Text(long))
 	if len(got) > detailBytes+3 || strings.Contains(got, "hunter2") {
 		t.Errorf("%d bytes: %.100s", len(got), got)

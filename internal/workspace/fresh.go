@@ -7,8 +7,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Fresh throws a task's work tree away, so that the next Checkout begins at the base branch as it is then. What was pushed stays known:
-// a later delivery is still a child of it. A task without a checkout is fine. No worker may be running in the checkout.
+// Fresh throws a task's work tree away, so that the next Checkout begins at the base branch as it is then. What
+// was pushed stays known: a later delivery is still a child of it. A task without a checkout is fine. No worker
+// may be running in the checkout.
 func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
 	op := "throw away " + nonce
 	if err := checkNonce(op, nonce); err != nil {
@@ -36,13 +37,15 @@ func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
 	return nil
 }
 
-// remakeCheckout makes the work tree of a task anew that Fresh has thrown away. The task's git directory stays: what was pushed is in it.
+// remakeCheckout makes the work tree of a task anew that Fresh has thrown away. The task's git directory stays:
+// what was pushed is in it.
 func (w *Workspaces) remakeCheckout(ctx context.Context, t task, q Request, r remote, rec record) (record, error) {
 	sha, err := w.fetchBase(ctx, q.Repo, q.BaseBranch, r)
 	if err != nil {
 		return record{}, err
 	}
-	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage(), t.removeCheckout(), w.makeCheckout(ctx, t)); err != nil {
+	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage(), t.removeCheckout(),
+		w.makeCheckout(ctx, t)); err != nil {
 		return record{}, system(t.op, err)
 	}
 	rec.BaseSHA, rec.Fresh, rec.Changed = sha, false, true

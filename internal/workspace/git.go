@@ -69,9 +69,11 @@ type call struct {
 // errNo is git's no to a call that asks.
 var errNo = errors.New("workspace: git answers no")
 
-// passedOn are the director's variables that git may see: where programs, temporary files, proxies and certificates are.
+// passedOn are the director's variables that git may see: where programs, temporary files, proxies and
+// certificates are.
 var passedOn = []string{
-	"PATH", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+	"PATH", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy",
+	"all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH", "LD_LIBRARY_PATH",
 }
 
@@ -148,7 +150,8 @@ func findGit(log *zap.Logger, limits Limits) (*program, error) {
 	}
 	p.config = slices.Concat(baseConfig, fsync)
 	if p.merges = atLeast(mergeGitMajor, mergeGitMinor); !p.merges {
-		log.Warn("this git cannot bring checkouts up to date with their base branch; install git 2.38 or newer", zap.String("reason", "git "+m[1]+"."+m[2]))
+		log.Warn("this git cannot bring checkouts up to date with their base branch; install git 2.38 or newer",
+			zap.String("reason", "git "+m[1]+"."+m[2]))
 	}
 	return p, nil
 }
@@ -176,7 +179,8 @@ func (p *program) environment(c call) []string {
 	config := slices.Concat(p.config, c.config)
 	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(config)))
 	for i, kv := range config {
-		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]),
+			fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
 	}
 	return env
 }
@@ -207,8 +211,9 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	return stdout.String(), err
 }
 
-// records runs git and hands out what it prints, in pieces that end in end, one by one as they come. A piece is valid until the next one. Once each
-// has failed it is not called again, and git, which finds nobody to read, ends when it prints the next.
+// records runs git and hands out what it prints, in pieces that end in end, one by one as they come. A piece is
+// valid until the next one. Once each has failed it is not called again, and git, which finds nobody to read,
+// ends when it prints the next.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)
@@ -237,7 +242,8 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	if err == nil {
 		err = cmd.Wait()
 	}
-	p.log.Debug("git", zap.String("effect", c.op), zap.Duration("took", time.Since(started)), zap.Bool("ok", err == nil))
+	p.log.Debug("git", zap.String("effect", c.op), zap.Duration("took", time.Since(started)),
+		zap.Bool("ok", err == nil))
 	if own := out.failed(); own != nil {
 		return own
 	}
@@ -297,7 +303,8 @@ func (h *head) said() string   { return h.kept.String() }
 func (h *head) failed() error  { return h.err }
 
 func tooMuchSaid(c call) error {
-	return c.beyond("git has more to say about it than the %d bytes that are looked at: so many files are not one piece of work", maxAnswer)
+	return c.beyond("git has more to say about it than the %d bytes that are looked at: so many files are not one "+
+		"piece of work", maxAnswer)
 }
 
 // maxRecord bounds one piece of a splitter: a path and what git says of it.
@@ -362,7 +369,8 @@ func onlyRejections(stdout string) string {
 	return strings.Join(keep, "\n")
 }
 
-// lastLines cuts to the end that fits into an error, at line boundaries where it can. Git's hints are for people at a terminal.
+// lastLines cuts to the end that fits into an error, at line boundaries where it can. Git's hints are for
+// people at a terminal.
 func lastLines(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", "\n"), "?")
 	var lines []string

@@ -23,9 +23,10 @@ func (p *program) timeFor(c call) time.Duration {
 	return p.limits.GitTime
 }
 
-// start starts git with limits of its own. They are set from outside, by prlimit(2), which needs no rights beyond those over a child of the same user.
-// Git waits for them: its global configuration is a pipe, which it reads first of all and before it starts anything, and which ends when they
-// are set. So they hold for its children, too, and also when the director is killed.
+// start starts git with limits of its own. They are set from outside, by prlimit(2), which needs no rights
+// beyond those over a child of the same user. Git waits for them: its global configuration is a pipe, which it
+// reads first of all and before it starts anything, and which ends when they are set. So they hold for its
+// children, too, and also when the director is killed.
 func (p *program) start(cmd *exec.Cmd, c call) error {
 	gate, open, err := os.Pipe()
 	if err != nil {
@@ -68,7 +69,8 @@ func (p *program) bound(pid int, c call) error {
 	return nil
 }
 
-// beyond is the error about a limit that a call exceeds. What an agent made is too much; without any of that the limit is too low.
+// beyond is the error about a limit that a call exceeds. What an agent made is too much; without any of that
+// the limit is too low.
 func (c call) beyond(format string, args ...any) error {
 	if c.remote || c.base {
 		return tooLow(c.op, format, args...)
@@ -76,8 +78,9 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong is the error about a git that was ended by its deadline, and had used so much of a processor. Only that is git's own doing: a
-// clock goes on while others keep disk and processor busy. Half of the time is what is left to it beside one that wants as much.
+// tookTooLong is the error about a git that was ended by its deadline, and had used so much of a processor.
+// Only that is git's own doing: a clock goes on while others keep disk and processor busy. Half of the time is
+// what is left to it beside one that wants as much.
 func (p *program) tookTooLong(c call, used time.Duration) error {
 	switch {
 	case c.remote:
@@ -85,13 +88,15 @@ func (p *program) tookTooLong(c call, used time.Duration) error {
 	case used < p.limits.GitTime/2:
 		return &Error{
 			Kind: Transient, Op: c.op, Err: ErrSlow,
-			Detail: fmt.Sprintf("git did not come to an end within %s (checkout.git_seconds), and had only %s of a processor: the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
+			Detail: fmt.Sprintf("git did not come to an end within %s (checkout.git_seconds), and had only %s of a "+
+				"processor: the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
 		}
 	}
 	return c.beyond("git was ended: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)
 }
 
-// overLimit says which limit ended a git, or one that it started; empty: none. What a server says of itself is not about ours.
+// overLimit says which limit ended a git, or one that it started; empty: none. What a server says of itself is
+// not about ours.
 func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 	var own strings.Builder
 	for line := range strings.Lines(strings.ToLower(said)) {
@@ -114,7 +119,8 @@ func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 		return fmt.Sprintf("it used more than %s of a processor (checkout.git_seconds)", 2*p.limits.GitTime)
 	case signal == syscall.SIGXFSZ || has(fmt.Sprintf("died of signal %d", syscall.SIGXFSZ), "file too large"):
 		if c.remote || c.base {
-			return fmt.Sprintf("a file of its own became larger than %d bytes (the larger one of checkout.max_bytes and checkout.max_work_bytes)", p.largest(c))
+			return fmt.Sprintf("a file of its own became larger than %d bytes (the larger one of checkout.max_bytes "+
+				"and checkout.max_work_bytes)", p.largest(c))
 		}
 		return "a file of its own became larger than all of the work may be (checkout.max_work_bytes)"
 	case has("out of memory", "cannot allocate memory"):

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestGitHasLimits asks a program that git starts, as an alias, what limits it has: they were there before git started anything.
+// TestGitHasLimits asks a program that git starts, as an alias, what limits it has: they were there before git
+// started anything.
 func TestGitHasLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -36,7 +37,10 @@ func TestGitHasLimits(t *testing.T) {
 			if remote {
 				cpu = "7200"
 			}
-			for name, want := range map[string]string{"Max address space": fmt.Sprint(int64(3 << 30)), "Max cpu time": cpu, "Max file size": fmt.Sprint(files), "Max core file size": "0"} {
+			for name, want := range map[string]string{
+				"Max address space": fmt.Sprint(int64(3 << 30)),
+				"Max cpu time":      cpu, "Max file size": fmt.Sprint(files), "Max core file size": "0",
+			} {
 				if got[name] != want {
 					t.Fatalf("remote %v: %s is %q, want %s", remote, name, got[name], want)
 				}
@@ -81,7 +85,8 @@ func TestOnlyWorkOfItsOwnIsEvidence(t *testing.T) {
 	checkout(t, w, o, nonceB)
 	large := filepath.Join(t.TempDir(), "large")
 	sparse(t, large, 1<<40)
-	busy, idle := w.task("", nonceB, nil).call("hash-object", large), w.task("", nonceB, nil).call("-c", "alias.idle=!sleep 60", "idle")
+	busy, idle := w.task("", nonceB, nil).call("hash-object", large), w.task("", nonceB, nil).call("-c",
+		"alias.idle=!sleep 60", "idle")
 	base := busy
 	base.base = true
 	for _, c := range []struct {
@@ -105,7 +110,8 @@ func TestOnlyWorkOfItsOwnIsEvidence(t *testing.T) {
 	}
 }
 
-// TestFetchAndPushBeyondOurLimits: they say which limit it was, and that it is nobody's work; what a server says of itself is another matter.
+// TestFetchAndPushBeyondOurLimits: they say which limit it was, and that it is nobody's work; what a server
+// says of itself is another matter.
 func TestFetchAndPushBeyondOurLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -116,7 +122,8 @@ func TestFetchAndPushBeyondOurLimits(t *testing.T) {
 	c := w.task("", nonceB, nil).call("hash-object", "-w", large)
 	c.remote = true
 	_, err := w.git.run(t.Context(), c)
-	if !errors.Is(err, ErrLimitTooLow) || errors.Is(err, ErrTooMuch) || !strings.Contains(err.Error(), "checkout.max_bytes") {
+	if !errors.Is(err, ErrLimitTooLow) || errors.Is(err, ErrTooMuch) ||
+		!strings.Contains(err.Error(), "checkout.max_bytes") {
 		t.Errorf("size of a file: %v", err)
 	}
 	for said, want := range map[string]string{
@@ -124,7 +131,8 @@ func TestFetchAndPushBeyondOurLimits(t *testing.T) {
 		"fatal: Out of memory, malloc failed (tried to allocate 9 bytes)":                   "checkout.git_memory",
 		"remote: fatal: Out of memory, malloc failed\nfatal: early EOF":                     "",
 	} {
-		if got := w.git.overLimit(c, &exec.ExitError{ProcessState: &os.ProcessState{}}, said); !strings.Contains(got, want) || want == "" && got != "" {
+		if got := w.git.overLimit(c, &exec.ExitError{ProcessState: &os.ProcessState{}}, said); !strings.Contains(got,
+			want) || want == "" && got != "" {
 			t.Errorf("%q: %q", said, got)
 		}
 	}
@@ -152,7 +160,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("kept: %v", err)
 	}
 	n := 0
-	if err := w.git.records(t.Context(), endless, '\n', func([]byte) error { n++; return nil }); !errors.Is(err, ErrTooMuch) || n > maxAnswer/501 || n < maxAnswer/501-200 {
+	if err := w.git.records(t.Context(), endless, '\n', func([]byte) error { n++; return nil }); !errors.Is(err,
+		ErrTooMuch) || n > maxAnswer/501 || n < maxAnswer/501-200 {
 		t.Errorf("listed: %v after %d lines", err, n)
 	}
 	endless.unbounded = true
@@ -167,7 +176,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	if !errors.Is(err, stop) || n != 1_000_000 {
 		t.Errorf("streamed: %v after %d lines", err, n)
 	}
-	if err := w.git.records(t.Context(), endless, 0, func([]byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "more than 65536 bytes") {
+	if err := w.git.records(t.Context(), endless, 0, func([]byte) error { return nil }); err == nil ||
+		!strings.Contains(err.Error(), "more than 65536 bytes") {
 		t.Errorf("one endless line: %v", err)
 	}
 	after, _ := peak(t)

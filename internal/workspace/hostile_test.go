@@ -36,12 +36,17 @@ func (tr trap) plant(t *testing.T, dir string) {
 		sh(t, dir, "commit", "-q", "--allow-empty", "-m", "the agent's own")
 	}
 	for _, key := range []string{
-		"core.fsmonitor", "filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.external", "core.pager",
-		"core.sshCommand", "credential.helper", "core.askPass", "uploadpack.packObjectsHook", "core.alternateRefsCommand", "gpg.program",
+		"core.fsmonitor", "filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.external",
+		"core.pager",
+		"core.sshCommand", "credential.helper", "core.askPass", "uploadpack.packObjectsHook",
+		"core.alternateRefsCommand", "gpg.program",
 	} {
 		sh(t, dir, "config", key, tr.program)
 	}
-	for _, hook := range []string{"pre-commit", "post-checkout", "post-index-change", "pre-push", "reference-transaction", "post-commit", "fsmonitor-watchman"} {
+	for _, hook := range []string{
+		"pre-commit", "post-checkout", "post-index-change", "pre-push",
+		"reference-transaction", "post-commit", "fsmonitor-watchman",
+	} {
 		if err := os.MkdirAll(filepath.Join(dir, ".git/hooks"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +64,8 @@ func TestNothingPlantedEverRuns(t *testing.T) {
 	c := checkout(t, w, o, nonceB)
 	tr := newTrap(t)
 	put(t, c.Path, ".gitattributes", "* filter=evil diff=evil\n")
-	put(t, c.Path, ".gitmodules", "[submodule \"x\"]\n\tpath = nested\n\turl = ext::"+tr.program+"\n\tupdate = !"+tr.program+"\n")
+	put(t, c.Path, ".gitmodules", "[submodule \"x\"]\n\tpath = nested\n\turl = ext::"+tr.program+"\n\tupdate = !"+
+		tr.program+"\n")
 	put(t, c.Path, "b.txt", "x\n")
 	put(t, c.Path, "nested/inner.txt", "x\n")
 	tr.plant(t, filepath.Join(c.Path, "nested"))
@@ -92,7 +98,9 @@ func TestNothingPlantedEverRuns(t *testing.T) {
 func TestUserAndSystemConfigurationIsOff(t *testing.T) {
 	tr := newTrap(t)
 	home := t.TempDir()
-	put(t, home, ".gitconfig", "[core]\n\tfsmonitor = "+tr.program+"\n\thooksPath = "+filepath.Dir(tr.program)+"\n[filter \"evil\"]\n\tclean = "+tr.program+"\n[user]\n\tname = Somebody\n[url \"ext::"+tr.program+"\"]\n\tinsteadOf = /\n")
+	put(t, home, ".gitconfig", "[core]\n\tfsmonitor = "+tr.program+"\n\thooksPath = "+filepath.Dir(tr.program)+
+		"\n[filter \"evil\"]\n\tclean = "+tr.program+"\n[user]\n\tname = Somebody\n[url \"ext::"+tr.program+
+		"\"]\n\tinsteadOf = /\n")
 	put(t, home, ".config/git/ignore", "b.txt\n")
 	put(t, home, ".config/git/attributes", "* filter=evil\n")
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -134,7 +142,8 @@ func TestNestedRepositoriesArriveAsFiles(t *testing.T) {
 	put(t, c.Path, "pointer/.git", "gitdir: /nonexistent\n")
 	put(t, c.Path, "shout/.GIT/config", "[core]\n")
 	d := deliver(t, w, o, nonceB)
-	if got := sh(t, o.bare, "diff", "--raw", "--abbrev=4", "--name-status", base, d.SHA); got != "A\tempty/y.txt\nA\tpointer/z.txt\nA\twith/x.txt" {
+	if got := sh(t, o.bare, "diff", "--raw", "--abbrev=4", "--name-status", base,
+		d.SHA); got != "A\tempty/y.txt\nA\tpointer/z.txt\nA\twith/x.txt" {
 		t.Errorf("differs from the base in\n%s", got)
 	}
 	if tr.ran() {
@@ -171,8 +180,12 @@ func TestHostileTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	deliver(t, w, o, nonceB)
-	names := strings.Split(strings.TrimSuffix(sh(t, o.bare, "ls-tree", "-r", "-z", "--name-only", branch), "\x00"), "\x00")
-	want := []string{"--exec=id", "-rf", ":(top)magic", "a.txt", "closed/inside.txt", "folder-out", "hard", "line\nbreak \"quoted\" \xff", "link-out", "loop", "unreadable.txt", "was-folder"}
+	names := strings.Split(strings.TrimSuffix(sh(t, o.bare, "ls-tree", "-r", "-z", "--name-only", branch), "\x00"),
+		"\x00")
+	want := []string{
+		"--exec=id", "-rf", ":(top)magic", "a.txt", "closed/inside.txt", "folder-out", "hard",
+		"line\nbreak \"quoted\" \xff", "link-out", "loop", "unreadable.txt", "was-folder",
+	}
 	if fmt.Sprintf("%q", names) != fmt.Sprintf("%q", want) {
 		t.Errorf("names:\n%q\nwant\n%q", names, want)
 	}

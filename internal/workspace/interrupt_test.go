@@ -34,7 +34,8 @@ func interrupt(t *testing.T, done int, next func(*testing.T, *Workspaces, origin
 	// A folder becomes a link to another one: done twice carelessly, it would remove there.
 	if err := errors.Join(
 		os.Remove(filepath.Join(o.clone, "gone.txt")), os.RemoveAll(filepath.Join(o.clone, "dir")),
-		os.Symlink("other", filepath.Join(o.clone, "dir")), os.Rename(filepath.Join(o.clone, "other/y"), filepath.Join(o.clone, "other/x")),
+		os.Symlink("other", filepath.Join(o.clone, "dir")), os.Rename(filepath.Join(o.clone, "other/y"),
+			filepath.Join(o.clone, "other/x")),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,10 @@ func interrupt(t *testing.T, done int, next func(*testing.T, *Workspaces, origin
 
 	w = open(t, Options{Dir: dir})
 	next(t, w, o)
-	sameTree(t, c.Path, map[string]string{"both.txt": lines(map[int]string{1: "agent's", 8: "theirs"}), "dir": "-> other", "other/x": "y\n"})
+	sameTree(t, c.Path, map[string]string{
+		"both.txt": lines(map[int]string{1: "agent's", 8: "theirs"}),
+		"dir":      "-> other", "other/x": "y\n",
+	})
 	if again := checkout(t, w, o, nonceB); again.BaseSHA != head {
 		t.Errorf("base %s, want %s", again.BaseSHA, head)
 	}

@@ -86,7 +86,8 @@ func TestSyncWhatGitDoesNotKnow(t *testing.T) {
 			switch {
 			case len(c.blocked) == 0 && err != nil:
 				t.Fatal(err)
-			case len(c.blocked) > 0 && (!errors.Is(err, ErrMergeConflict) || !strings.Contains(err.Error(), "in "+strings.Join(c.blocked, ", ")+" (")):
+			case len(c.blocked) > 0 && (!errors.Is(err, ErrMergeConflict) ||
+				!strings.Contains(err.Error(), "in "+strings.Join(c.blocked, ", ")+" (")):
 				t.Fatalf("%v, want a conflict in %q", err, c.blocked)
 			}
 			for name := range c.theirs {

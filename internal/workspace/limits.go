@@ -15,14 +15,17 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrTooMuch is wrapped when a checkout, or what would be made of it, is beyond Limits; Error.Detail says which one. Beyond
-// what is counted first, no file's content was read; git may have read some until it was beyond a limit of its own.
+// ErrTooMuch is wrapped when a checkout, or what would be made of it, is beyond Limits; Error.Detail says which
+// one. Beyond what is counted first, no file's content was read; git may have read some until it was beyond a
+// limit of its own.
 var ErrTooMuch = errors.New("workspace: more than the limits allow")
 
-// ErrLimitTooLow is wrapped when Limits do not let through what no agent made: the base, or a fetch or push of it. Error.Detail says which one.
+// ErrLimitTooLow is wrapped when Limits do not let through what no agent made: the base, or a fetch or push of
+// it. Error.Detail says which one.
 var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
 
-// ErrSlow is wrapped, transient, when git was ended by the clock without having done much: something else keeps the machine busy.
+// ErrSlow is wrapped, transient, when git was ended by the clock without having done much: something else keeps
+// the machine busy.
 var ErrSlow = errors.New("workspace: git was slow")
 
 // Limits bound what an agent may leave in a checkout, and what our git may use for it. A zero is the default.
@@ -39,8 +42,10 @@ type Limits struct {
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
-		Files: cmp.Or(l.Files, 500_000), Entries: cmp.Or(l.Entries, 100_000), Depth: cmp.Or(l.Depth, 200), PathBytes: cmp.Or(l.PathBytes, 1024),
-		Bytes: cmp.Or(l.Bytes, 20<<30), WorkBytes: cmp.Or(l.WorkBytes, 4<<30), GitTime: cmp.Or(l.GitTime, 5*time.Minute), GitMemory: cmp.Or(l.GitMemory, 4<<30),
+		Files: cmp.Or(l.Files, 500_000), Entries: cmp.Or(l.Entries, 100_000), Depth: cmp.Or(l.Depth, 200),
+		PathBytes: cmp.Or(l.PathBytes, 1024),
+		Bytes:     cmp.Or(l.Bytes, 20<<30), WorkBytes: cmp.Or(l.WorkBytes, 4<<30),
+		GitTime: cmp.Or(l.GitTime, 5*time.Minute), GitMemory: cmp.Or(l.GitMemory, 4<<30),
 	}
 }
 
@@ -73,8 +78,8 @@ func (w *Workspaces) measure(ctx context.Context, t task) error {
 	return system(t.op, safefile.Walk(ctx, t.checkout(), &s))
 }
 
-// measureBase measures a checkout that is new: nothing but the base is in it. So what is beyond a limit is nobody's work, and a clean checkout
-// would be no better.
+// measureBase measures a checkout that is new: nothing but the base is in it. So what is beyond a limit is
+// nobody's work, and a clean checkout would be no better.
 func (w *Workspaces) measureBase(ctx context.Context, t task) error {
 	s := size{limits: w.limits, op: t.op}
 	err := system(t.op, safefile.Walk(ctx, t.checkout(), &s))
@@ -82,7 +87,8 @@ func (w *Workspaces) measureBase(ctx context.Context, t task) error {
 		return tooLow(t.op, "the base branch alone is beyond a limit: %s", e.Detail)
 	}
 	if err == nil && s.apparent > w.limits.WorkBytes {
-		return tooLow(t.op, "the base branch alone is beyond a limit: its files have %d bytes, more than %d (checkout.max_work_bytes)", s.apparent, w.limits.WorkBytes)
+		return tooLow(t.op, "the base branch alone is beyond a limit: its files have %d bytes, more than %d "+
+			"(checkout.max_work_bytes)", s.apparent, w.limits.WorkBytes)
 	}
 	return err
 }
@@ -102,7 +108,8 @@ func (s *size) Visit(e *safefile.Entry) error {
 	s.apparent += own
 	s.used += e.Stat.Blocks * 512 // of folders, too: a million names are megabytes
 	over := s.limits.tree().Check(checkpoint.Seen{
-		Files: s.files, InFolder: s.entries[e.Depth-1], Depth: e.Depth, Path: e.Path, Size: own, IsFile: mode == unix.S_IFREG, Apparent: s.apparent, Used: s.used,
+		Files: s.files, InFolder: s.entries[e.Depth-1], Depth: e.Depth, Path: e.Path, Size: own,
+		IsFile: mode == unix.S_IFREG, Apparent: s.apparent, Used: s.used,
 	})
 	if over != nil {
 		return tooMuch(s.op, "%s", over.Text)
@@ -137,11 +144,13 @@ func (w *Workspaces) measureWork(ctx context.Context, t task) error {
 	c.unbounded = true
 	return w.git.records(ctx, c, 0, func(name []byte) error {
 		var st unix.Stat_t
-		if err := unix.Fstatat(stage, string(name), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if err := unix.Fstatat(stage, string(name), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
+			st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			return nil //nolint:nilerr // deleted, or in the place of a folder; a submodule
 		}
 		if bytes += st.Size; bytes > w.limits.WorkBytes {
-			return tooMuch(t.op, "the work has more than %d bytes (checkout.max_work_bytes), with %s: is there something in it that .gitignore should name?",
+			return tooMuch(t.op, "the work has more than %d bytes (checkout.max_work_bytes), with %s: is there "+
+				"something in it that .gitignore should name?",
 				w.limits.WorkBytes, shortened(name))
 		}
 		return nil
@@ -151,11 +160,12 @@ func (w *Workspaces) measureWork(ctx context.Context, t task) error {
 // Usage is what a checkout uses of the disk of the data directory.
 type Usage struct {
 	Bytes, Files int64
-	Whole        bool // false: at least that. There were more files than the limit, or it changed while it was walked, or time was up.
+	// false: at least that. There were more files than the limit, or it changed while it was walked, or time was up.
+	Whole bool
 }
 
-// Used returns what a task's checkout uses of the disk. A worker may be running in it. One with a quota is one file, as large as what was written
-// into it, also of what was deleted since. Nothing: there is none.
+// Used returns what a task's checkout uses of the disk. A worker may be running in it. One with a quota is one
+// file, as large as what was written into it, also of what was deleted since. Nothing: there is none.
 func (w *Workspaces) Used(ctx context.Context, nonce string) (Usage, error) {
 	op := "measure " + nonce
 	if err := checkNonce(op, nonce); err != nil {

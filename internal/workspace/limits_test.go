@@ -99,8 +99,8 @@ func tooMuchSays(t *testing.T, w *Workspaces, o origin, texts ...string) {
 	}
 }
 
-// TestLimits: a checkout beyond any one of them is refused before any of it is read, by delivery, patch and next attempt alike, and removed
-// all the same.
+// TestLimits: a checkout beyond any one of them is refused before any of it is read, by delivery, patch and
+// next attempt alike, and removed all the same.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -109,7 +109,11 @@ func TestLimits(t *testing.T) {
 		make   func(t *testing.T, dir string)
 		text   string
 	}{
-		{"sparse file of 8 TB", Limits{}, func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, "big"), 8<<40) }, "checkout.max_bytes"},
+		{
+			"sparse file of 8 TB",
+			Limits{},
+			func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, "big"), 8<<40) }, "checkout.max_bytes",
+		},
 		{"sparse and ignored", Limits{}, func(t *testing.T, dir string) {
 			put(t, dir, ".gitignore", "*\n")
 			sparse(t, filepath.Join(dir, "big"), 8<<40)
@@ -136,8 +140,18 @@ func TestLimits(t *testing.T) {
 				t.Skip("fallocate: " + err.Error())
 			}
 		}, "checkout.max_bytes"},
-		{"folders in each other", Limits{}, func(t *testing.T, dir string) { descend(t, dir, "d", 5000, nil) }, "checkout.max_depth"},
-		{"long names in each other", Limits{}, func(t *testing.T, dir string) { descend(t, dir, strings.Repeat("n", 255), 150, nil) }, "checkout.max_path_bytes"},
+		{
+			"folders in each other",
+			Limits{},
+			func(t *testing.T, dir string) { descend(t, dir, "d", 5000, nil) },
+			"checkout.max_depth",
+		},
+		{
+			"long names in each other",
+			Limits{},
+			func(t *testing.T, dir string) { descend(t, dir, strings.Repeat("n", 255), 150, nil) },
+			"checkout.max_path_bytes",
+		},
 		{"one full folder", Limits{Entries: 1000}, func(t *testing.T, dir string) {
 			descend(t, dir, "full", 1, func(at int) (err error) {
 				for i := 0; i < 1500 && err == nil; i++ {
@@ -153,16 +167,26 @@ func TestLimits(t *testing.T) {
 				}
 			}
 		}, "checkout.max_files"},
-		{"a .gitignore of 100 MB", Limits{}, func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, ".gitignore"), 100<<20) }, ".gitignore"},
+		{
+			"a .gitignore of 100 MB",
+			Limits{},
+			func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, ".gitignore"), 100<<20) }, ".gitignore",
+		},
 		{"a .gitattributes of 100 MB below", Limits{}, func(t *testing.T, dir string) {
 			put(t, dir, "a/b/x", "")
 			sparse(t, filepath.Join(dir, "a/b/.gitattributes"), 100<<20)
 		}, "a/b/.gitattributes"},
-		{"a file of 1 GiB with one line", Limits{WorkBytes: 1 << 29}, func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, "line.txt"), 1<<30) }, "checkout.max_work_bytes"},
+		{
+			"a file of 1 GiB with one line",
+			Limits{WorkBytes: 1 << 29},
+			func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, "line.txt"), 1<<30) },
+			"checkout.max_work_bytes",
+		},
 		{"in closed folders", Limits{}, func(t *testing.T, dir string) {
 			put(t, dir, "closed/x", "")
 			sparse(t, filepath.Join(dir, "closed/big"), 8<<40)
-			if err := errors.Join(os.Chmod(filepath.Join(dir, "closed/big"), 0), os.Chmod(filepath.Join(dir, "closed"), 0)); err != nil {
+			if err := errors.Join(os.Chmod(filepath.Join(dir, "closed/big"), 0),
+				os.Chmod(filepath.Join(dir, "closed"), 0)); err != nil {
 				t.Fatal(err)
 			}
 		}, "checkout.max_bytes"},
@@ -200,7 +224,8 @@ func TestWithinLimits(t *testing.T) {
 	sparse(t, filepath.Join(c.Path, "target/big"), 1<<30)
 	for _, err := range []error{
 		syscall.Mkfifo(filepath.Join(c.Path, "pipe"), 0o600), syscall.Mkfifo(filepath.Join(c.Path, "target/pipe"), 0),
-		os.Symlink("/dev/zero", filepath.Join(c.Path, "zero")), os.Symlink("/proc/self/mem", filepath.Join(c.Path, "mem")),
+		os.Symlink("/dev/zero", filepath.Join(c.Path, "zero")),
+		os.Symlink("/proc/self/mem", filepath.Join(c.Path, "mem")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +247,8 @@ func TestWithinLimits(t *testing.T) {
 	if got := o.files(t, branch); got != ".gitignore\na.txt\nb.txt\nmem\nzero" {
 		t.Errorf("files: %q", got)
 	}
-	if used, err := w.Used(t.Context(), nonceB); err != nil || !used.Whole || used.Bytes < 4096 || used.Bytes > 1<<20 || used.Files < 6 {
+	if used, err := w.Used(t.Context(), nonceB); err != nil || !used.Whole || used.Bytes < 4096 || used.Bytes > 1<<20 ||
+		used.Files < 6 {
 		t.Errorf("uses %+v of the disk: %v", used, err)
 	}
 	w.limits.Files = 3
@@ -234,8 +260,9 @@ func TestWithinLimits(t *testing.T) {
 	}
 }
 
-// TestMemoryOfManyLongPaths: 20,000 files whose paths nearly have the length that the system takes. With the limits as they are they are refused at once;
-// with limits that let them through git lists them, and what it lists is more than is looked at. Neither takes memory of ours.
+// TestMemoryOfManyLongPaths: 20,000 files whose paths nearly have the length that the system takes. With the
+// limits as they are they are refused at once; with limits that let them through git lists them, and what it
+// lists is more than is looked at. Neither takes memory of ours.
 func TestMemoryOfManyLongPaths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it makes 20,000 files")
@@ -263,12 +290,17 @@ func TestMemoryOfManyLongPaths(t *testing.T) {
 		began := time.Now()
 		_, err := w.Deliver(t.Context(), request(o, nonceB))
 		after, _ := peak(t)
-		t.Logf("limits %+v: %d files, %s, memory grew by %d MiB at most: %.300v", limits, folders*files, time.Since(began).Round(time.Millisecond), (after-before)>>20, err)
+		t.Logf("limits %+v: %d files, %s, memory grew by %d MiB at most: %.300v", limits, folders*files,
+			time.Since(began).Round(time.Millisecond), (after-before)>>20, err)
 		if !errors.Is(err, ErrTooMuch) || after-before > most {
 			t.Errorf("memory grew by %d bytes, more than %d; %v", after-before, most, err)
 		}
-		if limits == (Limits{}) { // its next attempt is refused, too; so that there is one with other limits, the checkout stays
-			if _, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}); !errors.Is(err, ErrTooMuch) {
+		// its next attempt is refused, too; so that there is one with other limits, the checkout stays
+		if limits == (Limits{}) {
+			if _, err := w.Checkout(t.Context(), Request{
+				Nonce: nonceB, Repo: repo, RemoteURL: o.bare,
+				BaseBranch: "main",
+			}); !errors.Is(err, ErrTooMuch) {
 				t.Error(err)
 			}
 		}
@@ -291,7 +323,8 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// TestNeighbourOfAHostileCheckout: while one checkout keeps git busy, another one's work is delivered; the deadline ends the busy one.
+// TestNeighbourOfAHostileCheckout: while one checkout keeps git busy, another one's work is delivered; the
+// deadline ends the busy one.
 func TestNeighbourOfAHostileCheckout(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir, limits := t.TempDir(), Limits{WorkBytes: 1 << 40, Bytes: 1 << 41}
@@ -315,7 +348,8 @@ func TestNeighbourOfAHostileCheckout(t *testing.T) {
 
 	limits.GitTime = time.Second
 	_, err := open(t, Options{Dir: dir, Limits: limits}).Deliver(t.Context(), q)
-	if !errors.Is(err, ErrTooMuch) && !errors.Is(err, ErrSlow) || !strings.Contains(fmt.Sprint(err), "checkout.git_seconds") {
+	if !errors.Is(err, ErrTooMuch) && !errors.Is(err, ErrSlow) ||
+		!strings.Contains(fmt.Sprint(err), "checkout.git_seconds") {
 		t.Error(err)
 	}
 }

@@ -13,14 +13,16 @@ import (
 	"retake/internal/safefile"
 )
 
-// What git calls damaged is made again: a mirror is fetched anew, a task's git directory is built around the same work tree, which git
-// never keeps anything in. Nothing is lost by either but what was only in the git directory: what Sync kept of earlier states.
+// What git calls damaged is made again: a mirror is fetched anew, a task's git directory is built around the
+// same work tree, which git never keeps anything in. Nothing is lost by either but what was only in the git
+// directory: what Sync kept of earlier states.
 
-// renewEvery bounds how often tasks that find the objects of a mirror damaged have it fetched anew: one of them is enough for all.
+// renewEvery bounds how often tasks that find the objects of a mirror damaged have it fetched anew: one of them
+// is enough for all.
 const renewEvery = 10 * time.Minute
 
-// mended runs an operation on a task, and once more if what git called damaged could be made again. An operation that finds the work lost
-// leaves a task that begins anew.
+// mended runs an operation on a task, and once more if what git called damaged could be made again. An
+// operation that finds the work lost leaves a task that begins anew.
 func mended[T any](ctx context.Context, w *Workspaces, op, nonce string, run func() (T, error)) (T, error) {
 	out, err := run()
 	if errors.Is(err, ErrDamaged) && ctx.Err() == nil {
@@ -63,7 +65,8 @@ func (w *Workspaces) mend(ctx context.Context, op, nonce string, why error) erro
 	if err != nil {
 		return err
 	}
-	w.log.Warn("a task's repository is made again", zap.String("task", nonce), zap.String("repo", rec.Repo), zap.Error(why))
+	w.log.Warn("a task's repository is made again", zap.String("task", nonce), zap.String("repo", rec.Repo),
+		zap.Error(why))
 	return w.renewTask(ctx, t, rec, r, why)
 }
 
@@ -81,8 +84,11 @@ func (w *Workspaces) renewOnce(ctx context.Context, op string, rec record, r rem
 	return err
 }
 
-// renewMirror fetches a mirror anew and puts it where the damaged one is, which nobody needs then: all of it is on the remote.
-func (w *Workspaces) renewMirror(ctx context.Context, op, repo, branch string, r remote, lock *fileLock, why error) (string, error) {
+// renewMirror fetches a mirror anew and puts it where the damaged one is, which nobody needs then: all of it is
+// on the remote.
+func (w *Workspaces) renewMirror(ctx context.Context, op, repo, branch string, r remote, lock *fileLock,
+	why error,
+) (string, error) {
 	w.log.Warn("a damaged mirror is fetched anew", zap.String("repo", repo), zap.Error(why))
 	dir := w.mirrorDir(repo)
 	fresh := dir + ".new"
@@ -150,8 +156,8 @@ func (w *Workspaces) renewTask(ctx context.Context, t task, rec record, r remote
 	return system(t.op, replaceDir(fresh, t.gitDir()))
 }
 
-// obtain reports whether a git directory has a commit, after fetching it if need be. Only the server's word says that it has none: while that is away,
-// nothing is lost.
+// obtain reports whether a git directory has a commit, after fetching it if need be. Only the server's word
+// says that it has none: while that is away, nothing is lost.
 func (w *Workspaces) obtain(ctx context.Context, t task, gitDir, sha string, r remote) (bool, error) {
 	there, err := w.hasTree(ctx, t, gitDir, sha)
 	if there || err != nil {
@@ -187,13 +193,16 @@ func (w *Workspaces) fetchCommit(ctx context.Context, t task, gitDir, sha string
 	}
 	_, err = w.git.run(ctx, call{
 		op: t.op, dir: gitDir, gitDir: gitDir, config: config, secrets: secrets, lock: t.lock, remote: true,
-		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules", "--", r.url, sha},
+		args: []string{
+			"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+			"--no-recurse-submodules", "--", r.url, sha,
+		},
 	})
 	return err
 }
 
-// beginAnew prepares a task whose work is lost for another checkout. What is left of the work tree stays beside it for a person to look at,
-// until the task is over.
+// beginAnew prepares a task whose work is lost for another checkout. What is left of the work tree stays beside
+// it for a person to look at, until the task is over.
 func (w *Workspaces) beginAnew(ctx context.Context, op string, q Request) error {
 	lock, err := w.lockTask(ctx, q.Nonce)
 	if err != nil {
@@ -213,7 +222,10 @@ func (w *Workspaces) beginAnew(ctx context.Context, op string, q Request) error 
 			return system(op, err)
 		}
 		w.log.Warn("the record of a checkout is damaged", zap.String("task", q.Nonce), zap.String("path", aside))
-		rec = record{Version: recordVersion, Nonce: q.Nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, Remote: q.RemoteURL, BaseSHA: noSHA}
+		rec = record{
+			Version: recordVersion, Nonce: q.Nonce, Repo: q.Repo, BaseBranch: q.BaseBranch,
+			Remote: q.RemoteURL, BaseSHA: noSHA,
+		}
 	case err != nil:
 		return err
 	}

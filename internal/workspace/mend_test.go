@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestDamagedRepositoriesAreMadeAgain: whatever of git's is empty or gone, the next operation works, and the work in the tree is delivered.
+// TestDamagedRepositoriesAreMadeAgain: whatever of git's is empty or gone, the next operation works, and the
+// work in the tree is delivered.
 func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	objects := func(t *testing.T, dir string) {
@@ -30,18 +31,40 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 		}
 	}
 	damages := map[string]func(t *testing.T, w *Workspaces){
-		"mirror: HEAD empty":     func(t *testing.T, w *Workspaces) { put(t, w.mirrorDir(repo), "HEAD", "") },
-		"mirror: objects empty":  func(t *testing.T, w *Workspaces) { objects(t, w.mirrorDir(repo)) },
-		"mirror: objects gone":   func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(filepath.Join(w.mirrorDir(repo), "objects")) },
-		"mirror: refs gone":      func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(filepath.Join(w.mirrorDir(repo), "refs")) },
-		"mirror: all gone":       func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(w.mirrorDir(repo)) },
-		"mirror: config garbage": func(t *testing.T, w *Workspaces) { put(t, w.mirrorDir(repo), "config", "\x00\x00\x00") },
-		"task: HEAD empty":       func(t *testing.T, w *Workspaces) { put(t, filepath.Join(w.taskDir(nonceA), "git"), "HEAD", "") },
-		"task: objects empty":    func(t *testing.T, w *Workspaces) { objects(t, filepath.Join(w.taskDir(nonceA), "git")) },
+		"mirror: HEAD empty":    func(t *testing.T, w *Workspaces) { put(t, w.mirrorDir(repo), "HEAD", "") },
+		"mirror: objects empty": func(t *testing.T, w *Workspaces) { objects(t, w.mirrorDir(repo)) },
+		"mirror: objects gone": func(_ *testing.T,
+			w *Workspaces,
+		) {
+			_ = os.RemoveAll(filepath.Join(w.mirrorDir(repo), "objects"))
+		},
+		"mirror: refs gone": func(_ *testing.T,
+			w *Workspaces,
+		) {
+			_ = os.RemoveAll(filepath.Join(w.mirrorDir(repo), "refs"))
+		},
+		"mirror: all gone": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(w.mirrorDir(repo)) },
+		"mirror: config garbage": func(t *testing.T, w *Workspaces) {
+			put(t, w.mirrorDir(repo), "config",
+				"\x00\x00\x00")
+		},
+		"task: HEAD empty": func(t *testing.T, w *Workspaces) {
+			put(t, filepath.Join(w.taskDir(nonceA), "git"),
+				"HEAD", "")
+		},
+		"task: objects empty": func(t *testing.T,
+			w *Workspaces,
+		) {
+			objects(t, filepath.Join(w.taskDir(nonceA), "git"))
+		},
 		"task: alternates empty": func(t *testing.T, w *Workspaces) {
 			put(t, filepath.Join(w.taskDir(nonceA), "git"), "objects/info/alternates", "")
 		},
-		"task: all gone": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "git")) },
+		"task: all gone": func(_ *testing.T,
+			w *Workspaces,
+		) {
+			_ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "git"))
+		},
 		"both: objects empty": func(t *testing.T, w *Workspaces) {
 			objects(t, w.mirrorDir(repo))
 			objects(t, filepath.Join(w.taskDir(nonceA), "git"))
@@ -66,7 +89,8 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 			if _, _, err := w.Tracked(t.Context(), nonceA); err != nil {
 				t.Error(err)
 			}
-			if patch, err := w.Patch(t.Context(), nonceA); err != nil || !strings.Contains(patch, "+work") || strings.Contains(patch, "a.txt") {
+			if patch, err := w.Patch(t.Context(), nonceA); err != nil || !strings.Contains(patch, "+work") ||
+				strings.Contains(patch, "a.txt") {
 				t.Errorf("%q, %v", patch, err)
 			}
 			if d := deliver(t, w, o, nonceA); o.files(t, d.Branch) != ".gitignore\na.txt\nb/c.txt\nwork.txt" {
@@ -81,10 +105,16 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 func TestLostWorkBeginsAnew(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, w *Workspaces){
-		"no files": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "checkout")) },
+		"no files": func(_ *testing.T,
+			w *Workspaces,
+		) {
+			_ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "checkout"))
+		},
 		"base rewritten": func(t *testing.T, w *Workspaces) {
 			_ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "git"))
-			put(t, w.taskDir(nonceA), "task.json", strings.ReplaceAll(read(t, filepath.Join(w.taskDir(nonceA), "task.json")), baseOf(t, w), strings.Repeat("1", 40)))
+			put(t, w.taskDir(nonceA), "task.json",
+				strings.ReplaceAll(read(t, filepath.Join(w.taskDir(nonceA), "task.json")), baseOf(t, w),
+					strings.Repeat("1", 40)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,22 +154,33 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestDamageIsNotTheNetworks: git's last words about a damaged object of ours are the server's, which hangs up; and what a server says of its own
-// repository is no damage of ours.
+// TestDamageIsNotTheNetworks: git's last words about a damaged object of ours are the server's, which hangs up;
+// and what a server says of its own repository is no damage of ours.
 func TestDamageIsNotTheNetworks(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]error{
-		"error: object file ./objects/8a/1c is empty\nfatal: loose object 8a1c is corrupt\nfatal: the remote end hung up unexpectedly":       ErrDamaged,
-		"error: inflate: data stream error (incorrect header check)\nerror: RPC failed; curl 55\nfatal: the remote end hung up unexpectedly": ErrDamaged,
-		"fatal: not a git repository: '/data/mirrors/acme/widgets.git'":                                                                      ErrDamaged,
-		"remote: fatal: bad object 8a1c\nfatal: the remote end hung up unexpectedly":                                                         nil,
-		"fatal: '/srv/x.git' does not appear to be a git repository":                                                                         ErrNotThere,
-		"fatal: the remote end hung up unexpectedly":                                                                                         nil,
-		"error: failed to write new configuration file /srv/m.git/config.lock\nfatal: could not set 'core.repositoryformatversion' to '0'":   nil,
-		"fatal: sha1 file '/data/tasks/k3/index.lock' write error. Out of diskspace":                                                         ErrDiskFull,
-		"error: object file is empty: no space left on device":                                                                               ErrDiskFull,
-		"error: unable to open loose object 8a1c: Input/output error":                                                                        ErrDiskFails,
-		"remote: fatal: write error: No space left on device\nfatal: the remote end hung up unexpectedly":                                    nil,
+		"error: object file ./objects/8a/1c is empty\nfatal: loose object 8a1c is corrupt\nfatal: the remote end " +
+			"hung up unexpectedly": ErrDamaged,
+		"error: inflate: data stream error (incorrect header check)\nerror: RPC failed; curl 55\nfatal: the remote " +
+			"end hung up unexpectedly": ErrDamaged,
+		"fatal: not a git repository: " +
+			"'/data/mirrors/acme/widgets.git'": ErrDamaged,
+		"remote: fatal: bad object 8a1c\nfatal: the remote end hung up " +
+			"unexpectedly": nil,
+		"fatal: '/srv/x.git' does not appear to be a " +
+			"git repository": ErrNotThere,
+		"fatal: the remote end hung up " +
+			"unexpectedly": nil,
+		"error: failed to write new configuration file /srv/m.git/config.lock\nfatal: could not set " +
+			"'core.repositoryformatversion' to '0'": nil,
+		"fatal: sha1 file '/data/tasks/k3/index.lock' write error. Out " +
+			"of diskspace": ErrDiskFull,
+		"error: object file is empty: no space " +
+			"left on device": ErrDiskFull,
+		"error: unable to open loose object 8a1c: " +
+			"Input/output error": ErrDiskFails,
+		"remote: fatal: write error: No space left on device\nfatal: the remote end hung up " +
+			"unexpectedly": nil,
 	} {
 		e := gitFailed("push", said, errors.New("exit status 128"))
 		for _, known := range []error{ErrDamaged, ErrNotThere, ErrDiskFull, ErrDiskFails} {
@@ -147,14 +188,15 @@ func TestDamageIsNotTheNetworks(t *testing.T) {
 				t.Errorf("%q: %v, want %v", said, e.Err, want)
 			}
 		}
-		if transient := e.Kind == Transient; transient != (want == nil || errors.Is(want, ErrDiskFull) || errors.Is(want, ErrDiskFails)) {
+		if transient := e.Kind == Transient; transient != (want == nil || errors.Is(want, ErrDiskFull) ||
+			errors.Is(want, ErrDiskFails)) {
 			t.Errorf("%q: %s", said, e.Kind)
 		}
 	}
 }
 
-// TestServerThatIsAwayLosesNothing: a commit that must be fetched to make a task again is lost only if the server says that it has none. While it is
-// away, the operation may succeed later.
+// TestServerThatIsAwayLosesNothing: a commit that must be fetched to make a task again is lost only if the
+// server says that it has none. While it is away, the operation may succeed later.
 func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "a\n"})
 	var status atomic.Int32

@@ -12,7 +12,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// fetchBase brings the mirror up to date and returns the commit of the base branch. One caller at a time per repository.
+// fetchBase brings the mirror up to date and returns the commit of the base branch. One caller at a time per
+// repository.
 func (w *Workspaces) fetchBase(ctx context.Context, repo, branch string, r remote) (sha string, err error) {
 	op := "fetch " + repo
 	lock, err := w.lockMirror(ctx, repo)
@@ -27,7 +28,9 @@ func (w *Workspaces) fetchBase(ctx context.Context, repo, branch string, r remot
 	return sha, err
 }
 
-func (w *Workspaces) fetchInto(ctx context.Context, op, dir, branch string, r remote, lock *fileLock) (sha string, err error) {
+func (w *Workspaces) fetchInto(ctx context.Context, op, dir, branch string, r remote,
+	lock *fileLock,
+) (sha string, err error) {
 	if err := w.initGitDir(ctx, op, dir, lock); err != nil {
 		return "", err
 	}
@@ -40,7 +43,8 @@ func (w *Workspaces) fetchInto(ctx context.Context, op, dir, branch string, r re
 	_, err = w.git.run(ctx, call{
 		op: op, dir: dir, gitDir: dir, config: config, secrets: secrets, lock: lock, remote: true,
 		args: []string{
-			"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules",
+			"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+			"--no-recurse-submodules",
 			"--force", "--", r.url, "+refs/heads/" + branch + ":" + ref,
 		},
 	})

@@ -11,13 +11,14 @@ import (
 	"retake/internal/crashpoint"
 )
 
-// ErrBranchMoved is wrapped when somebody pushed to a branch of ours since Join: joining and delivering again takes it in.
+// ErrBranchMoved is wrapped when somebody pushed to a branch of ours since Join: joining and delivering again
+// takes it in.
 var ErrBranchMoved = errors.New("workspace: the branch moved")
 
-// Join merges what people pushed to a branch of ours, and the base branch as far as they merged it, into the task's work tree,
-// as Sync does with KeepConflicts. From is the commit of the branch that the work held, empty if none is known; To is the one that
-// is there now: DeliverRequest.Onto of the next delivery. Without a record of the branch (another director pushed it), all that
-// is on it is merged. ErrNotThere: the branch is gone.
+// Join merges what people pushed to a branch of ours, and the base branch as far as they merged it, into the
+// task's work tree, as Sync does with KeepConflicts. From is the commit of the branch that the work held, empty
+// if none is known; To is the one that is there now: DeliverRequest.Onto of the next delivery. Without a record
+// of the branch (another director pushed it), all that is on it is merged. ErrNotThere: the branch is gone.
 func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced, error) {
 	return mended(ctx, w, "join "+q.Nonce, q.Nonce, func() (Synced, error) { return w.joinOnce(ctx, q, branch) })
 }
@@ -64,14 +65,15 @@ func (w *Workspaces) joinOnce(ctx context.Context, q Request, branch string) (Sy
 	if err := w.applyMerge(ctx, t, &rec, m); err != nil {
 		return Synced{}, err
 	}
-	w.log.Info("checkout joined with its branch", zap.String("task", q.Nonce), zap.String("branch", branch), zap.String("from", s.From),
+	w.log.Info("checkout joined with its branch", zap.String("task", q.Nonce), zap.String("branch", branch),
+		zap.String("from", s.From),
 		zap.String("to", head), zap.Int("conflicts", len(m.Conflicts)))
 	s.Merged = true
 	return s.waiting(m.Conflicts), nil
 }
 
-// mergeBranch computes what the work tree shall be with what people pushed on top of tip. Both sides keep their real history: a
-// merge of the base branch that people made is known to be one.
+// mergeBranch computes what the work tree shall be with what people pushed on top of tip. Both sides keep their
+// real history: a merge of the base branch that people made is known to be one.
 func (w *Workspaces) mergeBranch(ctx context.Context, t task, rec record, ours, tip, head, base string) (merge, error) {
 	parents, err := w.withBase(ctx, t, tip, rec.BaseSHA)
 	if err != nil {
@@ -135,9 +137,11 @@ func (w *Workspaces) isAncestor(ctx context.Context, t task, a, b string) (bool,
 	return err == nil, err
 }
 
-// top returns the commit that a further delivery to a branch is a child of. Nobody's commits are pushed over: what is there must
-// be ours, be in the work, or be what the caller knows. A branch that is gone is made again.
-func (w *Workspaces) top(ctx context.Context, t task, rec record, r remote, q DeliverRequest) (parent, there string, err error) {
+// top returns the commit that a further delivery to a branch is a child of. Nobody's commits are pushed over:
+// what is there must be ours, be in the work, or be what the caller knows. A branch that is gone is made again.
+func (w *Workspaces) top(ctx context.Context, t task, rec record, r remote,
+	q DeliverRequest,
+) (parent, there string, err error) {
 	there, err = w.fetchBase(ctx, rec.Repo, q.Branch, r)
 	switch {
 	case errors.Is(err, ErrNotThere):
@@ -151,7 +155,8 @@ func (w *Workspaces) top(ctx context.Context, t task, rec record, r remote, q De
 }
 
 func moved(op, branch string) error {
-	return &Error{Kind: Transient, Op: op, Err: ErrBranchMoved, Detail: "somebody pushed to " + branch + " meanwhile; it is taken in first"}
+	return &Error{Kind: Transient, Op: op, Err: ErrBranchMoved, Detail: "somebody pushed to " + branch +
+		" meanwhile; it is taken in first"}
 }
 
 // unseen are the changes that a push on top of parent would bring: what both the base and the branch have otherwise.
@@ -168,7 +173,9 @@ func (w *Workspaces) unseen(ctx context.Context, t task, parent, tree string, ch
 }
 
 // deliverOnto pushes the tree as a child of what is on the branch.
-func (w *Workspaces) deliverOnto(ctx context.Context, t task, rec *record, r remote, q DeliverRequest, tree string, changes []change) (sha string, err error) {
+func (w *Workspaces) deliverOnto(ctx context.Context, t task, rec *record, r remote, q DeliverRequest, tree string,
+	changes []change,
+) (sha string, err error) {
 	parent, there, err := w.top(ctx, t, *rec, r, q)
 	if err != nil {
 		return "", err

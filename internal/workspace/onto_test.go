@@ -110,7 +110,10 @@ func TestPeoplesCommitsAreKept(t *testing.T) {
 		t.Errorf("nothing new: %+v", s)
 	}
 	put(t, work, "mine.txt", "agent's\n")
-	theirs := o.push(t, branch, map[string]string{"a.txt": lines(map[int]string{1: "agent's", 8: "a person's"}), "theirs.txt": "x\n", "forced.log": "x\n"})
+	theirs := o.push(t, branch, map[string]string{
+		"a.txt":      lines(map[int]string{1: "agent's", 8: "a person's"}),
+		"theirs.txt": "x\n", "forced.log": "x\n",
+	})
 	q := request(o, nonceB)
 	q.Onto = first.SHA
 	_, err := w.Deliver(t.Context(), q)
@@ -127,7 +130,8 @@ func TestPeoplesCommitsAreKept(t *testing.T) {
 		t.Errorf("again: %+v", s)
 	}
 	sameTree(t, work, map[string]string{
-		"a.txt": lines(map[int]string{1: "agent's", 8: "a person's"}), "theirs.txt": "x\n", "forced.log": "x\n", "mine.txt": "agent's\n", ".gitignore": "*.log\n",
+		"a.txt": lines(map[int]string{1: "agent's", 8: "a person's"}), "theirs.txt": "x\n", "forced.log": "x\n",
+		"mine.txt": "agent's\n", ".gitignore": "*.log\n",
 	})
 	var seen []string
 	q.Check = func(ctx context.Context, p *Patch) error {
@@ -151,7 +155,10 @@ func TestPeopleMergedTheBase(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	o, work, first := delivered(t, w)
-	head := o.change(t, map[string]string{".github/workflows/ci.yml": "x\n", "a.txt": lines(map[int]string{8: "theirs"})})
+	head := o.change(t, map[string]string{
+		".github/workflows/ci.yml": "x\n",
+		"a.txt":                    lines(map[int]string{8: "theirs"}),
+	})
 	sh(t, o.clone, "fetch", "-q", "origin")
 	sh(t, o.clone, "checkout", "-q", "-B", "theirs", "origin/"+branch)
 	sh(t, o.clone, "merge", "-q", "-m", "Merge main", head)
@@ -179,7 +186,10 @@ func TestJoinLeavesConflicts(t *testing.T) {
 	o, work, first := delivered(t, w)
 	put(t, work, "a.txt", lines(map[int]string{1: "agent's second"}))
 	theirs := o.push(t, branch, map[string]string{"a.txt": lines(map[int]string{1: "a person's"})})
-	want := Synced{From: first.SHA, To: theirs, Merged: true, Conflicts: []string{"a.txt"}, Left: []string{"a.txt: has conflict markers"}}
+	want := Synced{
+		From: first.SHA, To: theirs, Merged: true, Conflicts: []string{"a.txt"},
+		Left: []string{"a.txt: has conflict markers"},
+	}
 	if s := join(t, w, o); !reflect.DeepEqual(s, want) {
 		t.Errorf("%+v, want %+v", s, want)
 	}
@@ -188,7 +198,8 @@ func TestJoinLeavesConflicts(t *testing.T) {
 		t.Errorf("again: %+v, want %+v", s, want)
 	}
 	text, _ := os.ReadFile(filepath.Join(work, "a.txt"))
-	if !strings.Contains(string(text), "<<<<<<< this-task\nagent's second\n=======\na person's\n>>>>>>> pushed-by-others\n") {
+	if !strings.Contains(string(text), "<<<<<<< this-task\nagent's second\n=======\na person's\n>>>>>>> "+
+		"pushed-by-others\n") {
 		t.Errorf("%s", text)
 	}
 	q := request(o, nonceB)
@@ -228,7 +239,8 @@ func TestJoinOfSubmodules(t *testing.T) {
 	o.change(t, nil)
 	keep(t, w, o)
 	s := join(t, w, o)
-	if !s.Merged || s.From != first.SHA || s.To != theirs || !slices.Equal(s.Conflicts, []string{"sub"}) || !strings.Contains(s.Left[0], "submodule") {
+	if !s.Merged || s.From != first.SHA || s.To != theirs || !slices.Equal(s.Conflicts, []string{"sub"}) ||
+		!strings.Contains(s.Left[0], "submodule") {
 		t.Errorf("%+v", s)
 	}
 	if got := o.parents(t, deliverOnto(t, w, o, theirs).SHA); len(got) != 2 || got[0] != theirs {
@@ -300,7 +312,10 @@ func TestLostCheckoutIsJoined(t *testing.T) {
 	if s := join(t, w, o); !reflect.DeepEqual(s, Synced{To: first.SHA, Merged: true}) {
 		t.Errorf("%+v", s)
 	}
-	sameTree(t, work, map[string]string{"a.txt": lines(map[int]string{1: "agent's"}), "news.txt": "theirs\n", ".gitignore": "*.log\n"})
+	sameTree(t, work, map[string]string{
+		"a.txt": lines(map[int]string{1: "agent's"}), "news.txt": "theirs\n",
+		".gitignore": "*.log\n",
+	})
 	if got := o.parents(t, deliverOnto(t, w, o, first.SHA).SHA); !slices.Equal(got, []string{first.SHA, head}) {
 		t.Errorf("on %v, want %s and %s", got, first.SHA, head)
 	}

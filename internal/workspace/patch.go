@@ -10,8 +10,9 @@ import (
 // patchBytes bounds a patch: it is for people to read.
 const patchBytes = 1 << 20
 
-// Patch returns what a task's work tree changes against the base of its checkout, as a unified diff: what an attempt left,
-// delivered or not. Binary files are only named, and after 1 MiB it is cut. No worker may be in the checkout.
+// Patch returns what a task's work tree changes against the base of its checkout, as a unified diff: what an
+// attempt left, delivered or not. Binary files are only named, and after 1 MiB it is cut. No worker may be in
+// the checkout.
 func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 	op := "patch " + nonce
 	if err := checkNonce(op, nonce); err != nil {

@@ -30,7 +30,8 @@ func TestPatch(t *testing.T) {
 	put(t, c.Path, "bin", "\x00\x01")
 	put(t, c.Path, ".retake/attempt.json", "{}")
 	patch, err := w.Patch(t.Context(), nonceB)
-	if err != nil || !strings.Contains(patch, "-one\n+two\n") || !strings.Contains(patch, "Binary files") || strings.Contains(patch, "attempt.json") {
+	if err != nil || !strings.Contains(patch, "-one\n+two\n") || !strings.Contains(patch, "Binary files") ||
+		strings.Contains(patch, "attempt.json") {
 		t.Errorf("%s, %v", patch, err)
 	}
 	put(t, c.Path, "big.txt", strings.Repeat("a line\n", patchBytes/4))
@@ -55,7 +56,8 @@ func TestCheckSeesWhatWouldBePushed(t *testing.T) {
 	put(t, c.Path, "empty", "")
 	put(t, c.Path, "z/big", strings.Repeat("x", batchBytes+1))
 	put(t, c.Path, "z/small", "small\n")
-	if err := errors.Join(os.Remove(filepath.Join(c.Path, "gone.txt")), os.Symlink("/etc/passwd", filepath.Join(c.Path, "link"))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(c.Path, "gone.txt")),
+		os.Symlink("/etc/passwd", filepath.Join(c.Path, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

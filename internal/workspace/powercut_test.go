@@ -11,8 +11,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// TestPowerCutKeepsCheckouts: the power is cut right after a checkout was made, when a small fetch has just come, and after a delivery. The
-// files are whole, and the repositories are as git wants them.
+// TestPowerCutKeepsCheckouts: the power is cut right after a checkout was made, when a small fetch has just
+// come, and after a delivery. The files are whole, and the repositories are as git wants them.
 func TestPowerCutKeepsCheckouts(t *testing.T) {
 	t.Parallel()
 	disk := powercut.New(t)

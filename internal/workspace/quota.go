@@ -18,8 +18,9 @@ import (
 	"retake/internal/safefile"
 )
 
-// A quota is a file system of its own for each checkout, in a file beside it: tasks/<nonce>/checkout.img, mounted at tasks/<nonce>/checkout.
-// The file is as large as the quota, and takes of the disk what was written into it.
+// A quota is a file system of its own for each checkout, in a file beside it: tasks/<nonce>/checkout.img,
+// mounted at tasks/<nonce>/checkout. The file is as large as the quota, and takes of the disk what was written
+// into it.
 
 // mountTime bounds making or mounting a file system: neither depends on its size.
 const mountTime = time.Minute
@@ -41,12 +42,14 @@ func (w *Workspaces) Quota(nonce string) string {
 	return t.checkout()
 }
 
-// CheckQuota says what this machine lacks for giving each checkout so many bytes of the disk; 0: nothing is wanted. Its error is an *Error.
+// CheckQuota says what this machine lacks for giving each checkout so many bytes of the disk; 0: nothing is
+// wanted. Its error is an *Error.
 func CheckQuota(quota int64) error {
 	if quota == 0 {
 		return nil
 	}
-	const next = "run the director as root on the host itself, with mount and mkfs.ext4 on the PATH, or set checkout.quota to \"\""
+	const next = "run the director as root on the host itself, with mount and mkfs.ext4 on the PATH, or set " +
+		"checkout.quota to \"\""
 	if os.Geteuid() != 0 {
 		return refuse("open", next, "checkouts cannot be given a quota: the director does not run as root")
 	}
@@ -70,7 +73,8 @@ func (w *Workspaces) makeCheckout(ctx context.Context, t task) error {
 	if err := errors.Join(f.Truncate(w.quota), f.Close()); err != nil {
 		return err
 	}
-	if err := w.mountTool(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-E", "root_owner=0:0,lazy_itable_init=1", t.image()); err != nil {
+	if err := w.mountTool(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-E", "root_owner=0:0,lazy_itable_init=1",
+		t.image()); err != nil {
 		return err
 	}
 	if err := w.mount(ctx, t); err != nil {
@@ -104,15 +108,18 @@ func (w *Workspaces) mountTool(ctx context.Context, name string, args ...string)
 	defer cancel()
 	said := ring.New(tailBytes)
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = "/", []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}, said, said, pipeGrace
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = "/", []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"},
+		said, said, pipeGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Run(); err != nil {
-		return &Error{Kind: Permanent, Op: name, Detail: strings.TrimSpace(err.Error() + ": " + lastLines(said.String())), Next: "see what it says; checkout.quota = \"\" does without", Err: err}
+		return &Error{Kind: Permanent, Op: name, Detail: strings.TrimSpace(err.Error() + ": " +
+			lastLines(said.String())), Next: "see what it says; checkout.quota = \"\" does without", Err: err}
 	}
 	return nil
 }
 
-// unmount takes the file system of a checkout away, if it has one; what is in it goes with its file. Whoever still has a file open there keeps it until then.
+// unmount takes the file system of a checkout away, if it has one; what is in it goes with its file. Whoever
+// still has a file open there keeps it until then.
 func (t task) unmount() error {
 	mounted, err := isMount(t.checkout())
 	if err != nil || !mounted {

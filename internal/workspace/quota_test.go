@@ -35,8 +35,8 @@ func openWithQuota(t *testing.T, dir string) *Workspaces {
 	return w
 }
 
-// TestQuota: what an agent writes ends at the quota, for its checkout alone; the work within it is delivered; it is found again after a restart of
-// the machine, and nothing is left in the end.
+// TestQuota: what an agent writes ends at the quota, for its checkout alone; the work within it is delivered;
+// it is found again after a restart of the machine, and nothing is left in the end.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -74,7 +74,8 @@ func TestQuota(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) || written > testQuota {
 		t.Errorf("%d bytes: %v", written, err)
 	}
-	if used, err := w.Used(t.Context(), nonceB); err != nil || !used.Whole || used.Bytes < int64(written)/2 || used.Bytes > testQuota {
+	if used, err := w.Used(t.Context(), nonceB); err != nil || !used.Whole || used.Bytes < int64(written)/2 ||
+		used.Bytes > testQuota {
 		t.Errorf("uses %+v of the disk: %v", used, err)
 	}
 	put(t, checkout(t, w, o, nonceA).Path, "c.txt", "there is room for others")

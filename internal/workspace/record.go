@@ -49,7 +49,8 @@ type record struct {
 	BaseSHA    string `json:"base_sha"`
 	// Remote is where the repository is: what is damaged is fetched from there again.
 	Remote string `json:"remote,omitempty"`
-	// Task is the issue's key, Attempt the last attempt that the checkout was made ready for. Older records have neither.
+	// Task is the issue's key, Attempt the last attempt that the checkout was made ready for. Older records
+	// have neither.
 	Task    string `json:"task,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	// Pushed are the commits that we may have pushed, by branch, noted before the push: how we tell our branch from
@@ -57,8 +58,8 @@ type record struct {
 	Pushed map[string][]string `json:"pushed,omitempty"`
 	// Tips is, by branch, the commit there that the work tree holds all of: what we pushed last, or what Join merged.
 	Tips map[string]string `json:"tips,omitempty"`
-	// Known is the tree that the last merge gave, once people's commits were in one: with the base it says which ignored
-	// files are tracked all the same. Empty: the base alone does.
+	// Known is the tree that the last merge gave, once people's commits were in one: with the base it says
+	// which ignored files are tracked all the same. Empty: the base alone does.
 	Known string `json:"known,omitempty"`
 	// Conflicts are the files in which merges left something to decide.
 	Conflicts []leftover `json:"conflicts,omitempty"`
@@ -66,11 +67,13 @@ type record struct {
 	Fresh bool `json:"fresh,omitempty"`
 	// Validation is what the last attempt was given that only validated.
 	Validation *validation `json:"validation,omitempty"`
-	// Manifest is what the work tree holds, as a checkout that travels: what was published of it, or received. It is empty if the checkout does not travel.
+	// Manifest is what the work tree holds, as a checkout that travels: what was published of it, or received.
+	// It is empty if the checkout does not travel.
 	Manifest *checkpoint.Digest `json:"manifest,omitempty"`
 	// Changed: since then the work tree was changed here, by a merge, or was made anew.
 	Changed bool `json:"changed,omitempty"`
-	// Remade counts how often the checkout was made again from what was sent, each time by a director with storage of its own. Of two records the one with more is the newer.
+	// Remade counts how often the checkout was made again from what was sent, each time by a director with
+	// storage of its own. Of two records the one with more is the newer.
 	Remade int `json:"remade,omitempty"`
 	// Merge is a merge that has begun to reach the work tree; settle finishes it.
 	Merge *merge `json:"merge,omitempty"`

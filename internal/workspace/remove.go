@@ -42,9 +42,9 @@ func (w *Workspaces) Found() ([]string, error) {
 	return nonces, nil
 }
 
-// Sweep removes the tasks that an earlier process left and nobody wants: those that were found and are not in keep. Who asks what is wanted
-// after it has looked what is there removes nothing that another director makes meanwhile. It goes on after a failure; removed is
-// sorted as found is, and true also beside an error.
+// Sweep removes the tasks that an earlier process left and nobody wants: those that were found and are not in
+// keep. Who asks what is wanted after it has looked what is there removes nothing that another director makes
+// meanwhile. It goes on after a failure; removed is sorted as found is, and true also beside an error.
 func (w *Workspaces) Sweep(ctx context.Context, found, keep []string) (removed []string, err error) {
 	var failures []error
 	for _, nonce := range found {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestSpooled: only regular files with the names that a worker gives, in their order and up to a size; what else an agent puts there is neither followed nor waited for.
+// TestSpooled: only regular files with the names that a worker gives, in their order and up to a size; what
+// else an agent puts there is neither followed nor waited for.
 func TestSpooled(t *testing.T) {
 	t.Parallel()
 	w := &Workspaces{dir: t.TempDir()}
@@ -59,7 +60,8 @@ func TestSpooled(t *testing.T) {
 	}
 	outside := t.TempDir()
 	for _, err := range []error{
-		os.WriteFile(filepath.Join(outside, attempt+".0001.json"), []byte("outside"), 0o600), os.RemoveAll(spool), os.Symlink(outside, spool),
+		os.WriteFile(filepath.Join(outside, attempt+".0001.json"), []byte("outside"), 0o600), os.RemoveAll(spool),
+		os.Symlink(outside, spool),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -61,9 +61,10 @@ type WorkerState struct {
 	LastErrorID string `json:"last_error_id,omitempty"`
 }
 
-// WriteState replaces the task's STATE.json as a whole; the last one to write wins. created_at stays what the present file
-// says; one that is missing or malformed gives way to UpdatedAt. A worker may be running in the checkout: what it puts into
-// the way is replaced, never followed. ErrNoCheckout: there is nothing to write it into.
+// WriteState replaces the task's STATE.json as a whole; the last one to write wins. created_at stays what the
+// present file says; one that is missing or malformed gives way to UpdatedAt. A worker may be running in the
+// checkout: what it puts into the way is replaced, never followed. ErrNoCheckout: there is nothing to write it
+// into.
 func (w *Workspaces) WriteState(nonce string, s State) error {
 	op := "write state " + nonce
 	err := w.writeState(op, nonce, s)
@@ -81,13 +82,15 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	defer func() { _ = dir.Close() }()
 	w.stateMu.Lock()
 	defer w.stateMu.Unlock()
-	s.SchemaVersion, s.UpdatedAt, s.LastSeen.IssueUpdatedAt = StateSchema, millis(s.UpdatedAt), millis(s.LastSeen.IssueUpdatedAt)
+	s.SchemaVersion, s.UpdatedAt, s.LastSeen.IssueUpdatedAt = StateSchema, millis(s.UpdatedAt),
+		millis(s.LastSeen.IssueUpdatedAt)
 	s.CreatedAt = s.UpdatedAt
 	switch before, err := readState(dir); {
 	case err == nil && !before.CreatedAt.IsZero():
 		s.CreatedAt = before.CreatedAt
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		w.log.Warn("STATE.json is malformed and counts as missing", zap.String("task", nonce), zap.NamedError("reason", err))
+		w.log.Warn("STATE.json is malformed and counts as missing", zap.String("task", nonce),
+			zap.NamedError("reason", err))
 	}
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -96,8 +99,8 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	return replaceState(dir, append(data, '\n'))
 }
 
-// openRetakeDir opens the checkout's .retake; from then on it is that very folder, wherever an agent may move it. Anything
-// else than a folder is replaced.
+// openRetakeDir opens the checkout's .retake; from then on it is that very folder, wherever an agent may move
+// it. Anything else than a folder is replaced.
 func (w *Workspaces) openRetakeDir(op, nonce string) (*os.Root, error) {
 	if err := checkNonce(op, nonce); err != nil {
 		return nil, err

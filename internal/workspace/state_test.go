@@ -41,7 +41,10 @@ func TestState(t *testing.T) {
 		UpdatedAt: authored.Add(1234567 * time.Nanosecond).In(zone),
 		LastSeen:  LastSeen{BaseSHA: "b", MainSHA: "h", IssueUpdatedAt: authored.In(zone)},
 		Director:  DirectorState{RunID: "run_1", Phase: "MONITOR"},
-		Worker:    &WorkerState{WorkerID: nonceB + "-1", AttemptID: nonceB + "-1", Issue: "acme/widgets#21", Attempt: 1, State: "Running", Stage: "CODE", BranchName: branch, LastErrorID: "e"},
+		Worker: &WorkerState{
+			WorkerID: nonceB + "-1", AttemptID: nonceB + "-1", Issue: "acme/widgets#21", Attempt: 1,
+			State: "Running", Stage: "CODE", BranchName: branch, LastErrorID: "e",
+		},
 	}
 	if err := w.WriteState(nonceB, s); err != nil {
 		t.Fatal(err)
@@ -52,7 +55,8 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, ok := stateIn(t, dir)
-	if !ok || got.SchemaVersion != StateSchema || got.Worker != nil || got.LastSeen.MainSHA != "h" || got.Director != s.Director ||
+	if !ok || got.SchemaVersion != StateSchema || got.Worker != nil || got.LastSeen.MainSHA != "h" ||
+		got.Director != s.Director ||
 		!got.CreatedAt.Equal(authored.Add(time.Millisecond)) || !got.UpdatedAt.Equal(later.UpdatedAt) {
 		t.Errorf("%+v, %t", got, ok)
 	}
@@ -71,7 +75,8 @@ func TestState(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal(data, &raw)); err != nil {
 		t.Fatal(err)
 	}
-	if raw.UpdatedAt != "2026-11-21T10:00:00.001Z" || raw.LastSeen.At != "2026-11-21T10:00:00Z" || raw.Worker["branch_name"] != branch {
+	if raw.UpdatedAt != "2026-11-21T10:00:00.001Z" || raw.LastSeen.At != "2026-11-21T10:00:00Z" ||
+		raw.Worker["branch_name"] != branch {
 		t.Errorf("%s", data)
 	}
 	if logs.Len() != 0 {
@@ -122,7 +127,8 @@ func TestMalformedStateIsMissing(t *testing.T) {
 func TestStateOfAnotherWriter(t *testing.T) {
 	t.Parallel()
 	w, dir, _ := statePlace(t)
-	put(t, dir, ".retake/STATE.json", `{"schema_version": "retake-state/v1", "future": {"x": [1]}, "created_at": "2026-01-02T03:04:05+02:00"}`)
+	put(t, dir, ".retake/STATE.json",
+		`{"schema_version": "retake-state/v1", "future": {"x": [1]}, "created_at": "2026-01-02T03:04:05+02:00"}`)
 	if err := w.WriteState(nonceB, State{UpdatedAt: authored}); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +143,10 @@ func TestStateFollowsNothing(t *testing.T) {
 	outside := t.TempDir()
 	victim := put(t, outside, stateFile, "untouched")
 	for name, plant := range map[string]func(t *testing.T, retake string) error{
-		"link to a file": func(_ *testing.T, retake string) error { return os.Symlink(victim, filepath.Join(retake, stateFile)) },
+		"link to a file": func(_ *testing.T, retake string) error {
+			return os.Symlink(victim,
+				filepath.Join(retake, stateFile))
+		},
 		"link within": func(t *testing.T, retake string) error {
 			put(t, filepath.Dir(retake), "inside.json", `{"schema_version": "retake-state/v1"}`)
 			return os.Symlink("../inside.json", filepath.Join(retake, stateFile))
@@ -207,7 +216,10 @@ func TestStateIsAlwaysWhole(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 50 {
-				if err := w.WriteState(nonceB, State{UpdatedAt: authored, Director: DirectorState{RunID: strings.Repeat("x", 2000)}}); err != nil {
+				if err := w.WriteState(nonceB, State{
+					UpdatedAt: authored,
+					Director:  DirectorState{RunID: strings.Repeat("x", 2000)},
+				}); err != nil {
 					t.Error(err)
 				}
 				if s, ok := stateIn(t, dir); !ok {

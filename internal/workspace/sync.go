@@ -17,15 +17,17 @@ import (
 
 // SyncOptions say what happens to conflicts.
 type SyncOptions struct {
-	// KeepConflicts leaves git's conflict markers in the files, for the next attempt to resolve: the base moves all the same.
-	// Deliver refuses the work while they are there. Otherwise a conflict is an error, and nothing is touched.
+	// KeepConflicts leaves git's conflict markers in the files, for the next attempt to resolve: the base moves
+	// all the same. Deliver refuses the work while they are there. Otherwise a conflict is an error, and
+	// nothing is touched.
 	KeepConflicts bool
 }
 
 // Synced is what Sync or Join did.
 type Synced struct {
-	From, To string // base before and now; of Join: the commit of the branch that the work held, and the one that it holds
-	Merged   bool   // false: there was nothing newer, or conflict markers of an earlier merge are still there
+	// base before and now; of Join: the commit of the branch that the work held, and the one that it holds
+	From, To string
+	Merged   bool // false: there was nothing newer, or conflict markers of an earlier merge are still there
 	// Conflicts names the files that wait for a decision, of earlier merges, too.
 	Conflicts []string
 	// Left says, for each of Conflicts, what git left there: "a.txt: has conflict markers".
@@ -51,15 +53,15 @@ type merge struct {
 	Conflicts []leftover `json:"conflicts,omitempty"`
 }
 
-// Sync merges the base branch, as it is on the remote now, into the task's work tree. What an agent left there, committed
-// or not, stays as its changes on top of the new base; the next Deliver makes one commit of them there. What it looked
-// like before is kept in the task's git directory under refs/retake/before/<new base>. Ignored files stay, unless the base
-// branch now has a file of that name.
+// Sync merges the base branch, as it is on the remote now, into the task's work tree. What an agent left there,
+// committed or not, stays as its changes on top of the new base; the next Deliver makes one commit of them
+// there. What it looked like before is kept in the task's git directory under refs/retake/before/<new base>.
+// Ignored files stay, unless the base branch now has a file of that name.
 //
-// ErrMergeConflict, of Kind Conflict with the names in its text: nothing was touched. With KeepConflicts that is only so where
-// ignored files are in the way. Into a work tree that has conflict markers of an earlier merge nothing is merged.
-// ErrCannotMerge: git is older than 2.38. No worker may be running in the checkout. After a crash, the next operation on the
-// checkout finishes what was begun.
+// ErrMergeConflict, of Kind Conflict with the names in its text: nothing was touched. With KeepConflicts that
+// is only so where ignored files are in the way. Into a work tree that has conflict markers of an earlier merge
+// nothing is merged. ErrCannotMerge: git is older than 2.38. No worker may be running in the checkout. After a
+// crash, the next operation on the checkout finishes what was begun.
 func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
 	return mended(ctx, w, "sync "+q.Nonce, q.Nonce, func() (Synced, error) { return w.syncOnce(ctx, q, o) })
 }
@@ -88,15 +90,20 @@ func (w *Workspaces) syncOnce(ctx context.Context, q Request, o SyncOptions) (Sy
 	if err := w.applyMerge(ctx, t, &rec, m); err != nil {
 		return Synced{}, err
 	}
-	w.log.Info("checkout merged with its base branch", zap.String("task", q.Nonce), zap.String("repo", q.Repo), zap.String("from", from),
+	w.log.Info("checkout merged with its base branch", zap.String("task", q.Nonce), zap.String("repo", q.Repo),
+		zap.String("from", from),
 		zap.String("to", to), zap.Int("conflicts", len(m.Conflicts)))
 	return Synced{From: from, To: to, Merged: true}.waiting(m.Conflicts), nil
 }
 
-// Mergeable reports whether the task's work would merge cleanly with the base branch as it is on the remote now; nothing is
-// touched. ErrMergeConflict, with the names in its text: it would not. No worker may be running in the checkout.
+// Mergeable reports whether the task's work would merge cleanly with the base branch as it is on the remote
+// now; nothing is touched. ErrMergeConflict, with the names in its text: it would not. No worker may be running
+// in the checkout.
 func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
-	_, err := mended(ctx, w, "try to merge "+q.Nonce, q.Nonce, func() (struct{}, error) { return struct{}{}, w.mergeableOnce(ctx, q) })
+	_, err := mended(ctx, w, "try to merge "+q.Nonce, q.Nonce, func() (struct{}, error) {
+		return struct{}{},
+			w.mergeableOnce(ctx, q)
+	})
 	return err
 }
 
@@ -174,8 +181,8 @@ func (w *Workspaces) settled(ctx context.Context, t task) (record, error) {
 	return rec, w.applyMerge(ctx, t, &rec, *rec.Merge)
 }
 
-// applyMerge brings a merge into the work tree, and makes its commit the base. A new one is recorded first, once it is known
-// that nothing is in the way.
+// applyMerge brings a merge into the work tree, and makes its commit the base. A new one is recorded first,
+// once it is known that nothing is in the way.
 func (w *Workspaces) applyMerge(ctx context.Context, t task, rec *record, m merge) (err error) {
 	u, err := w.openUpdate(ctx, t, m)
 	if err != nil {
@@ -211,10 +218,13 @@ func (w *Workspaces) applyMerge(ctx context.Context, t task, rec *record, m merg
 	return system(t.op, t.save(*rec))
 }
 
-// mergeBase computes what the work tree shall be with the base branch at a commit, in objects only. To is empty if there is
-// nothing to merge, or conflict markers are in the way; left is what waits for a decision already. Both sides get the checkout's base as
-// their one parent, whatever their history: a base branch that was rewritten is merged by what it holds, too.
-func (w *Workspaces) mergeBase(ctx context.Context, t task, rec record, to string) (m merge, left []leftover, err error) {
+// mergeBase computes what the work tree shall be with the base branch at a commit, in objects only. To is empty
+// if there is nothing to merge, or conflict markers are in the way; left is what waits for a decision already.
+// Both sides get the checkout's base as their one parent, whatever their history: a base branch that was
+// rewritten is merged by what it holds, too.
+func (w *Workspaces) mergeBase(ctx context.Context, t task, rec record,
+	to string,
+) (m merge, left []leftover, err error) {
 	ours, left, err := w.ours(ctx, t, rec)
 	if err != nil || to == rec.BaseSHA || len(marked(left)) > 0 {
 		return merge{}, left, err
@@ -256,10 +266,14 @@ func (w *Workspaces) committedAt(ctx context.Context, t task, commit string) (ti
 // mergeCommits merges two commits of the task's git directory: what Merged is, and the Conflicts.
 func (w *Workspaces) mergeCommits(ctx context.Context, t task, mine, theirs, label string) (merge, error) {
 	if !w.git.merges {
-		return merge{}, &Error{Kind: Permanent, Op: t.op, Detail: "git is too old to merge without touching files", Next: "install git 2.38 or newer", Err: ErrCannotMerge}
+		return merge{}, &Error{
+			Kind: Permanent, Op: t.op, Detail: "git is too old to merge without touching files",
+			Next: "install git 2.38 or newer", Err: ErrCannotMerge,
+		}
 	}
 	names := t.call("update-ref", "--stdin")
-	names.stdin = strings.NewReader("update refs/heads/" + labelOurs + " " + mine + "\nupdate refs/heads/" + label + " " + theirs + "\n")
+	names.stdin = strings.NewReader("update refs/heads/" + labelOurs + " " + mine + "\nupdate refs/heads/" + label +
+		" " + theirs + "\n")
 	if _, err := w.git.run(ctx, names); err != nil {
 		return merge{}, err
 	}
@@ -303,8 +317,8 @@ func (w *Workspaces) openUpdate(ctx context.Context, t task, m merge) (*treeUpda
 	return u, nil
 }
 
-// stageMerged puts the changed files of the merged tree into the staging folder. Reading the tree refuses paths that git
-// never puts into a work tree.
+// stageMerged puts the changed files of the merged tree into the staging folder. Reading the tree refuses paths
+// that git never puts into a work tree.
 func (w *Workspaces) stageMerged(ctx context.Context, t task, tree string, changes []change) error {
 	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage(), os.Mkdir(t.stage(), 0o700)); err != nil {
 		return system(t.op, err)

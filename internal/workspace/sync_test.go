@@ -87,7 +87,8 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{
 		"both.txt": lines(nil), "theirs.txt": "old\n", "removed.txt": "x\n", "dir/only.txt": "x\n", "run.sh": "old\n",
-		"becomes-link": "x\n", "becomes-folder": "x\n", "folder/becomes-file": "x\n", "untouched.txt": "x\n", ".gitignore": "*.log\ncache/\n",
+		"becomes-link": "x\n", "becomes-folder": "x\n", "folder/becomes-file": "x\n", "untouched.txt": "x\n",
+		".gitignore": "*.log\ncache/\n",
 	})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -105,14 +106,16 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	// The base branch: every kind of change.
 	if err := errors.Join(
 		os.Remove(filepath.Join(o.clone, "removed.txt")), os.RemoveAll(filepath.Join(o.clone, "dir")),
-		os.Remove(filepath.Join(o.clone, "becomes-link")), os.Symlink("theirs.txt", filepath.Join(o.clone, "becomes-link")),
+		os.Remove(filepath.Join(o.clone, "becomes-link")),
+		os.Symlink("theirs.txt", filepath.Join(o.clone, "becomes-link")),
 		os.Remove(filepath.Join(o.clone, "becomes-folder")), os.RemoveAll(filepath.Join(o.clone, "folder")),
 		os.Chmod(filepath.Join(o.clone, "run.sh"), 0o755),
 	); err != nil {
 		t.Fatal(err)
 	}
 	head := o.change(t, map[string]string{
-		"both.txt": lines(map[int]string{8: "theirs"}), "theirs.txt": "new\n", "becomes-folder/x": "x\n", "folder": "file now\n",
+		"both.txt": lines(map[int]string{8: "theirs"}), "theirs.txt": "new\n", "becomes-folder/x": "x\n",
+		"folder":          "file now\n",
 		"deep/er/new.txt": "new\n", ".retake/theirs": "the repository's own\n",
 	})
 
@@ -121,8 +124,10 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	}
 	sameTree(t, c.Path, map[string]string{
 		"both.txt": lines(map[int]string{1: "agent's", 8: "theirs"}), "theirs.txt": "new\n", "run.sh": "exec old\n",
-		"becomes-link": "-> theirs.txt", "becomes-folder/x": "x\n", "folder": "file now\n", "deep/er/new.txt": "new\n", ".gitignore": "*.log\ncache/\n",
-		"new/by-agent.txt": "agent\n", "build.log": "ignored\n", "cache/object": "ignored\n", ".retake/attempt.json": "{}",
+		"becomes-link": "-> theirs.txt", "becomes-folder/x": "x\n", "folder": "file now\n", "deep/er/new.txt": "new\n",
+		".gitignore":       "*.log\ncache/\n",
+		"new/by-agent.txt": "agent\n", "build.log": "ignored\n", "cache/object": "ignored\n",
+		".retake/attempt.json": "{}",
 	})
 	if _, err := os.Lstat(filepath.Join(c.Path, "dir")); err == nil {
 		t.Error("a folder without files stayed")
@@ -141,10 +146,12 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	if got := sh(t, o.bare, "rev-parse", branch+"^"); got != head || d.ChangedFiles != 3 {
 		t.Errorf("delivered %+v on %s, want on %s", d, got, head)
 	}
-	if got := sh(t, o.bare, "diff", "--name-status", head, branch); got != "M\tboth.txt\nA\tnew/by-agent.txt\nD\tuntouched.txt" {
+	if got := sh(t, o.bare, "diff", "--name-status", head, branch); got != "M\tboth.txt\nA\tnew/by-agent.txt\n"+
+		"D\tuntouched.txt" {
 		t.Errorf("delivered changes:\n%s", got)
 	}
-	if got := sh(t, filepath.Join(w.taskDir(nonceB), "git"), "show", "refs/retake/before/"+head+":both.txt"); got+"\n" != lines(map[int]string{1: "agent's"}) {
+	if got := sh(t, filepath.Join(w.taskDir(nonceB), "git"), "show", "refs/retake/before/"+head+":both.txt"); got+
+		"\n" != lines(map[int]string{1: "agent's"}) {
 		t.Errorf("kept from before: %s", got)
 	}
 	if s := mustSync(t, w, o); !reflect.DeepEqual(s, Synced{From: head, To: head}) {
@@ -167,7 +174,10 @@ func TestSyncConflict(t *testing.T) {
 	if err := os.Remove(filepath.Join(o.clone, "c.txt")); err != nil {
 		t.Fatal(err)
 	}
-	o.change(t, map[string]string{"a.txt": lines(map[int]string{4: "theirs"}), "b.txt": "theirs\n", "new\nline.txt": "theirs\n", "d": "fine\n"})
+	o.change(t, map[string]string{
+		"a.txt": lines(map[int]string{4: "theirs"}), "b.txt": "theirs\n",
+		"new\nline.txt": "theirs\n", "d": "fine\n",
+	})
 	before := tree(t, c.Path)
 	_, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{})
 	wantKind(t, err, Conflict, `a.txt, b.txt, c.txt, "new\nline.txt"`, "policy.sync_main")
@@ -192,7 +202,8 @@ func TestConflictOfManyFiles(t *testing.T) {
 	}
 }
 
-// TestSyncFollowsRenames: the agent's edit goes where the base branch moved the file, its new file goes along with the folder.
+// TestSyncFollowsRenames: the agent's edit goes where the base branch moved the file, its new file goes along
+// with the folder.
 func TestSyncFollowsRenames(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"old/a.txt": lines(nil), "old/b.txt": lines(map[int]string{0: "b"})})
@@ -204,7 +215,8 @@ func TestSyncFollowsRenames(t *testing.T) {
 	o.change(t, nil)
 	mustSync(t, w, o)
 	sameTree(t, dir, map[string]string{
-		"moved/a.txt": lines(map[int]string{5: "agent's"}), "moved/b.txt": lines(map[int]string{0: "b"}), "moved/c.txt": "agent's\n",
+		"moved/a.txt": lines(map[int]string{5: "agent's"}), "moved/b.txt": lines(map[int]string{0: "b"}),
+		"moved/c.txt": "agent's\n",
 	})
 }
 
@@ -298,7 +310,10 @@ func TestSyncRunsNothingPlanted(t *testing.T) {
 		said, _ := os.ReadFile(tr.sprung)
 		t.Errorf("something planted ran: %s", said)
 	}
-	if got, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(got) != lines(map[int]string{1: "agent's", 8: "theirs"}) {
+	if got, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(got) != lines(map[int]string{
+		1: "agent's",
+		8: "theirs",
+	}) {
 		t.Errorf("a.txt: %s", got)
 	}
 }

@@ -12,7 +12,9 @@ import (
 )
 
 // baseFiles lists those files of a commit that are wanted.
-func (w *Workspaces) baseFiles(ctx context.Context, t task, base string, wanted func(name string) bool) (names []string, err error) {
+func (w *Workspaces) baseFiles(ctx context.Context, t task, base string,
+	wanted func(name string) bool,
+) (names []string, err error) {
 	c := t.call("ls-tree", "-r", "-z", "--name-only", base)
 	c.unbounded, c.base = true, true
 	size := 0
@@ -56,9 +58,10 @@ func (w *Workspaces) leaveOutState(ctx context.Context, t task, base string) (fu
 // maxTracked bounds Tracked.
 const maxTracked = 2000
 
-// Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore file of the base
-// matches them: what a worker, which has no git, cannot know. All is false if there are more than maxTracked, which are left
-// out: the worker may then take work for state. No worker may be in the checkout.
+// Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore
+// file of the base matches them: what a worker, which has no git, cannot know. All is false if there are more
+// than maxTracked, which are left out: the worker may then take work for state. No worker may be in the
+// checkout.
 func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string, all bool, err error) {
 	op := "list " + nonce
 	if err := checkNonce(op, nonce); err != nil {
@@ -69,7 +72,8 @@ func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string,
 		return nil, false, err
 	}
 	if len(names) > maxTracked {
-		w.log.Warn("many tracked files are ignored ones: an agent that changes only those may look idle", zap.String("task", nonce),
+		w.log.Warn("many tracked files are ignored ones: an agent that changes only those may look idle",
+			zap.String("task", nonce),
 			zap.Int("files at least", len(names)), zap.Int("known to the worker", maxTracked))
 		return names[:maxTracked], false, nil
 	}
@@ -106,8 +110,11 @@ func (w *Workspaces) trackedOnce(ctx context.Context, op, nonce string) (names [
 	return slices.Compact(names), nil
 }
 
-// trackedIgnored asks git, in a staging folder that has nothing but the base's .gitignore files. It returns at most maxTracked+1 names.
-func (w *Workspaces) trackedIgnored(ctx context.Context, t task, base string, ignoreFiles []string) (names []string, err error) {
+// trackedIgnored asks git, in a staging folder that has nothing but the base's .gitignore files. It returns at
+// most maxTracked+1 names.
+func (w *Workspaces) trackedIgnored(ctx context.Context, t task, base string,
+	ignoreFiles []string,
+) (names []string, err error) {
 	if len(ignoreFiles) == 0 {
 		return nil, nil
 	}
@@ -118,10 +125,12 @@ func (w *Workspaces) trackedIgnored(ctx context.Context, t task, base string, ig
 	if _, err := w.staged(ctx, t, "", "read-tree", base); err != nil {
 		return nil, err
 	}
-	if _, err := w.staged(ctx, t, strings.Join(ignoreFiles, "\x00")+"\x00", "checkout-index", "--quiet", "--force", "-z", "--stdin"); err != nil {
+	if _, err := w.staged(ctx, t, strings.Join(ignoreFiles, "\x00")+"\x00", "checkout-index", "--quiet", "--force",
+		"-z", "--stdin"); err != nil {
 		return nil, err
 	}
-	err = w.git.records(ctx, t.stagedCall("", "ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore"), 0, func(name []byte) error {
+	err = w.git.records(ctx, t.stagedCall("", "ls-files", "-z", "--cached", "--ignored",
+		"--exclude-per-directory=.gitignore"), 0, func(name []byte) error {
 		if len(names) > maxTracked {
 			return errEnough
 		}

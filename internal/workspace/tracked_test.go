@@ -18,7 +18,10 @@ func TestStateIsNoDelivery(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "*.log\n"})
 	w := open(t, Options{StatePaths: agentState})
 	c := checkout(t, w, o, nonceB)
-	for _, name := range []string{".opencode/opencode.db", ".crush/crush.db", ".crush/.gitignore", ".aider.chat.history.md", "build.log"} {
+	for _, name := range []string{
+		".opencode/opencode.db", ".crush/crush.db", ".crush/.gitignore",
+		".aider.chat.history.md", "build.log",
+	} {
 		put(t, c.Path, name, "x")
 	}
 	if _, err := w.Deliver(t.Context(), request(o, nonceB)); !errors.Is(err, ErrNothingToDeliver) {
@@ -29,11 +32,15 @@ func TestStateIsNoDelivery(t *testing.T) {
 	}
 }
 
-// TestBranchCarriesTheWorkOnly: not an agent's files either that it committed itself, whatever ignore files it wrote, and nothing
-// of them in any object that is pushed; files of the base are work also where the globs match them.
+// TestBranchCarriesTheWorkOnly: not an agent's files either that it committed itself, whatever ignore files it
+// wrote, and nothing of them in any object that is pushed; files of the base are work also where the globs
+// match them.
 func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	t.Parallel()
-	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".opencode/agents/review.md": "old\n", ".crush/shared.json": "old\n", ".aider.conf": "old\n"})
+	o := newOrigin(t, map[string]string{
+		"a.txt": "one\n", ".opencode/agents/review.md": "old\n",
+		".crush/shared.json": "old\n", ".aider.conf": "old\n",
+	})
 	w := open(t, Options{StatePaths: agentState})
 	c := checkout(t, w, o, nonceB)
 	put(t, c.Path, "a.txt", "two\n")
@@ -60,7 +67,8 @@ func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	if got := sh(t, o.bare, "show", branch+":.crush/shared.json"); got != "new" {
 		t.Errorf("a file of the base: %q", got)
 	}
-	for object := range strings.FieldsSeq(sh(t, o.bare, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")) {
+	for object := range strings.FieldsSeq(sh(t, o.bare, "cat-file", "--batch-all-objects",
+		"--batch-check=%(objectname)")) {
 		if strings.Contains(sh(t, o.bare, "cat-file", "-p", object), "secret session") {
 			t.Errorf("object %s was pushed", object)
 		}
@@ -68,7 +76,8 @@ func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	if d.ChangedFiles != 6 {
 		t.Errorf("%d changed files", d.ChangedFiles)
 	}
-	if got, err := os.ReadFile(filepath.Join(c.Path, ".opencode/opencode.db")); err != nil || string(got) != "secret session" {
+	if got, err := os.ReadFile(filepath.Join(c.Path, ".opencode/opencode.db")); err != nil ||
+		string(got) != "secret session" {
 		t.Errorf("the agent's own file: %q, %v", got, err)
 	}
 }
@@ -81,7 +90,8 @@ func TestSyncLeavesStateAlone(t *testing.T) {
 	c := checkout(t, w, o, nonceB)
 	put(t, c.Path, ".crush/crush.db", "session")
 	o.change(t, map[string]string{"b.txt": "new\n"})
-	if s, err := w.Sync(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}, SyncOptions{}); err != nil || !s.Merged {
+	if s, err := w.Sync(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"},
+		SyncOptions{}); err != nil || !s.Merged {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if got, err := os.ReadFile(filepath.Join(c.Path, ".crush/crush.db")); err != nil || string(got) != "session" {
@@ -95,7 +105,8 @@ func TestSyncLeavesStateAlone(t *testing.T) {
 func TestTracked(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{
-		"a.txt": "", ".gitignore": "*.log\n/out/\n", "kept.log": "", "out/x": "", "sub/out/x": "", "sub/.gitignore": "x\n", ".crush/shared.json": "",
+		"a.txt": "", ".gitignore": "*.log\n/out/\n", "kept.log": "", "out/x": "", "sub/out/x": "",
+		"sub/.gitignore": "x\n", ".crush/shared.json": "",
 		".opencode/agents/x.md": "",
 	})
 	w := open(t, Options{StatePaths: agentState})
@@ -104,7 +115,8 @@ func TestTracked(t *testing.T) {
 	put(t, c.Path, "new.log", "x")
 	put(t, c.Path, ".gitignore", "a.txt\n")
 	got, all, err := w.Tracked(t.Context(), nonceB)
-	if want := []string{".crush/shared.json", "kept.log", "out/x", "sub/out/x"}; err != nil || !all || !slices.Equal(got, want) {
+	if want := []string{".crush/shared.json", "kept.log", "out/x", "sub/out/x"}; err != nil || !all ||
+		!slices.Equal(got, want) {
 		t.Errorf("%q, all: %t, %v; want %q", got, all, err, want)
 	}
 	deliver(t, w, o, nonceB) // nothing is left of the question

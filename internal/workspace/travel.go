@@ -14,12 +14,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// A checkout that travels is a copy of what a worker has elsewhere. It is published before an attempt, and receives what the attempt has sent after it: never while
-// somebody works in it.
+// A checkout that travels is a copy of what a worker has elsewhere. It is published before an attempt, and
+// receives what the attempt has sent after it: never while somebody works in it.
 
-// Publish hands the chunks of a task's work tree to emit, and returns its manifest, with the record that Receive needs where there is no checkout. before is where content is
-// stored already; nil: nowhere. Published notes that it was. No worker may be in the checkout.
-func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoint.Tree, emit func(checkpoint.Digest, []byte) error) (*checkpoint.Manifest, json.RawMessage, error) {
+// Publish hands the chunks of a task's work tree to emit, and returns its manifest, with the record that
+// Receive needs where there is no checkout. before is where content is stored already; nil: nowhere. Published
+// notes that it was. No worker may be in the checkout.
+func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoint.Tree,
+	emit func(checkpoint.Digest, []byte) error,
+) (*checkpoint.Manifest, json.RawMessage, error) {
 	op := "publish " + nonce
 	if err := checkNonce(op, nonce); err != nil {
 		return nil, nil, err
@@ -38,9 +41,11 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	return m, record, system(op, err)
 }
 
-// PublishValidation is Publish for the folder that Validation made. Nothing comes back of it. Every file is read: what a worker has said of its own could have
-// something else validated than is delivered.
-func (w *Workspaces) PublishValidation(ctx context.Context, nonce string, emit func(checkpoint.Digest, []byte) error) (*checkpoint.Manifest, error) {
+// PublishValidation is Publish for the folder that Validation made. Nothing comes back of it. Every file is
+// read: what a worker has said of its own could have something else validated than is delivered.
+func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
+	emit func(checkpoint.Digest, []byte) error,
+) (*checkpoint.Manifest, error) {
 	op := "publish the copy of " + nonce
 	if err := checkNonce(op, nonce); err != nil {
 		return nil, err
@@ -48,7 +53,9 @@ func (w *Workspaces) PublishValidation(ctx context.Context, nonce string, emit f
 	return w.manifest(ctx, op, w.task(op, nonce, nil).validation(), nil, emit)
 }
 
-func (w *Workspaces) manifest(ctx context.Context, op, dir string, before *checkpoint.Tree, emit func(checkpoint.Digest, []byte) error) (*checkpoint.Manifest, error) {
+func (w *Workspaces) manifest(ctx context.Context, op, dir string, before *checkpoint.Tree,
+	emit func(checkpoint.Digest, []byte) error,
+) (*checkpoint.Manifest, error) {
 	s := checkpoint.Scanner{Dir: dir, Limits: w.limits.tree(), Emit: emit}
 	if before != nil {
 		s.Know(before)
@@ -76,8 +83,9 @@ func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoin
 	return system(op, t.save(rec))
 }
 
-// Record is what Receive needs where there is no checkout; nil: there is none here either. changed: it goes with other files than were published or received last, so that
-// it is of use only beside those of a later Publish.
+// Record is what Receive needs where there is no checkout; nil: there is none here either. changed: it goes
+// with other files than were published or received last, so that it is of use only beside those of a later
+// Publish.
 func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 	data, err := os.ReadFile(w.task("read the record", nonce, nil).file())
 	var rec record
@@ -93,16 +101,20 @@ func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 // Sent is what an attempt has sent of a task's checkout.
 type Sent struct {
 	Root   checkpoint.Digest
-	Record json.RawMessage                                     // of Publish, or of Record; nil: a checkout is needed
-	Load   func(context.Context) (*checkpoint.Manifest, error) // nil: the files are not wanted, the work tree is thrown away
-	Fetch  func(context.Context, checkpoint.Digest) ([]byte, error)
-	// Replace puts another record where Record was found, and fails if it is not there any more. It comes before a checkout that is made again counts here.
+	Record json.RawMessage // of Publish, or of Record; nil: a checkout is needed
+	// nil: the files are not wanted, the work tree is thrown away
+	Load  func(context.Context) (*checkpoint.Manifest, error)
+	Fetch func(context.Context, checkpoint.Digest) ([]byte, error)
+	// Replace puts another record where Record was found, and fails if it is not there any more. It comes
+	// before a checkout that is made again counts here.
 	Replace func(context.Context, json.RawMessage) error
 }
 
-// Receive makes a task's work tree what was sent, unless it is, or was thrown away. With a record that was sent along it is made again with its git directory where there is none
-// that can be used, as on a director that takes over, and where the one here is older, as on a director that leads again after another one did, or is not what was sent with
-// a merge on top. No worker may be in the checkout. It may be repeated after having stopped anywhere.
+// Receive makes a task's work tree what was sent, unless it is, or was thrown away. With a record that was sent
+// along it is made again with its git directory where there is none that can be used, as on a director that
+// takes over, and where the one here is older, as on a director that leads again after another one did, or is
+// not what was sent with a merge on top. No worker may be in the checkout. It may be repeated after having
+// stopped anywhere.
 func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error {
 	op := "receive " + nonce
 	if err := checkNonce(op, nonce); err != nil {
@@ -116,7 +128,8 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	t := w.task(op, nonce, lock)
 	rec, err := t.load()
 	same := rec.Manifest != nil && *rec.Manifest == sent.Root
-	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed) // else it was begun, or merged, beside what was sent
+	// else it was begun, or merged, beside what was sent
+	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed)
 	switch {
 	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // what is here is not known
 		return err

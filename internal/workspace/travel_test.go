@@ -42,9 +42,13 @@ func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Sent{Root: m.Root, Record: record, Fetch: s.get, Replace: unreplaced, Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
-		return checkpoint.Load(m.Root, checkpoint.Unlimited, func(d checkpoint.Digest) ([]byte, error) { return s.get(ctx, d) })
-	}}
+	return Sent{
+		Root: m.Root, Record: record, Fetch: s.get, Replace: unreplaced,
+		Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
+			return checkpoint.Load(m.Root, checkpoint.Unlimited,
+				func(d checkpoint.Digest) ([]byte, error) { return s.get(ctx, d) })
+		},
+	}
 }
 
 // unreplaced is for one director.
@@ -67,7 +71,8 @@ func (s sentChunks) published(t *testing.T, w *Workspaces, nonce string) (dir st
 	return dir, record
 }
 
-// TestWhatIsSentIsDelivered: commit and push are those of a checkout that a worker had here; Retake's own folder here is left alone, and receiving twice changes nothing.
+// TestWhatIsSentIsDelivered: commit and push are those of a checkout that a worker had here; Retake's own
+// folder here is left alone, and receiving twice changes nothing.
 func TestWhatIsSentIsDelivered(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "gone.txt": "x\n", ".gitignore": "*.log\n"})
@@ -82,7 +87,8 @@ func TestWhatIsSentIsDelivered(t *testing.T) {
 	put(t, there, "new/b.txt", "new\n")
 	put(t, there, "build.log", "ignored")
 	put(t, there, "sub/.git/config", "hostile")
-	if err := errors.Join(os.Remove(filepath.Join(there, "gone.txt")), os.Symlink("/nowhere", filepath.Join(there, "link"))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(there, "gone.txt")),
+		os.Symlink("/nowhere", filepath.Join(there, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	sent := chunks.sent(t, there, nil)
@@ -151,7 +157,8 @@ func TestReceiveWhereThereIsNoCheckout(t *testing.T) {
 	o.change(t, map[string]string{"later.txt": "main goes on"})
 
 	second := open(t, Options{})
-	if err := second.Receive(t.Context(), nonceB, Sent{Root: sent.Root, Load: sent.Load, Fetch: sent.Fetch}); !errors.Is(err, ErrNoCheckout) {
+	if err := second.Receive(t.Context(), nonceB,
+		Sent{Root: sent.Root, Load: sent.Load, Fetch: sent.Fetch}); !errors.Is(err, ErrNoCheckout) {
 		t.Errorf("without a record: %v", err)
 	}
 	for range 2 {
@@ -198,13 +205,17 @@ func (b *onBus) keep(t *testing.T, w *Workspaces) {
 // receive makes a director's checkout what is there.
 func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
 	t.Helper()
-	sent := Sent{Root: b.root, Record: b.record, Fetch: b.chunks.get, Replace: func(_ context.Context, record json.RawMessage) error {
-		b.record = record
-		return nil
-	}}
+	sent := Sent{
+		Root: b.root, Record: b.record, Fetch: b.chunks.get,
+		Replace: func(_ context.Context, record json.RawMessage) error {
+			b.record = record
+			return nil
+		},
+	}
 	if files {
 		sent.Load = func(ctx context.Context) (*checkpoint.Manifest, error) {
-			return checkpoint.Load(b.root, checkpoint.Unlimited, func(d checkpoint.Digest) ([]byte, error) { return b.chunks.get(ctx, d) })
+			return checkpoint.Load(b.root, checkpoint.Unlimited,
+				func(d checkpoint.Digest) ([]byte, error) { return b.chunks.get(ctx, d) })
 		}
 	}
 	if err := w.Receive(t.Context(), nonceB, sent); err != nil {
@@ -212,8 +223,9 @@ func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
 	}
 }
 
-// TestDirectorLeadsAgain: it has its own folder still, as it was when another director took over, which has merged the base branch and pushed since. What counts is what that
-// one has left, also if the files are to be thrown away.
+// TestDirectorLeadsAgain: it has its own folder still, as it was when another director took over, which has
+// merged the base branch and pushed since. What counts is what that one has left, also if the files are to be
+// thrown away.
 func TestDirectorLeadsAgain(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]bool{"work goes on": true, "work is thrown away": false} {
@@ -252,7 +264,8 @@ func TestDirectorLeadsAgain(t *testing.T) {
 			shared.keep(t, first)
 			shared.receive(t, second, true)
 			again := checkout(t, second, o, nonceB)
-			if got, err := os.ReadFile(filepath.Join(again.Path, "later.txt")); err != nil || string(got) != "main goes on" {
+			if got, err := os.ReadFile(filepath.Join(again.Path, "later.txt")); err != nil ||
+				string(got) != "main goes on" {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
@@ -269,7 +282,8 @@ func TestBegunBeforeAnythingWasSent(t *testing.T) {
 	put(t, checkout(t, second, o, nonceB).Path, "work.txt", "done\n")
 	shared.keep(t, second)
 	shared.receive(t, first, true)
-	if patch, err := first.Patch(t.Context(), nonceB); err != nil || strings.Contains(patch, "later.txt") || !strings.Contains(patch, "work.txt") {
+	if patch, err := first.Patch(t.Context(), nonceB); err != nil || strings.Contains(patch, "later.txt") ||
+		!strings.Contains(patch, "work.txt") {
 		t.Errorf("the work is %q, %v", patch, err)
 	}
 }
@@ -289,7 +303,8 @@ func TestMergedBesideWhatWasSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared.receive(t, w, true)
-	if patch, err := w.Patch(t.Context(), nonceB); err != nil || strings.Contains(patch, "later.txt") || !strings.Contains(patch, "work.txt") {
+	if patch, err := w.Patch(t.Context(), nonceB); err != nil || strings.Contains(patch, "later.txt") ||
+		!strings.Contains(patch, "work.txt") {
 		t.Errorf("the work is %q, %v", patch, err)
 	}
 }

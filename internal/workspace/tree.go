@@ -14,8 +14,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// chown gives everything to an owner, links themselves and not what they point to. Files that belong to it already are left alone,
-// so a reused tree costs one look per file.
+// chown gives everything to an owner, links themselves and not what they point to. Files that belong to it
+// already are left alone, so a reused tree costs one look per file.
 type chown Owner
 
 func chownTree(ctx context.Context, dir string, o Owner) error {
@@ -33,9 +33,10 @@ func (o chown) Visit(e *safefile.Entry) error {
 // Leave does nothing.
 func (chown) Leave(*safefile.Entry) error { return nil }
 
-// stageTree builds at dst what git shall see of src: the same files by hard link (copied where a link can't be), the same
-// symbolic links, no folder or file named .git anywhere, no .retake at the top, nothing that leaveOut names, no sockets, pipes
-// or devices. Names are compared as a careless file system would, so that ".GIT" gets no further than ".git". Copies keep holes, and their data is bounded.
+// stageTree builds at dst what git shall see of src: the same files by hard link (copied where a link can't
+// be), the same symbolic links, no folder or file named .git anywhere, no .retake at the top, nothing that
+// leaveOut names, no sockets, pipes or devices. Names are compared as a careless file system would, so that
+// ".GIT" gets no further than ".git". Copies keep holes, and their data is bounded.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit, leaveOut func(name string) bool) (err error) {
 	if err := os.Mkdir(dst, 0o700); err != nil {
 		return err
@@ -132,7 +133,8 @@ func (s *stager) file(e *safefile.Entry) error {
 	return err
 }
 
-// copy opens without following a link and without waiting for a pipe's other end. A file that grows meanwhile is not followed either.
+// copy opens without following a link and without waiting for a pipe's other end. A file that grows meanwhile
+// is not followed either.
 func (s *stager) copy(e *safefile.Entry) (err error) {
 	fd, err := unix.Openat(e.Dir, e.Name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -147,7 +149,8 @@ func (s *stager) copy(e *safefile.Entry) (err error) {
 	if !info.Mode().IsRegular() || info.Size() != e.Stat.Size {
 		return fmt.Errorf("%s changed while it was read", shortened(e.Path))
 	}
-	to, err := unix.Openat(s.at, e.Name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600|uint32(info.Mode().Perm()&0o100))
+	to, err := unix.Openat(s.at, e.Name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC,
+		0o600|uint32(info.Mode().Perm()&0o100))
 	if err != nil {
 		return err
 	}
@@ -180,7 +183,8 @@ func (s *stager) data(in, out *os.File, size int64) error {
 			return nil // beyond size: it has grown
 		}
 		if s.left -= end - from; s.left < 0 {
-			return tooMuch(s.op, "the files cannot be linked, and are too much to copy: more than %d bytes (%s)", s.most.bytes, s.most.key)
+			return tooMuch(s.op, "the files cannot be linked, and are too much to copy: more than %d bytes (%s)",
+				s.most.bytes, s.most.key)
 		}
 		if err := s.ctx.Err(); err != nil {
 			return err

@@ -79,18 +79,24 @@ func TestCopiesAreBounded(t *testing.T) {
 		}
 	}
 	put(t, src, "large", strings.Repeat("x", 2<<20))
-	if err := stageTree(t.Context(), "op", src, filepath.Join(other, "two"), most, nothing); !errors.Is(err, ErrTooMuch) || !strings.Contains(err.Error(), "checkout.quota") {
+	if err := stageTree(t.Context(), "op", src, filepath.Join(other, "two"), most, nothing); !errors.Is(err,
+		ErrTooMuch) || !strings.Contains(err.Error(), "checkout.quota") {
 		t.Errorf("beyond the limit: %v", err)
 	}
 }
 
-// TestBaseBeyondTheLimits is found before anything is paid for, says which key to raise, and that done there is a checkout.
+// TestBaseBeyondTheLimits is found before anything is paid for, says which key to raise, and that done there is
+// a checkout.
 func TestBaseBeyondTheLimits(t *testing.T) {
 	t.Parallel()
-	o := newOrigin(t, map[string]string{"a.txt": "one\n", "b/c/d/e.txt": strings.Repeat("x", 100_000), "f.txt": "two\n"})
+	o := newOrigin(t, map[string]string{
+		"a.txt": "one\n", "b/c/d/e.txt": strings.Repeat("x", 100_000),
+		"f.txt": "two\n",
+	})
 	q := Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}
 	for key, limits := range map[string]Limits{
-		"checkout.max_files": {Files: 4}, "checkout.max_depth": {Depth: 2}, "checkout.max_bytes": {Bytes: 50_000}, "checkout.max_work_bytes": {WorkBytes: 50_000},
+		"checkout.max_files": {Files: 4}, "checkout.max_depth": {Depth: 2}, "checkout.max_bytes": {Bytes: 50_000},
+		"checkout.max_work_bytes": {WorkBytes: 50_000},
 	} {
 		dir := t.TempDir()
 		w := open(t, Options{Dir: dir, Limits: limits})

@@ -20,10 +20,10 @@ type validation struct {
 	Tree    string `json:"tree"`
 }
 
-// Validation makes what Deliver would commit of a task's work tree, as a folder of its own that an attempt may do with as it likes: the files
-// of that tree, without what git ignores or the agent kept for itself, with times of now. Tree names it: DeliverRequest.Validated compares. For one
-// attempt it is the same tree for ever, whatever becomes of the checkout. No worker may be in the checkout, nor in the folder of an earlier
-// attempt.
+// Validation makes what Deliver would commit of a task's work tree, as a folder of its own that an attempt may
+// do with as it likes: the files of that tree, without what git ignores or the agent kept for itself, with
+// times of now. Tree names it: DeliverRequest.Validated compares. For one attempt it is the same tree for ever,
+// whatever becomes of the checkout. No worker may be in the checkout, nor in the folder of an earlier attempt.
 func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (path, tree string, err error) {
 	op := "copy " + nonce
 	if err := checkNonce(op, nonce); err != nil {
@@ -33,7 +33,8 @@ func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (pat
 	if err != nil {
 		return "", "", err
 	}
-	w.log.Info("work copied for its validation", zap.String("task", nonce), zap.String("worker", attempt), zap.String("tree", tree))
+	w.log.Info("work copied for its validation", zap.String("task", nonce), zap.String("worker", attempt),
+		zap.String("tree", tree))
 	return w.task(op, nonce, nil).validation(), tree, nil
 }
 
@@ -57,7 +58,8 @@ func (w *Workspaces) validationOnce(ctx context.Context, op, nonce, attempt stri
 
 func (w *Workspaces) fillValidation(ctx context.Context, t task, tree string) error {
 	dir, index := t.validation(), t.validation()+".index"
-	if err := errors.Join(removeStaleLocks(t.gitDir()), safefile.RemoveAll(dir), safefile.RemoveAll(index), os.Mkdir(dir, 0o755)); err != nil {
+	if err := errors.Join(removeStaleLocks(t.gitDir()), safefile.RemoveAll(dir), safefile.RemoveAll(index),
+		os.Mkdir(dir, 0o755)); err != nil {
 		return err
 	}
 	readTree := t.call("read-tree", "-m", "-u", "--no-recurse-submodules", tree)
@@ -101,8 +103,12 @@ func (r *record) checkValidated(op, attempt, tree string) error {
 	case attempt == "", v != nil && v.Attempt == attempt && v.Tree == tree:
 		return nil
 	case v == nil || v.Attempt != attempt:
-		return &Error{Kind: Permanent, Op: op, Detail: "nothing is known of what " + attempt + " has validated", Err: ErrNotValidated}
+		return &Error{
+			Kind: Permanent, Op: op, Detail: "nothing is known of what " + attempt + " has validated",
+			Err: ErrNotValidated,
+		}
 	default:
-		return &Error{Kind: Permanent, Op: op, Detail: "the work is tree " + tree + ", " + attempt + " has validated " + v.Tree, Err: ErrNotValidated}
+		return &Error{Kind: Permanent, Op: op, Detail: "the work is tree " + tree + ", " + attempt + " has validated " +
+			v.Tree, Err: ErrNotValidated}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestValidationIsWhatIsDelivered: an attempt that only validates gets the files of the commit that would be made, and nothing that is only in the
-// checkout.
+// TestValidationIsWhatIsDelivered: an attempt that only validates gets the files of the commit that would be
+// made, and nothing that is only in the checkout.
 func TestValidationIsWhatIsDelivered(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "cache/\n", "gone.txt": "x"})
@@ -21,14 +21,16 @@ func TestValidationIsWhatIsDelivered(t *testing.T) {
 	put(t, c.Path, ".agent/session", "said")
 	put(t, c.Path, ".retake/last_failure.txt", "none")
 	put(t, c.Path, "sub/.git/hooks/pre-commit", "evil")
-	if err := errors.Join(os.Remove(filepath.Join(c.Path, "gone.txt")), os.Symlink("/etc/passwd", filepath.Join(c.Path, "link"))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(c.Path, "gone.txt")),
+		os.Symlink("/etc/passwd", filepath.Join(c.Path, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	path, tree, err := w.Validation(t.Context(), nonceB, nonceB+"-2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := filesIn(t, path), []string{".gitignore", ".retake", "a.txt", "link", "new/b.txt"}; !slices.Equal(got, want) {
+	if got, want := filesIn(t, path), []string{".gitignore", ".retake", "a.txt", "link", "new/b.txt"}; !slices.Equal(
+		got, want) {
 		t.Errorf("it has %q, want %q", got, want)
 	}
 	put(t, path, "build/out", "the copy is the attempt's own")
@@ -46,7 +48,8 @@ func TestValidationIsWhatIsDelivered(t *testing.T) {
 	}
 }
 
-// TestOnlyTheValidatedIsDelivered: whatever happens to a checkout after its validation, and whoever else has validated something.
+// TestOnlyTheValidatedIsDelivered: whatever happens to a checkout after its validation, and whoever else has
+// validated something.
 func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -54,13 +57,19 @@ func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 		then func(t *testing.T, dir string)
 		ok   bool
 	}{
-		"as it was":           {nonceB + "-2", func(*testing.T, string) {}, true},
-		"an ignored file":     {nonceB + "-2", func(t *testing.T, dir string) { put(t, dir, "cache/x", "x") }, true},
-		"another byte":        {nonceB + "-2", func(t *testing.T, dir string) { put(t, dir, "b.txt", "B") }, false},
-		"another mode":        {nonceB + "-2", func(_ *testing.T, dir string) { _ = os.Chmod(filepath.Join(dir, "b.txt"), 0o755) }, false},
-		"another file":        {nonceB + "-2", func(t *testing.T, dir string) { put(t, dir, "c.txt", "c") }, false},
-		"another attempt":     {nonceB + "-3", func(*testing.T, string) {}, false},
-		"taken back and done": {nonceB + "-2", func(t *testing.T, dir string) { put(t, dir, "b.txt", "B"); put(t, dir, "b.txt", "b") }, true},
+		"as it was":       {nonceB + "-2", func(*testing.T, string) {}, true},
+		"an ignored file": {nonceB + "-2", func(t *testing.T, dir string) { put(t, dir, "cache/x", "x") }, true},
+		"another byte":    {nonceB + "-2", func(t *testing.T, dir string) { put(t, dir, "b.txt", "B") }, false},
+		"another mode": {
+			nonceB + "-2",
+			func(_ *testing.T, dir string) { _ = os.Chmod(filepath.Join(dir, "b.txt"), 0o755) }, false,
+		},
+		"another file":    {nonceB + "-2", func(t *testing.T, dir string) { put(t, dir, "c.txt", "c") }, false},
+		"another attempt": {nonceB + "-3", func(*testing.T, string) {}, false},
+		"taken back and done": {
+			nonceB + "-2",
+			func(t *testing.T, dir string) { put(t, dir, "b.txt", "B"); put(t, dir, "b.txt", "b") }, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOrigin(t, map[string]string{".gitignore": "cache/\n"})
@@ -84,8 +93,8 @@ func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 	}
 }
 
-// TestValidationOfAnAttemptIsOneTree: a director that is killed before it knows that the container runs asks again, and what is written down
-// by then may be in that container.
+// TestValidationOfAnAttemptIsOneTree: a director that is killed before it knows that the container runs asks
+// again, and what is written down by then may be in that container.
 func TestValidationOfAnAttemptIsOneTree(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

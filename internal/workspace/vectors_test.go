@@ -27,7 +27,8 @@ var vectorKinds = map[string]func(*testing.T, testfiles.Vector) error{
 	"sync_policy": checkSyncPolicy,
 	"state_file":  checkStateFile,
 	"safe_point": func(*testing.T, testfiles.Vector) error {
-		return errLeftOut{"a worker's checkout has no git in it, and the director's own git is never caught in the middle: what a crash " +
+		return errLeftOut{"a worker's checkout has no git in it, and the director's own git is never caught in the " +
+			"middle: what a crash " +
 			"interrupts is finished before anything else happens. Programs and bases change between attempts only"}
 	},
 }
@@ -109,7 +110,10 @@ func checkStateFile(t *testing.T, v testfiles.Vector) error {
 		return fmt.Errorf("the log calls it malformed: %v", warned)
 	}
 	data, err := os.ReadFile(path)
-	for _, text := range []string{`"schema_version": "` + StateSchema, `"created_at": "2026-11-21T10:00:00Z"`, `"updated_at": "2026-11-21T10:00:00Z"`} {
+	for _, text := range []string{
+		`"schema_version": "` + StateSchema, `"created_at": "2026-11-21T10:00:00Z"`,
+		`"updated_at": "2026-11-21T10:00:00Z"`,
+	} {
 		if err != nil || !strings.Contains(string(data), text) {
 			return fmt.Errorf("%s, %w: no %s in it", data, err, text)
 		}

@@ -26,16 +26,18 @@ type Options struct {
 	Dir string
 	// Owner of the checkouts; nil: whoever the director runs as. Another owner than that needs root.
 	Owner *Owner
-	// Passable lets other users pass through the folders of tasks, though not look into them: for workers that are plain
-	// processes of Owner.
+	// Passable lets other users pass through the folders of tasks, though not look into them: for workers that
+	// are plain processes of Owner.
 	Passable bool
-	// StatePaths are globs of what agents write for themselves, see package worktree: no commit has it unless the base does.
+	// StatePaths are globs of what agents write for themselves, see package worktree: no commit has it unless
+	// the base does.
 	StatePaths []string
 	// Auth gives the credentials for http(s) remotes, asked before each use; nil: none.
 	Auth func(ctx context.Context) (user, token string, err error)
 	// Limits of the checkouts.
 	Limits Limits
-	// Quota is what the files of a new checkout may use of the disk, in bytes; 0: as much as there is. It needs root and loop devices.
+	// Quota is what the files of a new checkout may use of the disk, in bytes; 0: as much as there is. It needs
+	// root and loop devices.
 	Quota int64
 	// Log may be nil.
 	Log *zap.Logger
@@ -101,7 +103,10 @@ func Open(o Options) (*Workspaces, error) {
 	if err := checkWritable(filepath.Join(dir, "locks")); err != nil {
 		return nil, system("open "+dir, err)
 	}
-	w := &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, limits: o.Limits.orDefaults(), quota: o.Quota, auth: o.Auth, git: git, log: o.Log}
+	w := &Workspaces{
+		dir: dir, owner: o.Owner, passable: o.Passable, limits: o.Limits.orDefaults(), quota: o.Quota,
+		auth: o.Auth, git: git, log: o.Log,
+	}
 	w.LeaveOut(state)
 	return w, nil
 }
@@ -111,8 +116,10 @@ func checkOwner(o *Owner, uid, gid int) error {
 		return nil
 	}
 	return refuse("open",
-		fmt.Sprintf("run the director as root or as %d:%d, or set containers.user to \"%d:%d\"", o.UID, o.GID, uid, gid),
-		"checkouts must belong to %d:%d, but the director runs as %d:%d and cannot give files away", o.UID, o.GID, uid, gid)
+		fmt.Sprintf("run the director as root or as %d:%d, or set containers.user to \"%d:%d\"", o.UID, o.GID, uid,
+			gid),
+		"checkouts must belong to %d:%d, but the director runs as %d:%d and cannot give files away", o.UID, o.GID, uid,
+		gid)
 }
 
 func checkWritable(dir string) error {
@@ -137,11 +144,16 @@ func (w *Workspaces) lockTask(ctx context.Context, nonce string) (*fileLock, err
 }
 
 // credentials asks Auth, if this remote can use any.
-func (w *Workspaces) credentials(ctx context.Context, op string, r remote) (config [][2]string, secrets []string, err error) {
+func (w *Workspaces) credentials(ctx context.Context, op string,
+	r remote,
+) (config [][2]string, secrets []string, err error) {
 	var user, token string
 	if w.auth != nil && r.origin != "" {
 		if user, token, err = w.auth(ctx); err != nil {
-			return nil, nil, &Error{Kind: Auth, Op: op, Detail: "no credentials: " + err.Error(), Next: nextCredentials, Err: err}
+			return nil, nil, &Error{
+				Kind: Auth, Op: op, Detail: "no credentials: " + err.Error(), Next: nextCredentials,
+				Err: err,
+			}
 		}
 	}
 	config, secrets = r.config(user, token)

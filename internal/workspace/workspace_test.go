@@ -44,7 +44,8 @@ func run(t testing.TB, dir, input string, args ...string) string {
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com")
+		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A",
+		"GIT_COMMITTER_EMAIL=a@example.com")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -95,7 +96,8 @@ func emptyRepository(t testing.TB, dir, bare, config string) {
 		}
 	}
 	put(t, dir, "HEAD", "ref: refs/heads/main\n")
-	put(t, dir, "config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tfsync = none\n\tbare = "+bare+"\n[maintenance]\n\tauto = false\n[gc]\n\tauto = 0\n"+config)
+	put(t, dir, "config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tfsync = none\n\tbare = "+bare+
+		"\n[maintenance]\n\tauto = false\n[gc]\n\tauto = 0\n"+config)
 }
 
 // importAll makes the first commit, in the remote and in its clone.
@@ -243,7 +245,10 @@ func TestParallelCheckoutsOfOneRepository(t *testing.T) {
 	for i := range errs {
 		wg.Go(func() {
 			nonce := "paralle" + string(rune('a'+i))
-			_, errs[i] = w.Checkout(t.Context(), Request{Nonce: nonce, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"})
+			_, errs[i] = w.Checkout(t.Context(), Request{
+				Nonce: nonce, Repo: repo, RemoteURL: o.bare,
+				BaseBranch: "main",
+			})
 		})
 	}
 	wg.Wait()
@@ -297,7 +302,8 @@ func ownerOf(t *testing.T, path string) (uid, gid uint32) {
 
 func TestOwnerThatWeCannotGive(t *testing.T) {
 	t.Parallel()
-	wantKind(t, checkOwner(&Owner{UID: 1000, GID: 1000}, 1001, 1001), Permanent, "run the director as root or as 1000:1000", `"1001:1001"`)
+	wantKind(t, checkOwner(&Owner{UID: 1000, GID: 1000}, 1001, 1001), Permanent,
+		"run the director as root or as 1000:1000", `"1001:1001"`)
 	for _, ok := range []error{checkOwner(nil, 7, 7), checkOwner(&Owner{7, 7}, 7, 7), checkOwner(&Owner{1, 1}, 0, 0)} {
 		if ok != nil {
 			t.Error(ok)

@@ -16,8 +16,8 @@ const (
 	maxIgnore  = 1 << 20
 )
 
-// Files calls visit for every file that is work, and ends with its error. state names what is not, unless it is tracked; tracked
-// are the paths that are, as far as state or a .gitignore file matches them.
+// Files calls visit for every file that is work, and ends with its error. state names what is not, unless it is
+// tracked; tracked are the paths that are, as far as state or a .gitignore file matches them.
 func Files(fsys fs.FS, state Globs, tracked []string, visit func(name string, d fs.DirEntry) error) error {
 	w := walk{fsys, state, slices.Sorted(slices.Values(tracked)), visit}
 	return w.folder(".", nil, false)
@@ -30,8 +30,8 @@ type walk struct {
 	visit   func(name string, d fs.DirEntry) error
 }
 
-// folder walks a folder. ignores are those of the folders around it; out: it is ignored itself, and only what is tracked in it is
-// work.
+// folder walks a folder. ignores are those of the folders around it; out: it is ignored itself, and only what
+// is tracked in it is work.
 func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
 	entries, _ := fs.ReadDir(w.fsys, dir) // what cannot be read is passed over
 	prefix := dir + "/"
@@ -72,7 +72,8 @@ func (w *walk) tracksIn(prefix string) bool {
 	return i < len(w.tracked) && strings.HasPrefix(w.tracked[i], prefix)
 }
 
-// rules reads the .gitignore file among the entries of a folder, if it is a regular one: git follows no link to another.
+// rules reads the .gitignore file among the entries of a folder, if it is a regular one: git follows no link to
+// another.
 func (w *walk) rules(prefix string, entries []fs.DirEntry) []ignoreRule {
 	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ignoreName && e.Type().IsRegular() })
 	if i < 0 {

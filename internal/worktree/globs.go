@@ -9,8 +9,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Globs name files and folders relative to a work tree, a folder with all that is in it. The last one that matches a path
-// decides; one that begins with "!" takes the path back. "**" stands for any number of folders.
+// Globs name files and folders relative to a work tree, a folder with all that is in it. The last one that
+// matches a path decides; one that begins with "!" takes the path back. "**" stands for any number of folders.
 type Globs []glob
 
 type glob struct {

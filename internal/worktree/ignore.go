@@ -32,7 +32,8 @@ func parseIgnore(text string) (rules []ignoreRule) {
 		if strings.HasSuffix(r.pattern, "/**") {
 			r.pattern += "/*"
 		}
-		if r.literal = literal(r.pattern); line != "" && doublestar.ValidatePattern(r.pattern) { // an invalid one matches nothing
+		// an invalid one matches nothing
+		if r.literal = literal(r.pattern); line != "" && doublestar.ValidatePattern(r.pattern) {
 			rules = append(rules, r)
 		}
 	}

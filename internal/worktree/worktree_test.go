@@ -15,12 +15,16 @@ import (
 )
 
 func TestGlobs(t *testing.T) {
-	globs, err := Compile([]string{".crush", ".opencode/", "!.opencode/agents/", ".opencode/agents/*.db", ".aider*", "!.aider.conf.yml", "**/x.tmp", "a/*.log"})
+	globs, err := Compile([]string{
+		".crush", ".opencode/", "!.opencode/agents/", ".opencode/agents/*.db", ".aider*",
+		"!.aider.conf.yml", "**/x.tmp", "a/*.log",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{
-		".crush": true, ".crush/crush.db": true, ".crush/logs/crush.log": true, ".crush.json": false, ".crushed/x": false, "sub/.crush/x": false,
+		".crush": true, ".crush/crush.db": true, ".crush/logs/crush.log": true, ".crush.json": false,
+		".crushed/x": false, "sub/.crush/x": false,
 		".opencode/opencode.db": true, ".opencode/agents/review.md": false, ".opencode/agents/x.db": true,
 		".aider.chat.history.md": true, ".aider.tags.cache.v4/cache.db": true, ".aider.conf.yml": false,
 		"x.tmp": true, "deep/down/x.tmp": true, "a/b.log": true, "a/b/c.log": false, "parser.go": false,
@@ -33,11 +37,14 @@ func TestGlobs(t *testing.T) {
 
 func TestGlobFaults(t *testing.T) {
 	for pattern, want := range map[string]string{
-		"": "names everything or nothing", "*": "names everything or nothing", "**/*": "names everything or nothing", "!**": "names everything or nothing", ".": "names everything",
-		"/etc/x": "not relative to the work tree", "~/x": "not relative to the work tree", "../x": "has . or ..", "a/../b": "has . or ..", "a//b": "has . or ..",
+		"": "names everything or nothing", "*": "names everything or nothing", "**/*": "names everything or nothing",
+		"!**": "names everything or nothing", ".": "names everything",
+		"/etc/x": "not relative to the work tree", "~/x": "not relative to the work tree", "../x": "has . or ..",
+		"a/../b": "has . or ..", "a//b": "has . or ..",
 		"a[": "a bracket is open", "a\x00": "a bracket is open",
 	} {
-		if _, err := Compile([]string{".x", pattern}); err == nil || !errors.Is(err, errGlob) || !strings.Contains(err.Error(), want) {
+		if _, err := Compile([]string{".x", pattern}); err == nil || !errors.Is(err, errGlob) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", pattern, err, want)
 		}
 	}
@@ -63,13 +70,18 @@ func files(t testing.TB, fsys fs.FS, state []string, tracked ...string) []string
 func TestFiles(t *testing.T) {
 	fsys := fstest.MapFS{}
 	for name, text := range map[string]string{
-		".gitignore": "*.log\n/out/\n", "a.go": "", "a.log": "", "kept.log": "", "out/x": "", "out/deep/kept": "", "sub/out/x": "",
-		".crush/crush.db": "", ".crush/config.json": "", ".git/index": "", "sub/.GIT/index": "", ".retake/attempt.json": "", "sub/.retake/x": "",
+		".gitignore": "*.log\n/out/\n", "a.go": "", "a.log": "", "kept.log": "", "out/x": "", "out/deep/kept": "",
+		"sub/out/x":       "",
+		".crush/crush.db": "", ".crush/config.json": "", ".git/index": "", "sub/.GIT/index": "",
+		".retake/attempt.json": "", "sub/.retake/x": "",
 	} {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	got := files(t, fsys, []string{".crush"}, "kept.log", "out/deep/kept", ".crush/config.json")
-	want := []string{".crush/config.json", ".gitignore", "a.go", "kept.log", "out/deep/kept", "sub/.retake/x", "sub/out/x"}
+	want := []string{
+		".crush/config.json", ".gitignore", "a.go", "kept.log", "out/deep/kept", "sub/.retake/x",
+		"sub/out/x",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -81,11 +93,19 @@ func TestIgnoredAsGitIgnores(t *testing.T) {
 		t.Skip("git: " + err.Error())
 	}
 	name := rapid.SampledFrom([]string{"a", "b", "ab", "a.b", "a b", "{a}", ".a", "b.log", "a "})
-	file := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(name, 1, 3).Draw(t, "path"), "/") })
-	part := rapid.SampledFrom([]string{"a", "b", "*", "**", "?", "a*", "*.log", "[ab]", "[!a]", "{a}", ".a", `\a`, "a b", "b.log", "["})
+	file := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(name, 1, 3).Draw(t, "path"),
+			"/")
+	})
+	part := rapid.SampledFrom([]string{
+		"a", "b", "*", "**", "?", "a*", "*.log", "[ab]", "[!a]", "{a}", ".a", `\a`,
+		"a b", "b.log", "[",
+	})
 	line := rapid.Custom(func(t *rapid.T) string {
-		return rapid.SampledFrom([]string{"", "", "", "!"}).Draw(t, "except") + rapid.SampledFrom([]string{"", "", "/"}).Draw(t, "root") +
-			strings.Join(rapid.SliceOfN(part, 1, 3).Draw(t, "parts"), "/") + rapid.SampledFrom([]string{"", "", "/", " ", `\ `, "\r"}).Draw(t, "end")
+		return rapid.SampledFrom([]string{"", "", "", "!"}).Draw(t, "except") +
+			rapid.SampledFrom([]string{"", "", "/"}).Draw(t, "root") +
+			strings.Join(rapid.SliceOfN(part, 1, 3).Draw(t, "parts"), "/") +
+			rapid.SampledFrom([]string{"", "", "/", " ", `\ `, "\r"}).Draw(t, "end")
 	})
 	gitDir := filepath.Join(t.TempDir(), "git")
 	if out, err := exec.Command("git", "init", "-q", "--bare", gitDir).CombinedOutput(); err != nil {
@@ -107,7 +127,8 @@ func TestIgnoredAsGitIgnores(t *testing.T) {
 			_ = os.WriteFile(filepath.Join(dir, folder, ignoreName), []byte(text), 0o644)
 		}
 		git := exec.Command("git", "ls-files", "-z", "--others", "--exclude-per-directory=.gitignore")
-		git.Dir, git.Env = dir, append(os.Environ(), "GIT_DIR="+gitDir, "GIT_WORK_TREE="+dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		git.Dir, git.Env = dir, append(os.Environ(), "GIT_DIR="+gitDir, "GIT_WORK_TREE="+dir,
+			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 		out, err := git.Output()
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,8 @@ const example = `{
 }`
 
 func main() {
-	creds := flag.String("creds", ".retake/bus/operator.json", "the operator's credential file, written by the director")
+	creds := flag.String("creds", ".retake/bus/operator.json",
+		"the operator's credential file, written by the director")
 	url := flag.String("url", "", "NATS URL (default: the credential file's)")
 	prefix := flag.String("prefix", "", "subject prefix (default: the credential file's)")
 	worker := flag.String("worker", "", "worker id, which is also the attempt id and the container's name")
@@ -62,7 +63,8 @@ func publish(creds, url, prefix, worker string, stdin bool) error {
 	if operator.CA != "" { // the bus speaks TLS, from the first byte, and this is how it is known
 		trusted := x509.NewCertPool()
 		trusted.AppendCertsFromPEM([]byte(operator.CA))
-		options = append(options, nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}), nats.TLSHandshakeFirst())
+		options = append(options, nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
+			nats.TLSHandshakeFirst())
 	}
 	nc, err := nats.Connect(or(url, operator.URL), options...)
 	if err != nil {

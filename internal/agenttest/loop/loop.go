@@ -73,14 +73,18 @@ type loop struct {
 // Run works until the model has no more to do. Its error is what was printed last, too.
 func Run(ctx context.Context, o Options) error {
 	o.Tries, o.Turns = cmp.Or(o.Tries, 4), cmp.Or(o.Turns, 20)
-	o.LongestWait, o.Idle, o.Backoff = cmp.Or(o.LongestWait, 20*time.Second), cmp.Or(o.Idle, time.Minute), cmp.Or(o.Backoff, 500*time.Millisecond)
+	o.LongestWait, o.Idle, o.Backoff = cmp.Or(o.LongestWait, 20*time.Second), cmp.Or(o.Idle, time.Minute),
+		cmp.Or(o.Backoff, 500*time.Millisecond)
 	tools, err := openTools(o.Dir)
 	if err != nil {
 		return err
 	}
 	defer tools.close()
 	l := &loop{
-		Options: o, tools: tools, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}},
+		Options: o, tools: tools, client: &http.Client{Transport: &http.Transport{
+			DisableKeepAlives: true,
+			Proxy:             http.ProxyFromEnvironment,
+		}},
 		messages: []message{{Role: "user", Content: []block{{Type: "text", Text: o.Prompt}}}},
 	}
 	defer l.client.CloseIdleConnections()
@@ -184,7 +188,10 @@ func (l *loop) use(ctx context.Context, content []block) []block {
 		if err != nil {
 			text = err.Error()
 		}
-		results = append(results, block{Type: "tool_result", ToolUseID: b.ID, Content: cmp.Or(text, "(no output)"), IsError: err != nil})
+		results = append(results, block{
+			Type: "tool_result", ToolUseID: b.ID, Content: cmp.Or(text, "(no output)"),
+			IsError: err != nil,
+		})
 	}
 	return results
 }

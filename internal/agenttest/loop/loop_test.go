@@ -21,12 +21,14 @@ import (
 func run(t *testing.T, sim *agenttest.Server, name string) (dir string, out string, o agent.Outcome, err error) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte(strings.Repeat("A long text to read.\n", 50)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte(strings.Repeat("A long text to read.\n", 50)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	var printed bytes.Buffer
 	err = Run(t.Context(), Options{
-		BaseURL: sim.Base(agenttest.Find(name), t.Name()), Key: "k", Model: "standin", Prompt: "do it", Dir: dir, Out: &printed,
+		BaseURL: sim.Base(agenttest.Find(name), t.Name()), Key: "k", Model: "standin", Prompt: "do it", Dir: dir,
+		Out:     &printed,
 		Backoff: 10 * time.Millisecond, Idle: time.Second,
 	})
 	reader, fault := agent.NewReader("retake")
@@ -60,7 +62,8 @@ func TestItGetsPastWhatPasses(t *testing.T) {
 			t.Parallel()
 			dir, out, o, err := run(t, sim, c.Name)
 			text, _ := os.ReadFile(filepath.Join(dir, agenttest.DefaultTask.Write))
-			if err != nil || string(text) != agenttest.DefaultTask.Content || !o.OK || o.Failure != nil || o.Usage().Tokens == 0 {
+			if err != nil || string(text) != agenttest.DefaultTask.Content || !o.OK || o.Failure != nil ||
+				o.Usage().Tokens == 0 {
 				t.Errorf("%v, wrote %q, outcome %+v\n%s", err, text, o, out)
 			}
 		})
@@ -70,9 +73,12 @@ func TestItGetsPastWhatPasses(t *testing.T) {
 func TestItEndsWithTheProvidersWords(t *testing.T) {
 	sim := start(t)
 	for name, want := range map[string]string{
-		"invalid-key": "401 Unauthorized: authentication_error: invalid x-api-key", "rate-limit-hour": "not waiting for 1h0m0s: 429",
-		"overloaded": "529: overloaded_error: Overloaded", "context-overflow": "prompt is too long", "no-answer": "timed out",
-		"stream-cut": "unexpected EOF", "endless-tools": "turn limit", "refused": "connection refused", "portal": "no stream of events",
+		"invalid-key":     "401 Unauthorized: authentication_error: invalid x-api-key",
+		"rate-limit-hour": "not waiting for 1h0m0s: 429",
+		"overloaded":      "529: overloaded_error: Overloaded", "context-overflow": "prompt is too long",
+		"no-answer":  "timed out",
+		"stream-cut": "unexpected EOF", "endless-tools": "turn limit", "refused": "connection refused",
+		"portal":            "no stream of events",
 		"stream-overloaded": "overloaded_error", "content-filter": "refus", "output-limit": "max_tokens",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,9 +151,15 @@ func TestTriesEndAfterShortening(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	l := &loop{
-		Options:  Options{BaseURL: provider.URL, Out: io.Discard, Tries: 4, LongestWait: time.Second, Idle: time.Second, Backoff: time.Millisecond},
-		client:   provider.Client(),
-		messages: []message{{Role: "user", Content: []block{{Type: "tool_result", Content: "a long text"}}}, {Role: "assistant"}},
+		Options: Options{
+			BaseURL: provider.URL, Out: io.Discard, Tries: 4, LongestWait: time.Second, Idle: time.Second,
+			Backoff: time.Millisecond,
+		},
+		client: provider.Client(),
+		messages: []message{
+			{Role: "user", Content: []block{{Type: "tool_result", Content: "a long text"}}},
+			{Role: "assistant"},
+		},
 	}
 	if _, err := l.ask(ctx); err == nil || ctx.Err() != nil || requests != 5 {
 		t.Errorf("%v after %d requests, want an error after 5", err, requests)

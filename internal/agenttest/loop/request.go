@@ -81,12 +81,14 @@ func isHopeless(err error) bool {
 		errors.Is(err, http.ErrSchemeMismatch)
 }
 
-const system = "You are a coding agent. Working directory: %s\nUse the tools to do what you are asked. End with one sentence about what you did."
+const system = "You are a coding agent. Working directory: %s\nUse the tools to do what you are asked. End with one " +
+	"sentence about what you did."
 
 // request asks once.
 func (l *loop) request(ctx context.Context) (answer, error) {
 	body, err := json.Marshal(map[string]any{
-		"model": l.Model, "max_tokens": 8192, "stream": true, "tools": declared, "messages": l.messages, "system": fmt.Sprintf(system, l.Dir),
+		"model": l.Model, "max_tokens": 8192, "stream": true, "tools": declared, "messages": l.messages,
+		"system": fmt.Sprintf(system, l.Dir),
 	})
 	if err != nil {
 		return answer{}, err
@@ -97,11 +99,15 @@ func (l *loop) request(ctx context.Context) (answer, error) {
 		cancel(fmt.Errorf("the model timed out: nothing came for %v", l.Idle))
 	})
 	defer idle.Stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(l.BaseURL, "/")+"/v1/messages", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(l.BaseURL, "/")+"/v1/messages",
+		bytes.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {l.Key}, "Anthropic-Version": {"2023-06-01"}}
+	req.Header = http.Header{
+		"Content-Type": {"application/json"}, "X-Api-Key": {l.Key},
+		"Anthropic-Version": {"2023-06-01"},
+	}
 	resp, err := l.client.Do(req)
 	if err != nil {
 		return answer{}, because(ctx, err)

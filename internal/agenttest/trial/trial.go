@@ -38,7 +38,8 @@ type Options struct {
 // Job is one run of a worker.
 type Job struct {
 	Worker string
-	Dir    string   // the checkout, which holds everything else, too: .retake/plan.json, .retake/report.jsonl, .retake/home
+	// the checkout, which holds everything else, too: .retake/plan.json, .retake/report.jsonl, .retake/home
+	Dir    string
 	Env    []string // of the agent
 	Plan   wire.Plan
 	Limit  time.Duration
@@ -60,7 +61,8 @@ type Result struct {
 	Output   string
 }
 
-// Reason is how the run is read; empty: it succeeded. Success without a change is no_progress, as the director decides at the end.
+// Reason is how the run is read; empty: it succeeded. Success without a change is no_progress, as the director
+// decides at the end.
 func (r Result) Reason() recovery.Reason {
 	switch {
 	case r.Report != nil:
@@ -112,13 +114,17 @@ func Run(ctx context.Context, o Options, c *agenttest.Case, dir string) (Result,
 	if err != nil {
 		return r, err
 	}
-	issue := wire.IssueRef{Key: "stand-in/trial#1", Number: 1, Title: "Leave a file", Body: "Write the file standin.txt, and read it back."}
+	issue := wire.IssueRef{
+		Key: "stand-in/trial#1", Number: 1, Title: "Leave a file",
+		Body: "Write the file standin.txt, and read it back.",
+	}
 	j := Job{
 		Worker: o.Worker, Dir: checkout, Env: environment(row, url, o.Path), Output: &bytes.Buffer{}, Limit: o.Limit,
 		Plan: wire.Plan{
 			WorkerID: "trial234-1", AttemptID: "trial234-1", RunID: "trial", Issue: issue, Attempt: 1, FixAttempts: 1,
-			Bus: wire.PlanBus{URL: "none"}, Workdir: checkout, Stages: []wire.StagePlan{stage}, StopGraceSeconds: grace.Seconds(),
-			WatchdogSeconds: (o.Limit + time.Minute).Seconds(), Unchanged: true,
+			Bus: wire.PlanBus{URL: "none"}, Workdir: checkout, Stages: []wire.StagePlan{stage},
+			StopGraceSeconds: grace.Seconds(),
+			WatchdogSeconds:  (o.Limit + time.Minute).Seconds(), Unchanged: true,
 			AttemptFile: &wire.AttemptFile{AttemptID: "trial234-1", Attempt: 1, Issue: issue},
 		},
 	}
@@ -145,7 +151,8 @@ const grace = 2 * time.Second
 
 // layOut fills the checkout.
 func layOut(checkout, home string, row *agent.Profile, url string) error {
-	files := map[string]string{"README.md": "# Widgets\n\n" + strings.Repeat("Prices and quantities of widgets. ", 40) + "\n"}
+	files := map[string]string{"README.md": "# Widgets\n\n" + strings.Repeat("Prices and quantities of widgets. ", 40) +
+		"\n"}
 	for _, f := range row.Try.Files {
 		files[filepath.Join(home, f.Name)] = strings.ReplaceAll(f.Content, "{url}", url)
 	}
@@ -173,7 +180,8 @@ func environment(row *agent.Profile, url, path string) []string {
 	for _, k := range row.Keys {
 		env = append(env, k+"=standin")
 	}
-	for _, e := range append(append([]string{}, usualVariables...), row.Try.Env...) { // of two with a name the last one counts
+	// of two with a name the last one counts
+	for _, e := range append(append([]string{}, usualVariables...), row.Try.Env...) {
 		env = append(env, strings.ReplaceAll(e, "{url}", url))
 	}
 	return env

@@ -16,7 +16,8 @@ import (
 // The reference agent, run by the real worker: what it edits, uses and fails at is understood.
 func TestTheLoopIsUnderstood(t *testing.T) {
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "retake/cmd/worker", "retake/internal/agenttest/cmd/agentloop")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "retake/cmd/worker",
+		"retake/internal/agenttest/cmd/agentloop")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -34,17 +35,20 @@ func TestTheLoopIsUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{
-		Table: table, Agent: "agentloop", Worker: filepath.Join(bin, "worker"), Path: bin + ":/usr/bin:/bin", Limit: 15 * time.Second, Sim: sim, Classifier: classifier,
+		Table: table, Agent: "agentloop", Worker: filepath.Join(bin, "worker"), Path: bin + ":/usr/bin:/bin",
+		Limit: 15 * time.Second, Sim: sim, Classifier: classifier,
 	}
 	for name, want := range map[string]recovery.Reason{
-		"ok": "", "three-failures": "", "invalid-key": recovery.AuthError, "rate-limit-hour": recovery.RateLimited, "context-overflow": recovery.ContextOverflow,
+		"ok": "", "three-failures": "", "invalid-key": recovery.AuthError, "rate-limit-hour": recovery.RateLimited,
+		"context-overflow":   recovery.ContextOverflow,
 		"insufficient-quota": recovery.QuotaExhausted, "refusal": recovery.NoProgress,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, err := Run(t.Context(), o, agenttest.Find(name), t.TempDir())
 			if err != nil || r.Reason() != want || r.Requests == 0 {
-				t.Fatalf("%v: read as %q, want %q; %d requests, report %+v\n%s", err, r.Reason(), want, r.Requests, r.Report, r.Output)
+				t.Fatalf("%v: read as %q, want %q; %d requests, report %+v\n%s", err, r.Reason(), want, r.Requests,
+					r.Report, r.Output)
 			}
 			if want == "" && (r.Usage == nil || r.Usage.Tokens == 0 || len(r.Steps) < 3) {
 				t.Errorf("usage %+v, steps %q", r.Usage, r.Steps)

@@ -37,7 +37,8 @@ func leases([]string) (string, error) {
 			continue
 		}
 		_ = c.SetDeadline(time.Now().Add(time.Second))
-		_, _ = c.Write([]byte(`{"op":"acquire","resource":"model.x"}` + "\n" + `{"op":"report","grant_id":"x","status":"rate_limited","retry_after_seconds":1e300}` + "\n"))
+		_, _ = c.Write([]byte(`{"op":"acquire","resource":"model.x"}` + "\n" +
+			`{"op":"report","grant_id":"x","status":"rate_limited","retry_after_seconds":1e300}` + "\n"))
 		if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
 			answered++
 		}
@@ -73,14 +74,19 @@ func bus([]string) (string, error) {
 			continue
 		}
 		spoken++
-		for _, connect := range []string{"{}", `{"user":"` + id + `","pass":""}`, `{"user":"worker"}`, `{"user":"director","pass":"demo"}`, `{"user":"director","pass":""}`, `{"auth_token":"` + id + `"}`, `{"jwt":"eyJ","sig":"x"}`} {
+		for _, connect := range []string{
+			"{}", `{"user":"` + id + `","pass":""}`, `{"user":"worker"}`,
+			`{"user":"director","pass":"demo"}`, `{"user":"director","pass":""}`, `{"auth_token":"` + id + `"}`,
+			`{"jwt":"eyJ","sig":"x"}`,
+		} {
 			c, err := net.DialTimeout("tcp", at, 2*time.Second)
 			if err != nil {
 				fmt.Fprintf(&out, "%s: %v\n", at, err)
 				break
 			}
 			_ = c.SetDeadline(time.Now().Add(3 * time.Second))
-			_, _ = fmt.Fprintf(c, "CONNECT %s\r\nSUB > 1\r\nPUB retake.v1.worker.%s.result 2\r\n{}\r\nPING\r\n", connect, id)
+			_, _ = fmt.Fprintf(c, "CONNECT %s\r\nSUB > 1\r\nPUB retake.v1.worker.%s.result 2\r\n{}\r\nPING\r\n",
+				connect, id)
 			r := bufio.NewReader(c)
 			var last string
 			for {

@@ -120,7 +120,8 @@ func links(args []string) (string, error) {
 	secret := args[0]
 	err := os.RemoveAll(".retake")
 	for name, to := range map[string]string{
-		"secret": secret, "etc": "/etc", "up": "../../..", "self": "/proc/self/environ", "root": "/", "loop": "loop", ".retake": "/etc", "deep/.retake": secret,
+		"secret": secret, "etc": "/etc", "up": "../../..", "self": "/proc/self/environ", "root": "/", "loop": "loop",
+		".retake": "/etc", "deep/.retake": secret,
 		".gitignore": secret, ".gitmodules": "/etc/passwd",
 	} {
 		err = errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.Symlink(to, name))
@@ -131,9 +132,13 @@ func links(args []string) (string, error) {
 
 // special files, which block who reads them.
 func special([]string) (string, error) {
-	err := errors.Join(syscall.Mkfifo("fifo", 0o644), syscall.Mkfifo(".gitattributes", 0o644), syscall.Mkfifo("README.fifo", 0o644))
+	err := errors.Join(syscall.Mkfifo("fifo", 0o644), syscall.Mkfifo(".gitattributes", 0o644),
+		syscall.Mkfifo("README.fifo", 0o644))
 	_ = os.MkdirAll(".retake", 0o755)
-	for _, name := range []string{"attempt.json", "STATE.json", "question.md", "sync_required.json", "last_failure.txt", "prompt.md"} {
+	for _, name := range []string{
+		"attempt.json", "STATE.json", "question.md", "sync_required.json", "last_failure.txt",
+		"prompt.md",
+	} {
 		_ = os.RemoveAll(filepath.Join(".retake", name))
 		err = errors.Join(err, syscall.Mkfifo(filepath.Join(".retake", name), 0o644))
 	}
@@ -148,8 +153,10 @@ func special([]string) (string, error) {
 func names([]string) (string, error) {
 	var err error
 	for _, name := range []string{
-		"-rf", "--exec=id", "new\nline", "\x1b]0;x\x07", "tab\there", "\xff\xfe", "quote\"'`$(id)", "@octocat", "<img src=x>", "a b", "CON", "Case", "case", "*", "?", ":(top)x", "[a]", "\u202etxt.exe",
-		".GIT/config", ".git./x", "git~1/x", ".g\u200cit/hooks/x", "x/.GiT/hooks/post-checkout", strings.Repeat("n", 255),
+		"-rf", "--exec=id", "new\nline", "\x1b]0;x\x07", "tab\there", "\xff\xfe", "quote\"'`$(id)", "@octocat",
+		"<img src=x>", "a b", "CON", "Case", "case", "*", "?", ":(top)x", "[a]", "\u202etxt.exe",
+		".GIT/config", ".git./x", "git~1/x", ".g\u200cit/hooks/x", "x/.GiT/hooks/post-checkout",
+		strings.Repeat("n", 255),
 	} {
 		err = errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte("x"), 0o644))
 	}
@@ -159,7 +166,10 @@ func names([]string) (string, error) {
 // times that no calendar has.
 func times([]string) (string, error) {
 	var err error
-	for name, seconds := range map[string]int64{"far": 292277026596, "max": 1<<63 - 1, "min": -1 << 63, "old": -2208988800, "wide": 1 << 40} {
+	for name, seconds := range map[string]int64{
+		"far": 292277026596, "max": 1<<63 - 1, "min": -1 << 63,
+		"old": -2208988800, "wide": 1 << 40,
+	} {
 		if err = os.WriteFile(name, []byte("x"), 0o644); err != nil {
 			return "", err
 		}
@@ -174,10 +184,14 @@ func times([]string) (string, error) {
 // modes: setuid, setgid, nothing at all, attributes.
 func modes([]string) (string, error) {
 	var err error
-	for name, mode := range map[string]uint32{"setuid": 0o4755, "setgid": 0o2755, "sticky": 0o1777, "closed": 0, "writeonly": 0o222} {
+	for name, mode := range map[string]uint32{
+		"setuid": 0o4755, "setgid": 0o2755, "sticky": 0o1777, "closed": 0,
+		"writeonly": 0o222,
+	} {
 		err = errors.Join(err, os.WriteFile(name, []byte("#!/bin/sh\n"), 0o755), syscall.Chmod(name, mode))
 	}
-	err = errors.Join(err, os.MkdirAll("shut/in", 0o755), os.WriteFile("shut/in/file", []byte("x"), 0o644), syscall.Chmod("shut/in", 0), syscall.Chmod("shut", 0))
+	err = errors.Join(err, os.MkdirAll("shut/in", 0o755), os.WriteFile("shut/in/file", []byte("x"), 0o644),
+		syscall.Chmod("shut/in", 0), syscall.Chmod("shut", 0))
 	value := make([]byte, 2000)
 	var attributes []string
 	for _, name := range []string{"user.x", "security.capability", "system.posix_acl_access", "trusted.x"} {
@@ -189,7 +203,8 @@ func modes([]string) (string, error) {
 func setxattr(path, name string, value []byte) error {
 	p, _ := syscall.BytePtrFromString(path)
 	n, _ := syscall.BytePtrFromString(name)
-	_, _, e := syscall.Syscall6(syscall.SYS_SETXATTR, uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&value[0])), uintptr(len(value)), 0, 0)
+	_, _, e := syscall.Syscall6(syscall.SYS_SETXATTR, uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(n)),
+		uintptr(unsafe.Pointer(&value[0])), uintptr(len(value)), 0, 0)
 	if e != 0 {
 		return e
 	}
@@ -202,21 +217,31 @@ func git(args []string) (string, error) {
 	run := "touch " + mark
 	files := map[string]string{
 		".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/heads/x": "",
-		".git/config": "[core]\n\tfsmonitor = \"" + run + "; false\"\n\thooksPath = hooks\n\tsshCommand = " + run + "\n\tpager = " + run + "\n\teditor = " + run +
-			"\n\tattributesFile = /etc/passwd\n\tworktree = /etc\n[filter \"x\"]\n\tclean = " + run + "\n\tsmudge = " + run + "\n\tprocess = " + run + "\n\trequired = true\n[diff \"x\"]\n\ttextconv = " + run +
-			"\n\tcommand = " + run + "\n[merge \"x\"]\n\tdriver = " + run + "\n[gpg]\n\tprogram = " + run + "\n[commit]\n\tgpgSign = true\n[include]\n\tpath = /etc/passwd\n[credential]\n\thelper = !" + run + "\n",
-		".gitattributes":   "* filter=x diff=x merge=x text eol=crlf ident working-tree-encoding=UTF-16\n",
-		".gitmodules":      "[submodule \"x\"]\n\tpath = sub\n\turl = ext::sh -c \"" + run + "\"\n\tupdate = !" + run + "\n",
-		"nested/.git/HEAD": "ref: refs/heads/main\n", "nested/.git/config": "[core]\n\tfsmonitor = " + run + "\n", "nested/file": "x",
-		"gitlink/.git": "gitdir: /etc\n", "gitlink/file": "x", "worktree/.git": "gitdir: " + filepath.Dir(mark) + "\n", "sub/.git": "gitdir: ../../git\n", "sub/file": "x",
+		".git/config": "[core]\n\tfsmonitor = \"" + run + "; false\"\n\thooksPath = hooks\n\tsshCommand = " + run +
+			"\n\tpager = " + run + "\n\teditor = " + run +
+			"\n\tattributesFile = /etc/passwd\n\tworktree = /etc\n[filter \"x\"]\n\tclean = " + run + "\n\tsmudge = " +
+			run + "\n\tprocess = " + run + "\n\trequired = true\n[diff \"x\"]\n\ttextconv = " + run +
+			"\n\tcommand = " + run + "\n[merge \"x\"]\n\tdriver = " + run + "\n[gpg]\n\tprogram = " + run +
+			"\n[commit]\n\tgpgSign = true\n[include]\n\tpath = /etc/passwd\n[credential]\n\thelper = !" + run + "\n",
+		".gitattributes": "* filter=x diff=x merge=x text eol=crlf ident working-tree-encoding=UTF-16\n",
+		".gitmodules": "[submodule \"x\"]\n\tpath = sub\n\turl = ext::sh -c \"" + run + "\"\n\tupdate = !" + run +
+			"\n",
+		"nested/.git/HEAD": "ref: refs/heads/main\n", "nested/.git/config": "[core]\n\tfsmonitor = " + run + "\n",
+		"nested/file":  "x",
+		"gitlink/.git": "gitdir: /etc\n", "gitlink/file": "x", "worktree/.git": "gitdir: " + filepath.Dir(mark) + "\n",
+		"sub/.git": "gitdir: ../../git\n", "sub/file": "x",
 		".gitconfig": "[core]\n\tfsmonitor = " + run + "\n",
 	}
-	for _, hook := range []string{"pre-commit", "post-checkout", "post-index-change", "pre-push", "reference-transaction", "post-commit", "commit-msg"} {
+	for _, hook := range []string{
+		"pre-commit", "post-checkout", "post-index-change", "pre-push",
+		"reference-transaction", "post-commit", "commit-msg",
+	} {
 		files[".git/hooks/"+hook] = "#!/bin/sh\n" + run + "\n"
 		files["hooks/"+hook] = "#!/bin/sh\n" + run + "\n"
 	}
 	for name, text := range files {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+			os.WriteFile(name, []byte(text), 0o755)); err != nil {
 			return "", err
 		}
 	}
@@ -225,18 +250,22 @@ func git(args []string) (string, error) {
 
 // lfs MARK: pointers to large files, whose filter would be a program.
 func lfs(args []string) (string, error) {
-	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) + "\nsize 9223372036854775807\n"
+	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) +
+		"\nsize 9223372036854775807\n"
 	return "", errors.Join(
 		os.WriteFile(".gitattributes", []byte("*.bin filter=lfs diff=lfs merge=lfs -text\n"), 0o644),
-		os.WriteFile("model.bin", []byte(pointer), 0o644), os.WriteFile("bad.bin", []byte(strings.Replace(pointer, "oid sha256:", "oid sha256:../../", 1)), 0o644),
-		os.WriteFile(".lfsconfig", []byte("[lfs]\n\turl = http://127.0.0.1:1/\n[lfs \"customtransfer.x\"]\n\tpath = touch\n\targs = "+args[0]+"\n"), 0o644))
+		os.WriteFile("model.bin", []byte(pointer), 0o644),
+		os.WriteFile("bad.bin", []byte(strings.Replace(pointer, "oid sha256:", "oid sha256:../../", 1)), 0o644),
+		os.WriteFile(".lfsconfig", []byte("[lfs]\n\turl = http://127.0.0.1:1/\n[lfs \"customtransfer.x\"]\n\tpath = "+
+			"touch\n\targs = "+args[0]+"\n"), 0o644))
 }
 
 // globs that take for ever to match.
 func globs([]string) (string, error) {
 	pattern := strings.Repeat("*a", 60) + "b\n" + strings.Repeat("**/", 60) + "b\n" + strings.Repeat("[!b]*", 60) + "\n"
 	err := os.WriteFile(".gitignore", []byte(strings.Repeat(pattern, 200)), 0o644)
-	err = errors.Join(err, os.WriteFile(".gitattributes", []byte(strings.Repeat(strings.ReplaceAll(pattern, "\n", " text\n"), 200)), 0o644))
+	err = errors.Join(err, os.WriteFile(".gitattributes",
+		[]byte(strings.Repeat(strings.ReplaceAll(pattern, "\n", " text\n"), 200)), 0o644))
 	for i := range 200 {
 		err = errors.Join(err, os.WriteFile(strings.Repeat("a", 240)+strconv.Itoa(i), []byte("x"), 0o644))
 	}

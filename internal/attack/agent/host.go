@@ -20,8 +20,8 @@ var onHost = map[string]func(args []string) (string, error){
 	"files":  files,
 }
 
-// root writes to the root file system, to its own program and the worker's. Paths are files that everybody may write, in folders of that kind: only a root that
-// is read-only keeps those as they are.
+// root writes to the root file system, to its own program and the worker's. Paths are files that everybody may
+// write, in folders of that kind: only a root that is read-only keeps those as they are.
 func root(paths []string) (string, error) {
 	var out strings.Builder
 	readonly, others := 0, 0
@@ -64,7 +64,8 @@ func root(paths []string) (string, error) {
 	return out.String(), nil
 }
 
-// beside PID looks for a process of this machine: in /proc, by signals and ptrace; and for the text, given backwards, in what /proc shows of all.
+// beside PID looks for a process of this machine: in /proc, by signals and ptrace; and for the text, given
+// backwards, in what /proc shows of all.
 func beside(args []string) (string, error) {
 	var out strings.Builder
 	pid := int(count(args[0]))
@@ -81,7 +82,8 @@ func beside(args []string) (string, error) {
 		}
 	}
 	for name, err := range map[string]error{
-		"SIGSTOP": syscall.Kill(pid, syscall.SIGSTOP), "SIGTERM": syscall.Kill(pid, syscall.SIGTERM), "PTRACE_ATTACH": syscall.PtraceAttach(pid),
+		"SIGSTOP": syscall.Kill(pid, syscall.SIGSTOP), "SIGTERM": syscall.Kill(pid, syscall.SIGTERM),
+		"PTRACE_ATTACH": syscall.PtraceAttach(pid),
 	} {
 		if err == nil {
 			fmt.Fprintf(&out, "through: %s\n", name)
@@ -105,7 +107,8 @@ func beside(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// files PATH... reads, writes and connects to all that lies at and below paths, but for what is its own: its checkout, and what its home lies in.
+// files PATH... reads, writes and connects to all that lies at and below paths, but for what is its own: its
+// checkout, and what its home lies in.
 func files(args []string) (string, error) {
 	var out strings.Builder
 	checkout, err := os.Getwd()

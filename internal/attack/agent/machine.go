@@ -16,8 +16,8 @@ import (
 	"unsafe"
 )
 
-// onMachine are attacks on what is around it: the first process, the kernel, the bus, the worker's folder and socket. What got
-// through is said in a line that begins with "through:".
+// onMachine are attacks on what is around it: the first process, the kernel, the bus, the worker's folder and
+// socket. What got through is said in a line that begins with "through:".
 var onMachine = map[string]func(args []string) (string, error){
 	"firstprocess": firstProcess,
 	"trace":        trace,
@@ -51,7 +51,10 @@ var onMachine = map[string]func(args []string) (string, error){
 // firstProcess reads what /proc shows of process 1.
 func firstProcess([]string) (string, error) {
 	var out strings.Builder
-	for _, name := range []string{"environ", "mem", "maps", "smaps", "auxv", "io", "stack", "syscall", "task/1/environ", "task/1/mem", "map_files", "fd", "fdinfo", "root", "cwd", "exe", "ns/net"} {
+	for _, name := range []string{
+		"environ", "mem", "maps", "smaps", "auxv", "io", "stack", "syscall", "task/1/environ",
+		"task/1/mem", "map_files", "fd", "fdinfo", "root", "cwd", "exe", "ns/net",
+	} {
 		path := "/proc/1/" + name
 		var err error
 		var got string
@@ -103,8 +106,14 @@ func trace([]string) (string, error) {
 	}{
 		{"PTRACE_ATTACH", [7]uintptr{syscall.SYS_PTRACE, attach, 1}},
 		{"PTRACE_SEIZE", [7]uintptr{syscall.SYS_PTRACE, seize, 1}},
-		{"process_vm_readv", [7]uintptr{vmRead, 1, uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1}},
-		{"process_vm_writev", [7]uintptr{vmWrite, 1, uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1}},
+		{"process_vm_readv", [7]uintptr{
+			vmRead, 1, uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)),
+			1,
+		}},
+		{"process_vm_writev", [7]uintptr{
+			vmWrite, 1, uintptr(unsafe.Pointer(&local)), 1,
+			uintptr(unsafe.Pointer(&remote)), 1,
+		}},
 		{"kcmp", [7]uintptr{kcmp, 1, uintptr(os.Getpid()), 0, 0, 0}},
 		{"perf_event_open", [7]uintptr{perf, uintptr(unsafe.Pointer(&local)), 1, ^uintptr(0), ^uintptr(0), 0}},
 	} {
@@ -147,7 +156,10 @@ func signalFirst([]string) (string, error) {
 }
 
 // patterns are how credentials look in plans and memory.
-var patterns = [][]byte{[]byte(`"sign_key":"`), []byte(`"seed":"SU`), []byte("eyJ0eXAiOiJKV1Qi"), []byte(`"password":"`), []byte("BEGIN NATS USER JWT")}
+var patterns = [][]byte{
+	[]byte(`"sign_key":"`), []byte(`"seed":"SU`), []byte("eyJ0eXAiOiJKV1Qi"),
+	[]byte(`"password":"`), []byte("BEGIN NATS USER JWT"),
+}
 
 // search reads every file that it may, and every environment.
 func search([]string) (string, error) {
@@ -201,7 +213,10 @@ func privileges([]string) (string, error) {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
-		want := map[string]string{"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "CapPrm": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}[name]
+		want := map[string]string{
+			"CapEff": "0000000000000000", "CapBnd": "0000000000000000",
+			"CapPrm": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
+		}[name]
 		if want != "" && value != want {
 			fmt.Fprintf(&out, "through: %s is %s\n", name, value)
 		}
@@ -275,7 +290,10 @@ func rawSocket() error {
 // sockets looks for those of container engines, and for abstract ones.
 func sockets([]string) (string, error) {
 	var out strings.Builder
-	paths := []string{"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/systemd/private", "/run/dbus/system_bus_socket"}
+	paths := []string{
+		"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
+		"/run/podman/podman.sock", "/run/systemd/private", "/run/dbus/system_bus_socket",
+	}
 	list, _ := os.ReadFile("/proc/net/unix")
 	for line := range strings.Lines(string(list)) {
 		if f := strings.Fields(line); len(f) == 8 && strings.HasPrefix(f[7], "@") {
@@ -469,7 +487,9 @@ func stdin([]string) (string, error) {
 	to, _ := os.Readlink("/proc/self/fd/0")
 	var others []string
 	for i := 3; i < 256; i++ {
-		if l, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(i)); err == nil && !strings.HasPrefix(l, "anon_inode:") && !strings.HasPrefix(l, "socket:") && !strings.HasPrefix(l, "/proc/") && !strings.HasPrefix(l, "pipe:") && !strings.HasPrefix(l, "/sys/fs/cgroup/cpu") {
+		if l, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(i)); err == nil &&
+			!strings.HasPrefix(l, "anon_inode:") && !strings.HasPrefix(l, "socket:") && !strings.HasPrefix(l,
+			"/proc/") && !strings.HasPrefix(l, "pipe:") && !strings.HasPrefix(l, "/sys/fs/cgroup/cpu") {
 			others = append(others, l)
 		}
 	}

@@ -1,5 +1,5 @@
-// Command agent is a hostile coding agent. Run as a stage it asks the suite at ATTACK_AT what to do, says there what it saw,
-// and ends as it is told; with arguments it does one thing to the folder it is in, as user -uid.
+// Command agent is a hostile coding agent. Run as a stage it asks the suite at ATTACK_AT what to do, says there
+// what it saw, and ends as it is told; with arguments it does one thing to the folder it is in, as user -uid.
 package main
 
 import (

@@ -152,7 +152,8 @@ func browse(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// proxy sends the proxy a request as nobody's library would: METHOD TARGET HOST, and whom it says it is. What is answered with 200 got through.
+// proxy sends the proxy a request as nobody's library would: METHOD TARGET HOST, and whom it says it is. What
+// is answered with 200 got through.
 func proxy(args []string) (string, error) {
 	at, err := url.Parse(os.Getenv("HTTP_PROXY"))
 	if err != nil || at.Host == "" {
@@ -194,7 +195,10 @@ func model([]string) (string, error) {
 	var out strings.Builder
 	base, key := os.Getenv("ANTHROPIC_BASE_URL"), os.Getenv("ANTHROPIC_API_KEY")
 	body := `{"model":"m","stream":true,"max_tokens":10,"messages":[{"role":"user","content":"hello"}]}`
-	for name, at := range map[string]string{"model": base + "/v1/messages", "another path": strings.Replace(base, "ANTHROPIC_API_KEY", "GITHUB_TOKEN", 1) + "/v1/messages"} {
+	for name, at := range map[string]string{
+		"model":        base + "/v1/messages",
+		"another path": strings.Replace(base, "ANTHROPIC_API_KEY", "GITHUB_TOKEN", 1) + "/v1/messages",
+	} {
 		r, err := http.NewRequest(http.MethodPost, at, strings.NewReader(body))
 		if err != nil {
 			return "", err
@@ -228,7 +232,10 @@ func hunt(args []string) (string, error) {
 			fmt.Fprintf(&out, "through: the key is in %s\n", path)
 		}
 	}
-	for _, top := range []string{"/etc", "/tmp", "/retake", "/workspace", "/dev/shm", "/run", "/var", "/home", "/readonly", "/agent"} {
+	for _, top := range []string{
+		"/etc", "/tmp", "/retake", "/workspace", "/dev/shm", "/run", "/var", "/home",
+		"/readonly", "/agent",
+	} {
 		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.Type().IsRegular() {
 				look(path)

@@ -1,4 +1,5 @@
-// Package bustest runs a NATS server to join in the process of a test, with keys and configuration as `director bus init` makes them.
+// Package bustest runs a NATS server to join in the process of a test, with keys and configuration as `director
+// bus init` makes them.
 package bustest
 
 import (
@@ -34,7 +35,10 @@ func New(t testing.TB, dir string) *Server {
 		t.Fatal(err)
 	}
 	s := &Server{t: t, URL: fmt.Sprintf("tls://127.0.0.1:%d", port), Keys: filepath.Join(dir, "keys")}
-	made := keys.Init{Hosts: []string{"127.0.0.1"}, Port: port, Store: filepath.Join(dir, "store"), Prefix: wire.DefaultPrefix}
+	made := keys.Init{
+		Hosts: []string{"127.0.0.1"}, Port: port, Store: filepath.Join(dir, "store"),
+		Prefix: wire.DefaultPrefix,
+	}
 	if err := made.Make(s.Keys); err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +75,8 @@ func (s *Server) Stop() {
 	s.nats.WaitForShutdown()
 }
 
-// FreePort is one that nobody gets by chance while the server is away: below those that Linux gives to outgoing connections, and below those that
-// directors choose from.
+// FreePort is one that nobody gets by chance while the server is away: below those that Linux gives to outgoing
+// connections, and below those that directors choose from.
 func FreePort() (int, error) {
 	var failed error
 	for range 20 {

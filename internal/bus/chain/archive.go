@@ -13,7 +13,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// segmentExt ends the name of a segment, which is <first>-<last> with leading zeros, so that names sort as the journal does.
+// segmentExt ends the name of a segment, which is <first>-<last> with leading zeros, so that names sort as the
+// journal does.
 const segmentExt = ".jsonl.zst"
 
 // Segment is an archived part of the journal: a File in the archive's folder.
@@ -29,7 +30,8 @@ func SegmentPath(dir string, first, last uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%012d-%012d%s", first, last, segmentExt))
 }
 
-// Segments lists an archive's folder in the order of the journal. What is no segment is not listed; a folder that is not there has none.
+// Segments lists an archive's folder in the order of the journal. What is no segment is not listed; a folder
+// that is not there has none.
 func Segments(dir string) ([]Segment, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +43,8 @@ func Segments(dir string) ([]Segment, error) {
 	var all []Segment
 	for _, e := range entries {
 		var s Segment
-		if n, err := fmt.Sscanf(e.Name(), "%d-%d"+segmentExt, &s.First, &s.Last); n != 2 || err != nil || SegmentPath(dir, s.First, s.Last) != filepath.Join(dir, e.Name()) {
+		if n, err := fmt.Sscanf(e.Name(), "%d-%d"+segmentExt, &s.First, &s.Last); n != 2 || err != nil ||
+			SegmentPath(dir, s.First, s.Last) != filepath.Join(dir, e.Name()) {
 			continue
 		}
 		info, err := e.Info()

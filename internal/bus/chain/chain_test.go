@@ -13,7 +13,10 @@ import (
 // batches are a sound journal.
 func batches(n int) (all []Record, head Head) {
 	for i := range n {
-		r := Record{Seq: uint64(i + 1), ID: fmt.Sprint("w/", i+1), Prev: head.Digest.String(), Data: fmt.Appendf(nil, `{"n":%d}`, i)}
+		r := Record{
+			Seq: uint64(i + 1), ID: fmt.Sprint("w/", i+1), Prev: head.Digest.String(),
+			Data: fmt.Appendf(nil, `{"n":%d}`, i),
+		}
 		all, head = append(all, r), head.Next(r.ID, r.Data)
 	}
 	return all, head
@@ -49,19 +52,28 @@ func TestChain(t *testing.T) {
 		kind Kind
 		seq  uint64
 	}{
-		"sound":                    {all: sound},
-		"old":                      {all: bare(sound, 6)},
-		"old, then with a chain":   {all: bare(sound, 3)},
-		"old, begins late":         {from: Head{Seq: 2}, all: bare(sound, 4)[2:]},
-		"another payload":          {all: changed(3, func(r *Record) { r.Data = []byte(`{"n":9}`) }), kind: Broken, seq: 4},
-		"another id":               {all: changed(3, func(r *Record) { r.ID = "x/3" }), kind: Broken, seq: 4},
-		"another link":             {all: changed(3, func(r *Record) { r.Prev = Digest{1}.String() }), kind: Broken, seq: 3},
-		"no link":                  {all: changed(3, func(r *Record) { r.Prev = "" }), kind: Broken, seq: 3},
-		"no digest":                {all: changed(3, func(r *Record) { r.Prev = "zz" }), kind: Broken, seq: 3},
-		"one left out":             {all: slices.Delete(slices.Clone(sound), 2, 3), kind: Gap, seq: 3},
-		"behind a snapshot":        {from: Head{Seq: 2, Digest: mustDigest(sound[2].Prev)}, all: sound[2:]},
-		"behind another snapshot":  {from: Head{Seq: 2, Digest: Digest{7}}, all: sound[2:], kind: Broken, seq: 3},
-		"old, behind a known head": {from: Head{Seq: 2, Digest: Digest{7}}, all: bare(sound, 6)[2:], kind: Broken, seq: 3},
+		"sound":                  {all: sound},
+		"old":                    {all: bare(sound, 6)},
+		"old, then with a chain": {all: bare(sound, 3)},
+		"old, begins late":       {from: Head{Seq: 2}, all: bare(sound, 4)[2:]},
+		"another payload": {
+			all: changed(3, func(r *Record) { r.Data = []byte(`{"n":9}`) }), kind: Broken,
+			seq: 4,
+		},
+		"another id": {all: changed(3, func(r *Record) { r.ID = "x/3" }), kind: Broken, seq: 4},
+		"another link": {
+			all: changed(3, func(r *Record) { r.Prev = Digest{1}.String() }), kind: Broken,
+			seq: 3,
+		},
+		"no link":                 {all: changed(3, func(r *Record) { r.Prev = "" }), kind: Broken, seq: 3},
+		"no digest":               {all: changed(3, func(r *Record) { r.Prev = "zz" }), kind: Broken, seq: 3},
+		"one left out":            {all: slices.Delete(slices.Clone(sound), 2, 3), kind: Gap, seq: 3},
+		"behind a snapshot":       {from: Head{Seq: 2, Digest: mustDigest(sound[2].Prev)}, all: sound[2:]},
+		"behind another snapshot": {from: Head{Seq: 2, Digest: Digest{7}}, all: sound[2:], kind: Broken, seq: 3},
+		"old, behind a known head": {
+			from: Head{Seq: 2, Digest: Digest{7}}, all: bare(sound, 6)[2:], kind: Broken,
+			seq: 3,
+		},
 	} {
 		got, err := follow(c.from, c.all)
 		d, damaged := errors.AsType[*Damage](err)
@@ -119,7 +131,10 @@ func TestMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range whole { // a torn write costs its own slot at most
-		for _, torn := range [][]byte{append(slices.Clone(whole[:i]), bytes.Repeat([]byte{0}, len(whole)-i)...), flipped(whole, i)} {
+		for _, torn := range [][]byte{
+			append(slices.Clone(whole[:i]), bytes.Repeat([]byte{0}, len(whole)-i)...),
+			flipped(whole, i),
+		} {
 			if err := os.WriteFile(path, torn, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -192,12 +207,14 @@ func TestFile(t *testing.T) {
 				n++
 				return nil
 			}, nil)
-			if d, ok := errors.AsType[*Damage](err); err == nil && n != 50 || err != nil && (!ok || d.Where != "journal.jsonl.zst") {
+			if d, ok := errors.AsType[*Damage](err); err == nil && n != 50 || err != nil &&
+				(!ok || d.Where != "journal.jsonl.zst") {
 				t.Fatalf("byte %d: %d batches, %v", i, n, err)
 			}
 		}
 	}
-	if err := Create(path, Source{Fleet: "blue"}, Head{}, func(w *Writer) error { return w.Add(all[1]) }); !errors.Is(err, ErrDamaged) {
+	if err := Create(path, Source{Fleet: "blue"}, Head{}, func(w *Writer) error { return w.Add(all[1]) }); !errors.Is(
+		err, ErrDamaged) {
 		t.Errorf("a file with a hole is written: %v", err)
 	}
 	if _, err := Read(t.TempDir(), nil, nil); err == nil || errors.Is(err, ErrDamaged) { // as a disk that fails

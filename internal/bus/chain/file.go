@@ -49,7 +49,8 @@ type State struct {
 	Data []byte
 }
 
-// line is any of the lines of a file but the first. Data is text, so that the file compresses well and can be read; raw is for what is no UTF-8.
+// line is any of the lines of a file but the first. Data is text, so that the file compresses well and can be
+// read; raw is for what is no UTF-8.
 type line struct {
 	Seq   uint64    `json:"seq,omitempty"`
 	ID    string    `json:"id,omitempty"`
@@ -85,8 +86,8 @@ type Writer struct {
 	lax     bool
 }
 
-// Create writes a file beside its place, synced, and puts it there when fill has returned without an error. The head is that before
-// the first batch.
+// Create writes a file beside its place, synced, and puts it there when fill has returned without an error. The
+// head is that before the first batch.
 func Create(path string, of Source, after Head, fill func(*Writer) error) error {
 	return create(path, of, after, false, fill)
 }
@@ -150,8 +151,8 @@ type File struct {
 	Sure    bool // the trailer's digest is that of the whole journal: see Chain.Sure
 }
 
-// Read reads a file to its end and hands out its batches and its snapshots, each as soon as it is known to follow; either may be nil. Errors: a
-// *Damage, that of a callback, or that of the system.
+// Read reads a file to its end and hands out its batches and its snapshots, each as soon as it is known to
+// follow; either may be nil. Errors: a *Damage, that of a callback, or that of the system.
 func Read(path string, batch func(Record) error, state func(State) error) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -188,7 +189,10 @@ func read(from io.Reader, batch func(Record) error, state func(State) error) (ou
 		return out, &Damage{Kind: Broken, Want: "the first line of a journal's file", Got: err.Error()}
 	}
 	if out.Header.Format != format || out.Header.First == 0 {
-		return out, &Damage{Kind: Broken, Want: fmt.Sprintf("a journal's file of format %d", format), Got: fmt.Sprintf("format %d", out.Header.Format)}
+		return out, &Damage{
+			Kind: Broken, Want: fmt.Sprintf("a journal's file of format %d", format),
+			Got: fmt.Sprintf("format %d", out.Header.Format),
+		}
 	}
 	chain := Follow(out.Header.before())
 	for n := uint64(0); ; {
@@ -202,7 +206,11 @@ func read(from io.Reader, batch func(Record) error, state func(State) error) (ou
 		case l.End != nil:
 			out.Trailer, out.Sure = *l.End, chain.Sure()
 			if want, got := l.End.Head, chain.Head(); want != got || l.End.Batches != n {
-				return out, &Damage{Kind: Broken, Seq: got.Seq + 1, Want: fmt.Sprintf("%d batches to %s, as its last line says", l.End.Batches, want), Got: fmt.Sprintf("%d to %s", n, got)}
+				return out, &Damage{
+					Kind: Broken, Seq: got.Seq + 1,
+					Want: fmt.Sprintf("%d batches to %s, as its last line says", l.End.Batches, want),
+					Got:  fmt.Sprintf("%d to %s", n, got),
+				}
 			}
 			return out, nil
 		case l.State != nil:

@@ -67,13 +67,14 @@ type Chain struct {
 	linked bool // from here on every batch must name the one before
 }
 
-// Follow begins behind a head. A head behind a batch whose digest is known was written with a chain: all after it must link.
+// Follow begins behind a head. A head behind a batch whose digest is known was written with a chain: all after
+// it must link.
 func Follow(from Head) *Chain {
 	return &Chain{head: from, sure: from.Known(), linked: from.Seq > 0 && from.Known()}
 }
 
-// Sure reports whether the head can be compared with what others know. If the digest that it began at is not known, it can be from the
-// first batch on that names the one before.
+// Sure reports whether the head can be compared with what others know. If the digest that it began at is not
+// known, it can be from the first batch on that names the one before.
 func (c *Chain) Sure() bool { return c.sure }
 
 // Head is that of the batches so far.
@@ -82,7 +83,10 @@ func (c *Chain) Head() Head { return c.head }
 // Add takes the next batch. An error is a *Damage, and nothing was added.
 func (c *Chain) Add(r Record) error {
 	if r.Seq != c.head.Seq+1 {
-		return &Damage{Kind: Gap, Seq: c.head.Seq + 1, Want: fmt.Sprintf("batch %d", c.head.Seq+1), Got: fmt.Sprintf("batch %d", r.Seq)}
+		return &Damage{
+			Kind: Gap, Seq: c.head.Seq + 1, Want: fmt.Sprintf("batch %d", c.head.Seq+1),
+			Got: fmt.Sprintf("batch %d", r.Seq),
+		}
 	}
 	if r.Prev == "" && c.linked {
 		return &Damage{Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(), Got: "none"}
@@ -90,13 +94,19 @@ func (c *Chain) Add(r Record) error {
 	if r.Prev != "" {
 		var prev Digest
 		if err := prev.UnmarshalText([]byte(r.Prev)); err != nil {
-			return &Damage{Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(), Got: fmt.Sprintf("%.80q", r.Prev)}
+			return &Damage{
+				Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(),
+				Got: fmt.Sprintf("%.80q", r.Prev),
+			}
 		}
 		if !c.sure {
 			c.head.Digest, c.sure = prev, true
 		}
 		if prev != c.head.Digest {
-			return &Damage{Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(), Got: prev.String()}
+			return &Damage{
+				Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(),
+				Got: prev.String(),
+			}
 		}
 		c.linked = true
 	}

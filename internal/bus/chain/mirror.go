@@ -23,14 +23,16 @@ type Mark struct {
 	Head    Head
 }
 
-// Mirror is a file outside of the journal's store that says how far the journal went. It has two slots, written by turns, each with a
-// checksum: a write that was interrupted costs the newer one only. It is not synced at each batch: a mirror that is behind is fine.
+// Mirror is a file outside of the journal's store that says how far the journal went. It has two slots, written
+// by turns, each with a checksum: a write that was interrupted costs the newer one only. It is not synced at
+// each batch: a mirror that is behind is fine.
 type Mirror struct {
 	f      *os.File
 	stream string // whose head it is; slots of another one do not count
 }
 
-// OpenMirror opens the mirror of a stream, or makes it. The mark is the newest that can be read; zero if there is none, found is false then.
+// OpenMirror opens the mirror of a stream, or makes it. The mark is the newest that can be read; zero if there
+// is none, found is false then.
 func OpenMirror(path, stream string) (m *Mirror, newest Mark, found bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,13 +85,15 @@ func readSlot(slot []byte, stream string) (m Mark, ok bool) {
 		m.Journal = fields[3]
 	}
 	var err error
-	if m.Head.Seq, err = strconv.ParseUint(fields[1], 10, 64); err != nil || m.Head.Digest.UnmarshalText([]byte(fields[2])) != nil {
+	if m.Head.Seq, err = strconv.ParseUint(fields[1], 10, 64); err != nil ||
+		m.Head.Digest.UnmarshalText([]byte(fields[2])) != nil {
 		return Mark{}, false
 	}
 	return m, bytes.Equal(slot, writeSlot(m, stream))
 }
 
-// writeSlot is a line of text, so that a person can read it: stream, sequence, digest, the journal's id if it has one, checksum of what is before it.
+// writeSlot is a line of text, so that a person can read it: stream, sequence, digest, the journal's id if it
+// has one, checksum of what is before it.
 func writeSlot(m Mark, stream string) []byte {
 	line := fmt.Sprintf("%s %d %s", stream, m.Head.Seq, m.Head.Digest)
 	if m.Journal != "" {

@@ -31,15 +31,18 @@ const (
 // makeAuthority makes the certificate that the server's is signed with.
 func makeAuthority(dir string) error {
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "Retake agent bus"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
-		KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "Retake agent bus"}, IsCA: true, BasicConstraintsValid: true,
+		MaxPathLenZero: true,
+		KeyUsage:       x509.KeyUsageCertSign,
 	}
-	return makeCertificate(template, authorityLife, nil, nil, filepath.Join(dir, fileAuthority), filepath.Join(dir, fileAuthorityKey))
+	return makeCertificate(template, authorityLife, nil, nil, filepath.Join(dir, fileAuthority),
+		filepath.Join(dir, fileAuthorityKey))
 }
 
 // certify gives the server a certificate that is good for the hosts.
 func certify(director, server string, hosts []string) error {
-	parent, err := tls.LoadX509KeyPair(filepath.Join(director, fileAuthority), filepath.Join(director, fileAuthorityKey))
+	parent, err := tls.LoadX509KeyPair(filepath.Join(director, fileAuthority),
+		filepath.Join(director, fileAuthorityKey))
 	if err != nil {
 		return fmt.Errorf("certificate authority: %w", err)
 	}
@@ -49,7 +52,8 @@ func certify(director, server string, hosts []string) error {
 	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Retake agent bus, server"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // the latter at the other servers of its cluster
+		// the latter at the other servers of its cluster
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -58,11 +62,14 @@ func certify(director, server string, hosts []string) error {
 			template.DNSNames = append(template.DNSNames, h)
 		}
 	}
-	return makeCertificate(template, certificateLife, parent.Leaf, key, filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
+	return makeCertificate(template, certificateLife, parent.Leaf, key, filepath.Join(server, fileCertificate),
+		filepath.Join(server, fileCertificateKey))
 }
 
 // makeCertificate writes a certificate and its key; without a parent it signs itself.
-func makeCertificate(template *x509.Certificate, life time.Duration, parent *x509.Certificate, signer *ecdsa.PrivateKey, file, keyFile string) error {
+func makeCertificate(template *x509.Certificate, life time.Duration, parent *x509.Certificate, signer *ecdsa.PrivateKey,
+	file, keyFile string,
+) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -88,15 +95,16 @@ func makeCertificate(template *x509.Certificate, life time.Duration, parent *x50
 		safefile.Write(file, 0o600, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 }
 
-// Certificate is the server's, of the folder that Make made, for every one of the hosts. It is made anew if it is not good
-// for one of them, or not for long any more.
+// Certificate is the server's, of the folder that Make made, for every one of the hosts. It is made anew if it
+// is not good for one of them, or not for long any more.
 func Certificate(dir string, hosts []string) (tls.Certificate, error) {
 	server := filepath.Join(dir, DirServer)
 	load := func() (tls.Certificate, error) {
 		return tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
 	}
 	c, err := load()
-	if err == nil && time.Until(c.Leaf.NotAfter) > renewBefore && !slices.ContainsFunc(hosts, func(h string) bool { return c.Leaf.VerifyHostname(h) != nil }) {
+	if err == nil && time.Until(c.Leaf.NotAfter) > renewBefore &&
+		!slices.ContainsFunc(hosts, func(h string) bool { return c.Leaf.VerifyHostname(h) != nil }) {
 		return c, nil
 	}
 	if err = certify(filepath.Join(dir, DirDirector), server, hosts); err == nil {

@@ -31,18 +31,19 @@ const (
 	answerTime          = time.Minute
 )
 
-// MaxPayload is what a server takes in one message, in bytes: the longest of a worker, a batch of the journal or a dead letter, and the headers that the
-// director stores it with.
+// MaxPayload is what a server takes in one message, in bytes: the longest of a worker, a batch of the journal
+// or a dead letter, and the headers that the director stores it with.
 const MaxPayload = wire.LongestMessage + 64<<10
 
-// Bounds of a person's credential. Whatever workers may send, a person's report fits in the default of agent_bus.max_message_bytes.
+// Bounds of a person's credential. Whatever workers may send, a person's report fits in the default of
+// agent_bus.max_message_bytes.
 const (
 	personBytes         = 1 << 16
 	personSubscriptions = 32
 )
 
-// personInbox is where the tools of people get their answers, and DirectorInbox where the director gets its own in the same
-// account.
+// personInbox is where the tools of people get their answers, and DirectorInbox where the director gets its own
+// in the same account.
 const (
 	personInbox   = "_INBOX"
 	DirectorInbox = "_INBOX_director"
@@ -71,15 +72,18 @@ func (d *Director) reportsAccount() (string, error) {
 func (d *Director) streamsAccount(account nkeys.KeyPair, name string) (string, error) {
 	c := jwt.NewAccountClaims(public(account))
 	c.Name = name
-	c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+	c.Limits.JetStreamLimits = jwt.JetStreamLimits{
+		MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit,
+		Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
+	}
 	return c.Encode(d.operator)
 }
 
 // Workers is the public key of the workers' account.
 func (d *Director) Workers() string { return public(d.workers) }
 
-// WorkersAccount is the claims of the workers' account, with who is shut out: the public key of each user, and up to when
-// (Unix seconds) what was issued for it does not count any more.
+// WorkersAccount is the claims of the workers' account, with who is shut out: the public key of each user, and
+// up to when (Unix seconds) what was issued for it does not count any more.
 func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	c := jwt.NewAccountClaims(public(d.workers))
 	c.Name = accountWorkers
@@ -92,7 +96,8 @@ func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 // ErrOtherKeys: whole claims that other keys have signed.
 var ErrOtherKeys = errors.New("keys: claims of other keys than ours")
 
-// Revoked reads who is shut out from claims that WorkersAccount made. Claims of other keys are refused with ErrOtherKeys.
+// Revoked reads who is shut out from claims that WorkersAccount made. Claims of other keys are refused with
+// ErrOtherKeys.
 func (d *Director) Revoked(token string) (map[string]int64, error) {
 	c, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
@@ -116,7 +121,8 @@ func (d *Director) Journal() (User, error) { return d.own(d.director, "@director
 // Reports is the director where reports and dead letters are.
 func (d *Director) Reports() (User, error) { return d.own(d.reports, "@director", nil) }
 
-// System is the director in the server's account: it tells the server about the workers' account and hears of connections.
+// System is the director in the server's account: it tells the server about the workers' account and hears of
+// connections.
 func (d *Director) System() (User, error) {
 	return d.own(d.system, "@system", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT."+d.Workers()+".>", "$SYS.REQ.SERVER.*.STATSZ")
@@ -144,10 +150,13 @@ func WorkerUser(secret []byte, worker string) (nkeys.KeyPair, error) {
 	return pair, nil
 }
 
-// Worker makes the credential of a worker: it publishes on its own subjects, asks for leases, gets its own commands and
-// answers, and answers what it is asked; more are subjects that not every worker publishes on. maxBytes bounds a message; it is good until expires. The caller has checked the id:
-// one that is no subject token could widen its own permissions.
-func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time, more ...string) (User, error) {
+// Worker makes the credential of a worker: it publishes on its own subjects, asks for leases, gets its own
+// commands and answers, and answers what it is asked; more are subjects that not every worker publishes on.
+// maxBytes bounds a message; it is good until expires. The caller has checked the id: one that is no subject
+// token could widen its own permissions.
+func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time,
+	more ...string,
+) (User, error) {
 	return sign(d.workers, user, worker, func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add(s.Published(worker)...)
 		c.Pub.Allow.Add(more...)
@@ -158,12 +167,13 @@ func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, ma
 	})
 }
 
-// Person makes the credential of a person and their tools: report for any worker, watch, ask for the snapshot. Not: speak for
-// a worker that succeeds, control workers, touch streams.
+// Person makes the credential of a person and their tools: report for any worker, watch, ask for the snapshot.
+// Not: speak for a worker that succeeds, control workers, touch streams.
 func (d *Director) Person(s wire.Subjects) (User, error) {
 	return d.own(d.reports, "operator", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add(s.AllWorkers(wire.ChannelError), s.Snapshot(), "$SRV.>")
-		c.Sub.Allow.Add(personInbox+".>", s.AllWorkers(wire.ChannelError), s.AllWorkers(wire.ChannelResult), s.Dead("*"), s.Snapshot())
+		c.Sub.Allow.Add(personInbox+".>", s.AllWorkers(wire.ChannelError), s.AllWorkers(wire.ChannelResult),
+			s.Dead("*"), s.Snapshot())
 		c.Limits.Payload, c.Subs = personBytes+headerRoom, personSubscriptions
 	})
 }
@@ -217,7 +227,10 @@ func loadTrusted(dir string) (t Trusted, operator string, err error) {
 	if err != nil {
 		return t, "", err
 	}
-	for file, name := range map[string]*string{fileSystem: &t.System, fileDirector: &t.Director, fileReports: &t.Reports} {
+	for file, name := range map[string]*string{
+		fileSystem: &t.System, fileDirector: &t.Director,
+		fileReports: &t.Reports,
+	} {
 		token, err := readClaims(dir, file)
 		if err != nil {
 			return t, "", err

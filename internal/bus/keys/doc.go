@@ -1,5 +1,5 @@
-// Package keys makes, keeps and uses the keys of an agent bus: NATS's operator, accounts and users, and the certificate of
-// its listeners. It is the same for the embedded server and for one that was joined.
+// Package keys makes, keeps and uses the keys of an agent bus: NATS's operator, accounts and users, and the
+// certificate of its listeners. It is the same for the embedded server and for one that was joined.
 //
 //	operator ─signs─▶ account SYS        the server's own: claims are pushed and connections watched here
 //	         ─signs─▶ account DIRECTOR   journal, snapshots; users: the director, nobody else
@@ -11,7 +11,8 @@
 //	director/   what the director needs: the seeds of the operator and of the accounts, the certificate authority
 //	server/     what the server needs: the operator's and three accounts' claims, its certificate, nats.conf
 //
-// The seeds are the whole power over the bus; whoever reads director/ is the director. Folders have mode 0700, files 0600.
+// The seeds are the whole power over the bus; whoever reads director/ is the director. Folders have mode 0700,
+// files 0600.
 //
 // # Invariants
 //
@@ -22,7 +23,8 @@
 //
 // # Clock
 //
-// Wall time, in whole seconds, stands in the claims: when they were issued, when they expire, from when back they are revoked.
+// Wall time, in whole seconds, stands in the claims: when they were issued, when they expire, from when back
+// they are revoked.
 //
 // # Imports
 //

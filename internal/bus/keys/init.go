@@ -33,8 +33,9 @@ type Init struct {
 	Prefix    string   // of every subject
 }
 
-// configText is for Sprintf: package text/template would be linked into the worker, too. In this order: address, certificate, key,
-// folder of streams, the cluster, operator, system account, folder of accounts, accounts.
+// configText is for Sprintf: package text/template would be linked into the worker, too. In this order:
+// address, certificate, key, folder of streams, the cluster, operator, system account, folder of accounts,
+// accounts.
 const configText = `# NATS for Retake, made by "director bus init". Whoever signs in needs a credential that the director, or whoever has its
 # keys, has signed: there is no password, and nobody comes in without.
 listen: %s
@@ -89,10 +90,12 @@ cluster {
 }
 `
 
-// Make makes the keys below dir, the server's configuration in server/, and a person's credential. ErrThere: as in Make.
+// Make makes the keys below dir, the server's configuration in server/, and a person's credential. ErrThere: as
+// in Make.
 func (i Init) Make(dir string) error {
 	if len(i.Hosts) == 0 || i.Port < 1 || i.Port > 65535 {
-		return fmt.Errorf("keys: hosts %q and port %d: want at least one host, and a port from 1 to 65535", i.Hosts, i.Port)
+		return fmt.Errorf("keys: hosts %q and port %d: want at least one host, and a port from 1 to 65535", i.Hosts,
+			i.Port)
 	}
 	if err := wire.CheckPrefix(i.Prefix); err != nil {
 		return err
@@ -119,9 +122,9 @@ func (i Init) Make(dir string) error {
 	})
 }
 
-// Renew makes a new certificate for the server, and nothing else that is in the folder: keys, and whoever has a credential, stay. Without hosts it is
-// good for the same ones as before. reconfigure writes the server's configuration anew, too, and keeps the old one beside it; what is not said
-// in i is taken from there.
+// Renew makes a new certificate for the server, and nothing else that is in the folder: keys, and whoever has a
+// credential, stay. Without hosts it is good for the same ones as before. reconfigure writes the server's
+// configuration anew, too, and keeps the old one beside it; what is not said in i is taken from there.
 func (i Init) Renew(dir string, reconfigure bool) error {
 	server := filepath.Join(dir, DirServer)
 	old, err := tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
@@ -153,14 +156,16 @@ func (i Init) Renew(dir string, reconfigure bool) error {
 	if !reconfigure || bytes.Equal(before, text) {
 		return nil
 	}
-	return errors.Join(i.trustRoutes(dir), safefile.Write(config+".old", 0o600, before), safefile.Write(config, 0o600, text))
+	return errors.Join(i.trustRoutes(dir), safefile.Write(config+".old", 0o600, before),
+		safefile.Write(config, 0o600, text))
 }
 
 // routePort is the port that all routes have; empty: there are none.
 func (i Init) routePort() (port string, err error) {
 	for _, route := range i.Routes {
 		host, p, err := net.SplitHostPort(route)
-		if n, bad := strconv.Atoi(p); err != nil || bad != nil || host == "" || n < 1 || n > 65535 || port != "" && p != port {
+		if n, bad := strconv.Atoi(p); err != nil || bad != nil || host == "" || n < 1 || n > 65535 || port != "" &&
+			p != port {
 			return "", fmt.Errorf("keys: route %q: want HOST:PORT, with one port for all servers of the cluster", route)
 		}
 		port = p
@@ -196,7 +201,8 @@ func (i *Init) complete(config string) error {
 	for name, form := range settings {
 		m := form.FindStringSubmatch(config)
 		if m == nil {
-			return fmt.Errorf("keys: %s is not where `director bus init` writes it: say --port, --store and --server-dir in a new folder, or change the file by hand", name)
+			return fmt.Errorf("keys: %s is not where `director bus init` writes it: say --port, --store and "+
+				"--server-dir in a new folder, or change the file by hand", name)
 		}
 		found[name] = m[1]
 	}
@@ -238,8 +244,10 @@ func (i Init) config(temp, dir string) ([]byte, error) {
 		return nil, err
 	}
 	return fmt.Appendf(nil, configText,
-		quoted(net.JoinHostPort(host, strconv.Itoa(i.Port))), quoted(filepath.Join(server, fileCertificate)), quoted(filepath.Join(server, fileCertificateKey)),
-		quoted(i.Store), cluster, quoted(operator), trusted.System, quoted(filepath.Join(i.Store, "accounts")), accounts.String()), nil
+		quoted(net.JoinHostPort(host, strconv.Itoa(i.Port))), quoted(filepath.Join(server, fileCertificate)),
+		quoted(filepath.Join(server, fileCertificateKey)),
+		quoted(i.Store), cluster, quoted(operator), trusted.System, quoted(filepath.Join(i.Store, "accounts")),
+		accounts.String()), nil
 }
 
 // cluster is the part of a configuration about the other servers, whose folder is server; empty: there are none.
@@ -252,7 +260,8 @@ func (i Init) cluster(server string) (string, error) {
 	for _, route := range i.Routes {
 		fmt.Fprintf(&routes, "    %s\n", quoted("tls://"+route))
 	}
-	return fmt.Sprintf(clusterText, port, quoted(filepath.Join(server, fileCertificate)), quoted(filepath.Join(server, fileCertificateKey)),
+	return fmt.Sprintf(clusterText, port, quoted(filepath.Join(server, fileCertificate)),
+		quoted(filepath.Join(server, fileCertificateKey)),
 		quoted(filepath.Join(server, fileAuthority)), routes.String()), nil
 }
 

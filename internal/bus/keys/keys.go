@@ -54,8 +54,8 @@ type Director struct {
 // CA is the certificate, in PEM, by which listeners that speak TLS are known.
 func (d *Director) CA() string { return d.ca }
 
-// Make makes the keys of a bus below dir. hosts are the names and addresses that its certificate is good for. ErrThere: dir
-// has some, or something that looks like it.
+// Make makes the keys of a bus below dir. hosts are the names and addresses that its certificate is good for.
+// ErrThere: dir has some, or something that looks like it.
 func Make(dir string, hosts []string) error { return makeWhole(dir, hosts, nil) }
 
 // makeWhole makes keys, and beside them the files of more, which writes them into a folder that has the keys already.
@@ -98,7 +98,8 @@ func Ensure(dir string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("keys: %w", err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, DirServer)); err != nil { // of a start that was killed: nothing was signed with it
+	// of a start that was killed: nothing was signed with it
+	if err := os.RemoveAll(filepath.Join(dir, DirServer)); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
 	return Make(dir, nil)
@@ -128,7 +129,8 @@ func makeIn(dir string, hosts []string) error {
 		return err
 	}
 	for file, sign := range map[string]func() (string, error){
-		fileOperator: d.operatorClaims, fileSystem: d.systemAccount, fileDirector: d.directorAccount, fileReports: d.reportsAccount,
+		fileOperator: d.operatorClaims, fileSystem: d.systemAccount, fileDirector: d.directorAccount,
+		fileReports: d.reportsAccount,
 	} {
 		token, err := sign()
 		if err == nil {
@@ -194,7 +196,8 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("keys: %w: want the folder director/ of what `director bus init` made", err)
 	}
 	if err == nil && info.Mode().Perm()&0o077 != 0 && !lent(info, os.Getegid()) {
-		err = fmt.Errorf("%s: mode %04o, want 0600: others can read a key of the bus: chmod 600 it, or make new keys if they may have", path, info.Mode().Perm())
+		err = fmt.Errorf("%s: mode %04o, want 0600: others can read a key of the bus: chmod 600 it, or make new keys "+
+			"if they may have", path, info.Mode().Perm())
 	}
 	var data []byte
 	if err == nil {
@@ -206,7 +209,8 @@ func readPrivate(path string) ([]byte, error) {
 	return data, nil
 }
 
-// lent reports whether a file is root's, and shown to nobody else but the group that this process runs as: so a cluster gives a Secret to a pod that is not root (fsGroup).
+// lent reports whether a file is root's, and shown to nobody else but the group that this process runs as: so a
+// cluster gives a Secret to a pod that is not root (fsGroup).
 func lent(info os.FileInfo, gid int) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	return ok && owner.Uid == 0 && gid != 0 && int(owner.Gid) == gid && info.Mode().Perm()&0o037 == 0

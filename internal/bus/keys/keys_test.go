@@ -45,7 +45,8 @@ func TestAFolderThatHasKeysIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An end in the middle leaves nothing that looks like keys: here writing the person's credential fails, which comes last.
+// An end in the middle leaves nothing that looks like keys: here writing the person's credential fails, which
+// comes last.
 func TestInitThatIsCutOffCanBeRepeated(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, FilePerson), 0o700); err != nil {
@@ -72,14 +73,16 @@ func TestCertificateFitsItsHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, err := Certificate(dir, []string{"nats", "172.18.0.1"})
-	if err != nil || first.Leaf.VerifyHostname("nats") != nil || first.Leaf.VerifyHostname("172.18.0.1") != nil || first.Leaf.VerifyHostname("other") == nil {
+	if err != nil || first.Leaf.VerifyHostname("nats") != nil || first.Leaf.VerifyHostname("172.18.0.1") != nil ||
+		first.Leaf.VerifyHostname("other") == nil {
 		t.Fatalf("%+v, %v", first.Leaf, err)
 	}
 	same, err := Certificate(dir, []string{"nats"})
 	if err != nil || !same.Leaf.Equal(first.Leaf) {
 		t.Errorf("it was made anew: %v", err)
 	}
-	if other, err := Certificate(dir, []string{"172.19.0.1"}); err != nil || other.Leaf.VerifyHostname("172.19.0.1") != nil {
+	if other, err := Certificate(dir, []string{"172.19.0.1"}); err != nil ||
+		other.Leaf.VerifyHostname("172.19.0.1") != nil {
 		t.Errorf("%+v, %v", other.Leaf, err)
 	}
 }
@@ -122,7 +125,10 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 // A renewed certificate is another one for the same hosts; keys and credentials are the same.
 func TestRenew(t *testing.T) {
 	dir := t.TempDir()
-	made := Init{Hosts: []string{"nats", "10.0.0.7"}, Port: 4333, Store: "/data", ServerDir: "/etc/nats/retake", Prefix: "retake.v1"}
+	made := Init{
+		Hosts: []string{"nats", "10.0.0.7"}, Port: 4333, Store: "/data", ServerDir: "/etc/nats/retake",
+		Prefix: "retake.v1",
+	}
 	if err := made.Make(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +140,8 @@ func TestRenew(t *testing.T) {
 		}
 		return string(data)
 	}
-	config, cert, seed, person := read("server/nats.conf"), read("server/server.crt"), read("director/nats-operator.nk"), read(FilePerson)
+	config, cert, seed, person := read("server/nats.conf"), read("server/server.crt"),
+		read("director/nats-operator.nk"), read(FilePerson)
 	if err := (Init{}).Renew(dir, false); err != nil {
 		t.Fatal(err)
 	}
@@ -148,13 +155,15 @@ func TestRenew(t *testing.T) {
 	if err := (Init{Hosts: []string{"other"}, Port: 4444}).Renew(dir, true); err != nil {
 		t.Fatal(err)
 	}
-	if want := strings.Replace(config, ":4333", ":4444", 1); read("server/nats.conf") != want || read("server/nats.conf.old") != config {
+	if want := strings.Replace(config, ":4333", ":4444", 1); read("server/nats.conf") != want ||
+		read("server/nats.conf.old") != config {
 		t.Errorf("%s\nwant\n%s", read("server/nats.conf"), want)
 	}
 	if read("director/nats-operator.nk") != seed || read(FilePerson) != person {
 		t.Error("keys or credentials are others")
 	}
-	if err := os.Rename(filepath.Join(dir, "director/nats-operator.nk"), filepath.Join(dir, "director/operator.nk")); err != nil {
+	if err := os.Rename(filepath.Join(dir, "director/nats-operator.nk"),
+		filepath.Join(dir, "director/operator.nk")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(filepath.Join(dir, DirDirector)); err != nil {
@@ -165,12 +174,18 @@ func TestRenew(t *testing.T) {
 // The servers of a cluster have one configuration; a renewal keeps the routes that it is not told.
 func TestCluster(t *testing.T) {
 	dir := t.TempDir()
-	made := Init{Hosts: []string{"nats", "*.nats"}, Port: 4222, Store: "/data", ServerDir: "/etc/nats/retake", Prefix: "retake.v1", Routes: []string{"n-0.nats:6222", "n-1.nats:6222"}}
+	made := Init{
+		Hosts: []string{"nats", "*.nats"}, Port: 4222, Store: "/data", ServerDir: "/etc/nats/retake",
+		Prefix: "retake.v1", Routes: []string{"n-0.nats:6222", "n-1.nats:6222"},
+	}
 	if err := made.Make(dir); err != nil {
 		t.Fatal(err)
 	}
 	config, err := os.ReadFile(filepath.Join(dir, "server/nats.conf"))
-	for _, want := range []string{`listen: "0.0.0.0:6222"`, `ca_file: "/etc/nats/retake/ca.crt"`, "verify: true", `"tls://n-0.nats:6222"`, `"tls://n-1.nats:6222"`} {
+	for _, want := range []string{
+		`listen: "0.0.0.0:6222"`, `ca_file: "/etc/nats/retake/ca.crt"`, "verify: true",
+		`"tls://n-0.nats:6222"`, `"tls://n-1.nats:6222"`,
+	} {
 		if err != nil || !strings.Contains(string(config), want) {
 			t.Errorf("no %s (%v) in\n%s", want, err, config)
 		}
@@ -216,7 +231,8 @@ func TestKeysThatOthersCanRead(t *testing.T) {
 		{0o440, 0, 0, false},
 	} {
 		file := filepath.Join(t.TempDir(), "key")
-		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chown(file, c.uid, c.gid), os.Chmod(file, c.mode)); err != nil {
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chown(file, c.uid, c.gid),
+			os.Chmod(file, c.mode)); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(file)

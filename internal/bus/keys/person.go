@@ -65,8 +65,9 @@ func ReadPerson(path string) (p Person, err error) {
 	return p, nil
 }
 
-// RevokePerson shuts one person's credential out, for ever, in the claims that the server below dir is started with. It returns the claims: a server
-// that runs must be told. Other people's credentials are as good as before.
+// RevokePerson shuts one person's credential out, for ever, in the claims that the server below dir is started
+// with. It returns the claims: a server that runs must be told. Other people's credentials are as good as
+// before.
 func RevokePerson(dir string, p Person) (claims string, err error) {
 	d, err := Load(filepath.Join(dir, DirDirector))
 	if err != nil {
@@ -99,7 +100,8 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 	case errors.Is(err, fs.ErrNotExist): // an embedded server has none
 		err = nil
 	case err == nil && !strings.Contains(string(text), before):
-		err = fmt.Errorf("%s does not have the claims of %s: put them there", config, filepath.Join(server, fileReports))
+		err = fmt.Errorf("%s does not have the claims of %s: put them there", config,
+			filepath.Join(server, fileReports))
 	case err == nil:
 		err = safefile.Write(config, 0o600, []byte(strings.Replace(string(text), before, claims, 1)))
 	}

@@ -29,8 +29,10 @@ func TestScriptNamesTheFolder(t *testing.T) {
 		{name: "a file with one", env: "A=1\n", want: "A=1\n" + usual},
 		{name: "no file", want: usual},
 		{name: "named", env: "RETAKE_BUS_KEYS=" + other + "\n", want: "RETAKE_BUS_KEYS=" + other + "\n"},
-		{name: "named in double quotes", env: "RETAKE_BUS_KEYS=\"" + other + "\"\n", want: "RETAKE_BUS_KEYS=\"" + other + "\"\n"},
-		{name: "named in single quotes", env: "RETAKE_BUS_KEYS='" + other + "'\n", want: "RETAKE_BUS_KEYS='" + other + "'\n"},
+		{name: "named in double quotes", env: "RETAKE_BUS_KEYS=\"" + other + "\"\n", want: "RETAKE_BUS_KEYS=\"" +
+			other + "\"\n"},
+		{name: "named in single quotes", env: "RETAKE_BUS_KEYS='" + other + "'\n", want: "RETAKE_BUS_KEYS='" + other +
+			"'\n"},
 		{name: "exported", env: "A=1\n", exported: other, want: "A=1\n"},
 	} {
 		file := filepath.Join(dir, ".env")

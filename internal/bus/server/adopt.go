@@ -14,13 +14,13 @@ import (
 	"retake/internal/safefile"
 )
 
-// earlierAccounts are the folders of the accounts that the server had before they had keys: of the journal with its snapshots,
-// and of reports and dead letters.
+// earlierAccounts are the folders of the accounts that the server had before they had keys: of the journal with
+// its snapshots, and of reports and dead letters.
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
-// adoptStreams moves the streams that were stored under the earlier accounts to those that have keys. It can be cut off at
-// any moment and goes on at the next start. Where both have a stream, an earlier version has run again since: its stream is what the world is like
-// now, and the other one is kept beside the bus's streams.
+// adoptStreams moves the streams that were stored under the earlier accounts to those that have keys. It can be
+// cut off at any moment and goes on at the next start. Where both have a stream, an earlier version has run
+// again since: its stream is what the world is like now, and the other one is kept beside the bus's streams.
 func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
 	store := filepath.Join(dir, dirStreams, "jetstream") // the second one is NATS's own folder within
 	aside := filepath.Join(dir, "streams-before-"+time.Now().UTC().Format("20060102-150405Z"))
@@ -36,7 +36,8 @@ func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
 		}
 		for _, s := range streams {
 			if err == nil {
-				err = replaceStream(filepath.Join(from, "streams", s.Name()), filepath.Join(to, s.Name()), filepath.Join(aside, earlierAccounts[i]), log)
+				err = replaceStream(filepath.Join(from, "streams", s.Name()), filepath.Join(to, s.Name()),
+					filepath.Join(aside, earlierAccounts[i]), log)
 			}
 		}
 		if err == nil {
@@ -60,7 +61,8 @@ func replaceStream(from, to, aside string, log *zap.Logger) error {
 	if err := safefile.MkdirAll(aside, 0o700); err != nil {
 		return err
 	}
-	log.Warn("an earlier version of Retake has run on this data directory: its streams are read on, ours from before are kept",
+	log.Warn("an earlier version of Retake has run on this data directory: its streams are read on, ours from "+
+		"before are kept",
 		zap.String("stream", filepath.Base(to)), zap.String("kept_in", aside))
 	return errors.Join(safefile.Rename(to, filepath.Join(aside, filepath.Base(to))), safefile.Rename(from, to))
 }

@@ -61,12 +61,14 @@ func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
 	}
 	if known && kept.Configured == o.Port {
 		l, err := listenAll(ctx, o.ListenHosts, kept.Port)
-		for began := time.Now(); errors.Is(err, syscall.EADDRINUSE) && time.Since(began) < copiesLast && ctx.Err() == nil; {
+		for began := time.Now(); errors.Is(err, syscall.EADDRINUSE) && time.Since(began) < copiesLast &&
+			ctx.Err() == nil; {
 			time.Sleep(lookAgain)
 			l, err = listenAll(ctx, o.ListenHosts, kept.Port)
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, 0, fmt.Errorf("bus: port %d, which running workers know, is taken: free it (ss -ltnp shows by whom), or remove %s to choose another one and lose the running workers: %w", kept.Port, path, err)
+			return nil, 0, fmt.Errorf("bus: port %d, which running workers know, is taken: free it (ss -ltnp shows "+
+				"by whom), or remove %s to choose another one and lose the running workers: %w", kept.Port, path, err)
 		}
 		return l, kept.Port, err
 	}

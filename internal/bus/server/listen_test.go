@@ -48,7 +48,8 @@ func TestPortIsKept(t *testing.T) {
 
 	taken := occupy(t, want)
 	_, err := Start(t.Context(), o)
-	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(taken)) || !strings.Contains(err.Error(), filepath.Join(o.Dir, filePort)) {
+	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(taken)) ||
+		!strings.Contains(err.Error(), filepath.Join(o.Dir, filePort)) {
 		t.Errorf("a taken port that workers know: %v", err)
 	}
 }

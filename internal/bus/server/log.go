@@ -12,7 +12,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of what the server's own log adds to the director's. A client chooses how often some of it comes, and a part of the text.
+// Bounds of what the server's own log adds to the director's. A client chooses how often some of it comes, and
+// a part of the text.
 const (
 	linesPerSecond = 1  // of one kind
 	linesAtOnce    = 10 // of one kind
@@ -22,13 +23,19 @@ const (
 // signInRefused is in each line about a client that may not sign in.
 const signInRefused = "authentication error"
 
-// kinds of lines that a client can cause at will. Each is sampled by itself, so that none hides the others, nor what is of no such kind.
-var kinds = []string{"Publish Violation", "Subscription Violation", signInRefused, "Slow Consumer", "maximum payload", "maximum subscriptions", "Parser ERROR", ""}
+// kinds of lines that a client can cause at will. Each is sampled by itself, so that none hides the others, nor
+// what is of no such kind.
+var kinds = []string{
+	"Publish Violation", "Subscription Violation", signInRefused, "Slow Consumer", "maximum payload",
+	"maximum subscriptions", "Parser ERROR", "",
+}
 
-// number is that of a connection, which the server puts before a line. What the client calls itself comes behind it, in quotes.
+// number is that of a connection, which the server puts before a line. What the client calls itself comes
+// behind it, in quotes.
 var number = regexp.MustCompile(`^[^"]{1,128}? - cid:(\d+)\b`)
 
-// serverLog passes on the server's warnings and errors, sampled; the rest is for debugging. The server calls it from many goroutines.
+// serverLog passes on the server's warnings and errors, sampled; the rest is for debugging. The server calls it
+// from many goroutines.
 type serverLog struct {
 	log     *zap.Logger
 	refused atomic.Pointer[func(connection uint64)]
@@ -87,7 +94,8 @@ func (l *serverLog) Noticef(format string, v ...any) {
 func (l *serverLog) Warnf(format string, v ...any)  { l.pass(l.log.Warn, format, v) }
 func (l *serverLog) Fatalf(format string, v ...any) { l.log.Error("nats: " + line(format, v)) }
 
-// Errorf: a worker that connects again may be early, and is known as soon as the director has told the server of the workers' account.
+// Errorf: a worker that connects again may be early, and is known as soon as the director has told the server
+// of the workers' account.
 func (l *serverLog) Errorf(format string, v ...any) {
 	if strings.Contains(format, signInRefused) {
 		l.pass(l.log.Warn, format, v)

@@ -44,8 +44,8 @@ type relay struct {
 	running   sync.WaitGroup
 }
 
-// Relay passes connections that come in at a listener on to a NATS server's address, byte for byte, within the limits, until ctx
-// ends. What is said on them, TLS included, is between both ends.
+// Relay passes connections that come in at a listener on to a NATS server's address, byte for byte, within the
+// limits, until ctx ends. What is said on them, TLS included, is between both ends.
 func Relay(ctx context.Context, l net.Listener, to string, limits Limits, log *zap.Logger) {
 	connect := func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)
@@ -55,10 +55,13 @@ func Relay(ctx context.Context, l net.Listener, to string, limits Limits, log *z
 	r.stop()
 }
 
-func startRelay(entrances []entrance, connect func(context.Context) (net.Conn, error), limits Limits, log *zap.Logger) *relay {
+func startRelay(entrances []entrance, connect func(context.Context) (net.Conn, error), limits Limits,
+	log *zap.Logger,
+) *relay {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &relay{
-		entrances: entrances, connect: connect, gate: newGate(limits), log: log, stopping: cancel, seldom: rate.Sometimes{First: 1, Interval: time.Minute},
+		entrances: entrances, connect: connect, gate: newGate(limits), log: log, stopping: cancel,
+		seldom: rate.Sometimes{First: 1, Interval: time.Minute},
 	}
 	for _, e := range entrances {
 		r.running.Go(func() { r.accept(ctx, e) })
@@ -91,7 +94,8 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 		leave, why := r.gate.enter(outside.RemoteAddr())
 		if leave == nil {
 			r.seldom.Do(func() {
-				r.log.Warn("bus connections refused", zap.String("source", outside.RemoteAddr().String()), zap.String("reason", why))
+				r.log.Warn("bus connections refused", zap.String("source", outside.RemoteAddr().String()),
+					zap.String("reason", why))
 			})
 			refuse(outside)
 			continue
@@ -148,8 +152,8 @@ func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config)
 	back.Wait()
 }
 
-// greeting says in the server's first line, which begins what is read from it, that there is TLS: the server itself knows nothing of ours,
-// and a client that was told to have it does not go on without that word.
+// greeting says in the server's first line, which begins what is read from it, that there is TLS: the server
+// itself knows nothing of ours, and a client that was told to have it does not go on without that word.
 type greeting struct {
 	net.Conn
 	rest io.Reader // what is read next; nil: nothing was read so far

@@ -29,7 +29,8 @@ func dialFrom(t *testing.T, from, to string) (net.Conn, error) {
 
 func (s *Server) address(host string) string { return net.JoinHostPort(host, strconv.Itoa(s.port)) }
 
-// Two hostile sources open connections as fast as they can, and keep them open, signed in or not; an honest one comes in all the same.
+// Two hostile sources open connections as fast as they can, and keep them open, signed in or not; an honest one
+// comes in all the same.
 func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 	o := loopback(t)
 	o.MaxWorkers = 3
@@ -88,7 +89,8 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 	stopFlood()
 	grown := resident(t) - before
 	flood.Wait()
-	t.Logf("%d connections opened, at most %d at a time let in, %d honest ones; grown by %d MB", opened, peak, honest, grown>>20)
+	t.Logf("%d connections opened, at most %d at a time let in, %d honest ones; grown by %d MB", opened, peak, honest,
+		grown>>20)
 	if opened < enough || peak > s.relay.gate.limits.Total {
 		t.Errorf("%d opened, %d let in, want at most %d", opened, peak, s.relay.gate.limits.Total)
 	}
@@ -170,7 +172,10 @@ func TestARelaySlowsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outside, near := net.Pipe()
 		far, inside := net.Pipe()
-		r := &relay{connect: func(context.Context) (net.Conn, error) { return far, nil }, gate: newGate(DefaultLimits), log: zap.NewNop()}
+		r := &relay{
+			connect: func(context.Context) (net.Conn, error) { return far, nil }, gate: newGate(DefaultLimits),
+			log: zap.NewNop(),
+		}
 		var running sync.WaitGroup
 		running.Go(func() { r.serve(t.Context(), near, nil) })
 		const size = bytesBurst + 3*bytesPerSecond
@@ -181,7 +186,8 @@ func TestARelaySlowsDown(t *testing.T) {
 		})
 		began := time.Now()
 		got, err := io.ReadAll(inside)
-		if took := time.Since(began); err != nil || !bytes.Equal(got, sent) || took < 2900*time.Millisecond || took > 3100*time.Millisecond {
+		if took := time.Since(began); err != nil || !bytes.Equal(got, sent) || took < 2900*time.Millisecond ||
+			took > 3100*time.Millisecond {
 			t.Errorf("%d bytes in %s, %v", len(got), took, err)
 		}
 		_ = inside.Close()
@@ -194,7 +200,10 @@ func TestARelayLeavesWhoDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, near := net.Pipe()
 		far, inside := net.Pipe()
-		r := &relay{connect: func(context.Context) (net.Conn, error) { return far, nil }, gate: newGate(DefaultLimits), log: zap.NewNop()}
+		r := &relay{
+			connect: func(context.Context) (net.Conn, error) { return far, nil }, gate: newGate(DefaultLimits),
+			log: zap.NewNop(),
+		}
 		go func() { _, _ = inside.Write(make([]byte, 1<<20)) }()
 		began := time.Now()
 		r.serve(t.Context(), near, nil)
@@ -222,7 +231,8 @@ func TestListenersForOthersSpeakTLS(t *testing.T) {
 	if _, err := signIn(t, s, host, secure...); err != nil {
 		t.Error(err)
 	}
-	if _, err := signIn(t, s, host, nats.Secure(&tls.Config{RootCAs: x509.NewCertPool()}), nats.TLSHandshakeFirst()); err == nil {
+	if _, err := signIn(t, s, host, nats.Secure(&tls.Config{RootCAs: x509.NewCertPool()}),
+		nats.TLSHandshakeFirst()); err == nil {
 		t.Error("a certificate of anybody's is trusted")
 	}
 	c, err := net.DialTimeout("tcp", s.address(host), 5*time.Second)
@@ -272,7 +282,8 @@ func TestARelayOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect("tls://"+l.Addr().String(), nats.Secure(&tls.Config{RootCAs: trusted}), nats.TLSHandshakeFirst(), nats.UserJWTAndSeed(user.JWT, user.Seed), nats.NoReconnect())
+	nc, err := nats.Connect("tls://"+l.Addr().String(), nats.Secure(&tls.Config{RootCAs: trusted}),
+		nats.TLSHandshakeFirst(), nats.UserJWTAndSeed(user.JWT, user.Seed), nats.NoReconnect())
 	if err != nil {
 		t.Fatal(err)
 	}

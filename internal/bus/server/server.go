@@ -39,8 +39,9 @@ const (
 // authTimeout is how long a connection may stay without signing in.
 const authTimeout = 2 * time.Second
 
-// What waits at the server for a client that does not read, in bytes, and how long. It is disconnected then. The director itself reads at once,
-// but the flow control of a stream lets through more than half of this before it waits: a snapshot.
+// What waits at the server for a client that does not read, in bytes, and how long. It is disconnected then.
+// The director itself reads at once, but the flow control of a stream lets through more than half of this
+// before it waits: a snapshot.
 const (
 	maxPending    = 16 << 20
 	writeDeadline = 10 * time.Second
@@ -48,8 +49,9 @@ const (
 
 // Options configure the embedded server. Every field but Dir may be left empty.
 type Options struct {
-	Dir         string   // streams, port, keys, operator's credential; created with mode 0700
-	ListenHosts []string // addresses to listen on, with TLS unless it is loopback; none: connections of this process only
+	Dir string // streams, port, keys, operator's credential; created with mode 0700
+	// addresses to listen on, with TLS unless it is loopback; none: connections of this process only
+	ListenHosts []string
 	Names       []string // more names and addresses that workers reach it by
 	MaxWorkers  int      // bounds the connections; 0: as for many
 	Port        int      // the port at the first start, 0 to 65535; 0: any free one. The one chosen is persisted
@@ -70,8 +72,8 @@ type Server struct {
 	log   *serverLog
 }
 
-// Start starts the server, then lets clients in. The caller has made sure that no other process uses the folder. Errors say what to do next. ctx
-// bounds the start only.
+// Start starts the server, then lets clients in. The caller has made sure that no other process uses the
+// folder. Errors say what to do next. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
 	o.Log = cmp.Or(o.Log, zap.NewNop())
@@ -103,7 +105,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	}
 	var err error
 	if s.keys, err = keys.Load(filepath.Join(dir, keys.DirDirector)); err != nil {
-		return fmt.Errorf("bus: %w (the journal and the reports belong to the keys in %s: what is lost or damaged of them has to come from a backup)", err, dir)
+		return fmt.Errorf("bus: %w (the journal and the reports belong to the keys in %s: what is lost or damaged of "+
+			"them has to come from a backup)", err, dir)
 	}
 	if err := s.startNATS(o); err != nil {
 		return err
@@ -117,7 +120,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, closeAll(listeners))
 	}
-	s.relay = startRelay(entrances, func(context.Context) (net.Conn, error) { return s.nats.InProcessConn() }, limitsFor(o.MaxWorkers), o.Log)
+	s.relay = startRelay(entrances, func(context.Context) (net.Conn, error) { return s.nats.InProcessConn() },
+		limitsFor(o.MaxWorkers), o.Log)
 	host := "127.0.0.1"
 	if len(o.ListenHosts) > 0 {
 		host = o.ListenHosts[0]
@@ -138,7 +142,8 @@ func (s *Server) entrances(o Options, listeners []net.Listener) ([]entrance, err
 			s.plain = append(s.plain, o.ListenHosts[i])
 		} else {
 			if secure == nil {
-				c, err := keys.Certificate(filepath.Join(o.Dir, dirKeys), append([]string{"127.0.0.1"}, append(o.ListenHosts, o.Names...)...))
+				c, err := keys.Certificate(filepath.Join(o.Dir, dirKeys),
+					append([]string{"127.0.0.1"}, append(o.ListenHosts, o.Names...)...))
 				if err != nil {
 					return nil, fmt.Errorf("bus: %w", err)
 				}
@@ -192,7 +197,8 @@ func (s *Server) startNATS(o Options) error {
 	s.nats.SetLogger(s.log, false, false)
 	s.nats.Start()
 	if !s.nats.ReadyForConnections(readyTimeout) {
-		return fmt.Errorf("bus: the embedded server was not ready within %s: is %s writable, and is there room on its disk?", readyTimeout, o.Dir)
+		return fmt.Errorf("bus: the embedded server was not ready within %s: is %s writable, and is there room "+
+			"on its disk?", readyTimeout, o.Dir)
 	}
 	return nil
 }
@@ -200,8 +206,8 @@ func (s *Server) startNATS(o Options) error {
 // InProcessConn connects without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
-// OnRefused has told, of each message or subscription that a client has no permission for, the number of its connection, as in
-// the server's events. told must not block.
+// OnRefused has told, of each message or subscription that a client has no permission for, the number of its
+// connection, as in the server's events. told must not block.
 func (s *Server) OnRefused(told func(connection uint64)) { s.log.refused.Store(&told) }
 
 // Keys are those that the server trusts.
@@ -231,8 +237,8 @@ func writeJSON(path string, v any) error {
 	return nil
 }
 
-// Close stops the listeners, then the server, for which it waits until ctx ends. It may be called on a server that did not
-// start completely.
+// Close stops the listeners, then the server, for which it waits until ctx ends. It may be called on a server
+// that did not start completely.
 func (s *Server) Close(ctx context.Context) error {
 	if s.relay != nil {
 		s.relay.stop()

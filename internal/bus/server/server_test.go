@@ -50,7 +50,9 @@ func signIn(t *testing.T, s *Server, host string, options ...nats.Option) (*nats
 	return signInAs(t, s, host, s.Keys().Journal, options...)
 }
 
-func signInAs(t *testing.T, s *Server, host string, who func() (keys.User, error), options ...nats.Option) (*nats.Conn, error) {
+func signInAs(t *testing.T, s *Server, host string, who func() (keys.User, error),
+	options ...nats.Option,
+) (*nats.Conn, error) {
 	t.Helper()
 	user, err := who()
 	if err != nil {
@@ -98,7 +100,8 @@ func TestLostKeysAreNotMadeAgain(t *testing.T) {
 			if err := lose(path); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "from a backup") {
+			if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), path) ||
+				!strings.Contains(err.Error(), "from a backup") {
 				t.Errorf("it says: %v", err)
 			}
 			if data, err := os.ReadFile(path); err == nil && data[0] != 0 {
@@ -131,11 +134,15 @@ func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
 	}
 	to := filepath.Join(o.Dir, dirStreams, "jetstream", trusted.Reports, "streams")
 	back := filepath.Join(o.Dir, dirStreams, "jetstream", "BUS", "streams")
-	if err := errors.Join(os.MkdirAll(back, 0o750), os.Rename(filepath.Join(to, "REPORTS"), filepath.Join(back, "REPORTS"))); err != nil {
+	if err := errors.Join(os.MkdirAll(back, 0o750),
+		os.Rename(filepath.Join(to, "REPORTS"), filepath.Join(back, "REPORTS"))); err != nil {
 		t.Fatal(err) // as if that one had not been moved yet
 	}
 	s = start(t, o)
-	for name, in := range map[string]func() (keys.User, error){"JOURNAL": s.Keys().Journal, "REPORTS": s.Keys().Reports} {
+	for name, in := range map[string]func() (keys.User, error){
+		"JOURNAL": s.Keys().Journal,
+		"REPORTS": s.Keys().Reports,
+	} {
 		nc, err := signInAs(t, s, "127.0.0.1", in)
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +158,8 @@ func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
 		if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != name {
 			t.Errorf("%s: %+v, %v", name, m, err)
 		}
-		if seq, err := js.Publish(t.Context(), strings.ToLower(name), nil, jetstream.WithExpectLastSequence(1)); err != nil || seq.Sequence != 2 {
+		if seq, err := js.Publish(t.Context(), strings.ToLower(name), nil,
+			jetstream.WithExpectLastSequence(1)); err != nil || seq.Sequence != 2 {
 			t.Errorf("%s cannot be written on: %+v, %v", name, seq, err)
 		}
 	}
@@ -162,7 +170,8 @@ func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
 	}
 }
 
-// An earlier version that ran again in between has streams of its own: they are what ran last. What they take the place of is kept.
+// An earlier version that ran again in between has streams of its own: they are what ran last. What they take
+// the place of is kept.
 func TestStreamsOfAnEarlierVersionThatRanAgain(t *testing.T) {
 	o := loopback(t)
 	store(t, o.Dir)
@@ -201,7 +210,8 @@ func TestStreamsOfAnEarlierVersionThatRanAgain(t *testing.T) {
 	if err != nil || len(aside) != 1 {
 		t.Errorf("set aside: %q, %v", aside, err)
 	}
-	if said := lines.FilterMessageSnippet("an earlier version").All(); len(said) != 2 || !strings.HasPrefix(aside[0], said[0].ContextMap()["kept_in"].(string)) {
+	if said := lines.FilterMessageSnippet("an earlier version").All(); len(said) != 2 ||
+		!strings.HasPrefix(aside[0], said[0].ContextMap()["kept_in"].(string)) {
 		t.Errorf("the log says %v", said)
 	}
 }
@@ -216,7 +226,8 @@ func store(t *testing.T, dir string) {
 		accounts, users = append(accounts, a), append(users, &natsd.User{Username: name, Password: "x", Account: a})
 	}
 	s, err := natsd.NewServer(&natsd.Options{
-		DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, dirStreams), Accounts: accounts, Users: users,
+		DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, dirStreams),
+		Accounts: accounts, Users: users,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +255,8 @@ func store(t *testing.T, dir string) {
 		defer nc.Close()
 		js, err := jetstream.New(nc)
 		if err == nil {
-			_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{strings.ToLower(name)}})
+			_, err = js.CreateStream(t.Context(),
+				jetstream.StreamConfig{Name: name, Subjects: []string{strings.ToLower(name)}})
 		}
 		if err == nil {
 			_, err = js.Publish(t.Context(), strings.ToLower(name), []byte(name))

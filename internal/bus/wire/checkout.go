@@ -1,7 +1,7 @@
 package wire
 
-// A checkout that travels is sent in chunks, see package checkpoint. A chunk is raw bytes: it is asked for by its name on checkout.get.<id>, and sent on
-// checkout.put.<id>. What an answer cannot be it says in a header.
+// A checkout that travels is sent in chunks, see package checkpoint. A chunk is raw bytes: it is asked for by
+// its name on checkout.get.<id>, and sent on checkout.put.<id>. What an answer cannot be it says in a header.
 
 // Operations on a checkout that travels.
 const (
@@ -10,7 +10,8 @@ const (
 	CheckoutOpSave = "save"
 )
 
-// RefusedHeader is why a chunk was not given or taken, one of the constants below; the answer's body is for people. Without it, it was.
+// RefusedHeader is why a chunk was not given or taken, one of the constants below; the answer's body is for
+// people. Without it, it was.
 const RefusedHeader = "Retake-Refused"
 
 // Why something of a checkout is refused.
@@ -29,15 +30,21 @@ func (s Subjects) Checkout(operation, worker string) string {
 
 // CheckoutPublished are the subjects on which a worker asks for its checkout and sends what has changed in it.
 func (s Subjects) CheckoutPublished(worker string) []string {
-	return []string{s.Checkout(CheckoutOpGet, worker), s.Checkout(CheckoutOpPut, worker), s.Checkout(CheckoutOpSave, worker)}
+	return []string{
+		s.Checkout(CheckoutOpGet, worker), s.Checkout(CheckoutOpPut, worker),
+		s.Checkout(CheckoutOpSave, worker),
+	}
 }
 
-// Checkpoint says that the chunks which a worker has sent are its checkout as it is now. It counts as a whole or not at all.
+// Checkpoint says that the chunks which a worker has sent are its checkout as it is now. It counts as a whole
+// or not at all.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
-	Manifest  string `json:"manifest"`           // name of its root chunk
-	Final     bool   `json:"final,omitempty"`    // nothing runs any more: a report follows
-	TooMuch   string `json:"too_much,omitempty"` // which limit the checkout is beyond: nothing was sent, and the manifest is that of the last checkpoint; empty: none
+	Manifest  string `json:"manifest"`        // name of its root chunk
+	Final     bool   `json:"final,omitempty"` // nothing runs any more: a report follows
+	// which limit the checkout is beyond: nothing was sent, and the manifest is that of the last checkpoint;
+	// empty: none
+	TooMuch string `json:"too_much,omitempty"`
 }
 
 // CheckpointAnswer is what became of a Checkpoint.
@@ -50,9 +57,11 @@ type CheckpointAnswer struct {
 
 // PlanCheckout is how a checkout travels that the worker does not find in its workdir.
 type PlanCheckout struct {
-	Manifest          string          `json:"manifest"`                     // name of its root chunk: the workdir is made to hold that
-	CheckpointSeconds float64         `json:"checkpoint_seconds,omitempty"` // between two checkpoints; 0: none is sent
-	Limits            *CheckoutLimits `json:"limits,omitempty"`             // to which the worker holds itself; null: none
+	// name of its root chunk: the workdir is made to hold that
+	Manifest          string  `json:"manifest"`
+	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"` // between two checkpoints; 0: none is sent
+	// to which the worker holds itself; null: none
+	Limits *CheckoutLimits `json:"limits,omitempty"`
 }
 
 // CheckoutLimits bound a checkout. They are those of the configuration.

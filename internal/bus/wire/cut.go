@@ -25,7 +25,8 @@ func CutTail(text string, maxBytes int) string {
 		return text
 	}
 	rest, already := unmark(text)
-	// The mark's length depends on the number in it, hence on the cut: with the largest possible number it only shrinks.
+	// The mark's length depends on the number in it, hence on the cut: with the largest possible number it only
+	// shrinks.
 	room := maxBytes - len(mark(already+len(rest)))
 	if room < 0 {
 		return ""
@@ -53,9 +54,10 @@ func unmark(text string) (rest string, cut int) {
 	return rest, int(n)
 }
 
-// EncodeWithin is Encode for a payload that must not exceed maxBytes. Of a worker_error the commands of its stages go first, then
-// the stages, then the tails are cut, then the headers go, then message and question are cut; of a worker_result the commands go, then the summary is cut. No more is taken than is needed.
-// The caller's payload stays as it is. ErrTooLarge if all that is not enough.
+// EncodeWithin is Encode for a payload that must not exceed maxBytes. Of a worker_error the commands of its
+// stages go first, then the stages, then the tails are cut, then the headers go, then message and question are
+// cut; of a worker_result the commands go, then the summary is cut. No more is taken than is needed. The
+// caller's payload stays as it is. ErrTooLarge if all that is not enough.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
 	if err != nil || len(data) <= maxBytes {

@@ -52,7 +52,10 @@ func TestCutTailKeepsTheNewestRunes(t *testing.T) {
 func TestEncodeWithin(t *testing.T) {
 	const limit = 65_536
 	from := Sender{Role: RoleWorker, ID: "w-1"}
-	report := WorkerError{ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1, ErrorType: "build_failed", Message: "m"}
+	report := WorkerError{
+		ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1,
+		ErrorType: "build_failed", Message: "m",
+	}
 	tails := func(out, err string) *WorkerError {
 		r := report
 		r.LastStdoutTail, r.LastStderrTail = out, err
@@ -69,7 +72,10 @@ func TestEncodeWithin(t *testing.T) {
 			r.Headers = map[string]string{"x": strings.Repeat("h", 100_000)}
 			return r
 		}(),
-		"result, summary": &WorkerResult{ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1, Outcome: OutcomeOK, Summary: strings.Repeat("s", 100_000)},
+		"result, summary": &WorkerResult{
+			ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1,
+			Outcome: OutcomeOK, Summary: strings.Repeat("s", 100_000),
+		},
 	}
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -83,9 +89,11 @@ func TestEncodeWithin(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name != "many headers" && (len(data) < limit-64 || !bytes.Contains(data, []byte(" bytes cut]…"))) {
-				t.Errorf("%d bytes of %d used, marked: %v", len(data), limit, bytes.Contains(data, []byte(" bytes cut]…")))
+				t.Errorf("%d bytes of %d used, marked: %v", len(data), limit,
+					bytes.Contains(data, []byte(" bytes cut]…")))
 			}
-			if w, ok := e.Payload.(*WorkerError); ok && name != "long message" && (w.Message != "m" || (name == "long stdout" || name == "many headers") && w.LastStderrTail != "short") {
+			if w, ok := e.Payload.(*WorkerError); ok && name != "long message" && (w.Message != "m" ||
+				(name == "long stdout" || name == "many headers") && w.LastStderrTail != "short") {
 				t.Errorf("more was cut than the long tail: %q, %q", w.Message, w.LastStderrTail)
 			}
 			if after := reportOf(p); after.LastStdoutTail != before.LastStdoutTail {
@@ -96,7 +104,10 @@ func TestEncodeWithin(t *testing.T) {
 	if _, err := EncodeWithin(from, 1, time.Time{}, tails("x", "y"), 100); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("no room at all: %v", err)
 	}
-	if _, err := EncodeWithin(from, 1, time.Time{}, TaskProgress{IssueNumber: 1, Attempt: 1, Stage: "CODE", Note: strings.Repeat("n", 200)}, 200); !errors.Is(err, ErrTooLarge) {
+	if _, err := EncodeWithin(from, 1, time.Time{}, TaskProgress{
+		IssueNumber: 1, Attempt: 1, Stage: "CODE",
+		Note: strings.Repeat("n", 200),
+	}, 200); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("nothing to cut: %v", err)
 	}
 }
@@ -104,9 +115,13 @@ func TestEncodeWithin(t *testing.T) {
 // TestCommandsGoFirst: people miss the commands of stages less than the summary; without need neither goes.
 func TestCommandsGoFirst(t *testing.T) {
 	result := func(commands int) *WorkerResult {
-		r := &WorkerResult{ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1, Outcome: OutcomeOK, Summary: strings.Repeat("s", 1000)}
+		r := &WorkerResult{
+			ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1, Outcome: OutcomeOK,
+			Summary: strings.Repeat("s", 1000),
+		}
 		for range commands {
-			r.Stages = append(r.Stages, StageResult{Stage: "VALIDATE", Command: []string{"go", "test", strings.Repeat("x", 490)}})
+			r.Stages = append(r.Stages,
+				StageResult{Stage: "VALIDATE", Command: []string{"go", "test", strings.Repeat("x", 490)}})
 		}
 		return r
 	}
@@ -121,8 +136,10 @@ func TestCommandsGoFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := e.Payload.(*WorkerResult)
-		if len(got.Stages) != commands || (got.Stages[0].Command != nil) != kept || got.Summary != p.Summary || p.Stages[0].Command == nil {
-			t.Errorf("%d commands: %d stages, commands %t, %d bytes of summary", commands, len(got.Stages), got.Stages[0].Command != nil, len(got.Summary))
+		if len(got.Stages) != commands || (got.Stages[0].Command != nil) != kept || got.Summary != p.Summary ||
+			p.Stages[0].Command == nil {
+			t.Errorf("%d commands: %d stages, commands %t, %d bytes of summary", commands, len(got.Stages),
+				got.Stages[0].Command != nil, len(got.Summary))
 		}
 	}
 }
@@ -131,9 +148,15 @@ func TestCommandsGoFirst(t *testing.T) {
 func TestStagesOfAFailureGoFirst(t *testing.T) {
 	const commands, bare = 2, 1
 	for n, want := range map[int]int{1: commands, 6: bare, 100: 0} {
-		p := &WorkerError{ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1, ErrorType: "build_failed", Message: "m", LastStderrTail: strings.Repeat("t", 2500)}
+		p := &WorkerError{
+			ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1,
+			ErrorType: "build_failed", Message: "m", LastStderrTail: strings.Repeat("t", 2500),
+		}
 		for range n {
-			p.Stages = append(p.Stages, StageResult{Stage: "VALIDATE", Command: []string{"go", "test", strings.Repeat("x", 300)}, StartedAt: At(time.Unix(0, 0))})
+			p.Stages = append(p.Stages, StageResult{
+				Stage:   "VALIDATE",
+				Command: []string{"go", "test", strings.Repeat("x", 300)}, StartedAt: At(time.Unix(0, 0)),
+			})
 		}
 		data, err := EncodeWithin(Sender{Role: RoleWorker, ID: "w-1"}, 1, time.Time{}, p, 4096)
 		if err != nil {
@@ -151,7 +174,8 @@ func TestStagesOfAFailureGoFirst(t *testing.T) {
 			}
 		}
 		if kept != want || got.LastStderrTail != p.LastStderrTail || p.Stages[0].Command == nil {
-			t.Errorf("of %d stages %d are left, with commands %t; %d bytes of the tail", n, len(got.Stages), kept == commands, len(got.LastStderrTail))
+			t.Errorf("of %d stages %d are left, with commands %t; %d bytes of the tail", n, len(got.Stages),
+				kept == commands, len(got.LastStderrTail))
 		}
 	}
 }

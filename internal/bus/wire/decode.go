@@ -57,7 +57,8 @@ func rowFor(tree map[string]any) (*MessageRow, *Malformed) {
 	if base, _, versioned := strings.Cut(kind, ".v"); versioned {
 		for i := range messages {
 			if name, _, _ := strings.Cut(messages[i].Type, ".v"); name == base {
-				return nil, malformed(CauseUnknownVersion, "message_type: want %s, got %s", messages[i].Type, brief(kind))
+				return nil, malformed(CauseUnknownVersion, "message_type: want %s, got %s", messages[i].Type,
+					brief(kind))
 			}
 		}
 	}
@@ -85,7 +86,8 @@ func decodeInto(fields []Field, tree map[string]any, data []byte, where string, 
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return malformed(CauseWrongType, "%s: want %s, got %s", join(where, wrong.Field), wantedKind(wrong.Type.String()), wrong.Value)
+			return malformed(CauseWrongType, "%s: want %s, got %s", join(where, wrong.Field),
+				wantedKind(wrong.Type.String()), wrong.Value)
 		}
 		return malformed(CauseWrongType, "%s: %v", join(where, "a field"), err)
 	}

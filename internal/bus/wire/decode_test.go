@@ -30,31 +30,75 @@ func TestDecodeMalformed(t *testing.T) {
 		{"null", "null", CauseNotAnEnvelope, "got null"},
 		{"something else", `{"hello":"world"}`, CauseNotAnEnvelope, "schema_version is missing"},
 		{"wrapped something", `{"error":{"hello":"world"}}`, CauseNotAnEnvelope, "schema_version is missing"},
-		{"another protocol", swap("agentbus-envelope/v1", "cloudevents/1.0"), CauseNotAnEnvelope, `want agentbus-envelope/v1, got "cloudevents/1.0"`},
-		{"newer envelope", swap("agentbus-envelope/v1", "agentbus-envelope/v2"), CauseUnknownVersion, `got "agentbus-envelope/v2"`},
-		{"version of another type", swap(`"agentbus-envelope/v1"`, "1"), CauseWrongType, "schema_version: want a string, got a number"},
-		{"no version", swap(`"schema_version":"agentbus-envelope/v1",`, ""), CauseMissingField, "schema_version is missing"},
+		{
+			"another protocol", swap("agentbus-envelope/v1", "cloudevents/1.0"), CauseNotAnEnvelope,
+			`want agentbus-envelope/v1, got "cloudevents/1.0"`,
+		},
+		{
+			"newer envelope", swap("agentbus-envelope/v1", "agentbus-envelope/v2"), CauseUnknownVersion,
+			`got "agentbus-envelope/v2"`,
+		},
+		{
+			"version of another type", swap(`"agentbus-envelope/v1"`, "1"), CauseWrongType,
+			"schema_version: want a string, got a number",
+		},
+		{
+			"no version", swap(`"schema_version":"agentbus-envelope/v1",`, ""), CauseMissingField,
+			"schema_version is missing",
+		},
 		{"no type", swap(`"message_type":"heartbeat.v1",`, ""), CauseMissingField, "message_type is missing"},
-		{"newer message", swap("heartbeat.v1", "heartbeat.v2"), CauseUnknownVersion, `message_type: want heartbeat.v1, got "heartbeat.v2"`},
+		{
+			"newer message", swap("heartbeat.v1", "heartbeat.v2"), CauseUnknownVersion,
+			`message_type: want heartbeat.v1, got "heartbeat.v2"`,
+		},
 		{"unknown message", swap("heartbeat.v1", "gossip.v1"), CauseUnknownType, `"gossip.v1"`},
 		{"no sender id", swap(`"id":"k3v9qx2m-1"`, `"id":""`), CauseBadValue, "sender.id is empty"},
-		{"odd role", swap(`"role":"worker"`, `"role":"spy"`), CauseBadValue, `sender.role: want one of director, worker, operator, got "spy"`},
+		{
+			"odd role", swap(`"role":"worker"`, `"role":"spy"`), CauseBadValue,
+			`sender.role: want one of director, worker, operator, got "spy"`,
+		},
 		{"no seq", swap(`"seq":42,`, ""), CauseMissingField, "seq is missing"},
 		{"negative seq", swap(`"seq":42`, `"seq":-1`), CauseBadValue, "seq: want at least 0"},
-		{"bad time", swap(`"sent_at":"2026-11-21T10:00:00.000Z"`, `"sent_at":"yesterday"`), CauseBadValue, `sent_at: want an RFC 3339 time, got "yesterday"`},
+		{
+			"bad time", swap(`"sent_at":"2026-11-21T10:00:00.000Z"`, `"sent_at":"yesterday"`), CauseBadValue,
+			`sent_at: want an RFC 3339 time, got "yesterday"`,
+		},
 		{"payload of another type", wrap("probe.v1", `"x"`), CauseWrongType, "payload: want an object, got a string"},
 		{"payload null", wrap("pause.v1", `null`), CauseMissingField, "payload is missing"},
 		{"missing deep", swap(`"stage":"CODE",`, ""), CauseMissingField, "payload.state.stage is missing"},
-		{"null is missing", swap(`"stage":"CODE"`, `"stage":null`), CauseMissingField, "payload.state.stage is missing"},
-		{"wrong deep", swap(`"attempt":1`, `"attempt":"one"`), CauseWrongType, "payload.state.attempt: want an integer, got string"},
+		{
+			"null is missing", swap(`"stage":"CODE"`, `"stage":null`), CauseMissingField,
+			"payload.state.stage is missing",
+		},
+		{
+			"wrong deep", swap(`"attempt":1`, `"attempt":"one"`), CauseWrongType,
+			"payload.state.attempt: want an integer, got string",
+		},
 		{"a fraction", swap(`"attempt":1`, `"attempt":1.5`), CauseWrongType, "payload.state.attempt: want an integer"},
-		{"out of range", swap(`"percent":40`, `"percent":140`), CauseBadValue, "payload.state.progress.percent: want at most 100, got 140"},
-		{"huge number", swap(`"percent":40`, `"percent":1e999`), CauseBadValue, "payload.state.progress.percent: number out of range"},
-		{"list element", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `{"stage":"VALIDATE"`, `{"stage":""`, 1)), CauseBadValue, "payload.stages[1].stage is empty"},
-		{"list of texts", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `"stages":[`, `"stages":["CODE",`, 1)), CauseWrongType, "payload.stages: want an object, got a string"},
-		{"bare without id", strings.Replace(seedObject, `"error_id"`, `"id"`, 1), CauseMissingField, "error_id is missing"},
-		{"bare, wrong type", strings.Replace(seedObject, `"is_transient":false`, `"is_transient":"no"`, 1), CauseWrongType, "is_transient: want a boolean, got string"},
-		{"a name in another case slips past no rule", swap(`"attempt":1`, `"attempt":1,"ATTEMPT":0`), CauseBadValue, "payload.state.attempt: want at least 1, got 0"},
+		{
+			"out of range", swap(`"percent":40`, `"percent":140`), CauseBadValue,
+			"payload.state.progress.percent: want at most 100, got 140",
+		},
+		{
+			"huge number", swap(`"percent":40`, `"percent":1e999`), CauseBadValue,
+			"payload.state.progress.percent: number out of range",
+		},
+		{"list element", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `{"stage":"VALIDATE"`,
+			`{"stage":""`, 1)), CauseBadValue, "payload.stages[1].stage is empty"},
+		{"list of texts", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `"stages":[`,
+			`"stages":["CODE",`, 1)), CauseWrongType, "payload.stages: want an object, got a string"},
+		{
+			"bare without id", strings.Replace(seedObject, `"error_id"`, `"id"`, 1), CauseMissingField,
+			"error_id is missing",
+		},
+		{
+			"bare, wrong type", strings.Replace(seedObject, `"is_transient":false`, `"is_transient":"no"`, 1),
+			CauseWrongType, "is_transient: want a boolean, got string",
+		},
+		{
+			"a name in another case slips past no rule", swap(`"attempt":1`, `"attempt":1,"ATTEMPT":0`), CauseBadValue,
+			"payload.state.attempt: want at least 1, got 0",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,7 +131,8 @@ func TestDecodeLeniently(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, ok := e.Payload.(*WorkerError)
-			if !ok || e.Bare != c.bare || p.ErrorID != "20260212-004102Z-worker-3-attempt-2" || p.Attempt != 2 || !p.EscalateToHuman || *p.ExitCode != 1 || !p.IsFinal() {
+			if !ok || e.Bare != c.bare || p.ErrorID != "20260212-004102Z-worker-3-attempt-2" || p.Attempt != 2 ||
+				!p.EscalateToHuman || *p.ExitCode != 1 || !p.IsFinal() {
 				t.Errorf("%+v, %+v", e, p)
 			}
 			if strings.Contains(c.data, "shoe_size") && !strings.Contains(string(e.Raw), `"shoe_size":43`) {
@@ -110,7 +155,8 @@ func TestEnvelopeRoundTrip(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", data, want)
 	}
 	e, err := Decode(data)
-	if err != nil || !reflect.DeepEqual(e.Sender, from) || e.Seq != 7 || !e.SentAt.Equal(at.Truncate(time.Millisecond)) || *e.Payload.(*Stop) != (Stop{StopFenced, 10}) {
+	if err != nil || !reflect.DeepEqual(e.Sender, from) || e.Seq != 7 ||
+		!e.SentAt.Equal(at.Truncate(time.Millisecond)) || *e.Payload.(*Stop) != (Stop{StopFenced, 10}) {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
@@ -122,7 +168,11 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		p    Payload
 		want string
 	}{
-		"missing id":   {worker, WorkerError{WorkerID: "w", IssueNumber: 1, Attempt: 1, Stage: "CODE", ErrorType: "x"}, "payload.error_id is empty"},
+		"missing id": {
+			worker,
+			WorkerError{WorkerID: "w", IssueNumber: 1, Attempt: 1, Stage: "CODE", ErrorType: "x"},
+			"payload.error_id is empty",
+		},
 		"attempt zero": {worker, TaskProgress{IssueNumber: 1, Stage: "CODE"}, "payload.attempt: want at least 1"},
 		"no sender":    {Sender{Role: RoleWorker}, Pause{}, "sender.id is empty"},
 		"odd reason":   {worker, Stop{Reason: "because"}, "payload.reason: want one of fenced"},
@@ -135,7 +185,9 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 	if _, err := Encode(worker, 1, time.Time{}, Stop{Reason: StopFenced, GraceSeconds: math.NaN()}); err == nil {
 		t.Error("NaN was sent")
 	}
-	if data, err := Encode(worker, 1, time.Time{}, Snapshot{Director: SnapshotDirector{RunID: "r", Phase: "BOOT"}}); err != nil || strings.Contains(string(data), "null,") && strings.Contains(string(data), `"workers":null`) {
+	if data, err := Encode(worker, 1, time.Time{},
+		Snapshot{Director: SnapshotDirector{RunID: "r", Phase: "BOOT"}}); err != nil ||
+		strings.Contains(string(data), "null,") && strings.Contains(string(data), `"workers":null`) {
 		t.Errorf("an empty snapshot: %s, %v", data, err)
 	}
 }
@@ -167,12 +219,22 @@ func TestCheckSender(t *testing.T) {
 		{"bare, own", seed, ChannelError, ""},
 		{"bare, another's", seedObject, ChannelError, CauseForeignSender},
 		{"operator for the worker", asRole(wrap("worker_error.v1", seed), "operator", "alice"), ChannelError, ""},
-		{"operator for another", asRole(wrap("worker_error.v1", seedObject), "operator", "alice"), ChannelError, CauseForeignSender},
+		{
+			"operator for another", asRole(wrap("worker_error.v1", seedObject), "operator", "alice"), ChannelError,
+			CauseForeignSender,
+		},
 		{"director tells of an exit", asRole(wrap("worker_error.v1", seed), "director", "d"), ChannelError, ""},
-		{"director tells of another's exit", asRole(wrap("worker_error.v1", seedObject), "director", "d"), ChannelError, CauseForeignSender},
+		{
+			"director tells of another's exit", asRole(wrap("worker_error.v1", seedObject), "director", "d"), ChannelError,
+			CauseForeignSender,
+		},
 		{"director's heartbeat", asRole(hb, "director", "d"), ChannelHeartbeat, CauseForeignSender},
-		{"another attempt", wrap("worker_error.v1", strings.Replace(seed, "{", `{"attempt_id":"k3v9qx2m-2",`, 1)), ChannelError, CauseForeignSender},
-		{"another's result", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `"attempt_id":"k3v9qx2m-1"`, `"attempt_id":"x-1"`, 1)), ChannelResult, CauseForeignSender},
+		{
+			"another attempt", wrap("worker_error.v1", strings.Replace(seed, "{", `{"attempt_id":"k3v9qx2m-2",`, 1)),
+			ChannelError, CauseForeignSender,
+		},
+		{"another's result", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"],
+			`"attempt_id":"k3v9qx2m-1"`, `"attempt_id":"x-1"`, 1)), ChannelResult, CauseForeignSender},
 		{"hello", wrap("protocol_hello.v1", examples["protocol_hello.v1"]), ChannelHello, ""},
 		{"command on a worker's subject", wrap("stop.v1", examples["stop.v1"]), ChannelError, CauseWrongSubject},
 	}
@@ -196,12 +258,16 @@ func TestEveryMessageHasItsRow(t *testing.T) {
 }
 
 func TestCheckVersion(t *testing.T) {
-	for version, ok := range map[string]bool{"1.0": true, "1.7": true, "1": true, "2.0": false, "0.9": false, "": false, "one": false, "1.x": false, "-1.0": false, "99999999999.0": false} {
+	for version, ok := range map[string]bool{
+		"1.0": true, "1.7": true, "1": true, "2.0": false, "0.9": false, "": false,
+		"one": false, "1.x": false, "-1.0": false, "99999999999.0": false,
+	} {
 		refusal := CheckVersion(version)
 		if (refusal == nil) != ok {
 			t.Errorf("%q: %+v", version, refusal)
 		}
-		if refusal != nil && (refusal.SenderProtocolVersion != version || refusal.ExpectedProtocolVersion != "1.0" || refusal.RequiredAction != "sync_main_and_restart") {
+		if refusal != nil && (refusal.SenderProtocolVersion != version || refusal.ExpectedProtocolVersion != "1.0" ||
+			refusal.RequiredAction != "sync_main_and_restart") {
 			t.Errorf("%q: %+v", version, refusal)
 		}
 	}
@@ -216,19 +282,27 @@ func TestSubjects(t *testing.T) {
 		}
 	}
 	for _, foreign := range []string{
-		"", "retake.v1", "retake.v1.worker", "retake.v1.worker.", "retake.v1.worker.x", "retake.v1.worker.x.", "retake.v1.worker.x.gossip",
-		"retake.v1.worker.x.error.y", "retake.v1.worker..error", "retake.v2.worker.x.error", "retake.v1.worker.*.error", "retake.v1.control.x", s.Journal(), s.Dead(CauseNotJSON),
+		"", "retake.v1", "retake.v1.worker", "retake.v1.worker.", "retake.v1.worker.x", "retake.v1.worker.x.",
+		"retake.v1.worker.x.gossip",
+		"retake.v1.worker.x.error.y", "retake.v1.worker..error", "retake.v2.worker.x.error", "retake.v1.worker.*.error",
+		"retake.v1.control.x", s.Journal(), s.Dead(CauseNotJSON),
 	} {
 		if _, _, ok := s.ParseWorker(foreign); ok {
 			t.Errorf("%q taken for a worker's subject", foreign)
 		}
 	}
-	for id, ok := range map[string]bool{"a": true, "A-b_9": true, "": false, "a.b": false, "a*": false, ">": false, "a b": false, "é": false, strings.Repeat("x", 129): false} {
+	for id, ok := range map[string]bool{
+		"a": true, "A-b_9": true, "": false, "a.b": false, "a*": false, ">": false,
+		"a b": false, "é": false, strings.Repeat("x", 129): false,
+	} {
 		if (CheckID(id) == nil) != ok {
 			t.Errorf("id %q: %v", id, CheckID(id))
 		}
 	}
-	for prefix, ok := range map[string]bool{"retake.v1": true, "x": true, "": false, ".x": false, "x.": false, "a.*": false, "a.>": false} {
+	for prefix, ok := range map[string]bool{
+		"retake.v1": true, "x": true, "": false, ".x": false, "x.": false,
+		"a.*": false, "a.>": false,
+	} {
 		if (CheckPrefix(prefix) == nil) != ok {
 			t.Errorf("prefix %q: %v", prefix, CheckPrefix(prefix))
 		}
@@ -236,7 +310,10 @@ func TestSubjects(t *testing.T) {
 }
 
 func TestAttemptFileIsWhatAgentsExpect(t *testing.T) {
-	data, err := json.Marshal(AttemptFile{AttemptID: "x-2", Attempt: 2, Action: "retry", Issue: IssueRef{Key: "acme/widgets#21"}})
+	data, err := json.Marshal(AttemptFile{
+		AttemptID: "x-2", Attempt: 2, Action: "retry",
+		Issue: IssueRef{Key: "acme/widgets#21"},
+	})
 	want := `{"attempt_id":"x-2","attempt":2,"action":"retry","issue":{"key":"acme/widgets#21","title":"","body":"","labels":[],"url":""},` +
 		`"model":null,"hints":[],"earlier_failures":[],"summary":""}`
 	if err != nil || string(data) != want {

@@ -78,10 +78,12 @@ type SnapshotDirector struct {
 	Phase  string `json:"phase"`
 	Since  Time   `json:"since"`
 
-	Problem    string              `json:"problem,omitempty"`    // what does not work although it runs; a clause for people
+	// what does not work although it runs; a clause for people
+	Problem    string              `json:"problem,omitempty"`
 	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // of several directors on one bus
-	Only       []string            `json:"only,omitempty"`       // the issues that this run takes from the queue; empty: all
-	Config     *SnapshotConfig     `json:"config,omitempty"`     // the last reading of it
+	// the issues that this run takes from the queue; empty: all
+	Only   []string        `json:"only,omitempty"`
+	Config *SnapshotConfig `json:"config,omitempty"` // the last reading of it
 }
 
 // SnapshotConfig is what came of reading the configuration last.
@@ -132,12 +134,14 @@ type SnapshotTask struct {
 
 // SnapshotCooldown is one resource that is left alone for now, or one incident.
 type SnapshotCooldown struct {
-	Resource string   `json:"resource"` // of an incident: incident/ and its key
-	Until    Time     `json:"until"`
-	Why      string   `json:"why"`
-	State    string   `json:"state,omitempty"` // of an incident: open, half_open, ramp, or told, which keeps nothing back
-	Tasks    []string `json:"tasks,omitempty"` // that made it: owner/repo#n; of a resource: whose workers' word closes it
-	Since    *Time    `json:"since,omitempty"` // when the resource was closed; absent: not known
+	Resource string `json:"resource"` // of an incident: incident/ and its key
+	Until    Time   `json:"until"`
+	Why      string `json:"why"`
+	// of an incident: open, half_open, ramp, or told, which keeps nothing back
+	State string `json:"state,omitempty"`
+	// that made it: owner/repo#n; of a resource: whose workers' word closes it
+	Tasks []string `json:"tasks,omitempty"`
+	Since *Time    `json:"since,omitempty"` // when the resource was closed; absent: not known
 	// StatedBy is what those workers said; empty: the director saw the limit itself.
 	StatedBy []SnapshotStated `json:"stated_by,omitempty"`
 }

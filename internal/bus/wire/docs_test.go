@@ -13,7 +13,8 @@ const busDoc = "../../../docs/specs/agent-bus.md"
 // generated makes the tables of the specification from the tables of the code, by the name of their place in the text.
 func generated() map[string]string {
 	var rows, causes strings.Builder
-	rows.WriteString("| message | from | subject below the prefix | required fields | schema |\n|---|---|---|---|---|\n")
+	rows.WriteString("| message | from | subject below the prefix | required fields | schema |\n" +
+		"|---|---|---|---|---|\n")
 	for _, row := range messages {
 		var required []string
 		for _, f := range row.Fields {
@@ -25,7 +26,8 @@ func generated() map[string]string {
 		if what, is := strings.CutPrefix(row.Subject, "reply to "); is {
 			subject = "reply to `" + what + "`"
 		}
-		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s | [schema](schemas/%s.json) |\n", row.Type, row.From, subject, strings.Join(required, " "), row.Type)
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s | [schema](schemas/%s.json) |\n", row.Type, row.From, subject,
+			strings.Join(required, " "), row.Type)
 	}
 	causes.WriteString("| cause | what it means | what to do |\n|---|---|---|\n")
 	for _, row := range Causes() {

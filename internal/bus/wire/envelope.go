@@ -42,14 +42,16 @@ type frame struct {
 }
 
 // frameFields are the envelope's rules, checked after its version and type are known.
-var frameFields = append([]Field{need("sent_at", moment), need("seq", atLeast(0)), need("payload"), need("sender")}, senderFields...)
+var frameFields = append([]Field{need("sent_at", moment), need("seq", atLeast(0)), need("payload"), need("sender")},
+	senderFields...)
 
 var senderFields = []Field{
-	need("sender.role", oneOf(string(RoleDirector), string(RoleWorker), string(RoleOperator))), need("sender.id", filled),
+	need("sender.role", oneOf(string(RoleDirector), string(RoleWorker), string(RoleOperator))),
+	need("sender.id", filled),
 }
 
-// Encode wraps a payload into an envelope, and signs it if it is a report and the sender has a key. at is the caller's clock.
-// A payload that breaks a rule of its row is refused with a *Malformed.
+// Encode wraps a payload into an envelope, and signs it if it is a report and the sender has a key. at is the
+// caller's clock. A payload that breaks a rule of its row is refused with a *Malformed.
 func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 	row, known := rowOf(p.MessageType())
 	if !known {
@@ -133,7 +135,8 @@ func decodeBare(tree map[string]any, data []byte) (Envelope, *Malformed) {
 	_, hasID := tree["error_id"]
 	_, hasType := tree["error_type"]
 	if !hasID && !hasType {
-		return Envelope{}, malformed(CauseNotAnEnvelope, "schema_version is missing, and the object is not a bare worker_error (no error_id, no error_type)")
+		return Envelope{}, malformed(CauseNotAnEnvelope, "schema_version is missing, and the object is not a bare "+
+			"worker_error (no error_id, no error_type)")
 	}
 	row, _ := rowOf(WorkerError{}.MessageType())
 	p := row.New()

@@ -2,8 +2,10 @@ package wire
 
 // wrap puts a payload into an envelope as any sender would write it.
 func wrap(messageType, payload string) string {
-	return `{"schema_version":"agentbus-envelope/v1","message_type":"` + messageType + `","sent_at":"2026-11-21T10:00:00.000Z",` +
-		`"sender":{"role":"worker","id":"k3v9qx2m-1","run_id":"run_20261121-095900Z"},"seq":42,"payload":` + payload + `}`
+	return `{"schema_version":"agentbus-envelope/v1","message_type":"` + messageType +
+		`","sent_at":"2026-11-21T10:00:00.000Z",` +
+		`"sender":{"role":"worker","id":"k3v9qx2m-1","run_id":"run_20261121-095900Z"},"seq":42,"payload":` + payload +
+		`}`
 }
 
 // seedObject is the example of the founding document.

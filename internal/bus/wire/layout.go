@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// layout is a Go type as it is on the wire, with the rules for its values: what Decode goes by when it reads a message in one pass (see plain).
-// It is made once, from the type and the same fields as everything else.
+// layout is a Go type as it is on the wire, with the rules for its values: what Decode goes by when it reads a
+// message in one pass (see plain). It is made once, from the type and the same fields as everything else.
 type layout struct {
 	of      reflect.Type
 	shape   shape
@@ -44,7 +44,8 @@ const (
 )
 
 var shapes = map[reflect.Kind]shape{
-	reflect.String: shapeText, reflect.Bool: shapeBool, reflect.Int: shapeInt, reflect.Int64: shapeInt, reflect.Uint64: shapeCount, reflect.Float64: shapeFloat,
+	reflect.String: shapeText, reflect.Bool: shapeBool, reflect.Int: shapeInt, reflect.Int64: shapeInt,
+	reflect.Uint64: shapeCount, reflect.Float64: shapeFloat,
 	reflect.Pointer: shapePointer, reflect.Slice: shapeList, reflect.Map: shapeMap, reflect.Struct: shapeStruct,
 }
 

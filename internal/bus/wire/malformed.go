@@ -31,24 +31,44 @@ type CauseRow struct {
 // Causes lists every cause once, in the order in which a message is checked.
 func Causes() []CauseRow {
 	return []CauseRow{
-		{CauseOversized, "longer than `agent_bus.max_message_bytes` can be (1 MiB)", "cut tails before sending, oldest bytes first"},
+		{
+			CauseOversized, "longer than `agent_bus.max_message_bytes` can be (1 MiB)",
+			"cut tails before sending, oldest bytes first",
+		},
 		{CauseNotJSON, "the bytes are not one JSON value", "send one JSON object in UTF-8 and nothing after it"},
-		{CauseNotAnEnvelope, "JSON, but neither an envelope nor a bare `worker_error` object", "wrap the payload in `" + SchemaVersion + "`"},
-		{CauseUnknownVersion, "an envelope or message of another major version", "update the sender, or the director, so that the major versions agree"},
+		{CauseNotAnEnvelope, "JSON, but neither an envelope nor a bare `worker_error` object", "wrap the payload in `" +
+			SchemaVersion + "`"},
+		{
+			CauseUnknownVersion, "an envelope or message of another major version",
+			"update the sender, or the director, so that the major versions agree",
+		},
 		{CauseUnknownType, "a `message_type` that is not in the table of messages", "use a type of the table"},
 		{CauseMissingField, "a required field is missing or null", "add the field that the detail names"},
-		{CauseWrongType, "a field has another JSON type than the schema says", "correct the field that the detail names"},
+		{
+			CauseWrongType, "a field has another JSON type than the schema says",
+			"correct the field that the detail names",
+		},
 		{CauseBadValue, "a field is outside its range, or an empty string", "correct the field that the detail names"},
-		{CauseForeignSender, "the body names another worker than the subject", "publish on the subject of the worker that the body names"},
-		{CauseWrongSubject, "a message type on a subject that does not carry it", "publish on the subject that the table of messages names"},
-		{CauseUnsigned, "a report without the signature of its attempt", "only the worker itself reports a result; a person reports a `worker_error` as `operator`, unsigned"},
+		{
+			CauseForeignSender, "the body names another worker than the subject",
+			"publish on the subject of the worker that the body names",
+		},
+		{
+			CauseWrongSubject, "a message type on a subject that does not carry it",
+			"publish on the subject that the table of messages names",
+		},
+		{
+			CauseUnsigned, "a report without the signature of its attempt",
+			"only the worker itself reports a result; a person reports a `worker_error` as `operator`, unsigned",
+		},
 	}
 }
 
 // Malformed is the error of a message that cannot be read (or, from Encode, must not be sent).
 type Malformed struct {
-	Cause  Cause
-	Detail string // names the field, what is wanted and what was found; free of the message's own text but for short values
+	Cause Cause
+	// names the field, what is wanted and what was found; free of the message's own text but for short values
+	Detail string
 }
 
 // Error implements error.

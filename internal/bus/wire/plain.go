@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// plain reads a message in one pass, if it is written as a sender would write it: an envelope, every name spelled
-// as in the types and there once, every value of its type and within its rules, times in UTC, text in UTF-8. Of everything else it says no more than
-// that: Decode then reads it slowly, and finds out what is the matter, or that nothing is. So whatever plain accepts, the slow way accepts,
-// and with the same result.
+// plain reads a message in one pass, if it is written as a sender would write it: an envelope, every name
+// spelled as in the types and there once, every value of its type and within its rules, times in UTC, text in
+// UTF-8. Of everything else it says no more than that: Decode then reads it slowly, and finds out what is the
+// matter, or that nothing is. So whatever plain accepts, the slow way accepts, and with the same result.
 type plain struct {
 	data []byte
 	at   int
@@ -34,7 +34,10 @@ func decodePlain(data []byte) (e Envelope, ok bool) {
 	if !known || !readPlain(f.Payload, &l, reflect.ValueOf(p).Elem()) {
 		return e, false
 	}
-	return Envelope{SentAt: f.SentAt.UTC(), Sender: f.Sender, Seq: f.Seq, Payload: p, Raw: f.Payload, Signature: f.Signature}, true
+	return Envelope{
+		SentAt: f.SentAt.UTC(), Sender: f.Sender, Seq: f.Seq, Payload: p, Raw: f.Payload,
+		Signature: f.Signature,
+	}, true
 }
 
 // readPlain reads one value and nothing after it.

@@ -22,7 +22,8 @@ func agree(t interface{ Fatalf(string, ...any) }, data []byte) (plainly bool) {
 		t.Fatalf("%s became %s", kept, data)
 	}
 	if plainly && (err != nil || !reflect.DeepEqual(quick, slow)) {
-		t.Fatalf("%s\nin one pass %+v\n%+v\nelse        %+v\n%+v, %v", data, quick, quick.Payload, slow, slow.Payload, err)
+		t.Fatalf("%s\nin one pass %+v\n%+v\nelse        %+v\n%+v, %v", data, quick, quick.Payload, slow, slow.Payload,
+			err)
 	}
 	return plainly
 }
@@ -51,7 +52,8 @@ func TestOrdinaryMessagesArePlain(t *testing.T) {
 		if strings.HasPrefix(name, "an unknown") {
 			text = []byte(`"` + message + `"`)
 		}
-		if !agree(t, []byte(wrap("worker_error.v1", strings.Replace(examples["worker_error.v1"], `"out"`, string(text), 1)))) {
+		if !agree(t, []byte(wrap("worker_error.v1", strings.Replace(examples["worker_error.v1"], `"out"`, string(text),
+			1)))) {
 			t.Errorf("%s is not", name)
 		}
 	}
@@ -61,20 +63,23 @@ func TestOrdinaryMessagesArePlain(t *testing.T) {
 func TestPlainIsStrict(t *testing.T) {
 	hb, e := wrap("heartbeat.v1", examples["heartbeat.v1"]), wrap("worker_error.v1", examples["worker_error.v1"])
 	for name, c := range map[string]struct{ of, old, new string }{
-		"another envelope":              {hb, "envelope/v1", "envelope/v2"},
-		"a name twice":                  {hb, `"attempt":1`, `"attempt":1,"attempt":2`},
-		"a name in another case":        {hb, `"attempt":1`, `"attempt":1,"ATTEMPT":0`},
-		"a name that folds to ASCII":    {hb, `"attempt":1`, `"attempt":1,"ſtage":""`},
-		"an escaped name":               {hb, `"attempt":1`, `"\u0061ttempt":1`},
-		"the payload before its type":   {hb, `"message_type":"heartbeat.v1",`, ``},
-		"a required field is null":      {hb, `"stage":"CODE"`, `"stage":null`},
-		"a field outside its range":     {hb, `"percent":40`, `"percent":140`},
-		"an integer with a fraction":    {hb, `"attempt":1`, `"attempt":1.0`},
-		"an integer of many digits":     {hb, `"attempt":1`, `"attempt":9223372036854775808`},
-		"a leading zero":                {hb, `"attempt":1`, `"attempt":01`},
-		"a number that is none":         {hb, `"percent":40`, `"percent":4.`},
-		"half a number":                 {hb, `"percent":40`, `"percent":-`},
-		"a time in another zone":        {hb, `"last_update_at":"2026-11-21T10:00:00.000Z"`, `"last_update_at":"9999-12-31T23:00:00-02:00"`},
+		"another envelope":            {hb, "envelope/v1", "envelope/v2"},
+		"a name twice":                {hb, `"attempt":1`, `"attempt":1,"attempt":2`},
+		"a name in another case":      {hb, `"attempt":1`, `"attempt":1,"ATTEMPT":0`},
+		"a name that folds to ASCII":  {hb, `"attempt":1`, `"attempt":1,"ſtage":""`},
+		"an escaped name":             {hb, `"attempt":1`, `"\u0061ttempt":1`},
+		"the payload before its type": {hb, `"message_type":"heartbeat.v1",`, ``},
+		"a required field is null":    {hb, `"stage":"CODE"`, `"stage":null`},
+		"a field outside its range":   {hb, `"percent":40`, `"percent":140`},
+		"an integer with a fraction":  {hb, `"attempt":1`, `"attempt":1.0`},
+		"an integer of many digits":   {hb, `"attempt":1`, `"attempt":9223372036854775808`},
+		"a leading zero":              {hb, `"attempt":1`, `"attempt":01`},
+		"a number that is none":       {hb, `"percent":40`, `"percent":4.`},
+		"half a number":               {hb, `"percent":40`, `"percent":-`},
+		"a time in another zone": {
+			hb, `"last_update_at":"2026-11-21T10:00:00.000Z"`,
+			`"last_update_at":"9999-12-31T23:00:00-02:00"`,
+		},
 		"no time":                       {hb, `"last_update_at":"2026-11-21T10:00:00.000Z"`, `"last_update_at":"Z"`},
 		"a lone surrogate":              {e, `"out"`, `"\ud83c"`},
 		"half of another":               {e, `"out"`, `"\ud83c\u0041"`},
@@ -86,9 +91,10 @@ func TestPlainIsStrict(t *testing.T) {
 		"null in a list":                {e, `"./..."]`, `null]`},
 		"null in a map":                 {e, `"retry-after":"30"`, `"retry-after":null`},
 		"an unknown field that is none": {e, `"final":true`, `"final":true,"x":{"a":"\u12"}`},
-		"nested for ever":               {e, `"final":true`, `"final":true,"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200)},
-		"something after it":            {e, "}]}}", "}]}}{}"},
-		"the end is missing":            {e, "}]}}", "}]}"},
+		"nested for ever": {e, `"final":true`, `"final":true,"x":` + strings.Repeat("[", 200) +
+			strings.Repeat("]", 200)},
+		"something after it": {e, "}]}}", "}]}}{}"},
+		"the end is missing": {e, "}]}}", "}]}"},
 	} {
 		data := strings.Replace(c.of, c.old, c.new, 1)
 		if name == "the payload before its type" {
@@ -110,7 +116,8 @@ func TestEveryMessageHasItsLayout(t *testing.T) {
 		if _, ok := payloadLayouts[row.Type]; !ok {
 			t.Errorf("%s has none", row.Type)
 		}
-		if _, ok := layoutOf(reflect.TypeOf(row.New()).Elem(), append(slices.Clone(row.Fields), may("no.such.field", filled))); ok {
+		if _, ok := layoutOf(reflect.TypeOf(row.New()).Elem(),
+			append(slices.Clone(row.Fields), may("no.such.field", filled))); ok {
 			t.Errorf("%s has one for a field that it does not have", row.Type)
 		}
 	}
@@ -153,8 +160,10 @@ func TestDecodeInOnePassAgrees(t *testing.T) {
 
 // odd are values that some fields take and others don't.
 var odd = []json.RawMessage{
-	[]byte(`null`), []byte(`true`), []byte(`""`), []byte(`"x"`), []byte(`"ok"`), []byte(`"2026-11-21T10:00:00Z"`), []byte(`"2026-11-21T10:00:00+01:00"`), []byte(`"\u2028<\u0000\ud83c\udfac"`),
-	[]byte(`0`), []byte(`-1`), []byte(`-0`), []byte(`1e2`), []byte(`1.5`), []byte(`100`), []byte(`1e999`), []byte(`123456789012345678901`), []byte(`[]`), []byte(`[null]`), []byte(`["x"]`),
+	[]byte(`null`), []byte(`true`), []byte(`""`), []byte(`"x"`), []byte(`"ok"`), []byte(`"2026-11-21T10:00:00Z"`),
+	[]byte(`"2026-11-21T10:00:00+01:00"`), []byte(`"\u2028<\u0000\ud83c\udfac"`),
+	[]byte(`0`), []byte(`-1`), []byte(`-0`), []byte(`1e2`), []byte(`1.5`), []byte(`100`), []byte(`1e999`),
+	[]byte(`123456789012345678901`), []byte(`[]`), []byte(`[null]`), []byte(`["x"]`),
 	[]byte(`[{}]`), []byte(`{}`), []byte(`{"a":"b"}`), []byte(`{"stage":"CODE","exit_code":1}`),
 }
 
@@ -189,7 +198,8 @@ func change(t *rapid.T, tree map[string]any) {
 	case 1:
 		tree[strings.ToUpper(name)] = rapid.SampledFrom(odd).Draw(t, "value")
 	case 2:
-		tree[rapid.SampledFrom([]string{"unknown", "error", "ſtage", "_"}).Draw(t, "new name")] = rapid.SampledFrom(odd).Draw(t, "value")
+		tree[rapid.SampledFrom([]string{"unknown", "error", "ſtage", "_"}).Draw(t, "new name")] = rapid.SampledFrom(
+			odd).Draw(t, "value")
 	default:
 		tree[name] = rapid.SampledFrom(odd).Draw(t, "value")
 	}
@@ -197,7 +207,10 @@ func change(t *rapid.T, tree map[string]any) {
 
 func BenchmarkDecode(b *testing.B) {
 	long := strings.Replace(examples["worker_error.v1"], `"out"`, `"`+strings.Repeat(`=== RUN TestWidth\n`, 20)+`"`, 1)
-	for name, data := range map[string]string{"heartbeat": wrap("heartbeat.v1", examples["heartbeat.v1"]), "worker_error": wrap("worker_error.v1", long)} {
+	for name, data := range map[string]string{
+		"heartbeat":    wrap("heartbeat.v1", examples["heartbeat.v1"]),
+		"worker_error": wrap("worker_error.v1", long),
+	} {
 		for way, decode := range map[string]func([]byte) (Envelope, error){"": Decode, "slowly": decodeAny} {
 			b.Run(fmt.Sprintf("%s,%d bytes,%s", name, len(data), way), func(b *testing.B) {
 				b.ReportAllocs()

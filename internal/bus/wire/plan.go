@@ -1,38 +1,48 @@
 package wire
 
-// Plan is what the director hands to a worker at launch, through its standard input: nothing else in the container holds the
-// credential, the key and the values to mask.
+// Plan is what the director hands to a worker at launch, through its standard input: nothing else in the
+// container holds the credential, the key and the values to mask.
 type Plan struct {
-	WorkerID                 string        `json:"worker_id"`
-	AttemptID                string        `json:"attempt_id"`
-	RunID                    string        `json:"run_id"`
-	Issue                    IssueRef      `json:"issue"`
-	Attempt                  int           `json:"attempt"` // 1, 2, …
-	Branch                   string        `json:"branch"`
-	BaseBranch               string        `json:"base_branch"`
-	BaseSHA                  string        `json:"base_sha"`
-	ImageTag                 string        `json:"image_tag"`
-	Bus                      PlanBus       `json:"bus"`
-	SignKey                  []byte        `json:"sign_key"` // of the attempt, signs the reports; in base64
-	Workdir                  string        `json:"workdir"`
-	Stages                   []StagePlan   `json:"stages"`
-	FixAttempts              int           `json:"fix_attempts"`
-	PaidCallsLeft            *int64        `json:"paid_calls_left,omitempty"` // of the task's budget; null: no bound
-	ValidateFirst            bool          `json:"validate_first,omitempty"`  // the work is there: CODE runs only if VALIDATE refuses it
-	ValidateOnly             bool          `json:"validate_only,omitempty"`   // what others did is only validated: no agent, no leases
-	Rejected                 *Rejection    `json:"rejected,omitempty"`        // why the work was refused in its clean container; null: it was not
-	HeartbeatIntervalSeconds float64       `json:"heartbeat_interval_seconds"`
-	StopGraceSeconds         float64       `json:"stop_grace_seconds"`
-	WatchdogSeconds          float64       `json:"watchdog_seconds"`
-	Budget                   *PlanBudget   `json:"budget,omitempty"`       // null: the configuration reference's
-	Secrets                  []string      `json:"secrets,omitempty"`      // values to mask in everything that the worker sends
-	AttemptFile              *AttemptFile  `json:"attempt_file,omitempty"` // what the worker writes to .retake/attempt.json
-	StatePaths               []string      `json:"state_paths,omitempty"`  // globs of what is no work although it changes, see package worktree
-	Tracked                  []string      `json:"tracked,omitempty"`      // files of the base that are work although state_paths or a .gitignore match them
-	MarkStages               bool          `json:"mark_stages,omitempty"`  // a StageMark goes before what each stage prints
-	Unchanged                bool          `json:"unchanged,omitempty"`    // the checkout has no work of an earlier attempt: nothing could be delivered yet
-	TraceParent              string        `json:"traceparent,omitempty"`  // the attempt's span, see TraceParent; empty: nothing is traced
-	Checkout                 *PlanCheckout `json:"checkout,omitempty"`     // null: it is in the workdir
+	WorkerID      string      `json:"worker_id"`
+	AttemptID     string      `json:"attempt_id"`
+	RunID         string      `json:"run_id"`
+	Issue         IssueRef    `json:"issue"`
+	Attempt       int         `json:"attempt"` // 1, 2, …
+	Branch        string      `json:"branch"`
+	BaseBranch    string      `json:"base_branch"`
+	BaseSHA       string      `json:"base_sha"`
+	ImageTag      string      `json:"image_tag"`
+	Bus           PlanBus     `json:"bus"`
+	SignKey       []byte      `json:"sign_key"` // of the attempt, signs the reports; in base64
+	Workdir       string      `json:"workdir"`
+	Stages        []StagePlan `json:"stages"`
+	FixAttempts   int         `json:"fix_attempts"`
+	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // of the task's budget; null: no bound
+	// the work is there: CODE runs only if VALIDATE refuses it
+	ValidateFirst bool `json:"validate_first,omitempty"`
+	// what others did is only validated: no agent, no leases
+	ValidateOnly bool `json:"validate_only,omitempty"`
+	// why the work was refused in its clean container; null: it was not
+	Rejected                 *Rejection  `json:"rejected,omitempty"`
+	HeartbeatIntervalSeconds float64     `json:"heartbeat_interval_seconds"`
+	StopGraceSeconds         float64     `json:"stop_grace_seconds"`
+	WatchdogSeconds          float64     `json:"watchdog_seconds"`
+	Budget                   *PlanBudget `json:"budget,omitempty"` // null: the configuration reference's
+	// values to mask in everything that the worker sends
+	Secrets []string `json:"secrets,omitempty"`
+	// what the worker writes to .retake/attempt.json
+	AttemptFile *AttemptFile `json:"attempt_file,omitempty"`
+	// globs of what is no work although it changes, see package worktree
+	StatePaths []string `json:"state_paths,omitempty"`
+	// files of the base that are work although state_paths or a .gitignore match them
+	Tracked []string `json:"tracked,omitempty"`
+	// a StageMark goes before what each stage prints
+	MarkStages bool `json:"mark_stages,omitempty"`
+	// the checkout has no work of an earlier attempt: nothing could be delivered yet
+	Unchanged bool `json:"unchanged,omitempty"`
+	// the attempt's span, see TraceParent; empty: nothing is traced
+	TraceParent string        `json:"traceparent,omitempty"`
+	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null: it is in the workdir
 }
 
 // Rejection is what an attempt that only validated has reported.
@@ -54,8 +64,8 @@ type PlanBus struct {
 	MaxMessageBytes int    `json:"max_message_bytes"`
 }
 
-// PlanBudget is the limits of each model resource. They are the director's own; the worker applies them while the director
-// does not answer.
+// PlanBudget is the limits of each model resource. They are the director's own; the worker applies them while
+// the director does not answer.
 type PlanBudget struct {
 	MaxConcurrent   int     `json:"max_concurrent"`   // leases at the same time, at least 1
 	SpacingSeconds  float64 `json:"spacing_seconds"`  // between two grants
@@ -65,30 +75,37 @@ type PlanBudget struct {
 
 // StagePlan is one stage: an argument vector, no shell. With an agent, Run has placeholders that the worker fills in.
 type StagePlan struct {
-	Name             string            `json:"name"`
-	Run              []string          `json:"run"`
-	TimeoutSeconds   float64           `json:"timeout_seconds"`
-	Env              map[string]string `json:"env,omitempty"`
-	Resource         string            `json:"resource,omitempty"`          // model.<provider> that its model calls count under; empty: the agent's, or model.default
-	Model            string            `json:"model,omitempty"`             // empty: the program's own choice
-	AlternativeModel string            `json:"alternative_model,omitempty"` // for an attempt whose verdict asks for another model
-	Agent            *PlanAgent        `json:"agent,omitempty"`             // null: Run is a program like any other
-	LogPaths         []string          `json:"log_paths,omitempty"`         // globs of its log files; "~/" is its HOME, else relative to the work tree
+	Name           string            `json:"name"`
+	Run            []string          `json:"run"`
+	TimeoutSeconds float64           `json:"timeout_seconds"`
+	Env            map[string]string `json:"env,omitempty"`
+	// model.<provider> that its model calls count under; empty: the agent's, or model.default
+	Resource string `json:"resource,omitempty"`
+	Model    string `json:"model,omitempty"` // empty: the program's own choice
+	// for an attempt whose verdict asks for another model
+	AlternativeModel string     `json:"alternative_model,omitempty"`
+	Agent            *PlanAgent `json:"agent,omitempty"` // null: Run is a program like any other
+	// globs of its log files; "~/" is its HOME, else relative to the work tree
+	LogPaths []string `json:"log_paths,omitempty"`
 }
 
 // PlanAgent is what a worker needs to start an agent's program and to read its output. Its keys are those of a
 // file of agents, too.
 type PlanAgent struct {
-	Name        string     `json:"name" toml:"name"`
-	Format      string     `json:"format" toml:"format"`                   // of its stream, one of package agent's
-	Streams     []string   `json:"streams" toml:"streams"`                 // stdout, stderr: those in that format
-	Provider    string     `json:"provider,omitempty" toml:"provider"`     // empty: the model's name has it, as in provider/model
-	ModelArgs   []string   `json:"model_args,omitempty" toml:"model_args"` // what {model} in Run becomes if there is a model
-	Env         []string   `json:"env,omitempty" toml:"env"`               // NAME=value, for names that are not set otherwise
-	Keys        []string   `json:"keys,omitempty" toml:"keys"`             // variables, one of which holds its key
-	Files       []PlanFile `json:"files,omitempty" toml:"files"`           // written below .retake/agent before it starts
-	Exits       []PlanExit `json:"exits,omitempty" toml:"exits"`           // exit codes that mean more than failure
-	PromptBytes int        `json:"prompt_bytes" toml:"prompt_bytes"`       // limit of its prompt
+	Name    string   `json:"name" toml:"name"`
+	Format  string   `json:"format" toml:"format"`   // of its stream, one of package agent's
+	Streams []string `json:"streams" toml:"streams"` // stdout, stderr: those in that format
+	// empty: the model's name has it, as in provider/model
+	Provider string `json:"provider,omitempty" toml:"provider"`
+	// what {model} in Run becomes if there is a model
+	ModelArgs []string `json:"model_args,omitempty" toml:"model_args"`
+	// NAME=value, for names that are not set otherwise
+	Env  []string `json:"env,omitempty" toml:"env"`
+	Keys []string `json:"keys,omitempty" toml:"keys"` // variables, one of which holds its key
+	// written below .retake/agent before it starts
+	Files       []PlanFile `json:"files,omitempty" toml:"files"`
+	Exits       []PlanExit `json:"exits,omitempty" toml:"exits"`     // exit codes that mean more than failure
+	PromptBytes int        `json:"prompt_bytes" toml:"prompt_bytes"` // limit of its prompt
 }
 
 // PlanFile is one small file.
@@ -123,8 +140,9 @@ type AttemptFile struct {
 	Model           *string              `json:"model"` // null: the default one
 	Hints           List[Hint]           `json:"hints"`
 	EarlierFailures List[EarlierFailure] `json:"earlier_failures"`
-	Summary         string               `json:"summary"`             // ready-made text for a prompt, at most 4 KiB
-	Conflicts       []string             `json:"conflicts,omitempty"` // files in which a merge left something to decide, and what: "a.txt: has conflict markers"
+	Summary         string               `json:"summary"` // ready-made text for a prompt, at most 4 KiB
+	// files in which a merge left something to decide, and what: "a.txt: has conflict markers"
+	Conflicts []string `json:"conflicts,omitempty"`
 }
 
 // Hint is a comment by a person, as quoted data.

@@ -14,7 +14,8 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-var update = flag.Bool("update", false, "rewrite what is generated from the types: docs/specs/schemas and the tables of docs/specs/agent-bus.md")
+var update = flag.Bool("update", false, "rewrite what is generated from the types: docs/specs/schemas and the tables "+
+	"of docs/specs/agent-bus.md")
 
 const schemaDir = "../../../docs/specs/schemas"
 
@@ -147,11 +148,14 @@ func property(t *testing.T, n node, name string, f Field) node {
 func schemas(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{
-		"agentbus-envelope.v1.json": schemaOf(t, "agentbus-envelope.v1", "The envelope of every message on the agent bus.", frame{},
-			append([]Field{need("schema_version", oneOf(SchemaVersion)), need("message_type", filled)}, frameFields...)),
+		"agentbus-envelope.v1.json": schemaOf(t, "agentbus-envelope.v1",
+			"The envelope of every message on the agent bus.", frame{},
+			append([]Field{need("schema_version", oneOf(SchemaVersion)), need("message_type", filled)},
+				frameFields...)),
 	}
 	for _, row := range messages {
-		all[row.Type+".json"] = schemaOf(t, row.Type, "From the "+string(row.From)+", on "+row.Subject+".", row.New(), row.Fields)
+		all[row.Type+".json"] = schemaOf(t, row.Type, "From the "+string(row.From)+", on "+row.Subject+".", row.New(),
+			row.Fields)
 	}
 	return all
 }

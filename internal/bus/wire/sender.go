@@ -3,8 +3,8 @@ package wire
 // LongestMessage is the greatest agent_bus.max_message_bytes, in bytes.
 const LongestMessage = 1 << 20
 
-// CheckSize refuses a message that no configuration allows. A worker is held to the bound that it was started with by its credential: the director
-// that reads it may have been configured with a lower one since.
+// CheckSize refuses a message that no configuration allows. A worker is held to the bound that it was started
+// with by its credential: the director that reads it may have been configured with a lower one since.
 func CheckSize(data []byte) error {
 	if len(data) > LongestMessage {
 		return malformed(CauseOversized, "%d bytes: want at most %d", len(data), LongestMessage)
@@ -53,7 +53,8 @@ func checkBody(e Envelope, worker, subject string) error {
 	}
 	for _, body := range ids {
 		if body.id != "" && body.id != worker {
-			return malformed(CauseForeignSender, "%s: want %s as in the subject, got %s", body.field, worker, brief(body.id))
+			return malformed(CauseForeignSender, "%s: want %s as in the subject, got %s", body.field, worker,
+				brief(body.id))
 		}
 	}
 	return nil

@@ -6,11 +6,14 @@ import (
 	"encoding/base64"
 )
 
-// Every attempt has a key that its worker and the director know, and no program of a stage. Who holds no more than the worker's
-// credential for the bus can publish in its name, but not sign.
+// Every attempt has a key that its worker and the director know, and no program of a stage. Who holds no more
+// than the worker's credential for the bus can publish in its name, but not sign.
 
 // signed are the message types that are, and the field of each that names the attempt.
-var signed = map[string]string{WorkerError{}.MessageType(): "worker_id", WorkerResult{}.MessageType(): "attempt_id", Checkpoint{}.MessageType(): "attempt_id"}
+var signed = map[string]string{
+	WorkerError{}.MessageType(): "worker_id", WorkerResult{}.MessageType(): "attempt_id",
+	Checkpoint{}.MessageType(): "attempt_id",
+}
 
 // messageIDBytes of a digest are beyond guessing.
 const messageIDBytes = 16
@@ -27,8 +30,8 @@ func (s Sender) sign(messageType string, tree map[string]any, payload []byte) st
 	return signatureText.EncodeToString(signature(s.Key, messageType, worker, payload))
 }
 
-// SignedBy reports whether the payload, as it came, was signed with an attempt's key in the name of its worker. No key signs
-// nothing.
+// SignedBy reports whether the payload, as it came, was signed with an attempt's key in the name of its worker.
+// No key signs nothing.
 func (e Envelope) SignedBy(key []byte, worker string) bool {
 	said, err := signatureText.DecodeString(e.Signature)
 	return err == nil && len(key) > 0 && hmac.Equal(said, signature(key, e.Payload.MessageType(), worker, e.Raw))
@@ -46,7 +49,8 @@ func mac(key []byte, texts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// AttemptKey is the key of an attempt, from a fleet's secret. No secret makes no key, which signs nothing: everybody could make it.
+// AttemptKey is the key of an attempt, from a fleet's secret. No secret makes no key, which signs nothing:
+// everybody could make it.
 func AttemptKey(secret []byte, worker string) []byte {
 	if len(secret) == 0 {
 		return nil
@@ -54,8 +58,9 @@ func AttemptKey(secret []byte, worker string) []byte {
 	return mac(secret, []byte("retake attempt/"+worker))
 }
 
-// CheckSignature holds a decoded report against the key of its attempt. Not signed is a person's word only: a worker_error in which
-// neither the worker nor the director is said to speak. Every other report must be signed.
+// CheckSignature holds a decoded report against the key of its attempt. Not signed is a person's word only: a
+// worker_error in which neither the worker nor the director is said to speak. Every other report must be
+// signed.
 func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err error) {
 	_, isError := e.Payload.(*WorkerError)
 	switch {
@@ -66,12 +71,13 @@ func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err err
 	case isError && (e.Bare || e.Sender.Role == RoleOperator):
 		return false, nil
 	default:
-		return false, malformed(CauseUnsigned, "signature is missing: a %s from a sender of role %s needs one", e.Payload.MessageType(), e.Sender.Role)
+		return false, malformed(CauseUnsigned, "signature is missing: a %s from a sender of role %s needs one",
+			e.Payload.MessageType(), e.Sender.Role)
 	}
 }
 
-// ReportMessageID is the duplicate key of a report on the bus, from the key of its attempt and its error_id or result_id: nobody
-// else can use it up.
+// ReportMessageID is the duplicate key of a report on the bus, from the key of its attempt and its error_id or
+// result_id: nobody else can use it up.
 func ReportMessageID(key []byte, worker, id string) string {
 	return worker + "/" + signatureText.EncodeToString(mac(key, []byte("id/"+id))[:messageIDBytes])
 }

@@ -17,11 +17,17 @@ var (
 )
 
 func someResult() *WorkerResult {
-	return &WorkerResult{ResultID: signer + "/result", AttemptID: signer, IssueNumber: 21, Attempt: 1, Outcome: OutcomeOK, Summary: "<done> & well"}
+	return &WorkerResult{
+		ResultID: signer + "/result", AttemptID: signer, IssueNumber: 21, Attempt: 1,
+		Outcome: OutcomeOK, Summary: "<done> & well",
+	}
 }
 
 func someError() *WorkerError {
-	return &WorkerError{ErrorID: "e1", WorkerID: signer, IssueNumber: 21, Stage: StageCode, Attempt: 1, ErrorType: "tests_failed"}
+	return &WorkerError{
+		ErrorID: "e1", WorkerID: signer, IssueNumber: 21, Stage: StageCode, Attempt: 1,
+		ErrorType: "tests_failed",
+	}
 }
 
 func encoded(t *testing.T, from Sender, p Payload) []byte {
@@ -99,21 +105,51 @@ func TestForgedReportsDoNotCount(t *testing.T) {
 		{"an older secret's key", good, AttemptKey([]byte("another"), signer), signer, false, "not that of"},
 		{"of another attempt, under its key", good, other, "other-1", false, "not that of"},
 		{"for another worker, under this key", good, key, "other-1", false, "not that of"},
-		{"no key at all", encoded(t, Sender{Role: RoleWorker, ID: signer, Key: []byte{}}, someResult()), nil, signer, false, "is missing"},
-		{"signed with no key", with("signature", `"`+signatureText.EncodeToString(signatureOf(t, nil, good))+`"`), nil, signer, false, "not that of"},
-		{"another number of files", bytes.Replace(good, []byte(`"changed_files":0`), []byte(`"changed_files":1`), 1), key, signer, false, "not that of"},
-		{"an unknown field more", bytes.Replace(good, []byte(`"changed_files":0`), []byte(`"changed_files":0,"x":1`), 1), key, signer, false, "not that of"},
-		{"a second payload", append(bytes.TrimSuffix(good, []byte("}")), `,"payload":`+string(mustJSON(t, &WorkerResult{ResultID: "r", AttemptID: signer, IssueNumber: 21, Attempt: 1, Outcome: OutcomeOK}))+"}"...), key, signer, false, "not that of"},
-		{"a payload in other capitals", append(bytes.TrimSuffix(good, []byte("}")), `,"Payload":{"result_id":"x"}}`...), key, signer, true, ""},
+		{
+			"no key at all", encoded(t, Sender{Role: RoleWorker, ID: signer, Key: []byte{}}, someResult()), nil, signer,
+			false, "is missing",
+		},
+		{
+			"signed with no key", with("signature", `"`+signatureText.EncodeToString(signatureOf(t, nil, good))+`"`), nil,
+			signer, false, "not that of",
+		},
+		{
+			"another number of files", bytes.Replace(good, []byte(`"changed_files":0`), []byte(`"changed_files":1`), 1),
+			key, signer, false, "not that of",
+		},
+		{"an unknown field more", bytes.Replace(good, []byte(`"changed_files":0`), []byte(`"changed_files":0,"x":1`),
+			1), key, signer, false, "not that of"},
+		{"a second payload", append(bytes.TrimSuffix(good, []byte("}")), `,"payload":`+
+			string(mustJSON(t, &WorkerResult{
+				ResultID: "r", AttemptID: signer, IssueNumber: 21, Attempt: 1,
+				Outcome: OutcomeOK,
+			}))+"}"...), key, signer, false, "not that of"},
+		{
+			"a payload in other capitals", append(bytes.TrimSuffix(good, []byte("}")), `,"Payload":{"result_id":"x"}}`...),
+			key, signer, true, "",
+		},
 		{"an empty signature", with("signature", `""`), key, signer, false, "is missing"},
-		{"signed twice", with("signature", signature[:len(signature)-1]+signature[1:]), key, signer, false, "not that of"},
+		{
+			"signed twice", with("signature", signature[:len(signature)-1]+signature[1:]), key, signer, false,
+			"not that of",
+		},
 		{"padded", with("signature", signature[:len(signature)-1]+`="`), key, signer, false, "not that of"},
-		{"an error of the worker, unsigned", encoded(t, Sender{Role: RoleWorker, ID: signer}, someError()), key, signer, false, "is missing: a worker_error.v1 from a sender of role worker needs one"},
-		{"an exit of the director, unsigned", encoded(t, Sender{Role: RoleDirector, ID: "default"}, someError()), key, signer, false, "of role director"},
+		{
+			"an error of the worker, unsigned", encoded(t, Sender{Role: RoleWorker, ID: signer}, someError()), key, signer,
+			false, "is missing: a worker_error.v1 from a sender of role worker needs one",
+		},
+		{
+			"an exit of the director, unsigned", encoded(t, Sender{Role: RoleDirector, ID: "default"}, someError()), key,
+			signer, false, "of role director",
+		},
 		{"a person's word", asOperator(someError()), key, signer, false, ""},
 		{"a person's word, bare", mustJSON(t, someError()), key, signer, false, ""},
-		{"a person's success", asOperator(someResult()), key, signer, false, "is missing: a worker_result.v1 from a sender of role operator needs one"},
-		{"a person's word with a signature", bytes.Replace(asOperator(someError()), []byte(`"seq":1`), []byte(`"seq":1,"signature":`+signature), 1), key, signer, false, "not that of"},
+		{
+			"a person's success", asOperator(someResult()), key, signer, false,
+			"is missing: a worker_result.v1 from a sender of role operator needs one",
+		},
+		{"a person's word with a signature", bytes.Replace(asOperator(someError()), []byte(`"seq":1`),
+			[]byte(`"seq":1,"signature":`+signature), 1), key, signer, false, "not that of"},
 	}
 	for _, c := range cases {
 		signed, err := CheckSignature(decoded(t, c.data), c.key, c.worker)
@@ -167,7 +203,8 @@ func TestMessageIDsAreTheAttemptsOwn(t *testing.T) {
 		t.Errorf("got %q", id)
 	}
 	for _, other := range []string{
-		ReportMessageID(key, signer, "e2"), ReportMessageID(key, "other-1", "e1"), ReportMessageID(AttemptKey(secret, "other-1"), signer, "e1"),
+		ReportMessageID(key, signer, "e2"), ReportMessageID(key, "other-1", "e1"),
+		ReportMessageID(AttemptKey(secret, "other-1"), signer, "e1"),
 	} {
 		if other == id {
 			t.Errorf("%q stands for two reports", id)

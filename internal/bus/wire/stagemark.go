@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// StageMark is a line on each of a worker's streams: what follows is printed by a stage. The worker signs it with the attempt's
-// key, which no program of a stage knows: whoever prints such a line prints text.
+// StageMark is a line on each of a worker's streams: what follows is printed by a stage. The worker signs it
+// with the attempt's key, which no program of a stage knows: whoever prints such a line prints text.
 type StageMark struct {
 	N     int    `json:"n"` // 1, 2, … on each stream: an old mark that is printed again does not count
 	At    Time   `json:"at"`

@@ -125,7 +125,8 @@ func CheckID(id string) error {
 func CheckPrefix(prefix string) error {
 	for _, token := range strings.Split(prefix, ".") {
 		if token == "" || strings.IndexFunc(token, notInToken) >= 0 {
-			return fmt.Errorf("wire: subject prefix %q: want tokens of ASCII letters, digits, - and _, joined by dots", prefix)
+			return fmt.Errorf("wire: subject prefix %q: want tokens of ASCII letters, digits, - and _, joined by dots",
+				prefix)
 		}
 	}
 	return nil

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Where a trace parent stands: in the header of messages, and in the environment of stages. Both are names of W3C Trace Context.
+// Where a trace parent stands: in the header of messages, and in the environment of stages. Both are names of
+// W3C Trace Context.
 const (
 	TraceHeader = "traceparent"
 	TraceEnv    = "TRACEPARENT"
@@ -31,7 +32,8 @@ func (p TraceParent) String() string {
 	if p.Sampled {
 		flags = "01"
 	}
-	return strings.Join([]string{traceVersion, hex.EncodeToString(p.Trace[:]), hex.EncodeToString(p.Span[:]), flags}, "-")
+	return strings.Join([]string{traceVersion, hex.EncodeToString(p.Trace[:]), hex.EncodeToString(p.Span[:]), flags},
+		"-")
 }
 
 // ParseTraceParent reads what String writes; ok is false for anything else.
@@ -49,8 +51,8 @@ func ParseTraceParent(text string) (p TraceParent, ok bool) {
 	return p, true
 }
 
-// Child is the span of a name below this one. It is made of nothing but both, so that the director and the worker name the same span
-// without having spoken of it.
+// Child is the span of a name below this one. It is made of nothing but both, so that the director and the
+// worker name the same span without having spoken of it.
 func (p TraceParent) Child(name string) TraceParent {
 	sum := sha256.Sum256([]byte(string(p.Trace[:]) + string(p.Span[:]) + name))
 	copy(p.Span[:], sum[:])

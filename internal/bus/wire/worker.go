@@ -1,6 +1,7 @@
 package wire
 
-// Stages that a worker or the director reports. A configuration may name others; the wire asks only for a non-empty name.
+// Stages that a worker or the director reports. A configuration may name others; the wire asks only for a
+// non-empty name.
 const (
 	StageStart       = "START"
 	StageContextLoad = "CONTEXT_LOAD"
@@ -104,8 +105,9 @@ type WorkerError struct {
 	LastStdoutTail  string `json:"last_stdout_tail,omitempty"`
 	LastStderrTail  string `json:"last_stderr_tail,omitempty"`
 
-	AttemptID         string            `json:"attempt_id,omitempty"` // absent from the founding document's object: the subject's worker id then
-	Final             *bool             `json:"final,omitempty"`      // absent: true; see IsFinal
+	// absent from the founding document's object: the subject's worker id then
+	AttemptID         string            `json:"attempt_id,omitempty"`
+	Final             *bool             `json:"final,omitempty"` // absent: true; see IsFinal
 	Signal            string            `json:"signal,omitempty"`
 	HTTPStatus        int               `json:"http_status,omitempty"`
 	Headers           map[string]string `json:"headers,omitempty"`
@@ -131,8 +133,9 @@ type WorkerResult struct {
 	Outcome      string            `json:"outcome"`      // OutcomeOK
 	Stages       List[StageResult] `json:"stages"`
 	ChangedFiles int               `json:"changed_files"`
-	Summary      string            `json:"summary,omitempty"` // the agent's last words, masked, at most 4 KiB; empty: it has none
-	Usage        *Usage            `json:"usage,omitempty"`
+	// the agent's last words, masked, at most 4 KiB; empty: it has none
+	Summary string `json:"summary,omitempty"`
+	Usage   *Usage `json:"usage,omitempty"`
 }
 
 // StageResult is one stage that ran.

@@ -1,9 +1,12 @@
-// Package bundle is how an attempt gets its files, its variables and its input where nothing can be put into a container before it starts: on Kubernetes.
+// Package bundle is how an attempt gets its files, its variables and its input where nothing can be put into a
+// container before it starts: on Kubernetes.
 //
-// One value of everything, packed, comes as files that only an init container sees. That one is our own program: it unpacks them into a volume that the
-// attempt's container sees as container.Dir (Unpack), together with a copy of itself. The attempt's container begins with that copy (Enter), which takes the
-// variables and the input away from the disk, makes the input its standard input, and becomes the worker. So when the worker begins, neither is in a file that
-// anybody finds, in an argument, or in anything that the cluster shows of a pod. The input is a file without a name until it was read (Input).
+// One value of everything, packed, comes as files that only an init container sees. That one is our own
+// program: it unpacks them into a volume that the attempt's container sees as container.Dir (Unpack), together
+// with a copy of itself. The attempt's container begins with that copy (Enter), which takes the variables and
+// the input away from the disk, makes the input its standard input, and becomes the worker. So when the worker
+// begins, neither is in a file that anybody finds, in an argument, or in anything that the cluster shows of a
+// pod. The input is a file without a name until it was read (Input).
 //
 // The package is linked into the worker: it imports nothing of the engine's.
 package bundle
@@ -73,7 +76,8 @@ func unpack(dir string) (b Bundle, err error) {
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }
 
-// Input reads a standard input to its end, and then empties it if it is a file: who can open another process's files, as a debugger can, finds nothing.
+// Input reads a standard input to its end, and then empties it if it is a file: who can open another process's
+// files, as a debugger can, finds nothing.
 func Input(file *os.File) io.Reader { return &input{file} }
 
 type input struct{ file *os.File }

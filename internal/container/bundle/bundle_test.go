@@ -34,7 +34,10 @@ func packed(t *testing.T, b Bundle) [][]byte {
 }
 
 func TestPackAndUnpack(t *testing.T) {
-	for _, b := range []Bundle{{}, {Env: []string{"A=1"}, Input: bytes.Repeat([]byte("x"), 3<<20), Files: []File{{"f", []byte{0, 1}}}}} {
+	for _, b := range []Bundle{{}, {
+		Env: []string{"A=1"}, Input: bytes.Repeat([]byte("x"), 3<<20),
+		Files: []File{{"f", []byte{0, 1}}},
+	}} {
 		got, err := unpack(writeParts(t, packed(t, b)))
 		if err != nil || !reflect.DeepEqual(got, b) {
 			t.Errorf("%v; %d bytes of input, want %d", err, len(got.Input), len(b.Input))
@@ -44,8 +47,10 @@ func TestPackAndUnpack(t *testing.T) {
 
 // Parts of two packings are no bundle: the second start of an attempt may have another input.
 func TestPartsOfTwoStarts(t *testing.T) {
-	one, two := packed(t, Bundle{Input: bytes.Repeat([]byte("1"), 1<<20)}), packed(t, Bundle{Input: bytes.Repeat([]byte("2"), 1<<20)})
-	if _, err := unpack(writeParts(t, [][]byte{one[0], two[1]})); err == nil || !strings.Contains(err.Error(), "two starts") {
+	one, two := packed(t, Bundle{Input: bytes.Repeat([]byte("1"), 1<<20)}),
+		packed(t, Bundle{Input: bytes.Repeat([]byte("2"), 1<<20)})
+	if _, err := unpack(writeParts(t, [][]byte{one[0], two[1]})); err == nil ||
+		!strings.Contains(err.Error(), "two starts") {
 		t.Errorf("got %v", err)
 	}
 	for _, parts := range [][][]byte{{}, {nil}, one[:1]} {

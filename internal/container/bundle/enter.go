@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnterCommand is the first argument that turns our program into the attempt's: DIR PROGRAM ARGUMENT…, where DIR is what was unpacked.
+// EnterCommand is the first argument that turns our program into the attempt's: DIR PROGRAM ARGUMENT…, where
+// DIR is what was unpacked.
 const EnterCommand = "enter"
 
 // EnterMain is the program of EnterCommand. It returns only if it fails, with a shell's exit code.

@@ -15,12 +15,13 @@ const UnpackCommand = "unpack"
 
 // Names in the folder that is unpacked into.
 const (
-	Dir        = "retake" // becomes container.Dir
-	Program    = "worker" // our own
-	inputFile  = ".input"
-	environ    = ".environ"
-	FirstLine  = "retake: the output begins here" // of a log that is whole: Enter prints it
-	NotStarted = "retake: not started: "          // begins the last words of an attempt whose program could not be started
+	Dir       = "retake" // becomes container.Dir
+	Program   = "worker" // our own
+	inputFile = ".input"
+	environ   = ".environ"
+	FirstLine = "retake: the output begins here" // of a log that is whole: Enter prints it
+	// begins the last words of an attempt whose program could not be started
+	NotStarted = "retake: not started: "
 )
 
 // UnpackMain is the program of UnpackCommand. It makes the further folders, too, for everybody to write in.
@@ -37,7 +38,8 @@ func UnpackMain(args []string, stderr io.Writer) int {
 	return 0
 }
 
-// Unpack reads the parts in from and puts everything where Enter looks for it, below to. All of it belongs to this process's user.
+// Unpack reads the parts in from and puts everything where Enter looks for it, below to. All of it belongs to
+// this process's user.
 func Unpack(from, to string, folders []string) error {
 	syscall.Umask(0)
 	for _, dir := range folders {

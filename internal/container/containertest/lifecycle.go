@@ -33,7 +33,8 @@ func streamsComeAsOne(s harness) {
 func (s harness) wantStreams(exit container.Exit, stdout, stderr string) {
 	s.Helper()
 	got := string(exit.Stdout)
-	if s.Streams && (got != stdout || string(exit.Stderr) != stderr) || !s.Streams && (len(exit.Stderr) > 0 || got != stdout+stderr && got != stderr+stdout) {
+	if s.Streams && (got != stdout || string(exit.Stderr) != stderr) || !s.Streams &&
+		(len(exit.Stderr) > 0 || got != stdout+stderr && got != stderr+stdout) {
 		s.Errorf("stdout = %q, stderr = %q, want %q and %q", exit.Stdout, exit.Stderr, stdout, stderr)
 	}
 }
@@ -80,7 +81,8 @@ func inputComesWholeAndEnds(s harness) {
 		spec := s.spec("input")
 		spec.Stdin = bytes.Repeat([]byte("x"), size)
 		exit := s.runSpec(spec)
-		if want := fmt.Sprintf("%d bytes %x\n", size, sha256.Sum256(spec.Stdin)); exit.ExitCode != 0 || string(exit.Stdout) != want {
+		if want := fmt.Sprintf("%d bytes %x\n", size, sha256.Sum256(spec.Stdin)); exit.ExitCode != 0 ||
+			string(exit.Stdout) != want {
 			s.Errorf("%d bytes: got %d, %q, %s; want %q", size, exit.ExitCode, exit.Stdout, exit.Stderr, want)
 		}
 	}
@@ -105,7 +107,8 @@ func environmentAndWorkdir(s harness) {
 	}
 }
 
-// workdirWithoutACheckout: nothing of this machine is mounted, as where the engine is on another one. The folder is the worker's own, empty, and another one for each attempt.
+// workdirWithoutACheckout: nothing of this machine is mounted, as where the engine is on another one. The
+// folder is the worker's own, empty, and another one for each attempt.
 func workdirWithoutACheckout(s harness) {
 	for _, readOnly := range []bool{false, true} {
 		for range 2 {
@@ -113,8 +116,10 @@ func workdirWithoutACheckout(s harness) {
 			spec.Checkout, spec.ReadOnly = "", readOnly
 			exit := s.runSpec(spec)
 			uid, _, _ := strings.Cut(spec.User, ":")
-			if own := fmt.Sprintf("%s empty, owner %s\nwritten\n", s.Workdir(spec), uid); exit.ExitCode != 0 || string(exit.Stdout) != own && os.Geteuid() == 0 {
-				s.Errorf("read-only %v: got %d, %q, %s; want %q", readOnly, exit.ExitCode, exit.Stdout, exit.Stderr, own)
+			if own := fmt.Sprintf("%s empty, owner %s\nwritten\n", s.Workdir(spec), uid); exit.ExitCode != 0 ||
+				string(exit.Stdout) != own && os.Geteuid() == 0 {
+				s.Errorf("read-only %v: got %d, %q, %s; want %q", readOnly, exit.ExitCode, exit.Stdout, exit.Stderr,
+					own)
 			}
 		}
 	}
@@ -166,7 +171,8 @@ func badEntrypoint(s harness) {
 	spec.Entrypoint = []string{container.Dir + "/no-such-program"}
 	for range 2 { // trying again changes nothing
 		err := s.Ensure(s.Context(), spec)
-		if !errors.Is(err, container.ErrSpec) || container.Transient(err) || !strings.Contains(err.Error(), "no-such-program") {
+		if !errors.Is(err, container.ErrSpec) || container.Transient(err) ||
+			!strings.Contains(err.Error(), "no-such-program") {
 			s.Fatalf("got %v, want a permanent ErrSpec naming the program", err)
 		}
 	}

@@ -67,7 +67,8 @@ func outputIsFollowedFromTheBeginning(s harness) {
 			s.Errorf("printed at %v", at)
 		}
 	}
-	if err := s.FollowOutput(s.Context(), spec.AttemptID, func(container.Printed) { s.Error("it is gone") }); err != nil {
+	if err := s.FollowOutput(s.Context(), spec.AttemptID,
+		func(container.Printed) { s.Error("it is gone") }); err != nil {
 		s.Errorf("of one that is gone: %v", err)
 	}
 }

@@ -28,19 +28,22 @@ type Capabilities struct {
 // Subject is a runtime under test with what the suite does to it behind its back.
 type Subject struct {
 	Capabilities
-	Open   func(t testing.TB, fleet string) container.Runtime // opens another value; the caller closes it
-	Spec   func(t testing.TB, fleet string) container.Spec    // valid, with a Checkout on this host that Spec.User can write; the suite sets the rest
-	Kill   func(t testing.TB, attemptID string)               // SIGKILL to its first process, from outside
-	Freeze func(t testing.TB, attemptID string)               // pauses it, from outside
-	Exists func(t testing.TB, attemptID string) (exist bool)  // asked past the runtime
-	Fleet  string                                             // unique to this run
+	Open func(t testing.TB, fleet string) container.Runtime // opens another value; the caller closes it
+	// valid, with a Checkout on this host that Spec.User can write; the suite sets the rest
+	Spec   func(t testing.TB, fleet string) container.Spec
+	Kill   func(t testing.TB, attemptID string)              // SIGKILL to its first process, from outside
+	Freeze func(t testing.TB, attemptID string)              // pauses it, from outside
+	Exists func(t testing.TB, attemptID string) (exist bool) // asked past the runtime
+	Fleet  string                                            // unique to this run
 
-	Where func(t testing.TB, spec container.Spec) (workdir string) // where this host sees an attempt's; nil: its Checkout
+	// where this host sees an attempt's; nil: its Checkout
+	Where func(t testing.TB, spec container.Spec) (workdir string)
 
 	Parallel bool // Open may be called while another value starts an attempt; the tests then wait side by side
 }
 
-// patience bounds every wait for something that must happen; a busy machine with two cores needs tens of seconds at worst.
+// patience bounds every wait for something that must happen; a busy machine with two cores needs tens of
+// seconds at worst.
 const patience = 30 * time.Second
 
 // harness is one test's runtime and fleet.
@@ -112,7 +115,8 @@ func Run(t *testing.T, s Subject) {
 // BuildProbe builds the suite's program, static, and returns its path.
 func BuildProbe(dir string) (string, error) {
 	out := filepath.Join(dir, "probe")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, "retake/internal/container/containertest/probe")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out,
+		"retake/internal/container/containertest/probe")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	return out, build.Run()
@@ -204,8 +208,8 @@ func (s harness) awaitState(attemptID string, want container.State) (last contai
 	return last
 }
 
-// awaitReady waits until the program has done what it says "ready" after. Its output shows only at its end, so it leaves a
-// file in its checkout, too.
+// awaitReady waits until the program has done what it says "ready" after. Its output shows only at its end, so
+// it leaves a file in its checkout, too.
 func (s harness) awaitReady(spec container.Spec) {
 	s.Helper()
 	eventually(s, "the program is ready", func() bool {

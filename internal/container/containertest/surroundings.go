@@ -57,8 +57,8 @@ func (s harness) awaitChange(changes <-chan struct{}, what string, ok func() boo
 	}
 }
 
-// What takes a tenth of a second on a machine of its own takes longer on one that others use, but not every time. Without the engine's events it would be
-// seen with the next list of containers, half a minute later.
+// What takes a tenth of a second on a machine of its own takes longer on one that others use, but not every
+// time. Without the engine's events it would be seen with the next list of containers, half a minute later.
 const (
 	triesForSpeed = 5
 	soonEnough    = 5 * time.Second
@@ -101,7 +101,8 @@ func (s harness) killAndSee(changes <-chan struct{}) (took time.Duration) {
 	return took
 }
 
-// awaitHeld waits until a process that the worker has detached holds its lock, and returns the file, which may be gone with the attempt.
+// awaitHeld waits until a process that the worker has detached holds its lock, and returns the file, which may
+// be gone with the attempt.
 func (s harness) awaitHeld(spec container.Spec) (lock *os.File) {
 	s.Helper()
 	eventually(s, "the detached process holds its lock", func() bool {

@@ -1,5 +1,6 @@
-// Package fence hands rules of a firewall to the kernel, from inside of a short-lived container in the host's network: the worker's program knows it as a
-// command of its own, as it knows package look's. Whoever starts it has written the rules; it knows nothing of what they say.
+// Package fence hands rules of a firewall to the kernel, from inside of a short-lived container in the host's
+// network: the worker's program knows it as a command of its own, as it knows package look's. Whoever starts it
+// has written the rules; it knows nothing of what they say.
 //
 // It is all or nothing: the kernel takes a batch as a whole, or none of it. It imports the standard library only.
 package fence
@@ -21,7 +22,8 @@ import (
 // Command is the worker's word for it.
 const Command = "fence"
 
-// TablePrefix begins the names of the tables that are written here: then come the bridge and the fleet. Those of bridges that are gone are removed.
+// TablePrefix begins the names of the tables that are written here: then come the bridge and the fleet. Those
+// of bridges that are gone are removed.
 const TablePrefix = "retake-"
 
 // Done is what Main prints, as JSON.
@@ -31,8 +33,8 @@ type Done struct {
 	Nameservers []string `json:"nameservers,omitempty"` // of this machine's resolv.conf
 }
 
-// Args are the arguments that have Main hand over the first of the batches that the kernel takes, behind Command. A batch is messages of netlink, as
-// they go over the socket.
+// Args are the arguments that have Main hand over the first of the batches that the kernel takes, behind
+// Command. A batch is messages of netlink, as they go over the socket.
 func Args(batches ...[]byte) (args []string) {
 	for _, b := range batches {
 		args = append(args, base64.StdEncoding.EncodeToString(b))
@@ -131,11 +133,13 @@ func kernel() *syscall.SockaddrNetlink { return &syscall.SockaddrNetlink{Family:
 
 // open opens a socket to the kernel's netfilter.
 func open() (fd int, err error) {
-	if fd, err = syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.NETLINK_NETFILTER); err != nil {
+	if fd, err = syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC,
+		syscall.NETLINK_NETFILTER); err != nil {
 		return 0, os.NewSyscallError("socket", err)
 	}
 	limit := syscall.NsecToTimeval(int64(answerLimit))
-	if err := errors.Join(syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit), syscall.Bind(fd, kernel())); err != nil {
+	if err := errors.Join(syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit),
+		syscall.Bind(fd, kernel())); err != nil {
 		return 0, errors.Join(err, syscall.Close(fd))
 	}
 	return fd, nil

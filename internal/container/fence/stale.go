@@ -36,7 +36,8 @@ func removeStale(prefix string) error {
 	}
 	for _, t := range all {
 		rest, ours := strings.CutPrefix(t.name, prefix)
-		if !ours || !strings.HasPrefix(rest, "br-") || len(rest) < len("br-")+12 { // another name of a bridge may have hyphens
+		// another name of a bridge may have hyphens
+		if !ours || !strings.HasPrefix(rest, "br-") || len(rest) < len("br-")+12 {
 			continue
 		}
 		bridge := rest[:len("br-")+12]
@@ -54,7 +55,8 @@ func tables() (all []table, err error) {
 		return nil, err
 	}
 	defer syscall.Close(fd)
-	if err := syscall.Sendto(fd, message(getTable, syscall.NLM_F_REQUEST|syscall.NLM_F_DUMP, 0, 0, nil), 0, kernel()); err != nil {
+	if err := syscall.Sendto(fd, message(getTable, syscall.NLM_F_REQUEST|syscall.NLM_F_DUMP, 0, 0, nil), 0,
+		kernel()); err != nil {
 		return nil, err
 	}
 	for buffer := make([]byte, 1<<16); ; {
@@ -103,7 +105,8 @@ func (t table) removal() []byte {
 	return append(out, message(batchEnd, syscall.NLM_F_REQUEST, 0, nftables>>8, nil)...)
 }
 
-// message is one of netlink's to netfilter: its head, netfilter's own (family, version, a number in the network's order), attributes.
+// message is one of netlink's to netfilter: its head, netfilter's own (family, version, a number in the
+// network's order), attributes.
 func message(kind, flags uint16, family byte, number uint16, attrs []byte) []byte {
 	out := binary.NativeEndian.AppendUint32(nil, uint32(headerLength+4+len(attrs)))
 	out = binary.NativeEndian.AppendUint16(out, kind)

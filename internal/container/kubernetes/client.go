@@ -52,7 +52,8 @@ const (
 	listPage     = 500 // objects in one answer
 )
 
-// connect finds the API: the kubeconfig file that is named, or, in a pod, the pod's own account, or what KUBECONFIG names. Without a namespace it is the one that is found there.
+// connect finds the API: the kubeconfig file that is named, or, in a pod, the pod's own account, or what
+// KUBECONFIG names. Without a namespace it is the one that is found there.
 func connect(kubeconfig, namespace string, wrap func(http.RoundTripper) http.RoundTripper) (*client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -108,7 +109,8 @@ func (c *client) jobs(ctx context.Context, selector string) (all []batchv1.Job, 
 	return all, err
 }
 
-// inPages lists what is there now, as the API has it and not as a copy of it once was: without a version in the request.
+// inPages lists what is there now, as the API has it and not as a copy of it once was: without a version in the
+// request.
 func inPages(selector string, page func(*metav1.ListOptions) (next string, err error)) error {
 	o := &metav1.ListOptions{LabelSelector: selector, Limit: listPage}
 	for {
@@ -147,13 +149,17 @@ func (c *client) pods(ctx context.Context, selector string) (all []corev1.Pod, a
 
 func (c *client) watchPods(ctx context.Context, selector, from string) (watch.Interface, error) {
 	seconds := int64(watchFor.Seconds())
-	o := &metav1.ListOptions{LabelSelector: selector, ResourceVersion: from, Watch: true, AllowWatchBookmarks: true, TimeoutSeconds: &seconds}
+	o := &metav1.ListOptions{
+		LabelSelector: selector, ResourceVersion: from, Watch: true, AllowWatchBookmarks: true,
+		TimeoutSeconds: &seconds,
+	}
 	return c.core.Get().Namespace(c.namespace).Resource("pods").VersionedParams(o, inQuery).Watch(ctx)
 }
 
 func (c *client) patchPod(ctx context.Context, name string, patch []byte) (*corev1.Pod, error) {
 	p := &corev1.Pod{}
-	return p, c.core.Patch(types.MergePatchType).Namespace(c.namespace).Resource("pods").Name(name).Body(patch).Do(ctx).Into(p)
+	return p, c.core.Patch(types.MergePatchType).Namespace(c.namespace).Resource("pods").Name(name).Body(patch).Do(ctx).
+		Into(p)
 }
 
 func (c *client) deletePod(ctx context.Context, name string, uid types.UID, graceSeconds int64) error {
@@ -162,7 +168,8 @@ func (c *client) deletePod(ctx context.Context, name string, uid types.UID, grac
 }
 
 func (c *client) log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
-	return c.core.Get().Namespace(c.namespace).Resource("pods").Name(pod).SubResource("log").VersionedParams(o, inQuery).Stream(ctx)
+	return c.core.Get().Namespace(c.namespace).Resource("pods").Name(pod).SubResource("log").VersionedParams(o,
+		inQuery).Stream(ctx)
 }
 
 // may asks for a review of our own access. Its types would need a scheme of their own.

@@ -10,21 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// cluster is all that is used of the API, in one namespace. Each method is one request, and needs the verb that stands behind it; Needed lists them. Errors
-// are the API's own.
+// cluster is all that is used of the API, in one namespace. Each method is one request, and needs the verb that
+// stands behind it; Needed lists them. Errors are the API's own.
 type cluster interface {
-	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error)                     // jobs: create
-	job(ctx context.Context, name string) (*batchv1.Job, error)                              // jobs: get
-	jobs(ctx context.Context, selector string) ([]batchv1.Job, error)                        // jobs: list
-	deleteJob(ctx context.Context, name string, uid types.UID) error                         // jobs: delete; with what it owns
-	createSecret(ctx context.Context, s *corev1.Secret) error                                // secrets: create
-	tryPod(ctx context.Context, p *corev1.Pod) error                                         // pods: create; nothing is kept of it
-	pods(ctx context.Context, selector string) (all []corev1.Pod, at string, err error)      // pods: list; at: for watchPods
-	watchPods(ctx context.Context, selector, from string) (watch.Interface, error)           // pods: watch
-	patchPod(ctx context.Context, name string, patch []byte) (*corev1.Pod, error)            // pods: patch
-	deletePod(ctx context.Context, name string, uid types.UID, graceSeconds int64) error     // pods: delete
-	log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error)     // pods/log: get
-	may(ctx context.Context, verb, group, resource, subresource string) (ok bool, err error) // nothing: everybody may ask that of himself
+	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error) // jobs: create
+	job(ctx context.Context, name string) (*batchv1.Job, error)          // jobs: get
+	jobs(ctx context.Context, selector string) ([]batchv1.Job, error)    // jobs: list
+	// jobs: delete; with what it owns
+	deleteJob(ctx context.Context, name string, uid types.UID) error
+	createSecret(ctx context.Context, s *corev1.Secret) error // secrets: create
+	// pods: create; nothing is kept of it
+	tryPod(ctx context.Context, p *corev1.Pod) error
+	// pods: list; at: for watchPods
+	pods(ctx context.Context, selector string) (all []corev1.Pod, at string, err error)
+	watchPods(ctx context.Context, selector, from string) (watch.Interface, error)       // pods: watch
+	patchPod(ctx context.Context, name string, patch []byte) (*corev1.Pod, error)        // pods: patch
+	deletePod(ctx context.Context, name string, uid types.UID, graceSeconds int64) error // pods: delete
+	log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) // pods/log: get
+	// nothing: everybody may ask that of himself
+	may(ctx context.Context, verb, group, resource, subresource string) (ok bool, err error)
 	server() string
 }
 

@@ -12,8 +12,9 @@ import (
 
 // quick are limits for a cluster that is ten times as quick as a real one.
 var quick = limits{
-	operation: 20 * time.Second, kubelet: 3 * time.Second, confirm: 3 * time.Second, streams: 2 * time.Second, backoff: 10 * time.Millisecond,
-	stale: time.Second, relist: time.Minute, podless: 100 * time.Millisecond, poll: 200 * time.Millisecond,
+	operation: 20 * time.Second, kubelet: 3 * time.Second, confirm: 3 * time.Second, streams: 2 * time.Second,
+	backoff: 10 * time.Millisecond,
+	stale:   time.Second, relist: time.Minute, podless: 100 * time.Millisecond, poll: 200 * time.Millisecond,
 }
 
 func options(fleet string) Options {
@@ -32,8 +33,10 @@ func openFake(t testing.TB, f *fake, o Options) *Kubernetes {
 
 func specFor(t testing.TB, argv ...string) container.Spec {
 	return container.Spec{
-		AttemptID: containertest.Name("attempt") + "-1", Task: "acme/widgets#21", Image: "fake.test/probe:1", Workdir: "/workspace", Checkout: t.TempDir(),
-		Entrypoint: append([]string{container.WorkerPath}, argv...), WorkerBinary: probe, Memory: 64 << 20, CPUs: 0.1, Pids: 64, User: "1000:1000", ReadOnly: true,
+		AttemptID: containertest.Name("attempt") + "-1", Task: "acme/widgets#21", Image: "fake.test/probe:1",
+		Workdir: "/workspace", Checkout: t.TempDir(),
+		Entrypoint: append([]string{container.WorkerPath}, argv...), WorkerBinary: probe, Memory: 64 << 20, CPUs: 0.1,
+		Pids: 64, User: "1000:1000", ReadOnly: true,
 	}
 }
 

@@ -26,7 +26,10 @@ func (f *fake) only(t testing.TB) *corev1.Pod {
 // disrupt marks a pod as one that the cluster ends.
 func disrupt(reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message})
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type:   corev1.DisruptionTarget,
+			Status: corev1.ConditionTrue, Reason: reason, Message: message,
+		})
 	}
 }
 
@@ -46,25 +49,37 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 		do   func(testing.TB, *fake)
 		want container.Exit // Words: a part
 	}{
-		{"preempted", removed(disrupt("PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod")), container.Exit{
+		{"preempted", removed(disrupt("PreemptionByScheduler",
+			"default-scheduler: preempting to accommodate a higher priority pod")), container.Exit{
 			Cause: container.EndPreempted, Words: "to accommodate a higher priority pod", Signal: "SIGKILL",
 		}},
-		{"evicted by somebody", removed(disrupt("EvictionByEvictionAPI", "Eviction API: evicting")), container.Exit{Cause: container.EndEvicted, Words: "Eviction API", Signal: "SIGKILL"}},
-		{"its node was tainted", removed(disrupt("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")), container.Exit{
+		{
+			"evicted by somebody", removed(disrupt("EvictionByEvictionAPI", "Eviction API: evicting")),
+			container.Exit{Cause: container.EndEvicted, Words: "Eviction API", Signal: "SIGKILL"},
+		},
+		{"its node was tainted", removed(disrupt("DeletionByTaintManager",
+			"Taint manager: deleting due to NoExecute taint")), container.Exit{
 			Cause: container.EndNodeLost, Words: "NoExecute taint", Signal: "SIGKILL",
 		}},
-		{"deleted", removed(func(*corev1.Pod) {}), container.Exit{Cause: container.EndDeleted, Words: "deleted", Signal: "SIGKILL"}},
+		{"deleted", removed(func(*corev1.Pod) {}), container.Exit{
+			Cause: container.EndDeleted, Words: "deleted",
+			Signal: "SIGKILL",
+		}},
 		{"evicted by its node", func(t testing.TB, f *fake) {
 			p := f.only(t)
 			f.update(p, disrupt("TerminationByKubelet", "The node was low on resource: memory."))
 			f.update(p, func(p *corev1.Pod) {
-				p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi."
+				p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource: memory. Threshold "+
+					"quantity: 100Mi, available: 90Mi."
 			})
 			f.played[p.UID].signal(9)
 		}, container.Exit{Cause: container.EndEvicted, Words: "Threshold quantity", Signal: "SIGKILL"}},
 		{"it lived too long", func(t testing.TB, f *fake) {
 			f.update(f.only(t), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = to(int64(1)) })
-		}, container.Exit{Cause: container.EndDeadline, Words: "longer than the specified deadline", Signal: "SIGKILL"}},
+		}, container.Exit{
+			Cause: container.EndDeadline, Words: "longer than the specified deadline",
+			Signal: "SIGKILL",
+		}},
 		{"out of memory", func(t testing.TB, f *fake) {
 			q := f.played[f.only(t).UID]
 			q.mu.Lock()
@@ -72,7 +87,10 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 			q.mu.Unlock()
 			q.signal(9)
 		}, container.Exit{OOM: true, Signal: "SIGKILL"}},
-		{"killed", func(t testing.TB, f *fake) { f.played[f.only(t).UID].signal(9) }, container.Exit{Signal: "SIGKILL"}},
+		{
+			"killed", func(t testing.TB, f *fake) { f.played[f.only(t).UID].signal(9) },
+			container.Exit{Signal: "SIGKILL"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +109,8 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 			f.do(func() { c.do(t, f) })
 			awaitState(t, k, s.AttemptID, container.StateExited)
 			exit := stoppedAt(t, f, k, s, 0)
-			if !exit.Known || exit.Killed || exit.Cause != c.want.Cause || exit.OOM != c.want.OOM || exit.Signal != c.want.Signal || !strings.Contains(exit.Words, c.want.Words) {
+			if !exit.Known || exit.Killed || exit.Cause != c.want.Cause || exit.OOM != c.want.OOM ||
+				exit.Signal != c.want.Signal || !strings.Contains(exit.Words, c.want.Words) {
 				t.Errorf("got %+v, want %+v", exit, c.want)
 			}
 			if !strings.HasPrefix(string(exit.Stdout), "ready\n") { // also of a pod that is gone, with its log
@@ -132,14 +151,16 @@ func TestPodThatWentUnseen(t *testing.T) {
 			})
 			heir := openFake(t, f, options("f"))
 			awaitState(t, heir, s.AttemptID, container.StateExited)
-			if exit := stoppedAt(t, f, heir, s, time.Minute); exit.Known || exit.Cause != c.cause || !strings.Contains(exit.Words, c.reason) {
+			if exit := stoppedAt(t, f, heir, s, time.Minute); exit.Known || exit.Cause != c.cause ||
+				!strings.Contains(exit.Words, c.reason) {
 				t.Errorf("got %+v", exit)
 			}
 		})
 	}
 }
 
-// A node that does not answer confirms nothing, and Stop says so after a while instead of waiting for ever. When it is back, the next call has the whole story.
+// A node that does not answer confirms nothing, and Stop says so after a while instead of waiting for ever.
+// When it is back, the next call has the whole story.
 func TestLostNode(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -153,14 +174,19 @@ func TestLostNode(t *testing.T) {
 			f.do(func() {
 				f.nodeLost = true
 				f.update(f.only(t), func(p *corev1.Pod) {
-					p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."})
+					p.Status.Conditions = append(p.Status.Conditions,
+						corev1.PodCondition{
+							Type: corev1.PodReady, Status: corev1.ConditionFalse,
+							Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status.",
+						})
 				})
 			})
 			exit, err := k.Stop(t.Context(), s.AttemptID, grace, func(container.Exit) error {
 				t.Error("an end was recorded that nobody knows")
 				return nil
 			})
-			if !errors.Is(err, container.ErrUnconfirmed) || !container.Transient(err) || exit.Known || exit.Cause != container.EndNodeLost || !strings.Contains(exit.Words, "NodeStatusUnknown") {
+			if !errors.Is(err, container.ErrUnconfirmed) || !container.Transient(err) || exit.Known ||
+				exit.Cause != container.EndNodeLost || !strings.Contains(exit.Words, "NodeStatusUnknown") {
 				t.Errorf("got %+v, %v", exit, err)
 			}
 			awaitState(t, k, s.AttemptID, container.StateRunning) // for all that anybody knows
@@ -181,12 +207,14 @@ func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	s := ensured(t, k, specFor(t, "ignore"))
 	awaitState(t, k, s.AttemptID, container.StateRunning)
 	full := errors.New("the disk is full")
-	if _, err := k.Stop(t.Context(), s.AttemptID, 2*time.Second, func(container.Exit) error { return full }); !errors.Is(err, full) {
+	if _, err := k.Stop(t.Context(), s.AttemptID, 2*time.Second,
+		func(container.Exit) error { return full }); !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
 	k.Close()
 	heir := openFake(t, f, options("f"))
-	if exit := stoppedAt(t, f, heir, s, 0); !exit.Known || !exit.Killed || exit.Signal != "SIGKILL" || exit.Cause != "" || string(exit.Stdout) != "ready\nno\n" {
+	if exit := stoppedAt(t, f, heir, s, 0); !exit.Known || !exit.Killed || exit.Signal != "SIGKILL" ||
+		exit.Cause != "" || string(exit.Stdout) != "ready\nno\n" {
 		t.Errorf("got %+v", exit)
 	}
 }

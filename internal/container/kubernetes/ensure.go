@@ -42,8 +42,9 @@ func (k *Kubernetes) acquire(ctx context.Context, attemptID string) (a *attempt,
 	}, nil
 }
 
-// Ensure makes sure that the attempt's Job is there, and its bundle. It does not wait for the pod: List says what that waits for, or that it ended.
-// Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may exist: Stop removes it, a further Ensure completes it.
+// Ensure makes sure that the attempt's Job is there, and its bundle. It does not wait for the pod: List says
+// what that waits for, or that it ended. Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may
+// exist: Stop removes it, a further Ensure completes it.
 func (k *Kubernetes) Ensure(ctx context.Context, s container.Spec) error {
 	if err := check(s); err != nil {
 		return err
@@ -136,7 +137,8 @@ func (k *Kubernetes) create(ctx context.Context, s container.Spec, parts int) (*
 	return j, nil
 }
 
-// lookup asks for the attempt's Job; nil: there is none. Error: ErrSpec if it is not of this fleet and owner, or of another attempt.
+// lookup asks for the attempt's Job; nil: there is none. Error: ErrSpec if it is not of this fleet and owner,
+// or of another attempt.
 func (k *Kubernetes) lookup(ctx context.Context, attemptID string) (*batchv1.Job, error) {
 	j, err := k.api.job(ctx, jobName(attemptID))
 	switch {
@@ -149,7 +151,8 @@ func (k *Kubernetes) lookup(ctx context.Context, attemptID string) (*batchv1.Job
 }
 
 func (k *Kubernetes) isOurs(m metav1.ObjectMeta, attemptID, kind string) error {
-	if m.Labels[container.LabelFleet] == labelValue(k.o.Fleet) && m.Labels[container.LabelOwner] == labelValue(k.o.Owner) && m.Annotations[container.LabelAttempt] == attemptID {
+	if m.Labels[container.LabelFleet] == labelValue(k.o.Fleet) &&
+		m.Labels[container.LabelOwner] == labelValue(k.o.Owner) && m.Annotations[container.LabelAttempt] == attemptID {
 		return nil
 	}
 	return &container.Error{

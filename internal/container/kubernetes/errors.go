@@ -11,7 +11,8 @@ import (
 	"retake/internal/container"
 )
 
-// failures classifies errors of the API; the first match wins. What no row knows (5xx, a conflict, a connection that broke) is a state of the moment.
+// failures classifies errors of the API; the first match wins. What no row knows (5xx, a conflict, a connection
+// that broke) is a state of the moment.
 var failures = []struct {
 	match     func(error) bool
 	kind      error
@@ -19,18 +20,27 @@ var failures = []struct {
 	next      string
 }{
 	{isQuota, container.ErrNoRoom, true, "make room in the namespace's quota (kubectl get resourcequota)"},
-	{isRight, container.ErrSpec, false, "grant it to the director's account: kubectl create role, or the chart's; `director doctor` lists all that are missing"},
-	{apierrors.IsForbidden, container.ErrSpec, false, "a rule of the cluster's forbids it: change kubernetes.pod_template, or the rule"},
-	{apierrors.IsUnauthorized, container.ErrCluster, true, "the API does not take the credential: renew it (kubernetes.kubeconfig, or the pod's service account)"},
+	{isRight, container.ErrSpec, false, "grant it to the director's account: kubectl create role, or the chart's; " +
+		"`director doctor` lists all that are missing"},
+	{
+		apierrors.IsForbidden, container.ErrSpec, false,
+		"a rule of the cluster's forbids it: change kubernetes.pod_template, or the rule",
+	},
+	{
+		apierrors.IsUnauthorized, container.ErrCluster, true,
+		"the API does not take the credential: renew it (kubernetes.kubeconfig, or the pod's service account)",
+	},
 	{apierrors.IsInvalid, container.ErrSpec, false, ""},
 	{apierrors.IsBadRequest, container.ErrSpec, false, ""},
 	{apierrors.IsRequestEntityTooLargeError, container.ErrSpec, false, ""},
-	{apierrors.IsNotFound, container.ErrSpec, false, "make the namespace, or set kubernetes.namespace to one that is there"},
+	{apierrors.IsNotFound, container.ErrSpec, false, "make the namespace, or set kubernetes.namespace to one " +
+		"that is there"},
 	{func(err error) bool { return errors.Is(err, context.Canceled) }, container.ErrCluster, true, ""},
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, container.ErrCluster, true, ""},
 }
 
-// failure wraps an error of the API. Not found is looked for by whoever asks for something that may be gone; else it is the namespace.
+// failure wraps an error of the API. Not found is looked for by whoever asks for something that may be gone;
+// else it is the namespace.
 func failure(doing string, err error) *container.Error {
 	for _, f := range failures {
 		if f.match(err) {
@@ -56,7 +66,8 @@ func isQuota(err error) bool {
 }
 
 func isRight(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") &&
+		strings.Contains(err.Error(), " resource ")
 }
 
 func refused(doing, format string, args ...any) *container.Error {

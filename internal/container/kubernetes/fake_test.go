@@ -23,8 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// fake behaves as a cluster of one node does, as that was measured, only faster: pods come later than their Jobs, a worker's end shows before its pod's, a Job that
-// is deleted takes its pods and Secrets with it a moment later, a pod that is deleted goes when the kubelet says so. Its pods are processes of this machine.
+// fake behaves as a cluster of one node does, as that was measured, only faster: pods come later than their
+// Jobs, a worker's end shows before its pod's, a Job that is deleted takes its pods and Secrets with it a
+// moment later, a pod that is deleted goes when the kubelet says so. Its pods are processes of this machine.
 type fake struct {
 	t       testing.TB
 	dir     string
@@ -61,8 +62,9 @@ var _ cluster = (*fake)(nil)
 
 func newFake(t testing.TB) *fake {
 	f := &fake{
-		t: t, dir: t.TempDir(), allJobs: map[string]*batchv1.Job{}, allPods: map[string]*corev1.Pod{}, secrets: map[string]*corev1.Secret{},
-		played: map[types.UID]*played{}, asked: map[Right]int{}, forbidden: map[Right]bool{}, room: 1000, version: 100,
+		t: t, dir: t.TempDir(), allJobs: map[string]*batchv1.Job{}, allPods: map[string]*corev1.Pod{},
+		secrets: map[string]*corev1.Secret{},
+		played:  map[types.UID]*played{}, asked: map[Right]int{}, forbidden: map[Right]bool{}, room: 1000, version: 100,
 	}
 	f.changed = sync.NewCond(&f.mu)
 	t.Cleanup(f.end)
@@ -101,7 +103,9 @@ func (f *fake) ask(r Right) error {
 		return errors.New("dial tcp: connection refused")
 	case f.forbidden[r]:
 		f.mu.Unlock()
-		return apierrors.NewForbidden(schema.GroupResource{Group: r.Group, Resource: r.Resource}, "", fmt.Errorf("User %q cannot %s resource %q in API group %q in the namespace %q", "director", r.Verb, r.Resource, r.Group, "ns"))
+		return apierrors.NewForbidden(schema.GroupResource{Group: r.Group, Resource: r.Resource}, "",
+			fmt.Errorf("User %q cannot %s resource %q in API group %q in the namespace %q", "director", r.Verb,
+				r.Resource, r.Group, "ns"))
 	}
 	return nil
 }
@@ -124,7 +128,9 @@ func (f *fake) createJob(_ context.Context, j *batchv1.Job) (*batchv1.Job, error
 	case f.allJobs[j.Name] != nil:
 		return nil, apierrors.NewAlreadyExists(jobsResource, j.Name)
 	case f.jobQuota:
-		return nil, apierrors.NewForbidden(jobsResource, j.Name, errors.New("exceeded quota: q, requested: count/jobs.batch=1, used: count/jobs.batch=1, limited: count/jobs.batch=1"))
+		return nil, apierrors.NewForbidden(jobsResource, j.Name,
+			errors.New("exceeded quota: q, requested: count/jobs.batch=1, used: count/jobs.batch=1, limited: "+
+				"count/jobs.batch=1"))
 	}
 	made := j.DeepCopy()
 	made.UID, made.ResourceVersion, made.CreationTimestamp = newUID(), f.next(), metav1.Now()
@@ -251,7 +257,8 @@ func (f *fake) admits() error {
 	case f.refuse != "":
 		return apierrors.NewForbidden(podsResource, "x", errors.New(f.refuse))
 	case f.podQuota:
-		return apierrors.NewForbidden(podsResource, "x", errors.New("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"))
+		return apierrors.NewForbidden(podsResource, "x",
+			errors.New("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"))
 	}
 	return nil
 }
@@ -363,7 +370,8 @@ func (f *fake) removePod(p *corev1.Pod) {
 	}
 }
 
-// log is what a pod's worker has printed. The kubelet of a node that is lost is asked in vain, and a worker that has not started has none.
+// log is what a pod's worker has printed. The kubelet of a node that is lost is asked in vain, and a worker
+// that has not started has none.
 func (f *fake) log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
 	if err := f.ask(Right{"get", "", "pods", "log"}); err != nil {
 		return nil, err
@@ -374,11 +382,13 @@ func (f *fake) log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io
 	case p == nil:
 		return nil, apierrors.NewNotFound(podsResource, pod)
 	case f.nodeLost:
-		return nil, apierrors.NewInternalError(errors.New(`Get "https://localhost:10250/containerLogs": dial tcp: connection refused`))
+		return nil, apierrors.NewInternalError(
+			errors.New(`Get "https://localhost:10250/containerLogs": dial tcp: connection refused`))
 	}
 	q := f.played[p.UID]
 	if q == nil || !q.began {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is waiting to start: ContainerCreating", o.Container, pod))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is waiting to start: ContainerCreating",
+			o.Container, pod))
 	}
 	if q.logGone {
 		return io.NopCloser(strings.NewReader("unable to retrieve container logs for containerd://1234")), nil

@@ -133,8 +133,13 @@ func (f *fake) run(p *corev1.Pod, c *corev1.Container, dir string) *played {
 	if b.Argv[0] == "worker" { // found in the image's PATH
 		b.Argv[0] = "/worker"
 	}
-	err := errors.Join(os.WriteFile(q.last, nil, 0o666), os.Chmod(q.last, 0o666), os.MkdirAll(filepath.Join(root, "proc"), 0o755))
-	b.Binds = append([]bind{{From: probe, At: "/worker", ReadOnly: true}, {From: "/dev/null", At: "/dev/null"}, {From: q.last, At: "/dev/termination-log"}}, mountsOf(c, dir)...)
+	err := errors.Join(os.WriteFile(q.last, nil, 0o666), os.Chmod(q.last, 0o666),
+		os.MkdirAll(filepath.Join(root, "proc"), 0o755))
+	b.Binds = append([]bind{
+		{From: probe, At: "/worker", ReadOnly: true},
+		{From: "/dev/null", At: "/dev/null"},
+		{From: q.last, At: "/dev/termination-log"},
+	}, mountsOf(c, dir)...)
 	order, marshalErr := json.Marshal(b)
 	if err = errors.Join(err, marshalErr); err != nil {
 		f.t.Error(err)

@@ -64,7 +64,11 @@ func (f *fake) finish(name string, uid types.UID) {
 			return
 		}
 		j = j.DeepCopy()
-		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "Job has reached the specified backoff limit"})
+		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{
+			Type:   batchv1.JobFailed,
+			Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded",
+			Message: "Job has reached the specified backoff limit",
+		})
 		f.allJobs[name] = j
 	})
 	if f.ttl > 0 {
@@ -120,7 +124,10 @@ func (f *fake) kubelet(name string) {
 		}
 		if len(p.Status.Conditions) == 0 {
 			f.update(p, func(p *corev1.Pod) {
-				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}}
+				p.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+					Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu.",
+				}}
 			})
 		}
 		return false
@@ -133,7 +140,8 @@ func (f *fake) kubelet(name string) {
 		if p := f.allPods[name]; p != nil {
 			f.update(p, func(p *corev1.Pod) {
 				p.Spec.NodeName, p.Status.Conditions, p.Status.StartTime = "node", nil, to(metav1.Now())
-				p.Status.InitContainerStatuses, p.Status.ContainerStatuses = waiting(filesName, "PodInitializing", ""), waiting(workerName, "PodInitializing", "")
+				p.Status.InitContainerStatuses, p.Status.ContainerStatuses = waiting(filesName, "PodInitializing", ""),
+					waiting(workerName, "PodInitializing", "")
 			})
 		}
 	})
@@ -143,7 +151,10 @@ func (f *fake) kubelet(name string) {
 }
 
 func waiting(container, reason, message string) []corev1.ContainerStatus {
-	return []corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+	return []corev1.ContainerStatus{{
+		Name:  container,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+	}}
 }
 
 // leaving reports whether a pod is deleted; then nothing more of it is begun.
@@ -153,7 +164,8 @@ func leaving(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
 func (f *fake) play(p *corev1.Pod) {
 	name := p.Name
 	secretsThere := func(p *corev1.Pod) bool {
-		return leaving(p) || !slices.ContainsFunc(inSources(p), func(s corev1.VolumeProjection) bool { return f.secrets[s.Secret.Name] == nil })
+		return leaving(p) || !slices.ContainsFunc(inSources(p),
+			func(s corev1.VolumeProjection) bool { return f.secrets[s.Secret.Name] == nil })
 	}
 	if !f.await(name, secretsThere) {
 		return
@@ -164,7 +176,10 @@ func (f *fake) play(p *corev1.Pod) {
 		container *corev1.Container
 		statuses  func(*corev1.PodStatus) *[]corev1.ContainerStatus
 	}{
-		{&p.Spec.InitContainers[0], func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.InitContainerStatuses }},
+		{
+			&p.Spec.InitContainers[0],
+			func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.InitContainerStatuses },
+		},
 		{&p.Spec.Containers[0], func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.ContainerStatuses }},
 	} {
 		if !f.pulls(name, c.container, c.statuses) {
@@ -178,7 +193,10 @@ func (f *fake) play(p *corev1.Pod) {
 			f.do(func() { f.played[p.UID], q.began = q, true })
 		}
 		f.set(name, func(s *corev1.PodStatus) {
-			*c.statuses(s) = []corev1.ContainerStatus{{Name: c.container.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
+			*c.statuses(s) = []corev1.ContainerStatus{{
+				Name:  c.container.Name,
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+			}}
 			if c.container.Name == workerName {
 				s.Phase = corev1.PodRunning
 			}
@@ -187,7 +205,10 @@ func (f *fake) play(p *corev1.Pod) {
 		time.Sleep(statusDelay)
 		f.await(name, func(*corev1.Pod) bool { return !f.nodeLost })
 		f.set(name, func(s *corev1.PodStatus) {
-			*c.statuses(s) = []corev1.ContainerStatus{{Name: c.container.Name, State: corev1.ContainerState{Terminated: &term}}}
+			*c.statuses(s) = []corev1.ContainerStatus{{
+				Name:  c.container.Name,
+				State: corev1.ContainerState{Terminated: &term},
+			}}
 			if deadline {
 				failsForDeadline(s)
 			}
@@ -219,8 +240,11 @@ func (f *fake) gone(name string) {
 	})
 }
 
-// pulls waits for an image, which never comes if the node has it not. false: the pod was deleted meanwhile, or its life is over.
-func (f *fake) pulls(name string, c *corev1.Container, statuses func(*corev1.PodStatus) *[]corev1.ContainerStatus) bool {
+// pulls waits for an image, which never comes if the node has it not. false: the pod was deleted meanwhile, or
+// its life is over.
+func (f *fake) pulls(name string, c *corev1.Container,
+	statuses func(*corev1.PodStatus) *[]corev1.ContainerStatus,
+) bool {
 	if slices.Contains(images, c.Image) {
 		p := f.now(name)
 		return p != nil && !leaving(p)
@@ -229,7 +253,8 @@ func (f *fake) pulls(name string, c *corev1.Container, statuses func(*corev1.Pod
 		time.Sleep(pullDelay)
 		f.set(name, func(s *corev1.PodStatus) {
 			if i%2 == 0 {
-				*statuses(s) = waiting(c.Name, "ErrImagePull", "failed to pull and unpack image \""+c.Image+"\": not found")
+				*statuses(s) = waiting(c.Name, "ErrImagePull", "failed to pull and unpack image \""+c.Image+
+					"\": not found")
 			} else {
 				*statuses(s) = waiting(c.Name, "ImagePullBackOff", "Back-off pulling image \""+c.Image+"\"")
 			}
@@ -246,11 +271,13 @@ func (f *fake) pulls(name string, c *corev1.Container, statuses func(*corev1.Pod
 }
 
 func outlived(p *corev1.Pod) bool {
-	return p.Spec.ActiveDeadlineSeconds != nil && time.Since(p.Status.StartTime.Time) >= time.Duration(*p.Spec.ActiveDeadlineSeconds)*time.Second
+	return p.Spec.ActiveDeadlineSeconds != nil &&
+		time.Since(p.Status.StartTime.Time) >= time.Duration(*p.Spec.ActiveDeadlineSeconds)*time.Second
 }
 
 func failsForDeadline(s *corev1.PodStatus) {
-	s.Phase, s.Reason, s.Message = corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+	s.Phase, s.Reason, s.Message = corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the "+
+		"specified deadline"
 }
 
 // attend waits for a container's end, and ends it if its pod is deleted or has lived too long: SIGTERM, grace, SIGKILL.
@@ -321,7 +348,8 @@ func (f *fake) mount(p *corev1.Pod, dir string) {
 			data = secret.Data[s.Secret.Items[0].Key]
 		}
 		f.mu.Unlock()
-		if err := os.WriteFile(filepath.Join(volumeDir(dir, inVolume), s.Secret.Items[0].Path), data, 0o444); err != nil {
+		if err := os.WriteFile(filepath.Join(volumeDir(dir, inVolume), s.Secret.Items[0].Path), data,
+			0o444); err != nil {
 			f.t.Error(err)
 		}
 	}

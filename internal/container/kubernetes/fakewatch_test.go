@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watchPods is one watch: it ends at once if the API has forgotten where it wants to begin, and gets a bookmark now and then.
+// watchPods is one watch: it ends at once if the API has forgotten where it wants to begin, and gets a bookmark
+// now and then.
 func (f *fake) watchPods(ctx context.Context, selector, from string) (watch.Interface, error) {
 	if err := f.ask(Right{"watch", "", "pods", ""}); err != nil {
 		return nil, err
@@ -66,7 +67,10 @@ func (f *fake) serve(w *fakeWatch, number int, selector string, at int) {
 				return
 			}
 		}
-		if !w.send(watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(at)}}}) {
+		if !w.send(watch.Event{
+			Type:   watch.Bookmark,
+			Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(at)}},
+		}) {
 			return
 		}
 	}

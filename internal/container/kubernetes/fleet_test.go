@@ -19,7 +19,8 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// fleetVariable says how many attempts TestFleetOnFakeNodes starts; tools/kube/fleet.sh sets it, beside a cluster whose nodes only say that pods run.
+// fleetVariable says how many attempts TestFleetOnFakeNodes starts; tools/kube/fleet.sh sets it, beside a
+// cluster whose nodes only say that pods run.
 const fleetVariable = "RETAKE_TEST_FLEET"
 
 // quietFor is for how long TestFleetOnFakeNodes looks at a fleet in which nothing happens.
@@ -33,10 +34,12 @@ type measured struct {
 
 func (m measured) String() string {
 	var each []string
-	for _, r := range slices.SortedFunc(maps.Keys(m.requests), func(a, b Right) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, r := range slices.SortedFunc(maps.Keys(m.requests),
+		func(a, b Right) int { return strings.Compare(a.String(), b.String()) }) {
 		each = append(each, fmt.Sprintf("%s %d", r, m.requests[r]))
 	}
-	return fmt.Sprintf("%.1f s, %.2f s of a processor; requests: %s", m.took.Seconds(), m.cpu.Seconds(), strings.Join(each, ", "))
+	return fmt.Sprintf("%.1f s, %.2f s of a processor; requests: %s", m.took.Seconds(), m.cpu.Seconds(),
+		strings.Join(each, ", "))
 }
 
 func processor() time.Duration {
@@ -45,8 +48,8 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// What thousands of attempts cost the director's end of a cluster: starts, a fleet in which nothing happens, and starts beside that fleet. The pods' output is not read, for their
-// nodes have none.
+// What thousands of attempts cost the director's end of a cluster: starts, a fleet in which nothing happens,
+// and starts beside that fleet. The pods' output is not read, for their nodes have none.
 func TestFleetOnFakeNodes(t *testing.T) {
 	size, _ := strconv.Atoi(os.Getenv(fleetVariable))
 	if size == 0 {
@@ -115,7 +118,8 @@ func TestFleetOnFakeNodes(t *testing.T) {
 		close(next)
 		wg.Wait()
 		slices.Sort(each)
-		t.Logf("%d starts, %d at a time: a Job is there after %v (median), %v (slowest hundredth), %v (slowest)", count, atOnce, each[count/2], each[count*99/100], each[count-1])
+		t.Logf("%d starts, %d at a time: a Job is there after %v (median), %v (slowest hundredth), %v (slowest)", count,
+			atOnce, each[count/2], each[count*99/100], each[count-1])
 	}
 
 	measure(fmt.Sprintf("%d attempts until all run", size), func() {

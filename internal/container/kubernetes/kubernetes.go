@@ -21,17 +21,19 @@ import (
 
 // Options choose the cluster, and which part of it is ours.
 type Options struct {
-	Fleet       string         // as in container.Options
-	Owner       string         // who makes attempts of this fleet, for ever; others' are not listed, and refused by Open
-	Namespace   string         // empty: that of the kubeconfig or of the director's pod
-	Kubeconfig  string         // path; empty: the director's pod's account, or what KUBECONFIG names
-	WorkerImage string         // image with our own program "worker" in its PATH
-	PodTemplate string         // path of a file; empty: none
-	Address     string         // at which pods reach this director; empty: there is no need
-	Pod         string         // that this process runs in, in the same namespace; empty: in none. See MarkLeader
-	Grace       time.Duration  // whole seconds, at least 1: what pods get between SIGTERM and SIGKILL, whoever ends them
-	Sample      container.Spec // what attempts will be like, for a dry run by Open; no Image: none is made
-	Log         *zap.Logger    // nil: silent
+	Fleet string // as in container.Options
+	// who makes attempts of this fleet, for ever; others' are not listed, and refused by Open
+	Owner       string
+	Namespace   string // empty: that of the kubeconfig or of the director's pod
+	Kubeconfig  string // path; empty: the director's pod's account, or what KUBECONFIG names
+	WorkerImage string // image with our own program "worker" in its PATH
+	PodTemplate string // path of a file; empty: none
+	Address     string // at which pods reach this director; empty: there is no need
+	Pod         string // that this process runs in, in the same namespace; empty: in none. See MarkLeader
+	// whole seconds, at least 1: what pods get between SIGTERM and SIGKILL, whoever ends them
+	Grace  time.Duration
+	Sample container.Spec // what attempts will be like, for a dry run by Open; no Image: none is made
+	Log    *zap.Logger    // nil: silent
 
 	wrap func(http.RoundTripper) http.RoundTripper // for tests that count requests
 }
@@ -55,11 +57,13 @@ const maxBackoff = 5 * time.Second
 const watchFor = 5 * time.Minute
 
 var defaultLimits = limits{
-	operation: time.Minute, kubelet: 15 * time.Second, confirm: 30 * time.Second, streams: 5 * time.Second, backoff: 100 * time.Millisecond,
-	stale: 30 * time.Second, relist: 10 * time.Minute, podless: 3 * time.Second, poll: time.Second,
+	operation: time.Minute, kubelet: 15 * time.Second, confirm: 30 * time.Second, streams: 5 * time.Second,
+	backoff: 100 * time.Millisecond,
+	stale:   30 * time.Second, relist: 10 * time.Minute, podless: 3 * time.Second, poll: time.Second,
 }
 
-// Kubernetes runs attempts as Jobs of a cluster. Safe for concurrent use; operations on the same attempt wait for each other.
+// Kubernetes runs attempts as Jobs of a cluster. Safe for concurrent use; operations on the same attempt wait
+// for each other.
 type Kubernetes struct {
 	api      cluster
 	o        Options
@@ -78,8 +82,9 @@ var _ container.Runtime = (*Kubernetes)(nil)
 
 var fleetForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
-// Open connects to the API, lists what is there, and begins to watch it. Errors: ErrCluster (transient) if it does not answer; ErrSpec for what is wrong with
-// the options, the template or our rights, and if attempts of the fleet are another director's.
+// Open connects to the API, lists what is there, and begins to watch it. Errors: ErrCluster (transient) if it
+// does not answer; ErrSpec for what is wrong with the options, the template or our rights, and if attempts of
+// the fleet are another director's.
 func Open(ctx context.Context, o Options) (*Kubernetes, error) {
 	api, err := connect(o.Kubeconfig, o.Namespace, o.wrap)
 	if err != nil {
@@ -89,7 +94,10 @@ func Open(ctx context.Context, o Options) (*Kubernetes, error) {
 }
 
 func notConnected(err error) *container.Error {
-	return &container.Error{Kind: container.ErrSpec, Doing: "open", Cause: err, Next: "set kubernetes.kubeconfig, or run the director in a pod of the cluster"}
+	return &container.Error{
+		Kind: container.ErrSpec, Doing: "open", Cause: err,
+		Next: "set kubernetes.kubeconfig, or run the director in a pod of the cluster",
+	}
 }
 
 func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, error) {
@@ -125,7 +133,8 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	return k, nil
 }
 
-// refuseForeign refuses a fleet whose attempts another installation has made: each of the two would remove the other's as unknown workers.
+// refuseForeign refuses a fleet whose attempts another installation has made: each of the two would remove the
+// other's as unknown workers.
 func (k *Kubernetes) refuseForeign(ctx context.Context) error {
 	found, err := k.api.jobs(ctx, k.ofFleet())
 	if err != nil {
@@ -143,8 +152,10 @@ func (k *Kubernetes) refuseForeign(ctx context.Context) error {
 	slices.Sort(foreign)
 	return &container.Error{
 		Kind: container.ErrSpec, Doing: "open",
-		Cause: fmt.Errorf("fleet %s has jobs of another director, or of a data directory that is lost (%s)", k.o.Fleet, strings.Join(foreign, ", ")),
-		Next:  "give this director a director.fleet of its own; if no other one runs, remove them: kubectl delete jobs -l " + k.ofFleet(),
+		Cause: fmt.Errorf("fleet %s has jobs of another director, or of a data directory that is lost (%s)", k.o.Fleet,
+			strings.Join(foreign, ", ")),
+		Next: "give this director a director.fleet of its own; if no other one runs, remove them: kubectl " +
+			"delete jobs -l " + k.ofFleet(),
 	}
 }
 
@@ -177,8 +188,9 @@ func check(s container.Spec) error {
 	doing := "attempt " + s.AttemptID
 	if len(s.Mounts) > 0 {
 		return &container.Error{
-			Kind: container.ErrSpec, Doing: doing, Cause: fmt.Errorf("mount of %s: nodes have no folders of this machine", s.Mounts[0].Source),
-			Next: "volumes for workers come from kubernetes.pod_template",
+			Kind: container.ErrSpec, Doing: doing,
+			Cause: fmt.Errorf("mount of %s: nodes have no folders of this machine", s.Mounts[0].Source),
+			Next:  "volumes for workers come from kubernetes.pod_template",
 		}
 	}
 	if !path.IsAbs(s.Entrypoint[0]) {
@@ -209,7 +221,8 @@ func (k *Kubernetes) Close() error {
 // Warm has nothing to do.
 func (k *Kubernetes) Warm(context.Context) {}
 
-// List returns all attempts of this fleet as the watch has told them. Error: ErrCluster if there has been no watch for some time.
+// List returns all attempts of this fleet as the watch has told them. Error: ErrCluster if there has been no
+// watch for some time.
 func (k *Kubernetes) List(context.Context) ([]container.Status, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -245,10 +258,12 @@ func (k *Kubernetes) blind() error {
 	if k.broken.IsZero() || time.Since(k.broken) <= k.limits.stale {
 		return nil
 	}
-	return failure("list attempts", fmt.Errorf("%s has not been reached for %v: %w", k.api.server(), time.Since(k.broken).Round(time.Second), k.why))
+	return failure("list attempts", fmt.Errorf("%s has not been reached for %v: %w", k.api.server(),
+		time.Since(k.broken).Round(time.Second), k.why))
 }
 
-// Watch calls changed, from one goroutine, at the beginning and when the list may have changed, until ctx ends; it returns ctx's error.
+// Watch calls changed, from one goroutine, at the beginning and when the list may have changed, until ctx ends;
+// it returns ctx's error.
 func (k *Kubernetes) Watch(ctx context.Context, changed func()) error {
 	changes, stop := k.subscribe()
 	defer stop()

@@ -10,7 +10,8 @@ import (
 // LabelLeads is on the pod of the director that leads, for Services to select it by.
 const LabelLeads = "retake.leads"
 
-// MarkLeader puts the label on the pod that this process runs in, or takes it off. Without Options.Pod there is nothing to do. Errors are as everywhere here.
+// MarkLeader puts the label on the pod that this process runs in, or takes it off. Without Options.Pod there is
+// nothing to do. Errors are as everywhere here.
 func (k *Kubernetes) MarkLeader(ctx context.Context, leads bool) error {
 	if k.o.Pod == "" {
 		return nil
@@ -25,7 +26,8 @@ func (k *Kubernetes) MarkLeader(ctx context.Context, leads bool) error {
 	_, err = k.api.patchPod(ctx, k.o.Pod, patch)
 	if apierrors.IsNotFound(err) {
 		e := failure("mark the pod of the director that leads", err)
-		e.Next = "this director's pod " + k.o.Pod + " is in another namespace than its attempts: Services do not find the director that leads"
+		e.Next = "this director's pod " + k.o.Pod + " is in another namespace than its attempts: Services do not " +
+			"find the director that leads"
 		return e
 	}
 	if err != nil {

@@ -38,7 +38,8 @@ func TestMarkLeader(t *testing.T) {
 		t.Errorf("%q, want %q", api.said, want)
 	}
 	k.o.Pod = "elsewhere"
-	if err := k.MarkLeader(t.Context(), true); !errors.Is(err, container.ErrSpec) || !strings.Contains(err.Error(), "another namespace") {
+	if err := k.MarkLeader(t.Context(), true); !errors.Is(err, container.ErrSpec) ||
+		!strings.Contains(err.Error(), "another namespace") {
 		t.Error(err)
 	}
 	k.o.Pod = ""

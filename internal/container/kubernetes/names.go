@@ -26,7 +26,8 @@ const (
 	sumLength   = 8
 )
 
-// jobName is that of an attempt's Job, for ever: the id itself where it can be a name, else what can be of it and a sum.
+// jobName is that of an attempt's Job, for ever: the id itself where it can be a name, else what can be of it
+// and a sum.
 func jobName(attemptID string) string {
 	if name := "retake-" + attemptID; len(name) <= nameLength && nameForm.MatchString(name) {
 		return name
@@ -35,7 +36,8 @@ func jobName(attemptID string) string {
 	return "retake-" + shortened(readable, nameLength-len("retake-")-sumLength-1) + "-" + sum(attemptID)
 }
 
-// labelValue is the text itself where it can be a label's value, else what can be of it and a sum. The text is an annotation, too.
+// labelValue is the text itself where it can be a label's value, else what can be of it and a sum. The text is
+// an annotation, too.
 func labelValue(text string) string {
 	if text == "" || len(text) <= labelLength && labelForm.MatchString(text) {
 		return text

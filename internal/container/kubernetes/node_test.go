@@ -65,7 +65,8 @@ func (n *node) kubelet(t testing.TB, what string) {
 
 func (n *node) options(fleet string) Options {
 	return Options{
-		Fleet: fleet, Owner: "test", Namespace: n.namespace, Kubeconfig: filepath.Join(n.dir, "kubeconfig"), WorkerImage: "retake.test/probe:1", Grace: 3 * time.Second,
+		Fleet: fleet, Owner: "test", Namespace: n.namespace, Kubeconfig: filepath.Join(n.dir, "kubeconfig"),
+		WorkerImage: "retake.test/probe:1", Grace: 3 * time.Second,
 	}
 }
 
@@ -108,7 +109,8 @@ func (n *node) pid(t testing.TB, attemptID string) int {
 
 // checkout is where this machine sees an attempt's.
 func (n *node) checkout(t testing.TB, attemptID string) string {
-	return filepath.Join(n.dir, "kubelet/pods", n.uid(t, attemptID), "volumes/kubernetes.io~empty-dir", diskVolume, "checkout")
+	return filepath.Join(n.dir, "kubelet/pods", n.uid(t, attemptID), "volumes/kubernetes.io~empty-dir", diskVolume,
+		"checkout")
 }
 
 func (n *node) exists(t testing.TB, attemptID string) bool {

@@ -46,7 +46,8 @@ type counter struct {
 }
 
 func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // api/v1/namespaces/N/RESOURCE[/NAME[/SUB]], apis/GROUP/v1/…
+	// api/v1/namespaces/N/RESOURCE[/NAME[/SUB]], apis/GROUP/v1/…
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""
 	if parts[0] == "apis" {
 		group, parts = parts[1], parts[1:]
@@ -56,7 +57,10 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 		if len(parts) > 6 {
 			right.Subresource = parts[6]
 		}
-		right.Verb = map[string]string{"POST": "create", "DELETE": "delete", "PATCH": "patch", "PUT": "update", "GET": "get"}[r.Method]
+		right.Verb = map[string]string{
+			"POST": "create", "DELETE": "delete", "PATCH": "patch", "PUT": "update",
+			"GET": "get",
+		}[r.Method]
 		if r.Method == "GET" && len(parts) == 5 {
 			if right.Verb = "list"; r.URL.Query().Get("watch") != "" {
 				right.Verb = "watch"
@@ -69,7 +73,8 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// The suite needs every right that Needed lists, and none besides: it runs as a user who has exactly these. What that user asks for beyond them is refused.
+// The suite needs every right that Needed lists, and none besides: it runs as a user who has exactly these.
+// What that user asks for beyond them is refused.
 func TestConformanceOnANode(t *testing.T) {
 	n := onNode(t)
 	n.kubectl(t, role(n.namespace), "apply", "-f", "-")
@@ -103,8 +108,10 @@ func TestConformanceOnANode(t *testing.T) {
 	}
 	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
 		for resource, r := range map[string]Right{
-			"jobs": {Group: "batch", Resource: "jobs"}, "pods": {Resource: "pods"}, "secrets": {Resource: "secrets"}, "pods/log": {Resource: "pods", Subresource: "log"},
-			"pods/exec": {Resource: "pods", Subresource: "exec"}, "events": {Resource: "events"}, "configmaps": {Resource: "configmaps"}, "services": {Resource: "services"},
+			"jobs": {Group: "batch", Resource: "jobs"}, "pods": {Resource: "pods"}, "secrets": {Resource: "secrets"},
+			"pods/log":  {Resource: "pods", Subresource: "log"},
+			"pods/exec": {Resource: "pods", Subresource: "exec"}, "events": {Resource: "events"},
+			"configmaps": {Resource: "configmaps"}, "services": {Resource: "services"},
 		} {
 			r.Verb = verb
 			ok, err := seen.k.api.may(t.Context(), r.Verb, r.Group, r.Resource, r.Subresource)
@@ -123,7 +130,8 @@ func TestMissingRightOnANode(t *testing.T) {
 	n := onNode(t)
 	o := n.options("f")
 	o.Kubeconfig = filepath.Join(n.dir, "director.conf")
-	if _, err := Open(t.Context(), o); !errors.Is(err, container.ErrSpec) || !strings.Contains(err.Error(), `cannot list resource "jobs"`) {
+	if _, err := Open(t.Context(), o); !errors.Is(err, container.ErrSpec) ||
+		!strings.Contains(err.Error(), `cannot list resource "jobs"`) {
 		t.Errorf("got %v", err)
 	}
 	seen, err := Look(t.Context(), o)
@@ -140,14 +148,16 @@ func TestPodThatIsNotAdmitted(t *testing.T) {
 	n := onNode(t)
 	o := n.options("f")
 	o.Sample, o.PodTemplate = n.spec(t, "exit", "0"), templateFile(t, "spec: {runtimeClassName: nope}")
-	if _, err := Open(t.Context(), o); !errors.Is(err, container.ErrSpec) || !strings.Contains(err.Error(), `RuntimeClass "nope" not found`) {
+	if _, err := Open(t.Context(), o); !errors.Is(err, container.ErrSpec) ||
+		!strings.Contains(err.Error(), `RuntimeClass "nope" not found`) {
 		t.Errorf("got %v", err)
 	}
 	n.kubectl(t, "", "label", "namespace", n.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	o.PodTemplate = ""
 	openNode(t, o) // as the restricted level wants it
 	o.PodTemplate = templateFile(t, "spec: {volumes: [{name: host, hostPath: {path: /}}]}")
-	if _, err := Open(t.Context(), o); !errors.Is(err, container.ErrSpec) || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
+	if _, err := Open(t.Context(), o); !errors.Is(err, container.ErrSpec) ||
+		!strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -178,14 +188,18 @@ func TestEndsOnANode(t *testing.T) {
 		words string
 	}{
 		{"evicted", func(t *testing.T, s container.Spec) {
-			eviction := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, pod(t, s.AttemptID), n.namespace)
-			n.kubectl(t, eviction, "create", "--raw", "/api/v1/namespaces/"+n.namespace+"/pods/"+pod(t, s.AttemptID)+"/eviction", "-f", "-")
+			eviction := fmt.Sprintf(
+				`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`,
+				pod(t, s.AttemptID), n.namespace)
+			n.kubectl(t, eviction, "create", "--raw", "/api/v1/namespaces/"+n.namespace+"/pods/"+pod(t, s.AttemptID)+
+				"/eviction", "-f", "-")
 		}, container.EndEvicted, "Eviction API"},
 		{"deleted", func(t *testing.T, s container.Spec) {
 			n.kubectl(t, "", "delete", "pod", pod(t, s.AttemptID), "--wait=false")
 		}, container.EndDeleted, "deleted"},
 		{"too long", func(t *testing.T, s container.Spec) {
-			n.kubectl(t, "", "patch", "pod", pod(t, s.AttemptID), "--type=merge", "-p", `{"spec":{"activeDeadlineSeconds":1}}`)
+			n.kubectl(t, "", "patch", "pod", pod(t, s.AttemptID), "--type=merge", "-p",
+				`{"spec":{"activeDeadlineSeconds":1}}`)
 		}, container.EndDeadline, "longer than the specified deadline"},
 		{"preempted", func(t *testing.T, _ container.Spec) {
 			n.kubectl(t, preemptor(t, n), "apply", "-f", "-")
@@ -196,7 +210,8 @@ func TestEndsOnANode(t *testing.T) {
 			c.do(t, s)
 			awaitState(t, k, s.AttemptID, container.StateExited)
 			exit, err := k.Stop(t.Context(), s.AttemptID, 0, nil)
-			if err != nil || !exit.Known || exit.Killed || exit.Cause != c.cause || !strings.Contains(strings.ToLower(exit.Words), strings.ToLower(c.words)) {
+			if err != nil || !exit.Known || exit.Killed || exit.Cause != c.cause ||
+				!strings.Contains(strings.ToLower(exit.Words), strings.ToLower(c.words)) {
 				t.Errorf("got %+v, %v", exit, err)
 			}
 			if !strings.HasPrefix(string(exit.Stdout), "ready\n") {
@@ -236,7 +251,8 @@ func TestWaitingOnANode(t *testing.T) {
 	eventually(t, "no room", func() bool {
 		return strings.Contains(statusNow(t, k, huge.AttemptID).Waiting, "1 Insufficient cpu")
 	})
-	if exit, err := k.Stop(t.Context(), huge.AttemptID, time.Minute, nil); err != nil || exit.Known || !strings.Contains(exit.Words, "Insufficient cpu") {
+	if exit, err := k.Stop(t.Context(), huge.AttemptID, time.Minute, nil); err != nil || exit.Known ||
+		!strings.Contains(exit.Words, "Insufficient cpu") {
 		t.Errorf("got %+v, %v", exit, err)
 	}
 	n.kubectl(t, "", "create", "quota", "q", "--hard=pods=0")
@@ -257,7 +273,8 @@ func TestWaitingOnANode(t *testing.T) {
 	}
 }
 
-// A node whose kubelet does not answer confirms nothing; when it is back, the next call has the whole story, and nothing is left.
+// A node whose kubelet does not answer confirms nothing; when it is back, the next call has the whole story,
+// and nothing is left.
 func TestLostNodeOnANode(t *testing.T) {
 	n := onNode(t)
 	o := n.options("f")

@@ -42,7 +42,10 @@ var enoughLines = to(int64(container.TailBytes))
 func (k *Kubernetes) readOn(ctx context.Context, p *corev1.Pod) *tail {
 	ctx, cancel := context.WithCancel(ctx)
 	t := newTail(cancel)
-	log, err := k.api.log(ctx, p.Name, &corev1.PodLogOptions{Container: workerName, Follow: true, TailLines: enoughLines})
+	log, err := k.api.log(ctx, p.Name, &corev1.PodLogOptions{
+		Container: workerName, Follow: true,
+		TailLines: enoughLines,
+	})
 	if err != nil {
 		k.log.Warn("the log of a pod that is being deleted cannot be read", zap.String("pod", p.Name), zap.Error(err))
 		close(t.done)
@@ -73,12 +76,14 @@ func withoutFirst(log io.Reader) io.Reader {
 	return io.MultiReader(&before, r)
 }
 
-// mixed is among how many lines, or pieces of long ones, our first line is looked for: a node reads the two streams of a container one beside the other, and what a program writes to
-// the other one at once may come before it.
+// mixed is among how many lines, or pieces of long ones, our first line is looked for: a node reads the two
+// streams of a container one beside the other, and what a program writes to the other one at once may come
+// before it.
 const mixed = 16
 
-// lastOutput is the newest output of an attempt that does not run. Only an API that does not answer is an error: a log that cannot be read must not keep an
-// attempt for ever. What else there is then: what was read while it ran, or the last words that the pod's status has.
+// lastOutput is the newest output of an attempt that does not run. Only an API that does not answer is an
+// error: a log that cannot be read must not keep an attempt for ever. What else there is then: what was read
+// while it ran, or the last words that the pod's status has.
 func (k *Kubernetes) lastOutput(ctx context.Context, a *attempt, attemptID string) ([]byte, error) {
 	k.mu.Lock()
 	p, gone := a.pod, a.podGone
@@ -118,7 +123,8 @@ var errNoLog = errors.New("the node has it no more")
 
 // isNoLog reports whether a log is that word of a kubelet's.
 func isNoLog(log []byte) bool {
-	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) || bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))
+	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) ||
+		bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))
 }
 
 func (k *Kubernetes) readLog(ctx context.Context, p *corev1.Pod) ([]byte, error) {
@@ -142,9 +148,10 @@ func (k *Kubernetes) readLog(ctx context.Context, p *corev1.Pod) ([]byte, error)
 // truncated stands where a log begins whose beginning the node has thrown away.
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
-// FollowOutput hands over what an attempt has printed, as far as its node has it, and then what it prints, until it has ended, without an error, or ctx ends. Both
-// streams come as one, which is called stdout. One that waits for its start is waited for; one that is absent has printed nothing. Errors: ErrCluster, also if
-// the log broke off: all of it can be asked for again.
+// FollowOutput hands over what an attempt has printed, as far as its node has it, and then what it prints,
+// until it has ended, without an error, or ctx ends. Both streams come as one, which is called stdout. One that
+// waits for its start is waited for; one that is absent has printed nothing. Errors: ErrCluster, also if the
+// log broke off: all of it can be asked for again.
 func (k *Kubernetes) FollowOutput(ctx context.Context, attemptID string, take func(container.Printed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -231,7 +238,8 @@ func (k *Kubernetes) wasTheEnd(ctx context.Context, attemptID, doing string) err
 // pieceBytes bounds what is handed over at once of a long line.
 const pieceBytes = 16 << 10
 
-// readStamped reads a log whose lines have their times in front. One of the first is ours, unless what came before was thrown away.
+// readStamped reads a log whose lines have their times in front. One of the first is ours, unless what came
+// before was thrown away.
 func readStamped(log io.Reader, take func(container.Printed)) error {
 	r := bufio.NewReaderSize(log, pieceBytes)
 	at, begins := time.Time{}, true

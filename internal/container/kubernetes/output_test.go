@@ -11,7 +11,8 @@ import (
 	"retake/internal/container/bundle"
 )
 
-// What a node has thrown away of a log is said, at its beginning; a log that is whole says nothing, and one that the node has no more is an error.
+// What a node has thrown away of a log is said, at its beginning; a log that is whole says nothing, and one
+// that the node has no more is an error.
 func TestTruncatedLogSaysSo(t *testing.T) {
 	const at = "2026-11-27T02:03:04.5Z "
 	long := strings.Repeat("x", 3*pieceBytes)
@@ -21,7 +22,10 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 	}{
 		{"whole", at + bundle.FirstLine + "\n" + at + "one\n" + at + "two\n", "one\ntwo\n", nil},
 		{"its beginning is gone", at + "one\n" + at + "two\n", truncated + "one\ntwo\n", nil},
-		{"it begins in the midst of a line", "rest of a line\n" + at + "two\n", truncated + "rest of a line\ntwo\n", nil},
+		{
+			"it begins in the midst of a line", "rest of a line\n" + at + "two\n", truncated + "rest of a line\ntwo\n",
+			nil,
+		},
 		{"a long line", at + bundle.FirstLine + "\n" + at + long + "\n" + at + "two\n", long + "\ntwo\n", nil},
 		{"the other stream came first", at + "-\n" + at + bundle.FirstLine + "\n" + at + "two\n", "-\ntwo\n", nil},
 		{"without an end", at + bundle.FirstLine + "\n" + at + "one", "one", nil},

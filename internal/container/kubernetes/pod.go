@@ -30,7 +30,8 @@ const (
 
 var ourVolumes = []string{inVolume, memoryVolume, diskVolume}
 
-// home is HOME where the root file system is read-only and nobody says another: what the image has for its users is not known here.
+// home is HOME where the root file system is read-only and nobody says another: what the image has for its
+// users is not known here.
 const home = "/home/retake"
 
 // keptFor is how long a Job that has ended is kept if no director comes for it.
@@ -48,7 +49,8 @@ type place struct{ volume, folder, at string }
 func places(s container.Spec) []place {
 	all := []place{{diskVolume, "checkout", s.Workdir}, {memoryVolume, "tmp", "/tmp"}}
 	if s.ReadOnly {
-		all = append(all, place{memoryVolume, "var-tmp", "/var/tmp"}, place{memoryVolume, "run", "/run"}, place{diskVolume, "home", homeOf(s)})
+		all = append(all, place{memoryVolume, "var-tmp", "/var/tmp"}, place{memoryVolume, "run", "/run"},
+			place{diskVolume, "home", homeOf(s)})
 	}
 	for i, at := range s.Scratch {
 		all = append(all, place{memoryVolume, "scratch-" + strconv.Itoa(i), at})
@@ -56,7 +58,8 @@ func places(s container.Spec) []place {
 	seen := map[string]bool{}
 	kept := all[:0]
 	for _, p := range all { // the first wins: the checkout may be any of them, and a scratch may be one of ours
-		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) || within(p.at, s.Workdir))
+		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
+			within(p.at, s.Workdir))
 		if !there {
 			seen[p.at] = true
 			kept = append(kept, p)
@@ -91,12 +94,16 @@ func (k *Kubernetes) jobOf(s container.Spec, parts int) *batchv1.Job {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: jobName(s.AttemptID), Labels: label, Annotations: note}}
 	j.Spec = batchv1.JobSpec{
 		BackoffLimit: to(int32(0)), Parallelism: to(int32(1)), Completions: to(int32(1)),
-		PodReplacementPolicy:    to(batchv1.Failed), // with the other one a node that is lost gets a second pod beside the one that goes on there
+		// with the other one a node that is lost gets a second pod beside the one that goes on there
+		PodReplacementPolicy:    to(batchv1.Failed),
 		TTLSecondsAfterFinished: to(int32(keptFor.Seconds())),
 		// No more tries follow from it, and the Job says afterwards, without its pod, that the cluster has ended it.
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
-			Action:          batchv1.PodFailurePolicyActionFailJob,
-			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+			Action: batchv1.PodFailurePolicyActionFailJob,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
+				Type:   corev1.DisruptionTarget,
+				Status: corev1.ConditionTrue,
+			}},
 		}}},
 		Template: k.podOf(s, parts),
 	}
@@ -110,47 +117,68 @@ func (k *Kubernetes) podOf(s container.Spec, parts int) corev1.PodTemplateSpec {
 	uid, gid, _ := s.IDs() // valid
 	pod, own := &t.Spec, workerIn(t.Spec)
 
-	pod.RestartPolicy, pod.AutomountServiceAccountToken, pod.EnableServiceLinks = corev1.RestartPolicyNever, to(false), to(false)
+	pod.RestartPolicy, pod.AutomountServiceAccountToken, pod.EnableServiceLinks = corev1.RestartPolicyNever, to(false),
+		to(false)
 	pod.ActiveDeadlineSeconds = to(int64(cmp.Or(s.Life, leastLife).Seconds()))
 	pod.TerminationGracePeriodSeconds = to(int64(k.o.Grace.Seconds()))
 	if pod.SecurityContext == nil {
 		pod.SecurityContext = &corev1.PodSecurityContext{}
 	}
-	pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = to(int64(uid)), to(int64(gid)), to(true)
+	pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = to(int64(uid)),
+		to(int64(gid)), to(true)
 	if pod.SecurityContext.SeccompProfile == nil {
 		pod.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	}
 	confined := func(readOnly bool) *corev1.SecurityContext {
 		return &corev1.SecurityContext{
-			AllowPrivilegeEscalation: to(false), ReadOnlyRootFilesystem: to(readOnly), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			AllowPrivilegeEscalation: to(false), ReadOnlyRootFilesystem: to(readOnly),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		}
 	}
 
 	own.Name, own.Image, own.WorkingDir = workerName, s.Image, s.Workdir
 	own.Command = literal(append([]string{container.WorkerPath, bundle.EnterCommand, container.Dir}, s.Entrypoint...))
 	own.SecurityContext = confined(s.ReadOnly)
-	own.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError // 2 KB that are left when a pod is removed with its log
+	// 2 KB that are left when a pod is removed with its log
+	own.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	own.Resources = resources(own.Resources, s)
 	init := corev1.Container{
-		Name: filesName, Image: k.o.WorkerImage, SecurityContext: confined(true), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-		Command: []string{"worker", bundle.UnpackCommand, "/" + inVolume, "/" + memoryVolume},
-		Resources: corev1.ResourceRequirements{Limits: ceiling(s), Requests: corev1.ResourceList{ // a pod asks for the most of its containers
-			corev1.ResourceMemory: own.Resources.Requests[corev1.ResourceMemory], corev1.ResourceCPU: own.Resources.Requests[corev1.ResourceCPU],
+		Name: filesName, Image: k.o.WorkerImage, SecurityContext: confined(true),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		Command:                  []string{"worker", bundle.UnpackCommand, "/" + inVolume, "/" + memoryVolume},
+		// a pod asks for the most of its containers
+		Resources: corev1.ResourceRequirements{Limits: ceiling(s), Requests: corev1.ResourceList{
+			corev1.ResourceMemory: own.Resources.Requests[corev1.ResourceMemory],
+			corev1.ResourceCPU:    own.Resources.Requests[corev1.ResourceCPU],
 		}},
 		VolumeMounts: []corev1.VolumeMount{
-			{Name: inVolume, MountPath: "/" + inVolume, ReadOnly: true}, {Name: memoryVolume, MountPath: "/" + memoryVolume}, {Name: diskVolume, MountPath: "/" + diskVolume},
+			{Name: inVolume, MountPath: "/" + inVolume, ReadOnly: true},
+			{Name: memoryVolume, MountPath: "/" + memoryVolume},
+			{Name: diskVolume, MountPath: "/" + diskVolume},
 		},
 	}
 	own.VolumeMounts = append(own.VolumeMounts,
 		corev1.VolumeMount{Name: memoryVolume, SubPath: bundle.Dir, MountPath: container.Dir},
-		corev1.VolumeMount{Name: memoryVolume, SubPath: bundle.Program, MountPath: container.WorkerPath, ReadOnly: true}) // nobody replaces it
+		// nobody replaces it
+		corev1.VolumeMount{
+			Name: memoryVolume, SubPath: bundle.Program, MountPath: container.WorkerPath,
+			ReadOnly: true,
+		})
 	for _, p := range places(s) {
 		init.Command = append(init.Command, path.Join("/"+p.volume, p.folder))
-		own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{Name: p.volume, SubPath: p.folder, MountPath: p.at})
+		own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{
+			Name: p.volume, SubPath: p.folder,
+			MountPath: p.at,
+		})
 	}
 	pod.Containers, pod.InitContainers = []corev1.Container{own}, append(pod.InitContainers, init)
 	pod.Volumes = append(pod.Volumes, secretVolume(s, parts),
-		corev1.Volume{Name: memoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+		corev1.Volume{
+			Name: memoryVolume,
+			VolumeSource: corev1.VolumeSource{
+				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+			},
+		},
 		corev1.Volume{Name: diskVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	return t
 }
@@ -171,7 +199,8 @@ func ceiling(s container.Spec) corev1.ResourceList {
 	}
 }
 
-// resources are the limits of a spec, and as requests the same, unless the template asks for others, beside what else it has.
+// resources are the limits of a spec, and as requests the same, unless the template asks for others, beside
+// what else it has.
 func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.ResourceRequirements {
 	for name, q := range ceiling(s) {
 		if theirs.Limits == nil {
@@ -188,7 +217,8 @@ func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.Reso
 	return theirs
 }
 
-// secretVolume shows the parts of the bundle as files. Everybody in the init container may read them, and nobody else is there.
+// secretVolume shows the parts of the bundle as files. Everybody in the init container may read them, and
+// nobody else is there.
 func secretVolume(s container.Spec, parts int) corev1.Volume {
 	in := &corev1.ProjectedVolumeSource{DefaultMode: to(int32(0o444))}
 	for i := range parts {

@@ -54,8 +54,10 @@ func TestJob(t *testing.T) {
 	}
 	k := &Kubernetes{o: o, template: template}
 	s := container.Spec{
-		AttemptID: "k3v9qx2m-2", Task: "acme/widgets#21", Image: "retake-dev:main", Workdir: "/workspace", Checkout: "/c", WorkerBinary: "/w", ReadOnly: true,
-		Entrypoint: []string{container.WorkerPath, "--plan", "-", "$(HOME)"}, Memory: 2 << 30, CPUs: 1.5, Pids: 512, User: "1000:1001", Scratch: []string{"/scratch", "/tmp"},
+		AttemptID: "k3v9qx2m-2", Task: "acme/widgets#21", Image: "retake-dev:main", Workdir: "/workspace",
+		Checkout: "/c", WorkerBinary: "/w", ReadOnly: true,
+		Entrypoint: []string{container.WorkerPath, "--plan", "-", "$(HOME)"}, Memory: 2 << 30, CPUs: 1.5, Pids: 512,
+		User: "1000:1001", Scratch: []string{"/scratch", "/tmp"},
 		Env: []string{"A=secret"}, Stdin: []byte("secret"), Life: 25 * time.Hour,
 	}
 	got, err := yaml.Marshal(k.jobOf(s, 2))
@@ -78,13 +80,17 @@ func TestJob(t *testing.T) {
 func TestTemplateConflicts(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{queueTemplate, ""},
-		{"spec: {restartPolicy: Never, automountServiceAccountToken: false, enableServiceLinks: false, hostNetwork: false, securityContext: {runAsNonRoot: true, fsGroup: 7}}", ""},
+		{"spec: {restartPolicy: Never, automountServiceAccountToken: false, enableServiceLinks: false, hostNetwork: " +
+			"false, securityContext: {runAsNonRoot: true, fsGroup: 7}}", ""},
 		{"spec: {restartPolicy: OnFailure}", "spec.restartPolicy (Never)"},
 		{"spec: {activeDeadlineSeconds: 5}", "spec.activeDeadlineSeconds"},
 		{"spec: {terminationGracePeriodSeconds: 5}", "spec.terminationGracePeriodSeconds"},
 		{"spec: {automountServiceAccountToken: true}", "spec.automountServiceAccountToken (false"},
 		{"spec: {enableServiceLinks: true}", "spec.enableServiceLinks"},
-		{"spec: {hostNetwork: true, hostPID: true, hostIPC: true}", "spec.hostNetwork (false); spec.hostPID (false); spec.hostIPC (false)"},
+		{
+			"spec: {hostNetwork: true, hostPID: true, hostIPC: true}",
+			"spec.hostNetwork (false); spec.hostPID (false); spec.hostIPC (false)",
+		},
 		{"spec: {shareProcessNamespace: true}", "spec.shareProcessNamespace"},
 		{"spec: {securityContext: {runAsUser: 0}}", "spec.securityContext.runAsUser"},
 		{"spec: {securityContext: {runAsGroup: 0}}", "spec.securityContext.runAsGroup"},
@@ -93,16 +99,45 @@ func TestTemplateConflicts(t *testing.T) {
 		{"spec: {initContainers: [{name: retake-files}]}", "spec.initContainers[retake-files]"},
 		{"spec: {volumes: [{name: retake-disk}]}", "spec.volumes"},
 		{"spec: {containers: [{name: worker, image: x}]}", "spec.containers[worker].image"},
-		{"spec: {containers: [{name: worker, command: [x], args: [more], workingDir: /z}]}", "spec.containers[worker].command (it is the worker); spec.containers[worker].args (none); spec.containers[worker].workingDir"},
+		{
+			"spec: {containers: [{name: worker, command: [x], args: [more], workingDir: /z}]}",
+			"spec.containers[worker].command (it is the worker); spec.containers[worker].args (none); " +
+				"spec.containers[worker].workingDir",
+		},
 		{"spec: {containers: [{name: worker, stdin: true}]}", "spec.containers[worker].stdin"},
-		{"spec: {containers: [{name: worker, lifecycle: {postStart: {exec: {command: [x]}}}}]}", "spec.containers[worker].lifecycle"},
-		{"spec: {containers: [{name: worker, livenessProbe: {exec: {command: [x]}}}]}", "spec.containers[worker].livenessProbe"},
-		{"spec: {containers: [{name: worker, securityContext: {privileged: true}}]}", "spec.containers[worker].securityContext.privileged"},
-		{"spec: {containers: [{name: worker, securityContext: {allowPrivilegeEscalation: true}}]}", "spec.containers[worker].securityContext.allowPrivilegeEscalation"},
-		{"spec: {containers: [{name: worker, securityContext: {runAsUser: 0}}]}", "spec.containers[worker].securityContext.runAsUser"},
-		{"spec: {containers: [{name: worker, securityContext: {capabilities: {add: [ALL]}}}]}", "spec.containers[worker].securityContext.capabilities"},
-		{"spec: {containers: [{name: worker, securityContext: {readOnlyRootFilesystem: false}}]}", "spec.containers[worker].securityContext.readOnlyRootFilesystem"},
-		{"spec: {containers: [{name: worker, resources: {limits: {cpu: 1, memory: 1Gi}}}]}", "spec.containers[worker].resources.limits.memory (it is containers.memory); spec.containers[worker].resources.limits.cpu"},
+		{
+			"spec: {containers: [{name: worker, lifecycle: {postStart: {exec: {command: [x]}}}}]}",
+			"spec.containers[worker].lifecycle",
+		},
+		{
+			"spec: {containers: [{name: worker, livenessProbe: {exec: {command: [x]}}}]}",
+			"spec.containers[worker].livenessProbe",
+		},
+		{
+			"spec: {containers: [{name: worker, securityContext: {privileged: true}}]}",
+			"spec.containers[worker].securityContext.privileged",
+		},
+		{
+			"spec: {containers: [{name: worker, securityContext: {allowPrivilegeEscalation: true}}]}",
+			"spec.containers[worker].securityContext.allowPrivilegeEscalation",
+		},
+		{
+			"spec: {containers: [{name: worker, securityContext: {runAsUser: 0}}]}",
+			"spec.containers[worker].securityContext.runAsUser",
+		},
+		{
+			"spec: {containers: [{name: worker, securityContext: {capabilities: {add: [ALL]}}}]}",
+			"spec.containers[worker].securityContext.capabilities",
+		},
+		{
+			"spec: {containers: [{name: worker, securityContext: {readOnlyRootFilesystem: false}}]}",
+			"spec.containers[worker].securityContext.readOnlyRootFilesystem",
+		},
+		{
+			"spec: {containers: [{name: worker, resources: {limits: {cpu: 1, memory: 1Gi}}}]}",
+			"spec.containers[worker].resources.limits.memory (it is containers.memory); " +
+				"spec.containers[worker].resources.limits.cpu",
+		},
 		{"spec: {ephemeralContainers: [{name: x}]}", "spec.ephemeralContainers"},
 		{"spec: {nodeSelektor: {}}", `unknown field "spec.nodeSelektor"`},
 		{"kind: Pod", `unknown field "kind"`},
@@ -119,11 +154,16 @@ func TestNames(t *testing.T) {
 	for _, c := range []struct{ id, job, label string }{
 		{"k3v9qx2m-2", "retake-k3v9qx2m-2", "k3v9qx2m-2"},
 		{"K3_v9.qx-2", "retake-k3-v9-qx-2-" + sum("K3_v9.qx-2"), "K3_v9.qx-2"},
-		{strings.Repeat("a", 128), "retake-" + strings.Repeat("a", 36) + "-" + sum(strings.Repeat("a", 128)), strings.Repeat("a", 54) + "-" + sum(strings.Repeat("a", 128))},
+		{
+			strings.Repeat("a", 128), "retake-" + strings.Repeat("a", 36) + "-" + sum(strings.Repeat("a", 128)),
+			strings.Repeat("a", 54) + "-" + sum(strings.Repeat("a", 128)),
+		},
 		{"a-", "retake-a-" + sum("a-"), "a-" + sum("a-")},
-		{"acme/widgets#21", "retake-acme-widgets-21-" + sum("acme/widgets#21"), "acme-widgets-21-" + sum("acme/widgets#21")},
+		{"acme/widgets#21", "retake-acme-widgets-21-" + sum("acme/widgets#21"), "acme-widgets-21-" +
+			sum("acme/widgets#21")},
 	} {
-		if job, label := jobName(c.id), labelValue(c.id); job != c.job || label != c.label || len(job) > nameLength || len(label) > labelLength || !nameForm.MatchString(job) || !labelForm.MatchString(label) {
+		if job, label := jobName(c.id), labelValue(c.id); job != c.job || label != c.label || len(job) > nameLength ||
+			len(label) > labelLength || !nameForm.MatchString(job) || !labelForm.MatchString(label) {
 			t.Errorf("%s: %s, %s", c.id, job, label)
 		}
 	}

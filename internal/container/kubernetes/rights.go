@@ -30,7 +30,10 @@ func look(ctx context.Context, api cluster, namespace string, o Options) (*Seen,
 	if _, err := api.may(ctx, "list", "", "pods", ""); err != nil {
 		return nil, failure("ask "+api.server(), err)
 	}
-	return &Seen{k: &Kubernetes{api: api, o: o, limits: defaultLimits, template: template, view: newView()}, namespace: namespace}, nil
+	return &Seen{
+		k:         &Kubernetes{api: api, o: o, limits: defaultLimits, template: template, view: newView()},
+		namespace: namespace,
+	}, nil
 }
 
 // Name is where it is.

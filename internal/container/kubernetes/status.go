@@ -36,11 +36,13 @@ func (a *attempt) status(id string) container.Status {
 // ended reports whether a Job makes no pod any more.
 func ended(j *batchv1.Job) bool {
 	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget) && c.Status == corev1.ConditionTrue
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget) &&
+			c.Status == corev1.ConditionTrue
 	})
 }
 
-// stateOf is where a pod is, by its worker, whose end shows a second before the pod's own. A node that is lost leaves the last that it said.
+// stateOf is where a pod is, by its worker, whose end shows a second before the pod's own. A node that is lost
+// leaves the last that it said.
 func stateOf(p *corev1.Pod) (s container.State, waiting string) {
 	w := statusOf(p.Status.ContainerStatuses, workerName).State
 	switch {
@@ -80,7 +82,8 @@ func waitsFor(p *corev1.Pod) string {
 // stuck is what keeps a container of a pod from starting, if the kubelet says any more than that it is at it.
 func stuck(p *corev1.Pod) (reason, message string) {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" && w.Reason != "" {
+		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" &&
+			w.Reason != "" {
 			return w.Reason, w.Message
 		}
 	}
@@ -119,7 +122,8 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
 			if cause := disruptions[c.Reason]; cause != "" {
-				if podReasons[p.Status.Reason] == cause && p.Status.Message != "" { // says more: what there was too little of
+				// says more: what there was too little of
+				if podReasons[p.Status.Reason] == cause && p.Status.Message != "" {
 					return cause, said(p.Status.Reason, p.Status.Message)
 				}
 				return cause, said(c.Reason, c.Message)
@@ -135,7 +139,8 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 // stopped is the annotation of a pod that Stop has asked to end.
 const stopped = "retake.stopped"
 
-// neverStarted are reasons of a container's end that say that its program did not run; endUnknown is that of an end that nobody saw.
+// neverStarted are reasons of a container's end that say that its program did not run; endUnknown is that of an
+// end that nobody saw.
 var neverStarted = []string{"StartError", "ContainerCannotRun"}
 
 const endUnknown = "ContainerStatusUnknown"
@@ -150,7 +155,8 @@ func (a *attempt) exit() container.Exit {
 	}
 	p, x := a.pod, container.Exit{}
 	term := statusOf(p.Status.ContainerStatuses, workerName).State.Terminated
-	asked := a.killed || p.Annotations[stopped] != "" && (p.Status.Reason == "DeadlineExceeded" || p.Status.Reason == "")
+	asked := a.killed || p.Annotations[stopped] != "" && (p.Status.Reason == "DeadlineExceeded" ||
+		p.Status.Reason == "")
 	if cause, words := causeOf(p); !asked || cause != container.EndDeadline {
 		x.Cause, x.Words = cause, words
 	}
@@ -158,8 +164,10 @@ func (a *attempt) exit() container.Exit {
 		x.Cause, x.Words = container.EndDeleted, "its pod was deleted"
 	}
 	switch {
-	case term != nil && (slices.Contains(neverStarted, term.Reason) || strings.HasPrefix(term.Message, bundle.NotStarted)):
-		x.Known, x.ExitCode, x.StartError = true, int(term.ExitCode), cmp.Or(strings.TrimPrefix(term.Message, bundle.NotStarted), term.Reason)
+	case term != nil && (slices.Contains(neverStarted, term.Reason) ||
+		strings.HasPrefix(term.Message, bundle.NotStarted)):
+		x.Known, x.ExitCode, x.StartError = true, int(term.ExitCode),
+			cmp.Or(strings.TrimPrefix(term.Message, bundle.NotStarted), term.Reason)
 	case term != nil && term.Reason != endUnknown:
 		x.Known, x.ExitCode, x.OOM = true, int(term.ExitCode), term.Reason == "OOMKilled"
 		x.Signal, x.Killed = container.SignalName(x.ExitCode), asked && !x.OOM
@@ -191,7 +199,8 @@ func waitsForEnd(p *corev1.Pod) string {
 	return ""
 }
 
-// startError is why nothing of a pod could be started, if it was tried: what unpacks its files failed, an image is not to be had, or the node refused it.
+// startError is why nothing of a pod could be started, if it was tried: what unpacks its files failed, an image
+// is not to be had, or the node refused it.
 func startError(p *corev1.Pod) string {
 	if t := statusOf(p.Status.InitContainerStatuses, filesName).State.Terminated; t != nil && t.ExitCode != 0 {
 		return "its files: " + cmp.Or(strings.TrimPrefix(t.Message, bundle.NotStarted), t.Reason)
@@ -205,7 +214,8 @@ func startError(p *corev1.Pod) string {
 	return ""
 }
 
-// jobExit is what a Job knows whose pod is gone. That the cluster has ended it is the one thing that it says for certain.
+// jobExit is what a Job knows whose pod is gone. That the cluster has ended it is the one thing that it says
+// for certain.
 func jobExit(j *batchv1.Job) (x container.Exit) {
 	if j == nil {
 		return x

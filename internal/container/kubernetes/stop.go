@@ -17,14 +17,20 @@ import (
 	"retake/internal/crashpoint"
 )
 
-// Stop ends the attempt's pod, collects how it ended, removes its Job with everything, and returns once the API has it no more: a pod that ran is gone when its
-// node's kubelet has said so. A running one gets SIGTERM, and SIGKILL after grace or, if that is longer, Options.Grace. Without grace, or with less than
-// Options.Grace, it is removed at once: it gets SIGTERM all the same, and SIGKILL after two seconds or grace. Absent: Exit{Known: false}.
+// Stop ends the attempt's pod, collects how it ended, removes its Job with everything, and returns once the API
+// has it no more: a pod that ran is gone when its node's kubelet has said so. A running one gets SIGTERM, and
+// SIGKILL after grace or, if that is longer, Options.Grace. Without grace, or with less than Options.Grace, it
+// is removed at once: it gets SIGTERM all the same, and SIGKILL after two seconds or grace. Absent: Exit{Known:
+// false}.
 //
-// Errors: ErrUnconfirmed (transient), with what is known of the end, if the API answers and the pod does not go, mostly since its node does not answer; ErrCluster
-// (transient); ErrSpec if a Job of that name is not of this fleet. Whatever was learnt is kept for the next call.
-func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Duration, record container.Recorder) (container.Exit, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+k.limits.kubelet+2*k.limits.confirm+k.limits.streams+2*k.limits.operation)
+// Errors: ErrUnconfirmed (transient), with what is known of the end, if the API answers and the pod does not
+// go, mostly since its node does not answer; ErrCluster (transient); ErrSpec if a Job of that name is not of
+// this fleet. Whatever was learnt is kept for the next call.
+func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Duration,
+	record container.Recorder,
+) (container.Exit, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+k.limits.kubelet+2*k.limits.confirm+k.limits.streams+
+		2*k.limits.operation)
 	defer cancel()
 	a, release, err := k.acquire(ctx, attemptID)
 	if err != nil {
@@ -36,7 +42,9 @@ func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Dura
 	return exit, err
 }
 
-func (k *Kubernetes) stop(ctx context.Context, a *attempt, attemptID string, grace time.Duration, record container.Recorder) (container.Exit, error) {
+func (k *Kubernetes) stop(ctx context.Context, a *attempt, attemptID string, grace time.Duration,
+	record container.Recorder,
+) (container.Exit, error) {
 	found, err := k.look(ctx, a, attemptID)
 	if err != nil {
 		return container.Exit{}, err
@@ -51,7 +59,8 @@ func (k *Kubernetes) stop(ctx context.Context, a *attempt, attemptID string, gra
 		}
 	}
 	exit, _ := k.soFar(a)
-	if mayRun && !exit.Known && before.Words+before.StartError != "" { // it never ran, and its end does not say any more what it has waited for
+	// it never ran, and its end does not say any more what it has waited for
+	if mayRun && !exit.Known && before.Words+before.StartError != "" {
 		exit = before
 	}
 	if exit.Stdout, err = k.lastOutput(ctx, a, attemptID); err == nil {
@@ -105,17 +114,21 @@ func (k *Kubernetes) look(ctx context.Context, a *attempt, attemptID string) (fo
 	return found, nil
 }
 
-// soFar is how an attempt has ended, or what it waits for, and whether anything of it may run. On a node that may be so before the API says it: its word is up to a
-// second old.
+// soFar is how an attempt has ended, or what it waits for, and whether anything of it may run. On a node that
+// may be so before the API says it: its word is up to a second old.
 func (k *Kubernetes) soFar(a *attempt) (x container.Exit, mayRun bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := a.status("").State
-	return a.exit(), s == container.StateRunning || s == container.StatePending && a.pod != nil && a.pod.Spec.NodeName != ""
+	return a.exit(), s == container.StateRunning || s == container.StatePending && a.pod != nil &&
+		a.pod.Spec.NodeName != ""
 }
 
-// await waits until something is so of what the watch tells, at most for limit. Now and then the API is asked, since a watch may break.
-func (k *Kubernetes) await(ctx context.Context, a *attempt, attemptID string, limit time.Duration, so func() bool) (bool, error) {
+// await waits until something is so of what the watch tells, at most for limit. Now and then the API is asked,
+// since a watch may break.
+func (k *Kubernetes) await(ctx context.Context, a *attempt, attemptID string, limit time.Duration,
+	so func() bool,
+) (bool, error) {
 	changes, stop := k.subscribe()
 	defer stop()
 	deadline, poll := time.NewTimer(limit), time.NewTicker(k.limits.poll)
@@ -166,15 +179,19 @@ func (k *Kubernetes) leaving(a *attempt) bool {
 	return a.pod.DeletionTimestamp != nil
 }
 
-// ask has the kubelet end a pod as one that has reached its own bound: with SIGTERM, Options.Grace and SIGKILL, and so that pod, exit code and log are there until
-// somebody has read them. A deletion would take them away, and whoever was killed meanwhile would know nothing. That we have asked is written on the pod.
+// ask has the kubelet end a pod as one that has reached its own bound: with SIGTERM, Options.Grace and SIGKILL,
+// and so that pod, exit code and log are there until somebody has read them. A deletion would take them away,
+// and whoever was killed meanwhile would know nothing. That we have asked is written on the pod.
 func (k *Kubernetes) ask(ctx context.Context, a *attempt, attemptID string) error {
 	k.mu.Lock()
 	pod := a.pod
 	k.mu.Unlock()
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{stopped: time.Now().UTC().Format(time.RFC3339)}},
-		"spec":     map[string]any{"activeDeadlineSeconds": 1},
+		"metadata": map[string]any{
+			"uid":         pod.UID,
+			"annotations": map[string]string{stopped: time.Now().UTC().Format(time.RFC3339)},
+		},
+		"spec": map[string]any{"activeDeadlineSeconds": 1},
 	})
 	if err != nil {
 		return refused("stop "+attemptID, "%w", err)
@@ -193,8 +210,11 @@ func (k *Kubernetes) ask(ctx context.Context, a *attempt, attemptID string) erro
 	return nil
 }
 
-// kill deletes the pod of an attempt that does not end, or may not take its time. Its log goes with it, so that is read from before.
-func (k *Kubernetes) kill(ctx context.Context, a *attempt, attemptID string, grace time.Duration, over func() bool) error {
+// kill deletes the pod of an attempt that does not end, or may not take its time. Its log goes with it, so that
+// is read from before.
+func (k *Kubernetes) kill(ctx context.Context, a *attempt, attemptID string, grace time.Duration,
+	over func() bool,
+) error {
 	k.mu.Lock()
 	pod, is := a.pod, over()
 	k.mu.Unlock()
@@ -205,7 +225,8 @@ func (k *Kubernetes) kill(ctx context.Context, a *attempt, attemptID string, gra
 	defer func() { k.keepTail(a, log) }()
 	k.change(func() { a.killed = true })
 	seconds := max(1, int64(math.Ceil(grace.Seconds())))
-	if err := k.api.deletePod(ctx, pod.Name, pod.UID, seconds); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := k.api.deletePod(ctx, pod.Name, pod.UID, seconds); err != nil && !apierrors.IsNotFound(err) &&
+		!apierrors.IsConflict(err) {
 		return failure("delete the pod of "+attemptID, err)
 	}
 	limit := max(time.Duration(seconds)*time.Second, k.o.Grace) + k.limits.confirm
@@ -224,7 +245,8 @@ func (k *Kubernetes) notGone(a *attempt, limit time.Duration) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := a.pod
-	text := fmt.Sprintf("pod %s was told to end, and node %s has not confirmed it within %v", p.Name, p.Spec.NodeName, limit)
+	text := fmt.Sprintf("pod %s was told to end, and node %s has not confirmed it within %v", p.Name, p.Spec.NodeName,
+		limit)
 	if _, words := causeOf(p); words != "" {
 		text += " (" + words + ")"
 	}
@@ -250,7 +272,8 @@ func (k *Kubernetes) remove(ctx context.Context, a *attempt, attemptID string) e
 			return failure("delete job "+j.Name, err)
 		}
 	} else if p != nil { // its Job was deleted without it
-		if err := k.api.deletePod(ctx, p.Name, p.UID, int64(k.o.Grace.Seconds())); err != nil && !apierrors.IsNotFound(err) {
+		if err := k.api.deletePod(ctx, p.Name, p.UID, int64(k.o.Grace.Seconds())); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return failure("delete pod "+p.Name, err)
 		}
 	}
@@ -258,7 +281,8 @@ func (k *Kubernetes) remove(ctx context.Context, a *attempt, attemptID string) e
 	limit := k.o.Grace + k.limits.confirm
 	for end := time.Now().Add(limit); ; {
 		// First what the watch tells; the API has the last word.
-		if _, err := k.await(ctx, a, attemptID, min(k.limits.poll, time.Until(end)), func() bool { return a.pod == nil || a.podGone }); err != nil {
+		if _, err := k.await(ctx, a, attemptID, min(k.limits.poll, time.Until(end)),
+			func() bool { return a.pod == nil || a.podGone }); err != nil {
 			return err
 		}
 		found, err := k.look(ctx, a, attemptID)
@@ -268,7 +292,9 @@ func (k *Kubernetes) remove(ctx context.Context, a *attempt, attemptID string) e
 		case !found && !never:
 			k.forget(j, p)
 			return nil
-		case !found: // the controller may have been about to make a pod; it would find neither its Secret nor an owner, and goes by itself
+		case !found:
+			// the controller may have been about to make a pod; it would find neither its Secret nor an owner,
+			// and goes by itself
 			never = false
 		case time.Now().After(end):
 			return unconfirmed(attemptID, k.notGoneAtAll(a, limit))

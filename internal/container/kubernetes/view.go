@@ -23,13 +23,15 @@ import (
 type view struct {
 	mu       sync.Mutex
 	attempts map[string]*attempt // by attempt id
-	removed  map[types.UID]bool  // Jobs and pods that an operation has seen gone since the last list: what is told of them later is old
-	waiting  map[chan struct{}]bool
-	broken   time.Time // since when there is no watch; zero: there is one
-	why      error
+	// Jobs and pods that an operation has seen gone since the last list: what is told of them later is old
+	removed map[types.UID]bool
+	waiting map[chan struct{}]bool
+	broken  time.Time // since when there is no watch; zero: there is one
+	why     error
 }
 
-// attempt is what is known of one, from its Job's or pod's first sight until Stop has collected it. The view's lock guards all but turn.
+// attempt is what is known of one, from its Job's or pod's first sight until Stop has collected it. The view's
+// lock guards all but turn.
 type attempt struct {
 	turn chan struct{} // full while an operation is at it
 
@@ -96,7 +98,8 @@ func (v *view) saw(pod *corev1.Pod, gone bool) {
 	}
 	a := v.attempt(id)
 	if a.pod != nil && a.pod.UID == pod.UID {
-		if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, a.pod.ResourceVersion); a.podGone || err == nil && order < 0 {
+		if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion,
+			a.pod.ResourceVersion); a.podGone || err == nil && order < 0 {
 			return
 		}
 	}
@@ -139,7 +142,8 @@ func (k *Kubernetes) list(ctx context.Context) (version string, err error) {
 			}
 		}
 		for id, a := range before {
-			if was := pod[id]; was != nil && a.pod != nil && a.pod.UID == was.UID && !there[string(was.UID)] { // one that was seen since is another
+			// one that was seen since is another
+			if was := pod[id]; was != nil && a.pod != nil && a.pod.UID == was.UID && !there[string(was.UID)] {
 				a.podGone = true
 			}
 			if !found[id] {
@@ -164,7 +168,8 @@ func (v *view) drop(id string, a *attempt) {
 	}
 }
 
-// follow keeps the view up to date until Close: it watches for ever, from where it was, and lists anew when the API does not remember that any more, and now and then.
+// follow keeps the view up to date until Close: it watches for ever, from where it was, and lists anew when the
+// API does not remember that any more, and now and then.
 func (k *Kubernetes) follow(from string) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval, wait.Multiplier = k.limits.backoff, maxBackoff, 2

@@ -96,7 +96,8 @@ func TestListAfterGone(t *testing.T) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		p := f.only(t)
-		return len(f.allPods) == 1 && p.Annotations[container.LabelAttempt] == comes.AttemptID && p.Status.Phase == corev1.PodRunning
+		return len(f.allPods) == 1 && p.Annotations[container.LabelAttempt] == comes.AttemptID &&
+			p.Status.Phase == corev1.PodRunning
 	})
 	f.do(func() {
 		f.oldest, f.history = f.version, nil
@@ -114,7 +115,8 @@ func TestStaleListIsAnError(t *testing.T) {
 	f.do(func() { f.away = true })
 	var err error
 	eventually(t, "an error", func() bool { _, err = k.List(t.Context()); return err != nil })
-	if !errors.Is(err, container.ErrCluster) || !container.Transient(err) || !strings.Contains(err.Error(), "https://fake has not been reached for") {
+	if !errors.Is(err, container.ErrCluster) || !container.Transient(err) ||
+		!strings.Contains(err.Error(), "https://fake has not been reached for") {
 		t.Errorf("got %v", err)
 	}
 	f.do(func() { f.away = false })
@@ -147,7 +149,8 @@ func TestQuietFleetAsksNothing(t *testing.T) {
 	}
 }
 
-// An Ensure that was cut off between the Job and its Secret leaves a pod that cannot start; the next one completes it, and a Stop leaves nothing.
+// An Ensure that was cut off between the Job and its Secret leaves a pod that cannot start; the next one
+// completes it, and a Stop leaves nothing.
 func TestEnsureThatWasCutOff(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -203,12 +206,14 @@ func TestForeignOwnerIsRefused(t *testing.T) {
 	s := ensured(t, k, specFor(t, "exit", "0"))
 	o := options("f")
 	o.Owner = "another"
-	if _, err := open(t.Context(), f, o, quick); !errors.Is(err, container.ErrSpec) || !strings.Contains(err.Error(), jobName(s.AttemptID)) {
+	if _, err := open(t.Context(), f, o, quick); !errors.Is(err, container.ErrSpec) ||
+		!strings.Contains(err.Error(), jobName(s.AttemptID)) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// What goes in through the input, or as a variable, is in nothing that the cluster shows of Job and pod, and in no file once the worker runs.
+// What goes in through the input, or as a variable, is in nothing that the cluster shows of Job and pod, and in
+// no file once the worker runs.
 func TestInputIsNowhereElse(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -222,7 +227,10 @@ func TestInputIsNowhereElse(t *testing.T) {
 	f.mu.Lock()
 	shown := f.allJobs[jobName(s.AttemptID)].String() + f.only(t).String()
 	f.mu.Unlock()
-	for what, text := range map[string]string{"objects": shown, "files": allFiles(t, volumeDir(f.dir+"/"+string(f.only(t).UID), memoryVolume))} {
+	for what, text := range map[string]string{
+		"objects": shown,
+		"files":   allFiles(t, volumeDir(f.dir+"/"+string(f.only(t).UID), memoryVolume)),
+	} {
 		for _, secret := range []string{"nobody-shall-read-this", "nor-this-one"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s is in the %s", secret, what)

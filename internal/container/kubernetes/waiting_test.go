@@ -68,7 +68,8 @@ func stoppedAt(t testing.TB, f *fake, k *Kubernetes, s container.Spec, grace tim
 	return exit
 }
 
-// What an attempt waits for is said in the cluster's words, also where neither Job nor pod has them, and it runs when that is over.
+// What an attempt waits for is said in the cluster's words, also where neither Job nor pod has them, and it
+// runs when that is over.
 func TestWaitingSaysForWhat(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -76,9 +77,19 @@ func TestWaitingSaysForWhat(t *testing.T) {
 		name, want  string
 		begin, over func(*fake)
 	}{
-		{"no node has room", "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.", func(f *fake) { f.room = 0 }, func(f *fake) { f.room = 1 }},
-		{"a quota for pods", "exceeded quota: q, requested: pods=1", func(f *fake) { f.podQuota = true }, func(f *fake) { f.podQuota = false }},
-		{"a rule", `pod rejected: RuntimeClass "nope" not found`, func(f *fake) { f.refuse = `pod rejected: RuntimeClass "nope" not found` }, func(f *fake) { f.refuse = "" }},
+		{
+			"no node has room", "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.",
+			func(f *fake) { f.room = 0 }, func(f *fake) { f.room = 1 },
+		},
+		{
+			"a quota for pods", "exceeded quota: q, requested: pods=1", func(f *fake) { f.podQuota = true },
+			func(f *fake) { f.podQuota = false },
+		},
+		{
+			"a rule", `pod rejected: RuntimeClass "nope" not found`,
+			func(f *fake) { f.refuse = `pod rejected: RuntimeClass "nope" not found` },
+			func(f *fake) { f.refuse = "" },
+		},
 		{"a queue", "its Job is suspended", func(f *fake) { f.suspend = true }, (*fake).unsuspend},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,7 +128,8 @@ func TestStopWhileItWaits(t *testing.T) {
 			k := openFake(t, f, options("f"))
 			s := ensured(t, k, specFor(t, "exit", "0"))
 			eventually(t, c.want, func() bool { return strings.Contains(statusNow(t, k, s.AttemptID).Waiting, c.want) })
-			if exit := stoppedAt(t, f, k, s, time.Minute); exit.Known || exit.Killed || !strings.Contains(exit.Words, c.want) {
+			if exit := stoppedAt(t, f, k, s, time.Minute); exit.Known || exit.Killed ||
+				!strings.Contains(exit.Words, c.want) {
 				t.Errorf("got %+v", exit)
 			}
 		})
@@ -132,7 +144,8 @@ func TestQuotaForJobs(t *testing.T) {
 	f.do(func() { f.jobQuota = true })
 	s := specFor(t, "exit", "0")
 	err := k.Ensure(t.Context(), s)
-	if !errors.Is(err, container.ErrNoRoom) || !errors.Is(err, container.ErrDaemon) || !container.Transient(err) || !strings.Contains(err.Error(), "count/jobs.batch=1") {
+	if !errors.Is(err, container.ErrNoRoom) || !errors.Is(err, container.ErrDaemon) || !container.Transient(err) ||
+		!strings.Contains(err.Error(), "count/jobs.batch=1") {
 		t.Errorf("got %v", err)
 	}
 	if s := statusNow(t, k, s.AttemptID); s.State != "" {
@@ -161,7 +174,8 @@ func TestMissingRights(t *testing.T) {
 				return
 			}
 			for _, err := range errs {
-				if errors.Is(err, container.ErrSpec) && !container.Transient(err) && strings.Contains(err.Error(), "cannot "+r.Verb) && strings.Contains(err.Error(), "grant it") {
+				if errors.Is(err, container.ErrSpec) && !container.Transient(err) &&
+					strings.Contains(err.Error(), "cannot "+r.Verb) && strings.Contains(err.Error(), "grant it") {
 					return
 				}
 			}

@@ -10,8 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// askWhy finds out, until Close, why Jobs have no pod: nothing in a Job says it. The API is shown the pod that the controller would make, in a dry run, and refuses
-// that for the same reason: a quota that is used up, a rule of the cluster's.
+// askWhy finds out, until Close, why Jobs have no pod: nothing in a Job says it. The API is shown the pod that
+// the controller would make, in a dry run, and refuses that for the same reason: a quota that is used up, a
+// rule of the cluster's.
 func (k *Kubernetes) askWhy() {
 	tick := time.NewTicker(k.limits.podless)
 	defer tick.Stop()
@@ -27,7 +28,8 @@ func (k *Kubernetes) askWhy() {
 	}
 }
 
-// askedAtOnce is how many Jobs are asked for in one round, two requests each: a controller that is behind has thousands without a pod, and is slower for each that asks.
+// askedAtOnce is how many Jobs are asked for in one round, two requests each: a controller that is behind has
+// thousands without a pod, and is slower for each that asks.
 const askedAtOnce = 10
 
 type podless struct {

@@ -1,8 +1,8 @@
-// Package look is a look around from inside of a container, before any attempt runs in one: the worker's program knows it as a command of its own, as it
-// knows package supervisor's.
+// Package look is a look around from inside of a container, before any attempt runs in one: the worker's
+// program knows it as a command of its own, as it knows package supervisor's.
 //
-// It starts nothing and changes nothing: it connects to addresses, says no word there, and looks for programs in PATH. Each connection has five seconds.
-// It imports the standard library only.
+// It starts nothing and changes nothing: it connects to addresses, says no word there, and looks for programs
+// in PATH. Each connection has five seconds. It imports the standard library only.
 package look
 
 import (

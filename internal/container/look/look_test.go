@@ -27,7 +27,8 @@ func TestMainTellsWhatIsReachedAndWhatIsMissing(t *testing.T) {
 	}
 	shut.Close()
 	var out, complaint bytes.Buffer
-	if code := Main(t.Context(), Args([]string{open.Addr().String(), shut.Addr().String()}, []string{"agent", "none"}), &out, &complaint); code != 0 {
+	if code := Main(t.Context(), Args([]string{open.Addr().String(), shut.Addr().String()}, []string{"agent", "none"}),
+		&out, &complaint); code != 0 {
 		t.Fatalf("exit %d: %s", code, &complaint)
 	}
 	var seen Seen

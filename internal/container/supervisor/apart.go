@@ -18,7 +18,8 @@ import (
 // ApartCommand is the first argument that turns the worker's program into what puts a worker apart and then becomes it.
 const ApartCommand = "apart"
 
-// Apart says what a worker does not see of this machine. It always has processes of its own: none of others is there, and nothing of it outlives it.
+// Apart says what a worker does not see of this machine. It always has processes of its own: none of others is
+// there, and nothing of it outlives it.
 type Apart struct {
 	Hide []string // folders and files; those that do not exist are left out
 	Show []string // of what lies there: it is seen all the same
@@ -52,7 +53,8 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 	}
 	defer func() { _, _ = resultIn.Close(), resultOut.Close() }()
 	worker, err = syscall.ForkExec("/proc/self/exe", []string{"worker", ApartCommand}, &syscall.ProcAttr{
-		Dir: "/", Env: slices.DeleteFunc(slices.Clone(o.Env), func(v string) bool { return !strings.HasPrefix(v, Marker+"=") }),
+		Dir: "/", Env: slices.DeleteFunc(slices.Clone(o.Env),
+			func(v string) bool { return !strings.HasPrefix(v, Marker+"=") }),
 		Files: append(files, orderIn.Fd(), resultOut.Fd()),
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: apartFlags},
 	})
@@ -64,7 +66,8 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 	err = json.NewEncoder(orderOut).Encode(o)
 	_ = orderOut.Close()
 	var f failed
-	if decodeErr := json.NewDecoder(resultIn).Decode(&f); decodeErr != nil { // it runs, or died by a signal, as workers may
+	// it runs, or died by a signal, as workers may
+	if decodeErr := json.NewDecoder(resultIn).Decode(&f); decodeErr != nil {
 		return worker, err
 	}
 	reap(worker)

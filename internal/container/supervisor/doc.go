@@ -1,5 +1,6 @@
-// Package supervisor is the parent of one worker that runs as a plain process, as a container engine is that of a container.
-// The worker's program is run with "supervise FOLDER", and does this instead of its work; see Main.
+// Package supervisor is the parent of one worker that runs as a plain process, as a container engine is that of
+// a container. The worker's program is run with "supervise FOLDER", and does this instead of its work; see
+// Main.
 //
 //	director ──order──▶ supervisor ──fork──▶ worker ──▶ stages
 //	            (pipe)      │  ▲               │          │
@@ -21,11 +22,12 @@
 //     may survive that, and is found by Leftovers.
 //   - What it records is written atomically, except the streams, which are appended to files of bounded size.
 //
-// Not knowable: how a worker ended whose supervisor was killed with it (then there is no ended.json), also when the whole
-// machine went down. A SIGKILL of the kernel for want of memory looks like anybody else's.
+// Not knowable: how a worker ended whose supervisor was killed with it (then there is no ended.json), also when
+// the whole machine went down. A SIGKILL of the kernel for want of memory looks like anybody else's.
 //
-// Clock: process start times are the kernel's ticks since boot and are only compared with themselves. Wall time is for people.
+// Clock: process start times are the kernel's ticks since boot and are only compared with themselves. Wall time
+// is for people.
 //
-// Failure policy: a full disk costs output, never the worker's life. Linux only: it needs /proc and prctl. It becomes part of
-// every worker, so it imports little: procfs, safefile and the standard library.
+// Failure policy: a full disk costs output, never the worker's life. Linux only: it needs /proc and prctl. It
+// becomes part of every worker, so it imports little: procfs, safefile and the standard library.
 package supervisor

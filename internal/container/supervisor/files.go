@@ -21,8 +21,8 @@ const Command = "supervise"
 // Marker is the variable that every process of an attempt carries, unless it takes care not to.
 const Marker = "RETAKE_ATTEMPT_ID"
 
-// LockFD is where the supervisor gets the open and locked lock file. Its order comes on stdin, and stdout is closed when
-// there is something to read in the folder.
+// LockFD is where the supervisor gets the open and locked lock file. Its order comes on stdin, and stdout is
+// closed when there is something to read in the folder.
 const LockFD = 3
 
 // Names in the folder.
@@ -103,7 +103,8 @@ func WriteFile(dir, name string, v any) error {
 
 // Forget removes what an earlier supervisor of the folder, whose worker never ran, has left.
 func Forget(dir string) error {
-	for _, name := range []string{startedFile, endedFile, StdoutFile, StderrFile, StdoutFile + Older, StderrFile + Older, LogFile} {
+	for _, name := range []string{startedFile, endedFile, StdoutFile, StderrFile, StdoutFile + Older, StderrFile +
+		Older, LogFile} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -111,8 +112,8 @@ func Forget(dir string) error {
 	return nil
 }
 
-// Lock takes the folder's lock, one of an open file and not of a process. false: a supervisor has it, or somebody who is about to
-// start one. Closing the file gives it back, unless it was passed on.
+// Lock takes the folder's lock, one of an open file and not of a process. false: a supervisor has it, or
+// somebody who is about to start one. Closing the file gives it back, unless it was passed on.
 func Lock(dir string) (file *os.File, ours bool, err error) {
 	file, err = os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

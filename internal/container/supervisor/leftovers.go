@@ -9,9 +9,9 @@ import (
 	"retake/internal/procfs"
 )
 
-// Leftovers finds every process of an attempt that lives: supervisor and worker, what carries the attempt's marker, the
-// worker's session, and what any of these has started. started may be nil. Never found: this process, and whatever got rid
-// of marker, session and parents alike.
+// Leftovers finds every process of an attempt that lives: supervisor and worker, what carries the attempt's
+// marker, the worker's session, and what any of these has started. started may be nil. Never found: this
+// process, and whatever got rid of marker, session and parents alike.
 func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 	all, err := procfs.List()
 	if err != nil {

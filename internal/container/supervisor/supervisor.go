@@ -22,11 +22,12 @@ import (
 // foreign process is open longer than that.
 const streamLimit = 5 * time.Second
 
-// Main is the whole program; args are what follows Command. It returns the exit code: 0 if the worker's end, or that it could
-// not be started, is in the folder.
+// Main is the whole program; args are what follows Command. It returns the exit code: 0 if the worker's end, or
+// that it could not be started, is in the folder.
 func Main(args []string) int {
 	if len(args) != 1 {
-		fmt.Fprintf(os.Stderr, "want: %s FOLDER (for the director's use: it starts workers as plain processes)\n", Command)
+		fmt.Fprintf(os.Stderr, "want: %s FOLDER (for the director's use: it starts workers as plain processes)\n",
+			Command)
 		return 2
 	}
 	// A worker is killed when the thread that started it ends, and what a thread may not do its children may not.
@@ -41,7 +42,8 @@ func Main(args []string) int {
 func supervise(dir string) error {
 	syscall.CloseOnExec(LockFD)
 	// Not ignored: children would inherit that. An attempt is ended through the worker, or the director.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE, syscall.SIGQUIT)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE,
+		syscall.SIGQUIT)
 	// The order holds secrets, and without root's rights the worker's user is ours.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl PR_SET_DUMPABLE: %w", err)
@@ -111,13 +113,14 @@ func (s *supervisor) start(o Order) (worker int, err error) {
 		worker, err = syscall.ForkExec(o.Argv[0], o.Argv, attr)
 	}
 	if code, never := startCodes[err]; never {
-		return 0, errors.Join(feed(false), WriteFile(s.dir, endedFile, Ended{ExitCode: code, StartError: startError(o, err), Clean: true}))
+		return 0, errors.Join(feed(false),
+			WriteFile(s.dir, endedFile, Ended{ExitCode: code, StartError: startError(o, err), Clean: true}))
 	}
 	return worker, errors.Join(err, feed(err == nil))
 }
 
-// inputOf is the standard input of the worker, and what writes it once the worker runs, and closes it. The writing does not wait: the worker may read
-// slowly, or never.
+// inputOf is the standard input of the worker, and what writes it once the worker runs, and closes it. The
+// writing does not wait: the worker may read slowly, or never.
 func inputOf(o Order) (in *os.File, feed func(runs bool) error, err error) {
 	if len(o.Stdin) == 0 {
 		in, err = os.Open(os.DevNull)
@@ -144,8 +147,8 @@ var startCodes = map[error]int{
 	syscall.ELOOP: 126, syscall.ENAMETOOLONG: 126, syscall.EISDIR: 126,
 }
 
-// startError names what is wrong: the system's error is the same for a folder that is out of reach and for a program that is
-// not there.
+// startError names what is wrong: the system's error is the same for a folder that is out of reach and for a
+// program that is not there.
 func startError(o Order, err error) string {
 	if _, statErr := os.Stat(o.Workdir); statErr != nil {
 		return fmt.Sprintf("folder to work in: %v", statErr)
@@ -156,7 +159,8 @@ func startError(o Order, err error) string {
 	if errors.Is(err, syscall.EACCES) && o.UID != 0 {
 		for _, path := range []string{o.Workdir, o.Argv[0]} {
 			if closed := closedFolder(o, path); closed != "" {
-				return fmt.Sprintf("%s: user %d may not pass %s (chmod o+x lets others through without letting them look)", path, o.UID, closed)
+				return fmt.Sprintf("%s: user %d may not pass %s (chmod o+x lets others through without "+
+					"letting them look)", path, o.UID, closed)
 			}
 		}
 	}

@@ -1,10 +1,10 @@
-// Command agent is the coding agent of the demo. On one issue it is a real one: a loop of model and tools (package loop), over a
-// stand-in for the model's provider. On the others it does by a script what a model would do by thinking. What it is told and what
-// it writes is real, and so is everything that judges it.
+// Command agent is the coding agent of the demo. On one issue it is a real one: a loop of model and tools
+// (package loop), over a stand-in for the model's provider. On the others it does by a script what a model
+// would do by thinking. What it is told and what it writes is real, and so is everything that judges it.
 //
-// It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and plays the script that
-// belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit codes: 0 its work is done or its
-// question is asked, 1 it cannot go on.
+// It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and plays the
+// script that belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit codes: 0
+// its work is done or its question is asked, 1 it cannot go on.
 package main
 
 import (
@@ -73,7 +73,8 @@ func run() error {
 		return fmt.Errorf("no script for an issue whose acceptance test is %s", path)
 	}
 	time.Sleep(reads)
-	fmt.Printf("issue %s: %s (attempt %d, round %d)\n", r.attempt.Issue.Key, r.attempt.Issue.Title, r.attempt.Attempt, r.fix)
+	fmt.Printf("issue %s: %s (attempt %d, round %d)\n", r.attempt.Issue.Key, r.attempt.Issue.Title, r.attempt.Attempt,
+		r.fix)
 	if first, _, _ := strings.Cut(r.refusal, "\n"); first != "" {
 		fmt.Println("validation said:", first, "- trying something else")
 	}

@@ -117,7 +117,10 @@ func TestWrongScriptsFailAsTheyShould(t *testing.T) {
 		want  []string // in the output, by round; the last one stays
 	}{
 		{"2", "build", []string{"undefined: exchange", "cannot use", "undefined: dailyRate", "undefined: dailyRate"}},
-		{"3", "test", []string{"widgets cost $3, want $3.75", "widgets cost $3.8, want $3.75", "widgets cost $4, want $3.75", "widgets cost $4, want $3.75"}},
+		{"3", "test", []string{
+			"widgets cost $3, want $3.75", "widgets cost $3.8, want $3.75",
+			"widgets cost $4, want $3.75", "widgets cost $4, want $3.75",
+		}},
 	} {
 		dir, issues := checkout(t)
 		t.Chdir(dir)
@@ -164,7 +167,8 @@ func TestHalvesGoOnWithTheFirstHalf(t *testing.T) {
 			t.Errorf("%s: the second attempt did without the first one's half", script)
 		}
 		first := func() { // what the script does before it thinks
-			if err := put(round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}}, script, 1); err != nil {
+			if err := put(round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}}, script,
+				1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -181,9 +185,13 @@ func TestHalvesGoOnWithTheFirstHalf(t *testing.T) {
 
 func TestShippingAsksTheModel(t *testing.T) {
 	var prompt []byte
-	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { prompt, _ = io.ReadAll(r.Body) }))
+	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		prompt,
+			_ = io.ReadAll(r.Body)
+	}))
 	t.Setenv(modelVariable, model.URL)
-	if err := attempt(t, "4", wire.AttemptFile{Attempt: 1, Summary: "do it"}, nil); err != nil || string(prompt) != "do it" {
+	if err := attempt(t, "4", wire.AttemptFile{Attempt: 1, Summary: "do it"}, nil); err != nil ||
+		string(prompt) != "do it" {
 		t.Fatalf("%v, the model was asked %q", err, prompt)
 	}
 	passes(t)
@@ -233,7 +241,10 @@ func TestQuestionsAreAskedAndAnswersObeyed(t *testing.T) {
 		issue, file, asks string
 		answers           map[string]string // what is in the file then
 	}{
-		{"9", "weight/weight.go", "short form", map[string]string{"use the long form": "%d kilograms", "the short one, please": "%d kg"}},
+		{"9", "weight/weight.go", "short form", map[string]string{
+			"use the long form":     "%d kilograms",
+			"the short one, please": "%d kg",
+		}},
 		{"13", "export/export.go", "format A", map[string]string{"use format B": "%d;%d", "use format A": "%d,%d"}},
 	} {
 		if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 1}, nil); err != nil {
@@ -252,7 +263,8 @@ func TestQuestionsAreAskedAndAnswersObeyed(t *testing.T) {
 				t.Errorf("issue %s, %q: %v\n%s", c.issue, said, err, text)
 			}
 		}
-		if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{Text: "yes"}}}, nil); err == nil {
+		if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{Text: "yes"}}},
+			nil); err == nil {
 			t.Errorf("issue %s: an answer that says nothing was taken", c.issue)
 		}
 	}

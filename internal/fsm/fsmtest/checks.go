@@ -43,7 +43,8 @@ func fenced(h *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm
 	all := speakers(body)
 	for _, worker := range all {
 		c, n := h.of(worker)
-		current := func(other string) bool { o, k := h.of(other); return o == c && k >= c.attempt } // it may have moved the task itself
+		// it may have moved the task itself
+		current := func(other string) bool { o, k := h.of(other); return o == c && k >= c.attempt }
 		if c == nil || n >= c.attempt || slices.ContainsFunc(all, current) {
 			continue
 		}
@@ -65,7 +66,8 @@ func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 				return fmt.Sprintf("%s says hello, and %s is welcomed", worker, f.Worker)
 			}
 		case fsm.Moved:
-			if f.Task == c.key && (f.On == fsm.OnHello || f.On == fsm.OnSeenAgain || f.On == fsm.OnReport || f.On == fsm.OnIncompatible) {
+			if f.Task == c.key && (f.On == fsm.OnHello || f.On == fsm.OnSeenAgain || f.On == fsm.OnReport ||
+				f.On == fsm.OnIncompatible) {
 				return fmt.Sprintf("%s says something, and attempt %d moves: %s", worker, f.Attempt, f.On)
 			}
 		}
@@ -142,9 +144,11 @@ func successDelivered(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	case c == nil:
 	case c.outcome == fsm.OutcomeOK && h.w.cfg.CleanValidation && !c.validates:
 		if m.On != fsm.OnValidate {
-			return fmt.Sprintf("attempt %d of %s ended well, is to be validated, and went to %s", c.attempt, c.key, m.To)
+			return fmt.Sprintf("attempt %d of %s ended well, is to be validated, and went to %s", c.attempt, c.key,
+				m.To)
 		}
-	case c.outcome == fsm.OutcomeOK && m.To != fsm.Delivering && !c.fenced[c.attempt], c.outcome == fsm.OutcomeWithdrawn && m.To != fsm.Released,
+	case c.outcome == fsm.OutcomeOK && m.To != fsm.Delivering && !c.fenced[c.attempt],
+		c.outcome == fsm.OutcomeWithdrawn && m.To != fsm.Released,
 		c.outcome != fsm.OutcomeOK && m.To == fsm.Delivering:
 		return fmt.Sprintf("attempt %d of %s ended %q and went to %s", c.attempt, c.key, c.outcome, m.To)
 	}
@@ -152,9 +156,12 @@ func successDelivered(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 }
 
 // judgedByItsReport: of the final reports the first decides, and the director's own of an exit is one if it came first.
-func judgedByItsReport(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+func judgedByItsReport(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact,
+	_ []fsm.Effect,
+) string {
 	e, ok := body.(fsm.EffectEnded)
-	if !ok || e.Stop == nil || !slices.ContainsFunc(facts, func(f fsm.Fact) bool { m, ok := f.(fsm.Moved); return ok && m.Task == e.Task && m.From == fsm.Stopping }) {
+	if !ok || e.Stop == nil || !slices.ContainsFunc(facts,
+		func(f fsm.Fact) bool { m, ok := f.(fsm.Moved); return ok && m.Task == e.Task && m.From == fsm.Stopping }) {
 		return ""
 	}
 	first := slices.IndexFunc(e.Stop.Reports, func(r fsm.Report) bool { return r.Final })
@@ -163,15 +170,20 @@ func judgedByItsReport(_ *history, p *process, _ time.Time, body fsm.EventBody, 
 		return ""
 	}
 	if t.Ending.Report == nil || t.Ending.Report.ID == t.AttemptID()+"/exit" {
-		return fmt.Sprintf("%s: %s reported %s, and its end is judged without it: %q", e.Effect, t.AttemptID(), e.Stop.Reports[first].Ref.ID, t.Ending.Known)
+		return fmt.Sprintf("%s: %s reported %s, and its end is judged without it: %q", e.Effect, t.AttemptID(),
+			e.Stop.Reports[first].Ref.ID, t.Ending.Known)
 	}
 	return ""
 }
 
 // closedIsReleased: the only delivery with a word on the claim is one that found the issue closed.
-func closedIsReleased(_ *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+func closedIsReleased(_ *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact,
+	_ []fsm.Effect,
+) string {
 	e, ok := body.(fsm.EffectEnded)
-	if !ok || e.Claim == nil || e.Claim.Ours || !strings.HasSuffix(e.Effect, "/"+string(fsm.DoDeliver)) || len(facts) == 0 { // no facts: it is told again
+	// no facts: it is told again
+	if !ok || e.Claim == nil || e.Claim.Ours || !strings.HasSuffix(e.Effect, "/"+string(fsm.DoDeliver)) ||
+		len(facts) == 0 {
 		return ""
 	}
 	for _, f := range facts {
@@ -224,7 +236,8 @@ func (h *history) slots(with fsm.IssueKey) (n int) {
 
 // rereads reports whether the issue is read again for the next attempt.
 func (c *claim) rereads() bool {
-	return c.state == fsm.Backoff && slices.ContainsFunc(c.outbox, func(id string) bool { return strings.Contains(id, "/claim") || strings.Contains(id, "/recheck") })
+	return c.state == fsm.Backoff && slices.ContainsFunc(c.outbox,
+		func(id string) bool { return strings.Contains(id, "/claim") || strings.Contains(id, "/recheck") })
 }
 
 // hostOpen: a task takes a slot when it is claimed, or when its issue is looked at once more for the next attempt.
@@ -235,11 +248,13 @@ func hostOpen(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	switch f := f.(type) {
 	case fsm.Moved:
 		if f.On == fsm.OnDispatch {
-			return fmt.Sprintf("%s is dispatched, and the machine is closed until %s", f.Task, h.limits.until[recovery.Host])
+			return fmt.Sprintf("%s is dispatched, and the machine is closed until %s", f.Task,
+				h.limits.until[recovery.Host])
 		}
 	case fsm.EffectPlanned:
 		if f.Effect.Kind == fsm.DoRecheck {
-			return fmt.Sprintf("%s is planned, and the machine is closed until %s", f.Effect.ID, h.limits.until[recovery.Host])
+			return fmt.Sprintf("%s is planned, and the machine is closed until %s", f.Effect.ID,
+				h.limits.until[recovery.Host])
 		}
 	}
 	return ""
@@ -396,7 +411,8 @@ func silenceSeen(_ *history, p *process, _ time.Time, _ fsm.EventBody, facts []f
 				due = p.soft.grace
 			}
 			if !p.soft.last.Before(due) {
-				return fmt.Sprintf("%s: %s, which was due %s before the step before", m.Task, m.On, p.soft.last.Sub(due))
+				return fmt.Sprintf("%s: %s, which was due %s before the step before", m.Task, m.On,
+					p.soft.last.Sub(due))
 			}
 		}
 	}
@@ -409,7 +425,8 @@ func twoWitnesses(h *history, p *process, _ time.Time, _ fsm.EventBody, facts []
 		if !ok || m.On != fsm.OnStillSilent {
 			continue
 		}
-		if c := h.claim(m.Task); c != nil && c.state == fsm.Suspect && p.soft.listed[fsm.AttemptID(c.nonce, m.Attempt)].Before(c.since) {
+		if c := h.claim(m.Task); c != nil && c.state == fsm.Suspect &&
+			p.soft.listed[fsm.AttemptID(c.nonce, m.Attempt)].Before(c.since) {
 			return fmt.Sprintf("%s is killed for silence, and the runtime was not heard", m.Task)
 		}
 	}
@@ -433,7 +450,8 @@ func graceOfStop(_ *history, p *process, _ time.Time, body fsm.EventBody, facts 
 			continue
 		}
 		want := p.cfg.StopGrace
-		if r, ok := body.(fsm.ReportReceived); slices.Contains(atOnce, m.On) || ok && m.On == fsm.OnReport && r.Report.Evidence.Known != "" {
+		if r, ok := body.(fsm.ReportReceived); slices.Contains(atOnce, m.On) || ok && m.On == fsm.OnReport &&
+			r.Report.Evidence.Known != "" {
 			want = 0
 		}
 		if got := stops[m.Task].Stop; got == nil || got.Grace != want {
@@ -452,7 +470,8 @@ func humanUnblocks(_ *history, _ *process, _ time.Time, body fsm.EventBody, fact
 		case fsm.Moved:
 			_, answered := body.(fsm.QuestionAnswered)
 			_, said := body.(fsm.CommentsSeen)
-			if f.From == fsm.Blocked && f.To == fsm.Backoff && !answered && !said && (f.On != fsm.OnIncidentOver || len(healed) == 0) {
+			if f.From == fsm.Blocked && f.To == fsm.Backoff && !answered && !said &&
+				(f.On != fsm.OnIncidentOver || len(healed) == 0) {
 				return fmt.Sprintf("%s goes on after %T", f.Task, body)
 			}
 		}
@@ -504,7 +523,9 @@ func differ(lived, read *fsm.Machine) string {
 	return fmt.Sprintf("lived %x, read %x:\n%s\n%s", a, b, x, y)
 }
 
-func decidesAlike(h *history, _ *process, at time.Time, body fsm.EventBody, facts []fsm.Fact, effects []fsm.Effect) string {
+func decidesAlike(h *history, _ *process, at time.Time, body fsm.EventBody, facts []fsm.Fact,
+	effects []fsm.Effect,
+) string {
 	if h.twin == nil {
 		return ""
 	}
@@ -522,7 +543,8 @@ func bounded(h *history, p *process) string {
 	}
 	for _, t := range tasks {
 		if len(t.Reports) > 16 || len(t.History) > 5 || len(t.Hints) > 10 || len(t.Outbox) > 3 {
-			return fmt.Sprintf("%s remembers %d reports, %d failures, %d hints, %d effects", t.Key, len(t.Reports), len(t.History), len(t.Hints), len(t.Outbox))
+			return fmt.Sprintf("%s remembers %d reports, %d failures, %d hints, %d effects", t.Key, len(t.Reports),
+				len(t.History), len(t.Hints), len(t.Outbox))
 		}
 	}
 	if n := elements(p.m); n > baseElements+len(tasks)*taskElements {

@@ -30,7 +30,8 @@ func withinBudget(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 		return fmt.Sprintf("attempt %d of %s is for %q, the verdict was about %s", b.N, b.Task, reason, c.reason)
 	case c.incidentWaits > maxIncidentWaits:
 		return fmt.Sprintf("attempt %d of %s: waited for an incident %d times", b.N, b.Task, c.incidentWaits)
-	case c.usedUp(g) != "" && (!b.Next.Validate || b.Next.Charges != ""): // also where an incident makes an agent's attempt free
+	case c.usedUp(g) != "" && (!b.Next.Validate || b.Next.Charges != ""):
+		// also where an incident makes an agent's attempt free
 		return fmt.Sprintf("attempt %d of %s begins, %s", b.N, b.Task, c.usedUp(g))
 	case c.last.Row == rowIncident || c.healed: // free, and bounded by how often that happens
 	case !c.last.Action.Again():
@@ -38,7 +39,8 @@ func withinBudget(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	case c.granted: // before a person set the meters
 	case c.fixRounds > 0 && c.fixRounds >= c.fixMost:
 		return fmt.Sprintf("attempt %d of %s: %d fix rounds, and the first", b.N, b.Task, c.fixRounds)
-	case !noPolicys(c.last.Row) && c.counts == c.by.preset && c.byReason[c.counter()] >= retries(c.by.cfg.Policy, reason, c.caller):
+	case !noPolicys(c.last.Row) && c.counts == c.by.preset && c.byReason[c.counter()] >= retries(c.by.cfg.Policy,
+		reason, c.caller):
 		return fmt.Sprintf("attempt %d of %s: %s has used up %d", b.N, b.Task, c.counter(), c.byReason[c.counter()])
 	case b.Next.Charges != "" && c.redispatches >= c.by.limits.MaxRetries:
 		return fmt.Sprintf("attempt %d of %s: director.max_retries = %d used up", b.N, b.Task, c.by.limits.MaxRetries)
@@ -98,9 +100,11 @@ func affordsAttempt(p *process, worker string) string {
 	g := p.cfg.Policy.Guards()
 	switch {
 	case g.PaidCallBudget > 0 && t.Tally.PaidCalls+calls > int64(g.PaidCallBudget):
-		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, and goes on", t.Key, t.Tally.PaidCalls, calls)
+		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, and goes on", t.Key,
+			t.Tally.PaidCalls, calls)
 	case g.CostBudgetUSD > 0 && t.Tally.CostUSD+cost > g.CostBudgetUSD:
-		return fmt.Sprintf("%s has cost %.2f before this attempt and %.2f in it, and goes on", t.Key, t.Tally.CostUSD, cost)
+		return fmt.Sprintf("%s has cost %.2f before this attempt and %.2f in it, and goes on", t.Key, t.Tally.CostUSD,
+			cost)
 	}
 	return ""
 }
@@ -114,7 +118,8 @@ func usageKept(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 		}
 	case fsm.VerdictMade:
 		if c := h.claim(f.Task); c != nil && c.used.PaidCalls > 0 {
-			return fmt.Sprintf("%s is judged, and %d paid calls of its attempt are not counted", f.Task, c.used.PaidCalls)
+			return fmt.Sprintf("%s is judged, and %d paid calls of its attempt are not counted", f.Task,
+				c.used.PaidCalls)
 		}
 	}
 	return ""
@@ -124,7 +129,8 @@ func usageKept(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 func usageRestored(h *history, p *process) string {
 	for _, c := range h.claims {
 		if t := p.m.Task(c.key); t != nil && (t.Used.PaidCalls != c.used.PaidCalls || t.Tally.PaidCalls != c.calls) {
-			return fmt.Sprintf("p%d finds %d and %d paid calls of %s, the journal has %d and %d", p.id, t.Tally.PaidCalls, t.Used.PaidCalls, c.key,
+			return fmt.Sprintf("p%d finds %d and %d paid calls of %s, the journal has %d and %d", p.id,
+				t.Tally.PaidCalls, t.Used.PaidCalls, c.key,
 				c.calls, c.used.PaidCalls)
 		}
 	}
@@ -134,8 +140,10 @@ func usageRestored(h *history, p *process) string {
 // usageDurable: a heartbeat that tells of another paid call makes a fact of it.
 func usageDurable(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
 	for _, b := range signsIn(body) {
-		if t, current := p.m.Worker(b.Worker); current && b.Activity.Usage != nil && t.Used.PaidCalls < b.Activity.Usage.PaidCalls {
-			return fmt.Sprintf("%s has made %d paid calls, %d are kept", b.Worker, b.Activity.Usage.PaidCalls, t.Used.PaidCalls)
+		if t, current := p.m.Worker(b.Worker); current && b.Activity.Usage != nil &&
+			t.Used.PaidCalls < b.Activity.Usage.PaidCalls {
+			return fmt.Sprintf("%s has made %d paid calls, %d are kept", b.Worker, b.Activity.Usage.PaidCalls,
+				t.Used.PaidCalls)
 		}
 	}
 	return ""

@@ -19,8 +19,8 @@ func ofTheWork(r recovery.Reason) bool {
 	return about.Cause == recovery.Agent
 }
 
-// validatedCleanly: who hands in is an attempt that only validates, and such an attempt follows an agent's success, or another of its kind
-// that a verdict repeats.
+// validatedCleanly: who hands in is an attempt that only validates, and such an attempt follows an agent's
+// success, or another of its kind that a verdict repeats.
 func validatedCleanly(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 	switch f := f.(type) {
 	case fsm.AttemptBegan:
@@ -39,17 +39,20 @@ func validatedCleanly(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 	case fsm.EffectPlanned:
 		c := h.claim(f.Effect.Task)
 		if o := f.Effect.Start; o != nil && o.LeavesValidation != (p.cfg.CleanValidation && !o.Validate) {
-			return fmt.Sprintf("%s is told that it leaves its validation to another: %t", f.Effect.ID, o.LeavesValidation)
+			return fmt.Sprintf("%s is told that it leaves its validation to another: %t", f.Effect.ID,
+				o.LeavesValidation)
 		}
 		if f.Effect.Kind != fsm.DoDeliver || !p.cfg.CleanValidation || c == nil {
 			return ""
 		}
 		if !c.validates || c.outcome != fsm.OutcomeOK || !f.Effect.Deliver.Validated {
-			return fmt.Sprintf("attempt %d of %s is handed in, and no clean container has validated it", c.attempt, c.key)
+			return fmt.Sprintf("attempt %d of %s is handed in, and no clean container has validated it", c.attempt,
+				c.key)
 		}
 	case fsm.WorkDelivered:
 		if c := h.claim(f.Task); c != nil && p.cfg.CleanValidation && (!c.validates || f.Delivery.Changed) {
-			return fmt.Sprintf("attempt %d of %s is delivered, and no clean container has validated it", c.attempt, c.key)
+			return fmt.Sprintf("attempt %d of %s is delivered, and no clean container has validated it", c.attempt,
+				c.key)
 		}
 	}
 	return ""
@@ -63,7 +66,8 @@ func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
 	return ""
 }
 
-// shown: what people see of a delivery is what a container without an agent was given, and that container has reported success.
+// shown: what people see of a delivery is what a container without an agent was given, and that container has
+// reported success.
 func (h *history) shown(i *issue, e fsm.Effect) {
 	if !h.w.cfg.CleanValidation || i.delivered == e.Worker {
 		return
@@ -73,6 +77,7 @@ func (h *history) shown(i *issue, e fsm.Effect) {
 		well = well || r.worker == e.Worker && r.body.OK && r.body.Final
 	}
 	if !well || i.validatedBy != e.Worker || i.validated != i.work {
-		h.w.fail(cleanlyValidated, "%s shows work %d, validated was %d by %q, well %t", e.ID, i.work, i.validated, i.validatedBy, well)
+		h.w.fail(cleanlyValidated, "%s shows work %d, validated was %d by %q, well %t", e.ID, i.work, i.validated,
+			i.validatedBy, well)
 	}
 }

@@ -16,8 +16,8 @@ const (
 	clustersReason = "TheClusterSaysWhy"
 )
 
-// canCount reports whether anything that a container's worker does may still count: nobody has confirmed that it is gone, and it is not shut out, or works on the
-// director's own checkout.
+// canCount reports whether anything that a container's worker does may still count: nobody has confirmed that
+// it is gone, and it is not shut out, or works on the director's own checkout.
 func (b *container) canCount() bool { return b.listed && !b.orphan && (!b.revoked || !b.travels) }
 
 // placed is what the journal says of an attempt's place.
@@ -62,12 +62,14 @@ func (h *history) takePlacement(at time.Time, f fsm.Fact) {
 	}
 }
 
-// fencedAtItsTime: an attempt is fenced when its end could not be confirmed for a minute after the time that it had, and nothing of it is handed in.
+// fencedAtItsTime: an attempt is fenced when its end could not be confirmed for a minute after the time that it
+// had, and nothing of it is handed in.
 func fencedAtItsTime(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	switch f := f.(type) {
 	case fsm.AttemptFenced:
 		if c := h.claim(f.Task); c != nil && r.At.Before(c.stopPlanned.Add(c.stopGrace+time.Minute)) {
-			return fmt.Sprintf("attempt %d of %s is fenced %s after its stop, which had %s", f.Attempt, f.Task, r.At.Sub(c.stopPlanned), c.stopGrace)
+			return fmt.Sprintf("attempt %d of %s is fenced %s after its stop, which had %s", f.Attempt, f.Task,
+				r.At.Sub(c.stopPlanned), c.stopGrace)
 		}
 	case fsm.Moved:
 		if c := h.claim(f.Task); c != nil && f.From == fsm.Stopping && f.To == fsm.Delivering && c.fenced[c.attempt] {
@@ -77,7 +79,8 @@ func fencedAtItsTime(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	return ""
 }
 
-// countsNothing: what is said by whoever was fenced leads to an answer at most; that somebody was fenced is written down.
+// countsNothing: what is said by whoever was fenced leads to an answer at most; that somebody was fenced is
+// written down.
 func countsNothing(h *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
 	if e, ok := body.(fsm.EffectEnded); ok && e.Stop != nil {
 		var ended, fenced bool
@@ -106,7 +109,8 @@ func countsNothing(h *history, p *process, _ time.Time, body fsm.EventBody, fact
 	return ""
 }
 
-// saysNothing: of those who speak in this step, worker counts nothing if it was fenced. What another attempt of its task says counts.
+// saysNothing: of those who speak in this step, worker counts nothing if it was fenced. What another attempt of
+// its task says counts.
 func saysNothing(h *history, p *process, worker string, all []string, facts []fsm.Fact) string {
 	c, n := h.of(worker)
 	if c == nil || !c.fenced[n] || p != h.w.lead {
@@ -139,14 +143,16 @@ func saysNothing(h *history, p *process, worker string, all []string, facts []fs
 	return ""
 }
 
-// waitsForRoom: what waits misses no hello and has no watchdog. It has its time, an image that is missing five minutes of it at most, and is given up then.
+// waitsForRoom: what waits misses no hello and has no watchdog. It has its time, an image that is missing five
+// minutes of it at most, and is given up then.
 func waitsForRoom(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	switch f := f.(type) {
 	case fsm.ContainerWaits:
 		c := h.claim(f.Task)
 		switch {
 		case c == nil:
-		case c.waits && f.Until.After(c.waitsSince.Add(h.set.cfg.PendingTimeout)), !c.waits && !f.Until.Equal(r.At.Add(h.set.cfg.PendingTimeout)):
+		case c.waits && f.Until.After(c.waitsSince.Add(h.set.cfg.PendingTimeout)), !c.waits &&
+			!f.Until.Equal(r.At.Add(h.set.cfg.PendingTimeout)):
 			return fmt.Sprintf("%s waits since %s, until %s", f.Task, c.waitsSince, f.Until)
 		case f.Lacks == recovery.ImagePullFailed && !c.lacked && f.Until.After(r.At.Add(5*time.Minute)):
 			return fmt.Sprintf("%s waits for an image until %s", f.Task, f.Until)
@@ -187,11 +193,13 @@ func runsWhenSeen(_ *history, p *process, _ time.Time, body fsm.EventBody, facts
 
 // reasonsOfClusters is what each cause means. (Written down once more: the table is what is searched.)
 var reasonsOfClusters = map[fsm.EndCause]recovery.Reason{
-	fsm.EndEvicted: recovery.WorkerLost, fsm.EndPreempted: recovery.WorkerLost, fsm.EndDeleted: recovery.WorkerLost, fsm.EndNodeLost: recovery.WorkerLost,
+	fsm.EndEvicted: recovery.WorkerLost, fsm.EndPreempted: recovery.WorkerLost, fsm.EndDeleted: recovery.WorkerLost,
+	fsm.EndNodeLost: recovery.WorkerLost,
 	fsm.EndDeadline: recovery.Timeout,
 }
 
-// clusterSaysWhy: an attempt that the cluster has ended, and of which nobody knows anything else, fails for the cluster's reason.
+// clusterSaysWhy: an attempt that the cluster has ended, and of which nobody knows anything else, fails for the
+// cluster's reason.
 func clusterSaysWhy(h *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
 	e, ok := body.(fsm.EffectEnded)
 	if !ok || e.Stop == nil || e.Stop.Cause == "" || e.Stop.OOM {
@@ -203,12 +211,14 @@ func clusterSaysWhy(h *history, _ *process, _ time.Time, body fsm.EventBody, fac
 		}
 	}
 	c := h.claim(e.Task)
-	if c == nil || c.end.reported || c.end.known != "" && c.end.known != recovery.WorkerLost && c.end.known != recovery.BusDisconnect {
+	if c == nil || c.end.reported || c.end.known != "" && c.end.known != recovery.WorkerLost &&
+		c.end.known != recovery.BusDisconnect {
 		return ""
 	}
 	for _, f := range facts {
 		if v, ok := f.(fsm.VerdictMade); ok && v.Task == e.Task && v.Finding.Reason != reasonsOfClusters[e.Stop.Cause] {
-			return fmt.Sprintf("%s was ended by the cluster (%s), and fails for %s", e.Task, e.Stop.Cause, v.Finding.Reason)
+			return fmt.Sprintf("%s was ended by the cluster (%s), and fails for %s", e.Task, e.Stop.Cause,
+				v.Finding.Reason)
 		}
 	}
 	return ""

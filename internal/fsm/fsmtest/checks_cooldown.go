@@ -66,7 +66,8 @@ func (l *limits) take(at time.Time, f fsm.Fact) {
 	}
 }
 
-// prolonged is for how much longer a fact closes its resource, beyond the time in which the task kept one closed anyway.
+// prolonged is for how much longer a fact closes its resource, beyond the time in which the task kept one
+// closed anyway.
 func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) time.Duration {
 	for _, was := range []time.Time{l.until[f.Resource], closed} {
 		if was.After(at) {
@@ -76,22 +77,26 @@ func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) ti
 	return max(0, f.Until.Sub(at))
 }
 
-// oneTaskClosesLittle: what is closed on the word of workers was said by them since the last lift, by one task for maxStatedWait in a day whatever resources
-// it names, beyond that by two of them to the earlier deadline.
+// oneTaskClosesLittle: what is closed on the word of workers was said by them since the last lift, by one task
+// for maxStatedWait in a day whatever resources it names, beyond that by two of them to the earlier deadline.
 func oneTaskClosesLittle(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	c, ok := f.(fsm.CooldownSet)
 	if !ok || len(c.By) == 0 {
 		return ""
 	}
 	for _, by := range c.By {
-		i := slices.IndexFunc(h.limits.stated, func(s fsm.Statement) bool { return s.Resource == c.Resource && s.Stated == by })
+		i := slices.IndexFunc(h.limits.stated, func(s fsm.Statement) bool {
+			return s.Resource == c.Resource &&
+				s.Stated == by
+		})
 		switch {
 		case i < 0:
 			return fmt.Sprintf("%s is closed on the word of %s, which did not say so", c.Resource, by.Task)
 		case by.At.Before(h.limits.lifted[c.Resource]):
 			return fmt.Sprintf("%s is closed on what %s said before it was lifted", c.Resource, by.Task)
 		case c.Until.After(by.Until):
-			return fmt.Sprintf("%s is closed until %s, and %s said %s", c.Resource, clock(c.Until), by.Task, clock(by.Until))
+			return fmt.Sprintf("%s is closed until %s, and %s said %s", c.Resource, clock(c.Until), by.Task,
+				clock(by.Until))
 		case len(c.By) > 1 && r.At.Sub(by.At) > 2*maxStatedWait:
 			return fmt.Sprintf("%s is closed on what %s said %s ago", c.Resource, by.Task, r.At.Sub(by.At))
 		}
@@ -105,7 +110,8 @@ func oneTaskClosesLittle(h *history, _ *process, r fsm.Record, f fsm.Fact) strin
 	d := h.limits.days[c.By[0].Task]
 	alone := d.closed + h.limits.prolonged(r.At, c, d.keepsClosed())
 	if alone > maxStatedWait || c.Until.After(r.At.Add(maxStatedWait)) {
-		return fmt.Sprintf("%s alone closes %s until %s, for %s of a day", c.By[0].Task, c.Resource, clock(c.Until), alone)
+		return fmt.Sprintf("%s alone closes %s until %s, for %s of a day", c.By[0].Task, c.Resource, clock(c.Until),
+			alone)
 	}
 	return ""
 }
@@ -120,14 +126,16 @@ func wordsAreWords(_ *history, p *process, _ time.Time, body fsm.EventBody, fact
 			said = t != nil && t.Ending.Finding != nil && t.Ending.Known == ""
 		case fsm.CooldownSet:
 			if _, reported := body.(fsm.LimitReported); len(f.By) == 0 && (said || reported) {
-				return fmt.Sprintf("%s is closed until %s because a worker says so, and nothing says which", f.Resource, clock(f.Until))
+				return fmt.Sprintf("%s is closed until %s because a worker says so, and nothing says which", f.Resource,
+					clock(f.Until))
 			}
 		}
 	}
 	return ""
 }
 
-// liftedIsOpen: after an operator's command the resource is open, and who waits for it, or may be put off because of it, may go on.
+// liftedIsOpen: after an operator's command the resource is open, and who waits for it, or may be put off
+// because of it, may go on.
 func liftedIsOpen(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
 	l, ok := body.(fsm.LiftCommanded)
 	if !ok {
@@ -160,7 +168,10 @@ func (w *world) limitSaid() {
 				return
 			}
 			b := w.containers[w.choices.pick(limitStated, len(w.containers))]
-			w.offer(w.lead, fsm.LimitReported{Worker: b.attempt, Resource: resource, Until: epoch.Add(time.Duration(until)), Text: "429"}, nil)
+			w.offer(w.lead, fsm.LimitReported{
+				Worker: b.attempt, Resource: resource,
+				Until: epoch.Add(time.Duration(until)), Text: "429",
+			}, nil)
 		})
 	}
 }

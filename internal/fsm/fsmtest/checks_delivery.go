@@ -14,11 +14,12 @@ type delivering struct {
 	failing time.Time // since when the delivery under way fails; zero: it has not, or waits for a stated reset
 	failed  int       // how often in a row
 	tries   int       // as the last fact says
-	doubted time.Time // since when the push seems to be refused, and nothing else; zero: it does not, or a stated reset was waited for
-	doubts  int       // how often in a row
-	kept    bool      // a person was asked because of it; the work is no part of the question
-	resumed bool      // who has said to go on, with nothing to say to the agent
-	told    bool      // people have said something to the agent, with no command since
+	// since when the push seems to be refused, and nothing else; zero: it does not, or a stated reset was waited for
+	doubted time.Time
+	doubts  int  // how often in a row
+	kept    bool // a person was asked because of it; the work is no part of the question
+	resumed bool // who has said to go on, with nothing to say to the agent
+	told    bool // people have said something to the agent, with no command since
 }
 
 // The bounds of a delivery's patience, beside its configured time.
@@ -31,7 +32,8 @@ const (
 func failsForGood(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	d, ok := f.(fsm.EffectDeferred)
 	c := h.claim(d.Task)
-	if !ok || c == nil || !strings.Contains(d.Effect, "/"+string(fsm.DoDeliver)) || h.set.cfg.DeliverFor == 0 || d.Tries == c.tries || c.failing.IsZero() {
+	if !ok || c == nil || !strings.Contains(d.Effect, "/"+string(fsm.DoDeliver)) || h.set.cfg.DeliverFor == 0 ||
+		d.Tries == c.tries || c.failing.IsZero() {
 		return ""
 	}
 	if most := 4*h.set.cfg.DeliverFor + deliveryDoubt; c.failed >= deliveryOften && r.At.Sub(c.failing) >= most {
@@ -43,7 +45,8 @@ func failsForGood(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 // pushRefused is what git says then.
 const pushRefused = "push: error: 403"
 
-// refusedForLong: a push that seems to be refused counts only when it is said again and again, and nothing else, unless the delivery is given up anyway.
+// refusedForLong: a push that seems to be refused counts only when it is said again and again, and nothing
+// else, unless the delivery is given up anyway.
 func refusedForLong(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	d, ok := f.(fsm.EffectDone)
 	c := h.claim(d.Task)
@@ -58,7 +61,8 @@ func refusedForLong(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	return ""
 }
 
-// handedInAgain: what only could not be handed in is handed in before another attempt begins, if a person says so and has nothing to say to the agent.
+// handedInAgain: what only could not be handed in is handed in before another attempt begins, if a person says
+// so and has nothing to say to the agent.
 func handedInAgain(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	if f, ok := f.(fsm.AttemptBegan); ok {
 		if c := h.claim(f.Task); c != nil && c.resumed {
@@ -98,14 +102,16 @@ func (h *history) takeDelivery(at time.Time, f fsm.Fact) {
 		default:
 			c.failed, c.tries = c.failed+1, f.Tries
 		}
-		if c != nil && c.tries == f.Tries && !c.failing.IsZero() && strings.Contains(f.Effect, "/"+string(fsm.DoDeliver)) {
+		if c != nil && c.tries == f.Tries && !c.failing.IsZero() &&
+			strings.Contains(f.Effect, "/"+string(fsm.DoDeliver)) {
 			c.seemsRefused(at, f.Why == pushRefused)
 		}
 	case fsm.VerdictMade:
 		if c := h.claim(f.Task); c != nil {
 			r := f.Finding.Reason
 			c.resumed = false
-			c.kept = f.Verdict.Row == "director.deliver" && r != recovery.PolicyViolation && r != recovery.ScopeViolation && r != recovery.Validation
+			c.kept = f.Verdict.Row == "director.deliver" && r != recovery.PolicyViolation &&
+				r != recovery.ScopeViolation && r != recovery.Validation
 		}
 	case fsm.CommandTaken:
 		c := h.claim(f.Task)

@@ -30,7 +30,8 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 				return fmt.Sprintf("%s is dispatched, %s is open", begins.Effect.Task, i.Key)
 			case recovery.BreakerHalfOpen:
 				if i.Breaker.Canary != string(begins.Effect.Task) {
-					return fmt.Sprintf("%s is dispatched, %s has let %q through", begins.Effect.Task, i.Key, i.Breaker.Canary)
+					return fmt.Sprintf("%s is dispatched, %s has let %q through", begins.Effect.Task, i.Key,
+						i.Breaker.Canary)
 				}
 			}
 		}
@@ -46,18 +47,24 @@ func canariesTakeTurns(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 			continue
 		}
 		i, n := c.Incident, len(c.Incident.Breaker.Strikes)
-		if n == 0 || i.Breaker.Strikes[n-1].Task != i.Breaker.Canary || i.Breaker.State(p.m.Now()) != recovery.BreakerHalfOpen {
+		if n == 0 || i.Breaker.Strikes[n-1].Task != i.Breaker.Canary ||
+			i.Breaker.State(p.m.Now()) != recovery.BreakerHalfOpen {
 			continue
 		}
-		closed := slices.ContainsFunc(p.m.Cooldowns(), func(c fsm.Cooldown) bool { return strings.HasPrefix(c.Resource, "model.") })
+		closed := slices.ContainsFunc(p.m.Cooldowns(),
+			func(c fsm.Cooldown) bool { return strings.HasPrefix(c.Resource, "model.") })
 		for _, t := range p.m.Tasks() {
 			if closed && !t.Next.Validate { // it waits for the model
 				continue
 			}
 			waits := t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(p.m.Now()) && len(t.Outbox) == 0
-			others := slices.ContainsFunc(p.m.Incidents(), func(o fsm.Incident) bool { return o.Key != i.Key && about(o, t.Key, t.Next.Validate) })
+			others := slices.ContainsFunc(p.m.Incidents(), func(o fsm.Incident) bool {
+				return o.Key != i.Key &&
+					about(o, t.Key, t.Next.Validate)
+			})
 			if waits && mayBegin(p.m.Tasks(), t) && about(i, t.Key, t.Next.Validate) && !others {
-				return fmt.Sprintf("%s failed last in %s and is the canary, and %s waits", i.Breaker.Canary, i.Key, t.Key)
+				return fmt.Sprintf("%s failed last in %s and is the canary, and %s waits", i.Breaker.Canary, i.Key,
+					t.Key)
 			}
 		}
 	}
@@ -68,7 +75,8 @@ func canariesTakeTurns(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 func dispatched(facts []fsm.Fact, task string) bool {
 	return slices.ContainsFunc(facts, func(f fsm.Fact) bool {
 		begins, ok := f.(fsm.EffectPlanned)
-		return ok && string(begins.Effect.Task) == task && (begins.Effect.Kind == fsm.DoClaim || begins.Effect.Kind == fsm.DoRecheck)
+		return ok && string(begins.Effect.Task) == task && (begins.Effect.Kind == fsm.DoClaim ||
+			begins.Effect.Kind == fsm.DoRecheck)
 	})
 }
 
@@ -85,10 +93,11 @@ func canaryStays(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	return ""
 }
 
-// about reports whether an incident keeps a task back: a failure of what all use is everybody's, another its repository's; what fails
-// like that again in any case keeps back nobody. What only validates uses no model.
+// about reports whether an incident keeps a task back: a failure of what all use is everybody's, another its
+// repository's; what fails like that again in any case keeps back nobody. What only validates uses no model.
 func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
-	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") || strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
+	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") ||
+		strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason]
 }
 
@@ -98,10 +107,13 @@ func validatesNext(p *process, k fsm.IssueKey) bool {
 	return t != nil && (t.Next.Validate || t.Next.Deliver)
 }
 
-// deterministic are the failures that neither time nor a canary heals. (Written down once more: the table is what is searched.)
+// deterministic are the failures that neither time nor a canary heals. (Written down once more: the table is
+// what is searched.)
 var deterministic = map[recovery.Reason]bool{
-	recovery.PermissionDenied: true, recovery.ToolNotFound: true, recovery.InvalidConfig: true, recovery.Validation: true, recovery.BuildFailed: true,
-	recovery.TestsFailed: true, recovery.LintFailed: true, recovery.ContractViolation: true, recovery.CorruptState: true,
+	recovery.PermissionDenied: true, recovery.ToolNotFound: true, recovery.InvalidConfig: true,
+	recovery.Validation: true, recovery.BuildFailed: true,
+	recovery.TestsFailed: true, recovery.LintFailed: true, recovery.ContractViolation: true,
+	recovery.CorruptState: true,
 }
 
 // lostWork: nobody is asked about work that is merely to be done again.
@@ -136,15 +148,16 @@ func ofWhatFailed(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 			return fmt.Sprintf("%s counts for %s, which it did not use", s.Task, f.Incident.Key)
 		}
 	case fsm.CooldownSet:
-		if strings.HasPrefix(f.Resource, "model.") && r.Cause.Kind == "effect_ended" && !h.used(h.judged, f.Resource+"/", recovery.RateLimited) {
+		if strings.HasPrefix(f.Resource, "model.") && r.Cause.Kind == "effect_ended" &&
+			!h.used(h.judged, f.Resource+"/", recovery.RateLimited) {
 			return fmt.Sprintf("%s closes %s, which it did not use", h.judged, f.Resource)
 		}
 	}
 	return ""
 }
 
-// used reports whether the failure of a task's attempt can be of the resource before the slash: the director's is of what it used, an
-// agent's of its model, and only what models do is a command's in an agent's place.
+// used reports whether the failure of a task's attempt can be of the resource before the slash: the director's
+// is of what it used, an agent's of its model, and only what models do is a command's in an agent's place.
 func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool {
 	c := h.claim(task)
 	resource, _, _ := strings.Cut(key, "/")
@@ -219,7 +232,8 @@ func othersGoOn(_ *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fa
 			slots++
 		case waits == "" && (t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(p.m.Now())):
 			if !concerned(open, t) && mayBegin(p.m.Tasks(), t) {
-				waits = fmt.Sprintf("%s waits beside a free slot, and none of %d incidents is about it", t.Key, len(open))
+				waits = fmt.Sprintf("%s waits beside a free slot, and none of %d incidents is about it", t.Key,
+					len(open))
 			}
 		}
 	}

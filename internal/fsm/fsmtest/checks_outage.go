@@ -19,7 +19,8 @@ func outageWaited(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 		return ""
 	}
 	if c := h.claim(e.Task); c != nil && (c.away.IsZero() || r.At.Sub(c.away) < startPatience) {
-		return fmt.Sprintf("attempt %d of %s has failed of %s, which is away since %s", c.attempt, c.key, e.Resource, c.away)
+		return fmt.Sprintf("attempt %d of %s has failed of %s, which is away since %s", c.attempt, c.key, e.Resource,
+			c.away)
 	}
 	return ""
 }

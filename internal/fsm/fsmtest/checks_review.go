@@ -76,7 +76,8 @@ func commandOnce(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 		upTo, _ := strconv.ParseInt(c.Cursor, 10, 64)
 		for _, said := range h.w.comments {
 			ref := said.said.CommandRef
-			if _, taken := h.taken[ref]; taken && !h.answered[ref] && said.at < upTo && c.Repo == fsm.CommentsOf(said.said.Task.Repo()) {
+			if _, taken := h.taken[ref]; taken && !h.answered[ref] && said.at < upTo &&
+				c.Repo == fsm.CommentsOf(said.said.Task.Repo()) {
 				return fmt.Sprintf("the cursor of %s passes comment %d, which nobody has answered", c.Repo, ref.Comment)
 			}
 		}
@@ -101,7 +102,8 @@ func answeredAsDecided(h *history, p *process, e fsm.Effect) string {
 	case !taken:
 		return fmt.Sprintf("comment %d on %s is answered, and not taken", e.Reply.Comment, e.Task)
 	case refused != e.Reply.Refused:
-		return fmt.Sprintf("comment %d on %s was decided with %q, the answer says %q", e.Reply.Comment, e.Task, refused, e.Reply.Refused)
+		return fmt.Sprintf("comment %d on %s was decided with %q, the answer says %q", e.Reply.Comment, e.Task, refused,
+			e.Reply.Refused)
 	}
 	return ""
 }
@@ -210,9 +212,11 @@ func wokenByPeople(_ *history, p *process, _ time.Time, body fsm.EventBody, fact
 		m, ok := f.(fsm.Moved)
 		switch {
 		case !ok:
-		case m.From == fsm.Parked && m.On == fsm.OnUnblocked && !slices.ContainsFunc(said.Comments, func(s fsm.CommentView) bool { return s.Task == m.Task }):
+		case m.From == fsm.Parked && m.On == fsm.OnUnblocked &&
+			!slices.ContainsFunc(said.Comments, func(s fsm.CommentView) bool { return s.Task == m.Task }):
 			return fmt.Sprintf("%s is woken by %T", m.Task, body)
-		case m.To == fsm.Parked && !slices.ContainsFunc(said.Comments, func(s fsm.CommentView) bool { return s.Task == m.Task && p.m.Now().Add(s.For).Equal(m.Until) }):
+		case m.To == fsm.Parked && !slices.ContainsFunc(said.Comments,
+			func(s fsm.CommentView) bool { return s.Task == m.Task && p.m.Now().Add(s.For).Equal(m.Until) }):
 			return fmt.Sprintf("%s is put off until %s, which nobody said", m.Task, m.Until)
 		}
 	}
@@ -230,7 +234,8 @@ func ontoTheLast(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 		work = *e.Effect.Work
 	}
 	if c != nil && (work.Branch != c.work.Branch || work.PullRequest != c.work.PullRequest) {
-		return fmt.Sprintf("%s is told of %q and #%d, shown were %q and #%d", e.Effect.ID, work.Branch, work.PullRequest, c.work.Branch, c.work.PullRequest)
+		return fmt.Sprintf("%s is told of %q and #%d, shown were %q and #%d", e.Effect.ID, work.Branch,
+			work.PullRequest, c.work.Branch, c.work.PullRequest)
 	}
 	return ""
 }
@@ -243,12 +248,15 @@ func validatedFirst(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 			return fmt.Sprintf("attempt %d of %s is delivered, and nobody has validated the merge", c.attempt, c.key)
 		}
 	case fsm.Moved:
-		if c := h.claim(f.Task); c != nil && f.From == fsm.Delivering && (f.To == fsm.InReview || f.To == fsm.Done) && c.unvalidated == c.attempt {
+		if c := h.claim(f.Task); c != nil && f.From == fsm.Delivering && (f.To == fsm.InReview || f.To == fsm.Done) &&
+			c.unvalidated == c.attempt {
 			return fmt.Sprintf("attempt %d of %s is shown, and nobody has validated the merge", c.attempt, c.key)
 		}
 	case fsm.AttemptBegan:
-		if c := h.claim(f.Task); c != nil && c.unvalidated == c.attempt && c.attempt > 0 && c.last != nil && f.Next.Action != recovery.Revalidate {
-			return fmt.Sprintf("attempt %d of %s begins with %q, the merge is to be validated", f.N, f.Task, f.Next.Action)
+		if c := h.claim(f.Task); c != nil && c.unvalidated == c.attempt && c.attempt > 0 && c.last != nil &&
+			f.Next.Action != recovery.Revalidate {
+			return fmt.Sprintf("attempt %d of %s begins with %q, the merge is to be validated", f.N, f.Task,
+				f.Next.Action)
 		}
 	}
 	return ""

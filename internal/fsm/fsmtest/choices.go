@@ -1,8 +1,8 @@
 package fsmtest
 
-// choices are all choices that a world makes, each site's on a track of its own. Drawn from a seed they never end; played
-// back they are what was recorded, and 0 after the end. 0 is always the harmless choice, so that a recording is shortened by
-// writing zeros, and taking one fault away does not shift the choices of the others.
+// choices are all choices that a world makes, each site's on a track of its own. Drawn from a seed they never
+// end; played back they are what was recorded, and 0 after the end. 0 is always the harmless choice, so that a
+// recording is shortened by writing zeros, and taking one fault away does not shift the choices of the others.
 type choices struct {
 	state        [sites]uint64 // of each track's generator
 	choiceTracks *choiceTracks // to be played back; nil: draw
@@ -151,28 +151,44 @@ type siteInfo struct {
 }
 
 var siteTable = [sites]siteInfo{
-	atShape: {"shape", 0}, atDelay: {"delay", 0}, atLife: {"life", 0}, atOutcome: {"outcome", 0}, atHuman: {"human", 0}, atComment: {"comment", 0}, atReview: {"review", 0},
-	busDrop: {"bus drops a message", 150}, busTwice: {"bus doubles a message", 150}, busLate: {"bus delays a message", 150},
-	busCut: {"worker is cut off from the bus", 30}, streamTwice: {"stream delivers a report again", 200},
+	atShape: {"shape", 0}, atDelay: {"delay", 0}, atLife: {"life", 0}, atOutcome: {"outcome", 0}, atHuman: {"human", 0},
+	atComment: {"comment", 0}, atReview: {"review", 0},
+	busDrop: {"bus drops a message", 150}, busTwice: {"bus doubles a message", 150},
+	busLate: {"bus delays a message", 150},
+	busCut:  {"worker is cut off from the bus", 30}, streamTwice: {"stream delivers a report again", 200},
 	streamLate: {"stream delivers a report late", 200},
 	workerDies: {"worker dies", 40}, workerStalls: {"worker stalls", 40}, workerNotes: {"worker sends a notice", 100},
-	workerLies: {"worker reports more than one end", 200}, workerReturns: {"worker outlives its container", 150}, workerAgain: {"worker says hello again", 100},
+	workerLies: {"worker reports more than one end", 200}, workerReturns: {"worker outlives its container", 150},
+	workerAgain:  {"worker says hello again", 100},
 	runtimeFails: {"runtime fails", 150}, runtimeHalf: {"runtime does it, and says it failed", 150},
 	runtimeUnkilled: {"a kill does not kill", 200}, runtimeLies: {"runtime lists what is not so", 60},
 	runtimeBehind: {"container is removed behind the director's back", 20},
-	githubLimit:   {"GitHub limits", 100}, githubFails: {"GitHub fails", 150}, githubHalf: {"GitHub does it, and the answer is lost", 150},
-	githubRefuses: {"GitHub refuses for good", 30}, githubTaken: {"somebody else claims", 50}, nothingDone: {"nothing to deliver", 100},
-	baseMoves: {"the base branch moved on", 200}, baseConflicts: {"the base branch conflicts", 100}, workChanges: {"the checkout changes after its validation", 400}, checksFail: {"a check of the pull request fails", 300},
+	githubLimit:   {"GitHub limits", 100}, githubFails: {"GitHub fails", 150},
+	githubHalf:    {"GitHub does it, and the answer is lost", 150},
+	githubRefuses: {"GitHub refuses for good", 30}, githubTaken: {"somebody else claims", 50},
+	nothingDone: {"nothing to deliver", 100},
+	baseMoves:   {"the base branch moved on", 200}, baseConflicts: {"the base branch conflicts", 100},
+	workChanges: {"the checkout changes after its validation", 400}, checksFail: {
+		"a check of the pull request fails",
+		300,
+	},
 	humanMeddles: {"somebody closes or relabels", 300}, operatorSays: {"the operator says something", 300},
 	journalFails: {"append fails", 20}, journalSilent: {"append lands, its answer is lost", 20},
-	crashAtAppend: {"crash at an append", 20}, crashAtEffect: {"crash at an effect", 20}, crashHalf: {"an effect of the dead was carried out", 500},
-	leaderStale: {"a second director takes over", 80}, staleHears: {"the stale director hears it", 500}, clockSkewed: {"clocks differ", 500},
-	asleep: {"the director is suspended", 60}, outcomeTwice: {"an outcome is told twice", 50}, limitReported: {"a limit is reported", 200},
-	signalled: {"the director is told to end", 20}, outage: {"every attempt fails alike for a while", 200},
+	crashAtAppend: {"crash at an append", 20}, crashAtEffect: {"crash at an effect", 20},
+	crashHalf:   {"an effect of the dead was carried out", 500},
+	leaderStale: {"a second director takes over", 80}, staleHears: {"the stale director hears it", 500},
+	clockSkewed: {"clocks differ", 500},
+	asleep:      {"the director is suspended", 60}, outcomeTwice: {"an outcome is told twice", 50},
+	limitReported: {"a limit is reported", 200},
+	signalled:     {"the director is told to end", 20}, outage: {"every attempt fails alike for a while", 200},
 	limitStated: {"a worker says that a model is limited", 300}, limitLifted: {"an operator lifts a cooldown", 200},
 	leaseFails: {"the leader cannot renew its lease", 80}, pushesFail: {"pushes fail for a while", 200},
-	githubAway: {"GitHub is away for a while", 200}, directorEnds: {"the director ends an attempt for what it does", 100},
+	githubAway: {"GitHub is away for a while", 200}, directorEnds: {
+		"the director ends an attempt for what it does",
+		100,
+	},
 	atStanding: {"order", 0}, atRequest: {"request", 0},
 	settingsRead: {"the configuration is read again", 300}, signsWait: {"a sign of life waits to be handed over", 500},
-	atCluster: {"cluster", 0}, nodeLost: {"the node of a worker is lost", 60}, clusterEnds: {"the cluster ends a worker for reasons of its own", 40},
+	atCluster: {"cluster", 0}, nodeLost: {"the node of a worker is lost", 60},
+	clusterEnds: {"the cluster ends a worker for reasons of its own", 40},
 }

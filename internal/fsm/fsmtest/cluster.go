@@ -18,8 +18,8 @@ const (
 	nodeIsLost = "node node-3 does not answer"
 )
 
-// cluster makes one world in four one whose runtime places attempts by itself. Most of their attempts have checkouts of their own; the transport may be
-// another one whenever a director begins.
+// cluster makes one world in four one whose runtime places attempts by itself. Most of their attempts have
+// checkouts of their own; the transport may be another one whenever a director begins.
 func (w *world) cluster() {
 	if w.choices.pick(atCluster, 4) < 3 {
 		return
@@ -40,7 +40,8 @@ func (w *world) transport() {
 	}
 }
 
-// accept has a container wait: for room, for an image that is missing, or for ever. An attempt that begins once faults have stopped finds room.
+// accept has a container wait: for room, for an image that is missing, or for ever. An attempt that begins once
+// faults have stopped finds room.
 func (w *world) accept(b *container) {
 	b.pending, b.running, b.waits = true, false, noRoom
 	waits := w.delay(20)
@@ -76,8 +77,8 @@ func (w *world) words(b *container) string {
 	return b.waits
 }
 
-// loseNode cuts a container's node off from the cluster: its end cannot be confirmed any more. Its worker works on, and may be heard. The node comes back, sooner
-// or later, or never.
+// loseNode cuts a container's node off from the cluster: its end cannot be confirmed any more. Its worker works
+// on, and may be heard. The node comes back, sooner or later, or never.
 func (w *world) loseNode(b *container) {
 	b.lost = true
 	w.tell("    the node of %s is lost", b.attempt)
@@ -101,12 +102,15 @@ func (w *world) returns(b *container) {
 	}
 }
 
-// unconfirmed is the outcome of a stop that a lost node cannot confirm: the attempt is fenced if and when the order allows it. The bus takes nothing of its
-// worker from then on.
+// unconfirmed is the outcome of a stop that a lost node cannot confirm: the attempt is fenced if and when the
+// order allows it. The bus takes nothing of its worker from then on.
 func (w *world) unconfirmed(p *process, b *container, e fsm.Effect) fsm.EffectEnded {
 	b.told = true
 	if at := e.Stop.FenceAt; at.IsZero() || w.wall(p).Before(at) {
-		return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.WorkerLost, Text: nodeIsLost, Transient: true}}
+		return fsm.EffectEnded{Failure: &fsm.EffectError{
+			Reason: recovery.WorkerLost, Text: nodeIsLost,
+			Transient: true,
+		}}
 	}
 	b.revoked = true
 	return w.reported(e, &fsm.StopResult{Fenced: true, Cause: fsm.EndNodeLost, Words: nodeIsLost})

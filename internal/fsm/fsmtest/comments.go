@@ -38,7 +38,10 @@ func (w *world) speak(i *issue) {
 	s := spoken[w.choices.pick(atComment, len(spoken))]
 	s.Task, s.By = i.key, "octocat"
 	c := &comment{at: w.now / seconds(1)}
-	last := slices.IndexFunc(w.comments, func(c *comment) bool { return c.said.Task == i.key && c.at < w.now/seconds(1) })
+	last := slices.IndexFunc(w.comments, func(c *comment) bool {
+		return c.said.Task == i.key &&
+			c.at < w.now/seconds(1)
+	})
 	if last >= 0 && w.choices.pick(atComment, 5) == 4 {
 		s.Comment = w.comments[last].said.Comment
 		w.comments = slices.Delete(w.comments, last, last+1)

@@ -29,9 +29,13 @@ func (w *world) directorFaults(p *process) {
 	case w.fault(operatorSays):
 		w.operatorActs(p)
 	case w.fault(limitReported):
-		resources := [...]string{fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, recovery.ModelDefault, "model.anthropic", recovery.Host}
+		resources := [...]string{
+			fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, recovery.ModelDefault,
+			"model.anthropic", recovery.Host,
+		}
 		r := resources[w.choices.pick(limitReported, len(resources))]
-		w.offer(p, fsm.CooldownReported{Resource: r, Until: epoch.Add(time.Duration(w.now + w.limit())), Why: "429"}, nil)
+		w.offer(p, fsm.CooldownReported{Resource: r, Until: epoch.Add(time.Duration(w.now + w.limit())), Why: "429"},
+			nil)
 	case w.fault(outage):
 		to, way := w.now+w.delay(7200), w.choices.pick(outage, len(failureEvidence)+2)
 		if way >= len(failureEvidence) {
@@ -83,8 +87,9 @@ func (w *world) replace() {
 	w.after(w.delay(400), func() { w.end(old, "its lease ran out") })
 }
 
-// loseLease cuts the leader off from the register of the lease, and from nothing else. A standby takes the lease when it may; the old leader, which may be
-// suspended meanwhile, does not know of that: it has its own clock only.
+// loseLease cuts the leader off from the register of the lease, and from nothing else. A standby takes the
+// lease when it may; the old leader, which may be suspended meanwhile, does not know of that: it has its own
+// clock only.
 func (w *world) loseLease(old *process) {
 	if w.stale != nil || w.standing {
 		return
@@ -118,19 +123,22 @@ func (w *world) loseLease(old *process) {
 
 const leasePeriod = 10 * time.Second
 
-// may: the shell carries out an effect at this moment. Without a lease a director that was replaced goes on until it hears of that.
+// may: the shell carries out an effect at this moment. Without a lease a director that was replaced goes on
+// until it hears of that.
 func (w *world) may(p *process) bool {
 	return p.lease == nil || p.lease.Leads(w.uptime(p))
 }
 
-// uptime is the clock of a process's machine that is never set. All of them run for longer than their wall clocks differ.
+// uptime is the clock of a process's machine that is never set. All of them run for longer than their wall
+// clocks differ.
 func (w *world) uptime(p *process) time.Duration { return time.Hour + time.Duration(w.now+p.skew) }
 
 // operate says a command, and resume some time later.
 func (w *world) operatorActs(p *process) {
 	if w.choices.pick(operatorSays, 4) == 3 {
 		k := w.issues[w.choices.pick(operatorSays, len(w.issues))].key
-		w.offer(p, fsm.BudgetEdited{Task: k, PaidCalls: int64(w.choices.pick(operatorSays, w.limits.PaidCallBudget+2))}, func() {})
+		w.offer(p, fsm.BudgetEdited{Task: k, PaidCalls: int64(w.choices.pick(operatorSays, w.limits.PaidCallBudget+2))},
+			func() {})
 		return
 	}
 	c := [...]fsm.OperatorCommand{fsm.Pause, fsm.Drain}[w.choices.pick(operatorSays, 2)]

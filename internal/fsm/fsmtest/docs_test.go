@@ -34,7 +34,8 @@ func TestSpecification(t *testing.T) {
 	}
 	for name, want := range map[string][]string{"mutants": bugs, "worlds": worlds} {
 		if has := firstCells(part(t, name)); !slices.Equal(has, want) && !*update {
-			t.Errorf("%s: part %q lists %q, the code has %q; run TestMutants and TestExplore with -update", specification, name, has, want)
+			t.Errorf("%s: part %q lists %q, the code has %q; run TestMutants and TestExplore with -update",
+				specification, name, has, want)
 		}
 	}
 }

@@ -90,8 +90,10 @@ func (w *world) repeat(p *process, out fsm.EffectEnded) {
 
 // githubKinds use GitHub. (Written down here once more: the machine's table is what is searched.)
 var githubKinds = map[fsm.EffectKind]bool{
-	fsm.DoClaim: true, fsm.DoRecheck: true, fsm.DoStart: true, fsm.DoDeliver: true, fsm.DoEscalate: true, fsm.DoRelease: true,
-	fsm.DoRemind: true, fsm.DoReadIssue: true, fsm.DoTidy: true, fsm.DoProgress: true, fsm.DoReadAnswers: true, fsm.DoReadReview: true, fsm.DoReply: true, fsm.DoReclaim: true,
+	fsm.DoClaim: true, fsm.DoRecheck: true, fsm.DoStart: true, fsm.DoDeliver: true, fsm.DoEscalate: true,
+	fsm.DoRelease: true,
+	fsm.DoRemind:  true, fsm.DoReadIssue: true, fsm.DoTidy: true, fsm.DoProgress: true, fsm.DoReadAnswers: true,
+	fsm.DoReadReview: true, fsm.DoReply: true, fsm.DoReclaim: true,
 }
 
 func halfOf(k fsm.EffectKind) site {
@@ -121,14 +123,18 @@ func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	case w.fault(githubLimit):
 		until := w.now + w.limit()
 		f := &fsm.EffectError{
-			Reason: recovery.RateLimited, Text: "API rate limit exceeded", Transient: true, Resource: recovery.GitHubAPI,
-			Until: epoch.Add(time.Duration(until)),
+			Reason: recovery.RateLimited, Text: "API rate limit exceeded", Transient: true,
+			Resource: recovery.GitHubAPI,
+			Until:    epoch.Add(time.Duration(until)),
 		}
 		return fsm.EffectEnded{Failure: f}, true
 	case w.fault(githubFails):
 		return fsm.EffectEnded{Failure: w.failure(e.Kind)}, true
 	case w.fault(githubRefuses):
-		return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.PermissionDenied, Text: "403 Forbidden", Resource: recovery.GitHubAPI}}, true
+		return fsm.EffectEnded{Failure: &fsm.EffectError{
+			Reason: recovery.PermissionDenied, Text: "403 Forbidden",
+			Resource: recovery.GitHubAPI,
+		}}, true
 	}
 	return fsm.EffectEnded{}, false
 }
@@ -141,20 +147,32 @@ func (w *world) limit() int64 {
 func (w *world) failure(k fsm.EffectKind) *fsm.EffectError {
 	switch {
 	case !githubKinds[k]:
-		return &fsm.EffectError{Reason: recovery.DockerDaemon, Text: "Cannot connect to the Docker daemon", Transient: true, Resource: recovery.Host}
+		return &fsm.EffectError{
+			Reason: recovery.DockerDaemon, Text: "Cannot connect to the Docker daemon",
+			Transient: true, Resource: recovery.Host,
+		}
 	case k == fsm.DoStart:
-		reasons := [...]recovery.Reason{recovery.DockerDaemon, recovery.ImagePullFailed, recovery.DiskFull, recovery.NetworkTransient}
+		reasons := [...]recovery.Reason{
+			recovery.DockerDaemon, recovery.ImagePullFailed, recovery.DiskFull,
+			recovery.NetworkTransient,
+		}
 		i := w.choices.pick(runtimeFails, len(reasons))
 		if reasons[i] == recovery.NetworkTransient {
 			return w.gitFailure(k)
 		}
-		return &fsm.EffectError{Reason: reasons[i], Text: "the start failed", Transient: i != 1, Resource: recovery.Host}
+		return &fsm.EffectError{
+			Reason: reasons[i], Text: "the start failed", Transient: i != 1,
+			Resource: recovery.Host,
+		}
 	}
 	return apiFailure()
 }
 
 func apiFailure() *fsm.EffectError {
-	return &fsm.EffectError{Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true, Resource: recovery.GitHubAPI}
+	return &fsm.EffectError{
+		Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true,
+		Resource: recovery.GitHubAPI,
+	}
 }
 
 // isAway reports whether GitHub answers nothing for a while.
@@ -166,10 +184,14 @@ func (w *world) answers() bool { return !w.isAway() && !w.fault(githubFails) }
 // gitFailure is how git fails. Every other three minutes a push seems to be refused.
 func (w *world) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
-		return &fsm.EffectError{Reason: recovery.AuthError, Text: pushRefused, Resource: recovery.GitHubGit, Doubtful: true}
+		return &fsm.EffectError{
+			Reason: recovery.AuthError, Text: pushRefused, Resource: recovery.GitHubGit,
+			Doubtful: true,
+		}
 	}
 	return &fsm.EffectError{
-		Reason: recovery.NetworkTransient, Text: "fetch: connection reset", Transient: true, Resource: recovery.GitHubGit,
+		Reason: recovery.NetworkTransient, Text: "fetch: connection reset", Transient: true,
+		Resource: recovery.GitHubGit,
 	}
 }
 

@@ -4,7 +4,10 @@ import "retake/internal/fsm"
 
 // newSmall is the first state.
 func newSmall(s Small) *node {
-	w := &world{faultsStopped: true, explored: true, maxWorkers: s.Workers, maxRetries: s.Retries, limits: budgets[0], steps: 1}
+	w := &world{
+		faultsStopped: true, explored: true, maxWorkers: s.Workers, maxRetries: s.Retries, limits: budgets[0],
+		steps: 1,
+	}
 	w.choices = newChoices(1)
 	w.limits.MaxRetries = s.Retries
 	w.cfg = machineConfig(s.Workers, 0, "director", w.limits)
@@ -18,7 +21,10 @@ func newSmall(s Small) *node {
 	for i := range s.Issues {
 		w.add(&issue{key: keys[i], open: true, labels: taskLabel})
 	}
-	n := &node{w: w, left: faultsLeft{s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence, s.Reviews, s.Words, s.Lost, s.Back}}
+	n := &node{w: w, left: faultsLeft{
+		s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence,
+		s.Reviews, s.Words, s.Lost, s.Back,
+	}}
 	n.boot()
 	return n
 }
@@ -237,7 +243,8 @@ func (n *node) listTells() bool {
 		}
 	}
 	for _, t := range n.w.lead.m.Tasks() {
-		if s := t.State; (!t.UpAt.IsZero() || t.Waits != nil) && (s == fsm.Starting || s == fsm.Running || s == fsm.Suspect) && n.w.container(t.AttemptID()) == nil {
+		if s := t.State; (!t.UpAt.IsZero() || t.Waits != nil) && (s == fsm.Starting || s == fsm.Running ||
+			s == fsm.Suspect) && n.w.container(t.AttemptID()) == nil {
 			return true
 		}
 	}

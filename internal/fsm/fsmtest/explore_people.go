@@ -19,7 +19,11 @@ var smallReviews = []func(w *world, x *pull){
 }
 
 // smallWords are the commands that people give.
-var smallWords = []fsm.CommentView{{Command: fsm.CommandRetry}, {Command: fsm.CommandSnooze, For: 1e9}, {Command: fsm.CommandStop}}
+var smallWords = []fsm.CommentView{
+	{Command: fsm.CommandRetry},
+	{Command: fsm.CommandSnooze, For: 1e9},
+	{Command: fsm.CommandStop},
+}
 
 // people lists what people can do, and what a director can see of it.
 func (n *node) people(out []step) []step {
@@ -36,7 +40,8 @@ func (n *node) people(out []step) []step {
 			}
 		}
 		t := w.lead.m.Task(i.key)
-		if t != nil && t.State == fsm.InReview && i.pull != nil && i.pull.news(t.Reviewed) || t != nil && waitsForPeople(t) && i.pull != nil && i.pull.state != "open" {
+		if t != nil && t.State == fsm.InReview && i.pull != nil && i.pull.news(t.Reviewed) || t != nil &&
+			waitsForPeople(t) && i.pull != nil && i.pull.state != "open" {
 			out = append(out, step{looked, uint8(j), 0})
 		}
 		if w.waiting(w.lead) && canHear(t) {
@@ -56,11 +61,13 @@ func (w *world) waiting(p *process) bool {
 
 // news reports whether something of the pull request is not acted upon yet.
 func (x *pull) news(r fsm.Reviewed) bool {
-	return x.state != "open" || len(x.changes) > 0 && x.changes[len(x.changes)-1].ID > r.Change || x.failing && r.Checks != x.commit()
+	return x.state != "open" || len(x.changes) > 0 && x.changes[len(x.changes)-1].ID > r.Change || x.failing &&
+		r.Checks != x.commit()
 }
 
 func waitsForPeople(t *fsm.Task) bool {
-	return t.Work.PullRequest > 0 && (t.State == fsm.InReview || t.State == fsm.Backoff || t.State == fsm.Parked || t.State == fsm.Blocked)
+	return t.Work.PullRequest > 0 && (t.State == fsm.InReview || t.State == fsm.Backoff || t.State == fsm.Parked ||
+		t.State == fsm.Blocked)
 }
 
 // canHear reports whether a command can be decided: no effect is at work on the issue.
@@ -87,7 +94,8 @@ func (n *node) act(s step) {
 		w.said++
 		said := smallWords[s.b]
 		said.Task, said.By, said.Comment = i.key, "octocat", int64(w.said)
-		w.comments = append(w.comments, &comment{said: said}) // at no time: states that differ in nothing else are the same
+		// at no time: states that differ in nothing else are the same
+		w.comments = append(w.comments, &comment{said: said})
 	case looked:
 		n.offer(w.lead, w.pullSeen(w.lead, i), 0)
 	case listens:

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// tooLarge are the worlds that are not closed here: all but the last of them are with 80,000 states (sim -explore 100000).
+// tooLarge are the worlds that are not closed here: all but the last of them are with 80,000 states (sim
+// -explore 100000).
 var tooLarge = []string{"one issue, all", "one issue, a command, stale", "two issues, all"}
 
 // TestExplore searches the small worlds. RETAKE_EXPLORE_STATES says how far each (of the
@@ -27,7 +28,10 @@ func TestExplore(t *testing.T) {
 		}
 	}
 	var open []string
-	rows := []string{"| world | issues, workers | faults | states | steps | depth | | time |", "|---|---|---|---|---|---|---|---|"}
+	rows := []string{
+		"| world | issues, workers | faults | states | steps | depth | | time |",
+		"|---|---|---|---|---|---|---|---|",
+	}
 	for _, s := range SmallWorlds {
 		n := most
 		if slices.Contains(tooLarge, s.Name) {
@@ -60,7 +64,8 @@ func (e Explored) row() string {
 	if e.Closed {
 		how = "closed"
 	}
-	return fmt.Sprintf("| %s | %d, %d | %s | %d | %d | %d | %s | %s |", e.Small.Name, e.Small.Issues, e.Small.Workers, e.Small.faults(),
+	return fmt.Sprintf("| %s | %d, %d | %s | %d | %d | %d | %s | %s |", e.Small.Name, e.Small.Issues, e.Small.Workers,
+		e.Small.faults(),
 		e.States, e.Steps, e.Depth, how, e.Took.Round(100*time.Millisecond))
 }
 

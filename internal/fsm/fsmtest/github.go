@@ -101,8 +101,10 @@ func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	if i.ended == e.Nonce {
 		return &fsm.ClaimResult{Why: "late"} // its successor has given it back
 	}
-	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= answers(e.ID) || strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
-		return &fsm.ClaimResult{Why: "late"} // for a director that was replaced meanwhile: its successor has asked, or delivered, since
+	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= answers(e.ID) ||
+		strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
+		// for a director that was replaced meanwhile: its successor has asked, or delivered, since
+		return &fsm.ClaimResult{Why: "late"}
 	}
 	ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels&taskLabel != 0)
 	switch {
@@ -221,7 +223,8 @@ func (w *world) viewOf(i *issue) fsm.IssueView {
 	if i.open && i.labels&taskLabel != 0 {
 		w.claims++
 		v.Nonce = fmt.Sprintf("n%d", w.claims)
-		if w.explored { // named by the issue, so that two states that differ in the order of their claims only are the same
+		// named by the issue, so that two states that differ in the order of their claims only are the same
+		if w.explored {
 			i.claims++
 			v.Nonce = fmt.Sprintf("%c%d", i.key[2], i.claims)
 		}
@@ -234,21 +237,27 @@ func (w *world) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return
 	}
-	hints := []fsm.Hint{{From: "octocat", At: epoch.Add(time.Duration(i.changed) * time.Second), Text: "try the other table"}}
+	hints := []fsm.Hint{{
+		From: "octocat", At: epoch.Add(time.Duration(i.changed) * time.Second),
+		Text: "try the other table",
+	}}
 	switch {
 	case i.removed:
-		w.offer(p, fsm.QuestionAnswered{Task: i.key, By: "octocat", Command: "removed the blocked label", Hints: hints}, func() {})
+		w.offer(p, fsm.QuestionAnswered{Task: i.key, By: "octocat", Command: "removed the blocked label", Hints: hints},
+			func() {})
 	case i.answer != "":
 		answer := i.answer
-		w.offer(p, fsm.QuestionAnswered{Task: i.key, By: "octocat", Command: answer, Comment: i.changed, Hints: hints}, func() {
-			if i.answer == answer {
-				i.answer = "" // a reaction
-			}
-		})
+		w.offer(p, fsm.QuestionAnswered{Task: i.key, By: "octocat", Command: answer, Comment: i.changed, Hints: hints},
+			func() {
+				if i.answer == answer {
+					i.answer = "" // a reaction
+				}
+			})
 	}
 }
 
-// reclaim gives back a claim of ours that no task knows, when nothing has happened in it for long. That a claim has stopped between its labels is waited for.
+// reclaim gives back a claim of ours that no task knows, when nothing has happened in it for long. That a claim
+// has stopped between its labels is waited for.
 func (w *world) reclaim(p *process, i *issue) {
 	if p.dead || w.bad != nil || p.m.Task(i.key) != nil {
 		return

@@ -96,7 +96,11 @@ type ending struct {
 }
 
 func newHistory(w *world) *history {
-	return &history{w: w, limits: newLimits(), strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor, open: map[string]int{}, taken: map[fsm.CommandRef]string{}, answered: map[fsm.CommandRef]bool{}, listens: map[string]int64{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
+	return &history{
+		w: w, limits: newLimits(), strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor,
+		open: map[string]int{}, taken: map[fsm.CommandRef]string{}, answered: map[fsm.CommandRef]bool{},
+		listens: map[string]int64{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without),
+	}
 }
 
 func (h *history) claim(k fsm.IssueKey) *claim {
@@ -122,7 +126,8 @@ func (h *history) of(worker string) (*claim, int) {
 // take changes the twin by a fact.
 func (h *history) take(at time.Time, f fsm.Fact) {
 	for _, i := range h.incidents {
-		if s := i.Breaker.State(at); (s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen) && at.After(h.closed) {
+		if s := i.Breaker.State(at); (s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen) &&
+			at.After(h.closed) {
 			h.closed = at
 		}
 	}
@@ -164,7 +169,10 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			}
 		}
 	case fsm.TaskQueued:
-		h.claims = append(h.claims, &claim{key: f.Task, nonce: f.Nonce, state: fsm.Queued, since: at, standing: f.Standing, confirmed: true, byReason: map[string]int{}})
+		h.claims = append(h.claims, &claim{
+			key: f.Task, nonce: f.Nonce, state: fsm.Queued, since: at,
+			standing: f.Standing, confirmed: true, byReason: map[string]int{},
+		})
 	case fsm.StandingChanged:
 		if c := h.claim(f.Task); c != nil {
 			c.standing = f.Standing
@@ -325,7 +333,8 @@ func (h *history) strike(at time.Time, f fsm.IncidentChanged) {
 // fresh is the failure that a fact about an incident adds; nil: it adds none.
 func (h *history) fresh(at time.Time, f fsm.IncidentChanged) *recovery.Strike {
 	s := f.Incident.Breaker.Strikes
-	if last := len(s) - 1; !f.Over && last >= 0 && s[last].At.Equal(at) && !slices.Contains(h.incident(f.Incident.Key).Breaker.Strikes, s[last]) {
+	if last := len(s) - 1; !f.Over && last >= 0 && s[last].At.Equal(at) &&
+		!slices.Contains(h.incident(f.Incident.Key).Breaker.Strikes, s[last]) {
 		return &s[last]
 	}
 	return nil
@@ -367,7 +376,8 @@ func (h *history) over(c *claim) {
 	}
 }
 
-// callerOf is the part of the director that a stage belongs to. (Written down once more: the table is what is searched.)
+// callerOf is the part of the director that a stage belongs to. (Written down once more: the table is what is
+// searched.)
 func callerOf(stage string) string {
 	switch stage {
 	case "", "START":

@@ -8,7 +8,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// losses is what stays outside of a journal that is lost: checkouts, reports and comments tell it. Nil: no journal is lost in this world.
+// losses is what stays outside of a journal that is lost: checkouts, reports and comments tell it. Nil: no
+// journal is lost in this world.
 type losses struct {
 	choices  *choices
 	begun    map[string]int    // by nonce: the last attempt whose checkout was made ready
@@ -23,8 +24,9 @@ type losses struct {
 
 func newLosses(seed uint64) *losses {
 	return &losses{
-		choices: newChoices(mix(seed)), begun: map[string]int{}, over: map[string]bool{}, question: map[string]string{}, followed: map[int]int64{},
-		half: map[string]string{}, gone: map[string]bool{}, well: map[string]bool{},
+		choices: newChoices(mix(seed)), begun: map[string]int{}, over: map[string]bool{}, question: map[string]string{},
+		followed: map[int]int64{},
+		half:     map[string]string{}, gone: map[string]bool{}, well: map[string]bool{},
 	}
 }
 
@@ -57,10 +59,15 @@ func (l *losses) shown(p *pull) {
 	}
 }
 
-// Losses is the table of what holds in worlds that lose their journal, beside those of the other table that need no twin of it.
+// Losses is the table of what holds in worlds that lose their journal, beside those of the other table that
+// need no twin of it.
 var lossInvariants = []Invariant{
-	{Name: "NoAttemptRunsTwice", Says: "no attempt is started again whose container was confirmed gone, and none beside another", carried: runsOnce},
-	{Name: "NoQuestionTwice", Says: "while a question is open and nobody has answered, no other one is asked", carried: questionOnce},
+	{Name: "NoAttemptRunsTwice", Says: "no attempt is started again whose container was confirmed gone, and none " +
+		"beside another", carried: runsOnce},
+	{
+		Name: "NoQuestionTwice", Says: "while a question is open and nobody has answered, no other one is asked",
+		carried: questionOnce,
+	},
 }
 
 // FoundAgain is what is checked at each loss.
@@ -111,7 +118,8 @@ func (w *world) runWithLosses(seed uint64, steps int) {
 	w.settle()
 }
 
-// lose takes the journal, or its tail, or all that is behind the snapshot. The next director rebuilds it, as its head, which is known elsewhere, tells it to.
+// lose takes the journal, or its tail, or all that is behind the snapshot. The next director rebuilds it, as
+// its head, which is known elsewhere, tells it to.
 func (w *world) lose() {
 	if w.bad != nil {
 		return
@@ -119,7 +127,8 @@ func (w *world) lose() {
 	l := w.losses
 	l.happened++
 	for _, i := range w.issues { // what claims it had got as far as to show the label
-		if t := w.lead.m.Task(i.key); t != nil && t.State == fsm.Claiming && i.offered() && i.nonce == "" && l.choices.pick(atHuman, 4) > 0 {
+		if t := w.lead.m.Task(i.key); t != nil && t.State == fsm.Claiming && i.offered() && i.nonce == "" &&
+			l.choices.pick(atHuman, 4) > 0 {
 			w.relabel(i, i.labels|claimedLabel, "")
 		}
 	}
@@ -148,9 +157,11 @@ func (w *world) lose() {
 	found := w.found(known)
 	before := w.history
 	w.history = newHistory(w)
-	w.history.moves, w.history.record, w.history.rows, w.history.taken = before.moves, before.record, lossRules(), before.taken
+	w.history.moves, w.history.record, w.history.rows, w.history.taken = before.moves, before.record, lossRules(),
+		before.taken
 	parts := fsm.Rebuild("lost", known, found, nil, "lost")
-	for _, some := range [][]fsm.Rebuilt{parts[:l.choices.pick(atShape, len(parts)+1)], parts} { // it may be interrupted, and is begun again then
+	// it may be interrupted, and is begun again then
+	for _, some := range [][]fsm.Rebuilt{parts[:l.choices.pick(atShape, len(parts)+1)], parts} {
 		if err := w.writeRebuilt(known, some); err != nil {
 			w.fail(foundAgain, "%v", err)
 			return
@@ -220,7 +231,8 @@ func (w *world) land(e fsm.Effect) {
 	w.lead.flight = slices.DeleteFunc(w.lead.flight, func(f *flight) bool { return f.effect.ID == e.ID })
 }
 
-// loseMore takes with the journal what is kept beside it: the stored reports, or checkouts that no container uses, or both.
+// loseMore takes with the journal what is kept beside it: the stored reports, or checkouts that no container
+// uses, or both.
 func (w *world) loseMore() {
 	l := w.losses
 	what := l.choices.pick(atShape, 6)
@@ -310,7 +322,8 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 			all = append(all, f)
 			continue
 		}
-		f.Nonce, f.Attempt, f.Question, f.Landed = i.nonce, w.shownAttempt(i.nonce), l.question[i.nonce], l.half[i.nonce] == ""
+		f.Nonce, f.Attempt, f.Question, f.Landed = i.nonce, w.shownAttempt(i.nonce), l.question[i.nonce],
+			l.half[i.nonce] == ""
 		if l.gone[i.nonce] {
 			f.Branch = l.begun[i.nonce]
 		}
@@ -333,7 +346,8 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	return all
 }
 
-// shownAttempt is the last attempt of a claim that a checkout or a report is of. Of a checkout that is gone, a branch is left.
+// shownAttempt is the last attempt of a claim that a checkout or a report is of. Of a checkout that is gone, a
+// branch is left.
 func (w *world) shownAttempt(nonce string) int {
 	last := w.losses.begun[nonce]
 	if w.losses.gone[nonce] {
@@ -368,19 +382,25 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 		return fmt.Sprintf("%s has had attempt %d, and goes on from %d", f.Key, f.Attempt, t.Attempt)
 	case plans(fsm.DoStart) && l.over[t.AttemptID()]:
 		return fmt.Sprintf("%s is to be started again", t.AttemptID())
-	case !f.Landed && asked == fmt.Sprint(f.Attempt) && t.Answers <= answers(l.half[f.Nonce]) && !t.State.Info().Final && !planned(l.half[f.Nonce]):
+	case !f.Landed && asked == fmt.Sprint(f.Attempt) && t.Answers <= answers(l.half[f.Nonce]) &&
+		!t.State.Info().Final && !planned(l.half[f.Nonce]):
 		return fmt.Sprintf("%s has no label, and is found %s", l.half[f.Nonce], t.State)
-	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering && !t.State.Info().Final && !planned(l.half[f.Nonce]): // a half-asked question goes on
+	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering &&
+		!t.State.Info().Final && !planned(l.half[f.Nonce]):
+		// a half-asked question goes on
 		return fmt.Sprintf("%s is in review, and found %s", f.Key, t.State)
-	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) && known.Task(f.Key) == nil:
+	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) &&
+		known.Task(f.Key) == nil:
 		return fmt.Sprintf("%s is open, and %s is asked again", i.asked, f.Key)
 	case t.State == fsm.Blocked && f.Answered && len(t.Outbox) == 0:
 		return fmt.Sprintf("%s was answered, and %s is found waiting for an answer", f.Question, f.Key)
 	case t.State == fsm.Blocked && i.asked != "" && t.Answers != answers(i.asked) && len(t.Outbox) == 0:
 		return fmt.Sprintf("%s waits for an answer to %s, and is found after %d answers", f.Key, i.asked, t.Answers)
-	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && t.State != fsm.Blocked && !t.State.Info().Final && t.State != fsm.Backoff && t.State != fsm.Parked:
+	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && t.State != fsm.Blocked &&
+		!t.State.Info().Final && t.State != fsm.Backoff && t.State != fsm.Parked:
 		return fmt.Sprintf("%s is blocked, and found %s", f.Key, t.State)
-	case f.Live > 0 && f.Live == f.Attempt && !w.container(fsm.AttemptID(f.Nonce, f.Live)).revoked && !t.State.Info().Live && !t.State.Info().Final:
+	case f.Live > 0 && f.Live == f.Attempt && !w.container(fsm.AttemptID(f.Nonce, f.Live)).revoked &&
+		!t.State.Info().Live && !t.State.Info().Final:
 		return fmt.Sprintf("%s runs, and %s is found %s", fsm.AttemptID(f.Nonce, f.Live), f.Key, t.State)
 	}
 	return ""

@@ -8,19 +8,25 @@ import (
 	"retake/internal/fsm"
 )
 
-// Worlds that lose their journal, or its tail, twice: what is shown outside of it is found again, no attempt runs twice, nobody is asked twice, and the world comes to rest.
+// Worlds that lose their journal, or its tail, twice: what is shown outside of it is found again, no attempt
+// runs twice, nobody is asked twice, and the world comes to rest.
 func TestLosses(t *testing.T) {
 	for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
 		t.Logf("seed %d", seed)
 		if r := Simulate(Options{Seed: seed, Steps: 150_000, World: -1, Losses: true, Now: time.Now}); r.Found != nil {
 			var lines []string
-			Simulate(Options{Seed: seed, World: r.Found.World, Steps: 1 << 30, Losses: true, Transcript: &lines, Now: time.Now})
-			t.Fatalf("go run ./internal/fsm/fsmtest/cmd/sim -losses -seed %d -world %d\n%s\n%v", seed, r.Found.World, strings.Join(lines[max(0, len(lines)-100):], "\n"), r.Found)
+			Simulate(Options{
+				Seed: seed, World: r.Found.World, Steps: 1 << 30, Losses: true, Transcript: &lines,
+				Now: time.Now,
+			})
+			t.Fatalf("go run ./internal/fsm/fsmtest/cmd/sim -losses -seed %d -world %d\n%s\n%v", seed, r.Found.World,
+				strings.Join(lines[max(0, len(lines)-100):], "\n"), r.Found)
 		}
 	}
 }
 
-// What a person said, and was heard before the loss, need not be heard again: the sound part of the journal may know it, and then it is not.
+// What a person said, and was heard before the loss, need not be heard again: the sound part of the journal may
+// know it, and then it is not.
 func TestWhatWasHeardBeforeALossWasHeard(t *testing.T) {
 	w := newWorld(newChoices(mix(1)), "")
 	w.losses = newLosses(1)

@@ -17,7 +17,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"a configuration that is read stops who has spent too much", "fsm/settings.go",
-		"	m.record(s.SettingsChanged)\n", "	m.record(s.SettingsChanged)\n	for _, t := range m.hard.Tasks {\n		m.enforceBudget(t)\n	}\n",
+		"	m.record(s.SettingsChanged)\n", "	m.record(s.SettingsChanged)\n	for _, t := range m.hard.Tasks {\n" +
+			"		m.enforceBudget(t)\n	}\n",
 		[]string{"ReadingDecidesNothing"},
 		false,
 	},
@@ -29,7 +30,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"a budget that was lowered is not looked at", "fsm/verdict.go",
-		"if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == \"\" {", "if m.cfg.MaxWorkers > 0 {",
+		"if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == \"\" {",
+		"if m.cfg.MaxWorkers > 0 {",
 		[]string{"BudgetsNeverExceeded"},
 		false,
 	},
@@ -53,7 +55,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"what was spooled comes too late", "fsm/attempt.go",
-		"		m.accept(t, r, known)\n	}", "		if r.Exit || t.Ending.Known != recovery.WorkerLost {\n			m.accept(t, r, known)\n		}\n	}",
+		"		m.accept(t, r, known)\n	}", "		if r.Exit || t.Ending.Known != recovery.WorkerLost {\n" +
+			"			m.accept(t, r, known)\n		}\n	}",
 		[]string{"NothingFinishedIsThrownAway"},
 		false,
 	},
@@ -64,7 +67,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"a kill that failed is taken for confirmed", "fsm/outbox.go",
-		"	case k == DoStart:\n", "	case k == DoStop && p.Tries > 0:\n		return false\n	case k == DoStart:\n",
+		"	case k == DoStart:\n", "	case k == DoStop && p.Tries > 0:\n		return false\n	case k " +
+			"== DoStart:\n",
 		[]string{"NextAttemptOnlyAfterConfirmedStop", twoAttempts},
 		false,
 	},
@@ -75,7 +79,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"blocked without a question", "fsm/verdict.go",
-		"	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{", "	_ = (Effect{Kind: DoEscalate, Escalation: &Escalation{",
+		"	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{",
+		"	_ = (Effect{Kind: DoEscalate, Escalation: &Escalation{",
 		[]string{"OneOpenEscalationPerBlock"},
 		false,
 	},
@@ -99,7 +104,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"no grace after a suspension", "fsm/liveness.go",
-		"			t.soft.slack += r.Gap\n		}\n	}\n	m.grantGrace()", "			t.soft.slack += r.Gap\n		}\n	}",
+		"			t.soft.slack += r.Gap\n		}\n	}\n	m.grantGrace()",
+		"			t.soft.slack += r.Gap\n		}\n	}",
 		[]string{"DeadlinesAreTheAttemptsOwn"},
 		false,
 	},
@@ -117,7 +123,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"a stale director welcomes", "fsm/liveness.go",
-		"	if len(m.facts) == 0 {\n		m.record(WorkerAnswered{", "	if m == nil {\n		m.record(WorkerAnswered{",
+		"	if len(m.facts) == 0 {\n		m.record(WorkerAnswered{",
+		"	if m == nil {\n		m.record(WorkerAnswered{",
 		[]string{twoAttempts},
 		true,
 	},
@@ -156,7 +163,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"an agent's word is enough", "fsm/attempt.go",
-		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):", "case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates) && t.Attempt < 2:",
+		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):",
+		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates) && t.Attempt < 2:",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},
@@ -180,7 +188,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"validated for ever", "fsm/attempt.go",
-		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):", "case done && (t.LeavesValidation || m.cfg.CleanValidation):",
+		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):",
+		"case done && (t.LeavesValidation || m.cfg.CleanValidation):",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},
@@ -228,7 +237,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"refused work is validated again as it is", "fsm/verdict.go",
-		"elsewhere := about.Cause == recovery.Infrastructure", "elsewhere := about.Cause == recovery.Agent || about.Cause == recovery.Infrastructure",
+		"elsewhere := about.Cause == recovery.Infrastructure",
+		"elsewhere := about.Cause == recovery.Agent || about.Cause == recovery.Infrastructure",
 		[]string{cleanlyValidated},
 		false,
 	},
@@ -246,7 +256,8 @@ var attemptMutants = []mutant{
 	},
 	{
 		"a verdict's validation is forgotten", "fsm/apply.go",
-		"t.Validates = Next{}, Ending{}, f.Next.Validate", "t.Validates = Next{}, Ending{}, f.Next.Validate && f.Next.Reason == \"\"",
+		"t.Validates = Next{}, Ending{}, f.Next.Validate",
+		"t.Validates = Next{}, Ending{}, f.Next.Validate && f.Next.Reason == \"\"",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},

@@ -1,6 +1,7 @@
 package fsmtest
 
-// clusterMutants: attempts that a runtime places by itself: which wait, are ended by it, or are where nobody can confirm their end.
+// clusterMutants: attempts that a runtime places by itself: which wait, are ended by it, or are where nobody
+// can confirm their end.
 var clusterMutants = []mutant{
 	{
 		"whoever cannot be stopped is fenced", "fsm/fence.go",
@@ -34,7 +35,8 @@ var clusterMutants = []mutant{
 	},
 	{
 		"who was fenced is heard", "fsm/machine.go",
-		"return t, t != nil && t.Attempt == n && t.State.Info().Live", "return t, t != nil && t.Attempt == n && (t.State.Info().Live || t.Ending.Fenced != \"\")",
+		"return t, t != nil && t.Attempt == n && t.State.Info().Live",
+		"return t, t != nil && t.Attempt == n && (t.State.Info().Live || t.Ending.Fenced != \"\")",
 		[]string{fencedCounts, "OnlyTheTable"},
 		false,
 	},
@@ -46,7 +48,8 @@ var clusterMutants = []mutant{
 	},
 	{
 		"accepted is taken for running", "fsm/attempt.go",
-		"case m.cfg.PendingTimeout > 0 && t.State == Starting:", "case m.cfg.PendingTimeout > 0 && t.State == Starting && t.Attempt > 9:",
+		"case m.cfg.PendingTimeout > 0 && t.State == Starting:",
+		"case m.cfg.PendingTimeout > 0 && t.State == Starting && t.Attempt > 9:",
 		[]string{pendingWaits},
 		false,
 	},
@@ -69,7 +72,8 @@ var clusterMutants = []mutant{
 	},
 	{
 		"an image that is missing is waited for like room", "fsm/placement.go",
-		"		until = sooner(until, m.now.Add(imageTimeout))\n", "		until = sooner(until, m.now.Add(2*imageTimeout))\n",
+		"		until = sooner(until, m.now.Add(imageTimeout))\n",
+		"		until = sooner(until, m.now.Add(2*imageTimeout))\n",
 		[]string{pendingWaits},
 		false,
 	},

@@ -46,7 +46,8 @@ var sharedMutants = []mutant{
 	},
 	{
 		"one report closes for as long as it says", "fsm/cooldown.go",
-		"sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))", "sooner(until, closed.Add(24*time.Hour))",
+		"sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))",
+		"sooner(until, closed.Add(24*time.Hour))",
 		[]string{"OneTaskClosesLittle"},
 		false,
 	},
@@ -88,7 +89,8 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a lift opens nothing", "fsm/apply.go",
-		"return c.Resource == f.Resource })\n	for i := range m.hard.Statements", "return c.Resource == f.Resource && f.Tasks != nil })\n	for i := range m.hard.Statements",
+		"return c.Resource == f.Resource })\n	for i := range m.hard.Statements",
+		"return c.Resource == f.Resource && f.Tasks != nil })\n	for i := range m.hard.Statements",
 		[]string{"LiftedIsOpen"},
 		false,
 	},
@@ -100,7 +102,8 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a breaker that never half-opens", "recovery/breaker.go",
-		"case !b.Until.IsZero() && now.Before(b.Until):\n		return BreakerOpen", "case !b.Until.IsZero():\n		return BreakerOpen",
+		"case !b.Until.IsZero() && now.Before(b.Until):\n		return BreakerOpen",
+		"case !b.Until.IsZero():\n		return BreakerOpen",
 		stuck, false,
 	},
 	{
@@ -148,13 +151,15 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a limit in a check closes the model", "fsm/verdict.go",
-		"return t.failedResource(f.Reason, stage)", "return cmp.Or(t.failedResource(f.Reason, stage), recovery.ModelDefault)",
+		"return t.failedResource(f.Reason, stage)",
+		"return cmp.Or(t.failedResource(f.Reason, stage), recovery.ModelDefault)",
 		[]string{"IncidentsAreOfWhatFailed"},
 		false,
 	},
 	{
 		"one failure undoes the healing", "recovery/breaker.go",
-		"case state == BreakerHalfOpen && b.Canary == task:\n		return b.opened(now)", "case state == BreakerHalfOpen && b.Canary == task, state == BreakerRamp:\n		return b.opened(now)",
+		"case state == BreakerHalfOpen && b.Canary == task:\n		return b.opened(now)",
+		"case state == BreakerHalfOpen && b.Canary == task, state == BreakerRamp:\n		return b.opened(now)",
 		[]string{"HealedMeansHealed"},
 		false,
 	},
@@ -178,13 +183,15 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a re-read holds no slot", "fsm/task.go",
-		"return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))", "return t.State.Info().Slot",
+		"return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))",
+		"return t.State.Info().Slot",
 		[]string{"SlotsNeverExceeded"},
 		false,
 	},
 	{
 		"stale while the model is closed", "fsm/claim.go",
-		"return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).Add(m.cfg.ClaimStale)",
+		"return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), " +
+			"m.hostOpensAt()).Add(m.cfg.ClaimStale)",
 		"return later(later(t.Since, t.Until), m.dispatchableSince).Add(m.cfg.ClaimStale)",
 		[]string{"StaleOnlyWhenItCouldHaveGoneOn"},
 		false,
@@ -280,7 +287,8 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a snooze grants what was refused", "fsm/review.go",
-		"\tif t.State == Blocked {\n\t\tm.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: t.retry(false)})\n\t}\n",
+		"\tif t.State == Blocked {\n\t\tm.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: " +
+			"t.retry(false)})\n\t}\n",
 		"",
 		[]string{"BudgetsNeverExceeded"},
 		false,
@@ -301,7 +309,8 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a failure closes GitHub", "fsm/outbox.go",
-		"			wait = min(wait, outageWait)\n", "			wait = min(wait, outageWait)\n			m.coolDown(Cooldown{Resource: GitHubRead, Until: m.now.Add(wait), Why: f.Text})\n",
+		"			wait = min(wait, outageWait)\n", "			wait = min(wait, outageWait)\n" +
+			"			m.coolDown(Cooldown{Resource: GitHubRead, Until: m.now.Add(wait), Why: f.Text})\n",
 		[]string{"GitHubClosesItself"},
 		false,
 	},

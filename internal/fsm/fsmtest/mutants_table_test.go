@@ -15,10 +15,13 @@ var stuck = []string{endsSomewhere, timerMeansWork, "NoLabelLeftBehind"}
 
 // lossMutants are looked for in worlds that lose their journal.
 var lossMutants = map[string]bool{
-	"numbers begin anew with the journal": true, "a question is lost with the journal": true, "what is in review is lost with the journal": true,
-	"an old journal wins": true, "half a claim is nobody's business": true, "a part of a rebuilt journal is taken for all of it": true,
-	"what was rebuilt does not say how much it is": true, "a start whose container has come and gone is done again": true,
-	"a question without its label is lost with the journal": true, "an answer is lost with the journal": true,
+	"numbers begin anew with the journal": true, "a question is lost with the journal": true,
+	"what is in review is lost with the journal": true,
+	"an old journal wins":                        true, "half a claim is nobody's business": true,
+	"a part of a rebuilt journal is taken for all of it":      true,
+	"what was rebuilt does not say how much it is":            true,
+	"a start whose container has come and gone is done again": true,
+	"a question without its label is lost with the journal":   true, "an answer is lost with the journal": true,
 	"numbers fall below those of branches": true,
 }
 
@@ -28,7 +31,8 @@ var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clust
 // mutantTails are declarations that some mutants need.
 var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}
 
-// durableMutants: the journal, what is rebuilt without one, snapshots, the lease, and what must be the same when all of it is read again.
+// durableMutants: the journal, what is rebuilt without one, snapshots, the lease, and what must be the same
+// when all of it is read again.
 var durableMutants = []mutant{
 	{
 		"numbers begin anew with the journal", "fsm/rebuild.go",
@@ -38,7 +42,8 @@ var durableMutants = []mutant{
 	},
 	{
 		"a question is lost with the journal", "fsm/rebuild.go",
-		"return f.asksLast() && f.Landed && !f.has(LabelClaimed)", "return f.asksLast() && f.Landed && f.has(LabelClaimed)",
+		"return f.asksLast() && f.Landed && !f.has(LabelClaimed)",
+		"return f.asksLast() && f.Landed && f.has(LabelClaimed)",
 		[]string{foundAgain, "NoQuestionTwice"},
 		false,
 	},
@@ -62,7 +67,8 @@ var durableMutants = []mutant{
 	},
 	{
 		"what is in review is lost with the journal", "fsm/rebuild.go",
-		"return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed)", "return f.Work.PullRequest > 0 && f.has(LabelReview) && f.has(LabelClaimed)",
+		"return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed)",
+		"return f.Work.PullRequest > 0 && f.has(LabelReview) && f.has(LabelClaimed)",
 		[]string{foundAgain},
 		false,
 	},
@@ -74,7 +80,8 @@ var durableMutants = []mutant{
 	},
 	{
 		"a start whose container has come and gone is done again", "fsm/rebuild.go",
-		"t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt &&", "t.plans(DoStop) && max(f.Attempt, f.Branch) >= t.Attempt &&",
+		"t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt &&",
+		"t.plans(DoStop) && max(f.Attempt, f.Branch) >= t.Attempt &&",
 		[]string{foundAgain, "NoAttemptRunsTwice"},
 		false,
 	},
@@ -136,7 +143,8 @@ var durableMutants = []mutant{
 	},
 	{
 		"a takeover drops an effect", "fsm/snapshot.go",
-		"	for _, t := range tasks {\n", "	for _, t := range tasks {\n		t.Outbox = t.Outbox[:min(len(t.Outbox), 1)-min(len(t.Outbox), 1)*int(t.Seq%2)]\n",
+		"	for _, t := range tasks {\n", "	for _, t := range tasks {\n		t.Outbox = " +
+			"t.Outbox[:min(len(t.Outbox), 1)-min(len(t.Outbox), 1)*int(t.Seq%2)]\n",
 		[]string{"OutboxSurvives", replaySame},
 		false,
 	},
@@ -173,7 +181,8 @@ var durableMutants = []mutant{
 	},
 	{
 		"half a claim is nobody's business", "fsm/intake.go",
-		"case v.Key.valid() && v.Open && v.has(LabelClaimed):", "case v.Key.valid() && v.Open && v.has(LabelClaimed) && !v.has(LabelTask):",
+		"case v.Key.valid() && v.Open && v.has(LabelClaimed):",
+		"case v.Key.valid() && v.Open && v.has(LabelClaimed) && !v.has(LabelTask):",
 		stuck,
 		false,
 	},

@@ -17,8 +17,9 @@ import (
 // mutantSteps is how many steps the simulator has to catch a bug.
 const mutantSteps = 4_000_000
 
-// TestMutants plants bugs into the production code, and lists what catches them: an invariant that nothing violates proves nothing.
-// Where the specification says in which world a bug was seen last, that world is run first.
+// TestMutants plants bugs into the production code, and lists what catches them: an invariant that nothing
+// violates proves nothing. Where the specification says in which world a bug was seen last, that world is run
+// first.
 func TestMutants(t *testing.T) {
 	switch {
 	case testing.Short():
@@ -49,7 +50,10 @@ func TestMutants(t *testing.T) {
 		}
 	})
 	if *update && !t.Failed() {
-		rewrite(t, "mutants", append([]string{"| bug | in | caught by | in world | after steps |", "|---|---|---|---|---|"}, rows...))
+		rewrite(t, "mutants", append([]string{
+			"| bug | in | caught by | in world | after steps |",
+			"|---|---|---|---|---|",
+		}, rows...))
 	}
 }
 

@@ -30,8 +30,9 @@ var planted, _ = strconv.Atoi(os.Getenv("` + plantedVar + `"))
 // overlay says what is compiled instead of which file.
 type overlay map[string]string
 
-// plant writes the bugs into copies of the production code. Those within a function go into one copy together, and planted chooses: a build takes longer
-// than most searches. What changes a table or a type is a copy of its own, by the place of its mutant in the table.
+// plant writes the bugs into copies of the production code. Those within a function go into one copy together,
+// and planted chooses: a build takes longer than most searches. What changes a table or a type is a copy of its
+// own, by the place of its mutant in the table.
 func plant(t *testing.T, internal string) (joined overlay, alone map[int]overlay) {
 	t.Helper()
 	joined, alone = overlay{}, map[int]overlay{}
@@ -131,7 +132,8 @@ func build(t *testing.T, files overlay) (bin string) {
 	if err := os.WriteFile(list, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-overlay", list, "-o", bin, "./cmd/sim").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-overlay", list, "-o", bin,
+		"./cmd/sim").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return bin

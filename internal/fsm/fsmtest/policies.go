@@ -12,12 +12,18 @@ import (
 
 // ends are the ways in which work ends badly, as evidence of real programs: index 0 is the most harmless.
 var failureEvidence = []recovery.Evidence{
-	{Stage: "CODE", Message: "HTTP 429 Too Many Requests", HTTPStatus: 429, Headers: map[string]string{"retry-after": "90"}},
+	{
+		Stage: "CODE", Message: "HTTP 429 Too Many Requests", HTTPStatus: 429,
+		Headers: map[string]string{"retry-after": "90"},
+	},
 	{Stage: "CODE", Message: "Error: connect ECONNREFUSED 127.0.0.1:443"},
 	{Stage: "CODE", Message: "HTTP 503 Service Unavailable", HTTPStatus: 503, Provider: "anthropic"},
 	{Stage: "CODE", Message: "Segmentation fault (core dumped)", ExitCode: new(139), Signal: "SIGSEGV"},
 	{Stage: "VALIDATE", Message: "exit 1", Stderr: "./main.go:3:2: undefined: foo\nFAIL\tacme [build failed]"},
-	{Stage: "CODE", Message: "You exceeded your current quota, please check your plan and billing details", HTTPStatus: 429},
+	{
+		Stage: "CODE", Message: "You exceeded your current quota, please check your plan and billing details",
+		HTTPStatus: 429,
+	},
 	{Stage: "CODE", Question: "Which of the two tables is meant?"},
 	{Stage: "CODE", Message: "exit 2", Stderr: "no idea what happened"},
 	{Stage: "CODE", Message: "killed", OOM: true},
@@ -28,11 +34,12 @@ var failureEvidence = []recovery.Evidence{
 	{Stage: "VALIDATE", Message: "--- FAIL: TestParse (0.00s)", ExitCode: new(1)},
 	{Stage: "VALIDATE", Message: "curl: (6) Could not resolve host: proxy.golang.org"},
 	{Stage: "VALIDATE", Message: "GET https://registry.npmjs.org/left-pad - 429 Too Many Requests", HTTPStatus: 429},
-	{Stage: "VALIDATE", Message: "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"},
+	{Stage: "VALIDATE", Message: "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker " +
+		"daemon running?"},
 }
 
-// classifications is what the real classifier says about each way to end and about each thing that the director itself knows,
-// asked once: the machine is what is searched here, and reading costs more than a hundred steps.
+// classifications is what the real classifier says about each way to end and about each thing that the director
+// itself knows, asked once: the machine is what is searched here, and reading costs more than a hundred steps.
 type classifications struct {
 	known map[recovery.Reason]recovery.Finding
 	said  map[string]recovery.Finding // by message and question
@@ -114,12 +121,14 @@ var policies = sync.OnceValue(func() map[string]*policy.Policy {
 func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limits policy.Limits) fsm.Config {
 	return fsm.Config{
 		MaxWorkers: maxWorkers, HeartbeatTTL: heartbeatTTL, Watchdog: watchdog, StartTimeout: startTimeout,
-		StopGrace: 10 * time.Second, FenceAfter: time.Minute, ClaimStale: claimStale, MaxStatedWait: maxStatedWait, Policy: policies()[preset].With(limits), Classify: classified().classify,
+		StopGrace: 10 * time.Second, FenceAfter: time.Minute, ClaimStale: claimStale, MaxStatedWait: maxStatedWait,
+		Policy: policies()[preset].With(limits), Classify: classified().classify,
 		Retry: recovery.Backoff{Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.EqualJitter},
 	}
 }
 
-// budgets are what the attempts of a task may use between two answers of a human: much, little, little money, few attempts.
+// budgets are what the attempts of a task may use between two answers of a human: much, little, little money,
+// few attempts.
 var budgets = []policy.Limits{
 	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
 	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},
@@ -127,7 +136,8 @@ var budgets = []policy.Limits{
 	{PaidCallBudget: 20, IterationBudget: 3, Backoff: recovery.DefaultBackoff},
 }
 
-// retries is how many attempts a caller's failure may cost or delay by a policy's row, whatever the conditions of its ladder are.
+// retries is how many attempts a caller's failure may cost or delay by a policy's row, whatever the conditions
+// of its ladder are.
 func retries(p *policy.Policy, r recovery.Reason, caller string) int {
 	row, ok := p.Row(r, caller)
 	if !ok || p.Name() != "director" {

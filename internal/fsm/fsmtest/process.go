@@ -12,19 +12,20 @@ import (
 
 // process is one director: a driver, and what its shell knows.
 type process struct {
-	id      int
-	cfg     fsm.Config
-	began   settings // that it began with
-	d       *fsm.Driver
-	m       *fsm.Machine
-	dead    bool
-	skew    int64       // its clock's distance from the world's
-	wake    int64       // when time alone changes something; never if nothing does
-	asleep  int64       // it hears nothing before
-	slept   int64       // since when
-	lease   *lease.Term // by its own clock; nil: it renews it, or knows of none
-	refused int64       // when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
-	flight  []*flight   // effects under way
+	id     int
+	cfg    fsm.Config
+	began  settings // that it began with
+	d      *fsm.Driver
+	m      *fsm.Machine
+	dead   bool
+	skew   int64       // its clock's distance from the world's
+	wake   int64       // when time alone changes something; never if nothing does
+	asleep int64       // it hears nothing before
+	slept  int64       // since when
+	lease  *lease.Term // by its own clock; nil: it renews it, or knows of none
+	// when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
+	refused int64
+	flight  []*flight // effects under way
 	soft    *softView
 	signs   []fsm.Sign // of life that wait to be handed over
 
@@ -33,7 +34,8 @@ type process struct {
 
 	batch *fsm.Batch // under way; the explorer's
 
-	// What the driver must keep: acknowledgements and effects in the order of their decision, each after so many records.
+	// What the driver must keep: acknowledgements and effects in the order of their decision, each after so
+	// many records.
 	decided, durable int
 	tokens           []token
 	waiting          []pendingEffect
@@ -91,7 +93,8 @@ func (w *world) boot() {
 	w.after(w.delay(300), func() { w.directorFaults(p) })
 }
 
-// end kills a process. Of the effects under way some are carried out all the same, unless its lease was over: from then on its shell has sent nothing.
+// end kills a process. Of the effects under way some are carried out all the same, unless its lease was over:
+// from then on its shell has sent nothing.
 func (w *world) end(p *process, why string) {
 	if p.dead {
 		return

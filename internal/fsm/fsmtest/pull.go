@@ -27,7 +27,8 @@ func (p *pull) commit() string { return fmt.Sprintf("%d.%d", p.number, p.head) }
 func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	if i.delivered != e.Worker {
 		switch {
-		case !i.open || e.Attempt == 3 && w.fault(humanMeddles): // of a few: what comes after a delivery is worth seeing, too
+		case !i.open || e.Attempt == 3 && w.fault(humanMeddles):
+			// of a few: what comes after a delivery is worth seeing, too
 			i.setOpen(false)
 			w.touch(i)
 			return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
@@ -35,7 +36,10 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
 		case w.fault(baseConflicts):
 			if e.Attempt%2 == 0 {
-				return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.WorkLost, Text: "the record of the checkout is damaged"}}
+				return fsm.EffectEnded{Failure: &fsm.EffectError{
+					Reason: recovery.WorkLost,
+					Text:   "the record of the checkout is damaged",
+				}}
 			}
 			return fsm.EffectEnded{Failure: conflictWithBase()}
 		case e.Deliver.Validate && w.fault(baseMoves):
@@ -49,12 +53,16 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 		case e.Deliver.Validate:
 			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Changed: true}}
 		default:
-			return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.Validation, Text: "the work is not what was validated"}}
+			return fsm.EffectEnded{Failure: &fsm.EffectError{
+				Reason: recovery.Validation,
+				Text:   "the work is not what was validated",
+			}}
 		}
 	}
 	w.history.shown(i, e)
 	work := &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}
-	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt && answers(e.ID) < i.answersAt // for a director that was replaced meanwhile
+	// for a director that was replaced meanwhile
+	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt && answers(e.ID) < i.answersAt
 	switch {
 	case late || i.nonce != e.Nonce && i.nonce != "":
 	case w.withPulls:
@@ -134,8 +142,10 @@ func (w *world) look(p *process, i *issue, number int) {
 func (w *world) pullSeen(p *process, i *issue) fsm.ReviewSeen {
 	x := i.pull
 	seen := fsm.ReviewSeen{
-		Task: i.key, AskedAt: w.wall(p), Number: x.number, State: x.state, By: "octocat", Head: x.commit(), IssueClosed: !i.open,
-		Conflict: x.conflict && x.state == "open", Settled: w.now >= x.settles, Changes: x.changes[:len(x.changes):len(x.changes)],
+		Task: i.key, AskedAt: w.wall(p), Number: x.number, State: x.state, By: "octocat", Head: x.commit(),
+		IssueClosed: !i.open,
+		Conflict:    x.conflict && x.state == "open", Settled: w.now >= x.settles,
+		Changes: x.changes[:len(x.changes):len(x.changes)],
 	}
 	if x.failing && (seen.Settled || x.head%2 == 0) {
 		seen.Failing = []fsm.FailedCheck{{Name: "lint", Text: "line too long"}}
@@ -171,13 +181,17 @@ func (w *world) review(i *issue) {
 		x.state = "closed"
 	case 3, 4:
 		w.reviews++
-		x.changes = append(x.changes, fsm.Change{ID: int64(w.reviews), Hint: fsm.Hint{From: "octocat", At: epoch.Add(time.Duration(w.now)), Text: "use the other table"}})
+		x.changes = append(x.changes, fsm.Change{
+			ID:   int64(w.reviews),
+			Hint: fsm.Hint{From: "octocat", At: epoch.Add(time.Duration(w.now)), Text: "use the other table"},
+		})
 	case 5:
 		x.conflict = true
 	case 6:
 		i.labels |= taskLabel
 	}
-	w.tell("somebody reviews #%d of %s: %s, %d reviews, conflict %t, open %t, labels %v", x.number, i.key, x.state, len(x.changes), x.conflict, i.open, labelSets[i.labels])
+	w.tell("somebody reviews #%d of %s: %s, %d reviews, conflict %t, open %t, labels %v", x.number, i.key, x.state,
+		len(x.changes), x.conflict, i.open, labelSets[i.labels])
 	w.touch(i)
 }
 

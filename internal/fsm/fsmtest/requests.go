@@ -10,10 +10,12 @@ import (
 // request is a command that the operator gives the director itself. Who has no answer repeats it.
 type request struct{ fsm.CommentView }
 
-// requestEvery is the time between two tries of a request, seconds: its sender does not know whether the last one was heard.
+// requestEvery is the time between two tries of a request, seconds: its sender does not know whether the last
+// one was heard.
 const requestEvery = 5
 
-// request lets the operator command something of a task, in one world of four. Its choices are its own, so that the other worlds are what they were.
+// request lets the operator command something of a task, in one world of four. Its choices are its own, so that
+// the other worlds are what they were.
 func (w *world) request() {
 	w.after(seconds(120+10*w.choices.pick(atRequest, 60)), w.request)
 	if w.faultsStopped {
@@ -21,7 +23,8 @@ func (w *world) request() {
 	}
 	s := spoken[1+w.choices.pick(atRequest, len(spoken)-3)] // a command, and not one that only wants to know something
 	w.asked++
-	s.Task, s.By, s.Request = w.issues[w.choices.pick(atRequest, len(w.issues))].key, "alice", fmt.Sprintf("r%d", w.asked)
+	s.Task, s.By, s.Request = w.issues[w.choices.pick(atRequest, len(w.issues))].key, "alice",
+		fmt.Sprintf("r%d", w.asked)
 	r := &request{s}
 	w.requests = append(w.requests, r)
 	w.tell("the operator asks for %q on %s: request %s", s.Command, s.Task, s.Request)
@@ -45,7 +48,8 @@ func (w *world) put(r *request) {
 	})
 }
 
-// confirm answers a request. What the machine knows of it may have been decided a moment ago, for a repetition, and be in no journal yet: so that is waited for.
+// confirm answers a request. What the machine knows of it may have been decided a moment ago, for a repetition,
+// and be in no journal yet: so that is waited for.
 func (w *world) confirm(p *process, r *request, refused string) {
 	w.offer(p, fsm.Tick{}, func() {
 		w.answeredDurably(r, refused)

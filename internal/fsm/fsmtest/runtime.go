@@ -7,7 +7,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// container is one that the runtime made, and the worker in it. A worker may outlive its container: a host that was cut off.
+// container is one that the runtime made, and the worker in it. A worker may outlive its container: a host that
+// was cut off.
 type container struct {
 	attempt   string
 	issue     fsm.IssueKey
@@ -59,7 +60,10 @@ func (w *world) start(p *process, e fsm.Effect) {
 		b.orphan = b.orphan && p != w.lead
 		return
 	}
-	b := &container{attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30, orphan: p != w.lead || p.dead, travels: e.Start.Travels, made: w.now}
+	b := &container{
+		attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30,
+		orphan: p != w.lead || p.dead, travels: e.Start.Travels, made: w.now,
+	}
 	b.ends = w.now + seconds(30) + w.delay(1500)
 	if w.explored {
 		b.patience = 1
@@ -93,7 +97,10 @@ func (w *world) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	}
 	if b != nil && b.listed {
 		if w.fault(runtimeUnkilled) {
-			return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.DockerDaemon, Text: "could not kill the container", Transient: true}}
+			return fsm.EffectEnded{Failure: &fsm.EffectError{
+				Reason: recovery.DockerDaemon,
+				Text:   "could not kill the container", Transient: true,
+			}}
 		}
 		code := b.code
 		if b.running {
@@ -107,7 +114,8 @@ func (w *world) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	return w.reported(e, gone)
 }
 
-// reported is the outcome of a stop with the reports of the worker; one of the director's own, if there is none of an end.
+// reported is the outcome of a stop with the reports of the worker; one of the director's own, if there is none
+// of an end.
 func (w *world) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	hasEnd := func() bool {
 		return slices.ContainsFunc(w.reports, func(r *report) bool { return r.worker == e.Worker && r.body.Final })
@@ -118,8 +126,14 @@ func (w *world) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 		}
 	}
 	if !hasEnd() {
-		exit := fsm.Report{Ref: fsm.ReportRef{ID: e.Worker + "/exit", Seq: uint64(len(w.reports))}, Final: true, Exit: true, Stage: "START"}
-		exit.Evidence = recovery.Evidence{ExitCode: gone.ExitCode, Signal: gone.Signal, Message: "the container ended without a report"}
+		exit := fsm.Report{
+			Ref: fsm.ReportRef{ID: e.Worker + "/exit", Seq: uint64(len(w.reports))}, Final: true,
+			Exit: true, Stage: "START",
+		}
+		exit.Evidence = recovery.Evidence{
+			ExitCode: gone.ExitCode, Signal: gone.Signal,
+			Message: "the container ended without a report",
+		}
 		w.publish(e.Worker, exit)
 	}
 	w.losses.stopped(e)

@@ -98,5 +98,6 @@ func (e Explored) String() string {
 	if e.Closed {
 		how = "closed"
 	}
-	return fmt.Sprintf("%-28s %9d states  %9d steps  depth %3d  %6d ends  %-7s %s", e.Small.Name, e.States, e.Steps, e.Depth, e.Ends, how, e.Took.Round(time.Millisecond))
+	return fmt.Sprintf("%-28s %9d states  %9d steps  depth %3d  %6d ends  %-7s %s", e.Small.Name, e.States, e.Steps,
+		e.Depth, e.Ends, how, e.Took.Round(time.Millisecond))
 }

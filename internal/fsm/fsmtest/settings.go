@@ -17,7 +17,8 @@ type settings struct {
 
 func (w *world) settings() settings { return settings{w.cfg, w.preset, w.limits} }
 
-// readSettings has a director read a file that somebody has edited: anything may be another value that a running director takes.
+// readSettings has a director read a file that somebody has edited: anything may be another value that a
+// running director takes.
 func (w *world) readSettings(p *process) {
 	pick := func(n int) int { return w.choices.pick(settingsRead, n) }
 	w.preset, w.limits = presets[pick(len(presets))], budgets[pick(len(budgets))]
@@ -57,14 +58,18 @@ func planKept(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 		return ""
 	}
 	if c := h.claim(up.Task); c != nil && c.life > 0 && c.state == fsm.Starting && up.WatchdogAt.Sub(r.At) != c.life {
-		return fmt.Sprintf("attempt %d of %s began with %s, and has %s", c.attempt, c.key, c.life, up.WatchdogAt.Sub(r.At))
+		return fmt.Sprintf("attempt %d of %s began with %s, and has %s", c.attempt, c.key, c.life,
+			up.WatchdogAt.Sub(r.At))
 	}
 	return ""
 }
 
-// readingDecidesNothing: what a configuration that is read again changes is decided by it; the reading itself stops, begins and charges nothing, and a
-// running attempt keeps the deadlines of its plan. What time or a free slot brings in the same step is another matter.
-func readingDecidesNothing(_ *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+// readingDecidesNothing: what a configuration that is read again changes is decided by it; the reading itself
+// stops, begins and charges nothing, and a running attempt keeps the deadlines of its plan. What time or a free
+// slot brings in the same step is another matter.
+func readingDecidesNothing(_ *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact,
+	_ []fsm.Effect,
+) string {
 	if _, ok := body.(fsm.SettingsRead); !ok {
 		return ""
 	}
@@ -76,13 +81,15 @@ func readingDecidesNothing(_ *history, _ *process, _ time.Time, body fsm.EventBo
 	}
 	for _, f := range facts[1:] {
 		switch f := f.(type) {
-		case fsm.AttemptBegan, fsm.VerdictMade, fsm.WatchdogMoved, fsm.ContainerStarted, fsm.TallyReset, fsm.UsageCounted, fsm.ReportAccepted:
+		case fsm.AttemptBegan, fsm.VerdictMade, fsm.WatchdogMoved, fsm.ContainerStarted, fsm.TallyReset,
+			fsm.UsageCounted, fsm.ReportAccepted:
 			if v, ok := f.(fsm.VerdictMade); ok && v.Verdict.Row == "director.claim_stale" { // its time has come
 				continue
 			}
 			return fmt.Sprintf("%T follows from reading a configuration", f)
 		case fsm.EndingSet:
-			if f.Known != "timeout" && f.Known != "worker_lost" && f.Known != "bus_disconnect" { // deadlines that have passed meanwhile
+			// deadlines that have passed meanwhile
+			if f.Known != "timeout" && f.Known != "worker_lost" && f.Known != "bus_disconnect" {
 				return fmt.Sprintf("%s ends (%s) because a configuration was read", f.Task, f.Known)
 			}
 		}

@@ -64,7 +64,8 @@ func (w *world) atRest() string {
 			continue
 		}
 		if !resting[t.State.String()] || len(t.Outbox) > 0 {
-			return fmt.Sprintf("%s stays %s, %d effects are planned, the phase is %s", t.Key, t.State, len(t.Outbox), w.lead.m.Phase())
+			return fmt.Sprintf("%s stays %s, %d effects are planned, the phase is %s", t.Key, t.State, len(t.Outbox),
+				w.lead.m.Phase())
 		}
 	}
 	for _, t := range w.lead.m.Tasks() {
@@ -109,7 +110,8 @@ func atRest(h *history, _ *process) string { return h.w.atRest() }
 
 func noTimerLeft(h *history, p *process) string {
 	if next := p.m.NextDeadline(); !next.IsZero() && len(p.m.Cooldowns()) == 0 && h.w.atRest() == "" {
-		return fmt.Sprintf("a timer is set for %s, %s from now, and nothing waits", next.Format(time.TimeOnly), next.Sub(p.m.Now()))
+		return fmt.Sprintf("a timer is set for %s, %s from now, and nothing waits", next.Format(time.TimeOnly),
+			next.Sub(p.m.Now()))
 	}
 	return ""
 }

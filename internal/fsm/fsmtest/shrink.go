@@ -142,7 +142,8 @@ func (s *shrinker) fewerFaults() {
 				if site(i) != atShape && s.try(s.best.with(i, slices.Delete(slices.Clone(track), from, to))) {
 					continue
 				}
-				if zeros := slices.Clone(track); slices.ContainsFunc(track[from:to], func(v uint32) bool { return v != 0 }) {
+				if zeros := slices.Clone(track); slices.ContainsFunc(track[from:to],
+					func(v uint32) bool { return v != 0 }) {
 					clear(zeros[from:to])
 					s.try(s.best.with(i, zeros))
 				}
@@ -170,7 +171,8 @@ func (f *Found) Report(now func() time.Time) string {
 	until := now().Add(20 * time.Second)
 	s := shrink(f, func() bool { return now().Before(until) })
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s violated: %s\nseed %d, world %d, step %d; shrunk in %d tries to:\n", f.Invariant, f.Text, f.Seed, f.World, f.Step, s.tries)
+	fmt.Fprintf(&b, "%s violated: %s\nseed %d, world %d, step %d; shrunk in %d tries to:\n", f.Invariant, f.Text,
+		f.Seed, f.World, f.Step, s.tries)
 	for _, l := range quiet(s.lines) {
 		fmt.Fprintln(&b, l)
 	}

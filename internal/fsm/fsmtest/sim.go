@@ -95,7 +95,8 @@ func (r *Result) add(w *world) {
 // String tells what was searched, and how much of each fault and each transition was in it.
 func (r Result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d steps of the machine in %d worlds, %d records, %.0f steps/s, %d invariants, no violation\n",
+	fmt.Fprintf(&b, "seed %d: %d steps of the machine in %d worlds, %d records, %.0f steps/s, %d invariants, "+
+		"no violation\n",
 		r.Seed, r.Steps, r.Worlds, r.Records, float64(r.Steps)/r.Took.Seconds(), len(invariants))
 	for s := range siteTable {
 		if siteTable[s].most == 0 {
@@ -125,7 +126,8 @@ func Costs(seed uint64, steps int, now func() time.Time) string {
 	}
 	var b strings.Builder
 	with, none := takes(everyOne)
-	fmt.Fprintf(&b, "%5d ns/step  with every invariant\n%5d ns/step  without any\n", with.Nanoseconds(), none.Nanoseconds())
+	fmt.Fprintf(&b, "%5d ns/step  with every invariant\n%5d ns/step  without any\n", with.Nanoseconds(),
+		none.Nanoseconds())
 	for _, i := range invariants {
 		with, less := takes(i.Name)
 		fmt.Fprintf(&b, "%5d ns/step  %s\n", (with - less).Nanoseconds(), i.Name)

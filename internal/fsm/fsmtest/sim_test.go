@@ -12,7 +12,8 @@ import (
 // fixedSeeds are searched at every run, and some fresh ones. RETAKE_SIM_TIME says for how long altogether.
 var fixedSeeds = []uint64{1, 2, 3}
 
-// TestSim searches worlds of fixed seeds and of fresh ones. The seeds are printed before anything can go wrong with them.
+// TestSim searches worlds of fixed seeds and of fresh ones. The seeds are printed before anything can go wrong
+// with them.
 func TestSim(t *testing.T) {
 	whole := 6 * time.Second
 	if s := os.Getenv("RETAKE_SIM_TIME"); s != "" {
@@ -25,10 +26,14 @@ func TestSim(t *testing.T) {
 	fmt.Printf("sim: fixed seeds %d, fresh seeds %d, for %s (RETAKE_SIM_TIME)\n", fixedSeeds, fresh, whole)
 	all := slices.Concat(fixedSeeds, fresh)
 	for _, seed := range all {
-		r := Simulate(Options{Seed: seed, Steps: 1 << 40, World: -1, Until: time.Now().Add(whole / time.Duration(len(all))), Now: time.Now})
+		r := Simulate(Options{
+			Seed: seed, Steps: 1 << 40, World: -1,
+			Until: time.Now().Add(whole / time.Duration(len(all))), Now: time.Now,
+		})
 		if r.Found != nil {
 			t.Fatal(r.Found.Report(time.Now))
 		}
-		fmt.Printf("sim: seed %d: %d steps in %d worlds, %.0f/s\n", seed, r.Steps, r.Worlds, float64(r.Steps)/r.Took.Seconds())
+		fmt.Printf("sim: seed %d: %d steps in %d worlds, %.0f/s\n", seed, r.Steps, r.Worlds,
+			float64(r.Steps)/r.Took.Seconds())
 	}
 }

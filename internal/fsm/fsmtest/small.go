@@ -51,7 +51,10 @@ var SmallWorlds = []Small{
 	{Name: "one issue, a cluster", Issues: 1, Workers: 1, Retries: 2, Bad: 1, Crashes: 1, Silence: 1, Cluster: true},
 	{Name: "one issue, a lost node", Issues: 1, Workers: 1, Retries: 2, Crashes: 1, Cluster: true, Lost: 1},
 	{Name: "one issue, a lost node, stale", Issues: 1, Workers: 1, Retries: 2, Stale: 1, Cluster: true, Lost: 1},
-	{Name: "one issue, a lost node, a mount", Issues: 1, Workers: 1, Retries: 2, Crashes: 1, Cluster: true, Mounts: true, Lost: 1, Back: 1},
+	{
+		Name: "one issue, a lost node, a mount", Issues: 1, Workers: 1, Retries: 2, Crashes: 1, Cluster: true,
+		Mounts: true, Lost: 1, Back: 1,
+	},
 	{Name: "two issues, bus", Issues: 2, Workers: 2, Retries: 2, Drops: 1, Doubles: 1, Bad: 1},
 	{Name: "two issues, three attempts", Issues: 2, Workers: 2, Retries: 2, Bad: 2},
 	{Name: "two issues, a crash", Issues: 2, Workers: 2, Retries: 2, Crashes: 1},
@@ -110,10 +113,14 @@ const (
 func (s step) String() string { return fmt.Sprintf("%s %d %d", happeningNames[s.kind], s.a, s.b) }
 
 var happeningNames = [happenings]string{
-	lands: "append lands", isDone: "effect ends", fails: "effect fails", half: "effect is done and fails", says: "worker says hello",
-	succeeds: "worker succeeds", goesWrong: "worker fails", dies: "worker dies", arrives: "message arrives", arrives2: "message arrives, and again",
-	isLost: "message is lost", isRead: "report arrives", polled: "issue is seen", listed: "list is read", passes: "time passes",
-	crashes: "director crashes", replaces: "director is replaced", isReviewed: "pull request is reviewed", speaks: "somebody speaks",
+	lands: "append lands", isDone: "effect ends", fails: "effect fails", half: "effect is done and fails",
+	says:     "worker says hello",
+	succeeds: "worker succeeds", goesWrong: "worker fails", dies: "worker dies", arrives: "message arrives",
+	arrives2: "message arrives, and again",
+	isLost:   "message is lost", isRead: "report arrives", polled: "issue is seen", listed: "list is read",
+	passes:  "time passes",
+	crashes: "director crashes", replaces: "director is replaced", isReviewed: "pull request is reviewed",
+	speaks: "somebody speaks",
 	looked: "pull request is looked at", listens: "comments are read",
 	isPlaced: "container finds room", isCutOff: "node is lost", isBack: "node is back",
 }

@@ -11,7 +11,8 @@ import (
 // capped is the label of which at most one task has a worker, in a world with an order.
 const capped = "area/db"
 
-// order gives the issues of one world in eight priorities, a cap, and an issue without our label that must be closed first.
+// order gives the issues of one world in eight priorities, a cap, and an issue without our label that must be
+// closed first.
 func (w *world) order() {
 	if w.choices.pick(atStanding, 8) < 7 {
 		return
@@ -49,9 +50,12 @@ func (i *issue) standing() (s fsm.Standing) {
 
 // mayBegin reports whether nothing that its issue says keeps a task back.
 func mayBegin(tasks []*fsm.Task, t *fsm.Task) bool {
-	return len(t.Standing.After) == 0 && (!slices.Contains(t.Standing.Capped, capped) || !slices.ContainsFunc(tasks, func(o *fsm.Task) bool {
-		return o != t && slices.Contains(o.Standing.Capped, capped) && (o.State.Info().Slot || o.State == fsm.Backoff && len(o.Outbox) > 0)
-	}))
+	return len(t.Standing.After) == 0 && (!slices.Contains(t.Standing.Capped, capped) ||
+		!slices.ContainsFunc(tasks, func(o *fsm.Task) bool {
+			return o != t && slices.Contains(o.Standing.Capped, capped) &&
+				(o.State.Info().Slot || o.State == fsm.Backoff &&
+					len(o.Outbox) > 0)
+		}))
 }
 
 // dispatched is the claim that leaves the queue with a fact, nil if none does.
@@ -98,7 +102,8 @@ func longestWaiter(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 		return ""
 	}
 	for _, o := range h.claims {
-		if o.state == fsm.Queued && o != c && o.key.Repo() == c.key.Repo() && len(o.standing.After) == 0 && len(o.standing.Capped) == 0 && o.turn().Before(c.turn()) {
+		if o.state == fsm.Queued && o != c && o.key.Repo() == c.key.Repo() && len(o.standing.After) == 0 &&
+			len(o.standing.Capped) == 0 && o.turn().Before(c.turn()) {
 			return fmt.Sprintf("%s begins, and %s waits for longer", c.key, o.key)
 		}
 	}

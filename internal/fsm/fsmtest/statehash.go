@@ -14,13 +14,15 @@ var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 var notHard = []string{
 	"Machine.cfg", "Machine.tasks", "Machine.nonces", "Machine.slots", "Machine.timers", "Machine.ready",
 	"Machine.now", "Machine.began", "Machine.grace", "Machine.githubClosed", "Machine.dispatchableSince",
-	"Machine.facts", "Machine.effects", "Machine.dirty", "Machine.unknownWorkers", "Machine.answers", "Task.soft", "Task.timer", "Task.ready", "Task.slot",
+	"Machine.facts", "Machine.effects", "Machine.dirty", "Machine.unknownWorkers", "Machine.answers", "Task.soft",
+	"Task.timer", "Task.ready", "Task.slot",
 }
 
 // notDecisive are the fields that decide nothing: two machines that differ in nothing else will do the same.
 var notDecisive = []string{
 	"Machine.cfg", "Machine.tasks", "Machine.nonces", "Machine.facts", "Machine.effects", "Machine.dirty",
-	"hardState.Decided", "hardState.RunID", "Failure.At", "Machine.timers", "Machine.ready", "Machine.slots", "turn.list",
+	"hardState.Decided", "hardState.RunID", "Failure.At", "Machine.timers", "Machine.ready", "Machine.slots",
+	"turn.list",
 	"Driver.writer", "Driver.last",
 }
 

@@ -60,8 +60,10 @@ func (n *node) sum(letters *[256]byte) uint64 {
 	h.unordered(len(w.containers), func(i int, one *hash) {
 		b := w.containers[i]
 		one.text(b.attempt)
-		one.add(boolean(b.listed) | boolean(b.running)<<1 | boolean(b.welcomed)<<2 | boolean(b.orphan)<<3 | uint64(b.sent)<<4 | uint64(b.patience)<<8 | boolean(b.validates)<<16 |
-			boolean(b.pending)<<17 | boolean(b.lost)<<18 | boolean(b.told)<<19 | boolean(b.revoked)<<20 | boolean(b.travels)<<21)
+		one.add(boolean(b.listed) | boolean(b.running)<<1 | boolean(b.welcomed)<<2 | boolean(b.orphan)<<3 | uint64(
+			b.sent)<<4 | uint64(b.patience)<<8 | boolean(b.validates)<<16 |
+			boolean(b.pending)<<17 | boolean(b.lost)<<18 | boolean(b.told)<<19 | boolean(b.revoked)<<20 | boolean(
+			b.travels)<<21)
 	})
 	h.unordered(len(w.reports), func(i int, one *hash) {
 		r := w.reports[i]
@@ -78,7 +80,10 @@ func (n *node) sum(letters *[256]byte) uint64 {
 	h.add(uint64(len(w.history.taken)))
 	h.add(w.journal.sum(letters, now, w.lead.cfg))
 	l := n.left
-	for _, x := range [...]int{l.drops, l.doubles, l.failures, l.deaths, l.bad, l.crashes, l.stale, l.silence, l.reviews, l.words, l.lost, l.back} {
+	for _, x := range [...]int{
+		l.drops, l.doubles, l.failures, l.deaths, l.bad, l.crashes, l.stale, l.silence,
+		l.reviews, l.words, l.lost, l.back,
+	} {
 		h.add(uint64(x))
 	}
 	return h.sum

@@ -33,7 +33,8 @@ func eventLine(b fsm.EventBody) string {
 		}
 		return "handed over: " + strings.Join(out, "; ")
 	case fsm.ReportReceived:
-		return fmt.Sprintf("report %s of %s ok=%t final=%t %s", b.Report.Ref.ID, b.Worker, b.Report.OK, b.Report.Final, b.Report.Evidence.Message)
+		return fmt.Sprintf("report %s of %s ok=%t final=%t %s", b.Report.Ref.ID, b.Worker, b.Report.OK, b.Report.Final,
+			b.Report.Evidence.Message)
 	case fsm.EffectEnded:
 		switch {
 		case b.Failure != nil:
@@ -60,7 +61,8 @@ func factLine(f fsm.Fact) string {
 	case fsm.EffectDone:
 		return strings.TrimSpace("done " + f.Effect + " " + f.Failed)
 	case fsm.VerdictMade:
-		return fmt.Sprintf("verdict on attempt %d of %s: %s → %s (%s)", f.Attempt, f.Task, f.Finding.Reason, f.Verdict.Action, f.Verdict.Why)
+		return fmt.Sprintf("verdict on attempt %d of %s: %s → %s (%s)", f.Attempt, f.Task, f.Finding.Reason,
+			f.Verdict.Action, f.Verdict.Why)
 	}
 	data, _ := json.Marshal(f)
 	return strings.TrimPrefix(fmt.Sprintf("%T %s", f, data), "fsm.")
@@ -69,6 +71,7 @@ func factLine(f fsm.Fact) string {
 // transcript collects what a world tells.
 func (w *world) transcript(lines *[]string) {
 	w.say = func(format string, args ...any) {
-		*lines = append(*lines, fmt.Sprintf("%12s  ", time.Duration(w.now).Truncate(time.Millisecond))+fmt.Sprintf(format, args...))
+		*lines = append(*lines, fmt.Sprintf("%12s  ", time.Duration(w.now).Truncate(time.Millisecond))+
+			fmt.Sprintf(format, args...))
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"unsafe"
 )
 
-// walker hashes, counts and copies values of one type, unexported fields included. It goes by the types, so that a field
-// that is added to the machine is hashed and copied without anybody thinking of it. Plans are made once for each type.
+// walker hashes, counts and copies values of one type, unexported fields included. It goes by the types, so
+// that a field that is added to the machine is hashed and copied without anybody thinking of it. Plans are made
+// once for each type.
 type walker struct {
 	skip  map[string]bool // "Type.field": not hashed
 	plans map[reflect.Type]*plan
@@ -179,7 +180,8 @@ func (w *walker) structure(t reflect.Type) plan {
 // changing are the types of which a value behind a pointer is changed after it was made.
 var changing = map[string]bool{
 	"Machine": true, "Task": true, "waiterList": true, "Driver": true,
-	"world": true, "process": true, "history": true, "claim": true, "softView": true, "issue": true, "pull": true, "comment": true, "container": true, "report": true, "flight": true,
+	"world": true, "process": true, "history": true, "claim": true, "softView": true, "issue": true, "pull": true,
+	"comment": true, "container": true, "report": true, "flight": true,
 }
 
 func (w *walker) pointer(t reflect.Type) plan {

@@ -8,8 +8,9 @@ import (
 	"retake/internal/whatif"
 )
 
-// followed lets worlds happen whose journals are followed under another configuration, and hands out what was found in each. A world in which the configuration
-// changed is passed over: its journal does not say what it was.
+// followed lets worlds happen whose journals are followed under another configuration, and hands out what was
+// found in each. A world in which the configuration changed is passed over: its journal does not say what it
+// was.
 func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found func(*world, *whatif.Report)) {
 	t.Helper()
 	for n := range worlds {
@@ -18,7 +19,8 @@ func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found fun
 		by := map[string]bool{}
 		w.follow = func(p *process, r fsm.Record) {
 			records = append(records, r)
-			by[fmt.Sprintf("%p %d %v %v", p.cfg.Policy, p.cfg.FixRounds, p.cfg.HasAlternative, p.cfg.CleanValidation)] = true
+			by[fmt.Sprintf("%p %d %v %v", p.cfg.Policy, p.cfg.FixRounds, p.cfg.HasAlternative,
+				p.cfg.CleanValidation)] = true
 		}
 		w.begin()
 		runWorld(w, worldSteps)
@@ -36,8 +38,8 @@ func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found fun
 	}
 }
 
-// With the configuration that it was written by, nothing in a journal would have been decided otherwise, whatever happened: delays and their jitter, waits for
-// incidents, canaries, budgets, rounds of fixing.
+// With the configuration that it was written by, nothing in a journal would have been decided otherwise,
+// whatever happened: delays and their jitter, waits for incidents, canaries, budgets, rounds of fixing.
 func TestTheSamePolicyDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	var sum whatif.Counts

@@ -63,7 +63,10 @@ func (w *world) workerTurn(b *container) {
 	case w.fault(workerNotes):
 		w.send(b, w.failureReport(b, false))
 	default:
-		w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt, Activity: fsm.Activity{Stage: "CODE", Step: strconv.Itoa(b.sent), Paused: b.paused, Usage: w.usageSoFar(b)}})
+		w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt, Activity: fsm.Activity{
+			Stage: "CODE",
+			Step:  strconv.Itoa(b.sent), Paused: b.paused, Usage: w.usageSoFar(b),
+		}})
 	}
 	if b.lingering > 0 {
 		next = seconds(5)
@@ -146,7 +149,10 @@ func (w *world) spool(b *container, r fsm.Report) {
 
 // publish puts a report into the stream.
 func (w *world) publish(worker string, body fsm.Report) {
-	if slices.ContainsFunc(w.reports, func(r *report) bool { return r.worker == worker && r.body.Ref.ID == body.Ref.ID }) {
+	if slices.ContainsFunc(w.reports, func(r *report) bool {
+		return r.worker == worker &&
+			r.body.Ref.ID == body.Ref.ID
+	}) {
 		return
 	}
 	w.tell("    stream: %s %s ok=%t final=%t", worker, body.Ref.ID, body.OK, body.Final)
@@ -176,7 +182,8 @@ func (w *world) redeliver(r *report) {
 			r.acked = true
 			if w.fault(streamTwice) {
 				w.after(w.delay(300), func() {
-					w.offer(w.lead, fsm.ReportReceived{Worker: r.worker, Report: r.body}, func() { w.history.acked(w.lead, r) })
+					w.offer(w.lead, fsm.ReportReceived{Worker: r.worker, Report: r.body},
+						func() { w.history.acked(w.lead, r) })
 				})
 			}
 		})
@@ -195,7 +202,8 @@ func (w *world) sendUnreliably(b *container, body fsm.EventBody) {
 	for range n {
 		w.after(w.lag(), func() {
 			to := w.lead
-			if w.stale != nil && (!b.running && !w.faultsStopped || w.fault(staleHears)) { // a host that was cut off is with it
+			// a host that was cut off is with it
+			if w.stale != nil && (!b.running && !w.faultsStopped || w.fault(staleHears)) {
 				to = w.stale
 			}
 			if s, ok := body.(fsm.WorkerSeen); ok {

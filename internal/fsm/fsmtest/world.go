@@ -10,8 +10,9 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// world is everything around the driver: what happens in it is drawn from choices, what must hold in it is checked by the
-// table of invariants. It knows two directors at most: the leader, and one that was replaced and does not know it yet.
+// world is everything around the driver: what happens in it is drawn from choices, what must hold in it is
+// checked by the table of invariants. It knows two directors at most: the leader, and one that was replaced and
+// does not know it yet.
 type world struct {
 	choices       *choices
 	rates         [sites]int

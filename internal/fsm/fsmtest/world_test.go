@@ -61,8 +61,8 @@ func TestCloneSharesNothing(t *testing.T) {
 	}
 }
 
-// A claim is late when a question that its director does not know stands, or when a later attempt was delivered: it is refused, and no label
-// changes.
+// A claim is late when a question that its director does not know stands, or when a later attempt was
+// delivered: it is refused, and no label changes.
 func TestLateClaimsAreRefused(t *testing.T) {
 	for _, row := range []struct {
 		name, claim string
@@ -72,11 +72,23 @@ func TestLateClaimsAreRefused(t *testing.T) {
 	}{
 		{"first claim, asked since", "n1-0/claim", 0, issue{asked: "n1-1/escalate", labels: blockedLabel}, false},
 		{"the answer to the question", "n1-1/claim.1", 1, issue{asked: "n1-1/escalate", labels: blockedLabel}, true},
-		{"the answer to the question before", "n1-1/claim.1", 1, issue{asked: "n1-2/escalate.1", labels: blockedLabel}, false},
+		{
+			"the answer to the question before", "n1-1/claim.1", 1,
+			issue{asked: "n1-2/escalate.1", labels: blockedLabel},
+			false,
+		},
 		{"back from review", "n1-2/claim.1", 2, issue{delivered: "n1-2", deliveredAt: 2, labels: reviewLabel}, true},
-		{"a later attempt is in review", "n1-1/claim.1", 1, issue{delivered: "n1-2", deliveredAt: 2, labels: reviewLabel}, false},
+		{
+			"a later attempt is in review", "n1-1/claim.1", 1,
+			issue{delivered: "n1-2", deliveredAt: 2, labels: reviewLabel},
+			false,
+		},
 		{"given back since", "n1-0/claim", 0, issue{ended: "n1", labels: taskLabel}, false},
-		{"an earlier claim's delivery", "n1-0/claim", 0, issue{delivered: "n0-2", deliveredAt: 2, labels: taskLabel}, true},
+		{
+			"an earlier claim's delivery", "n1-0/claim", 0,
+			issue{delivered: "n0-2", deliveredAt: 2, labels: taskLabel},
+			true,
+		},
 	} {
 		w := newWorld(newChoices(1), everyOne)
 		w.faultsStopped = true

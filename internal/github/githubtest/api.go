@@ -196,7 +196,10 @@ func (c *call) redirect(from, to string) bool {
 		status = http.StatusMovedPermanently
 	}
 	c.w.Header().Set("Location", loc)
-	writeJSON(c.w, status, object{"message": "Moved Permanently", "url": loc, "documentation_url": "https://docs.github.com/rest"})
+	writeJSON(c.w, status, object{
+		"message": "Moved Permanently", "url": loc,
+		"documentation_url": "https://docs.github.com/rest",
+	})
 	return false
 }
 
@@ -206,7 +209,10 @@ func (c *call) fail(status int, message string, errs ...any) bool {
 }
 
 func (c *call) invalid(resource, field, code string) {
-	c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{"resource": resource, "field": field, "code": code})
+	c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{
+		"resource": resource, "field": field,
+		"code": code,
+	})
 }
 
 // text reads a string field of the body.
@@ -268,7 +274,10 @@ func (c *call) getUser() {
 
 func (c *call) getRateLimit() {
 	b := c.budgetOf(c.user.login)
-	core := object{"limit": c.opts.RateLimit, "used": b.used, "remaining": max(0, c.opts.RateLimit-b.used), "reset": b.reset.Unix()}
+	core := object{
+		"limit": c.opts.RateLimit, "used": b.used, "remaining": max(0, c.opts.RateLimit-b.used),
+		"reset": b.reset.Unix(),
+	}
 	writeJSON(c.w, http.StatusOK, object{"resources": object{"core": core, "search": core}, "rate": core})
 }
 
@@ -281,7 +290,10 @@ func (c *call) getRepo() {
 // rights are what GitHub lists of a user's permission.
 func (r *repo) rights(u *user) object {
 	role := r.permission(u)
-	return object{"admin": role == "admin", "maintain": role == "admin" || role == "maintain", "push": r.mayWrite(u), "triage": r.mayTriage(u), "pull": true}
+	return object{
+		"admin": role == "admin", "maintain": role == "admin" || role == "maintain", "push": r.mayWrite(u),
+		"triage": r.mayTriage(u), "pull": true,
+	}
 }
 
 func (c *call) isCollaborator() {
@@ -322,13 +334,17 @@ func (c *call) listIssues() {
 	var all []*issue
 	for _, i := range c.repo.issues {
 		lacks := slices.ContainsFunc(labels, func(l string) bool { return !i.has(l) })
-		if !i.deleted && i.movedTo == "" && (state == "all" || state == i.state()) && !i.updated.Before(since) && !lacks {
+		if !i.deleted && i.movedTo == "" && (state == "all" || state == i.state()) && !i.updated.Before(since) &&
+			!lacks {
 			all = append(all, i)
 		}
 	}
 	by := map[string]func(a, b *issue) int{
-		"created":  func(a, b *issue) int { return cmp.Compare(a.number, b.number) },
-		"updated":  func(a, b *issue) int { return cmp.Or(a.updated.Compare(b.updated), cmp.Compare(a.number, b.number)) },
+		"created": func(a, b *issue) int { return cmp.Compare(a.number, b.number) },
+		"updated": func(a, b *issue) int {
+			return cmp.Or(a.updated.Compare(b.updated),
+				cmp.Compare(a.number, b.number))
+		},
 		"comments": func(a, b *issue) int { return cmp.Compare(len(a.comments), len(b.comments)) },
 	}[cmp.Or(q.Get("sort"), "created")]
 	if by == nil {
@@ -362,7 +378,8 @@ func (c *call) patchIssue() {
 	title, retitled := c.text("title")
 	body, rewritten := c.text("body")
 	state, moved := c.text("state")
-	if (retitled || rewritten) && !c.repo.mayEdit(c.on, c.user) || moved && c.on.author != c.user && !c.repo.mayTriage(c.user) {
+	if (retitled || rewritten) && !c.repo.mayEdit(c.on, c.user) || moved && c.on.author != c.user &&
+		!c.repo.mayTriage(c.user) {
 		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
 		return
 	}
@@ -380,7 +397,10 @@ func (c *call) patchIssue() {
 }
 
 // timeline are the events that GitHub's issue events have; comments are not among them.
-var timeline = []string{"renamed", "labeled", "unlabeled", "closed", "reopened", "merged", "ready_for_review", "convert_to_draft", "review_dismissed"}
+var timeline = []string{
+	"renamed", "labeled", "unlabeled", "closed", "reopened", "merged", "ready_for_review",
+	"convert_to_draft", "review_dismissed",
+}
 
 func (c *call) listEvents() {
 	var all []Event

@@ -39,10 +39,12 @@ func (c *call) listChecks() {
 		all = slices.DeleteFunc(slices.Clone(c.repo.checks), func(k *checkRun) bool { return k.sha != sha })
 	}
 	all = slices.DeleteFunc(all, func(k *checkRun) bool {
-		return q.Get("check_name") != "" && q.Get("check_name") != k.name || q.Get("status") != "" && q.Get("status") != k.status
+		return q.Get("check_name") != "" && q.Get("check_name") != k.name || q.Get("status") != "" &&
+			q.Get("status") != k.status
 	})
 	writeJSON(c.w, http.StatusOK, object{
-		"total_count": len(all), "check_runs": objects(page(c, all), func(k *checkRun) object { return c.to.check(c.repo, k) }),
+		"total_count": len(all), "check_runs": objects(page(c, all),
+			func(k *checkRun) object { return c.to.check(c.repo, k) }),
 	})
 }
 
@@ -129,7 +131,8 @@ func (l links) check(r *repo, k *checkRun) object {
 	return object{
 		"id": k.id, "node_id": nodeID("CheckRun", k.id), "head_sha": k.sha, "name": k.name, "external_id": k.external,
 		"url": api + "/check-runs/" + itoa(k.id), "html_url": html, "details_url": cmp.Or(k.details, html),
-		"status": k.status, "conclusion": orNull(k.conclusion), "started_at": stamp(k.started), "completed_at": stamp(k.completed),
+		"status": k.status, "conclusion": orNull(k.conclusion), "started_at": stamp(k.started),
+		"completed_at": stamp(k.completed),
 		"output": object{
 			"title": orNull(k.title), "summary": orNull(k.summary), "text": orNull(k.text), "annotations_count": 0,
 			"annotations_url": api + "/check-runs/" + itoa(k.id) + "/annotations",
@@ -158,7 +161,10 @@ func (c *call) createStatus() {
 	context, _ := c.text("context")
 	about, _ := c.text("description")
 	target, _ := c.text("target_url")
-	st := c.setStatus(c.repo, c.user, commitStatus{sha: sha, context: cmp.Or(context, "default"), state: state, description: about, target: target})
+	st := c.setStatus(c.repo, c.user, commitStatus{
+		sha: sha, context: cmp.Or(context, "default"), state: state,
+		description: about, target: target,
+	})
 	o := c.to.status(c.repo, st)
 	o["creator"] = c.to.user(st.creator)
 	writeJSON(c.w, http.StatusCreated, o)
@@ -183,15 +189,19 @@ func (c *call) getStatus() {
 	}
 	commit := c.to.api + "/repos/" + c.repo.fullName() + "/commits/" + sha
 	writeJSON(c.w, http.StatusOK, object{
-		"state": state, "sha": sha, "total_count": len(all), "repository": c.to.repo(c.repo), "commit_url": commit, "url": commit + "/status",
+		"state": state, "sha": sha, "total_count": len(all), "repository": c.to.repo(c.repo), "commit_url": commit,
+		"url":      commit + "/status",
 		"statuses": objects(page(c, all), func(st *commitStatus) object { return c.to.status(c.repo, st) }),
 	})
 }
 
 func (l links) status(r *repo, st *commitStatus) object {
 	return object{
-		"id": st.id, "node_id": nodeID("StatusContext", st.id), "url": l.api + "/repos/" + r.fullName() + "/statuses/" + st.sha,
-		"avatar_url": l.web + "/_sim/avatar/" + itoa(st.creator.id), "state": st.state, "description": orNull(st.description),
-		"target_url": orNull(st.target), "context": st.context, "created_at": stamp(st.created), "updated_at": stamp(st.created),
+		"id": st.id, "node_id": nodeID("StatusContext", st.id), "url": l.api + "/repos/" + r.fullName() + "/statuses/" +
+			st.sha,
+		"avatar_url": l.web + "/_sim/avatar/" + itoa(st.creator.id), "state": st.state,
+		"description": orNull(st.description),
+		"target_url":  orNull(st.target), "context": st.context, "created_at": stamp(st.created),
+		"updated_at": stamp(st.created),
 	}
 }

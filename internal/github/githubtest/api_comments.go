@@ -21,7 +21,8 @@ func (c *call) commentBody() (string, bool) {
 		return "", false
 	case utf8.RuneCountInString(body) > longest:
 		c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{
-			"resource": "IssueComment", "field": "data", "code": "unprocessable", "message": "Body is too long (maximum is 65536 characters)",
+			"resource": "IssueComment", "field": "data", "code": "unprocessable",
+			"message": "Body is too long (maximum is 65536 characters)",
 		})
 		return "", false
 	}
@@ -36,7 +37,8 @@ func (c *call) listComments() {
 			all = append(all, m)
 		}
 	}
-	writeJSON(c.w, http.StatusOK, objects(page(c, all), func(m *comment) object { return c.to.comment(c.repo, c.on, m) }))
+	writeJSON(c.w, http.StatusOK,
+		objects(page(c, all), func(m *comment) object { return c.to.comment(c.repo, c.on, m) }))
 }
 
 func (c *call) createComment() {
@@ -73,7 +75,8 @@ func (c *call) listAllComments() {
 	if q.Get("sort") != "" && q.Get("direction") != "asc" { // the direction counts only together with a sort
 		slices.Reverse(all)
 	}
-	writeJSON(c.w, http.StatusOK, objects(page(c, all), func(p placed) object { return c.to.comment(c.repo, p.on, p.comment) }))
+	writeJSON(c.w, http.StatusOK,
+		objects(page(c, all), func(p placed) object { return c.to.comment(c.repo, p.on, p.comment) }))
 }
 
 // findComment finds the comment that the path names, and its issue.

@@ -19,8 +19,9 @@ import (
 // GraphQLPath is where GraphQL is asked, below the server's address: next to APIPath, as on a GitHub Enterprise Server.
 const GraphQLPath = "/api/graphql"
 
-// Mutation is the method of faults that hit a mutation of GraphQL alone, by "/" and its name: the others of its request are carried out. The fault's
-// Status makes the error's type: 404 NOT_FOUND, else FORBIDDEN; its Body is the message.
+// Mutation is the method of faults that hit a mutation of GraphQL alone, by "/" and its name: the others of its
+// request are carried out. The fault's Status makes the error's type: 404 NOT_FOUND, else FORBIDDEN; its Body
+// is the message.
 const Mutation = "MUTATION"
 
 //go:embed schema.graphql
@@ -38,11 +39,20 @@ func noNode(id string) error {
 	return &fieldError{"NOT_FOUND", "Could not resolve to a node with the global id of '" + id + "'"}
 }
 
-// mutations are carried out one after the other, in the order of the request. One that fails is null in the answer, and the next ones go on.
+// mutations are carried out one after the other, in the order of the request. One that fails is null in the
+// answer, and the next ones go on.
 var mutations = map[string]func(c *call, input map[string]any) (object, error){
-	"addComment":                    (*call).mutateComment,
-	"addLabelsToLabelable":          func(c *call, in map[string]any) (object, error) { return c.mutateLabels(in, true) },
-	"removeLabelsFromLabelable":     func(c *call, in map[string]any) (object, error) { return c.mutateLabels(in, false) },
+	"addComment": (*call).mutateComment,
+	"addLabelsToLabelable": func(c *call, in map[string]any) (object,
+		error,
+	) {
+		return c.mutateLabels(in, true)
+	},
+	"removeLabelsFromLabelable": func(c *call, in map[string]any) (object,
+		error,
+	) {
+		return c.mutateLabels(in, false)
+	},
 	"markPullRequestReadyForReview": (*call).mutateReady,
 	"updateIssueComment":            (*call).mutateText,
 }
@@ -79,7 +89,10 @@ func (c *call) graphQL() {
 			continue
 		}
 		data[f.Alias] = nil
-		e := object{"message": err.Error(), "path": []string{f.Alias}, "locations": []object{{"line": f.Position.Line, "column": f.Position.Column}}}
+		e := object{
+			"message": err.Error(), "path": []string{f.Alias},
+			"locations": []object{{"line": f.Position.Line, "column": f.Position.Column}},
+		}
 		if why, ok := errors.AsType[*fieldError](err); ok && why.kind != "" {
 			e["type"] = why.kind
 		}
@@ -153,7 +166,8 @@ func selected(from object, want ast.SelectionSet, variables map[string]any) obje
 }
 
 func (c *call) forbidden(mutation string) error {
-	return &fieldError{"FORBIDDEN", c.user.login + " does not have the correct permissions to execute `" + mutation + "`"}
+	return &fieldError{"FORBIDDEN", c.user.login + " does not have the correct permissions to execute `" + mutation +
+		"`"}
 }
 
 func (c *call) mutateReady(in map[string]any) (object, error) {
@@ -215,7 +229,10 @@ func (c *call) mutateComment(in map[string]any) (object, error) {
 		return nil, err
 	}
 	m := c.comment(r, i, c.user, body)
-	return object{"commentEdge": object{"cursor": itoa(m.id), "node": object{"id": nodeID("IssueComment", m.id), "body": m.body}}}, nil
+	return object{"commentEdge": object{"cursor": itoa(m.id), "node": object{
+		"id":   nodeID("IssueComment", m.id),
+		"body": m.body,
+	}}}, nil
 }
 
 func (c *call) mutateText(in map[string]any) (object, error) {

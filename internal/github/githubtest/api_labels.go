@@ -63,7 +63,8 @@ func (c *call) removeLabel() {
 }
 
 func (c *call) listLabels() {
-	writeJSON(c.w, http.StatusOK, objects(page(c, c.repo.labels), func(l *label) object { return c.to.label(c.repo, l) }))
+	writeJSON(c.w, http.StatusOK,
+		objects(page(c, c.repo.labels), func(l *label) object { return c.to.label(c.repo, l) }))
 }
 
 func (c *call) getLabel() {

@@ -14,7 +14,8 @@ func (c *call) pull(i *issue, full bool) object {
 	if full {
 		c.to.addMerge(o, i)
 		if p := i.pull; p.mergedAt.IsZero() && p.merge.of == p.commits() {
-			o["mergeable"], o["rebaseable"], o["mergeable_state"] = p.merge.clean, p.merge.clean, c.mergeState(c.repo, i)
+			o["mergeable"], o["rebaseable"], o["mergeable_state"] = p.merge.clean, p.merge.clean,
+				c.mergeState(c.repo, i)
 		}
 	}
 	return o
@@ -45,7 +46,10 @@ func (c *call) getPull() {
 }
 
 func (c *call) complain(message string) {
-	c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{"resource": "PullRequest", "code": "custom", "message": message})
+	c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{
+		"resource": "PullRequest", "code": "custom",
+		"message": message,
+	})
 }
 
 func (c *call) createPull() {
@@ -79,7 +83,8 @@ func (c *call) createPull() {
 			return
 		}
 	}
-	writeJSON(c.w, http.StatusCreated, c.pull(c.newPull(c.repo, c.user, title, body, head, base, c.flag("draft")), true))
+	writeJSON(c.w, http.StatusCreated, c.pull(c.newPull(c.repo, c.user, title, body, head, base, c.flag("draft")),
+		true))
 }
 
 // flag reads a field of the body that is true or false.

@@ -34,7 +34,10 @@ func rollup(url string, all []*reaction) object {
 }
 
 func (l links) reaction(x *reaction) object {
-	return object{"id": x.id, "node_id": nodeID("Reaction", x.id), "user": l.user(x.user), "content": x.content, "created_at": stamp(x.created)}
+	return object{
+		"id": x.id, "node_id": nodeID("Reaction", x.id), "user": l.user(x.user), "content": x.content,
+		"created_at": stamp(x.created),
+	}
 }
 
 func (c *call) listReactions() {
@@ -49,8 +52,8 @@ func (c *call) listReactions() {
 	writeJSON(c.w, http.StatusOK, objects(page(c, all), c.to.reaction))
 }
 
-// createReaction makes a reaction once: the same again is answered with the first, 200 instead of 201. It does not touch
-// the times of comment and issue.
+// createReaction makes a reaction once: the same again is answered with the first, 200 instead of 201. It does
+// not touch the times of comment and issue.
 func (c *call) createReaction() {
 	i, m := c.findComment()
 	if m == nil {
@@ -61,7 +64,10 @@ func (c *call) createReaction() {
 		c.invalid("Reaction", "content", "invalid")
 		return
 	}
-	if at := slices.IndexFunc(m.reactions, func(x *reaction) bool { return x.user == c.user && x.content == content }); at >= 0 {
+	if at := slices.IndexFunc(m.reactions, func(x *reaction) bool {
+		return x.user == c.user &&
+			x.content == content
+	}); at >= 0 {
 		writeJSON(c.w, http.StatusOK, c.to.reaction(m.reactions[at]))
 		return
 	}

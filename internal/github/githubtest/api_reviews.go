@@ -34,15 +34,21 @@ func (c *call) reviewComment(v *review, m *reviewComment) object {
 	o := c.to.pullPart(c.repo, c.on, v.author, "#discussion_r"+itoa(m.id))
 	url := c.to.api + "/repos/" + c.repo.fullName() + "/pulls/comments/" + itoa(m.id)
 	o["_links"].(object)["self"] = object{"href": url}
-	o["id"], o["node_id"], o["url"], o["pull_request_review_id"] = m.id, nodeID("PullRequestReviewComment", m.id), url, v.id
-	o["path"], o["line"], o["original_line"], o["side"], o["body"], o["diff_hunk"] = m.path, m.line, m.line, "RIGHT", m.body, ""
-	o["commit_id"], o["original_commit_id"], o["created_at"], o["updated_at"] = v.sha, v.sha, stamp(m.created), stamp(m.created)
+	o["id"], o["node_id"], o["url"], o["pull_request_review_id"] = m.id, nodeID("PullRequestReviewComment", m.id), url,
+		v.id
+	o["path"], o["line"], o["original_line"], o["side"], o["body"], o["diff_hunk"] = m.path, m.line, m.line, "RIGHT",
+		m.body, ""
+	o["commit_id"], o["original_commit_id"], o["created_at"], o["updated_at"] = v.sha, v.sha, stamp(m.created),
+		stamp(m.created)
 	return o
 }
 
 // reviewEvents are what a client may do with a review, and the state that it has then. Reviews that are kept back until
 // later (no event) are not played.
-var reviewEvents = map[string]string{"APPROVE": stateApproved, "REQUEST_CHANGES": stateChanges, "COMMENT": stateCommented}
+var reviewEvents = map[string]string{
+	"APPROVE": stateApproved, "REQUEST_CHANGES": stateChanges,
+	"COMMENT": stateCommented,
+}
 
 func (c *call) createReview() {
 	event, _ := c.text("event")
@@ -50,7 +56,10 @@ func (c *call) createReview() {
 	var inline []Inline
 	_ = json.Unmarshal(c.body["comments"], &inline)
 	state := reviewEvents[event]
-	own := map[string]string{stateApproved: "Can not approve your own pull request", stateChanges: "Can not request changes on your own pull request"}[state]
+	own := map[string]string{
+		stateApproved: "Can not approve your own pull request",
+		stateChanges:  "Can not request changes on your own pull request",
+	}[state]
 	switch {
 	case state == "":
 		c.invalid("PullRequestReview", "event", "invalid")
@@ -85,7 +94,8 @@ func (c *call) findReview() *review {
 
 func (c *call) listCommentsOfReview() {
 	if v := c.findReview(); v != nil {
-		writeJSON(c.w, http.StatusOK, objects(page(c, v.comments), func(m *reviewComment) object { return c.reviewComment(v, m) }))
+		writeJSON(c.w, http.StatusOK,
+			objects(page(c, v.comments), func(m *reviewComment) object { return c.reviewComment(v, m) }))
 	}
 }
 
@@ -124,7 +134,8 @@ func (c *call) dismissReview() {
 		return
 	}
 	if v.state != stateApproved && v.state != stateChanges {
-		c.fail(http.StatusUnprocessableEntity, "Unprocessable Entity", "Can not dismiss a "+strings.ToLower(v.state)+" pull request review")
+		c.fail(http.StatusUnprocessableEntity, "Unprocessable Entity", "Can not dismiss a "+strings.ToLower(v.state)+
+			" pull request review")
 		return
 	}
 	c.dismiss(c.repo, c.on, c.user, v)

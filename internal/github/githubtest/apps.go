@@ -74,15 +74,21 @@ func (s *Server) answerApp(w http.ResponseWriter, r *http.Request) {
 	switch path := strings.TrimPrefix(r.URL.Path, APIPath+"app"); {
 	case r.Method == http.MethodGet && path == "":
 		writeJSON(w, http.StatusOK, object{
-			"id": a.ID, "slug": a.Slug, "node_id": nodeID("App", a.ID), "owner": to.user(s.user(s.opts.Person)), "name": a.Slug, "description": nil,
-			"external_url": to.web, "html_url": to.web + "/apps/" + a.Slug, "created_at": "2020-01-01T00:00:00Z", "updated_at": "2020-01-01T00:00:00Z",
+			"id": a.ID, "slug": a.Slug, "node_id": nodeID("App", a.ID), "owner": to.user(s.user(s.opts.Person)),
+			"name": a.Slug, "description": nil,
+			"external_url": to.web, "html_url": to.web + "/apps/" + a.Slug, "created_at": "2020-01-01T00:00:00Z",
+			"updated_at":  "2020-01-01T00:00:00Z",
 			"permissions": object{"issues": "write", "contents": "write"}, "events": []string{},
 		})
-	case r.Method == http.MethodPost && path == "/installations/"+strconv.FormatInt(a.InstallationID, 10)+"/access_tokens":
+	case r.Method == http.MethodPost && path == "/installations/"+strconv.FormatInt(a.InstallationID, 10)+
+		"/access_tokens":
 		a.made++
 		token, end := "ghs_"+a.Slug+"_"+strconv.Itoa(a.made), s.now().Add(tokenLife)
 		a.tokens[token] = end
-		writeJSON(w, http.StatusCreated, object{"token": token, "expires_at": end.Format(time.RFC3339), "permissions": object{"issues": "write"}, "repository_selection": "all"})
+		writeJSON(w, http.StatusCreated, object{
+			"token": token, "expires_at": end.Format(time.RFC3339),
+			"permissions": object{"issues": "write"}, "repository_selection": "all",
+		})
 	default:
 		fail(w, http.StatusNotFound, "Not Found")
 	}
@@ -96,7 +102,8 @@ func (s *Server) appOf(r *http.Request) *app {
 		_, err := jwt.NewParser(jwt.WithValidMethods([]string{"RS256"}), jwt.WithoutClaimsValidation()).
 			ParseWithClaims(raw, claims, func(*jwt.Token) (any, error) { return a.Key, nil })
 		now := s.opts.Now()
-		return err == nil && claims.Issuer == strconv.FormatInt(a.ID, 10) && claims.ExpiresAt != nil && now.Before(claims.ExpiresAt.Time) &&
+		return err == nil && claims.Issuer == strconv.FormatInt(a.ID, 10) && claims.ExpiresAt != nil &&
+			now.Before(claims.ExpiresAt.Time) &&
 			claims.ExpiresAt.Before(now.Add(10*time.Minute+time.Second))
 	})
 	if at < 0 {

@@ -71,7 +71,10 @@ func (c *checkRun) outcome() outcome {
 }
 
 func (c *commitStatus) outcome() outcome {
-	return map[string]outcome{"pending": outcomePending, "success": outcomeGood, "failure": outcomeBad, "error": outcomeBad}[c.state]
+	return map[string]outcome{
+		"pending": outcomePending, "success": outcomeGood, "failure": outcomeBad,
+		"error": outcomeBad,
+	}[c.state]
 }
 
 // checkLine is a check run or a commit status as a person sees it.
@@ -107,7 +110,10 @@ func (r *repo) latestStatuses(sha string) []*commitStatus {
 // checksOf are both kinds together.
 func (r *repo) checksOf(sha string) (all []checkLine) {
 	for _, c := range r.latestChecks(sha) {
-		all = append(all, checkLine{c.name, c.word(), c.about(), "/" + r.fullName() + "/runs/" + itoa(c.id), c.outcome()})
+		all = append(all, checkLine{
+			c.name, c.word(), c.about(), "/" + r.fullName() + "/runs/" + itoa(c.id),
+			c.outcome(),
+		})
 	}
 	for _, c := range r.latestStatuses(sha) {
 		all = append(all, checkLine{c.context, c.state, c.description, c.target, c.outcome()})
@@ -115,8 +121,8 @@ func (r *repo) checksOf(sha string) (all []checkLine) {
 	return all
 }
 
-// setCheck gives a commit a check run, or gives the one of that name another outcome; conclusion "" leaves it in progress. The
-// first line of the summary is the title. s.mu is held.
+// setCheck gives a commit a check run, or gives the one of that name another outcome; conclusion "" leaves it
+// in progress. The first line of the summary is the title. s.mu is held.
 func (s *Server) setCheck(r *repo, sha, name, conclusion, summary string) {
 	all := r.latestChecks(sha)
 	at := slices.IndexFunc(all, func(c *checkRun) bool { return c.name == name })

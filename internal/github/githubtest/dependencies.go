@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Block notes that GitHub knows an issue to be blocked by another one of the same repository. Neither outlives the process.
+// Block notes that GitHub knows an issue to be blocked by another one of the same repository. Neither outlives
+// the process.
 func (s *Server) Block(key, by string) {
 	s.relate(key, by, func(i, other *issue) { i.blockedBy = append(i.blockedBy, other) })
 }
@@ -48,9 +49,11 @@ func open(issues []*issue) (n int) {
 }
 
 func (c *call) listBlockers() {
-	writeJSON(c.w, http.StatusOK, objects(page(c, c.on.blockedBy), func(i *issue) object { return c.to.issue(c.repo, i) }))
+	writeJSON(c.w, http.StatusOK,
+		objects(page(c, c.on.blockedBy), func(i *issue) object { return c.to.issue(c.repo, i) }))
 }
 
 func (c *call) listSubIssues() {
-	writeJSON(c.w, http.StatusOK, objects(page(c, c.repo.subIssues(c.on)), func(i *issue) object { return c.to.issue(c.repo, i) }))
+	writeJSON(c.w, http.StatusOK,
+		objects(page(c, c.repo.subIssues(c.on)), func(i *issue) object { return c.to.issue(c.repo, i) }))
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// edit is one text that the body of an issue has had. As on GitHub the first one is kept with the first change, and a text that was deleted from the
-// history leaves its place there.
+// edit is one text that the body of an issue has had. As on GitHub the first one is kept with the first change,
+// and a text that was deleted from the history leaves its place there.
 type edit struct {
 	at      time.Time
 	by      *user
@@ -53,7 +53,8 @@ func (s *Server) EditIssue(issueKey, actor, title, body string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.editIssue(r, i, s.user(actor), title, body) })
 }
 
-// DeleteRevision takes a text of an issue out of its history, as its author and people with write access may: the n-th, from 0.
+// DeleteRevision takes a text of an issue out of its history, as its author and people with write access may:
+// the n-th, from 0.
 func (s *Server) DeleteRevision(issueKey string, n int) {
 	s.with(issueKey, func(_ *repo, i *issue) { i.edits[n].deleted = s.now() })
 }
@@ -107,8 +108,9 @@ func (c *call) graphQLIssue(r *repo, i *issue) object {
 	var last any
 	for n, e := range slices.Backward(i.edits) {
 		o := object{
-			"id": nodeID("UserContentEdit", i.id*1000+int64(n)), "createdAt": stamp(e.at), "editedAt": stamp(e.at), "updatedAt": stamp(e.at),
-			"editor": graphQLActor(e.by), "diff": e.text, "deletedAt": stamp(e.deleted), "deletedBy": nil,
+			"id": nodeID("UserContentEdit", i.id*1000+int64(n)), "createdAt": stamp(e.at), "editedAt": stamp(e.at),
+			"updatedAt": stamp(e.at),
+			"editor":    graphQLActor(e.by), "diff": e.text, "deletedAt": stamp(e.deleted), "deletedBy": nil,
 		}
 		if !e.deleted.IsZero() {
 			o["diff"], o["deletedBy"] = nil, graphQLActor(e.by)
@@ -124,7 +126,10 @@ func (c *call) graphQLIssue(r *repo, i *issue) object {
 		if e.Issue != key(r, i) || kind == "" {
 			continue
 		}
-		o := object{"__typename": kind, "id": nodeID(kind, e.ID), "createdAt": stamp(e.At), "actor": graphQLActor(c.Server.user(e.Actor))}
+		o := object{
+			"__typename": kind, "id": nodeID(kind, e.ID), "createdAt": stamp(e.At),
+			"actor": graphQLActor(c.Server.user(e.Actor)),
+		}
 		if e.Event == "renamed" {
 			maps.Copy(o, object{"previousTitle": e.From, "currentTitle": e.To})
 		} else {
@@ -137,7 +142,9 @@ func (c *call) graphQLIssue(r *repo, i *issue) object {
 		changes = append(changes, o)
 	}
 	return object{
-		"__typename": "Issue", "id": nodeID("Issue", i.id), "author": graphQLActor(i.author), "title": i.title, "body": i.body, "createdAt": stamp(i.created),
-		"includesCreatedEdit": len(i.edits) > 0, "lastEditedAt": last, "userContentEdits": edits, "timelineItems": changes,
+		"__typename": "Issue", "id": nodeID("Issue", i.id), "author": graphQLActor(i.author), "title": i.title,
+		"body": i.body, "createdAt": stamp(i.created),
+		"includesCreatedEdit": len(i.edits) > 0, "lastEditedAt": last, "userContentEdits": edits,
+		"timelineItems": changes,
 	}
 }

@@ -15,9 +15,10 @@ import (
 type Fault struct {
 	Git    bool   `json:"git"`    // requests of git instead of the API's; they are not in the log of requests
 	Method string `json:"method"` // empty: any but Mutation
-	Path   string `json:"path"`   // regular expression on the path below /api/v3, or of git the whole path, with the query; empty: any
-	Skip   int    `json:"skip"`   // matching requests that are answered as usual first
-	Times  int    `json:"times"`  // how many are hit; 0: one
+	// regular expression on the path below /api/v3, or of git the whole path, with the query; empty: any
+	Path  string `json:"path"`
+	Skip  int    `json:"skip"`  // matching requests that are answered as usual first
+	Times int    `json:"times"` // how many are hit; 0: one
 
 	Delay     time.Duration     `json:"delay"` // before anything else, in nanoseconds
 	Status    int               `json:"status"`
@@ -31,7 +32,10 @@ type Fault struct {
 
 // SecondaryLimit is what GitHub answers to bursts: status 403 or 429, and Retry-After unless it is 0.
 func SecondaryLimit(status int, retryAfter time.Duration) Fault {
-	f := Fault{Status: status, Header: map[string]string{}, Body: `{"message":"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.","documentation_url":"https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`}
+	f := Fault{
+		Status: status, Header: map[string]string{},
+		Body: `{"message":"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.","documentation_url":"https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`,
+	}
 	if retryAfter > 0 {
 		f.Header["Retry-After"] = strconv.Itoa(int(retryAfter.Seconds()))
 	}
@@ -40,10 +44,13 @@ func SecondaryLimit(status int, retryAfter time.Duration) Fault {
 
 // PrimaryLimit is what GitHub answers when the hour's requests are used up.
 func PrimaryLimit(status int, reset time.Time) Fault {
-	return Fault{Status: status, Header: map[string]string{
-		"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "0", "X-RateLimit-Used": "5000",
-		"X-RateLimit-Reset": strconv.FormatInt(reset.Unix(), 10), "X-RateLimit-Resource": "core",
-	}, Body: `{"message":"API rate limit exceeded for user ID 1.","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api"}`}
+	return Fault{
+		Status: status, Header: map[string]string{
+			"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "0", "X-RateLimit-Used": "5000",
+			"X-RateLimit-Reset": strconv.FormatInt(reset.Unix(), 10), "X-RateLimit-Resource": "core",
+		},
+		Body: `{"message":"API rate limit exceeded for user ID 1.","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api"}`,
+	}
 }
 
 // ServerError is a 5xx.
@@ -160,7 +167,8 @@ func (s *Server) noteLimit(b *budget, status int, h http.Header) {
 		until = now.Add(time.Duration(n) * time.Second)
 	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
 		until = at
-	} else if n, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && h.Get("X-RateLimit-Remaining") == "0" {
+	} else if n, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil &&
+		h.Get("X-RateLimit-Remaining") == "0" {
 		until = time.Unix(n, 0)
 	}
 	if until.After(b.closed) {
@@ -239,7 +247,8 @@ func (s *Server) finish(out *recorder, b *budget, entry Request) {
 			s.rateHeaders(out.Header(), b)
 		}
 		s.noteLimit(b, out.status, out.Header())
-		if strings.Contains(out.body.String(), "secondary rate limit") && out.status == http.StatusForbidden && out.Header().Get("Retry-After") == "" {
+		if strings.Contains(out.body.String(), "secondary rate limit") && out.status == http.StatusForbidden &&
+			out.Header().Get("Retry-After") == "" {
 			b.closed = s.opts.Now().Add(time.Minute)
 		}
 	}

@@ -35,7 +35,8 @@ func git(dir string, env []string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return strings.TrimSpace(out.String()), fmt.Errorf("githubtest: git %s: %w: %s", args[0], err, strings.TrimSpace(errs.String()))
+		return strings.TrimSpace(out.String()), fmt.Errorf("githubtest: git %s: %w: %s", args[0], err,
+			strings.TrimSpace(errs.String()))
 	}
 	return strings.TrimSpace(out.String()), nil
 }
@@ -79,7 +80,8 @@ func firstCommit(dir, from string) error {
 	}
 	who := []string{
 		"GIT_AUTHOR_NAME=Octocat", "GIT_AUTHOR_EMAIL=octocat@example.com", "GIT_AUTHOR_DATE=2026-01-01T00:00:00Z",
-		"GIT_COMMITTER_NAME=Octocat", "GIT_COMMITTER_EMAIL=octocat@example.com", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z",
+		"GIT_COMMITTER_NAME=Octocat", "GIT_COMMITTER_EMAIL=octocat@example.com",
+		"GIT_COMMITTER_DATE=2026-01-01T00:00:00Z",
 		"GIT_DIR=" + dir, "GIT_WORK_TREE=" + from, "GIT_INDEX_FILE=" + filepath.Join(dir, "seed.index"),
 	}
 	defer func() { _ = os.Remove(filepath.Join(dir, "seed.index")) }()
@@ -161,7 +163,8 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	(&cgi.Handler{Path: filepath.Join(programs, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
 }
 
-// gitFault answers a request that a fault hits. Git shows what a server says only as plain text, so that the body is sent as that.
+// gitFault answers a request that a fault hits. Git shows what a server says only as plain text, so that the
+// body is sent as that.
 func (s *Server) gitFault(w http.ResponseWriter, r *http.Request) bool {
 	s.mu.Lock()
 	f := s.fault(true, r.Method, r.URL.RequestURI())

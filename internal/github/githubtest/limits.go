@@ -44,8 +44,9 @@ func spend(all []spent, now time.Time, span time.Duration, n, limit int) ([]spen
 	return append(kept, spent{now, n}), true
 }
 
-// secondary reports which secondary limit a request meets, if Options.Limits says that they are enforced; "" for none. Everything that is posted, put or
-// patched counts as content, which is more than GitHub says. s.mu is held.
+// secondary reports which secondary limit a request meets, if Options.Limits says that they are enforced; ""
+// for none. Everything that is posted, put or patched counts as content, which is more than GitHub says. s.mu
+// is held.
 func (s *Server) secondary(b *budget, r *http.Request) (which string) {
 	if !s.opts.Limits {
 		return ""
@@ -87,7 +88,8 @@ func isQuery(r *http.Request) bool {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
 	var asked struct{ Query string }
-	return err == nil && json.Unmarshal(body, &asked) == nil && !strings.HasPrefix(strings.TrimSpace(asked.Query), "mutation")
+	return err == nil && json.Unmarshal(body, &asked) == nil && !strings.HasPrefix(strings.TrimSpace(asked.Query),
+		"mutation")
 }
 
 // Throttled counts the requests that were refused because of a secondary limit that is enforced.

@@ -19,7 +19,8 @@ import (
 // escapes everything else, and drops addresses such as javascript:.
 var markdown = goldmark.New(
 	goldmark.WithExtensions(extension.GFM),
-	goldmark.WithRendererOptions(ghtml.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(harmlessHTML{}, 1))),
+	goldmark.WithRendererOptions(ghtml.WithHardWraps(),
+		renderer.WithNodeRenderers(util.Prioritized(harmlessHTML{}, 1))),
 )
 
 // Render makes a page's HTML of a comment.

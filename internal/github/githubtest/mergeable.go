@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mergeTest is what is known of merging one head into one base. GitHub finds out in the background: the first to ask after
-// a change is told that it does not know yet.
+// mergeTest is what is known of merging one head into one base. GitHub finds out in the background: the first
+// to ask after a change is told that it does not know yet.
 type mergeTest struct {
 	of    string // the commits, "" before anybody asked
 	clean bool
@@ -32,7 +32,8 @@ func (s *Server) testMerge(r *repo, i *issue) mergeTest {
 	}
 	p.merge = mergeTest{of: p.commits(), clean: true}
 	if s.opts.DataDir != "" {
-		out, err := git(s.bare(r.fullName()), nil, "merge-tree", "--write-tree", "--name-only", "--no-messages", p.baseSHA, p.headSHA)
+		out, err := git(s.bare(r.fullName()), nil, "merge-tree", "--write-tree", "--name-only", "--no-messages",
+			p.baseSHA, p.headSHA)
 		lines := strings.Split(out, "\n")
 		p.merge.tree, p.merge.clean = lines[0], err == nil
 		var exit *exec.ExitError

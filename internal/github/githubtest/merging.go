@@ -18,7 +18,8 @@ type mergeRequest struct {
 	title, message string // of the commit; "" for GitHub's own
 }
 
-// mergePull merges a pull request, really if there is git, and returns the commit that the base branch is at then. s.mu is held.
+// mergePull merges a pull request, really if there is git, and returns the commit that the base branch is at
+// then. s.mu is held.
 func (s *Server) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
 	s.followHeads(r, i.author)
 	if i.closed || !mayMerge[s.mergeState(r, i)] {

@@ -123,14 +123,17 @@ func (i *issue) state() string {
 
 // Event is one change of an issue that somebody could be notified of.
 type Event struct {
-	ID     int64     `json:"id"`
-	At     time.Time `json:"at"`
-	Issue  string    `json:"issue"` // owner/repo#n
-	Actor  string    `json:"actor"`
-	Event  string    `json:"event"`          // opened closed reopened edited renamed labeled unlabeled commented comment_edited comment_deleted reacted unreacted merged synchronized reviewed review_dismissed ready_for_review convert_to_draft
-	Detail string    `json:"detail"`         // label name; id of comment or review; reaction and comment id; SHA of merged and synchronized
-	From   string    `json:"from,omitempty"` // of renamed: the title before
-	To     string    `json:"to,omitempty"`
+	ID    int64     `json:"id"`
+	At    time.Time `json:"at"`
+	Issue string    `json:"issue"` // owner/repo#n
+	Actor string    `json:"actor"`
+	// opened closed reopened edited renamed labeled unlabeled commented comment_edited comment_deleted reacted
+	// unreacted merged synchronized reviewed review_dismissed ready_for_review convert_to_draft
+	Event string `json:"event"`
+	// label name; id of comment or review; reaction and comment id; SHA of merged and synchronized
+	Detail string `json:"detail"`
+	From   string `json:"from,omitempty"` // of renamed: the title before
+	To     string `json:"to,omitempty"`
 }
 
 // Request is one request to the API as it was answered.
@@ -157,7 +160,10 @@ func (s *Server) event(r *repo, i *issue, actor *user, kind, detail string) {
 
 // note notes what does not count as a change of the issue. s.mu is held.
 func (s *Server) note(r *repo, i *issue, actor *user, kind, detail string) {
-	s.events = append(s.events, Event{ID: s.id(), At: s.now(), Issue: key(r, i), Actor: actor.login, Event: kind, Detail: detail})
+	s.events = append(s.events, Event{
+		ID: s.id(), At: s.now(), Issue: key(r, i), Actor: actor.login, Event: kind,
+		Detail: detail,
+	})
 	if len(s.events) > logLimit {
 		s.events = slices.Delete(s.events, 0, len(s.events)/10)
 	}

@@ -45,11 +45,15 @@ func (l links) user(u *user) object {
 		kind = "Bot"
 	}
 	return object{
-		"login": u.login, "id": u.id, "node_id": nodeID(kind, u.id), "gravatar_id": "", "type": kind, "site_admin": false,
+		"login": u.login, "id": u.id, "node_id": nodeID(kind, u.id), "gravatar_id": "", "type": kind,
+		"site_admin": false,
 		"avatar_url": l.web + "/_sim/avatar/" + itoa(u.id), "html_url": l.web + "/" + u.login, "url": api,
-		"followers_url": api + "/followers", "following_url": api + "/following{/other_user}", "gists_url": api + "/gists{/gist_id}",
-		"starred_url": api + "/starred{/owner}{/repo}", "subscriptions_url": api + "/subscriptions", "organizations_url": api + "/orgs",
-		"repos_url": api + "/repos", "events_url": api + "/events{/privacy}", "received_events_url": api + "/received_events",
+		"followers_url": api + "/followers", "following_url": api + "/following{/other_user}", "gists_url": api +
+			"/gists{/gist_id}",
+		"starred_url": api + "/starred{/owner}{/repo}", "subscriptions_url": api + "/subscriptions",
+		"organizations_url": api + "/orgs",
+		"repos_url":         api + "/repos", "events_url": api + "/events{/privacy}", "received_events_url": api +
+			"/received_events",
 		"user_view_type": "public",
 	}
 }
@@ -93,15 +97,22 @@ func (l links) issue(r *repo, i *issue) object {
 		"state": i.state(), "state_reason": nil, "locked": false, "active_lock_reason": nil,
 		"user": l.user(i.author), "assignee": nil, "assignees": []any{}, "milestone": nil, "comments": len(i.comments),
 		"labels": l.labels(r, i.labels), "author_association": r.association(i.author),
-		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt), "closed_by": l.orNobody(i.closedBy),
-		"url": url, "repository_url": l.api + "/repos/" + r.fullName(), "labels_url": url + "/labels{/name}",
+		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt),
+		"closed_by": l.orNobody(i.closedBy),
+		"url":       url, "repository_url": l.api + "/repos/" + r.fullName(), "labels_url": url + "/labels{/name}",
 		"comments_url": url + "/comments", "events_url": url + "/events", "timeline_url": url + "/timeline",
 		"html_url": l.page(r, i), "performed_via_github_app": nil,
-		"reactions":                  rollup(url, nil),
-		"issue_dependencies_summary": object{"blocked_by": open(i.blockedBy), "total_blocked_by": len(i.blockedBy), "blocking": 0, "total_blocking": 0},
+		"reactions": rollup(url, nil),
+		"issue_dependencies_summary": object{
+			"blocked_by": open(i.blockedBy), "total_blocked_by": len(i.blockedBy),
+			"blocking": 0, "total_blocking": 0,
+		},
 	}
 	if subs := r.subIssues(i); len(subs) > 0 {
-		o["sub_issues_summary"] = object{"total": len(subs), "completed": len(subs) - open(subs), "percent_completed": 100 * (len(subs) - open(subs)) / len(subs)}
+		o["sub_issues_summary"] = object{
+			"total": len(subs), "completed": len(subs) - open(subs),
+			"percent_completed": 100 * (len(subs) - open(subs)) / len(subs),
+		}
 	}
 	if i.pull != nil {
 		o["node_id"] = nodeID("PullRequest", i.id)
@@ -124,8 +135,10 @@ func (l links) page(r *repo, i *issue) string {
 func (l links) comment(r *repo, i *issue, c *comment) object {
 	url := l.api + "/repos/" + r.fullName() + "/issues/comments/" + itoa(c.id)
 	return object{
-		"id": c.id, "node_id": nodeID("IssueComment", c.id), "url": url, "html_url": l.page(r, i) + "#issuecomment-" + itoa(c.id),
-		"issue_url": l.api + "/repos/" + r.fullName() + "/issues/" + itoa(i.number), "body": c.body, "user": l.user(c.author),
+		"id": c.id, "node_id": nodeID("IssueComment", c.id), "url": url, "html_url": l.page(r, i) + "#issuecomment-" +
+			itoa(c.id),
+		"issue_url": l.api + "/repos/" + r.fullName() + "/issues/" + itoa(i.number), "body": c.body,
+		"user":               l.user(c.author),
 		"author_association": r.association(c.author), "created_at": stamp(c.created), "updated_at": stamp(c.updated),
 		"performed_via_github_app": nil, "reactions": rollup(url, c.reactions),
 	}
@@ -133,8 +146,10 @@ func (l links) comment(r *repo, i *issue, c *comment) object {
 
 func (l links) event(r *repo, s *Server, e Event) object {
 	o := object{
-		"id": e.ID, "node_id": nodeID("IssueEvent", e.ID), "url": l.api + "/repos/" + r.fullName() + "/issues/events/" + itoa(e.ID),
-		"actor": l.user(s.user(e.Actor)), "event": e.Event, "commit_id": nil, "commit_url": nil, "created_at": stamp(e.At),
+		"id": e.ID, "node_id": nodeID("IssueEvent", e.ID), "url": l.api + "/repos/" + r.fullName() + "/issues/events/" +
+			itoa(e.ID),
+		"actor": l.user(s.user(e.Actor)), "event": e.Event, "commit_id": nil, "commit_url": nil,
+		"created_at":               stamp(e.At),
 		"performed_via_github_app": nil,
 	}
 	if e.Event == "renamed" {
@@ -148,15 +163,20 @@ func (l links) event(r *repo, s *Server, e Event) object {
 
 // repoLinks are the templated addresses of a repository below its own.
 var repoLinks = map[string]string{
-	"archive": "/{archive_format}{/ref}", "assignees": "/assignees{/user}", "blobs": "/git/blobs{/sha}", "branches": "/branches{/branch}",
+	"archive": "/{archive_format}{/ref}", "assignees": "/assignees{/user}", "blobs": "/git/blobs{/sha}",
+	"branches":      "/branches{/branch}",
 	"collaborators": "/collaborators{/collaborator}", "comments": "/comments{/number}", "commits": "/commits{/sha}",
 	"compare": "/compare/{base}...{head}", "contents": "/contents/{+path}", "contributors": "/contributors",
 	"deployments": "/deployments", "downloads": "/downloads", "events": "/events", "forks": "/forks",
-	"git_commits": "/git/commits{/sha}", "git_refs": "/git/refs{/sha}", "git_tags": "/git/tags{/sha}", "hooks": "/hooks",
-	"issue_comment": "/issues/comments{/number}", "issue_events": "/issues/events{/number}", "issues": "/issues{/number}",
-	"keys": "/keys{/key_id}", "labels": "/labels{/name}", "languages": "/languages", "merges": "/merges",
-	"milestones": "/milestones{/number}", "notifications": "/notifications{?since,all,participating}", "pulls": "/pulls{/number}",
-	"releases": "/releases{/id}", "stargazers": "/stargazers", "statuses": "/statuses/{sha}", "subscribers": "/subscribers",
+	"git_commits": "/git/commits{/sha}", "git_refs": "/git/refs{/sha}", "git_tags": "/git/tags{/sha}",
+	"hooks":         "/hooks",
+	"issue_comment": "/issues/comments{/number}", "issue_events": "/issues/events{/number}",
+	"issues": "/issues{/number}",
+	"keys":   "/keys{/key_id}", "labels": "/labels{/name}", "languages": "/languages", "merges": "/merges",
+	"milestones": "/milestones{/number}", "notifications": "/notifications{?since,all,participating}",
+	"pulls":    "/pulls{/number}",
+	"releases": "/releases{/id}", "stargazers": "/stargazers", "statuses": "/statuses/{sha}",
+	"subscribers":  "/subscribers",
 	"subscription": "/subscription", "tags": "/tags", "teams": "/teams", "trees": "/git/trees{/sha}",
 }
 
@@ -169,14 +189,18 @@ func (l links) repo(r *repo) object {
 	}
 	url, page := l.api+"/repos/"+r.fullName(), l.web+"/"+r.fullName()
 	o := object{
-		"id": r.id, "node_id": nodeID("Repository", r.id), "name": r.name, "full_name": r.fullName(), "owner": l.user(r.owner),
-		"private": false, "fork": false, "archived": false, "disabled": false, "description": nil, "homepage": nil, "language": nil,
-		"license": nil, "mirror_url": nil, "default_branch": "main", "url": url, "html_url": page,
-		"clone_url": page + ".git", "git_url": "git:" + strings.TrimPrefix(page, "http:") + ".git", "ssh_url": "git@localhost:" + r.fullName() + ".git", "svn_url": page,
+		"id": r.id, "node_id": nodeID("Repository", r.id), "name": r.name, "full_name": r.fullName(),
+		"owner":   l.user(r.owner),
+		"private": false, "fork": false, "archived": false, "disabled": false, "description": nil, "homepage": nil,
+		"language": nil,
+		"license":  nil, "mirror_url": nil, "default_branch": "main", "url": url, "html_url": page,
+		"clone_url": page + ".git", "git_url": "git:" + strings.TrimPrefix(page, "http:") + ".git",
+		"ssh_url": "git@localhost:" + r.fullName() + ".git", "svn_url": page,
 		"forks": 0, "forks_count": 0, "stargazers_count": 0, "watchers": 0, "watchers_count": 0, "subscribers_count": 0,
 		"network_count": 0, "size": 0, "open_issues": open, "open_issues_count": open,
-		"has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false, "has_discussions": false, "has_downloads": false,
-		"created_at": stamp(r.created), "updated_at": stamp(r.created), "pushed_at": stamp(r.created),
+		"has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false, "has_discussions": false,
+		"has_downloads": false,
+		"created_at":    stamp(r.created), "updated_at": stamp(r.created), "pushed_at": stamp(r.created),
 	}
 	for name, tail := range repoLinks {
 		o[name+"_url"] = url + tail

@@ -43,7 +43,8 @@ func (s *Server) pages() http.Handler {
 	mux.HandleFunc("POST /{owner}/{repo}/pull/{number}", s.postToIssue)
 	mux.HandleFunc("GET /{owner}/{repo}/runs/{id}", s.checkPage)
 	mux.HandleFunc("GET /{owner}/{repo}/tree/{branch...}", s.branchPage)
-	mux.HandleFunc("GET /_sim/requests", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.Requests()) })
+	mux.HandleFunc("GET /_sim/requests",
+		func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.Requests()) })
 	mux.HandleFunc("GET /_sim/events", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, s.Events(r.URL.Query().Get("issue")))
 	})
@@ -159,9 +160,11 @@ func chips(r *repo, names []string) []chip {
 
 func toRow(r *repo, i *issue) row {
 	v := row{
-		Number: i.number, Title: i.title, State: i.state(), Badge: i.badge(), Author: i.author.login, Created: i.created, Labels: chips(r, i.labels),
-		Comments: len(i.comments), Head: i.head, Base: i.base, IsPull: i.pull != nil, AuthorAssociation: r.association(i.author),
-		URL: links{}.page(r, i),
+		Number: i.number, Title: i.title, State: i.state(), Badge: i.badge(), Author: i.author.login,
+		Created: i.created, Labels: chips(r, i.labels),
+		Comments: len(i.comments), Head: i.head, Base: i.base, IsPull: i.pull != nil,
+		AuthorAssociation: r.association(i.author),
+		URL:               links{}.page(r, i),
 	}
 	for _, l := range r.labels {
 		if !i.has(l.name) {
@@ -198,7 +201,8 @@ func (s *Server) repoPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) branches(fullName string) []branch {
-	out, err := git(s.bare(fullName), nil, "for-each-ref", "--sort=refname", "--format=%(refname:short)%09%(objectname:short)%09%(subject)", "refs/heads")
+	out, err := git(s.bare(fullName), nil, "for-each-ref", "--sort=refname",
+		"--format=%(refname:short)%09%(objectname:short)%09%(subject)", "refs/heads")
 	if err != nil || out == "" {
 		return nil
 	}
@@ -241,7 +245,8 @@ func (s *Server) branchPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	base, _ := s.commitOf(p.fullName(), mainBranch)
-	s.show(w, http.StatusOK, "branch.html", pageData{Title: name, Repo: p.fullName(), Diff: s.diff(p.fullName(), base, head)})
+	s.show(w, http.StatusOK, "branch.html",
+		pageData{Title: name, Repo: p.fullName(), Diff: s.diff(p.fullName(), base, head)})
 }
 
 func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
@@ -253,7 +258,10 @@ func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.followHeads(p, p.owner)
-	v := pageData{Title: i.title, Repo: p.fullName(), Issue: toRow(p, i), Pull: s.pullView(p, i), Body: i.body, Timeline: s.timeline(p, i)}
+	v := pageData{
+		Title: i.title, Repo: p.fullName(), Issue: toRow(p, i), Pull: s.pullView(p, i), Body: i.body,
+		Timeline: s.timeline(p, i),
+	}
 	base, head := "", ""
 	if i.pull != nil {
 		base, head = i.pull.baseSHA, i.pull.headSHA
@@ -266,8 +274,10 @@ func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
 }
 
 var eventTexts = map[string]string{
-	"edited": "edited this", "labeled": "added", "unlabeled": "removed", "closed": "closed this", "reopened": "reopened this", "merged": "merged this as", "synchronized": "pushed",
-	"ready_for_review": "marked this as ready for review", "convert_to_draft": "made this a draft", "review_dismissed": "dismissed a review", "renamed": "changed the title",
+	"edited": "edited this", "labeled": "added", "unlabeled": "removed", "closed": "closed this",
+	"reopened": "reopened this", "merged": "merged this as", "synchronized": "pushed",
+	"ready_for_review": "marked this as ready for review", "convert_to_draft": "made this a draft",
+	"review_dismissed": "dismissed a review", "renamed": "changed the title",
 }
 
 // timeline joins comments and events in the order of their ids, which is that of their times. s.mu is held.
@@ -275,7 +285,8 @@ func (s *Server) timeline(p *repo, i *issue) []item {
 	var all []item
 	for _, c := range i.comments {
 		all = append(all, item{
-			ID: c.id, Author: c.author.login, Role: strings.ToLower(p.association(c.author)), Body: c.body, Bot: c.author.bot,
+			ID: c.id, Author: c.author.login, Role: strings.ToLower(p.association(c.author)), Body: c.body,
+			Bot:       c.author.bot,
 			IsComment: true, Edited: s.edited(i, c, p), At: c.created, Reactions: moods(c.reactions),
 		})
 	}
@@ -352,7 +363,8 @@ func labelsOf(r *http.Request) (names []string) {
 // a pull request's also approve, changes, merge, squash and ready.
 func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	do, body, name := r.PostFormValue("do"), unixLines(r.PostFormValue("body")), strings.TrimSpace(r.PostFormValue("label"))
+	do, body, name := r.PostFormValue("do"), unixLines(r.PostFormValue("body")),
+		strings.TrimSpace(r.PostFormValue("label"))
 	s.mu.Lock()
 	p, i := s.locate(r)
 	if i == nil {
@@ -364,7 +376,8 @@ func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
 	if i.pull != nil {
 		if problem := s.actOnPull(p, i, u, do, body); problem != "" {
 			s.unlock()
-			s.show(w, http.StatusUnprocessableEntity, "missing.html", pageData{Title: "That does not work", Repo: p.fullName(), Body: problem})
+			s.show(w, http.StatusUnprocessableEntity, "missing.html",
+				pageData{Title: "That does not work", Repo: p.fullName(), Body: problem})
 			return
 		}
 	} else if title := strings.TrimSpace(r.PostFormValue("title")); do == "edit" {

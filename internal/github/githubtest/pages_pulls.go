@@ -60,7 +60,10 @@ func (s *Server) pullView(r *repo, i *issue) *pullView {
 	if p == nil {
 		return nil
 	}
-	v := &pullView{Draft: p.draft, Open: !i.closed, Own: i.author.login == s.opts.Person, Checks: r.checksOf(p.headSHA), MergedBy: p.mergedBy.orNone()}
+	v := &pullView{
+		Draft: p.draft, Open: !i.closed, Own: i.author.login == s.opts.Person, Checks: r.checksOf(p.headSHA),
+		MergedBy: p.mergedBy.orNone(),
+	}
 	for _, o := range p.lastReviews() {
 		line := opinions[o.state]
 		v.Reviews = append(v.Reviews, reviewLine{o.author.login, line.Text, line.Outcome})
@@ -87,7 +90,8 @@ func (p *pullRequest) reviewItems(r *repo) (all []item) {
 	}
 	for _, v := range p.reviews {
 		it := item{
-			ID: v.id, Author: v.author.login, Role: strings.ToLower(r.association(v.author)), Body: v.body, Bot: v.author.bot,
+			ID: v.id, Author: v.author.login, Role: strings.ToLower(r.association(v.author)), Body: v.body,
+			Bot:       v.author.bot,
 			IsComment: true, At: v.submitted, Review: opinions[v.state],
 		}
 		for _, m := range v.comments {
@@ -98,7 +102,8 @@ func (p *pullRequest) reviewItems(r *repo) (all []item) {
 	return all
 }
 
-// actOnPull does what the buttons of a pull request's page stand for. It returns a sentence if it cannot be done. s.mu is held.
+// actOnPull does what the buttons of a pull request's page stand for. It returns a sentence if it cannot be
+// done. s.mu is held.
 func (s *Server) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 	said := strings.TrimSpace(body) != ""
 	switch {
@@ -141,7 +146,10 @@ func (s *Server) checkPage(w http.ResponseWriter, r *http.Request) {
 	if p != nil {
 		if at := slices.IndexFunc(p.checks, func(c *checkRun) bool { return c.id == id }); at >= 0 {
 			c := p.checks[at]
-			v = &pageData{Title: c.name, Repo: p.fullName(), Check: &checkView{c.sha, c.word(), c.title, c.outcome()}, Body: c.summary, Diff: c.text}
+			v = &pageData{
+				Title: c.name, Repo: p.fullName(), Check: &checkView{c.sha, c.word(), c.title, c.outcome()},
+				Body: c.summary, Diff: c.text,
+			}
 		}
 	}
 	s.mu.Unlock()

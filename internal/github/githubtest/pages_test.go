@@ -10,15 +10,16 @@ import (
 // press sends a form of a page as a browser would.
 func press(t *testing.T, s *Server, path, do, body string) (int, string) {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(url.Values{"do": {do}, "body": {body}}.Encode()))
+	r := httptest.NewRequestWithContext(t.Context(), "POST", path,
+		strings.NewReader(url.Values{"do": {do}, "body": {body}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
-// TestAPersonReviewsAndMerges goes through the life of a pull request on its page. Each step says what the page shows then,
-// and what it does not.
+// TestAPersonReviewsAndMerges goes through the life of a pull request on its page. Each step says what the page
+// shows then, and what it does not.
 func TestAPersonReviewsAndMerges(t *testing.T) {
 	s := newSim(t, Options{})
 	const path = "/acme/widgets/pull/1"
@@ -34,17 +35,29 @@ func TestAPersonReviewsAndMerges(t *testing.T) {
 		{"ready", "ready", "", nil, 303, "marked this as ready for review", ">Draft<"},
 		{"no checks", "", "", func() {}, 0, "No checks have reported", ""},
 		{"a check under way", "", "", func() { s.SetCheck(pull, "ci", "", "") }, 0, "in progress", "No checks"},
-		{"a failing check", "", "", func() { s.SetCheck(pull, "ci", "timed_out", "after an hour") }, 0, "after an hour", "in progress"},
+		{
+			"a failing check", "", "", func() { s.SetCheck(pull, "ci", "timed_out", "after an hour") }, 0, "after an hour",
+			"in progress",
+		},
 		{"a status", "", "", func() { s.SetStatus(pull, "deploy", "error", "no <room>") }, 0, "no &lt;room&gt;", ""},
 		{"a comment", "comment", "looks *fine*", nil, 303, "looks <em>fine</em>", "Say what"},
 		{"changes without a word", "changes", " ", nil, 422, "1 comment", "requested changes"},
 		{"changes", "changes", "keep the names", nil, 303, "requested changes", ""},
-		{"comments on lines", "", "", func() { s.Review(pull, "acme", "COMMENTED", "", Inline{"a/b.go", 7, "why?"}) }, 0, "a/b.go:7", ""},
+		{
+			"comments on lines", "", "", func() { s.Review(pull, "acme", "COMMENTED", "", Inline{"a/b.go", 7, "why?"}) },
+			0, "a/b.go:7", "",
+		},
 		{"approval", "approve", "", nil, 303, "approved these changes", ""},
 		{"a conflict", "", "", func() { s.SetConflict(pull, true) }, 0, "has conflicts with main", "can be merged.<"},
 		{"merging a conflict", "merge", "", nil, 422, ">Open<", ">Merged<"},
-		{"no conflict", "", "", func() { s.SetConflict(pull, false) }, 0, "Not all checks have succeeded", "has conflicts"},
-		{"protection", "", "", func() { s.Protect(repoName, Protection{Checks: []string{"ci"}}) }, 0, "Merging is blocked", ""},
+		{
+			"no conflict", "", "", func() { s.SetConflict(pull, false) }, 0, "Not all checks have succeeded",
+			"has conflicts",
+		},
+		{
+			"protection", "", "", func() { s.Protect(repoName, Protection{Checks: []string{"ci"}}) }, 0,
+			"Merging is blocked", "",
+		},
 		{"no protection", "", "", func() { s.Protect(repoName, Protection{}) }, 0, "can be merged", ""},
 		{"close", "close", "", nil, 303, "Reopen pull request", "Merge pull request"},
 		{"reopen", "reopen", "", nil, 303, "Close pull request", "Reopen"},
@@ -56,7 +69,8 @@ func TestAPersonReviewsAndMerges(t *testing.T) {
 		} else if status, page := press(t, s, path, step.do, step.body); status != step.status {
 			t.Errorf("%s: %d %s", step.what, status, page)
 		}
-		if page := visit(t, s, path); !strings.Contains(page, step.shows) || step.lacks != "" && strings.Contains(page, step.lacks) {
+		if page := visit(t, s, path); !strings.Contains(page, step.shows) || step.lacks != "" &&
+			strings.Contains(page, step.lacks) {
 			t.Fatalf("%s: want %q, not %q: %s", step.what, step.shows, step.lacks, page)
 		}
 	}
@@ -84,7 +98,8 @@ func TestNobodyApprovesTheirOwn(t *testing.T) {
 	if status, _ := press(t, s, "/acme/widgets/pull/1", "approve", ""); status != 422 {
 		t.Errorf("approved: %d", status)
 	}
-	if page := visit(t, s, "/acme/widgets/pull/1"); strings.Contains(page, "Approve") || !strings.Contains(page, "Merge pull request") {
+	if page := visit(t, s, "/acme/widgets/pull/1"); strings.Contains(page, "Approve") ||
+		!strings.Contains(page, "Merge pull request") {
 		t.Errorf("page = %s", page)
 	}
 }

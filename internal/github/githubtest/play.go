@@ -52,7 +52,10 @@ func (s *Server) SetCheck(issueKey, name, conclusion, summary string) {
 // SetStatus gives the head of a pull request a commit status: pending, success, failure or error.
 func (s *Server) SetStatus(issueKey, context, state, description string) {
 	s.withPull(issueKey, func(r *repo, i *issue) {
-		s.setStatus(r, r.owner, commitStatus{sha: i.pull.headSHA, context: context, state: state, description: description})
+		s.setStatus(r, r.owner, commitStatus{
+			sha: i.pull.headSHA, context: context, state: state,
+			description: description,
+		})
 	})
 }
 
@@ -111,8 +114,9 @@ func (s *Server) Protect(fullName string, p Protection) {
 	s.find(fullName).protection = p
 }
 
-// AddCheckRule gives every new head of a pull request a check run. judge is called by whoever brought the head, while the
-// check is in progress; conclusion "" leaves it so, for SetCheck to end. The rule does not outlive the process.
+// AddCheckRule gives every new head of a pull request a check run. judge is called by whoever brought the head,
+// while the check is in progress; conclusion "" leaves it so, for SetCheck to end. The rule does not outlive
+// the process.
 func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) (conclusion, summary string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

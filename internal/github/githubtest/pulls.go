@@ -23,7 +23,8 @@ type pullRequest struct {
 
 // Protection is what a repository demands before a merge; the zero value demands nothing.
 type Protection struct {
-	Approvals int      `json:"approvals,omitempty"`  // by people with write access; also: nobody with write access requests changes
+	// by people with write access; also: nobody with write access requests changes
+	Approvals int      `json:"approvals,omitempty"`
 	Checks    []string `json:"checks,omitempty"`     // names of check runs or contexts of statuses that must succeed
 	UpToDate  bool     `json:"up_to_date,omitempty"` // the head holds all of the base branch
 }
@@ -65,8 +66,8 @@ func (r *repo) makeBranches(names ...string) {
 	}
 }
 
-// followHeads looks where the branches of open pull requests are. One whose head was pushed to has changed, and the rules
-// for checks are due; one whose head is gone is closed, as on GitHub. s.mu is held.
+// followHeads looks where the branches of open pull requests are. One whose head was pushed to has changed, and
+// the rules for checks are due; one whose head is gone is closed, as on GitHub. s.mu is held.
 func (s *Server) followHeads(r *repo, actor *user) {
 	for _, i := range r.issues {
 		p := i.pull
@@ -103,7 +104,8 @@ func (s *Server) ready(r *repo, i *issue, u *user) {
 	}
 }
 
-// merged notes that a pull request was merged as a commit, and closes the issues that its text says it closes. s.mu is held.
+// merged notes that a pull request was merged as a commit, and closes the issues that its text says it closes.
+// s.mu is held.
 func (s *Server) merged(r *repo, i *issue, u *user, sha string) {
 	p := i.pull
 	p.mergedAt, p.mergedBy, p.mergeSHA = s.now(), u, sha
@@ -125,8 +127,8 @@ const mainBranch = "main"
 // closing are GitHub's words that close an issue when a pull request is merged.
 var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
 
-// lastReviews are the latest reviews of each person that approve, request changes or were dismissed: a later comment alone
-// leaves an opinion standing, as on GitHub. Oldest first.
+// lastReviews are the latest reviews of each person that approve, request changes or were dismissed: a later
+// comment alone leaves an opinion standing, as on GitHub. Oldest first.
 func (p *pullRequest) lastReviews() []*review {
 	var last []*review
 	for _, v := range p.reviews {

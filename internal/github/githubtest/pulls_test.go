@@ -21,7 +21,8 @@ type clone struct {
 func (c clone) git(args ...string) string {
 	c.t.Helper()
 	out, err := git(c.dir, []string{
-		"GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x@example.com", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x@example.com",
+		"GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x@example.com", "GIT_COMMITTER_NAME=x",
+		"GIT_COMMITTER_EMAIL=x@example.com",
 	}, args...)
 	if err != nil {
 		c.t.Fatal(err)
@@ -58,7 +59,8 @@ func newGitSim(t *testing.T) (*Server, clone) {
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	c := clone{t, filepath.Join(t.TempDir(), "w")}
-	if _, err := git("", nil, "clone", "-q", strings.Replace(srv.URL, "http://", "http://bot:secret@", 1)+"/"+repoName+".git", c.dir); err != nil {
+	if _, err := git("", nil, "clone", "-q", strings.Replace(srv.URL, "http://", "http://bot:secret@", 1)+"/"+repoName+
+		".git", c.dir); err != nil {
 		t.Fatal(err)
 	}
 	return s, c
@@ -83,7 +85,8 @@ func TestGitMergesAndConflicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.git("fetch", "-q", "origin")
-	if parents := c.git("rev-list", "--parents", "-1", "origin/main"); len(strings.Fields(parents)) != 3 || c.git("show", "origin/main:f") != "one\nTWO\nthree" {
+	if parents := c.git("rev-list", "--parents", "-1", "origin/main"); len(strings.Fields(parents)) != 3 ||
+		c.git("show", "origin/main:f") != "one\nTWO\nthree" {
 		t.Errorf("main = %s", parents)
 	}
 	if v := s.Issue(work); v.State != "closed" || v.MergedBy != "octocat" || s.Issue(repoName+"#4").State != "closed" {
@@ -99,11 +102,13 @@ func TestGitMergesAndConflicts(t *testing.T) {
 	if err := s.Merge(other, "octocat"); !errors.Is(err, errNotMergeable) {
 		t.Errorf("a conflict was merged: %v", err)
 	}
-	if resp, body := ask(t, s, "PUT", "/repos/acme/widgets/pulls/3/merge", `{"merge_method":"squash"}`); resp.StatusCode != 200 {
+	if resp, body := ask(t, s, "PUT", "/repos/acme/widgets/pulls/3/merge",
+		`{"merge_method":"squash"}`); resp.StatusCode != 200 {
 		t.Errorf("squash: %d %s", resp.StatusCode, body)
 	}
 	c.git("fetch", "-q", "origin")
-	if got := c.git("log", "-1", "--format=%P|%an|%B", "origin/main"); strings.Count(got, " ") == 0 || !strings.Contains(got, "|bot|Third (#3)\n\nBody") {
+	if got := c.git("log", "-1", "--format=%P|%an|%B", "origin/main"); strings.Count(got, " ") == 0 ||
+		!strings.Contains(got, "|bot|Third (#3)\n\nBody") {
 		t.Errorf("squashed = %q", got)
 	}
 	// The conflict is resolved by a push.
@@ -129,7 +134,8 @@ func TestProtectionAndBranches(t *testing.T) {
 	state := func(want string) {
 		t.Helper()
 		ask(t, s, "GET", "/repos/acme/widgets/pulls/1", "")
-		if _, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/1", ""); !strings.Contains(body, `"mergeable_state":"`+want+`"`) {
+		if _, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/1", ""); !strings.Contains(body,
+			`"mergeable_state":"`+want+`"`) {
 			t.Errorf("got %s, want %s", body, want)
 		}
 	}
@@ -161,7 +167,8 @@ func TestProtectionAndBranches(t *testing.T) {
 	s.SetConflict(pull, true)
 	state("dirty")
 	c.git("push", "-q", "origin", "--delete", "work")
-	if resp, _ := ask(t, s, "GET", "/repos/acme/widgets/git/ref/heads/work", ""); resp.StatusCode != 404 || s.Issue(pull).State != "closed" {
+	if resp, _ := ask(t, s, "GET", "/repos/acme/widgets/git/ref/heads/work", ""); resp.StatusCode != 404 ||
+		s.Issue(pull).State != "closed" {
 		t.Errorf("the branch is gone: %d %+v", resp.StatusCode, s.Issue(pull))
 	}
 }
@@ -171,7 +178,8 @@ func TestRulesJudgeEveryNewHead(t *testing.T) {
 	var judged []string
 	s.AddCheckRule("ci", func(repo, branch, sha string) (string, string) {
 		judged = append(judged, branch+" "+sha)
-		if _, body := ask(t, s, "GET", "/repos/acme/widgets/commits/"+sha+"/check-runs", ""); !strings.Contains(body, "in_progress") {
+		if _, body := ask(t, s, "GET", "/repos/acme/widgets/commits/"+sha+"/check-runs", ""); !strings.Contains(body,
+			"in_progress") {
 			t.Errorf("before the judgement: %s", body)
 		}
 		if text, _ := git(s.bare(repo), nil, "show", sha+":f"); strings.Contains(text, "good") {
@@ -180,14 +188,17 @@ func TestRulesJudgeEveryNewHead(t *testing.T) {
 		return "failure", "f is not good"
 	})
 	bad := c.push("work", "main", "f", "bad\n")
-	if resp, body := ask(t, s, "POST", "/repos/acme/widgets/pulls", `{"title":"x","head":"work","base":"main"}`); resp.StatusCode != 201 {
+	if resp, body := ask(t, s, "POST", "/repos/acme/widgets/pulls",
+		`{"title":"x","head":"work","base":"main"}`); resp.StatusCode != 201 {
 		t.Fatal(body)
 	}
-	if _, body := ask(t, s, "GET", "/repos/acme/widgets/commits/work/check-runs", ""); !strings.Contains(body, `"conclusion":"failure"`) || !strings.Contains(body, bad) {
+	if _, body := ask(t, s, "GET", "/repos/acme/widgets/commits/work/check-runs", ""); !strings.Contains(body,
+		`"conclusion":"failure"`) || !strings.Contains(body, bad) {
 		t.Errorf("checks = %s", body)
 	}
 	good := c.push("work", "work", "f", "good\n")
-	if _, body := ask(t, s, "GET", "/repos/acme/widgets/commits/"+good+"/check-runs", ""); !strings.Contains(body, `"conclusion":"success"`) {
+	if _, body := ask(t, s, "GET", "/repos/acme/widgets/commits/"+good+"/check-runs", ""); !strings.Contains(body,
+		`"conclusion":"success"`) {
 		t.Errorf("checks = %s", body)
 	}
 	if !slices.Equal(judged, []string{"work " + bad, "work " + good}) {
@@ -220,7 +231,8 @@ func TestWhatChangesAPullRequest(t *testing.T) {
 			before, _ := ask(t, s, "GET", "/repos/acme/widgets/issues?state=all", "")
 			time.Sleep(time.Minute)
 			x.do()
-			after, _ := ask(t, s, "GET", "/repos/acme/widgets/issues?state=all", "", "If-None-Match", before.Header.Get("ETag"))
+			after, _ := ask(t, s, "GET", "/repos/acme/widgets/issues?state=all", "", "If-None-Match",
+				before.Header.Get("ETag"))
 			if (after.StatusCode == 200) != x.changes {
 				t.Errorf("after a %s: %d", x.what, after.StatusCode)
 			}
@@ -237,11 +249,13 @@ func TestUnchangedPullsAndChecksAreFree(t *testing.T) {
 	ask(t, s, "GET", "/repos/acme/widgets/pulls/1", "")
 	for _, path := range []string{
 		"pulls/1", "pulls?state=all", "pulls/1/reviews", "pulls/1/comments", "pulls/1/reviews/" + review + "/comments",
-		"commits/" + sha + "/check-runs", "commits/work/status", "issues/comments?sort=updated&direction=asc", "git/ref/heads/work",
+		"commits/" + sha + "/check-runs", "commits/work/status", "issues/comments?sort=updated&direction=asc",
+		"git/ref/heads/work",
 	} {
 		first, _ := ask(t, s, "GET", "/repos/acme/widgets/"+path, "")
 		second, body := ask(t, s, "GET", "/repos/acme/widgets/"+path, "", "If-None-Match", first.Header.Get("ETag"))
-		if first.StatusCode != 200 || second.StatusCode != 304 || body != "" || second.Header.Get("X-RateLimit-Remaining") != first.Header.Get("X-RateLimit-Remaining") {
+		if first.StatusCode != 200 || second.StatusCode != 304 || body != "" ||
+			second.Header.Get("X-RateLimit-Remaining") != first.Header.Get("X-RateLimit-Remaining") {
 			t.Errorf("%s: %d, then %d %q %v", path, first.StatusCode, second.StatusCode, body, second.Header)
 		}
 	}
@@ -266,8 +280,10 @@ func TestCommentsOfTheRepository(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.EditComment(issue, "acme", first, "ONE")
 		for query, want := range map[string]string{
-			"": "ONE two three", "?sort=updated&direction=asc": "two three ONE", "?sort=updated": "ONE three two", "?direction=desc": "ONE two three",
-			"?sort=updated&direction=asc&since=" + since: "three ONE", "?sort=updated&direction=asc&per_page=1&page=2": "three",
+			"": "ONE two three", "?sort=updated&direction=asc": "two three ONE", "?sort=updated": "ONE three two",
+			"?direction=desc": "ONE two three",
+			"?sort=updated&direction=asc&since=" + since:    "three ONE",
+			"?sort=updated&direction=asc&per_page=1&page=2": "three",
 		} {
 			_, body := ask(t, s, "GET", "/repos/acme/widgets/issues/comments"+query, "")
 			var got []string
@@ -279,7 +295,8 @@ func TestCommentsOfTheRepository(t *testing.T) {
 				t.Errorf("%s: %q, want %q", query, got, want)
 			}
 		}
-		if resp, _ := ask(t, s, "GET", "/repos/acme/widgets/issues/comments?since=yesterday", ""); resp.StatusCode != 422 {
+		if resp, _ := ask(t, s, "GET", "/repos/acme/widgets/issues/comments?since=yesterday",
+			""); resp.StatusCode != 422 {
 			t.Errorf("a since that is no time: %d", resp.StatusCode)
 		}
 	})

@@ -69,7 +69,10 @@ func New(o Options) *Server {
 			o.DataDir = dir // git http-backend wants it absolute
 		}
 	}
-	s := &Server{opts: o, lastID: 1000, users: map[string]*user{}, repos: map[string]*repo{}, budgets: map[string]*budget{}}
+	s := &Server{
+		opts: o, lastID: 1000, users: map[string]*user{}, repos: map[string]*repo{},
+		budgets: map[string]*budget{},
+	}
 	s.api = s.routes()
 	s.web = s.pages()
 	return s
@@ -126,9 +129,9 @@ func newUser(id int64, login, token string) *user {
 	return &user{id: id, login: login, token: token, bot: strings.HasSuffix(login, "[bot]")}
 }
 
-// AddRepo makes "owner/name". With Options.DataDir there is a bare repository as well, seeded with one commit of seed (a
-// folder; "" for none) on main. Collaborators map logins to read, triage, write, maintain or admin. One that is there
-// already keeps what it has and gets the collaborators.
+// AddRepo makes "owner/name". With Options.DataDir there is a bare repository as well, seeded with one commit
+// of seed (a folder; "" for none) on main. Collaborators map logins to read, triage, write, maintain or admin.
+// One that is there already keeps what it has and gets the collaborators.
 func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string) error {
 	owner, name, ok := strings.Cut(fullName, "/")
 	if !ok || owner == "" || name == "" || strings.ContainsAny(name, "/ ") || strings.HasPrefix(name, ".") {
@@ -143,7 +146,10 @@ func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string)
 	defer s.unlock()
 	r := s.repos[strings.ToLower(fullName)]
 	if r == nil {
-		r = &repo{id: s.id(), owner: s.user(owner), name: name, collaborators: map[string]string{}, created: s.now(), branches: map[string]string{}}
+		r = &repo{
+			id: s.id(), owner: s.user(owner), name: name, collaborators: map[string]string{}, created: s.now(),
+			branches: map[string]string{},
+		}
 		r.makeBranches(mainBranch)
 		s.repos[strings.ToLower(fullName)] = r
 	}
@@ -299,7 +305,10 @@ func (s *Server) Issue(issueKey string) (v Issue) {
 }
 
 func view(r *repo, i *issue) Issue {
-	v := Issue{Key: key(r, i), Title: i.title, Body: i.body, State: i.state(), Labels: slices.Sorted(slices.Values(i.labels)), Head: i.head, Base: i.base}
+	v := Issue{
+		Key: key(r, i), Title: i.title, Body: i.body, State: i.state(),
+		Labels: slices.Sorted(slices.Values(i.labels)), Head: i.head, Base: i.base,
+	}
 	if i.pull != nil {
 		v.HeadSHA, v.Draft = i.pull.headSHA, i.pull.draft
 		if i.pull.mergedBy != nil {
@@ -321,7 +330,8 @@ func viewComments(comments []*comment) (all []Comment) {
 	return all
 }
 
-// Deleted looks at the comments of an issue that somebody has deleted, in that order. GitHub shows them to nobody; they are for who judges a test.
+// Deleted looks at the comments of an issue that somebody has deleted, in that order. GitHub shows them to
+// nobody; they are for who judges a test.
 func (s *Server) Deleted(issueKey string) (all []Comment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

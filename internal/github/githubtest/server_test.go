@@ -38,7 +38,8 @@ type answer struct {
 // ask sends a request in-process.
 func ask(t *testing.T, s *Server, method, path, body string, header ...string) (*answer, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "https://github.test/api/v3"+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), method, "https://github.test/api/v3"+path,
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +63,15 @@ func TestUnchangedIs304AndFree(t *testing.T) {
 	s := newSim(t, Options{})
 	key := s.CreateIssue(repoName, "acme", "x", "")
 	first, _ := ask(t, s, "GET", "/repos/acme/widgets/issues?state=all", "")
-	second, body := ask(t, s, "GET", "/repos/acme/widgets/issues?state=all", "", "If-None-Match", first.Header.Get("ETag"))
-	if second.StatusCode != 304 || body != "" || second.Header.Get("X-RateLimit-Remaining") != first.Header.Get("X-RateLimit-Remaining") {
+	second, body := ask(t, s, "GET", "/repos/acme/widgets/issues?state=all", "", "If-None-Match",
+		first.Header.Get("ETag"))
+	if second.StatusCode != 304 || body != "" ||
+		second.Header.Get("X-RateLimit-Remaining") != first.Header.Get("X-RateLimit-Remaining") {
 		t.Errorf("second = %d %q %v", second.StatusCode, body, second.Header)
 	}
 	s.AddLabel(key, "acme", "bug")
-	if third, _ := ask(t, s, "GET", "/repos/acme/widgets/issues?state=all", "", "If-None-Match", first.Header.Get("ETag")); third.StatusCode != 200 {
+	if third, _ := ask(t, s, "GET", "/repos/acme/widgets/issues?state=all", "", "If-None-Match",
+		first.Header.Get("ETag")); third.StatusCode != 200 {
 		t.Errorf("third = %d, want 200 after a change", third.StatusCode)
 	}
 }
@@ -173,19 +177,32 @@ func TestWhoMayDoWhat(t *testing.T) {
 		token, method, path, body string
 		want                      int
 	}{
-		"no such token":           {"Bearer nope", "GET", "/user", "", 401},
-		"an outsider comments":    {"token m", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"x"}`, 201},
-		"an outsider labels":      {"token m", "POST", "/repos/acme/widgets/issues/1/labels", `{"labels":["x"]}`, 403},
-		"bad json":                {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{`, 400},
-		"an empty comment":        {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":" "}`, 422},
-		"a comment too long":      {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"` + strings.Repeat("x", 65537) + `"}`, 422},
-		"a label that is not on":  {"token secret", "DELETE", "/repos/acme/widgets/issues/1/labels/x", "", 404},
-		"a label that exists":     {"token secret", "POST", "/repos/acme/widgets/labels", `{"name":"Bug","color":"ffffff"}`, 422},
-		"labels as a bare array":  {"token secret", "POST", "/repos/acme/widgets/issues/1/labels", `["bug"]`, 200},
-		"no such repository":      {"token secret", "GET", "/repos/acme/nope", "", 404},
-		"no such endpoint":        {"token secret", "GET", "/nope", "", 404},
-		"a colour that is none":   {"token secret", "POST", "/repos/acme/widgets/labels", `{"name":"n","color":"red"}`, 422},
-		"a pull request, no base": {"token secret", "POST", "/repos/acme/widgets/pulls", `{"title":"x","head":"y"}`, 422},
+		"no such token":        {"Bearer nope", "GET", "/user", "", 401},
+		"an outsider comments": {"token m", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"x"}`, 201},
+		"an outsider labels":   {"token m", "POST", "/repos/acme/widgets/issues/1/labels", `{"labels":["x"]}`, 403},
+		"bad json":             {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{`, 400},
+		"an empty comment": {
+			"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":" "}`,
+			422,
+		},
+		"a comment too long": {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"` +
+			strings.Repeat("x", 65537) + `"}`, 422},
+		"a label that is not on": {"token secret", "DELETE", "/repos/acme/widgets/issues/1/labels/x", "", 404},
+		"a label that exists": {
+			"token secret", "POST", "/repos/acme/widgets/labels",
+			`{"name":"Bug","color":"ffffff"}`, 422,
+		},
+		"labels as a bare array": {"token secret", "POST", "/repos/acme/widgets/issues/1/labels", `["bug"]`, 200},
+		"no such repository":     {"token secret", "GET", "/repos/acme/nope", "", 404},
+		"no such endpoint":       {"token secret", "GET", "/nope", "", 404},
+		"a colour that is none": {
+			"token secret", "POST", "/repos/acme/widgets/labels", `{"name":"n","color":"red"}`,
+			422,
+		},
+		"a pull request, no base": {
+			"token secret", "POST", "/repos/acme/widgets/pulls", `{"title":"x","head":"y"}`,
+			422,
+		},
 	} {
 		s.AddLabel(repoName+"#1", "acme", "bug")
 		if resp, body := ask(t, s, tc.method, tc.path, tc.body, "Authorization", tc.token); resp.StatusCode != tc.want {
@@ -238,7 +255,8 @@ func TestGitOverHTTP(t *testing.T) {
 	if !ok || sha != run(work, "rev-parse", "HEAD") {
 		t.Errorf("the remote has %q", sha)
 	}
-	if resp, body := ask(t, s, "POST", "/repos/acme/widgets/pulls", `{"title":"x","head":"nope","base":"main"}`); resp.StatusCode != 422 {
+	if resp, body := ask(t, s, "POST", "/repos/acme/widgets/pulls",
+		`{"title":"x","head":"nope","base":"main"}`); resp.StatusCode != 422 {
 		t.Errorf("a pull request of no branch: %d %s", resp.StatusCode, body)
 	}
 	resp, body := ask(t, s, "POST", "/repos/acme/widgets/pulls", `{"title":"x","head":"retake/1-a1","base":"main"}`)
@@ -246,7 +264,8 @@ func TestGitOverHTTP(t *testing.T) {
 		t.Errorf("pull request: %d %s", resp.StatusCode, body)
 	}
 	for path, want := range map[string]string{
-		"/acme/widgets": "Add &lt;big&gt;", "/acme/widgets/pull/1": "Binary files", "/acme/widgets/tree/retake/1-a1": "big", "/": repoName,
+		"/acme/widgets": "Add &lt;big&gt;", "/acme/widgets/pull/1": "Binary files",
+		"/acme/widgets/tree/retake/1-a1": "big", "/": repoName,
 	} {
 		if page := fetch(t, srv.URL+path); !strings.Contains(page, want) {
 			t.Errorf("%s lacks %q", path, want)
@@ -291,7 +310,10 @@ func TestAPersonCanAnswer(t *testing.T) {
 		return w.Code
 	}
 	s.AddLabel(s.CreateIssue(repoName, "acme", "first", ""), "acme", "agent-task")
-	if code := do("/acme/widgets/issues", url.Values{"title": {"Do it"}, "body": {"a\r\nb"}, "label": {"agent-task"}}); code != 303 {
+	if code := do("/acme/widgets/issues", url.Values{
+		"title": {"Do it"}, "body": {"a\r\nb"},
+		"label": {"agent-task"},
+	}); code != 303 {
 		t.Fatalf("new issue: %d", code)
 	}
 	key := repoName + "#2"
@@ -307,7 +329,8 @@ func TestAPersonCanAnswer(t *testing.T) {
 		}
 	}
 	got := s.Issue(key)
-	if got.Body != "a\nb" || got.State != "closed" || strings.Join(got.Labels, ",") != "agent-blocked" || len(got.Comments) != 2 || got.Comments[0].Author != "octocat" {
+	if got.Body != "a\nb" || got.State != "closed" || strings.Join(got.Labels, ",") != "agent-blocked" ||
+		len(got.Comments) != 2 || got.Comments[0].Author != "octocat" {
 		t.Errorf("issue = %+v", got)
 	}
 	if code := do("/acme/widgets/issues/2", url.Values{"do": {"reopen"}}, "Sec-Fetch-Site", "cross-site"); code != 403 {
@@ -342,7 +365,8 @@ func TestTheFirstIssueCanHaveALabel(t *testing.T) {
 	if page := pageOf(t, s, "/acme/empty"); !strings.Contains(page, `name="label" placeholder="Another label`) {
 		t.Errorf("no field for a label: %s", page)
 	}
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/acme/empty/issues", strings.NewReader("title=Do+it&label=+agent-task+&label="))
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/acme/empty/issues",
+		strings.NewReader("title=Do+it&label=+agent-task+&label="))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	s.ServeHTTP(httptest.NewRecorder(), r)
 	if got := s.Issue("acme/empty#1").Labels; !slices.Equal(got, []string{"agent-task"}) {
@@ -353,28 +377,32 @@ func TestTheFirstIssueCanHaveALabel(t *testing.T) {
 func TestAdministration(t *testing.T) {
 	s := newSim(t, Options{})
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/_sim/faults", strings.NewReader(`{"method":"GET","status":503,"body":"{}"}`)))
+	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/_sim/faults",
+		strings.NewReader(`{"method":"GET","status":503,"body":"{}"}`)))
 	if resp, _ := ask(t, s, "GET", "/user", ""); w.Code != 204 || resp.StatusCode != 503 {
 		t.Errorf("fault: %d, then %d", w.Code, resp.StatusCode)
 	}
 	w = httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/_sim/requests", nil))
 	var log []Request
-	if err := json.Unmarshal(w.Body.Bytes(), &log); err != nil || len(log) != 1 || log[0].Path != "/user" || log[0].Status != 503 || log[0].User != "bot" {
+	if err := json.Unmarshal(w.Body.Bytes(), &log); err != nil || len(log) != 1 || log[0].Path != "/user" ||
+		log[0].Status != 503 || log[0].User != "bot" {
 		t.Errorf("log = %s, %v", w.Body, err)
 	}
 }
 
 func TestMarkdownAsGitHubShowsIt(t *testing.T) {
 	for in, want := range map[string]string{
-		"<!-- retake:claim v1 {} -->\n**x**":                                 "<p><strong>x</strong></p>",
-		"<details>\n<summary>S</summary>\n\n```text\n<b>\n```\n\n</details>": "<details>\n<summary>S</summary>\n<pre><code class=\"language-text\">&lt;b&gt;\n</code></pre>\n</details>",
-		"a <script>alert(1)</script>":                                        "<p>a &lt;script&gt;alert(1)&lt;/script&gt;</p>",
-		"<img src=x onerror=alert(1)>":                                       "&lt;img src=x onerror=alert(1)&gt;",
-		"<details onclick=x>":                                                "&lt;details onclick=x&gt;",
-		"[x](javascript:alert(1))":                                           "<p><a href=\"\">x</a></p>",
-		"<sub>s</sub>":                                                       "<p><sub>s</sub></p>",
-		"| a |\n| --- |\n| `x\\|y` |":                                        "<table>\n<thead>\n<tr>\n<th>a</th>\n</tr>\n</thead>\n<tbody>\n<tr>\n<td><code>x|y</code></td>\n</tr>\n</tbody>\n</table>",
+		"<!-- retake:claim v1 {} -->\n**x**": "<p><strong>x</strong></p>",
+		"<details>\n<summary>S</summary>\n\n```text\n<b>\n```\n\n</details>": "<details>\n<summary>S</summary>\n" +
+			"<pre><code class=\"language-text\">&lt;b&gt;\n</code></pre>\n</details>",
+		"a <script>alert(1)</script>":  "<p>a &lt;script&gt;alert(1)&lt;/script&gt;</p>",
+		"<img src=x onerror=alert(1)>": "&lt;img src=x onerror=alert(1)&gt;",
+		"<details onclick=x>":          "&lt;details onclick=x&gt;",
+		"[x](javascript:alert(1))":     "<p><a href=\"\">x</a></p>",
+		"<sub>s</sub>":                 "<p><sub>s</sub></p>",
+		"| a |\n| --- |\n| `x\\|y` |": "<table>\n<thead>\n<tr>\n<th>a</th>\n" +
+			"</tr>\n</thead>\n<tbody>\n<tr>\n<td><code>x|y</code></td>\n</tr>\n</tbody>\n</table>",
 	} {
 		if got := strings.TrimSpace(string(Render(in))); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)

@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// Open makes a stand-in that goes on where the last one with the same Options.StateFile stopped, or ended without
-// stopping: users, repositories, issues, comments, reactions, pull requests, checks, reviews, events and spent budgets are written before a change is
-// answered. The request log and injected faults end with the process.
+// Open makes a stand-in that goes on where the last one with the same Options.StateFile stopped, or ended
+// without stopping: users, repositories, issues, comments, reactions, pull requests, checks, reviews, events
+// and spent budgets are written before a change is answered. The request log and injected faults end with the
+// process.
 func Open(o Options) (*Server, error) {
 	s := New(o)
 	s.file = o.StateFile
@@ -31,7 +32,8 @@ func Open(o Options) (*Server, error) {
 		return nil, fmt.Errorf("githubtest: state: %w", err)
 	}
 	if err := s.load(data); err != nil {
-		return nil, fmt.Errorf("githubtest: state file %s cannot be read (remove it to start with empty repositories): %w", s.file, err)
+		return nil, fmt.Errorf("githubtest: state file %s cannot be read (remove it to start with empty "+
+			"repositories): %w", s.file, err)
 	}
 	return s, nil
 }
@@ -147,8 +149,8 @@ func (s *Server) release() {
 	s.mu.Unlock()
 }
 
-// save replaces the file in one step, so that a process which is killed leaves the old or the new one. What a power failure
-// does is not our concern.
+// save replaces the file in one step, so that a process which is killed leaves the old or the new one. What a
+// power failure does is not our concern.
 func (s *Server) save() error {
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(s.toSaved()); err != nil {
@@ -168,7 +170,10 @@ func (s *Server) save() error {
 }
 
 func (s *Server) toSaved() saved {
-	v := saved{Version: stateVersion, LastID: s.lastID, Events: s.events, Late: s.late, Budgets: map[string]savedBudget{}}
+	v := saved{
+		Version: stateVersion, LastID: s.lastID, Events: s.events, Late: s.late,
+		Budgets: map[string]savedBudget{},
+	}
 	for _, login := range slices.Sorted(maps.Keys(s.users)) {
 		u := s.users[login]
 		v.Users = append(v.Users, savedUser{u.id, u.login, u.token})
@@ -183,7 +188,10 @@ func (s *Server) toSaved() saved {
 }
 
 func (r *repo) toSaved() savedRepo {
-	v := savedRepo{ID: r.id, Owner: r.owner.login, Name: r.name, Collaborators: r.collaborators, Created: r.created, MovedTo: r.movedTo}
+	v := savedRepo{
+		ID: r.id, Owner: r.owner.login, Name: r.name, Collaborators: r.collaborators, Created: r.created,
+		MovedTo: r.movedTo,
+	}
 	for _, l := range r.labels {
 		v.Labels = append(v.Labels, savedLabel{l.id, l.name, l.color, l.description})
 	}
@@ -193,9 +201,11 @@ func (r *repo) toSaved() savedRepo {
 	r.saveChecks(&v)
 	for _, i := range r.issues {
 		si := savedIssue{
-			ID: i.id, Number: i.number, Title: i.title, Body: i.body, Author: i.author.login, Closed: i.closed, Created: i.created,
-			Updated: i.updated, ClosedAt: i.closedAt, Labels: i.labels, Head: i.head, Base: i.base, MovedTo: i.movedTo, Deleted: i.deleted,
-			Pull: i.pull.toSaved(), ClosedBy: i.closedBy.orNone(),
+			ID: i.id, Number: i.number, Title: i.title, Body: i.body, Author: i.author.login, Closed: i.closed,
+			Created: i.created,
+			Updated: i.updated, ClosedAt: i.closedAt, Labels: i.labels, Head: i.head, Base: i.base, MovedTo: i.movedTo,
+			Deleted: i.deleted,
+			Pull:    i.pull.toSaved(), ClosedBy: i.closedBy.orNone(),
 		}
 		for _, e := range i.edits {
 			si.Edits = append(si.Edits, savedEdit{e.at, e.by.login, e.text, e.deleted})
@@ -238,7 +248,10 @@ func (s *Server) load(data []byte) error {
 }
 
 func (s *Server) fromSaved(v savedRepo) *repo {
-	r := &repo{id: v.ID, owner: s.user(v.Owner), name: v.Name, collaborators: v.Collaborators, created: v.Created, movedTo: v.MovedTo}
+	r := &repo{
+		id: v.ID, owner: s.user(v.Owner), name: v.Name, collaborators: v.Collaborators, created: v.Created,
+		movedTo: v.MovedTo,
+	}
 	if r.collaborators == nil {
 		r.collaborators = map[string]string{}
 	}
@@ -248,9 +261,11 @@ func (s *Server) fromSaved(v savedRepo) *repo {
 	}
 	for _, i := range v.Issues {
 		is := &issue{
-			id: i.ID, number: i.Number, title: i.Title, body: i.Body, author: s.user(i.Author), closed: i.Closed, created: i.Created,
-			updated: i.Updated, closedAt: i.ClosedAt, labels: i.Labels, head: i.Head, base: i.Base, movedTo: i.MovedTo, deleted: i.Deleted,
-			pull: s.pullFromSaved(r, i), closedBy: s.userOrNone(i.ClosedBy),
+			id: i.ID, number: i.Number, title: i.Title, body: i.Body, author: s.user(i.Author), closed: i.Closed,
+			created: i.Created,
+			updated: i.Updated, closedAt: i.ClosedAt, labels: i.Labels, head: i.Head, base: i.Base, movedTo: i.MovedTo,
+			deleted: i.Deleted,
+			pull:    s.pullFromSaved(r, i), closedBy: s.userOrNone(i.ClosedBy),
 		}
 		for _, e := range i.Edits {
 			is.edits = append(is.edits, &edit{e.At, s.user(e.By), e.Text, e.Deleted})

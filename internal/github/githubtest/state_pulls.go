@@ -79,10 +79,14 @@ func (p *pullRequest) toSaved() *savedPull {
 		return nil
 	}
 	v := &savedPull{
-		Draft: p.draft, HeadSHA: p.headSHA, BaseSHA: p.baseSHA, Conflict: p.conflict, MergedAt: p.mergedAt, MergedBy: p.mergedBy.orNone(), MergeSHA: p.mergeSHA,
+		Draft: p.draft, HeadSHA: p.headSHA, BaseSHA: p.baseSHA, Conflict: p.conflict, MergedAt: p.mergedAt,
+		MergedBy: p.mergedBy.orNone(), MergeSHA: p.mergeSHA,
 	}
 	for _, w := range p.reviews {
-		sr := savedReview{ID: w.id, Author: w.author.login, State: w.state, Body: w.body, SHA: w.sha, Submitted: w.submitted}
+		sr := savedReview{
+			ID: w.id, Author: w.author.login, State: w.state, Body: w.body, SHA: w.sha,
+			Submitted: w.submitted,
+		}
 		for _, m := range w.comments {
 			sr.Comments = append(sr.Comments, savedInline{m.id, m.path, m.line, m.body, m.created})
 		}
@@ -106,10 +110,14 @@ func (s *Server) pullFromSaved(r *repo, i savedIssue) *pullRequest {
 		v = &savedPull{HeadSHA: cmp.Or(head, madeUp(i.Head)), BaseSHA: cmp.Or(base, madeUp(i.Base))}
 	}
 	p := &pullRequest{
-		draft: v.Draft, headSHA: v.HeadSHA, baseSHA: v.BaseSHA, conflict: v.Conflict, mergedAt: v.MergedAt, mergedBy: s.userOrNone(v.MergedBy), mergeSHA: v.MergeSHA,
+		draft: v.Draft, headSHA: v.HeadSHA, baseSHA: v.BaseSHA, conflict: v.Conflict, mergedAt: v.MergedAt,
+		mergedBy: s.userOrNone(v.MergedBy), mergeSHA: v.MergeSHA,
 	}
 	for _, w := range v.Reviews {
-		o := &review{id: w.ID, author: s.user(w.Author), state: w.State, body: w.Body, sha: w.SHA, submitted: w.Submitted}
+		o := &review{
+			id: w.ID, author: s.user(w.Author), state: w.State, body: w.Body, sha: w.SHA,
+			submitted: w.Submitted,
+		}
 		for _, m := range w.Comments {
 			o.comments = append(o.comments, &reviewComment{m.ID, m.Path, m.Body, m.Line, m.Created})
 		}
@@ -122,11 +130,15 @@ func (r *repo) saveChecks(v *savedRepo) {
 	v.Branches, v.Protection = r.branches, r.protection
 	for _, c := range r.checks {
 		v.Checks = append(v.Checks, savedCheck{
-			c.id, c.sha, c.name, c.status, c.conclusion, c.title, c.summary, c.text, c.details, c.external, c.started, c.completed,
+			c.id, c.sha, c.name, c.status, c.conclusion, c.title, c.summary, c.text, c.details, c.external, c.started,
+			c.completed,
 		})
 	}
 	for _, c := range r.statuses {
-		v.Statuses = append(v.Statuses, savedStatus{c.id, c.sha, c.context, c.state, c.description, c.target, c.creator.login, c.created})
+		v.Statuses = append(v.Statuses, savedStatus{
+			c.id, c.sha, c.context, c.state, c.description, c.target,
+			c.creator.login, c.created,
+		})
 	}
 }
 
@@ -138,13 +150,15 @@ func (s *Server) loadChecks(r *repo, v savedRepo) {
 	}
 	for _, c := range v.Checks {
 		r.checks = append(r.checks, &checkRun{
-			id: c.ID, sha: c.SHA, name: c.Name, status: c.Status, conclusion: c.Conclusion, title: c.Title, summary: c.Summary, text: c.Text,
+			id: c.ID, sha: c.SHA, name: c.Name, status: c.Status, conclusion: c.Conclusion, title: c.Title,
+			summary: c.Summary, text: c.Text,
 			details: c.Details, external: c.External, started: c.Started, completed: c.Completed,
 		})
 	}
 	for _, c := range v.Statuses {
 		r.statuses = append(r.statuses, &commitStatus{
-			id: c.ID, sha: c.SHA, context: c.Context, state: c.State, description: c.Description, target: c.Target, creator: s.user(c.Creator), created: c.Created,
+			id: c.ID, sha: c.SHA, context: c.Context, state: c.State, description: c.Description, target: c.Target,
+			creator: s.user(c.Creator), created: c.Created,
 		})
 	}
 }

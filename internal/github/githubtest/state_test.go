@@ -28,11 +28,13 @@ func TestReactions(t *testing.T) {
 		{"secret", "POST", "/repos/acme/widgets/issues/comments/9/reactions", `{"content":"+1"}`, 404},
 		{"secret", "DELETE", at + "/reactions/9", "", 404},
 	} {
-		if resp, body := ask(t, s, tc.method, tc.path, tc.body, "Authorization", "Bearer "+tc.token); resp.StatusCode != tc.want {
+		if resp, body := ask(t, s, tc.method, tc.path, tc.body, "Authorization", "Bearer "+
+			tc.token); resp.StatusCode != tc.want {
 			t.Errorf("%s %s: %d %s, want %d", tc.method, tc.body, resp.StatusCode, body, tc.want)
 		}
 	}
-	if _, body := ask(t, s, "GET", at, ""); !strings.Contains(body, `"+1":2`) || !strings.Contains(body, `"total_count":3`) {
+	if _, body := ask(t, s, "GET", at, ""); !strings.Contains(body, `"+1":2`) ||
+		!strings.Contains(body, `"total_count":3`) {
 		t.Errorf("comment = %s", body)
 	}
 	if _, body := ask(t, s, "GET", at+"/reactions?content=confused", ""); strings.Count(body, `"content"`) != 1 {
@@ -48,8 +50,10 @@ func TestPermissionLevels(t *testing.T) {
 		level, role            string
 		label, create, comment int
 	}{
-		"admin": {"admin", "admin", 200, 201, 200}, "maintain": {"write", "maintain", 200, 201, 200}, "write": {"write", "write", 200, 201, 200},
-		"triage": {"read", "triage", 200, 403, 403}, "read": {"read", "read", 403, 403, 403}, "": {"read", "read", 403, 403, 403},
+		"admin": {"admin", "admin", 200, 201, 200}, "maintain": {"write", "maintain", 200, 201, 200},
+		"write":  {"write", "write", 200, 201, 200},
+		"triage": {"read", "triage", 200, 403, 403}, "read": {"read", "read", 403, 403, 403},
+		"": {"read", "read", 403, 403, 403},
 	} {
 		s := newSim(t, Options{})
 		key := s.CreateIssue(repoName, "acme", "x", "")
@@ -66,7 +70,8 @@ func TestPermissionLevels(t *testing.T) {
 			"PATCH /repos/acme/widgets/issues/comments/" + id: want.comment,
 		} {
 			method, path, _ := strings.Cut(path, " ")
-			if resp, body := ask(t, s, method, path, `{"labels":["a"],"name":"b","body":"y"}`, "Authorization", "Bearer t"); resp.StatusCode != status {
+			if resp, body := ask(t, s, method, path, `{"labels":["a"],"name":"b","body":"y"}`, "Authorization",
+				"Bearer t"); resp.StatusCode != status {
 				t.Errorf("%q %s %s: %d %s, want %d", permission, method, path, resp.StatusCode, body, status)
 			}
 		}
@@ -77,7 +82,10 @@ func TestPermissionLevels(t *testing.T) {
 func TestStateOutlivesTheProcess(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	dir := t.TempDir()
-	o := Options{StateFile: filepath.Join(dir, "sub", "state.json"), Now: func() time.Time { now = now.Add(time.Second); return now }}
+	o := Options{
+		StateFile: filepath.Join(dir, "sub", "state.json"),
+		Now:       func() time.Time { now = now.Add(time.Second); return now },
+	}
 	open := func() *Server {
 		t.Helper()
 		s, err := Open(o)
@@ -102,8 +110,12 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 		{"DELETE", "/repos/acme/widgets/issues/1/labels/bug", ""},
 		{"POST", "/repos/acme/widgets/labels", `{"name":"new","color":"ff0000","description":"about"}`},
 		{"POST", "/repos/acme/widgets/pulls", `{"title":"p","head":"h","base":"main","draft":true}`},
-		{"POST", "/repos/acme/widgets/pulls/2/reviews", `{"event":"COMMENT","body":"r","comments":[{"path":"f","line":2,"body":"i"}]}`},
-		{"POST", "/repos/acme/widgets/check-runs", `{"name":"ci","head_sha":"` + head + `","conclusion":"failure","output":{"title":"t","summary":"s"}}`},
+		{
+			"POST", "/repos/acme/widgets/pulls/2/reviews",
+			`{"event":"COMMENT","body":"r","comments":[{"path":"f","line":2,"body":"i"}]}`,
+		},
+		{"POST", "/repos/acme/widgets/check-runs", `{"name":"ci","head_sha":"` + head +
+			`","conclusion":"failure","output":{"title":"t","summary":"s"}}`},
 		{"POST", "/repos/acme/widgets/statuses/" + head, `{"state":"error","description":"d"}`},
 		{"POST", "/repos/acme/widgets/issues", `{"title":"closed"}`},
 		{"PATCH", "/repos/acme/widgets/issues/3", `{"state":"closed"}`},
@@ -114,7 +126,8 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 			t.Fatalf("%v: %d %s", change, resp.StatusCode, body)
 		}
 		killed, err := Open(o) // it was answered, so it is there
-		if err != nil || !reflect.DeepEqual(killed.toSaved().Repos, first.toSaved().Repos) || len(killed.Events("")) != len(first.Events("")) {
+		if err != nil || !reflect.DeepEqual(killed.toSaved().Repos, first.toSaved().Repos) ||
+			len(killed.Events("")) != len(first.Events("")) {
 			t.Errorf("%v is not kept: %v", change, err)
 		}
 	}
@@ -140,11 +153,16 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	}
 	ask(t, second, "GET", "/repos/acme/widgets/pulls/2", "")
 	for _, path := range []string{
-		"/repos/acme/widgets/pulls/2", "/repos/acme/widgets/pulls/6", "/repos/acme/widgets/pulls/2/reviews", "/repos/acme/widgets/pulls/2/comments",
-		"/repos/acme/widgets/commits/h/check-runs", "/repos/acme/widgets/commits/h/status", "/repos/acme/widgets/git/ref/heads/main",
-		"/repos/acme/widgets", "/repos/acme/widgets/issues?state=all", "/repos/acme/widgets/issues/1", "/repos/acme/widgets/issues/1/comments",
-		"/repos/acme/widgets/issues/1/events", "/repos/acme/widgets/labels", "/repos/acme/widgets/pulls?state=all", "/repos/acme/widgets/issues/4",
-		"/repos/acme/widgets/issues/5", "/repos/acme/other", "/repos/acme/third/issues?state=all", "/repos/acme/widgets/collaborators/octocat/permission",
+		"/repos/acme/widgets/pulls/2", "/repos/acme/widgets/pulls/6", "/repos/acme/widgets/pulls/2/reviews",
+		"/repos/acme/widgets/pulls/2/comments",
+		"/repos/acme/widgets/commits/h/check-runs", "/repos/acme/widgets/commits/h/status",
+		"/repos/acme/widgets/git/ref/heads/main",
+		"/repos/acme/widgets", "/repos/acme/widgets/issues?state=all", "/repos/acme/widgets/issues/1",
+		"/repos/acme/widgets/issues/1/comments",
+		"/repos/acme/widgets/issues/1/events", "/repos/acme/widgets/labels", "/repos/acme/widgets/pulls?state=all",
+		"/repos/acme/widgets/issues/4",
+		"/repos/acme/widgets/issues/5", "/repos/acme/other", "/repos/acme/third/issues?state=all",
+		"/repos/acme/widgets/collaborators/octocat/permission",
 	} {
 		a, want := ask(t, first, "GET", path, "")
 		b, got := ask(t, second, "GET", path, "")
@@ -176,7 +194,10 @@ func TestStateThatCannotBeKept(t *testing.T) {
 	// A folder in the file's place cannot be replaced.
 	var lost []error
 	dir := t.TempDir()
-	s, err := Open(Options{StateFile: filepath.Join(dir, "f", "state.json"), StateLost: func(err error) { lost = append(lost, err) }})
+	s, err := Open(Options{
+		StateFile: filepath.Join(dir, "f", "state.json"),
+		StateLost: func(err error) { lost = append(lost, err) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +224,8 @@ func TestAnEarlierStateHasItsPullRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"mergeable":null`, `"mergeable":true,"mergeable_state":"clean"`} {
-		if resp, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/1", ""); resp.StatusCode != 200 || !strings.Contains(body, want) || !strings.Contains(body, `"state":"open"`) {
+		if resp, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/1", ""); resp.StatusCode != 200 ||
+			!strings.Contains(body, want) || !strings.Contains(body, `"state":"open"`) {
 			t.Errorf("%d %s, want %s", resp.StatusCode, body, want)
 		}
 	}

@@ -15,8 +15,9 @@ import (
 
 // Style says where words are written.
 type Style struct {
-	Cell    bool                // in a table, where a bar ends the cell
-	Message bool                // where they may become the message of a commit, which has no code: what is in code is parted, too
+	Cell bool // in a table, where a bar ends the cell
+	// where they may become the message of a commit, which has no code: what is in code is parted, too
+	Message bool
 	Mask    func(string) string // applied to what escapes and entities stood for; nil: nothing is masked
 }
 
@@ -25,10 +26,12 @@ const deepest = 5
 
 // A text is read as GitHub reads it, but for addresses in text, which need no node of their own; a line has no blocks.
 var (
-	inlineParsers = parser.WithInlineParsers(append(parser.DefaultInlineParsers(), util.Prioritized(extension.NewStrikethroughParser(), 500))...)
-	texts         = parser.NewParser(
+	inlineParsers = parser.WithInlineParsers(append(parser.DefaultInlineParsers(),
+		util.Prioritized(extension.NewStrikethroughParser(), 500))...)
+	texts = parser.NewParser(
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...), inlineParsers,
-		parser.WithParagraphTransformers(append(parser.DefaultParagraphTransformers(), util.Prioritized(extension.NewTableParagraphTransformer(), 200))...),
+		parser.WithParagraphTransformers(append(parser.DefaultParagraphTransformers(),
+			util.Prioritized(extension.NewTableParagraphTransformer(), 200))...),
 		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
 	)
 	lines = parser.NewParser(parser.WithBlockParsers(util.Prioritized(parser.NewParagraphParser(), 1)), inlineParsers)

@@ -20,7 +20,8 @@ func (s Style) Code(text string) string {
 		text = strings.ReplaceAll(strings.ReplaceAll(text, `\|`, `\`+Gap+`|`), "|", `\|`)
 	}
 	ticks := strings.Repeat("`", longest(text)+1)
-	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") || strings.HasPrefix(text, " ") && strings.HasSuffix(text, " ") {
+	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") || strings.HasPrefix(text, " ") &&
+		strings.HasSuffix(text, " ") {
 		text = " " + text + " "
 	}
 	return ticks + text + ticks

@@ -117,8 +117,8 @@ func (d document) codeText(n ast.Node) string {
 	return b.String()
 }
 
-// Visible is text without control characters but line breaks and tabs, and without those that nobody sees or that change its direction. What joins the
-// parts of one emoji or letter stays.
+// Visible is text without control characters but line breaks and tabs, and without those that nobody sees or
+// that change its direction. What joins the parts of one emoji or letter stays.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -134,7 +134,10 @@ func Visible(text string) string {
 }
 
 // blankLetters are letters that have no shape.
-var blankLetters = map[rune]bool{'\u034f': true, '\u115f': true, '\u1160': true, '\u17b4': true, '\u17b5': true, '\u3164': true, '\uffa0': true}
+var blankLetters = map[rune]bool{
+	'\u034f': true, '\u115f': true, '\u1160': true, '\u17b4': true, '\u17b5': true,
+	'\u3164': true, '\uffa0': true,
+}
 
 // write makes Markdown of a paragraph's parts.
 func (d document) write(runs []run) string {
@@ -197,7 +200,8 @@ func (w *writer) text(words string) {
 			continue
 		}
 		parts := trimmed.FindStringSubmatch(word)
-		if isCommit := strings.ContainsAny(strings.Join(commit.FindAllString(word, -1), ""), "0123456789"); !isCommit && !strings.Contains(word, "$") && !address.MatchString(word) {
+		if isCommit := strings.ContainsAny(strings.Join(commit.FindAllString(word, -1), ""), "0123456789"); !isCommit &&
+			!strings.Contains(word, "$") && !address.MatchString(word) {
 			w.escaped(word)
 			continue
 		} else if strings.Contains(parts[1]+parts[3], "$") || parts[2] == "" {
@@ -239,7 +243,8 @@ func (w *writer) escaped(word string) {
 	}
 }
 
-// readTogether reports whether GitHub would read what is before r and what comes after it together: a mention, a reference, an alert, an HTML comment.
+// readTogether reports whether GitHub would read what is before r and what comes after it together: a mention,
+// a reference, an alert, an HTML comment.
 func readTogether(before, r, after rune, written string) bool {
 	switch r {
 	case '@':

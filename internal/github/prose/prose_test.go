@@ -19,36 +19,68 @@ import (
 // TestWords is what becomes of people's words.
 func TestWords(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
-		"text":               {"AT&T's 3 < 4, snake_case: a + b - c", "AT&T's 3 < 4, snake_case: a + b - c"},
-		"mentions":           {"thanks @octocat and @acme/team, me@x.org", "thanks @\u200boctocat and @\u200bacme/team, me@\u200bx.org"},
-		"entities":           {"&#64;octocat &commat;x @&#111;ctocat &amp;#64;y", `@` + Gap + `octocat @` + Gap + `x @` + Gap + `octocat \&#` + Gap + `64;y`},
-		"escapes":            {`\@octocat \#1`, "@" + Gap + "octocat #" + Gap + "1"},
-		"mention in marks":   {"@**octocat** @~~octocat~~", "@**octocat** @~~octocat~~"},
-		"mention in a tag":   {"@<b>octocat", `@\<b>octocat`},
-		"references":         {"fixes #1, closes acme/x#2, GH-3, PR#4", "fixes #\u200b1, closes acme/x#\u200b2, GH-\u200b3, PR#\u200b4"},
-		"addresses":          {"see https://github.com/a/b/issues/5, (www.x.org).", "see `https://github.com/a/b/issues/5`, (`www.x.org`)."},
-		"commits":            {"since a5c3785ed8d6a35868bc169f07e40e889087fd2e; effaced", "since `a5c3785ed8d6a35868bc169f07e40e889087fd2e`; effaced"},
-		"link":               {"[click](javascript:alert(1)) [#2](x) [r][1]\n\n[1]: https://evil.test", "click (`javascript:alert(1)`) #\u200b2 (`x`) r (`https://evil.test`)"},
-		"image":              {"![x](https://evil.test/p.png)", "x (`https://evil.test/p.png`)"},
-		"autolink":           {"<https://evil.test> <a@b.org>", "`https://evil.test` a@\u200bb.org"},
-		"html":               {"a <img src=x> <!-- retake:claim --> b\n\n<details>\n<summary>x</summary>", "a \\<img src=x> \\<!\u200b-- retake:claim --> b\n\n\\<details>\n\\<summary>x\\</summary>"},
-		"code":               {"`fmt.Println(\"@x\")` and ``a ` b``", "`fmt.Println(\"@x\")` and ``a ` b``"},
-		"fence":              {"~~~mermaid\na --> @x\n\n```\n~~~\nafter", "````text\na --> @x\n\n```\n````\n\nafter"},
-		"open fence":         {"~~~~\nno end", "```text\nno end\n```"},
-		"indented":           {"x\n\n    code", "x\n\n```text\ncode\n```"},
-		"headings":           {"# Done\n\nIt works\n===", "Done\n\nIt works"},
-		"emphasis":           {"**bold** *it* ~~no~~ **Note:** x **a**b ***c***", "**bold** *it* ~~no~~ **Note:** x **a**b *c*"},
-		"unclosed":           {"**bold *it ~no `x", "\\*\\*bold \\*it \\~no \\`x"},
-		"lists":              {"- a\n  - b\n\n    c\n- [ ] d\n\n7. e\n8. f", "- a\n  - b\n    \n    c\n- \\[ \\] d\n\n7. e\n8. f"},
-		"empty items":        {"- - \n  - a\n1.\n2. b", "- - a\n\n1. b"},
-		"quotation":          {"> [!WARNING]\n> a\nlazy", "> \\[" + Gap + "!WARNING\\]\n> a\n> lazy"},
-		"table":              {"| a | b |\n|---|:-:|\n| `x\\|y` | @me \\| z |\n\nafter", "| a | b |\n| --- | --- |\n| `x\\|y` | @\u200bme \\| z |\n\nafter"},
-		"almost a table":     {"a | b\n\\--- | ---", "a | b\n\\--- | ---"},
-		"formulas":           {"$x$ costs $5, $$y$$ and $`z`$", "`$x$` costs `$5`, `$$y$$` and `$`" + Gap + "`z`" + Gap + "`$`"},
-		"footnotes":          {"a[^1]\n\n[^1]: b c", "a\\[" + Gap + "^1\\]\n\n\\[" + Gap + "^1\\]: b c"},
-		"rules":              {"a\n\n---\n\n***\nb", "a\n\nb"},
-		"beginnings of line": {"a\n\\# b\n\\- c\n1\\. d\n\\> e\n&#43; f\n&nbsp;&#35; g", "a\n\\# b\n\\- c\n1\\. d\n\\> e\n\\+ f\n\u00a0# g"},
-		"invisible":          {"a&#x202e;b&#8203;c&#10;d&zwj;", "abc\nd\u200d"},
+		"text": {"AT&T's 3 < 4, snake_case: a + b - c", "AT&T's 3 < 4, snake_case: a + b - c"},
+		"mentions": {
+			"thanks @octocat and @acme/team, me@x.org",
+			"thanks @\u200boctocat and @\u200bacme/team, me@\u200bx.org",
+		},
+		"entities": {"&#64;octocat &commat;x @&#111;ctocat &amp;#64;y", `@` + Gap + `octocat @` + Gap +
+			`x @` + Gap + `octocat \&#` + Gap + `64;y`},
+		"escapes":          {`\@octocat \#1`, "@" + Gap + "octocat #" + Gap + "1"},
+		"mention in marks": {"@**octocat** @~~octocat~~", "@**octocat** @~~octocat~~"},
+		"mention in a tag": {"@<b>octocat", `@\<b>octocat`},
+		"references": {
+			"fixes #1, closes acme/x#2, GH-3, PR#4",
+			"fixes #\u200b1, closes acme/x#\u200b2, GH-\u200b3, PR#\u200b4",
+		},
+		"addresses": {
+			"see https://github.com/a/b/issues/5, (www.x.org).",
+			"see `https://github.com/a/b/issues/5`, (`www.x.org`).",
+		},
+		"commits": {
+			"since a5c3785ed8d6a35868bc169f07e40e889087fd2e; effaced",
+			"since `a5c3785ed8d6a35868bc169f07e40e889087fd2e`; effaced",
+		},
+		"link": {
+			"[click](javascript:alert(1)) [#2](x) [r][1]\n\n[1]: https://evil.test",
+			"click (`javascript:alert(1)`) #\u200b2 (`x`) r (`https://evil.test`)",
+		},
+		"image":    {"![x](https://evil.test/p.png)", "x (`https://evil.test/p.png`)"},
+		"autolink": {"<https://evil.test> <a@b.org>", "`https://evil.test` a@\u200bb.org"},
+		"html": {
+			"a <img src=x> <!-- retake:claim --> b\n\n<details>\n<summary>x</summary>",
+			"a \\<img src=x> \\<!\u200b-- retake:claim --> b\n\n\\<details>\n\\<summary>x\\</summary>",
+		},
+		"code":       {"`fmt.Println(\"@x\")` and ``a ` b``", "`fmt.Println(\"@x\")` and ``a ` b``"},
+		"fence":      {"~~~mermaid\na --> @x\n\n```\n~~~\nafter", "````text\na --> @x\n\n```\n````\n\nafter"},
+		"open fence": {"~~~~\nno end", "```text\nno end\n```"},
+		"indented":   {"x\n\n    code", "x\n\n```text\ncode\n```"},
+		"headings":   {"# Done\n\nIt works\n===", "Done\n\nIt works"},
+		"emphasis": {
+			"**bold** *it* ~~no~~ **Note:** x **a**b ***c***",
+			"**bold** *it* ~~no~~ **Note:** x **a**b *c*",
+		},
+		"unclosed": {"**bold *it ~no `x", "\\*\\*bold \\*it \\~no \\`x"},
+		"lists": {
+			"- a\n  - b\n\n    c\n- [ ] d\n\n7. e\n8. f",
+			"- a\n  - b\n    \n    c\n- \\[ \\] d\n\n7. e\n8. f",
+		},
+		"empty items": {"- - \n  - a\n1.\n2. b", "- - a\n\n1. b"},
+		"quotation":   {"> [!WARNING]\n> a\nlazy", "> \\[" + Gap + "!WARNING\\]\n> a\n> lazy"},
+		"table": {
+			"| a | b |\n|---|:-:|\n| `x\\|y` | @me \\| z |\n\nafter",
+			"| a | b |\n| --- | --- |\n| `x\\|y` | @\u200bme \\| z |\n\nafter",
+		},
+		"almost a table": {"a | b\n\\--- | ---", "a | b\n\\--- | ---"},
+		"formulas": {"$x$ costs $5, $$y$$ and $`z`$", "`$x$` costs `$5`, `$$y$$` and `$`" + Gap + "`z`" +
+			Gap + "`$`"},
+		"footnotes": {"a[^1]\n\n[^1]: b c", "a\\[" + Gap + "^1\\]\n\n\\[" + Gap + "^1\\]: b c"},
+		"rules":     {"a\n\n---\n\n***\nb", "a\n\nb"},
+		"beginnings of line": {
+			"a\n\\# b\n\\- c\n1\\. d\n\\> e\n&#43; f\n&nbsp;&#35; g",
+			"a\n\\# b\n\\- c\n1\\. d\n\\> e\n\\+ f\n\u00a0# g",
+		},
+		"invisible": {"a&#x202e;b&#8203;c&#10;d&zwj;", "abc\nd\u200d"},
 	} {
 		if got := Blocks(tc.in, 1000, Style{}); got != tc.want {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, tc.want)
@@ -58,11 +90,19 @@ func TestWords(t *testing.T) {
 
 // parts are what hostile text is made of.
 var parts = []string{
-	"@octocat", "@", "acme/team", "&#64;", "&commat;", "&#x40;x", "@&#111;x", `\@x`, "@<!-- -->x", "#1", "#", "1", "GH-", "gh-2", "acme/x#3", "&num;4", `\#5`, "fixes ", "closes: ", "resolves\n",
-	"https://github.com/acme/x/issues/6", "http", "://", "www.", "x.org", "javascript:alert(1)", "mailto:a@b.org", "<https://x.org>", "[a](https://x.org)", "![a](https://x.org/p.png)", "[a]", "[", "]", "(", ")", "](",
-	"[a]: https://x.org\n", "\n[a]:\nx\n", "![", "[^1]", "[^1]: ", "[!NOTE]", "> ", ">", "> [!WARNING]\n", "<img src=x>", "<details>", "</details>", "<summary>", "</summary>", "<!--", "-->", "<!-- retake:claim v1 {} -->", "<a href=x>",
-	"<script>", "<style>", "<pre>", "<![CDATA[", "<?", "<", "&lt;", "&gt;", "&", ";", "`", "``", "```", "````mermaid\n", "~~~", "~~~\n", "~", "~~", "*", "**", "***", "_", "__", "$", "$$", "$`", "`$", "|", "| a | b |\n| --- | --- |\n", "|-|-|\n",
-	"a | b\n", "--- | ---\n", "# ", "\n===\n", "\n---\n", "- ", "-", "+ ", "* ", "1. ", "2) ", "- [ ] ", "    ", "\t", " ", "  \n", "\\\n", "\\", "\n", "\n\n", "word", "a", "é", "字", "\u00a0", "\u200b", "\u200d", "a5c3785ed8d6a35868bc169f07e40e889087fd2e", "1234567", "{", "}", "!", ".",
+	"@octocat", "@", "acme/team", "&#64;", "&commat;", "&#x40;x", "@&#111;x", `\@x`, "@<!-- -->x", "#1", "#", "1",
+	"GH-", "gh-2", "acme/x#3", "&num;4", `\#5`, "fixes ", "closes: ", "resolves\n",
+	"https://github.com/acme/x/issues/6", "http", "://", "www.", "x.org", "javascript:alert(1)", "mailto:a@b.org",
+	"<https://x.org>", "[a](https://x.org)", "![a](https://x.org/p.png)", "[a]", "[", "]", "(", ")", "](",
+	"[a]: https://x.org\n", "\n[a]:\nx\n", "![", "[^1]", "[^1]: ", "[!NOTE]", "> ", ">", "> [!WARNING]\n",
+	"<img src=x>", "<details>", "</details>", "<summary>", "</summary>", "<!--", "-->", "<!-- retake:claim v1 {} -->",
+	"<a href=x>",
+	"<script>", "<style>", "<pre>", "<![CDATA[", "<?", "<", "&lt;", "&gt;", "&", ";", "`", "``", "```", "````mermaid\n",
+	"~~~", "~~~\n", "~", "~~", "*", "**", "***", "_", "__", "$", "$$", "$`", "`$", "|", "| a | b |\n| --- | --- |\n",
+	"|-|-|\n",
+	"a | b\n", "--- | ---\n", "# ", "\n===\n", "\n---\n", "- ", "-", "+ ", "* ", "1. ", "2) ", "- [ ] ", "    ", "\t",
+	" ", "  \n", "\\\n", "\\", "\n", "\n\n", "word", "a", "é", "字", "\u00a0", "\u200b", "\u200d",
+	"a5c3785ed8d6a35868bc169f07e40e889087fd2e", "1234567", "{", "}", "!", ".",
 }
 
 var hostile = rapid.Custom(func(t *rapid.T) string {
@@ -70,7 +110,8 @@ var hostile = rapid.Custom(func(t *rapid.T) string {
 })
 
 // github renders as GitHub does, but lets all HTML through, so that none goes unseen.
-var github = goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote), goldmark.WithRendererOptions(ghtml.WithUnsafe(), ghtml.WithHardWraps()))
+var github = goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote),
+	goldmark.WithRendererOptions(ghtml.WithUnsafe(), ghtml.WithHardWraps()))
 
 // seen is a page as a browser has it.
 type seen struct {
@@ -110,7 +151,10 @@ func show(t interface{ Fatal(...any) }, markdown string) (s seen) {
 }
 
 // allowed are the tags that words may become.
-var allowed = []string{"p", "ul", "ol", "li", "blockquote", "pre", "code", "table", "thead", "tbody", "tr", "th", "td", "strong", "em", "del", "br"}
+var allowed = []string{
+	"p", "ul", "ol", "li", "blockquote", "pre", "code", "table", "thead", "tbody", "tr", "th", "td",
+	"strong", "em", "del", "br",
+}
 
 // acts are what GitHub does something with in text.
 var acts = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.|\[[!^]|\$|<!-|\b[0-9a-f]{40}\b`)
@@ -130,12 +174,16 @@ func TestWordsDoNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words, limit := hostile.Draw(t, "words"), rapid.SampledFrom([]int{1, 10, 40, 1000}).Draw(t, "limit")
 		for _, style := range []Style{{}, {Message: true}} {
-			for how, written := range map[string]string{"blocks": Blocks(words, limit, style), "line": Line(words, limit, style)} {
+			for how, written := range map[string]string{
+				"blocks": Blocks(words, limit, style),
+				"line":   Line(words, limit, style),
+			} {
 				if n := utf8.RuneCountInString(written); n > limit {
 					t.Fatalf("%s: %d characters: %q", how, n, written)
 				}
 				for where, page := range map[string]string{
-					"by itself": written + "\n\n**Ours** after.", "in a list": Indent(written, "- ", "  ") + "\n\n**Ours** after.", "quoted": Indent(written, "> ", "> ") + "\n\n**Ours** after.",
+					"by itself": written + "\n\n**Ours** after.", "in a list": Indent(written, "- ", "  ") +
+						"\n\n**Ours** after.", "quoted": Indent(written, "> ", "> ") + "\n\n**Ours** after.",
 				} {
 					s := show(t, page)
 					if bad := s.harm(); bad != "" {
@@ -148,19 +196,23 @@ func TestWordsDoNothing(t *testing.T) {
 			}
 		}
 		line, code := Line(words, limit, Style{}), Style{}.Code(strings.Join(strings.Fields(words), " "))
-		for _, page := range []string{"**What to do:** " + line + " **ours**", "[" + line + "](ours)", "**Cause:** " + code + " **ours**"} {
+		for _, page := range []string{"**What to do:** " + line + " **ours**", "[" + line + "](ours)", "**Cause:** " +
+			code + " **ours**"} {
 			s := show(t, page)
 			if bad := s.harm("a"); bad != "" || strings.Contains(page, "](ours)") && slices.Index(s.tags, "a") != 1 {
 				t.Fatalf("%q: %q: %q", bad, s.tags, page)
 			}
 		}
-		cell := "| a | b | c |\n| --- | --- | --- |\n| " + Line(words, limit, Style{Cell: true}) + " | " + Style{Cell: true}.Code(strings.Join(strings.Fields(words), " ")) + " | ours |\n\n**Ours** after."
+		cell := "| a | b | c |\n| --- | --- | --- |\n| " + Line(words, limit, Style{Cell: true}) + " | " +
+			Style{Cell: true}.Code(strings.Join(strings.Fields(words), " ")) + " | ours |\n\n**Ours** after."
 		s := show(t, cell)
-		if bad := s.harm(); bad != "" || !strings.Contains(s.text, "ours\x00\n\x00\n\x00") || strings.Count(strings.Join(s.tags, " "), "td") != 3 {
+		if bad := s.harm(); bad != "" || !strings.Contains(s.text, "ours\x00\n\x00\n\x00") ||
+			strings.Count(strings.Join(s.tags, " "), "td") != 3 {
 			t.Fatalf("%q: %q %q", bad, cell, s)
 		}
 		fence := Style{}.Fence(words) + "\n\n**Ours** after."
-		if s := show(t, fence); s.harm() != "" || strings.TrimSpace(s.text) != "\x00\x00\x00\x00Ours\x00 after.\x00" && strings.Count(s.text, "Ours") != 1 {
+		if s := show(t, fence); s.harm() != "" || strings.TrimSpace(s.text) != "\x00\x00\x00\x00Ours\x00 after.\x00" &&
+			strings.Count(s.text, "Ours") != 1 {
 			t.Fatalf("%q: %q", fence, s)
 		}
 	})
@@ -168,7 +220,10 @@ func TestWordsDoNothing(t *testing.T) {
 
 // TestWordsAreWrittenOnce: what was written is written again as it is, so that a text may pass here twice.
 func TestWordsAreWrittenOnce(t *testing.T) {
-	for _, words := range []string{"Fix #5 for @octocat: `a|b` [x](https://y.org) <b> 3 * 4", "the check `go test ./...` failed: snake_case & co. [REDACTED]"} {
+	for _, words := range []string{
+		"Fix #5 for @octocat: `a|b` [x](https://y.org) <b> 3 * 4",
+		"the check `go test ./...` failed: snake_case & co. [REDACTED]",
+	} {
 		once := Line(words, 1000, Style{})
 		if twice := Line(strings.ReplaceAll(once, Gap, ""), 1000, Style{}); twice != once {
 			t.Errorf("once %q, twice %q", once, twice)
@@ -182,7 +237,10 @@ func TestHugeWords(t *testing.T) {
 	if raced {
 		limit, size = limit/5, size/5
 	}
-	for _, part := range append([]string{"> ", ">", "- ", "[", "![", "](", "<", "<!--", "*a", "**a ", "`", "``a ", "| a ", "a\n> ", "1. \n", "&#64;", "$ ", "\\", "~", "[a](", "x\n", "<a ", "_a", "- a\n  "}, parts...) {
+	for _, part := range append([]string{
+		"> ", ">", "- ", "[", "![", "](", "<", "<!--", "*a", "**a ", "`", "``a ",
+		"| a ", "a\n> ", "1. \n", "&#64;", "$ ", "\\", "~", "[a](", "x\n", "<a ", "_a", "- a\n  ",
+	}, parts...) {
 		began := time.Now()
 		written := Blocks(strings.Repeat(part, size/len(part)), limit, Style{})
 		line := Line(strings.Repeat(part, size/len(part)), limit, Style{})
@@ -201,7 +259,10 @@ func TestPlainWords(t *testing.T) {
 		{"fixes #1 [skip ci] @someone", "fixes # 1 (skip ci) @ someone"},
 		{"Closes acme/x#2, resolves GH-3 and gh-4", "Closes acme/x# 2, resolves GH- 3 and gh- 4"},
 		{"fix https://github.com/a/b/issues/5 and www.x.org", "fix github.com/a/b/issues/5 and www. x.org"},
-		{"[ci skip] [no ci] [skip actions] ***NO_CI*** skip-checks: true", "(ci skip) (no ci) (skip actions) ***NO_ CI*** skip-checks : true"},
+		{
+			"[ci skip] [no ci] [skip actions] ***NO_CI*** skip-checks: true",
+			"(ci skip) (no ci) (skip actions) ***NO_ CI*** skip-checks : true",
+		},
 		{"Co-authored-by: Eve <eve@x.org>", "Co-authored-by : Eve <eve@ x.org>"},
 		{"ftp://x.org", "ftp: //x.org"},
 		{"Signed-off-by:x", "Signed-off-by :x"},
@@ -212,8 +273,10 @@ func TestPlainWords(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", tc[0], got, tc[1])
 		}
 	}
-	got := Blocks("fixes `fixes #1 [skip ci]` [skip ci] ***NO_CI***\n\n```\n@x\n```\nSigned-off-by: x", 1000, Style{Message: true})
-	if want := "fixes `fixes #" + Gap + "1 (skip ci)` (skip ci) *NO\\_" + Gap + "CI*\n\n```text\n@" + Gap + "x\n```\n\nSigned-off-by" + Gap + ": x"; got != want {
+	got := Blocks("fixes `fixes #1 [skip ci]` [skip ci] ***NO_CI***\n\n```\n@x\n```\nSigned-off-by: x", 1000,
+		Style{Message: true})
+	if want := "fixes `fixes #" + Gap + "1 (skip ci)` (skip ci) *NO\\_" + Gap + "CI*\n\n```text\n@" + Gap +
+		"x\n```\n\nSigned-off-by" + Gap + ": x"; got != want {
 		t.Errorf("in a message: got %q, want %q", got, want)
 	}
 }

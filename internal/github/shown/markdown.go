@@ -18,22 +18,29 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// longestCaption is how many characters of an image's description are taken for one. It is shown where the image is not.
+// longestCaption is how many characters of an image's description are taken for one. It is shown where the
+// image is not.
 const longestCaption = 60
 
 var parser = goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser()
 
 var (
-	// What is between the marks is a comment, an instruction or a declaration: up to the closing mark, or all that follows.
-	unseenHTML = regexp.MustCompile(`(?s)<!--.*?(?:-->|\z)|<\?.*?(?:\?>|\z)|<!\[CDATA\[.*?(?:\]\]>|\z)|<![A-Za-z].*?(?:>|\z)`)
-	tag        = regexp.MustCompile(`(?s)<[A-Za-z][A-Za-z0-9-]*((?:\s+[A-Za-z_:][\w:.-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>]+))?)+)\s*/?>`)
-	attribute  = regexp.MustCompile(`(?s)\s+([A-Za-z_:][\w:.-]*)(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>]+))?`)
-	entity     = regexp.MustCompile(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});`)
-	footnote   = regexp.MustCompile(`^\[\^[^\]\s]+\]:`)
+	// What is between the marks is a comment, an instruction or a declaration: up to the closing mark, or all
+	// that follows.
+	unseenHTML = regexp.MustCompile(
+		`(?s)<!--.*?(?:-->|\z)|<\?.*?(?:\?>|\z)|<!\[CDATA\[.*?(?:\]\]>|\z)|<![A-Za-z].*?(?:>|\z)`)
+	tag = regexp.MustCompile(
+		`(?s)<[A-Za-z][A-Za-z0-9-]*((?:\s+[A-Za-z_:][\w:.-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>]+))?)+)\s*/?>`)
+	attribute = regexp.MustCompile(`(?s)\s+([A-Za-z_:][\w:.-]*)(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>]+))?`)
+	entity    = regexp.MustCompile(`&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});`)
+	footnote  = regexp.MustCompile(`^\[\^[^\]\s]+\]:`)
 )
 
 // seenAttributes lead somewhere, or are how the page looks. All others can be any words.
-var seenAttributes = []string{"href", "src", "width", "height", "align", "open", "checked", "disabled", "start", "colspan", "rowspan"}
+var seenAttributes = []string{
+	"href", "src", "width", "height", "align", "open", "checked", "disabled", "start",
+	"colspan", "rowspan",
+}
 
 // Markdown returns what of a text its page shows, and how many passages were left out.
 func Markdown(words string) (seen string, hidden int) {
@@ -102,7 +109,8 @@ func (d *document) visit(n ast.Node) {
 		d.definition(n)
 	case *ast.Paragraph:
 		if from, to := linesOf(n); from >= 0 {
-			if label := footnote.Find(d.source[from:to]); label != nil && bytes.Count(d.source, label[:len(label)-1]) == 1 {
+			if label := footnote.Find(d.source[from:to]); label != nil &&
+				bytes.Count(d.source, label[:len(label)-1]) == 1 {
 				d.cut(from, to)
 			}
 		}
@@ -127,7 +135,8 @@ func linesOf(n ast.Node) (from, to int) {
 	return lines.At(0).Start, lines.At(lines.Len() - 1).Stop
 }
 
-// html leaves tags, and of their attributes those that are seen. A comment that its block does not close hides everything behind it.
+// html leaves tags, and of their attributes those that are seen. A comment that its block does not close hides
+// everything behind it.
 func (d *document) html(from, to int) {
 	if from < 0 {
 		return
@@ -143,7 +152,8 @@ func (d *document) html(from, to int) {
 	for _, t := range tag.FindAllSubmatchIndex(raw, -1) {
 		begin := from + t[2]
 		for _, a := range attribute.FindAllSubmatchIndex(raw[t[2]:t[3]], -1) {
-			if name := strings.ToLower(string(d.source[begin+a[2] : begin+a[3]])); !slices.Contains(seenAttributes, name) {
+			if name := strings.ToLower(string(d.source[begin+a[2] : begin+a[3]])); !slices.Contains(seenAttributes,
+				name) {
 				d.cut(begin+a[0], begin+a[1])
 			}
 		}
@@ -198,7 +208,8 @@ func (d *document) quoted(from, to int, words []byte) {
 			return
 		}
 		begin, end := at+next-1, at+next+len(words)
-		if begin >= from && end < to && slices.Contains([]string{`""`, "''", "()"}, string(d.source[begin])+string(d.source[end])) {
+		if begin >= from && end < to && slices.Contains([]string{`""`, "''", "()"}, string(d.source[begin])+
+			string(d.source[end])) {
 			for begin > from && (d.source[begin-1] == ' ' || d.source[begin-1] == '\t') {
 				begin--
 			}

@@ -94,7 +94,8 @@ func TestCostIsLinear(t *testing.T) {
 	}
 }
 
-// quietly fails only if something is wrong every time: others use the machine, too, and no load lasts through all tries.
+// quietly fails only if something is wrong every time: others use the machine, too, and no load lasts through
+// all tries.
 func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Helper()
 	wrong := ""

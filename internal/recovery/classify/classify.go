@@ -31,9 +31,10 @@ type Classifier struct {
 	steps, stepsInCode, stepsInCommands []step
 }
 
-// New returns a classifier of the built-in rules and of extra documents in the format of rules.toml, each
-// over those before it: a rule with a known id replaces it, others come first. Every rule is checked, with extra documents also
-// that its own examples are read as its reason (a test does that for the built-in rules alone); the error (ErrRules) reports all faults at once.
+// New returns a classifier of the built-in rules and of extra documents in the format of rules.toml, each over
+// those before it: a rule with a known id replaces it, others come first. Every rule is checked, with extra
+// documents also that its own examples are read as its reason (a test does that for the built-in rules alone);
+// the error (ErrRules) reports all faults at once.
 func New(extra ...[]byte) (*Classifier, error) {
 	files := []*ruleFile{parseRules("built-in", embeddedRules), parseRules("providers", embeddedProviders)}
 	for i, data := range extra {
@@ -46,7 +47,11 @@ func New(extra ...[]byte) (*Classifier, error) {
 	if err := errorsOf(files); err != nil {
 		return nil, err
 	}
-	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, chatter: all.Chatter.Any, verdicts: all.Chatter.Unless, steps: stepsFor(tiers[:]), stepsInCode: stepsFor(tiersInCode), stepsInCommands: stepsForCommands()}
+	c := &Classifier{
+		rules: all.Rules, status: all.Status, exit: all.Exit, chatter: all.Chatter.Any,
+		verdicts: all.Chatter.Unless, steps: stepsFor(tiers[:]), stepsInCode: stepsFor(tiersInCode),
+		stepsInCommands: stepsForCommands(),
+	}
 	for _, p := range all.Chatter.Begins {
 		c.advice[p[0]|0x20] = append(c.advice[p[0]|0x20], p)
 	}
@@ -87,8 +92,8 @@ func errorsOf(files []*ruleFile) error {
 	return errors.Join(errs...)
 }
 
-// checkExamples reads every rule's examples. What is wrong is noted where it can be mended: at the rule that takes another's
-// example, if that one is built in.
+// checkExamples reads every rule's examples. What is wrong is noted where it can be mended: at the rule that
+// takes another's example, if that one is built in.
 func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -111,7 +116,8 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 					}
 				}
 			}
-			at.fault(key, "%s: rule %q: example %q is read as %s by %s, want %s; narrow what matches too much, or replace the other rule by its id",
+			at.fault(key, "%s: rule %q: example %q is read as %s by %s, want %s; narrow what matches too much, or "+
+				"replace the other rule by its id",
 				r.doc.name, r.ID, ex, f.Reason, by, want)
 		}
 	}
@@ -201,20 +207,22 @@ func (q *classification) text() *reading {
 	return q.read
 }
 
-// keepQuoted keeps the last error that text i quotes in JSON. While an agent works its provider's answers are in there; checks
-// print those of what they test.
+// keepQuoted keeps the last error that text i quotes in JSON. While an agent works its provider's answers are
+// in there; checks print those of what they test.
 func (q *classification) keepQuoted(i int) {
 	if q.e.Stage != "CODE" && q.e.Stage != "" {
 		return
 	}
 	for _, e := range q.ends[i].Quoted {
-		if line := q.ends[i].Lines[e.Line]; !q.logs[i].Level(e.Line).Advises() && !q.c.advises(line) && !q.c.announcesRetry(line) {
+		if line := q.ends[i].Lines[e.Line]; !q.logs[i].Level(e.Line).Advises() && !q.c.advises(line) &&
+			!q.c.announcesRetry(line) {
 			q.quoted = e.Failure
 		}
 	}
 }
 
-// failure returns the agent's last error event, or else the last error that its words quote; the zero value, if there is none.
+// failure returns the agent's last error event, or else the last error that its words quote; the zero value, if
+// there is none.
 func (q *classification) failure() agent.Failure {
 	q.tails()
 	if f := q.agent.FinalFailure(); f != nil {
@@ -226,8 +234,8 @@ func (q *classification) failure() agent.Failure {
 	return q.quoted
 }
 
-// tested reports whether a test runner gives its verdict where no agent is known to work: what it prints of providers are the
-// answers that its tests play.
+// tested reports whether a test runner gives its verdict where no agent is known to work: what it prints of
+// providers are the answers that its tests play.
 func (q *classification) tested() bool {
 	if q.e.Stage != "" {
 		return false
@@ -254,8 +262,8 @@ func (q *classification) quote() string {
 // usageHead begins what a program prints of its use when it was called wrongly, or failed for any reason (cobra).
 var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
 
-// lastTold returns the last line, if it is not blank, that says what went wrong: of those above a program's usage, if there are any, and
-// without frames of stacks.
+// lastTold returns the last line, if it is not blank, that says what went wrong: of those above a program's
+// usage, if there are any, and without frames of stacks.
 func lastTold(lines []string) string {
 	blank := true // all lines so far
 	for i, l := range lines {
@@ -279,7 +287,8 @@ const longestHead = "available commands:" + "  " // each s may be a long one
 
 // beginsUsage asks usageHead, if a line can begin so.
 func beginsUsage(line string) bool {
-	return line != "" && strings.IndexByte("ufogac", line[0]|0x20) >= 0 && strings.IndexByte(line[:min(len(line), len(longestHead))], ':') > 0 && usageHead.MatchString(line)
+	return line != "" && strings.IndexByte("ufogac", line[0]|0x20) >= 0 &&
+		strings.IndexByte(line[:min(len(line), len(longestHead))], ':') > 0 && usageHead.MatchString(line)
 }
 
 // decide returns the finding of the first step that has one, and that step.

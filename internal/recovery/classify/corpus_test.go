@@ -133,9 +133,12 @@ func levelled(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// written are lines that the sample does not hold, written down from documentation and sources: of programs of all kinds, and
-// of agents.
-var written = []string{"testdata/programs.tsv", "testdata/agents.tsv", "testdata/agents-2.tsv", "testdata/agents-3.tsv", "testdata/agents-4.tsv", "testdata/agents-5.tsv"}
+// written are lines that the sample does not hold, written down from documentation and sources: of programs of
+// all kinds, and of agents.
+var written = []string{
+	"testdata/programs.tsv", "testdata/agents.tsv", "testdata/agents-2.tsv", "testdata/agents-3.tsv",
+	"testdata/agents-4.tsv", "testdata/agents-5.tsv",
+}
 
 // writtenLines reads one of them: a reason, an exit code, a program and a text per line.
 func writtenLines(t *testing.T, file string) (lines []testfiles.Line) {

@@ -47,7 +47,10 @@ func statusRows(c *Classifier) []string {
 }
 
 func providerRows(c *Classifier) []string {
-	rows := []string{"| provider | row | code | type | says one of | means | a stated wait | source |", "|---|---|---|---|---|---|---|---|"}
+	rows := []string{
+		"| provider | row | code | type | says one of | means | a stated wait | source |",
+		"|---|---|---|---|---|---|---|---|",
+	}
 	words := func(list []string) string { return strings.ReplaceAll(strings.Join(list, ", "), "|", `\|`) }
 	for i := range c.rules {
 		p := c.rules[i].answer
@@ -61,7 +64,8 @@ func providerRows(c *Classifier) []string {
 		if c.noWait(p.ID) {
 			wait = "means nothing"
 		}
-		rows = append(rows, fmt.Sprintf("| %s | `%s` | %s | %s | %s | %s | %s | %s |", p.Provider, p.ID, words(p.Code), words(p.Type), words(p.Says), means, wait, p.Source))
+		rows = append(rows, fmt.Sprintf("| %s | `%s` | %s | %s | %s | %s | %s | %s |", p.Provider, p.ID, words(p.Code),
+			words(p.Type), words(p.Says), means, wait, p.Source))
 	}
 	return rows
 }

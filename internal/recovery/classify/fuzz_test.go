@@ -17,15 +17,20 @@ import (
 func FuzzClassify(f *testing.F) {
 	c := newClassifier(f)
 	for i, s := range recoverytest.Tricky {
-		f.Add(s, recoverytest.Tricky[(i+7)%len(recoverytest.Tricky)], recoverytest.Tricky[(i+13)%len(recoverytest.Tricky)], []string{"CODE", "VALIDATE", ""}[i%3], i%3*137)
+		f.Add(s, recoverytest.Tricky[(i+7)%len(recoverytest.Tricky)],
+			recoverytest.Tricky[(i+13)%len(recoverytest.Tricky)], []string{"CODE", "VALIDATE", ""}[i%3], i%3*137)
 	}
 	f.Fuzz(func(t *testing.T, stderr, stdout, message, stage string, code int) {
-		e := recovery.Evidence{Stderr: stderr, Stdout: stdout, Message: message, Stage: stage, ExitCode: &code, At: time.Unix(1e9, 0)}
+		e := recovery.Evidence{
+			Stderr: stderr, Stdout: stdout, Message: message, Stage: stage, ExitCode: &code,
+			At: time.Unix(1e9, 0),
+		}
 		got := c.Classify(e)
 		if _, ok := recovery.Describe(got.Reason); !ok {
 			t.Errorf("reason %q", got.Reason)
 		}
-		if !utf8.ValidString(got.Cause) || len(got.Cause) > plaintext.MaxCause || got.Cause == "" || strings.ContainsAny(got.Cause, "\n\r\x00\x1b") {
+		if !utf8.ValidString(got.Cause) || len(got.Cause) > plaintext.MaxCause || got.Cause == "" ||
+			strings.ContainsAny(got.Cause, "\n\r\x00\x1b") {
 			t.Errorf("cause %q", got.Cause)
 		}
 		if got.RetryAfter < 0 || got.RetryAfter > recovery.LongestWait || got.Confidence < 0 || got.Confidence > 1 {

@@ -16,7 +16,8 @@ import (
 func TestKinds(t *testing.T) {
 	c := newClassifier(t)
 	want := map[string]recovery.Reason{
-		"go test that fails": recovery.TestsFailed, "npm test": recovery.TestsFailed, "pytest": recovery.TestsFailed, "events of claude-code": recovery.RateLimited,
+		"go test that fails": recovery.TestsFailed, "npm test": recovery.TestsFailed, "pytest": recovery.TestsFailed,
+		"events of claude-code":         recovery.RateLimited,
 		"words, and a provider's error": recovery.Overloaded, "a build's log with times": recovery.DiskFull,
 		"nothing that a rule knows": recovery.Unknown, "words of many rules, of which none applies": recovery.Unknown,
 	}
@@ -24,15 +25,17 @@ func TestKinds(t *testing.T) {
 		k := &recoverytest.Kinds[i]
 		for _, size := range []int{4 << 10, 64 << 10} {
 			text := k.Tail(size)
-			if f := c.Classify(recovery.Evidence{Stderr: text, ExitCode: exit(1)}); f.Reason != want[k.Name] || len(text) != size {
-				t.Errorf("%s, %d bytes: %s by %s: %s, want %s", k.Name, len(text), f.Reason, f.Rule, f.Cause, want[k.Name])
+			if f := c.Classify(recovery.Evidence{Stderr: text, ExitCode: exit(1)}); f.Reason != want[k.Name] ||
+				len(text) != size {
+				t.Errorf("%s, %d bytes: %s by %s: %s, want %s", k.Name, len(text), f.Reason, f.Rule, f.Cause,
+					want[k.Name])
 			}
 		}
 	}
 }
 
-// TestBenchClassification measures how long one classification takes, beside the twin of its reading. The goals are for a tail of everything; of single kinds of
-// output the median and the worst inform.
+// TestBenchClassification measures how long one classification takes, beside the twin of its reading. The goals
+// are for a tail of everything; of single kinds of output the median and the worst inform.
 func TestBenchClassification(t *testing.T) {
 	bench.Begin(t)
 	c := newClassifier(t)
@@ -54,7 +57,10 @@ func TestBenchClassification(t *testing.T) {
 		bytes int
 		most  float64 // µs
 	}{{4 << 10, 40}, {64 << 10, 300}} {
-		bench.Record(t, measure("a tail of everything", recoverytest.Tail(size.bytes), bench.Goal{AtMost: size.most, Limit: "by the profile a quarter is the signature, a sixth each are the search for literals, lines that were wrapped, and expressions, the rest is memory; a processor on which the former way took 90 µs reaches the goal, on one where it took 337 this is 0.18 of it"}))
+		bench.Record(t, measure("a tail of everything", recoverytest.Tail(size.bytes),
+			bench.Goal{AtMost: size.most, Limit: "by the profile a quarter is the signature, a sixth each are the " +
+				"search for literals, lines that were wrapped, and expressions, the rest is memory; a processor on " +
+				"which the former way took 90 µs reaches the goal, on one where it took 337 this is 0.18 of it"}))
 		var all []bench.Figure
 		for i := range recoverytest.Kinds {
 			k := &recoverytest.Kinds[i]

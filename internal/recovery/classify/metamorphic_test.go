@@ -21,8 +21,8 @@ type transformation struct {
 // wantChanged is the share of readings that one transformation may change.
 const wantChanged = 0.01
 
-// TestMetamorphic: how a text is wrapped, coloured, logged or quoted changes less than one reading in a hundred. Without -v
-// each transformation is tried on every sixth text.
+// TestMetamorphic: how a text is wrapped, coloured, logged or quoted changes less than one reading in a
+// hundred. Without -v each transformation is tried on every sixth text.
 func TestMetamorphic(t *testing.T) {
 	c := newClassifier(t)
 	lines := testfiles.Corpus(t)
@@ -49,7 +49,8 @@ func TestMetamorphic(t *testing.T) {
 				}
 				if got := c.Classify(e); got.Reason != want.Reason {
 					changed++
-					t.Logf("%s: %s by %s becomes %s by %s: %.100q", l.ID, want.Reason, want.Rule, got.Reason, got.Rule, got.Cause)
+					t.Logf("%s: %s by %s becomes %s by %s: %.100q", l.ID, want.Reason, want.Rule, got.Reason, got.Rule,
+						got.Cause)
 				}
 			}
 			share := float64(changed) / float64(of)
@@ -65,7 +66,8 @@ func TestMetamorphic(t *testing.T) {
 func TestWarningsNeverDecide(t *testing.T) {
 	c := newClassifier(t)
 	failures := []string{
-		"connect: connection refused", "429 Too Many Requests", "no space left on device", "context_length_exceeded", "a.go:7:2: undefined: foo",
+		"connect: connection refused", "429 Too Many Requests", "no space left on device", "context_length_exceeded",
+		"a.go:7:2: undefined: foo",
 		"permission denied", "invalid api key", "something nobody knows",
 	}
 	for _, f := range logForms {
@@ -76,13 +78,15 @@ func TestWarningsNeverDecide(t *testing.T) {
 			e := failures[(i+3)%len(failures)]
 			want := c.Classify(recovery.Evidence{Stderr: f.line(3, e)})
 			for level := range 3 {
-				for _, text := range []string{f.line(level, wrong) + "\n" + f.line(3, e), f.line(3, e) + "\n" + f.line(level, wrong)} {
+				for _, text := range []string{f.line(level, wrong) + "\n" + f.line(3, e), f.line(3, e) + "\n" +
+					f.line(level, wrong)} {
 					if got := c.Classify(recovery.Evidence{Stderr: text}); got.Reason != want.Reason {
 						t.Errorf("%s: %q is read as %s by %s, want %s", f.name, text, got.Reason, got.Rule, want.Reason)
 					}
 				}
 			}
-			if got := c.Classify(recovery.Evidence{Stderr: f.line(2, wrong) + "\n" + e}); got.Reason != want.Reason && want.Reason != recovery.Unknown {
+			if got := c.Classify(recovery.Evidence{Stderr: f.line(2, wrong) + "\n" + e}); got.Reason != want.Reason &&
+				want.Reason != recovery.Unknown {
 				t.Errorf("%s: %q beside an unlevelled %q is read as %s by %s", f.name, wrong, e, got.Reason, got.Rule)
 			}
 		}
@@ -117,8 +121,12 @@ func transformations() []transformation {
 		})},
 		{"title, ended by BEL", eachLine(func(l string) string { return "\x1b]0;error: 429 in ~/app\x07" + l })},
 		{"title, ended by ST", eachLine(func(l string) string { return "\x1b]2;error: 429 in ~/app\x1b\\" + l })},
-		{"links", eachLine(func(l string) string { return "\x1b]8;;https://example.com/401\x1b\\" + l + "\x1b]8;;\x1b\\" })},
-		{"device control", eachLine(func(l string) string { return "\x1bP+q544e\x1b\\\x1b_Gerror 429\x1b\\\x1b[>4;1m\x1b(B" + l })},
+		{"links", eachLine(func(l string) string {
+			return "\x1b]8;;https://example.com/401\x1b\\" + l +
+				"\x1b]8;;\x1b\\"
+		})},
+		{"device control", eachLine(
+			func(l string) string { return "\x1bP+q544e\x1b\\\x1b_Gerror 429\x1b\\\x1b[>4;1m\x1b(B" + l })},
 		{"C1", eachLine(func(l string) string { return "\u009b31m\u009d0;error: 429\u009c" + l })},
 		{"spinner", eachLine(func(l string) string { return "⠋ Working\r⠙ Working\r\x1b[2K" + l })},
 		{"backspaces", eachLine(func(l string) string { return "-\b\\\b|\b/\b" + l })},
@@ -136,13 +144,22 @@ func transformations() []transformation {
 		}})
 	}
 	all = append(all,
-		transformation{"message of a JSON log", func(s string) string { return `{"level":"error","ts":1795312981.1,"msg":` + inJSON(s) + `}` }},
-		transformation{"message of logfmt", func(s string) string { return `time=2026-11-22T02:03:01Z level=ERROR msg=` + inJSON(s) + ` stage=CODE` }},
+		transformation{
+			"message of a JSON log",
+			func(s string) string { return `{"level":"error","ts":1795312981.1,"msg":` + inJSON(s) + `}` },
+		},
+		transformation{
+			"message of logfmt",
+			func(s string) string { return `time=2026-11-22T02:03:01Z level=ERROR msg=` + inJSON(s) + ` stage=CODE` },
+		},
 		transformation{"field of JSON", func(s string) string { return `{"stderr":` + inJSON(s) + `}` }},
 	)
 	for _, width := range []int{60, 80, 120, 200} {
 		for _, w := range wrappings {
-			all = append(all, transformation{fmt.Sprintf("%s at %d", w.name, width), func(s string) string { return w.wrap(plaintext.Clean(s), width) }})
+			all = append(all, transformation{
+				fmt.Sprintf("%s at %d", w.name, width),
+				func(s string) string { return w.wrap(plaintext.Clean(s), width) },
+			})
 		}
 	}
 	return all
@@ -180,27 +197,33 @@ var logForms = []struct {
 	{"klog", named("%s1122 02:03:01.123456    4711 main.go:31] %s", "I", "I", "W", "E")},
 	{"tracing", named("2026-11-22T02:03:01.123456Z %5s app::client: %s", "DEBUG", "INFO", "WARN", "ERROR")},
 	{"logback", named("2026-11-22 02:03:01.123 [main] %-5s com.acme.App - %s", "DEBUG", "INFO", "WARN", "ERROR")},
-	{"Spring", named("2026-11-22 02:03:01.123 %5s 4711 --- [main] com.acme.App : %s", "DEBUG", "INFO", "WARN", "ERROR")},
+	{"Spring", named("2026-11-22 02:03:01.123 %5s 4711 --- [main] com.acme.App : %s", "DEBUG", "INFO", "WARN",
+		"ERROR")},
 	{"loguru", named("2026-11-22 02:03:01.123 | %-8s | __main__:main:31 - %s", "DEBUG", "INFO", "WARNING", "ERROR")},
 	{"Serilog", named("[02:03:01 %s] %s", "DBG", "INF", "WRN", "ERR")},
 	{"Ruby", func(level int, m string) string {
-		return fmt.Sprintf("%c, [2026-11-22T02:03:01.123456 #4711] %5s -- : %s", "DIWE"[level], []string{"DEBUG", "INFO", "WARN", "ERROR"}[level], m)
+		return fmt.Sprintf("%c, [2026-11-22T02:03:01.123456 #4711] %5s -- : %s", "DIWE"[level],
+			[]string{"DEBUG", "INFO", "WARN", "ERROR"}[level], m)
 	}},
 	{"syslog", func(_ int, m string) string { return "Nov 22 02:03:01 host app[4711]: " + m }},
 	{"logrus", func(level int, m string) string {
-		return fmt.Sprintf(`time="2026-11-22T02:03:01Z" level=%s msg=%s`, []string{"debug", "info", "warning", "error"}[level], inJSON(m))
+		return fmt.Sprintf(`time="2026-11-22T02:03:01Z" level=%s msg=%s`,
+			[]string{"debug", "info", "warning", "error"}[level], inJSON(m))
 	}},
 	{"slog", func(level int, m string) string {
-		return fmt.Sprintf(`time=2026-11-22T02:03:01.123+01:00 level=%s msg=%s try=1`, []string{"DEBUG", "INFO", "WARN", "ERROR"}[level], inJSON(m))
+		return fmt.Sprintf(`time=2026-11-22T02:03:01.123+01:00 level=%s msg=%s try=1`,
+			[]string{"DEBUG", "INFO", "WARN", "ERROR"}[level], inJSON(m))
 	}},
 	{"zerolog", func(level int, m string) string {
-		return fmt.Sprintf(`{"level":"%s","time":1795312981,"message":%s}`, []string{"debug", "info", "warn", "error"}[level], inJSON(m))
+		return fmt.Sprintf(`{"level":"%s","time":1795312981,"message":%s}`,
+			[]string{"debug", "info", "warn", "error"}[level], inJSON(m))
 	}},
 	{"pino", func(level int, m string) string {
 		return fmt.Sprintf(`{"level":%d,"time":1795312981000,"pid":7,"hostname":"h","msg":%s}`, 20+10*level, inJSON(m))
 	}},
 	{"Google Cloud", func(level int, m string) string {
-		return fmt.Sprintf(`{"severity":"%s","timestamp":"2026-11-22T02:03:01Z","message":%s}`, []string{"DEBUG", "INFO", "WARNING", "ERROR"}[level], inJSON(m))
+		return fmt.Sprintf(`{"severity":"%s","timestamp":"2026-11-22T02:03:01Z","message":%s}`,
+			[]string{"DEBUG", "INFO", "WARNING", "ERROR"}[level], inJSON(m))
 	}},
 }
 
@@ -229,7 +252,8 @@ var wrappings = []struct {
 	{"a bar", func(s string, width int) string { return wrapped(s, width, softCut, "┃ ", "┃ ") }},
 }
 
-// wrapped breaks lines of more than width characters; cut says how much of one stays on its line, and how much of the rest is dropped.
+// wrapped breaks lines of more than width characters; cut says how much of one stays on its line, and how much
+// of the rest is dropped.
 func wrapped(s string, width int, cut func([]rune, int) (stays, drop int), first, then string) string {
 	return eachLine(func(l string) string {
 		margin, out := first, ""

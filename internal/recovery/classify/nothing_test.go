@@ -6,8 +6,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestNothingDone: what an agent prints that returned 0 and changed nothing. An error in plain words is the cause; what it
-// explains about the code, in words that would be errors elsewhere, is none.
+// TestNothingDone: what an agent prints that returned 0 and changed nothing. An error in plain words is the
+// cause; what it explains about the code, in words that would be errors elsewhere, is none.
 func TestNothingDone(t *testing.T) {
 	c := newClassifier(t)
 	for text, want := range map[string]recovery.Reason{
@@ -25,15 +25,25 @@ func TestNothingDone(t *testing.T) {
 
 		"":      recovery.NoProgress,
 		"Done.": recovery.NoProgress,
-		"No change is needed: the function already handles connection refused.":                                  recovery.NoProgress,
-		"The tests already cover HTTP 503 and rate limit exceeded errors, so there is nothing to change.":        recovery.NoProgress,
-		"I looked at retry.go. A 429 Too Many Requests is retried with backoff; nothing to do.":                  recovery.NoProgress,
-		"The function returns ErrNotFound when the API answers 401 Unauthorized. This is right.":                 recovery.NoProgress,
-		"A deadline exceeded error is mapped to a timeout there, and ECONNRESET works as expected.":              recovery.NoProgress,
-		"No such file or directory is handled in open.go.":                                                       recovery.NoProgress,
-		"It retries on:\n\n- connection refused\n- Error: 401 Invalid API key\n\nNo code changes are necessary.": recovery.NoProgress,
+		"No change is needed: the function already handles " +
+			"connection refused.": recovery.NoProgress,
+		"The tests already cover HTTP 503 and rate limit exceeded errors, so there is " +
+			"nothing to change.": recovery.NoProgress,
+		"I looked at retry.go. A 429 Too Many Requests is retried with backoff; " +
+			"nothing to do.": recovery.NoProgress,
+		"The function returns ErrNotFound when the API answers 401 Unauthorized. " +
+			"This is right.": recovery.NoProgress,
+		"A deadline exceeded error is mapped to a timeout there, and ECONNRESET works " +
+			"as expected.": recovery.NoProgress,
+		"No such file or directory is " +
+			"handled in open.go.": recovery.NoProgress,
+		"It retries on:\n\n- connection refused\n- Error: 401 Invalid API key\n\nNo code changes " +
+			"are necessary.": recovery.NoProgress,
 	} {
-		e := recovery.Evidence{Stage: "CODE", Tool: "mine", ExitCode: new(0), Message: "CODE: mine: it returned exit code 0 and changed nothing", Stdout: text + "\n"}
+		e := recovery.Evidence{
+			Stage: "CODE", Tool: "mine", ExitCode: new(0),
+			Message: "CODE: mine: it returned exit code 0 and changed nothing", Stdout: text + "\n",
+		}
 		if f := c.Classify(e); f.Reason != want || f.Cause == "" {
 			t.Errorf("%q is read as %s by %s (%q), want %s", text, f.Reason, f.Rule, f.Cause, want)
 		}

@@ -11,8 +11,9 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// pattern is a rule's expression, taken apart into what can be looked up and the rest. It matches what the expression matches; it
-// is only quicker: an expression of a hundred ways to say one thing costs a hundred times as much as the one that a line holds.
+// pattern is a rule's expression, taken apart into what can be looked up and the rest. It matches what the
+// expression matches; it is only quicker: an expression of a hundred ways to say one thing costs a hundred
+// times as much as the one that a line holds.
 type pattern struct {
 	whole *regexp.Regexp
 	words []uint16 // a line that holds one of these matches
@@ -25,8 +26,8 @@ type way struct {
 	re   *regexp.Regexp
 }
 
-// need is what a line has to hold, or else the expression does not match: one of the words, all needs, and any need of those that there
-// are. The zero need is nothing.
+// need is what a line has to hold, or else the expression does not match: one of the words, all needs, and any
+// need of those that there are. The zero need is nothing.
 type need struct {
 	words    []uint16
 	all, any []need
@@ -50,7 +51,8 @@ func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
 	for _, expr := range exprs {
 		tree, err := syntax.Parse(expr, syntax.Perl)
 		re, bad := regexp.Compile(expr)
-		if err != nil || bad != nil || re.NumSubexp() != whole.NumSubexp() && whole.NumSubexp() == 1 { // an expression that is written in a way that we don't understand
+		// an expression that is written in a way that we don't understand
+		if err != nil || bad != nil || re.NumSubexp() != whole.NumSubexp() && whole.NumSubexp() == 1 {
 			return &pattern{whole: whole, ways: []way{{re: whole}}}
 		}
 		if s := spell(tree); whole.NumSubexp() == 0 && s.ok && s.sure && s.shortest() >= shortestWord {
@@ -62,12 +64,13 @@ func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
 	return p
 }
 
-// beginnings cuts an expression with groups that begins with alternatives, (?:a|b)c, into ac and bc. Of what these find, the first
-// place counts, and of several at one place the first of them.
+// beginnings cuts an expression with groups that begins with alternatives, (?:a|b)c, into ac and bc. Of what
+// these find, the first place counts, and of several at one place the first of them.
 func beginnings(expr string) []string {
 	flags := flagGroup.FindString(expr)
 	rest, ok := strings.CutPrefix(expr[len(flags):], "(?:")
-	if end := groupEnd(rest); ok && len(alternatives(expr)) == 1 && end < len(rest) && (end+1 == len(rest) || strings.IndexByte("?*+{", rest[end+1]) < 0) {
+	if end := groupEnd(rest); ok && len(alternatives(expr)) == 1 && end < len(rest) &&
+		(end+1 == len(rest) || strings.IndexByte("?*+{", rest[end+1]) < 0) {
 		all := alternatives(rest[:end])
 		for i := range all {
 			all[i] = flags + "(?:" + all[i] + ")" + rest[end+1:]
@@ -97,7 +100,8 @@ func groupEnd(expr string) int {
 	return len(expr)
 }
 
-// alternatives cuts an expression where it names another way to match, outside of groups. Flags in its midst hold for what follows.
+// alternatives cuts an expression where it names another way to match, outside of groups. Flags in its midst
+// hold for what follows.
 func alternatives(expr string) (all []string) {
 	if strings.Contains(expr, `\Q`) {
 		return []string{expr}
@@ -165,7 +169,8 @@ func spell(re *syntax.Regexp) spelling {
 	switch re.Op {
 	case syntax.OpEmptyMatch:
 		return spelling{[]string{""}, true, true}
-	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary,
+		syntax.OpNoWordBoundary:
 		return spelling{[]string{""}, true, false}
 	case syntax.OpCapture:
 		return spell(re.Sub[0])
@@ -271,7 +276,8 @@ func spellClass(ranges []rune) spelling {
 	return s.bounded()
 }
 
-// oddities are the characters besides A to Z that an expression takes for one of a to z: the long s, the sign of Kelvin.
+// oddities are the characters besides A to Z that an expression takes for one of a to z: the long s, the sign
+// of Kelvin.
 var oddities = []rune{'\u017f', '\u212a'}
 
 func odd(line string) bool {
@@ -329,7 +335,8 @@ func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	}
 	for _, sub := range subs {
 		s, repeated := spell(sub), false
-		if !s.ok && (sub.Op == syntax.OpPlus || sub.Op == syntax.OpRepeat && sub.Min > 0) { // the first of them ends the run, the last begins another
+		// the first of them ends the run, the last begins another
+		if !s.ok && (sub.Op == syntax.OpPlus || sub.Op == syntax.OpRepeat && sub.Min > 0) {
 			s, repeated = spell(sub.Sub[0]), true
 		}
 		longer := run.then(s)

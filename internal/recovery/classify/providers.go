@@ -109,11 +109,13 @@ func (f *ruleFile) providerRules() []rule {
 	return out
 }
 
-// rule is p as text shows it. What stands for a status is worth a status; its reason is found when all files are merged.
+// rule is p as text shows it. What stands for a status is worth a status; its reason is found when all files
+// are merged.
 func (p *providerError) rule(f *ruleFile, i int) rule {
 	r := rule{
-		ID: p.ID, Reason: p.Reason, Tier: tierFailure, Any: p.Says, Unless: p.Unless, Why: p.Source, Examples: p.Examples,
-		answer: p, doc: f, path: tomlfile.Element("provider_error", i),
+		ID: p.ID, Reason: p.Reason, Tier: tierFailure, Any: p.Says, Unless: p.Unless, Why: p.Source,
+		Examples: p.Examples,
+		answer:   p, doc: f, path: tomlfile.Element("provider_error", i),
 	}
 	if p.Like != 0 {
 		r.Tier = tierStatus
@@ -131,8 +133,8 @@ func (p *providerError) rule(f *ruleFile, i int) rule {
 // plainWord is a name that could be a word of a sentence, or a number.
 var plainWord = regexp.MustCompile(`^(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+)$`)
 
-// nameExpression matches a line that holds one of the names as a whole, a plain word only as the value of a field; and one of
-// the phrases, if there are any, on either side of it.
+// nameExpression matches a line that holds one of the names as a whole, a plain word only as the value of a
+// field; and one of the phrases, if there are any, on either side of it.
 func nameExpression(names, says []string) string {
 	var plain, marked []string
 	for _, n := range names {
@@ -144,10 +146,12 @@ func nameExpression(names, says []string) string {
 	}
 	var ways []string
 	if len(marked) > 0 {
-		ways = append(ways, `(?:^|[^\w.-])(?:\w+\.)*(?:`+strings.Join(marked, "|")+`)(?:[^\w.-]|\.\W|\.?$)`) // not a part of a module's path
+		// not a part of a module's path
+		ways = append(ways, `(?:^|[^\w.-])(?:\w+\.)*(?:`+strings.Join(marked, "|")+`)(?:[^\w.-]|\.\W|\.?$)`)
 	}
 	if len(plain) > 0 {
-		ways = append(ways, `\b(?:code|type|status|reason|error|name)[\\"']* ?[:=]\s*[\\"']*(?:`+strings.Join(plain, "|")+`)\b`)
+		ways = append(ways, `\b(?:code|type|status|reason|error|name)[\\"']* ?[:=]\s*[\\"']*(?:`+
+			strings.Join(plain, "|")+`)\b`)
 	}
 	name := "(?:" + strings.Join(ways, "|") + ")"
 	if len(says) == 0 {

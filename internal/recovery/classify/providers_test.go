@@ -57,16 +57,43 @@ func TestProviderErrorRanks(t *testing.T) {
 		fields map[string]any
 		want   recovery.Reason
 	}{
-		"code over type":            {map[string]any{"type": "invalid_request_error", "code": "context_length_exceeded", "message": "x"}, recovery.ContextOverflow},
-		"code over status":          {map[string]any{"code": "insufficient_quota", "status": 429, "message": "x"}, recovery.QuotaExhausted},
-		"type over status":          {map[string]any{"type": "rate_limit_error", "status": 400, "message": "x"}, recovery.RateLimited},
-		"status over a vague type":  {map[string]any{"type": "invalid_request_error", "status": 404, "message": "x"}, recovery.InvalidConfig},
-		"words over type":           {map[string]any{"type": "rate_limit_error", "message": "prompt is too long: 3 tokens > 2 maximum"}, recovery.ContextOverflow},
-		"words narrow a code":       {map[string]any{"code": "rate_limit_exceeded", "message": "Request too large for gpt-4o"}, recovery.ContextOverflow},
-		"words do not beat a code":  {map[string]any{"code": "invalid_api_key", "message": "The model is overloaded"}, recovery.AuthError},
-		"a type is narrowed":        {map[string]any{"type": "invalid_request_error", "message": "Your credit balance is too low"}, recovery.QuotaExhausted},
-		"text narrows what is like": {map[string]any{"type": "permission_error", "message": "API rate limit exceeded"}, recovery.RateLimited},
-		"no name, no words":         {map[string]any{"status": 529, "message": "x"}, recovery.Overloaded},
+		"code over type": {map[string]any{
+			"type": "invalid_request_error", "code": "context_length_exceeded",
+			"message": "x",
+		}, recovery.ContextOverflow},
+		"code over status": {
+			map[string]any{"code": "insufficient_quota", "status": 429, "message": "x"},
+			recovery.QuotaExhausted,
+		},
+		"type over status": {
+			map[string]any{"type": "rate_limit_error", "status": 400, "message": "x"},
+			recovery.RateLimited,
+		},
+		"status over a vague type": {
+			map[string]any{"type": "invalid_request_error", "status": 404, "message": "x"},
+			recovery.InvalidConfig,
+		},
+		"words over type": {map[string]any{
+			"type":    "rate_limit_error",
+			"message": "prompt is too long: 3 tokens > 2 maximum",
+		}, recovery.ContextOverflow},
+		"words narrow a code": {map[string]any{
+			"code":    "rate_limit_exceeded",
+			"message": "Request too large for gpt-4o",
+		}, recovery.ContextOverflow},
+		"words do not beat a code": {
+			map[string]any{"code": "invalid_api_key", "message": "The model is overloaded"},
+			recovery.AuthError,
+		},
+		"a type is narrowed": {map[string]any{
+			"type":    "invalid_request_error",
+			"message": "Your credit balance is too low",
+		}, recovery.QuotaExhausted},
+		"text narrows what is like": {
+			map[string]any{"type": "permission_error", "message": "API rate limit exceeded"},
+			recovery.RateLimited,
+		},
+		"no name, no words": {map[string]any{"status": 529, "message": "x"}, recovery.Overloaded},
 	} {
 		if f := c.Classify(providerEvent(t, row.fields)); f.Reason != row.want {
 			t.Errorf("%s: %v is read as %s by %s, want %s", name, row.fields, f.Reason, f.Rule, row.want)
@@ -101,18 +128,24 @@ examples = ['{"error":{"code":"no_seat_left"}}']
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := c.Classify(providerEvent(t, map[string]any{"code": "no_seat_left", "message": "x"})); f.Reason != recovery.QuotaExhausted {
+	if f := c.Classify(providerEvent(t,
+		map[string]any{"code": "no_seat_left", "message": "x"})); f.Reason != recovery.QuotaExhausted {
 		t.Errorf("read as %s by %s", f.Reason, f.Rule)
 	}
-	_, err = New([]byte("[[provider_error]]\nid = \"a\"\nprovider = \"A\"\nsource = \"x\"\nexamples = [\"y\"]\nlike = 299\nreason = \"overloaded\"\n"))
+	_, err = New([]byte("[[provider_error]]\nid = \"a\"\nprovider = \"A\"\nsource = \"x\"\nexamples = [\"y\"]\nlike " +
+		"= 299\nreason = \"overloaded\"\n"))
 	for _, want := range []string{"code, type or says is needed", "want reason or like, and not both"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
 		}
 	}
-	_, err = New([]byte("[[provider_error]]\nid = \"a\"\nprovider = \"A\"\nsource = \"x\"\nexamples = [\"no_seat: Too Many\"]\nreason = \"overloaded\"\n" +
+	_, err = New([]byte("[[provider_error]]\nid = \"a\"\nprovider = \"A\"\nsource = \"x\"\nexamples = [\"no_seat: " +
+		"Too Many\"]\nreason = \"overloaded\"\n" +
 		"code = [\"no_seat\", \"\"]\nsays = [\"Too Many\"]\nunless = [\"Not\"]\n"))
-	for _, want := range []string{"8:9: provider_error[0].says[0]: \"Too Many\": want one line of lower case", "unless[0]", "7:20: provider_error[0].code[1]: \"\": want a name"} {
+	for _, want := range []string{
+		"8:9: provider_error[0].says[0]: \"Too Many\": want one line of lower case",
+		"unless[0]", "7:20: provider_error[0].code[1]: \"\": want a name",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
 		}

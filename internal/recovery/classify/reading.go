@@ -139,15 +139,16 @@ func (c *Classifier) concludes(line string) bool {
 	return slices.ContainsFunc(c.verdicts, func(v string) bool { return strings.Contains(lower, v) })
 }
 
-// frame reports whether line is a frame of a stack trace (node, java, python): it tells where, never why. OCaml's compiler
-// starts its findings like python, and names characters.
+// frame reports whether line is a frame of a stack trace (node, java, python): it tells where, never why.
+// OCaml's compiler starts its findings like python, and names characters.
 func frame(line string) bool {
 	n := 0
 	for n < len(line) && (line[n] == ' ' || line[n] == '\t') {
 		n++
 	}
 	line = line[n:]
-	return strings.HasPrefix(line, "at ") || strings.HasPrefix(line, `File "`) && !strings.Contains(line, ", characters ")
+	return strings.HasPrefix(line, "at ") || strings.HasPrefix(line, `File "`) &&
+		!strings.Contains(line, ", characters ")
 }
 
 // advises reports whether line only warns or advises: what it speaks of is seldom why the program gave up.
@@ -199,8 +200,8 @@ func (rd *reading) all(t *tierRow) (ms []match) {
 	return ms
 }
 
-// each calls found for every match within a tier, nearest to the root cause first, on one line by rule order, as long as it
-// returns true. Of each rule only maxPlaces places are tried.
+// each calls found for every match within a tier, nearest to the root cause first, on one line by rule order,
+// as long as it returns true. Of each rule only maxPlaces places are tried.
 func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found func(match) bool) {
 	all := in[t.index()]
 	clear(rd.tried)
@@ -229,7 +230,8 @@ func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found fu
 				continue
 			}
 			rd.tried[p.rule]++
-			if reason, ok := rd.sight(p).matches(r); ok && !found(match{rule: r, reason: reason, line: int(p.line), quote: rd.quote(r, p)}) {
+			if reason, ok := rd.sight(p).matches(r); ok &&
+				!found(match{rule: r, reason: reason, line: int(p.line), quote: rd.quote(r, p)}) {
 				return
 			}
 		}

@@ -46,7 +46,8 @@ func (t *tierRow) index() int {
 // isVague reports whether the tier's lines tell what happened in general words, or less.
 func (t *tierRow) isVague() bool { return t.name == tierProse || t.name == tierGuess }
 
-// tiers are what each tier is worth, strongest first. Confidence: our estimate of how often such a rule names the root cause.
+// tiers are what each tier is worth, strongest first. Confidence: our estimate of how often such a rule names
+// the root cause.
 var tiers = [...]tierRow{
 	{tierCheck, true, 0.95},
 	{tierRunner, true, 0.95},

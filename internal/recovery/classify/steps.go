@@ -18,7 +18,8 @@ type step struct {
 	tier  *tierRow // of a step that reads text by a tier
 }
 
-// tiersInCode is the order while an agent works: what it reports of itself outweighs the compilers and tests that it ran.
+// tiersInCode is the order while an agent works: what it reports of itself outweighs the compilers and tests
+// that it ran.
 var tiersInCode = slices.Concat(tiers[2:4], tiers[:2], tiers[4:])
 
 // stepsOf returns the steps for a stage, strongest first.
@@ -35,10 +36,12 @@ func (c *Classifier) stepsOf(stage string) []step {
 // commandStages run what the user wrote.
 var commandStages = []string{"START", "CONTEXT_LOAD", "VALIDATE", "DONE"}
 
-// vagueSteps say nothing of a user's own command: what it prints by the way, and whether it ends with a traceback, is its own affair.
+// vagueSteps say nothing of a user's own command: what it prints by the way, and whether it ends with a
+// traceback, is its own affair.
 var vagueSteps = []string{"text crash", "retries and advice", "text guess", "lines below error level"}
 
-// stepsForCommands are the steps for stages that run the user's commands. What says nothing specific is the command's own no.
+// stepsForCommands are the steps for stages that run the user's commands. What says nothing specific is the
+// command's own no.
 func stepsForCommands() []step {
 	all := slices.DeleteFunc(stepsFor(tiers[:]), func(s step) bool { return slices.Contains(vagueSteps, s.name) })
 	return slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
@@ -64,14 +67,26 @@ func stepsFor(order []tierRow) []step {
 		case tierCrash:
 			all = append(all, step{name: "exit code", judge: (*classification).exit})
 		case tierProse:
-			all = append(all, step{name: "retries and advice", judge: func(q *classification) (recovery.Finding, bool) { return q.chatter(order) }})
+			all = append(all, step{name: "retries and advice", judge: func(q *classification) (recovery.Finding,
+				bool,
+			) {
+				return q.chatter(order)
+			}})
 		}
 		if t.name == tierGuess { // a worker that saw it guesses better
 			all = append(all, step{name: "assertion", judge: (*classification).assertion})
 		}
-		all = append(all, step{name: "text " + string(t.name), judge: func(q *classification) (recovery.Finding, bool) { return q.readTier(t) }, tier: t})
+		all = append(all, step{name: "text " + string(t.name), judge: func(q *classification) (recovery.Finding,
+			bool,
+		) {
+			return q.readTier(t)
+		}, tier: t})
 	}
-	all = append(all, step{name: "lines below error level", judge: func(q *classification) (recovery.Finding, bool) { return q.advice(order) }})
+	all = append(all, step{name: "lines below error level", judge: func(q *classification) (recovery.Finding,
+		bool,
+	) {
+		return q.advice(order)
+	}})
 	all = append(all, step{name: "answer", judge: (*classification).answer})
 	return append(all, step{name: "no evidence", judge: (*classification).withoutEvidence})
 }
@@ -82,7 +97,8 @@ func (q *classification) known() (recovery.Finding, bool) {
 }
 
 func (q *classification) question() (recovery.Finding, bool) {
-	return recovery.Finding{Reason: recovery.NeedsHuman, Cause: q.e.Question, Rule: "question", Confidence: 1}, strings.TrimSpace(q.e.Question) != ""
+	return recovery.Finding{Reason: recovery.NeedsHuman, Cause: q.e.Question, Rule: "question", Confidence: 1},
+		strings.TrimSpace(q.e.Question) != ""
 }
 
 func (q *classification) oom() (recovery.Finding, bool) {
@@ -95,7 +111,10 @@ func (q *classification) event() (recovery.Finding, bool) {
 	fail := q.failure()
 	switch {
 	case len(q.agent.Denials) > 0:
-		return recovery.Finding{Reason: recovery.NeedsHuman, Cause: q.agent.Denials[0], Rule: "event.denied", Confidence: 0.9}, true
+		return recovery.Finding{
+			Reason: recovery.NeedsHuman, Cause: q.agent.Denials[0], Rule: "event.denied",
+			Confidence: 0.9,
+		}, true
 	case fail.Message == "" && fail.Status == 0:
 		return recovery.Finding{}, false
 	}
@@ -113,7 +132,8 @@ func (q *classification) event() (recovery.Finding, bool) {
 		f = recovery.Finding{Reason: known.Reason, Rule: known.ID, Cause: fail.Message, Confidence: 0.9}
 	}
 	if f.Reason == recovery.Unknown && fail.Code != "" {
-		if named := q.c.decide(recovery.Evidence{Message: fail.Code}); named.Confidence > 0.3 { // a guess at a name is none
+		// a guess at a name is none
+		if named := q.c.decide(recovery.Evidence{Message: fail.Code}); named.Confidence > 0.3 {
 			f = named
 		}
 	}
@@ -172,7 +192,10 @@ func (c *Classifier) kindOf(code int) (statusRow, bool) {
 }
 
 // waitedFor are the reasons why a program goes on waiting until a deadline ends it.
-var waitedFor = []recovery.Reason{recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded, recovery.NetworkTransient, recovery.NetworkPermanent}
+var waitedFor = []recovery.Reason{
+	recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded,
+	recovery.NetworkTransient, recovery.NetworkPermanent,
+}
 
 // deadline reads what a worker's deadline ended. That it was the deadline only the worker can know; whatever failed
 // on the way did not end the work. While an agent works, the text may show what it waited for in vain.
@@ -193,7 +216,8 @@ func (q *classification) deadline() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.Timeout, Cause: q.e.Message, Rule: "deadline", Confidence: 0.8}, true
 }
 
-// missingProgram reads the shell's own exit code together with its text: whatever failed for want of the program weighs less.
+// missingProgram reads the shell's own exit code together with its text: whatever failed for want of the
+// program weighs less.
 func (q *classification) missingProgram() (recovery.Finding, bool) {
 	if q.e.ExitCode == nil || *q.e.ExitCode != 127 {
 		return recovery.Finding{}, false
@@ -202,8 +226,8 @@ func (q *classification) missingProgram() (recovery.Finding, bool) {
 	return m.finding(0.8), ok
 }
 
-// readTier asks one tier. A program that ended well is not read by guesses: what it prints by the way is no failure. One that
-// hung is not read by general words either: it may have quoted them.
+// readTier asks one tier. A program that ended well is not read by guesses: what it prints by the way is no
+// failure. One that hung is not read by general words either: it may have quoted them.
 func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	if q.hung() && b.isVague() {
 		return recovery.Finding{}, false
@@ -233,7 +257,8 @@ func (rd *reading) decisive(b *tierRow, in *places, only []recovery.Reason) (mat
 	return m, ok
 }
 
-// quotedCause weighs an agent's own reading against what it quotes: unless that shows an answer, a transport failure outranks it.
+// quotedCause weighs an agent's own reading against what it quotes: unless that shows an answer, a transport
+// failure outranks it.
 func (rd *reading) quotedCause(claim match) match {
 	if containsAny(strings.ToLower(rd.lines[claim.line]), answered) {
 		return claim
@@ -246,8 +271,8 @@ func (rd *reading) quotedCause(claim match) match {
 	return claim
 }
 
-// chatter reads the lines that only announce retries, warn or advise: better than nothing, when nothing else is known. What
-// somebody had to end did not end for what it merely mentions.
+// chatter reads the lines that only announce retries, warn or advise: better than nothing, when nothing else is
+// known. What somebody had to end did not end for what it merely mentions.
 func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	for _, b := range order {
 		if q.hung() && b.isVague() {
@@ -260,9 +285,9 @@ func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// advice reads the lines that a logger itself calls less than an error, if it calls none an error: first those that tell what
-// was tried again. A line at error level that says nothing but that it is over decides that; what was waited for until then
-// explains it.
+// advice reads the lines that a logger itself calls less than an error, if it calls none an error: first those
+// that tell what was tried again. A line at error level that says nothing but that it is over decides that;
+// what was waited for until then explains it.
 func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
 	rd := q.text()
 	if slices.Contains(rd.levels, loglines.Error) {
@@ -329,14 +354,16 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 		if row.Code != code || row.Wrapper != wrapper || !strings.HasPrefix(strings.ToLower(q.e.Tool), row.Tool) {
 			continue
 		}
-		if readable := q.readable(); readable != nil && (row.Reason == recovery.Unknown || !slices.Contains(readable, row.Reason)) {
+		if readable := q.readable(); readable != nil &&
+			(row.Reason == recovery.Unknown || !slices.Contains(readable, row.Reason)) {
 			continue
 		}
 		cause := fmt.Sprintf("exit code %d: %s", code, row.Why)
 		if quote := q.quote(); quote != "" {
 			cause = quote + " (" + cause + ")"
 		}
-		return recovery.Finding{Reason: row.Reason, Cause: cause, Rule: fmt.Sprintf("exit.%d", code), Confidence: 0.7}, true
+		return recovery.Finding{Reason: row.Reason, Cause: cause, Rule: fmt.Sprintf("exit.%d", code), Confidence: 0.7},
+			true
 	}
 	return recovery.Finding{}, false
 }
@@ -344,7 +371,8 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 // assertion takes the worker's word, for want of anything better.
 func (q *classification) assertion() (recovery.Finding, bool) {
 	r, ok := recovery.ReasonOf(q.e.Assertion.ErrorType)
-	return recovery.Finding{Reason: r, Cause: q.quote(), Rule: "assertion", Confidence: 0.3}, ok && r != recovery.Unknown
+	return recovery.Finding{Reason: r, Cause: q.quote(), Rule: "assertion", Confidence: 0.3}, ok &&
+		r != recovery.Unknown
 }
 
 // commandFailed reports whether a command of the user's said no.
@@ -372,7 +400,8 @@ var ofCommands = func() []recovery.Reason {
 	return all
 }()
 
-// check takes a failed command of the user's at its last words. That a check fails with exit code 1 and not a word is known of tests.
+// check takes a failed command of the user's at its last words. That a check fails with exit code 1 and not a
+// word is known of tests.
 func (q *classification) check() (recovery.Finding, bool) {
 	quote := q.quote()
 	silent := quote == "" && q.e.ExitCode != nil
@@ -407,9 +436,13 @@ func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 	case q.failure().Message != "": // agents exit with 0, too, when they failed
 		return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "event"}, true
 	case e.ExitCode != nil && *e.ExitCode == 0 && e.Signal == "":
-		return recovery.Finding{Reason: recovery.NoProgress, Cause: cmp.Or(plaintext.LastLine(q.agent.Answer), quote), Rule: "exit.0", Confidence: 0.4}, true
+		return recovery.Finding{
+			Reason: recovery.NoProgress, Cause: cmp.Or(plaintext.LastLine(q.agent.Answer), quote),
+			Rule: "exit.0", Confidence: 0.4,
+		}, true
 	case e.ExitCode != nil && *e.ExitCode == 1 && e.Stage == "VALIDATE" && strings.TrimSpace(e.Stdout+e.Stderr) == "":
-		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a check of stage VALIDATE ended with exit code 1 and no output", Rule: "silent.check", Confidence: 0.4}, true
+		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a check of stage VALIDATE ended with exit code " +
+			"1 and no output", Rule: "silent.check", Confidence: 0.4}, true
 	case q.hung():
 		return recovery.Finding{Reason: recovery.Timeout, Cause: quote, Rule: "unended", Confidence: 0.4}, true
 	case q.text().frames > 1: // an exception whose message no rule knows

@@ -17,8 +17,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// twin reads texts as it is written down in rules.toml: each rule by itself looks for each of its literals on each line, and asks
-// its whole expression. It is what reading has to equal.
+// twin reads texts as it is written down in rules.toml: each rule by itself looks for each of its literals on
+// each line, and asks its whole expression. It is what reading has to equal.
 type twin struct {
 	c     *Classifier
 	lines []string
@@ -42,7 +42,8 @@ func twinOf(rd *reading) *twin {
 			continue
 		}
 		hits, retries := t.hitsOn(line)
-		retries = retries && !slices.ContainsFunc(c.verdicts, func(v string) bool { return strings.Contains(strings.ToLower(line), v) })
+		retries = retries && !slices.ContainsFunc(c.verdicts,
+			func(v string) bool { return strings.Contains(strings.ToLower(line), v) })
 		to, weak := t.places, t.places
 		switch level := rd.levels[n]; {
 		case retries && level.Advises():
@@ -96,7 +97,8 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	slices.SortStableFunc(hits, func(a, b twinHit) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.length, a.length), cmp.Compare(a.rule, b.rule))
 	})
-	hits = slices.CompactFunc(hits, func(a, b twinHit) bool { return a.rule == b.rule }) // side by side they are one place
+	// side by side they are one place
+	hits = slices.CompactFunc(hits, func(a, b twinHit) bool { return a.rule == b.rule })
 	return hits, slices.ContainsFunc(t.c.chatter, func(l string) bool { return strings.Contains(lower, l) })
 }
 
@@ -171,7 +173,10 @@ func sameAsTwin(c *Classifier, e recovery.Evidence) error {
 		for name, in := range map[string]struct {
 			got  *places
 			want [][]twinPlace
-		}{"places": {&rd.places, tw.places}, "chatter": {&rd.chatter, tw.chatter}, "advice": {&rd.advice, tw.advice}, "retried": {&rd.retried, tw.retried}} {
+		}{
+			"places": {&rd.places, tw.places}, "chatter": {&rd.chatter, tw.chatter}, "advice": {&rd.advice, tw.advice},
+			"retried": {&rd.retried, tw.retried},
+		} {
 			for _, only := range [][]recovery.Reason{nil, transport, waitedFor, ofCommands, {recovery.ToolNotFound}} {
 				got, _ := rd.best(tier, in.got, only)
 				if want, _ := tw.best(tier, in.want, only); got != want {
@@ -219,7 +224,8 @@ func knownTexts(t *testing.T, c *Classifier) (all []string) {
 // TestReadingEqualsItsTwin: what was seen of real programs is read like by each rule for itself.
 func TestReadingEqualsItsTwin(t *testing.T) {
 	c := newClassifier(t)
-	for _, text := range append(knownTexts(t, c), recoverytest.Tail(4<<10), recoverytest.Stream(4<<10), recoverytest.Hostile(4<<10)) {
+	for _, text := range append(knownTexts(t, c), recoverytest.Tail(4<<10), recoverytest.Stream(4<<10),
+		recoverytest.Hostile(4<<10)) {
 		if err := sameAsTwin(c, recovery.Evidence{Stderr: text}); err != nil {
 			t.Errorf("%.200q: %v", text, err)
 		}
@@ -268,12 +274,16 @@ func TestMixedReadingEqualsItsTwin(t *testing.T) {
 // TestPatternEqualsExpression: an expression that is taken apart matches what the whole one matches.
 func TestPatternEqualsExpression(t *testing.T) {
 	texts := []string{
-		"", "a", "ab", "abc", "AbC", "abd", "tests failed", "test failed", "Test failed", "a|b", "]", "x]y", "-a", "foo", "fOO", "bar", "BAR", "k", "\u212a", "\u017f", "S",
-		"foo bar", "foobar", "foo  bar", "foo\nbar", "é", "É", "\xff", "\ufffd", "12:3: error", "K9", "m[a]", "a+b", "not found", "No such file", "nosuch",
+		"", "a", "ab", "abc", "AbC", "abd", "tests failed", "test failed", "Test failed", "a|b", "]", "x]y", "-a",
+		"foo", "fOO", "bar", "BAR", "k", "\u212a", "\u017f", "S",
+		"foo bar", "foobar", "foo  bar", "foo\nbar", "é", "É", "\xff", "\ufffd", "12:3: error", "K9", "m[a]", "a+b",
+		"not found", "No such file", "nosuch",
 	}
 	for _, expr := range []string{
-		"", "abc", "(?i)abc", "abc|abd", "(?i)abc|(?-i)foo|bar", "foo|(?i)bar", "[Tt]ests? failed", `\bfoo\b`, "^foo|bar$", `a\|b`, "[]]", "x[]|]y", "[^]a]b|foo", `[a\]b]|foo`,
-		"[[:alpha:]|]foo|bar", `(?i)k|(?i)s`, "(?:foo|bar) ?(?:foo|bar)?", "(?i)[é]", "(?i)é", `\x{fffd}`, "f.o", "(foo|bar)+", "(?:foo){2}|bar", "[A-C]bc", "[a-c]b", "(?s)foo.bar|k", "(?:no|not) (?:such|found)",
+		"", "abc", "(?i)abc", "abc|abd", "(?i)abc|(?-i)foo|bar", "foo|(?i)bar", "[Tt]ests? failed", `\bfoo\b`,
+		"^foo|bar$", `a\|b`, "[]]", "x[]|]y", "[^]a]b|foo", `[a\]b]|foo`,
+		"[[:alpha:]|]foo|bar", `(?i)k|(?i)s`, "(?:foo|bar) ?(?:foo|bar)?", "(?i)[é]", "(?i)é", `\x{fffd}`, "f.o",
+		"(foo|bar)+", "(?:foo){2}|bar", "[A-C]bc", "[a-c]b", "(?s)foo.bar|k", "(?:no|not) (?:such|found)",
 		`\Qa|b\E|foo`, "(?:)", "foo|", "(?i)(?:foo|no) ?such|ba[rz]", "[ks]", "(?i)[ks]", "a+b", `a\+b`,
 	} {
 		words := &vocabulary{ids: map[string]uint16{}}
@@ -299,12 +309,16 @@ func BenchmarkTwin(b *testing.B) {
 
 // TestLastLineEqualsItsTwin: the last line that tells is that of all lines that tell.
 func TestLastLineEqualsItsTwin(t *testing.T) {
-	part := rapid.SampledFrom([]string{"", " ", "\u00a0", "\t", "Usage:", "uſage: x", "Available Commands:", "available commandſ:", "options", "error: x", "  at main (a.js:1)", "at ", "at", "x ", "  File \"a\"", "é"})
+	part := rapid.SampledFrom([]string{
+		"", " ", "\u00a0", "\t", "Usage:", "uſage: x", "Available Commands:",
+		"available commandſ:", "options", "error: x", "  at main (a.js:1)", "at ", "at", "x ", "  File \"a\"", "é",
+	})
 	rapid.Check(t, func(r *rapid.T) {
 		for range 50 {
 			lines := rapid.SliceOfN(part, 0, 7).Draw(r, "lines")
 			told := slices.Clone(lines)
-			if n := slices.IndexFunc(told, usageHead.MatchString); n > 0 && strings.TrimSpace(strings.Join(told[:n], "")) != "" {
+			if n := slices.IndexFunc(told, usageHead.MatchString); n > 0 &&
+				strings.TrimSpace(strings.Join(told[:n], "")) != "" {
 				told = told[:n]
 			}
 			want := plaintext.LastLine(strings.Join(slices.DeleteFunc(told, frame), "\n"))

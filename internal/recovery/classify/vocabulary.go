@@ -7,8 +7,8 @@ type vocabulary struct {
 	words []string
 	ids   map[string]uint16
 	next  []link // word → the one before it that is found by the same hash
-	// The last word that begins so, and 1, by the hash of what it begins with; 0: none does. Many words begin alike, "not found" and "not allowed": the long
-	// ones have a table of their own, for more of their bytes.
+	// The last word that begins so, and 1, by the hash of what it begins with; 0: none does. Many words begin
+	// alike, "not found" and "not allowed": the long ones have a table of their own, for more of their bytes.
 	short, long [1 << hashBits]uint16
 }
 
@@ -59,7 +59,8 @@ func (v *vocabulary) first(word string) *uint16 {
 
 func hash(n uint64) uint64 { return n * 0x9e3779b97f4a7c15 >> (64 - hashBits) }
 
-// find sets the bits of the words that a line in lower case holds. Behind the line it has to have padding bytes of capacity.
+// find sets the bits of the words that a line in lower case holds. Behind the line it has to have padding bytes
+// of capacity.
 func (v *vocabulary) find(line []byte, held []uint64) {
 	padded := line[:len(line)+padding]
 	for i := 0; i+shortestWord <= len(line); i++ {

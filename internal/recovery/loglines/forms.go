@@ -9,20 +9,26 @@ import (
 const (
 	clock = `\d\d:\d\d:\d\d(?:[.,]\d{1,9})?`
 	zone  = `(?: ?(?:Z|UTC|GMT|CES?T|[+-]\d\d:?\d\d))?`
-	stamp = `(?:\d{4}[-/]\d\d[-/]\d\d[T ]` + clock + zone + `|\d\d[-/.](?:\d\d|[A-Z][a-z]{2})[-/.]\d{4}[ :]` + clock + zone + `)`
-	day   = `[A-Z][a-z]{2} {1,2}\d{1,2} ` + clock
+	stamp = `(?:\d{4}[-/]\d\d[-/]\d\d[T ]` + clock + zone + `|\d\d[-/.](?:\d\d|[A-Z][a-z]{2})[-/.]\d{4}[ :]` + clock +
+		zone + `)`
+	day = `[A-Z][a-z]{2} {1,2}\d{1,2} ` + clock
 )
 
 // form is one shape of log lines. Its first group is the level, if it has one; the message is what follows the match.
 type form struct {
 	name string
 	re   *regexp.Regexp
-	may  func(rest string) bool                // whether the expression can match: most lines are of another shape, or of none
-	find func(rest string) (at []int, ok bool) // does without the expression, if it can; nil: there is nothing that does
+	// whether the expression can match: most lines are of another shape, or of none
+	may func(rest string) bool
+	// does without the expression, if it can; nil: there is nothing that does
+	find func(rest string) (at []int, ok bool)
 }
 
 func row(name, expression string, may func(string) bool) form {
-	return form{name, regexp.MustCompile(strings.ReplaceAll(`^(?:`+expression+`)`, "LEVEL", "("+levelWords+")")), may, nil}
+	return form{
+		name, regexp.MustCompile(strings.ReplaceAll(`^(?:`+expression+`)`, "LEVEL", "("+levelWords+")")), may,
+		nil,
+	}
 }
 
 func (f form) foundBy(find func(string) ([]int, bool)) form {
@@ -54,16 +60,18 @@ var statedLevel = row("level and colon", `[ \t]*\[?LEVEL\]?: `, func(rest string
 
 // Shapes that begin otherwise.
 var (
-	serilog    = row("Serilog", `\[(?:`+stamp+`|`+clock+`) LEVEL\] `, begins('['))
-	apache     = row("Apache", `\[[A-Z][a-z]{2} `+day+` \d{4}\]`, begins('['))
-	klog       = row("glog, klog", `[DIWEF](?:\d{4}){1,2} `+clock+` +\d+ [\w./-]+:\d+\] ?`, always)
-	ruby       = row("Ruby", `[DIWEFA], \[[^\]]*\] +LEVEL -- [^:]*: `, always)
-	python     = row("Python's logging without a format", `(DEBUG|INFO|WARNING|ERROR|CRITICAL):[A-Za-z_][\w.]*:`, mayPython)
+	serilog = row("Serilog", `\[(?:`+stamp+`|`+clock+`) LEVEL\] `, begins('['))
+	apache  = row("Apache", `\[[A-Z][a-z]{2} `+day+` \d{4}\]`, begins('['))
+	klog    = row("glog, klog", `[DIWEF](?:\d{4}){1,2} `+clock+` +\d+ [\w./-]+:\d+\] ?`, always)
+	ruby    = row("Ruby", `[DIWEFA], \[[^\]]*\] +LEVEL -- [^:]*: `, always)
+	python  = row("Python's logging without a format", `(DEBUG|INFO|WARNING|ERROR|CRITICAL):[A-Za-z_][\w.]*:`,
+		mayPython)
 	syslog     = row("syslog", `(?:<\d{1,3}>)?`+day+` [\w.-]+ [\w./-]+(?:\[\d+\])?: `, maySyslog)
 	syslog5424 = row("syslog, RFC 5424", `<\d{1,3}>1 `+stamp+` \S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) `, begins('<'))
 )
 
-// plainLevel is a level at the beginning of a line, where nothing else says that it is a logger's. It stays in the message.
+// plainLevel is a level at the beginning of a line, where nothing else says that it is a logger's. It stays in
+// the message.
 var plainLevel = row("level alone", `\s*(?:npm |go: |\[)?LEVEL(?:\]|:|!| |$)`, mayPlain)
 
 // match returns the places of the match at the beginning of s and of its group; nil: there is none.
@@ -79,8 +87,8 @@ func (f *form) match(s string) []int {
 	return f.re.FindStringSubmatchIndex(s)
 }
 
-// Parse takes off a line what a logger put before its message, and returns the message's level. A message of several lines
-// (a logger had quoted it) holds line feeds. Ok: a logger wrote it; else message is the line.
+// Parse takes off a line what a logger put before its message, and returns the message's level. A message of
+// several lines (a logger had quoted it) holds line feeds. Ok: a logger wrote it; else message is the line.
 func Parse(line string) (message string, level Level, ok bool) {
 	if line == "" {
 		return line, None, false

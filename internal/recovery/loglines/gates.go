@@ -33,7 +33,8 @@ func mayBar(rest string) bool { return strings.HasPrefix(strings.TrimLeft(rest, 
 func maySpring(rest string) bool { return mayLevel(rest) && strings.Contains(rest, " --- ") }
 
 func mayTracing(rest string) bool {
-	return mayLevel(rest) && strings.Contains(rest, ": ") && (strings.Contains(rest, "::") || strings.Contains(rest, "_"))
+	return mayLevel(rest) && strings.Contains(rest, ": ") &&
+		(strings.Contains(rest, "::") || strings.Contains(rest, "_"))
 }
 
 func mayStream(rest string) bool { return strings.HasPrefix(rest, " std") }
@@ -44,7 +45,8 @@ func mayLevel(rest string) bool {
 }
 
 func mayPython(line string) bool {
-	return strings.IndexByte("DIWEC", line[0]) >= 0 && strings.IndexByte(line[:min(len(line), len("CRITICAL:"))], ':') > 0
+	return strings.IndexByte("DIWEC", line[0]) >= 0 && strings.IndexByte(line[:min(len(line), len("CRITICAL:"))],
+		':') > 0
 }
 
 func maySyslog(line string) bool {

@@ -23,7 +23,8 @@ const (
 // Advises reports whether a line of this level tells what happened on the way, and not why a program gave up.
 func (l Level) Advises() bool { return None < l && l < Error }
 
-// levelWords are the words of syslog, Python, Java, Go's, Rust's and JavaScript's loggers, as a table of expressions needs them.
+// levelWords are the words of syslog, Python, Java, Go's, Rust's and JavaScript's loggers, as a table of
+// expressions needs them.
 const levelWords = `(?i:trace|silly|finest|finer|fine|debu?g?|dbg|verb(?:ose)?|info?|information|notice|warn(?:ing)?|wrn|erro?r?|fatal?|ftl|crit(?:ical)?|d?panic|severe|emerg(?:ency)?|alert|fail)`
 
 // isLevel reports whether levelWords match a word as a whole.
@@ -70,7 +71,8 @@ func levelOf(word string) Level {
 		return Info
 	case "warn", "warning", "wrn":
 		return Warning
-	case "error", "erro", "err", "fatal", "fata", "ftl", "critical", "crit", "panic", "dpanic", "severe", "emergency", "emerg", "alert", "fail":
+	case "error", "erro", "err", "fatal", "fata", "ftl", "critical", "crit", "panic", "dpanic", "severe", "emergency",
+		"emerg", "alert", "fail":
 		return Error
 	}
 	return None

@@ -21,8 +21,12 @@ func TestParse(t *testing.T) {
 		{`{"level":"warn","ts":1.5,"caller":"a.go:1","msg":"slow"}`, Warning, "slow"},
 		{`{"level":50,"time":1,"pid":2,"hostname":"h","msg":"boom"}`, Error, "boom"},
 		{`{"severity":"ERROR","message":"boom","status":529}`, Error, "boom\nstatus=529"},
-		{`{"level":"error","msg":"limit reached","resets_at":1760000400}`, Error, "limit reached\nresets_at=1760000400"},
-		{`{"level":30,"msg":"x","limit":{"resets_at":1760000400123}}`, Info, "x\n" + `{"limit":{"resets_at":1760000400123}}`},
+		{
+			`{"level":"error","msg":"limit reached","resets_at":1760000400}`, Error,
+			"limit reached\nresets_at=1760000400",
+		},
+		{`{"level":30,"msg":"x","limit":{"resets_at":1760000400123}}`, Info, "x\n" +
+			`{"limit":{"resets_at":1760000400123}}`},
 		{"level=error msg=boom dial tcp: connection refused", Error, "boom\ndial tcp: connection refused"},
 		{`{"lvl":"info","msg":"x","error":{"code":1}}`, Info, "x\n" + `{"error":{"code":1}}`},
 		{"W1122 02:03:01.123456    4711 main.go:31] slow", Warning, "slow"},
@@ -47,8 +51,10 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		"", "error: boom", "ERROR: boom", "12:30:45 is the time", "02:03", "[ERROR] COMPILATION ERROR :", "W, x", "E AssertionError: boom at 1",
-		"level=7", `{"level":"error"}`, `{"type":"error","message":"x"}`, "a.go:7:2: undefined: foo", "2026-11-22 02:03", "2026-11-22T02:03:01Zx: y",
+		"", "error: boom", "ERROR: boom", "12:30:45 is the time", "02:03", "[ERROR] COMPILATION ERROR :", "W, x",
+		"E AssertionError: boom at 1",
+		"level=7", `{"level":"error"}`, `{"type":"error","message":"x"}`, "a.go:7:2: undefined: foo",
+		"2026-11-22 02:03", "2026-11-22T02:03:01Zx: y",
 	} {
 		if message, level, ok := Parse(line); ok || message != line || level != None {
 			t.Errorf("%q: %q, level %d: want no log line", line, message, level)

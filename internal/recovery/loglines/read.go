@@ -103,7 +103,8 @@ func (r *reader) quoted(text string, level Level, quotes int) {
 	}
 }
 
-// dedent takes off the margin that all lines have. That of a program's options and of a linter's places tells what they are.
+// dedent takes off the margin that all lines have. That of a program's options and of a linter's places tells
+// what they are.
 func dedent(lines []string) []string {
 	margin := -1
 	for _, l := range lines {

@@ -13,7 +13,10 @@ var (
 	levelKeys   = []string{"level", "@level", "log.level", "lvl", "levelname", "severity", "loglevel"}
 	messageKeys = []string{"msg", "message", "@message", "event", "text"}
 	errorKeys   = []string{"error", "err", "exception", "cause"}
-	placeKeys   = []string{"ts", "t", "time", "timestamp", "@timestamp", "caller", "source", "logger", "name", "module", "@module", "pid", "hostname", "v", "thread"}
+	placeKeys   = []string{
+		"ts", "t", "time", "timestamp", "@timestamp", "caller", "source", "logger", "name", "module",
+		"@module", "pid", "hostname", "v", "thread",
+	}
 )
 
 // parseJSON reads one object that states a level and a message.
@@ -74,8 +77,8 @@ func joined(message, err string) string {
 	return strings.TrimRight(message, " :\n") + ": " + err
 }
 
-// withRest adds what else a logger stated, on a line of its own: in the form of JSON if it holds objects, which may be a
-// provider's error.
+// withRest adds what else a logger stated, on a line of its own: in the form of JSON if it holds objects, which
+// may be a provider's error.
 func withRest(message string, fields map[string]any) string {
 	for _, k := range slices.Concat(levelKeys, placeKeys) {
 		delete(fields, k)

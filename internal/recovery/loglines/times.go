@@ -31,7 +31,8 @@ func clockEnd(line string) int {
 	return c.i
 }
 
-// timeCursor reads the parts of a time. Every method either advances and returns true, or leaves the cursor where it was.
+// timeCursor reads the parts of a time. Every method either advances and returns true, or leaves the cursor
+// where it was.
 type timeCursor struct {
 	s string
 	i int
@@ -57,8 +58,8 @@ func (c *timeCursor) digits() bool {
 	return c.i > begin
 }
 
-// shape advances past a text of a shape: 0 stands for a digit, A and a for a letter, - for - and /, a dot for these and a dot, T for
-// T and a blank, a blank for a blank and a colon, any other byte for itself.
+// shape advances past a text of a shape: 0 stands for a digit, A and a for a letter, - for - and /, a dot for
+// these and a dot, T for T and a blank, a blank for a blank and a colon, any other byte for itself.
 func (c *timeCursor) shape(shape string) bool {
 	if len(c.s)-c.i < len(shape) {
 		return false

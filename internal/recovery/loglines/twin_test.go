@@ -12,7 +12,8 @@ import (
 
 var (
 	twinTime  = regexp.MustCompile(`^(?:\[?` + stamp + `\]?:?)`)
-	twinPlace = regexp.MustCompile(`^(?:[\w./\\-]*[A-Za-z_][\w./\\-]*:\d+(?::\d+)?:? |\S+\(\d+,\d+\)|"[\w-]+": |[\w-]+=)`)
+	twinPlace = regexp.MustCompile(
+		`^(?:[\w./\\-]*[A-Za-z_][\w./\\-]*:\d+(?::\d+)?:? |\S+\(\d+,\d+\)|"[\w-]+": |[\w-]+=)`)
 	twinClock = regexp.MustCompile(`^(?:\[?` + clock + `\]?)`)
 )
 
@@ -39,7 +40,8 @@ func sameAsTwins(t *testing.T, line string) {
 			continue
 		}
 		got, want := f.match(line), f.re.FindStringSubmatchIndex(line)
-		if (got == nil) != (want == nil) || len(want) > 1 && got[1] != want[1] || len(want) > 2 && (got[2] != want[2] || got[3] != want[3]) {
+		if (got == nil) != (want == nil) || len(want) > 1 && got[1] != want[1] || len(want) > 2 &&
+			(got[2] != want[2] || got[3] != want[3]) {
 			t.Errorf("%q is %s: %v, want %v", line, f.name, got, want)
 		}
 	}
@@ -68,7 +70,9 @@ var slots = [][]string{
 	{"]", ":", "]:"},
 	{" - name", " -", " [main]", " 4711 ---", " | ", "\t", "  ", " std", "out F ", " host app[47]: "},
 	{" ", "  ", " [", "|", " | ", "\t", "core:"},
-	strings.Fields("INFO info inf information WARN warning wrn error ERRO err errr deb debg debug dbg notice fine finer finest silly \u017filly fine\u017ft verb verbose default informational dpanic panic emerg emergency fata fatal ftl fail alert critical crit CRITICAL DEBUG severe trace x"),
+	strings.Fields("INFO info inf information WARN warning wrn error ERRO err errr deb debg debug dbg notice fine " +
+		"finer finest silly \u017filly fine\u017ft verb verbose default informational dpanic panic emerg emergency " +
+		"fata fatal ftl fail alert critical crit CRITICAL DEBUG severe trace x"),
 	{" ", "]", "] ", "\t", " | ", "|", ": ", "]: ", " - ", ":root:", "x"},
 	{"mod::client: ", "a_b: ", "4711 --- [main] com.acme.App : ", "main.go:31\t", "a(1,2)", "[pid 31] ", "name - "},
 	{"a.go", "./a_b", "7", "-", "\"a-b", "x="},

@@ -11,10 +11,11 @@ import (
 // maxQuotes is how often a text is unquoted that was quoted again and again.
 const maxQuotes = 4
 
-// unquote returns the text that a line quotes as one JSON string: the whole line, the fields of an object that is nothing else, or
-// behind words. Ok: there was one.
+// unquote returns the text that a line quotes as one JSON string: the whole line, the fields of an object that
+// is nothing else, or behind words. Ok: there was one.
 func unquote(line string) (text string, ok bool) {
-	if first := strings.TrimLeft(line, " "); first == "" || ' ' < first[0] && first[0] < utf8.RuneSelf && first[0] != '"' && strings.IndexByte(line, '\\') < 0 {
+	if first := strings.TrimLeft(line, " "); first == "" || ' ' < first[0] && first[0] < utf8.RuneSelf &&
+		first[0] != '"' && strings.IndexByte(line, '\\') < 0 {
 		return "", false // as nearly always
 	}
 	bare := strings.TrimSpace(line)
@@ -40,7 +41,8 @@ func unquote(line string) (text string, ok bool) {
 
 // fieldsText returns the texts of several lines that an object holds, if it states neither what it is nor an error.
 func fieldsText(line string) (text string, ok bool) {
-	if !strings.Contains(line, `\n`) || strings.Contains(line, `"type"`) || strings.Contains(line, `"error"`) || strings.Contains(line, `"event"`) {
+	if !strings.Contains(line, `\n`) || strings.Contains(line, `"type"`) || strings.Contains(line, `"error"`) ||
+		strings.Contains(line, `"event"`) {
 		return "", false
 	}
 	var fields map[string]any
@@ -69,4 +71,5 @@ func unescape(s string) string {
 	return escapes.Replace(s)
 }
 
-var escapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\/`, `/`, `\n`, "\n", `\r`, "", `\t`, "\t", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `\u001b`, "")
+var escapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\/`, `/`, `\n`, "\n", `\r`, "", `\t`, "\t", `\u003c`, "<",
+	`\u003e`, ">", `\u0026`, "&", `\u001b`, "")

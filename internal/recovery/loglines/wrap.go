@@ -21,8 +21,8 @@ const (
 // Crossing returns how many known phrases begin in left, or in what is between, and end in right.
 type Crossing func(left, between, right string) int
 
-// unwrap joins what was wrapped at a width; boxed are the lines that stood in a frame. A line is wrapped if the first word of the
-// next one had no room on it, and if the two read on: a list of lines stays a list.
+// unwrap joins what was wrapped at a width; boxed are the lines that stood in a frame. A line is wrapped if the
+// first word of the next one had no room on it, and if the two read on: a list of lines stays a list.
 func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 	out := lines[:0:0]
 	s := &segment{crossing: crossing}
@@ -94,7 +94,8 @@ const (
 	readsOn
 )
 
-// judge decides which lines are joined with their next ones, and reports whether any is. Who draws a frame wraps what is in it.
+// judge decides which lines are joined with their next ones, and reports whether any is. Who draws a frame
+// wraps what is in it.
 func (s *segment) judge(boxed bool) bool {
 	s.bonds = append(s.bonds[:0], make([]bond, len(s.lines))...)
 	bonds := s.bonds
@@ -175,7 +176,8 @@ func (s *segment) glue(i int, next string) string {
 		return " "
 	case s.soft == 0 && s.hard > 1:
 		return ""
-	case slices.Contains(smallWords, strings.ToLower(last)), slices.Contains(smallWords, strings.ToLower(first)), strings.ContainsAny(last[len(last)-1:], ",;:.)"):
+	case slices.Contains(smallWords, strings.ToLower(last)), slices.Contains(smallWords, strings.ToLower(first)),
+		strings.ContainsAny(last[len(last)-1:], ",;:.)"):
 		return " "
 	case len(last) > longWord && !plainWord(first), len(first) > longWord, bothDigits(last, first):
 		return ""
@@ -194,8 +196,8 @@ func bothDigits(last, first string) bool {
 	return unicode.IsDigit(rune(last[len(last)-1])) && unicode.IsDigit(rune(first[0]))
 }
 
-// phrases counts the known phrases that a line and the next make, if a word was cut and if none was. Least is how many characters
-// of a phrase stand on both sides.
+// phrases counts the known phrases that a line and the next make, if a word was cut and if none was. Least is
+// how many characters of a phrase stand on both sides.
 func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	const near = 48
 	left, right := line[max(0, len(line)-near):], next[:min(len(next), near)]
@@ -207,7 +209,8 @@ func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 		if least > 0 && n > 0 {
 			from := min(len(left)-least+1+len(between), len(left)) // a blank counts as one of them
 			short := left[from:]
-			n -= s.crossing(short, between, right) + s.crossing(left, between, right[:least-1]) - s.crossing(short, between, right[:least-1])
+			n -= s.crossing(short, between, right) + s.crossing(left, between, right[:least-1]) - s.crossing(short,
+				between, right[:least-1])
 		}
 		return n
 	}
@@ -215,7 +218,11 @@ func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 }
 
 // smallWords are seldom a part of another word's beginning or end, and never end a sentence.
-var smallWords = []string{"the", "a", "an", "of", "to", "for", "from", "with", "by", "in", "on", "is", "are", "was", "be", "has", "have", "not", "no", "and", "or", "that", "this", "your", "you", "it", "its", "as", "at", "if", "can", "could", "will", "please"}
+var smallWords = []string{
+	"the", "a", "an", "of", "to", "for", "from", "with", "by", "in", "on", "is", "are", "was",
+	"be", "has", "have", "not", "no", "and", "or", "that", "this", "your", "you", "it", "its", "as", "at", "if", "can",
+	"could", "will", "please",
+}
 
 // bondOf judges a full line and the next one; open is what the line leaves open.
 func (s *segment) bondOf(line, next string, open jsonState) bond {
@@ -224,7 +231,8 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	switch {
 	case open.inString, open.depth > 0:
 		return readsOn
-	case bare[0] == '\t', beginAlike(line, bare), strings.HasPrefix(strings.TrimLeft(line, " "), `File "`) && strings.Contains(line, ", in "):
+	case bare[0] == '\t', beginAlike(line, bare), strings.HasPrefix(strings.TrimLeft(line, " "), `File "`) &&
+		strings.Contains(line, ", in "):
 		return apart
 	}
 	trimmed := strings.TrimRight(line, " ")
@@ -243,12 +251,14 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	if strings.Contains(bare, ": ") && label.MatchString(bare) {
 		return unclear
 	}
-	if _, _, logged := Parse(strings.TrimLeft(line, " ")); logged && !slices.Contains(smallWords, last) { // what follows may be another program's
+	// what follows may be another program's
+	if _, _, logged := Parse(strings.TrimLeft(line, " ")); logged && !slices.Contains(smallWords, last) {
 		return unclear
 	}
 	sentence := strings.ContainsRune(".!?", end)
 	switch {
-	case end == ':' && indented && strings.Count(bare, " ") < 2 && !strings.ContainsRune("'\"`", first): // a list of names
+	case end == ':' && indented && strings.Count(bare, " ") < 2 && !strings.ContainsRune("'\"`", first):
+		// a list of names
 		return apart
 	case end == '/' && strings.Contains(last, "://"):
 		return unclear
@@ -266,7 +276,8 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 // label is a name that a line may begin with, or that may stand in a sentence.
 var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 
-// isPlace reports whether a line begins with a place in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field ("a": x, a=x).
+// isPlace reports whether a line begins with a place in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field
+// ("a": x, a=x).
 func isPlace(line string) bool {
 	name, file, letter := 0, 0, false // how long the run of what a name, and a file, is made of is
 	for ; file < len(line); file++ {
@@ -316,7 +327,8 @@ func isPlace(line string) bool {
 
 // starts are what begins a line that goes on with nothing.
 var starts = []string{
-	"- ", "* ", "• ", "· ", "at ", "File \"", "--", "==", "__", "++", "@@", "$ ", "> ", ">>", "#", "✖", "✗", "✘", "✓", "✔", "×", "›", "❯", "⎿", "●", "|", "~", "^", "[", "<",
+	"- ", "* ", "• ", "· ", "at ", "File \"", "--", "==", "__", "++", "@@", "$ ", "> ", ">>", "#", "✖", "✗", "✘", "✓",
+	"✔", "×", "›", "❯", "⎿", "●", "|", "~", "^", "[", "<",
 	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "FAIL", "PASS", "npm ", "During handling",
 }
 
@@ -337,7 +349,8 @@ func beginAlike(line, next string) bool {
 
 // startsAnew reports whether next, without its indentation, begins a line of a list.
 func startsAnew(next string) bool {
-	if slices.ContainsFunc(startsBy[next[0]], func(p string) bool { return strings.HasPrefix(next, p) }) || isPlace(next) || plainLevel.match(next) != nil {
+	if slices.ContainsFunc(startsBy[next[0]], func(p string) bool { return strings.HasPrefix(next, p) }) ||
+		isPlace(next) || plainLevel.match(next) != nil {
 		return true
 	}
 	first, _, _ := strings.Cut(next, " ")

@@ -2,9 +2,10 @@ package plaintext
 
 import "strings"
 
-// WithoutControl returns s, which is valid UTF-8, as a terminal leaves it on its rows: what was overwritten (by a carriage
-// return or backspaces) is gone, a jump of the cursor is a blank or a new line, and sequences (CSI, OSC, DCS and their kin,
-// with ESC or as C1 characters, whole or cut off) and control characters leave nothing. A text without any is returned as it is.
+// WithoutControl returns s, which is valid UTF-8, as a terminal leaves it on its rows: what was overwritten (by
+// a carriage return or backspaces) is gone, a jump of the cursor is a blank or a new line, and sequences (CSI,
+// OSC, DCS and their kin, with ESC or as C1 characters, whole or cut off) and control characters leave nothing.
+// A text without any is returned as it is.
 func WithoutControl(s string) string {
 	first := cleanUpTo(s)
 	if first == len(s) {
@@ -67,7 +68,8 @@ func HasControl(s string) bool {
 // eight are the first eight bytes of s as one number.
 func eight(s string) uint64 {
 	_ = s[7]
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(
+		s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
 const (
@@ -75,7 +77,8 @@ const (
 	tops = 0x8080808080808080
 )
 
-// belowBlank is 0 if, and only if, none of eight bytes is below the blank: what one has less than that it borrows from its top bit.
+// belowBlank is 0 if, and only if, none of eight bytes is below the blank: what one has less than that it
+// borrows from its top bit.
 func belowBlank(x uint64) uint64 { return (x - ones*' ') &^ x & tops }
 
 // holds is 0 if, and only if, none of eight bytes is c.
@@ -187,8 +190,8 @@ func (p *page) jump() {
 	}
 }
 
-// stringLen is the length of what OSC, DCS, SOS, PM and APC carry, up to and with the BEL or ST that ends it; an unended one ends
-// with its line.
+// stringLen is the length of what OSC, DCS, SOS, PM and APC carry, up to and with the BEL or ST that ends it;
+// an unended one ends with its line.
 func stringLen(s string) int {
 	for i := range len(s) {
 		switch {

@@ -4,14 +4,16 @@ import "strings"
 
 // errorWords mark the lines in which programs say what went wrong.
 var errorWords = []string{
-	"error", "fail", "panic", "fatal", "exception", "traceback", "denied", "refused", "not found", "undefined", "cannot", "killed", "conflict",
+	"error", "fail", "panic", "fatal", "exception", "traceback", "denied", "refused", "not found", "undefined",
+	"cannot", "killed", "conflict",
 }
 
 // maxExcerptLine is how many bytes of a line an excerpt shows.
 const maxExcerptLine = 240
 
-// Excerpt picks the lines of a program's output, at most n of them, that tell most: those around the cause that was read in it, else
-// around the first line that says what went wrong, else the last ones. A line "…" stands for what is left out.
+// Excerpt picks the lines of a program's output, at most n of them, that tell most: those around the cause that
+// was read in it, else around the first line that says what went wrong, else the last ones. A line "…" stands
+// for what is left out.
 func Excerpt(output, cause string, n int) string {
 	lines := told(output)
 	if len(lines) == 0 || n < 1 {

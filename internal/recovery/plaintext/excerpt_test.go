@@ -24,17 +24,24 @@ func TestExcerpt(t *testing.T) {
 		n             int
 		want          string
 	}{
-		"nothing":            {"", "x", 12, ""},
-		"blank":              {" \n\t\n", "", 12, ""},
-		"short":              {"a\n\nb\n", "", 12, "a\nb"},
-		"around the cause":   {numbered(20, map[int]string{9: "    " + failure}), failure, 4, "…\nline 8\n    " + failure + "\nline 10\nline 11\n…"},
-		"cause of two lines": {numbered(20, map[int]string{4: failure}), "VALIDATE: go returned exit code 1: " + failure, 4, "…\nline 3\n" + failure + "\nline 5\nline 6\n…"},
-		"first error":        {numbered(20, map[int]string{3: "ERROR: it", 9: "Error: again"}), "something else", 4, "…\nline 2\nERROR: it\nline 4\nline 5\n…"},
-		"the end":            {numbered(20, nil), "", 3, "…\nline 17\nline 18\nline 19"},
-		"cause at the end":   {numbered(20, map[int]string{19: failure}), failure, 4, "…\nline 16\nline 17\nline 18\n" + failure},
-		"cause at the start": {numbered(6, map[int]string{0: failure}), failure, 4, failure + "\nline 1\nline 2\nline 3\n…"},
-		"colours":            {"\x1b[31mred\x1b[0m\n10%\r100%\n", "", 12, "red\n100%"},
-		"long line":          {strings.Repeat("x", 300), "", 12, strings.Repeat("x", 240) + "..."},
+		"nothing": {"", "x", 12, ""},
+		"blank":   {" \n\t\n", "", 12, ""},
+		"short":   {"a\n\nb\n", "", 12, "a\nb"},
+		"around the cause": {numbered(20, map[int]string{9: "    " + failure}), failure, 4, "…\nline 8\n    " +
+			failure + "\nline 10\nline 11\n…"},
+		"cause of two lines": {numbered(20, map[int]string{4: failure}), "VALIDATE: go returned exit code 1: " +
+			failure, 4, "…\nline 3\n" + failure + "\nline 5\nline 6\n…"},
+		"first error": {
+			numbered(20, map[int]string{3: "ERROR: it", 9: "Error: again"}), "something else", 4,
+			"…\nline 2\nERROR: it\nline 4\nline 5\n…",
+		},
+		"the end": {numbered(20, nil), "", 3, "…\nline 17\nline 18\nline 19"},
+		"cause at the end": {numbered(20, map[int]string{19: failure}), failure, 4, "…\nline 16\nline 17\nline 18\n" +
+			failure},
+		"cause at the start": {numbered(6, map[int]string{0: failure}), failure, 4, failure +
+			"\nline 1\nline 2\nline 3\n…"},
+		"colours":   {"\x1b[31mred\x1b[0m\n10%\r100%\n", "", 12, "red\n100%"},
+		"long line": {strings.Repeat("x", 300), "", 12, strings.Repeat("x", 240) + "..."},
 	} {
 		if got := Excerpt(tc.output, tc.cause, tc.n); got != tc.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, tc.want)
@@ -51,7 +58,8 @@ func TestExcerpt(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	for want, argv := range map[string][]string{
-		"go test ./...": {"go", "test", "./..."}, `sh -c 'a && b'`: {"sh", "-c", "a && b"}, `echo 'it'\''s' ''`: {"echo", "it's", ""},
+		"go test ./...": {"go", "test", "./..."}, `sh -c 'a && b'`: {"sh", "-c", "a && b"},
+		`echo 'it'\''s' ''`:  {"echo", "it's", ""},
 		"claude -p {prompt}": {"claude", "-p", "{prompt}"}, "": nil,
 	} {
 		if got := CommandLine(argv); got != want {

@@ -130,8 +130,8 @@ func (t *trie) arrange() {
 	t.next = next
 }
 
-// Scan calls found for every occurrence in a text, with its owner and the offset of its end, in the order of the ends; of
-// those that end at one place the longest first.
+// Scan calls found for every occurrence in a text, with its owner and the offset of its end, in the order of
+// the ends; of those that end at one place the longest first.
 func (l *Literals) Scan(text string, found func(owner, end int)) {
 	part := len(text) / lanes
 	if part < shortestPart*l.long {
@@ -186,8 +186,8 @@ func (l *Literals) scan(text string, from, behind int, found func(owner, end int
 	}
 }
 
-// A step waits for the one before it, so that a processor does nothing for most of the time: texts that are long enough are read in
-// several places at once.
+// A step waits for the one before it, so that a processor does nothing for most of the time: texts that are
+// long enough are read in several places at once.
 const (
 	lanes        = 4
 	hitsOfLane   = 32 // for which there is room at first
@@ -200,7 +200,8 @@ type hit struct {
 	end   uint32
 }
 
-// scanParts scans the first lanes parts of a text. Each lane begins early enough to know the literals that reach into its part.
+// scanParts scans the first lanes parts of a text. Each lane begins early enough to know the literals that
+// reach into its part.
 func (l *Literals) scanParts(text string, part int) (hits [lanes][]hit) {
 	var state [lanes]uint32
 	all := make([]hit, lanes*hitsOfLane)

@@ -37,7 +37,8 @@ func TestCrossingEqualsItsTwin(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		l := NewLiterals(rapid.SliceOfN(rapid.SliceOfN(rapid.StringMatching(`[ab.]{1,6}`), 0, 5), 1, 5).Draw(r, "sets"))
 		part := rapid.StringMatching(`[abAB.c]{0,12}`)
-		left, between, right := part.Draw(r, "left"), rapid.StringMatching(`[ab.]?`).Draw(r, "between"), part.Draw(r, "right")
+		left, between, right := part.Draw(r, "left"), rapid.StringMatching(`[ab.]?`).Draw(r, "between"),
+			part.Draw(r, "right")
 		want := 0
 		l.Scan(left+between+right, func(_, end int) {
 			if end > len(left+between) {

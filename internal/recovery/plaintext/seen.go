@@ -16,9 +16,13 @@ const (
 var regions = []string{"gbeng", "gbsct", "gbwls"}
 
 // blank are letters and marks without a shape.
-var blank = map[rune]bool{'\u034f': true, '\u115f': true, '\u1160': true, '\u17b4': true, '\u17b5': true, '\u3164': true, '\uffa0': true, '\u2800': true, '\u2028': true, '\u2029': true}
+var blank = map[rune]bool{
+	'\u034f': true, '\u115f': true, '\u1160': true, '\u17b4': true, '\u17b5': true,
+	'\u3164': true, '\uffa0': true, '\u2800': true, '\u2028': true, '\u2029': true,
+}
 
-// Shown returns foreign text as one line without control characters and without characters that nobody sees. It is as long as it has to be.
+// Shown returns foreign text as one line without control characters and without characters that nobody sees. It
+// is as long as it has to be.
 func Shown(s string) string {
 	s, _ = Seen(joined(WithoutControl(strings.ToValidUTF8(s, "?"))))
 	return joined(s)
@@ -27,8 +31,9 @@ func Shown(s string) string {
 // joined is a text in one line, with one blank between words.
 func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Seen returns a text without characters that nobody sees, and how many runs of them there were. Those stay that change the shape of a neighbour as people
-// write it: joiners between letters and between emoji, one variation selector behind a character, the tags of a flag, and marks of direction beside letters that are
+// Seen returns a text without characters that nobody sees, and how many runs of them there were. Those stay
+// that change the shape of a neighbour as people write it: joiners between letters and between emoji, one
+// variation selector behind a character, the tags of a flag, and marks of direction beside letters that are
 // written from right to left.
 func Seen(words string) (seen string, hidden int) {
 	if strings.IndexFunc(words, unseen) < 0 {
@@ -66,7 +71,8 @@ func unseen(r rune) bool {
 	case r < 0x80:
 		return false
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Noncharacter_Code_Point) || blank[r] ||
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Variation_Selector,
+		unicode.Noncharacter_Code_Point) || blank[r] ||
 		r >= 0xE0000 && r <= 0xE0FFF || r == '\ufff0' || r > '\ufff0' && r <= '\ufff8' || r == '\u2065'
 }
 
@@ -105,11 +111,13 @@ func belongs(in []rune, i int) int {
 
 func isSelector(r rune) bool { return r >= '\ufe00' && r <= '\ufe0f' || r >= 0xE0100 && r <= 0xE01EF }
 
-// takesSelector reports whether a selector can change a character: the two of emoji symbols and digits, the others ideographs and mathematical signs.
+// takesSelector reports whether a selector can change a character: the two of emoji symbols and digits, the
+// others ideographs and mathematical signs.
 func takesSelector(r, before rune) bool {
 	switch {
 	case r == '\ufe0e' || r == '\ufe0f':
-		return pictures(before) || strings.ContainsRune("0123456789#*", before) || unicode.IsSymbol(before) || unicode.In(before, unicode.Po, unicode.Pd, unicode.Lo)
+		return pictures(before) || strings.ContainsRune("0123456789#*", before) || unicode.IsSymbol(before) ||
+			unicode.In(before, unicode.Po, unicode.Pd, unicode.Lo)
 	case r <= '\ufe02':
 		return unicode.Is(unicode.Han, before) || unicode.IsSymbol(before)
 	}
@@ -141,13 +149,16 @@ func flagTags(in []rune, i int) int {
 
 // pictures reports whether a character is an emoji, or the colour of one's skin.
 func pictures(r rune) bool {
-	return r >= 0x1F000 && r <= 0x1FAFF || r >= 0x2190 && r <= 0x2BFF || r == 0x00A9 || r == 0x00AE || r == 0x203C || r == 0x2049 || r == 0x3030 || r == 0x303D
+	return r >= 0x1F000 && r <= 0x1FAFF || r >= 0x2190 && r <= 0x2BFF || r == 0x00A9 || r == 0x00AE || r == 0x203C ||
+		r == 0x2049 || r == 0x3030 || r == 0x303D
 }
 
 // joins reports whether a letter is of a script whose letters join, or not, as these characters say.
 func joins(r rune) bool {
-	return unicode.In(r, unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya,
-		unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar, unicode.Tibetan)
+	return unicode.In(r, unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Devanagari,
+		unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya,
+		unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer,
+		unicode.Myanmar, unicode.Tibetan)
 }
 
 func rightToLeft(r rune) bool {

@@ -15,7 +15,8 @@ func TestWholeWords(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	line := words + "invalid_api_key at the end"
-	if got := From(line, len(line)); !strings.HasPrefix(got, "...word word") || !strings.HasSuffix(got, "invalid_api_key at the end") {
+	if got := From(line, len(line)); !strings.HasPrefix(got, "...word word") ||
+		!strings.HasSuffix(got, "invalid_api_key at the end") {
 		t.Errorf("%q", got)
 	}
 	line = words + "The end. A sentence " + strings.Repeat("x", 60) + " invalid_api_key"

@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Fault is something of a policy that it is refused for, or that can never be reached, has no effect, contradicts itself
-// or has no end.
+// Fault is something of a policy that it is refused for, or that can never be reached, has no effect,
+// contradicts itself or has no end.
 type Fault struct {
 	File string `json:"file,omitempty"` // and line, if it stands in a document
 	Line int    `json:"line,omitempty"`
@@ -108,7 +108,8 @@ func (p *Policy) own() (layer int) {
 // checkBackoff looks for waits that are cut off from the first on.
 func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string)) {
 	if b.Max < b.Initial {
-		say(Contradicts, where+"cap_seconds, "+Span(b.Max)+", is below base_seconds, "+Span(b.Initial)+": every wait is the cap")
+		say(Contradicts, where+"cap_seconds, "+Span(b.Max)+", is below base_seconds, "+Span(b.Initial)+
+			": every wait is the cap")
 	}
 }
 
@@ -216,7 +217,8 @@ func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 		bounded := !about.Again || g.IterationBudget > 0 || g.MaxRetries >= 0 && !about.Free ||
 			g.MaxConsecutiveErrors > 0 && (!about.Free || g.WaitsAreErrors)
 		if !bounded {
-			say(Endless, string(rung.Action)+" is unlimited, and no guard bounds it; the engine ends it after "+strconv.Itoa(engineCap)+" attempts")
+			say(Endless, string(rung.Action)+" is unlimited, and no guard bounds it; the engine ends it after "+
+				strconv.Itoa(engineCap)+" attempts")
 		}
 	}
 	if r.Becomes == "" {

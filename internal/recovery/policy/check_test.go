@@ -55,20 +55,24 @@ becomes = "network_transient"
 [[row]]
 on = "network_transient"
 becomes = "network_permanent"`, []string{
-			"own.network_transient: endless: the reason changes in a circle: own.network_transient -> own.network_permanent -> own.network_transient; then escalate",
-			"own.network_permanent: endless: the reason changes in a circle: own.network_permanent -> own.network_transient -> own.network_permanent; then escalate",
+			"own.network_transient: endless: the reason changes in a circle: own.network_transient -> " +
+				"own.network_permanent -> own.network_transient; then escalate",
+			"own.network_permanent: endless: the reason changes in a circle: own.network_permanent -> " +
+				"own.network_transient -> own.network_permanent; then escalate",
 		}},
 		{"a row for itself", `base = "director"
 [[row]]
 on = "unknown"
-becomes = "unknown"`, []string{"own.unknown: endless: the reason changes in a circle: own.unknown -> own.unknown; then escalate"}},
+becomes = "unknown"`, []string{"own.unknown: endless: the reason changes in a circle: own.unknown -> own.unknown; " +
+			"then escalate"}},
 		{"free attempts without a bound", `base = "director"
 [guards]
 iteration_budget = 0
 [[row]]
 on = "rate_limited"
 ladder = [{ action = "wait_reset", times = "unlimited" }]`, []string{
-			"own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after 100 attempts",
+			"own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after " +
+				"100 attempts",
 		}},
 		{"a word that others decide", `base = "director"
 [[row]]
@@ -86,7 +90,8 @@ on = "mine"
 reasons = ["timeout", "unknown"]
 [[row]]
 on = "*"`, []string{
-			"own.*: unreachable: all its reasons are decided by director.rate_limited, director.quota_exhausted, director.overloaded, 28 others",
+			"own.*: unreachable: all its reasons are decided by director.rate_limited, director.quota_exhausted, " +
+				"director.overloaded, 28 others",
 		}},
 		{"settings that nothing reads", `base = "director"
 [[row]]

@@ -18,9 +18,9 @@ type DecisionInput struct {
 // maxHops bounds how often used-up rows may change the reason.
 const maxHops = 8
 
-// Decide says what a finding leads to. Whatever the policy says: it grants at most engineCap attempts to one tally, none
-// that a guard forbids, no delay beyond the row's or the backoff's cap, and none shorter than a stated wait that the row
-// honours. The seed (task and attempt) feeds the jitter.
+// Decide says what a finding leads to. Whatever the policy says: it grants at most engineCap attempts to one
+// tally, none that a guard forbids, no delay beyond the row's or the backoff's cap, and none shorter than a
+// stated wait that the row honours. The seed (task and attempt) feeds the jitter.
 func (p *Policy) Decide(f recovery.Finding, t recovery.Tally, facts DecisionInput, seed string) recovery.Verdict {
 	s := state{t: &t}
 	v, row, n := p.choose(f, &s, facts)
@@ -203,7 +203,8 @@ func (w Wait) Unstated() (first, most time.Duration) {
 	return min(first, most), most
 }
 
-// firstUnstated is the first wait when nothing states one: the shortest window in which providers commonly count requests.
+// firstUnstated is the first wait when nothing states one: the shortest window in which providers commonly
+// count requests.
 const firstUnstated = time.Minute
 
 // longestUnstated bounds waits that nothing states: the longest window in which providers commonly count requests

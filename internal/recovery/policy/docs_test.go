@@ -44,7 +44,8 @@ func TestSpecificationsExamplePolicy(t *testing.T) {
 	if says := p.Overruled(l); len(says) != 1 || !strings.Contains(shown, "warning: "+says[0]) {
 		t.Errorf("the specification does not say %q", says)
 	}
-	_, faults, _ = Review("own.toml", nil, []byte(strings.Replace(doc, `"retry", attempts`, `"retyr", attempts`, 1)), nil)
+	_, faults, _ = Review("own.toml", nil, []byte(strings.Replace(doc, `"retry", attempts`, `"retyr", attempts`, 1)),
+		nil)
 	if len(faults) != 1 || !strings.Contains(section, "\n"+faults[0].String()+"\n") {
 		t.Errorf("the specification does not say %q", faults)
 	}
@@ -125,7 +126,8 @@ func policyRows(t *testing.T) []string {
 		if r.On == string(recovery.RateLimited) {
 			charges = ""
 		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", r.On, ladderText(r), shortly(r.Wait.Longest), charges, r.Why))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", r.On, ladderText(r), shortly(r.Wait.Longest),
+			charges, r.Why))
 	}
 	return rows
 }
@@ -209,7 +211,8 @@ func boundRows(t *testing.T) []string {
 		if p.usesConfigBackoff {
 			own = "`[retry]`: "
 		}
-		rows = append(rows, fmt.Sprintf("| %s | %s%s | %s | %s |", name, own, backoffText(p.Backoff()), strings.Join(counts, ", "), strings.Join(guards, "; ")))
+		rows = append(rows, fmt.Sprintf("| %s | %s%s | %s | %s |", name, own, backoffText(p.Backoff()),
+			strings.Join(counts, ", "), strings.Join(guards, "; ")))
 	}
 	return rows
 }

@@ -37,9 +37,10 @@ func Preset(name string) (*Policy, error) {
 	return p, nil
 }
 
-// Parse reads a policy from a document in the format of presets/director.toml, which explains it. What the document does not say
-// is as in its base: the preset that its key base names, else the argument, else none. The policy is called as the file, without
-// folder and extension. The error (ErrDocument) reports all faults at once: it is a Refusal, or what is no TOML.
+// Parse reads a policy from a document in the format of presets/director.toml, which explains it. What the
+// document does not say is as in its base: the preset that its key base names, else the argument, else none.
+// The policy is called as the file, without folder and extension. The error (ErrDocument) reports all faults at
+// once: it is a Refusal, or what is no TOML.
 func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 	p, faults, err := parsePolicy(file, base, data)
 	if err != nil {
@@ -229,7 +230,8 @@ func (n table) row(base *Policy) (Row, string) {
 	case on == "*" && n.has("reasons"):
 		n.fault("reasons", "\"*\" is for all the others")
 	case !isReason && on != "*" && on != "" && len(r.Reasons) == 0 && (!n.has("reasons") || r.Reasons != nil):
-		n.fault("on", "%q is not a reason; a word of your own needs the list of its reasons%s", on, meant(on, reasonNames))
+		n.fault("on", "%q is not a reason; a word of your own needs the list of its reasons%s", on,
+			meant(on, reasonNames))
 	}
 	n.oneOf("class", []string{string(recovery.Transient), string(recovery.Permanent), string(recovery.NeedHuman)})
 	n.oneOf("count", []string{string(ByRow), string(ByCall), string(ByTask), string(BySignature), string(BySession)})

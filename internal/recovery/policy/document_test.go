@@ -63,15 +63,21 @@ on = "network_transient"
 // TestOneMistakeIsOneFault: what follows from it is not told.
 func TestOneMistakeIsOneFault(t *testing.T) {
 	for doc, want := range map[string]string{
-		"[[row]]\non = 5":                                                          `line 2: row 1: on: got 5, want a text`,
-		"[[row]]\n[[row]]\non = \"timeout\"":                                       `line 1: row 1: on: want a reason, a word or "*"`,
-		"[[row]]\non = \"mine\"\nreasons = [\"timeot\"]":                           `line 3: row "mine": reasons: "timeot" is not known (did you mean "timeout"?)`,
-		"[[row]]\non = \"mine\"\ncaller = \"c\"\nreasons = []":                     `line 2: row "mine" of caller "c": on: "mine" is not a reason; a word of your own needs the list of its reasons`,
-		"[[row]]\non = \"timeot\"":                                                 `line 2: row "timeot": on: "timeot" is not a reason; a word of your own needs the list of its reasons (did you mean "timeout"?)`,
-		"[[row]]\non = \"timeout\"\nladder = [{ times = 1 }]":                      `line 3: row "timeout", rung 1: action: is needed`,
-		"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]":              `line 3: row "timeout", rung 1: action: "leap" is not known; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
-		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = -1 }]": `line 3: row "timeout", rung 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
-		"[guards]\ncost_budget_usd = -1":                                           `line 2: guards.cost_budget_usd: want a number from 0 to 1000000000, got -1`,
+		"[[row]]\non = 5": `line 2: row 1: on: got 5, want a text`,
+		"[[row]]\n[[row]]\non " +
+			"= \"timeout\"": `line 1: row 1: on: want a reason, a word or "*"`,
+		"[[row]]\non = \"mine\"\nreasons = " +
+			"[\"timeot\"]": `line 3: row "mine": reasons: "timeot" is not known (did you mean "timeout"?)`,
+		"[[row]]\non = \"mine\"\ncaller = \"c\"\n" +
+			"reasons = []": `line 2: row "mine" of caller "c": on: "mine" is not a reason; a word of your own needs the list of its reasons`,
+		"[[row]]\non = \"timeot\"": `line 2: row "timeot": on: "timeot" is not a reason; a word of your own needs the list of its reasons (did you mean "timeout"?)`,
+		"[[row]]\non = \"timeout\"\nladder = [{ " +
+			"times = 1 }]": `line 3: row "timeout", rung 1: action: is needed`,
+		"[[row]]\non = \"timeout\"\nladder = [{ action " +
+			"= \"leap\" }]": `line 3: row "timeout", rung 1: action: "leap" is not known; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
+		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", " +
+			"times = -1 }]": `line 3: row "timeout", rung 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
+		"[guards]\ncost_budget_usd = -1": `line 2: guards.cost_budget_usd: want a number from 0 to 1000000000, got -1`,
 	} {
 		_, err := Parse("own", preset(t, "director"), []byte(doc))
 		if err == nil || err.Error() != "recovery: policy: own: "+want {
@@ -79,7 +85,8 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 		}
 	}
 	_, err := Parse("own", nil, []byte("[[row]]\non = \"timeout\"\nbecomes = \"resting in peace\""))
-	if err == nil || strings.Contains(err.Error(), "are ,") || !strings.Contains(err.Error(), "allowed are rate_limited, ") {
+	if err == nil || strings.Contains(err.Error(), "are ,") ||
+		!strings.Contains(err.Error(), "allowed are rate_limited, ") {
 		t.Error(err)
 	}
 }
@@ -92,16 +99,30 @@ func TestReviewTellsAll(t *testing.T) {
 		limits *Limits
 		want   string
 	}{
-		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 0 }]\n[[row]]\non = \"unknown\"\nthen = \"retry\"\nladder = [{ action = \"retry\", times = 0 }]\n[guards]\nmax_retries = -2", nil, `own.toml: line 1: own.timeout: unreachable: rung 1 (retry) is taken 0 times
+		{
+			"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 0 }]\n[[row]]\non = \"unknown\"\nthen = " +
+				"\"retry\"\nladder = [{ action = \"retry\", times = 0 }]\n[guards]\nmax_retries = -2", nil,
+			`own.toml: line 1: own.timeout: unreachable: rung 1 (retry) is taken 0 times
 own.toml: line 4: own.unknown: unreachable: rung 1 is taken 0 times
 own.toml: line 6: row "unknown": then: "retry" is not known; allowed are skip, reclaim, escalate, stop, abort
-own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, got -2`},
+own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, got -2`,
+		},
 		{"# nothing", nil, `own.toml: no_effect: nothing in it`},
-		{"[backoff]\nbase_seconds = 60", nil, `own.toml: line 1: contradicts: [backoff] cap_seconds, 30s, is below base_seconds, 1m: every wait is the cap`},
+		{
+			"[backoff]\nbase_seconds = 60", nil,
+			`own.toml: line 1: contradicts: [backoff] cap_seconds, 30s, is below base_seconds, 1m: every wait is the cap`,
+		},
 		{"[backoff]\nbase_seconds = 60", &Limits{Backoff: recovery.DefaultBackoff}, ``},
-		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\" }]\nbackoff = { base_seconds = 9, cap_seconds = 3 }", nil, `own.toml: line 1: own.timeout: contradicts: backoff: cap_seconds, 3s, is below base_seconds, 9s: every wait is the cap`},
+		{
+			"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\" }]\nbackoff = { base_seconds = 9, " +
+				"cap_seconds = 3 }", nil,
+			`own.toml: line 1: own.timeout: contradicts: backoff: cap_seconds, 3s, is below base_seconds, 9s: every wait is the cap`,
+		},
 		{"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", nil, ``},
-		{"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", limits, `own.toml: line 1: own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after 100 attempts`},
+		{
+			"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", limits,
+			`own.toml: line 1: own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after 100 attempts`,
+		},
 		{"[[row]]\non = \"timeout\"\ncaller = \"nobody knows it\"\nthen = \"skip\"", nil, ``},
 	} {
 		_, faults, err := Review("./conf/own.toml", preset(t, "director"), []byte(tc.doc), tc.limits)
@@ -117,7 +138,8 @@ own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, go
 
 // TestStandings: own rows first; what they leave to the base's is told.
 func TestStandings(t *testing.T) {
-	p, err := Parse("own", preset(t, "dispatch"), []byte("[[row]]\non = \"mine\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\n"))
+	p, err := Parse("own", preset(t, "dispatch"),
+		[]byte("[[row]]\non = \"mine\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,21 +209,24 @@ then = "skip"
 	if nightly.Then != recovery.Skip || len(nightly.Ladder) != 1 || nightly.id != "own.timeout@nightly" {
 		t.Errorf("%+v", nightly)
 	}
-	if v := p.Decide(recovery.Finding{Reason: recovery.RateLimited, RetryAfter: time.Hour}, recovery.Tally{}, DecisionInput{}, "s"); v.Action != recovery.Escalate || v.Row != "own.rate_limited" {
+	if v := p.Decide(recovery.Finding{Reason: recovery.RateLimited, RetryAfter: time.Hour}, recovery.Tally{},
+		DecisionInput{}, "s"); v.Action != recovery.Escalate || v.Row != "own.rate_limited" {
 		t.Errorf("%+v", v)
 	}
 }
 
 func sameRow(t *testing.T, is, want Row) {
 	t.Helper()
-	if is.id != want.id || is.Wait != want.Wait || is.Then != want.Then || is.Count != want.Count || len(is.Ladder) != len(want.Ladder) {
+	if is.id != want.id || is.Wait != want.Wait || is.Then != want.Then || is.Count != want.Count ||
+		len(is.Ladder) != len(want.Ladder) {
 		t.Errorf("%+v\nwant %+v", is, want)
 	}
 }
 
 // TestOneReasonOutOfAWord: a row on one reason starts as the word's row that decided it so far, and the others stay.
 func TestOneReasonOutOfAWord(t *testing.T) {
-	p, err := Parse("own", nil, []byte("base = \"dispatch\"\n[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 4 }]\n"))
+	p, err := Parse("own", nil,
+		[]byte("base = \"dispatch\"\n[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 4 }]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +242,17 @@ func TestOneReasonOutOfAWord(t *testing.T) {
 
 // TestOwnWord takes its reasons out of the base's rows; the others stay.
 func TestOwnWord(t *testing.T) {
-	p, err := Parse("own", nil, []byte("base = \"director\"\n[[row]]\non = \"flaky\"\nreasons = [\"timeout\", \"network_transient\"]\nladder = [{ action = \"retry\", attempts = 5 }]\n"))
+	p, err := Parse("own", nil,
+		[]byte("base = \"director\"\n[[row]]\non = \"flaky\"\nreasons = [\"timeout\", \"network_transient\"]\nladder "+
+			"= [{ action = \"retry\", attempts = 5 }]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p = p.With(Limits{MaxRetries: recovery.Unlimited})
-	for r, want := range map[recovery.Reason]string{recovery.Timeout: "retry×4, escalate", recovery.NetworkTransient: "retry×4, escalate", recovery.OOMKilled: "restart_worker, escalate"} {
+	for r, want := range map[recovery.Reason]string{
+		recovery.Timeout:          "retry×4, escalate",
+		recovery.NetworkTransient: "retry×4, escalate", recovery.OOMKilled: "restart_worker, escalate",
+	} {
 		if got := ladderOf(p, r, DecisionInput{}); got != want {
 			t.Errorf("%s: %s, want %s", r, got, want)
 		}
@@ -243,7 +273,8 @@ ladder = []
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := story(p, recovery.Finding{Reason: recovery.NetworkTransient}, DecisionInput{}, 4); v.Action != recovery.Stop || v.Was != "" {
+	if v, _ := story(p, recovery.Finding{Reason: recovery.NetworkTransient}, DecisionInput{},
+		4); v.Action != recovery.Stop || v.Was != "" {
 		t.Errorf("%+v", v)
 	}
 	if faults := p.Check(); len(faults) > 0 {
@@ -252,7 +283,10 @@ ladder = []
 }
 
 func TestSyntaxErrorsAreErrPolicy(t *testing.T) {
-	for _, doc := range []string{"[[row", "a = 1\na = 2", "\xff", "row = 3", "row = [1]", "[row]\non = 1", "backoff = 1"} {
+	for _, doc := range []string{
+		"[[row", "a = 1\na = 2", "\xff", "row = 3", "row = [1]", "[row]\non = 1",
+		"backoff = 1",
+	} {
 		if _, err := Parse("own", nil, []byte(doc)); !errors.Is(err, ErrDocument) {
 			t.Errorf("%q: %v", doc, err)
 		}

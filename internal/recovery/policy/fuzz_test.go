@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// FuzzPolicy: any bytes are a policy or a refusal that says where. A policy that was accepted decides, ends, waits within
-// its caps and can be checked, under any base.
+// FuzzPolicy: any bytes are a policy or a refusal that says where. A policy that was accepted decides, ends,
+// waits within its caps and can be checked, under any base.
 func FuzzPolicy(f *testing.F) {
 	for _, name := range Presets {
 		data, err := presets.ReadFile("presets/" + name + ".toml")
@@ -19,8 +19,10 @@ func FuzzPolicy(f *testing.F) {
 		f.Add(data, uint8(0))
 	}
 	for _, doc := range []string{
-		"", "\x00", "base = \"gdd\"\n[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = \"unlimited\" }]\n",
-		"[[row]]\non = \"*\"\nbecomes = \"unknown\"\nwait = { longest_seconds = 1e300 }\n", "row = [{ on = \"*\" }]\n[row.wait]\n",
+		"", "\x00", "base = \"gdd\"\n[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = " +
+			"\"unlimited\" }]\n",
+		"[[row]]\non = \"*\"\nbecomes = \"unknown\"\nwait = { longest_seconds = 1e300 }\n",
+		"row = [{ on = \"*\" }]\n[row.wait]\n",
 		"[guards]\nmax_retries = 1e5\ncost_budget_usd = nan\n[backoff]\nfactor = inf\nspread = -0.0\n",
 		"a.b.c = { d = [[{ e = '''\n''' }]] }\n[[row.ladder]]\n", "[[row]]\non = \"\"\"\\\n  unknown\"\"\"\n",
 	} {
@@ -45,7 +47,8 @@ func FuzzPolicy(f *testing.F) {
 			granted := 0
 			for range engineCap + 2 {
 				v := p.Decide(fd, tally, DecisionInput{HasAlternative: base%2 == 0}, "s")
-				if v.Action.About().Action == "" || v.Why == "" || v.DelayMin < 0 || v.Delay > v.DelayMax || v.DelayMax > 5*recovery.LongestWait {
+				if v.Action.About().Action == "" || v.Why == "" || v.DelayMin < 0 || v.Delay > v.DelayMax ||
+					v.DelayMax > 5*recovery.LongestWait {
 					t.Fatalf("%+v", v)
 				}
 				if v.Action.Again() {

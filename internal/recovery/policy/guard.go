@@ -11,10 +11,12 @@ import (
 // Guards bound all rows of a policy together. Each can veto another attempt, and is then the reason that is recorded.
 // A bound of 0 or less is none, except MaxRetries: there 0 is no retry at all, and less is none.
 type Guards struct {
-	MaxRetries           int             `toml:"max_retries"`            // re-dispatches over all causes; waits for rate limits are free
-	MaxConsecutiveErrors int             `toml:"max_consecutive_errors"` // errors in a row that are allowed; one more is vetoed
-	IterationBudget      int             `toml:"iteration_budget"`       // attempts, refunds counted back
-	PaidCallBudget       int             `toml:"paid_call_budget"`       // paid calls, failed ones too
+	// re-dispatches over all causes; waits for rate limits are free
+	MaxRetries int `toml:"max_retries"`
+	// errors in a row that are allowed; one more is vetoed
+	MaxConsecutiveErrors int             `toml:"max_consecutive_errors"`
+	IterationBudget      int             `toml:"iteration_budget"` // attempts, refunds counted back
+	PaidCallBudget       int             `toml:"paid_call_budget"` // paid calls, failed ones too
 	CostBudgetUSD        float64         `toml:"cost_budget_usd"`
 	WaitsAreErrors       bool            `toml:"waits_are_errors"` // waiting for a limit counts as an error in a row
 	OnRetries            recovery.Action `toml:"on_max_retries"`
@@ -37,10 +39,14 @@ const (
 
 // guardAsks says what a person is asked when a budget has the last word.
 var guardAsks = map[string]string{
-	GuardBudget:     "Decide whether the issue is worth more: if so, answer /agent retry, and its meters begin at zero; or raise the budget in [recovery].",
-	GuardIterations: "Decide whether the issue is worth more attempts: if so, answer /agent retry, and its meters begin at zero; or raise recovery.iteration_budget.",
-	GuardPaidCalls:  "Decide whether the issue is worth more calls: if so, answer /agent retry, and its meters begin at zero; or raise recovery.paid_call_budget.",
-	GuardCost:       "Decide whether the issue is worth more money: if so, answer /agent retry, and its meters begin at zero; or raise recovery.cost_budget_usd.",
+	GuardBudget: "Decide whether the issue is worth more: if so, answer /agent retry, and its meters begin at " +
+		"zero; or raise the budget in [recovery].",
+	GuardIterations: "Decide whether the issue is worth more attempts: if so, answer /agent retry, and its meters " +
+		"begin at zero; or raise recovery.iteration_budget.",
+	GuardPaidCalls: "Decide whether the issue is worth more calls: if so, answer /agent retry, and its meters begin " +
+		"at zero; or raise recovery.paid_call_budget.",
+	GuardCost: "Decide whether the issue is worth more money: if so, answer /agent retry, and its meters begin " +
+		"at zero; or raise recovery.cost_budget_usd.",
 }
 
 // GuardThatAsks names the guard that asks a person this; empty: none does.
@@ -78,30 +84,39 @@ func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
 	return new(max(int64(g.PaidCallBudget)-t.PaidCalls, 0))
 }
 
-// Overspent says which budget a running attempt has gone over, for people; empty: none. One that is used up exactly is not.
+// Overspent says which budget a running attempt has gone over, for people; empty: none. One that is used up
+// exactly is not.
 func (g Guards) Overspent(t recovery.Tally) string {
 	switch {
 	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
-		return fmt.Sprintf("the task's paid calls went over recovery.paid_call_budget = %d: %d", g.PaidCallBudget, t.PaidCalls)
+		return fmt.Sprintf("the task's paid calls went over recovery.paid_call_budget = %d: %d", g.PaidCallBudget,
+			t.PaidCalls)
 	case g.CostBudgetUSD > 0 && t.CostUSD > g.CostBudgetUSD:
-		return fmt.Sprintf("the task's cost went over recovery.cost_budget_usd = %.2f: %.2f", g.CostBudgetUSD, t.CostUSD)
+		return fmt.Sprintf("the task's cost went over recovery.cost_budget_usd = %.2f: %.2f", g.CostBudgetUSD,
+			t.CostUSD)
 	}
 	return ""
 }
 
 // Refuse is the verdict on a task that has no budget left, whatever its failure's row would say.
 func Refuse(reason recovery.Reason, guard, row, why string) recovery.Verdict {
-	return recovery.Verdict{Action: recovery.Escalate, Reason: reason, Row: row, Veto: guard, Why: why, Ask: guardAsks[guard], Error: true}
+	return recovery.Verdict{
+		Action: recovery.Escalate, Reason: reason, Row: row, Veto: guard, Why: why,
+		Ask: guardAsks[guard], Error: true,
+	}
 }
 
-// veto returns the guard that forbids one more attempt (or, for errors in a row, continuing without this one), what is done
-// instead, and why.
-func (p *Policy) veto(v *recovery.Verdict, s *state, facts DecisionInput) (guard string, to recovery.Action, why string) {
+// veto returns the guard that forbids one more attempt (or, for errors in a row, continuing without this one),
+// what is done instead, and why.
+func (p *Policy) veto(v *recovery.Verdict, s *state,
+	facts DecisionInput,
+) (guard string, to recovery.Action, why string) {
 	g := &p.guards
 	again := v.Action.Again()
 	switch {
 	case v.Error && g.MaxConsecutiveErrors > 0 && s.consecutive() > g.MaxConsecutiveErrors:
-		return "consecutive_errors", g.OnConsecutive, strconv.Itoa(s.consecutive()) + " errors in a row, more than " + strconv.Itoa(g.MaxConsecutiveErrors)
+		return "consecutive_errors", g.OnConsecutive, strconv.Itoa(s.consecutive()) + " errors in a row, more than " +
+			strconv.Itoa(g.MaxConsecutiveErrors)
 	case !again:
 		return "", "", ""
 	case facts.BudgetLeft != nil && *facts.BudgetLeft <= 0:
@@ -110,8 +125,8 @@ func (p *Policy) veto(v *recovery.Verdict, s *state, facts DecisionInput) (guard
 	return p.forbids(s, v.Charges != "")
 }
 
-// Forbids says why the guards would veto one more attempt that is charged, whatever failed; empty: they would not. Errors in
-// a row are not looked at: they forbid only what follows another error.
+// Forbids says why the guards would veto one more attempt that is charged, whatever failed; empty: they would
+// not. Errors in a row are not looked at: they forbid only what follows another error.
 func (p *Policy) Forbids(t recovery.Tally) string {
 	_, _, why := p.forbids(&state{t: &t}, true)
 	return why
@@ -128,9 +143,11 @@ func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Acti
 	case guard == GuardCost:
 		return guard, g.OnCost, "the budget of " + strconv.FormatFloat(g.CostBudgetUSD, 'f', 2, 64) + " USD is used up"
 	case charged && g.MaxRetries >= 0 && s.redispatches() >= g.MaxRetries:
-		return "max_retries", g.OnRetries, p.retriesKey() + " = " + strconv.Itoa(g.MaxRetries) + " used up over all causes"
+		return "max_retries", g.OnRetries, p.retriesKey() + " = " + strconv.Itoa(g.MaxRetries) +
+			" used up over all causes"
 	case s.granted() >= engineCap:
-		return "engine", recovery.Escalate, strconv.Itoa(engineCap) + " attempts were granted within one claim, more than any policy may"
+		return "engine", recovery.Escalate, strconv.Itoa(engineCap) +
+			" attempts were granted within one claim, more than any policy may"
 	}
 	return "", "", ""
 }

@@ -22,21 +22,103 @@ func TestGuardsVeto(t *testing.T) {
 		veto   string
 		why    string
 	}{
-		{"nothing used", recovery.WorkerLost, recovery.Tally{}, DecisionInput{}, recovery.RestartWorker, "", "worker_lost: 1 of 2"},
-		{"retries over all causes", recovery.WorkerLost, recovery.Tally{Redispatches: 3}, DecisionInput{}, recovery.Escalate, "max_retries", "director.max_retries = 3 used up over all causes"},
-		{"a wait for a limit is no retry", recovery.RateLimited, recovery.Tally{Redispatches: 3}, DecisionInput{}, recovery.WaitReset, "", "rate_limited: no reset is stated: wait 1m"},
-		{"iterations", recovery.WorkerLost, recovery.Tally{Iterations: 10}, DecisionInput{}, recovery.Escalate, "iteration_budget", "budget of 10 is used up"},
-		{"refunded iterations", recovery.WorkerLost, recovery.Tally{Iterations: 10, Refunded: 1}, DecisionInput{}, recovery.RestartWorker, "", ""},
-		{"a wait for a limit is an iteration", recovery.RateLimited, recovery.Tally{Iterations: 10}, DecisionInput{}, recovery.Escalate, "iteration_budget", ""},
-		{"paid calls", recovery.WorkerLost, recovery.Tally{PaidCalls: 4}, DecisionInput{}, recovery.Escalate, "paid_call_budget", "4 paid calls"},
-		{"cost", recovery.WorkerLost, recovery.Tally{CostUSD: 2.5}, DecisionInput{}, recovery.Escalate, "cost_budget", "2.50 USD"},
-		{"errors in a row", recovery.WorkerLost, recovery.Tally{Consecutive: 5}, DecisionInput{}, recovery.Escalate, "consecutive_errors", "6 errors in a row, more than 5"},
-		{"as many as are allowed", recovery.WorkerLost, recovery.Tally{Consecutive: 4}, DecisionInput{}, recovery.RestartWorker, "", ""},
-		{"a wait is no error", recovery.RateLimited, recovery.Tally{Consecutive: 5}, DecisionInput{}, recovery.WaitReset, "", ""},
-		{"another budget", recovery.WorkerLost, recovery.Tally{}, DecisionInput{BudgetLeft: &zero}, recovery.Escalate, "budget", "nothing is left"},
-		{"the last of another budget", recovery.WorkerLost, recovery.Tally{}, DecisionInput{BudgetLeft: &one}, recovery.RestartWorker, "", ""},
-		{"the engine", recovery.RateLimited, recovery.Tally{Granted: engineCap}, DecisionInput{}, recovery.Escalate, "engine", "100 attempts"},
-		{"an end needs no guard", recovery.AuthError, recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9}, DecisionInput{}, recovery.Escalate, "", "the same again fails the same way"},
+		{
+			"nothing used", recovery.WorkerLost,
+			recovery.Tally{},
+			DecisionInput{},
+			recovery.RestartWorker, "",
+			"worker_lost: 1 of 2",
+		},
+		{
+			"retries over all causes", recovery.WorkerLost,
+			recovery.Tally{Redispatches: 3},
+			DecisionInput{},
+			recovery.Escalate, "max_retries", "director.max_retries = 3 used up over all causes",
+		},
+		{
+			"a wait for a limit is no retry", recovery.RateLimited,
+			recovery.Tally{Redispatches: 3},
+			DecisionInput{},
+			recovery.WaitReset, "", "rate_limited: no reset is stated: wait 1m",
+		},
+		{
+			"iterations", recovery.WorkerLost,
+			recovery.Tally{Iterations: 10},
+			DecisionInput{},
+			recovery.Escalate,
+			"iteration_budget", "budget of 10 is used up",
+		},
+		{
+			"refunded iterations", recovery.WorkerLost,
+			recovery.Tally{Iterations: 10, Refunded: 1},
+			DecisionInput{},
+			recovery.RestartWorker, "", "",
+		},
+		{
+			"a wait for a limit is an iteration", recovery.RateLimited,
+			recovery.Tally{Iterations: 10},
+			DecisionInput{},
+			recovery.Escalate, "iteration_budget", "",
+		},
+		{
+			"paid calls", recovery.WorkerLost,
+			recovery.Tally{PaidCalls: 4},
+			DecisionInput{},
+			recovery.Escalate,
+			"paid_call_budget", "4 paid calls",
+		},
+		{
+			"cost", recovery.WorkerLost,
+			recovery.Tally{CostUSD: 2.5},
+			DecisionInput{},
+			recovery.Escalate, "cost_budget",
+			"2.50 USD",
+		},
+		{
+			"errors in a row", recovery.WorkerLost,
+			recovery.Tally{Consecutive: 5},
+			DecisionInput{},
+			recovery.Escalate,
+			"consecutive_errors", "6 errors in a row, more than 5",
+		},
+		{
+			"as many as are allowed", recovery.WorkerLost,
+			recovery.Tally{Consecutive: 4},
+			DecisionInput{},
+			recovery.RestartWorker, "", "",
+		},
+		{
+			"a wait is no error", recovery.RateLimited,
+			recovery.Tally{Consecutive: 5},
+			DecisionInput{},
+			recovery.WaitReset, "", "",
+		},
+		{
+			"another budget", recovery.WorkerLost,
+			recovery.Tally{},
+			DecisionInput{BudgetLeft: &zero},
+			recovery.Escalate,
+			"budget", "nothing is left",
+		},
+		{
+			"the last of another budget", recovery.WorkerLost,
+			recovery.Tally{},
+			DecisionInput{BudgetLeft: &one},
+			recovery.RestartWorker, "", "",
+		},
+		{
+			"the engine", recovery.RateLimited,
+			recovery.Tally{Granted: engineCap},
+			DecisionInput{},
+			recovery.Escalate,
+			"engine", "100 attempts",
+		},
+		{
+			"an end needs no guard", recovery.AuthError,
+			recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9},
+			DecisionInput{},
+			recovery.Escalate, "", "the same again fails the same way",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v := p.Decide(recovery.Finding{Reason: tc.reason}, tc.tally, tc.facts, "s")
@@ -52,10 +134,16 @@ func TestGuardsVeto(t *testing.T) {
 
 // TestForbids: what a verdict on a charged attempt would be vetoed for is known before anything fails.
 func TestForbids(t *testing.T) {
-	p := preset(t, "director").With(Limits{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10, PaidCallBudget: 4, CostBudgetUSD: 2.5})
+	p := preset(t, "director").With(Limits{
+		MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10,
+		PaidCallBudget: 4, CostBudgetUSD: 2.5,
+	})
 	for name, tally := range map[string]recovery.Tally{
-		"nothing":          {},
-		"nearly all":       {Redispatches: 2, Iterations: 9, PaidCalls: 3, CostUSD: 2.4, Consecutive: 4, Granted: engineCap - 1},
+		"nothing": {},
+		"nearly all": {
+			Redispatches: 2, Iterations: 9, PaidCalls: 3, CostUSD: 2.4, Consecutive: 4,
+			Granted: engineCap - 1,
+		},
 		"retries":          {Redispatches: 3},
 		"iterations":       {Iterations: 10},
 		"given back":       {Iterations: 10, Refunded: 1},
@@ -83,11 +171,13 @@ func TestForbids(t *testing.T) {
 func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
 	for _, count := range []Unit{ByRow, ByCall, ByTask, BySignature, BySession} {
 		for _, action := range []recovery.Action{recovery.WaitReset, recovery.Retry, recovery.RetryAlternative} {
-			p := newPolicy("endless", []Row{{On: "*", Count: count, Ladder: []Rung{{Action: action, Times: recovery.Unlimited}}}})
+			p := newPolicy("endless",
+				[]Row{{On: "*", Count: count, Ladder: []Rung{{Action: action, Times: recovery.Unlimited}}}})
 			var tally recovery.Tally
 			granted := 0
 			for i := range 3 * engineCap {
-				f := recovery.Finding{Reason: recovery.Reasons[i%len(recovery.Reasons)].Reason, Signature: "sig:" + strings.Repeat("x", i%70)}
+				f := recovery.Finding{Reason: recovery.Reasons[i%len(recovery.Reasons)].Reason, Signature: "sig:" +
+					strings.Repeat("x", i%70)}
 				v := p.Decide(f, tally, DecisionInput{}, "s")
 				if tally = tally.After(f, v).Use(recovery.Usage{CacheHits: 5}).Succeeded(); v.Action.Again() {
 					granted++
@@ -111,7 +201,8 @@ func TestContinueOnError(t *testing.T) {
 			}
 		}
 	}
-	if v := preset(t, "prp").Decide(recovery.Finding{Reason: recovery.CorruptState}, recovery.Tally{}, DecisionInput{}, "s"); v.Action != recovery.Abort || !v.Fatal {
+	if v := preset(t, "prp").Decide(recovery.Finding{Reason: recovery.CorruptState}, recovery.Tally{}, DecisionInput{},
+		"s"); v.Action != recovery.Abort || !v.Fatal {
 		t.Errorf("without it: %+v", v)
 	}
 }
@@ -126,10 +217,22 @@ func TestWaitRestartsTheBackoff(t *testing.T) {
 		leadsTo  recovery.Action
 		reasonIs recovery.Reason
 	}{
-		{recovery.NetworkTransient, 0, 80 * time.Millisecond, 120 * time.Millisecond, recovery.Retry, recovery.NetworkTransient},
-		{recovery.NetworkTransient, 0, 160 * time.Millisecond, 240 * time.Millisecond, recovery.Retry, recovery.NetworkTransient},
-		{recovery.RateLimited, time.Minute, time.Minute + 80*time.Millisecond, time.Minute + 120*time.Millisecond, recovery.WaitReset, recovery.RateLimited},
-		{recovery.NetworkTransient, 0, 80 * time.Millisecond, 120 * time.Millisecond, recovery.Retry, recovery.NetworkTransient},
+		{
+			recovery.NetworkTransient, 0, 80 * time.Millisecond, 120 * time.Millisecond, recovery.Retry,
+			recovery.NetworkTransient,
+		},
+		{
+			recovery.NetworkTransient, 0, 160 * time.Millisecond, 240 * time.Millisecond, recovery.Retry,
+			recovery.NetworkTransient,
+		},
+		{
+			recovery.RateLimited, time.Minute, time.Minute + 80*time.Millisecond, time.Minute + 120*time.Millisecond,
+			recovery.WaitReset, recovery.RateLimited,
+		},
+		{
+			recovery.NetworkTransient, 0, 80 * time.Millisecond, 120 * time.Millisecond, recovery.Retry,
+			recovery.NetworkTransient,
+		},
 		{recovery.NetworkTransient, 0, 0, 0, recovery.Escalate, recovery.NetworkPermanent},
 	} {
 		f := recovery.Finding{Reason: tc.reason, RetryAfter: tc.stated}
@@ -153,16 +256,62 @@ func TestAbsentRungs(t *testing.T) {
 		facts    DecisionInput
 		want     []recovery.Action
 	}{
-		{"overflow", []recovery.Finding{co, co, co}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.RetryCompact, recovery.RetryAlternative, recovery.Escalate}},
-		{"overflow, no alternative", []recovery.Finding{co, co}, DecisionInput{}, []recovery.Action{recovery.RetryCompact, recovery.Escalate}},
-		{"overflow, compacted before", []recovery.Finding{co, co}, DecisionInput{HasAlternative: true, AlreadyCompacted: true}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
-		{"quota stated", []recovery.Finding{near, near, near, near, near}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.WaitReset, recovery.WaitReset, recovery.WaitReset, recovery.RetryAlternative, recovery.Escalate}},
-		{"quota not stated", []recovery.Finding{quota, quota}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
-		{"quota not stated, no alternative", []recovery.Finding{quota}, DecisionInput{}, []recovery.Action{recovery.Escalate}},
-		{"quota far", []recovery.Finding{far, far}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
+		{
+			"overflow",
+			[]recovery.Finding{co, co, co},
+			DecisionInput{HasAlternative: true},
+			[]recovery.Action{recovery.RetryCompact, recovery.RetryAlternative, recovery.Escalate},
+		},
+		{
+			"overflow, no alternative",
+			[]recovery.Finding{co, co},
+			DecisionInput{},
+			[]recovery.Action{recovery.RetryCompact, recovery.Escalate},
+		},
+		{"overflow, compacted before", []recovery.Finding{co, co}, DecisionInput{
+			HasAlternative:   true,
+			AlreadyCompacted: true,
+		}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
+		{
+			"quota stated",
+			[]recovery.Finding{near, near, near, near, near},
+			DecisionInput{HasAlternative: true},
+			[]recovery.Action{
+				recovery.WaitReset, recovery.WaitReset, recovery.WaitReset, recovery.RetryAlternative,
+				recovery.Escalate,
+			},
+		},
+		{
+			"quota not stated",
+			[]recovery.Finding{quota, quota},
+			DecisionInput{HasAlternative: true},
+			[]recovery.Action{recovery.RetryAlternative, recovery.Escalate},
+		},
+		{
+			"quota not stated, no alternative",
+			[]recovery.Finding{quota},
+			DecisionInput{},
+			[]recovery.Action{recovery.Escalate},
+		},
+		{
+			"quota far",
+			[]recovery.Finding{far, far},
+			DecisionInput{HasAlternative: true},
+			[]recovery.Action{recovery.RetryAlternative, recovery.Escalate},
+		},
 		{"quota far, no alternative", []recovery.Finding{far}, DecisionInput{}, []recovery.Action{recovery.Escalate}},
-		{"quota stated, then not", []recovery.Finding{near, quota, quota}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.WaitReset, recovery.RetryAlternative, recovery.Escalate}},
-		{"quota not stated, then stated", []recovery.Finding{quota, near}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.RetryAlternative, recovery.WaitReset}},
+		{
+			"quota stated, then not",
+			[]recovery.Finding{near, quota, quota},
+			DecisionInput{HasAlternative: true},
+			[]recovery.Action{recovery.WaitReset, recovery.RetryAlternative, recovery.Escalate},
+		},
+		{
+			"quota not stated, then stated",
+			[]recovery.Finding{quota, near},
+			DecisionInput{HasAlternative: true},
+			[]recovery.Action{recovery.RetryAlternative, recovery.WaitReset},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var tally recovery.Tally
@@ -192,11 +341,13 @@ func TestSuccessAndAnswer(t *testing.T) {
 		t.Fatalf("%+v", tally)
 	}
 	s := tally.Succeeded()
-	if s.Consecutive != 0 || s.Seen("sig:1") != 0 || len(s.Counts) != 2 || s.PaidCalls != 2 || s.Redispatches != tally.Redispatches {
+	if s.Consecutive != 0 || s.Seen("sig:1") != 0 || len(s.Counts) != 2 || s.PaidCalls != 2 ||
+		s.Redispatches != tally.Redispatches {
 		t.Errorf("after a success: %+v", s)
 	}
 	a := tally.Answered()
-	if len(a.Counts) != 1 || a.Counts[0].N != 3 || a.PaidCalls != 0 || a.Redispatches != 0 || a.Granted != 0 || a.CostUSD != 0 {
+	if len(a.Counts) != 1 || a.Counts[0].N != 3 || a.PaidCalls != 0 || a.Redispatches != 0 || a.Granted != 0 ||
+		a.CostUSD != 0 {
 		t.Errorf("after an answer: %+v", a)
 	}
 }

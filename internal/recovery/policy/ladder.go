@@ -15,10 +15,12 @@ type ladderPosition struct {
 	before   int // attempts of the rungs before this one
 }
 
-// rung returns the rung for one more failure of a counter, nil if the ladder is used up. A rung whose condition fails is
-// as wide as it was used already, so that what comes after it is not lost. tooLong: there would be one, if the stated
-// wait were shorter.
-func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding, facts DecisionInput) (g *Rung, at ladderPosition, tooLong bool) {
+// rung returns the rung for one more failure of a counter, nil if the ladder is used up. A rung whose condition
+// fails is as wide as it was used already, so that what comes after it is not lost. tooLong: there would be
+// one, if the stated wait were shorter.
+func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
+	facts DecisionInput,
+) (g *Rung, at ladderPosition, tooLong bool) {
 	at.n = c.N + 1
 	before, endless := 0, false
 	for i := range r.Ladder {

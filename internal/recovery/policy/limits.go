@@ -54,13 +54,18 @@ func countRow(b Bound, key string, guard func(*Guards) *int, limit func(*Limits)
 }
 
 var limitRows = func() []limitRow {
-	retries := countRow(BoundRetries, "director.max_retries", func(g *Guards) *int { return &g.MaxRetries }, func(l *Limits) int { return l.MaxRetries })
+	retries := countRow(BoundRetries, "director.max_retries", func(g *Guards) *int { return &g.MaxRetries },
+		func(l *Limits) int { return l.MaxRetries })
 	retries.always, retries.leave = true, "left out there"
 	return []limitRow{
 		retries,
-		countRow(BoundConsecutive, "recovery.max_consecutive_errors", func(g *Guards) *int { return &g.MaxConsecutiveErrors }, func(l *Limits) int { return l.MaxConsecutiveErrors }),
-		countRow(BoundIterations, "recovery.iteration_budget", func(g *Guards) *int { return &g.IterationBudget }, func(l *Limits) int { return l.IterationBudget }),
-		countRow(BoundPaidCalls, "recovery.paid_call_budget", func(g *Guards) *int { return &g.PaidCallBudget }, func(l *Limits) int { return l.PaidCallBudget }),
+		countRow(BoundConsecutive, "recovery.max_consecutive_errors",
+			func(g *Guards) *int { return &g.MaxConsecutiveErrors },
+			func(l *Limits) int { return l.MaxConsecutiveErrors }),
+		countRow(BoundIterations, "recovery.iteration_budget", func(g *Guards) *int { return &g.IterationBudget },
+			func(l *Limits) int { return l.IterationBudget }),
+		countRow(BoundPaidCalls, "recovery.paid_call_budget", func(g *Guards) *int { return &g.PaidCallBudget },
+			func(l *Limits) int { return l.PaidCallBudget }),
 		{
 			bound: BoundCost, key: "recovery.cost_budget_usd", leave: "0 or left out there",
 			guard: func(g *Guards) float64 { return g.CostBudgetUSD },
@@ -70,8 +75,8 @@ var limitRows = func() []limitRow {
 	}
 }()
 
-// With returns the policy under the configuration's limits. A key that is set there wins; then what the operator's document
-// states; then what the preset states; then the configuration's defaults.
+// With returns the policy under the configuration's limits. A key that is set there wins; then what the
+// operator's document states; then what the preset states; then the configuration's defaults.
 func (p *Policy) With(l Limits) *Policy {
 	q := *p
 	q.explicitKeys = slices.DeleteFunc(slices.Clone(p.explicitKeys), l.holds)
@@ -122,8 +127,10 @@ func (p *Policy) Overruled(l Limits) []string {
 				" of the configuration holds ("+r.leave+": as the policy says)")
 		}
 	}
-	if slices.Contains(p.explicitKeys, BoundBackoff) && p.usesConfigBackoff && l.holds(BoundBackoff) && p.backoff != l.Backoff {
-		lines = append(lines, "[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)")
+	if slices.Contains(p.explicitKeys, BoundBackoff) && p.usesConfigBackoff && l.holds(BoundBackoff) &&
+		p.backoff != l.Backoff {
+		lines = append(lines, "[backoff] is not used: [retry] of the configuration holds (left out there, or "+
+			"configured_backoff = false here: as the policy says)")
 	}
 	return lines
 }

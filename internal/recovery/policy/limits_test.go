@@ -11,12 +11,17 @@ import (
 
 // TestWhoseLimitsHold: what is set in the configuration, then what one's own document states, then the defaults.
 func TestWhoseLimitsHold(t *testing.T) {
-	own, err := Parse("own.toml", preset(t, "director"), []byte("[backoff]\nbase_seconds = 7\n[guards]\nmax_retries = 9\nmax_consecutive_errors = 8\ncost_budget_usd = 2.5\n"))
+	own, err := Parse("own.toml", preset(t, "director"),
+		[]byte("[backoff]\nbase_seconds = 7\n[guards]\nmax_retries = 9\nmax_consecutive_errors = 8\n"+
+			"cost_budget_usd = 2.5\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := []Bound{BoundRetries, BoundConsecutive, BoundIterations, BoundPaidCalls, BoundCost, BoundBackoff}
-	limits := Limits{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12, Backoff: recovery.DefaultBackoff}
+	limits := Limits{
+		MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12,
+		Backoff: recovery.DefaultBackoff,
+	}
 	for _, tc := range []struct {
 		name      string
 		p         *Policy
@@ -45,18 +50,24 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 			`guards.max_retries = 9 is not used: director.max_retries = 3 of the configuration holds (left out there: as the policy says)`,
 		},
 		{
-			"0 leaves it to the policy", own, func(l Limits) Limits { l.MaxConsecutiveErrors, l.Assumed = 0, all[:1]; return l },
+			"0 leaves it to the policy", own, func(l Limits) Limits {
+				l.MaxConsecutiveErrors, l.Assumed = 0,
+					all[:1]
+				return l
+			},
 			Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
 			time.Second,
 			`[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)`,
 		},
 		{
-			"what a preset states holds over what nobody has set", preset(t, "dispatch"), func(l Limits) Limits { l.Assumed = all; return l },
+			"what a preset states holds over what nobody has set", preset(t, "dispatch"),
+			func(l Limits) Limits { l.Assumed = all; return l },
 			Guards{MaxRetries: recovery.Unlimited, IterationBudget: 50, PaidCallBudget: 10},
 			5 * time.Second, "",
 		},
 		{
-			"what is set holds over a preset, without a word", preset(t, "dispatch"), func(l Limits) Limits { l.Assumed = all[1:3]; return l },
+			"what is set holds over a preset, without a word", preset(t, "dispatch"),
+			func(l Limits) Limits { l.Assumed = all[1:3]; return l },
 			Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
 			5 * time.Second, "",
 		},
@@ -80,7 +91,10 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 		l := tc.limits(limits)
 		p := tc.p.With(l)
 		g := p.Guards()
-		g = Guards{MaxRetries: g.MaxRetries, MaxConsecutiveErrors: g.MaxConsecutiveErrors, IterationBudget: g.IterationBudget, PaidCallBudget: g.PaidCallBudget, CostBudgetUSD: g.CostBudgetUSD}
+		g = Guards{
+			MaxRetries: g.MaxRetries, MaxConsecutiveErrors: g.MaxConsecutiveErrors,
+			IterationBudget: g.IterationBudget, PaidCallBudget: g.PaidCallBudget, CostBudgetUSD: g.CostBudgetUSD,
+		}
 		if g != tc.want || p.Backoff().Initial != tc.initial {
 			t.Errorf("%s: %+v, %s\nwant %+v, %s", tc.name, g, p.Backoff().Initial, tc.want, tc.initial)
 		}
@@ -97,7 +111,9 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 		if g.MaxRetries == 9 {
 			key = "guards.max_retries"
 		}
-		if v := p.Decide(recovery.Finding{Reason: recovery.NetworkTransient}, recovery.Tally{Redispatches: g.MaxRetries}, DecisionInput{}, ""); v.Veto == "" || !strings.Contains(v.Why, key) {
+		if v := p.Decide(recovery.Finding{Reason: recovery.NetworkTransient},
+			recovery.Tally{Redispatches: g.MaxRetries}, DecisionInput{}, ""); v.Veto == "" ||
+			!strings.Contains(v.Why, key) {
 			t.Errorf("%s: %+v, want %s", tc.name, v, key)
 		}
 	}

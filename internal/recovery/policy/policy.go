@@ -42,27 +42,35 @@ type Rung struct {
 type Wait struct {
 	Default time.Duration // first wait when nothing states one, then doubled each time; 0: a minute
 	Cap     time.Duration // of waits that nothing states; 0: an hour
-	Longest time.Duration // stated waits up to it are obeyed, for a longer one the rung counts as absent; 0: not looked at
-	Backoff bool          // the backoff's first step is added to the wait
+	// stated waits up to it are obeyed, for a longer one the rung counts as absent; 0: not looked at
+	Longest time.Duration
+	Backoff bool // the backoff's first step is added to the wait
 }
 
 // Row is one line of a policy: what a failure leads to.
 type Row struct {
-	On       string            `toml:"on" json:"on"`                     // a reason, a word of its own for several, or "*" for all others
-	Reasons  []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // that the word stands for
-	Caller   string            `toml:"caller" json:"caller,omitempty"`   // only for failures of this caller; empty: of any
-	Class    recovery.Class    `toml:"class" json:"class,omitempty"`     // what heals it; empty: as Reasons says
-	Fatal    bool              `toml:"fatal" json:"fatal"`               // ends the whole run, unless errors are to be continued after
-	Count    Unit              `toml:"count" json:"count"`
-	Ladder   []Rung            `toml:"ladder" json:"ladder"`
-	Backoff  *Backoff          `toml:"backoff" json:"backoff,omitempty"` // nil: the policy's
-	Wait     Wait              `toml:"wait" json:"wait"`
-	Restarts bool              `toml:"restarts_backoff" json:"restarts_backoff"` // waiting starts the task's backoffs again
-	Cools    string            `toml:"cools" json:"cools,omitempty"`             // resource that this closes while it waits
-	Then     recovery.Action   `toml:"then" json:"then"`                         // when the ladder is used up
-	Becomes  recovery.Reason   `toml:"becomes" json:"becomes,omitempty"`         // then the failure is this one, and its row decides
-	Ask      string            `toml:"ask" json:"ask,omitempty"`                 // what a person is asked; empty: as Reasons says
-	Why      string            `toml:"why" json:"why,omitempty"`                 // the argument for the row
+	// a reason, a word of its own for several, or "*" for all others
+	On      string            `toml:"on" json:"on"`
+	Reasons []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // that the word stands for
+	// only for failures of this caller; empty: of any
+	Caller string         `toml:"caller" json:"caller,omitempty"`
+	Class  recovery.Class `toml:"class" json:"class,omitempty"` // what heals it; empty: as Reasons says
+	// ends the whole run, unless errors are to be continued after
+	Fatal   bool     `toml:"fatal" json:"fatal"`
+	Count   Unit     `toml:"count" json:"count"`
+	Ladder  []Rung   `toml:"ladder" json:"ladder"`
+	Backoff *Backoff `toml:"backoff" json:"backoff,omitempty"` // nil: the policy's
+	Wait    Wait     `toml:"wait" json:"wait"`
+	// waiting starts the task's backoffs again
+	Restarts bool `toml:"restarts_backoff" json:"restarts_backoff"`
+	// resource that this closes while it waits
+	Cools string          `toml:"cools" json:"cools,omitempty"`
+	Then  recovery.Action `toml:"then" json:"then"` // when the ladder is used up
+	// then the failure is this one, and its row decides
+	Becomes recovery.Reason `toml:"becomes" json:"becomes,omitempty"`
+	// what a person is asked; empty: as Reasons says
+	Ask string `toml:"ask" json:"ask,omitempty"`
+	Why string `toml:"why" json:"why,omitempty"` // the argument for the row
 
 	id     string // "<policy>.<on>[@caller]"
 	layer  int    // of the document: 0, and one more than its base's
@@ -166,7 +174,10 @@ func reasonIndex(r recovery.Reason) int {
 // newPolicy puts rows together. The nearest row decides: one for the reason, for a word, for "*", each for the caller
 // before any caller, a document's before its base's; last the row for Unknown.
 func newPolicy(name string, rows []Row) *Policy {
-	p := &Policy{name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff, guards: Guards{MaxRetries: recovery.Unlimited}}
+	p := &Policy{
+		name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff,
+		guards: Guards{MaxRetries: recovery.Unlimited},
+	}
 	for i := range p.rows {
 		r := &p.rows[i]
 		id := name + "." + r.On
@@ -228,7 +239,8 @@ func (p *Policy) rowFor(r recovery.Reason, caller string) int16 {
 	return -1
 }
 
-// rank says how near a row is to a reason: "*" is farthest; else the later document, and in it the reason before a word.
+// rank says how near a row is to a reason: "*" is farthest; else the later document, and in it the reason
+// before a word.
 type rank struct{ named, layer, exact int }
 
 func (k rank) less(o rank) bool {

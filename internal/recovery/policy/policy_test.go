@@ -21,7 +21,10 @@ func anyBackoff(t *rapid.T) recovery.Backoff {
 		Initial: time.Duration(rapid.Int64().Draw(t, "initial")),
 		Max:     time.Duration(rapid.Int64().Draw(t, "max")),
 		Factor:  rapid.OneOf(rapid.Float64(), rapid.Float64Range(1, 10), rapid.SampledFrom(odd)).Draw(t, "factor"),
-		Jitter: rapid.SampledFrom([]recovery.Jitter{recovery.FullJitter, recovery.EqualJitter, recovery.NoJitter, recovery.AroundJitter, recovery.AdditiveJitter, "", "odd"}).
+		Jitter: rapid.SampledFrom([]recovery.Jitter{
+			recovery.FullJitter, recovery.EqualJitter, recovery.NoJitter,
+			recovery.AroundJitter, recovery.AdditiveJitter, "", "odd",
+		}).
 			Draw(t, "jitter"),
 		Spread: rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 1), rapid.SampledFrom(odd)).Draw(t, "spread"),
 		Add:    time.Duration(rapid.Int64().Draw(t, "add")),
@@ -35,7 +38,8 @@ func TestBackoffStaysWithinCap(t *testing.T) {
 		if lo < 0 || lo > hi || hi > b.Longest() || b.Longest() > 3*recovery.LongestWait {
 			t.Fatalf("Range(%d) = %d, %d of %+v", n, lo, hi, b)
 		}
-		if beyond := b.Jitter == recovery.AroundJitter || b.Jitter == recovery.AdditiveJitter; !beyond && hi > max(b.Max, 0) {
+		if beyond := b.Jitter == recovery.AroundJitter || b.Jitter == recovery.AdditiveJitter; !beyond &&
+			hi > max(b.Max, 0) {
 			t.Fatalf("Range(%d) = %d, %d of %+v", n, lo, hi, b)
 		}
 	})
@@ -109,7 +113,10 @@ func anyRow(t *rapid.T, on string) Row {
 		Count:    rapid.SampledFrom([]Unit{ByRow, ByCall, ByTask, BySignature, BySession, ""}).Draw(t, "count"),
 		Restarts: rapid.Bool().Draw(t, "restarts"),
 		Cools:    rapid.SampledFrom([]string{"", "model"}).Draw(t, "cools"),
-		Then:     rapid.SampledFrom([]recovery.Action{recovery.Escalate, recovery.Skip, recovery.Stop, recovery.Abort, recovery.Reclaim, ""}).Draw(t, "then"),
+		Then: rapid.SampledFrom([]recovery.Action{
+			recovery.Escalate, recovery.Skip, recovery.Stop, recovery.Abort,
+			recovery.Reclaim, "",
+		}).Draw(t, "then"),
 		Wait: Wait{
 			Default: time.Duration(rapid.Int64().Draw(t, "default")), Cap: time.Duration(rapid.Int64().Draw(t, "cap")),
 			Longest: time.Duration(rapid.Int64().Draw(t, "longest")), Backoff: rapid.Bool().Draw(t, "then backoff"),
@@ -144,15 +151,20 @@ func anyPolicy(t *rapid.T) *Policy {
 		rows = append(rows, anyRow(t, "*"))
 	}
 	p := newPolicy("any", rows)
-	p.backoff, p.usesConfigBackoff, p.continueOnError = anyBackoff(t), rapid.Bool().Draw(t, "ours"), rapid.Bool().Draw(t, "goes on")
+	p.backoff, p.usesConfigBackoff, p.continueOnError = anyBackoff(t), rapid.Bool().Draw(t, "ours"),
+		rapid.Bool().Draw(t, "goes on")
 	bound := func(name string) int { return rapid.SampledFrom([]int{recovery.Unlimited, 0, 1, 3, 40}).Draw(t, name) }
 	end := func(name string) recovery.Action {
-		return rapid.SampledFrom([]recovery.Action{"", recovery.Escalate, recovery.Skip, recovery.Stop, recovery.Abort, recovery.Reclaim}).Draw(t, name)
+		return rapid.SampledFrom([]recovery.Action{
+			"", recovery.Escalate, recovery.Skip, recovery.Stop, recovery.Abort,
+			recovery.Reclaim,
+		}).Draw(t, name)
 	}
 	p.guards = Guards{
 		MaxRetries: bound("retries"), MaxConsecutiveErrors: bound("consecutive"), IterationBudget: bound("iterations"),
-		PaidCallBudget: bound("paid"), CostBudgetUSD: float64(bound("cost")), WaitsAreErrors: rapid.Bool().Draw(t, "waits"),
-		OnRetries: end("on retries"), OnConsecutive: end("on consecutive"), OnIterations: end("on iterations"),
+		PaidCallBudget: bound("paid"), CostBudgetUSD: float64(bound("cost")),
+		WaitsAreErrors: rapid.Bool().Draw(t, "waits"),
+		OnRetries:      end("on retries"), OnConsecutive: end("on consecutive"), OnIterations: end("on iterations"),
 		OnPaidCalls: end("on paid"), OnCost: end("on cost"),
 	}
 	return p
@@ -160,9 +172,11 @@ func anyPolicy(t *rapid.T) *Policy {
 
 func anyFinding(t *rapid.T) recovery.Finding {
 	return recovery.Finding{
-		Reason:     anyReason(t),
-		RetryAfter: time.Duration(rapid.OneOf(rapid.Int64(), rapid.Int64Range(-1, int64(8*time.Hour))).Draw(t, "retry_after")),
-		Signature:  rapid.SampledFrom([]string{"", "sig:1", "sig:2", "odd", "\xff", strings.Repeat("long", 50)}).Draw(t, "signature"),
+		Reason: anyReason(t),
+		RetryAfter: time.Duration(rapid.OneOf(rapid.Int64(), rapid.Int64Range(-1, int64(8*time.Hour))).Draw(t,
+			"retry_after")),
+		Signature: rapid.SampledFrom([]string{"", "sig:1", "sig:2", "odd", "\xff", strings.Repeat("long", 50)}).Draw(t,
+			"signature"),
 	}
 }
 
@@ -180,14 +194,15 @@ func anyFacts(t *rapid.T) DecisionInput {
 
 func anyUsage(t *rapid.T) recovery.Usage {
 	return recovery.Usage{
-		Tokens: rapid.Int64().Draw(t, "tokens"), PaidCalls: rapid.OneOf(rapid.Int64(), rapid.Int64Range(0, 3)).Draw(t, "paid"),
+		Tokens: rapid.Int64().Draw(t, "tokens"), PaidCalls: rapid.OneOf(rapid.Int64(), rapid.Int64Range(0, 3)).Draw(t,
+			"paid"),
 		CacheHits: rapid.OneOf(rapid.Int64(), rapid.Int64Range(0, 3)).Draw(t, "hits"),
 		CostUSD:   rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 2), rapid.Just(math.NaN())).Draw(t, "cost"),
 	}
 }
 
-// TestNoPolicyRetriesForEver plays any policy against a long story of failures, whatever is refunded, cleared by success
-// or stated meanwhile: attempts end, meters hold, waits end, and verdicts are complete.
+// TestNoPolicyRetriesForEver plays any policy against a long story of failures, whatever is refunded, cleared
+// by success or stated meanwhile: attempts end, meters hold, waits end, and verdicts are complete.
 func TestNoPolicyRetriesForEver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, tally := anyPolicy(t), recovery.Tally{}
@@ -219,8 +234,11 @@ func TestNoPolicyRetriesForEver(t *testing.T) {
 }
 
 // checkVerdict holds for every verdict of every policy.
-func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tally, facts DecisionInput, v recovery.Verdict) {
-	if v.Why == "" || v.Row == "" && len(p.rows) > 0 || v.Action == "" || v.Delay < 0 || v.DelayMin > v.Delay || v.Delay > v.DelayMax {
+func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tally, facts DecisionInput,
+	v recovery.Verdict,
+) {
+	if v.Why == "" || v.Row == "" && len(p.rows) > 0 || v.Action == "" || v.Delay < 0 || v.DelayMin > v.Delay ||
+		v.Delay > v.DelayMax {
 		t.Fatalf("%+v", v)
 	}
 	if v.Was == "" && v.Reason != f.Reason || v.Was != "" && v.Was != f.Reason {
@@ -236,7 +254,8 @@ func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tall
 		t.Fatalf("an attempt all the same: %+v", v)
 	}
 	g := p.guards
-	if g.PaidCallBudget > 0 && tally.PaidCalls >= int64(g.PaidCallBudget) || g.CostBudgetUSD > 0 && tally.CostUSD >= g.CostBudgetUSD ||
+	if g.PaidCallBudget > 0 && tally.PaidCalls >= int64(g.PaidCallBudget) || g.CostBudgetUSD > 0 &&
+		tally.CostUSD >= g.CostBudgetUSD ||
 		g.IterationBudget > 0 && tally.Iterations-tally.Refunded >= g.IterationBudget {
 		t.Fatalf("%+v past %+v with %+v", v, g, tally)
 	}
@@ -259,8 +278,10 @@ func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tall
 
 // checkTally holds after every step.
 func checkTally(t *rapid.T, before, after recovery.Tally) {
-	if after.Refunded > after.Iterations || after.Refunded < 0 || after.PaidCalls < before.PaidCalls || after.CostUSD < before.CostUSD ||
-		math.IsNaN(after.CostUSD) || after.Redispatches < before.Redispatches || after.Granted < before.Granted || after.Consecutive < 0 {
+	if after.Refunded > after.Iterations || after.Refunded < 0 || after.PaidCalls < before.PaidCalls ||
+		after.CostUSD < before.CostUSD ||
+		math.IsNaN(after.CostUSD) || after.Redispatches < before.Redispatches || after.Granted < before.Granted ||
+		after.Consecutive < 0 {
 		t.Fatalf("%+v, then %+v", before, after)
 	}
 	if len(after.Counts) > 64 || len(after.Signatures) > 32 {
@@ -380,15 +401,20 @@ func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
 	for _, a := range recovery.Reasons {
 		f := recovery.Assert(a.Reason)
 		// The first failure, where all that can help is at hand.
-		again := p.Decide(recovery.Finding{Reason: a.Reason, RetryAfter: time.Second}, recovery.Tally{}, DecisionInput{HasAlternative: true}, "").Action.Again()
-		if f.ErrorType != recovery.ErrorType(a.Reason) || f.Transient != (a.Class == recovery.Transient) || f.Retry != again || f.Escalate == again {
+		again := p.Decide(recovery.Finding{Reason: a.Reason, RetryAfter: time.Second}, recovery.Tally{},
+			DecisionInput{HasAlternative: true}, "").Action.Again()
+		if f.ErrorType != recovery.ErrorType(a.Reason) || f.Transient != (a.Class == recovery.Transient) ||
+			f.Retry != again || f.Escalate == again {
 			t.Errorf("%s: %+v", a.Reason, f)
 		}
 		if a.Class == recovery.Transient && !f.Retry {
 			t.Errorf("%s: transient, and never retried", a.Reason)
 		}
 	}
-	if f := recovery.Assert(recovery.TestsFailed); f != (recovery.Assertion{ErrorType: "tests_failed", Escalate: true}) {
+	if f := recovery.Assert(recovery.TestsFailed); f != (recovery.Assertion{
+		ErrorType: "tests_failed",
+		Escalate:  true,
+	}) {
 		t.Errorf("the seed's own example: %+v", f)
 	}
 }

@@ -70,8 +70,12 @@ func TestPresetRows(t *testing.T) {
 		if want[1] == "" {
 			want[1] = want[0]
 		}
-		charges := string(p.Decide(recovery.Finding{Reason: about.Reason}, recovery.Tally{}, DecisionInput{}, "s").Charges)
-		got := [3]string{ladderOf(p, about.Reason, DecisionInput{}), ladderOf(p, about.Reason, DecisionInput{HasAlternative: true}), charges}
+		charges := string(p.Decide(recovery.Finding{Reason: about.Reason}, recovery.Tally{}, DecisionInput{},
+			"s").Charges)
+		got := [3]string{
+			ladderOf(p, about.Reason, DecisionInput{}),
+			ladderOf(p, about.Reason, DecisionInput{HasAlternative: true}), charges,
+		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", about.Reason, got, want)
 		}
@@ -101,7 +105,10 @@ func TestDirectorsCallers(t *testing.T) {
 }
 
 func TestDecideWaits(t *testing.T) {
-	p := preset(t, "director").With(Limits{MaxRetries: 3, Backoff: recovery.Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: recovery.NoJitter}})
+	p := preset(t, "director").With(Limits{MaxRetries: 3, Backoff: recovery.Backoff{
+		Initial: time.Second,
+		Max:     30 * time.Second, Factor: 2, Jitter: recovery.NoJitter,
+	}})
 	for _, tc := range []struct {
 		name       string
 		reason     recovery.Reason
@@ -110,7 +117,10 @@ func TestDecideWaits(t *testing.T) {
 		action     recovery.Action
 		delay      time.Duration
 	}{
-		{"a stated reset is waited for exactly", recovery.RateLimited, 0, 95 * time.Second, recovery.WaitReset, 95 * time.Second},
+		{
+			"a stated reset is waited for exactly", recovery.RateLimited, 0, 95 * time.Second, recovery.WaitReset,
+			95 * time.Second,
+		},
 		{"nothing stated: a minute", recovery.RateLimited, 0, 0, recovery.WaitReset, time.Minute},
 		{"nothing stated again: doubled", recovery.RateLimited, 2, 0, recovery.WaitReset, 4 * time.Minute},
 		{"nothing stated for long: an hour at most", recovery.RateLimited, 19, 0, recovery.WaitReset, time.Hour},
@@ -118,8 +128,14 @@ func TestDecideWaits(t *testing.T) {
 		{"a reset too far away", recovery.RateLimited, 0, 7 * time.Hour, recovery.Escalate, 0},
 		{"a stated quota", recovery.QuotaExhausted, 0, 3 * time.Hour, recovery.WaitReset, 3 * time.Hour},
 		{"backoff doubles", recovery.NetworkTransient, 2, 0, recovery.Retry, 4 * time.Second},
-		{"an overloaded provider's Retry-After is obeyed past the backoff's cap", recovery.Overloaded, 0, 5 * time.Minute, recovery.Retry, 5 * time.Minute},
-		{"a short Retry-After does not shorten the backoff", recovery.Overloaded, 2, time.Second, recovery.Retry, 4 * time.Second},
+		{
+			"an overloaded provider's Retry-After is obeyed past the backoff's cap", recovery.Overloaded, 0,
+			5 * time.Minute, recovery.Retry, 5 * time.Minute,
+		},
+		{
+			"a short Retry-After does not shorten the backoff", recovery.Overloaded, 2, time.Second, recovery.Retry,
+			4 * time.Second,
+		},
 		{"a Retry-After of hours: a human is sooner", recovery.Overloaded, 0, 2 * time.Hour, recovery.Escalate, 0},
 		{"a row that looks at no stated wait", recovery.AgentCrash, 0, 2 * time.Hour, recovery.Retry, time.Second},
 	} {
@@ -147,31 +163,72 @@ func TestWhy(t *testing.T) {
 		{"director", recovery.NetworkTransient, DecisionInput{}, 1, "network_transient: 1 of 3"},
 		{"director", recovery.NetworkTransient, DecisionInput{}, 4, "network_transient: all 3 retries are used up"},
 		{"director", recovery.OOMKilled, DecisionInput{}, 2, "oom_killed: the one retry is used up"},
-		{"director", recovery.ContextOverflow, DecisionInput{HasAlternative: true}, 2, "context_overflow: 2 of 2 (retry_alternative)"},
-		{"director", recovery.QuotaExhausted, DecisionInput{}, 1, "quota_exhausted: a quota, credit or usage cap is used up; the same again fails the same way"},
-		{"gdd", recovery.NetworkTransient, DecisionInput{}, 4, "network_transient: its retries are used up; now network_permanent: a host name, certificate or route is wrong; the same again fails the same way"},
+		{
+			"director", recovery.ContextOverflow,
+			DecisionInput{HasAlternative: true},
+			2,
+			"context_overflow: 2 of 2 (retry_alternative)",
+		},
+		{
+			"director", recovery.QuotaExhausted,
+			DecisionInput{},
+			1,
+			"quota_exhausted: a quota, credit or usage cap is used up; the same again fails the same way",
+		},
+		{"gdd", recovery.NetworkTransient, DecisionInput{}, 4, "network_transient: its retries are used up; now " +
+			"network_permanent: a host name, certificate or route is wrong; the same again fails the same way"},
 		{"cortex", recovery.NetworkTransient, DecisionInput{HasAlternative: true}, 2, "network_transient: 2 of 3"},
-		{"cortex", recovery.NetworkTransient, DecisionInput{HasAlternative: true}, 5, "network_transient: retry_alternative, time 2; only the guards bound it"},
-		{"cortex", recovery.NetworkTransient, DecisionInput{HasAlternative: true}, 6, "network_transient: 6 errors in a row, more than 5"},
-		{"gdd", recovery.Timeout, DecisionInput{Caller: "update-check"}, 1, "timeout: a deadline ended the work; the policy allows no retry"},
+		{
+			"cortex", recovery.NetworkTransient,
+			DecisionInput{HasAlternative: true},
+			5,
+			"network_transient: retry_alternative, time 2; only the guards bound it",
+		},
+		{
+			"cortex", recovery.NetworkTransient,
+			DecisionInput{HasAlternative: true},
+			6,
+			"network_transient: 6 errors in a row, more than 5",
+		},
+		{
+			"gdd", recovery.Timeout,
+			DecisionInput{Caller: "update-check"},
+			1,
+			"timeout: a deadline ended the work; the policy allows no retry",
+		},
 		{"gdd", recovery.RateLimited, DecisionInput{}, 2, "rate_limited: no reset is stated: wait 2m"},
 		{"cortex", recovery.Validation, DecisionInput{}, 1, "validation: skip, for there is no other model"},
 		{"cortex", recovery.Validation, DecisionInput{}, 3, "validation: skip, for there is no other model"},
 		{"cortex", recovery.Validation, DecisionInput{}, 4, "validation: skipped 3 times already"},
-		{"cortex", recovery.Validation, DecisionInput{HasAlternative: true}, 5, "validation: skip, for 3 more attempts did not help"},
+		{
+			"cortex", recovery.Validation,
+			DecisionInput{HasAlternative: true},
+			5,
+			"validation: skip, for 3 more attempts did not help",
+		},
 		{"reviewcat", recovery.Timeout, DecisionInput{}, 2, "timeout: 2 of 3"},
-		{"reviewcat", recovery.Timeout, DecisionInput{}, 4, "timeout: director.max_retries = 3 used up over all causes"},
+		{
+			"reviewcat", recovery.Timeout,
+			DecisionInput{},
+			4,
+			"timeout: director.max_retries = 3 used up over all causes",
+		},
 		{"dispatch", recovery.Timeout, DecisionInput{}, 1, "timeout: 1 of 1 with this signature"},
 	} {
-		if v, _ := story(preset(t, tc.preset), recovery.Finding{Reason: tc.reason, Signature: "sig:0"}, tc.facts, tc.n); v.Why != tc.want {
+		if v, _ := story(preset(t, tc.preset), recovery.Finding{Reason: tc.reason, Signature: "sig:0"}, tc.facts,
+			tc.n); v.Why != tc.want {
 			t.Errorf("%s, failure %d: %q, want %q", tc.preset, tc.n, v.Why, tc.want)
 		}
 	}
 }
 
-// TestUnstatedWaits: whatever a policy says, what nothing states is waited for patiently, and why does not claim a reset.
+// TestUnstatedWaits: whatever a policy says, what nothing states is waited for patiently, and why does not
+// claim a reset.
 func TestUnstatedWaits(t *testing.T) {
-	for _, doc := range []string{`base = "gdd"`, `base = "reviewcat"`, "[[row]]\non = \"*\"\nladder = [{ action = \"wait_reset\", times = 20 }]"} {
+	for _, doc := range []string{
+		`base = "gdd"`, `base = "reviewcat"`,
+		"[[row]]\non = \"*\"\nladder = [{ action = \"wait_reset\", times = 20 }]",
+	} {
 		p, err := Parse("own", nil, []byte(doc))
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +236,8 @@ func TestUnstatedWaits(t *testing.T) {
 		f := recovery.Finding{Reason: recovery.RateLimited}
 		for n, want := range map[int]time.Duration{1: time.Minute, 2: 2 * time.Minute, 10: time.Hour} {
 			v, _ := story(p, f, DecisionInput{}, n)
-			if v.DelayMin < want || v.DelayMin > want+time.Second || v.Why != "rate_limited: no reset is stated: wait "+Span(want) {
+			if v.DelayMin < want || v.DelayMin > want+time.Second || v.Why != "rate_limited: no reset is stated: wait "+
+				Span(want) {
 				t.Errorf("%s, wait %d: %+v", doc, n, v)
 			}
 		}
@@ -188,9 +246,11 @@ func TestUnstatedWaits(t *testing.T) {
 
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 12345 * time.Microsecond: "12ms", 500 * time.Millisecond: "500ms", 1500 * time.Millisecond: "1.5s", time.Minute: "1m",
-		90500 * time.Millisecond: "1m31s", time.Hour: "1h", 5400 * time.Second: "1h30m", 6 * time.Hour: "6h", 24 * time.Hour: "24h",
-		31 * day: "31 days", 51 * time.Hour: "2 days 3h", 2*day - 1: "2 days",
+		0: "0s", 12345 * time.Microsecond: "12ms", 500 * time.Millisecond: "500ms", 1500 * time.Millisecond: "1.5s",
+		time.Minute:              "1m",
+		90500 * time.Millisecond: "1m31s", time.Hour: "1h", 5400 * time.Second: "1h30m", 6 * time.Hour: "6h",
+		24 * time.Hour: "24h",
+		31 * day:       "31 days", 51 * time.Hour: "2 days 3h", 2*day - 1: "2 days",
 	} {
 		if got := Span(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
@@ -255,7 +315,8 @@ func TestRowsSpeakTheVocabulary(t *testing.T) {
 			case "reviewcat": // its words are types of errors, its rows what heals them
 			case "prp":
 				if row.Fatal != (word == "fatal") {
-					t.Errorf("%s: %s is called %s, and its row %s is fatal: %v", name, about.Reason, word, row.id, row.Fatal)
+					t.Errorf("%s: %s is called %s, and its row %s is fatal: %v", name, about.Reason, word, row.id,
+						row.Fatal)
 				}
 			default:
 				if row.On != word {

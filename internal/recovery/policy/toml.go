@@ -67,7 +67,8 @@ func (d *document) refusals() (faults []Fault) {
 			}
 		}
 		at, _ := d.Find(f.Path)
-		faults = append(faults, Fault{File: d.file, Line: at.Line, col: at.Col, Kind: Refused, Text: where + ": " + f.Text})
+		faults = append(faults, Fault{File: d.file, Line: at.Line, col: at.Col, Kind: Refused, Text: where + ": " +
+			f.Text})
 	}
 	byLine(faults)
 	return faults
@@ -196,7 +197,8 @@ func (b *Backoff) DecodeTOML(f *tomlfile.File, path string, v any) {
 		n.fault("spread", "only jitter %q and %q spread", recovery.AroundJitter, recovery.AdditiveJitter)
 	}
 	*b = Backoff{
-		Linear: form.Formula == "linear", Initial: time.Duration(form.Base), Factor: form.Factor, Max: time.Duration(form.Cap),
+		Linear: form.Formula == "linear", Initial: time.Duration(form.Base), Factor: form.Factor,
+		Max:    time.Duration(form.Cap),
 		Jitter: form.Jitter, Spread: form.Spread, Add: time.Duration(form.Add),
 	}
 }
@@ -290,7 +292,8 @@ func instead(word string, allowed []string) string {
 	if m := meant(word, allowed); m != "" {
 		return m
 	}
-	return "; allowed are " + strings.Join(slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" }), ", ")
+	return "; allowed are " +
+		strings.Join(slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" }), ", ")
 }
 
 // meant suggests the word that was meant, if one differs by little.

@@ -15,7 +15,10 @@ const day = 24 * time.Hour
 // Span is a duration for people: 31 days, 6h, 1h30m, 500ms. The longer it is, the less of its small parts matters.
 func Span(d time.Duration) string {
 	for _, r := range []struct{ from, to time.Duration }{
-		{2 * day, time.Hour}, {time.Minute, time.Second}, {time.Second, 10 * time.Millisecond}, {time.Millisecond, time.Millisecond},
+		{2 * day, time.Hour},
+		{time.Minute, time.Second},
+		{time.Second, 10 * time.Millisecond},
+		{time.Millisecond, time.Millisecond},
 	} {
 		if d >= r.from {
 			d = d.Round(r.to)
@@ -77,7 +80,8 @@ var conditionWords = map[Condition]string{
 // NotRepeated ends the reason of a verdict about what is not tried again as it is, under any policy.
 const NotRepeated = "; the same again fails the same way"
 
-// describeExhausted explains why there is no rung. It says that the same again fails the same way only if that is so under any policy.
+// describeExhausted explains why there is no rung. It says that the same again fails the same way only if that
+// is so under any policy.
 func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
 	about, _ := recovery.Describe(reason)
 	switch skipped := at.ends == at.total; {

@@ -8,8 +8,10 @@ import (
 )
 
 var months = map[string]int{
-	"jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6, "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12,
-	"january": 1, "february": 2, "march": 3, "april": 4, "june": 6, "july": 7, "august": 8, "sept": 9, "september": 9, "october": 10, "november": 11, "december": 12,
+	"jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6, "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11,
+	"dec":     12,
+	"january": 1, "february": 2, "march": 3, "april": 4, "june": 6, "july": 7, "august": 8, "sept": 9, "september": 9,
+	"october": 10, "november": 11, "december": 12,
 }
 
 var weekdays = map[string]int{
@@ -71,7 +73,8 @@ func (c *cursor) moment() (w when, ok bool) {
 
 // beginsMoment reports whether a moment can begin with a word.
 func beginsMoment(word string) bool {
-	return months[word] > 0 || weekdays[word] > 0 || word == "today" || word == "tomorrow" || word == "noon" || word == "midnight"
+	return months[word] > 0 || weekdays[word] > 0 || word == "today" || word == "tomorrow" || word == "noon" ||
+		word == "midnight"
 }
 
 // date reads a date, with its weekday or without.
@@ -94,8 +97,8 @@ func (c *cursor) date(w *when) bool {
 	return c.back(start)
 }
 
-// fullDate reads "2026-10-09", "2026/10/09", "10/26/2026" (month first, unless it cannot be one), "26.10.2026", "Oct 9",
-// "October 9th, 2026", "9 Oct 2026" and "09-Oct-26".
+// fullDate reads "2026-10-09", "2026/10/09", "10/26/2026" (month first, unless it cannot be one), "26.10.2026",
+// "Oct 9", "October 9th, 2026", "9 Oct 2026" and "09-Oct-26".
 func (c *cursor) fullDate(w *when) bool {
 	start := c.i
 	if m := c.match(numericForm); m != nil && m[2] == m[4] {

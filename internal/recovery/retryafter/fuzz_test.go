@@ -14,12 +14,16 @@ import (
 // without a now there is none that needs one.
 func FuzzRetryAfter(f *testing.F) {
 	for i, s := range recoverytest.Tricky {
-		f.Add(s, recoverytest.Tricky[(i+5)%len(recoverytest.Tricky)], recoverytest.Tricky[(i+17)%len(recoverytest.Tricky)], int64(i)*100_000_000)
+		f.Add(s, recoverytest.Tricky[(i+5)%len(recoverytest.Tricky)],
+			recoverytest.Tricky[(i+17)%len(recoverytest.Tricky)], int64(i)*100_000_000)
 	}
 	f.Add("resets 2am (Europe/Warsaw)", "0", "1d", int64(253402300799))
 	f.Add("resets Jan 1", "1e300", "Saturday, 21-Nov-26 11:02:00 GMT", int64(-62135596800))
 	f.Fuzz(func(t *testing.T, text, retry, reset string, now int64) {
-		headers := map[string]string{"retry-after": retry, "x-ratelimit-reset-tokens": reset, "x-ratelimit-remaining-tokens": "0", "retry-after-ms": reset}
+		headers := map[string]string{
+			"retry-after": retry, "x-ratelimit-reset-tokens": reset,
+			"x-ratelimit-remaining-tokens": "0", "retry-after-ms": reset,
+		}
 		for _, at := range []time.Time{{}, time.Unix(now, 0), time.Unix(now, 0).UTC()} {
 			e := recovery.Evidence{Stderr: plaintext.Clean(text), Headers: headers, At: at}
 			for _, r := range []recovery.Reason{recovery.RateLimited, recovery.NetworkTransient, recovery.TestsFailed} {
@@ -35,7 +39,8 @@ func FuzzRetryAfter(f *testing.F) {
 				}
 			}
 			l, _ := ReadLimit(headers, at)
-			if w := l.Wait(at); w < 0 || w > recovery.LongestWait || l.RetryAfter < 0 || l.RetryAfter > recovery.LongestWait || l.Remaining != nil && *l.Remaining < 0 {
+			if w := l.Wait(at); w < 0 || w > recovery.LongestWait || l.RetryAfter < 0 ||
+				l.RetryAfter > recovery.LongestWait || l.Remaining != nil && *l.Remaining < 0 {
 				t.Errorf("at %s: %+v waits %s", at, l, w)
 			}
 		}
@@ -43,7 +48,10 @@ func FuzzRetryAfter(f *testing.F) {
 }
 
 func BenchmarkRetryAfter(b *testing.B) {
-	e := recovery.Evidence{Stderr: recoverytest.Tail(64<<10) + "Your limit will reset at 3pm (Europe/Warsaw).\n", At: saturday}
+	e := recovery.Evidence{
+		Stderr: recoverytest.Tail(64<<10) + "Your limit will reset at 3pm (Europe/Warsaw).\n",
+		At:     saturday,
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		Read(e, recovery.RateLimited)

@@ -10,10 +10,12 @@ import (
 
 // Limit is what one answer, or several in sequence, said about a resource's limit.
 type Limit struct {
-	Remaining  *int64        `json:"remaining,omitempty"`  // of the scarcest window; nil: not stated
-	ResetAt    time.Time     `json:"reset_at,omitzero"`    // of the latest window, as stated; zero: not stated
-	RetryAfter time.Duration `json:"retry_after,omitzero"` // the last answer's own wait: Retry-After, or the reset of a window with nothing left
-	OpenAt     time.Time     `json:"open_at,omitzero"`     // until when nobody need ask; zero: as Remaining and ResetAt say
+	Remaining *int64    `json:"remaining,omitempty"` // of the scarcest window; nil: not stated
+	ResetAt   time.Time `json:"reset_at,omitzero"`   // of the latest window, as stated; zero: not stated
+	// the last answer's own wait: Retry-After, or the reset of a window with nothing left
+	RetryAfter time.Duration `json:"retry_after,omitzero"`
+	// until when nobody need ask; zero: as Remaining and ResetAt say
+	OpenAt time.Time `json:"open_at,omitzero"`
 }
 
 // ReadLimit reads the rate-limit headers of any provider, in any case: Retry-After (seconds, dates), retry-after-ms,

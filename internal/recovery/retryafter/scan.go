@@ -70,7 +70,8 @@ func num(s string) int {
 
 // units are the names of spans.
 var units = map[string]time.Duration{
-	"ms": time.Millisecond, "msec": time.Millisecond, "msecs": time.Millisecond, "millis": time.Millisecond, "millisecond": time.Millisecond, "milliseconds": time.Millisecond,
+	"ms": time.Millisecond, "msec": time.Millisecond, "msecs": time.Millisecond, "millis": time.Millisecond,
+	"millisecond": time.Millisecond, "milliseconds": time.Millisecond,
 	"s": time.Second, "sec": time.Second, "secs": time.Second, "second": time.Second, "seconds": time.Second,
 	"m": time.Minute, "min": time.Minute, "mins": time.Minute, "minute": time.Minute, "minutes": time.Minute,
 	"h": time.Hour, "hr": time.Hour, "hrs": time.Hour, "hour": time.Hour, "hours": time.Hour,
@@ -80,7 +81,10 @@ var units = map[string]time.Duration{
 }
 
 // numerals are the numbers that are written as words.
-var numerals = map[string]float64{"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "fifteen": 15, "thirty": 30, "sixty": 60}
+var numerals = map[string]float64{
+	"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
+	"seven": 7, "eight": 8, "nine": 9, "ten": 10, "fifteen": 15, "thirty": 30, "sixty": 60,
+}
 
 var (
 	isoForm       = form(`(?-i:PT)`)
@@ -90,8 +94,8 @@ var (
 	stopwatchForm = form(`(\d{1,3}):([0-5]\d)(?::([0-5]\d))?`)
 )
 
-// span reads amounts with units and adds them up: "9.816s", "6m0s", "3 days 4 hours", "1 hour and 2 minutes", "an hour",
-// "1 day, 2:03:04", "PT1H30M", and, where a clock time cannot be meant, "01:30:00".
+// span reads amounts with units and adds them up: "9.816s", "6m0s", "3 days 4 hours", "1 hour and 2 minutes",
+// "an hour", "1 day, 2:03:04", "PT1H30M", and, where a clock time cannot be meant, "01:30:00".
 func (c *cursor) span(noClock bool) (sum time.Duration, ok bool) {
 	if c.peek() == 'P' {
 		c.matchBefore(isoForm)
@@ -160,7 +164,8 @@ func (c *cursor) stopwatch() (time.Duration, bool) {
 		return 0, false
 	}
 	end := c.i
-	if w := c.match(wordForm); w != nil && (w[1] == "am" || w[1] == "pm" || zoneAbbreviations[w[1]] != "") { // a clock after all
+	// a clock after all
+	if w := c.match(wordForm); w != nil && (w[1] == "am" || w[1] == "pm" || zoneAbbreviations[w[1]] != "") {
 		return 0, c.back(start)
 	}
 	c.i = end

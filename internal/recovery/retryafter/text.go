@@ -22,20 +22,34 @@ type announcement struct {
 
 // announcements are tried at every place where a literal ends. The last statement in a text counts.
 var announcements = []announcement{
-	{literals: []string{"retry"}, tails: words("after afterms aftermillis aftermilliseconds aftersec aftersecs afterseconds afters delay delayms delaymillis delaysec delayseconds in inms inseconds at"), never: ownTry, bare: true},
+	{
+		literals: []string{"retry"},
+		tails: words("after afterms aftermillis aftermilliseconds aftersec aftersecs afterseconds afters delay " +
+			"delayms delaymillis delaysec delayseconds in inms inseconds at"), never: ownTry, bare: true,
+	},
 	{literals: []string{"retry"}, never: ownTry, join: words("in after at again until on"), bare: true},
 	{literals: []string{"again"}, never: words("trying")},
 	{literals: []string{"wait"}, before: words("please must to should least and")},
 	{literals: []string{"wait_seconds"}, bare: true},
-	{literals: []string{"reset"}, tails: append(words("s at sat in sin on after safter time timestamp date delay seconds ms insec insecs inseconds sinseconds inms sinms afterseconds safterseconds afterms epoch"), ""), limits: true, bare: true},
+	{
+		literals: []string{"reset"},
+		tails: append(words("s at sat in sin on after safter time timestamp date delay seconds ms insec insecs "+
+			"inseconds sinseconds inms sinms afterseconds safterseconds afterms epoch"), ""), limits: true, bare: true,
+	},
 	{literals: []string{"available"}, join: words("in at on after again until from"), limits: true},
-	{literals: []string{"renew"}, tails: append(words("s ed al at sat date"), ""), join: words("in at on :"), limits: true},
+	{
+		literals: []string{"renew"}, tails: append(words("s ed al at sat date"), ""), join: words("in at on :"),
+		limits: true,
+	},
 	{literals: []string{"refresh"}, tails: append(words("es ed esat"), ""), join: words("in at on :"), limits: true},
 	{literals: []string{"replenish"}, tails: append(words("es ed"), ""), join: words("in at on"), limits: true},
 	{literals: []string{"restored", "be back"}, join: words("in at on"), limits: true},
 	{literals: []string{"lifted"}, join: words("in at on after"), limits: true},
 	{literals: []string{"cooldown"}, tails: append(words("seconds ms until period remaining"), ""), limits: true},
-	{literals: []string{"until", "cycle ends", "limited for", "blocked for", "banned for", "suspended for", "throttled for"}, limits: true},
+	{literals: []string{
+		"until", "cycle ends", "limited for", "blocked for", "banned for", "suspended for",
+		"throttled for",
+	}, limits: true},
 	{literals: []string{"reached|", "exceeded|", "exhausted|", "limit|"}, limits: true},
 }
 
@@ -46,7 +60,10 @@ var ownTry = words("will ll to gonna max total")
 
 // ongoing are the marks of lines on which a program goes on trying: what such a line states belongs to a try that
 // is over, and counts only when nothing else states anything.
-var ongoing = []string{"retrying", "will retry", "trying again in", "reconnecting", "api_retry", "auto_retry", "_retry\"", "retry attempt", "backing off"}
+var ongoing = []string{
+	"retrying", "will retry", "trying again in", "reconnecting", "api_retry", "auto_retry",
+	"_retry\"", "retry attempt", "backing off",
+}
 
 // joiners are the words that may stand between a literal and its time.
 var joiners = words(`in at on after by again until from within for about approximately approx around roughly another
@@ -120,14 +137,18 @@ func (a *announcement) read(line string, end int) (when, bool) {
 	}
 	begin := end - a.literalLength(line[:end])
 	before, glued := wordBefore(line[max(0, begin-24):begin])
-	if slices.Contains(a.never, before) || a.before != nil && (glued || before != "" && !slices.Contains(a.before, before)) {
+	if slices.Contains(a.never, before) || a.before != nil &&
+		(glued || before != "" && !slices.Contains(a.before, before)) {
 		return when{}, false
 	}
 	if a.literals[0] == "reset" && strings.Contains(strings.ToLower(line[max(0, end-32):end]), "ratelimit") {
 		return when{}, false // a header: it counts only when nothing remains
 	}
 	keyed, first, last := c.join()
-	if a.join != nil && !slices.ContainsFunc(a.join, func(w string) bool { return w == first || w == last || w == ":" && keyed }) {
+	if a.join != nil && !slices.ContainsFunc(a.join, func(w string) bool {
+		return w == first || w == last || w == ":" &&
+			keyed
+	}) {
 		return when{}, false
 	}
 	if d, ok := c.span(last == "in" || last == "within"); ok {
@@ -211,8 +232,8 @@ func (c *cursor) bare(tail string) (when, bool) {
 	return parseWhen(m[1], unit)
 }
 
-// join skips quotation marks, signs of assignment and joiners. Keyed: a colon or an equals sign was there. It returns the
-// first and the last joiner.
+// join skips quotation marks, signs of assignment and joiners. Keyed: a colon or an equals sign was there. It
+// returns the first and the last joiner.
 func (c *cursor) join() (keyed bool, first, last string) {
 	for range 6 {
 		rest := c.s[c.i:min(len(c.s), c.i+maxForm)]
@@ -241,14 +262,16 @@ func (c *cursor) join() (keyed bool, first, last string) {
 	return keyed, first, last
 }
 
-// odd reports whether a text begins with a character that an expression, too, takes for a letter: the long s, the sign of Kelvin.
+// odd reports whether a text begins with a character that an expression, too, takes for a letter: the long s,
+// the sign of Kelvin.
 func odd(s string) bool { return strings.HasPrefix(s, "\u017f") || strings.HasPrefix(s, "\u212a") }
 
 // maxDumped bounds how many headers are kept from a text.
 const maxDumped = 32
 
 // dumpedHeader matches a header's name, what assigns, and the value, quoted or up to the end of the line.
-var dumpedHeader = regexp.MustCompile(`(?i)([a-z0-9_-]{0,40}rate-?limit[a-z0-9_-]{0,40})[ \t"'\\]{0,5}[:=](?:[ \t\\:=]{0,5}["']([^"'\\]{0,64})|[ \t\\:=]{0,5}(.{0,64}))`)
+var dumpedHeader = regexp.MustCompile(
+	`(?i)([a-z0-9_-]{0,40}rate-?limit[a-z0-9_-]{0,40})[ \t"'\\]{0,5}[:=](?:[ \t\\:=]{0,5}["']([^"'\\]{0,64})|[ \t\\:=]{0,5}(.{0,64}))`)
 
 // addHeader keeps a dumped header around line[:end], a later one over an earlier one.
 func (st *stated) addHeader(line string, end int) {

@@ -30,7 +30,8 @@ func TestTimesAsPrinted(t *testing.T) {
 		{"Please try again in 1h2m3.5s.", time.Hour + 2*time.Minute + sec(3.5)},
 		{"Please try again in 6m0s", 6 * time.Minute},
 		{"Please try again in 7m12s. Visit groq", 7*time.Minute + 12*time.Second},
-		{"You've hit your usage limit. Upgrade to Pro (https://x) or try again in 3 days 4 hours 9 minutes.", 3*day + 4*time.Hour + 9*time.Minute},
+		{"You've hit your usage limit. Upgrade to Pro (https://x) or try again in 3 days 4 hours 9 minutes.", 3*day +
+			4*time.Hour + 9*time.Minute},
 		{"try again in 1 hour and 2 minutes", 62 * time.Minute},
 		{"try again in about 2 minutes", 2 * time.Minute},
 		{"Try again in 42 minutes 13 seconds, or:", 42*time.Minute + 13*time.Second},
@@ -108,7 +109,10 @@ func TestTimesAsPrinted(t *testing.T) {
 		{"x-ratelimit-remaining: 0\nx-ratelimit-reset: 1795269600", 3 * time.Hour},
 		{"x-ratelimit-remaining: 12\nx-ratelimit-reset: 1795269600", 0},
 		{"  'x-ratelimit-remaining-tokens': '0',\n  'x-ratelimit-reset-tokens': '6m0s',\n", 6 * time.Minute},
-		{`{"anthropic-ratelimit-requests-remaining":"0","anthropic-ratelimit-requests-reset":"2026-11-21T12:00:00Z"}`, time.Hour},
+		{
+			`{"anthropic-ratelimit-requests-remaining":"0","anthropic-ratelimit-requests-reset":"2026-11-21T12:00:00Z"}`,
+			time.Hour,
+		},
 		{"anthropic-ratelimit-unified-status: rejected\nanthropic-ratelimit-unified-reset: 1795269600", 3 * time.Hour},
 		{"retry-after: 7\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1795269600", 7 * time.Second},
 		// which one counts
@@ -149,12 +153,16 @@ func TestTimesAsPrinted(t *testing.T) {
 
 // TestTimesOfOtherFailures: "reset" is also what happens to connections.
 func TestTimesOfOtherFailures(t *testing.T) {
-	for _, text := range []string{"connection reset after 30s", "stream was reset at 15:00", "no container available in 5 minutes", "x-ratelimit-reset: 1795269600"} {
+	for _, text := range []string{
+		"connection reset after 30s", "stream was reset at 15:00",
+		"no container available in 5 minutes", "x-ratelimit-reset: 1795269600",
+	} {
 		if got := Read(recovery.Evidence{Stderr: text, At: saturday}, recovery.NetworkTransient); got != 0 {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
-	if got := Read(recovery.Evidence{Stderr: "HTTP/1.1 502\nRetry-After: 5"}, recovery.NetworkTransient); got != 5*time.Second {
+	if got := Read(recovery.Evidence{Stderr: "HTTP/1.1 502\nRetry-After: 5"},
+		recovery.NetworkTransient); got != 5*time.Second {
 		t.Errorf("an explicit wait: %s", got)
 	}
 	for _, a := range recovery.Reasons {
@@ -190,7 +198,10 @@ func TestClocksAndTheirChange(t *testing.T) {
 
 // TestZonesAreThoseOfTheStandardLibrary compares the embedded zones with what the standard library reads.
 func TestZonesAreThoseOfTheStandardLibrary(t *testing.T) {
-	for _, name := range []string{"Europe/Warsaw", "America/New_York", "asia/tokyo", "Australia/Lord_Howe", "America/Argentina/Buenos_Aires", "Zulu", "PST", "UTC"} {
+	for _, name := range []string{
+		"Europe/Warsaw", "America/New_York", "asia/tokyo", "Australia/Lord_Howe",
+		"America/Argentina/Buenos_Aires", "Zulu", "PST", "UTC",
+	} {
 		if _, ok := zoneNamed(name); !ok {
 			t.Errorf("%s is not known", name)
 		}
@@ -218,7 +229,10 @@ func TestZonesAreThoseOfTheStandardLibrary(t *testing.T) {
 }
 
 // timeWords are what statements of time are made of.
-var timeWords = strings.Split("retry|-after|: |try again|in |at |resets |reset|s_at|\":|limit reached||-|3|15|59|1795269600|9999|1e300|.|:|pm|am|s|m|h| days|ms| minutes|Oct |9th|, |2026|-11-|21|T|Z|+|(|Europe/Warsaw|)|UTC|Mon |tomorrow |midnight |\n|retrying |x-ratelimit-|remaining|\xff|\x00|wait |until |GMT|99999999999999999999|0", "|")
+var timeWords = strings.Split("retry|-after|: |try again|in |at |resets |reset|s_at|\":|limit "+
+	"reached||-|3|15|59|1795269600|9999|1e300|.|:|pm|am|s|m|h| days|ms| minutes|Oct |9th|, "+
+	"|2026|-11-|21|T|Z|+|(|Europe/Warsaw|)|UTC|Mon |tomorrow |midnight |\n|retrying "+
+	"|x-ratelimit-|remaining|\xff|\x00|wait |until |GMT|99999999999999999999|0", "|")
 
 // TestTimesAreBounded: whatever bytes come, the wait is within 0 and 31 days, and within its cost.
 func TestTimesAreBounded(t *testing.T) {
@@ -229,7 +243,10 @@ func TestTimesAreBounded(t *testing.T) {
 		for range rnd.IntN(40) {
 			b.WriteString(timeWords[rnd.IntN(len(timeWords))])
 		}
-		e := recovery.Evidence{Stderr: plaintext.Clean(b.String()), At: time.Unix(unix%253402300800, 0), Headers: map[string]string{"retry-after": timeWords[rnd.IntN(len(timeWords))]}}
+		e := recovery.Evidence{
+			Stderr: plaintext.Clean(b.String()), At: time.Unix(unix%253402300800, 0),
+			Headers: map[string]string{"retry-after": timeWords[rnd.IntN(len(timeWords))]},
+		}
 		d := Read(e, recovery.RateLimited)
 		if d > 0 {
 			found++

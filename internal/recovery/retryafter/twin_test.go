@@ -149,7 +149,8 @@ func TestEqualsItsTwins(t *testing.T) {
 
 // TestMixedTimesEqualTheirTwins compares on the words that announce times, in any order.
 func TestMixedTimesEqualTheirTwins(t *testing.T) {
-	all := words(`retry _after -after Retry-After AFTER afterms _ms again try please wait will trying wait_seconds reset resets at resetIn available renews until cycle ends cooldown Seconds limit| limit| ratelimit-reset
+	all := words(
+		`retry _after -after Retry-After AFTER afterms _ms again try please wait will trying wait_seconds reset resets at resetIn available renews until cycle ends cooldown Seconds limit| limit| ratelimit-reset
 		x-ratelimit-remaining in about the next : = " ' \ ( ) , . 5 12 1760000400 3pm 3:05 pm (Europe/Warsaw) Oct 9 9 Oct, 2026-10-09T10:00:00Z an hour one two-minute minutes 30s PT1H 1m30s ago tomorrow noon Monday today
 		retrying will reconnecting untilſ inK ſat Kone É 99999999999999999999 10/26/2026`)
 	all = append(all, "\n", " ", "  ", "    ", "cycle ends", "be back", "will retry")

@@ -16,8 +16,9 @@ var zoneData string
 // is North America's.
 var zoneAbbreviations = map[string]string{
 	"utc": "UTC", "gmt": "UTC", "z": "UTC", "zulu": "UTC",
-	"pt": "America/Los_Angeles", "pst": "America/Los_Angeles", "pdt": "America/Los_Angeles", "pacific": "America/Los_Angeles",
-	"mt": "America/Denver", "mst": "America/Denver", "mdt": "America/Denver", "mountain": "America/Denver",
+	"pt": "America/Los_Angeles", "pst": "America/Los_Angeles", "pdt": "America/Los_Angeles",
+	"pacific": "America/Los_Angeles",
+	"mt":      "America/Denver", "mst": "America/Denver", "mdt": "America/Denver", "mountain": "America/Denver",
 	"ct": "America/Chicago", "cst": "America/Chicago", "cdt": "America/Chicago", "central": "America/Chicago",
 	"et": "America/New_York", "est": "America/New_York", "edt": "America/New_York", "eastern": "America/New_York",
 	"wet": "Europe/Lisbon", "west": "Europe/Lisbon", "bst": "Europe/London",

@@ -125,7 +125,10 @@ func hostEnd(s string, i int) int {
 }
 
 // units are what a number may have behind it.
-var units = []string{"kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "ms", "secs", "sec", "mins", "min", "hrs", "hr", "s", "m", "h", "d", "B"}
+var units = []string{
+	"kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "ms", "secs", "sec", "mins", "min", "hrs",
+	"hr", "s", "m", "h", "d", "B",
+}
 
 // number finds 28990, 1.2.3, 0.01s, 1m30s, 64KiB; not the digits of E0308 or 3rd.
 func number(rest string) (groups found, ok bool) {

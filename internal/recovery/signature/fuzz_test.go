@@ -25,10 +25,12 @@ func FuzzSignature(f *testing.F) {
 			t.Errorf("%q is cleaned to %q", s, clean)
 		}
 		text := normalise(clean)
-		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxCharacters+1 || strings.Count(text, "\n") > maxLines {
+		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxCharacters+1 ||
+			strings.Count(text, "\n") > maxLines {
 			t.Errorf("%q becomes %q", s, text)
 		}
-		if a, b := Of(recovery.Evidence{Stderr: s}, recovery.Unknown), Of(recovery.Evidence{Stderr: clean}, recovery.Unknown); a != b {
+		if a, b := Of(recovery.Evidence{Stderr: s}, recovery.Unknown), Of(recovery.Evidence{Stderr: clean},
+			recovery.Unknown); a != b {
 			t.Errorf("%q has the signatures %s and %s", s, a, b)
 		}
 		for line := range strings.SplitSeq(clean[:min(len(clean), 2<<10)], "\n") {

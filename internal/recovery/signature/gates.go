@@ -44,7 +44,8 @@ func mayWeekday(rest string, word int) bool {
 }
 
 func mayDay(rest string, word int) bool {
-	return word <= 2 && digits(rest, 0, word) && oneOf(rest, word, " -/") && oneOf(rest, word+1, "JFMASOND") || mayWeekday(rest, word)
+	return word <= 2 && digits(rest, 0, word) && oneOf(rest, word, " -/") && oneOf(rest, word+1, "JFMASOND") ||
+		mayWeekday(rest, word)
 }
 
 func mayMonth(rest string, word int) bool {
@@ -75,7 +76,8 @@ func mayToken(rest string, _ int) bool {
 
 // mayID: its name is 3 to 8 letters long, and has a low line or a hyphen behind it.
 func mayID(rest string, word int) bool {
-	return strings.IndexByte("rsmctebf", rest[0]) >= 0 && (word <= len("chatcmpl") && oneOf(rest, word, "-") || strings.IndexByte(rest[:min(word, len("chatcmpl_"))], '_') > 0)
+	return strings.IndexByte("rsmctebf", rest[0]) >= 0 && (word <= len("chatcmpl") && oneOf(rest, word, "-") ||
+		strings.IndexByte(rest[:min(word, len("chatcmpl_"))], '_') > 0)
 }
 
 func mayAttempt(rest string, word int) bool {

@@ -19,9 +19,18 @@ func TestSignatureIgnoresWhatVaries(t *testing.T) {
 		{"composed durations", "gave up after 1m0s", "gave up after 2h3m4.5s"},
 		{"uuids", "req 3f2504e0-4f89-11d3-9a0c-0305e82c3301 failed", "req 6BA7B810-9DAD-11D1-80B4-00C04FD430C8 failed"},
 		{"addresses", "panic at 0xc000123456", "panic at 0xdeadbeef"},
-		{"hashes", "object da2a5b845bb9603ca1429e7595dc5ac40a74f99e is corrupt", "object 0123456789abcdef0123456789abcdef01234567 is corrupt"},
-		{"ports", "dial tcp 127.0.0.1:9999: connect: connection refused", "dial tcp 127.0.0.1:41311: connect: connection refused"},
-		{"ports and paths of addresses", "Get \"http://localhost:9999/a/b?x=1\": EOF", "Get \"http://localhost:1/c\": EOF"},
+		{
+			"hashes", "object da2a5b845bb9603ca1429e7595dc5ac40a74f99e is corrupt",
+			"object 0123456789abcdef0123456789abcdef01234567 is corrupt",
+		},
+		{
+			"ports", "dial tcp 127.0.0.1:9999: connect: connection refused",
+			"dial tcp 127.0.0.1:41311: connect: connection refused",
+		},
+		{
+			"ports and paths of addresses", "Get \"http://localhost:9999/a/b?x=1\": EOF",
+			"Get \"http://localhost:1/c\": EOF",
+		},
 		{"pids", "bash: line 1: 28990 Killed", "bash: line 1: 7 Killed"},
 		{"line and column", "./widget.go:7:2: undefined: foo", "./widget.go:31:14: undefined: foo"},
 		{"absolute paths", "cannot read /home/a/r/task/abc/o", "cannot read /srv/b/o"},
@@ -31,7 +40,10 @@ func TestSignatureIgnoresWhatVaries(t *testing.T) {
 		{"attempts", "worker k3v9qx2m-1 gone", "worker abcdefgh-12 gone"},
 		{"issues", "task acme/widgets#21 failed", "task acme/widgets#4 failed"},
 		{"attempts without a digit", "worker abcdefgh-1 gone", "worker zyxwvuts-12 gone"},
-		{"stamps in names", "log gemini-error-2026-11-21T18-02-31-138Z.json", "log gemini-error-2026-12-01T08-12-01-001Z.json"},
+		{
+			"stamps in names", "log gemini-error-2026-11-21T18-02-31-138Z.json",
+			"log gemini-error-2026-12-01T08-12-01-001Z.json",
+		},
 		{"run ids", "run_20261121-095900Z failed", "run_20261122-101112Z failed"},
 		{"dates of syslog", "Nov 21 10:00:00 host app[123]: boom", "Dec  3 23:59:59 host app[7]: boom"},
 		{"dates of HTTP", "date: Sat, 21 Nov 2026 10:02:00 GMT", "date: Sun, 22 Nov 2026 10:03:00 GMT"},
@@ -41,9 +53,15 @@ func TestSignatureIgnoresWhatVaries(t *testing.T) {
 		{"upper-case hashes", "sha DA2A5B845BB9603C", "sha 0123456789ABCDEF"},
 		{"bearers", "Authorization: Bearer abc.def-ghijkl", "Authorization: Bearer 0123456789abcdef"},
 		{"web tokens", "jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx.abc bad", "jwt eyJ0eXAiOiJKV1QiLCJ.eyJzdWIiOiIy.xyz bad"},
-		{"long random words", "trace 4bf92f3577b34da6a3ce929d0e0e4736 and CZ8Xk2vQbM3s9tYw4nR7p", "trace 00f067aa0ba902b700f067aa0ba902b7 and aB1cD2eF3gH4iJ5kL6mN7o"},
+		{
+			"long random words", "trace 4bf92f3577b34da6a3ce929d0e0e4736 and CZ8Xk2vQbM3s9tYw4nR7p",
+			"trace 00f067aa0ba902b700f067aa0ba902b7 and aB1cD2eF3gH4iJ5kL6mN7o",
+		},
 		{"agents' ids", `"sessionID":"ses_e00b31b83ffeirO4A27tZp4zge"`, `"sessionID":"ses_f11c42c94ggfjsP5B38uAq5ahf"`},
-		{"credentials in addresses", "fatal: https://x-token:abc123@github.com/a/b.git", "fatal: https://github.com/a/b.git"},
+		{
+			"credentials in addresses", "fatal: https://x-token:abc123@github.com/a/b.git",
+			"fatal: https://github.com/a/b.git",
+		},
 		{"addresses of hosts", "dial http://10.0.0.5:80/x", "dial http://192.168.7.12:8080/y"},
 		{"home folders", "/home/ann/p/src/widget.go:7:2: boom", "/Users/bob/q/src/widget.go:31:14: boom"},
 		{"Windows paths", `C:\Users\ann\widget.go(7): boom`, `D:\b\widget.go(12): boom`},
@@ -71,7 +89,8 @@ func TestSignatureKeepsWhatTells(t *testing.T) {
 	other.Stderr = "undefined: bar"
 	stage := base
 	stage.Stage = "VALIDATE"
-	if s := Of(base, recovery.BuildFailed); s == Of(other, recovery.BuildFailed) || s == Of(stage, recovery.BuildFailed) || s == Of(base, recovery.Unknown) {
+	if s := Of(base, recovery.BuildFailed); s == Of(other, recovery.BuildFailed) ||
+		s == Of(stage, recovery.BuildFailed) || s == Of(base, recovery.Unknown) {
 		t.Error("text, stage and reason must tell failures apart")
 	}
 	for _, tc := range []struct{ name, a, b string }{
@@ -94,7 +113,8 @@ func TestSignatureKeepsWhatTells(t *testing.T) {
 		{"short words behind a prefix", "bad sk-abc end", "bad sk-abd end"},
 		{"packages", "no module named left_pad", "no module named right_pad"},
 	} {
-		if Of(recovery.Evidence{Stderr: tc.a}, recovery.Unknown) == Of(recovery.Evidence{Stderr: tc.b}, recovery.Unknown) {
+		if Of(recovery.Evidence{Stderr: tc.a}, recovery.Unknown) == Of(recovery.Evidence{Stderr: tc.b},
+			recovery.Unknown) {
 			t.Errorf("%s: both %q and %q become %q", tc.name, tc.a, tc.b, normalise(tc.a))
 		}
 	}
@@ -102,7 +122,8 @@ func TestSignatureKeepsWhatTells(t *testing.T) {
 	if Of(empty, recovery.Timeout) == Of(empty, recovery.Unknown) {
 		t.Error("empty output makes unrelated failures equal")
 	}
-	if a, b := Of(recovery.Evidence{Stdout: "x"}, recovery.Unknown), Of(recovery.Evidence{Message: "y"}, recovery.Unknown); a == b {
+	if a, b := Of(recovery.Evidence{Stdout: "x"}, recovery.Unknown), Of(recovery.Evidence{Message: "y"},
+		recovery.Unknown); a == b {
 		t.Error("without stderr the other texts must tell")
 	}
 	if s := Of(base, recovery.BuildFailed); !regexp.MustCompile(`^sig:[0-9a-f]{16}$`).MatchString(s) {

@@ -21,8 +21,10 @@ const (
 func expression(expr string) *regexp.Regexp { return regexp.MustCompile("^(?:" + expr + ")") }
 
 var twinRows = map[string]*regexp.Regexp{
-	"path":   expression(`(?:~|[A-Za-z]:)?(?:///|[/\\])[^/\\ "':,;()<>\[\]` + "`" + `|]` + twinInPath + `*|(?:\.\.?/){0,4}\.?(?:tmp|temp)[/\\]` + twinInPath + `+`),
-	"url":    expression(`(\w{1,16}://)(?:[\w.:~%+$!*-]+@)*((?:[\w.-]|<n>)+)(:<n>|:\w+)?(?:[/?][^ "')\]` + "`" + `]*)?`),
+	"path": expression(`(?:~|[A-Za-z]:)?(?:///|[/\\])[^/\\ "':,;()<>\[\]` + "`" + `|]` + twinInPath +
+		`*|(?:\.\.?/){0,4}\.?(?:tmp|temp)[/\\]` + twinInPath + `+`),
+	"url": expression(`(\w{1,16}://)(?:[\w.:~%+$!*-]+@)*((?:[\w.-]|<n>)+)(:<n>|:\w+)?(?:[/?][^ "')\]` + "`" +
+		`]*)?`),
 	"number": expression(twinNumber),
 }
 
@@ -63,8 +65,9 @@ var (
 	twinStatus    = regexp.MustCompile(`^[45]\d\d$`)
 	// at the end of an identifier, too: statusCode, exit_code
 	twinCodeWord   = regexp.MustCompile(`(?i)(?:http|status|code|errno|exit|signal|HTTP/[.\d<n>]*)[ :="'(]{1,4}$`)
-	twinStatusWord = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:error|returned|got|received|answered|response|with)[ :="'(]{1,4}$`)
-	twinCode       = regexp.MustCompile(`^\d{1,5}$`)
+	twinStatusWord = regexp.MustCompile(
+		`(?i)(?:^|[^a-z])(?:error|returned|got|received|answered|response|with)[ :="'(]{1,4}$`)
+	twinCode = regexp.MustCompile(`^\d{1,5}$`)
 )
 
 // twinLine is normaliseLine.

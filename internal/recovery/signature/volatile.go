@@ -16,8 +16,8 @@ type volatileRow struct {
 	write writer
 }
 
-// gate reports whether it is worth to look for a row's text at the beginning of rest; word is how long the word is with which it
-// begins. It says no only where there is none, and that soon: nearly everywhere there is none.
+// gate reports whether it is worth to look for a row's text at the beginning of rest; word is how long the word
+// is with which it begins. It says no only where there is none, and that soon: nearly everywhere there is none.
 type gate func(rest string, word int) bool
 
 // finder returns what stands at the beginning of rest, and its groups; ok: it does.
@@ -48,7 +48,9 @@ const (
 // volatile rows are tried in this order at every place. What they write contains nothing that they match.
 var volatile = []volatileRow{
 	{"path", atPath, always, path, writePath},
-	row("iso", mayISO, `(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d)(?:[T ]\d\d[:-]\d\d(?:[:-]\d\d(?:[.,-]\d{1,12})?)?(?:Z|[+-]\d\d:?\d\d)?)?`, with("<time>")),
+	row("iso", mayISO,
+		`(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d)(?:[T ]\d\d[:-]\d\d(?:[:-]\d\d(?:[.,-]\d{1,12})?)?(?:Z|[+-]\d\d:?\d\d)?)?`,
+		with("<time>")),
 	row("stamp", mayStamp, `(?:run_)?\d{8}[-_T]\d{3,12}Z?`, with("<time>")),
 	row("clock", mayClock, `\d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,12})?| ?(?:AM|PM|am|pm)\b)`, with("<time>")),
 	row("day month", mayDay, weekday+`\d{1,2}(?: `+month+` |-`+month+`-|/`+month+`/)\d\d(?:\d\d)?`, with("<time>")),
@@ -56,8 +58,10 @@ var volatile = []volatileRow{
 	row("uuid", mayUUID, `(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`, with("<id>")),
 	row("bearer", mayBearer, `(?i:bearer) `+secret, with("<token>")),
 	row("token", mayToken, `(?:sk[-_]|gh[posur]_|github_pat_|glpat-|xox[abp]-|eyJ)`+secret, with("<token>")),
-	row("id", mayID, `(?:req|sess?|msg|resp|call|chatcmpl|toolu|thread|turn|evt|batch|file)[_-](\w{10,})`, withDigits(1, "<token>")),
-	row("attempt", mayAttempt, `([a-z0-9]{8})-\d{1,6}\b`, withDigits(1, "<attempt>")), // without a digit it may be a name: postgres-1
+	row("id", mayID, `(?:req|sess?|msg|resp|call|chatcmpl|toolu|thread|turn|evt|batch|file)[_-](\w{10,})`,
+		withDigits(1, "<token>")),
+	// without a digit it may be a name: postgres-1
+	row("attempt", mayAttempt, `([a-z0-9]{8})-\d{1,6}\b`, withDigits(1, "<attempt>")),
 	row("named attempt", mayNamed, `((?:worker|attempt|task)[ =:/-])`+attempt, writeNamedAttempt),
 	row("issue", mayIssue, `[\w.-]+/[\w.-]+#\d{1,12}\b`, with("<issue>")),
 	{"url", atWord, mayURL, address, writeURL},
@@ -104,7 +108,8 @@ func placeOf(out []byte, next byte) (p place) {
 	if plaintext.IsWord(next) && !plaintext.IsWord(last) {
 		p |= atWord
 	}
-	if strings.IndexByte(" \"'=:([,@`|", last) >= 0 && (plaintext.IsLetter(next) || strings.IndexByte(`/\~.`, next) >= 0) {
+	if strings.IndexByte(" \"'=:([,@`|", last) >= 0 &&
+		(plaintext.IsLetter(next) || strings.IndexByte(`/\~.`, next) >= 0) {
 		p |= atPath
 	}
 	return p

@@ -35,7 +35,8 @@ func steadyFile(name string) bool {
 func isTemporary(folder string) bool {
 	for part := range strings.FieldsFuncSeq(folder, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part = strings.TrimPrefix(part, ".")
-		if strings.EqualFold(part, "tmp") || strings.EqualFold(part, "temp") || strings.EqualFold(part, "folders") { // the last is macOS's
+		// the last is macOS's
+		if strings.EqualFold(part, "tmp") || strings.EqualFold(part, "temp") || strings.EqualFold(part, "folders") {
 			return true
 		}
 	}
@@ -72,14 +73,16 @@ func writeNamedAttempt(out []byte, groups *found, _ string) []byte {
 	return append(append(out, groups[1]...), "<attempt>"...)
 }
 
-// codeWords stand before any code, also at the end of an identifier, as in statusCode and exit_code; statusWords, whole, before a status.
+// codeWords stand before any code, also at the end of an identifier, as in statusCode and exit_code;
+// statusWords, whole, before a status.
 var (
 	codeWords   = []string{"http", "status", "code", "errno", "exit", "signal"}
 	statusWords = []string{"error", "returned", "got", "received", "answered", "response", "with"}
 )
 
 // statusPhrase begins what HTTP calls a status.
-var statusPhrase = regexp.MustCompile(`^ (?:Bad|Unauthorized|Payment|Forbidden|Not|Method|Request|Conflict|Gone|Payload|Unprocessable|Too|Internal|Service|Gateway)(?:$|[ ,;)"'])`)
+var statusPhrase = regexp.MustCompile(
+	`^ (?:Bad|Unauthorized|Payment|Forbidden|Not|Method|Request|Conflict|Gone|Payload|Unprocessable|Too|Internal|Service|Gateway)(?:$|[ ,;)"'])`)
 
 // contextBefore is how much of the text before a number tells what it is, in bytes.
 const contextBefore = 32
@@ -98,7 +101,8 @@ func isCode(n string, out []byte, rest string) bool {
 	if len(n) > 5 || !digits(n, 0, len(n)) {
 		return false
 	}
-	if k := len(out) - 1; len(n) <= 3 && k > 0 && out[k] == '/' && (plaintext.IsLetter(out[k-1]) || out[k-1] == '_') { // TestParse/12
+	// TestParse/12
+	if k := len(out) - 1; len(n) <= 3 && k > 0 && out[k] == '/' && (plaintext.IsLetter(out[k-1]) || out[k-1] == '_') {
 		return true
 	}
 	before, ok := wordBefore(out)
@@ -114,8 +118,8 @@ func isCode(n string, out []byte, rest string) bool {
 // plain takes low lines out; the long s and the sign of Kelvin are letters, too.
 var plain = strings.NewReplacer("_", "", "\u017f", "s", "\u212a", "k")
 
-// wordBefore is what stands before the number that comes next and up to four characters that assign it, without low lines; ok:
-// there are such characters.
+// wordBefore is what stands before the number that comes next and up to four characters that assign it, without
+// low lines; ok: there are such characters.
 func wordBefore(out []byte) (before string, ok bool) {
 	const assigns = ` :="'(`
 	out = out[max(0, len(out)-contextBefore):]

@@ -117,15 +117,19 @@ func read(r *http.Request) ([]Span, error) {
 		for _, scope := range resource.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				one := Span{
-					Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
-					Name: s.GetName(), Start: moment(s.GetStartTimeUnixNano()), End: moment(s.GetEndTimeUnixNano()),
+					Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
+					Parent: hex.EncodeToString(s.GetParentSpanId()),
+					Name:   s.GetName(), Start: moment(s.GetStartTimeUnixNano()), End: moment(s.GetEndTimeUnixNano()),
 					Attributes: attributes(s.GetAttributes()), Service: service,
 				}
 				if s.GetStatus().GetCode() == wire.Status_STATUS_CODE_ERROR {
 					one.Failed = s.GetStatus().GetMessage()
 				}
 				for _, e := range s.GetEvents() {
-					one.Events = append(one.Events, Event{moment(e.GetTimeUnixNano()), e.GetName(), attributes(e.GetAttributes())})
+					one.Events = append(one.Events, Event{
+						moment(e.GetTimeUnixNano()), e.GetName(),
+						attributes(e.GetAttributes()),
+					})
 				}
 				out = append(out, one)
 			}

@@ -21,7 +21,8 @@ import (
 
 func main() {
 	o := loop.Options{
-		BaseURL: cmp.Or(os.Getenv("ANTHROPIC_BASE_URL"), "https://api.anthropic.com"), Key: os.Getenv("ANTHROPIC_API_KEY"), Dir: ".", Out: os.Stdout,
+		BaseURL: cmp.Or(os.Getenv("ANTHROPIC_BASE_URL"), "https://api.anthropic.com"),
+		Key:     os.Getenv("ANTHROPIC_API_KEY"), Dir: ".", Out: os.Stdout,
 	}
 	flag.StringVar(&o.Prompt, "p", "", "what to do")
 	flag.StringVar(&o.Model, "model", "standin", "the model")

@@ -14,7 +14,8 @@ import (
 // readingOf is how a run was read, in a word.
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
-// mark says whether a reading is one that the table has. Success is none where the table wants a failure: that agent got past it.
+// mark says whether a reading is one that the table has. Success is none where the table wants a failure: that
+// agent got past it.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):
@@ -34,8 +35,10 @@ func retryRight(r trial.Result) bool {
 
 const head = `# Agents on the stand-in for providers
 
-Written by ` + "`make agents`" + `: every agent that is installed and known, on every case of the stand-in ([decision](../decisions/0024-provider-stand-in.md)),
-each run as a worker runs it (profile, reader, report) and read as the director reads it. ` + "`make agents-install`" + ` builds agents that can be
+Written by ` + "`make agents`" +
+	`: every agent that is installed and known, on every case of the stand-in ([decision](../decisions/0024-provider-stand-in.md)),
+each run as a worker runs it (profile, reader, report) and read as the director reads it. ` + "`make agents-install`" +
+	` builds agents that can be
 had as source. "Read as" is the reason that the run ended with; "again" is whether the director may try again; "requests" are those with
 tools, so that more than one without a success are the agent's own tries. An agent that tries again in silence for longer than its time
 is ended: what it was waiting for is known only if it stands in its log. Clients make
@@ -49,7 +52,8 @@ func document(agents []installed, limit, took time.Duration) string {
 	var b strings.Builder
 	b.WriteString(head)
 	fmt.Fprintf(&b, "An agent had %.0f s for a case; all of it took %.0f s.\n\n", limit.Seconds(), took.Seconds())
-	b.WriteString("| agent | version | cases | read right | again or not right | got past what it should |\n|---|---|---:|---:|---:|---:|\n")
+	b.WriteString("| agent | version | cases | read right | again or not right | got past what it should |\n" +
+		"|---|---|---:|---:|---:|---:|\n")
 	for _, a := range agents {
 		right, again, past, passable := 0, 0, 0, 0
 		for _, r := range a.results {
@@ -67,10 +71,12 @@ func document(agents []installed, limit, took time.Duration) string {
 			}
 		}
 		n := len(a.results)
-		fmt.Fprintf(&b, "| `%s` | %s | %d | %d (%.0f %%) | %d (%.0f %%) | %d of %d |\n", a.name, a.version, n, right, share(right, n), again, share(again, n), past, passable)
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %d (%.0f %%) | %d (%.0f %%) | %d of %d |\n", a.name, a.version, n, right,
+			share(right, n), again, share(again, n), past, passable)
 	}
 	for _, a := range agents {
-		fmt.Fprintf(&b, "\n## %s\n\n| case | what happens | the table says | read as | again | requests | seconds | |\n|---|---|---|---|---|---:|---:|---|\n", a.name)
+		fmt.Fprintf(&b, "\n## %s\n\n| case | what happens | the table says | read as | again | requests | seconds | "+
+			"|\n|---|---|---|---|---|---:|---:|---|\n", a.name)
 		for _, r := range a.results {
 			again := "no"
 			if r.Retry() {
@@ -83,7 +89,8 @@ func document(agents []installed, limit, took time.Duration) string {
 			if comment != "right" || r.Reason() != "" && r.Case.Succeeds() {
 				comment += ": " + quote(r.Cause())
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %d | %.1f | %s |\n", r.Case.Name, r.Case.About, cmp.Or(string(r.Case.Reason), "succeeds"),
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %d | %.1f | %s |\n", r.Case.Name, r.Case.About,
+				cmp.Or(string(r.Case.Reason), "succeeds"),
 				readingOf(r), again, r.Requests, r.Took.Seconds(), strings.TrimSuffix(comment, ": "))
 		}
 	}

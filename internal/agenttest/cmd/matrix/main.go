@@ -1,5 +1,5 @@
-// Command matrix runs every agent CLI that is installed and known through all cases of the stand-in for providers, and writes how
-// each run was read. It needs no account and no Docker. See make agents.
+// Command matrix runs every agent CLI that is installed and known through all cases of the stand-in for
+// providers, and writes how each run was read. It needs no account and no Docker. See make agents.
 //
 // An agent is looked for in AGENTS/<name of its profile>/, where make agents-install puts it, and then in PATH.
 //
@@ -57,7 +57,8 @@ func parse() settings {
 	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; -: standard output")
 	flag.StringVar(&s.only, "only", "", "these `agents` only, e.g. agentloop,crush")
 	flag.StringVar(&s.cases, "cases", "", "these `cases` only")
-	flag.DurationVar(&s.limit, "limit", 40*time.Second, "how long an agent may take for one case; ending it takes up to 4 s more")
+	flag.DurationVar(&s.limit, "limit", 40*time.Second, "how long an agent may take for one case; ending it takes "+
+		"up to 4 s more")
 	flag.IntVar(&s.parallel, "parallel", 12, "how many run at the same time: they mostly wait")
 	flag.BoolVar(&s.verbose, "v", false, "print what each misread run printed")
 	flag.Parse()
@@ -100,7 +101,8 @@ func run(ctx context.Context, s settings) error {
 	for i := range agents {
 		a := &agents[i]
 		o := trial.Options{
-			Table: table, Agent: a.name, Worker: worker, Path: a.path + string(os.PathListSeparator) + os.Getenv("PATH"), Limit: s.limit,
+			Table: table, Agent: a.name, Worker: worker, Path: a.path + string(os.PathListSeparator) +
+				os.Getenv("PATH"), Limit: s.limit,
 			Sim: sim, Classifier: classifier,
 		}
 		if err := s.try(ctx, a, o, dir); err != nil {
@@ -126,7 +128,8 @@ func (s settings) find(ctx context.Context, table *agent.Table) ([]installed, er
 		if err != nil {
 			return nil, err
 		}
-		for _, dir := range append([]string{filepath.Join(s.agents, name), s.bin}, filepath.SplitList(os.Getenv("PATH"))...) {
+		for _, dir := range append([]string{filepath.Join(s.agents, name), s.bin},
+			filepath.SplitList(os.Getenv("PATH"))...) {
 			dir, err := filepath.Abs(dir)
 			if err != nil {
 				return nil, err
@@ -179,7 +182,8 @@ func (s settings) try(ctx context.Context, a *installed, o trial.Options, dir st
 			a.results = append(a.results, r)
 			fmt.Fprintf(os.Stderr, "%-12s %3d  %-24s %-20s %s\n", a.name, done.Add(1), c.Name, readingOf(r), mark(r))
 			if s.verbose && !c.Right(r.Reason()) && r.Report != nil {
-				fmt.Fprintf(os.Stderr, "    %s\n    stdout %q\n    stderr %q\n", r.Report.Message, r.Report.LastStdoutTail, r.Report.LastStderrTail)
+				fmt.Fprintf(os.Stderr, "    %s\n    stdout %q\n    stderr %q\n", r.Report.Message,
+					r.Report.LastStdoutTail, r.Report.LastStderrTail)
 			}
 			return nil
 		})

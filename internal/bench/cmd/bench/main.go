@@ -1,5 +1,6 @@
-// Command bench measures what internal/bench lists, prints a table, and writes the figures as JSON. Exit code 0: every goal is reached, or what keeps it from
-// being reached is known and printed; 1: one is missed without that; 2: something could not be measured.
+// Command bench measures what internal/bench lists, prints a table, and writes the figures as JSON. Exit code
+// 0: every goal is reached, or what keeps it from being reached is known and printed; 1: one is missed without
+// that; 2: something could not be measured.
 package main
 
 import (

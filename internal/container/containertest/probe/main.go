@@ -1,4 +1,5 @@
-// Command probe is the program that the conformance suite runs as an attempt's worker. Its first argument says what to do.
+// Command probe is the program that the conformance suite runs as an attempt's worker. Its first argument says
+// what to do.
 package main
 
 import (
@@ -285,15 +286,15 @@ func dial(args []string) int {
 	return 0
 }
 
-// detach WHAT starts a process that has nothing in common with this one any more: no session, no environment, and soon no
-// parent. Then it leaves, or stays whatever it is told.
+// detach WHAT starts a process that has nothing in common with this one any more: no session, no environment,
+// and soon no parent. Then it leaves, or stays whatever it is told.
 func detach(args []string) int { return leave([]string{}, true, args[0]) }
 
 // mark WHAT does the same, but its child keeps the environment.
 func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
 
-// session starts one child that keeps nothing but the session, and one that keeps the environment, too; it waits for the
-// first one's lock for ever.
+// session starts one child that keeps nothing but the session, and one that keeps the environment, too; it
+// waits for the first one's lock for ever.
 func session([]string) int {
 	if code := leave([]string{}, false, "leave"); code != 0 {
 		return code
@@ -366,7 +367,8 @@ func env([]string) int {
 	return 0
 }
 
-// reach tries addresses at once, each "tcp HOST:PORT" or "udp HOST:PORT" of something that says a word, and says of each whether it was reached.
+// reach tries addresses at once, each "tcp HOST:PORT" or "udp HOST:PORT" of something that says a word, and
+// says of each whether it was reached.
 func reach(args []string) int {
 	said := make([]string, len(args))
 	var all sync.WaitGroup

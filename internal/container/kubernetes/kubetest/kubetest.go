@@ -1,5 +1,5 @@
-// Package kubetest reaches the throw-away cluster of one node that tools/kube starts, as its administrator, and the processes of its pods, which are this
-// machine's: for tests, and for the demo.
+// Package kubetest reaches the throw-away cluster of one node that tools/kube starts, as its administrator, and
+// the processes of its pods, which are this machine's: for tests, and for the demo.
 package kubetest
 
 import (
@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// Variable has the cluster's folder; tools/kube/run.sh sets it, and programVariable, the path of the program that is all parts of a Kubernetes.
+// Variable has the cluster's folder; tools/kube/run.sh sets it, and programVariable, the path of the program
+// that is all parts of a Kubernetes.
 const (
 	Variable        = "RETAKE_TEST_KUBE"
 	programVariable = "H"
@@ -75,7 +76,8 @@ func (c Cluster) FirstProcess(podUID string) (pid int, err error) {
 		groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
 		status, _ := os.ReadFile(filepath.Join(dir, "status")) // has ids in all namespaces, the innermost last
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if podUID != "" && bytes.Contains(groups, []byte("pod"+podUID)) && bytes.Contains(status, []byte("\t1\n")) && len(command) > 0 && !bytes.HasPrefix(command, []byte(sandbox)) {
+		if podUID != "" && bytes.Contains(groups, []byte("pod"+podUID)) && bytes.Contains(status, []byte("\t1\n")) &&
+			len(command) > 0 && !bytes.HasPrefix(command, []byte(sandbox)) {
 			return strconv.Atoi(filepath.Base(dir))
 		}
 	}

@@ -1,5 +1,5 @@
-// Command snoop is a stage's program that looks for what only its worker may know: the plan, the credential, the key. It returns 0 if
-// it found nothing. As CODE it leaves a daemon behind, as VALIDATE it looks for it.
+// Command snoop is a stage's program that looks for what only its worker may know: the plan, the credential,
+// the key. It returns 0 if it found nothing. As CODE it leaves a daemon behind, as VALIDATE it looks for it.
 package main
 
 import (
@@ -131,10 +131,12 @@ func attack(pid int, note func(string, ...any)) {
 	local[0].SetLen(len(buffer))
 	// A wrong address would be EFAULT: the kernel asks for the right first.
 	remote := []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&buffer[0])), Len: len(buffer)}}
-	if _, err := unix.ProcessVMReadv(pid, local, remote, 0); !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
+	if _, err := unix.ProcessVMReadv(pid, local, remote, 0); !errors.Is(err, unix.EPERM) &&
+		!errors.Is(err, unix.ENOSYS) {
 		note("process_vm_readv of %d: %v", pid, err)
 	}
-	if _, err := unix.ProcessVMWritev(pid, local, remote, 0); !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
+	if _, err := unix.ProcessVMWritev(pid, local, remote, 0); !errors.Is(err, unix.EPERM) &&
+		!errors.Is(err, unix.ENOSYS) {
 		note("process_vm_writev of %d: %v", pid, err)
 	}
 	if handle, err := unix.PidfdOpen(pid, 0); err == nil {
@@ -148,11 +150,13 @@ func attack(pid int, note func(string, ...any)) {
 	}
 }
 
-// asRootOfANamespace tries the same with every capability, in a user namespace of its own. Where the engine allows none, it cannot.
+// asRootOfANamespace tries the same with every capability, in a user namespace of its own. Where the engine
+// allows none, it cannot.
 func asRootOfANamespace(pid int, note func(string, ...any)) {
 	cmd := exec.Command(os.Args[0], strconv.Itoa(pid))
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 	out, err := cmd.CombinedOutput()
 	fmt.Println("in a user namespace:", err)
@@ -161,7 +165,8 @@ func asRootOfANamespace(pid int, note func(string, ...any)) {
 	}
 }
 
-// search looks for the secrets themselves: in our own environment and descriptors, in every command line, in every file.
+// search looks for the secrets themselves: in our own environment and descriptors, in every command line, in
+// every file.
 func search(note func(string, ...any)) {
 	var secrets [][]byte
 	for _, reversed := range strings.Fields(os.Getenv("TEST_REVERSED")) {
@@ -197,7 +202,8 @@ func search(note func(string, ...any)) {
 	home, _ := os.UserHomeDir()
 	wd, _ := os.Getwd()
 	self := filepath.Dir(os.Getenv("RETAKE_WORKER"))
-	for _, root := range slices.Compact([]string{"/retake", self, wd, "/tmp", "/run", "/var/run", "/dev/shm", "/dev/mqueue", home}) {
+	for _, root := range slices.Compact([]string{"/retake", self, wd, "/tmp", "/run", "/var/run", "/dev/shm",
+		"/dev/mqueue", home}) {
 		if root == "/" || root == "" || os.Getppid() != 1 && root != wd && root != self && root != home {
 			continue
 		}

@@ -46,7 +46,8 @@ func main() {
 		fmt.Println(strings.Join(lines, "\n"))
 	}
 	if *brief || *losses {
-		fmt.Printf("VIOLATION %s after %d steps of world %d: %s\n", r.Found.Invariant, r.Steps, r.Found.World, r.Found.Text)
+		fmt.Printf("VIOLATION %s after %d steps of world %d: %s\n", r.Found.Invariant, r.Steps, r.Found.World,
+			r.Found.Text)
 	} else {
 		fmt.Print(r.Found.Report(time.Now))
 	}
