@@ -48,17 +48,31 @@ docker-hint:
 	  if [ "$$RETAKE_REQUIRE_DOCKER" = 1 ]; then echo "no Docker engine answers, and RETAKE_REQUIRE_DOCKER=1" >&2; exit 1; \
 	  else echo "Docker suite skipped: no engine answers (start one, or see: docker info)"; fi
 
-lint: ## Check formatting, style, who imports whom, and that the pure packages are pure
+.PHONY: setup house
+setup: ## Install the hook that checks commit subjects
+	git config core.hooksPath tools/hooks
+	@echo "commit subjects are checked from now on: package: verb what"
+
+HOUSE    = $(GO) run -C tools ./house
+SUBJECTS = $(shell git log --diff-filter=A --format=%h -- tools/house/subject.go | tail -1)..HEAD
+house: ## Lower the recorded debt (tools/house/debt.txt) to what is there, and print sizes by package
+	@$(HOUSE) check -root .. -update
+	@$(HOUSE) size -root ..
+
+lint: ## Check formatting, style, imports, purity, sizes, idioms and commit subjects
 	@mkdir -p $(BIN)
-	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l bench cmd internal docs); [ -z "$$out" ] || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l bench cmd internal docs tools); [ -z "$$out" ] || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool -modfile=$(TOOLS) golangci-lint run $(PKGS)
 	@$(GO) test -count=1 -run 'TestPure' -v ./internal/fsm > $(BIN)/purity.txt || { cat $(BIN)/purity.txt; exit 1; }
 	@grep imports $(BIN)/purity.txt
+	@$(GO) test -C tools ./house
+	@$(HOUSE) check -root ..
+	@$(HOUSE) subjects -root .. $(SUBJECTS)
 	@echo "lint passed"
 
 fmt: ## Format the code
-	$(GO) tool -modfile=$(TOOLS) gofumpt -w bench cmd internal docs
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w bench cmd internal docs tools
 
 generate: ## Write the generated documents and golden files anew
 	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus ./internal/bus/wire ./internal/config ./internal/doctor ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles -update

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxFunction = 60  // lines
+	maxFile     = 400 // lines
+	maxMethods  = 40  // of one type
+	maxFiles    = 30  // of one package, tests aside
+)
+
+// debtFile lists what is over a limit today, and by how much. A number in it may only fall.
+const debtFile = "tools/house/debt.txt"
+
+// check compares the tree with its limits and its recorded debt.
+func check(root string, update bool, out io.Writer) error {
+	t, err := measure(root)
+	if err != nil {
+		return err
+	}
+	now := t.violations()
+	name := filepath.Join(root, debtFile)
+	debt, err := readDebt(name)
+	if err != nil && (!update || !errors.Is(err, os.ErrNotExist)) {
+		return err
+	}
+	first := errors.Is(err, os.ErrNotExist)
+	bad := 0
+	for _, key := range sortedKeys(now) {
+		if was, known := debt[key]; !first && (!known && !strings.HasPrefix(key, "idioms ") || known && now[key] > was) {
+			bad++
+			fmt.Fprintf(out, "%s: %d, %s\n", key, now[key], allowed(key, was, known))
+		}
+	}
+	if was, is := total(debt), total(now); !first && is > was {
+		bad++
+		fmt.Fprintf(out, "idioms of all packages: %d, were %d\n", is, was)
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d limits exceeded", bad)
+	}
+	if update {
+		return writeDebt(name, now)
+	}
+	paid := 0
+	for key, was := range debt {
+		if now[key] < was {
+			paid++
+		}
+	}
+	fmt.Fprintf(out, "%d places are over a limit, %d of the recorded ones became smaller\n", len(now), paid)
+	return nil
+}
+
+func allowed(key string, was int, known bool) string {
+	if known {
+		return fmt.Sprintf("was %d", was)
+	}
+	kind, _, _ := strings.Cut(key, " ")
+	limit := map[string]int{"function": maxFunction, "file": maxFile, "methods": maxMethods, "files": maxFiles}[kind]
+	return fmt.Sprintf("want at most %d", limit)
+}
+
+func total(debt map[string]int) (n int) {
+	for key, value := range debt {
+		if strings.HasPrefix(key, "idioms ") {
+			n += value
+		}
+	}
+	return n
+}
+
+// violations are the numbers over their limits, and the idioms of each package.
+func (t *tree) violations() map[string]int {
+	v, files, methods, words := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+	for _, f := range t.files {
+		if f.lines > maxFile {
+			v["file "+f.name] = f.lines
+		}
+		if len(f.wide) > 0 {
+			v["wide "+f.name] = len(f.wide)
+		}
+		for _, fn := range f.funcs {
+			if fn.lines > maxFunction {
+				v["function "+f.pkg+" "+strings.TrimPrefix(fn.receiver+"."+fn.name, ".")] = fn.lines
+			}
+			if fn.receiver != "" && f.kind != tests {
+				methods[f.pkg+" "+fn.receiver]++
+			}
+		}
+		if f.kind != tests {
+			files[f.pkg]++
+		}
+		words[f.pkg] += f.text.idioms
+	}
+	for key, n := range methods {
+		if n > maxMethods {
+			v["methods "+key] = n
+		}
+	}
+	for key, n := range files {
+		if n > maxFiles {
+			v["files "+key] = n
+		}
+	}
+	for key, n := range words {
+		if n > 0 {
+			v["idioms "+key] = n
+		}
+	}
+	return v
+}
+
+func readDebt(name string) (map[string]int, error) {
+	debt := map[string]int{}
+	f, err := os.Open(name)
+	if err != nil {
+		return debt, err
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		line := strings.TrimSpace(s.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		i := strings.LastIndexByte(line, ' ')
+		n, err := strconv.Atoi(line[i+1:])
+		if i < 0 || err != nil {
+			return nil, fmt.Errorf("%s: %q: want a name and a number", debtFile, line)
+		}
+		debt[line[:i]] = n
+	}
+	return debt, nil
+}
+
+func writeDebt(name string, debt map[string]int) error {
+	var b strings.Builder
+	b.WriteString("# What is over a limit, and by how much. Numbers only fall: make house.\n")
+	for _, key := range sortedKeys(debt) {
+		fmt.Fprintf(&b, "%s %d\n", key, debt[key])
+	}
+	return os.WriteFile(name, []byte(b.String()), 0o644)
+}

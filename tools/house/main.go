@@ -1,0 +1,86 @@
+// Command house measures the tree and keeps it in shape: sizes by package, the limits that no linter has, idioms,
+// and the form of commit subjects.
+//
+//	house size              lines of code, files, exported names, widest line and idioms of every package
+//	house check             the limits; exit 1 and one line for each violation
+//	house check -update     accept what became smaller; refuses what grew
+//	house subject FILE      check the subject in a commit message
+//	house subjects RANGE    check the subjects of the commits in a range
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "house:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("house", flag.ContinueOnError)
+	root := flags.String("root", ".", "root of the checkout")
+	update := flags.Bool("update", false, "lower the recorded debt to what is there")
+	if len(args) == 0 {
+		return fmt.Errorf("want size, check, subject FILE or subjects RANGE")
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	switch args[0] {
+	case "size":
+		tree, err := measure(*root)
+		if err == nil {
+			tree.print(out)
+		}
+		return err
+	case "check":
+		return check(*root, *update, out)
+	case "subject":
+		data, err := os.ReadFile(flags.Arg(0))
+		if err != nil {
+			return err
+		}
+		return subjectError(firstLine(string(data)))
+	case "subjects":
+		return checkSubjects(*root, flags.Arg(0), out)
+	}
+	return fmt.Errorf("unknown command %q: want size, check, subject or subjects", args[0])
+}
+
+// checkSubjects reports each commit of a range whose subject has another form. A range that git does not have is an
+// error: a shallow clone must fetch more history.
+func checkSubjects(root, commits string, out io.Writer) error {
+	git := exec.Command("git", "-C", root, "log", "--no-merges", "--format=%h %s", commits)
+	git.Stderr = os.Stderr
+	data, err := git.Output()
+	if err != nil {
+		return fmt.Errorf("git log %s: %w (in a shallow clone: git fetch --unshallow)", commits, err)
+	}
+	bad, all := 0, 0
+	for line := range strings.Lines(string(data)) {
+		id, subject, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all++
+		if err := subjectError(subject); err != nil {
+			bad++
+			fmt.Fprintf(out, "%s %q: %v\n", id, subject, err)
+		}
+	}
+	fmt.Fprintf(out, "%d commit subjects checked\n", all)
+	if bad > 0 {
+		return fmt.Errorf("%d subjects are not of the form \"package: verb what\"", bad)
+	}
+	return nil
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return strings.TrimSpace(line)
+}

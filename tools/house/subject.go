@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+const maxSubject = 72
+
+var (
+	subjectForm = regexp.MustCompile(`^[a-z0-9.][A-Za-z0-9_./-]*(, [a-z0-9.][A-Za-z0-9_./-]*)*: (\S+)( .*)?$`)
+
+	// Words that only look like a third person, a past or a participle.
+	imperatives = map[string]bool{
+		"bring": true, "string": true, "embed": true, "feed": true, "seed": true, "need": true, "speed": true, "shed": true,
+		"process": true, "pass": true, "focus": true, "discuss": true, "address": true, "compress": true, "access": true,
+		"suppress": true, "miss": true, "bypass": true, "express": true, "guess": true, "press": true, "exceed": true,
+		"proceed": true, "succeed": true, "ring": true, "ping": true, "bias": true, "alias": true,
+	}
+)
+
+// subjectError explains why a commit subject does not have the form "package: verb what". Nil means that it has.
+func subjectError(subject string) error {
+	if strings.HasPrefix(subject, "Merge ") {
+		return nil
+	}
+	if n := utf8.RuneCountInString(subject); n > maxSubject {
+		return fmt.Errorf("%d characters, want at most %d", n, maxSubject)
+	}
+	m := subjectForm.FindStringSubmatch(subject)
+	if m == nil {
+		return errors.New(`want "package: verb what", such as "bus: retry a lost append"`)
+	}
+	verb := m[2]
+	third := strings.HasSuffix(verb, "s") && !strings.HasSuffix(verb, "ss")
+	if verb != strings.ToLower(verb) || !imperatives[verb] &&
+		(third || strings.HasSuffix(verb, "ed") || strings.HasSuffix(verb, "ing")) {
+		return fmt.Errorf("%q is not a verb in the imperative", verb)
+	}
+	if strings.HasSuffix(subject, ".") {
+		return errors.New("ends with a full stop")
+	}
+	return nil
+}
