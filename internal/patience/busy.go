@@ -1,0 +1,81 @@
+package patience
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	limit        = 20.0                   // most that a deadline is stretched
+	measureEvery = 200 * time.Millisecond // how long a measurement is good for
+	spinTime     = 250 * time.Microsecond // what spin takes on an idle machine of ordinary speed
+)
+
+// measured is the last measurement, which all deadlines of the process share.
+var measured struct {
+	sync.Mutex
+	at   time.Time
+	busy float64
+}
+
+// Busy reports how many times longer than on an idle machine work takes now: at least 1, at most 20.
+func Busy() float64 {
+	measured.Lock()
+	defer measured.Unlock()
+	if age := time.Since(measured.at); age >= 0 && age < measureEvery {
+		return measured.busy
+	}
+	slow := slowness()
+	if slow == 0 {
+		return 1
+	}
+	measured.busy, measured.at = min(limit, waiting()*slow), time.Now()
+	return measured.busy
+}
+
+// waiting is how many runnable threads share a CPU, at least 1. It is 1 where the kernel does not say.
+func waiting() float64 {
+	data, err := os.ReadFile("/proc/loadavg")
+	fields := bytes.Fields(data)
+	if err != nil || len(fields) < 4 {
+		return 1
+	}
+	runnable, _, _ := bytes.Cut(fields[3], []byte("/"))
+	n, err := strconv.Atoi(string(runnable))
+	if err != nil {
+		return 1
+	}
+	return max(1, float64(n)/float64(runtime.NumCPU()))
+}
+
+// slowness is how many times longer than on an ordinary machine a fixed piece of work takes, at least 1. The shortest
+// of three tries counts, because waiting measures the competition for the CPU. It is 0 if no time passes during the
+// work: the clock is that of a testing/synctest bubble.
+func slowness() float64 {
+	shortest := time.Duration(1 << 62)
+	for range 3 {
+		began := time.Now()
+		spin()
+		if shortest = min(shortest, time.Since(began)); shortest == 0 {
+			return 0
+		}
+	}
+	return max(1, float64(shortest)/float64(spinTime))
+}
+
+// spun keeps the compiler from removing spin's work.
+var spun uint32
+
+// spin works on memory, so that the race detector slows it down as it does other code.
+func spin() {
+	words := make([]uint32, 1024)
+	for i := range 100 * len(words) {
+		at := i % len(words)
+		words[at] = words[at]*1664525 + uint32(i)
+	}
+	spun = words[len(words)-1]
+}

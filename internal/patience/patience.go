@@ -1,0 +1,108 @@
+package patience
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// T is the part of testing.TB that the helpers for tests use.
+type T interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// pollEvery is how often Wait looks at its condition.
+const pollEvery = 5 * time.Millisecond
+
+// A deadline's clock looks at the machine fifty times, at intervals within these bounds.
+const (
+	shortestStep = 10 * time.Millisecond
+	longestStep  = 500 * time.Millisecond
+)
+
+// For returns d as it has to be at the machine's present speed. Use it where only a duration can be passed; WithTimeout
+// also follows what changes later.
+func For(d time.Duration) time.Duration { return time.Duration(float64(d) * Busy()) }
+
+// WithTimeout returns a context that ends after d of an idle machine, with context.DeadlineExceeded as its cause. It has
+// no Deadline, because nobody knows it beforehand. The caller must call cancel.
+func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return WithTimeoutCause(parent, d, context.DeadlineExceeded)
+}
+
+// WithTimeoutCause is WithTimeout with another cause.
+func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(parent)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if spend(ctx, d) {
+			end(cause)
+		}
+	})
+	return ctx, func() {
+		end(context.Canceled)
+		wg.Wait()
+	}
+}
+
+// spend lets d of an idle machine pass. It reports false if ctx ended before.
+func spend(ctx context.Context, d time.Duration) bool {
+	step := min(max(d/50, shortestStep), longestStep)
+	for left := d; left > 0; {
+		next := min(left, step)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(next):
+		}
+		// A timer that fires late counts once: the process had no CPU meanwhile.
+		left -= max(time.Duration(float64(next)/Busy()), 1)
+	}
+	return true
+}
+
+// Context returns a context for a test, which ends after d of an idle machine, or with the test.
+func Context(t T, d time.Duration) context.Context {
+	ctx, cancel := WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Wait blocks until done reports true, and fails the test with what if that takes longer than d of an idle machine.
+func Wait(t T, d time.Duration, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := WithTimeout(context.Background(), d)
+	defer cancel()
+	for !done() {
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			if done() {
+				return
+			}
+			t.Fatalf("timed out after %v of an idle machine: %s", d, what)
+		}
+	}
+}
+
+// Receive returns the next value of from, and fails the test with what if that takes longer than d of an idle machine.
+// A closed channel yields its zero value.
+func Receive[V any](t T, d time.Duration, what string, from <-chan V) V {
+	t.Helper()
+	ctx, cancel := WithTimeout(context.Background(), d)
+	defer cancel()
+	select {
+	case v := <-from:
+		return v
+	case <-ctx.Done():
+	}
+	select {
+	case v := <-from:
+		return v
+	default:
+		t.Fatalf("timed out after %v of an idle machine: %s", d, what)
+		panic("unreachable")
+	}
+}
