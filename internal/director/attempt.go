@@ -16,6 +16,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/github/shown"
@@ -373,7 +374,7 @@ func (s *session) lists(ctx context.Context, worker string, state func(container
 }
 
 // warmed runs what an attempt begins with: beside it the runtime does what the attempt's start would wait for.
-func (s *session) warmed(run executor) executor {
+func (s *session) warmed(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		var beside sync.WaitGroup
 		defer beside.Wait()

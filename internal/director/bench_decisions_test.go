@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/workspace"
 )
@@ -252,10 +253,10 @@ func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session
 	if err != nil {
 		x.Fatal(err)
 	}
-	s.owner = newOwner(fsm.NewDriver(allRunning(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+newNonce()),
+	s.owner = loop.New(fsm.NewDriver(allRunning(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+newNonce()),
 		b.Journal(), d.log)
-	s.owner.effects, s.owner.onDurable = func(fsm.Effect) {}, func(fsm.Record) {}
-	s.owner.onBatch = func(_ uint64, records []fsm.Record) { decided(records) }
+	s.owner.Effects, s.owner.OnDurable = func(fsm.Effect) {}, func(fsm.Record) {}
+	s.owner.OnBatch = func(_ uint64, records []fsm.Record) { decided(records) }
 	return s
 }
 
@@ -291,7 +292,7 @@ func (x *decisionBench) drain(synced bool, reports int) float64 {
 func (x *decisionBench) run(s *session) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = s.owner.run(ctx) })
+	wg.Go(func() { _ = s.owner.Run(ctx) })
 	wg.Go(func() { _ = s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reported(ctx, r) }) })
 	return func() {
 		cancel()
@@ -303,7 +304,7 @@ func (x *decisionBench) run(s *session) (stop func()) {
 func (x *decisionBench) checkEnded(s *session, want int) {
 	x.Helper()
 	ended := 0
-	for _, task := range s.owner.driver.Machine().Tasks() {
+	for _, task := range s.owner.Driver().Machine().Tasks() {
 		if task.State == fsm.Stopping {
 			ended++
 		}

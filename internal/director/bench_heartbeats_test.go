@@ -25,6 +25,8 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
+	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
 	"retake/internal/metrics"
 )
@@ -119,7 +121,7 @@ func TestBenchHeartbeats(t *testing.T) {
 type beats struct {
 	t         *testing.T
 	workers   int
-	owner     *owner
+	owner     *loop.Owner
 	child     io.Writer
 	answers   *bufio.Scanner
 	perWorker float64
@@ -189,12 +191,12 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	for n := range workers {
 		workers[n] = beatWorker(n)
 	}
-	config := testConfig()
+	config := looptest.Config()
 	config.HeartbeatTTL, config.Watchdog = beatTTL, 24*time.Hour
 	var parts sync.WaitGroup
 	heap := heapInUse()
 	watching, stop := context.WithCancel(ctx)
-	s.owner = newOwner(fsm.NewDriver(fsm.New(config), 0, "none"), hub.Journal(), zap.NewNop())
+	s.owner = loop.New(fsm.NewDriver(fsm.New(config), 0, "none"), hub.Journal(), zap.NewNop())
 	parts.Go(func() { _ = s.watchWorkers(watching) })
 	began := time.Now()
 	hub.Admit(workers...)
@@ -218,10 +220,10 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 		m.Step(fsm.Event{At: now, Body: part})
 	}
 	b.began = time.Now()
-	b.owner = newOwner(driver, hub.Journal(), zap.NewNop())
+	b.owner = loop.New(driver, hub.Journal(), zap.NewNop())
 	s.owner = b.owner
-	b.owner.onDurable, b.owner.effects = func(fsm.Record) {}, b.effect
-	running := []sessionPart{s.owner.run, s.owner.handOver, s.watchWorkers}
+	b.owner.OnDurable, b.owner.Effects = func(fsm.Record) {}, b.effect
+	running := []sessionPart{s.owner.Run, s.owner.HandOver, s.watchWorkers}
 	if reports {
 		running = append(running, b.report)
 	}
@@ -245,13 +247,13 @@ func (b *beats) effect(e fsm.Effect) {
 	if e.Kind != fsm.DoProbe {
 		return
 	}
-	t, current := b.owner.driver.Machine().Worker(e.Worker)
-	if !current || !t.Since.Equal(b.owner.driver.Machine().Now()) && t.State != fsm.Suspect {
+	t, current := b.owner.Driver().Machine().Worker(e.Worker)
+	if !current || !t.Since.Equal(b.owner.Driver().Machine().Now()) && t.State != fsm.Suspect {
 		return
 	}
 	n, _ := strconv.Atoi(e.Worker[1 : len(e.Worker)-2])
 	_, heard := t.Activity()
-	late := b.owner.clock.peek().Sub(heard.Add(beatTTL + time.Millisecond))
+	late := b.owner.Clock.Now().Sub(heard.Add(beatTTL + time.Millisecond))
 	if n%beatSilent != 0 {
 		if b.wrong.Add(1) <= 3 {
 			b.t.Logf("%s is suspected at %s, heard %s ago", e.Worker, time.Since(b.began).Round(time.Millisecond),
@@ -301,7 +303,7 @@ func (b *beats) report(ctx context.Context) error {
 		for i := n; i < n+together; i++ { // notices: the worker goes on
 			w := beatWorker(i % b.workers)
 			r := fsm.Report{Ref: fsm.ReportRef{ID: fmt.Sprintf("note-%d", i), Seq: uint64(i + 1)}, Stage: "CODE"}
-			b.owner.send(ctx, fsm.ReportReceived{Worker: w, Report: r}, func() { b.decided.Add(1) })
+			b.owner.Send(ctx, fsm.ReportReceived{Worker: w, Report: r}, func() { b.decided.Add(1) })
 		}
 	}
 }
@@ -315,7 +317,7 @@ func (b *beats) settled(round int, of func(n int) bool) (lost int) {
 	for until := time.Now().Add(3 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		lost = 0
 		for first := 0; first < b.workers; first += together {
-			missing, err := look(context.Background(), b.owner, func(d *fsm.Driver) (missing int) {
+			missing, err := loop.Look(context.Background(), b.owner, func(d *fsm.Driver) (missing int) {
 				for n := first; n < min(first+together, b.workers); n++ {
 					if t, _ := d.Machine().Worker(beatWorker(n)); of(n) && t != nil {
 						if a, _ := t.Activity(); a.Step != step {

@@ -50,7 +50,7 @@ func (b *broker) limit(l budget.Limits) {
 	b.pool.Limit(l)
 }
 
-func (b *broker) now() time.Time { return b.owner.clock.peek() }
+func (b *broker) now() time.Time { return b.owner.Clock.Now() }
 
 // Acquire grants a lease, or says how long to wait.
 func (b *broker) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
@@ -85,7 +85,7 @@ func (b *broker) Report(worker string, r wire.BudgetReport) {
 	}
 	b.log.Debug("a worker reports a limit", zap.String("resource", c.Resource), zap.Time("until", c.Until),
 		zap.String("reason", text), zap.String("worker", worker))
-	b.owner.send(b.ctx, fsm.LimitReported{Worker: worker, Resource: c.Resource, Until: c.Until, Text: text}, nil)
+	b.owner.Send(b.ctx, fsm.LimitReported{Worker: worker, Resource: c.Resource, Until: c.Until, Text: text}, nil)
 }
 
 // close shuts a resource that the machine closed, open opens it again, and drop forgets a worker that is gone.

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -18,7 +19,7 @@ const untrustedPerPoll = 3
 // the machine. What is wrong with a command as such is answered here. It is over if there is nothing that has
 // not been decided about, and answered, before.
 func (s *session) pollComments(ctx context.Context, repo string) (over bool, err error) {
-	known, err := look(ctx, s.owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
+	known, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
 		return false, err
 	}
@@ -57,7 +58,7 @@ func (s *session) pollComments(ctx context.Context, repo string) (over bool, err
 			seen.Comments = append(seen.Comments, commentView(task, a))
 		}
 	}
-	s.owner.send(ctx, seen, nil)
+	s.owner.Send(ctx, seen, nil)
 	return heard.Cursor == known.cursor, nil
 }
 
@@ -176,7 +177,7 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			if others, err := s.isOthers(ctx, on); others || err != nil {
 				return err
 			}
-			outage, err := look(ctx, s.owner, func(d *fsm.Driver) bool { return isOutage(d.Machine(), on) })
+			outage, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) bool { return isOutage(d.Machine(), on) })
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	err = s.github.Escalate(ctx, question)
 	if _, gone := isIssueGone(err); gone {
-		s.owner.send(ctx, s.issueGone(e.Task), nil) // nobody is there to be asked: the claim ends
+		s.owner.Send(ctx, s.issueGone(e.Task), nil) // nobody is there to be asked: the claim ends
 	}
 	asked := &fsm.Asked{Title: question.Title, Ask: question.Ask, Reply: question.Reply}
 	switch {

@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/loop"
 	"retake/internal/egress"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -197,7 +198,7 @@ func (d *daemon) work(ctx context.Context) error {
 			return err
 		}
 		d.bus.DismissAll()
-		d.log.Warn("this director leads no more", zap.Error(errors.Join(errLeaseLost, err)))
+		d.log.Warn("this director leads no more", zap.Error(errors.Join(loop.ErrLeaseLost, err)))
 	}
 }
 
@@ -229,15 +230,15 @@ func (d *daemon) lead(t *term) error {
 		err := s.run(ctx)
 		d.works = d.works || s.started
 		if !t.leads() {
-			t.end(errLeaseLost) // it may be noticed here first: another one's decisions are in the journal
+			t.end(loop.ErrLeaseLost) // it may be noticed here first: another one's decisions are in the journal
 		}
-		if errors.Is(err, ErrAnotherDirector) && d.wroteLast(ctx, s.owner.driver.Last()+1) {
-			err = errReload // our own append of an earlier session, late
+		if errors.Is(err, loop.ErrAnotherDirector) && d.wroteLast(ctx, s.owner.Driver().Last()+1) {
+			err = loop.ErrReload // our own append of an earlier session, late
 		}
-		if errors.Is(err, ErrAnotherDirector) && t.lease != nil && t.leads() && late.another(time.Since(began)) {
-			err = errReload
+		if errors.Is(err, loop.ErrAnotherDirector) && t.lease != nil && t.leads() && late.another(time.Since(began)) {
+			err = loop.ErrReload
 		}
-		ends := errors.Is(err, ErrAnotherDirector) || errors.Is(err, bus.ErrDamaged) || errors.Is(err, errForGood) ||
+		ends := errors.Is(err, loop.ErrAnotherDirector) || errors.Is(err, bus.ErrDamaged) || errors.Is(err, errForGood) ||
 			!d.works && (!t.takeover || !mayHeal(err))
 		if err == nil || ctx.Err() != nil || ends {
 			return err

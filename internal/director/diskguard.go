@@ -251,18 +251,18 @@ func (s *session) guardDisk(ctx context.Context) error {
 			s.log.Info("the disk of director.data_dir is well again")
 		}
 		if last.failed != nil && now.failed == nil {
-			s.owner.fail(errors.New("the disk of director.data_dir can be written again"))
+			s.readAgain(errors.New("the disk of director.data_dir can be written again"))
 		}
 		switch {
 		case what != "" && time.Since(held) >= holdFor/2:
 			held, closed = time.Now(), true
-			s.owner.send(ctx, fsm.CooldownReported{
-				Resource: recovery.Host, Until: s.owner.clock.peek().Add(holdFor),
+			s.owner.Send(ctx, fsm.CooldownReported{
+				Resource: recovery.Host, Until: s.owner.Clock.Now().Add(holdFor),
 				Why: what,
 			}, nil)
 		case what == "" && closed:
 			held, closed = time.Time{}, false
-			s.owner.send(ctx, fsm.LiftCommanded{Resource: recovery.Host}, nil)
+			s.owner.Send(ctx, fsm.LiftCommanded{Resource: recovery.Host}, nil)
 		}
 		last = now
 		select {

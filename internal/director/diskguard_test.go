@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"retake/internal/config"
+	"retake/internal/director/loop"
 	"retake/internal/powercut"
 )
 
@@ -55,7 +56,8 @@ func onBadDisk(t *testing.T) (*daemon, *badDisk) {
 func TestADiskThatHangsIsNotHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, disk := onBadDisk(t)
-		s := &session{daemon: d, owner: newOwner(nil, nil, d.log)}
+		broken := make(chan error, 1)
+		s := &session{daemon: d, owner: loop.New(nil, nil, d.log), readAgain: func(err error) { broken <- err }}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		disk.fails(syscall.EIO)
@@ -64,7 +66,7 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
-			if n := len(s.owner.broken); (n > 0) != healed {
+			if n := len(broken); (n > 0) != healed {
 				t.Errorf("healed: %t, want %t", n > 0, healed)
 			}
 			if what := s.diskNow().problem(); !strings.Contains(what, says) || (what == "") != (says == "") {
@@ -77,7 +79,7 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 		disk.fails(syscall.EROFS)
 		goOn()
 		after(0, true, "") // that look has written
-		<-s.owner.broken
+		<-broken
 		after(2*probeEvery, false, "read-only")
 		goOn = disk.hangs()
 		after(time.Minute, false, "has not answered")
@@ -93,7 +95,8 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, disk := onBadDisk(t)
-		s := &session{daemon: d, owner: newOwner(nil, nil, d.log)}
+		broken := make(chan error, 1)
+		s := &session{daemon: d, owner: loop.New(nil, nil, d.log), readAgain: func(err error) { broken <- err }}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		goOn := disk.hangs()
@@ -107,8 +110,8 @@ func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
 		goOn()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if what := s.diskNow().problem(); what != "" || len(s.owner.broken) > 0 {
-			t.Errorf("it says %q; sessions that ended: %d", what, len(s.owner.broken))
+		if what := s.diskNow().problem(); what != "" || len(broken) > 0 {
+			t.Errorf("it says %q; sessions that ended: %d", what, len(broken))
 		}
 		cancel()
 		<-done

@@ -10,17 +10,9 @@
 //
 // # Invariants
 //
-//   - One goroutine, the owner, touches the machine. Everything else sends it inputs.
-//   - Nothing is acknowledged and no effect runs before its facts are in the journal.
-//   - Durable effects of one task run one after the other; their outcomes are inputs.
+//   - One goroutine, the owner, touches the machine: see package loop, which also keeps effects behind their facts.
 //   - On a bus that others may join, nothing is decided and no effect begins but within the lease: see term.
 //   - A journal that refuses or loses an append ends the session: the machine is discarded and read again.
-//
-// # Clock
-//
-// The owner stamps every event with a clock that follows the monotonic one and never goes back; it begins at
-// wall time, or where the director that led before was. When the wall clock ran ahead of it (a suspended
-// machine), or the owner itself did not get to run, it first offers fsm.DirectorResumed.
 //
 // # Failure policy
 //
@@ -29,8 +21,8 @@
 //
 // # Files
 //
-// leading waits for the lease, and stands by meanwhile; session runs everything; owner decides, durable and
-// recorder follow what became durable; executors runs effects. By topic: intake (issues), comments (people),
+// leading waits for the lease, and stands by meanwhile; session runs everything; durable and recorder
+// follow what became durable; executors names what carries out each effect. By topic: intake (issues), comments (people),
 // workers (heartbeats, hellos, containers), attempt (claim to stop), reports, operator (the socket), traces
 // (what telemetry exports). diskguard and healing: what becomes of a disk and a journal that fail. open makes
 // the adapters.

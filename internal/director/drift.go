@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
@@ -106,7 +107,7 @@ func (s *session) watchDrift(ctx context.Context) error {
 
 // liveTasks are the tasks with a worker that is up, as they are now.
 func (s *session) liveTasks(ctx context.Context) []fsm.Task {
-	tasks, _ := look(ctx, s.owner, func(d *fsm.Driver) (out []fsm.Task) { // no answer: the session is over
+	tasks, _ := loop.Look(ctx, s.owner, func(d *fsm.Driver) (out []fsm.Task) { // no answer: the session is over
 		for _, t := range d.Machine().Tasks() {
 			if t.State.Info().Live && !t.UpAt.IsZero() {
 				out = append(out, *t)
@@ -122,7 +123,7 @@ func (s *session) writeStates(ctx context.Context, phase string) {
 	for _, t := range s.liveTasks(ctx) {
 		doing, _ := t.Activity()
 		err := s.workspace.WriteState(t.Nonce, workspace.State{
-			UpdatedAt: s.owner.clock.peek(),
+			UpdatedAt: s.owner.Clock.Now(),
 			Director:  workspace.DirectorState{RunID: s.runID, Phase: phase},
 			Worker: &workspace.WorkerState{
 				WorkerID: t.AttemptID(), AttemptID: t.AttemptID(), Issue: string(t.Key), Attempt: t.Attempt,

@@ -10,6 +10,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/container"
+	"retake/internal/director/loop"
 	"retake/internal/diskfault"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -113,7 +114,7 @@ const diskWait = 10 * time.Second
 // there, whatever fails may be for that, and is tried again until the disk is well, without a charge. If that
 // disk is well, a full one is another, such as the engine's, and a start is tried again for some time before it
 // is a failed attempt; a fault of a file is the task's own.
-func (s *session) awaitDisk(run executor) executor {
+func (s *session) awaitDisk(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)
 		f := out.Failure
@@ -123,7 +124,7 @@ func (s *session) awaitDisk(run executor) executor {
 		disk, full := s.diskNow(), f.Reason == recovery.DiskFull
 		switch {
 		case disk.unusable() != nil || full && disk.note != "":
-			f.Transient, f.Until = true, s.owner.clock.peek().Add(diskWait)
+			f.Transient, f.Until = true, s.owner.Clock.Now().Add(diskWait)
 		case full:
 			f.Doubtful = e.Kind == fsm.DoStart
 		case f.Reason == recovery.CorruptState:

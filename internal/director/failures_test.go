@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/container"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
@@ -36,7 +37,7 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		Cause: errors.New("mkdir /x: read-only file system"),
 	}
 	elsewhere := &workspace.Error{Kind: workspace.Transient, Err: errors.New("connection reset")}
-	s := &session{daemon: &daemon{}, owner: newOwner(nil, nil, zap.NewNop())}
+	s := &session{daemon: &daemon{}, owner: loop.New(nil, nil, zap.NewNop())}
 	for _, row := range []struct {
 		errs     []error
 		disk     diskState

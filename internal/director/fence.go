@@ -15,7 +15,7 @@ import (
 // fences reports whether an attempt whose stop failed with err is to be fenced now: its runtime cannot confirm
 // the end, and the order allows a fence.
 func (s *session) fences(o *fsm.StopOrder, err error) bool {
-	return errors.Is(err, container.ErrUnconfirmed) && !o.FenceAt.IsZero() && !s.owner.clock.peek().Before(o.FenceAt)
+	return errors.Is(err, container.ErrUnconfirmed) && !o.FenceAt.IsZero() && !s.owner.Clock.Now().Before(o.FenceAt)
 }
 
 // shutOut returns when nothing that a worker sends is taken any more: the bus has confirmed that its credential

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
 )
 
 // Pauses between two tries to open the bus again: doubling up to a bound that is a few seconds, because
@@ -26,7 +27,7 @@ const (
 // busFailed reports whether a session ended for something that opening the bus again can mend. A server that
 // once failed to write refuses every write from then on, and a stream that was removed is made again only when
 // the bus is opened.
-func busFailed(err error) bool { return errors.Is(err, errReload) || errors.Is(err, errBus) }
+func busFailed(err error) bool { return errors.Is(err, loop.ErrReload) || errors.Is(err, errBus) }
 
 // reopenBus opens the bus again, with an embedded server on the same files, port and keys: workers connect to
 // it again by themselves. Of a server that was joined the connections, and with them the lease, are as good as
@@ -165,7 +166,7 @@ func (s *session) journalChecked(ctx context.Context, last uint64) error {
 	defer cancel()
 	err := s.bus.Journal().Check(ctx, last)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errReload, err)
+		return fmt.Errorf("%w: %w", loop.ErrReload, err)
 	}
 	return nil
 }

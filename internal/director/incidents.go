@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -46,7 +47,7 @@ func (s *session) showIncidents(ctx context.Context) error {
 		if !s.setup().Escalation.IncidentIssues {
 			continue
 		}
-		now, err := look(ctx, s.owner,
+		now, err := loop.Look(ctx, s.owner,
 			func(d *fsm.Driver) map[string]shownIncident { return s.incidentsToShow(d.Machine()) })
 		if err != nil && ctx.Err() == nil {
 			return err
@@ -67,7 +68,7 @@ func (s *session) showIncidents(ctx context.Context) error {
 			if !now[key].text.Open {
 				issue = ""
 			}
-			s.owner.send(ctx, fsm.IncidentShown{Key: key, Issue: fsm.IssueKey(issue)}, nil)
+			s.owner.Send(ctx, fsm.IncidentShown{Key: key, Issue: fsm.IssueKey(issue)}, nil)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -34,7 +35,7 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 			isOver bool
 			tasks  bool
 		}
-		at, err := look(ctx, s.owner, func(d *fsm.Driver) place {
+		at, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) place {
 			m := d.Machine()
 			return place{
 				m.Cursor(repo), isOver(m, repo),
@@ -113,7 +114,7 @@ const commentsEvery = time.Minute
 func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool,
 	l *lookups,
 ) (later int, same bool, err error) {
-	asked := s.owner.clock.peek()
+	asked := s.owner.Clock.Now()
 	page, err := s.github.Poll(ctx, repo, cursor)
 	if !advance {
 		page.Cursor = ""
@@ -123,7 +124,7 @@ func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance boo
 	}
 	s.wakeReviews(ctx, repo, page.PullRequests)
 	seen, later := s.seen(ctx, repo, asked, page, l)
-	s.owner.send(ctx, seen, nil)
+	s.owner.Send(ctx, seen, nil)
 	return later, page.Same, nil
 }
 
@@ -304,17 +305,17 @@ func (s *session) view(i github.Issue) fsm.IssueView {
 // readIssue reads one issue again.
 func (s *session) readIssue(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return s.retryTransient(ctx, func() error {
-		asked := s.owner.clock.peek()
+		asked := s.owner.Clock.Now()
 		i, err := s.github.Issue(ctx, string(e.Task))
 		switch _, gone := isIssueGone(err); {
 		case gone:
-			s.owner.send(ctx, s.issueGone(e.Task), nil)
+			s.owner.Send(ctx, s.issueGone(e.Task), nil)
 			return nil
 		case err == nil:
 			left := lookupsPerPoll
 			var v fsm.IssueView
 			if v, err = s.offered(ctx, i, &left); err == nil {
-				s.owner.send(ctx, fsm.IssuesSeen{Repo: e.Task.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}}, nil)
+				s.owner.Send(ctx, fsm.IssuesSeen{Repo: e.Task.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}}, nil)
 			}
 		}
 		return err
@@ -323,7 +324,7 @@ func (s *session) readIssue(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 // issueGone is the event of an issue that is gone: like one that was closed.
 func (s *session) issueGone(k fsm.IssueKey) fsm.IssuesSeen {
-	return fsm.IssuesSeen{Repo: k.Repo(), AskedAt: s.owner.clock.peek(), Issues: []fsm.IssueView{{Key: k}}}
+	return fsm.IssuesSeen{Repo: k.Repo(), AskedAt: s.owner.Clock.Now(), Issues: []fsm.IssueView{{Key: k}}}
 }
 
 // isIssueGone reports whether an error means that the issue was deleted, or transferred to where we do not work.
@@ -427,7 +428,7 @@ func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 		answer := fsm.QuestionAnswered{Task: e.Task, Hints: hints(said)}
 		if removed && u.Person {
 			answer.By, answer.Command = u.By, "removed the blocked label"
-			s.decided(ctx, answer)
+			s.owner.Decided(ctx, answer)
 			return nil
 		}
 		if removed { // the question stands, and GitHub must say so
@@ -438,7 +439,7 @@ func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 			}
 		}
 		if answer.Hints != nil {
-			s.decided(ctx, answer)
+			s.owner.Decided(ctx, answer)
 		}
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/chain"
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
 )
 
@@ -39,7 +40,7 @@ func TestRecordedJournalsForEver(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			m := fsm.New(testConfig())
+			m := fsm.New(looptest.Config())
 			states, kinds := 0, map[string]bool{}
 			_, err := chain.Read(file, func(r chain.Record) error {
 				records, err := fsm.ReadBatch(r.Data)
@@ -52,7 +53,7 @@ func TestRecordedJournalsForEver(t *testing.T) {
 				return err
 			}, func(s chain.State) error {
 				states++
-				had := fsm.New(testConfig())
+				had := fsm.New(looptest.Config())
 				if err := had.Restore(s.Data); err != nil {
 					return err
 				}
@@ -117,7 +118,7 @@ func TestAnExportIsTheSameState(t *testing.T) {
 		c := s.config
 		c.Director.DataDir = dataDir
 		must(t, withJournal(t.Context(), c, false, func(_ context.Context, b *bus.Bus) error {
-			m := fsm.New(testConfig())
+			m := fsm.New(looptest.Config())
 			from, err := b.Journal().LoadSnapshot(t.Context(), m.Restore)
 			if err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/safefile"
 )
@@ -27,7 +28,7 @@ func (d *daemon) keptPath() string { return filepath.Join(d.sharedDir(), keptFil
 // are not known, or another director leads.
 func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
 	if !s.term.Load().leads() {
-		return errLeaseLost
+		return loop.ErrLeaseLost
 	}
 	var tasks []string
 	for _, t := range m.Tasks() {
@@ -80,7 +81,7 @@ func (s *session) kept(tasks []string) (kept []string, err error) {
 	}
 	slices.Sort(there)
 	for _, nonce := range slices.Compact(there) {
-		if !slices.Contains(tasks, nonce) && (slices.Contains(named, nonce) || s.owner.driver.Last() == 0) {
+		if !slices.Contains(tasks, nonce) && (slices.Contains(named, nonce) || s.owner.Driver().Last() == 0) {
 			kept = append(kept, nonce)
 		}
 	}

@@ -14,20 +14,18 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
 	"retake/internal/github"
 )
-
-// errLeaseLost ends a session whose process leads no more.
-var errLeaseLost = errors.New("director: it leads no more: its lease is another's, or could not be renewed in time")
 
 // term is a time for which this process leads its fleet: nobody else decides, or carries out effects, within
 // it. On a bus of its own it lasts as long as the process, whose lock on the data directory is enough.
 type term struct {
 	ctx      context.Context // ends with it
 	end      context.CancelCauseFunc
-	lease    *bus.Lease            // nil: the bus is its own
-	takeover bool                  // another director led when this one began to wait
-	clock    atomic.Pointer[clock] // of the machine
+	lease    *bus.Lease                 // nil: the bus is its own
+	takeover bool                       // another director led when this one began to wait
+	clock    atomic.Pointer[loop.Clock] // of the machine
 	ended    sync.WaitGroup
 }
 
@@ -42,14 +40,14 @@ func (d *daemon) mayWrite() bool {
 }
 
 // expired: it ended although nobody asked for that.
-func (t *term) expired() bool { return errors.Is(context.Cause(t.ctx), errLeaseLost) }
+func (t *term) expired() bool { return errors.Is(context.Cause(t.ctx), loop.ErrLeaseLost) }
 
 // watch ends it with its lease.
 func (t *term) watch() {
 	t.ended.Go(func() {
 		select {
 		case <-t.lease.Expired():
-			t.end(errLeaseLost)
+			t.end(loop.ErrLeaseLost)
 		case <-t.ctx.Done():
 		}
 	})
@@ -70,7 +68,7 @@ func (t *term) release() {
 // would come early, or stand still, by as much as their clocks differ.
 func (t *term) now() time.Time {
 	if c := t.clock.Load(); c != nil {
-		return c.peek()
+		return c.Now()
 	}
 	if t.lease != nil {
 		if at, ok := t.lease.Before(); ok {
@@ -86,7 +84,7 @@ func (d *daemon) stand(ctx context.Context) (*term, error) {
 	t := &term{}
 	t.ctx, t.end = context.WithCancelCause(ctx)
 	if d.config.AgentBus.URL == "" {
-		t.clock.Store(newClock(t.now()))
+		t.clock.Store(loop.NewClock(t.now()))
 		return t, nil
 	}
 	if err := d.nameLeader(); err != nil {
@@ -118,7 +116,7 @@ func (d *daemon) stand(ctx context.Context) (*term, error) {
 		t.end(nil)
 		return nil, nil //nolint:nilerr // ctx ended
 	}
-	t.clock.Store(newClock(t.now()))
+	t.clock.Store(loop.NewClock(t.now()))
 	t.watch()
 	d.log.Info("this director leads", zap.String("why", t.lease.Me().Why),
 		zap.Duration("lease", d.config.Director.Lease))
@@ -358,7 +356,7 @@ func (l leaseTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
-		return nil, fmt.Errorf("%w: %w", github.ErrNotSent, errLeaseLost)
+		return nil, fmt.Errorf("%w: %w", github.ErrNotSent, loop.ErrLeaseLost)
 	}
 	return l.RoundTripper.RoundTrip(r)
 }

@@ -3,14 +3,18 @@ package director
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"retake/internal/bus"
 	"retake/internal/container"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 )
 
@@ -47,15 +51,15 @@ func TestWhoLeadsNoMoreRemovesNothing(t *testing.T) {
 	if sess.save(t.Context(), state()); sess.saved != before {
 		t.Error("a snapshot was saved")
 	}
-	sess.owner = newOwner(fsm.NewDriver(fsm.New(d.machineConfig(d.setup())), 3, "w"), j, s.log)
-	if err := sess.sweep(t.Context(), sess.owner.driver.Machine()); !errors.Is(err, errLeaseLost) {
+	sess.owner = loop.New(fsm.NewDriver(fsm.New(d.machineConfig(d.setup())), 3, "w"), j, s.log)
+	if err := sess.sweep(t.Context(), sess.owner.Driver().Machine()); !errors.Is(err, loop.ErrLeaseLost) {
 		t.Errorf("sweep: %v", err)
 	}
 	if _, err := os.Stat(checkout); err != nil {
 		t.Errorf("a checkout was removed: %v", err)
 	}
 	d.term.Store(nil)
-	if err := sess.sweep(t.Context(), sess.owner.driver.Machine()); err != nil {
+	if err := sess.sweep(t.Context(), sess.owner.Driver().Machine()); err != nil {
 		t.Error(err)
 	}
 	if left, err := sess.workspace.Found(); err != nil || !slices.Equal(left, []string{"another2"}) {
@@ -92,11 +96,42 @@ func TestWhoseTermIsOverStandsByAgain(t *testing.T) {
 		must(t, err)
 	}}
 	over.ctx, over.end = context.WithCancelCause(t.Context())
-	over.clock.Store(newClock(time.Now()))
+	over.clock.Store(loop.NewClock(time.Now()))
 	d.term.Store(over)
 	err = d.lead(over)
 	over.release()
-	if !errors.Is(err, ErrAnotherDirector) || !over.expired() {
+	if !errors.Is(err, loop.ErrAnotherDirector) || !over.expired() {
 		t.Errorf("its term is over: %v, and it ended with: %v", over.expired(), err)
 	}
 }
+
+func TestNothingIsWrittenToGitHubOutsideOfTheLease(t *testing.T) {
+	var sent []string
+	next := roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = append(sent, r.Method)
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	})
+	var current atomic.Pointer[term]
+	send := func(method string) error {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://github.invalid/", strings.NewReader(""))
+		must(t, err)
+		answer, err := leaseTransport{next, &current}.RoundTrip(r)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err
+	}
+	must(t, send(http.MethodPost)) // nobody else can lead
+	current.Store(&term{lease: &bus.Lease{}})
+	must(t, send(http.MethodGet))
+	if err := send(http.MethodPost); !errors.Is(err, loop.ErrLeaseLost) {
+		t.Errorf("a request that writes: %v", err)
+	}
+	if !slices.Equal(sent, []string{http.MethodPost, http.MethodGet}) {
+		t.Errorf("sent: %q", sent)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

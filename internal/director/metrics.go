@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"retake/internal/bus"
+	"retake/internal/director/loop"
 	"retake/internal/github"
 	"retake/internal/metrics"
 )
@@ -55,7 +56,7 @@ type measuredJournal struct {
 	metrics *metrics.Metrics
 }
 
-var _ journal = measuredJournal{}
+var _ loop.Journal = measuredJournal{}
 
 // Append is the journal's.
 func (j measuredJournal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {

@@ -9,6 +9,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 )
@@ -52,7 +53,7 @@ const ownRetry = time.Second
 // reason. It tries until the report is stored or the attempt is over, and returns false if ctx ended before.
 func (s *session) reportOwn(ctx context.Context, worker, id string, reason recovery.Reason, message string) bool {
 	for ctx.Err() == nil {
-		of, err := look(ctx, s.owner, func(d *fsm.Driver) *wire.WorkerError {
+		of, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) *wire.WorkerError {
 			t, current := d.Machine().Worker(worker)
 			if !current {
 				return nil

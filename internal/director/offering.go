@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/config"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/story"
@@ -43,7 +44,7 @@ func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
 func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id string,
 	again bool,
 ) (status int, problem string) {
-	now, err := look(ctx, s.owner, func(d *fsm.Driver) (o offering) {
+	now, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) (o offering) {
 		if t := d.Machine().Task(key); t != nil {
 			o.state = t.State.String()
 		}
@@ -78,7 +79,7 @@ func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id strin
 
 // showOffered shows the machine an issue that was just offered. What cannot be known of it yet the next poll says.
 func (s *session) showOffered(ctx context.Context, key fsm.IssueKey) (status int, problem string) {
-	asked := s.owner.clock.peek()
+	asked := s.owner.Clock.Now()
 	i, err := s.github.Issue(ctx, string(key))
 	if err == nil {
 		left := lookupsPerPoll
@@ -88,7 +89,7 @@ func (s *session) showOffered(ctx context.Context, key fsm.IssueKey) (status int
 				"who has put the label on: see github.issue_authors and github.trusted_authors"
 		}
 		if err == nil {
-			s.decided(ctx, fsm.IssuesSeen{Repo: key.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}})
+			s.owner.Decided(ctx, fsm.IssuesSeen{Repo: key.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}})
 		}
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 )
 
@@ -125,7 +126,7 @@ func (s *session) watchOnly(ctx context.Context) error {
 	defer tick.Stop()
 	var since time.Time // that they are over
 	for {
-		now, err := look(ctx, s.owner, func(d *fsm.Driver) onlyState { return s.only.state(d.Machine()) })
+		now, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) onlyState { return s.only.state(d.Machine()) })
 		switch {
 		case err != nil || now.open:
 			since = time.Time{}
@@ -169,7 +170,7 @@ func (s *session) findAbsent(ctx context.Context) error {
 
 // noteAbsent looks up an issue, unless it has a task. An error that may pass is GitHub's.
 func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
-	there, err := look(ctx, s.owner, func(d *fsm.Driver) bool {
+	there, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) bool {
 		return d.Machine().Task(k) != nil ||
 			s.only.last[k.Fold()] != 0
 	})
@@ -184,7 +185,7 @@ func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 		return err
 	}
 	s.log.Warn("an issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
-	if _, err := look(ctx, s.owner, func(*fsm.Driver) bool { s.only.absent[k.Fold()] = why; return true }); err != nil {
+	if _, err := loop.Look(ctx, s.owner, func(*fsm.Driver) bool { s.only.absent[k.Fold()] = why; return true }); err != nil {
 		return backoff.Permanent(err)
 	}
 	return nil

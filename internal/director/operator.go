@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -108,7 +109,7 @@ func (s *session) operate(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if !s.decided(r.Context(), fsm.OperatorCommanded{Command: command}) {
+	if !s.owner.Decided(r.Context(), fsm.OperatorCommanded{Command: command}) {
 		respond(w, http.StatusServiceUnavailable, refusal{notWritten})
 		return
 	}
@@ -123,7 +124,7 @@ func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := fsm.IssueKey(b.Issue)
-	switch known, err := look(r.Context(), s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(key) != nil }); {
+	switch known, err := loop.Look(r.Context(), s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(key) != nil }); {
 	case err != nil:
 		respond(w, http.StatusServiceUnavailable, refusal{tooBusy})
 		return
@@ -132,7 +133,7 @@ func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusNotFound, b)
 		return
 	}
-	if !s.decided(r.Context(), fsm.BudgetEdited{Task: key, PaidCalls: b.PaidCallsUsed}) {
+	if !s.owner.Decided(r.Context(), fsm.BudgetEdited{Task: key, PaidCalls: b.PaidCallsUsed}) {
 		respond(w, http.StatusServiceUnavailable, refusal{notWritten})
 		return
 	}
@@ -148,7 +149,7 @@ func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 			CooldownLift{Problem: `want {"resources": ["model.anthropic"]}, or {} for all`})
 		return
 	}
-	closed, err := look(r.Context(), s.owner, func(d *fsm.Driver) []fsm.Cooldown { return d.Machine().Cooldowns() })
+	closed, err := loop.Look(r.Context(), s.owner, func(d *fsm.Driver) []fsm.Cooldown { return d.Machine().Cooldowns() })
 	if err != nil {
 		respond(w, http.StatusServiceUnavailable, refusal{tooBusy})
 		return
@@ -167,7 +168,7 @@ func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, c := range l.Lifted {
-		if !s.decided(r.Context(), fsm.LiftCommanded{Resource: c.Resource}) {
+		if !s.owner.Decided(r.Context(), fsm.LiftCommanded{Resource: c.Resource}) {
 			respond(w, http.StatusServiceUnavailable, refusal{notWritten})
 			return
 		}
@@ -181,7 +182,7 @@ const slowAppend = 5 * time.Second
 func (s *session) health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	h, err := look(ctx, s.owner, func(d *fsm.Driver) Health {
+	h, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) Health {
 		h := Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
 		h.Problem = s.slowJournal()
 		return h
@@ -200,7 +201,7 @@ const busAway = "the agent bus does not answer, and nothing is decided until it 
 
 // slowJournal says for how long the journal has not taken a decision, if that is too long. It is the owner's.
 func (s *session) slowJournal() string {
-	began := s.owner.appending
+	began := s.owner.AppendingSince()
 	if began.IsZero() || time.Since(began) < slowAppend {
 		return ""
 	}
@@ -253,7 +254,7 @@ func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm.Task) wire.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	seen, err := look(ctx, s.owner, s.ownersView)
+	seen, err := loop.Look(ctx, s.owner, s.ownersView)
 	var out wire.Snapshot
 	if err == nil {
 		soon, cancel := context.WithTimeout(ctx, time.Second)
@@ -261,7 +262,7 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 			func(b *story.Book) { out = s.pictured(b.Machine(), tasks(b.Machine()), seen) })
 		cancel()
 		if err != nil { // a long journal is still being read: the owner knows the present
-			out, err = look(ctx, s.owner,
+			out, err = loop.Look(ctx, s.owner,
 				func(d *fsm.Driver) wire.Snapshot { return s.pictured(d.Machine(), tasks(d.Machine()), seen) })
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/director/loop"
+	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
 )
 
@@ -45,21 +47,22 @@ func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := newOwnerHarness(t, t.Context())
-			s := &session{daemon: &daemon{log: zap.NewNop()}, owner: b.owner}
-			b.fakeJournal.answers <- nil
-			if !s.decided(t.Context(), eligible(1)) {
+			b := looptest.Start(t.Context(), t)
+			s := &session{daemon: &daemon{log: zap.NewNop()}, owner: b.Owner}
+			b.Journal.Answers <- nil
+			if !s.owner.Decided(t.Context(), looptest.Eligible(1)) {
 				t.Fatal("the issue was not taken")
 			}
-			b.fakeJournal.answers <- nil // the claim's own record, if it comes first
-			if !s.decided(t.Context(),
-				fsm.CooldownReported{Resource: "github", Until: s.owner.clock.peek().Add(time.Hour), Why: "test"}) {
+			b.Journal.Answers <- nil // the claim's own record, if it comes first
+			if !s.owner.Decided(t.Context(),
+				fsm.CooldownReported{Resource: "github", Until: s.owner.Clock.Now().Add(time.Hour), Why: "test"}) {
 				t.Fatal("the cooldown was not taken")
 			}
-			b.fakeJournal.answers <- errors.New("the server is gone")
+			b.Journal.Answers <- errors.New("the server is gone")
+			ended := error(nil)
 			if !c.whole {
-				s.decided(t.Context(), fsm.OperatorCommanded{Command: fsm.Pause})
-				<-b.done
+				s.owner.Decided(t.Context(), fsm.OperatorCommanded{Command: fsm.Pause})
+				ended = <-b.Ended
 			}
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path,
 				strings.NewReader(c.body))
@@ -70,8 +73,11 @@ func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 				no.Problem != c.want {
 				t.Errorf("answer %d %q (%v), want 503 %q", w.Code, no.Problem, err, c.want)
 			}
-			if err := <-b.ended; !errors.Is(err, errReload) {
-				t.Errorf("the owner ended with %v", err)
+			if c.whole {
+				ended = <-b.Ended
+			}
+			if !errors.Is(ended, loop.ErrReload) {
+				t.Errorf("the owner ended with %v", ended)
 			}
 		})
 	}

@@ -18,6 +18,8 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
+	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
 	"retake/internal/page"
 	"retake/internal/story"
@@ -37,7 +39,7 @@ const (
 type loadedSeat struct{ seat }
 
 func (s loadedSeat) Fleet(ctx context.Context) (out wire.Snapshot) {
-	seen, err := look(ctx, s.owner, s.ownersView)
+	seen, err := loop.Look(ctx, s.owner, s.ownersView)
 	if err == nil {
 		err = s.views.read(ctx, seen.last,
 			func(b *story.Book) { out = s.pictured(b.Machine(), slices.Collect(b.Machine().Live()), seen) })
@@ -67,21 +69,21 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	config := testConfig()
+	config := looptest.Config()
 	config.MaxWorkers, config.HeartbeatTTL = loadWorkers, time.Hour
 	m := crowded(t, config)
 	driver := fsm.NewDriver(m, j.Head().Seq, "load")
 	s := &session{
 		daemon: &daemon{config: h.config, log: zap.NewNop()},
-		met:    &meeting{attempts: map[fsm.IssueKey]string{}}, owner: newOwner(driver, j, zap.NewNop()),
+		met:    &meeting{attempts: map[fsm.IssueKey]string{}}, owner: loop.New(driver, j, zap.NewNop()),
 	}
-	s.owner.effects, s.owner.onDurable = func(fsm.Effect) {}, func(fsm.Record) {}
+	s.owner.Effects, s.owner.OnDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	var err error
 	s.views, err = newViews(driver, j, config, zap.NewNop())
 	must(t, err)
-	s.owner.onBatch = s.views.batch
+	s.owner.OnBatch = s.views.batch
 	running.Go(func() { _ = s.views.follow(ctx) })
-	running.Go(func() { _ = s.owner.run(ctx) })
+	running.Go(func() { _ = s.owner.Run(ctx) })
 
 	shown, err := page.New(page.Options{
 		Source: func() page.Source { return loadedSeat{seat{s}} }, Token: func() (string, error) { return "", nil },
@@ -103,7 +105,7 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 				CommandRef: fsm.CommandRef{Request: fmt.Sprintf("load-%06d", n)}, By: "load", Command: fsm.CommandRetry,
 			}
 			before, began := j.Head().Seq, time.Now()
-			if decided := s.decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided ||
+			if decided := s.owner.Decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided ||
 				j.Head().Seq == before {
 				t.Fatalf("%s: decided %v; the journal was at %d and is at %d", v.Task, decided, before, j.Head().Seq)
 			}

@@ -2,11 +2,11 @@ package director
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"time"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 )
 
@@ -21,8 +21,8 @@ const (
 func (s *session) live(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := look(ctx, s.owner, func(*fsm.Driver) struct{} { return struct{}{} }); err != nil &&
-		!errors.Is(err, errReload) {
+	_, err := loop.Look(ctx, s.owner, func(*fsm.Driver) struct{} { return struct{}{} })
+	if err != nil && ctx.Err() != nil { // any other error is that of a session that is over
 		respond(w, http.StatusServiceUnavailable, Health{RunID: s.runID, Problem: s.unwell(err, "")})
 		return
 	}

@@ -8,6 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
+	"retake/internal/director/loop"
+	"retake/internal/director/loop/looptest"
+	"retake/internal/fsm"
+
 	"retake/internal/bus/bustest"
 )
 
@@ -57,7 +63,8 @@ func TestProbes(t *testing.T) {
 // What a restart mends is an owner that does not answer; one whose session is over is no such one.
 func TestAStuckOwnerIsNotAlive(t *testing.T) {
 	t.Parallel()
-	stuck := &session{daemon: &daemon{}, owner: &owner{inputs: make(chan input), done: make(chan struct{})}}
+	m := fsm.New(looptest.Config())
+	stuck := &session{daemon: &daemon{}, owner: loop.New(fsm.NewDriver(m, 0, "test"), looptest.NewJournal(), zap.NewNop())}
 	asked := func() int {
 		w := httptest.NewRecorder()
 		stuck.live(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, livePath, http.NoBody))
@@ -66,7 +73,9 @@ func TestAStuckOwnerIsNotAlive(t *testing.T) {
 	if status := asked(); status != http.StatusServiceUnavailable {
 		t.Errorf("an owner that does not answer: %d", status)
 	}
-	close(stuck.owner.done)
+	over, end := context.WithCancelCause(t.Context())
+	end(loop.ErrLeaseLost)
+	must(t, stuck.owner.Run(over))
 	if status := asked(); status != http.StatusOK {
 		t.Errorf("a session that is over: %d", status)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 )
@@ -37,7 +38,7 @@ func (s *session) quotaUsedUp(nonce string) (cause string) {
 }
 
 // withinQuota tells a task's own full quota from a full disk of the host.
-func (s *session) withinQuota(run executor) executor {
+func (s *session) withinQuota(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)
 		if f := out.Failure; f != nil && f.Reason == recovery.DiskFull {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -121,7 +122,7 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
 	}
 	if !s.term.Load().leads() {
-		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", errLeaseLost)
+		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", loop.ErrLeaseLost)
 	}
 	aside := filepath.Join(s.config.Director.DataDir, "journal.set-aside-"+
 		time.Now().UTC().Format("20060102-150405.000Z")+".jsonl.zst")

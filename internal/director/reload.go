@@ -220,7 +220,7 @@ func (s *session) followSettings(ctx context.Context) error {
 				s.server.Admit(now.Director.MaxWorkers)
 			}
 			cfg := s.machineConfig(now)
-			if !s.decided(ctx, fsm.SettingsRead{SettingsChanged: *now.news, Config: &cfg}) {
+			if !s.owner.Decided(ctx, fsm.SettingsRead{SettingsChanged: *now.news, Config: &cfg}) {
 				return nil // the next session begins with it, and says so
 			}
 			s.begun = now

@@ -29,7 +29,7 @@ func (s *session) reported(ctx context.Context, r bus.Report) (take func()) {
 			s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage),
 				zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
 		}
-		s.owner.send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report}, func() {
+		s.owner.Send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report}, func() {
 			if err := r.Ack(); err != nil {
 				s.log.Debug("report not acknowledged; it comes again", zap.String("worker", r.Worker), zap.Error(err))
 			}

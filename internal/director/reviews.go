@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -157,7 +158,7 @@ func (s *session) watchReviews(ctx context.Context) error {
 			return nil
 		default:
 		}
-		tasks, err := look(ctx, s.owner, func(d *fsm.Driver) []reviewedTask { return reviewed(d.Machine()) })
+		tasks, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) []reviewedTask { return reviewed(d.Machine()) })
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -200,7 +201,7 @@ func reviewed(m *fsm.Machine) (tasks []reviewedTask) {
 
 // lookAtReview tells the machine what a pull request looks like.
 func (s *session) lookAtReview(ctx context.Context, t reviewedTask, issueClosed bool) error {
-	asked := s.owner.clock.peek()
+	asked := s.owner.Clock.Now()
 	pr, err := s.github.PullRequest(ctx, string(t.key), t.number)
 	if err != nil {
 		return err
@@ -217,14 +218,14 @@ func (s *session) lookAtReview(ctx context.Context, t reviewedTask, issueClosed 
 	for _, c := range pr.Changes {
 		seen.Changes = append(seen.Changes, fsm.Change{ID: c.ID, Hint: fsm.Hint{From: c.By, At: c.At, Text: c.Text}})
 	}
-	s.owner.send(ctx, seen, nil)
+	s.owner.Send(ctx, seen, nil)
 	return nil
 }
 
 // readReview looks at a pull request whose issue was closed.
 func (s *session) readReview(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return s.retryTransient(ctx, func() error {
-		number, err := look(ctx, s.owner, func(d *fsm.Driver) int {
+		number, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) int {
 			if t := d.Machine().Task(e.Task); t != nil {
 				return t.Work.PullRequest
 			}
@@ -242,7 +243,7 @@ func (s *session) wakeReviews(ctx context.Context, repo string, changed map[int]
 	if len(changed) == 0 {
 		return
 	}
-	known, err := look(ctx, s.owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
+	known, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
 		return // the session ends
 	}

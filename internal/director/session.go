@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 )
 
@@ -31,8 +32,9 @@ type session struct {
 	*daemon
 	bus         *bus.Bus // the daemon's, and met its: a request may outlast the session, and the next one has others
 	met         *meeting
-	owner       *owner
-	runner      *effectRunner
+	owner       *loop.Owner
+	readAgain   func(error) // ends the session, so that the journal is read again
+	runner      *loop.Runner
 	hellos      hellos
 	refusals    *postponed // claims
 	reclaims    *postponed // looks at claims that no task knows
@@ -181,7 +183,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	if err := s.sweep(ctx, m); err != nil {
 		return err
 	}
-	asked := s.owner.clock.peek()
+	asked := s.owner.Clock.Now()
 	list, err := s.runtime.List(ctx)
 	if err != nil {
 		return err
@@ -195,7 +197,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 				zap.Error(err))
 		}
 	}
-	s.owner.clock.restart()
+	s.owner.Clock.Restart()
 	events := []fsm.EventBody{fsm.Booted{RunID: s.runID, Settings: s.settings()}}
 	for _, e := range edits {
 		s.log.Info("took a hand-edited budget", zap.String("issue", string(e.Task)),
@@ -203,7 +205,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 		events = append(events, e)
 	}
 	for _, body := range append(events, listed(asked, list)) {
-		if err := s.owner.handle(input{body: body}); err != nil {
+		if err := s.owner.Offer(body); err != nil {
 			return err
 		}
 	}
@@ -215,7 +217,7 @@ func (s *session) watchGate(ctx context.Context) error {
 	for {
 		select {
 		case c := <-s.cooldowns:
-			s.owner.send(ctx, fsm.CooldownReported{Resource: c.Resource, Until: c.Until, Why: c.Why}, nil)
+			s.owner.Send(ctx, fsm.CooldownReported{Resource: c.Resource, Until: c.Until, Why: c.Why}, nil)
 		case <-ctx.Done():
 			return nil
 		}
@@ -235,7 +237,7 @@ func (s *session) housekeeping(ctx context.Context) error {
 			s.log.Debug("snapshot not published", zap.Error(err))
 		}
 		s.writeStates(ctx, now.Director.Phase)
-		if fleet, err := look(ctx, s.owner,
+		if fleet, err := loop.Look(ctx, s.owner,
 			func(d *fsm.Driver) fleetState { return s.fleetOf(d.Machine()) }); err == nil {
 			s.keepFleet(fleet)
 		}
@@ -243,14 +245,14 @@ func (s *session) housekeeping(ctx context.Context) error {
 		if err != nil {
 			s.log.Debug("how full the live journal is is not known", zap.Error(err))
 		}
-		if state, err := look(ctx, s.owner,
+		if state, err := loop.Look(ctx, s.owner,
 			func(d *fsm.Driver) savedState { return s.stateToSave(d, crowded || s.resave) }); err == nil {
 			before := s.saved
 			if s.save(ctx, state); s.saved != before || s.retires.due(time.Now()) {
 				s.retireJournal(ctx)
 			}
 		}
-		if last, err := look(ctx, s.owner, func(d *fsm.Driver) uint64 { return d.Last() }); err == nil {
+		if last, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) uint64 { return d.Last() }); err == nil {
 			if err := s.journalChecked(ctx, last); err != nil {
 				return err
 			}
@@ -268,7 +270,7 @@ type savedState struct {
 func (s *session) stateToSave(d *fsm.Driver, now bool) savedState {
 	last := d.Last()
 	due := last >= s.saved+snapshotEvery || last > s.saved && (now || time.Since(s.savedAt) >= snapshotAfter)
-	head := s.owner.journal.Head()
+	head := s.owner.Head()
 	if !due || !d.Idle() || head.Seq != last {
 		return savedState{}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -80,15 +81,15 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 
 // assemble puts the owner together with those who carry out, show and record what it decides.
 func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (edits []fsm.BudgetEdited, err error) {
-	s.owner = newOwner(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
-	s.owner.clock = t.clock.Load()
-	s.owner.clock.atLeast(driver.Machine().Now())
-	s.runner = newEffectRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.send(ctx, e, nil) }, s.log)
-	s.runner.may = t.leads
+	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
+	s.readAgain = s.owner.Reload
+	s.owner.Clock = t.clock.Load()
+	s.owner.Clock.AtLeast(driver.Machine().Now())
+	s.runner = loop.NewRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.Send(ctx, e, nil) }, t.leads, s.log)
 	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
 		return nil, err
 	}
-	s.owner.effects, s.owner.onDurable, s.owner.onBatch = s.runner.submit, s.onDurable, s.views.batch
+	s.owner.Effects, s.owner.OnDurable, s.owner.OnBatch = s.runner.Submit, s.onDurable, s.views.batch
 	s.recorder, edits, err = s.newRecorder(driver.Machine())
 	return edits, err
 }
@@ -111,8 +112,8 @@ type sessionPart func(context.Context) error
 func (s *session) parts() []sessionPart {
 	snapshot := s.saved // the housekeeper's from now on
 	return []sessionPart{
-		s.owner.run,
-		s.owner.handOver,
+		s.owner.Run,
+		s.owner.HandOver,
 		func(ctx context.Context) error {
 			return s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reported(ctx, r) })
 		},
@@ -164,11 +165,11 @@ func endless(run func(context.Context)) sessionPart {
 // finish saves what the next session begins with, once nobody decides any more.
 func (s *session) finish(t *term) {
 	s.traces.finish()
-	s.runner.wait()
+	s.runner.Wait()
 	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if t.leads() {
-		s.save(late, s.stateToSave(s.owner.driver, true))
-		s.keepFleet(s.fleetOf(s.owner.driver.Machine()))
+		s.save(late, s.stateToSave(s.owner.Driver(), true))
+		s.keepFleet(s.fleetOf(s.owner.Driver().Machine()))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -190,7 +191,7 @@ func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskComma
 // tasksOwn reports whether a command is about a task, also one that the command itself has ended, and spells
 // the issue as the task does.
 func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
-	key, err := look(ctx, s.owner, func(d *fsm.Driver) fsm.IssueKey {
+	key, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) fsm.IssueKey {
 		if t := d.Machine().Task(v.Task); t != nil {
 			return t.Key
 		}
@@ -211,13 +212,13 @@ func (s *session) request(ctx context.Context, v fsm.CommentView) (refused strin
 		refused string
 		made    bool
 	}
-	for s.decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}) {
-		d, err := look(ctx, s.owner, func(d *fsm.Driver) decision {
+	for s.owner.Decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}) {
+		d, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) decision {
 			refused, made := d.Machine().Requested(v.Request)
 			return decision{refused, made}
 		})
 		if err == nil && d.made { // maybe for a repetition, a moment ago: then it is in no journal yet
-			return d.refused, s.decided(ctx, fsm.Tick{})
+			return d.refused, s.owner.Decided(ctx, fsm.Tick{})
 		}
 		select {
 		case <-time.After(retryBusy):
@@ -231,7 +232,7 @@ func (s *session) request(ctx context.Context, v fsm.CommentView) (refused strin
 func (s *session) tell(ctx context.Context, a *TaskAnswer) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	now, err := look(ctx, s.owner, func(d *fsm.Driver) wire.SnapshotTask {
+	now, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) wire.SnapshotTask {
 		m := d.Machine()
 		if t := m.Task(fsm.IssueKey(a.Issue)); t != nil {
 			return viewTask(m, t, m.Now())

@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/checkpoint"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
@@ -214,7 +215,7 @@ func neverReceived(err error) bool {
 
 // received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of
 // it for a director that takes over. Only a delivery needs what can never be received.
-func (s *session) received(run executor) executor {
+func (s *session) received(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // nobody is given the work
 			return run(ctx, e)

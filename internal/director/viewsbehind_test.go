@@ -16,6 +16,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/chain"
+	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -61,7 +62,7 @@ type viewed struct {
 
 func newViewed(t *testing.T) *viewed {
 	return &viewed{
-		t: t, journal: &storedBatches{}, machine: fsm.New(testConfig()),
+		t: t, journal: &storedBatches{}, machine: fsm.New(looptest.Config()),
 		at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 	}
 }
@@ -99,7 +100,7 @@ func (v *viewed) rename(k fsm.IssueKey, times int) {
 func (v *viewed) begin() {
 	v.t.Helper()
 	var err error
-	v.views, err = newViews(fsm.NewDriver(v.machine, uint64(len(v.journal.batches)), "test"), v.journal, testConfig(),
+	v.views, err = newViews(fsm.NewDriver(v.machine, uint64(len(v.journal.batches)), "test"), v.journal, looptest.Config(),
 		zap.NewNop())
 	must(v.t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -48,7 +49,7 @@ func (s *session) addFate(m *fsm.Machine, t *story.Story, settings *fsm.Settings
 func (s *session) viewed(ctx context.Context, f func(*story.Book, time.Time)) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTime)
 	defer cancel()
-	seen, err := look(ctx, s.owner,
+	seen, err := loop.Look(ctx, s.owner,
 		func(d *fsm.Driver) seenNow { return seenNow{last: d.Last(), at: d.Machine().Now()} })
 	if err != nil {
 		return err
@@ -182,7 +183,7 @@ func (f EventFilter) query() string {
 // until ctx ends.
 func (s *session) Events(ctx context.Context, f EventFilter, each func([]story.Event) error) error {
 	soon, cancel := context.WithTimeout(ctx, viewTime)
-	seq, err := look(soon, s.owner, func(d *fsm.Driver) uint64 { return d.Last() })
+	seq, err := loop.Look(soon, s.owner, func(d *fsm.Driver) uint64 { return d.Last() })
 	cancel()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 )
 
@@ -17,11 +18,11 @@ func (s *session) watchWorkers(ctx context.Context) error {
 	return s.bus.WatchWorkers(ctx,
 		func(worker string, h wire.Heartbeat) {
 			s.metrics.WorkerSeen(worker)
-			s.owner.signs.put(fsm.Sign{WorkerSeen: seenInHeartbeat(worker, h), At: s.owner.clock.peek()})
+			s.owner.Seen(fsm.Sign{WorkerSeen: seenInHeartbeat(worker, h), At: s.owner.Clock.Now()})
 		},
 		func(worker string, p wire.TaskProgress) {
 			s.metrics.WorkerSeen(worker)
-			s.owner.signs.put(fsm.Sign{WorkerSeen: seenInProgress(worker, p), At: s.owner.clock.peek()})
+			s.owner.Seen(fsm.Sign{WorkerSeen: seenInProgress(worker, p), At: s.owner.Clock.Now()})
 		})
 }
 
@@ -46,7 +47,7 @@ func seenInProgress(worker string, p wire.TaskProgress) fsm.WorkerSeen {
 
 func (s *session) serveHello(ctx context.Context) error {
 	return s.bus.ServeHello(ctx, func(worker string, h wire.Hello) wire.Payload {
-		return s.hellos.exchange(ctx, worker, h, s.owner.send)
+		return s.hellos.exchange(ctx, worker, h, s.owner.Send)
 	})
 }
 
@@ -118,7 +119,7 @@ func (s *session) sendControl(ctx context.Context, worker string, p wire.Payload
 }
 
 // control is the executor that sends a worker one control message.
-func (s *session) control(p wire.Payload) executor {
+func (s *session) control(p wire.Payload) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.sendControl(ctx, e.Worker, p)
 		return fsm.EffectEnded{}
@@ -133,7 +134,7 @@ func (s *session) probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			zap.Error(err))
 		return fsm.EffectEnded{}
 	}
-	s.owner.send(ctx, seenInHeartbeat(e.Worker, h), nil)
+	s.owner.Send(ctx, seenInHeartbeat(e.Worker, h), nil)
 	return fsm.EffectEnded{}
 }
 
@@ -158,13 +159,13 @@ func (s *session) listContainers(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		asked := s.owner.clock.peek()
+		asked := s.owner.Clock.Now()
 		list, err := s.runtime.List(ctx)
 		if err != nil {
 			s.log.Warn("containers cannot be listed", zap.Error(err))
 			continue
 		}
-		s.owner.send(ctx, listed(asked, list), nil)
+		s.owner.Send(ctx, listed(asked, list), nil)
 	}
 }
 

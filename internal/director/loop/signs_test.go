@@ -1,8 +1,7 @@
-package director
+package loop_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,20 +9,21 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
+	"retake/internal/director/loop"
+	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
-	"retake/internal/recovery"
 )
 
-// running is a machine with one running worker, and the worker's id.
+// running returns a machine with one running worker, and the worker's id.
 func running(t *testing.T) (m *fsm.Machine, worker string) {
 	t.Helper()
-	m = fsm.New(testConfig())
+	m = fsm.New(looptest.Config())
 	step := func(body fsm.EventBody) (effects []fsm.Effect) {
 		_, effects = m.Step(fsm.Event{At: time.Now(), Body: body})
 		return effects
 	}
 	step(fsm.Booted{RunID: "test"})
-	claim := step(eligible(1))
+	claim := step(looptest.Eligible(1))
 	start := step(fsm.EffectEnded{Task: claim[0].Task, Effect: claim[0].ID, Claim: &fsm.ClaimResult{Ours: true}})
 	worker = start[len(start)-1].Worker
 	step(fsm.EffectEnded{Task: claim[0].Task, Effect: start[len(start)-1].ID})
@@ -38,27 +38,27 @@ func running(t *testing.T) (m *fsm.Machine, worker string) {
 func TestSignsThatWaitAreNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, worker := running(t)
-		o := newOwner(fsm.NewDriver(m, 0, "test"), &fakeJournal{}, zaptest.NewLogger(t))
+		o := loop.New(fsm.NewDriver(m, 0, "test"), looptest.NewJournal(), zaptest.NewLogger(t))
 		task, _ := m.Worker(worker)
 		pass := func(d time.Duration) {
 			for range d / time.Second {
 				time.Sleep(time.Second)
-				if err := o.handle(input{body: fsm.Tick{}}); err != nil {
+				if err := o.Offer(fsm.Tick{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		ttl := testConfig().HeartbeatTTL
+		ttl := looptest.Config().HeartbeatTTL
 		grace := 2 * ttl
 		pass(grace - time.Second)
 		time.Sleep(500 * time.Millisecond)
-		o.signs.put(fsm.Sign{
+		o.Seen(fsm.Sign{
 			WorkerSeen: fsm.WorkerSeen{Worker: worker, Activity: fsm.Activity{Stage: "CODE"}},
-			At:         o.clock.peek(),
+			At:         o.Clock.Now(),
 		})
 		pass(ttl - time.Second)
 		if a, at := task.Activity(); task.State != fsm.Running || a.Stage != "CODE" ||
-			o.clock.peek().Sub(at) != ttl-time.Second {
+			o.Clock.Now().Sub(at) != ttl-time.Second {
 			t.Errorf("%s, %+v at %s: a sign of life that waited did not count, or not from when it came", task.State, a,
 				at)
 		}
@@ -73,20 +73,19 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 func TestSignsAreTakenSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, worker := running(t)
-		o := newOwner(fsm.NewDriver(m, 0, "test"), &fakeJournal{}, zaptest.NewLogger(t))
-		o.effects = func(fsm.Effect) {}
+		o := loop.New(fsm.NewDriver(m, 0, "test"), looptest.NewJournal(), zaptest.NewLogger(t))
 		ctx, cancel := context.WithCancel(t.Context())
 		var both sync.WaitGroup
-		both.Go(func() { _ = o.run(ctx) })
-		both.Go(func() { _ = o.handOver(ctx) })
+		both.Go(func() { _ = o.Run(ctx) })
+		both.Go(func() { _ = o.HandOver(ctx) })
 		put := func(step string) {
-			o.signs.put(fsm.Sign{
+			o.Seen(fsm.Sign{
 				WorkerSeen: fsm.WorkerSeen{Worker: worker, Activity: fsm.Activity{Step: step}},
-				At:         o.clock.peek(),
+				At:         o.Clock.Now(),
 			})
 		}
 		stepOf := func() string {
-			step, err := look(ctx, o, func(d *fsm.Driver) string {
+			step, err := loop.Look(ctx, o, func(d *fsm.Driver) string {
 				task, _ := d.Machine().Worker(worker)
 				a, _ := task.Activity()
 				return a.Step
@@ -101,9 +100,9 @@ func TestSignsAreTakenSoon(t *testing.T) {
 			t.Errorf("shown at once: %q", got)
 		}
 		put("two")
-		time.Sleep(2 * signsTogether)
+		time.Sleep(2 * loop.SignsTogether)
 		synctest.Wait()
-		if n := len(o.signs.take()); n != 0 {
+		if n := o.TakeSigns(); n != 0 {
 			t.Errorf("%d signs of life wait still", n)
 		}
 		if got := stepOf(); got != "two" {
@@ -112,36 +111,4 @@ func TestSignsAreTakenSoon(t *testing.T) {
 		cancel()
 		both.Wait()
 	})
-}
-
-// Of each worker the newest waits; what it has used is not forgotten with what is not the newest any more.
-func TestSignsOfOneWorkerAreOne(t *testing.T) {
-	s := newSigns()
-	var all sync.WaitGroup
-	for n := range 100 {
-		all.Go(func() {
-			for i := range 10 {
-				a := fsm.Activity{Stage: "CODE", Step: fmt.Sprint(i)}
-				if i == 3 {
-					a.Usage, a.ErrorID = &recovery.Usage{PaidCalls: 7}, "e1"
-				}
-				s.put(fsm.Sign{
-					WorkerSeen: fsm.WorkerSeen{Worker: fmt.Sprintf("k%d-1", n), Activity: a},
-					At:         time.Unix(int64(i), 0),
-				})
-			}
-		})
-	}
-	all.Wait()
-	seen := map[string]bool{}
-	for _, n := range s.take() {
-		if a := n.Activity; seen[n.Worker] || a.Step != "9" || a.ErrorID != "e1" || a.Usage == nil ||
-			a.Usage.PaidCalls != 7 || n.At.Unix() != 9 {
-			t.Fatalf("%+v, seen before: %v", n, seen[n.Worker])
-		}
-		seen[n.Worker] = true
-	}
-	if again := s.take(); len(seen) != 100 || len(again) != 0 {
-		t.Errorf("%d workers were seen, and %d again", len(seen), len(again))
-	}
 }

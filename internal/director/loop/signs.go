@@ -1,4 +1,4 @@
-package director
+package loop
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 	"retake/internal/fsm"
 )
 
-// signs keeps what workers show of life until the owner takes it, of each worker the newest. So a fleet of a
-// hundred thousand workers is some fifty inputs a second for the owner, and no heartbeat waits for it.
+// signs keeps signs of life of workers until the owner takes them, the newest of each worker. So a fleet of a hundred
+// thousand workers costs the owner some fifty inputs a second, and no heartbeat waits for it.
 //
-// What waits here is no silence: the owner takes all of it before it decides about a deadline.
+// A sign that waits here is no silence: the owner takes all of them before it decides about a deadline.
 type signs struct {
 	seed  maphash.Seed
 	parts [signParts]signPart
 	some  chan struct{} // a token while any waits
 }
 
-// signParts have a lock each: as many readers of the bus put something in at the same time.
+// signParts is how many readers of the bus can put something in at the same time: each part has a lock.
 const signParts = 16
 
 type signPart struct {
@@ -57,7 +57,7 @@ func (p *signPart) put(n fsm.Sign) {
 	p.all = append(p.all, n)
 }
 
-// take returns what waits, in no order that means anything.
+// take returns what waits, in no particular order.
 func (s *signs) take() (all []fsm.Sign) {
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -71,8 +71,11 @@ func (s *signs) take() (all []fsm.Sign) {
 	return all
 }
 
-// handOver has the owner take them soon after the first came, until ctx ends.
-func (o *owner) handOver(ctx context.Context) error {
+// Seen keeps a sign of life of a worker. It never blocks; HandOver brings it to the machine.
+func (o *Owner) Seen(s fsm.Sign) { o.signs.put(s) }
+
+// HandOver makes the owner take signs of life soon after the first came, until ctx ends.
+func (o *Owner) HandOver(ctx context.Context) error {
 	for {
 		select {
 		case <-o.signs.some:
@@ -95,7 +98,7 @@ func (o *owner) handOver(ctx context.Context) error {
 }
 
 // takeSigns offers the machine what workers have shown of life.
-func (o *owner) takeSigns(at time.Time) error {
+func (o *Owner) takeSigns(at time.Time) error {
 	for _, part := range fsm.InParts(o.signs.take()) {
 		if err := o.driver.Offer(fsm.Event{At: at, Body: part}, 0); err != nil {
 			return err

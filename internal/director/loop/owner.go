@@ -1,6 +1,7 @@
-package director
+package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,49 +17,54 @@ import (
 )
 
 var (
-	// errReload ends a session whose machine may differ from the journal.
-	errReload = errors.New("director: the journal's state is unknown; reading it again")
+	// ErrReload ends a session whose machine may differ from the journal.
+	ErrReload = errors.New("director: the journal's state is unknown; reading it again")
 	// ErrAnotherDirector: somebody else writes this fleet's journal.
 	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a " +
 		"director.fleet of its own")
+	// ErrLeaseLost ends a session whose process no longer leads. As the cause of Run's context it keeps the owner from
+	// deciding anything more.
+	ErrLeaseLost = errors.New("director: it leads no more: its lease is another's, or could not be renewed in time")
 )
 
 // appendTimeout bounds one append, all tries and their read-backs included.
 const appendTimeout = 30 * time.Second
 
-// input is something for the owner to handle. The zero one: the signs of life that wait are to be taken.
+// input is what the owner handles. The zero value makes it take the signs of life that wait.
 type input struct {
 	body fsm.EventBody
 	ack  func()            // called once the decision is durable; may be nil
 	read func(*fsm.Driver) // looks at the machine instead; body is nil then
 }
 
-// journal is what the owner needs of the bus.
-type journal interface {
+// Journal is what the owner needs of the bus.
+type Journal interface {
 	Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (seq uint64, err error)
 	Head() bus.Head // behind the last append
 }
 
-// owner is the one goroutine that touches the machine.
-type owner struct {
-	driver    *fsm.Driver
-	journal   journal
-	log       *zap.Logger
-	effects   func(fsm.Effect)                       // must not block
-	onDurable func(fsm.Record)                       // must not block
-	onBatch   func(seq uint64, records []fsm.Record) // the same, as the journal has it; must not block
+// Owner is the one goroutine that touches the machine. Set its exported fields before Run; none of these functions may
+// block.
+type Owner struct {
+	Clock     *Clock                                 // stamps every event
+	Effects   func(fsm.Effect)                       // carries out an effect whose facts are durable
+	OnDurable func(fsm.Record)                       // follows each record that the journal has taken
+	OnBatch   func(seq uint64, records []fsm.Record) // follows each batch as the journal has it
 
+	driver    *fsm.Driver
+	journal   Journal
+	log       *zap.Logger
 	inputs    chan input
-	signs     *signs // of life, which need not be inputs each
+	signs     *signs
 	appended  chan appendResult
-	clock     *clock
 	acks      map[fsm.Token]func()
 	token     fsm.Token
 	appends   sync.WaitGroup
-	appending time.Time       // when the append that is under way began; zero: none is
-	broken    chan error      // room for one: why the session has to end
+	appending time.Time       // when the append under way began; zero: none is
+	broken    chan error      // why the session has to end; room for one
 	ctx       context.Context // of appends: they outlast the session's, to be finished in order
-	done      chan struct{}   // closed when run returned: what waits for the owner gives up
+	done      chan struct{}   // closed when Run has its result: what waits for the owner gives up
+	err       error           // the result; written before done is closed
 }
 
 type appendResult struct {
@@ -67,17 +73,20 @@ type appendResult struct {
 	err   error
 }
 
-func newOwner(d *fsm.Driver, j journal, log *zap.Logger) *owner {
-	return &owner{
-		driver: d, journal: j, log: log, clock: newClock(time.Now()), acks: map[fsm.Token]func(){},
-		onBatch: func(uint64, []fsm.Record) {}, signs: newSigns(),
+// New returns an owner of the driver's machine, whose clock begins at wall time.
+func New(d *fsm.Driver, j Journal, log *zap.Logger) *Owner {
+	return &Owner{
+		Clock: NewClock(time.Now()), Effects: func(fsm.Effect) {}, OnDurable: func(fsm.Record) {},
+		OnBatch: func(uint64, []fsm.Record) {},
+		driver:  d, journal: j, log: log, acks: map[fsm.Token]func(){}, signs: newSigns(),
 		broken: make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1),
 		done: make(chan struct{}),
 	}
 }
 
-// send offers an event; it waits while the owner is behind, and gives up when the session is over.
-func (o *owner) send(ctx context.Context, body fsm.EventBody, ack func()) {
+// Send offers an event; it waits while the owner is behind, and gives up when the session is over. ack, which may be
+// nil, is called once the decision is durable.
+func (o *Owner) Send(ctx context.Context, body fsm.EventBody, ack func()) {
 	select {
 	case o.inputs <- input{body: body, ack: ack}:
 	case <-o.done:
@@ -85,22 +94,35 @@ func (o *owner) send(ctx context.Context, body fsm.EventBody, ack func()) {
 	}
 }
 
-// fail ends the session: the journal is read again.
-func (o *owner) fail(err error) {
+// Decided sends an event, waits, and reports whether the decision has become durable.
+func (o *Owner) Decided(ctx context.Context, body fsm.EventBody) bool {
+	durable := make(chan struct{})
+	o.Send(ctx, body, func() { close(durable) })
+	select {
+	case <-durable:
+		return true
+	case <-o.done:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Reload ends the session with an error that makes the journal be read again.
+func (o *Owner) Reload(err error) {
 	select {
 	case o.broken <- err:
 	default: // it ends already
 	}
 }
 
-// look returns what f sees of the machine. Nothing but the result leaves the owner's goroutine: whoever asked
-// may have given up.
-func look[T any](ctx context.Context, o *owner, f func(*fsm.Driver) T) (seen T, err error) {
+// Look returns what f sees of the machine. Nothing but the result leaves the owner's goroutine, since the caller may
+// have given up. Once Run has ended, the error is Run's, or ErrReload.
+func Look[T any](ctx context.Context, o *Owner, f func(*fsm.Driver) T) (seen T, err error) {
 	answer := make(chan T, 1)
 	select {
 	case o.inputs <- input{read: func(d *fsm.Driver) { answer <- f(d) }}:
 	case <-o.done:
-		return seen, errReload
+		return seen, o.ended()
 	case <-ctx.Done():
 		return seen, context.Cause(ctx)
 	}
@@ -108,17 +130,38 @@ func look[T any](ctx context.Context, o *owner, f func(*fsm.Driver) T) (seen T, 
 	case seen = <-answer:
 		return seen, nil
 	case <-o.done:
-		return seen, errReload
+		return seen, o.ended()
 	case <-ctx.Done():
 		return seen, context.Cause(ctx)
 	}
 }
 
-// run handles inputs until the context ends, then makes durable what was decided. It returns errReload or
+// Driver is for the time before Run, and after it. In between only Look may touch it.
+func (o *Owner) Driver() *fsm.Driver { return o.driver }
+
+// Head is where the journal ends. Call it inside Look, or while Run does not run.
+func (o *Owner) Head() bus.Head { return o.journal.Head() }
+
+// AppendingSince is when the append under way began; zero means that there is none. Call it inside Look.
+func (o *Owner) AppendingSince() time.Time { return o.appending }
+
+// Offer hands the machine an event before Run, on the caller's goroutine. Run makes durable what it decides.
+func (o *Owner) Offer(body fsm.EventBody) error { return o.handle(input{body: body}) }
+
+// Run handles inputs until the context ends, then makes durable what was decided. It returns ErrReload or
 // ErrAnotherDirector when the journal does not take an append.
-func (o *owner) run(ctx context.Context) error {
+func (o *Owner) Run(ctx context.Context) error {
 	defer o.appends.Wait()
-	defer close(o.done)
+	o.err = o.run(ctx)
+	close(o.done)
+	return o.err
+}
+
+// ended is what a Look gets when Run is over. Another goroutine may report it before Run's caller does, so it must say as
+// much as Run's own error.
+func (o *Owner) ended() error { return cmp.Or(o.err, ErrReload) }
+
+func (o *Owner) run(ctx context.Context) error {
 	appends, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	o.ctx = appends
@@ -138,7 +181,7 @@ func (o *owner) run(ctx context.Context) error {
 			}
 		case err := <-o.broken:
 			o.driver.Stop()
-			return fmt.Errorf("%w: %w", errReload, err)
+			return fmt.Errorf("%w: %w", ErrReload, err)
 		case <-timer.C:
 			if err := o.handle(input{body: fsm.Tick{}}); err != nil {
 				return err
@@ -151,8 +194,8 @@ func (o *owner) run(ctx context.Context) error {
 
 // finish decides the signal and waits, bounded, until everything is in the journal. Who has lost the lease
 // decides nothing more.
-func (o *owner) finish(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), errLeaseLost) {
+func (o *Owner) finish(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), ErrLeaseLost) {
 		o.driver.Stop()
 		return nil
 	}
@@ -177,19 +220,19 @@ func (o *owner) finish(ctx context.Context) error {
 
 // wait returns how long nothing will happen by itself, at most a second: the owner notices by its own turns that it
 // was away.
-func (o *owner) wait() time.Duration {
+func (o *Owner) wait() time.Duration {
 	next := o.driver.Machine().NextDeadline()
 	if next.IsZero() {
 		return time.Second
 	}
-	return min(max(next.Sub(o.clock.peek()), 0), time.Second)
+	return min(max(next.Sub(o.Clock.Now()), 0), time.Second)
 }
 
 // inputsPerTurn bounds what is decided before the owner looks at anything else: some milliseconds of its time.
 const inputsPerTurn = 256
 
 // handleWaiting offers an input, and those that wait behind it: what is decided in one turn is appended together.
-func (o *owner) handleWaiting(in input) error {
+func (o *Owner) handleWaiting(in input) error {
 	for range inputsPerTurn - 1 {
 		if err := o.handle(in); err != nil {
 			return err
@@ -207,8 +250,8 @@ func (o *owner) handleWaiting(in input) error {
 }
 
 // handle offers one input to the driver.
-func (o *owner) handle(in input) error {
-	at, gap := o.clock.now()
+func (o *Owner) handle(in input) error {
+	at, gap := o.Clock.tick()
 	if gap > 0 {
 		o.log.Warn("the director was not running for a while; workers get time to report again",
 			zap.Duration("gap", gap))
@@ -237,14 +280,14 @@ func (o *owner) handle(in input) error {
 }
 
 // flush does what the driver has ready.
-func (o *owner) flush() {
+func (o *Owner) flush() {
 	r := o.driver.Ready()
 	for _, t := range r.Acks {
 		o.acks[t]()
 		delete(o.acks, t)
 	}
 	for _, e := range r.Effects {
-		o.effects(e)
+		o.Effects(e)
 	}
 	if b := r.Batch; b != nil {
 		o.appending = time.Now()
@@ -259,14 +302,14 @@ func (o *owner) flush() {
 	}
 }
 
-func (o *owner) appendEnded(r appendResult) error {
+func (o *Owner) appendEnded(r appendResult) error {
 	o.appending = time.Time{}
 	switch {
 	case r.err == nil:
 		o.driver.Appended(r.seq)
-		o.onBatch(r.seq, r.batch.Records)
+		o.OnBatch(r.seq, r.batch.Records)
 		for _, rec := range r.batch.Records {
-			o.onDurable(rec)
+			o.OnDurable(rec)
 		}
 		return nil
 	case errors.Is(r.err, bus.ErrRefused):
@@ -274,19 +317,6 @@ func (o *owner) appendEnded(r appendResult) error {
 		return fmt.Errorf("%w (%w)", ErrAnotherDirector, r.err)
 	default:
 		o.driver.Stop()
-		return fmt.Errorf("%w: %w", errReload, r.err)
+		return fmt.Errorf("%w: %w", ErrReload, r.err)
 	}
-}
-
-// decided hands the machine an event, waits, and reports whether the decision has become durable.
-func (s *session) decided(ctx context.Context, body fsm.EventBody) bool {
-	durable := make(chan struct{})
-	s.owner.send(ctx, body, func() { close(durable) })
-	select {
-	case <-durable:
-		return true
-	case <-s.owner.done:
-	case <-ctx.Done():
-	}
-	return false
 }

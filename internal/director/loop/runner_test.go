@@ -1,0 +1,137 @@
+package loop
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"retake/internal/fsm"
+)
+
+// effectLog runs effects for a second each and keeps what happened.
+type effectLog struct {
+	mu  sync.Mutex
+	log []string
+}
+
+func (s *effectLog) note(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, line)
+}
+
+func (s *effectLog) execute(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	s.note("begin " + e.ID)
+	select {
+	case <-time.After(time.Second):
+		s.note("end " + e.ID)
+	case <-ctx.Done():
+		s.note("cut " + e.ID)
+	}
+	return fsm.EffectEnded{}
+}
+
+func (s *effectLog) runner(t *testing.T, ctx context.Context) *Runner {
+	executors := map[fsm.EffectKind]Executor{}
+	for _, k := range []fsm.EffectKind{fsm.DoClaim, fsm.DoStop, fsm.DoDeliver, fsm.DoProgress, fsm.DoProbe} {
+		executors[k] = s.execute
+	}
+	return NewRunner(ctx, executors, func(e fsm.EffectEnded) { s.note("told " + e.Effect) },
+		func() bool { return true }, zaptest.NewLogger(t))
+}
+
+func run(t *testing.T, script func(r *Runner), want ...string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var s effectLog
+		r := s.runner(t, ctx)
+		script(r)
+		time.Sleep(10 * time.Second)
+		cancel()
+		r.Wait()
+		if !slices.Equal(s.log, want) {
+			t.Errorf("got  %q\nwant %q", s.log, want)
+		}
+	})
+}
+
+func TestDurableEffectsOfATaskRunInOrder(t *testing.T) {
+	run(t, func(r *Runner) {
+		r.Submit(fsm.Effect{ID: "1", Kind: fsm.DoClaim, Task: "a/b#1"})
+		r.Submit(fsm.Effect{ID: "2", Kind: fsm.DoStop, Task: "a/b#1"})
+	}, "begin 1", "end 1", "told 1", "begin 2", "end 2", "told 2")
+}
+
+func TestTasksDoNotWaitForEachOther(t *testing.T) {
+	run(t, func(r *Runner) {
+		r.Submit(fsm.Effect{ID: "1", Kind: fsm.DoClaim, Task: "a/b#1"})
+		time.Sleep(500 * time.Millisecond)
+		r.Submit(fsm.Effect{ID: "2", Kind: fsm.DoClaim, Task: "a/b#2"})
+	}, "begin 1", "begin 2", "end 1", "told 1", "end 2", "told 2")
+}
+
+func TestSoftEffectUnderWayIsNotDoubled(t *testing.T) {
+	run(t, func(r *Runner) {
+		for range 3 {
+			r.Submit(fsm.Effect{ID: "probe/x", Kind: fsm.DoProbe})
+			time.Sleep(100 * time.Millisecond)
+		}
+	}, "begin probe/x", "end probe/x")
+}
+
+func TestNewestCommentWins(t *testing.T) {
+	run(t, func(r *Runner) {
+		for _, id := range []string{"running", "backoff", "again"} {
+			r.Submit(fsm.Effect{ID: id, Kind: fsm.DoProgress, Task: "a/b#1"})
+			time.Sleep(100 * time.Millisecond)
+		}
+	}, "begin running", "cut running", "begin backoff", "cut backoff", "begin again", "end again")
+}
+
+func TestDeliveryHasTheLastWordOnTheComment(t *testing.T) {
+	run(t, func(r *Runner) {
+		r.Submit(fsm.Effect{ID: "running", Kind: fsm.DoProgress, Task: "a/b#1"})
+		time.Sleep(100 * time.Millisecond)
+		r.Submit(fsm.Effect{ID: "d", Kind: fsm.DoDeliver, Task: "a/b#1"})
+	}, "begin running", "cut running", "begin d", "end d", "told d")
+}
+
+func TestInterruptedEffectIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var s effectLog
+		r := s.runner(t, ctx)
+		r.Submit(fsm.Effect{ID: "1", Kind: fsm.DoClaim, Task: "a/b#1"})
+		r.Submit(fsm.Effect{ID: "2", Kind: fsm.DoStop, Task: "a/b#1"})
+		time.Sleep(100 * time.Millisecond)
+		cancel()
+		r.Wait()
+		r.Submit(fsm.Effect{ID: "3", Kind: fsm.DoStop, Task: "a/b#1"})
+		if want := []string{"begin 1", "cut 1"}; !slices.Equal(s.log, want) {
+			t.Errorf("got %q, want %q", s.log, want)
+		}
+	})
+}
+
+// What comes after the end of the lease does not begin, and what ends after it is not told: the one who leads
+// does it again.
+func TestNothingBeginsOutsideOfTheLease(t *testing.T) {
+	run(t, func(r *Runner) {
+		var leads atomic.Bool
+		leads.Store(true)
+		r.may = leads.Load
+		r.Submit(fsm.Effect{ID: "1", Kind: fsm.DoClaim, Task: "a/b#1"})
+		r.Submit(fsm.Effect{ID: "2", Kind: fsm.DoStop, Task: "a/b#1"}) // its turn comes too late
+		time.Sleep(500 * time.Millisecond)
+		leads.Store(false)
+		r.Submit(fsm.Effect{ID: "3", Kind: fsm.DoClaim, Task: "a/b#2"})
+		r.Submit(fsm.Effect{ID: "4", Kind: fsm.DoProbe, Task: "a/b#3"})
+	}, "begin 1", "end 1")
+}
