@@ -31,12 +31,12 @@ func TestSubjects(t *testing.T) {
 
 func TestIdioms(t *testing.T) {
 	for sentence, want := range map[string]bool{
-		"Who has lost the lease decides nothing more.":           true,
-		"It has a key of its own.":                               true,
-		"notifyAfter is the number of failed deliveries":         false,
-		"Able reports whether this process can lead.":            false,
-		"an id of the claim; nil: it is not there":               true,
-		"forget removes the entry, unless a newer replaced it.":  false,
+		"Who has lost the lease decides nothing more.":            true,
+		"It has a key of its own.":                                true,
+		"notifyAfter is the number of failed deliveries":          false,
+		"Able reports whether this process can lead.":             false,
+		"an id of the claim; nil: it is not there":                true,
+		"forget removes the entry, unless a newer replaced it.":   false,
 		"who cannot renews no lease, and takes none; nil: it can": true,
 	} {
 		if got := hasIdiom(sentence); got != want {
