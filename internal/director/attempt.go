@@ -32,19 +32,22 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
 	}
 	if errors.Is(err, github.ErrWritesDisabled) {
-		s.refusals.note(string(e.Task), nil)
+		s.refusals.Note(string(e.Task))
 		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "github.writes = false: it would be claimed now"}}
 	}
 	if err != nil {
-		s.refusals.note(string(e.Task), err)
-		return failed(err)
+		out := failed(err)
+		if !out.Failure.Transient { // time does not heal it
+			s.refusals.Note(string(e.Task))
+		}
+		return out
 	}
 	end := &fsm.ClaimResult{Ours: r.Outcome == github.Won, Why: r.Why}
 	if r.Outcome == github.Lost {
 		end.Why = fmt.Sprintf("another director holds it (fleet %s, %s)", r.Winner.Fleet, r.Winner.Login)
 	}
 	if !end.Ours && r.Offered {
-		s.refusals.note(string(e.Task), nil)
+		s.refusals.Note(string(e.Task))
 	}
 	return fsm.EffectEnded{Claim: end}
 }

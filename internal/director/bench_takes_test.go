@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,13 +129,7 @@ func eachAtOnce(n int, run func(i int) error) error {
 // ring tells the director of a change as GitHub's webhook does.
 func (s *stage) ring(number string) {
 	s.t.Helper()
-	hook := hookOf("issues", number, labelled, webhookSecret)
-	sent, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.address(webhookPath), hook.Body)
-	must(s.t, err)
-	sent.Header, sent.Close = hook.Header, true
-	resp, err := http.DefaultClient.Do(sent)
-	must(s.t, err)
-	must(s.t, resp.Body.Close())
+	s.postWebhook(number, labelled)
 }
 
 // said waits for a line of the log, and returns when it was written, and its fields.

@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/egress"
 	"retake/internal/fsm"
@@ -121,7 +122,7 @@ type daemon struct {
 	operator  *operatorServer           // nil: no session has begun yet
 	seat      atomic.Pointer[session]   // the one that people may look at; nil: none
 	page      *page.Page                // nil: none is shown
-	webhooks  *webhooks                 // what GitHub posts
+	webhooks  *intake.Webhooks          // what GitHub posts
 	metrics   *metrics.Metrics          // what is counted of all sessions
 	gathered  http.Handler              // of it
 	opened    atomic.Pointer[bus.Bus]   // bus, for whoever asks while it is opened anew; nil: not yet

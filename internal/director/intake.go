@@ -6,15 +6,14 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -22,7 +21,7 @@ import (
 
 // poll reads one repository every github.poll_seconds, and when the bell rings, until ctx ends. A limit is
 // waited for; other failures are logged and the next poll comes in its time.
-func (s *session) poll(ctx context.Context, repo string, b bell) error {
+func (s *session) poll(ctx context.Context, repo string, b intake.Bell) error {
 	var looked time.Time // at everything that carries our labels
 	var heard time.Time  // what people said
 	quiet := false       // nobody has said anything new since
@@ -55,7 +54,7 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 		if now := s.setup(); now != by { // priorities and caps are read off the labels
 			by, whole = now, true
 		}
-		whole = s.refusals.lapsed(repo) || whole || time.Since(looked) >= s.wholeEvery
+		whole = s.refusals.Lapsed(repo) || whole || time.Since(looked) >= s.wholeEvery
 		if slices.Contains(s.config.GitHub.Repositories, repo) {
 			_, was := s.unusable.Load(repo)
 			// what could not be done at the start; see offered
@@ -91,9 +90,9 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 		}
 		most := s.afterPoll(ctx, repo, err)
 		if rang && err == nil {
-			most = min(most, secondLook)
+			most = min(most, intake.SecondLook)
 		}
-		rang = b.await(ctx, most, err == nil)
+		rang = b.Await(ctx, most, err == nil)
 	}
 	return nil
 }
@@ -182,7 +181,7 @@ func (s *session) seen(ctx context.Context, repo string, asked time.Time, page g
 		if i.State != "open" { // the machine decides about a delivery only when that has ended
 			s.withdrawals.end(fsm.IssueKey(i.Key))
 		}
-		if s.refusals.hold(i) {
+		if s.refusals.Hold(i) {
 			continue
 		}
 		v, err := s.offered(ctx, i, &l.left)
@@ -212,71 +211,10 @@ func newNonce() string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }
 
-// postponed are issues that are left alone before something changed on them, or some time has passed: what could not be
-// claimed although it looks eligible, and claims that no task knows.
-type postponed struct {
-	keep time.Duration // for how long
-	mu   sync.Mutex
-	last map[string]postponement
-}
-
-type postponement struct {
-	until   time.Time
-	updated time.Time // the issue's, at the first poll after it was postponed
-}
-
-// The bounds: how long one is good, and how many there are.
-const (
-	postponedFor = 10 * time.Minute
-	maxPostponed = 1000
-)
-
-func newPostponed(keep time.Duration) *postponed {
-	return &postponed{keep: keep, last: map[string]postponement{}}
-}
-
-// note postpones an issue; an error that time heals is no reason to.
-func (p *postponed) note(key string, err error) {
-	if err != nil && failed(err).Failure.Transient {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.last) >= maxPostponed {
-		clear(p.last)
-	}
-	p.last[key] = postponement{until: time.Now().Add(p.keep)}
-}
-
-// lapsed forgets what was postponed in a repository long enough, and reports whether there were any: the issue
-// may be behind the cursor by now.
-func (p *postponed) lapsed(repo string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	before, now := len(p.last), time.Now()
-	maps.DeleteFunc(p.last, func(key string, x postponement) bool {
-		return fsm.IssueKey(key).Repo() == repo && now.After(x.until)
-	})
-	return len(p.last) < before
-}
-
-// hold reports whether an issue must not be offered now.
-func (p *postponed) hold(i github.Issue) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	x, ok := p.last[i.Key]
-	if !ok {
-		return false
-	}
-	if x.updated.IsZero() {
-		x.updated = i.UpdatedAt
-		p.last[i.Key] = x
-	}
-	if time.Now().After(x.until) || !i.UpdatedAt.Equal(x.updated) {
-		delete(p.last, i.Key)
-		return false
-	}
-	return true
+// asksForWork reports whether an issue would be claimed now.
+func (d *daemon) asksForWork(i github.Issue) bool {
+	names := d.config.GitHub.Labels
+	return i.State == "open" && i.Has(names.Task) && !i.Has(names.Claimed) && !i.Has(names.Blocked)
 }
 
 // view is what the machine needs to know of an issue.
@@ -343,10 +281,10 @@ func isIssueGone(err error) (why string, gone bool) {
 // it is given back once nothing has happened in it for long enough. Another fleet's claim is another director's
 // business.
 func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	if s.reclaims.hold(github.Issue{Key: string(e.Task)}) { // every poll shows it, and a look costs requests
+	if s.reclaims.Hold(github.Issue{Key: string(e.Task)}) { // every poll shows it, and a look costs requests
 		return fsm.EffectEnded{}
 	}
-	s.reclaims.note(string(e.Task), nil)
+	s.reclaims.Note(string(e.Task))
 	holder, seen, ok, err := s.github.Stale(ctx, string(e.Task))
 	if err == nil && !ok {
 		return orFailed(fsm.EffectEnded{}, s.offerAgain(ctx, e.Task))

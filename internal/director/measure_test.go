@@ -74,13 +74,7 @@ func (s *harness) measure(issues int) (key string) {
 	for _, k := range keys {
 		s.github.AddLabel(k, "octocat", "agent-task")
 	}
-	hook := hookOf("issues", "1", labelled, webhookSecret)
-	sent, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.address(webhookPath), hook.Body)
-	must(s.t, err)
-	sent.Header = hook.Header
-	resp, err := http.DefaultClient.Do(sent)
-	must(s.t, err)
-	must(s.t, resp.Body.Close())
+	s.postWebhook("1", labelled)
 
 	var after []time.Duration
 	s.until("all workers run", func() bool {

@@ -30,7 +30,7 @@ func (d *daemon) readings() metrics.Readings {
 	written, pace := d.audit.Counts(), d.github.Pace()
 	r := metrics.Readings{
 		DiskUsable: d.diskNow().unusable() == nil, ChangesLeft: pace.ChangesLeft, WaitingRequests: pace.Waiting,
-		Webhooks: d.webhooks.outcomes(), DeadLetters: map[string]uint64{},
+		Webhooks: d.webhooks.Outcomes(), DeadLetters: map[string]uint64{},
 		AuditDropped: written.Dropped, AuditWriteErrors: written.WriteErrors,
 	}
 	if b := d.opened.Load(); b != nil {

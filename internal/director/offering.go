@@ -72,7 +72,7 @@ func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id strin
 		return http.StatusBadGateway, "the label could not be put on: " + err.Error()
 	}
 	if b, ok := s.bells[strings.ToLower(key.Repo())]; ok {
-		b.ring()
+		b.Ring()
 	}
 	return s.showOffered(ctx, key)
 }

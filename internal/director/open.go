@@ -23,6 +23,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/intake"
 	"retake/internal/github"
 	"retake/internal/hidden"
 	"retake/internal/leak"
@@ -45,7 +46,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
 		diskUse:    o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(),
 		cooldowns: make(chan github.Cooldown, 64),
-		offences:  make(chan struct{}, 1), webhooks: newWebhooks(o.WebhookSecret, o.Log),
+		offences:  make(chan struct{}, 1), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
 	d.probeDisk = probe
 	d.openMetrics(cmp.Or(o.Version, "unknown"))

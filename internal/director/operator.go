@@ -280,7 +280,7 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 	}
 	looks, idle := s.reviews.counts()
 	out.Meters["reviews.looks"], out.Meters["reviews.idle"] = float64(looks), float64(idle)
-	s.webhooks.meters(out.Meters)
+	s.webhooks.Meters(out.Meters)
 	written := s.audit.Counts()
 	out.Meters["audit.dropped"], out.Meters["audit.write_errors"] = float64(written.Dropped),
 		float64(written.WriteErrors)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"retake/internal/bus"
@@ -172,54 +171,6 @@ func TestExitReportIsMarkedAndOrdinary(t *testing.T) {
 	if err != nil {
 		t.Errorf("the report of an unknown exit is not a valid payload: %v", err)
 	}
-}
-
-func TestHelloIsAnsweredByTheMachine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := hellos{}
-		welcome := wire.Welcome{AttemptID: "k3v9qx2m-1"}
-		got := h.exchange(t.Context(), "k3v9qx2m-1", wire.Hello{ProtocolVersion: wire.ProtocolVersion},
-			func(_ context.Context, b fsm.EventBody, _ func()) { h.answer(b.(fsm.Hello).Token, welcome) })
-		if got != wire.Payload(welcome) {
-			t.Errorf("got %v, want the machine's answer", got)
-		}
-		silent := func(_ context.Context, b fsm.EventBody, _ func()) {
-			if b.(fsm.Hello).Incompatible != "9.0" {
-				t.Errorf("version 9.0 was told as %q", b.(fsm.Hello).Incompatible)
-			}
-		}
-		if got := h.exchange(t.Context(), "w", wire.Hello{ProtocolVersion: "9.0"}, silent); got != nil {
-			t.Errorf("got %v without an answer", got)
-		}
-		h.waiting.Range(func(token, _ any) bool { t.Errorf("request %d is kept", token); return true })
-	})
-}
-
-func TestRefusedIssueIsHeldUntilItChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newPostponed(postponedFor)
-		issue := github.Issue{Key: "acme/widgets#1", UpdatedAt: time.Unix(100, 0)}
-		r.note(issue.Key, &github.Error{Kind: github.KindTransient})
-		if r.hold(issue) {
-			t.Error("held after an error that time heals")
-		}
-		r.note(issue.Key, &github.Error{Kind: github.KindPermanent})
-		for range 2 {
-			if !r.hold(issue) {
-				t.Error("not held after a refusal")
-			}
-		}
-		changed := issue
-		changed.UpdatedAt = time.Unix(101, 0)
-		if r.hold(changed) {
-			t.Error("held although somebody changed it")
-		}
-		r.note(issue.Key, nil)
-		time.Sleep(postponedFor + time.Second)
-		if r.hold(issue) {
-			t.Error("held for ever")
-		}
-	})
 }
 
 // storedReports is a stream of reports that counts what is read of it.

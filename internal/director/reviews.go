@@ -152,7 +152,7 @@ type reviewedTask struct {
 // watchReviews looks at the pull requests of tasks without a running attempt, until ctx ends.
 func (s *session) watchReviews(ctx context.Context) error {
 	for wait := s.setup().GitHub.Poll; ; {
-		s.reviewBell.await(ctx, wait, true)
+		s.reviewBell.Await(ctx, wait, true)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -249,7 +249,29 @@ func (s *session) wakeReviews(ctx context.Context, repo string, changed map[int]
 	}
 	for n, at := range changed {
 		if task, ok := known.pulls[n]; ok && s.reviews.wake(task, at) {
-			s.reviewBell.ring()
+			s.reviewBell.Ring()
 		}
 	}
+}
+
+// serveWebhooks has the session's polls woken by webhooks until ctx ends.
+func (s *session) serveWebhooks(ctx context.Context) error {
+	s.webhooks.LookWith(func(n github.Notice) bool {
+		poll, ok := s.bells[strings.ToLower(n.Repo)]
+		if !ok {
+			return false
+		}
+		switch {
+		case n.Issue > 0: // GitHub's lists say what changed
+			poll.Ring()
+		case s.reviews.wakeChecks(n.Repo, n.SHA):
+			s.reviewBell.Ring()
+		default:
+			return false
+		}
+		return true
+	})
+	<-ctx.Done()
+	s.webhooks.LookWith(nil)
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 )
@@ -35,9 +36,9 @@ type session struct {
 	owner       *loop.Owner
 	readAgain   func(error) // ends the session, so that the journal is read again
 	runner      *loop.Runner
-	hellos      hellos
-	refusals    *postponed // claims
-	reclaims    *postponed // looks at claims that no task knows
+	hellos      intake.Hellos
+	refusals    *intake.Postponed // claims
+	reclaims    *intake.Postponed // looks at claims that no task knows
 	broker      *broker
 	recorder    *recorder
 	views       *views
@@ -46,8 +47,8 @@ type session struct {
 	reviews     *reviewWatch
 	withdrawals *withdrawals
 	relists     chan struct{}
-	bells       map[string]bell // of the polls, by repository in lower case
-	reviewBell  bell
+	bells       map[string]intake.Bell // of the polls, by repository in lower case
+	reviewBell  intake.Bell
 	untrusted   sync.Map  // issues, or what was edited in them, of which the log says that they are left alone
 	explained   hourly    // issues that say so themselves
 	sent        []string  // tasks whose checkouts were on the bus before the journal was read
@@ -63,12 +64,12 @@ type session struct {
 
 func (d *daemon) newSession() *session {
 	return &session{
-		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), refusals: newPostponed(postponedFor),
-		reclaims: newPostponed(min(postponedFor, d.wholeEvery)),
+		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), refusals: intake.NewPostponed(intake.PostponedFor, d.asksForWork),
+		reclaims: intake.NewPostponed(min(intake.PostponedFor, d.wholeEvery), nil),
 		savedAt:  time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}),
 		reviews:     newReviewWatch(),
 		withdrawals: newWithdrawals(),
-		bells:       map[string]bell{}, reviewBell: newBell(),
+		bells:       map[string]intake.Bell{}, reviewBell: intake.NewBell(),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -147,7 +148,7 @@ func (s *session) parts() []sessionPart {
 // behind them.
 func (s *session) polls(repositories []string) (all []sessionPart) {
 	for _, repo := range repositories {
-		b := newBell()
+		b := intake.NewBell()
 		s.bells[strings.ToLower(repo)] = b
 		all = append(all, func(ctx context.Context) error { return s.poll(ctx, repo, b) })
 	}

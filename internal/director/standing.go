@@ -42,8 +42,7 @@ func (l *lookups) first(a, b github.Issue) int {
 func (s *session) offered(ctx context.Context, i github.Issue, left *int) (fsm.IssueView, error) {
 	v := s.view(i)
 	v.Standing = s.labelStanding(i)
-	names := s.config.GitHub.Labels
-	if !v.Open || !i.Has(names.Task) || i.Has(names.Claimed) || i.Has(names.Blocked) {
+	if !s.asksForWork(i) {
 		return v, nil
 	}
 	if _, unusable := s.unusable.Load(fsm.IssueKey(i.Key).Repo()); unusable {

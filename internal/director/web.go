@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
 
+	"retake/internal/director/intake"
 	"retake/internal/page"
 )
 
@@ -36,8 +37,8 @@ func (d *daemon) routes() []route {
 	for _, path := range []string{healthPath, livePath} {
 		all = append(all, route{"GET " + path, d.byLocalName(d.operator.probe)})
 	}
-	if d.webhooks.secret != nil {
-		all = append(all, route{"POST " + webhookPath, d.webhooks})
+	if d.webhooks.Enabled() {
+		all = append(all, route{"POST " + intake.WebhookPath, d.webhooks})
 	}
 	if d.page != nil {
 		all = append(all, route{"/", d.page})

@@ -2,8 +2,6 @@ package director
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -47,50 +45,12 @@ func seenInProgress(worker string, p wire.TaskProgress) fsm.WorkerSeen {
 
 func (s *session) serveHello(ctx context.Context) error {
 	return s.bus.ServeHello(ctx, func(worker string, h wire.Hello) wire.Payload {
-		return s.hellos.exchange(ctx, worker, h, s.owner.Send)
+		return s.hellos.Exchange(ctx, worker, h, s.owner.Send)
 	})
 }
 
-// hellos are the requests of workers that wait for the machine's answer.
-type hellos struct {
-	last    atomic.Uint64
-	waiting sync.Map // token → chan wire.Payload
-}
-
-// helloTimeout is how long a hello waits for its answer; the worker asks again.
-const helloTimeout = 5 * time.Second
-
-// exchange hands a hello to the machine and waits for its answer; nil: none in time, or the worker was fenced.
-func (h *hellos) exchange(ctx context.Context, worker string, m wire.Hello,
-	send func(context.Context, fsm.EventBody, func()),
-) wire.Payload {
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
-	defer cancel()
-	answer := make(chan wire.Payload, 1)
-	token := h.last.Add(1)
-	h.waiting.Store(token, answer)
-	defer h.waiting.Delete(token)
-	body := fsm.Hello{Worker: worker, Token: token}
-	if wire.CheckVersion(m.ProtocolVersion) != nil {
-		body.Incompatible = m.ProtocolVersion
-	}
-	send(ctx, body, nil)
-	select {
-	case p := <-answer:
-		return p
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-func (h *hellos) answer(token uint64, p wire.Payload) {
-	if c, ok := h.waiting.LoadAndDelete(token); ok {
-		c.(chan wire.Payload) <- p
-	}
-}
-
 func (s *session) welcome(_ context.Context, e fsm.Effect) fsm.EffectEnded {
-	s.hellos.answer(e.Token, wire.Welcome{
+	s.hellos.Answer(e.Token, wire.Welcome{
 		ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: s.runID},
 		AttemptID: e.Worker, HeartbeatIntervalSeconds: s.config.AgentBus.HeartbeatInterval.Seconds(),
 	})
@@ -99,7 +59,7 @@ func (s *session) welcome(_ context.Context, e fsm.Effect) fsm.EffectEnded {
 
 func (s *session) refuse(_ context.Context, e fsm.Effect) fsm.EffectEnded {
 	if no := wire.CheckVersion(e.Why); no != nil {
-		s.hellos.answer(e.Token, *no)
+		s.hellos.Answer(e.Token, *no)
 	}
 	return fsm.EffectEnded{}
 }
@@ -107,7 +67,7 @@ func (s *session) refuse(_ context.Context, e fsm.Effect) fsm.EffectEnded {
 func (s *session) fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.log.Info("fenced a worker that has no attempt (any more)", zap.String("worker", e.Worker))
 	s.sendControl(ctx, e.Worker, wire.Stop{Reason: wire.StopFenced})
-	s.hellos.answer(e.Token, nil)
+	s.hellos.Answer(e.Token, nil)
 	return fsm.EffectEnded{}
 }
 

@@ -1,14 +1,12 @@
-package director
+package intake
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,19 +15,17 @@ import (
 	"retake/internal/github"
 )
 
-// webhookPath is where GitHub posts what has happened.
-const webhookPath = "/webhooks/github"
+// WebhookPath is where GitHub posts what has happened.
+const WebhookPath = "/webhooks/github"
 
 // Bounds of what anybody may send to the address.
 const (
 	// GitHub sends no more: https://docs.github.com/webhooks/webhook-events-and-payloads
 	webhookBytes      = 25 << 20
-	webhooksAtOnce    = 4                // bodies in memory
-	webhookPatience   = 2 * time.Second  // until there is room for a body
-	webhooksKnown     = 4096             // deliveries that are known when they come again
-	webhookComplaints = time.Minute      // between two lines of the log about what was refused
-	wakeRest          = time.Second      // from a webhook to the look: more may come, and GitHub's lists lag behind
-	secondLook        = 10 * time.Second // after the first one, in case that they lagged for longer
+	webhooksAtOnce    = 4               // bodies in memory
+	webhookPatience   = 2 * time.Second // until there is room for a body
+	webhooksKnown     = 4096            // deliveries that are known when they come again
+	webhookComplaints = time.Minute     // between two lines of the log about what was refused
 )
 
 // What becomes of a webhook: the names of meters.
@@ -50,10 +46,9 @@ var webhookOutcomes = []string{
 	webhookNotHere, webhookBroken,
 }
 
-// webhooks takes what GitHub posts. A webhook says where to look, no more: one that is lost, late, doubled or
-// out of order changes only when the director looks, and the poll sees what none told. Nothing of a body is
-// kept or logged.
-type webhooks struct {
+// Webhooks answers what GitHub posts. A webhook only says where to look: one that is lost, late, doubled or out of order
+// changes when the director looks, and the poll sees what no webhook announced. Nothing of a body is kept or logged.
+type Webhooks struct {
 	secret func() (string, error) // asked for each: it can be changed while the director runs
 	log    *zap.Logger
 	room   chan struct{} // one for each body in memory
@@ -66,14 +61,19 @@ type webhooks struct {
 	look       func(github.Notice) bool // nil: nobody looks; false: nothing of ours
 }
 
-func newWebhooks(secret func() (string, error), log *zap.Logger) *webhooks {
-	return &webhooks{
+// NewWebhooks returns a handler for WebhookPath. It asks for the secret at each webhook.
+func NewWebhooks(secret func() (string, error), log *zap.Logger) *Webhooks {
+	return &Webhooks{
 		secret: secret, log: log, room: make(chan struct{}, webhooksAtOnce), counts: map[string]int{},
 		known: map[string]bool{},
 	}
 }
 
-func (h *webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Enabled reports whether there is a secret: without one nothing can be checked.
+func (h *Webhooks) Enabled() bool { return h.secret != nil }
+
+// ServeHTTP answers one webhook.
+func (h *Webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, outcome, err := h.take(w, r)
 	h.count(outcome, err)
 	if err != nil {
@@ -84,7 +84,7 @@ func (h *webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // take returns the status to answer with, what became of the webhook, and what is wrong with it.
-func (h *webhooks) take(w http.ResponseWriter, r *http.Request) (status int, outcome string, err error) {
+func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, outcome string, err error) {
 	if r.ContentLength > webhookBytes {
 		return http.StatusRequestEntityTooLarge, webhookTooLarge, fmt.Errorf("more than %d bytes", webhookBytes)
 	}
@@ -117,8 +117,8 @@ func (h *webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 	return h.pass(r.Header.Get("X-GitHub-Delivery"), notice)
 }
 
-// pass has the session look where a notice says, unless its delivery is known.
-func (h *webhooks) pass(delivery string, n github.Notice) (status int, outcome string, err error) {
+// pass has the polls look where a notice points, unless its delivery is known.
+func (h *Webhooks) pass(delivery string, n github.Notice) (status int, outcome string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -140,7 +140,7 @@ func (h *webhooks) pass(delivery string, n github.Notice) (status int, outcome s
 }
 
 // count notes what became of a webhook. What was refused is said in the log, but not each time.
-func (h *webhooks) count(outcome string, problem error) {
+func (h *Webhooks) count(outcome string, problem error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts[outcome]++
@@ -152,8 +152,8 @@ func (h *webhooks) count(outcome string, problem error) {
 		zap.Int("refused_so_far", h.counts[webhookForged]+h.counts[webhookTooLarge]+h.counts[webhookBad]))
 }
 
-// outcomes is how many webhooks there were, by what became of them.
-func (h *webhooks) outcomes() map[string]int {
+// Outcomes is how many webhooks there were, by what became of them.
+func (h *Webhooks) Outcomes() map[string]int {
 	all := map[string]int{}
 	for _, outcome := range webhookOutcomes {
 		all[outcome] = 0
@@ -164,8 +164,8 @@ func (h *webhooks) outcomes() map[string]int {
 	return all
 }
 
-// meters adds how many webhooks there were, by what became of them.
-func (h *webhooks) meters(to map[string]float64) {
+// Meters adds how many webhooks there were, by what became of them.
+func (h *Webhooks) Meters(to map[string]float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for outcome, n := range h.counts {
@@ -173,63 +173,9 @@ func (h *webhooks) meters(to map[string]float64) {
 	}
 }
 
-// lookWith says who looks from now on, nil for nobody.
-func (h *webhooks) lookWith(look func(github.Notice) bool) {
+// LookWith sets who looks from now on; nil means nobody.
+func (h *Webhooks) LookWith(look func(github.Notice) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.look = look
-}
-
-// bell wakes one loop. However often it is rung, the loop wakes once.
-type bell chan struct{}
-
-func newBell() bell { return make(bell, 1) }
-
-func (b bell) ring() {
-	select {
-	case b <- struct{}{}:
-	default:
-	}
-}
-
-// await returns after a time, or, if it may, a moment after the bell rings: what comes within that moment is one look.
-func (b bell) await(ctx context.Context, most time.Duration, mayRing bool) (rang bool) {
-	ring := b
-	if !mayRing {
-		ring = nil
-	}
-	select {
-	case <-time.After(most):
-		return false
-	case <-ctx.Done():
-		return false
-	case <-ring:
-	}
-	select {
-	case <-time.After(min(most, wakeRest)):
-	case <-ctx.Done():
-	}
-	return true
-}
-
-// serveWebhooks has the session's polls woken by webhooks until ctx ends.
-func (s *session) serveWebhooks(ctx context.Context) error {
-	s.webhooks.lookWith(func(n github.Notice) bool {
-		poll, ok := s.bells[strings.ToLower(n.Repo)]
-		if !ok {
-			return false
-		}
-		switch {
-		case n.Issue > 0: // GitHub's lists say what changed
-			poll.ring()
-		case s.reviews.wakeChecks(n.Repo, n.SHA):
-			s.reviewBell.ring()
-		default:
-			return false
-		}
-		return true
-	})
-	<-ctx.Done()
-	s.webhooks.lookWith(nil)
-	return nil
 }

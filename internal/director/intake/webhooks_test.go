@@ -1,0 +1,181 @@
+package intake
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/github"
+	"retake/internal/github/githubtest"
+	"retake/internal/testfiles"
+)
+
+const webhookSecret = "it-is-a-secret"
+
+func ourSecret() (string, error) { return webhookSecret, nil }
+
+func hookOf(t *testing.T, event, delivery, body, secret string) *http.Request {
+	t.Helper()
+	r, err := githubtest.Webhook(t.Context(), WebhookPath, event, delivery, body, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func answerTo(h http.Handler, r *http.Request) int {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+const labelled = `{"action":"labeled","repository":{"full_name":"acme/widgets"},"issue":{"number":1,"title":"nobody shall read this"}}`
+
+func TestWebhookAnswers(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.DebugLevel)
+	h := NewWebhooks(ourSecret, zap.New(core))
+	looked := 0
+	look := func(n github.Notice) bool {
+		looked++
+		return n.Repo == "acme/widgets"
+	}
+	h.LookWith(look)
+	without := func(header string) *http.Request {
+		r := hookOf(t, "issues", "x", labelled, webhookSecret)
+		r.Header.Del(header)
+		return r
+	}
+	older := without("X-Hub-Signature-256")
+	older.Header.Set("X-Hub-Signature", "sha1=757107ea0eb2509fc211221cce984b8a37570b6d")
+	large := hookOf(t, "issues", "x", "", webhookSecret)
+	large.ContentLength = webhookBytes + 1
+	endless := hookOf(t, "issues", "x", "", webhookSecret)
+	endless.Body, endless.ContentLength = io.NopCloser(io.LimitReader(zeros{}, webhookBytes+1)), -1
+	cut := hookOf(t, "issues", "x", labelled, webhookSecret)
+	cut.Body = io.NopCloser(io.MultiReader(strings.NewReader("{"), errReader{}))
+	form := hookOf(t, "issues", "x", labelled, webhookSecret)
+	form.Header.Set("Content-Type", "text/plain")
+	for _, row := range []struct {
+		name  string
+		r     *http.Request
+		want  int
+		meter string
+	}{
+		{"what GitHub sends", hookOf(t, "issues", "1", labelled, webhookSecret), 202, webhookTaken},
+		{"the same once more", hookOf(t, "issues", "1", labelled, webhookSecret), 200, webhookRepeated},
+		{"the same as another delivery", hookOf(t, "issues", "2", labelled, webhookSecret), 202, webhookTaken},
+		{"another secret", hookOf(t, "issues", "3", labelled, "guessed"), 401, webhookForged},
+		{"no signature", without("X-Hub-Signature-256"), 401, webhookForged},
+		{"SHA-1 only", older, 401, webhookForged},
+		{
+			"another repository", hookOf(t, "issues", "4", strings.ReplaceAll(labelled, "widgets", "gadgets"), webhookSecret),
+			204, webhookIdle,
+		},
+		{"an event of tomorrow", hookOf(t, "of_tomorrow", "5", labelled, webhookSecret), 204, webhookIdle},
+		{"ping", hookOf(t, "ping", "6", `{"zen":"Design for failure."}`, webhookSecret), 204, webhookIdle},
+		{"no JSON", hookOf(t, "issues", "7", `{"action":`, webhookSecret), 400, webhookBad},
+		{"no event", without("X-GitHub-Event"), 204, webhookIdle},
+		{"text", form, 400, webhookBad},
+		{"it says that it is too large", large, 413, webhookTooLarge},
+		{"it is too large", endless, 413, webhookTooLarge},
+		{"it is cut off", cut, 400, webhookBroken},
+	} {
+		before := h.counts[row.meter]
+		if got := answerTo(h, row.r); got != row.want || h.counts[row.meter] != before+1 {
+			t.Errorf("%s: %d, %v; want %d, and one more %s", row.name, got, h.counts, row.want, row.meter)
+		}
+	}
+	if looked != 3 {
+		t.Errorf("looked %d times, want 3: at both deliveries, and for the other repository", looked)
+	}
+	h.LookWith(nil)
+	if got := answerTo(h, hookOf(t, "issues", "8", labelled, webhookSecret)); got != http.StatusServiceUnavailable {
+		t.Errorf("%d while nobody leads, want 503", got)
+	}
+	if h.LookWith(look); answerTo(h, hookOf(t, "issues", "8", labelled, webhookSecret)) != http.StatusAccepted {
+		t.Error("what was refused while nobody led is refused when it comes again")
+	}
+	h.secret = func() (string, error) { return "", errors.New("no file") }
+	if got := answerTo(h, hookOf(t, "issues", "9", labelled, "")); got != http.StatusServiceUnavailable {
+		t.Errorf("%d without a secret, want 503", got)
+	}
+	for _, e := range logs.All() {
+		if line := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(line, "nobody shall read this") ||
+			strings.Contains(line, webhookSecret) {
+			t.Errorf("logged: %s", line)
+		}
+	}
+	if n := len(logs.All()); n != 1 {
+		t.Errorf("%d lines, want one for all that was refused within a moment", n)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// Twenty thousand webhooks, forged, doubled or true, cause a look or two, a line of the log, and leave
+// nothing behind.
+func TestFloodOfWebhooks(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.DebugLevel)
+	h := NewWebhooks(ourSecret, zap.New(core))
+	poll := NewBell()
+	h.LookWith(func(github.Notice) bool { poll.Ring(); return true })
+	const flood = 20_000
+	for i := range flood {
+		switch i % 3 {
+		case 0:
+			answerTo(h, hookOf(t, "issues", "again", labelled, webhookSecret))
+		case 1:
+			r := hookOf(t, "issues", "forged", labelled, "")
+			r.Header.Set("X-Hub-Signature-256", "sha256="+strings.Repeat("0", 64))
+			answerTo(h, r)
+		case 2:
+			answerTo(h, hookOf(t, "issues", fmt.Sprint(i), labelled, webhookSecret))
+		}
+	}
+	if len(poll) != 1 || len(logs.All()) > 2 {
+		t.Errorf("%d looks are due, %d lines logged", len(poll), len(logs.All()))
+	}
+	if len(h.known) > webhooksKnown || len(h.order) != len(h.known) {
+		t.Errorf("%d deliveries are known, in a list of %d; want at most %d", len(h.known), len(h.order), webhooksKnown)
+	}
+	if n := h.counts[webhookTaken] + h.counts[webhookRepeated] + h.counts[webhookForged]; n != flood {
+		t.Errorf("%v are %d, want %d", h.counts, n, flood)
+	}
+}
+
+// Every example that GitHub gives is answered with 202 or 204.
+func TestWebhookExamplesAreTaken(t *testing.T) {
+	t.Parallel()
+	h := NewWebhooks(ourSecret, zap.NewNop())
+	h.LookWith(func(github.Notice) bool { return true })
+	all := testfiles.Webhooks(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		testfiles.Try(t, name, func(t *testing.T) {
+			event, _, _ := strings.Cut(name, "__")
+			want := http.StatusAccepted
+			if event == "ping" || event == "label" {
+				want = http.StatusNoContent
+			}
+			if got := answerTo(h, hookOf(t, event, name, string(all[name]), webhookSecret)); got != want {
+				t.Errorf("%d, want %d", got, want)
+			}
+		})
+	}
+}
