@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +25,7 @@ import (
 
 func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	r, err := s.github.Claim(ctx, github.ClaimRequest{
-		Key: string(e.Task), Nonce: e.Nonce, RunID: s.runID, Unblock: e.Attempt > 0, Answers: answersBefore(e),
+		Key: string(e.Task), Nonce: e.Nonce, RunID: s.runID, Unblock: e.Attempt > 0, Answers: e.Answers,
 	})
 	if why, gone := isIssueGone(err); gone {
 		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
@@ -50,13 +49,6 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.refusals.Note(string(e.Task))
 	}
 	return fsm.EffectEnded{Claim: end}
-}
-
-// answersBefore is how many answers of people an effect follows, which is part of its name.
-func answersBefore(e fsm.Effect) int {
-	_, n, _ := strings.Cut(e.About(), ".")
-	answers, _ := strconv.Atoi(n) // nothing: none
-	return answers
 }
 
 // recheck reads the issue again: what is closed, or no longer labelled as claimed, is not ours any more.

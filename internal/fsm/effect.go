@@ -60,9 +60,15 @@ func DurableEffects() []EffectKind { return slices.Clone(durableEffects) }
 // Durable reports whether the kind is planned by a fact.
 func (k EffectKind) Durable() bool { return slices.Contains(durableEffects, k) }
 
-// About names what an effect is about: its attempt, and which answer of a human it follows. A second effect of the same
-// kind is never about the same.
-func (e Effect) About() string { return strings.Replace(e.ID, "/"+string(e.Kind), "", 1) }
+// About names what a durable effect is about: its attempt, and which answer of a human it follows. A second effect of
+// the same kind is never about the same.
+func (e Effect) About() string { return e.Worker + afterAnswers(e.Answers) }
+
+// readAnswers fills in Answers of an effect that was read from the journal.
+func (e *Effect) readAnswers() {
+	_, n, _ := strings.Cut(e.ID, ".")
+	e.Answers, _ = strconv.Atoi(n) // nothing: none
+}
 
 // Effect is something to do in the world. ID is derived from the facts: the same effect has the same id for ever.
 type Effect struct {
@@ -73,6 +79,8 @@ type Effect struct {
 	Attempt int        `json:"attempt,omitempty"`
 	At      time.Time  `json:"at,omitzero"`      // when it was planned
 	Worker  string     `json:"worker,omitempty"` // attempt id; of soft effects, maybe one that no task knows
+	// Answers is Task.Answers when a durable effect was planned. The journal has it as a part of the id.
+	Answers int `json:"-"`
 
 	Start      *StartOrder  `json:"start,omitempty"`
 	Stop       *StopOrder   `json:"stop,omitempty"`
@@ -186,9 +194,13 @@ type ProgressView struct {
 // effectID names an effect by what it is about: the attempt, or the claim before its first. Between two attempts a
 // human may answer more than once, so the answers are counted.
 func effectID(kind EffectKind, attempt string, answers int) string {
-	id := attempt + "/" + string(kind)
-	if answers > 0 {
-		id += "." + strconv.Itoa(answers)
+	return attempt + "/" + string(kind) + afterAnswers(answers)
+}
+
+// afterAnswers is the part of a name that says how many answers came before.
+func afterAnswers(n int) string {
+	if n == 0 {
+		return ""
 	}
-	return id
+	return "." + strconv.Itoa(n)
 }

@@ -334,8 +334,8 @@ var facts = []factRow{
 	kindOf[LimitStated]("limit_stated"),
 	kindOf[IncidentChanged]("incident_changed"),
 	kindOf[TaskQueued]("task_queued"),
-	kindOf[StateKept]("state_kept"),
-	kindOf[TaskRebuilt]("task_rebuilt"),
+	kindWith("state_kept", func(f *StateKept) { f.State.readEffects() }),
+	kindWith("task_rebuilt", func(f *TaskRebuilt) { f.Rebuilt.readEffects() }),
 	kindOf[RebuildWritten]("rebuild_written"),
 	kindOf[TaskRenamed]("task_renamed"),
 	kindOf[StandingChanged]("standing_changed"),
@@ -359,7 +359,7 @@ var facts = []factRow{
 	kindOf[ReviewNoted]("review_noted"),
 	kindOf[WorkDelivered]("work_delivered"),
 	kindOf[WorkPushed]("work_pushed"),
-	kindOf[EffectPlanned]("effect_planned"),
+	kindWith("effect_planned", func(f *EffectPlanned) { f.Effect.readAnswers() }),
 	kindOf[EffectDone]("effect_done"),
 	kindOf[EffectDeferred]("effect_deferred"),
 
@@ -376,8 +376,11 @@ var facts = []factRow{
 	}},
 }
 
-func kindOf[T Fact](kind string) factRow {
-	row := legacy(kind, func(*T) {})
+func kindOf[T Fact](kind string) factRow { return kindWith(kind, func(*T) {}) }
+
+// kindWith is a kind of which the journal leaves something out; complete adds that.
+func kindWith[T Fact](kind string, complete func(*T)) factRow {
+	row := legacy(kind, complete)
 	row.of = reflect.TypeFor[T]()
 	return row
 }

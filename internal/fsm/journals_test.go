@@ -186,6 +186,40 @@ func TestOldJournalsHaveEverything(t *testing.T) {
 	}
 }
 
+// TestReadEffectsHaveTheirAnswers: the journal has only in an effect's id how many answers came before it.
+func TestReadEffectsHaveTheirAnswers(t *testing.T) {
+	old := `{"id":"k7-1/claim.2","kind":"claim","task":"acme/widgets#7","nonce":"k7","attempt":1,"worker":"k7-1"}`
+	for _, data := range []string{
+		`{"at":"2026-01-02T03:04:05Z","cause":{"kind":"tick","body":{}},"facts":[` +
+			`{"kind":"effect_planned","body":{"effect":` + old + `}}]}`,
+		`{"at":"2026-01-02T03:04:05Z", "cause":{"kind":"tick","body":{}},"facts":[` +
+			`{"kind":"task_rebuilt","body":{"row":"r","rebuilt":{"outbox":[{"effect":` + old + `}]}}}]}`,
+	} {
+		records, err := ReadBatch([]byte(data + "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e Effect
+		switch f := records[0].Facts[0].(type) {
+		case EffectPlanned:
+			e = f.Effect
+		case TaskRebuilt:
+			e = f.Rebuilt.Outbox[0].Effect
+		}
+		if e.Answers != 2 || e.About() != "k7-1.2" {
+			t.Errorf("%s: %d answers, about %s", KindOf(records[0].Facts[0]), e.Answers, e.About())
+		}
+	}
+	m := New(testConfig())
+	if err := m.Restore(fmt.Appendf(nil, `{"version":%d,"tasks":[{"key":"acme/widgets#7","nonce":"k7","seq":1,`+
+		`"state":"Blocked","outbox":[{"effect":%s}]}]}`, SnapshotVersion, old)); err != nil {
+		t.Fatal(err)
+	}
+	if e := m.Task("acme/widgets#7").Outbox[0].Effect; e.Answers != 2 {
+		t.Errorf("the snapshot's effect has %d answers", e.Answers)
+	}
+}
+
 // renameStops gives the reasons of recorded stops their present words.
 func renameStops(v any) {
 	switch v := v.(type) {

@@ -220,48 +220,6 @@ func (l ContainersListed) step(m *Machine) {
 	}
 }
 
-// A worker without an attempt that keeps sending, or whose container stays, is answered once a minute, and more
-// and more seldom: that of a lost node may stay for days. So many are remembered.
-const (
-	fenceEvery        = time.Minute
-	fenceSeldom       = 10 * time.Minute
-	maxUnknownWorkers = 256
-)
-
-// unknownWorker is when one was last answered, and for how long it is left alone then.
-type unknownWorker struct {
-	at   time.Time
-	wait time.Duration
-}
-
-// unknownWorker records a worker without an attempt, unless it was recorded a moment ago, and says whether it did.
-func (m *Machine) unknownWorker(worker string) bool {
-	last, again := m.unknownWorkers[worker]
-	if again && m.now.Before(last.at.Add(last.wait)) {
-		return false
-	}
-	if len(m.unknownWorkers) >= maxUnknownWorkers {
-		clear(m.unknownWorkers)
-	}
-	m.unknownWorkers[worker] = unknownWorker{m.now, min(last.wait+fenceEvery, fenceSeldom)}
-	m.record(WorkerAnswered{Worker: worker})
-	return true
-}
-
-// fenceUnknown tells a worker without an attempt to end, now and then.
-func (m *Machine) fenceUnknown(worker string, token uint64) {
-	if m.unknownWorker(worker) {
-		m.emit(nil, Effect{Kind: DoFence, Worker: worker, Token: token})
-	}
-}
-
-// fence tells a worker to end whose attempt is over or was never ours. The fact keeps a director that has been
-// replaced, and does not know it yet, from fencing a worker of its successor.
-func (m *Machine) fence(worker string) {
-	m.record(WorkerAnswered{Worker: worker})
-	m.emit(nil, Effect{Kind: DoFence, Worker: worker})
-}
-
 // Silence does not count against workers while the director itself could not listen.
 func (r DirectorResumed) step(m *Machine) {
 	for _, t := range m.hard.Tasks {

@@ -86,9 +86,8 @@ type Machine struct {
 	grace             time.Time // no silence counts before it
 	githubClosed      bool      // effects may be held back by GitHub's cooldown
 	dispatchableSince time.Time // since then no pause, drain, cooldown, incident or restart kept tasks waiting
-	// unknownWorkers are workers without an attempt that were answered.
-	unknownWorkers map[string]unknownWorker
-	answers        []answer // that this process gives
+	unknownWorkers    unknownWorkers
+	answers           []answer // that this process gives
 
 	// The step under way.
 	facts   []Fact
@@ -105,7 +104,7 @@ type RepoCursor struct {
 // New returns an empty machine.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{}, unknownWorkers: map[string]unknownWorker{},
+		cfg: cfg, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{},
 		hard: hardState{
 			Version: SnapshotVersion, Phase: PhaseMonitor,
 			Cooldowns: []Cooldown{}, Cursors: []RepoCursor{}, Incidents: []Incident{}, Tasks: []*Task{},
@@ -231,7 +230,8 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 // plan makes an effect durable. An effect that is planned already is not planned twice.
 func (m *Machine) plan(t *Task, e Effect) {
 	e.Task, e.Nonce, e.Attempt, e.Worker = t.Key, t.Nonce, t.Attempt, t.AttemptID()
-	e.ID, e.At = effectID(e.Kind, t.AttemptID(), t.Answers), m.now
+	e.Answers, e.At = t.Answers, m.now
+	e.ID = effectID(e.Kind, e.Worker, e.Answers)
 	if t.Work.Branch != "" {
 		e.Work = new(t.Work)
 	}

@@ -326,7 +326,7 @@ func (t *Task) blockedAgain(m *Machine, f *FoundTask) {
 
 // Question is the name of the question that the task asks, or would ask, about its last attempt, as FoundTask has it.
 func (t *Task) Question() string {
-	return strings.ReplaceAll(effectID("", t.AttemptID(), t.Answers), "/", "")
+	return t.AttemptID() + afterAnswers(t.Answers)
 }
 
 // agrees reports whether the task is as the sound part of the journal has it: what was found is what such a

@@ -68,10 +68,17 @@ func readState(data []byte) (hardState, error) {
 	var plain plainjson.Reader
 	plain.Reset(data)
 	var s hardState
-	if plain.Value(howState, &s) && plain.End() {
-		return s, nil
+	var err error
+	if !plain.Value(howState, &s) || !plain.End() {
+		s = hardState{}
+		err = json.Unmarshal(data, &s)
 	}
-	s = hardState{}
-	err := json.Unmarshal(data, &s)
+	s.readEffects()
 	return s, err
+}
+
+func (s *hardState) readEffects() {
+	for _, t := range s.Tasks {
+		t.readEffects()
+	}
 }

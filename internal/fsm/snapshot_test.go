@@ -20,6 +20,7 @@ func TestSnapshotKeepsEveryField(t *testing.T) {
 	if err := json.Unmarshal(data, &back); err != nil {
 		t.Fatal(err)
 	}
+	back.readEffects()
 	if !reflect.DeepEqual(hard, back) {
 		t.Fatalf("kept as %s\nwas  %+v\nis   %+v", data, hard, back)
 	}
@@ -109,6 +110,9 @@ func fill(v reflect.Value) {
 				f.Name == "Reply"); f.IsExported() && !softly {
 				fill(v.Field(i))
 			}
+		}
+		if e, ok := v.Addr().Interface().(*Effect); ok {
+			e.ID = effectID(e.Kind, e.Worker, e.Answers)
 		}
 	default:
 		panic("fill: " + v.Kind().String())

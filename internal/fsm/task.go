@@ -267,6 +267,13 @@ func (t *Task) validates() bool {
 	return t.State.Info().Live && t.Validates || !t.State.Info().Live && t.Next.Validate
 }
 
+// readEffects completes the outbox of a task that was read from the journal.
+func (t *Task) readEffects() {
+	for i := range t.Outbox {
+		t.Outbox[i].Effect.readAnswers()
+	}
+}
+
 // shown is the state that people read: work that waits to be handed in once more is not tried again.
 func (t *Task) shown() State {
 	if t.State == Backoff && t.Next.Deliver {

@@ -101,7 +101,7 @@ func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	if i.ended == e.Nonce {
 		return &fsm.ClaimResult{Why: "late"} // its successor has given it back
 	}
-	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= answers(e.ID) ||
+	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= e.Answers ||
 		strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
 		// for a director that was replaced meanwhile: its successor has asked, or delivered, since
 		return &fsm.ClaimResult{Why: "late"}
@@ -110,7 +110,7 @@ func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	switch {
 	case ours:
 		if e.Attempt > 0 {
-			i.reclaimed, i.reclaimedAt, i.answersAt = e.Nonce, e.Attempt, answers(e.ID)
+			i.reclaimed, i.reclaimedAt, i.answersAt = e.Nonce, e.Attempt, e.Answers
 		}
 		i.asked, i.answer, i.removed = "", "", false
 		w.relabel(i, claimedLabel, e.Nonce)

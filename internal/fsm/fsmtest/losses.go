@@ -100,7 +100,7 @@ func questionOnce(h *history, p *process, e fsm.Effect) string {
 	}
 	i := h.w.issue(e.Task)
 	for _, open := range []string{i.asked, h.w.losses.half[e.Nonce]} {
-		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= answers(e.ID) {
+		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= e.Answers {
 			return fmt.Sprintf("%s is asked on %s, %s is open", e.ID, i.key, open)
 		}
 	}

@@ -62,7 +62,7 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	w.history.shown(i, e)
 	work := &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}
 	// for a director that was replaced meanwhile
-	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt && answers(e.ID) < i.answersAt
+	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt && e.Answers < i.answersAt
 	switch {
 	case late || i.nonce != e.Nonce && i.nonce != "":
 	case w.withPulls:

@@ -1,0 +1,69 @@
+package fsm
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Containers that no task knows and nobody can remove may stay for days, and may be more than are remembered. The
+// facts about them are bounded, and each one that is remembered is answered more and more seldom.
+func TestUnknownWorkersAreBounded(t *testing.T) {
+	const minutes, answers = 10, 4 // at once, and after 1, 3 and 6 minutes
+	for _, n := range []int{1, 256, 257, maxUnknownWorkers, maxUnknownWorkers + 1, 3 * maxUnknownWorkers} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			m := New(testConfig())
+			m.Step(Event{At: at(0), Body: Booted{RunID: "r"}})
+			list := ContainersListed{}
+			for i := range n {
+				list.Containers = append(list.Containers, Container{Attempt: "gone" + strconv.Itoa(i) + "-1", Running: true})
+			}
+			wrote := 0
+			for s := 5; s <= minutes*60; s += 5 {
+				list.TakenAt = at(s)
+				facts, effects := m.Step(Event{At: at(s), Body: list})
+				if wrote += len(facts); len(effects) != len(facts) {
+					t.Fatalf("%d facts and %d effects", len(facts), len(effects))
+				}
+			}
+			if want := answers * min(n, maxUnknownWorkers); wrote != want {
+				t.Errorf("%d facts, want %d", wrote, want)
+			}
+		})
+	}
+}
+
+// Once those that were answered are gone, the ones that got no answer get theirs.
+func TestUnknownWorkersMakeRoom(t *testing.T) {
+	var u unknownWorkers
+	for i := range maxUnknownWorkers {
+		u.answer(strconv.Itoa(i), at(i))
+	}
+	if u.answer("new", at(59)) {
+		t.Error("one is answered although nobody has been left alone for long enough")
+	}
+	if !u.answer("new", at(60)) || u.answer("another", at(60)) || u.answer("new", at(60+59)) || !u.answer("0", at(120)) {
+		t.Error("the place of the one that was answered first is not given away, or more than that")
+	}
+	if len(u.places) != maxUnknownWorkers {
+		t.Errorf("%d are remembered", len(u.places))
+	}
+}
+
+// One that is answered again and again is answered more and more seldom.
+func TestUnknownWorkerIsLeftAlone(t *testing.T) {
+	m := New(testConfig())
+	var after []time.Duration
+	last := at(0)
+	for s := 0; s < 3*3600; s += 5 {
+		now := at(s)
+		if facts, _ := m.Step(Event{At: now, Body: WorkerSeen{Worker: "gone-1"}}); len(facts) > 0 {
+			after, last = append(after, now.Sub(last)), now
+		}
+	}
+	for i, wait := range after[1:] {
+		if want := min(time.Duration(i+1)*fenceEvery, fenceSeldom); wait != want {
+			t.Errorf("answer %d came after %s, want %s", i+2, wait, want)
+		}
+	}
+}
