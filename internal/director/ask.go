@@ -11,6 +11,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -22,7 +23,7 @@ import (
 // escalation is the comment that asks a human about an effect's question. report is the failure that it is
 // about, nil if there is none.
 func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
-	q, c := e.Escalation, d.setup()
+	q, c := e.Escalation, wording{d.setup()}
 	stage := c.failedStage(q, report)
 	words := c.words(e, report, stage, d.reading.file)
 	text := github.Escalation{
@@ -81,8 +82,11 @@ func answerLines(said []fsm.Hint) (lines []github.AnswerLine) {
 	return lines
 }
 
+// wording finds the words of a question in the setup in force.
+type wording struct{ *inforce.Setup }
+
 // words are what is said and asked. What the operator's policy asks is said instead of the table's sentence.
-func (in *setup) words(e fsm.Effect, report *wire.WorkerError, stage wire.StagePlan, file string) recovery.Words {
+func (in wording) words(e fsm.Effect, report *wire.WorkerError, stage wire.StagePlan, file string) recovery.Words {
 	q := e.Escalation
 	c := recovery.Case{
 		Reason: q.Reason, Stage: q.Stage, Stale: q.Stale, Guard: policy.GuardThatAsks(q.Ask), Cause: q.Cause,
@@ -109,11 +113,11 @@ func (in *setup) words(e fsm.Effect, report *wire.WorkerError, stage wire.StageP
 }
 
 // failedStage is the stage's plan that an escalation is about; without Run if no stage's command is.
-func (in *setup) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.StagePlan {
+func (in wording) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.StagePlan {
 	if q.Stale || report == nil {
 		return wire.StagePlan{}
 	}
-	found := slices.DeleteFunc(slices.Clone(in.stages), func(g wire.StagePlan) bool {
+	found := slices.DeleteFunc(slices.Clone(in.StagePlans), func(g wire.StagePlan) bool {
 		return g.Name != q.Stage || len(g.Run) == 0 || report.Tool != "" && filepath.Base(g.Run[0]) != report.Tool
 	})
 	if len(found) == 0 {
@@ -141,7 +145,7 @@ func doesWhatFailed(r recovery.Reason, argv []string) bool {
 }
 
 // limit is the limit that was reached, for people.
-func (in *setup) limit(r recovery.Reason, stage wire.StagePlan) string {
+func (in wording) limit(r recovery.Reason, stage wire.StagePlan) string {
 	switch {
 	case r == recovery.OOMKilled:
 		return in.Containers.Memory
@@ -155,7 +159,7 @@ func (in *setup) limit(r recovery.Reason, stage wire.StagePlan) string {
 
 // credential names who was asked for something, and the variables that hold the credential for it; never a
 // value. GitHub's tokens are made at github.com only for who uses it.
-func (in *setup) credential(q *fsm.Escalation, report *wire.WorkerError,
+func (in wording) credential(q *fsm.Escalation, report *wire.WorkerError,
 	stage wire.StagePlan,
 ) (provider, variables string) {
 	c := in.Config
@@ -180,7 +184,7 @@ func (in *setup) credential(q *fsm.Escalation, report *wire.WorkerError,
 		}
 	} else {
 		names = slices.DeleteFunc(names, func(name string) bool {
-			return slices.ContainsFunc(in.stages, func(g wire.StagePlan) bool {
+			return slices.ContainsFunc(in.StagePlans, func(g wire.StagePlan) bool {
 				return g.Agent != nil &&
 					slices.Contains(g.Agent.Keys, name)
 			})

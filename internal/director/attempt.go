@@ -15,6 +15,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -158,7 +159,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
 		},
 		SignKey: credential.Key, Checkout: travels,
-		Workdir: s.runtime.Workdir(spec), Stages: c.stagesOf(e.Start), Rejected: rejected,
+		Workdir: s.runtime.Workdir(spec), Stages: c.StagesOf(e.Start), Rejected: rejected,
 		ValidateOnly: e.Start.Validate,
 		FixAttempts:  c.Worker.FixAttempts, PaidCallsLeft: e.Start.PaidCallsLeft,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(),
@@ -170,7 +171,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		MarkStages:    true,
 		TraceParent:   s.telemetry.parent(e.Worker),
 		ValidateFirst: e.Start.Action == recovery.Revalidate && !e.Start.Validate,
-		AttemptFile:   attemptFile(e, ref, alternative(c.stages), conflicts),
+		AttemptFile:   attemptFile(e, ref, c.AlternativeModel(), conflicts),
 		Budget: &wire.PlanBudget{
 			MaxConcurrent:   c.RateLimits.Model.MaxConcurrentRequests,
 			SpacingSeconds:  c.RateLimits.Model.MinBetweenRequests.Seconds(),
@@ -245,7 +246,7 @@ func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
 
 // watchdogOf is the longest life of the attempt, as it was decided when it began. Old journals do not say when
 // that was.
-func watchdogOf(e fsm.Effect, c *setup) time.Duration {
+func watchdogOf(e fsm.Effect, c *inforce.Setup) time.Duration {
 	if life := e.Start.WatchdogAt.Sub(e.At); !e.At.IsZero() && life > 0 {
 		return life
 	}
@@ -259,7 +260,7 @@ func (s *session) checkoutOf(k fsm.IssueKey, nonce string) workspace.Request {
 	}
 }
 
-func (s *session) spec(in *setup, e fsm.Effect, checkout string) container.Spec {
+func (s *session) spec(in *inforce.Setup, e fsm.Effect, checkout string) container.Spec {
 	c := in.Containers
 	spec := container.Spec{
 		AttemptID: e.Worker, Task: string(e.Task), Image: c.Image, Workdir: c.Workdir, Checkout: checkout,

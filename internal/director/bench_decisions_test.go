@@ -244,7 +244,7 @@ func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session
 	if err != nil {
 		x.Fatal(err)
 	}
-	d.configured.Store(first)
+	d.inForce.Store(first)
 	s := d.newSession()
 	if s.workspace, err = workspace.Open(workspace.Options{Dir: filepath.Join(x.dir, "work")}); err != nil {
 		x.Fatal(err)

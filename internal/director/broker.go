@@ -26,21 +26,12 @@ type broker struct {
 var _ bus.BudgetHandler = (*broker)(nil)
 
 func (s *session) newBroker(ctx context.Context, m *fsm.Machine) *broker {
-	b := &broker{session: s, ctx: ctx, pool: budget.New(s.runID, s.begun.modelLimits())}
+	b := &broker{session: s, ctx: ctx, pool: budget.New(s.runID, s.begun.ModelLimits())}
 	b.pool.Expire(b.now())
 	for _, c := range m.Cooldowns() {
 		b.pool.Close(c.Resource, c.Until)
 	}
 	return b
-}
-
-// modelLimits hold for each provider of models.
-func (c *setup) modelLimits() budget.Limits {
-	l := c.RateLimits.Model
-	return budget.Limits{
-		MaxConcurrent: l.MaxConcurrentRequests, Spacing: l.MinBetweenRequests,
-		Cooldown: l.CooldownOnError,
-	}
 }
 
 // limit takes other limits for the leases that are granted from now on.

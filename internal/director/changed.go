@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/safefile"
@@ -21,7 +22,7 @@ import (
 // settings are what of the configuration the tasks remember.
 func (d *daemon) settings() *fsm.Settings { return d.settingsOf(d.setup()) }
 
-func (d *daemon) settingsOf(c *setup) *fsm.Settings {
+func (d *daemon) settingsOf(c *inforce.Setup) *fsm.Settings {
 	return &fsm.Settings{
 		Fleet: c.Director.Fleet, Prefix: c.AgentBus.Prefix, Repositories: c.GitHub.Repositories,
 		Labels: fsm.LabelNames(c.GitHub.Labels),

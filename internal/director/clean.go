@@ -7,6 +7,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 )
@@ -14,7 +15,7 @@ import (
 // cleanSpec is the container of an attempt that only validates. It sees a copy of what would be delivered, and
 // nothing that an agent can have written: not the checkout, no mount that workers can write to, an empty folder
 // in its place. It gets no variable of the director's own.
-func (s *session) cleanSpec(ctx context.Context, c *setup, e fsm.Effect) (container.Spec, error) {
+func (s *session) cleanSpec(ctx context.Context, c *inforce.Setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {
 		return container.Spec{}, err

@@ -83,7 +83,7 @@ func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Deli
 ) fsm.EffectEnded {
 	gh := s.setup().GitHub
 	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
-	mayValidate := order.Validate && len(s.setup().validateStages()) > 0 && !shown
+	mayValidate := order.Validate && len(s.setup().ValidateStages()) > 0 && !shown
 	behind := ""
 	if !shown || !order.Validate { // what is shown as a draft stays one
 		var err error
@@ -200,7 +200,7 @@ func (s *session) behind(ctx context.Context, e fsm.Effect) (string, error) {
 		}
 		return "", err
 	}
-	if s.setup().syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+	if s.setup().SyncPolicy().Reason(drift.Commits, drift.Behind) == "" {
 		return "", nil
 	}
 	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, s.config.GitHub.BaseBranch), nil
@@ -209,7 +209,7 @@ func (s *session) behind(ctx context.Context, e fsm.Effect) (string, error) {
 // draftNote says why nobody should take the work for validated; empty: it is.
 func (s *session) draftNote(behind string, moved bool) string {
 	switch {
-	case len(s.setup().validateStages()) == 0:
+	case len(s.setup().ValidateStages()) == 0:
 		return "Not validated: no VALIDATE stage is configured."
 	case behind != "":
 		return "Not validated on today's base branch: it is " + behind + ", and the budget for attempts is used up."

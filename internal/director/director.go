@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/egress"
@@ -97,19 +98,19 @@ type daemon struct {
 	known []leak.Value
 	token func(context.Context) (string, error) // GitHub's, as it is now
 
-	configured atomic.Pointer[setup] // see setup
-	reading    reading               // the configuration again
-	server     *server.Server        // of the bus, if it is ours
-	runtime    container.Runtime
-	bus        *bus.Bus
-	github     *github.Client
-	workspace  *workspace.Workspaces
-	audit      *audit.Writer
-	outputs    *output.Store
-	telemetry  *telemetry           // nil: nothing is traced
-	cooldowns  chan github.Cooldown // from the gate, which must not wait
-	offences   chan struct{}        // from the bus: there are some; room for one
-	labelled   sync.Map             // repositories that answered and have our labels
+	inForce   inforce.Current
+	reading   reading        // the configuration again
+	server    *server.Server // of the bus, if it is ours
+	runtime   container.Runtime
+	bus       *bus.Bus
+	github    *github.Client
+	workspace *workspace.Workspaces
+	audit     *audit.Writer
+	outputs   *output.Store
+	telemetry *telemetry           // nil: nothing is traced
+	cooldowns chan github.Cooldown // from the gate, which must not wait
+	offences  chan struct{}        // from the bus: there are some; room for one
+	labelled  sync.Map             // repositories that answered and have our labels
 	// of the configuration with the tasks of an earlier run; written before a session's goroutines begin
 	met *meeting
 	// what cannot be used, or not yet, and why: repositories, the archive, issues that wait for lookups

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -20,7 +21,7 @@ import (
 // work, and with the base branch if that is further ahead than the policy allows. In an attempt that only
 // validates a conflict is an error: an agent is asked then. An agent that was asked to resolve a conflict finds
 // it in the files, and is told what was left there.
-func (s *session) catchUp(ctx context.Context, c *setup, e fsm.Effect, r workspace.Request) (left []string, err error) {
+func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect, r workspace.Request) (left []string, err error) {
 	if e.Attempt == 1 {
 		return nil, nil
 	}
@@ -42,7 +43,7 @@ func (s *session) catchUp(ctx context.Context, c *setup, e fsm.Effect, r workspa
 	keep := keepsConflicts(e.Start) && !e.Start.Validate
 	if !keep && e.Start.Action != recovery.Revalidate {
 		drift, err := s.workspace.Drift(ctx, r)
-		if err != nil || c.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+		if err != nil || c.SyncPolicy().Reason(drift.Commits, drift.Behind) == "" {
 			return nil, err
 		}
 	}
@@ -89,7 +90,7 @@ func (s *session) watchDrift(ctx context.Context) error {
 				continue
 			}
 			c := s.setup()
-			why := c.syncPolicy().Reason(drift.Commits, drift.Behind)
+			why := c.SyncPolicy().Reason(drift.Commits, drift.Behind)
 			if why == "" || warned[worker] == drift.HeadSHA {
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 	"retake/internal/audit"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 )
 
@@ -26,7 +27,7 @@ func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	d.config.Director.DataDir = dir
 	first, err := d.newSetup(d.config, nil)
 	must(t, err)
-	d.configured.Store(first)
+	d.inForce.Store(first)
 	c, _, err := d.newRecorder(m)
 	must(t, err)
 	records := []fsm.Record{
@@ -61,12 +62,12 @@ func TestAnAttemptKeepsItsCourse(t *testing.T) {
 	first, err := d.newSetup(d.config, nil)
 	must(t, err)
 	second := *first
-	first.stages = []wire.StagePlan{{Name: "PLAN"}, {Name: "CODE"}, {Name: "VALIDATE"}}
-	second.stages = []wire.StagePlan{{Name: "VALIDATE"}, {Name: "CODE"}}
-	d.configured.Store(first)
+	first.StagePlans = []wire.StagePlan{{Name: "PLAN"}, {Name: "CODE"}, {Name: "VALIDATE"}}
+	second.StagePlans = []wire.StagePlan{{Name: "VALIDATE"}, {Name: "CODE"}}
+	d.inForce.Store(first)
 	c, _, err := d.newRecorder(m)
 	must(t, err)
-	for n, in := range []*setup{first, &second} {
+	for n, in := range []*inforce.Setup{first, &second} {
 		c.record(fsm.Record{At: at, Facts: fsm.FactList{fsm.AttemptBegan{OfTask: of, N: n + 1}}})
 		c.starts(fsm.Effect{Worker: fsm.AttemptID("k3v9qx2m", n+1), Task: key, Attempt: n + 1},
 			wire.Plan{ValidateOnly: true}, in)

@@ -39,7 +39,7 @@ func exampleDaemon(t *testing.T) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.configured.Store(first)
+	d.inForce.Store(first)
 	return d
 }
 

@@ -25,7 +25,7 @@ func (d *daemon) inspect(worker string, labels []string) func(context.Context, *
 		if err != nil { // what is not known cannot be found
 			return &workspace.Error{Kind: workspace.Transient, Op: "look at the work", Detail: err.Error(), Err: err}
 		}
-		err = lookThrough(limited, d.setup().scope.Look(labels, known), p)
+		err = lookThrough(limited, d.setup().Pushable.Look(labels, known), p)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return scope.TooLong(searchTime.String())
 		}

@@ -15,12 +15,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/agent"
 	"retake/internal/audit"
 	"retake/internal/bus"
 	"retake/internal/bus/keys"
 	"retake/internal/bus/server"
-	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/intake"
@@ -160,7 +158,7 @@ func (d *daemon) openLocal(o Options) error {
 		Auth: d.gitAuth(o), Log: d.log, StatePaths: first.Agents.StatePaths(first.Stages),
 		Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
 	})
-	d.configured.Store(first)
+	d.inForce.Store(first)
 	return errors.Join(tables, access, binary, environ, proxied, checkouts)
 }
 
@@ -341,43 +339,6 @@ func (d *daemon) close() {
 	if err := errors.Join(errs...); err != nil {
 		d.log.Warn("shutdown was incomplete", zap.Error(err))
 	}
-}
-
-// stagePlans are the configured stages as workers get them: an agent's profile becomes a command.
-func stagePlans(c config.Config) ([]wire.StagePlan, error) {
-	var out []wire.StagePlan
-	var faults []error
-	for _, g := range c.Stages {
-		p, err := c.Agents.Expand(g)
-		out, faults = append(out, p), append(faults, err)
-	}
-	return out, errors.Join(faults...)
-}
-
-// alternative is the model to change to when a verdict wants another one: that of the first stage that has one.
-func alternative(stages []wire.StagePlan) string {
-	for _, g := range stages {
-		if g.AlternativeModel != "" {
-			return g.AlternativeModel
-		}
-	}
-	return ""
-}
-
-// models are the resources that the stages use. None: a stage's program may use any.
-func models(stages []wire.StagePlan) (out []string) {
-	for _, g := range stages {
-		if g.Name == wire.StageCode && g.Agent == nil && g.Resource == "" {
-			return nil
-		}
-		for _, model := range []string{g.Model, g.AlternativeModel} {
-			r := agent.Resource(g, model)
-			if (g.Agent != nil || g.Resource != "") && !slices.Contains(out, r) {
-				out = append(out, r)
-			}
-		}
-	}
-	return out
 }
 
 // passed is what workers get of variables.

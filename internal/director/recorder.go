@@ -14,6 +14,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/audit"
 	"retake/internal/bus/wire"
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
@@ -46,11 +47,11 @@ type course struct {
 	judges int      // so many of them, the last, are VALIDATE and what follows
 }
 
-func courseOf(in *setup) (all course) {
-	for _, g := range in.stages {
+func courseOf(in *inforce.Setup) (all course) {
+	for _, g := range in.StagePlans {
 		all.stages = append(all.stages, g.Name)
 	}
-	all.judges = len(in.validateStages())
+	all.judges = len(in.ValidateStages())
 	return all
 }
 
@@ -96,9 +97,9 @@ func (d *daemon) newRecorder(m *fsm.Machine) (c *recorder, edits []fsm.BudgetEdi
 }
 
 // follow takes another configuration for what is written from now on.
-func (c *recorder) follow(now *setup) {
+func (c *recorder) follow(now *inforce.Setup) {
 	c.course = courseOf(now)
-	c.preset, c.guards = now.Recovery.Preset, now.policy.With(now.Limits()).Guards()
+	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()
 }
 
 // readStats takes from a task's stats.json what only people and earlier processes know.
@@ -233,7 +234,7 @@ func (c *recorder) forget(attempt string) {
 
 // starts says who works in an attempt, as its plan has it, and keeps the course of it: another configuration
 // changes nothing of an attempt that has begun.
-func (c *recorder) starts(e fsm.Effect, p wire.Plan, in *setup) {
+func (c *recorder) starts(e fsm.Effect, p wire.Plan, in *inforce.Setup) {
 	c.courses.Store(e.Worker, courseOf(in))
 	who, model := workerOf(p)
 	c.out.Attempt(e.Worker, func(m *audit.Meta) {

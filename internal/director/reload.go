@@ -19,6 +19,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 )
 
@@ -54,8 +55,8 @@ const atStart = "start"
 // startReading notes what the start has read.
 func (d *daemon) startReading(o Options) {
 	d.reading.again, d.reading.file, d.reading.changed = o.Read, o.ConfigFile, make(chan struct{}, 1)
-	d.reading.files, d.reading.every = d.configFiles(d.setup().read), cmp.Or(o.filesEvery, filesEvery)
-	d.reading.last.Store(&Reading{At: d.since, By: atStart, Digest: d.setup().digest, Since: d.since})
+	d.reading.files, d.reading.every = d.configFiles(d.setup().Read), cmp.Or(o.filesEvery, filesEvery)
+	d.reading.last.Store(&Reading{At: d.since, By: atStart, Digest: d.setup().Digest, Since: d.since})
 }
 
 // configFiles are the files that configurations consist of.
@@ -79,7 +80,7 @@ func (d *daemon) readFiles() (next config.Config, problems config.Problems) {
 	for known := false; !known; {
 		d.reading.sum = sumOf(d.reading.files)
 		next, problems = d.reading.again()
-		files := d.configFiles(d.setup().read, next)
+		files := d.configFiles(d.setup().Read, next)
 		known = slices.Equal(files, d.reading.files) // otherwise it names files that were not summed
 		d.reading.files = files
 	}
@@ -112,7 +113,7 @@ func (d *daemon) reread(by string) Reading {
 	defer d.reading.mu.Unlock()
 	r := Reading{At: time.Now().UTC(), By: by, Since: d.reading.last.Load().Since}
 	if d.reading.again == nil {
-		r.Digest, r.Problems = d.setup().digest,
+		r.Digest, r.Problems = d.setup().Digest,
 			[]string{"this director was started without a way to read its configuration again: restart it"}
 		return r
 	}
@@ -126,19 +127,19 @@ func (d *daemon) reread(by string) Reading {
 		d.putInForce(now, by, change)
 		r.Since = r.At
 	}
-	r.Digest = d.setup().digest
+	r.Digest = d.setup().Digest
 	d.reading.last.Store(&r)
 	d.sayReading(r)
 	return r
 }
 
 // next is what would be in force after the one that is. An error: it is refused.
-func (d *daemon) next(next config.Config, problems config.Problems) (now *setup, change config.Change, err error) {
+func (d *daemon) next(next config.Config, problems config.Problems) (now *inforce.Setup, change config.Change, err error) {
 	if problems.Err() != nil {
 		return nil, change, problems.Err()
 	}
 	was := d.setup()
-	mixed, change, problems := was.read.Reread(next)
+	mixed, change, problems := was.Read.Reread(next)
 	if problems.Err() != nil {
 		return nil, config.Change{}, problems.Err()
 	}
@@ -152,44 +153,48 @@ func (d *daemon) next(next config.Config, problems config.Problems) (now *setup,
 		return nil, config.Change{}, err
 	}
 	for _, key := range sortedKeys(sums) { // the same path, and another content
-		if was.sums[key] != sums[key] && !slices.Contains(change.Keys, key) {
+		if was.FileSums[key] != sums[key] && !slices.Contains(change.Keys, key) {
 			change.Keys = append(change.Keys, key)
 		}
 	}
 	return now, change, nil
 }
 
-// putInForce replaces the setup as a whole. The session has the machine follow.
-func (d *daemon) putInForce(now *setup, by string, change config.Change) {
-	was := d.setup()
-	now.news = &fsm.SettingsChanged{
-		By: by, Digest: now.digest, Keys: change.Keys, Restart: change.Restart,
+// putInForce replaces the setup as a whole. The session makes the machine follow.
+func (d *daemon) putInForce(now *inforce.Setup, by string, change config.Change) {
+	d.inForce.Replace(now, &fsm.SettingsChanged{
+		By: by, Digest: now.Digest, Keys: change.Keys, Restart: change.Restart,
 		Settings: d.settingsOf(now),
-	}
-	if was.news != nil && !was.isDecided() { // the journal has one fact for both
-		for _, key := range was.news.Keys {
-			if !slices.Contains(now.news.Keys, key) {
-				now.news.Keys = append(now.news.Keys, key)
-			}
-		}
-	}
-	now.decided = make(chan struct{})
-	now.decide = sync.OnceFunc(func() { close(now.decided) })
-	d.configured.Store(now)
-	d.workspace.LeaveOut(now.state)
+	})
+	d.workspace.LeaveOut(now.StateGlobs)
 	select {
 	case d.reading.changed <- struct{}{}:
 	default:
 	}
 }
 
-func (c *setup) isDecided() bool {
-	select {
-	case <-c.decided:
-		return true
-	default:
-		return false
+// setup is what is in force. Keys that need a restart are in d.config, too, which never changes.
+func (d *daemon) setup() *inforce.Setup {
+	if c := d.inForce.Load(); c != nil {
+		return c
 	}
+	return &inforce.Setup{Config: d.config} // nothing was opened yet
+}
+
+// newSetup derives a setup, whose folders are the absolute ones.
+func (d *daemon) newSetup(read config.Config, sums map[string]string) (*inforce.Setup, error) {
+	c, err := inforce.New(read, sums)
+	c.Director.DataDir, c.Director.SharedDir = d.config.Director.DataDir, d.config.Director.SharedDir
+	return c, err
+}
+
+// machineConfig is the part of a setup that decisions are made by.
+func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
+	cfg := c.Machine(d.only.issues())
+	if d.decides != nil {
+		d.decides(&cfg)
+	}
+	return cfg
 }
 
 // sayReading logs what came of it.
@@ -215,19 +220,19 @@ func (d *daemon) sayReading(r Reading) {
 func (s *session) followSettings(ctx context.Context) error {
 	for {
 		// the session before may have ended too early
-		if now := s.setup(); now != s.begun || now.news != nil && !now.isDecided() {
+		if now := s.setup(); now != s.begun || now.Change != nil && !now.IsDecided() {
 			if s.server != nil {
 				s.server.Admit(now.Director.MaxWorkers)
 			}
 			cfg := s.machineConfig(now)
-			if !s.owner.Decided(ctx, fsm.SettingsRead{SettingsChanged: *now.news, Config: &cfg}) {
+			if !s.owner.Decided(ctx, fsm.SettingsRead{SettingsChanged: *now.Change, Config: &cfg}) {
 				return nil // the next session begins with it, and says so
 			}
 			s.begun = now
 			s.views.configure(cfg)
 			s.metrics.Slots(now.Director.MaxWorkers)
-			s.broker.limit(now.modelLimits())
-			now.decide()
+			s.broker.limit(now.ModelLimits())
+			now.MarkDecided()
 		}
 		select {
 		case <-s.reading.changed:
@@ -246,11 +251,11 @@ func (d *daemon) reload(w http.ResponseWriter, req *http.Request) {
 	status := http.StatusOK
 	if len(r.Problems) > 0 {
 		status = http.StatusUnprocessableEntity
-	} else if now := d.setup(); now.decided != nil {
+	} else if now := d.setup(); now.Decided() != nil {
 		late := time.NewTimer(reloadWait)
 		defer late.Stop()
 		select {
-		case <-now.decided:
+		case <-now.Decided():
 		case <-late.C:
 			r.Pending = true
 		case <-req.Context().Done():

@@ -64,7 +64,7 @@ func (s *session) report(ctx context.Context, r bus.Report) fsm.Report {
 	if out.OK {
 		return out
 	}
-	by := s.setup().classifier
+	by := s.setup().Classifier
 	found := by.Classify(out.Evidence)
 	if cause := s.tooMuch(ctx, r, found); cause != "" {
 		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause

@@ -82,7 +82,7 @@ func (s seat) Command(ctx context.Context, c page.Command) error {
 // Tables are the policy's rows and guards, and the classifier's rules.
 func (s seat) Tables() []page.Table {
 	in := s.setup()
-	rows, guards := advise.PolicyTable(in.policy.With(in.Limits()))
+	rows, guards := advise.PolicyTable(in.Policy.With(in.Limits()))
 	return []page.Table{
 		{
 			Name: "Policy: what a failure leads to", About: "`director policy show` prints the same.",
@@ -95,7 +95,7 @@ func (s seat) Tables() []page.Table {
 		{
 			Name: "Rules: what a line of output means", About: "`director classify --explain` shows which of " +
 				"them was met.", Head: []string{"rule", "reason", "matches a line with", "why"},
-			Rows: in.classifier.Table(),
+			Rows: in.Classifier.Table(),
 		},
 	}
 }

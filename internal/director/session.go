@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -20,12 +21,6 @@ import (
 const (
 	snapshotEvery = 1000
 	snapshotAfter = time.Hour
-)
-
-// outboxMax is the longest pause between two tries of an effect: an outage of hours must not cost thousands of calls.
-const (
-	outboxFirst = time.Second
-	outboxMax   = 5 * time.Minute
 )
 
 // session is one life of a machine: from reading the journal until the context ends or the journal refuses.
@@ -49,15 +44,15 @@ type session struct {
 	relists     chan struct{}
 	bells       map[string]intake.Bell // of the polls, by repository in lower case
 	reviewBell  intake.Bell
-	untrusted   sync.Map  // issues, or what was edited in them, of which the log says that they are left alone
-	explained   hourly    // issues that say so themselves
-	sent        []string  // tasks whose checkouts were on the bus before the journal was read
-	checkouts   []string  // that were there before the journal was read: what it does not know of them nobody needs
-	fleetKept   string    // the fleet's file as it was written last; the housekeeper's own
-	begun       *setup    // that its machine decides by; followSettings' own once the session has begun
-	started     bool      // it began: what fails from now on is not a matter of configuration
-	saved       uint64    // journal sequence of the last snapshot; the housekeeper's own
-	savedAt     time.Time // when it was saved, or when the session began
+	untrusted   sync.Map       // issues, or what was edited in them, of which the log says that they are left alone
+	explained   hourly         // issues that say so themselves
+	sent        []string       // tasks whose checkouts were on the bus before the journal was read
+	checkouts   []string       // that were there before the journal was read: what it does not know of them nobody needs
+	fleetKept   string         // the fleet's file as it was written last; the housekeeper's own
+	begun       *inforce.Setup // that its machine decides by; followSettings' own once the session has begun
+	started     bool           // it began: what fails from now on is not a matter of configuration
+	saved       uint64         // journal sequence of the last snapshot; the housekeeper's own
+	savedAt     time.Time      // when it was saved, or when the session began
 	retires     retries
 	resave      bool // a kept snapshot cannot be read: another is saved; the housekeeper's own
 }

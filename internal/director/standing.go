@@ -142,12 +142,3 @@ func (s *session) labelStanding(i github.Issue) (stand fsm.Standing) {
 	slices.Sort(stand.Capped)
 	return stand
 }
-
-// lowered has the names of labels in lower case, as GitHub compares them.
-func lowered(labels map[string]int) map[string]int {
-	out := make(map[string]int, len(labels))
-	for name, n := range labels {
-		out[strings.ToLower(name)] = n
-	}
-	return out
-}

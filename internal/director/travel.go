@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/checkpoint"
+	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -50,7 +51,7 @@ func nonceOf(worker string) string {
 
 // publish stores the checkout that an attempt begins with, and gives it to the attempt. What was stored of it
 // before is not stored again.
-func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.PlanCheckout, error) {
+func (s *session) publish(ctx context.Context, c *inforce.Setup, e fsm.Effect) (*wire.PlanCheckout, error) {
 	if e.Start.Validate { // what it validates is what is delivered, by whoever leads then
 		if err := s.keep(ctx, e.Nonce, true); err != nil {
 			return nil, err

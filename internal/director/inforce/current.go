@@ -1,0 +1,49 @@
+package inforce
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"retake/internal/fsm"
+)
+
+// Current is the setup in force. Any goroutine may use it.
+type Current struct{ setup atomic.Pointer[Setup] }
+
+// Load returns the setup in force; nil before the first Store.
+func (c *Current) Load() *Setup { return c.setup.Load() }
+
+// Store puts the first setup in force. The journal's fact about the director's start covers it.
+func (c *Current) Store(first *Setup) { c.setup.Store(first) }
+
+// Replace puts a changed setup in force, with the change that the journal is to have. A change that the journal does not
+// have yet becomes part of this one, because both will be one fact.
+func (c *Current) Replace(next *Setup, change *fsm.SettingsChanged) {
+	if was := c.Load(); was.Change != nil && !was.IsDecided() {
+		for _, key := range was.Change.Keys {
+			if !slices.Contains(change.Keys, key) {
+				change.Keys = append(change.Keys, key)
+			}
+		}
+	}
+	decided := make(chan struct{})
+	next.Change, next.decided, next.decide = change, decided, sync.OnceFunc(func() { close(decided) })
+	c.setup.Store(next)
+}
+
+// Decided is closed once the journal has the change; nil for the setup of the start.
+func (s *Setup) Decided() <-chan struct{} { return s.decided }
+
+// IsDecided reports whether the journal has the change.
+func (s *Setup) IsDecided() bool {
+	select {
+	case <-s.decided:
+		return true
+	default:
+		return false
+	}
+}
+
+// MarkDecided notes that the journal has the change.
+func (s *Setup) MarkDecided() { s.decide() }
