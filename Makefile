@@ -64,6 +64,7 @@ lint: ## Check formatting, style, imports, purity, sizes, idioms and commit subj
 	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l bench cmd internal docs tools); [ -z "$$out" ] || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool -modfile=$(TOOLS) golangci-lint run $(PKGS)
+	cd bench/peers && $(GO) vet . && $(GO) test . # another module, which $(PKGS) leaves out
 	@$(GO) test -count=1 -run 'TestPure' -v ./internal/fsm > $(BIN)/purity.txt || { cat $(BIN)/purity.txt; exit 1; }
 	@grep imports $(BIN)/purity.txt
 	@$(GO) test -C tools ./house

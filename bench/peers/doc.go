@@ -8,4 +8,6 @@
 // publishing is not counted. Each is measured in the way that is best for it: its server on a Unix socket, no
 // pause between fetches, and of several concurrencies the fastest. asynq takes jobs one after the other in each
 // of its servers, of which a program has one; what several of them in one process do is shown, too.
+//
+// It is a Go module apart from the main one, so that the queues it measures are not among the dependencies of Retake.
 package main
