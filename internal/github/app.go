@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
-	tokens "github.com/google/go-github/v88/github" // as ghinstallation wants it
+	tokens "github.com/google/go-github/v60/github"
 )
 
 // AppOptions say which GitHub App, installed where, a director is.
