@@ -15,7 +15,7 @@ import (
 	"retake/internal/bench"
 	"retake/internal/director"
 	"retake/internal/github/githubtest"
-	"retake/internal/tied"
+	"retake/internal/sys/tied"
 )
 
 // idleFor is how long a director is watched that has nothing to do: more than one poll of GitHub, which it does

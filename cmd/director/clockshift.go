@@ -2,4 +2,4 @@
 
 package main
 
-import _ "retake/internal/clockshift" // for tests of directors whose clocks differ
+import _ "retake/internal/sys/clockshift" // for tests of directors whose clocks differ

@@ -15,7 +15,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/safefile"
-	"retake/internal/spelling"
+	"retake/internal/tomlfile/spelling"
 )
 
 // starting are the flags of `config init`, and what is asked for where they are missing.

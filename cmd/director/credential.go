@@ -9,7 +9,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/github"
-	"retake/internal/hidden"
+	"retake/internal/sys/hidden"
 )
 
 // credential puts what GitHub is asked with into o: a token, read anew for each request so that it can be

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"retake/internal/leak"
-	"retake/internal/redact"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/redact"
 )
 
 // TestLogIsRedacted: anybody who may publish a report can write a token into it, and the log quotes reports.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"retake/internal/hidden"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
+	"retake/internal/sys/hidden"
 )
 
 // errNo: the command worked, and its answer is no.

@@ -20,9 +20,9 @@ import (
 	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/fsm"
-	"retake/internal/hidden"
 	"retake/internal/recovery/plaintext"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
+	"retake/internal/sys/hidden"
 )
 
 func runCommand(o *options) *cobra.Command {

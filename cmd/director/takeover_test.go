@@ -19,10 +19,10 @@ import (
 
 	"retake/internal/bus/bustest"
 	"retake/internal/bus/wire"
-	"retake/internal/clockshift"
 	"retake/internal/director"
 	"retake/internal/github/githubtest"
-	"retake/internal/tied"
+	"retake/internal/sys/clockshift"
+	"retake/internal/sys/tied"
 )
 
 var takeovers = flag.Int("takeovers", 1, "how often TestTakeovers kills the leading director")

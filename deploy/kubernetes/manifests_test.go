@@ -28,7 +28,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/container/kubernetes"
-	"retake/internal/publicaddr"
+	"retake/internal/sys/publicaddr"
 )
 
 // kinds are those that may be there, each in the namespace: nothing is of the whole cluster.
@@ -232,8 +232,10 @@ func TestBus(t *testing.T) {
 	c := configured(t)
 	dir := t.TempDir()
 	const service = "retake-nats.retake.svc"
-	made := keys.Init{Hosts: []string{service, "*." + service}, Port: 4222, Store: "/data",
-		ServerDir: "/etc/nats/retake", Prefix: c.AgentBus.Prefix}
+	made := keys.Init{
+		Hosts: []string{service, "*." + service}, Port: 4222, Store: "/data",
+		ServerDir: "/etc/nats/retake", Prefix: c.AgentBus.Prefix,
+	}
 	servers := strings.Split(c.AgentBus.URL, ",")
 	for _, s := range servers {
 		u, err := url.Parse(s)
@@ -282,8 +284,10 @@ func TestBus(t *testing.T) {
 // Pods are as the restricted level of the pod security standards wants them, and only directors speak with the API.
 func TestPodSecurity(t *testing.T) {
 	director, _ := directorsPod(t)
-	for what, pod := range map[string]corev1.PodSpec{"director": director,
-		"bus": get[*appsv1.StatefulSet](t, "StatefulSet retake-nats").Spec.Template.Spec} {
+	for what, pod := range map[string]corev1.PodSpec{
+		"director": director,
+		"bus":      get[*appsv1.StatefulSet](t, "StatefulSet retake-nats").Spec.Template.Spec,
+	} {
 		s := pod.SecurityContext
 		if !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile == nil ||
 			s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || pod.HostNetwork || pod.HostPID ||
@@ -345,8 +349,10 @@ func TestNetworkOfAttempts(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"bus 4222", "kube-dns 53,53", "director 8732", "0.0.0.0/0",
-		publicaddr.Global6.String()}; !slices.Equal(reached, want) {
+	if want := []string{
+		"bus 4222", "kube-dns 53,53", "director 8732", "0.0.0.0/0",
+		publicaddr.Global6.String(),
+	}; !slices.Equal(reached, want) {
 		t.Errorf("it reaches %q, want %q", reached, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"retake/internal/spelling"
+	"retake/internal/tomlfile/spelling"
 )
 
 // object is one JSON object whose fields are read one by one, so that an error can name the field.

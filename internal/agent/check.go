@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"retake/internal/budget"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 	"retake/internal/tomlfile"
 	"retake/internal/worktree"
 )

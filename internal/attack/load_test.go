@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/tied"
+	"retake/internal/sys/tied"
 )
 
 // honest is how many work beside the hostile one.

@@ -24,7 +24,7 @@ import (
 	"retake/internal/bus/chain"
 	"retake/internal/config"
 	"retake/internal/director"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // onSecrets: what an agent says of secrets that it has, wherever people read it.

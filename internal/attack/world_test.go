@@ -23,7 +23,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director"
 	"retake/internal/github/githubtest"
-	"retake/internal/tied"
+	"retake/internal/sys/tied"
 )
 
 const (

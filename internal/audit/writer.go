@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"retake/internal/diskfault"
 	"retake/internal/safefile"
+	"retake/internal/sys/diskfault"
 )
 
 // Options of a writer. The zero value of each field but Log and Redact is a default.

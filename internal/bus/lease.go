@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"retake/internal/lease"
+	"retake/internal/bus/lease"
 )
 
 // keyLeader is the one key of a lease's bucket.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"retake/internal/lease"
+	"retake/internal/bus/lease"
 )
 
 // impatient wants to lead, and takes what looks the same at two looks in a row.

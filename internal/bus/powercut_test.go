@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"retake/internal/bus/server"
-	"retake/internal/powercut"
+	"retake/internal/sys/powercut"
 )
 
 // TestPowerCutKeepsTheJournal: the power is cut right after the appends of a bus that is a moment old. With

@@ -15,8 +15,8 @@ import (
 
 	"retake/internal/bus/chain"
 	"retake/internal/bus/server"
-	"retake/internal/powercut"
 	"retake/internal/safefile"
+	"retake/internal/sys/powercut"
 )
 
 // ready is a journal whose first batches may leave it: two snapshots are beyond them.

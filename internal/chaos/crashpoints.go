@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"retake/internal/crashpoint"
 	"retake/internal/director"
 	"retake/internal/fsm"
+	"retake/internal/sys/crashpoint"
 )
 
 // Times of one crash point.

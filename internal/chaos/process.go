@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"retake/internal/director"
-	"retake/internal/tied"
+	"retake/internal/sys/tied"
 )
 
 // process is a program of ours that is ended and started again and again. Its methods may be called from any goroutine.

@@ -14,7 +14,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // Config is everything that can be configured. Units, ranges and meanings: the rows in table.go, or

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"retake/internal/redact"
-	"retake/internal/spelling"
+	"retake/internal/secrets/redact"
 	"retake/internal/tomlfile"
+	"retake/internal/tomlfile/spelling"
 )
 
 // Load reads the configuration. An empty path means no file. env is in the form of os.Environ; of it only names that

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // Problem is one mistake in the configuration.

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"retake/internal/spelling"
 	"retake/internal/tomlfile"
+	"retake/internal/tomlfile/spelling"
 )
 
 // rule is a check of keys against each other. It is skipped when one of its keys is bad already.

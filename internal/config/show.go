@@ -6,7 +6,7 @@ import (
 
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 	"retake/internal/tomlfile"
 )
 

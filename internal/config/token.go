@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // maxTokenBytes is far above the length of any GitHub token (255) or key (3,300), so that a wrong file is noticed.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 	"retake/internal/tomlfile"
 )
 

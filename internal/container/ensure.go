@@ -13,7 +13,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"go.uber.org/zap"
 
-	"retake/internal/crashpoint"
+	"retake/internal/sys/crashpoint"
 )
 
 // Ensure makes sure that the attempt's container was started. See the package comment for what happens when it

@@ -10,7 +10,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
 
-	"retake/internal/diskfault"
+	"retake/internal/sys/diskfault"
 )
 
 // Kinds of failure, matched with errors.Is.

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/container/supervisor"
-	"retake/internal/procfs"
 	"retake/internal/safefile"
+	"retake/internal/sys/procfs"
 )
 
 // Processes runs attempts as plain processes of this machine, for development. Safe for concurrent use;

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"retake/internal/container/supervisor"
-	"retake/internal/crashpoint"
 	"retake/internal/safefile"
+	"retake/internal/sys/crashpoint"
 )
 
 // imagePath is the PATH of common base images, which a container has when its image sets none.

@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/container/supervisor"
-	"retake/internal/procfs"
-	"retake/internal/ring"
 	"retake/internal/safefile"
+	"retake/internal/sys/procfs"
+	"retake/internal/sys/ring"
 )
 
 // sweepLimit is how long a supervisor may take to end what its dead worker has left, before it is done from

@@ -20,7 +20,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/container/containertest"
 	"retake/internal/container/supervisor"
-	"retake/internal/procfs"
+	"retake/internal/sys/procfs"
 )
 
 // Variables with which this test program runs itself.

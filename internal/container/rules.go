@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"retake/internal/container/fence"
-	"retake/internal/publicaddr"
+	"retake/internal/sys/publicaddr"
 )
 
 // rules are what the kernel is to keep of a network for one fleet: two tables of nftables of one name, which

@@ -9,7 +9,7 @@ import (
 	apicontainer "github.com/docker/docker/api/types/container"
 	"go.uber.org/zap"
 
-	"retake/internal/crashpoint"
+	"retake/internal/sys/crashpoint"
 )
 
 // pollEvery is how often the daemon, or the machine, is asked whether something is gone yet.

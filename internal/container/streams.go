@@ -10,7 +10,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"go.uber.org/zap"
 
-	"retake/internal/ring"
+	"retake/internal/sys/ring"
 )
 
 // TailBytes is how much of each stream is kept for an Exit: worker_error.v1 carries two tails within the bus's 64 KiB.

@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director"
-	"retake/internal/tied"
+	"retake/internal/sys/tied"
 )
 
 // line is one line of the director's log, as far as the demo reads it.

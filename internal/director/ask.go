@@ -17,7 +17,7 @@ import (
 	"retake/internal/recovery"
 	"retake/internal/recovery/plaintext"
 	"retake/internal/recovery/policy"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // escalation is the comment that asks a human about an effect's question. report is the failure that it is

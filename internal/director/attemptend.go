@@ -13,8 +13,8 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/fsm"
-	"retake/internal/leak"
-	"retake/internal/scope"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/scope"
 )
 
 // attemptEnd is what a failed attempt's last report and its container said.

@@ -16,8 +16,8 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/container/kubernetes"
-	"retake/internal/hidden"
 	"retake/internal/safefile"
+	"retake/internal/sys/hidden"
 )
 
 // openRuntime opens what containers.runtime names. Nobody may be forgotten by a change from one to the other:

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"retake/internal/crashpoint"
+	"retake/internal/sys/crashpoint"
 )
 
 // TestCrashPointsNameEveryEffect: a new kind of effect has its rows in the table of crash points, and none is

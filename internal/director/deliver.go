@@ -14,7 +14,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
-	"retake/internal/scope"
+	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
 )
 

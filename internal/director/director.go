@@ -24,11 +24,11 @@ import (
 	"retake/internal/egress"
 	"retake/internal/fsm"
 	"retake/internal/github"
-	"retake/internal/leak"
 	"retake/internal/metrics"
 	"retake/internal/output"
 	"retake/internal/page"
-	"retake/internal/redact"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/redact"
 	"retake/internal/workspace"
 )
 

@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"retake/internal/diskfault"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
+	"retake/internal/sys/diskfault"
 )
 
 const (

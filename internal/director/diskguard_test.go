@@ -18,7 +18,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director/loop"
-	"retake/internal/powercut"
+	"retake/internal/sys/powercut"
 )
 
 // badDisk is what the probe of a disk meets.

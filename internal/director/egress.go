@@ -21,8 +21,8 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/egress"
-	"retake/internal/hidden"
 	"retake/internal/safefile"
+	"retake/internal/sys/hidden"
 )
 
 // outside is what stands between workers and everything else. Its zero value is nothing: workers sign in nowhere.

@@ -11,11 +11,11 @@ import (
 	"retake/internal/bus"
 	"retake/internal/container"
 	"retake/internal/director/loop"
-	"retake/internal/diskfault"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
-	"retake/internal/scope"
+	"retake/internal/secrets/scope"
+	"retake/internal/sys/diskfault"
 	"retake/internal/workspace"
 )
 

@@ -22,7 +22,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 const repo = "acme/widgets"

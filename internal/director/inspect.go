@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"retake/internal/leak"
-	"retake/internal/scope"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"retake/internal/scope"
+	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // TestWithoutSecretsAsInItsJSON: a report is left without secrets as its JSON would be, in which no string can

@@ -23,10 +23,10 @@ import (
 	"retake/internal/container"
 	"retake/internal/director/intake"
 	"retake/internal/github"
-	"retake/internal/hidden"
-	"retake/internal/leak"
 	"retake/internal/output"
 	"retake/internal/safefile"
+	"retake/internal/secrets/leak"
+	"retake/internal/sys/hidden"
 	"retake/internal/workspace"
 )
 

@@ -22,9 +22,9 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/fsm"
-	"retake/internal/leak"
 	"retake/internal/output"
 	"retake/internal/page"
+	"retake/internal/secrets/leak"
 )
 
 // recording is what is kept of an attempt's output, and what of it is never written down.

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"retake/internal/powercut"
 	"retake/internal/safefile"
+	"retake/internal/sys/powercut"
 )
 
 // TestPowerCutOfTheWholeMachine: the power is cut while one issue is delivered and another is worked on. The

@@ -15,7 +15,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // reported does with a report what needs no order, on any core. What it returns hands the report to the

@@ -13,10 +13,10 @@ import (
 	"retake/internal/advise"
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
-	"retake/internal/hidden"
 	"retake/internal/output"
 	"retake/internal/page"
 	"retake/internal/story"
+	"retake/internal/sys/hidden"
 )
 
 // seat is what the page shows of a session.

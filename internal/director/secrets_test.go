@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"retake/internal/leak"
+	"retake/internal/secrets/leak"
 )
 
 // TestSecretsAsDeclared: what is a secret is guessed from name and value, unless the owner says it. Declared

@@ -26,9 +26,9 @@ import (
 	"retake/internal/bus/chain"
 	"retake/internal/config"
 	"retake/internal/fsm"
-	"retake/internal/leak"
 	"retake/internal/output"
-	"retake/internal/redact"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/redact"
 )
 
 // babbler is an agent that says everything it should not, wherever people read it.

@@ -20,7 +20,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/fsm"
-	"retake/internal/hidden"
+	"retake/internal/sys/hidden"
 	"retake/internal/trace"
 )
 

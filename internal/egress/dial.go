@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"retake/internal/publicaddr"
+	"retake/internal/sys/publicaddr"
 )
 
 // deniedError is a host that an attempt does not get.

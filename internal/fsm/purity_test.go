@@ -21,7 +21,8 @@ var allowed = map[string][]string{
 	"retake/internal/agent": {
 		"bytes", "cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "path", "regexp",
 		"retake/internal/budget",
-		"retake/internal/bus/wire", "retake/internal/recovery/plaintext", "retake/internal/redact",
+		"retake/internal/bus/wire", "retake/internal/recovery/plaintext",
+		"retake/internal/secrets/redact",
 		"retake/internal/tomlfile", "retake/internal/worktree", "slices", "strconv", "strings", "sync", "time",
 		"unicode",
 	},
@@ -31,9 +32,9 @@ var allowed = map[string][]string{
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/whatif":             {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},
-	"retake/internal/diskfault":          {"errors", "strings", "syscall"}, // for the names of errors
+	"retake/internal/sys/diskfault":      {"errors", "strings", "syscall"}, // for the names of errors
 	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
-	"retake/internal/lease":              {"time"},
+	"retake/internal/bus/lease":          {"time"},
 	"retake/internal/recovery/plaintext": {"strings", "unicode", "unicode/utf8"},
 	"retake/internal/recovery/loglines": {
 		"encoding/json", "fmt", "maps", "regexp",
@@ -56,28 +57,28 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/recovery/policy": {
 		"cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "regexp",
-		"retake/internal/recovery", "retake/internal/spelling", "retake/internal/tomlfile", "slices", "strconv",
-		"strings", "time",
+		"retake/internal/recovery", "retake/internal/tomlfile", "retake/internal/tomlfile/spelling",
+		"slices", "strconv", "strings", "time",
 	},
 	"retake/internal/plainjson": {
 		"bytes", "encoding", "encoding/binary", "encoding/json", "math/bits", "reflect", "slices", "strconv", "strings",
 		"time", "unicode/utf16", "unicode/utf8",
 	},
-	"retake/internal/spelling": {"strings"},
+	"retake/internal/tomlfile/spelling": {"strings"},
 	"retake/internal/story": {
 		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/recovery", "retake/internal/recovery/plaintext",
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/tomlfile": {
 		"bytes", "errors", "fmt", "github.com/pelletier/go-toml/v2/unstable", "maps", "reflect",
-		"regexp", "retake/internal/spelling", "slices", "strconv", "strings", "unicode/utf8",
+		"regexp", "retake/internal/tomlfile/spelling", "slices", "strconv", "strings", "unicode/utf8",
 	},
-	"retake/internal/redact": {
+	"retake/internal/secrets/redact": {
 		"bytes", "cmp", "encoding/base64", "encoding/json", "io", "math", "net/url", "regexp", "slices", "strconv",
 		"strings", "sync",
 	},
-	"retake/internal/leak": {
-		"encoding/hex", "math/bits", "net/url", "regexp", "retake/internal/redact", "slices",
+	"retake/internal/secrets/leak": {
+		"encoding/hex", "math/bits", "net/url", "regexp", "retake/internal/secrets/redact", "slices",
 		"strconv", "strings", "unicode/utf16",
 	},
 	"retake/internal/bus/wire": {

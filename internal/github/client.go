@@ -14,8 +14,8 @@ import (
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
 
-	"retake/internal/leak"
-	"retake/internal/redact"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/redact"
 )
 
 // Labels are the four labels that show the state of an issue. Their names are compared without case, as on GitHub.

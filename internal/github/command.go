@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"retake/internal/spelling"
+	"retake/internal/tomlfile/spelling"
 )
 
 // Command is what a comment asks Retake to do.

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 
 	"retake/internal/github/prose"
-	"retake/internal/leak"
 	"retake/internal/recovery/plaintext"
-	"retake/internal/redact"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/redact"
 )
 
 // commentLimit is the length of a comment in characters. GitHub refuses more than 65,536.

@@ -10,7 +10,7 @@ import (
 	"github.com/yuin/goldmark"
 	"pgregory.net/rapid"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 func TestTextIsMadeSafe(t *testing.T) {

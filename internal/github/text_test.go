@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden comments in testdata")

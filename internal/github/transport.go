@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"retake/internal/crashpoint"
+	"retake/internal/sys/crashpoint"
 )
 
 // Bounds of one exchange.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 const (

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
 	"retake/internal/safefile"
+	"retake/internal/secrets/redact"
 )
 
 const (

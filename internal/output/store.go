@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/audit"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // Options of a Store. The zero value of each field is a default.

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"retake/internal/powercut"
 	"retake/internal/safefile"
+	"retake/internal/sys/powercut"
 )
 
 // TestPowerCut: what was written is there, whole, in folders that are new, too. Files that are written in the

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
-	"retake/internal/spelling"
+	"retake/internal/tomlfile/spelling"
 )
 
 // MaxBytes of a file. The longest of ours, with all its comments, has a third of it.

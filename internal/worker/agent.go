@@ -18,7 +18,7 @@ import (
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 	"retake/internal/worktree"
 
 	"go.uber.org/zap"

@@ -9,7 +9,7 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // stepEvery is the least time between two steps of an agent that are published: people read them, and

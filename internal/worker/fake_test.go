@@ -13,7 +13,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"

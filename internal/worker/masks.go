@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"retake/internal/bus/wire"
-	"retake/internal/leak"
-	"retake/internal/redact"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/redact"
 )
 
 // maskCommand begins a line with which a stage asks that a value be hidden from then on, as tools do for GitHub

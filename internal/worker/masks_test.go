@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 const maskedValue = "Sess10n-of-the-Vault-4711"

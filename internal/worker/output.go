@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // console is one of the worker's own streams, shared by the stages' output and the worker's log lines.

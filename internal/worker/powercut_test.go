@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"retake/internal/powercut"
 	"retake/internal/safefile"
+	"retake/internal/sys/powercut"
 )
 
 // TestSuccessIsSynced: the power is cut when a success was reported. What the agent wrote, and did not sync, is there.

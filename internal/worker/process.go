@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/ring"
+	"retake/internal/sys/ring"
 
 	"golang.org/x/sys/unix"
 )

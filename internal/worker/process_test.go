@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // bench runs programs in this process, which is therefore a subreaper for the time of a test.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"retake/internal/procfs"
+	"retake/internal/sys/procfs"
 
 	"golang.org/x/sys/unix"
 )

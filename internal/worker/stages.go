@@ -14,7 +14,7 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 
 	"go.uber.org/zap"
 )

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 func TestTailText(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
-	"retake/internal/redact"
 	"retake/internal/safefile"
+	"retake/internal/secrets/redact"
 
 	"go.uber.org/zap"
 )

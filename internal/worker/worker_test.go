@@ -15,7 +15,7 @@ import (
 	agentbus "retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // minute is a program's run that ends with a code after a minute.

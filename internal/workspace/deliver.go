@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/crashpoint"
 	"retake/internal/safefile"
+	"retake/internal/sys/crashpoint"
 )
 
 // Who a delivered commit is by.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"retake/internal/diskfault"
+	"retake/internal/sys/diskfault"
 )
 
 // ErrNothingToDeliver says that the work tree equals the base commit: a success of an agent that changed nothing.

@@ -21,8 +21,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"retake/internal/redact"
 	"retake/internal/safefile"
+	"retake/internal/secrets/redact"
 )
 
 const token = "ghp_notARealToken0123456789"

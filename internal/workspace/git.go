@@ -17,8 +17,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/leak"
-	"retake/internal/ring"
+	"retake/internal/secrets/leak"
+	"retake/internal/sys/ring"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 var (

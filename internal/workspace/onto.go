@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/crashpoint"
+	"retake/internal/sys/crashpoint"
 )
 
 // ErrBranchMoved is wrapped when somebody pushed to a branch of ours since Join: joining and delivering again

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"retake/internal/powercut"
 	"retake/internal/safefile"
+	"retake/internal/sys/powercut"
 )
 
 // TestPowerCutKeepsCheckouts: the power is cut right after a checkout was made, when a small fetch has just

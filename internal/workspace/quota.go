@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"retake/internal/ring"
 	"retake/internal/safefile"
+	"retake/internal/sys/ring"
 )
 
 // A quota is a file system of its own for each checkout, in a file beside it: tasks/<nonce>/checkout.img,

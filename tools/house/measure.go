@@ -27,9 +27,9 @@ const (
 // harnessDirs are what exists for tests, demonstrations and measurements alone; everything below them counts with them.
 var harnessDirs = []string{
 	"bench", "cmd/demo", "cmd/githubsim", "cmd/providersim", "docs/examples", "internal/agenttest", "internal/attack",
-	"internal/bench", "internal/bus/bustest", "internal/chaos", "internal/clockshift", "internal/container/containertest",
-	"internal/container/kubernetes/kubetest", "internal/crashpoint", "internal/demo", "internal/fsm/fsmtest",
-	"internal/github/githubtest", "internal/patience", "internal/powercut", "internal/recovery/recoverytest",
+	"internal/bench", "internal/bus/bustest", "internal/chaos", "internal/container/containertest",
+	"internal/container/kubernetes/kubetest", "internal/demo", "internal/fsm/fsmtest",
+	"internal/github/githubtest", "internal/patience", "internal/recovery/recoverytest",
 	"internal/sys/clockshift", "internal/sys/crashpoint", "internal/sys/powercut", "internal/testbed", "internal/testfiles",
 	"internal/trace/tracetest", "internal/worker/testdata", "tools",
 }

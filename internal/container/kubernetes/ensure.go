@@ -10,7 +10,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/container/bundle"
-	"retake/internal/crashpoint"
+	"retake/internal/sys/crashpoint"
 )
 
 // acquire waits for the attempt's turn, and returns what is known of it. forget drops that.

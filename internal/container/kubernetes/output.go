@@ -14,7 +14,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/container/bundle"
-	"retake/internal/ring"
+	"retake/internal/sys/ring"
 )
 
 // tail is the newest output of an attempt, as somebody reads it. A nil one has nothing.

@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"retake/internal/container"
-	"retake/internal/crashpoint"
+	"retake/internal/sys/crashpoint"
 )
 
 // Stop ends the attempt's pod, collects how it ended, removes its Job with everything, and returns once the API

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"retake/internal/procfs"
 	"retake/internal/safefile"
+	"retake/internal/sys/procfs"
 )
 
 // Command is the first argument that turns the worker's program into a supervisor. The second one is the folder.

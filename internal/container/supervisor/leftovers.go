@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"retake/internal/procfs"
+	"retake/internal/sys/procfs"
 )
 
 // Leftovers finds every process of an attempt that lives: supervisor and worker, what carries the attempt's

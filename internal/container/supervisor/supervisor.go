@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"retake/internal/procfs"
+	"retake/internal/sys/procfs"
 )
 
 // streamLimit bounds the wait for the end of the streams when no process is left (5 s): only one that was handed to a

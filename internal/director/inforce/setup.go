@@ -14,7 +14,7 @@ import (
 	"retake/internal/recovery"
 	"retake/internal/recovery/classify"
 	"retake/internal/recovery/policy"
-	"retake/internal/scope"
+	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
 	"retake/internal/worktree"
 )

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
-	"retake/internal/crashpoint"
 	"retake/internal/fsm"
+	"retake/internal/sys/crashpoint"
 )
 
 var (

@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/crashpoint"
 	"retake/internal/fsm"
+	"retake/internal/sys/crashpoint"
 )
 
 // Executor carries out one effect. The result of a durable effect becomes an event.

@@ -3,8 +3,8 @@ package fsmtest
 import (
 	"time"
 
+	"retake/internal/bus/lease"
 	"retake/internal/fsm"
-	"retake/internal/lease"
 	"retake/internal/recovery"
 )
 

@@ -112,19 +112,19 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"a lease lasts longer than others wait", "lease/lease.go",
+		"a lease lasts longer than others wait", "bus/lease/lease.go",
 		"t.until = max(t.until, sent+t.Period)", "t.until = max(t.until, sent+2*t.Period)",
 		[]string{"NoEffectOutsideItsLease"},
 		false,
 	},
 	{
-		"a lease is taken early", "lease/lease.go",
+		"a lease is taken early", "bus/lease/lease.go",
 		"return now-t.seenAt >= t.Period", "return now-t.seenAt >= t.Period/2",
 		[]string{"NoEffectOutsideItsLease"},
 		false,
 	},
 	{
-		"a renewal does not count for those who wait", "lease/lease.go",
+		"a renewal does not count for those who wait", "bus/lease/lease.go",
 		"if !t.seen || r != t.last {", "if !t.seen {",
 		[]string{"NoEffectOutsideItsLease"},
 		false,

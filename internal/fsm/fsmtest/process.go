@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"retake/internal/bus/lease"
 	"retake/internal/fsm"
-	"retake/internal/lease"
 )
 
 // process is one director: a driver, and what its shell knows.

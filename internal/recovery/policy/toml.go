@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"retake/internal/recovery"
-	"retake/internal/spelling"
 	"retake/internal/tomlfile"
+	"retake/internal/tomlfile/spelling"
 )
 
 // document is a TOML document that is being read; what is wrong with it is collected.

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // Value is a secret.

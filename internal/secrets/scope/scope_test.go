@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"retake/internal/leak"
 	"retake/internal/recovery"
+	"retake/internal/secrets/leak"
 )
 
 // The fake secrets are put together here, so that no file of ours has one.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // Redactor returns one that hides these values, and the lines of those that have several, in every encoding.

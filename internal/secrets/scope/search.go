@@ -11,7 +11,7 @@ import (
 	"github.com/zricethezav/gitleaks/v8/config"
 	"github.com/zricethezav/gitleaks/v8/detect"
 
-	"retake/internal/leak"
+	"retake/internal/secrets/leak"
 )
 
 // guesses is the rule that goes by a name in front of a value. The others know what a secret looks like.

@@ -18,7 +18,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // encodings write a value as a program might; the bytes before and behind it decide where in a digit it begins.
@@ -318,7 +318,7 @@ func TestWhatIsASecret(t *testing.T) {
 // prose is ordinary text: this repository's own.
 func prose(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/specs/configuration.md")
+	text, err := os.ReadFile("../../../docs/specs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestOrdinaryFiles(t *testing.T) {
 	}
 	f := New(values...)
 	files, bytes := 0, 0
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

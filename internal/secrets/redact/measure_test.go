@@ -100,7 +100,7 @@ func ordinaryTexts(t testing.TB) (out []ordinaryText) {
 	run := func(name string, args ...string) string {
 		t.Helper()
 		c := exec.Command(name, args...)
-		c.Dir = "../.."
+		c.Dir = "../../.."
 		text, err := c.Output()
 		if err != nil {
 			t.Fatalf("%s %q: %v", name, args, err)
@@ -111,7 +111,7 @@ func ordinaryTexts(t testing.TB) (out []ordinaryText) {
 		t.Helper()
 		var b strings.Builder
 		for _, p := range patterns {
-			found, err := filepath.Glob(filepath.Join("../..", p))
+			found, err := filepath.Glob(filepath.Join("../../..", p))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // TestStream: whatever the encoding, the gaps and the pieces, no window of a value passes a Writer, and

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"retake/internal/leak"
 	"retake/internal/recovery"
-	"retake/internal/redact"
+	"retake/internal/secrets/leak"
+	"retake/internal/secrets/redact"
 	"retake/internal/worktree"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"retake/internal/redact"
+	"retake/internal/secrets/redact"
 )
 
 // Match is a place where a value stands.
