@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/story"
 )
 
@@ -16,7 +16,7 @@ import (
 // problem is the answer.
 func TestAskingWithABrokenFile(t *testing.T) {
 	told := story.Story{Issue: "a/b#1", State: "Blocked", Next: "Say which.", Since: time.Now()}
-	dir := answering(t, director.Health{OK: true, RunID: "run_1"},
+	dir := answering(t, operator.Health{OK: true, RunID: "run_1"},
 		wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{{Resource: "model.x", Until: wire.At(time.Now())}}},
 		func(mux *http.ServeMux) {
 			reply := func(path string, body any) {
@@ -33,12 +33,12 @@ func TestAskingWithABrokenFile(t *testing.T) {
 				"stage":   "CODE", "stream": "stdout", "text": "hello",
 			})
 			reply("GET /events", story.Event{At: time.Now(), Issue: "a/b#1", Text: "It is queued"})
-			reply("POST /tasks/a/b/1/commands", director.TaskAnswer{
+			reply("POST /tasks/a/b/1/commands", operator.TaskAnswer{
 				Issue: "a/b#1", Command: "budget", By: "me",
 				State: "Backoff",
 			})
-			reply("PUT /tasks/a/b/1", director.TaskAnswer{Issue: "a/b#1", Command: "add", By: "me"})
-			reply("POST /pause", director.Health{RunID: "run_1"})
+			reply("PUT /tasks/a/b/1", operator.TaskAnswer{Issue: "a/b#1", Command: "add", By: "me"})
+			reply("POST /pause", operator.Health{RunID: "run_1"})
 		})
 	for command, says := range map[string]string{
 		"tasks": "no tasks", "explain a/b#1": "Say which.", "logs a/b#1": "hello",
@@ -62,11 +62,11 @@ func TestAskingWithABrokenFile(t *testing.T) {
 
 // Whoever has typed a command is told of commands to type, not of comments.
 func TestRefusalsSpeakTheCommandLine(t *testing.T) {
-	dir := answering(t, director.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
+	dir := answering(t, operator.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
 		mux.HandleFunc("POST /tasks/a/b/1/commands", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(director.TaskAnswer{
+			_ = json.NewEncoder(w).Encode(operator.TaskAnswer{
 				Issue:   "a/b#1",
 				Problem: "attempt 1 is under way; `/agent stop` ends it, `/agent fix <text>` mends it",
 			})
@@ -82,7 +82,7 @@ func TestRefusalsSpeakTheCommandLine(t *testing.T) {
 // Where there is nothing to tell, that is said, and is a no.
 func TestNothingIsSaid(t *testing.T) {
 	known := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	dir := answering(t, director.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
+	dir := answering(t, operator.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
 		mux.HandleFunc("GET /tasks/a/b/1/story", func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Get("at") != "" {
 				w.WriteHeader(http.StatusNotFound)

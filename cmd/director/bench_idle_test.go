@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"retake/internal/bench"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/github/githubtest"
 	"retake/internal/sys/tied"
 )
@@ -76,7 +76,7 @@ func TestBenchIdle(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	for ready := false; !ready; time.Sleep(5 * time.Millisecond) {
-		_, err := director.AskSnapshot(t.Context(), filepath.Join(dir, "data"))
+		_, err := operator.AskSnapshot(t.Context(), filepath.Join(dir, "data"))
 		ready = err == nil
 		if time.Since(began) > time.Minute {
 			text, _ := os.ReadFile(log.Name())

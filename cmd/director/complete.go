@@ -13,7 +13,7 @@ import (
 	"retake/internal/agenttest"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
@@ -128,7 +128,7 @@ func (o *options) snapshot(ctx context.Context) (s wire.Snapshot) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionPatience)
 	defer cancel()
-	s, _ = director.AskSnapshot(ctx, c.Director.DataDir)
+	s, _ = operator.AskSnapshot(ctx, c.Director.DataDir)
 	return s
 }
 

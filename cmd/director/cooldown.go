@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 func cooldownCommand(o *options) *cobra.Command {
@@ -27,7 +27,7 @@ func cooldownListCommand(o *options) *cobra.Command {
 	var asJSON bool
 	c := o.asking("list", "List the resources that are closed: until when, since when, and on whose word",
 		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-			s, err := director.AskSnapshot(ctx, dataDir)
+			s, err := operator.AskSnapshot(ctx, dataDir)
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		l, err := director.LiftCooldowns(cmd.Context(), cfg.Director.DataDir, resources)
+		l, err := operator.LiftCooldowns(cmd.Context(), cfg.Director.DataDir, resources)
 		switch {
 		case err != nil:
 			return orBroken(err, broken)

@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/doctor"
 )
 
@@ -70,7 +71,7 @@ func doctorCommand(o *options) *cobra.Command {
 			err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 		} else if err = r.Show(cmd.OutOrStdout()); err == nil {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
-			if h, away := director.AskHealth(cmd.Context(), w.Config.Director.DataDir); err == nil && away == nil &&
+			if h, away := operator.AskHealth(cmd.Context(), w.Config.Director.DataDir); err == nil && away == nil &&
 				h.OK && !r.OK {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The director that runs with this data directory is well "+
 					"(%s): the problems are those of one that were started from this shell, with its environment.\n",

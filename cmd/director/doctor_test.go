@@ -10,7 +10,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 // TestEveryCommandFindsItsConfiguration: -c, else RETAKE_CONFIG, else retake.toml, else the template, and
@@ -164,7 +164,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	runs := answering(t, director.Health{OK: true}, wire.Snapshot{
+	runs := answering(t, operator.Health{OK: true}, wire.Snapshot{
 		Tasks:     []wire.SnapshotTask{{Issue: "a/b#1", State: "Blocked"}, {Issue: "a/b#21", State: "Running"}},
 		Cooldowns: []wire.SnapshotCooldown{{Resource: "model.x", Why: "429"}, {Resource: "incident/host/disk_full"}},
 	})
@@ -208,7 +208,7 @@ func TestCompletion(t *testing.T) {
 // the rest.
 func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 	const files = `printf '[github]\nrepositories = ["acme/widgets"]\n[director]\ndata_dir = "data"\n[containers]\nruntime = "process"\n[[stage]]\nname = "CODE"\nrun = ["true"]\n' >retake.toml; printf '\177ELF' >worker; chmod +x worker; `
-	well := answering(t, director.Health{OK: true, RunID: "run_1", Phase: "MONITOR"}, wire.Snapshot{})
+	well := answering(t, operator.Health{OK: true, RunID: "run_1", Phase: "MONITOR"}, wire.Snapshot{})
 	for _, c := range []struct {
 		command string
 		exit    int

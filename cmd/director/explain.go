@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -65,9 +66,9 @@ func explainCommand(o *options) *cobra.Command {
 		}
 		told, then, err := ask(then)
 		switch {
-		case errors.Is(err, director.ErrNoStory) && at != "":
+		case errors.Is(err, operator.ErrNoStory) && at != "":
 			return noBecause{notYet(err, ask)}
-		case errors.Is(err, director.ErrNoStory):
+		case errors.Is(err, operator.ErrNoStory):
 			return noBecause{err}
 		case err != nil:
 			return err
@@ -78,7 +79,7 @@ func explainCommand(o *options) *cobra.Command {
 		if err := tell(cmd.OutOrStdout(), told, then, asJSON); err != nil || !follow || told.Over {
 			return err
 		}
-		f := director.EventFilter{Issue: key, After: lastOf(told), Follow: true}
+		f := operator.EventFilter{Issue: key, After: lastOf(told), Follow: true}
 		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON,
 			func(e story.Event) bool { return e.Over })
 	}
@@ -125,8 +126,8 @@ func lastOf(told story.Story) story.Place {
 
 // storyOf asks the running director, or reads the journal if none runs.
 func storyOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey, at time.Time) (story.Story, error) {
-	told, err := director.AskStory(ctx, cfg.Director.DataDir, k, at)
-	if !errors.Is(err, director.ErrNotThere) || broken != nil {
+	told, err := operator.AskStory(ctx, cfg.Director.DataDir, k, at)
+	if !errors.Is(err, operator.ErrNotThere) || broken != nil {
 		return told, orBroken(err, broken)
 	}
 	book, err := director.ReadBook(ctx, cfg, at)
@@ -138,7 +139,7 @@ func storyOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKe
 	}
 	told, ok := book.Story(k, at)
 	if !ok {
-		return told, fmt.Errorf("%w: %s", director.ErrNoStory, director.NoStory(k))
+		return told, fmt.Errorf("%w: %s", operator.ErrNoStory, operator.NoStory(k))
 	}
 	return told, nil
 }
@@ -154,7 +155,7 @@ func exportedStory(cfg config.Config, file string, k fsm.IssueKey, at time.Time)
 	}
 	told, ok := book.Story(k, at)
 	if !ok {
-		return told, at, fmt.Errorf("%w: %s", director.ErrNoStory, director.NoStory(k))
+		return told, at, fmt.Errorf("%w: %s", operator.ErrNoStory, operator.NoStory(k))
 	}
 	return told, at, nil
 }
@@ -178,7 +179,7 @@ func eventsCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		f := director.EventFilter{Follow: follow}
+		f := operator.EventFilter{Follow: follow}
 		if issue != "" {
 			if f.Issue, cfg, broken, err = o.issue(issue); err != nil {
 				return err
@@ -199,7 +200,7 @@ func eventsCommand(o *options) *cobra.Command {
 }
 
 // nothingHappened says why there is no event: there is no journal, or it has none of the issue, or none since then.
-func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f director.EventFilter,
+func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	since string,
 ) error {
 	all := false
@@ -212,7 +213,7 @@ func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broke
 		_, err = fmt.Fprintf(to, "nothing has happened since %s; --since \"\" shows what was before\n", since)
 		return err
 	case f.Issue != "":
-		return noBecause{errors.New(director.NoStory(f.Issue))}
+		return noBecause{errors.New(operator.NoStory(f.Issue))}
 	}
 	return noBecause{noJournal(cfg)}
 }
@@ -228,7 +229,7 @@ var errSeen = errors.New("seen")
 
 // followEvents prints events, up to the last one that is wanted, from the running director, or from the journal
 // if none runs.
-func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f director.EventFilter,
+func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	asJSON bool, last func(story.Event) bool,
 ) error {
 	out := json.NewEncoder(to)
@@ -243,11 +244,11 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 		}
 		return err
 	}
-	err := director.AskEvents(ctx, cfg.Director.DataDir, f, show)
+	err := operator.AskEvents(ctx, cfg.Director.DataDir, f, show)
 	if errors.Is(err, errSeen) {
 		return nil
 	}
-	if !errors.Is(err, director.ErrNotThere) || broken != nil {
+	if !errors.Is(err, operator.ErrNotThere) || broken != nil {
 		return orBroken(err, broken)
 	}
 	if f.Follow {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/output"
 )
@@ -55,15 +55,15 @@ func logsCommand(o *options) *cobra.Command {
 			return err
 		}
 		read := func(f output.Filter, p *logPrinter) error {
-			err := p.print(director.AskOutput(cmd.Context(), dir, issue, f))
-			kept := errors.Is(err, director.ErrNotThere) || errors.Is(err, director.ErrNotNow)
+			err := p.print(operator.AskOutput(cmd.Context(), dir, issue, f))
+			kept := errors.Is(err, operator.ErrNotThere) || errors.Is(err, operator.ErrNotNow)
 			if !kept || broken != nil {
 				return orBroken(err, broken)
 			}
 			if f.Follow {
 				fmt.Fprintf(cmd.ErrOrStderr(), "nothing can be followed: %v; this is what is kept\n", err)
 			}
-			return p.print(director.StoredLines(cmd.Context(), dir, issue, f))
+			return p.print(operator.StoredLines(cmd.Context(), dir, issue, f))
 		}
 		out := newLogPrinter(cmd.OutOrStdout(), issue, asJSON)
 		out.raw = raw
@@ -71,7 +71,7 @@ func logsCommand(o *options) *cobra.Command {
 		switch {
 		case cmd.Context().Err() != nil: // it was enough
 			return nil //nolint:nilerr // a signal ends it
-		case errors.Is(err, director.ErrNoOutput):
+		case errors.Is(err, operator.ErrNoOutput):
 			return noBecause{err}
 		case err == nil && !out.any && f.Stage != "":
 			all := newLogPrinter(io.Discard, issue, false)

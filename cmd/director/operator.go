@@ -15,7 +15,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 )
@@ -48,7 +48,7 @@ func (o *options) toAsk() (cfg config.Config, broken, err error) {
 
 // orBroken is what came of asking; where no director answers, the problems of the file, if it has any.
 func orBroken(err, broken error) error {
-	if broken != nil && errors.Is(err, director.ErrNotThere) {
+	if broken != nil && errors.Is(err, operator.ErrNotThere) {
 		return broken
 	}
 	return err
@@ -65,7 +65,7 @@ func operatorCommands(o *options) []*cobra.Command {
 
 func sendCommand(c fsm.OperatorCommand) func(context.Context, *cobra.Command, string) error {
 	return func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		h, err := director.SendCommand(ctx, dataDir, c)
+		h, err := operator.SendCommand(ctx, dataDir, c)
 		if err == nil {
 			fmt.Fprintln(cmd.OutOrStdout(), h.Summary())
 		}
@@ -89,7 +89,7 @@ func drainCommand(o *options) *cobra.Command {
 // drained returns when no worker is left.
 func drained(ctx context.Context, out io.Writer, dataDir string) error {
 	for {
-		s, err := director.AskSnapshot(ctx, dataDir)
+		s, err := operator.AskSnapshot(ctx, dataDir)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func drained(ctx context.Context, out io.Writer, dataDir string) error {
 func healthCommand(o *options) *cobra.Command {
 	var asJSON bool
 	run := func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		h, err := director.AskHealth(ctx, dataDir)
+		h, err := operator.AskHealth(ctx, dataDir)
 		switch {
 		case err != nil:
 		case asJSON:
@@ -127,7 +127,7 @@ func healthCommand(o *options) *cobra.Command {
 func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot)) *cobra.Command {
 	var asJSON bool
 	run := func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		s, err := director.AskSnapshot(ctx, dataDir)
+		s, err := operator.AskSnapshot(ctx, dataDir)
 		if err != nil {
 			return err
 		}

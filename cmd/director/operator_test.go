@@ -11,21 +11,21 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
 
 // answering is a director as far as the operator's commands see it.
-func answering(t *testing.T, h director.Health, s wire.Snapshot, more ...func(*http.ServeMux)) (dir string) {
+func answering(t *testing.T, h operator.Health, s wire.Snapshot, more ...func(*http.ServeMux)) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, director.SocketName))
+	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, operator.SocketName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	lift := director.CooldownLift{Lifted: s.Cooldowns}
+	lift := operator.CooldownLift{Lifted: s.Cooldowns}
 	if len(s.Cooldowns) == 0 {
 		lift.Problem = "model.none is not closed; director cooldown list shows what is"
 	}
@@ -49,7 +49,7 @@ func answering(t *testing.T, h director.Health, s wire.Snapshot, more ...func(*h
 }
 
 func TestWhatOperatorsRead(t *testing.T) {
-	well := answering(t, director.Health{OK: true, RunID: "run_1", Phase: "MONITOR", Tasks: 1}, wire.Snapshot{
+	well := answering(t, operator.Health{OK: true, RunID: "run_1", Phase: "MONITOR", Tasks: 1}, wire.Snapshot{
 		Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR", Leader: true},
 		Tasks: []wire.SnapshotTask{
 			{Issue: "a/b#1", State: "Blocked", WaitsFor: "an answer of a person"},
@@ -57,7 +57,7 @@ func TestWhatOperatorsRead(t *testing.T) {
 			{Issue: "a/b#3", State: "Blocked"},
 		},
 	})
-	ill := answering(t, director.Health{
+	ill := answering(t, operator.Health{
 		RunID: "run_1", Phase: "MONITOR", Tasks: 2,
 		Problem: "the agent bus does not answer",
 	}, wire.Snapshot{Director: wire.SnapshotDirector{Leader: true}})
@@ -90,7 +90,7 @@ func TestWhatOperatorsRead(t *testing.T) {
 
 func TestCooldownCommands(t *testing.T) {
 	moment := func(minute int) wire.Time { return wire.At(time.Date(2026, 11, 21, 10, minute, 0, 0, time.UTC)) }
-	closed := answering(t, director.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{
+	closed := answering(t, operator.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{
 		{Resource: "github.write", Until: moment(5), Why: "secondary limit"},
 		{
 			Resource: "model.x", Until: moment(15), Since: new(moment(0)), Why: "wait 24h",
@@ -100,8 +100,8 @@ func TestCooldownCommands(t *testing.T) {
 			},
 		},
 	}})
-	open := answering(t, director.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{}})
-	incident := answering(t, director.Health{},
+	open := answering(t, operator.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{}})
+	incident := answering(t, operator.Health{},
 		wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{{Resource: "incident/host/disk_full", Until: moment(1)}}})
 	for _, c := range []struct {
 		dir, command string

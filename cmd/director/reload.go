@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 func reloadCommand(o *options) *cobra.Command {
 	var asJSON bool
 	run := func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		r, err := director.Reload(ctx, dataDir)
+		r, err := operator.Reload(ctx, dataDir)
 		switch {
 		case err != nil:
 		case asJSON:
@@ -38,7 +38,7 @@ func reloadCommand(o *options) *cobra.Command {
 }
 
 // reloaded says what came of a reading.
-func reloaded(r director.Reading) string {
+func reloaded(r operator.Reading) string {
 	var lines []string
 	switch {
 	case len(r.Problems) > 0:

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 // TestHangupNeverKills: a real director, a real file and real signals. What is broken is refused, and asking
@@ -74,7 +74,7 @@ func TestHangupNeverKills(t *testing.T) {
 		hangup()
 		time.Sleep(5 * time.Millisecond)
 	}
-	if h, err := director.AskHealth(t.Context(), d.data); err != nil || !h.OK {
+	if h, err := operator.AskHealth(t.Context(), d.data); err != nil || !h.OK {
 		t.Errorf("after many hangups: %+v, %v", h, err)
 	}
 	w.goOn()
@@ -86,25 +86,25 @@ func TestHangupNeverKills(t *testing.T) {
 func TestReloadCommand(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for _, x := range []struct {
-		answer director.Reading
+		answer operator.Reading
 		exit   int
 		says   string
 	}{
-		{director.Reading{Changed: []string{"a.b", "c.d"}}, 0, "changed: a.b, c.d\n"},
+		{operator.Reading{Changed: []string{"a.b", "c.d"}}, 0, "changed: a.b, c.d\n"},
 		{
-			director.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true},
+			operator.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true},
 			0,
 			"changed: a.b\nit holds once the director decides again: the journal has not taken it yet, see director " +
 				"health\nneeds a restart: e.f\n",
 		},
-		{director.Reading{}, 0, "nothing has changed that holds at once\n"},
+		{operator.Reading{}, 0, "nothing has changed that holds at once\n"},
 		{
-			director.Reading{Problems: []string{"c.toml:1:1: no", "c.toml:2:2: nor this"}, Since: at},
+			operator.Reading{Problems: []string{"c.toml:1:1: no", "c.toml:2:2: nor this"}, Since: at},
 			1,
 			"refused; what was read at 2026-11-21T10:00:00Z goes on:\nc.toml:1:1: no\nc.toml:2:2: nor this\n",
 		},
 	} {
-		dir := answering(t, director.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
+		dir := answering(t, operator.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
 			mux.HandleFunc("POST /reload",
 				func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(x.answer) })
 		})

@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
 
@@ -77,7 +78,7 @@ func replayCommand(o *options) *cobra.Command {
 		case !some:
 			return noBecause{noJournal(q.Config)}
 		case len(args) == 1 && !known:
-			return noBecause{errors.New(director.NoStory(asked))}
+			return noBecause{errors.New(operator.NoStory(asked))}
 		}
 		if r.json {
 			err = json.NewEncoder(cmd.OutOrStdout()).Encode(found)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/audit"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 // recordCommands read what the director has written down; they work while it runs, and when it does not.
@@ -123,8 +123,8 @@ func budgetCommand(o *options) *cobra.Command {
 				row = rows[0]
 			}
 		}
-		err = director.ResetBudget(cmd.Context(), at, row.Issue, calls)
-		if errors.Is(err, director.ErrNotThere) {
+		err = operator.ResetBudget(cmd.Context(), at, row.Issue, calls)
+		if errors.Is(err, operator.ErrNotThere) {
 			path, bad := audit.StatsPath(at, row.Issue)
 			if bad != nil {
 				path = "the task's stats.json"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -27,7 +27,7 @@ type steering struct {
 	needs string
 	text  bool
 	// argument takes the first word after the issue; nil: there is none.
-	argument func(c *director.TaskCommand, word string) error
+	argument func(c *operator.TaskCommand, word string) error
 }
 
 var steerings = []steering{
@@ -51,7 +51,7 @@ var steerings = []steering{
 		use: "snooze ISSUE TIME", command: fsm.CommandSnooze, needs: "a time from 1 minute to 30 days: 30m, 2h, 1d",
 		example:  "snooze acme/widgets#12 2h",
 		short:    "Put an issue off that is blocked or waits: 30m, 2h, 1d",
-		argument: func(c *director.TaskCommand, word string) error { c.For = word; return nil },
+		argument: func(c *operator.TaskCommand, word string) error { c.For = word; return nil },
 	},
 	{
 		use: "stop ISSUE", aliases: []string{"release"}, command: fsm.CommandStop,
@@ -69,7 +69,7 @@ var steerings = []steering{
 		short:   "Let an issue have that many more attempts: `/agent budget` on GitHub",
 		long: "On a question it is the answer: the first of these attempts begins. Otherwise it begins none, and " +
 			"what is under way goes on.",
-		argument: func(c *director.TaskCommand, word string) (err error) {
+		argument: func(c *operator.TaskCommand, word string) (err error) {
 			if c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+")); err != nil || c.Amount < 1 {
 				err = fmt.Errorf("%q: want a number of attempts from 1 to 20: +2", word)
 			}
@@ -117,7 +117,7 @@ func (s steering) cobra(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		give := director.TaskCommand{Command: string(s.command), By: whom}
+		give := operator.TaskCommand{Command: string(s.command), By: whom}
 		if s.argument != nil {
 			err = s.argument(&give, args[1])
 		} else {
@@ -126,7 +126,7 @@ func (s steering) cobra(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a, err := director.CommandTask(cmd.Context(), cfg.Director.DataDir, key, give)
+		a, err := operator.CommandTask(cmd.Context(), cfg.Director.DataDir, key, give)
 		return steered(cmd.OutOrStdout(), cmd.Name(), a, orBroken(err, broken), asJSON)
 	}
 	return c
@@ -173,7 +173,7 @@ func addCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a, err := director.OfferIssue(cmd.Context(), cfg.Director.DataDir, key, whom, again)
+		a, err := operator.OfferIssue(cmd.Context(), cfg.Director.DataDir, key, whom, again)
 		return steered(cmd.OutOrStdout(), cmd.Name(), a, orBroken(err, broken), asJSON)
 	}
 	return c
@@ -193,7 +193,7 @@ func inCommands(issue, text string) string {
 }
 
 // steered says what became of a command, by the name that it has here.
-func steered(out io.Writer, name string, a director.TaskAnswer, err error, asJSON bool) error {
+func steered(out io.Writer, name string, a operator.TaskAnswer, err error, asJSON bool) error {
 	switch {
 	case err != nil:
 		return err

@@ -9,22 +9,22 @@ import (
 	"strings"
 	"testing"
 
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 // steerable is a director that refuses what is about issue 2, and answers with what it was asked.
 func steerable(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, director.SocketName))
+	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, operator.SocketName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	handle := func(w http.ResponseWriter, r *http.Request) {
-		var c director.TaskCommand
+		var c operator.TaskCommand
 		_ = json.NewDecoder(r.Body).Decode(&c)
 		w.Header().Set("Content-Type", "application/json")
-		a := director.TaskAnswer{
+		a := operator.TaskAnswer{
 			Issue:   r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"),
 			Command: c.Command, By: "alice (operator)",
 		}

@@ -19,7 +19,7 @@ import (
 
 	"retake/internal/bus/bustest"
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/github/githubtest"
 	"retake/internal/sys/clockshift"
 	"retake/internal/sys/tied"
@@ -76,7 +76,7 @@ func (d *twin) signal(s syscall.Signal) {
 func (d *twin) ask() (s wire.SnapshotDirector, ok bool) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Second)
 	defer cancel()
-	all, err := director.AskSnapshot(ctx, d.data)
+	all, err := operator.AskSnapshot(ctx, d.data)
 	return all.Director, err == nil
 }
 
@@ -246,7 +246,7 @@ func TestTheBusIsAwayForLongerThanTheLease(t *testing.T) {
 		s, ok := alone.ask()
 		return ok && !s.Leader
 	})
-	if h, err := director.AskHealth(t.Context(), alone.data); err != nil || h.OK {
+	if h, err := operator.AskHealth(t.Context(), alone.data); err != nil || h.OK {
 		t.Errorf("without a bus: %+v, %v", h, err)
 	}
 	w.bus.Start()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -64,7 +64,7 @@ func tasksCommand(o *options) *cobra.Command {
 				return err
 			}
 			for {
-				rows, err := director.AskTasks(ctx, dataDir)
+				rows, err := operator.AskTasks(ctx, dataDir)
 				if err != nil {
 					return err
 				}

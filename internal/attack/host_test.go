@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"retake/internal/container"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 // onHost: what is attacked from a plain process, beside which the director runs.
@@ -80,7 +80,7 @@ func (s *siege) pid() string {
 func (s *siege) private() []string {
 	data := s.data()
 	return []string{
-		filepath.Join(data, director.SocketName), filepath.Join(data, "bus", "operator.json"),
+		filepath.Join(data, operator.SocketName), filepath.Join(data, "bus", "operator.json"),
 		filepath.Join(data, "bus", "workers.json"), filepath.Join(data, "bus", "keys"),
 		filepath.Join(data, "bus", "jetstream"), filepath.Join(data, "journal.head"), s.settings.Config,
 		filepath.Join(s.dir, "agents.toml"), filepath.Join(s.dir, "director.log"),

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 // kind is what is attacked.
@@ -186,7 +186,7 @@ func (w *world) fight(a attack) (evidence []string, err error) {
 func (w *world) lift() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, err := director.LiftCooldowns(ctx, w.data(), nil); err != nil {
+	if _, err := operator.LiftCooldowns(ctx, w.data(), nil); err != nil {
 		w.t.Error(err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/github/githubtest"
 	"retake/internal/sys/tied"
 )
@@ -237,7 +237,7 @@ func (w *world) endLeftovers() {
 func (w *world) well() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	h, err := director.AskHealth(ctx, w.data())
+	h, err := operator.AskHealth(ctx, w.data())
 	if err == nil && !h.OK {
 		err = errors.New(h.String())
 	}
@@ -247,7 +247,7 @@ func (w *world) well() error {
 func (w *world) snapshot() wire.Snapshot {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	s, _ := director.AskSnapshot(ctx, w.data()) // none: empty
+	s, _ := operator.AskSnapshot(ctx, w.data()) // none: empty
 	return s
 }
 

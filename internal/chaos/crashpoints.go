@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/sys/crashpoint"
 )
@@ -52,7 +52,7 @@ func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *ran
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		_, _ = w.victim(ctx, r)
 		for _, c := range commands {
-			_, _ = director.SendCommand(ctx, w.data(), c) // it may have been killed
+			_, _ = operator.SendCommand(ctx, w.data(), c) // it may have been killed
 			if err := pause(ctx, time.Second); err != nil {
 				return "", err
 			}
@@ -211,7 +211,7 @@ func (w *world) again(ctx context.Context, t *table, what string) error {
 	}
 	began := time.Now()
 	if err := w.awaitWell(ctx, recoverTime); err == nil {
-		_, _ = director.SendCommand(ctx, w.data(), fsm.Resume) // an operator's pause outlives the director
+		_, _ = operator.SendCommand(ctx, w.data(), fsm.Resume) // an operator's pause outlives the director
 	}
 	if why := w.recovered(ctx); why != "" {
 		t.bad("not recovered within 2 minutes", what+": "+why)

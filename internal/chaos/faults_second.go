@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"retake/internal/director"
+	"retake/internal/director/operator"
 )
 
 // lease is director.lease_seconds of worlds in which another director may stand by.
@@ -62,7 +62,7 @@ func takeOver(end func(*process)) func(context.Context, *world, *rand.Rand) (str
 		phase := func() string {
 			ask, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			h, err := director.AskHealth(ask, w.standbyData())
+			h, err := operator.AskHealth(ask, w.standbyData())
 			if err != nil || !h.OK {
 				return ""
 			}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/sys/tied"
 )
 
@@ -171,7 +171,7 @@ func (p *process) rss() (mib int) {
 func (w *world) well(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	h, err := director.AskHealth(ctx, w.data())
+	h, err := operator.AskHealth(ctx, w.data())
 	if err == nil && !h.OK {
 		err = errors.New(h.String())
 	}

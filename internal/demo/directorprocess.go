@@ -15,7 +15,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
-	"retake/internal/director"
+	"retake/internal/director/operator"
 	"retake/internal/sys/tied"
 )
 
@@ -144,7 +144,7 @@ func (c *directorProcess) await() {
 func (c *directorProcess) snapshot(ctx context.Context, dataDir string) (s wire.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	s, err := director.AskSnapshot(ctx, dataDir)
+	s, err := operator.AskSnapshot(ctx, dataDir)
 	return s, err == nil && s.Director.Phase != "UNRESPONSIVE"
 }
 

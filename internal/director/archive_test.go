@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"retake/internal/bus"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
 
@@ -56,18 +57,18 @@ func TestTheArchiveIsTriedAgain(t *testing.T) {
 		return s.logs.FilterMessage("the live journal is not shortened; it is tried again").Len() > 0
 	})
 	problem := "the live journal is not shortened: bus: archive: "
-	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
+	if h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
 		!strings.HasPrefix(h.Problem, problem) {
 		t.Errorf("health: %+v, %v", h, err)
 	}
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
 		!strings.HasPrefix(now.Director.Problem, problem) {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}
 	must(t, os.Remove(inTheWay))
 	s.until("it is archived", func() bool { return len(s.segments()) == 1 })
 	s.until("health says so", func() bool {
-		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK && h.Problem == ""
 	})
 }
@@ -86,7 +87,7 @@ func TestAFullJournalIsGoneOnWith(t *testing.T) {
 		t.Fatalf("archived: %q", s.segments())
 	}
 	for n := 0; len(s.segments()) == 1; n++ {
-		_, err := SendCommand(t.Context(), s.config.Director.DataDir, []fsm.OperatorCommand{fsm.Pause, fsm.Resume}[n%2])
+		_, err := operator.SendCommand(t.Context(), s.config.Director.DataDir, []fsm.OperatorCommand{fsm.Pause, fsm.Resume}[n%2])
 		must(t, err)
 	}
 	if problems := s.logs.FilterMessage("session ended; the journal is read again").Len(); problems > 0 {
@@ -114,7 +115,7 @@ func TestAnUnreadableSnapshotIsReplaced(t *testing.T) {
 	})
 	s.until("it is archived", func() bool { return len(s.segments()) == 1 })
 	s.until("health says so", func() bool {
-		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK && h.Problem == ""
 	})
 }

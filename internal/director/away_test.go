@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"retake/internal/director/operator"
 )
 
 // roads to GitHub that can be closed. What comes while they are is counted.
@@ -149,7 +151,7 @@ func TestGitHubAway(t *testing.T) {
 			s.until("it is away", way.isClosed)
 			before := s.runtime.begun()
 			s.until("phase COOLDOWN", func() bool {
-				all, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+				all, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
 				return err == nil && all.Director.Phase == "COOLDOWN" && strings.Contains(all.Director.Problem,
 					"GitHub has not answered since ")
 			})

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"retake/internal/director/operator"
 )
 
 // held plays workers that work only when they are told to.
@@ -124,7 +126,7 @@ func TestLabelsRenamedUnderTasks(t *testing.T) {
 
 // waitsFor is what `director tasks` says of an issue.
 func (s *harness) waitsFor(key string) string {
-	v, err := AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	v, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
 	for _, t := range v.Tasks {
 		if err == nil && t.Issue == key {
 			return t.WaitsFor

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 )
@@ -86,18 +87,18 @@ func TestPauseHoldsIntake(t *testing.T) {
 	s.start()
 	dir := s.config.Director.DataDir
 	s.until("paused", func() bool {
-		h, err := SendCommand(t.Context(), dir, fsm.Pause)
+		h, err := operator.SendCommand(t.Context(), dir, fsm.Pause)
 		return err == nil && h.Phase == string(fsm.PhasePaused)
 	})
 	s.stop()
 	key := s.github.CreateIssue(repo, "octocat", "Later", "", "agent-task")
 	s.start()
 	s.until("queued", func() bool {
-		v, err := AskSnapshot(t.Context(), dir)
+		v, err := operator.AskSnapshot(t.Context(), dir)
 		return err == nil && len(v.Tasks) == 1 && v.Tasks[0].State == fsm.Queued.String() &&
 			v.Director.Phase == string(fsm.PhasePaused)
 	})
-	if _, err := SendCommand(t.Context(), dir, fsm.Resume); err != nil {
+	if _, err := operator.SendCommand(t.Context(), dir, fsm.Resume); err != nil {
 		t.Fatal(err)
 	}
 	s.until("review", s.labelled(key, "agent-review"))

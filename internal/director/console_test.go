@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 	"retake/internal/github/githubtest"
 )
 
@@ -39,7 +40,7 @@ func (s *harness) pull() (key string) {
 }
 
 func (s *harness) state(key string) string {
-	v, err := AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	v, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
 	if err != nil {
 		return ""
 	}

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
 	"retake/internal/recovery"
 )
 
 // closures returns until when the director leaves each model alone.
 func (s *harness) closures() map[string]time.Time {
-	all, err := AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	all, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
 	if err != nil {
 		return nil
 	}
@@ -113,16 +114,16 @@ func TestLiftedForEverybody(t *testing.T) {
 	s.until("the model is closed", func() bool { return !s.closures()[recovery.ModelDefault].IsZero() })
 	key := s.github.CreateIssue(repo, "octocat", "Be good", "please", "agent-task")
 	s.until("the other waits", func() bool {
-		all, err := AskSnapshot(t.Context(), data)
+		all, err := operator.AskSnapshot(t.Context(), data)
 		return err == nil && len(all.Tasks) == 2 && strings.HasPrefix(all.Tasks[1].WaitsFor,
 			"model.default, which is closed on the word of "+repo+"#1")
 	})
-	if l, err := LiftCooldowns(t.Context(), data, []string{"model.default", "model.none"}); err != nil ||
+	if l, err := operator.LiftCooldowns(t.Context(), data, []string{"model.default", "model.none"}); err != nil ||
 		len(l.Lifted) != 0 ||
 		l.Problem != "model.none is not closed; director cooldown list shows what is" {
 		t.Errorf("%+v, %v", l, err)
 	}
-	l, err := LiftCooldowns(t.Context(), data, nil)
+	l, err := operator.LiftCooldowns(t.Context(), data, nil)
 	if err != nil || len(l.Lifted) != 1 || l.Lifted[0].StatedBy[0].Text != "rate_limited, wait 24h0m0s" ||
 		l.Lifted[0].StatedBy[0].Issue != repo+"#1" {
 		t.Errorf("%+v, %v", l, err)
@@ -134,7 +135,7 @@ func TestLiftedForEverybody(t *testing.T) {
 	s.stop()
 	s.start()
 	s.until("it has read what it knew", func() bool {
-		all, err := AskSnapshot(t.Context(), data)
+		all, err := operator.AskSnapshot(t.Context(), data)
 		return err == nil && len(all.Tasks) > 0
 	})
 	if closed := s.closures(); len(closed) != 0 {

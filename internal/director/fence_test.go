@@ -12,6 +12,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
 
@@ -105,7 +106,7 @@ func TestPendingIsWaiting(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "Widen the widget", "please", "agent-task")
 	s.start()
 	waits := func() bool {
-		now, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+		now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
 		return err == nil && len(now.Tasks) == 1 && now.Tasks[0].State == fsm.Starting.String() &&
 			strings.Contains(now.Tasks[0].WaitsFor, noRoom)
 	}

@@ -20,6 +20,7 @@ import (
 	"retake/internal/bus/keys"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 	"retake/internal/secrets/redact"
@@ -229,7 +230,7 @@ func TestSuccessIsDelivered(t *testing.T) {
 		left, err := os.ReadDir(filepath.Join(s.config.Director.DataDir, "tasks"))
 		return err == nil && len(left) == 0
 	})
-	h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+	h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 	if err != nil || !h.OK {
 		t.Errorf("health %+v, %v; want well", h, err)
 	}
@@ -419,7 +420,7 @@ func TestSecondDirectorOnTheSameFolderIsRefused(t *testing.T) {
 	s := newHarness(t, func(ctx context.Context, _ *fakeWorker) int { <-ctx.Done(); return 1 })
 	s.start()
 	s.until("healthy", func() bool {
-		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK
 	})
 	err := Run(t.Context(), Options{

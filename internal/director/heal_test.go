@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
 )
 
 // smallDisk makes the data directory a file system of its own.
@@ -71,7 +72,7 @@ func (s *harness) fill(dir string) (free func()) {
 
 // health is what the director says of itself.
 func (s *harness) health() string {
-	h, err := AskHealth(s.t.Context(), s.config.Director.DataDir)
+	h, err := operator.AskHealth(s.t.Context(), s.config.Director.DataDir)
 	if err != nil {
 		return err.Error()
 	}
@@ -134,7 +135,7 @@ func TestReserveCarriesTheJournal(t *testing.T) {
 	close(full)
 	s.until("the first is blocked", s.labelled(first, "agent-blocked"))
 	s.until("the second is known, and waits for the disk", func() bool {
-		now, err := AskSnapshot(t.Context(), dir)
+		now, err := operator.AskSnapshot(t.Context(), dir)
 		return err == nil && slices.ContainsFunc(now.Tasks, func(t wire.SnapshotTask) bool {
 			return t.Issue == second &&
 				strings.Contains(t.WaitsFor, "disk")

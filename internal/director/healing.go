@@ -2,7 +2,6 @@ package director
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
+	"retake/internal/director/operator"
 )
 
 // Pauses between two tries to open the bus again: doubling up to a bound that is a few seconds, because
@@ -98,7 +98,7 @@ func newOperatorServer(listener net.Listener, runID string, metrics http.Handler
 	o.server = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == metricsPath { // they are there whoever leads
+			if r.URL.Path == operator.MetricsPath { // they are there whoever leads
 				metrics.ServeHTTP(w, r)
 				return
 			}
@@ -107,15 +107,15 @@ func newOperatorServer(listener net.Listener, runID string, metrics http.Handler
 				return
 			}
 			if r.URL.Path == "/snapshot" {
-				respond(w, http.StatusServiceUnavailable,
+				operator.Respond(w, http.StatusServiceUnavailable,
 					wire.Snapshot{Director: wire.SnapshotDirector{RunID: runID, Phase: "UNRESPONSIVE"}})
 				return
 			}
 			status := http.StatusServiceUnavailable
-			if r.URL.Path == livePath { // it begins, or waits for what it needs
+			if r.URL.Path == operator.LivePath { // it begins, or waits for what it needs
 				status = http.StatusOK
 			}
-			respond(w, status, Health{RunID: runID, Problem: *o.problem.Load()})
+			operator.Respond(w, status, operator.Health{RunID: runID, Problem: *o.problem.Load()})
 		}),
 	}
 	go func() {
@@ -151,13 +151,6 @@ func (o *operatorServer) close() error {
 	err := o.server.Close()
 	<-o.ended
 	return err
-}
-
-// respond writes an answer as JSON.
-func respond(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the reader is gone, or it is not
 }
 
 // journalChecked ends a session whose journal the server has lost. No answer is no word.

@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/chain"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
 
@@ -60,11 +61,11 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	s.until("the log says it",
 		func() bool { return s.logs.FilterMessage("the journal is damaged before its snapshot").Len() == 1 })
 	problem := "the journal is damaged (gap) at batch 7"
-	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
+	if h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
 		!strings.Contains(h.Problem, problem) {
 		t.Errorf("health: %+v, %v", h, err)
 	}
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
 		!strings.Contains(now.Director.Problem, problem) {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}

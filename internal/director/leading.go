@@ -15,6 +15,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
+	"retake/internal/director/operator"
 	"retake/internal/github"
 )
 
@@ -265,41 +266,38 @@ func (b *standby) watchDisk(ctx context.Context) {
 	}
 }
 
-// phaseStandby is what a director that stands by shows instead of the machine's phase.
-const phaseStandby = "STANDBY"
-
 func (b *standby) mux() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+livePath, func(w http.ResponseWriter, _ *http.Request) {
-		respond(w, http.StatusOK, Health{RunID: b.runID, Phase: phaseStandby})
+	mux.HandleFunc("GET "+operator.LivePath, func(w http.ResponseWriter, _ *http.Request) {
+		operator.Respond(w, http.StatusOK, operator.Health{RunID: b.runID, Phase: operator.PhaseStandby})
 	})
-	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) {
-		h := Health{
-			RunID: b.runID, Phase: phaseStandby, Tasks: int(b.tasks.Load()), Problem: b.problem(),
+	mux.HandleFunc("GET "+operator.HealthPath, func(w http.ResponseWriter, _ *http.Request) {
+		h := operator.Health{
+			RunID: b.runID, Phase: operator.PhaseStandby, Tasks: int(b.tasks.Load()), Problem: b.problem(),
 			Leader: b.leads(),
 		}
 		status := http.StatusOK
 		if h.OK = h.Problem == ""; !h.OK {
 			status = http.StatusServiceUnavailable
 		}
-		respond(w, status, h)
+		operator.Respond(w, status, h)
 	})
 	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, _ *http.Request) {
 		var s wire.Snapshot
 		s.Director = wire.SnapshotDirector{
-			RunID: b.runID, Phase: phaseStandby, Since: wire.At(b.since),
+			RunID: b.runID, Phase: operator.PhaseStandby, Since: wire.At(b.since),
 			Leadership: b.leads(), Problem: b.problem(), Config: b.configState(),
 		}
-		respond(w, http.StatusOK, s)
+		operator.Respond(w, http.StatusOK, s)
 	})
 	mux.HandleFunc("POST /reload", b.reload)
 	refuse := func(w http.ResponseWriter, _ *http.Request) {
-		no := refusal{"this director stands by, and no other one leads yet: ask again"}
+		no := operator.Refusal{Problem: "this director stands by, and no other one leads yet: ask again"}
 		if l := b.leader.Load(); l != nil {
 			no.Problem = fmt.Sprintf("this director stands by: ask the one that leads, %s on %s with "+
 				"director.data_dir %s", l.RunID, l.Host, l.DataDir)
 		}
-		respond(w, http.StatusConflict, no)
+		operator.Respond(w, http.StatusConflict, no)
 	}
 	mux.HandleFunc("POST /", refuse)
 	mux.HandleFunc("PUT /", refuse)
@@ -326,11 +324,6 @@ func (b *standby) leads() *wire.SnapshotLeadership {
 		return leadership(*l)
 	}
 	return nil
-}
-
-// refusal is what is answered instead of what was asked for.
-type refusal struct {
-	Problem string `json:"problem"`
 }
 
 func leadership(l bus.Leader) *wire.SnapshotLeadership {

@@ -12,9 +12,6 @@ import (
 	"retake/internal/metrics"
 )
 
-// metricsPath is where Prometheus finds the metrics, on both addresses.
-const metricsPath = "/metrics"
-
 // openMetrics begins to count. What a scrape asks is there from serveHTTP on.
 func (d *daemon) openMetrics(version string) {
 	registry := prometheus.NewRegistry()

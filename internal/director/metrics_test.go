@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"retake/internal/bus/bustest"
+	"retake/internal/director/operator"
 )
 
 // scraped is what Prometheus reads, at an address or on the operator's socket.
@@ -41,7 +42,7 @@ func (s *harness) onSocket() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.config.Director.DataDir, SocketName))
+			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.config.Director.DataDir, operator.SocketName))
 		},
 	}}
 }
@@ -56,7 +57,7 @@ func TestMetricsAreServed(t *testing.T) {
 	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	var text string
 	s.until("all of it is counted", func() bool {
-		text = s.scraped(plain, s.address(metricsPath))
+		text = s.scraped(plain, s.address(operator.MetricsPath))
 		return strings.Contains(text, `retake_tasks_finished_total{end="delivered"} 1`)
 	})
 	for _, want := range []string{
@@ -81,7 +82,7 @@ func TestMetricsAreServed(t *testing.T) {
 	if strings.Contains(text, key) || strings.Contains(text, repo) {
 		t.Errorf("an issue or a repository is in\n%s", text)
 	}
-	if socket := s.scraped(s.onSocket(), "http://director"+metricsPath); !strings.Contains(socket,
+	if socket := s.scraped(s.onSocket(), "http://director"+operator.MetricsPath); !strings.Contains(socket,
 		`retake_attempts_total{outcome="ok"} 1`) {
 		t.Errorf("the operator's socket says\n%s", socket)
 	}
@@ -101,7 +102,7 @@ func TestMetricsAreForThisMachine(t *testing.T) {
 	} {
 		d.config.Director.HTTPListen = address
 		for host, status := range want {
-			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, metricsPath, http.NoBody),
+			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, operator.MetricsPath, http.NoBody),
 				httptest.NewRecorder()
 			r.Host = host
 			d.byLocalName(func(http.ResponseWriter, *http.Request) {})(w, r)
@@ -122,7 +123,7 @@ func TestAStandbyHasMetrics(t *testing.T) {
 	leader := leadInstead(t, s.config)
 	s.standBy(leader)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	text := s.scraped(client, s.address(metricsPath))
+	text := s.scraped(client, s.address(operator.MetricsPath))
 	for _, want := range []string{
 		"retake_leader 0", "retake_bus_connected 1", "retake_disk_usable 1",
 		"retake_build_info{",
@@ -136,7 +137,7 @@ func TestAStandbyHasMetrics(t *testing.T) {
 	}
 	leader.lease.Release(t.Context())
 	s.until("it leads", func() bool {
-		return strings.Contains(s.scraped(client, s.address(metricsPath)), "retake_leader 1")
+		return strings.Contains(s.scraped(client, s.address(operator.MetricsPath)), "retake_leader 1")
 	})
 	s.stop() // before the server
 }

@@ -14,6 +14,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director/loop"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/story"
@@ -21,22 +22,22 @@ import (
 
 // putTask offers an issue: it puts the label on, once for all who ask.
 func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
-	var c TaskCommand
+	var c operator.TaskCommand
 	key, ok := s.taskKey(r)
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&c)
-	if err != nil || !ok || c.By != "" && !requesterForm.MatchString(c.By) || c.ID != "" &&
-		!requestForm.MatchString(c.ID) {
-		respond(w, http.StatusBadRequest,
-			TaskAnswer{Problem: `want PUT /tasks/owner/repo/12 with {"by": "…", "id": "…"} or {}`})
+	if err != nil || !ok || c.By != "" && operator.CheckRequester(c.By) != nil || c.ID != "" &&
+		!operator.RequestForm.MatchString(c.ID) {
+		operator.Respond(w, http.StatusBadRequest,
+			operator.TaskAnswer{Problem: `want PUT /tasks/owner/repo/12 with {"by": "…", "id": "…"} or {}`})
 		return
 	}
 	by := requester(r, c.By)
-	a := TaskAnswer{Issue: string(key), Command: string(fsm.CommandAdd), By: by}
-	status, problem := s.offerIssue(r.Context(), key, by, cmp.Or(c.ID, NewRequestID()), c.Again)
+	a := operator.TaskAnswer{Issue: string(key), Command: string(fsm.CommandAdd), By: by}
+	status, problem := s.offerIssue(r.Context(), key, by, cmp.Or(c.ID, operator.NewRequestID()), c.Again)
 	if a.Problem = problem; problem == "" {
 		s.tell(r.Context(), &a)
 	}
-	respond(w, status, a)
+	operator.Respond(w, status, a)
 }
 
 // offerIssue puts the label of tasks on an issue, and shows it to the machine at once. That it was asked for,

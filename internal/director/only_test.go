@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 )
@@ -52,7 +53,7 @@ func TestRunForSomeIssues(t *testing.T) {
 	s.start()
 	var saidOnly bool
 	s.until("review", func() bool {
-		if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err == nil &&
+		if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err == nil &&
 			slices.Equal(now.Director.Only, []string{strings.ToUpper(third)}) {
 			for _, task := range now.Tasks {
 				saidOnly = saidOnly || task.Issue == second && strings.Contains(task.WaitsFor, "this one takes only")

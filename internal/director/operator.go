@@ -17,45 +17,17 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
-
-// SocketName is the operator's socket in the data directory: HTTP on a Unix socket. Who may open it is the file
-// system's business.
-const SocketName = "director.sock"
-
-// Health is what /healthz answers, with status 200 if OK and 503 if not.
-type Health struct {
-	OK      bool   `json:"ok"`
-	RunID   string `json:"run_id"`
-	Phase   string `json:"phase"`
-	Tasks   int    `json:"tasks"`
-	Problem string `json:"problem,omitempty"`
-
-	Leader *wire.SnapshotLeadership `json:"leader,omitempty"` // of several directors on one bus
-}
-
-// BudgetReset is what is posted to /budget/reset, and its answer.
-type BudgetReset struct {
-	Issue         string `json:"issue"`
-	PaidCallsUsed int64  `json:"paid_calls_used"`
-	Problem       string `json:"problem,omitempty"` // why it was refused
-}
-
-// CooldownLift is what is posted to /cooldown/lift, and its answer.
-type CooldownLift struct {
-	Resources []string                `json:"resources,omitempty"` // empty: all that are closed
-	Lifted    []wire.SnapshotCooldown `json:"lifted"`
-	Problem   string                  `json:"problem,omitempty"` // why nothing was lifted
-}
 
 // listenOperator begins to listen, once for all sessions: on a disk that has failed no socket could be made.
 func (d *daemon) listenOperator(ctx context.Context) error {
 	if d.operator != nil {
 		return nil
 	}
-	path := filepath.Join(d.config.Director.DataDir, SocketName)
+	path := filepath.Join(d.config.Director.DataDir, operator.SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("director: old operator socket: %w", err)
 	}
@@ -71,17 +43,17 @@ func (d *daemon) listenOperator(ctx context.Context) error {
 // serveOperator answers on the socket until ctx ends.
 func (s *session) serveOperator(ctx context.Context) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+operator.HealthPath, func(w http.ResponseWriter, r *http.Request) {
 		h := s.health(r.Context())
 		status := http.StatusOK
 		if !h.OK {
 			status = http.StatusServiceUnavailable
 		}
-		respond(w, status, h)
+		operator.Respond(w, status, h)
 	})
-	mux.HandleFunc("GET "+livePath, s.live)
+	mux.HandleFunc("GET "+operator.LivePath, s.live)
 	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, r *http.Request) {
-		respond(w, http.StatusOK, s.snapshot(r.Context()))
+		operator.Respond(w, http.StatusOK, s.snapshot(r.Context()))
 	})
 	mux.HandleFunc("GET /tasks", s.listTasks)
 	mux.HandleFunc("GET /tasks/{owner}/{repo}/{number}/story", s.tellStory)
@@ -110,48 +82,48 @@ func (s *session) operate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.owner.Decided(r.Context(), fsm.OperatorCommanded{Command: command}) {
-		respond(w, http.StatusServiceUnavailable, refusal{notWritten})
+		operator.Refuse(w, http.StatusServiceUnavailable, notWritten)
 		return
 	}
-	respond(w, http.StatusOK, s.health(r.Context()))
+	operator.Respond(w, http.StatusOK, s.health(r.Context()))
 }
 
 // resetBudget sets what a task has used up of its paid calls.
 func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
-	var b BudgetReset
+	var b operator.BudgetReset
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&b); err != nil || b.PaidCallsUsed < 0 {
-		respond(w, http.StatusBadRequest, BudgetReset{Problem: `want {"issue": "owner/repo#1", "paid_calls_used": 0}`})
+		operator.Respond(w, http.StatusBadRequest, operator.BudgetReset{Problem: `want {"issue": "owner/repo#1", "paid_calls_used": 0}`})
 		return
 	}
 	key := fsm.IssueKey(b.Issue)
 	switch known, err := loop.Look(r.Context(), s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(key) != nil }); {
 	case err != nil:
-		respond(w, http.StatusServiceUnavailable, refusal{tooBusy})
+		operator.Refuse(w, http.StatusServiceUnavailable, tooBusy)
 		return
 	case !known:
 		b.Problem = "the director has no task " + b.Issue + " (any more); director tasks lists those that it has"
-		respond(w, http.StatusNotFound, b)
+		operator.Respond(w, http.StatusNotFound, b)
 		return
 	}
 	if !s.owner.Decided(r.Context(), fsm.BudgetEdited{Task: key, PaidCalls: b.PaidCallsUsed}) {
-		respond(w, http.StatusServiceUnavailable, refusal{notWritten})
+		operator.Refuse(w, http.StatusServiceUnavailable, notWritten)
 		return
 	}
 	s.log.Info("budget reset", zap.String("issue", b.Issue), zap.Int64("paid_calls_used", b.PaidCallsUsed))
-	respond(w, http.StatusOK, b)
+	operator.Respond(w, http.StatusOK, b)
 }
 
 // liftCooldowns opens resources. All that are named must be closed, or nothing is done.
 func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
-	var l CooldownLift
+	var l operator.CooldownLift
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 8<<10)).Decode(&l); err != nil {
-		respond(w, http.StatusBadRequest,
-			CooldownLift{Problem: `want {"resources": ["model.anthropic"]}, or {} for all`})
+		operator.Respond(w, http.StatusBadRequest,
+			operator.CooldownLift{Problem: `want {"resources": ["model.anthropic"]}, or {} for all`})
 		return
 	}
 	closed, err := loop.Look(r.Context(), s.owner, func(d *fsm.Driver) []fsm.Cooldown { return d.Machine().Cooldowns() })
 	if err != nil {
-		respond(w, http.StatusServiceUnavailable, refusal{tooBusy})
+		operator.Refuse(w, http.StatusServiceUnavailable, tooBusy)
 		return
 	}
 	l.Lifted = []wire.SnapshotCooldown{}
@@ -163,27 +135,27 @@ func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	for _, name := range l.Resources {
 		if !slices.ContainsFunc(closed, func(c fsm.Cooldown) bool { return c.Resource == name }) {
 			l.Lifted, l.Problem = []wire.SnapshotCooldown{}, name+" is not closed; director cooldown list shows what is"
-			respond(w, http.StatusNotFound, l)
+			operator.Respond(w, http.StatusNotFound, l)
 			return
 		}
 	}
 	for _, c := range l.Lifted {
 		if !s.owner.Decided(r.Context(), fsm.LiftCommanded{Resource: c.Resource}) {
-			respond(w, http.StatusServiceUnavailable, refusal{notWritten})
+			operator.Refuse(w, http.StatusServiceUnavailable, notWritten)
 			return
 		}
 	}
-	respond(w, http.StatusOK, l)
+	operator.Respond(w, http.StatusOK, l)
 }
 
 // slowAppend is how long an append may take until the director is unwell.
 const slowAppend = 5 * time.Second
 
-func (s *session) health(ctx context.Context) Health {
+func (s *session) health(ctx context.Context) operator.Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	h, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) Health {
-		h := Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
+	h, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) operator.Health {
+		h := operator.Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
 		h.Problem = s.slowJournal()
 		return h
 	})
@@ -220,29 +192,6 @@ func (s *session) unwell(err error, journal string) string {
 		return busAway
 	}
 	return cmp.Or(s.diskNow().problem(), journal)
-}
-
-// String is one line for a person.
-func (h Health) String() string {
-	if !h.OK {
-		return fmt.Sprintf("unhealthy: %s (%s)", cmp.Or(h.Problem, "it does not say why"), h.Summary())
-	}
-	if h.Phase == phaseStandby && h.Leader != nil {
-		return fmt.Sprintf("healthy, stands by: %s; %s on %s leads", h.Summary(), h.Leader.RunID, h.Leader.Host)
-	}
-	if h.Problem != "" {
-		return fmt.Sprintf("healthy, but %s (%s)", h.Problem, h.Summary())
-	}
-	return "healthy: " + h.Summary()
-}
-
-// Summary names the run, its phase and the number of its tasks.
-func (h Health) Summary() string {
-	tasks := "1 task"
-	if h.Tasks != 1 {
-		tasks = fmt.Sprintf("%d tasks", h.Tasks)
-	}
-	return fmt.Sprintf("%s, phase %s, %s", h.RunID, cmp.Or(h.Phase, "unknown"), tasks)
 }
 
 // snapshot is the state as the bus and the operator get it.

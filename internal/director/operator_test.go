@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
 )
 
 // The snapshot says who works and since when it was last heard, which issues are claimed, and which ones wait
@@ -22,7 +23,7 @@ func TestSnapshotSaysWhoWorksAndWhatWaits(t *testing.T) {
 	var got wire.Snapshot
 	snapshot := func(ready func() bool) func() bool {
 		return func() bool {
-			v, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+			v, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
 			got = v
 			return err == nil && ready()
 		}

@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
 
@@ -68,7 +69,7 @@ func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 				strings.NewReader(c.body))
 			r.SetPathValue("command", "pause")
 			c.handler(s)(w, r)
-			var no refusal
+			var no operator.Refusal
 			if err := json.NewDecoder(w.Body).Decode(&no); err != nil || w.Code != http.StatusServiceUnavailable ||
 				no.Problem != c.want {
 				t.Errorf("answer %d %q (%v), want 503 %q", w.Code, no.Problem, err, c.want)

@@ -8,10 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -21,9 +18,9 @@ import (
 	"retake/internal/audit"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/output"
-	"retake/internal/page"
 	"retake/internal/secrets/leak"
 )
 
@@ -83,12 +80,6 @@ func unmarked(x container.Exit) container.Exit {
 	return x
 }
 
-// outputProblem is what stands instead of a line where the output breaks off.
-type outputProblem struct {
-	output.Line
-	Problem string `json:"problem,omitempty"`
-}
-
 // showOutput answers GET /tasks/{owner}/{repo}/{number}/output?attempt=N&stage=S&last=N&follow=1 with one JSON
 // object per line.
 func (s *session) showOutput(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +88,7 @@ func (s *session) showOutput(w http.ResponseWriter, r *http.Request) {
 	f.Attempt, bad[0] = number(r.FormValue("attempt"))
 	f.Last, bad[1] = number(r.FormValue("last"))
 	if err := errors.Join(bad[:]...); err != nil {
-		respond(w, http.StatusBadRequest, refusal{"attempt and last: want numbers"})
+		operator.Refuse(w, http.StatusBadRequest, "attempt and last: want numbers")
 		return
 	}
 	issue := fmt.Sprintf("%s/%s#%s", r.PathValue("owner"), r.PathValue("repo"), r.PathValue("number"))
@@ -126,10 +117,10 @@ func (s *session) showOutput(w http.ResponseWriter, r *http.Request) {
 				errors.Is(err, audit.ErrName) {
 				status = http.StatusNotFound
 			}
-			respond(w, status, refusal{err.Error()})
+			operator.Refuse(w, status, err.Error())
 			return
 		case err != nil:
-			_ = lines.Encode(outputProblem{Problem: err.Error()})
+			_ = lines.Encode(operator.OutputLine{Problem: err.Error()})
 		default:
 			begin()
 			if lines.Encode(l) != nil {
@@ -144,71 +135,4 @@ func (s *session) showOutput(w http.ResponseWriter, r *http.Request) {
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 31)
 	return int(n), err
-}
-
-// ErrNoOutput: nothing is kept of what was asked for.
-var ErrNoOutput = errors.New("director: no output")
-
-// AskOutput asks the director that runs on a data directory for the output of an issue, oldest line first. An
-// error ends it: ErrNotThere or ErrNotNow if no director can answer, ErrNoOutput if nothing is known of the
-// issue, or the attempt.
-func AskOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
-	return func(yield func(output.Line, error) bool) {
-		if err := askOutput(ctx, dataDir, issue, f, func(l output.Line) bool { return yield(l, nil) }); err != nil {
-			yield(output.Line{}, err)
-		}
-	}
-}
-
-func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter,
-	take func(output.Line) bool,
-) error {
-	asked := url.Values{"attempt": {strconv.Itoa(f.Attempt)}, "last": {strconv.Itoa(f.Last)}, "stage": {f.Stage}}
-	if f.Follow {
-		asked.Set("follow", "1")
-	}
-	resp, err := question{method: http.MethodGet, path: page.TaskPath(issue) + "/output?" + asked.Encode()}.send(ctx,
-		dataDir)
-	if nothing, ok := refusedWith(err, http.StatusNotFound); ok {
-		return fmt.Errorf("%w: %s", ErrNoOutput, nothing)
-	}
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	lines := json.NewDecoder(resp.Body)
-	for {
-		var l outputProblem
-		switch err := lines.Decode(&l); {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("director: the output broke off: %w", err)
-		case l.Problem != "":
-			return errors.New("director: the output broke off: " + l.Problem)
-		case !take(l.Line):
-			return nil
-		}
-	}
-}
-
-// StoredLines reads the output that is kept in a data directory, without a director. Errors are as of AskOutput.
-func StoredLines(ctx context.Context, dataDir string, issue fsm.IssueKey,
-	f output.Filter,
-) iter.Seq2[output.Line, error] {
-	return func(yield func(output.Line, error) bool) {
-		store := output.Open(dataDir, output.Options{})
-		defer store.Close()
-		f.Follow = false
-		for l, err := range store.Lines(ctx, string(issue), f) {
-			if errors.Is(err, output.ErrNoTask) || errors.Is(err, output.ErrNoAttempt) {
-				err = fmt.Errorf("%w: %w", ErrNoOutput, err)
-			}
-			if !yield(l, err) {
-				return
-			}
-		}
-	}
 }

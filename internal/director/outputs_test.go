@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/audit"
 	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/output"
 )
@@ -20,13 +21,13 @@ import (
 // printed are the lines that a director, or without one its files, has of an issue: "attempt stage text".
 func (s *harness) printed(key string, f output.Filter) (lines []string) {
 	s.t.Helper()
-	all := AskOutput(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
+	all := operator.AskOutput(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
 	if s.cancel == nil {
-		all = StoredLines(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
+		all = operator.StoredLines(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
 	}
 	for l, err := range all {
 		// the director begins
-		if errors.Is(err, ErrNoOutput) || errors.Is(err, ErrNotThere) || errors.Is(err, ErrNotNow) {
+		if errors.Is(err, operator.ErrNoOutput) || errors.Is(err, operator.ErrNotThere) || errors.Is(err, operator.ErrNotNow) {
 			return nil
 		}
 		must(s.t, err)
@@ -86,7 +87,7 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 	ready := make(chan struct{}, 1)
 	go func() {
 		var lines []string
-		for l, err := range AskOutput(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key),
+		for l, err := range operator.AskOutput(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key),
 			output.Filter{Follow: true, Last: 1}) {
 			if err != nil {
 				lines = append(lines, err.Error())
@@ -139,11 +140,11 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 		t.Errorf("verdicts %q", s.verdicts(key))
 	}
 	if ask := func(f output.Filter) (err error) {
-		for _, e := range AskOutput(t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f) {
+		for _, e := range operator.AskOutput(t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f) {
 			err = e
 		}
 		return err
-	}; !errors.Is(ask(output.Filter{Attempt: 7}), ErrNoOutput) || ask(output.Filter{Attempt: 2}) != nil {
+	}; !errors.Is(ask(output.Filter{Attempt: 7}), operator.ErrNoOutput) || ask(output.Filter{Attempt: 2}) != nil {
 		t.Error("an attempt that never was is known, or one that was is not")
 	}
 }

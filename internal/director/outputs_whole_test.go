@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/output"
 )
@@ -48,7 +49,7 @@ func main() {
 
 // texts is what was printed to stdout.
 func (s *harness) texts(key string, f output.Filter) (text string) {
-	for l, err := range AskOutput(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f) {
+	for l, err := range operator.AskOutput(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f) {
 		if err == nil && l.Stream == wire.StreamStdout {
 			text += l.Text
 		}

@@ -6,6 +6,8 @@ import (
 	"os/user"
 	"strconv"
 
+	"retake/internal/director/operator"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -35,7 +37,7 @@ func peerOf(ctx context.Context) string {
 		return "somebody"
 	}
 	id := strconv.FormatUint(uint64(peer.Uid), 10)
-	if u, err := user.LookupId(id); err == nil && requesterForm.MatchString(u.Username) {
+	if u, err := user.LookupId(id); err == nil && operator.CheckRequester(u.Username) == nil {
 		return u.Username
 	}
 	return "uid " + id

@@ -21,6 +21,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	inside "retake/internal/container/look"
+	"retake/internal/director/operator"
 	"retake/internal/doctor"
 	"retake/internal/github"
 	"retake/internal/workspace"
@@ -97,13 +98,13 @@ func (preflight) Listen(ctx context.Context, address string) error {
 // Running asks over the operator's socket; without an answer the lock says whether somebody has the folder.
 func (p preflight) Running(ctx context.Context) (string, error) {
 	dir := p.o.Config.Director.DataDir
-	h, err := AskHealth(ctx, dir)
+	h, err := operator.AskHealth(ctx, dir)
 	switch {
 	case err == nil && !h.OK:
 		return "", fmt.Errorf("one runs with this data_dir, and is not well: %s", h)
 	case err == nil:
 		return h.String(), nil
-	case !errors.Is(err, ErrNotThere):
+	case !errors.Is(err, operator.ErrNotThere):
 		return "", err
 	}
 	d := &daemon{config: p.o.Config}

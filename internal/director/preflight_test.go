@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"retake/internal/container"
+	"retake/internal/director/operator"
 	"retake/internal/doctor"
 	"retake/internal/github/githubtest"
 )
@@ -134,7 +135,7 @@ func TestPreflightBesideADirector(t *testing.T) {
 	}
 	s.start()
 	s.until("the director is well", func() bool {
-		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK
 	})
 	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),

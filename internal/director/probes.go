@@ -7,14 +7,8 @@ import (
 	"time"
 
 	"retake/internal/director/loop"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
-)
-
-// What supervisors ask, on the operator's socket and at director.http_listen: is it healthy (`director health`
-// asks the same), and, since most of what makes it unhealthy is not mended by a restart, would one help?
-const (
-	healthPath = "/healthz"
-	livePath   = "/livez"
 )
 
 // live: the owner answers. Bus, disk and GitHub may be away.
@@ -23,10 +17,10 @@ func (s *session) live(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	_, err := loop.Look(ctx, s.owner, func(*fsm.Driver) struct{} { return struct{}{} })
 	if err != nil && ctx.Err() != nil { // any other error is that of a session that is over
-		respond(w, http.StatusServiceUnavailable, Health{RunID: s.runID, Problem: s.unwell(err, "")})
+		operator.Respond(w, http.StatusServiceUnavailable, operator.Health{RunID: s.runID, Problem: s.unwell(err, "")})
 		return
 	}
-	respond(w, http.StatusOK, Health{OK: true, RunID: s.runID})
+	operator.Respond(w, http.StatusOK, operator.Health{OK: true, RunID: s.runID})
 }
 
 // probe answers with what the socket would, in one word: anybody may ask here, and why it is so is the

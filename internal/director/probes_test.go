@@ -15,6 +15,7 @@ import (
 	"retake/internal/fsm"
 
 	"retake/internal/bus/bustest"
+	"retake/internal/director/operator"
 )
 
 // probed is how the director answers a supervisor: the status, and all that it says.
@@ -43,14 +44,14 @@ func TestProbes(t *testing.T) {
 	want := func(health, live string) {
 		t.Helper()
 		s.until("healthy: "+health+", alive: "+live, func() bool {
-			return s.probed(healthPath) == health &&
-				s.probed(livePath) == live
+			return s.probed(operator.HealthPath) == health &&
+				s.probed(operator.LivePath) == live
 		})
 	}
 	want("200 yes", "200 yes")
 	leader.lease.Release(t.Context())
 	s.until("it leads", func() bool {
-		return strings.Contains(s.scraped(&http.Client{}, s.address(metricsPath)), "retake_leader 1")
+		return strings.Contains(s.scraped(&http.Client{}, s.address(operator.MetricsPath)), "retake_leader 1")
 	})
 	want("200 yes", "200 yes")
 	server.Stop()
@@ -67,7 +68,7 @@ func TestAStuckOwnerIsNotAlive(t *testing.T) {
 	stuck := &session{daemon: &daemon{}, owner: loop.New(fsm.NewDriver(m, 0, "test"), looptest.NewJournal(), zap.NewNop())}
 	asked := func() int {
 		w := httptest.NewRecorder()
-		stuck.live(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, livePath, http.NoBody))
+		stuck.live(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, operator.LivePath, http.NoBody))
 		return w.Code
 	}
 	if status := asked(); status != http.StatusServiceUnavailable {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"retake/internal/bus"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
 
@@ -65,7 +66,7 @@ func (s *harness) putOff(title string) (key string, until time.Time) {
 
 func (s *harness) nextDeadline(key string) time.Time {
 	s.t.Helper()
-	now, err := AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	now, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
 	must(s.t, err)
 	for _, task := range now.Tasks {
 		if task.Issue == key && task.NextDeadline != nil {

@@ -13,6 +13,7 @@ import (
 	"retake/internal/audit"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 )
 
 // fails reports a failure of an agent's stage, as a worker does.
@@ -54,17 +55,17 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 		stats, err := audit.ReadStats(path)
 		return err == nil && stats.PaidCallsUsed == 3
 	})
-	must(t, ResetBudget(t.Context(), data, key, 2))
+	must(t, operator.ResetBudget(t.Context(), data, key, 2))
 	s.until("the reset is shown", func() bool {
 		stats, err := audit.ReadStats(path)
 		return err == nil && stats.PaidCallsUsed == 2 && !stats.Edited()
 	})
-	if err := ResetBudget(t.Context(), data, repo+"#99", 0); err == nil ||
+	if err := operator.ResetBudget(t.Context(), data, repo+"#99", 0); err == nil ||
 		!strings.Contains(err.Error(), "has no task") {
 		t.Errorf("reset of a task that is not there: %v", err)
 	}
 	s.stop()
-	if err := ResetBudget(t.Context(), data, key, 0); !errors.Is(err, ErrNotThere) {
+	if err := operator.ResetBudget(t.Context(), data, key, 0); !errors.Is(err, operator.ErrNotThere) {
 		t.Errorf("reset without a director: %v", err)
 	}
 	stats, err := os.ReadFile(path)

@@ -20,29 +20,16 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/inforce"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
-
-// Reading is what came of reading the configuration again: what is posted to /reload answers with it.
-type Reading struct {
-	At      time.Time `json:"at"`
-	By      string    `json:"by"`                // "start", "SIGHUP", "director reload", or the files that changed
-	Digest  string    `json:"digest"`            // of the configuration in force
-	Changed []string  `json:"changed,omitempty"` // keys with other values from now on
-	Restart []string  `json:"restart,omitempty"` // keys with other values in the file, which wait for a restart
-	// Problems are why it was refused, line by line: what was read before goes on.
-	Problems []string  `json:"problems,omitempty"`
-	Since    time.Time `json:"since"` // when what is in force was read
-	// what has changed is not in the journal yet: it holds once the director decides again
-	Pending bool `json:"pending,omitempty"`
-}
 
 // reading is how the configuration is read again.
 type reading struct {
 	again   func() (config.Config, config.Problems) // nil: it cannot be
 	file    string                                  // that it is read from; empty: none
 	mu      sync.Mutex                              // one at a time
-	last    atomic.Pointer[Reading]
+	last    atomic.Pointer[operator.Reading]
 	files   []string      // that it consists of, in force or as read last
 	sum     string        // of those before the last reading: what has changed while they were read has changed since
 	every   time.Duration // between two looks at the files, whatever the watch notices
@@ -56,7 +43,7 @@ const atStart = "start"
 func (d *daemon) startReading(o Options) {
 	d.reading.again, d.reading.file, d.reading.changed = o.Read, o.ConfigFile, make(chan struct{}, 1)
 	d.reading.files, d.reading.every = d.configFiles(d.setup().Read), cmp.Or(o.filesEvery, filesEvery)
-	d.reading.last.Store(&Reading{At: d.since, By: atStart, Digest: d.setup().Digest, Since: d.since})
+	d.reading.last.Store(&operator.Reading{At: d.since, By: atStart, Digest: d.setup().Digest, Since: d.since})
 }
 
 // configFiles are the files that configurations consist of.
@@ -108,10 +95,10 @@ func ownSums(c config.Config) map[string]string {
 
 // reread reads the configuration again, and puts it in force as far as that goes while the director runs. by
 // says on whose word.
-func (d *daemon) reread(by string) Reading {
+func (d *daemon) reread(by string) operator.Reading {
 	d.reading.mu.Lock()
 	defer d.reading.mu.Unlock()
-	r := Reading{At: time.Now().UTC(), By: by, Since: d.reading.last.Load().Since}
+	r := operator.Reading{At: time.Now().UTC(), By: by, Since: d.reading.last.Load().Since}
 	if d.reading.again == nil {
 		r.Digest, r.Problems = d.setup().Digest,
 			[]string{"this director was started without a way to read its configuration again: restart it"}
@@ -198,7 +185,7 @@ func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 }
 
 // sayReading logs what came of it.
-func (d *daemon) sayReading(r Reading) {
+func (d *daemon) sayReading(r operator.Reading) {
 	log := d.log.With(zap.String("by", r.By), zap.String("digest", r.Digest))
 	switch {
 	case len(r.Problems) > 0:
@@ -261,7 +248,7 @@ func (d *daemon) reload(w http.ResponseWriter, req *http.Request) {
 		case <-req.Context().Done():
 		}
 	}
-	respond(w, status, r)
+	operator.Respond(w, status, r)
 }
 
 // configState is the reading for who asks how the director is.

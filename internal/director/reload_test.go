@@ -15,6 +15,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
 
@@ -53,9 +54,9 @@ func (s *harness) rereads() *written {
 	return f
 }
 
-func (s *harness) reload() Reading {
+func (s *harness) reload() operator.Reading {
 	s.t.Helper()
-	r, err := Reload(s.t.Context(), s.config.Director.DataDir)
+	r, err := operator.Reload(s.t.Context(), s.config.Director.DataDir)
 	must(s.t, err)
 	return r
 }
@@ -110,7 +111,7 @@ func TestReloadHoldsForWhatComesNext(t *testing.T) {
 		return s.labelled(first, "agent-review")() &&
 			s.labelled(second, "agent-review")()
 	})
-	now, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+	now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
 	must(t, err)
 	if c := now.Director.Config; c == nil || c.Digest != r.Digest || !slices.Equal(c.Restart, r.Restart) ||
 		c.By != "director reload" {
@@ -168,7 +169,7 @@ func TestABrokenConfigurationIsRefused(t *testing.T) {
 	if h := s.health(); !strings.Contains(h, "is refused (1 problem)") || !strings.HasPrefix(h, "healthy") {
 		t.Errorf("health says %q", h)
 	}
-	now, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+	now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
 	must(t, err)
 	if c := now.Director.Config; c == nil || !slices.Equal(c.Problems, r.Problems) || c.Digest != before.Digest {
 		t.Errorf("status says %+v", c)
@@ -332,7 +333,7 @@ func TestReloadWithoutAFile(t *testing.T) {
 	s := newHarness(t, working)
 	s.start()
 	s.runs()
-	r, err := Reload(t.Context(), s.config.Director.DataDir)
+	r, err := operator.Reload(t.Context(), s.config.Director.DataDir)
 	if must(t, err); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "restart it") {
 		t.Errorf("got %+v", r)
 	}

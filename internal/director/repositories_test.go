@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"retake/internal/container"
+	"retake/internal/director/operator"
 	"retake/internal/github"
 	"retake/internal/github/githubtest"
 )
@@ -132,7 +133,7 @@ func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
 		return strings.HasPrefix(s.health(), "healthy, but "+repo+
 			" cannot be read, which is tried again every 300ms: github: ")
 	})
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
 		!strings.HasPrefix(now.Director.Problem, repo+" cannot be read") {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}
@@ -167,7 +168,7 @@ func TestStatusSaysWhatIsWrongWithTheDisk(t *testing.T) {
 	s.config.Director.DiskWatermark = 0.1
 	s.start()
 	s.until("health says so", func() bool { return strings.Contains(s.health(), "director.disk_watermark") })
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
 		!strings.Contains(now.Director.Problem, "director.disk_watermark") {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"retake/internal/advise"
 	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/output"
 	"retake/internal/page"
@@ -69,7 +70,7 @@ func (s seat) Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.
 }
 
 func (s seat) Command(ctx context.Context, c page.Command) error {
-	status, answer := s.commandTask(ctx, c.Issue, TaskCommand{ID: c.ID, Command: string(c.Command), Text: c.Text}, c.By)
+	status, answer := s.commandTask(ctx, c.Issue, operator.TaskCommand{ID: c.ID, Command: string(c.Command), Text: c.Text}, c.By)
 	switch {
 	case answer.Problem == "":
 		return nil
@@ -119,6 +120,6 @@ func (d *daemon) openPage() (*page.Page, error) {
 			}
 			return nil
 		},
-		Token: token, CheckName: checkRequester, Open: open, Fleet: d.config.Director.Fleet, Log: d.log,
+		Token: token, CheckName: operator.CheckRequester, Open: open, Fleet: d.config.Director.Fleet, Log: d.log,
 	})
 }

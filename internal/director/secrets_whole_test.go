@@ -25,6 +25,7 @@ import (
 
 	"retake/internal/bus/chain"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/output"
 	"retake/internal/secrets/leak"
@@ -226,7 +227,7 @@ func TestNoSecretIsReadAnywhere(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(v.Comments), redact.Marker) {
 			t.Errorf("%s: no comment hides anything: the test says nothing: %v", v.Title, v.Comments)
 		}
-		told, err := AskStory(t.Context(), c.Director.DataDir, fsm.IssueKey(issue), time.Time{})
+		told, err := operator.AskStory(t.Context(), c.Director.DataDir, fsm.IssueKey(issue), time.Time{})
 		must(t, err)
 		data, err := json.Marshal(told)
 		must(t, err)

@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/chain"
 	"retake/internal/bus/keys"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 )
 
 // loseJournal has the server lose the journal's folder.
@@ -124,7 +125,7 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	if h := s.health(); !strings.HasPrefix(h, "unhealthy: ") || !strings.Contains(h, "(cut) at batch") {
 		t.Errorf("a standby that cannot follow says: %s", h)
 	}
-	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
+	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
 		!strings.Contains(now.Director.Problem, "(cut) at batch") {
 		t.Errorf("its snapshot says %q, %v", now.Director.Problem, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/audit"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 	"retake/internal/github"
 	"retake/internal/github/githubtest"
 )
@@ -118,7 +119,7 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	s.start()
 	s.until("the first part is looked up", func() bool { return lookups() == lookupsPerPoll })
 	s.until("status says what waits", func() bool {
-		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK && strings.Contains(h.Problem, "wait until GitHub has said what they depend on")
 	})
 	if n := lookups(); n != lookupsPerPoll {
@@ -128,7 +129,7 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	if n := lookups(); n != issues*references {
 		t.Errorf("%d lookups for %d references", n, issues*references)
 	}
-	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || h.Problem != "" {
+	if h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir); err != nil || h.Problem != "" {
 		t.Errorf("at the end: %+v, %v", h, err)
 	}
 }

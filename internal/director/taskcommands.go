@@ -3,63 +3,19 @@ package director
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
-
-// TaskCommand is what is posted to /tasks/{owner}/{repo}/{number}/commands: what people write on GitHub behind
-// "/agent", from the operator.
-type TaskCommand struct {
-	Command string `json:"command"`          // retry, resume, fresh, fix, snooze, budget, stop (or release) or take
-	Text    string `json:"text,omitempty"`   // for the agent
-	For     string `json:"for,omitempty"`    // snooze: 30m, 2h, 1d; 1 minute to 30 days
-	Amount  int    `json:"amount,omitempty"` // budget: 1 to 20 attempts
-	By      string `json:"by,omitempty"`     // for whom; who opened the socket is known anyway
-	// Again: an issue whose work is done is worked on once more; of an offer alone.
-	Again bool `json:"again,omitempty"`
-	// ID names the request: repeated with it, it counts once. Empty: each counts.
-	ID string `json:"id,omitempty"`
-}
-
-// TaskAnswer says what became of a command. Of one that was not carried out Problem says why.
-type TaskAnswer struct {
-	Issue    string `json:"issue"`
-	Command  string `json:"command"`
-	By       string `json:"by"`                  // as it was recorded
-	State    string `json:"state,omitempty"`     // of the task afterwards; empty: there is none any more
-	WaitsFor string `json:"waits_for,omitempty"` // for people
-	Until    string `json:"until,omitempty"`     // RFC 3339, if that is known
-	Problem  string `json:"problem,omitempty"`
-	// it was not decided yet: an effect is at work on the issue. Ask again, with the same id
-	Busy bool `json:"busy,omitempty"`
-}
-
-// What may be said about who asks, and about a request: it stands in the journal and on GitHub.
-var (
-	requesterForm = regexp.MustCompile(`^[\pL\pN][\pL\pN ._@+-]{0,63}$`)
-	requestForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
-)
-
-// checkRequester returns what is wrong with a name under which a command is recorded.
-func checkRequester(name string) error {
-	if !requesterForm.MatchString(name) {
-		return errors.New("want a name of at most 64 letters, digits, spaces and . _ @ + -, the first a " +
-			"letter or a digit")
-	}
-	return nil
-}
 
 // commandPatience is for how long a request waits for an effect on its issue, which has to end before anything
 // else is decided. Whoever asks does so for askTimeout.
@@ -97,26 +53,26 @@ func requester(r *http.Request, whom string) string {
 
 // postCommand carries out an operator's command about a task.
 func (s *session) postCommand(w http.ResponseWriter, r *http.Request) {
-	var c TaskCommand
+	var c operator.TaskCommand
 	key, ok := s.taskKey(r)
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&c); err != nil || !ok {
-		respond(w, http.StatusBadRequest,
-			TaskAnswer{
+		operator.Respond(w, http.StatusBadRequest,
+			operator.TaskAnswer{
 				Problem: `want POST /tasks/owner/repo/12/commands with {"command": "retry", "text": "…", "id": "…"}`,
 			})
 		return
 	}
-	if err := checkRequester(c.By); c.By != "" && err != nil {
-		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"by": ` + err.Error()})
+	if err := operator.CheckRequester(c.By); c.By != "" && err != nil {
+		operator.Respond(w, http.StatusBadRequest, operator.TaskAnswer{Problem: `"by": ` + err.Error()})
 		return
 	}
 	status, a := s.commandTask(r.Context(), key, c, requester(r, c.By))
-	respond(w, status, a)
+	operator.Respond(w, status, a)
 }
 
-// view reads a command as one in a comment is read, so that both mean the same. It returns a sentence if
+// commandView reads a command as one in a comment is read, so that both mean the same. It returns a sentence if
 // something is wrong with it.
-func (c TaskCommand) view(key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
+func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
 	if name == "release" { // the machine's word for what stop does to a claim
 		name = string(fsm.CommandStop)
@@ -134,8 +90,8 @@ func (c TaskCommand) view(key fsm.IssueKey, by string) (v fsm.CommentView, probl
 	if argument != "" && a.For == 0 && a.Amount == 0 && a.Problem == "" {
 		return v, name + " takes neither a time nor a number"
 	}
-	id := cmp.Or(c.ID, NewRequestID())
-	if !requestForm.MatchString(id) {
+	id := cmp.Or(c.ID, operator.NewRequestID())
+	if !operator.RequestForm.MatchString(id) {
 		return v, `"id": want 8 to 64 letters, digits, - and _`
 	}
 	return fsm.CommentView{
@@ -144,19 +100,16 @@ func (c TaskCommand) view(key fsm.IssueKey, by string) (v fsm.CommentView, probl
 	}, a.Problem
 }
 
-// NewRequestID makes the id of a request.
-func NewRequestID() string { return rand.Text() }
-
 // commandTask has the machine decide about a command, and returns with the decision in the journal: 200 if it
 // was carried out, 409 with the machine's reason if not, 404 without such a task, 400 if it is no command. By
 // is recorded, and shown on GitHub.
-func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskCommand,
+func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c operator.TaskCommand,
 	by string,
-) (status int, a TaskAnswer) {
+) (status int, a operator.TaskAnswer) {
 	ctx, cancel := context.WithTimeout(ctx, commandPatience)
 	defer cancel()
-	a = TaskAnswer{Issue: string(key), Command: c.Command, By: by}
-	v, problem := c.view(key, by)
+	a = operator.TaskAnswer{Issue: string(key), Command: c.Command, By: by}
+	v, problem := commandView(c, key, by)
 	if a.Problem = problem; problem != "" {
 		return http.StatusBadRequest, a
 	}
@@ -229,7 +182,7 @@ func (s *session) request(ctx context.Context, v fsm.CommentView) (refused strin
 }
 
 // tell says where the task stands, and reports whether that is known.
-func (s *session) tell(ctx context.Context, a *TaskAnswer) bool {
+func (s *session) tell(ctx context.Context, a *operator.TaskAnswer) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	now, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) wire.SnapshotTask {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 )
@@ -26,9 +27,9 @@ func me(t *testing.T) string {
 }
 
 // command gives the director a command about a task.
-func (s *harness) command(key string, c TaskCommand) TaskAnswer {
+func (s *harness) command(key string, c operator.TaskCommand) operator.TaskAnswer {
 	s.t.Helper()
-	a, err := CommandTask(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), c)
+	a, err := operator.CommandTask(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), c)
 	must(s.t, err)
 	return a
 }
@@ -54,7 +55,7 @@ func TestOperatorAnswersAQuestion(t *testing.T) {
 		return asksOnce(ctx, a)
 	})
 	before := len(s.github.Issue(key).Comments)
-	a := s.command("ACME/widgets#1", TaskCommand{Command: "retry", Text: "Format B", By: "bob"})
+	a := s.command("ACME/widgets#1", operator.TaskCommand{Command: "retry", Text: "Format B", By: "bob"})
 	if by := me(t) + " for bob"; a.Problem != "" || a.Issue != key || a.By != by || a.State == "" || a.WaitsFor == "" {
 		t.Errorf("answer %+v, want one by %q about %s", a, by, key)
 	}
@@ -85,39 +86,39 @@ func TestRefusedCommands(t *testing.T) {
 	s.until("running", s.inState(key, "Running"))
 	for _, c := range []struct {
 		path   string
-		body   TaskCommand
+		body   operator.TaskCommand
 		status int
 		says   string
 	}{
 		{
 			"1/commands",
-			TaskCommand{Command: "retry"},
+			operator.TaskCommand{Command: "retry"},
 			http.StatusConflict,
 			"attempt 1 is under way; `/agent stop` ends it",
 		},
-		{"2/commands", TaskCommand{Command: "retry"}, http.StatusNotFound, "the director has no task acme/widgets#2"},
-		{"1/commands", TaskCommand{Command: "retreat"}, http.StatusBadRequest, `"retreat" is no command`},
-		{"1/commands", TaskCommand{Command: "why"}, http.StatusBadRequest, `"why" is no command`},
-		{"1/commands", TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
+		{"2/commands", operator.TaskCommand{Command: "retry"}, http.StatusNotFound, "the director has no task acme/widgets#2"},
+		{"1/commands", operator.TaskCommand{Command: "retreat"}, http.StatusBadRequest, `"retreat" is no command`},
+		{"1/commands", operator.TaskCommand{Command: "why"}, http.StatusBadRequest, `"why" is no command`},
+		{"1/commands", operator.TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
 		{
 			"1/commands",
-			TaskCommand{Command: "snooze", For: "9000d"},
+			operator.TaskCommand{Command: "snooze", For: "9000d"},
 			http.StatusBadRequest,
 			"needs a time from 1 minute to 30 days",
 		},
-		{"1/commands", TaskCommand{Command: "budget", Amount: -1}, http.StatusBadRequest, "needs a number"},
-		{"1/commands", TaskCommand{Command: "stop", By: "bob\n@everybody"}, http.StatusBadRequest, `"by": want a name`},
-		{"1/commands", TaskCommand{Command: "stop", ID: "x"}, http.StatusBadRequest, `"id": want`},
-		{"none/commands", TaskCommand{Command: "stop"}, http.StatusBadRequest, "want POST /tasks/"},
+		{"1/commands", operator.TaskCommand{Command: "budget", Amount: -1}, http.StatusBadRequest, "needs a number"},
+		{"1/commands", operator.TaskCommand{Command: "stop", By: "bob\n@everybody"}, http.StatusBadRequest, `"by": want a name`},
+		{"1/commands", operator.TaskCommand{Command: "stop", ID: "x"}, http.StatusBadRequest, `"id": want`},
+		{"none/commands", operator.TaskCommand{Command: "stop"}, http.StatusBadRequest, "want POST /tasks/"},
 	} {
 		body, err := json.Marshal(c.body)
 		must(t, err)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://director/tasks/acme/widgets/"+
 			c.path, bytes.NewReader(body))
 		must(t, err)
-		resp, err := socketClient(filepath.Join(s.config.Director.DataDir, SocketName)).Do(req)
+		resp, err := operator.SocketClient(filepath.Join(s.config.Director.DataDir, operator.SocketName)).Do(req)
 		must(t, err)
-		var a TaskAnswer
+		var a operator.TaskAnswer
 		must(t, json.NewDecoder(resp.Body).Decode(&a))
 		must(t, resp.Body.Close())
 		if resp.StatusCode != c.status || !strings.Contains(a.Problem, c.says) || a.Busy {
@@ -136,14 +137,14 @@ func TestRepeatedCommandCountsOnce(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "Wait for ever", "", "agent-task")
 	s.start()
 	s.until("running", s.inState(key, "Running"))
-	c := TaskCommand{Command: "budget", Amount: 2, ID: NewRequestID()}
+	c := operator.TaskCommand{Command: "budget", Amount: 2, ID: operator.NewRequestID()}
 	for range 3 {
 		if a := s.command(key, c); a.Problem != "" || a.State != "Running" {
 			t.Fatalf("answer %+v", a)
 		}
 	}
 	s.comment(key, "On the command of "+me(t)+": budget.")
-	stop := TaskCommand{Command: "release", ID: NewRequestID()}
+	stop := operator.TaskCommand{Command: "release", ID: operator.NewRequestID()}
 	if a := s.command(key, stop); a.Problem != "" || a.Command != "stop" {
 		t.Errorf("answer %+v", a)
 	}
@@ -169,10 +170,10 @@ func TestCommandWaitsForAnEffect(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "", "agent-task")
 	s.start()
 	s.until("delivering", s.inState(key, "Delivering"))
-	ended := make(chan TaskAnswer)
+	ended := make(chan operator.TaskAnswer)
 	go func() {
-		a, err := CommandTask(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key),
-			TaskCommand{Command: "fix", Text: "more"})
+		a, err := operator.CommandTask(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key),
+			operator.TaskCommand{Command: "fix", Text: "more"})
 		if err != nil {
 			a.Problem = err.Error()
 		}
@@ -203,8 +204,8 @@ func TestAddOffersAnIssue(t *testing.T) {
 	blocked := s.github.CreateIssue(repo, "octocat", "Somebody else's", "", "agent-blocked")
 	s.start()
 	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy") })
-	add := func(key string) TaskAnswer {
-		a, err := OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), "", false)
+	add := func(key string) operator.TaskAnswer {
+		a, err := operator.OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), "", false)
 		must(t, err)
 		return a
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -298,11 +299,11 @@ func before(book *story.Book, at time.Time) takeBatch {
 // events hands out what has happened, at least up to a place in the journal, a list at a time, and then, if it
 // is to follow, what happens until ctx ends. Nothing is left out: what the book has dropped by the time that it
 // is asked is read from the journal.
-func (v *views) events(ctx context.Context, seq uint64, f EventFilter, each func([]story.Event) error) error {
+func (v *views) events(ctx context.Context, seq uint64, f operator.EventFilter, each func([]story.Event) error) error {
 	for last := f.After; ; {
 		var all []story.Event
 		var gap bool
-		soon, cancel := context.WithTimeout(ctx, viewTime)
+		soon, cancel := context.WithTimeout(ctx, operator.ViewTime)
 		next := last
 		err := v.read(soon, seq, func(b *story.Book) {
 			all, gap = b.Events(last, f.Issue)
@@ -321,7 +322,7 @@ func (v *views) events(ctx context.Context, seq uint64, f EventFilter, each func
 			all, _ = b.Events(last, f.Issue)
 			next = b.Last()
 		}
-		if err := each(f.since(all)); err != nil || !f.Follow {
+		if err := each(f.Keep(all)); err != nil || !f.Follow {
 			return err
 		}
 		last, seq = next, 0

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -17,7 +18,7 @@ import (
 // story is what the running director tells of an issue.
 func (s *harness) story(key string) story.Story {
 	s.t.Helper()
-	told, err := AskStory(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), time.Time{})
+	told, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), time.Time{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -63,20 +64,20 @@ func TestTheStoryIsTold(t *testing.T) {
 	told, finished := s.story(asked), s.story(done)
 	check("as it runs", told, finished)
 
-	rows, err := AskTasks(t.Context(), s.config.Director.DataDir)
+	rows, err := operator.AskTasks(t.Context(), s.config.Director.DataDir)
 	if err != nil || len(rows) != 2 || rows[1].Attempts == nil || rows[1].Events == nil ||
 		rows[0].Issue != fsm.IssueKey(asked) || rows[1].Issue != fsm.IssueKey(done) {
 		t.Fatalf("tasks %+v, %v; want the one that waits, and the one that is done", rows, err)
 	}
-	v, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+	v, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
 	if err != nil || len(v.Tasks) != 1 || v.Tasks[0].State != rows[0].State || v.Tasks[0].WaitsFor != rows[0].Waits {
 		t.Errorf("status says %+v, tasks say %+v (%v)", v.Tasks, rows[0], err)
 	}
-	if _, err := AskStory(t.Context(), s.config.Director.DataDir, "acme/widgets#99", time.Time{}); !errors.Is(err,
-		ErrNoStory) {
+	if _, err := operator.AskStory(t.Context(), s.config.Director.DataDir, "acme/widgets#99", time.Time{}); !errors.Is(err,
+		operator.ErrNoStory) {
 		t.Errorf("an unknown issue: %v, want ErrNoStory", err)
 	}
-	before, err := AskStory(t.Context(), s.config.Director.DataDir, fsm.IssueKey(asked), told.Attempts[0].Began)
+	before, err := operator.AskStory(t.Context(), s.config.Director.DataDir, fsm.IssueKey(asked), told.Attempts[0].Began)
 	if err != nil || before.State != "Starting" || before.Asked != nil || len(before.Attempts) != 1 ||
 		len(before.Attempts[0].Decided) != 0 {
 		t.Errorf("as it was when the attempt began: %+v, %v", before, err)
@@ -93,13 +94,13 @@ func TestTheStoryIsTold(t *testing.T) {
 
 	s.start()
 	s.until("it answers again", func() bool {
-		_, err := AskTasks(t.Context(), s.config.Director.DataDir)
+		_, err := operator.AskTasks(t.Context(), s.config.Director.DataDir)
 		return err == nil
 	})
 	check("after a restart", s.story(asked), s.story(done))
 
-	offer := func(again bool) TaskAnswer {
-		a, err := OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(done), "", again)
+	offer := func(again bool) operator.TaskAnswer {
+		a, err := operator.OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(done), "", again)
 		must(t, err)
 		return a
 	}
@@ -125,7 +126,7 @@ func TestEventsAreFollowed(t *testing.T) {
 	var got []story.Event
 	followed := make(chan error, 1)
 	go func() {
-		followed <- AskEvents(ctx, s.config.Director.DataDir, EventFilter{Follow: true}, func(e story.Event) error {
+		followed <- operator.AskEvents(ctx, s.config.Director.DataDir, operator.EventFilter{Follow: true}, func(e story.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			got = append(got, e)
@@ -154,7 +155,7 @@ func TestEventsAreFollowed(t *testing.T) {
 		}
 	}
 	var all []story.Event
-	err := AskEvents(t.Context(), s.config.Director.DataDir, EventFilter{Issue: fsm.IssueKey(second)},
+	err := operator.AskEvents(t.Context(), s.config.Director.DataDir, operator.EventFilter{Issue: fsm.IssueKey(second)},
 		func(e story.Event) error {
 			all = append(all, e)
 			return nil
@@ -165,8 +166,8 @@ func TestEventsAreFollowed(t *testing.T) {
 	}
 	after := fmt.Sprint(all[2].ID)
 	var rest []story.Event
-	f := EventFilter{Issue: fsm.IssueKey(second), After: all[2].ID}
-	if err := AskEvents(t.Context(), s.config.Director.DataDir, f,
+	f := operator.EventFilter{Issue: fsm.IssueKey(second), After: all[2].ID}
+	if err := operator.AskEvents(t.Context(), s.config.Director.DataDir, f,
 		func(e story.Event) error { rest = append(rest, e); return nil }); err != nil || len(rest) < len(all)-3 ||
 		rest[0].ID != all[3].ID {
 		t.Errorf("after %s: %v, %v", after, rest, err)

@@ -17,6 +17,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/chain"
 	"retake/internal/director/loop/looptest"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -133,7 +134,7 @@ func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
 		followed := make(chan error, 1)
 		go func() {
 			first := true
-			followed <- v.views.events(ctx, 0, EventFilter{Follow: true}, func(all []story.Event) error {
+			followed <- v.views.events(ctx, 0, operator.EventFilter{Follow: true}, func(all []story.Event) error {
 				for _, e := range all {
 					titles[e.Text]++
 				}

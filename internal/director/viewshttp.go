@@ -3,19 +3,14 @@ package director
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"retake/internal/director/loop"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
-
-// viewTime bounds how long a view waits for the read model.
-const viewTime = 10 * time.Second
 
 // issueOf is the issue that a path names.
 func issueOf(r *http.Request) fsm.IssueKey {
@@ -47,7 +42,7 @@ func (s *session) addFate(m *fsm.Machine, t *story.Story, settings *fsm.Settings
 
 // viewed lets f look at the book as it is now, with all that was decided before the question.
 func (s *session) viewed(ctx context.Context, f func(*story.Book, time.Time)) error {
-	ctx, cancel := context.WithTimeout(ctx, viewTime)
+	ctx, cancel := context.WithTimeout(ctx, operator.ViewTime)
 	defer cancel()
 	seen, err := loop.Look(ctx, s.owner,
 		func(d *fsm.Driver) seenNow { return seenNow{last: d.Last(), at: d.Machine().Now()} })
@@ -61,13 +56,13 @@ func (s *session) viewed(ctx context.Context, f func(*story.Book, time.Time)) er
 func (s *session) listTasks(w http.ResponseWriter, r *http.Request) {
 	rows, err := s.Rows(r.Context())
 	if err != nil {
-		respond(w, http.StatusServiceUnavailable, refusal{err.Error()})
+		operator.Refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	if rows == nil {
 		rows = []story.Story{}
 	}
-	respond(w, http.StatusOK, rows)
+	operator.Respond(w, http.StatusOK, rows)
 }
 
 // Story returns what has happened to an issue, as it looks now or, if at is not zero, looked then. false: the
@@ -99,33 +94,27 @@ func (s *session) tellStory(w http.ResponseWriter, r *http.Request) {
 	var at time.Time
 	if text := r.URL.Query().Get("at"); text != "" {
 		if err := at.UnmarshalText([]byte(text)); err != nil {
-			respond(w, http.StatusBadRequest, refusal{"at: want a time like 2026-11-21T12:00:00Z"})
+			operator.Refuse(w, http.StatusBadRequest, "at: want a time like 2026-11-21T12:00:00Z")
 			return
 		}
 	}
 	key := issueOf(r)
 	switch told, ok, err := s.Story(r.Context(), key, at); {
 	case err != nil:
-		respond(w, http.StatusServiceUnavailable, refusal{err.Error()})
+		operator.Refuse(w, http.StatusServiceUnavailable, err.Error())
 	case !ok:
-		respond(w, http.StatusNotFound, refusal{NoStory(key)})
+		operator.Refuse(w, http.StatusNotFound, operator.NoStory(key))
 	default:
-		respond(w, http.StatusOK, told)
+		operator.Respond(w, http.StatusOK, told)
 	}
-}
-
-// NoStory says that the journal has nothing of an issue, and what to do.
-func NoStory(k fsm.IssueKey) string {
-	return fmt.Sprintf("the journal says nothing of %s: has it the label that offers work? director tasks lists "+
-		"what there is", k)
 }
 
 // listEvents answers GET /events?issue=…&after=…&since=…&follow=1 with JSON Lines.
 func (s *session) listEvents(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	filter, err := eventFilterOf(q)
+	filter, err := operator.ParseEventFilter(q)
 	if err != nil {
-		respond(w, http.StatusBadRequest, refusal{err.Error()})
+		operator.Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	w.Header().Set("Content-Type", "application/jsonl")
@@ -139,63 +128,18 @@ func (s *session) listEvents(w http.ResponseWriter, r *http.Request) {
 		return http.NewResponseController(w).Flush()
 	})
 	if err != nil && r.Context().Err() == nil {
-		_ = out.Encode(refusal{err.Error()})
+		_ = out.Encode(operator.Refusal{Problem: err.Error()})
 	}
-}
-
-// EventFilter says which events are wanted.
-type EventFilter struct {
-	Issue  fsm.IssueKey // empty: of all, and of the fleet
-	After  story.Place  // zero: from the first that there is
-	Since  time.Time    // zero: from the first that there is
-	Follow bool         // and those to come
-}
-
-func eventFilterOf(q url.Values) (f EventFilter, err error) {
-	f.Issue = fsm.IssueKey(q.Get("issue"))
-	if err := f.After.UnmarshalText([]byte(q.Get("after"))); err != nil {
-		return f, err
-	}
-	if text := q.Get("since"); text != "" {
-		if err := f.Since.UnmarshalText([]byte(text)); err != nil {
-			return f, fmt.Errorf("since: want a time like 2026-11-21T12:00:00Z")
-		}
-	}
-	f.Follow, _ = strconv.ParseBool(q.Get("follow"))
-	return f, nil
-}
-
-func (f EventFilter) query() string {
-	q := url.Values{"follow": {strconv.FormatBool(f.Follow)}}
-	if f.Issue != "" {
-		q.Set("issue", string(f.Issue))
-	}
-	if f.After != (story.Place{}) {
-		q.Set("after", f.After.String())
-	}
-	if !f.Since.IsZero() {
-		q.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
-	}
-	return q.Encode()
 }
 
 // Events hands out what has happened, in order, a list at a time, and then, if it is to follow, what happens
 // until ctx ends.
-func (s *session) Events(ctx context.Context, f EventFilter, each func([]story.Event) error) error {
-	soon, cancel := context.WithTimeout(ctx, viewTime)
+func (s *session) Events(ctx context.Context, f operator.EventFilter, each func([]story.Event) error) error {
+	soon, cancel := context.WithTimeout(ctx, operator.ViewTime)
 	seq, err := loop.Look(soon, s.owner, func(d *fsm.Driver) uint64 { return d.Last() })
 	cancel()
 	if err != nil {
 		return err
 	}
 	return s.views.events(ctx, seq, f, each)
-}
-
-func (f EventFilter) since(all []story.Event) (kept []story.Event) {
-	for _, e := range all {
-		if !e.At.Before(f.Since) {
-			kept = append(kept, e)
-		}
-	}
-	return kept
 }

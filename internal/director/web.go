@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"retake/internal/director/intake"
+	"retake/internal/director/operator"
 	"retake/internal/page"
 )
 
@@ -33,8 +34,8 @@ type route struct {
 // routes is the table of what is served at director.http_listen, by a leader and a standby alike: what only one
 // of them can do says so itself.
 func (d *daemon) routes() []route {
-	all := []route{{"GET " + metricsPath, d.byLocalName(d.serveMetrics)}}
-	for _, path := range []string{healthPath, livePath} {
+	all := []route{{"GET " + operator.MetricsPath, d.byLocalName(d.serveMetrics)}}
+	for _, path := range []string{operator.HealthPath, operator.LivePath} {
 		all = append(all, route{"GET " + path, d.byLocalName(d.operator.probe)})
 	}
 	if d.webhooks.Enabled() {

@@ -11,6 +11,7 @@ import (
 	"retake/internal/bus/chain"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/whatif"
@@ -54,11 +55,11 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 		}, nil)
 	case q.Config.AgentBus.URL == "":
 		dir := q.Config.Director.DataDir
-		r, err := q.follow(cfg, today, func(take func([]byte) error) error { return streamedBatches(ctx, dir, take) },
+		r, err := q.follow(cfg, today, func(take func([]byte) error) error { return operator.AskJournal(ctx, dir, take) },
 			func(seq uint64) (bus.StoredReport, error) {
-				return streamedReport(ctx, dir, seq)
+				return operator.AskReport(ctx, dir, seq)
 			})
-		if !errors.Is(err, ErrNotThere) {
+		if !errors.Is(err, operator.ErrNotThere) {
 			return r, err
 		}
 	}

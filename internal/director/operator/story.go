@@ -1,4 +1,4 @@
-package director
+package operator
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"time"
 
-	"retake/internal/bus"
-	"retake/internal/config"
 	"retake/internal/fsm"
 	"retake/internal/page"
 	"retake/internal/story"
@@ -23,7 +21,7 @@ var ErrNoStory = errors.New("director: nothing is known")
 // AskTasks asks the director that runs on a data directory where its tasks stand, those included that are over
 // and not forgotten.
 func AskTasks(ctx context.Context, dataDir string) ([]story.Story, error) {
-	return ask[[]story.Story](ctx, dataDir, question{method: http.MethodGet, path: "/tasks", within: 2 * viewTime})
+	return ask[[]story.Story](ctx, dataDir, question{method: http.MethodGet, path: "/tasks", within: 2 * ViewTime})
 }
 
 // AskStory asks it what has happened to an issue, as it looks now or, if at is not zero, looked then. An error
@@ -33,7 +31,7 @@ func AskStory(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time)
 	if !at.IsZero() {
 		path += "?at=" + url.QueryEscape(at.UTC().Format(time.RFC3339Nano))
 	}
-	told, err := ask[story.Story](ctx, dataDir, question{method: http.MethodGet, path: path, within: 2 * viewTime})
+	told, err := ask[story.Story](ctx, dataDir, question{method: http.MethodGet, path: path, within: 2 * ViewTime})
 	if nothing, ok := refusedWith(err, http.StatusNotFound); ok {
 		err = fmt.Errorf("%w: %s", ErrNoStory, nothing)
 	}
@@ -51,7 +49,7 @@ func AskEvents(ctx context.Context, dataDir string, f EventFilter, each func(sto
 	for {
 		var line struct {
 			story.Event
-			refusal
+			Refusal
 		}
 		switch err := lines.Decode(&line); {
 		case ctx.Err() != nil, errors.Is(err, io.EOF):
@@ -65,37 +63,4 @@ func AskEvents(ctx context.Context, dataDir string, f EventFilter, each func(sto
 			return err
 		}
 	}
-}
-
-// ReadBook makes a book of what the journal of a director that does not run had at a time; zero: of all of it.
-// Nothing is changed.
-func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.Book, err error) {
-	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
-		decides, err := decidesBy(c)
-		if err != nil {
-			return err
-		}
-		book = story.NewBook(decides, story.Limits{})
-		return readJournal(ctx, b.Journal(), before(book, at))
-	})
-	return book, err
-}
-
-// ExportedBook makes a book of what a file of `director journal export` had at a time; zero: of all of it.
-func ExportedBook(c config.Config, file string, at time.Time) (*story.Book, error) {
-	decides, err := decidesBy(c)
-	if err != nil {
-		return nil, err
-	}
-	book := story.NewBook(decides, story.Limits{})
-	if err := readExport(file, before(book, at)); err != nil {
-		return nil, fmt.Errorf("director: %s: %w", file, err)
-	}
-	return book, nil
-}
-
-// BookEvents are those of a book that a filter wants.
-func BookEvents(b *story.Book, f EventFilter) []story.Event {
-	all, _ := b.Events(f.After, f.Issue)
-	return f.since(all)
 }

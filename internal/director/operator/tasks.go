@@ -1,4 +1,4 @@
-package director
+package operator
 
 import (
 	"cmp"

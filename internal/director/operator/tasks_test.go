@@ -1,4 +1,4 @@
-package director
+package operator
 
 import (
 	"context"
@@ -18,7 +18,9 @@ func listening(t *testing.T, answer func(try int, w http.ResponseWriter, c TaskC
 	t.Helper()
 	dir := t.TempDir()
 	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	try := 0
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
@@ -53,11 +55,11 @@ func TestCommandIsRepeatedUntilItIsAnswered(t *testing.T) {
 		case 1:
 			panic(http.ErrAbortHandler) // the answer is lost
 		case 2:
-			respond(w, http.StatusServiceUnavailable, Health{Problem: "the journal is read again"})
+			Respond(w, http.StatusServiceUnavailable, Health{Problem: "the journal is read again"})
 		case 3:
-			respond(w, http.StatusConflict, TaskAnswer{Problem: "an effect is at work", Busy: true})
+			Respond(w, http.StatusConflict, TaskAnswer{Problem: "an effect is at work", Busy: true})
 		default:
-			respond(w, http.StatusOK, TaskAnswer{Issue: "acme/widgets#1", State: "Backoff"})
+			Respond(w, http.StatusOK, TaskAnswer{Issue: "acme/widgets#1", State: "Backoff"})
 		}
 	})
 	a, err := CommandTask(t.Context(), dir, "acme/widgets#1", TaskCommand{Command: "retry"})
@@ -65,7 +67,7 @@ func TestCommandIsRepeatedUntilItIsAnswered(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	for id, n := range ids {
-		if len(ids) != 1 || n != 4 || !requestForm.MatchString(id) {
+		if len(ids) != 1 || n != 4 || !RequestForm.MatchString(id) {
 			t.Errorf("ids %v, want one that is sent four times", ids)
 		}
 	}
@@ -76,21 +78,21 @@ func TestCommandIsRepeatedUntilItIsAnswered(t *testing.T) {
 func TestCommandIsNotRepeatedAfterAnAnswer(t *testing.T) {
 	for says, answer := range map[string]func(w http.ResponseWriter){
 		"attempt 1 is under way": func(w http.ResponseWriter) {
-			respond(w, http.StatusConflict, TaskAnswer{Problem: "attempt 1 is under way"})
+			Respond(w, http.StatusConflict, TaskAnswer{Problem: "attempt 1 is under way"})
 		},
 		"the director has no task": func(w http.ResponseWriter) {
-			respond(w, http.StatusNotFound, TaskAnswer{Problem: "the director has no task"})
+			Respond(w, http.StatusNotFound, TaskAnswer{Problem: "the director has no task"})
 		},
 		"\"x\" is no command": func(w http.ResponseWriter) {
-			respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"x" is no command`})
+			Respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"x" is no command`})
 		},
 		"older than this program": func(w http.ResponseWriter) {
 			http.Error(w, "404 page not found",
 				http.StatusNotFound)
 		},
 		"ask the one that leads, on": func(w http.ResponseWriter) {
-			respond(w, http.StatusConflict,
-				refusal{"ask the one that leads, on b"})
+			Respond(w, http.StatusConflict,
+				Refusal{"ask the one that leads, on b"})
 		},
 	} {
 		tries := 0

@@ -1,4 +1,4 @@
-package director
+package operator
 
 import (
 	"bytes"
@@ -93,7 +93,7 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 		return nil, err
 	}
 	socket := filepath.Join(dataDir, SocketName)
-	resp, err := socketClient(socket).Do(req)
+	resp, err := SocketClient(socket).Do(req)
 	if asked, ok := errors.AsType[*url.Error](err); ok { // the address is made up
 		err = asked.Err
 	}
@@ -111,7 +111,7 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	var no refusal
+	var no Refusal
 	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&no) // whatever it says, the status is an answer
 	return nil, &RefusedError{Status: resp.StatusCode, Problem: no.Problem, asked: q.String()}
 }
@@ -125,8 +125,8 @@ func refusedWith(err error, status int) (problem string, ok bool) {
 	return no.Problem, true
 }
 
-// socketClient asks whoever answers on a Unix socket.
-func socketClient(path string) *http.Client {
+// SocketClient asks whoever answers on a Unix socket.
+func SocketClient(path string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)

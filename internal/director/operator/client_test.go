@@ -1,4 +1,4 @@
-package director
+package operator
 
 import (
 	"context"
@@ -19,7 +19,9 @@ import (
 func TestADirectorThatIsSlowIsThere(t *testing.T) {
 	dir := t.TempDir()
 	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
-	must(t, err) // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = door.Close() })
 	const issue = "acme/widgets#1"
 	for what, ask := range map[string]func(ctx context.Context, dir string) error{
@@ -34,7 +36,7 @@ func TestADirectorThatIsSlowIsThere(t *testing.T) {
 			_, err := AskStory(ctx, dir, issue, time.Time{})
 			return err
 		},
-		"journal": func(ctx context.Context, dir string) error { return streamedBatches(ctx, dir, nil) },
+		"journal": func(ctx context.Context, dir string) error { return AskJournal(ctx, dir, nil) },
 		"commands": func(ctx context.Context, dir string) error {
 			_, err := CommandTask(ctx, dir, issue, TaskCommand{})
 			return err
@@ -65,23 +67,23 @@ func TestWhatIsRefusedIsSaid(t *testing.T) {
 		now    bool // nothing would change it
 	}{
 		"the journal is read again": {func(w http.ResponseWriter) {
-			respond(w, http.StatusServiceUnavailable, Health{Problem: "the journal is read again"})
+			Respond(w, http.StatusServiceUnavailable, Health{Problem: "the journal is read again"})
 		}, false},
 		"stands by": {func(w http.ResponseWriter) {
-			respond(w, http.StatusConflict,
-				refusal{"this director stands by"})
+			Respond(w, http.StatusConflict,
+				Refusal{"this director stands by"})
 		}, false},
 		"older than this program": {func(w http.ResponseWriter) {
 			http.Error(w, "404 page not found",
 				http.StatusNotFound)
 		}, true},
 		"want a time": {func(w http.ResponseWriter) {
-			respond(w, http.StatusBadRequest,
-				refusal{"at: want a time"})
+			Respond(w, http.StatusBadRequest,
+				Refusal{"at: want a time"})
 		}, true},
 		"director: nothing is known": {func(w http.ResponseWriter) {
-			respond(w, http.StatusNotFound,
-				refusal{"the journal says nothing"})
+			Respond(w, http.StatusNotFound,
+				Refusal{"the journal says nothing"})
 		}, true},
 	} {
 		dir := answering(t, c.answer)
@@ -104,7 +106,9 @@ func answering(t *testing.T, answer func(w http.ResponseWriter)) (dataDir string
 	t.Helper()
 	dir := t.TempDir()
 	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) }),

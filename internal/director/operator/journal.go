@@ -1,0 +1,53 @@
+package operator
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"retake/internal/bus"
+)
+
+// AskJournal reads the journal of the director that runs on a data directory.
+func AskJournal(ctx context.Context, dataDir string, take func(data []byte) error) error {
+	resp, err := question{method: http.MethodGet, path: "/journal"}.send(ctx, dataDir)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReaderSize(resp.Body, 1<<16)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return fmt.Errorf("director: the journal was cut while it was read; try again: %w", err)
+		}
+		if !bytes.HasPrefix(line, []byte(`{"end":`)) {
+			if err := take(line); err != nil {
+				return err
+			}
+			continue
+		}
+		var end StreamEnd
+		if err := json.Unmarshal(line, &end); err != nil {
+			return fmt.Errorf("director: the journal's last line: %w", err)
+		}
+		if end.Problem != "" {
+			return fmt.Errorf("director: the running director cannot read all of its journal: %s", end.Problem)
+		}
+		return nil
+	}
+}
+
+// AskReport asks it for a stored report.
+func AskReport(ctx context.Context, dataDir string, seq uint64) (bus.StoredReport, error) {
+	r, err := ask[bus.StoredReport](ctx, dataDir, question{method: http.MethodGet, path: "/journal/reports/" +
+		strconv.FormatUint(seq, 10)})
+	if _, gone := refusedWith(err, http.StatusNotFound); gone {
+		err = bus.ErrNoReport
+	}
+	return r, err
+}
