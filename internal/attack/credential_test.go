@@ -68,8 +68,8 @@ func connectLine(p wire.Plan, nonce string) string {
 // budgetSubject is where a worker asks for leases.
 func budgetSubject(s wire.Subjects, op string, p wire.Plan) string { return s.Budget(op, p.WorkerID) }
 
-// operator reads the operator's credential: where the bus is, and how a person signs in.
-func operator(data []byte) (url, prefix string, options []nats.Option, err error) {
+// operatorLogin reads the operator's credential: where the bus is, and how a person signs in.
+func operatorLogin(data []byte) (url, prefix string, options []nats.Option, err error) {
 	var o keys.Person
 	err = json.Unmarshal(data, &o)
 	return o.URL, o.Prefix, append(trust(o.URL, o.CA), nats.UserJWTAndSeed(o.JWT, o.Seed)), err

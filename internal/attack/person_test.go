@@ -20,7 +20,7 @@ func (b *battle) stealPerson() (*thief, error) {
 	if err != nil {
 		return nil, err
 	}
-	url, _, options, err := operator(data)
+	url, _, options, err := operatorLogin(data)
 	if err != nil {
 		return nil, err
 	}

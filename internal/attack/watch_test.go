@@ -25,7 +25,7 @@ func (w *world) watch() (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	url, prefix, options, err := operator(data)
+	url, prefix, options, err := operatorLogin(data)
 	if err != nil {
 		return nil, err
 	}
