@@ -12,12 +12,12 @@ import (
 // Apply changes the hard state by one fact that was decided at the given time. Nothing else changes it, and a
 // fact's apply reads nothing but the fact and the state: replaying a journal gives the state that its writer
 // had.
-func (m *Machine) Apply(at time.Time, f Fact) {
+func (m *agenda) Apply(at time.Time, f Fact) {
 	m.apply(at, f)
 	m.dirty = m.dirty[:0] // nothing is emitted by a replay
 }
 
-func (m *Machine) apply(at time.Time, f Fact) {
+func (m *agenda) apply(at time.Time, f Fact) {
 	m.advance(at)
 	m.hard.Decided = m.now
 	about, ok := f.(taskFact)
@@ -30,7 +30,7 @@ func (m *Machine) apply(at time.Time, f Fact) {
 }
 
 // settle puts a task that was changed where it belongs now. A final task with nothing left to do leaves memory.
-func (m *Machine) settle(t *Task) {
+func (m *agenda) settle(t *Task) {
 	if over := t.State == Forgotten || t.State.Info().Final; over && len(t.Outbox) == 0 {
 		m.drop(t)
 		return
@@ -39,7 +39,7 @@ func (m *Machine) settle(t *Task) {
 }
 
 // What the operator wants survives a cooldown and a shutdown; only the operator ends it.
-func (f PhaseChanged) apply(m *Machine, _ *Task) {
+func (f PhaseChanged) apply(m *agenda, _ *Task) {
 	m.hard.Phase = f.To
 	switch f.To {
 	case PhasePaused, PhaseDraining:
@@ -52,12 +52,12 @@ func (f PhaseChanged) apply(m *Machine, _ *Task) {
 	}
 }
 
-func (f CursorAdvanced) apply(m *Machine, _ *Task) {
+func (f CursorAdvanced) apply(m *agenda, _ *Task) {
 	m.hard.Cursors = slices.DeleteFunc(m.hard.Cursors, func(c RepoCursor) bool { return c.Repo == f.Repo })
 	m.hard.Cursors = append(m.hard.Cursors, RepoCursor(f))
 }
 
-func (f CooldownSet) apply(m *Machine, _ *Task) {
+func (f CooldownSet) apply(m *agenda, _ *Task) {
 	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool {
 		return c.Resource == f.Resource ||
 			!c.Until.After(m.now)
@@ -65,7 +65,7 @@ func (f CooldownSet) apply(m *Machine, _ *Task) {
 	m.hard.Cooldowns = append(m.hard.Cooldowns, Cooldown(f))
 }
 
-func (f CooldownLifted) apply(m *Machine, _ *Task) {
+func (f CooldownLifted) apply(m *agenda, _ *Task) {
 	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource })
 	for i := range m.hard.Statements {
 		if s := &m.hard.Statements[i]; s.Resource == f.Resource {
@@ -80,7 +80,7 @@ func (f CooldownLifted) apply(m *Machine, _ *Task) {
 	}
 }
 
-func (f LimitStated) apply(m *Machine, _ *Task) {
+func (f LimitStated) apply(m *agenda, _ *Task) {
 	m.hard.Statements = slices.DeleteFunc(m.hard.Statements, func(s Statement) bool {
 		return s.Resource == f.Resource && s.Task.fold() == f.Task.fold() || m.now.Sub(s.At) >= longestStated
 	})
@@ -88,14 +88,14 @@ func (f LimitStated) apply(m *Machine, _ *Task) {
 	m.hard.Statements = m.hard.Statements[max(0, len(m.hard.Statements)-maxStatements):]
 }
 
-func (f IncidentChanged) apply(m *Machine, _ *Task) {
+func (f IncidentChanged) apply(m *agenda, _ *Task) {
 	m.hard.Incidents = slices.DeleteFunc(m.hard.Incidents, func(i Incident) bool { return i.Key == f.Incident.Key })
 	if !f.Over {
 		m.hard.Incidents = append(m.hard.Incidents, f.Incident)
 	}
 }
 
-func (f TaskQueued) apply(m *Machine, _ *Task) {
+func (f TaskQueued) apply(m *agenda, _ *Task) {
 	m.hard.Seq++
 	m.add(&Task{
 		Key: f.Task, Nonce: f.Nonce, Seq: m.hard.Seq, Title: f.Title, URL: f.URL, Standing: f.Standing,
@@ -104,14 +104,14 @@ func (f TaskQueued) apply(m *Machine, _ *Task) {
 }
 
 // It is the first fact: there is no task yet.
-func (f StateKept) apply(m *Machine, _ *Task) {
+func (f StateKept) apply(m *agenda, _ *Task) {
 	none := m.hard.Tasks
 	m.hard = f.State
 	m.hard.Tasks, m.hard.Decided = none, m.now
 }
 
 // The fact is kept as it is: the task has lists of its own.
-func (f TaskRebuilt) apply(m *Machine, _ *Task) {
+func (f TaskRebuilt) apply(m *agenda, _ *Task) {
 	m.hard.Seq++
 	t := f.Rebuilt
 	t.Seq = m.hard.Seq
@@ -121,11 +121,11 @@ func (f TaskRebuilt) apply(m *Machine, _ *Task) {
 	m.settle(&t)
 }
 
-func (RebuildWritten) apply(*Machine, *Task) {}
+func (RebuildWritten) apply(*agenda, *Task) {}
 
-func (f TaskRenamed) apply(_ *Machine, t *Task) { t.Title, t.URL = f.Title, f.URL }
+func (f TaskRenamed) apply(_ *agenda, t *Task) { t.Title, t.URL = f.Title, f.URL }
 
-func (f StandingChanged) apply(m *Machine, t *Task) {
+func (f StandingChanged) apply(m *agenda, t *Task) {
 	if t.slot {
 		m.slots.label(t, -1)
 		defer m.slots.label(t, 1)
@@ -133,7 +133,7 @@ func (f StandingChanged) apply(m *Machine, t *Task) {
 	t.Standing = f.Standing
 }
 
-func (f Moved) apply(m *Machine, t *Task) {
+func (f Moved) apply(m *agenda, t *Task) {
 	t.State, t.Since, t.Until = f.To, m.now, f.Until
 	if f.To == Delivering {
 		t.Next.Deliver = false
@@ -152,14 +152,14 @@ func (f Moved) apply(m *Machine, t *Task) {
 	t.Resumed = t.Resumed || (f.From == Blocked || f.From == InReview) && (f.To == Backoff || f.To == Parked)
 }
 
-func (f AttemptBegan) apply(_ *Machine, t *Task) {
+func (f AttemptBegan) apply(_ *agenda, t *Task) {
 	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
 	t.Next, t.Ending, t.Validates = Next{}, Ending{}, f.Next.Validate
 	t.LeavesValidation, t.Travels, t.Waits = f.LeavesValidation, f.Travels, nil
 	t.soft = soft{inFlight: t.soft.inFlight}
 }
 
-func (f ContainerStarted) apply(m *Machine, t *Task) {
+func (f ContainerStarted) apply(m *agenda, t *Task) {
 	t.UpAt, t.WatchdogAt = m.now, f.WatchdogAt
 	t.Waits = nil
 	if t.State == Starting {
@@ -167,9 +167,9 @@ func (f ContainerStarted) apply(m *Machine, t *Task) {
 	}
 }
 
-func (LabelsConfirmed) apply(m *Machine, t *Task) { t.LabelsAt, t.Resumed = m.now, false }
+func (LabelsConfirmed) apply(m *agenda, t *Task) { t.LabelsAt, t.Resumed = m.now, false }
 
-func (f ReportAccepted) apply(_ *Machine, t *Task) {
+func (f ReportAccepted) apply(_ *agenda, t *Task) {
 	t.Reports = append(t.Reports, f.Worker+"/"+f.Ref.ID)
 	t.Reports = t.Reports[max(0, len(t.Reports)-maxReports):]
 	switch {
@@ -182,18 +182,18 @@ func (f ReportAccepted) apply(_ *Machine, t *Task) {
 	}
 }
 
-func (WorkerAnswered) apply(*Machine, *Task) {}
+func (WorkerAnswered) apply(*agenda, *Task) {}
 
-func (f WatchdogMoved) apply(_ *Machine, t *Task) { t.WatchdogAt = f.At }
+func (f WatchdogMoved) apply(_ *agenda, t *Task) { t.WatchdogAt = f.At }
 
-func (f HintsGiven) apply(_ *Machine, t *Task) { t.Hints = f.Hints }
+func (f HintsGiven) apply(_ *agenda, t *Task) { t.Hints = f.Hints }
 
-func (f ClaimWentStale) apply(m *Machine, _ *Task) {
+func (f ClaimWentStale) apply(m *agenda, _ *Task) {
 	m.hard.StaleClaims = append(m.hard.StaleClaims, f.Task)
 	m.hard.StaleClaims = m.hard.StaleClaims[max(0, len(m.hard.StaleClaims)-maxStale):]
 }
 
-func (f EndingSet) apply(_ *Machine, t *Task) {
+func (f EndingSet) apply(_ *agenda, t *Task) {
 	t.Ending.end(f.Outcome)
 	switch {
 	case f.Outcome == OutcomeWithdrawn:
@@ -203,12 +203,12 @@ func (f EndingSet) apply(_ *Machine, t *Task) {
 	}
 }
 
-func (f ValidationDue) apply(_ *Machine, t *Task) {
+func (f ValidationDue) apply(_ *agenda, t *Task) {
 	t.Next = Next{Action: recovery.Revalidate, Validate: true}
 }
 
 // The verdict charges the tally; nothing else does.
-func (f VerdictMade) apply(m *Machine, t *Task) {
+func (f VerdictMade) apply(m *agenda, t *Task) {
 	t.History = append(t.History, Failure{
 		Attempt: f.Attempt, Stage: f.Stage, Reason: f.Finding.Reason, Cause: f.Finding.Cause,
 		Action: f.Verdict.Action, At: m.now, Signature: f.Finding.Signature,
@@ -226,7 +226,7 @@ func (f VerdictMade) apply(m *Machine, t *Task) {
 	t.Alternative = t.Alternative || f.Verdict.Action == recovery.RetryAlternative
 }
 
-func (f UsageCounted) apply(_ *Machine, t *Task) {
+func (f UsageCounted) apply(_ *agenda, t *Task) {
 	switch {
 	case f.PaidCalls != nil:
 		t.Tally.PaidCalls = *f.PaidCalls
@@ -238,7 +238,7 @@ func (f UsageCounted) apply(_ *Machine, t *Task) {
 	}
 }
 
-func (f TallyReset) apply(_ *Machine, t *Task) {
+func (f TallyReset) apply(_ *agenda, t *Task) {
 	t.Tally, t.Next, t.Alternative, t.IncidentWaits = t.Tally.Answered(), f.Next, false, 0
 	t.Tally.Redispatches = f.Redispatches
 	if f.By != t.Commanded { // somebody has said something newer
@@ -246,7 +246,7 @@ func (f TallyReset) apply(_ *Machine, t *Task) {
 	}
 }
 
-func (f CommandTaken) apply(m *Machine, _ *Task) {
+func (f CommandTaken) apply(m *agenda, _ *Task) {
 	switch {
 	case f.Comment != 0:
 		m.hard.Commands = append(m.hard.Commands, takenCommand{f.CommandRef, f.Refused})
@@ -260,10 +260,10 @@ func (f CommandTaken) apply(m *Machine, _ *Task) {
 	}
 }
 
-func (f ReviewNoted) apply(_ *Machine, t *Task) { t.Reviewed = f.Reviewed }
+func (f ReviewNoted) apply(_ *agenda, t *Task) { t.Reviewed = f.Reviewed }
 
 // The move that follows says what becomes of the task.
-func (f WorkDelivered) apply(m *Machine, _ *Task) {
+func (f WorkDelivered) apply(m *agenda, _ *Task) {
 	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
 	if t := m.Task(f.Task); t != nil {
 		t.Work = f.Delivery
@@ -274,26 +274,26 @@ func (f WorkDelivered) apply(m *Machine, _ *Task) {
 }
 
 // What is shown with a question goes onto the branch of the pull request, if there is one.
-func (f WorkPushed) apply(_ *Machine, t *Task) {
+func (f WorkPushed) apply(_ *agenda, t *Task) {
 	f.Work.PullRequest = cmp.Or(f.Work.PullRequest, t.Work.PullRequest)
 	t.Work = f.Work
 }
 
-func (f EffectPlanned) apply(_ *Machine, t *Task) {
+func (f EffectPlanned) apply(_ *agenda, t *Task) {
 	t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})
 	if f.Effect.Kind == DoRemind {
 		t.Until = time.Time{} // once
 	}
 }
 
-func (f EffectDone) apply(_ *Machine, t *Task) {
+func (f EffectDone) apply(_ *agenda, t *Task) {
 	t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
 	if len(t.Outbox) == 0 {
 		t.Outbox = nil // it is large, and mostly empty
 	}
 }
 
-func (f EffectDeferred) apply(_ *Machine, t *Task) {
+func (f EffectDeferred) apply(_ *agenda, t *Task) {
 	for i := range t.Outbox {
 		if p := &t.Outbox[i]; p.Effect.ID == f.Effect {
 			p.Tries, p.NotBefore, p.Since, p.Refused, p.Failing = f.Tries, f.Until, f.Since, f.Refused, f.Failing
@@ -311,13 +311,13 @@ func (e *Ending) end(o Outcome) {
 var outcomeRank = map[Outcome]int{OutcomeFailed: 1, OutcomeOK: 2, OutcomeWithdrawn: 3}
 
 // add puts a task that is new to this process into memory.
-func (m *Machine) add(t *Task) {
+func (m *agenda) add(t *Task) {
 	m.hard.Tasks = append(m.hard.Tasks, t)
 	m.tasks[t.Key.fold()], m.nonces[t.Nonce] = t, t
 	m.index(t)
 }
 
-func (m *Machine) drop(t *Task) {
+func (m *agenda) drop(t *Task) {
 	if i, ok := slices.BinarySearchFunc(m.hard.Tasks, t.Seq,
 		func(t *Task, seq uint64) int { return cmp.Compare(t.Seq, seq) }); ok {
 		m.hard.Tasks = slices.Delete(m.hard.Tasks, i, i+1)
@@ -328,7 +328,7 @@ func (m *Machine) drop(t *Task) {
 }
 
 // index puts the task into the queues where its state says; one that has left memory, into none.
-func (m *Machine) index(t *Task) {
+func (m *agenda) index(t *Task) {
 	var timer, ready place
 	var of alike
 	slot := false

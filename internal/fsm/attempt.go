@@ -9,7 +9,7 @@ import (
 )
 
 // begin starts the next attempt, or hands in what the last one has done.
-func (m *Machine) begin(t *Task) {
+func (m *attempts) begin(t *Task) {
 	if t.Next.Deliver {
 		m.deliver(t, OnDeliverAgain)
 		return
@@ -35,7 +35,7 @@ func (m *Machine) begin(t *Task) {
 }
 
 // started takes the outcome of a start.
-func (m *Machine) started(t *Task, f *EffectError) {
+func (m *attempts) started(t *Task, f *EffectError) {
 	switch {
 	case f != nil:
 		m.stop(t, OnStartFailed, EndingSet{
@@ -50,7 +50,7 @@ func (m *Machine) started(t *Task, f *EffectError) {
 }
 
 // runs notes that the attempt's container runs: its worker has deadlines from here on.
-func (m *Machine) runs(t *Task) {
+func (m *attempts) runs(t *Task) {
 	t.soft.upAt, t.soft.slack = m.now, 0
 	life := m.cfg.Watchdog
 	if t.State == Starting { // as it was when the attempt began: its worker has been told so
@@ -64,7 +64,7 @@ func (m *Machine) runs(t *Task) {
 
 // stop decides that the attempt is over, for better or worse. Its container must be confirmed gone, or the
 // attempt fenced, before anything else happens.
-func (m *Machine) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) {
+func (m *attempts) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) {
 	if _, ok := t.State.After(on); !ok {
 		return
 	}
@@ -78,7 +78,7 @@ func (m *Machine) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) 
 }
 
 // stopped joins the evidence of an attempt that can do nothing more, and decides once.
-func (m *Machine) stopped(t *Task, result *StopResult) {
+func (m *attempts) stopped(t *Task, result *StopResult) {
 	if t.State != Stopping {
 		return
 	}
@@ -125,7 +125,7 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 }
 
 // deliver hands in the work of the last attempt.
-func (m *Machine) deliver(t *Task, on Trigger) {
+func (m *attempts) deliver(t *Task, on Trigger) {
 	m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
 		Validate: m.cfg.Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,
 	}})
@@ -140,7 +140,7 @@ func (e *Ending) certain() bool {
 
 // exitFinding classifies the end of a container when no report does: by what the runtime knows for certain,
 // then by why the director stopped it, then by the bare exit.
-func (m *Machine) exitFinding(t *Task, g StopResult) *recovery.Finding {
+func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	e := recovery.Evidence{
 		Known: cmp.Or(t.Ending.Known, recovery.WorkerLost), KnownCause: t.Ending.KnownCause, ExitCode: g.ExitCode,
 		Signal: g.Signal,
@@ -188,7 +188,7 @@ func (b ReportReceived) step(m *Machine) {
 }
 
 // accept makes a report count, once. Its finding is what the evidence means, unless the caller knows better.
-func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
+func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
 	t.soft.Usage = t.soft.Usage.Max(r.Usage) // also of one that is known: this process may not have heard it
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
 		return
@@ -215,7 +215,7 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 }
 
 // finding is what a report's evidence means.
-func (m *Machine) finding(r Report) recovery.Finding {
+func (m *attempts) finding(r Report) recovery.Finding {
 	if c := r.Classified; c != nil && c.By != nil && c.By == m.cfg.Classifier {
 		return c.Finding
 	}
@@ -234,7 +234,7 @@ const (
 // validateAgain lets another attempt validate the work: on the base branch that was merged into it, or because
 // it is not what was validated. The delivery asked for it only because there was budget for it; the operator
 // may have used that up since.
-func (m *Machine) validateAgain(t *Task, row, why string) {
+func (m *attempts) validateAgain(t *Task, row, why string) {
 	if m.blockUsedUp(t) {
 		return
 	}
@@ -255,7 +255,7 @@ func (e *EffectEnded) delivered() bool {
 }
 
 // deliveryEnded takes the outcome of a delivery.
-func (m *Machine) deliveryEnded(t *Task, e EffectEnded) {
+func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
 	switch {
 	case e.Claim != nil && !e.Claim.Ours: // nothing was shown
 		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})

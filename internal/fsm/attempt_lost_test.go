@@ -10,9 +10,9 @@ import (
 // TestLostWorkIsSaidAndChangesNothing: people read how much was lost, and failures that are alike stay alike
 // whatever the time is.
 func TestLostWorkIsSaidAndChangesNothing(t *testing.T) {
-	m := &Machine{cfg: Config{Classify: func(e recovery.Evidence) recovery.Finding {
+	m := New(Config{Classify: func(e recovery.Evidence) recovery.Finding {
 		return recovery.Finding{Reason: e.Known, Cause: e.KnownCause, Signature: e.KnownCause}
-	}}}
+	}})
 	code := 137
 	plain := m.exitFinding(&Task{}, StopResult{ExitCode: &code, Signal: "SIGKILL"})
 	lost := m.exitFinding(&Task{}, StopResult{

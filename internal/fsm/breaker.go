@@ -66,19 +66,19 @@ func (i *Incident) concerns(t *Task) bool {
 func (i *Incident) ofModel() bool { return strings.HasPrefix(i.Key, recovery.ModelPrefix) }
 
 // Incidents lists the outages that keep work back now, or let only a little of it through, and what is only told.
-func (m *Machine) Incidents() []Incident {
+func (m *memory) Incidents() []Incident {
 	return slices.DeleteFunc(slices.Clone(m.hard.Incidents), func(i Incident) bool {
 		return i.Breaker.State(m.now) == recovery.BreakerClosed
 	})
 }
 
 // AllIncidents lists what is known of outages, those that are over or only suspected among them.
-func (m *Machine) AllIncidents() []Incident { return slices.Clone(m.hard.Incidents) }
+func (m *memory) AllIncidents() []Incident { return slices.Clone(m.hard.Incidents) }
 
 // applyBreaker counts a failure in the breaker of its incident, and returns the verdict in the light of it.
 // While others fail alike the failure is not the task's own, so that the task waits free of charge. The canary
 // is charged by the policy: otherwise no human would ever be asked.
-func (m *Machine) applyBreaker(t *Task, f recovery.Finding, stage string,
+func (m *attempts) applyBreaker(t *Task, f recovery.Finding, stage string,
 	v recovery.Verdict,
 ) (recovery.Verdict, string) {
 	key, repo := t.incidentOf(f, stage)
@@ -98,7 +98,7 @@ func (m *Machine) applyBreaker(t *Task, f recovery.Finding, stage string,
 }
 
 // underIncident is a verdict in the light of the failure's incident, which has counted it already.
-func (m *Machine) underIncident(t *Task, f recovery.Finding, v recovery.Verdict, i Incident,
+func (m *attempts) underIncident(t *Task, f recovery.Finding, v recovery.Verdict, i Incident,
 	canary bool,
 ) (recovery.Verdict, string) {
 	key, b := i.Key, i.Breaker
@@ -128,7 +128,7 @@ func (m *Machine) underIncident(t *Task, f recovery.Finding, v recovery.Verdict,
 }
 
 // incident returns what is known of a key; a new incident, if nothing is.
-func (m *Machine) incident(key string) Incident {
+func (m *memory) incident(key string) Incident {
 	if n := slices.IndexFunc(m.hard.Incidents, func(i Incident) bool { return i.Key == key }); n >= 0 {
 		return m.hard.Incidents[n]
 	}
@@ -137,7 +137,7 @@ func (m *Machine) incident(key string) Incident {
 
 // updateIncident records the new state of an incident's breaker, forgets incidents that are over, and releases
 // what this one has kept back.
-func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
+func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
@@ -173,7 +173,7 @@ func (b IncidentShown) step(m *Machine) {
 }
 
 // incidentIssue is the issue about the outage that a task waits for; empty: it waits for none, or there is none.
-func (m *Machine) incidentIssue(t *Task) IssueKey {
+func (m *memory) incidentIssue(t *Task) IssueKey {
 	if i := m.incident(t.Incident); t.State == Backoff && t.Incident != "" && i.Breaker.KeepsBack(m.now) {
 		return i.Issue
 	}
@@ -182,7 +182,7 @@ func (m *Machine) incidentIssue(t *Task) IssueKey {
 
 // resumeBlocked resumes tasks that failed alike and were blocked before the incident was recognised. Only an
 // incident with their cause does that, or a human.
-func (m *Machine) resumeBlocked(i Incident) {
+func (m *recorder) resumeBlocked(i Incident) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		if t.State == Blocked && t.Incident == i.Key && t.IncidentWaits < maxIncidentWaits && !t.plans(DoEscalate) &&
 			m.usedUp(t) == "" {
@@ -192,7 +192,7 @@ func (m *Machine) resumeBlocked(i Incident) {
 }
 
 // makeCanary makes the task the canary of every incident that concerns it and waits for one.
-func (m *Machine) makeCanary(t *Task) {
+func (m *recorder) makeCanary(t *Task) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		if i.concerns(t) && i.Breaker.State(m.now) == recovery.BreakerHalfOpen {
 			m.updateIncident(i, i.Breaker.Dispatched(m.now, string(t.Key)))
@@ -202,7 +202,7 @@ func (m *Machine) makeCanary(t *Task) {
 
 // noteHealthEvidence counts what an attempt has disproved, though it may have failed otherwise: a container
 // that ran shows that GitHub and the host work, a check that was reached shows that the model does.
-func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) {
+func (m *recorder) noteHealthEvidence(t *Task, f recovery.Finding, stage string) {
 	key, _ := t.incidentOf(f, stage)
 	m.countSuccess(t, func(i *Incident) bool {
 		works := !t.UpAt.IsZero() && i.Reason != recovery.DiskFull && (i.Reason != recovery.BusDisconnect ||
@@ -216,7 +216,7 @@ func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) 
 
 // countSuccess counts a success in the incidents that the task failed in or is the canary of, as far as it
 // disproves them.
-func (m *Machine) countSuccess(t *Task, disproves func(*Incident) bool) {
+func (m *recorder) countSuccess(t *Task, disproves func(*Incident) bool) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		struck := slices.ContainsFunc(i.Breaker.Strikes,
 			func(s recovery.Strike) bool { return s.Task == string(t.Key) })
@@ -228,7 +228,7 @@ func (m *Machine) countSuccess(t *Task, disproves func(*Incident) bool) {
 
 // slotReleased updates the incidents of a task that no longer holds a slot: what it did disproves some, or it
 // has failed for reasons of its own.
-func (m *Machine) slotReleased(t *Task, disproves func(*Incident) bool) {
+func (m *recorder) slotReleased(t *Task, disproves func(*Incident) bool) {
 	m.countSuccess(t, disproves)
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		if i.Breaker.Canary == string(t.Key) {
@@ -250,7 +250,7 @@ func (t *Task) provesWell(on Trigger, i *Incident) bool {
 }
 
 // provenAt is when a canary has done well enough; zero: there is none, or it does not run yet.
-func (m *Machine) provenAt(i *Incident) time.Time {
+func (m *agenda) provenAt(i *Incident) time.Time {
 	t := m.Task(IssueKey(i.Breaker.Canary))
 	if t == nil || !t.watched() || t.UpAt.IsZero() || !i.Breaker.KeepsBack(m.now) {
 		return time.Time{}
@@ -259,7 +259,7 @@ func (m *Machine) provenAt(i *Incident) time.Time {
 }
 
 // closeProvenCanaries ends the wait for canaries that have outlived the failure.
-func (m *Machine) closeProvenCanaries() {
+func (m *recorder) closeProvenCanaries() {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		if at := m.provenAt(&i); !at.IsZero() && passed(m.now, at) {
 			m.updateIncident(i, i.Breaker.Succeeded(m.now, i.Breaker.Canary))
@@ -268,7 +268,7 @@ func (m *Machine) closeProvenCanaries() {
 }
 
 // incidentDeadline is when time alone changes what an incident lets through; zero: nothing waits for that.
-func (m *Machine) incidentDeadline() (at time.Time) {
+func (m *agenda) incidentDeadline() (at time.Time) {
 	waits := m.slotFree() && m.ready.n > 0
 	for n := range m.hard.Incidents {
 		i := &m.hard.Incidents[n]

@@ -11,13 +11,13 @@ import (
 // begunBefore reports whether an earlier try, or an earlier process, may have carried the effect out, even in
 // part. A claim that is permanently refused after that is given back; otherwise nobody else could claim the
 // issue.
-func (m *Machine) begunBefore(p Planned) bool {
+func (m *attempts) begunBefore(p Planned) bool {
 	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // clocks differ between processes
 }
 
 // claimChecked takes the outcome of Claim or Recheck: here a claim is won, confirmed or lost. What cannot be
 // claimed is not ours.
-func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
+func (m *attempts) claimChecked(t *Task, p Planned, e EffectEnded) {
 	end := cmp.Or(e.Claim, &ClaimResult{Why: "the claim had no result"})
 	if e.Failure != nil {
 		end = &ClaimResult{Why: e.Failure.Text}
@@ -44,7 +44,7 @@ func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 }
 
 // withdraw ends a claim that a human has withdrawn. Taken names the person who takes the issue over.
-func (m *Machine) withdraw(t *Task, why, taken string) {
+func (m *attempts) withdraw(t *Task, why, taken string) {
 	end := EndingSet{OfTask: OfTask{t.Key}, Outcome: OutcomeWithdrawn, Cause: why, Taken: taken}
 	switch {
 	case slices.Contains(idle, t.State):
@@ -57,7 +57,7 @@ func (m *Machine) withdraw(t *Task, why, taken string) {
 }
 
 // release ends a claim that has no container, or none any more.
-func (m *Machine) release(t *Task, on Trigger, note ReleaseNote) {
+func (m *attempts) release(t *Task, on Trigger, note ReleaseNote) {
 	m.overtake(t, note.Why)
 	m.plan(t, Effect{Kind: DoRelease, Release: &note})
 	m.move(t, on, note.Why, time.Time{})
@@ -73,21 +73,21 @@ const rowRecheck = "director.recheck"
 const maxStale = 500
 
 // claimsCanGoStale: not while something keeps attempts from beginning.
-func (m *Machine) claimsCanGoStale() bool {
+func (m *agenda) claimsCanGoStale() bool {
 	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor &&
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
 }
 
 // staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have
 // begun. A limit that resets later, a pause or a director that was down is no lack of progress.
-func (m *Machine) staleAt(t *Task) time.Time {
+func (m *agenda) staleAt(t *Task) time.Time {
 	return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).
 		Add(m.cfg.ClaimStale)
 }
 
 // claimStale gives back a claim in which nothing happened for too long, so that another director can try. The
 // second time a human is asked instead.
-func (m *Machine) claimStale(t *Task) {
+func (m *attempts) claimStale(t *Task) {
 	why := "nothing happened in this claim for " + m.cfg.ClaimStale.String()
 	if slices.Contains(m.hard.StaleClaims, t.Key) {
 		m.overtake(t, why)

@@ -45,7 +45,7 @@ type takenCommand struct {
 }
 
 // taken returns what was decided about a command, or nil.
-func (m *Machine) taken(ref CommandRef) *takenCommand {
+func (m *memory) taken(ref CommandRef) *takenCommand {
 	all := m.hard.Commands
 	if ref.operators() {
 		all = m.hard.Requests
@@ -59,7 +59,7 @@ func (m *Machine) taken(ref CommandRef) *takenCommand {
 
 // Requested returns what was decided about an operator's request, by its id: why it was refused, empty if it
 // was carried out. Not decided: it is not known (yet).
-func (m *Machine) Requested(id string) (refused string, decided bool) {
+func (m *memory) Requested(id string) (refused string, decided bool) {
 	if c := m.taken(CommandRef{Request: id}); c != nil {
 		return c.Refused, true
 	}

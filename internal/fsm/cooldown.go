@@ -59,7 +59,7 @@ const (
 )
 
 // Cooldowns lists the resources that are closed now.
-func (m *Machine) Cooldowns() []Cooldown {
+func (m *memory) Cooldowns() []Cooldown {
 	return slices.DeleteFunc(slices.Clone(m.hard.Cooldowns), func(c Cooldown) bool { return !c.Until.After(m.now) })
 }
 
@@ -73,7 +73,7 @@ func (l LimitReported) step(m *Machine) {
 }
 
 // coolDown closes a resource, if that is news.
-func (m *Machine) coolDown(c Cooldown) {
+func (m *recorder) coolDown(c Cooldown) {
 	known := m.closed(c.Resource)
 	if !c.Until.After(later(m.now, known.Until)) {
 		return
@@ -93,7 +93,7 @@ func (m *Machine) coolDown(c Cooldown) {
 // bounded. Alone it closes resources for at most MaxStatedWait, in sum over a day: under new names it closes
 // none for longer. A resource goes on to the earlier of two deadlines that different tasks have stated within
 // twice that time: whoever tries after the cap runs into the same limit, if there is one.
-func (m *Machine) limitStated(t *Task, resource string, until time.Time, text string) {
+func (m *recorder) limitStated(t *Task, resource string, until time.Time, text string) {
 	s, known := m.statement(resource, t.Key)
 	until = sooner(until, m.now.Add(longestStated)).Round(0).UTC()
 	if !until.After(m.now) || !known && !m.mayState(t.Key) {
@@ -135,17 +135,17 @@ func (m *Machine) limitStated(t *Task, resource string, until time.Time, text st
 
 // isNews reports whether a deadline is worth a record after another one. Who was told to wait for the resource
 // says so itself, with a few seconds on top, and says nothing new.
-func (m *Machine) isNews(was, is time.Time) bool {
+func (m *recorder) isNews(was, is time.Time) bool {
 	return is.Sub(was) >= max(time.Second, was.Sub(m.now)/20)
 }
 
 // counts reports whether a statement is evidence still: within the cap that it may have led to, or right after it.
-func (m *Machine) counts(s Statement) bool {
+func (m *recorder) counts(s Statement) bool {
 	return s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait
 }
 
 // secondOf returns the statement of another task that reaches furthest of those that still count.
-func (m *Machine) secondOf(s Statement) (second Statement, ok bool) {
+func (m *recorder) secondOf(s Statement) (second Statement, ok bool) {
 	for _, o := range m.hard.Statements {
 		if o.Resource == s.Resource && o.Task.fold() != s.Task.fold() && m.counts(o) && o.Until.After(second.Until) {
 			second, ok = o, true
@@ -154,7 +154,7 @@ func (m *Machine) secondOf(s Statement) (second Statement, ok bool) {
 	return second, ok
 }
 
-func (m *Machine) statement(resource string, k IssueKey) (Statement, bool) {
+func (m *recorder) statement(resource string, k IssueKey) (Statement, bool) {
 	for _, s := range m.hard.Statements {
 		if s.Resource == resource && s.Task.fold() == k.fold() {
 			return s, true
@@ -165,7 +165,7 @@ func (m *Machine) statement(resource string, k IssueKey) (Statement, bool) {
 
 // mayState reports whether there is room for what a task says of one more resource. Nothing that still matters
 // makes room for it: what a task has used up of its day would be forgotten.
-func (m *Machine) mayState(k IssueKey) bool {
+func (m *recorder) mayState(k IssueKey) bool {
 	all, own := 0, 0
 	for _, s := range m.hard.Statements {
 		if m.now.Sub(s.At) < longestStated {
@@ -186,7 +186,7 @@ type aloneDay struct {
 }
 
 // dayOf sums up what a task has stated since its day began; now begins a new one if none lasts.
-func (m *Machine) dayOf(k IssueKey) aloneDay {
+func (m *recorder) dayOf(k IssueKey) aloneDay {
 	d := aloneDay{from: m.now}
 	for _, s := range m.hard.Statements {
 		if s.Task.fold() == k.fold() && m.now.Before(s.From.Add(longestStated)) {
@@ -227,7 +227,7 @@ func (l LiftCommanded) step(m *Machine) {
 }
 
 // closed is the last cooldown of one resource; it may be over. The zero value: there is none.
-func (m *Machine) closed(resource string) Cooldown {
+func (m *memory) closed(resource string) Cooldown {
 	for _, c := range m.hard.Cooldowns {
 		if c.Resource == resource {
 			return c
@@ -244,22 +244,22 @@ func closesGitHub(resource string) bool {
 }
 
 // githubOpensAt is when GitHub may be used again.
-func (m *Machine) githubOpensAt() time.Time { return m.opens(closesGitHub).Until }
+func (m *memory) githubOpensAt() time.Time { return m.opens(closesGitHub).Until }
 
 // hostOpensAt is when this machine can take on something new: its disk may be full, or fail.
-func (m *Machine) hostOpensAt() time.Time { return m.closed(recovery.Host).Until }
+func (m *memory) hostOpensAt() time.Time { return m.closed(recovery.Host).Until }
 
 // modelOpensAt is when the models that the stages use may be used again.
-func (m *Machine) modelOpensAt() time.Time { return m.opens(m.usesModel).Until }
+func (m *memory) modelOpensAt() time.Time { return m.opens(m.usesModel).Until }
 
 // usesModel reports whether attempts wait for a model.
-func (m *Machine) usesModel(r string) bool {
+func (m *memory) usesModel(r string) bool {
 	return r == recovery.ModelDefault || slices.Contains(m.cfg.Models, r) || len(m.cfg.Models) == 0 &&
 		strings.HasPrefix(r, recovery.ModelPrefix)
 }
 
 // opens is the cooldown of some resources that lasts longest.
-func (m *Machine) opens(of func(resource string) bool) (last Cooldown) {
+func (m *memory) opens(of func(resource string) bool) (last Cooldown) {
 	for _, c := range m.hard.Cooldowns {
 		if of(c.Resource) && c.Until.After(last.Until) {
 			last = c

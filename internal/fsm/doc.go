@@ -28,6 +28,11 @@
 // process emitted are soft: they are lost with it, and Booted gives every worker twice the heartbeat TTL to be
 // seen again.
 //
+// # Parts
+//
+// Machine embeds attempts, attempts embeds recorder, recorder embeds agenda, and agenda embeds memory. A part calls
+// itself and the parts below it; the compiler keeps it so. Facts change the memory and the agenda only.
+//
 // # Where decisions are made
 //
 //	schedule.go   which task goes next (nextReady)

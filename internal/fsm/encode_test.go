@@ -70,4 +70,4 @@ func TestAFactThatIsNotInTheTable(t *testing.T) {
 
 type unknownFact struct{}
 
-func (unknownFact) apply(*Machine, *Task) {}
+func (unknownFact) apply(*agenda, *Task) {}

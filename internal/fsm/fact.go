@@ -14,7 +14,7 @@ import (
 // Fact is one decided change of hard state. It carries every value that Apply needs.
 type Fact interface {
 	// apply reads when the fact was decided from m.now; t is the task that a taskFact is about.
-	apply(m *Machine, t *Task)
+	apply(m *agenda, t *Task)
 }
 
 // taskFact changes one task. If there is no such task it changes nothing.

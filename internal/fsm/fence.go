@@ -14,11 +14,11 @@ type AttemptFenced struct {
 	Words   string `json:"words"` // why its end cannot be confirmed, in the runtime's words
 }
 
-func (f AttemptFenced) apply(_ *Machine, t *Task) { t.Ending.Fenced = f.Words }
+func (f AttemptFenced) apply(_ *agenda, t *Task) { t.Ending.Fenced = f.Words }
 
 // stopOrder is how the current attempt is stopped. One that works on the director's checkout could still change
 // it, and is never fenced.
-func (m *Machine) stopOrder(t *Task, grace time.Duration, why StopReason) *StopOrder {
+func (m *attempts) stopOrder(t *Task, grace time.Duration, why StopReason) *StopOrder {
 	o := &StopOrder{Grace: grace, Reason: why}
 	if t.Travels {
 		o.FenceAt = m.now.Add(grace + m.cfg.FenceAfter)
@@ -31,7 +31,7 @@ const rowFenced = "director.fenced"
 
 // validateFenced lets another attempt validate what a fenced one has left, although it has reported a success:
 // what is here is the last that it sent, and nobody can ask it whether that was all.
-func (m *Machine) validateFenced(t *Task, f recovery.Finding) {
+func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	if t.Validates || m.cfg.Policy.Forbids(t.Tally) != "" {
 		m.decide(t, f, "")
 		return

@@ -113,7 +113,7 @@ func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 }
 
 // rename keeps what people read up to date.
-func (m *Machine) rename(t *Task, title, url string) {
+func (m *recorder) rename(t *Task, title, url string) {
 	title, url = cmp.Or(title, t.Title), cmp.Or(url, t.URL)
 	if title != t.Title || url != t.URL {
 		m.record(TaskRenamed{OfTask: OfTask{t.Key}, Title: title, URL: url})
@@ -153,7 +153,7 @@ func (a QuestionAnswered) step(m *Machine) {
 }
 
 // recordHints keeps what people said for the next attempts. The same comments are read more than once.
-func (m *Machine) recordHints(t *Task, hints []Hint) {
+func (m *recorder) recordHints(t *Task, hints []Hint) {
 	all := slices.Clone(t.Hints)
 	for _, h := range hints[max(0, len(hints)-maxHints):] {
 		h.At, h.Text = h.At.Round(0).UTC(), strings.ToValidUTF8(h.Text[:min(len(h.Text), maxHintBytes)], "")

@@ -18,7 +18,7 @@ func (t *Task) watched() bool {
 }
 
 // deadline is the earliest deadline of a task, or zero.
-func (m *Machine) deadline(t *Task) (at time.Time) {
+func (m *agenda) deadline(t *Task) (at time.Time) {
 	if t.watched() {
 		at = sooner(at, m.silenceDeadline(t))
 		if m.hard.Phase != PhasePaused {
@@ -41,7 +41,7 @@ func (m *Machine) deadline(t *Task) (at time.Time) {
 }
 
 // silenceDeadline is when a watched task's worker has been silent for too long.
-func (m *Machine) silenceDeadline(t *Task) time.Time {
+func (m *agenda) silenceDeadline(t *Task) time.Time {
 	switch t.State {
 	case Running:
 		return m.afterGrace(t.soft.seenAt.Add(m.cfg.HeartbeatTTL + heartbeatResolution))
@@ -53,11 +53,11 @@ func (m *Machine) silenceDeadline(t *Task) time.Time {
 
 func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.slack) }
 
-func (m *Machine) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
+func (m *agenda) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
 
 // Due reports whether a step at that time decides about a task's deadline. Whoever keeps signs of life back
 // offers them before.
-func (m *Machine) Due(at time.Time) bool {
+func (m *agenda) Due(at time.Time) bool {
 	t, deadline := m.timers.first()
 	return t != nil && passed(at, deadline)
 }
@@ -231,7 +231,7 @@ func (r DirectorResumed) step(m *Machine) {
 }
 
 // grantGrace gives every worker twice the heartbeat TTL to be seen again.
-func (m *Machine) grantGrace() {
+func (m *recorder) grantGrace() {
 	m.grace = m.now.Add(2 * m.cfg.HeartbeatTTL)
 	m.revisitAll()
 }

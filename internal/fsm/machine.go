@@ -68,31 +68,49 @@ type Config struct {
 }
 
 // Machine decides. It is not safe for concurrent use: one goroutine owns it.
+//
+// It takes the events. Below it are parts, of which each knows only those further below: attempts decides how
+// attempts begin and end, recorder turns decisions into facts and effects, agenda says what is due and whose turn it
+// is, and memory is the hard state.
 type Machine struct {
-	cfg Config
+	attempts
 
-	hard hardState
+	answers []answer // that this process gives
+}
 
-	// Derived.
-	tasks  map[IssueKey]*Task // by folded key
-	nonces map[string]*Task
-	timers queue   // by deadline
-	ready  waiters // may begin an attempt
-	slots  slots   // hold one of director.max_workers
+// attempts decides how attempts begin, end, and are judged.
+type attempts struct{ recorder }
 
-	// Soft.
-	now               time.Time // of the last event; never behind decided
+// recorder is the step under way: what it has decided is recorded here, and so applied to the memory at once.
+type recorder struct {
+	agenda
+
+	unknownWorkers unknownWorkers
+	facts          []Fact
+	effects        []Effect
+}
+
+// agenda is what is due, and whose turn it is; all of it follows from the memory, and is lost with the process.
+type agenda struct {
+	memory
+
+	timers            queue     // by deadline
+	ready             waiters   // may begin an attempt
+	dirty             []*Task   // may have something to emit
 	began             time.Time // when this process was told to begin
 	grace             time.Time // no silence counts before it
 	githubClosed      bool      // effects may be held back by GitHub's cooldown
 	dispatchableSince time.Time // since then no pause, drain, cooldown, incident or restart kept tasks waiting
-	unknownWorkers    unknownWorkers
-	answers           []answer // that this process gives
+}
 
-	// The step under way.
-	facts   []Fact
-	effects []Effect
-	dirty   []*Task
+// memory is the hard state, and what finds things in it.
+type memory struct {
+	cfg    Config
+	hard   hardState
+	tasks  map[IssueKey]*Task // by folded key
+	nonces map[string]*Task
+	slots  slots     // hold one of director.max_workers
+	now    time.Time // of the last event; never behind decided
 }
 
 // RepoCursor says how far a repository was read.
@@ -103,7 +121,8 @@ type RepoCursor struct {
 
 // New returns an empty machine.
 func New(cfg Config) *Machine {
-	return &Machine{
+	m := &Machine{}
+	m.memory = memory{
 		cfg: cfg, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{},
 		hard: hardState{
 			Version: SnapshotVersion, Phase: PhaseMonitor,
@@ -111,6 +130,7 @@ func New(cfg Config) *Machine {
 		},
 		slots: slots{byRepo: map[string]int{}, byLabel: map[string]int{}},
 	}
+	return m
 }
 
 // Step decides about one event. Every fact that it returns is applied already; the effects must wait until those facts
@@ -135,10 +155,10 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 }
 
 // Decided returns what the last step decided. It belongs to the machine until the next step.
-func (m *Machine) Decided() ([]Fact, []Effect) { return m.facts, m.effects }
+func (m *recorder) Decided() ([]Fact, []Effect) { return m.facts, m.effects }
 
 // NextDeadline returns when time alone will change something; zero if nothing waits for time.
-func (m *Machine) NextDeadline() time.Time {
+func (m *agenda) NextDeadline() time.Time {
 	_, at := m.timers.first()
 	if m.githubClosed || m.hard.Phase == PhaseCooldown {
 		at = sooner(at, m.githubOpensAt())
@@ -154,10 +174,10 @@ func (m *Machine) NextDeadline() time.Time {
 }
 
 // Tasks lists the tasks in order of arrival. They belong to the machine: read, don't keep.
-func (m *Machine) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
+func (m *memory) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
 
 // Live are the tasks whose current attempt may have a worker.
-func (m *Machine) Live() iter.Seq[*Task] {
+func (m *memory) Live() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for t := range m.slots.all() {
 			if t.State.Info().Live && !yield(t) {
@@ -168,11 +188,11 @@ func (m *Machine) Live() iter.Seq[*Task] {
 }
 
 // Task returns one task, or nil. Upper and lower case in a repository's name are the same, as on GitHub.
-func (m *Machine) Task(k IssueKey) *Task { return m.tasks[k.fold()] }
+func (m *memory) Task(k IssueKey) *Task { return m.tasks[k.fold()] }
 
 // Worker returns the task that a worker's id belongs to, and whether its attempt is the current one and may still be
 // heard.
-func (m *Machine) Worker(id string) (t *Task, current bool) {
+func (m *memory) Worker(id string) (t *Task, current bool) {
 	nonce, n, ok := ParseAttemptID(id)
 	if !ok {
 		return nil, false
@@ -182,13 +202,13 @@ func (m *Machine) Worker(id string) (t *Task, current bool) {
 }
 
 // Phase returns the director's phase.
-func (m *Machine) Phase() Phase { return m.hard.Phase }
+func (m *memory) Phase() Phase { return m.hard.Phase }
 
 // Now returns the time of the last event.
-func (m *Machine) Now() time.Time { return m.now }
+func (m *memory) Now() time.Time { return m.now }
 
 // Cursor returns how far a repository was read; empty: not at all.
-func (m *Machine) Cursor(repo string) string {
+func (m *memory) Cursor(repo string) string {
 	for _, c := range m.hard.Cursors {
 		if c.Repo == repo {
 			return c.Cursor
@@ -197,20 +217,20 @@ func (m *Machine) Cursor(repo string) string {
 	return ""
 }
 
-func (m *Machine) advance(at time.Time) {
+func (m *memory) advance(at time.Time) {
 	if at.After(m.now) {
 		m.now = at.Round(0).UTC()
 	}
 }
 
 // record applies a fact and keeps it for the journal.
-func (m *Machine) record(f Fact) {
+func (m *recorder) record(f Fact) {
 	m.facts = append(m.facts, f)
 	m.apply(m.now, f)
 }
 
 // move makes the table's transition; where the table has none, nothing happens.
-func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
+func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 	to, ok := t.State.After(on)
 	if !ok {
 		return
@@ -228,7 +248,7 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 }
 
 // plan makes an effect durable. An effect that is planned already is not planned twice.
-func (m *Machine) plan(t *Task, e Effect) {
+func (m *recorder) plan(t *Task, e Effect) {
 	e.Task, e.Nonce, e.Attempt, e.Worker = t.Key, t.Nonce, t.Attempt, t.AttemptID()
 	e.Answers, e.At = t.Answers, m.now
 	e.ID = effectID(e.Kind, e.Worker, e.Answers)
@@ -242,7 +262,7 @@ func (m *Machine) plan(t *Task, e Effect) {
 }
 
 // emit hands out a soft effect.
-func (m *Machine) emit(t *Task, e Effect) {
+func (m *recorder) emit(t *Task, e Effect) {
 	if t != nil {
 		e.Task, e.Nonce, e.Attempt = t.Key, t.Nonce, t.Attempt
 		if e.Worker == "" {
@@ -266,7 +286,7 @@ func (b Booted) step(m *Machine) {
 }
 
 // setPhase records a change of phase.
-func (m *Machine) setPhase(to Phase, why string) {
+func (m *recorder) setPhase(to Phase, why string) {
 	if m.hard.Phase != to {
 		m.record(PhaseChanged{From: m.hard.Phase, To: to, Why: why})
 		m.dispatchableSince = m.now

@@ -24,7 +24,7 @@ func (c OperatorCommanded) step(m *Machine) {
 }
 
 // unpause leaves the phase that the operator wanted. The time of a pause does not count for the watchdog.
-func (m *Machine) unpause(to Phase, why string) {
+func (m *recorder) unpause(to Phase, why string) {
 	paused, gap := m.hard.Intent == PhasePaused, m.now.Sub(m.hard.PausedAt)
 	m.setPhase(to, why)
 	if !paused {
@@ -39,7 +39,7 @@ func (m *Machine) unpause(to Phase, why string) {
 }
 
 // defaultPhase is the phase when the operator has commanded none.
-func (m *Machine) defaultPhase() Phase {
+func (m *memory) defaultPhase() Phase {
 	if m.githubOpensAt().After(m.now) {
 		return PhaseCooldown
 	}
@@ -47,7 +47,7 @@ func (m *Machine) defaultPhase() Phase {
 }
 
 // syncPause repeats a pause or its end to a worker that may have missed it.
-func (m *Machine) syncPause(t *Task) {
+func (m *recorder) syncPause(t *Task) {
 	switch pausing := m.hard.Phase == PhasePaused; {
 	case pausing && !t.soft.Paused:
 		m.emit(t, Effect{Kind: DoPause})

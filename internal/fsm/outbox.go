@@ -78,7 +78,7 @@ func (e EffectEnded) step(m *Machine) {
 // tryAgain reports whether a failed effect stays in the outbox. It is given up if the effects that wait behind
 // it make it pointless. A failed start becomes a failed attempt, so that it is bounded, unless a server was
 // away; a container must be confirmed gone, and a human must be asked, however long that takes.
-func (m *Machine) tryAgain(t *Task, p Planned, f *EffectError) bool {
+func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
 	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked:
 		// it was answered meanwhile
@@ -118,7 +118,7 @@ const doubtFor = 2 * time.Minute
 
 // patienceRow is the row that fits a failure, "" without one, and its time; longest is that of the effect's own
 // rows, 0 without one.
-func (m *Machine) patienceRow(k EffectKind, f *EffectError) (row string, most, longest time.Duration) {
+func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, longest time.Duration) {
 	for _, r := range patience {
 		if r.kind == k {
 			longest = max(longest, r.most(&m.cfg))
@@ -133,7 +133,7 @@ func (m *Machine) patienceRow(k EffectKind, f *EffectError) (row string, most, l
 // patient reports whether an effect may go on failing as it does now: it has not done so for so long, or not
 // often enough to tell. Each way of failing has a beginning of its own; but what fails now like this and now
 // like that ends, too. Waits for a stated reset do not count.
-func (m *Machine) patient(p Planned, f *EffectError) bool {
+func (m *attempts) patient(p Planned, f *EffectError) bool {
 	const often = 3
 	row, most, longest := m.patienceRow(p.Effect.Kind, f)
 	switch now := p.Failing; {
@@ -147,7 +147,7 @@ func (m *Machine) patient(p Planned, f *EffectError) bool {
 }
 
 // failingNow is how an effect fails, with this failure.
-func (m *Machine) failingNow(p Planned, f *EffectError) (now Failing) {
+func (m *attempts) failingNow(p Planned, f *EffectError) (now Failing) {
 	row, _, _ := m.patienceRow(p.Effect.Kind, f)
 	switch now = p.Failing; {
 	case row == "":
@@ -163,7 +163,7 @@ func (m *Machine) failingNow(p Planned, f *EffectError) (now Failing) {
 }
 
 // deferEffect keeps a failed effect for later. A wait for a stated reset is not counted as a failure.
-func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
+func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	d := EffectDeferred{
 		OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(),
 		Why: f.Text, Refused: p.Refused, Failing: p.Failing, Reason: f.Reason,
@@ -208,7 +208,7 @@ func (f *EffectError) isOutage() bool {
 
 // overtake takes out of the outbox what is pointless now and was not emitted by this process. What an earlier process
 // may have done of it is undone by the effect that is planned next: a stop, or a release.
-func (m *Machine) overtake(t *Task, why string) {
+func (m *recorder) overtake(t *Task, why string) {
 	for _, p := range slices.Clone(t.Outbox) {
 		if p.Effect.ID != t.soft.inFlight && slices.Contains(overtakenEffects, p.Effect.Kind) {
 			m.record(EffectDone{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Failed: "overtaken: " + why})
@@ -217,24 +217,24 @@ func (m *Machine) overtake(t *Task, why string) {
 }
 
 // revisit makes the step look for something that the task can emit.
-func (m *Machine) revisit(t *Task) {
+func (m *agenda) revisit(t *Task) {
 	m.index(t)
 	m.dirty = append(m.dirty, t)
 }
 
-func (m *Machine) revisitAll() {
+func (m *agenda) revisitAll() {
 	for _, t := range m.hard.Tasks {
 		m.revisit(t)
 	}
 }
 
 // githubBlocked reports whether a kind of effect has to wait for GitHub.
-func (m *Machine) githubBlocked(k EffectKind) bool {
+func (m *memory) githubBlocked(k EffectKind) bool {
 	return slices.Contains(githubEffects, k) && m.githubOpensAt().After(m.now)
 }
 
 // emitFor emits a task's comment, if it has changed, and the first planned effect, if nothing keeps them back.
-func (m *Machine) emitFor(t *Task) {
+func (m *recorder) emitFor(t *Task) {
 	if m.hard.Phase == PhaseShutdown {
 		return
 	}

@@ -30,7 +30,7 @@ type ContainerWaits struct {
 	Until time.Time       `json:"until"` // then it has waited too long
 }
 
-func (f ContainerWaits) apply(m *Machine, t *Task) {
+func (f ContainerWaits) apply(m *agenda, t *Task) {
 	w := Placement{Since: m.now, Bound: f.Until}
 	if t.Waits != nil {
 		w.Since, w.Bound = t.Waits.Since, t.Waits.Bound
@@ -57,13 +57,13 @@ func shortWords(s string) string {
 
 // placing notes that the runtime looks for room: until the container runs its worker has no deadlines, but that
 // has one.
-func (m *Machine) placing(t *Task) {
+func (m *attempts) placing(t *Task) {
 	t.soft.upAt = m.now
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, Until: m.now.Add(m.cfg.PendingTimeout)})
 }
 
 // stillWaits keeps what the runtime says of an attempt that waits. An image that cannot be had is seldom there later.
-func (m *Machine) stillWaits(t *Task, words string) {
+func (m *attempts) stillWaits(t *Task, words string) {
 	w := t.Waits
 	if words = shortWords(words); words == "" || words == w.For || w.For != "" && m.now.Before(w.At.Add(waitsEvery)) {
 		return
@@ -84,7 +84,7 @@ func (m *Machine) stillWaits(t *Task, words string) {
 
 // notPlaced ends an attempt that has waited too long. The failure is of the cluster, so that others that wait
 // for the same fail alike.
-func (m *Machine) notPlaced(t *Task) {
+func (m *attempts) notPlaced(t *Task) {
 	w := t.Waits
 	cause := fmt.Sprintf("the cluster did not start the worker within %s (kubernetes.pending_timeout_seconds)",
 		w.Bound.Sub(w.Since))

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,17 +154,27 @@ var plantedComplaints = []string{
 	"planted.go:32:2: range over a map", "planted.go:34:6: use of fmt.Println",
 }
 
-// The check itself is checked: what it is there for is planted into each package, by an overlay, and found.
+// The check itself is checked: what it is there for is planted into packages, by an overlay, and found.
 func TestPurityCheckFindsWhatIsPlanted(t *testing.T) {
+	var in []string
 	overlay := map[string][]byte{}
+	imported := slices.Concat(slices.Collect(maps.Values(allowed))...)
 	for path := range allowed {
+		// What others import would be compiled anew, and all of those with it.
+		if os.Getenv("RETAKE_NIGHTLY") == "" && slices.Contains(imported, path) {
+			continue
+		}
 		file, err := filepath.Abs(filepath.Join("..", strings.TrimPrefix(path, "retake/internal/"), "planted.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
+		in = append(in, path)
 		overlay[file] = []byte("package " + filepath.Base(path) + "\n" + planted)
 	}
 	for path, p := range loadPure(t, overlay) {
+		if !slices.Contains(in, path) {
+			continue
+		}
 		for _, want := range plantedComplaints {
 			if !slices.ContainsFunc(p.complaints, func(s string) bool { return strings.Contains(s, want) }) {
 				t.Errorf("%s: %q was not found, only\n%s", path, want, strings.Join(p.complaints, "\n"))

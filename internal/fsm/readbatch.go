@@ -120,7 +120,7 @@ func plainOf[T Fact](how *plainjson.Type, complete func(*T)) func(*plainjson.Rea
 }
 
 // Replay applies the records of a batch.
-func (m *Machine) Replay(records []Record) {
+func (m *agenda) Replay(records []Record) {
 	for _, r := range records {
 		for _, f := range r.Facts {
 			m.Apply(r.At, f)

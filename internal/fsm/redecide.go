@@ -46,6 +46,6 @@ func (m *Machine) Redecide(at time.Time, f VerdictMade, canary func(incident str
 }
 
 // Canary is the task that is tried for an incident; empty: none is.
-func (m *Machine) Canary(incident string) IssueKey {
+func (m *memory) Canary(incident string) IssueKey {
 	return IssueKey(m.incident(incident).Breaker.Canary)
 }

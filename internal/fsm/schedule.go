@@ -22,7 +22,7 @@ func (m *Machine) dispatch() {
 }
 
 // nextReady picks the next task, or nil if none may go: here the scheduler chooses.
-func (m *Machine) nextReady() *Task {
+func (m *agenda) nextReady() *Task {
 	if !m.slotFree() || m.hostOpensAt().After(m.now) {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (m *Machine) nextReady() *Task {
 	return cmp.Or(next, last)
 }
 
-func (m *Machine) firstOf(next, t *Task) *Task {
+func (m *memory) firstOf(next, t *Task) *Task {
 	if next == nil || m.before(t, next) {
 		return t
 	}
@@ -55,7 +55,7 @@ func (m *Machine) firstOf(next, t *Task) *Task {
 
 // failedLast reports whether an incident waits for a canary and the task was the last to fail: others try
 // before it does, or one task that fails every time would keep them back.
-func (m *Machine) failedLast(t *Task) bool {
+func (m *memory) failedLast(t *Task) bool {
 	return slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
 		n := len(i.Breaker.Strikes)
 		return n > 0 && i.Breaker.Strikes[n-1].Task == string(t.Key) && i.concerns(t) &&
@@ -63,12 +63,12 @@ func (m *Machine) failedLast(t *Task) bool {
 	})
 }
 
-func (m *Machine) slotFree() bool {
+func (m *memory) slotFree() bool {
 	return m.hard.Phase == PhaseMonitor && m.slots.n < m.cfg.MaxWorkers
 }
 
 // admits reports whether no incident keeps the task back.
-func (m *Machine) admits(t *Task) bool {
+func (m *memory) admits(t *Task) bool {
 	return !slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
 		return i.concerns(t) && !i.Breaker.Allow(m.now, m.slots.n)
 	})

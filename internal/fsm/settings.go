@@ -28,14 +28,14 @@ type LabelNames struct {
 const maxLabelNames = 8
 
 // LastSettings are those of the last run; nil: no run has written them down.
-func (m *Machine) LastSettings() *Settings { return m.hard.Settings }
+func (m *memory) LastSettings() *Settings { return m.hard.Settings }
 
 // EarlierLabels are the sets of names that the labels have had since there was no task, the last run's included.
-func (m *Machine) EarlierLabels() []LabelNames { return slices.Clone(m.hard.LabelNames) }
+func (m *memory) EarlierLabels() []LabelNames { return slices.Clone(m.hard.LabelNames) }
 
 // RecallLabels adds sets of names that are known from elsewhere, as older than those that the machine knows:
 // for a rebuild, before it decides anything.
-func (m *Machine) RecallLabels(older []LabelNames) {
+func (m *agenda) RecallLabels(older []LabelNames) {
 	names := slices.DeleteFunc(slices.Clone(older),
 		func(l LabelNames) bool { return slices.Contains(m.hard.LabelNames, l) })
 	m.hard.LabelNames = lastNames(append(names, m.hard.LabelNames...))
@@ -45,13 +45,13 @@ func (m *Machine) RecallLabels(older []LabelNames) {
 func lastNames(all []LabelNames) []LabelNames { return all[max(0, len(all)-maxLabelNames):] }
 
 // Covers reports whether issues of a repository are still worked on. What is under way in any other is finished.
-func (m *Machine) Covers(repo string) bool {
+func (m *memory) Covers(repo string) bool {
 	return len(m.cfg.Repositories) == 0 ||
 		slices.ContainsFunc(m.cfg.Repositories, func(r string) bool { return strings.EqualFold(r, repo) })
 }
 
 // takes reports whether this run takes the task from the queue.
-func (m *Machine) takes(t *Task) bool {
+func (m *memory) takes(t *Task) bool {
 	return len(m.cfg.Only) == 0 ||
 		slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
 }
@@ -84,15 +84,15 @@ func (s SettingsRead) step(m *Machine) {
 	m.record(s.SettingsChanged)
 }
 
-func (f SettingsChanged) apply(m *Machine, _ *Task) { m.remember(f.Settings) }
+func (f SettingsChanged) apply(m *agenda, _ *Task) { m.remember(f.Settings) }
 
-func (f RunBegan) apply(m *Machine, _ *Task) {
+func (f RunBegan) apply(m *agenda, _ *Task) {
 	m.hard.RunID = f.RunID
 	m.remember(f.Settings)
 }
 
 // remember keeps what tasks remember of a configuration; nil: it is not said.
-func (m *Machine) remember(s *Settings) {
+func (m *agenda) remember(s *Settings) {
 	if s == nil {
 		return
 	}

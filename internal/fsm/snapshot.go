@@ -39,7 +39,7 @@ type hardState struct {
 
 // Snapshot returns the whole hard state. Equal states give equal bytes, whether they were lived or replayed. It
 // matches the journal only while the Driver is Idle; before that, it holds decisions that may still be refused.
-func (m *Machine) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
+func (m *memory) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 
 // Restore replaces the state of a new machine by a snapshot's.
 func (m *Machine) Restore(data []byte) error {

@@ -42,14 +42,14 @@ func (s Standing) bounded() Standing {
 func (t *Task) turn() time.Time { return t.Since.Add(-time.Duration(t.Standing.Priority) * time.Hour) }
 
 // stand takes what an issue says about its turn.
-func (m *Machine) stand(t *Task, s Standing) {
+func (m *recorder) stand(t *Task, s Standing) {
 	if s = s.bounded(); !s.equal(t.Standing) {
 		m.record(StandingChanged{OfTask{t.Key}, s})
 	}
 }
 
 // dependencyClosed takes an issue that is closed out of what others wait for.
-func (m *Machine) dependencyClosed(k IssueKey) {
+func (m *recorder) dependencyClosed(k IssueKey) {
 	for _, t := range m.hard.Tasks {
 		if t.State == Queued && slices.ContainsFunc(t.Standing.After, k.same) {
 			left := t.Standing
@@ -64,17 +64,17 @@ func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), st
 // before reports whether a task that may begin goes before another one that may: who waits for its next attempt
 // before who waits for its first. Of those a repository with fewer workers goes first, so that a long queue in
 // one does not keep another one waiting; then who waits longer, with its priority.
-func (m *Machine) before(t, u *Task) bool {
+func (m *memory) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 {
 		return compareTurns(t, u) < 0
 	}
 	return cmp.Or(cmp.Compare(m.workersOf(t.Key.Repo()), m.workersOf(u.Key.Repo())), compareTurns(t, u)) < 0
 }
 
-func (m *Machine) workersOf(repo string) int { return m.slots.byRepo[strings.ToLower(repo)] }
+func (m *memory) workersOf(repo string) int { return m.slots.byRepo[strings.ToLower(repo)] }
 
 // cappedBy returns the label whose cap keeps the task back, "" if none does.
-func (m *Machine) cappedBy(t *Task) string {
+func (m *memory) cappedBy(t *Task) string {
 	for _, label := range t.Standing.Capped {
 		most, capped := m.cfg.Caps[label]
 		if !capped {
@@ -92,7 +92,7 @@ func (m *Machine) cappedBy(t *Task) string {
 }
 
 // waitsForIssues says which issues must be closed first, and whether one of them waits for this one in turn.
-func (m *Machine) waitsForIssues(t *Task) string {
+func (m *agenda) waitsForIssues(t *Task) string {
 	after := t.Standing.After
 	const named = 3
 	text := ""
@@ -112,7 +112,7 @@ func (m *Machine) waitsForIssues(t *Task) string {
 }
 
 // comesAfter reports whether an issue waits for another one, directly or not.
-func (m *Machine) comesAfter(k, other IssueKey, seen map[IssueKey]bool) bool {
+func (m *agenda) comesAfter(k, other IssueKey, seen map[IssueKey]bool) bool {
 	t := m.Task(k)
 	if t == nil || t.State != Queued || seen[t.Key] {
 		return false

@@ -63,7 +63,7 @@ func (u *unknownWorkers) firstDue() (first int) {
 }
 
 // unknownWorker records a worker without an attempt, unless it was recorded a moment ago, and reports whether it did.
-func (m *Machine) unknownWorker(worker string) bool {
+func (m *recorder) unknownWorker(worker string) bool {
 	answer := m.unknownWorkers.answer(worker, m.now)
 	if answer {
 		m.record(WorkerAnswered{Worker: worker})
@@ -72,7 +72,7 @@ func (m *Machine) unknownWorker(worker string) bool {
 }
 
 // fenceUnknown tells a worker without an attempt to end, now and then.
-func (m *Machine) fenceUnknown(worker string, token uint64) {
+func (m *recorder) fenceUnknown(worker string, token uint64) {
 	if m.unknownWorker(worker) {
 		m.emit(nil, Effect{Kind: DoFence, Worker: worker, Token: token})
 	}
@@ -80,7 +80,7 @@ func (m *Machine) fenceUnknown(worker string, token uint64) {
 
 // fence tells a worker to end whose attempt is over or was never ours. The fact keeps a director that has been
 // replaced, and does not know it yet, from fencing a worker of its successor.
-func (m *Machine) fence(worker string) {
+func (m *recorder) fence(worker string) {
 	m.record(WorkerAnswered{Worker: worker})
 	m.emit(nil, Effect{Kind: DoFence, Worker: worker})
 }

@@ -20,7 +20,7 @@ var callers = map[string]string{
 func Caller(stage string) string { return cmp.Or(callers[stage], "stage") }
 
 // decide makes the one verdict about a failed attempt.
-func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
+func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 	v := m.judge(t, f, stage)
 	m.noteHealthEvidence(t, f, stage)
 	v, incident := m.applyBreaker(t, f, stage, v)
@@ -52,7 +52,7 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 
 // judge is what the policy says of a failure, or a budget or a round of fixing in its place. That others fail
 // alike is not looked at.
-func (m *Machine) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
+func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
 	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
 		Caller: Caller(stage),
@@ -72,7 +72,7 @@ const rowFixRound = "director.validate_fresh"
 
 // mayFix reports whether the agent mends what a clean container has refused: it may as often as in its own,
 // where no policy is asked about that either.
-func (m *Machine) mayFix(t *Task, f recovery.Finding, stage string) bool {
+func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
 	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && stage == "VALIDATE" &&
@@ -81,7 +81,7 @@ func (m *Machine) mayFix(t *Task, f recovery.Finding, stage string) bool {
 }
 
 // fixRound is that verdict. No cause is charged: the rounds have a bound of their own, and agents pay for what they do.
-func (m *Machine) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
+func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	rounds := t.Tally.Counter(rowFixRound)
 	return recovery.Verdict{
 		Action: recovery.FixAttempt, Reason: f.Reason, Row: rowFixRound, Counter: rowFixRound,
@@ -92,7 +92,7 @@ func (m *Machine) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 
 // stillToValidate reports whether the attempt that a verdict grants only validates, too: the one that failed
 // did, and what failed was not the work. An agent is not paid for doing what is done.
-func (m *Machine) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
+func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
 	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
@@ -115,7 +115,7 @@ func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdi
 // giveUp blocks a task that cannot go on although no attempt failed: its work cannot be delivered, GitHub
 // permanently refuses to say whether the issue is still ours, or the claim went stale again. Giving the claim
 // back would be refused as well, and the issue would be forgotten with our labels on it.
-func (m *Machine) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
+func (m *attempts) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
 }
 
@@ -128,7 +128,7 @@ func isAboutWork(r recovery.Reason) bool {
 }
 
 // block records a verdict that is not about how an attempt ended, and asks a human.
-func (m *Machine) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
+func (m *attempts) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v,
 		Deliver: v.Row == rowDeliver && !isAboutWork(f.Reason),
@@ -137,7 +137,7 @@ func (m *Machine) block(t *Task, f recovery.Finding, stage string, v recovery.Ve
 }
 
 // askHuman blocks the task and asks a human.
-func (m *Machine) askHuman(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
+func (m *attempts) askHuman(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
 		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask()),
@@ -158,7 +158,7 @@ func failureOf(f *EffectError) recovery.Finding {
 
 // usedUp names the budget that leaves the task no further attempt, or nothing. A policy's veto does so only
 // where the policy would have granted one.
-func (m *Machine) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
+func (m *memory) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
 // used is what the current attempt is known to have used.
 func (t *Task) used() recovery.Usage {
@@ -166,7 +166,7 @@ func (t *Task) used() recovery.Usage {
 }
 
 // enforceBudget ends an attempt that spends more than its task may. One that uses its budget up exactly may finish.
-func (m *Machine) enforceBudget(t *Task) {
+func (m *attempts) enforceBudget(t *Task) {
 	if !t.watched() || t.Validates { // what it validates is paid for
 		return
 	}
@@ -188,7 +188,7 @@ func (b BudgetEdited) step(m *Machine) {
 
 // blockOverspent asks a human if a budget was lowered since the next attempt was granted, and what was spent
 // has used it up; it reports whether it does.
-func (m *Machine) blockOverspent(t *Task) bool {
+func (m *attempts) blockOverspent(t *Task) bool {
 	if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == "" {
 		return false
 	}
@@ -205,7 +205,7 @@ func (m *Machine) blockOverspent(t *Task) bool {
 }
 
 // blockUsedUp asks a human if the operator's edit leaves the task no further attempt, and reports whether it does.
-func (m *Machine) blockUsedUp(t *Task) bool {
+func (m *attempts) blockUsedUp(t *Task) bool {
 	budget := m.usedUp(t)
 	if budget != "" {
 		why := fmt.Sprintf("the operator set the paid calls to %d, which uses the task's budget up", t.Tally.PaidCalls)

@@ -16,7 +16,7 @@ type Waiting struct {
 }
 
 // WaitsAt is WaitsFor at a time: to a machine that only follows a journal nothing else says that time passes.
-func (m *Machine) WaitsAt(t *Task, now time.Time) Waiting {
+func (m *agenda) WaitsAt(t *Task, now time.Time) Waiting {
 	last := m.now
 	defer func() { m.now = last }()
 	m.advance(now)
@@ -24,7 +24,7 @@ func (m *Machine) WaitsAt(t *Task, now time.Time) Waiting {
 }
 
 // WaitsFor says what the task waits for now. The first of several is named.
-func (m *Machine) WaitsFor(t *Task) Waiting {
+func (m *agenda) WaitsFor(t *Task) Waiting {
 	switch t.State {
 	case Queued:
 		if !m.takes(t) {
@@ -72,7 +72,7 @@ func (m *Machine) WaitsFor(t *Task) Waiting {
 }
 
 // waitsForGitHub waits for it to do something, or before that for it to open.
-func (m *Machine) waitsForGitHub(what string) Waiting {
+func (m *agenda) waitsForGitHub(what string) Waiting {
 	opens := m.githubOpensAt()
 	if opens.After(m.now) {
 		what += "; it asked for a pause"
@@ -94,7 +94,7 @@ func keyList(keys []IssueKey) string {
 }
 
 // waitsForTurn says why a task that could begin an attempt does not.
-func (m *Machine) waitsForTurn(t *Task) Waiting {
+func (m *agenda) waitsForTurn(t *Task) Waiting {
 	if w, held := phaseWaits[m.hard.Phase]; held {
 		return w
 	}
@@ -131,7 +131,7 @@ var phaseWaits = map[Phase]Waiting{
 }
 
 // waitsForModel says which model is closed, and on whose word.
-func (m *Machine) waitsForModel() Waiting {
+func (m *agenda) waitsForModel() Waiting {
 	c := m.opens(m.usesModel)
 	w := Waiting{For: "the model, which is closed for now", Until: c.Until}
 	if origin := c.Origin(); origin != "" {

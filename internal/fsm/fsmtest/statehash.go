@@ -12,16 +12,16 @@ var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 // notHard are the fields of the machine that no fact builds: configuration, what is derived from the hard state, and
 // soft state. Every other field is hard, also one that is added later.
 var notHard = []string{
-	"Machine.cfg", "Machine.tasks", "Machine.nonces", "Machine.slots", "Machine.timers", "Machine.ready",
-	"Machine.now", "Machine.began", "Machine.grace", "Machine.githubClosed", "Machine.dispatchableSince",
-	"Machine.facts", "Machine.effects", "Machine.dirty", "Machine.unknownWorkers", "Machine.answers", "Task.soft",
+	"memory.cfg", "memory.tasks", "memory.nonces", "memory.slots", "agenda.timers", "agenda.ready",
+	"memory.now", "agenda.began", "agenda.grace", "agenda.githubClosed", "agenda.dispatchableSince",
+	"recorder.facts", "recorder.effects", "agenda.dirty", "recorder.unknownWorkers", "Machine.answers", "Task.soft",
 	"Task.timer", "Task.ready", "Task.slot",
 }
 
 // notDecisive are the fields that decide nothing: two machines that differ in nothing else will do the same.
 var notDecisive = []string{
-	"Machine.cfg", "Machine.tasks", "Machine.nonces", "Machine.facts", "Machine.effects", "Machine.dirty",
-	"hardState.Decided", "hardState.RunID", "Failure.At", "Machine.timers", "Machine.ready", "Machine.slots",
+	"memory.cfg", "memory.tasks", "memory.nonces", "recorder.facts", "recorder.effects", "agenda.dirty",
+	"hardState.Decided", "hardState.RunID", "Failure.At", "agenda.timers", "agenda.ready", "memory.slots",
 	"turn.list",
 	"Driver.writer", "Driver.last",
 }
@@ -29,7 +29,7 @@ var notDecisive = []string{
 var (
 	hardState = newWalker(notHard...)
 	decisive  = newWalker(notDecisive...)
-	whole     = newWalker("Machine.cfg", "Machine.timers", "Machine.ready", "Machine.slots", "turn.list")
+	whole     = newWalker("memory.cfg", "agenda.timers", "agenda.ready", "memory.slots", "turn.list")
 )
 
 // The bound of what a machine holds: list elements and map entries, of all that it is, for no task and for each.
