@@ -18,8 +18,10 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/disk"
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
+	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/egress"
 	"retake/internal/fsm"
@@ -67,7 +69,7 @@ type Options struct {
 	// between two looks at comments that nothing points to; zero: commentsEvery
 	commentsEvery time.Duration
 	findPatience  time.Duration // zero: findPatience
-	diskUse       func(dir string) (diskUse, error)
+	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64             // of the live journal; zero: the bus's own
 	badDiskFor    time.Duration     // zero: leadsOnBadDisk
 	filesEvery    time.Duration     // zero: filesEvery
@@ -88,9 +90,8 @@ type daemon struct {
 	commentsEvery time.Duration
 	findPatience  time.Duration
 	decides       func(*fsm.Config)
-	diskUse       func(dir string) (diskUse, error)
+	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64
-	badDiskFor    time.Duration
 	gateway       string   // address at which containers reach the bus
 	environ       []string // of every container
 	secrets       []string // values in environ that workers mask
@@ -114,30 +115,26 @@ type daemon struct {
 	// of the configuration with the tasks of an earlier run; written before a session's goroutines begin
 	met *meeting
 	// what cannot be used, or not yet, and why: repositories, the archive, issues that wait for lookups
-	unusable  sync.Map
-	lock      dataLock
-	term      atomic.Pointer[term]      // this process leads; nil: it has not led yet
-	me        bus.Leader                // without Since, Why and Time; without ID: it has not stood for the lead yet
-	hot       *state                    // what a standby has followed; nil: nothing
-	works     bool                      // a session has begun: what fails from now on is not a matter of configuration
-	operator  *operatorServer           // nil: no session has begun yet
-	seat      atomic.Pointer[session]   // the one that people may look at; nil: none
-	page      *page.Page                // nil: none is shown
-	webhooks  *intake.Webhooks          // what GitHub posts
-	metrics   *metrics.Metrics          // what is counted of all sessions
-	gathered  http.Handler              // of it
-	opened    atomic.Pointer[bus.Bus]   // bus, for whoever asks while it is opened anew; nil: not yet
-	web       *web                      // at director.http_listen; nil: none
-	disk      atomic.Pointer[diskState] // of the data directory, at the last look; nil: there was none yet
-	probeDisk func(dir string) error    // probe, unless a test has another one
-	noReserve bool                      // the disk cannot reserve space; of the look at it
-	looking   chan diskState            // the look at the disk that is under way; nil: none is
-	lookedAt  time.Time                 // when it began
-	only      *onlyRun                  // nil: all issues are taken from the queue
-	outside   outside                   // what workers reach
-	keys      map[string]egress.Key     // that workers use and do not have, by variable
-	internet  func(*egress.Options)     // Options.Outside; nil: as it is
-	aborted   string                    // why the policy has stopped the run; the owner's while a session lives
+	unusable sync.Map
+	lock     lead.Lock
+	term     atomic.Pointer[term]    // this process leads; nil: it has not led yet
+	me       bus.Leader              // without Since, Why and Time; without ID: it has not stood for the lead yet
+	hot      *state                  // what a standby has followed; nil: nothing
+	works    bool                    // a session has begun: what fails from now on is not a matter of configuration
+	operator *operatorServer         // nil: no session has begun yet
+	seat     atomic.Pointer[session] // the one that people may look at; nil: none
+	page     *page.Page              // nil: none is shown
+	webhooks *intake.Webhooks        // what GitHub posts
+	metrics  *metrics.Metrics        // what is counted of all sessions
+	gathered http.Handler            // of it
+	opened   atomic.Pointer[bus.Bus] // bus, for whoever asks while it is opened anew; nil: not yet
+	web      *web                    // at director.http_listen; nil: none
+	disk     *disk.Guard             // of the data directory
+	only     *onlyRun                // nil: all issues are taken from the queue
+	outside  outside                 // what workers reach
+	keys     map[string]egress.Key   // that workers use and do not have, by variable
+	internet func(*egress.Options)   // Options.Outside; nil: as it is
+	aborted  string                  // why the policy has stopped the run; the owner's while a session lives
 }
 
 // ErrTasksFailed: the run has ended as asked, but its policy had aborted it (nothing new was begun), or tasks

@@ -121,9 +121,9 @@ func (s *session) awaitDisk(run loop.Executor) loop.Executor {
 		if f == nil || f.Resource != recovery.Host {
 			return out
 		}
-		disk, full := s.diskNow(), f.Reason == recovery.DiskFull
+		disk, full := s.disk.Now(), f.Reason == recovery.DiskFull
 		switch {
-		case disk.unusable() != nil || full && disk.note != "":
+		case disk.Unusable() != nil || full && disk.Note != "":
 			f.Transient, f.Until = true, s.owner.Clock.Now().Add(diskWait)
 		case full:
 			f.Doubtful = e.Kind == fsm.DoStart

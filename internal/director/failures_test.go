@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/container"
+	"retake/internal/director/disk"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -37,32 +38,32 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		Cause: errors.New("mkdir /x: read-only file system"),
 	}
 	elsewhere := &workspace.Error{Kind: workspace.Transient, Err: errors.New("connection reset")}
-	s := &session{daemon: &daemon{}, owner: loop.New(nil, nil, zap.NewNop())}
+	s := &session{daemon: &daemon{disk: &disk.Guard{}}, owner: loop.New(nil, nil, zap.NewNop())}
 	for _, row := range []struct {
 		errs     []error
-		disk     diskState
+		disk     disk.State
 		reason   recovery.Reason
 		resource string
 		waits    bool // until the disk is well
 		doubtful bool // a start is tried again for some time
 	}{
-		{full, diskState{}, recovery.DiskFull, recovery.Host, false, true},
-		{full, diskState{note: "nearly full"}, recovery.DiskFull, recovery.Host, true, false},
-		{full, diskState{failed: syscall.ENOSPC}, recovery.DiskFull, recovery.Host, true, false},
-		{fails, diskState{}, recovery.CorruptState, "", false, true},
-		{fails, diskState{note: "nearly full"}, recovery.CorruptState, "", false, true},
-		{fails, diskState{failed: syscall.EROFS}, recovery.CorruptState, recovery.Host, true, false},
-		{fails, diskState{late: errors.New("has not answered")}, recovery.CorruptState, recovery.Host, true, false},
-		{[]error{engine}, diskState{}, recovery.DockerDaemon, recovery.Host, false, false},
-		{[]error{engine}, diskState{failed: syscall.EIO}, recovery.DockerDaemon, recovery.Host, true, false},
+		{full, disk.State{}, recovery.DiskFull, recovery.Host, false, true},
+		{full, disk.State{Note: "nearly full"}, recovery.DiskFull, recovery.Host, true, false},
+		{full, disk.State{Failed: syscall.ENOSPC}, recovery.DiskFull, recovery.Host, true, false},
+		{fails, disk.State{}, recovery.CorruptState, "", false, true},
+		{fails, disk.State{Note: "nearly full"}, recovery.CorruptState, "", false, true},
+		{fails, disk.State{Failed: syscall.EROFS}, recovery.CorruptState, recovery.Host, true, false},
+		{fails, disk.State{Late: errors.New("has not answered")}, recovery.CorruptState, recovery.Host, true, false},
+		{[]error{engine}, disk.State{}, recovery.DockerDaemon, recovery.Host, false, false},
+		{[]error{engine}, disk.State{Failed: syscall.EIO}, recovery.DockerDaemon, recovery.Host, true, false},
 		{
 			[]error{elsewhere},
-			diskState{failed: syscall.EIO},
+			disk.State{Failed: syscall.EIO},
 			recovery.NetworkTransient, recovery.GitHubGit, false,
 			false,
 		},
 	} {
-		s.disk.Store(&row.disk)
+		s.disk.Keep(row.disk)
 		for _, err := range row.errs {
 			for _, kind := range []fsm.EffectKind{fsm.DoStart, fsm.DoStop} {
 				f := s.awaitDisk(func(context.Context, fsm.Effect) fsm.EffectEnded { return failed(err) })(t.Context(),

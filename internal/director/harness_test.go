@@ -20,6 +20,7 @@ import (
 	"retake/internal/bus/keys"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/disk"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
@@ -38,9 +39,9 @@ type harness struct {
 	logs     *observer.ObservedLogs
 	log      *zap.Logger
 	token    string
-	diskUse  func(dir string) (diskUse, error) // nil: what the system says
-	whole    time.Duration                     // between two looks at everything; 0: the usual
-	comments time.Duration                     // between two looks at comments that nothing points to; 0: the usual
+	diskUse  func(dir string) (disk.Use, error) // nil: what the system says
+	whole    time.Duration                      // between two looks at everything; 0: the usual
+	comments time.Duration                      // between two looks at comments that nothing points to; 0: the usual
 
 	only []fsm.IssueKey // of the run; none: all
 

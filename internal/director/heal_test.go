@@ -121,7 +121,7 @@ func TestReserveCarriesTheJournal(t *testing.T) {
 	first := s.github.CreateIssue(repo, "octocat", "It runs meanwhile", "", "agent-task")
 	s.start()
 	s.until("running", func() bool { return s.runtime.running(first) != "" })
-	reserve := filepath.Join(dir, reserveFile)
+	reserve := filepath.Join(dir, "reserve")
 	s.until("a reserve", func() bool { _, err := os.Stat(reserve); return err == nil })
 	ballast, err := os.Create(filepath.Join(dir, "ballast"))
 	must(t, err)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/disk"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 )
@@ -44,10 +45,10 @@ func (d *daemon) reopenBus(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		disk := d.askDisk(ctx, true, slowDisk)
-		err := disk.unusable()
+		look := d.disk.Ask(ctx, true, disk.Slow)
+		err := look.Unusable()
 		if ctx.Err() == nil {
-			d.noteDisk(disk)
+			d.disk.Keep(look)
 		}
 		switch {
 		case err != nil:

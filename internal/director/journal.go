@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/keys"
 	"retake/internal/bus/server"
 	"retake/internal/config"
+	"retake/internal/director/disk"
 	"retake/internal/fsm"
 	"retake/internal/safefile"
 )
@@ -49,16 +50,18 @@ func (d *daemon) journalOptions() bus.Options {
 func withJournal(ctx context.Context, c config.Config, readOnly bool,
 	use func(context.Context, *bus.Bus) error,
 ) (err error) {
-	d := &daemon{config: c, log: zap.NewNop(), writer: "command-" + newNonce(), runID: "`director journal`"}
+	d := &daemon{
+		config: c, log: zap.NewNop(), writer: "command-" + newNonce(), runID: "`director journal`", disk: &disk.Guard{},
+	}
 	if d.config.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
 	}
 	o := d.journalOptions()
 	switch {
 	case !readOnly:
-		err = d.lockData(ctx)
+		err = d.lock.Take(ctx, d.config.Director.DataDir)
 	case o.URL == "":
-		if err = d.lockToRead(ctx); err != nil {
+		if err = d.lock.TakeToRead(ctx, d.config.Director.DataDir); err != nil {
 			break
 		}
 		var copied string

@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/chain"
+	"retake/internal/director/lead"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
@@ -104,7 +105,7 @@ func TestReadingAJournalWritesNothing(t *testing.T) {
 	s := newHarness(t, nil)
 	s.longJournal(60)
 	dir := s.config.Director.DataDir
-	must(t, os.Remove(filepath.Join(dir, lockFile)))
+	must(t, os.Remove(filepath.Join(dir, lead.LockFile)))
 	before := filesOf(t, dir)
 	if v, err := VerifyJournal(t.Context(), s.config); err != nil || v.Batches != 60 || len(v.Damages) > 0 ||
 		len(v.Snapshots) != 2 || v.Mirror == nil || v.Mirror.Seq != 60 {

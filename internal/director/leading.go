@@ -14,6 +14,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/disk"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 	"retake/internal/github"
@@ -163,7 +164,7 @@ func (d *daemon) nameLeader() error {
 	host, _ := os.Hostname() // for people
 	d.me = bus.Leader{
 		ID: d.writer, RunID: d.runID, Host: host, DataDir: d.config.Director.DataDir, Dir: dir,
-		Lock: d.lock.name(),
+		Lock: d.lock.Name(),
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func (d *daemon) newLease(ctx context.Context, t *term) (*bus.Lease, error) {
 	for {
 		l, err := d.bus.NewLease(ctx, bus.LeaseOptions{
 			Me: d.me, Period: d.config.Director.Lease, Now: t.now,
-			Able: d.able,
+			Able: d.disk.Able,
 		})
 		if err == nil || d.term.Load() == nil || ctx.Err() != nil {
 			return l, err
@@ -256,11 +257,11 @@ func (b *standby) follow(ctx context.Context) {
 // watchDisk looks at the disk of the data directory: without it this director cannot lead.
 func (b *standby) watchDisk(ctx context.Context) {
 	for ctx.Err() == nil {
-		if l := b.askDisk(ctx, true, slowDisk); ctx.Err() == nil {
-			b.noteDisk(l)
+		if l := b.disk.Ask(ctx, true, disk.Slow); ctx.Err() == nil {
+			b.disk.Keep(l)
 		}
 		select {
-		case <-time.After(probeEvery):
+		case <-time.After(disk.ProbeEvery):
 		case <-ctx.Done():
 		}
 	}
@@ -306,10 +307,10 @@ func (b *standby) mux() *http.ServeMux {
 
 // problem is what keeps a standby from being ready to lead; empty: nothing.
 func (b *standby) problem() string {
-	failed, disk := b.failed.Load(), b.diskNow().unusable()
+	failed, bad := b.failed.Load(), b.disk.Now().Unusable()
 	switch {
-	case disk != nil:
-		return disk.Error()
+	case bad != nil:
+		return bad.Error()
 	case !b.bus.Connected():
 		return busAway
 	case failed != nil:

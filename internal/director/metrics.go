@@ -26,7 +26,7 @@ func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.gather
 func (d *daemon) readings() metrics.Readings {
 	written, pace := d.audit.Counts(), d.github.Pace()
 	r := metrics.Readings{
-		DiskUsable: d.diskNow().unusable() == nil, ChangesLeft: pace.ChangesLeft, WaitingRequests: pace.Waiting,
+		DiskUsable: d.disk.Now().Unusable() == nil, ChangesLeft: pace.ChangesLeft, WaitingRequests: pace.Waiting,
 		Webhooks: d.webhooks.Outcomes(), DeadLetters: map[string]uint64{},
 		AuditDropped: written.Dropped, AuditWriteErrors: written.WriteErrors,
 	}

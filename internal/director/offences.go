@@ -9,6 +9,8 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/disk"
+	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -85,4 +87,19 @@ func ownReport(r wire.WorkerError, worker, id string, reason recovery.Reason, me
 	r.ErrorID, r.WorkerID, r.AttemptID, r.Stage = id, worker, worker, cmp.Or(r.Stage, wire.StageStart)
 	r.ErrorType, r.EscalateToHuman, r.Message = string(reason), true, message
 	return r
+}
+
+func (s *session) diskWatch() *lead.DiskWatch {
+	return &lead.DiskWatch{
+		Of: s.sharedKey(), Watermark: func() float64 { return s.setup().Director.DiskWatermark },
+		Use: func() (disk.Use, error) { return s.diskUse(s.sharedDir()) }, Live: s.liveTasks, Used: s.workspace.Used,
+		Uploaded: s.bus.Uploaded, Log: s.log,
+		Stop: func(ctx context.Context, worker, why string) {
+			s.reportOwn(ctx, worker, bus.DiskID(worker), recovery.ScopeViolation, recovery.TooMuch+why)
+		},
+	}
+}
+
+func (s *session) diskGuard() *lead.DiskGuard {
+	return &lead.DiskGuard{Disk: s.disk, Owner: s.owner, Reload: s.readAgain, Log: s.log}
 }

@@ -21,6 +21,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/disk"
 	"retake/internal/director/intake"
 	"retake/internal/github"
 	"retake/internal/output"
@@ -41,15 +42,13 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery),
 		commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
 		findPatience:  cmp.Or(o.findPatience, findPatience), decides: o.decides,
-		badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
-		diskUse:    o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(),
+		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(),
 		cooldowns: make(chan github.Cooldown, 64),
 		offences:  make(chan struct{}, 1), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
-	d.probeDisk = probe
 	d.openMetrics(cmp.Or(o.Version, "unknown"))
 	if d.diskUse == nil {
-		d.diskUse = useOf
+		d.diskUse = disk.UseOf
 	}
 	defer func() {
 		if err != nil {
@@ -67,9 +66,10 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 			return nil, fmt.Errorf("director: director.shared_dir: %w", err)
 		}
 	}
-	if err := d.lockData(ctx); err != nil {
+	if err := d.lock.Take(ctx, d.config.Director.DataDir); err != nil {
 		return nil, err
 	}
+	d.disk = d.newDiskGuard(cmp.Or(o.badDiskFor, leadsOnBadDisk))
 	if err := d.checkFleet(); err != nil {
 		return nil, err
 	}
@@ -182,6 +182,18 @@ func (d *daemon) sharedKey() string {
 		return "director.data_dir"
 	}
 	return "director.shared_dir"
+}
+
+// leadsOnBadDisk is how long a director leads whose disk cannot be written, if another one may lead.
+const leadsOnBadDisk = time.Minute
+
+func (d *daemon) newDiskGuard(badFor time.Duration) *disk.Guard {
+	dir := d.config.Director.DataDir
+	return &disk.Guard{
+		Dir: dir, Shared: d.sharedDir(), SharedKey: d.sharedKey(), Reserve: d.config.Director.DiskReserveBytes(),
+		Watermark: func() float64 { return d.setup().Director.DiskWatermark },
+		Renew:     func() error { return d.lock.Renew(dir) }, BadFor: badFor, Log: d.log, Probe: disk.Probe,
+	}
 }
 
 func (d *daemon) plainProcesses() bool {

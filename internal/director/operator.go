@@ -191,7 +191,7 @@ func (s *session) unwell(err error, journal string) string {
 	case !s.bus.Connected():
 		return busAway
 	}
-	return cmp.Or(s.diskNow().problem(), journal)
+	return cmp.Or(s.disk.Now().Problem(), journal)
 }
 
 // snapshot is the state as the bus and the operator get it.

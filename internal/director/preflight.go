@@ -21,6 +21,8 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	inside "retake/internal/container/look"
+	"retake/internal/director/disk"
+	"retake/internal/director/lead"
 	"retake/internal/director/operator"
 	"retake/internal/doctor"
 	"retake/internal/github"
@@ -63,7 +65,7 @@ func (p preflight) Disk(dir string) (doctor.Disk, error) {
 		return doctor.Disk{}, err
 	}
 	for {
-		u, err := useOf(at)
+		u, err := disk.UseOf(at)
 		if errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) {
 			at = filepath.Dir(at)
 			continue
@@ -73,11 +75,11 @@ func (p preflight) Disk(dir string) (doctor.Disk, error) {
 		}
 		mark := p.o.Config.Director.DiskWatermark
 		d := doctor.Disk{
-			Path: at, FreeBytes: u[0].free, FreeFiles: u[1].free, UsedFiles: u[1].used,
-			UsedPercent: max(u.percent(0), u.percent(1)),
+			Path: at, FreeBytes: u[disk.Bytes].Free, FreeFiles: u[disk.Files].Free, UsedFiles: u[disk.Files].Used,
+			UsedPercent: max(u.Percent(disk.Bytes), u.Percent(disk.Files)),
 		}
 		for kind := range u {
-			d.Full = d.Full || mark > 0 && u[kind].used+u[kind].free > 0 && u.room(kind, mark) <= 0
+			d.Full = d.Full || mark > 0 && u[kind].Used+u[kind].Free > 0 && u.Room(kind, mark) <= 0
 		}
 		return d, nil
 	}
@@ -107,11 +109,11 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	case !errors.Is(err, operator.ErrNotThere):
 		return "", err
 	}
-	d := &daemon{config: p.o.Config}
-	locked := d.lockToRead(ctx)
-	_ = d.lock.Close()
+	var lock lead.Lock
+	locked := lock.TakeToRead(ctx, dir)
+	_ = lock.Close()
 	switch {
-	case errors.Is(locked, errLocked):
+	case errors.Is(locked, lead.ErrLocked):
 		return "", fmt.Errorf("one runs with this data_dir, and does not answer: %w", err)
 	case locked != nil:
 		return "", fmt.Errorf("whether one runs cannot be told, perhaps because this is not the director's user: %w",

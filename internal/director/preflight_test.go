@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"retake/internal/container"
+	"retake/internal/director/lead"
 	"retake/internal/director/operator"
 	"retake/internal/doctor"
 	"retake/internal/github/githubtest"
@@ -145,13 +146,13 @@ func TestPreflightBesideADirector(t *testing.T) {
 		t.Error(of("director"), of("journal"), of("ports"))
 	}
 	s.stop()
-	silent := &daemon{config: s.config}
-	must(t, silent.lockData(t.Context()))
+	var silent lead.Lock
+	must(t, silent.Take(t.Context(), s.config.Director.DataDir))
 	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
 		"problem: one runs with this data_dir, and does not answer") {
 		t.Error(of("director"))
 	}
-	must(t, silent.lock.Close())
+	must(t, silent.Close())
 	before := filesIn(t, s.config.Director.DataDir)
 	report, of := s.looked(s.options(), doctor.OnMachine)
 	if !strings.Contains(of("journal"), "ok: whole: ") || !strings.Contains(of("disk"), "free") {

@@ -29,9 +29,9 @@ func (s *session) quotaUsedUp(nonce string) (cause string) {
 		return ""
 	}
 	for kind, what := range [...]string{"bytes", "files"} {
-		if k := u[kind]; k.used+k.free > 0 && 100*k.free <= nearlyNothing*(k.used+k.free) {
-			return fmt.Sprintf("%sits quota is used up: %d of %d %s (checkout.quota)", recovery.TooMuch, k.used, k.used+
-				k.free, what)
+		if k := u[kind]; k.Used+k.Free > 0 && 100*k.Free <= nearlyNothing*(k.Used+k.Free) {
+			return fmt.Sprintf("%sits quota is used up: %d of %d %s (checkout.quota)", recovery.TooMuch, k.Used, k.Used+
+				k.Free, what)
 		}
 	}
 	return ""

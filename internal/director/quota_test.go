@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/disk"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 	"retake/internal/recovery"
@@ -97,8 +98,8 @@ func TestFullQuotaMetByTheDirector(t *testing.T) {
 		"sh", checkout).Run())
 	t.Cleanup(func() { must(t, unix.Unmount(checkout, 0)) })
 	free := int64(0)
-	s := &session{daemon: &daemon{workspace: w, log: zap.NewNop(), diskUse: func(string) (u diskUse, err error) {
-		u[0].used, u[0].free = 16<<20, free
+	s := &session{daemon: &daemon{workspace: w, log: zap.NewNop(), diskUse: func(string) (u disk.Use, err error) {
+		u[0].Used, u[0].Free = 16<<20, free
 		return u, nil
 	}}}
 	run := s.withinQuota(func(context.Context, fsm.Effect) fsm.EffectEnded {

@@ -1,4 +1,4 @@
-package director
+package lead
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// lockFile is in every data directory that a director has run on.
-const lockFile = "lock"
+// LockFile is in every data directory that a director has run on.
+const LockFile = "lock"
 
 // A program that is just being started holds copies of all our files until it runs: the lock can be taken for a moment
 // although the director that had it has ended.
@@ -26,37 +26,36 @@ const (
 	lockRetry    = 20 * time.Millisecond
 )
 
-// dataLock makes sure that one process has the data directory; the kernel lets go of it when that process ends.
-// It is renewed beside those who ask for its name.
-type dataLock struct {
+// Lock makes sure that one process has the data directory; the kernel releases it when that process ends. The zero value
+// is a lock that was not taken. Any goroutine may call its methods.
+type Lock struct {
 	mu   sync.Mutex
-	file *os.File // nil: it is not taken, or was let go of
+	file *os.File // nil: it is not taken, or was released
 }
 
-// errLocked: somebody has the data directory.
-var errLocked = errors.New("director: another director runs")
+// ErrLocked means that another director has the data directory.
+var ErrLocked = errors.New("director: another director runs")
 
-// lockData takes the data directory, and makes it.
-func (d *daemon) lockData(ctx context.Context) error {
-	dir := d.config.Director.DataDir
+// Take takes a data directory, and makes it.
+func (l *Lock) Take(ctx context.Context, dir string) error {
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
 	}
-	return d.lock.take(ctx, dir, os.O_CREATE|os.O_RDWR, syscall.LOCK_EX)
+	return l.take(ctx, dir, os.O_CREATE|os.O_RDWR, syscall.LOCK_EX)
 }
 
-// lockToRead keeps directors from the data directory, and writes nothing: not even its lock file, if no
-// director has ever run on it.
-func (d *daemon) lockToRead(ctx context.Context) error {
-	err := d.lock.take(ctx, d.config.Director.DataDir, os.O_RDONLY, syscall.LOCK_SH)
+// TakeToRead keeps directors from a data directory, and writes nothing: not even its lock file, if no director has ever
+// run on it.
+func (l *Lock) TakeToRead(ctx context.Context, dir string) error {
+	err := l.take(ctx, dir, os.O_RDONLY, syscall.LOCK_SH)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-func (l *dataLock) take(ctx context.Context, dir string, open, how int) error {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), open, 0o600)
+func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
+	f, err := os.OpenFile(filepath.Join(dir, LockFile), open, 0o600)
 	if err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
 	}
@@ -69,7 +68,7 @@ func (l *dataLock) take(ctx context.Context, dir string, open, how int) error {
 	if err != nil {
 		_ = f.Close()
 		return fmt.Errorf("%w on %s: stop it, or give this one a director.data_dir and a director.fleet of its own",
-			errLocked, dir)
+			ErrLocked, dir)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +76,8 @@ func (l *dataLock) take(ctx context.Context, dir string, open, how int) error {
 	return nil
 }
 
-// Close lets go of it.
-func (l *dataLock) Close() error {
+// Close releases it.
+func (l *Lock) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.file
@@ -88,10 +87,10 @@ func (l *dataLock) Close() error {
 	return f.Close()
 }
 
-// renew makes sure that the data directory is the one that is locked. If its disk was away, and is back as
+// Renew makes sure that the data directory is the one that is locked. If its disk was away, and is back as
 // another device, it is locked anew.
-func (l *dataLock) renew(dir string) error {
-	name := filepath.Join(dir, lockFile)
+func (l *Lock) Renew(dir string) error {
+	name := filepath.Join(dir, LockFile)
 	now, err := os.Stat(name) // a disk that hangs keeps nobody from the lock
 	if err != nil {           // every director makes one: an empty folder is what is left when a disk is taken away
 		return fmt.Errorf("director.data_dir is not the folder that it was: its disk is gone, or somebody has "+
@@ -124,9 +123,9 @@ func (l *dataLock) renew(dir string) error {
 // bootFile names the run of the machine, and with it who keeps its locks.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
-// name is what the kernel that keeps the lock knows it by. A copy of the folder, on this machine or on a cloned
+// Name is what the kernel that keeps the lock knows it by. A copy of the folder, on this machine or on a cloned
 // one, has another. Empty: it cannot be told.
-func (l *dataLock) name() string {
+func (l *Lock) Name() string {
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {
 		return ""

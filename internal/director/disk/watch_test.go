@@ -1,25 +1,16 @@
-package director
+package disk
 
 import (
-	"context"
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-
-	"golang.org/x/sys/unix"
-
-	"retake/internal/github/githubtest"
 )
 
 const gib = int64(1) << 30
 
 // gibs is a disk of so many GiB, of which some are used.
-func gibs(of, used int64) (u diskUse) {
-	u[0].used, u[0].free = used*gib, (of-used)*gib
+func gibs(of, used int64) (u Use) {
+	u[0].Used, u[0].Free = used*gib, (of-used)*gib
 	return u
 }
 
@@ -104,22 +95,22 @@ func TestDiskWatch(t *testing.T) {
 		},
 		"small": {{2, 1, use{"a": 0}, "", false}, {2, 2, use{"a": 1}, "a", true}},
 	} {
-		w := diskWatch{watermark: 95}
+		w := Watch{Watermark: 95}
 		for i, m := range moments {
 			var running []string
 			for worker := range m.own {
 				running = append(running, worker)
 			}
 			slices.Sort(running)
-			b, full := w.look(gibs(m.of, m.used), running, func(worker string) (own [2]int64, whole bool) {
+			b, full := w.Look(gibs(m.of, m.used), running, func(worker string) (own [2]int64, whole bool) {
 				n := m.own[worker]
 				return [...]int64{max(n, -n) * gib, 1}, n >= 0
 			})
-			if b.worker != m.blamed || full != m.full {
-				t.Errorf("%s: at %d: blames %q, %v; want %q, %v", name, i, b.worker, full, m.blamed, m.full)
+			if b.Worker != m.blamed || full != m.full {
+				t.Errorf("%s: at %d: blames %q, %v; want %q, %v", name, i, b.Worker, full, m.blamed, m.full)
 			}
-			if b.worker != "" {
-				w.settled()
+			if b.Worker != "" {
+				w.Settled()
 			}
 		}
 	}
@@ -127,14 +118,14 @@ func TestDiskWatch(t *testing.T) {
 
 // TestDiskWatchOfFiles: a disk is also full without a free inode. It looks no further where nothing has changed.
 func TestDiskWatchOfFiles(t *testing.T) {
-	w, looks := diskWatch{watermark: 95}, 0
-	at := func(used, own int64) (diskBlame, bool) {
+	w, looks := Watch{Watermark: 95}, 0
+	at := func(used, own int64) (Blame, bool) {
 		u := gibs(1000, 10)
-		u[1].used, u[1].free = used, 2_000_000-used
-		return w.look(u, []string{"a"}, func(string) ([2]int64, bool) { looks++; return [...]int64{gib, own}, true })
+		u[1].Used, u[1].Free = used, 2_000_000-used
+		return w.Look(u, []string{"a"}, func(string) ([2]int64, bool) { looks++; return [...]int64{gib, own}, true })
 	}
 	for range 3 {
-		if b, full := at(1_000_000, 10); full || b.worker != "" {
+		if b, full := at(1_000_000, 10); full || b.Worker != "" {
 			t.Errorf("with room: %+v, %v", b, full)
 		}
 	}
@@ -142,85 +133,14 @@ func TestDiskWatchOfFiles(t *testing.T) {
 		t.Errorf("looked %d times at what had not changed", looks)
 	}
 	b, full := at(1_990_000, 900_000)
-	if !full || b.worker != "a" || !strings.Contains(b.String(), "900000 files") {
+	if !full || b.Worker != "a" || !strings.Contains(b.String(), "900000 files") {
 		t.Errorf("%+v, %v", b, full)
 	}
-	use, err := useOf(t.TempDir())
-	if err != nil || use[0].used <= 0 || use[0].free < 0 || use.percent(0) <= 0 || use.percent(0) > 100 {
+	use, err := UseOf(t.TempDir())
+	if err != nil || use[0].Used <= 0 || use[0].Free < 0 || use.Percent(0) <= 0 || use.Percent(0) > 100 {
 		t.Errorf("%+v, %v", use, err)
 	}
-	if _, err := useOf("/nowhere"); err == nil {
+	if _, err := UseOf("/nowhere"); err == nil {
 		t.Error("of a folder that is not there")
-	}
-}
-
-// TestFullDiskStopsWhoFillsIt: the attempt that fills the disk is stopped at once, a person is told why, and
-// the larger one beside it is delivered.
-func TestFullDiskStopsWhoFillsIt(t *testing.T) {
-	t.Parallel()
-	const before = 100 << 20
-	stopped, large, began, seen, full := make(chan struct{}), make(chan struct{}), make(chan struct{}),
-		make(chan struct{}), atomic.Bool{}
-	fill := func(a *fakeWorker, name string, bytes int64) bool {
-		f, err := os.Create(filepath.Join(a.checkout, name))
-		return err == nil && unix.Fallocate(int(f.Fd()), 0, 0, bytes) == nil && f.Close() == nil
-	}
-	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		if a.plan.Issue.Title == "Hog" {
-			close(began)
-			select {
-			case <-seen:
-			case <-ctx.Done():
-			}
-			if !fill(a, "full", 64<<20) {
-				return 1
-			}
-			full.Store(true)
-			<-ctx.Done()
-			return 1
-		}
-		if !fill(a, ".retake/large", before) {
-			return 1
-		}
-		<-began
-		close(large)
-		select {
-		case <-stopped:
-		case <-ctx.Done():
-		}
-		return a.work(ctx)
-	})
-	var looks atomic.Int64
-	s.diskUse = func(string) (u diskUse, err error) {
-		select {
-		case <-large:
-		default:
-			return u, errors.New("no look before one of them is large")
-		}
-		if looks.Add(1) == 2 { // the first one has measured both
-			close(seen)
-		}
-		u[0].used, u[0].free = 300<<20, 70<<20
-		if full.Load() {
-			u[0].used, u[0].free = 366<<20, 4<<20
-		}
-		return u, nil
-	}
-	hog := s.github.CreateIssue(repo, "octocat", "Hog", "", "agent-task")
-	honest := s.github.CreateIssue(repo, "octocat", "Honest", "", "agent-task")
-	s.start()
-	s.until("the hog is blocked", s.labelled(hog, "agent-blocked"))
-	close(stopped)
-	s.until("the honest one is delivered", s.labelled(honest, "agent-review"))
-	if v := s.verdicts(hog); !slices.Equal(v, []string{"scope_violation"}) {
-		t.Errorf("verdicts %q", v)
-	}
-	s.until("it says why", func() bool {
-		return slices.ContainsFunc(s.github.Issue(hog).Comments, func(c githubtest.Comment) bool {
-			return strings.Contains(c.Body, "director.disk_watermark") && strings.Contains(c.Body, "/agent fresh")
-		})
-	})
-	if v := s.verdicts(honest); len(v) > 0 {
-		t.Errorf("verdicts of the other %q", v)
 	}
 }

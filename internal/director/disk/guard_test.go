@@ -1,0 +1,70 @@
+package disk
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"retake/internal/sys/powercut"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// guard returns a guard of a disk that is well.
+func guard(t *testing.T) *Guard {
+	dir := t.TempDir()
+	return &Guard{
+		Dir: dir, Shared: dir, Log: zap.NewNop(), Watermark: func() float64 { return 0 },
+		Renew: func() error { return nil }, Probe: func(string) error { return nil },
+	}
+}
+
+// TestALookThatDidNotWriteProvesNothing: one that was begun earlier, and hung, is no answer to whether the disk
+// can be written.
+func TestALookThatDidNotWriteProvesNothing(t *testing.T) {
+	d := guard(t)
+	d.Probe = func(string) error { return syscall.EIO }
+	earlier := make(chan State, 1)
+	earlier <- d.look(false)
+	d.looking, d.lookedAt = earlier, time.Now()
+	if l := d.Ask(t.Context(), true, time.Minute); !errors.Is(l.Failed, syscall.EIO) {
+		t.Errorf("it found %+v", l)
+	}
+}
+
+// TestTheDiskOfCheckoutsIsWatched: with director.shared_dir they are on a disk of their own, and what is begun
+// fills that one.
+func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
+	disk := powercut.New(t)
+	d := guard(t)
+	d.Shared, d.SharedKey, d.Watermark = disk.Dir, "director.shared_dir", func() float64 { return 99.9 }
+	if note := d.look(true).Note; note != "" {
+		t.Fatalf("there is room, and it says %q", note)
+	}
+	f, err := os.Create(filepath.Join(disk.Dir, "large"))
+	must(t, err)
+	use, err := UseOf(disk.Dir)
+	must(t, err)
+	must(t, unix.Fallocate(int(f.Fd()), 0, 0, use[Bytes].Free-4096))
+	must(t, f.Close())
+	if note := d.look(true).Note; !strings.Contains(note, "the disk of director.shared_dir") ||
+		!strings.Contains(note, "nothing new is begun") {
+		t.Errorf("it is full, and it says %q", note)
+	}
+	d.Shared = filepath.Join(disk.Dir, "gone")
+	if note := d.look(true).Note; !strings.Contains(note, "director.shared_dir is not there") {
+		t.Errorf("it is gone, and it says %q", note)
+	}
+}

@@ -1,0 +1,88 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"retake/internal/director/disk"
+	"retake/internal/github/githubtest"
+)
+
+// TestFullDiskStopsWhoFillsIt: the attempt that fills the disk is stopped at once, a person is told why, and
+// the larger one beside it is delivered.
+func TestFullDiskStopsWhoFillsIt(t *testing.T) {
+	t.Parallel()
+	const before = 100 << 20
+	stopped, large, began, seen, full := make(chan struct{}), make(chan struct{}), make(chan struct{}),
+		make(chan struct{}), atomic.Bool{}
+	fill := func(a *fakeWorker, name string, bytes int64) bool {
+		f, err := os.Create(filepath.Join(a.checkout, name))
+		return err == nil && unix.Fallocate(int(f.Fd()), 0, 0, bytes) == nil && f.Close() == nil
+	}
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Issue.Title == "Hog" {
+			close(began)
+			select {
+			case <-seen:
+			case <-ctx.Done():
+			}
+			if !fill(a, "full", 64<<20) {
+				return 1
+			}
+			full.Store(true)
+			<-ctx.Done()
+			return 1
+		}
+		if !fill(a, ".retake/large", before) {
+			return 1
+		}
+		<-began
+		close(large)
+		select {
+		case <-stopped:
+		case <-ctx.Done():
+		}
+		return a.work(ctx)
+	})
+	var looks atomic.Int64
+	s.diskUse = func(string) (u disk.Use, err error) {
+		select {
+		case <-large:
+		default:
+			return u, errors.New("no look before one of them is large")
+		}
+		if looks.Add(1) == 2 { // the first one has measured both
+			close(seen)
+		}
+		u[0].Used, u[0].Free = 300<<20, 70<<20
+		if full.Load() {
+			u[0].Used, u[0].Free = 366<<20, 4<<20
+		}
+		return u, nil
+	}
+	hog := s.github.CreateIssue(repo, "octocat", "Hog", "", "agent-task")
+	honest := s.github.CreateIssue(repo, "octocat", "Honest", "", "agent-task")
+	s.start()
+	s.until("the hog is blocked", s.labelled(hog, "agent-blocked"))
+	close(stopped)
+	s.until("the honest one is delivered", s.labelled(honest, "agent-review"))
+	if v := s.verdicts(hog); !slices.Equal(v, []string{"scope_violation"}) {
+		t.Errorf("verdicts %q", v)
+	}
+	s.until("it says why", func() bool {
+		return slices.ContainsFunc(s.github.Issue(hog).Comments, func(c githubtest.Comment) bool {
+			return strings.Contains(c.Body, "director.disk_watermark") && strings.Contains(c.Body, "/agent fresh")
+		})
+	})
+	if v := s.verdicts(honest); len(v) > 0 {
+		t.Errorf("verdicts of the other %q", v)
+	}
+}

@@ -1,0 +1,78 @@
+package lead
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/disk"
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+const (
+	guardEvery = time.Second
+	// holdFor is for how long one look at a bad disk keeps new work back.
+	holdFor = time.Minute
+)
+
+// DiskGuard holds new work back while the disk of the data directory is full or fails.
+type DiskGuard struct {
+	Disk   *disk.Guard
+	Owner  *loop.Owner
+	Reload func(error) // ends the session, so that the bus is opened anew
+	Log    *zap.Logger
+}
+
+// Run looks at the disk until ctx ends. When a disk that failed can be written again, it ends the session: a server that
+// once failed to write goes on refusing until it is opened anew.
+func (g *DiskGuard) Run(ctx context.Context) error {
+	tick := time.NewTicker(guardEvery)
+	defer tick.Stop()
+	var probed, held time.Time
+	last, closed := disk.State{}, true // perhaps, by an earlier session
+	for {
+		write := last.Problem() != "" || time.Since(probed) >= disk.ProbeEvery
+		now := g.Disk.Ask(ctx, write, disk.Slow).After(last)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if now.Wrote {
+			probed = time.Now()
+		}
+		what := now.Problem()
+		g.Disk.Keep(now)
+		g.logChange(last, now)
+		if last.Failed != nil && now.Failed == nil {
+			g.Reload(errors.New("the disk of director.data_dir can be written again"))
+		}
+		switch {
+		case what != "" && time.Since(held) >= holdFor/2:
+			held, closed = time.Now(), true
+			g.Owner.Send(ctx, fsm.CooldownReported{
+				Resource: recovery.Host, Until: g.Owner.Clock.Now().Add(holdFor), Why: what,
+			}, nil)
+		case what == "" && closed:
+			held, closed = time.Time{}, false
+			g.Owner.Send(ctx, fsm.LiftCommanded{Resource: recovery.Host}, nil)
+		}
+		last = now
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (g *DiskGuard) logChange(last, now disk.State) {
+	switch what := now.Problem(); {
+	case what != "" && last.Problem() == "":
+		g.Log.Warn("nothing new is begun: "+what, zap.Bool("writable", now.Unusable() == nil))
+	case what == "" && last.Problem() != "":
+		g.Log.Info("the disk of director.data_dir is well again")
+	}
+}

@@ -1,0 +1,110 @@
+package lead
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/disk"
+	"retake/internal/director/loop"
+)
+
+// badDisk is what the probe of a disk meets.
+type badDisk struct {
+	probe atomic.Pointer[func() error]
+}
+
+func (b *badDisk) fails(with error) { b.does(func() error { return with }) }
+func (b *badDisk) does(f func() error) {
+	b.probe.Store(&f)
+}
+
+// hangs until it is told to go on.
+func (b *badDisk) hangs() (goOn func()) {
+	wait := make(chan struct{})
+	b.does(func() error { <-wait; return nil })
+	return func() { close(wait) }
+}
+
+func onBadDisk(t *testing.T) (*disk.Guard, *badDisk) {
+	t.Helper()
+	bad := &badDisk{}
+	dir := t.TempDir()
+	return &disk.Guard{
+		Dir: dir, Shared: dir, Log: zap.NewNop(), Watermark: func() float64 { return 0 },
+		Renew: func() error { return nil }, Probe: func(string) error { return (*bad.probe.Load())() },
+	}, bad
+}
+
+// TestADiskThatHangsIsNotHealed: a disk that failed, and then does not even answer, is no better than before.
+// It is when it has been written.
+func TestADiskThatHangsIsNotHealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, bad := onBadDisk(t)
+		broken := make(chan error, 1)
+		s := &DiskGuard{Disk: d, Owner: loop.New(nil, nil, d.Log), Log: d.Log, Reload: func(err error) { broken <- err }}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		bad.fails(syscall.EIO)
+		go func() { done <- s.Run(ctx) }()
+		after := func(wait time.Duration, healed bool, says string) {
+			t.Helper()
+			time.Sleep(wait)
+			synctest.Wait()
+			if n := len(broken); (n > 0) != healed {
+				t.Errorf("healed: %t, want %t", n > 0, healed)
+			}
+			if what := d.Now().Problem(); !strings.Contains(what, says) || (what == "") != (says == "") {
+				t.Errorf("it says %q; want %q", what, says)
+			}
+		}
+		after(2*time.Second, false, "cannot be written")
+		goOn := bad.hangs()
+		after(time.Minute, false, "has not answered")
+		bad.fails(syscall.EROFS)
+		goOn()
+		after(0, true, "") // that look has written
+		<-broken
+		after(2*disk.ProbeEvery, false, "read-only")
+		goOn = bad.hangs()
+		after(time.Minute, false, "has not answered")
+		bad.fails(nil)
+		goOn()
+		after(2*time.Second, true, "")
+		cancel()
+		<-done
+	})
+}
+
+// TestADiskThatIsSlowIsNotOpenedAnew: what did not fail needs no new session.
+func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, bad := onBadDisk(t)
+		broken := make(chan error, 1)
+		s := &DiskGuard{Disk: d, Owner: loop.New(nil, nil, d.Log), Log: d.Log, Reload: func(err error) { broken <- err }}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		goOn := bad.hangs()
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if what := d.Now().Problem(); !strings.Contains(what, "has not answered") {
+			t.Errorf("it says %q", what)
+		}
+		bad.fails(nil)
+		goOn()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if what := d.Now().Problem(); what != "" || len(broken) > 0 {
+			t.Errorf("it says %q; sessions that ended: %d", what, len(broken))
+		}
+		cancel()
+		<-done
+	})
+}
