@@ -211,7 +211,10 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	m := fleet(t, config, fleetOf, time.Now())
 	t.Logf("the fleet was made in %s", time.Since(began).Round(time.Millisecond))
 	driver := fsm.NewDriver(m, hub.Journal().Head().Seq, "bench")
-	s.metrics.Begin(m, fleetOf)
+	snapshot, err := m.Snapshot()
+	must(t, err)
+	s.metrics.Slots(fleetOf)
+	must(t, s.metrics.Restore(0, snapshot))
 	now, all := time.Now(), make([]fsm.Sign, 0, fleetOf)
 	for _, w := range workers { // it has taken a while to make them
 		all = append(all, fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: w}, At: now})

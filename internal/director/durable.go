@@ -8,17 +8,20 @@ import (
 	"retake/internal/recovery"
 )
 
-// onDurable is called by the owner with every record that the journal has taken: it is logged, written down for
-// people, and acted upon.
+// onBatch folds a durable batch into the projections. The owner calls it before onDurable.
+func (s *session) onBatch(seq uint64, records []fsm.Record) {
+	for _, p := range s.projections {
+		p.Apply(seq, records)
+	}
+}
+
+// onDurable logs each durable record and does what it asks of the process.
 func (s *session) onDurable(r fsm.Record) {
-	s.traces.put(r)
 	for _, f := range r.Facts {
 		s.logFact(f)
 		s.react(f)
 		s.only.note(f)
 	}
-	s.recorder.record(r)
-	s.metrics.Record(r)
 }
 
 // react does what a fact asks of the process itself.
@@ -44,8 +47,6 @@ func (s *session) react(f fsm.Fact) {
 	case fsm.CooldownSet:
 		s.broker.close(f)
 		s.github.Prime(github.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
-	case fsm.SettingsChanged:
-		s.recorder.follow(s.setup())
 	case fsm.CooldownLifted:
 		s.broker.open(f.Resource)
 		s.github.Lift(f.Resource)

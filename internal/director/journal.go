@@ -20,6 +20,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director/disk"
 	"retake/internal/fsm"
+	"retake/internal/projection/feed"
 	"retake/internal/safefile"
 )
 
@@ -188,9 +189,9 @@ func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) erro
 
 // replayTo applies the batches behind a head, up to a sequence.
 func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, last uint64) (bus.Head, error) {
-	err := readBehind(ctx, j, at, func(seq uint64, records []fsm.Record) error {
+	err := feed.After(ctx, j, at, func(seq uint64, records []fsm.Record) error {
 		if seq > last {
-			return errEnough
+			return feed.ErrEnough
 		}
 		m.Replay(records)
 		at = bus.Head{Seq: seq}

@@ -81,7 +81,7 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	var err error
 	s.views, err = newViews(driver, j, config, zap.NewNop())
 	must(t, err)
-	s.owner.OnBatch = s.views.batch
+	s.owner.OnBatch = s.views.Apply
 	running.Go(func() { _ = s.views.follow(ctx) })
 	running.Go(func() { _ = s.owner.Run(ctx) })
 

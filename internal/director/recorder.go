@@ -16,6 +16,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
+	"retake/internal/projection"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
 )
@@ -30,7 +31,8 @@ type recorder struct {
 	image  string
 	guards policy.Guards
 	preset string
-	course course // of the attempts to come
+	course course                // of the attempts to come
+	setup  func() *inforce.Setup // in force
 	log    *zap.Logger
 	stats  map[fsm.IssueKey]audit.Stats // as last written
 
@@ -66,7 +68,7 @@ type judgment struct {
 func (d *daemon) newRecorder(m *fsm.Machine) (c *recorder, edits []fsm.BudgetEdited, err error) {
 	c = &recorder{
 		state: fsm.New(fsm.Config{}), out: d.audit, dir: d.config.Director.DataDir, runID: d.runID, image: d.image(),
-		log: d.log, stats: map[fsm.IssueKey]audit.Stats{},
+		setup: d.setup, log: d.log, stats: map[fsm.IssueKey]audit.Stats{},
 	}
 	c.follow(d.setup())
 	state, err := m.Snapshot()
@@ -119,7 +121,14 @@ func (c *recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	return int64(s.PaidCallsUsed), err == nil && s.Edited()
 }
 
-// record follows one record's facts and writes down what they changed.
+// Apply implements projection.Projection.
+func (c *recorder) Apply(_ uint64, records []fsm.Record) {
+	for _, r := range records {
+		c.record(r)
+	}
+}
+
+// record writes down what the facts of a record changed.
 func (c *recorder) record(r fsm.Record) {
 	defer c.pronounce(r.At)
 	for _, f := range r.Facts {
@@ -168,6 +177,8 @@ func (c *recorder) record(r fsm.Record) {
 			}
 		case fsm.StandingChanged:
 			c.task(r.At, c.state.Task(f.Task))
+		case fsm.SettingsChanged:
+			c.follow(c.setup())
 		}
 	}
 }
@@ -259,12 +270,6 @@ func workerOf(p wire.Plan) (who, model string) {
 	return filepath.Base(g.Run[0]), model
 }
 
-// outcomes say what a move means for the attempt that it ends.
-var outcomes = map[fsm.Trigger]string{
-	fsm.OnGoneOK: audit.OutcomeOK, fsm.OnValidate: audit.OutcomeOK,
-	fsm.OnGoneWithdrawn: audit.OutcomeWithdrawn,
-}
-
 func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	if t == nil {
 		return
@@ -275,8 +280,8 @@ func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 			From: f.From.String(), To: f.To.String(), On: string(f.On), Means: f.On.Info().Means, Why: f.Why,
 		})
 	}
-	if outcome := outcomes[f.On]; outcome != "" {
-		c.attempt(t, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome, m.Failure = wire.At(at), outcome, nil })
+	if end := projection.AttemptEnd(f); end == projection.OK || end == projection.Withdrawn {
+		c.attempt(t, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome, m.Failure = wire.At(at), end, nil })
 	} else if f.Attempt > 0 && (f.From == fsm.Stopping || f.From == fsm.Delivering || f.From == fsm.InReview) {
 		// the summary shows how it went on
 		c.attempt(t, f.Attempt, func(*audit.Meta) {})
@@ -290,7 +295,7 @@ func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	case fsm.Delivering, fsm.InReview, fsm.Released, fsm.Blocked, fsm.Backoff, fsm.Parked, fsm.Running:
 		c.task(at, t)
 	}
-	if f.To.Info().Final || f.To == fsm.Forgotten {
+	if projection.Over(f.To) {
 		c.forget(fsm.AttemptID(t.Nonce, f.Attempt))
 		delete(c.stats, f.Task)
 	}

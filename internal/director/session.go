@@ -14,6 +14,8 @@ import (
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
+	"retake/internal/projection"
+	"retake/internal/projection/feed"
 )
 
 // A snapshot is saved after so many batches, which bounds what a restart replays, or after so much time with
@@ -38,6 +40,7 @@ type session struct {
 	recorder    *recorder
 	views       *views
 	traces      *traces // nil: nothing is traced
+	projections []projection.Projection
 	reports     *reportCache
 	reviews     *reviewWatch
 	withdrawals *withdrawals
@@ -125,7 +128,7 @@ func (s *session) loadState(ctx context.Context) (*state, error) {
 // readOn reads what was decided since the state.
 func (s *session) readOn(ctx context.Context, h *state) error {
 	var head bus.Head
-	err := decode(ctx, func(ctx context.Context, fn func(uint64, []byte) error) (err error) {
+	err := feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) (err error) {
 		head, err = s.bus.Journal().Replay(ctx, h.head, fn)
 		return err
 	}, func(_ uint64, records []fsm.Record) error {
@@ -133,7 +136,7 @@ func (s *session) readOn(ctx context.Context, h *state) error {
 		h.rebuild = fsm.LastRebuild(h.rebuild, records)
 		return nil
 	})
-	if errors.Is(err, errUndecoded) {
+	if errors.Is(err, feed.ErrUndecoded) {
 		err = fmt.Errorf("%w: %w", errForGood, err) // a newer version wrote it
 	}
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/projection"
 )
 
 // run is the session. It returns nil when ctx ended.
@@ -29,9 +30,7 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.metrics.Begin(driver.Machine(), s.begun.Director.MaxWorkers)
 	defer s.metrics.End()
-	s.traces = s.newTraces(driver.Machine(), driver.Last())
 	if err := s.adopt(ctx, driver.Machine(), edits); err != nil {
 		return err
 	}
@@ -90,9 +89,19 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
 		return nil, err
 	}
-	s.owner.Effects, s.owner.OnDurable, s.owner.OnBatch = s.runner.Submit, s.onDurable, s.views.batch
-	s.recorder, edits, err = s.newRecorder(driver.Machine())
-	return edits, err
+	s.owner.Effects, s.owner.OnDurable, s.owner.OnBatch = s.runner.Submit, s.onDurable, s.onBatch
+	if s.recorder, edits, err = s.newRecorder(driver.Machine()); err != nil {
+		return nil, err
+	}
+	s.metrics.Slots(s.begun.Director.MaxWorkers)
+	if err := s.metrics.Restore(driver.Last(), s.views.state); err != nil {
+		return nil, err
+	}
+	s.projections = []projection.Projection{s.views, s.recorder, s.metrics}
+	if s.traces = s.newTraces(driver.Machine(), driver.Last(), s.views.state); s.traces != nil {
+		s.projections = append(s.projections, s.traces)
+	}
+	return edits, nil
 }
 
 // sayHowWeBegin logs what the session begins with.

@@ -182,15 +182,18 @@ func TestTracesOfTheEnd(t *testing.T) {
 	c.Telemetry.OTLPEndpoint = web.URL
 	out, err := openTelemetry(c, "run", s.log)
 	must(t, err)
-	f := &traces{telemetry: out, log: s.log, book: trace.NewBook(c.Director.Fleet), some: make(chan struct{}, 1)}
+	f := &traces{telemetry: out, log: s.log, some: make(chan struct{}, 1)}
+	f.book = trace.NewBook(c.Director.Fleet, f.keep)
 	at := time.Unix(1_800_000_000, 0).UTC()
-	f.put(fsm.Record{At: at, Facts: fsm.FactList{fsm.TaskQueued{Task: "acme/widgets#1", Nonce: "aaaa"}}})
-	f.put(fsm.Record{At: at.Add(time.Second), Facts: fsm.FactList{fsm.Moved{
-		OfTask: fsm.OfTask{Task: "acme/widgets#1"},
-		From:   fsm.Queued, To: fsm.Forgotten, On: fsm.OnWithdrawn,
-	}}})
+	f.Apply(1, []fsm.Record{
+		{At: at, Facts: fsm.FactList{fsm.TaskQueued{Task: "acme/widgets#1", Nonce: "aaaa"}}},
+		{At: at.Add(time.Second), Facts: fsm.FactList{fsm.Moved{
+			OfTask: fsm.OfTask{Task: "acme/widgets#1"},
+			From:   fsm.Queued, To: fsm.Forgotten, On: fsm.OnWithdrawn,
+		}}},
+	})
 	for range recordsMost {
-		f.put(fsm.Record{At: at.Add(time.Minute)})
+		f.Apply(2, []fsm.Record{{At: at.Add(time.Minute)}})
 	}
 	f.finish()
 	must(t, out.close(t.Context()))

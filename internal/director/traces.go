@@ -10,6 +10,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/projection/feed"
 	"retake/internal/trace"
 )
 
@@ -28,13 +29,14 @@ const (
 type traces struct {
 	*telemetry
 	log     *zap.Logger
-	journal batches
+	journal feed.Source
 	reports func(ctx context.Context, worker string) ([]bus.Report, error)
 	book    *trace.Book
+	ended   []trace.Span // by the records that are followed
 
-	known  []trace.Known // the machine's tasks when the session began
-	before uint64        // the journal's last sequence then
-	since  time.Time     // what is newer was perhaps not exported yet
+	snapshot []byte    // of the machine when the session began
+	before   uint64    // the journal's last sequence then
+	since    time.Time // what is newer was perhaps not exported yet
 
 	mu      sync.Mutex
 	records []fsm.Record
@@ -42,44 +44,42 @@ type traces struct {
 	some    chan struct{} // a token while any wait
 }
 
-// newTraces is called before the owner begins.
-func (s *session) newTraces(m *fsm.Machine, last uint64) *traces {
+// newTraces is called before the owner begins, with the machine's snapshot.
+func (s *session) newTraces(m *fsm.Machine, last uint64, snapshot []byte) *traces {
 	if s.telemetry == nil {
 		return nil
 	}
 	f := &traces{
 		telemetry: s.telemetry, log: s.log, journal: s.bus.Journal(), reports: s.reports.of,
-		book:   trace.NewBook(s.config.Director.Fleet),
-		before: last, since: s.telemetry.exported, some: make(chan struct{}, 1),
+		snapshot: snapshot, before: last, since: s.telemetry.exported, some: make(chan struct{}, 1),
 	}
+	f.book = trace.NewBook(s.config.Director.Fleet, f.keep)
 	if f.since.IsZero() {
 		f.since = m.Now().Add(-tracedAgain)
 	}
 	for _, t := range m.Tasks() {
-		f.known = append(f.known, trace.KnownOf(t))
 		f.note(t.Key, t.Nonce)
 	}
 	return f
 }
 
-// put hands a durable record over. It is called by the owner, and does not block.
-func (f *traces) put(r fsm.Record) {
-	if f == nil {
-		return
-	}
-	for _, fact := range r.Facts {
-		switch fact := fact.(type) {
-		case fsm.TaskQueued:
-			f.note(fact.Task, fact.Nonce)
-		case fsm.TaskRebuilt:
-			f.note(fact.Rebuilt.Key, fact.Rebuilt.Nonce)
+// Apply implements projection.Projection. It only queues the records.
+func (f *traces) Apply(_ uint64, records []fsm.Record) {
+	for _, r := range records {
+		for _, fact := range r.Facts {
+			switch fact := fact.(type) {
+			case fsm.TaskQueued:
+				f.note(fact.Task, fact.Nonce)
+			case fsm.TaskRebuilt:
+				f.note(fact.Rebuilt.Key, fact.Rebuilt.Nonce)
+			}
 		}
 	}
 	f.mu.Lock()
 	if len(f.records) < recordsMost {
-		f.records = append(f.records, r)
+		f.records = append(f.records, records...)
 	} else {
-		f.missed++
+		f.missed += len(records)
 	}
 	f.mu.Unlock()
 	select {
@@ -117,23 +117,21 @@ func (f *traces) finish() {
 // load tells the book what began before this session. What cannot be read costs the beginnings of tasks that
 // are under way, and nothing else.
 func (f *traces) load(ctx context.Context) {
-	err := readJournal(ctx, f.journal, func(seq uint64, records []fsm.Record) error {
+	err := feed.Journal(ctx, f.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > f.before {
-			return errEnough
+			return feed.ErrEnough
 		}
-		for _, r := range records {
-			f.follow(ctx, r)
-		}
+		f.follow(ctx, seq, records)
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
 		f.log.Info("traces of tasks that are under way begin late: the journal was not read from its beginning",
 			zap.Error(err))
 	}
-	for _, k := range f.known {
-		f.book.Meet(k)
+	if err := f.book.Restore(f.before, f.snapshot); err != nil {
+		f.log.Warn("tasks that are under way are not traced", zap.Error(err))
 	}
-	f.known = nil
+	f.snapshot = nil
 }
 
 func (f *traces) take(ctx context.Context) {
@@ -141,21 +139,16 @@ func (f *traces) take(ctx context.Context) {
 	records, missed := f.records, f.missed
 	f.records, f.missed = nil, 0
 	f.mu.Unlock()
-	for _, r := range records {
-		f.follow(ctx, r)
-	}
+	f.follow(ctx, 0, records)
 	if missed > 0 {
 		f.log.Warn("traces have gaps: the journal grew faster than it was followed", zap.Int("records", missed))
 	}
 }
 
-// follow exports what a record ends, unless that was done before.
-func (f *traces) follow(ctx context.Context, r fsm.Record) {
-	spans := f.book.Follow(r)
-	if !r.At.After(f.since) {
-		return
-	}
-	for _, s := range spans {
+// follow exports what records end, unless that was done before.
+func (f *traces) follow(ctx context.Context, seq uint64, records []fsm.Record) {
+	f.book.Apply(seq, records)
+	for _, s := range f.ended {
 		if s.Worker != "" && s.Report > 0 {
 			f.export(trace.Stages(s, f.stages(ctx, s)))
 		}
@@ -164,7 +157,17 @@ func (f *traces) follow(ctx context.Context, r fsm.Record) {
 			f.forget(s)
 		}
 	}
-	f.exported = r.At
+	f.ended = nil
+	if n := len(records); n > 0 && records[n-1].At.After(f.since) {
+		f.exported = records[n-1].At
+	}
+}
+
+// keep keeps a span for its export, unless an earlier process has exported it.
+func (f *traces) keep(at time.Time, s trace.Span) {
+	if at.After(f.since) {
+		f.ended = append(f.ended, s)
+	}
 }
 
 // stages are what an attempt's report says of them; nil: it cannot be read, or does not say.

@@ -13,18 +13,19 @@ import (
 	"retake/internal/bus"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
+	"retake/internal/projection/feed"
 	"retake/internal/story"
 )
 
 // views keep the read model of a session: all that people look at, be it by command, page or report, comes from
 // its book. A goroutine of its own follows the journal, so that whoever looks never makes the owner wait.
 //
-//	journal, to where the session begins ──readJournal──▶ follow ──▶ book ◀── read ── commands, page
-//	owner, each durable batch ──batch──▶ queue ─────────▶ follow
-//	journal, what the queue had no room for ──readBehind─▶ follow
+//	journal, to where the session begins ─feed.Journal──▶ follow ──▶ book ◀── read ── commands, page
+//	owner, each durable batch ──Apply──▶ queue ─────────▶ follow
+//	journal, what the queue had no room for ──feed.After──▶ follow
 type views struct {
 	log     *zap.Logger
-	journal batches
+	journal feed.Source
 	config  fsm.Config // follow's own; for others under mu
 	begin   uint64     // what the journal had when the session began
 	state   []byte     // of the machine then; nil: the book has it. follow's own
@@ -51,13 +52,14 @@ const (
 	rereadMost  = 10 * time.Minute
 )
 
+// decidedBatch waits for the follower.
 type decidedBatch struct {
 	seq     uint64
 	records []fsm.Record
 }
 
 // newViews begins with the machine as it is before it decides anything.
-func newViews(d *fsm.Driver, j batches, config fsm.Config, log *zap.Logger) (*views, error) {
+func newViews(d *fsm.Driver, j feed.Source, config fsm.Config, log *zap.Logger) (*views, error) {
 	state, err := d.Machine().Snapshot()
 	if err != nil {
 		return nil, err
@@ -68,8 +70,8 @@ func newViews(d *fsm.Driver, j batches, config fsm.Config, log *zap.Logger) (*vi
 	}, nil
 }
 
-// batch takes what has become durable. It is the owner's.
-func (v *views) batch(seq uint64, records []fsm.Record) {
+// Apply implements projection.Projection. It only queues the batch.
+func (v *views) Apply(seq uint64, records []fsm.Record) {
 	v.queueMu.Lock()
 	v.newest = seq
 	if len(v.queue) < queueMost {
@@ -143,14 +145,14 @@ func (v *views) follow(ctx context.Context) error {
 // where the machine does all the same.
 func (v *views) load(ctx context.Context, config fsm.Config, state []byte) (book *story.Book, missing, err error) {
 	book = story.NewBook(config, story.DefaultLimits)
-	missing = readJournal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
+	missing = feed.Journal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > v.begin {
-			return errEnough
+			return feed.ErrEnough
 		}
-		book.Add(seq, records)
+		book.Apply(seq, records)
 		return nil
 	})
-	return book, missing, book.Adopt(v.begin, state)
+	return book, missing, book.Restore(v.begin, state)
 }
 
 // readAgain makes the book that could not be made, until that works, ctx ends, or it turns out that it never will.
@@ -190,7 +192,7 @@ func (v *views) takeQueue(ctx context.Context, book *story.Book) (late <-chan ti
 		if b.seq > book.Last().Seq+1 {
 			break
 		}
-		book.Add(b.seq, b.records)
+		book.Apply(b.seq, b.records)
 	}
 	if decides != nil {
 		v.config = *decides
@@ -215,13 +217,13 @@ func (v *views) catchUp(ctx context.Context, book *story.Book, to uint64) error 
 	if book.Last().Seq >= to {
 		return nil
 	}
-	return readBehind(ctx, v.journal, bus.Head{Seq: book.Last().Seq}, func(seq uint64, records []fsm.Record) error {
+	return feed.After(ctx, v.journal, bus.Head{Seq: book.Last().Seq}, func(seq uint64, records []fsm.Record) error {
 		if seq > to {
-			return errEnough
+			return feed.ErrEnough
 		}
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		book.Add(seq, records)
+		book.Apply(seq, records)
 		return nil
 	})
 }
@@ -282,16 +284,16 @@ func (v *views) asOf(ctx context.Context, at time.Time) (*story.Book, error) {
 	config := v.config
 	v.mu.Unlock()
 	book := story.NewBook(config, story.Limits{})
-	return book, readJournal(ctx, v.journal, before(book, at))
+	return book, feed.Journal(ctx, v.journal, before(book, at))
 }
 
 // before adds to a book what was decided up to a time; zero: everything.
-func before(book *story.Book, at time.Time) takeBatch {
+func before(book *story.Book, at time.Time) feed.Take {
 	return func(seq uint64, records []fsm.Record) error {
 		if !at.IsZero() && len(records) > 0 && records[0].At.After(at) {
-			return errEnough
+			return feed.ErrEnough
 		}
-		book.Add(seq, records)
+		book.Apply(seq, records)
 		return nil
 	}
 }

@@ -81,7 +81,7 @@ func (v *viewed) decide(facts ...fsm.Fact) {
 	v.journal.batches = append(v.journal.batches, chain.Record{Seq: seq, Data: append(bytes.TrimSpace(data), '\n')})
 	v.journal.mu.Unlock()
 	if v.views != nil {
-		v.views.batch(seq, records)
+		v.views.Apply(seq, records)
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"retake/internal/bus"
-	"retake/internal/bus/chain"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
+	"retake/internal/projection/feed"
 	"retake/internal/recovery"
 	"retake/internal/whatif"
 )
@@ -49,16 +49,11 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	}
 	switch {
 	case q.Export != "":
-		return q.follow(cfg, today, func(take func([]byte) error) error {
-			_, err := chain.Read(q.Export, func(r chain.Record) error { return take(r.Data) }, nil)
-			return err
-		}, nil)
+		return q.follow(cfg, today, func(take feed.Take) error { return feed.Export(q.Export, take) }, nil)
 	case q.Config.AgentBus.URL == "":
 		dir := q.Config.Director.DataDir
-		r, err := q.follow(cfg, today, func(take func([]byte) error) error { return operator.AskJournal(ctx, dir, take) },
-			func(seq uint64) (bus.StoredReport, error) {
-				return operator.AskReport(ctx, dir, seq)
-			})
+		r, err := q.follow(cfg, today, func(take feed.Take) error { return streamed(ctx, dir, take) },
+			func(seq uint64) (bus.StoredReport, error) { return operator.AskReport(ctx, dir, seq) })
 		if !errors.Is(err, operator.ErrNotThere) {
 			return r, err
 		}
@@ -66,10 +61,8 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	var r *whatif.Report
 	err = withJournal(ctx, q.Config, true, func(ctx context.Context, b *bus.Bus) error {
 		var err error
-		r, err = q.follow(cfg, today, func(take func([]byte) error) error { return eachBatch(ctx, b.Journal(), take) },
-			func(seq uint64) (bus.StoredReport, error) {
-				return b.StoredReport(ctx, seq)
-			})
+		r, err = q.follow(cfg, today, func(take feed.Take) error { return feed.Journal(ctx, b.Journal(), take) },
+			func(seq uint64) (bus.StoredReport, error) { return b.StoredReport(ctx, seq) })
 		return err
 	})
 	return r, err
@@ -85,8 +78,16 @@ func decidesBy(c config.Config) (fsm.Config, error) {
 	return d.machineConfig(in), nil
 }
 
+// streamed reads the journal of the director that runs on a data directory, and numbers its batches from 1.
+func streamed(ctx context.Context, dataDir string, take feed.Take) error {
+	return feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
+		n := uint64(0)
+		return operator.AskJournal(ctx, dataDir, func(data []byte) error { n++; return fn(n, data) })
+	}, take)
+}
+
 // follow reads batches, and reports as they are asked for; report nil: there are none.
-func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take func([]byte) error) error,
+func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take feed.Take) error,
 	report func(seq uint64) (bus.StoredReport, error),
 ) (*whatif.Report, error) {
 	o := whatif.Options{Since: q.Since, Only: q.Only}
@@ -110,19 +111,12 @@ func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take func
 	if today != nil {
 		f = append(f, whatif.New(*today, whatif.Options{Since: q.Since, Only: q.Only}))
 	}
-	err := batches(func(data []byte) error {
-		records, err := fsm.ReadBatch(data)
-		for _, r := range records {
-			for _, fact := range r.Facts {
-				if q.Seen != nil {
-					q.Seen(fact)
-				}
-			}
-			for _, f := range f {
-				f.Record(r)
-			}
+	err := batches(func(seq uint64, records []fsm.Record) error {
+		q.see(records)
+		for _, f := range f {
+			f.Apply(seq, records)
 		}
-		return errors.Join(err, failed)
+		return failed
 	})
 	if err != nil {
 		return nil, err
@@ -132,6 +126,17 @@ func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take func
 		r.Compare(f[1].Report())
 	}
 	return r, nil
+}
+
+func (q WhatIf) see(records []fsm.Record) {
+	if q.Seen == nil {
+		return
+	}
+	for _, r := range records {
+		for _, f := range r.Facts {
+			q.Seen(f)
+		}
+	}
 }
 
 // evidenceOf reads what a report said. One with another digest than the journal has is not the one.

@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/whatif":             {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},
+	"retake/internal/projection":         {"retake/internal/fsm", "retake/internal/recovery", "slices", "strings"},
 	"retake/internal/sys/diskfault":      {"errors", "strings", "syscall"}, // for the names of errors
 	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
 	"retake/internal/bus/lease":          {"time"},
@@ -67,8 +68,8 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/tomlfile/spelling": {"strings"},
 	"retake/internal/story": {
-		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/recovery", "retake/internal/recovery/plaintext",
-		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
+		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/projection", "retake/internal/recovery",
+		"retake/internal/recovery/plaintext", "retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/tomlfile": {
 		"bytes", "errors", "fmt", "github.com/pelletier/go-toml/v2/unstable", "maps", "reflect",
@@ -87,8 +88,8 @@ var allowed = map[string][]string{
 		"math", "reflect", "slices", "sort", "strconv", "strings", "time", "unicode/utf16", "unicode/utf8",
 	},
 	"retake/internal/trace": {
-		"cmp", "crypto/sha256", "encoding/hex", "retake/internal/bus/wire", "retake/internal/fsm",
-		"retake/internal/recovery", "slices", "strconv", "strings", "time",
+		"cmp", "crypto/sha256", "encoding/hex", "fmt", "retake/internal/bus/wire", "retake/internal/fsm",
+		"retake/internal/projection", "retake/internal/recovery", "slices", "strconv", "strings", "time",
 	},
 }
 

@@ -2,18 +2,17 @@ package metrics
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/projection"
 	"retake/internal/recovery"
 )
 
 // fleet is what is known of a session's tasks, as of the last record that was worked off.
 type fleet struct {
-	slots     int
 	phase     fsm.Phase
-	tasks     map[string]*task // by issue in lower case
+	tasks     map[fsm.IssueKey]*task // by projection.Fold
 	cooldowns map[string]time.Time
 	incidents map[string]recovery.Breaker
 }
@@ -32,12 +31,10 @@ type task struct {
 	queued time.Time // when the claim could have begun to run; zero: it has run, or an earlier process knew
 	reason string    // of the last verdict
 
-	retry *retry // that the last verdict granted, until it is known what became of it
+	course projection.Course
 
 	asked    time.Time // when GitHub showed the open question
-	worded   bool      // a person has said something since then, or decided more than that there is another attempt
 	answered bool      // an earlier question of the claim was
-	bare     bool      // the attempt that follows a bare answer has not ended yet
 }
 
 // planned is an effect that is not done yet.
@@ -47,22 +44,14 @@ type planned struct {
 	at   time.Time
 }
 
-// retry is an attempt that a verdict has granted.
-type retry struct {
-	reason, action string
-	begun          bool
-}
-
-func fold(k fsm.IssueKey) string { return strings.ToLower(string(k)) }
-
 // newFleet is what a machine knows.
-func newFleet(m *fsm.Machine, slots int, now time.Time) *fleet {
+func newFleet(m *fsm.Machine, now time.Time) *fleet {
 	f := &fleet{
-		slots: slots, phase: m.Phase(), tasks: map[string]*task{}, cooldowns: map[string]time.Time{},
+		phase: m.Phase(), tasks: map[fsm.IssueKey]*task{}, cooldowns: map[string]time.Time{},
 		incidents: map[string]recovery.Breaker{},
 	}
 	for _, t := range m.Tasks() {
-		f.tasks[fold(t.Key)] = taskOf(t)
+		f.tasks[projection.Fold(t.Key)] = taskOf(t)
 	}
 	for _, c := range m.Cooldowns() {
 		if c.Until.After(now) {
@@ -79,7 +68,7 @@ func newFleet(m *fsm.Machine, slots int, now time.Time) *fleet {
 func taskOf(t *fsm.Task) *task {
 	k := &task{
 		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0,
-		answered: t.Answers > 0, begun: t.UpAt,
+		answered: t.Answers > 0, begun: t.UpAt, course: projection.CourseOf(t),
 	}
 	if t.Attempt > 0 {
 		k.worker = t.AttemptID()
@@ -96,24 +85,13 @@ func taskOf(t *fsm.Task) *task {
 		k.outbox = append(k.outbox, planned{p.Effect.ID, p.Effect.Kind, p.Effect.At})
 	}
 	if n := len(t.History); n > 0 {
-		last := t.History[n-1]
-		k.reason = reasonLabel(last.Reason)
-		waits := (t.State == fsm.Backoff || t.State == fsm.Parked) && t.Next.Action == last.Action
-		runs := t.State.Info().Live && last.Attempt == t.Attempt-1
-		if last.Action.Again() && (waits || runs) {
-			k.retry = &retry{k.reason, actionLabel(last.Action), runs}
-		}
+		k.reason = reasonLabel(t.History[n-1].Reason)
 	}
 	return k
 }
 
-// startedAnew is the attempt that begins now.
-func (t *task) startedAnew(n int, at time.Time) { t.worker, t.begun = fsm.AttemptID(t.nonce, n), at }
-
 // over reports whether the task has left the director's memory.
-func (t *task) over() bool {
-	return (t.state == fsm.Forgotten || t.state.Info().Final) && len(t.outbox) == 0
-}
+func (t *task) over() bool { return projection.Over(t.state) && len(t.outbox) == 0 }
 
 func (t *task) plans(kinds ...fsm.EffectKind) bool {
 	return slices.ContainsFunc(t.outbox, func(p planned) bool { return slices.Contains(kinds, p.kind) })

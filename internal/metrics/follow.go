@@ -6,28 +6,16 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/projection"
 	"retake/internal/recovery"
 )
 
 // What becomes of things: values of labels.
 const (
-	attemptOK        = "ok"
-	attemptFailed    = "failed"
-	attemptWithdrawn = "withdrawn"
-
 	startFirst      = "first"
 	startRetry      = "retry"
 	startValidation = "validation"
 	startAnswer     = "answer"
-
-	retryPaidOff    = "paid_off"
-	retryAlike      = "failed_alike"
-	retryOtherwise  = "failed_otherwise"
-	retryWithdrawn  = "withdrawn"
-	retrySuperseded = "superseded"
-
-	howIncidentOver = "incident_over"
-	howBareAnswer   = "bare_answer"
 
 	commandAccepted = "accepted"
 	commandRefused  = "refused"
@@ -35,18 +23,6 @@ const (
 	resultDone    = "done"
 	resultGivenUp = "given_up"
 )
-
-// answers are the triggers that a person's answer to a question is.
-var answers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnSnoozed, fsm.OnWithdrawn, fsm.OnMerged, fsm.OnRejected}
-
-// attemptEnds says how an attempt ended that leaves Stopping.
-var attemptEnds = map[fsm.Trigger]string{
-	fsm.OnGoneOK: attemptOK, fsm.OnValidate: attemptOK, fsm.OnGoneWithdrawn: attemptWithdrawn,
-	fsm.OnRetry: attemptFailed, fsm.OnReclaim: attemptFailed, fsm.OnEscalate: attemptFailed,
-}
-
-// overtakers are the triggers by which somebody else decides about a retry that has not begun.
-var overtakers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnEscalate, fsm.OnDeliverAgain}
 
 // follow counts a fact; m.mu is held, and there is a fleet.
 func (m *Metrics) follow(at time.Time, f fsm.Fact) {
@@ -63,14 +39,15 @@ func (m *Metrics) follow(at time.Time, f fsm.Fact) {
 		m.incident(at, f)
 	case fsm.CommandTaken:
 		m.commanded(f)
+		m.followTask(at, f)
 	case fsm.TaskQueued:
 		t := &task{nonce: f.Nonce, state: fsm.Queued, since: at, after: len(f.Standing.After) > 0}
 		if !t.after {
 			t.queued = at
 		}
-		m.fleet.tasks[fold(f.Task)] = t
+		m.fleet.tasks[projection.Fold(f.Task)] = t
 	case fsm.TaskRebuilt:
-		m.fleet.tasks[fold(f.Rebuilt.Key)] = taskOf(&f.Rebuilt)
+		m.fleet.tasks[projection.Fold(f.Rebuilt.Key)] = taskOf(&f.Rebuilt)
 	case fsm.WorkDelivered:
 		m.deliveries.Inc()
 	default:
@@ -78,26 +55,27 @@ func (m *Metrics) follow(at time.Time, f fsm.Fact) {
 	}
 }
 
-// deciding are the commands by which a person decides more than that there is another attempt.
-var deciding = []fsm.Command{fsm.CommandFresh, fsm.CommandFix, fsm.CommandBudget}
-
 func (m *Metrics) commanded(f fsm.CommandTaken) {
 	result := commandAccepted
 	if f.Refused != "" {
 		result = commandRefused
 	}
 	m.commands.WithLabelValues(known(commands, string(f.Command)), result).Inc()
-	if t := m.fleet.tasks[fold(f.Task)]; t != nil && f.Refused == "" && slices.Contains(deciding, f.Command) {
-		t.worded = true
-	}
 }
 
 // followTask counts a fact about one task that there is.
 func (m *Metrics) followTask(at time.Time, f fsm.Fact) {
-	key := fsm.About(f)
-	t := m.fleet.tasks[fold(key)]
+	key := projection.Fold(fsm.About(f))
+	t := m.fleet.tasks[key]
 	if t == nil {
 		return
+	}
+	settled := t.course.Apply(f)
+	if r := settled.Retry; r != nil {
+		m.retries.WithLabelValues(reasonLabel(r.Reason), actionLabel(r.Action), settled.Became).Inc()
+	}
+	if settled.NeededNobody != "" {
+		m.withoutHuman.WithLabelValues(settled.NeededNobody).Inc()
 	}
 	switch f := f.(type) {
 	case fsm.StandingChanged:
@@ -108,9 +86,8 @@ func (m *Metrics) followTask(at time.Time, f fsm.Fact) {
 	case fsm.AttemptBegan:
 		m.began(at, t, f)
 	case fsm.VerdictMade:
-		m.judged(t, f)
-	case fsm.HintsGiven:
-		t.worded = true
+		t.reason = reasonLabel(f.Finding.Reason)
+		m.decisions.WithLabelValues(t.reason, actionLabel(f.Verdict.Action)).Inc()
 	case fsm.UsageCounted:
 		if f.Ended {
 			m.used(f.Usage)
@@ -127,7 +104,7 @@ func (m *Metrics) followTask(at time.Time, f fsm.Fact) {
 		m.moved(at, t, f)
 	}
 	if t.over() {
-		delete(m.fleet.tasks, fold(key))
+		delete(m.fleet.tasks, key)
 	}
 }
 
@@ -168,56 +145,29 @@ func (m *Metrics) used(u recovery.Usage) {
 }
 
 func (m *Metrics) began(at time.Time, t *task, f fsm.AttemptBegan) {
-	t.startedAnew(f.N, at)
+	t.worker, t.begun = fsm.AttemptID(t.nonce, f.N), at
 	kind := startAnswer
 	switch {
-	case f.Next.Validate && t.retry == nil:
+	case f.Next.Validate && t.course.Retry == nil:
 		kind = startValidation
-	case t.retry != nil:
-		kind, t.retry.begun = startRetry, true
+	case t.course.Retry != nil:
+		kind = startRetry
 	case f.N == 1:
 		kind = startFirst
 	}
 	m.attemptsStarted.WithLabelValues(kind).Inc()
 }
 
-// judged counts a verdict: what became of the retry before it, and the one that it grants.
-func (m *Metrics) judged(t *task, f fsm.VerdictMade) {
-	reason, action := reasonLabel(f.Finding.Reason), actionLabel(f.Verdict.Action)
-	m.decisions.WithLabelValues(reason, action).Inc()
-	switch r := t.retry; {
-	case r == nil:
-	case !r.begun:
-		m.retried(t, retrySuperseded)
-	case r.reason == reason:
-		m.retried(t, retryAlike)
-	default:
-		m.retried(t, retryOtherwise)
-	}
-	t.reason, t.bare = reason, false
-	if f.Verdict.Action.Again() {
-		t.retry = &retry{reason: reason, action: action}
-	}
-}
-
-// retried counts what became of the task's retry, if one was granted.
-func (m *Metrics) retried(t *task, outcome string) {
-	if r := t.retry; r != nil {
-		m.retries.WithLabelValues(r.reason, r.action, outcome).Inc()
-		t.retry = nil
-	}
-}
-
 func (m *Metrics) moved(at time.Time, t *task, f fsm.Moved) {
 	m.transitions.WithLabelValues(f.From.String(), f.To.String(), string(f.On)).Inc()
-	if f.From == fsm.Stopping {
-		m.attemptEnded(at, t, attemptEnds[f.On])
+	if end := projection.AttemptEnd(f); end != "" {
+		m.attempts.WithLabelValues(end).Inc()
+		if !t.begun.IsZero() {
+			m.attemptTime.WithLabelValues(end).Observe(at.Sub(t.begun).Seconds())
+		}
 	}
 	if f.From == fsm.Blocked {
 		m.questionClosed(at, t, f.On)
-	}
-	if t.retry != nil && !t.retry.begun && f.On != fsm.OnRetry && slices.Contains(overtakers, f.On) {
-		m.retried(t, retrySuperseded)
 	}
 	t.state, t.since, t.until = f.To, at, f.Until
 	switch f.To {
@@ -234,54 +184,25 @@ func (m *Metrics) moved(at time.Time, t *task, f fsm.Moved) {
 		if t.answered {
 			m.reblocks.WithLabelValues(t.reason).Inc()
 		}
-		t.asked, t.worded = time.Time{}, false
+		t.asked = time.Time{}
 	}
 	if !f.To.Info().Live {
 		m.seen.Delete(t.worker)
 	}
-	if f.To.Info().Final || f.To == fsm.Forgotten {
-		m.retried(t, retryWithdrawn)
+	if projection.Over(f.To) {
 		m.finished.WithLabelValues(string(f.On)).Inc()
 	}
 }
 
-func (m *Metrics) attemptEnded(at time.Time, t *task, outcome string) {
-	if outcome == "" {
-		return
-	}
-	m.attempts.WithLabelValues(outcome).Inc()
-	if !t.begun.IsZero() {
-		m.attemptTime.WithLabelValues(outcome).Observe(at.Sub(t.begun).Seconds())
-	}
-	switch outcome {
-	case attemptOK:
-		m.retried(t, retryPaidOff)
-		if t.bare {
-			m.withoutHuman.WithLabelValues(howBareAnswer).Inc()
-		}
-	case attemptWithdrawn:
-		m.retried(t, retryWithdrawn)
-	}
-	t.bare = false
-}
-
-// questionClosed counts how a question ended.
+// questionClosed counts an answer, unless the question ended without one.
 func (m *Metrics) questionClosed(at time.Time, t *task, on fsm.Trigger) {
-	if on == fsm.OnIncidentOver {
-		m.withoutHuman.WithLabelValues(howIncidentOver).Inc()
-	}
-	if slices.Contains(answers, on) {
-		m.answer(at, t, on)
+	if slices.Contains(projection.Answers, on) {
+		if !t.asked.IsZero() { // otherwise the answer came before GitHub had confirmed the question
+			m.timeToHuman.WithLabelValues(string(on)).Observe(max(at.Sub(t.asked).Seconds(), 0))
+		}
+		t.answered = t.answered || on == fsm.OnUnblocked || on == fsm.OnSnoozed
 	}
 	t.asked = time.Time{}
-}
-
-func (m *Metrics) answer(at time.Time, t *task, on fsm.Trigger) {
-	if !t.asked.IsZero() { // otherwise it was answered before GitHub had confirmed it
-		m.timeToHuman.WithLabelValues(string(on)).Observe(max(at.Sub(t.asked).Seconds(), 0))
-	}
-	t.answered = t.answered || on == fsm.OnUnblocked || on == fsm.OnSnoozed
-	t.bare = on == fsm.OnUnblocked && !t.worded
 }
 
 // incident follows one, and counts those that begin.

@@ -35,13 +35,25 @@ func newStory() *story {
 	r := prometheus.NewRegistry()
 	s := &story{Metrics: New(r, "test"), registry: r, at: noon, state: fsm.Queued}
 	s.now = func() time.Time { return s.at }
-	s.Begin(fsm.New(fsm.Config{}), 4)
+	s.Slots(4)
+	s.begin(fsm.New(fsm.Config{}))
 	s.facts(fsm.TaskQueued{Task: issue, Nonce: "abc"})
 	return s
 }
 
+// begin has a session lead that knows what a machine does.
+func (s *story) begin(m *fsm.Machine) {
+	snapshot, err := m.Snapshot()
+	if err == nil {
+		err = s.Restore(0, snapshot)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
 func (s *story) facts(all ...fsm.Fact) {
-	s.Record(fsm.Record{At: s.at, Facts: all})
+	s.Apply(0, []fsm.Record{{At: s.at, Facts: all}})
 	s.at = s.at.Add(time.Minute)
 }
 
@@ -396,7 +408,7 @@ func BenchmarkRecord(b *testing.B) {
 			var spent time.Duration
 			for b.Loop() {
 				began := time.Now()
-				s.Record(r)
+				s.Apply(0, []fsm.Record{r})
 				spent += time.Since(began)
 				time.Sleep(100 * time.Microsecond) // decisions are not made faster than the journal takes them
 			}

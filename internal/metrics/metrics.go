@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"runtime"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"retake/internal/fsm"
+	"retake/internal/projection"
 )
 
 // Metrics are one process's. All methods are safe for concurrent use; none of them blocks for longer than a
@@ -29,6 +31,7 @@ type Metrics struct {
 
 	appending atomic.Int64             // when the append under way began, in ns since 1970; 0: none is
 	read      atomic.Pointer[readings] // what a scrape asks; nil: nothing to ask yet
+	slots     atomic.Int64             // workers that there may be
 	now       func() time.Time
 
 	bell    chan struct{} // there are pending records; room for one
@@ -86,14 +89,14 @@ func New(to prometheus.Registerer, version string) *Metrics {
 // begunAtZero has series there from the beginning whose rise somebody is told of: a counter that appears with 1
 // has not risen.
 func (m *Metrics) begunAtZero() {
-	for _, o := range []string{attemptOK, attemptFailed, attemptWithdrawn} {
+	for _, o := range []string{projection.OK, projection.Failed, projection.Withdrawn} {
 		m.attempts.WithLabelValues(o)
 		m.attemptTime.WithLabelValues(o)
 	}
 	for _, k := range []string{startFirst, startRetry, startValidation, startAnswer} {
 		m.attemptsStarted.WithLabelValues(k)
 	}
-	for _, how := range []string{howIncidentOver, howBareAnswer} {
+	for _, how := range []string{projection.IncidentOver, projection.BareAnswer} {
 		m.withoutHuman.WithLabelValues(how)
 	}
 	for _, method := range methods {
@@ -110,7 +113,7 @@ func (m *Metrics) begunAtZero() {
 		m.incidents.WithLabelValues(r)
 	}
 	for _, row := range fsm.Transitions {
-		if row.To.Info().Final || row.To == fsm.Forgotten {
+		if projection.Over(row.To) {
 			m.finished.WithLabelValues(string(row.On))
 		}
 	}
@@ -119,7 +122,7 @@ func (m *Metrics) begunAtZero() {
 			m.commands.WithLabelValues(c, result)
 		}
 	}
-	for _, a := range answers {
+	for _, a := range projection.Answers {
 		m.timeToHuman.WithLabelValues(string(a))
 	}
 	for _, r := range closable {
@@ -177,10 +180,10 @@ func (r registrar) histogram(name string) prometheus.Histogram {
 	return r.histograms(name).WithLabelValues().(prometheus.Histogram)
 }
 
-// Record takes a record that the journal has. It is for the owner's goroutine, and only keeps it.
-func (m *Metrics) Record(r fsm.Record) {
+// Apply implements projection.Projection. It only queues the records, so that the owner never waits for a scrape.
+func (m *Metrics) Apply(_ uint64, records []fsm.Record) {
 	m.pending.Lock()
-	m.pending.records = append(m.pending.records, r)
+	m.pending.records = append(m.pending.records, records...)
 	m.pending.Unlock()
 	select {
 	case m.bell <- struct{}{}:
@@ -188,7 +191,7 @@ func (m *Metrics) Record(r fsm.Record) {
 	}
 }
 
-// Follow works off what Record was given, until ctx ends.
+// Follow counts what Apply has queued, until ctx ends.
 func (m *Metrics) Follow(ctx context.Context) {
 	for {
 		select {
@@ -202,7 +205,7 @@ func (m *Metrics) Follow(ctx context.Context) {
 	}
 }
 
-// catchUp works off what Record was given; m.mu is held.
+// catchUp counts what Apply has queued; m.mu is held.
 func (m *Metrics) catchUp() {
 	m.pending.Lock()
 	records := m.pending.records
@@ -219,27 +222,25 @@ func (m *Metrics) catchUp() {
 	}
 }
 
-// Begin has a session lead from now on, with the machine as the journal has it. The machine is only read before
-// Begin returns.
-func (m *Metrics) Begin(from *fsm.Machine, slots int) {
+// Restore implements projection.Restorer: from now on, and until End, a session leads.
+func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
+	machine := fsm.New(fsm.Config{})
+	if err := machine.Restore(snapshot); err != nil {
+		return fmt.Errorf("metrics: restore snapshot: %w", err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.catchUp()
 	m.seen.Clear()
-	m.fleet = newFleet(from, slots, m.now())
+	m.fleet = newFleet(machine, m.now())
 	for _, t := range m.fleet.tasks {
 		m.expect(t)
 	}
+	return nil
 }
 
-// Slots says how many workers there may be from now on.
-func (m *Metrics) Slots(n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.fleet != nil {
-		m.fleet.slots = n
-	}
-}
+// Slots sets how many workers there may be from now on.
+func (m *Metrics) Slots(n int) { m.slots.Store(int64(n)) }
 
 // End says that the session is over. What it did still counts; what it knew of tasks is shown no more.
 func (m *Metrics) End() {

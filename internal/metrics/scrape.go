@@ -122,7 +122,7 @@ func (m *Metrics) look(now time.Time) *view {
 		cooldowns: map[string]int{},
 		remaining: map[string]time.Duration{}, incidents: map[string]int{},
 	}
-	v.fleet.slots = m.fleet.slots
+	v.fleet.slots = int(m.slots.Load())
 	for _, t := range m.fleet.tasks {
 		m.lookAt(v, t, now)
 	}

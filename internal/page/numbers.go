@@ -182,12 +182,13 @@ func human(asked []story.Asked) (h humanPart) {
 	for _, a := range asked {
 		h.Asked++
 		switch {
-		case a.Alone:
-			h.Alone++
-		case a.Answered.IsZero():
-			h.Open++
-		default:
+		case !a.Answered.IsZero():
 			took = append(took, a.Answered.Sub(a.At))
+		case !a.Alone:
+			h.Open++
+		}
+		if a.Alone {
+			h.Alone++
 		}
 		if a.Again {
 			h.Again++

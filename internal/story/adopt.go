@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"retake/internal/fsm"
+	"retake/internal/projection"
 )
 
 // KindMissing is the kind of the one event that no fact is: what was before it is not in the book, and not
@@ -13,10 +14,10 @@ const KindMissing = "missing"
 
 const missingText = "What happened before is missing here: the journal could not be read"
 
-// Adopt takes the machine's state from a snapshot as of a batch. What the book has read up to there should lead
-// to the same state; where it does not, because the journal was not read so far, or begins later than a task,
-// the state is right, and an event says that something is missing.
-func (b *Book) Adopt(seq uint64, state []byte) error {
+// Restore implements projection.Restorer. What the book has read should lead to the same state. Where it does not,
+// because the journal was not read so far or begins later than a task, the snapshot is right, and an event says that
+// something is missing.
+func (b *Book) Restore(seq uint64, state []byte) error {
 	m := fsm.New(b.config)
 	if err := m.Restore(state); err != nil {
 		return err
@@ -29,7 +30,8 @@ func (b *Book) Adopt(seq uint64, state []byte) error {
 		b.tell(mark)
 	}
 	for _, t := range before {
-		if s := b.stories[folded(t.Key)]; s != nil && !s.Over && m.Task(s.Issue) == nil {
+		if s := b.stories[projection.Fold(t.Key)]; s != nil && !s.Over && m.Task(s.Issue) == nil {
+			delete(b.numbers.courses, projection.Fold(t.Key))
 			mark := mark
 			mark.Issue, mark.Over = s.Issue, true
 			s.enter(fsm.Forgotten, mark.At)
@@ -41,6 +43,9 @@ func (b *Book) Adopt(seq uint64, state []byte) error {
 	}
 	for _, t := range m.Tasks() {
 		s := b.story(t.Key)
+		if key := projection.Fold(t.Key); b.numbers.courses[key] == nil {
+			b.numbers.courses[key] = new(projection.CourseOf(t))
+		}
 		if !s.stands(t) {
 			mark := mark
 			mark.Issue, mark.Attempt = t.Key, t.Attempt

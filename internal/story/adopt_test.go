@@ -18,14 +18,14 @@ func TestWhatCouldNotBeReadIsMarkedAndTheMachineIsRight(t *testing.T) {
 			whole, late := NewBook(config(t), DefaultLimits), NewBook(config(t), DefaultLimits)
 			adopt := (cut + len(batches)) / 2
 			for i, records := range batches {
-				whole.Add(uint64(i+1), records)
+				whole.Apply(uint64(i+1), records)
 				if i < cut || i > adopt {
-					late.Add(uint64(i+1), records)
+					late.Apply(uint64(i+1), records)
 				}
 				if i == adopt {
 					state, err := whole.Machine().Snapshot()
 					if err == nil {
-						err = late.Adopt(uint64(i+1), state)
+						err = late.Restore(uint64(i+1), state)
 					}
 					if err != nil {
 						t.Fatal(name, err)
@@ -80,7 +80,7 @@ func TestAStoryIsBounded(t *testing.T) {
 	add := func(facts ...fsm.Fact) {
 		seq++
 		at = at.Add(time.Second)
-		b.Add(seq, []fsm.Record{{At: at, Facts: facts}})
+		b.Apply(seq, []fsm.Record{{At: at, Facts: facts}})
 	}
 	add(fsm.TaskQueued{Task: k.Task, Nonce: "n", Title: "x"})
 	const attempts, verdicts = 100, 30
@@ -111,7 +111,7 @@ func TestAGrantSaysWhatItDoesNotGiveBack(t *testing.T) {
 	b := NewBook(config(t), Limits{})
 	k := fsm.OfTask{Task: "acme/widgets#1"}
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b.Add(1, []fsm.Record{{At: at, Facts: []fsm.Fact{
+	b.Apply(1, []fsm.Record{{At: at, Facts: []fsm.Fact{
 		fsm.TaskQueued{Task: k.Task, Nonce: "n"},
 		fsm.TallyReset{OfTask: k, By: "octocat", Redispatches: 2},
 		fsm.TallyReset{OfTask: k, By: "octocat"},

@@ -3,10 +3,10 @@ package story
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/projection"
 )
 
 // Limits bound what a book keeps.
@@ -38,10 +38,8 @@ func NewBook(c fsm.Config, l Limits) *Book {
 	return &Book{limits: l, config: c, m: fsm.New(c), stories: map[fsm.IssueKey]*Story{}, numbers: newNumbers()}
 }
 
-func folded(k fsm.IssueKey) fsm.IssueKey { return fsm.IssueKey(strings.ToLower(string(k))) }
-
-// Add takes the records of one batch. One that the book has already is left out.
-func (b *Book) Add(seq uint64, records []fsm.Record) {
+// Apply implements projection.Projection. A batch that the book has already is skipped.
+func (b *Book) Apply(seq uint64, records []fsm.Record) {
 	if seq <= b.last.Seq {
 		return
 	}
@@ -84,7 +82,7 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	}
 	e := Event{ID: place, At: at, Issue: key, Attempt: attempt, Kind: fsm.KindOf(f), Text: text}
 	if m, ok := f.(fsm.Moved); ok {
-		e.Over = m.To.Info().Final || m.To == fsm.Forgotten
+		e.Over = projection.Over(m.To)
 	}
 	if _, ok := f.(fsm.VerdictMade); ok && s != nil {
 		if a := s.attempt(attempt); a != nil && len(a.Decided) > 0 {
@@ -126,21 +124,21 @@ func (b *Book) storyOf(k fsm.IssueKey, f fsm.Fact) *Story {
 	case fsm.TaskQueued, fsm.TaskRebuilt:
 		return b.story(k)
 	}
-	return b.stories[folded(k)]
+	return b.stories[projection.Fold(k)]
 }
 
 func (b *Book) story(k fsm.IssueKey) *Story {
-	s := b.stories[folded(k)]
+	s := b.stories[projection.Fold(k)]
 	if s == nil {
 		s = &Story{Issue: k}
-		b.stories[folded(k)] = s
+		b.stories[projection.Fold(k)] = s
 	}
 	return s
 }
 
 // keep notes that a story is over, or that it goes on after all, and forgets the oldest of those that are over.
 func (b *Book) keep(s *Story, before bool) {
-	key := folded(s.Issue)
+	key := projection.Fold(s.Issue)
 	switch {
 	case s.Over && !before:
 		b.over = append(b.over, key)
@@ -167,7 +165,7 @@ func (b *Book) Machine() *fsm.Machine { return b.m }
 
 // Story returns a copy of an issue's story as it looks at a time; false: the book has none.
 func (b *Book) Story(k fsm.IssueKey, now time.Time) (Story, bool) {
-	s := b.stories[folded(k)]
+	s := b.stories[projection.Fold(k)]
 	if s == nil {
 		return Story{}, false
 	}
@@ -217,7 +215,7 @@ func (b *Book) placed(out Story, s *Story, now time.Time) Story {
 func (b *Book) Rows(now time.Time) []Story {
 	var all []Story
 	for _, t := range b.m.Tasks() {
-		if s := b.stories[folded(t.Key)]; s != nil && !s.Over {
+		if s := b.stories[projection.Fold(t.Key)]; s != nil && !s.Over {
 			all = append(all, b.present(s, now))
 		}
 	}
@@ -242,7 +240,7 @@ func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]in
 		}
 	}
 	for _, t := range b.m.Tasks() {
-		if s := b.stories[folded(t.Key)]; s != nil && !s.Over {
+		if s := b.stories[projection.Fold(t.Key)]; s != nil && !s.Over {
 			add(s)
 		}
 	}
@@ -262,7 +260,7 @@ func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 		return -1
 	})
 	for _, e := range b.news[from:] {
-		if issue == "" || folded(e.Issue) == folded(issue) {
+		if issue == "" || projection.Fold(e.Issue) == projection.Fold(issue) {
 			all = append(all, e)
 		}
 	}

@@ -46,7 +46,7 @@ func (c *clusters) happens(body fsm.EventBody) {
 	c.at = c.at.Add(5 * time.Second)
 	facts, _ := c.m.Step(fsm.Event{At: c.at, Body: body})
 	c.seq++
-	c.b.Add(c.seq, []fsm.Record{{At: c.at, Facts: facts}})
+	c.b.Apply(c.seq, []fsm.Record{{At: c.at, Facts: facts}})
 }
 
 func (c *clusters) ends(effect string, e fsm.EffectEnded) {

@@ -16,7 +16,7 @@ func TestAStorySaysWhatToDoNext(t *testing.T) {
 	recorded(t, func(name string, batches [][]fsm.Record) {
 		b := NewBook(config(t), Limits{})
 		for i, records := range batches {
-			b.Add(uint64(i+1), records)
+			b.Apply(uint64(i+1), records)
 			for _, k := range issues(b) {
 				s, _ := b.Story(k, b.Machine().Now())
 				seen[s.State]++
@@ -82,7 +82,7 @@ func TestACommentAsACommand(t *testing.T) {
 func TestAPausedDirectorIsSaidToBeResumed(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{})
-	b.Add(1, []fsm.Record{{At: at, Facts: []fsm.Fact{
+	b.Apply(1, []fsm.Record{{At: at, Facts: []fsm.Fact{
 		fsm.PhaseChanged{From: fsm.PhaseMonitor, To: fsm.PhasePaused, Why: "operator"},
 		fsm.TaskQueued{Task: "acme/widgets#1", Nonce: "n1", Title: "x"},
 	}}})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/projection"
 	"retake/internal/recovery"
 )
 
@@ -45,9 +46,9 @@ type Spent struct {
 type Asked struct {
 	At       time.Time    `json:"at"`
 	Issue    fsm.IssueKey `json:"issue"`
-	Answered time.Time    `json:"answered_at,omitzero"` // zero: not yet
+	Answered time.Time    `json:"answered_at,omitzero"` // zero: not yet, or never
 	Again    bool         `json:"again,omitempty"`      // the issue was asked about before, and answered
-	Alone    bool         `json:"alone,omitempty"`      // it went on without an answer
+	Alone    bool         `json:"alone,omitempty"`      // it needed nobody: see projection.Outcome
 }
 
 // ByReason counts the verdicts on a reason.
@@ -64,12 +65,12 @@ type numbers struct {
 	failures []Failed
 	costs    []Spent
 	asked    []Asked
-	granted  map[fsm.IssueKey]recovery.Action // the action that began the attempt under way, or will begin the next
+	courses  map[fsm.IssueKey]*projection.Course
 	outcomes map[recovery.Action]Retried
 }
 
 func newNumbers() numbers {
-	return numbers{granted: map[fsm.IssueKey]recovery.Action{}, outcomes: map[recovery.Action]Retried{}}
+	return numbers{courses: map[fsm.IssueKey]*projection.Course{}, outcomes: map[recovery.Action]Retried{}}
 }
 
 func lastOf[T any](all []T) []T {
@@ -81,14 +82,11 @@ func lastOf[T any](all []T) []T {
 
 // follow counts one fact about an issue.
 func (n *numbers) follow(at time.Time, k fsm.IssueKey, f fsm.Fact) {
-	key := folded(k)
+	key := projection.Fold(k)
+	n.settle(key, f)
 	switch f := f.(type) {
 	case fsm.VerdictMade:
 		n.failures = lastOf(append(n.failures, Failed{at, k, f.Finding.Reason, f.Verdict.Action}))
-		n.ended(key, OutcomeFailed)
-		if f.Verdict.Action.Again() {
-			n.granted[key] = f.Verdict.Action
-		}
 	case fsm.UsageCounted:
 		if f.Ended && f.Usage != (recovery.Usage{}) {
 			n.costs = lastOf(append(n.costs, Spent{at, k, f.Usage}))
@@ -96,52 +94,57 @@ func (n *numbers) follow(at time.Time, k fsm.IssueKey, f fsm.Fact) {
 	case fsm.EffectPlanned:
 		if f.Effect.Escalation != nil {
 			again := slices.ContainsFunc(n.asked, func(a Asked) bool {
-				return folded(a.Issue) == key &&
-					!a.Answered.IsZero()
+				return projection.Fold(a.Issue) == key && !a.Answered.IsZero()
 			})
 			n.asked = lastOf(append(n.asked, Asked{At: at, Issue: k, Again: again}))
 		}
 	case fsm.Moved:
-		n.moved(at, key, f)
-	}
-}
-
-func (n *numbers) moved(at time.Time, key fsm.IssueKey, f fsm.Moved) {
-	switch {
-	case f.On == fsm.OnGoneOK:
-		n.ended(key, OutcomeOK)
-	case f.To.Info().Final || f.To == fsm.Forgotten:
-		delete(n.granted, key)
-	}
-	if f.From != fsm.Blocked || f.To == fsm.Blocked {
-		return
-	}
-	for i, a := range slices.Backward(n.asked) {
-		if folded(a.Issue) == key && a.Answered.IsZero() && !a.Alone {
-			if f.On == fsm.OnIncidentOver || f.On == fsm.OnMerged {
-				n.asked[i].Alone = true
-			} else {
-				n.asked[i].Answered = at
-			}
-			return
+		if q := n.question(key); q != nil && q.Answered.IsZero() && !q.Alone && f.From == fsm.Blocked &&
+			f.To != fsm.Blocked {
+			q.Answered = at
 		}
 	}
 }
 
-// ended counts what became of the attempt that an action had begun.
-func (n *numbers) ended(key fsm.IssueKey, outcome string) {
-	action := n.granted[key]
-	if action == "" {
+// settle counts what a fact settles about retries and questions.
+func (n *numbers) settle(key fsm.IssueKey, f fsm.Fact) {
+	switch f.(type) {
+	case fsm.TaskQueued, fsm.TaskRebuilt:
+		n.courses[key] = &projection.Course{}
+	}
+	course := n.courses[key]
+	if course == nil {
 		return
 	}
-	delete(n.granted, key)
-	r := n.outcomes[action]
-	if outcome == OutcomeOK {
-		r.OK++
-	} else {
-		r.Failed++
+	settled := course.Apply(f)
+	if settled.NeededNobody != "" {
+		if q := n.question(key); q != nil {
+			q.Alone = true
+		}
 	}
-	n.outcomes[action] = r
+	if settled.Retry != nil {
+		r := n.outcomes[settled.Retry.Action]
+		switch settled.Became {
+		case projection.PaidOff:
+			r.OK++
+		case projection.FailedAlike, projection.FailedOtherwise:
+			r.Failed++
+		}
+		n.outcomes[settled.Retry.Action] = r
+	}
+	if m, ok := f.(fsm.Moved); ok && projection.Over(m.To) {
+		delete(n.courses, key)
+	}
+}
+
+// question returns the last question about an issue, or nil.
+func (n *numbers) question(key fsm.IssueKey) *Asked {
+	for i, a := range slices.Backward(n.asked) {
+		if projection.Fold(a.Issue) == key {
+			return &n.asked[i]
+		}
+	}
+	return nil
 }
 
 // Numbers returns a copy of what the book has counted since a time; zero: of all. Retries are counted over all.
@@ -154,7 +157,9 @@ func (b *Book) Numbers(since time.Time) Numbers {
 	}
 	open := map[recovery.Action]int{}
 	for _, t := range b.m.Tasks() {
-		open[n.granted[folded(t.Key)]]++
+		if c := n.courses[projection.Fold(t.Key)]; c != nil && c.Retry != nil {
+			open[c.Retry.Action]++
+		}
 	}
 	for _, a := range recovery.Actions {
 		r := n.outcomes[a.Action]

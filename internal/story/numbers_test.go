@@ -17,7 +17,7 @@ func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	add := func(facts ...fsm.Fact) {
 		seq++
 		at = at.Add(time.Minute)
-		b.Add(seq, []fsm.Record{{At: at, Facts: facts}})
+		b.Apply(seq, []fsm.Record{{At: at, Facts: facts}})
 	}
 	k := fsm.OfTask{Task: "acme/widgets#1"}
 	verdict := func(a recovery.Action) fsm.Fact {
@@ -26,6 +26,7 @@ func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 			Verdict: recovery.Verdict{Action: a, Reason: recovery.Overloaded},
 		}
 	}
+	begin := func(n int) fsm.Fact { return fsm.AttemptBegan{OfTask: k, N: n} }
 	move := func(from fsm.State, on fsm.Trigger, to fsm.State) fsm.Fact {
 		return fsm.Moved{OfTask: k, Attempt: 1, From: from, On: on, To: to}
 	}
@@ -35,18 +36,19 @@ func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	}}
 	add(fsm.TaskQueued{Task: k.Task, Nonce: "n"})
 	add(verdict(recovery.Retry), move(fsm.Stopping, fsm.OnRetry, fsm.Backoff))
-	add(fsm.UsageCounted{OfTask: k, Usage: recovery.Usage{CostUSD: 0.5}, Ended: true}, verdict(recovery.Retry),
-		move(fsm.Stopping, fsm.OnRetry, fsm.Backoff))
-	add(verdict(recovery.Escalate), ask, move(fsm.Stopping, fsm.OnEscalate, fsm.Blocked))
+	add(begin(2), fsm.UsageCounted{OfTask: k, Usage: recovery.Usage{CostUSD: 0.5}, Ended: true},
+		verdict(recovery.Retry), move(fsm.Stopping, fsm.OnRetry, fsm.Backoff))
+	add(begin(3), verdict(recovery.Escalate), ask, move(fsm.Stopping, fsm.OnEscalate, fsm.Blocked))
 	asked := at
 	add(move(fsm.Blocked, fsm.OnUnblocked, fsm.Backoff))
 	answered := at
-	add(verdict(recovery.Replan), ask, move(fsm.Stopping, fsm.OnEscalate, fsm.Blocked))
+	add(begin(4), verdict(recovery.Escalate), ask, move(fsm.Stopping, fsm.OnEscalate, fsm.Blocked))
 	add(move(fsm.Blocked, fsm.OnIncidentOver, fsm.Backoff))
-	add(move(fsm.Stopping, fsm.OnGoneOK, fsm.Delivering))
+	add(begin(5), verdict(recovery.Replan), move(fsm.Stopping, fsm.OnRetry, fsm.Backoff))
+	add(begin(6), move(fsm.Stopping, fsm.OnGoneOK, fsm.Delivering))
 
 	n := b.Numbers(time.Time{})
-	if len(n.Failures) != 4 || len(n.Costs) != 1 || n.Costs[0].Usage.CostUSD != 0.5 {
+	if len(n.Failures) != 5 || len(n.Costs) != 1 || n.Costs[0].Usage.CostUSD != 0.5 {
 		t.Errorf("failures %+v, costs %+v", n.Failures, n.Costs)
 	}
 	if len(n.Retries) != 2 || n.Retries[0] != (Retried{Action: recovery.Retry, Failed: 2}) ||
@@ -60,7 +62,7 @@ func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	if len(n.Asked) != 2 || n.Asked[0] != want[0] || n.Asked[1] != want[1] {
 		t.Errorf("asked %+v, want %+v", n.Asked, want)
 	}
-	if len(n.Reasons) != 1 || n.Reasons[0].N != 4 {
+	if len(n.Reasons) != 1 || n.Reasons[0].N != 5 {
 		t.Errorf("by reason %+v", n.Reasons)
 	}
 	if late := b.Numbers(at); len(late.Failures) != 0 || len(late.Asked) != 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/projection"
 	"retake/internal/recovery"
 )
 
@@ -200,16 +201,10 @@ func workOf(w fsm.DeliverResult) Work { return Work{w.Branch, w.SHA, w.URL, w.Pu
 
 func (s *Story) enter(to fsm.State, at time.Time) {
 	about := to.Info()
-	s.State, s.Means, s.Since, s.Over = about.Name, about.Means, at, about.Final || to == fsm.Forgotten
+	s.State, s.Means, s.Since, s.Over = about.Name, about.Means, at, projection.Over(to)
 	if to != fsm.Blocked {
 		s.Asked = nil
 	}
-}
-
-// outcomes say what a move means for the attempt that it ends; any other move out of Stopping means that it failed.
-var outcomes = map[fsm.Trigger]string{
-	fsm.OnGoneOK: OutcomeOK, fsm.OnValidate: OutcomeOK,
-	fsm.OnGoneWithdrawn: OutcomeWithdrawn,
 }
 
 func (s *Story) moved(at time.Time, f fsm.Moved) {
@@ -227,11 +222,8 @@ func (s *Story) moved(at time.Time, f fsm.Moved) {
 	case a == nil:
 	case f.To == fsm.Running && a.Hello.IsZero():
 		a.Hello = at
-	case f.From == fsm.Stopping:
-		a.Ended, a.Outcome = at, OutcomeFailed
-		if o := outcomes[f.On]; o != "" {
-			a.Outcome = o
-		}
+	case projection.AttemptEnd(f) != "":
+		a.Ended, a.Outcome = at, projection.AttemptEnd(f)
 	}
 }
 

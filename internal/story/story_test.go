@@ -86,7 +86,7 @@ func TestStoriesAreToldLikeThis(t *testing.T) {
 		b := NewBook(config(t), DefaultLimits)
 		var now time.Time
 		for i, records := range batches {
-			b.Add(uint64(i+1), records)
+			b.Apply(uint64(i+1), records)
 			for _, r := range records {
 				now = r.At
 			}
@@ -132,14 +132,14 @@ func TestTheSameRecordsAreTheSameStory(t *testing.T) {
 		one, twice := NewBook(config(t), Limits{}), NewBook(config(t), Limits{})
 		late := NewBook(config(t), Limits{})
 		for i, records := range batches {
-			one.Add(uint64(i+1), records)
-			twice.Add(uint64(i+1), records)
-			twice.Add(uint64(i+1), records)
-			late.Add(uint64(i+1), records)
+			one.Apply(uint64(i+1), records)
+			twice.Apply(uint64(i+1), records)
+			twice.Apply(uint64(i+1), records)
+			late.Apply(uint64(i+1), records)
 			if i == len(batches)/2 {
 				state, err := one.Machine().Snapshot()
 				if err == nil {
-					err = late.Adopt(uint64(i+1), state)
+					err = late.Restore(uint64(i+1), state)
 				}
 				if err != nil {
 					t.Fatal(name, err)
@@ -190,7 +190,7 @@ func TestTheStoryStandsWhereTheMachineDoes(t *testing.T) {
 	recorded(t, func(name string, batches [][]fsm.Record) {
 		b := NewBook(config(t), Limits{})
 		for i, records := range batches {
-			b.Add(uint64(i+1), records)
+			b.Apply(uint64(i+1), records)
 			for _, task := range b.Machine().Tasks() {
 				s, ok := b.Story(task.Key, b.Machine().Now())
 				if !ok || s.State != task.State.String() || s.Attempt != task.Attempt || !s.Since.Equal(task.Since) {
@@ -212,7 +212,7 @@ func TestEventsAreOneLine(t *testing.T) {
 	recorded(t, func(name string, batches [][]fsm.Record) {
 		b := NewBook(config(t), Limits{})
 		for i, records := range batches {
-			b.Add(uint64(i+1), records)
+			b.Apply(uint64(i+1), records)
 		}
 		all, gap := b.Events(Place{}, "")
 		if gap {
@@ -252,7 +252,7 @@ func TestABookIsBounded(t *testing.T) {
 	add := func(facts ...fsm.Fact) {
 		seq++
 		at = at.Add(time.Second)
-		b.Add(seq, []fsm.Record{{At: at, Facts: facts}})
+		b.Apply(seq, []fsm.Record{{At: at, Facts: facts}})
 	}
 	for n := 1; n <= 100; n++ {
 		k := fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", n))
@@ -289,7 +289,7 @@ func TestTheBoardAgreesWithTheRows(t *testing.T) {
 		b := NewBook(config(t), DefaultLimits)
 		var now time.Time
 		for i, records := range batches {
-			b.Add(uint64(i+1), records)
+			b.Apply(uint64(i+1), records)
 			for _, r := range records {
 				now = r.At
 			}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,14 +10,15 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/projection"
 	"retake/internal/recovery"
 )
 
 // Book follows a journal. It keeps what is open of the tasks that are not over, and belongs to one goroutine.
 type Book struct {
 	fleet string
-	tasks map[string]*task // by key in lower case
-	ended []Span           // by the record that is followed
+	tasks map[fsm.IssueKey]*task // by projection.Fold
+	done  func(at time.Time, s Span)
 }
 
 // task is what is open of one.
@@ -44,26 +46,10 @@ type effect struct {
 	open bool // its parent is known
 }
 
-// NewBook begins with nothing.
-func NewBook(fleet string) *Book { return &Book{fleet: fleet, tasks: map[string]*task{}} }
-
-// Known is a task as the machine has it.
-type Known struct {
-	Key     fsm.IssueKey
-	Nonce   string
-	Title   string
-	URL     string
-	State   fsm.State
-	Since   time.Time // when State was entered
-	Attempt int       // the current or the last one
-}
-
-// KnownOf is what a Book may have to know of a task.
-func KnownOf(t *fsm.Task) Known {
-	return Known{
-		Key: t.Key, Nonce: t.Nonce, Title: t.Title, URL: t.URL, State: t.State, Since: t.Since,
-		Attempt: t.Attempt,
-	}
+// NewBook returns an empty book. It calls done with each span that has ended and the time of the record that ended it,
+// each parent behind its children.
+func NewBook(fleet string, done func(at time.Time, s Span)) *Book {
+	return &Book{fleet: fleet, tasks: map[fsm.IssueKey]*task{}, done: done}
 }
 
 // phases are the states that have a span; within says that it lies in the attempt's.
@@ -79,40 +65,52 @@ var phases = map[fsm.State]struct {
 	fsm.Blocked:  {"blocked", false},
 }
 
-// Follow takes the next record, and returns the spans that it ends, each parent behind its children.
-func (b *Book) Follow(r fsm.Record) []Span {
-	b.ended = nil
-	for _, f := range r.Facts {
-		b.follow(r.At, f)
-	}
-	for _, t := range b.touched(r) {
-		t.adoptEffects()
-		if t.finished && len(t.effects) == 0 {
-			delete(b.tasks, fold(t.key))
+// Apply implements projection.Projection.
+func (b *Book) Apply(_ uint64, records []fsm.Record) {
+	for _, r := range records {
+		for _, f := range r.Facts {
+			b.follow(r.At, f)
+		}
+		for _, t := range b.touched(r) {
+			t.adoptEffects()
+			if t.finished && len(t.effects) == 0 {
+				delete(b.tasks, projection.Fold(t.key))
+			}
 		}
 	}
-	return b.ended
 }
 
-// Meet adds a task whose beginning the journal does not have any more. One that is known stays as it is.
-func (b *Book) Meet(k Known) {
-	if t := b.tasks[fold(k.Key)]; t != nil && t.nonce == k.Nonce {
+// Restore implements projection.Restorer: it adds the tasks whose beginning the journal does not have any more.
+func (b *Book) Restore(_ uint64, snapshot []byte) error {
+	m := fsm.New(fsm.Config{})
+	if err := m.Restore(snapshot); err != nil {
+		return fmt.Errorf("trace: restore snapshot: %w", err)
+	}
+	for _, t := range m.Tasks() {
+		b.meet(t.Since, t)
+	}
+	return nil
+}
+
+// meet adds a task in its middle, at a time. One that is known stays as it is.
+func (b *Book) meet(at time.Time, k *fsm.Task) {
+	if t := b.tasks[projection.Fold(k.Key)]; t != nil && t.nonce == k.Nonce {
 		return
 	}
-	t := b.begin(k.Since, k)
+	t := b.begin(at, k.Key, k.Nonce, k.Title, k.URL)
 	t.root.add(keyIncomplete, true)
 	t.n = k.Attempt
 	if phases[k.State].within && k.Attempt > 0 {
-		t.beginAttempt(b.fleet, k.Since, k.Attempt)
+		t.beginAttempt(b.fleet, at, k.Attempt)
 		t.attempt.add(keyIncomplete, true)
 	}
-	t.enter(k.Since, k.State)
+	t.enter(at, k.State)
 }
 
 // touched are the tasks that a record is about.
 func (b *Book) touched(r fsm.Record) (out []*task) {
 	for _, f := range r.Facts {
-		if t := b.tasks[fold(taskOf(f))]; t != nil && !slices.Contains(out, t) {
+		if t := b.tasks[projection.Fold(fsm.About(f))]; t != nil && !slices.Contains(out, t) {
 			out = append(out, t)
 		}
 	}
@@ -122,29 +120,27 @@ func (b *Book) touched(r fsm.Record) (out []*task) {
 func (b *Book) follow(at time.Time, f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.TaskQueued:
-		t := b.begin(at, Known{Key: f.Task, Nonce: f.Nonce, Title: f.Title, URL: f.URL})
+		t := b.begin(at, f.Task, f.Nonce, f.Title, f.URL)
 		t.enter(at, fsm.Queued)
 		t.waitsFor(at, f.Standing)
 		return
 	case fsm.TaskRebuilt:
-		k := KnownOf(&f.Rebuilt)
-		k.Since = at
-		b.Meet(k)
+		b.meet(at, &f.Rebuilt)
 		return
 	}
-	if t := b.tasks[fold(taskOf(f))]; t != nil {
+	if t := b.tasks[projection.Fold(fsm.About(f))]; t != nil {
 		t.follow(b, at, f)
 	}
 }
 
 // begin opens a task's trace. An earlier task of the same issue that has no end is forgotten: the journal does
 // not have it.
-func (b *Book) begin(at time.Time, k Known) *task {
-	t := &task{key: k.Key, nonce: k.Nonce, root: Span{Context: Of(b.fleet, k.Nonce), Name: "task", Start: at}}
-	t.root.add(KeyIssue, string(k.Key))
-	t.root.add(keyTitle, k.Title)
-	t.root.add(keyURL, k.URL)
-	b.tasks[fold(k.Key)] = t
+func (b *Book) begin(at time.Time, key fsm.IssueKey, nonce, title, url string) *task {
+	t := &task{key: key, nonce: nonce, root: Span{Context: Of(b.fleet, nonce), Name: "task", Start: at}}
+	t.root.add(KeyIssue, string(key))
+	t.root.add(keyTitle, title)
+	t.root.add(keyURL, url)
+	b.tasks[projection.Fold(key)] = t
 	return t
 }
 
@@ -277,7 +273,7 @@ func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
 	s.add(keyCharges, string(f.Verdict.Charges))
 	s.add(keyIncident, f.Incident)
 	s.add(keyWhy, f.Verdict.Why)
-	b.ended = append(b.ended, s)
+	b.done(at, s)
 }
 
 // adoptEffects puts what was planned below the state that the record has led to.
@@ -324,7 +320,7 @@ func (b *Book) moved(at time.Time, t *task, f fsm.Moved) {
 	if f.To == fsm.Backoff || f.To == fsm.Blocked {
 		t.phase.add(keyReason, t.reason)
 	}
-	if f.To == fsm.Forgotten || f.To.Info().Final {
+	if projection.Over(f.To) {
 		t.finished = true
 		t.root.add(keyOutcome, f.To.String())
 		t.root.add(keyEndedBy, string(f.On))
@@ -369,7 +365,7 @@ func (b *Book) end(at time.Time, s *Span) {
 	if s.End = at; at.Before(s.Start) { // not of one clock: a rebuild
 		s.End = s.Start
 	}
-	b.ended = append(b.ended, *s)
+	b.done(at, *s)
 }
 
 // add says something of a span; a later word replaces an earlier one. What is empty is not said.
@@ -393,8 +389,6 @@ func (s *Span) happened(at time.Time, name string, about ...Attribute) {
 	about = slices.DeleteFunc(about, func(a Attribute) bool { return a.Value == "" })
 	s.Events = append(s.Events, Event{at, name, about})
 }
-
-func fold(k fsm.IssueKey) string { return strings.ToLower(string(k)) }
 
 // timed makes a time part of an id. The same time may come more than once: one record can move a task twice.
 func (t *task) timed(at time.Time) string {

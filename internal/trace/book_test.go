@@ -16,6 +16,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/projection"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.txt and docs/images/trace.svg")
@@ -58,10 +59,13 @@ func journals(t *testing.T) map[string][]fsm.Record {
 	return out
 }
 
+// spansOf returns the spans that end while a book, or a new one if it is nil, takes records.
 func spansOf(b *Book, records []fsm.Record) (out []Span) {
-	for _, r := range records {
-		out = append(out, b.Follow(r)...)
+	if b == nil {
+		b = NewBook("default", nil)
 	}
+	b.done = func(_ time.Time, s Span) { out = append(out, s) }
+	b.Apply(0, records)
 	return out
 }
 
@@ -69,7 +73,7 @@ func spansOf(b *Book, records []fsm.Record) (out []Span) {
 // spans of an attempt lie within it.
 func TestEverySpanHasItsPlace(t *testing.T) {
 	for name, records := range journals(t) {
-		b := NewBook("default")
+		b := NewBook("default", nil)
 		all := spansOf(b, records)
 		byID := map[[8]byte]Span{}
 		for _, s := range all {
@@ -110,21 +114,22 @@ func TestEverySpanHasItsPlace(t *testing.T) {
 func TestTheSameAfterARestart(t *testing.T) {
 	for name, records := range journals(t) {
 		all := map[[8]byte]Span{}
-		for _, s := range spansOf(NewBook("default"), records) {
+		for _, s := range spansOf(nil, records) {
 			all[s.Context.Span] = s
 		}
 		half := len(records) / 2
-		again := NewBook("default")
+		again := NewBook("default", nil)
 		for _, s := range append(spansOf(again, records[:half]), spansOf(again, records[half:])...) {
 			if !reflect.DeepEqual(all[s.Context.Span], s) {
 				t.Fatalf("%s: %s is another one after a restart", name, s.Name)
 			}
 		}
-		late := NewBook("default")
+		late := NewBook("default", nil)
 		m := fsm.New(fsm.Config{})
 		m.Replay(records[:half])
-		for _, k := range m.Tasks() {
-			late.Meet(KnownOf(k))
+		snapshot, err := m.Snapshot()
+		if err != nil || late.Restore(0, snapshot) != nil {
+			t.Fatal(name, err)
 		}
 		for _, s := range spansOf(late, records[half:]) {
 			if other, there := all[s.Context.Span]; there && other.Name != s.Name {
@@ -133,7 +138,7 @@ func TestTheSameAfterARestart(t *testing.T) {
 		}
 		for _, r := range records[half:] { // with gaps
 			if len(r.Facts)%2 == 0 {
-				late.Follow(r)
+				late.Apply(0, []fsm.Record{r})
 			}
 		}
 	}
@@ -142,11 +147,11 @@ func TestTheSameAfterARestart(t *testing.T) {
 // TestBookKeepsNothing: tasks that are over are forgotten.
 func TestBookKeepsNothing(t *testing.T) {
 	for name, records := range journals(t) {
-		b, m := NewBook("default"), fsm.New(fsm.Config{})
+		b, m := NewBook("default", nil), fsm.New(fsm.Config{})
 		spansOf(b, records)
 		m.Replay(records)
 		for k := range b.tasks {
-			if !slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return fold(t.Key) == k }) {
+			if !slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return projection.Fold(t.Key) == k }) {
 				t.Errorf("%s: %s is over, and is still kept", name, k)
 			}
 		}
@@ -168,7 +173,7 @@ func TestTraces(t *testing.T) {
 		if len(records) == 0 {
 			t.Fatalf("no journal %s among %q", name, slices.Sorted(maps.Keys(all)))
 		}
-		golden(t, filepath.Join("testdata", name+".txt"), tree(spansOf(NewBook("default"), records)))
+		golden(t, filepath.Join("testdata", name+".txt"), tree(spansOf(nil, records)))
 	}
 }
 

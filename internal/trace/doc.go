@@ -13,7 +13,7 @@
 //
 // # Invariants
 //
-//   - It is pure: facts in, spans out. A Book follows records in the order of the journal and returns each span once it has ended.
+//   - It is pure: facts in, spans out. A Book folds the journal and hands out each span once it has ended.
 //   - Ids are made of the fleet, the nonce of the claim, ids of attempts and effects, and the times of facts. Who reads the same journal again, after a
 //     restart or in the place of another, makes the same spans with the same ids.
 //   - Records may be missing. A span whose beginning is not known is not made up, but a task's own: it begins where it was met, and says so.

@@ -1,7 +1,5 @@
 package trace
 
-import "retake/internal/fsm"
-
 // The keys of attributes; docs/specs/tracing.md says what each means.
 const (
 	KeyIssue      = "retake.issue"
@@ -44,46 +42,3 @@ const (
 	keyFinal      = "retake.final"
 	keyErrorID    = "retake.error_id"
 )
-
-// taskOf is the issue that a fact is about; empty: none that its trace has to know.
-func taskOf(f fsm.Fact) fsm.IssueKey {
-	switch f := f.(type) {
-	case fsm.TaskQueued:
-		return f.Task
-	case fsm.TaskRebuilt:
-		return f.Rebuilt.Key
-	case fsm.CommandTaken:
-		return f.Task
-	case fsm.WorkDelivered:
-		return f.Task
-	case fsm.EffectPlanned:
-		return f.Effect.Task
-	case fsm.EffectDone:
-		return f.Task
-	case fsm.EffectDeferred:
-		return f.Task
-	case fsm.TaskRenamed:
-		return f.Task
-	case fsm.StandingChanged:
-		return f.Task
-	case fsm.Moved:
-		return f.Task
-	case fsm.AttemptBegan:
-		return f.Task
-	case fsm.ContainerWaits:
-		return f.Task
-	case fsm.ContainerStarted:
-		return f.Task
-	case fsm.AttemptFenced:
-		return f.Task
-	case fsm.ReportAccepted:
-		return f.Task
-	case fsm.EndingSet:
-		return f.Task
-	case fsm.VerdictMade:
-		return f.Task
-	case fsm.UsageCounted:
-		return f.Task
-	}
-	return ""
-}

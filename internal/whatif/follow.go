@@ -49,8 +49,14 @@ func New(cfg fsm.Config, o Options) *Follower {
 	}
 }
 
-// Record takes the next record of the journal.
-func (w *Follower) Record(r fsm.Record) {
+// Apply implements projection.Projection.
+func (w *Follower) Apply(_ uint64, records []fsm.Record) {
+	for _, r := range records {
+		w.record(r)
+	}
+}
+
+func (w *Follower) record(r fsm.Record) {
 	for _, f := range r.Facts {
 		switch f := f.(type) {
 		case fsm.StateKept: // the journal begins anew

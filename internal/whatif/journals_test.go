@@ -66,9 +66,7 @@ func config(t *testing.T, l policy.Limits) fsm.Config {
 // follow follows records under a configuration.
 func follow(cfg fsm.Config, o Options, records []fsm.Record) *Report {
 	f := New(cfg, o)
-	for _, r := range records {
-		f.Record(r)
-	}
+	f.Apply(0, records)
 	return f.Report()
 }
 

@@ -31,9 +31,7 @@ func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found fun
 			continue
 		}
 		f := whatif.New(other(w), whatif.Options{})
-		for _, r := range records {
-			f.Record(r)
-		}
+		f.Apply(0, records)
 		found(w, f.Report())
 	}
 }

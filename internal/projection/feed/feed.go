@@ -1,4 +1,9 @@
-package director
+// Package feed reads journals and hands their batches, decoded and in order, to whoever folds them.
+//
+// Every reader of batches goes through Batches: the director's own restart, the projections that it begins with what
+// was decided before, and the commands that read a journal without a director. Several goroutines decode; take runs on
+// the caller's goroutine alone, so that a projection needs no lock.
+package feed
 
 import (
 	"context"
@@ -13,42 +18,45 @@ import (
 )
 
 // batches is a journal for who reads all of it, archived and live.
-type batches interface {
+type Source interface {
 	Begin(ctx context.Context) (bus.Head, error)
 	Records(ctx context.Context, after bus.Head, fn func(chain.Record) error) (bus.Head, error)
 }
 
-var _ batches = (*bus.Journal)(nil)
+var _ Source = (*bus.Journal)(nil)
 
-// errEnough ends a reading without an error.
-var errEnough = errors.New("enough is read")
+// ErrEnough ends a reading without an error. Take returns it before it uses the batch.
+var ErrEnough = errors.New("feed: enough is read")
 
-// errUndecoded: a batch is not of the facts that this version knows.
-var errUndecoded = errors.New("director: journal")
+// ErrUndecoded reports a batch with facts that this version does not know.
+var ErrUndecoded = errors.New("feed: decode batch")
 
-// takeBatch takes the records of the batch at a sequence. errEnough ends the reading before it.
-type takeBatch func(seq uint64, records []fsm.Record) error
+// Read hands encoded batches to fn until there are no more, fn returns an error, or ctx ends.
+type Read func(ctx context.Context, fn func(seq uint64, data []byte) error) error
 
-// readJournal hands out every batch that a journal has.
-func readJournal(ctx context.Context, j batches, take takeBatch) error {
+// Take uses the records of the batch at a sequence.
+type Take func(seq uint64, records []fsm.Record) error
+
+// Journal hands every batch of a journal to take.
+func Journal(ctx context.Context, j Source, take Take) error {
 	begin, err := j.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	return readBehind(ctx, j, begin, take)
+	return After(ctx, j, begin, take)
 }
 
-// readBehind hands out the batches behind a head.
-func readBehind(ctx context.Context, j batches, after bus.Head, take takeBatch) error {
-	return decode(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
+// After hands the batches behind a head to take.
+func After(ctx context.Context, j Source, after bus.Head, take Take) error {
+	return Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
 		_, err := j.Records(ctx, after, func(r chain.Record) error { return fn(r.Seq, r.Data) })
 		return err
 	}, take)
 }
 
-// readExport hands out the batches of a file that `director journal export` wrote.
-func readExport(file string, take takeBatch) error {
-	return decode(context.Background(), func(_ context.Context, fn func(uint64, []byte) error) error {
+// Export hands the batches of a file that `director journal export` wrote to take.
+func Export(file string, take Take) error {
+	return Batches(context.Background(), func(_ context.Context, fn func(uint64, []byte) error) error {
 		_, err := chain.Read(file, func(r chain.Record) error { return fn(r.Seq, r.Data) }, nil)
 		return err
 	}, take)
@@ -81,7 +89,7 @@ func (l *lane) run(ctx context.Context) {
 		for i := range p {
 			one := &p[i]
 			if one.records, one.err = reader.Read(one.data); one.err != nil {
-				one.err = fmt.Errorf("%w at %d: %w", errUndecoded, one.seq, one.err)
+				one.err = fmt.Errorf("%w at %d: %w", ErrUndecoded, one.seq, one.err)
 			}
 		}
 		select {
@@ -92,16 +100,14 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// decode has take take the batches that read hands out, one after the other in their order, while those behind
-// them are read and decoded:
+// Batches calls take for each batch of read, in order, on the caller's goroutine. Later batches are read and decoded
+// meanwhile, and a bounded number of them waits:
 //
 //	read ──parcels, in turn──▶ a lane for each processor ──in the same turn──▶ take, on the caller's goroutine
 //
-// An error of read is returned when all that it has handed out was taken; one of take, or of a batch that
-// cannot be decoded, at once.
-func decode(ctx context.Context, read func(ctx context.Context, fn func(seq uint64, data []byte) error) error,
-	take takeBatch,
-) error {
+// An error of read is returned once all batches before it were taken. An error of take, or of a batch that cannot be
+// decoded, is returned at once.
+func Batches(ctx context.Context, read Read, take Take) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -128,7 +134,7 @@ func decode(ctx context.Context, read func(ctx context.Context, fn func(seq uint
 			if err == nil {
 				err = take(one.seq, one.records)
 			}
-			if errors.Is(err, errEnough) {
+			if errors.Is(err, ErrEnough) {
 				return nil
 			}
 			if err != nil {
@@ -139,9 +145,7 @@ func decode(ctx context.Context, read func(ctx context.Context, fn func(seq uint
 }
 
 // fill reads batches into lanes, and closes them.
-func fill(ctx context.Context, lanes []lane,
-	read func(ctx context.Context, fn func(seq uint64, data []byte) error) error,
-) error {
+func fill(ctx context.Context, lanes []lane, read Read) error {
 	var p parcel
 	bytes, turn := 0, 0
 	send := func() error {

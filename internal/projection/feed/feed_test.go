@@ -1,4 +1,4 @@
-package director
+package feed
 
 import (
 	"bytes"
@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"retake/internal/fsm"
 )
 
-// handedOut are batches for decode: each has some records that say which it is, and one is large. The one at
+// handedOut are batches for Batches: each has some records that say which it is, and one is large. The one at
 // bad cannot be decoded; 0: none.
-func handedOut(n, bad uint64, end error) func(context.Context, func(uint64, []byte) error) error {
+func handedOut(n, bad uint64, end error) Read {
 	return func(_ context.Context, fn func(uint64, []byte) error) error {
 		for seq := uint64(1); seq <= n; seq++ {
 			line := fmt.Appendf(nil,
@@ -49,17 +50,17 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 		"none":                      {},
 		"one":                       {n: 1, taken: 1},
 		"damaged after some":        {n: 333, end: broken, taken: 333, want: broken},
-		"one is of a newer version": {n: 500, bad: 123, taken: 122, want: errUndecoded, mention: "at 123"},
+		"one is of a newer version": {n: 500, bad: 123, taken: 122, want: ErrUndecoded, mention: "at 123"},
 		"the first of two errors is told": {
-			n: 124, bad: 123, end: broken, taken: 122, want: errUndecoded,
+			n: 124, bad: 123, end: broken, taken: 122, want: ErrUndecoded,
 			mention: "at 123",
 		},
-		"it is enough":                      {n: 500, stop: 77, with: errEnough, taken: 76},
-		"enough before one that is damaged": {n: 80, end: broken, stop: 77, with: errEnough, taken: 76},
+		"it is enough":                      {n: 500, stop: 77, with: ErrEnough, taken: 76},
+		"enough before one that is damaged": {n: 80, end: broken, stop: 77, with: ErrEnough, taken: 76},
 		"refused":                           {n: 500, stop: 77, with: refused, taken: 76, want: refused},
 	} {
 		taken := uint64(0)
-		err := decode(t.Context(), handedOut(c.n, c.bad, c.end), func(seq uint64, records []fsm.Record) error {
+		err := Batches(t.Context(), handedOut(c.n, c.bad, c.end), func(seq uint64, records []fsm.Record) error {
 			if seq == c.stop {
 				return c.with
 			}
@@ -81,12 +82,12 @@ func TestReadingEndsWithWhoTakes(t *testing.T) {
 	for name, take := range map[string]func(cancel func()) error{
 		"an error":   func(func()) error { return refused },
 		"its end":    func(cancel func()) error { cancel(); return nil },
-		"enough":     func(func()) error { return errEnough },
+		"enough":     func(func()) error { return ErrEnough },
 		"in a while": func(func()) error { time.Sleep(time.Millisecond); return refused },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := false
-		err := decode(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
+		err := Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
 			err := handedOut(300, 0, nil)(ctx, fn)
 			<-ctx.Done() // as while a server is away
 			ended = true
@@ -101,25 +102,27 @@ func TestReadingEndsWithWhoTakes(t *testing.T) {
 
 // What is on its way to who takes is bounded, however fast the journal is read.
 func TestReadingWaitsForWhoTakes(t *testing.T) {
-	read, most := 0, 0
-	hold := make(chan struct{})
-	go func() {
-		time.Sleep(50 * time.Millisecond)
-		close(hold)
-	}()
-	err := decode(t.Context(), func(ctx context.Context, fn func(uint64, []byte) error) error {
-		return handedOut(5000, 0, nil)(ctx, func(seq uint64, data []byte) error {
-			select {
-			case <-hold:
-			default:
-				if read++; len(data) > parcelBytes {
-					most++
+	synctest.Test(t, func(t *testing.T) {
+		read, most := 0, 0
+		hold := make(chan struct{})
+		go func() {
+			synctest.Wait() // nothing more can be read
+			close(hold)
+		}()
+		err := Batches(t.Context(), func(ctx context.Context, fn func(uint64, []byte) error) error {
+			return handedOut(5000, 0, nil)(ctx, func(seq uint64, data []byte) error {
+				select {
+				case <-hold:
+				default:
+					if read++; len(data) > parcelBytes {
+						most++
+					}
 				}
-			}
-			return fn(seq, data)
-		})
-	}, func(uint64, []fsm.Record) error { <-hold; return nil })
-	if err != nil || read == 0 || most > 40 {
-		t.Errorf("%d batches were read, %d of them large, while nobody took any: %v", read, most, err)
-	}
+				return fn(seq, data)
+			})
+		}, func(uint64, []fsm.Record) error { <-hold; return nil })
+		if err != nil || read == 0 || most > 40 {
+			t.Errorf("%d batches were read, %d of them large, while nobody took any: %v", read, most, err)
+		}
+	})
 }
