@@ -15,6 +15,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -28,7 +29,7 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	r, err := s.github.Claim(ctx, github.ClaimRequest{
 		Key: string(e.Task), Nonce: e.Nonce, RunID: s.runID, Unblock: e.Attempt > 0, Answers: e.Answers,
 	})
-	if why, gone := isIssueGone(err); gone {
+	if why, gone := failure.IssueGone(err); gone {
 		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
 	}
 	if errors.Is(err, github.ErrWritesDisabled) {
@@ -36,7 +37,7 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "github.writes = false: it would be claimed now"}}
 	}
 	if err != nil {
-		out := failed(err)
+		out := failure.Ended(err)
 		if !out.Failure.Transient { // time does not heal it
 			s.refusals.Note(string(e.Task))
 		}
@@ -55,11 +56,11 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 // recheck reads the issue again: what is closed, or no longer labelled as claimed, is not ours any more.
 func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	i, err := s.github.Issue(ctx, string(e.Task))
-	if why, gone := isIssueGone(err); gone {
+	if why, gone := failure.IssueGone(err); gone {
 		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
 	}
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	end := &fsm.ClaimResult{Ours: true}
 	switch labels := s.config.GitHub.Labels; {
@@ -76,7 +77,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	// an earlier process made it, perhaps not all of it: nothing of it has run, and it is made anew
 	if s.lists(ctx, e.Worker, isPending) {
 		if _, err := s.runtime.Stop(ctx, e.Worker, 0, nil); err != nil {
-			return failed(err)
+			return failure.Ended(err)
 		}
 	}
 	// an earlier process started it: nobody touches a checkout that a worker is in
@@ -91,13 +92,13 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		err = s.receiveSent(ctx, e.Nonce, !e.Start.Fresh)
 	}
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	s.reports.drop(fsm.AttemptID(e.Nonce, e.Attempt-1))
 	s.reports.begin(e.Worker)
 	issue, err := s.approvedIssue(ctx, e)
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	e.Start = withShownHints(*e.Start)
 	git, done := s.withdrawals.during(ctx, e.Task)
@@ -107,7 +108,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	request.Task, request.Attempt = string(e.Task), e.Attempt
 	if e.Start.Fresh {
 		if err := s.workspace.Fresh(git, e.Nonce); err != nil {
-			return failed(err)
+			return failure.Ended(err)
 		}
 	}
 	checkout, err := s.workspace.Checkout(git, request)
@@ -125,7 +126,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		unchanged, err = s.workspace.Unchanged(git, e.Nonce)
 	}
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	ref := wire.IssueRef{
 		Key: string(e.Task), Number: e.Task.Number(), Title: issue.Title, Body: issue.Body, Labels: issue.Labels,
@@ -134,21 +135,21 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	spec := s.spec(c, e, checkout.Path)
 	if e.Start.Validate {
 		if spec, err = s.cleanSpec(ctx, c, e); err != nil {
-			return failed(err)
+			return failure.Ended(err)
 		}
 	}
 	authorize, travels := s.bus.Authorize, (*wire.PlanCheckout)(nil)
 	if e.Start.Travels {
 		authorize, spec.Checkout = s.bus.AuthorizeCheckout, ""
 		if travels, err = s.publish(git, c, e); err != nil {
-			return failed(err)
+			return failure.Ended(err)
 		}
 	} else if err := s.mounted(ctx, e.Nonce); err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	credential, err := authorize(ctx, e.Worker)
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	spec.Env = s.outside.environ(e.Worker, spec.Env, !e.Start.Validate)
 	plan := wire.Plan{
@@ -180,13 +181,13 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	data, err := json.Marshal(plan)
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	spec.Stdin = data
 	s.recorder.starts(e, plan, c)
 	s.outside.admit(e.Worker)
 	if err := s.runtime.Ensure(ctx, spec); err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	s.outputs.Begin(s.recording(e.Task, e.Worker, e.Attempt))
 	return fsm.EffectEnded{}
@@ -303,10 +304,10 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 	fenced := s.fences(e.Stop, err)
 	if fenced {
-		exit, err = unconfirmed(err), s.shutOut(ctx, e.Worker)
+		exit, err = failure.Unconfirmed(err), s.shutOut(ctx, e.Worker)
 	}
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	exit = unmarked(exit)
 	if !fenced {
@@ -315,11 +316,11 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.outside.dismiss(e.Worker)
 	s.broker.drop(e.Worker)
 	if err := s.takeBack(ctx, e); err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	stored, err := s.endReports(ctx, e, exit)
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	if err := s.workspace.DropValidation(ctx, e.Nonce); err != nil {
 		s.log.Warn("the copy that was validated is left", zap.String("worker", e.Worker), zap.Error(err))

@@ -7,6 +7,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -75,7 +76,7 @@ func (s *session) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection,
 
 // notValidated is why work is not handed in that nobody has validated, and no attempt is left for it.
 func notValidated(err error) *fsm.EffectError {
-	f := failed(err).Failure
+	f := failure.Of(err)
 	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""
 	f.Text = "it is not what was validated, and the budget for validating it is used up: " + f.Text
 	return f

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -35,7 +36,7 @@ func (s *session) pollComments(ctx context.Context, repo string) (over bool, err
 		case !ours && (a.PullRequest || a.Command == github.CommandUnknown):
 		case a.Acknowledged:
 		case a.Command == github.CommandNone:
-			if err := s.vetPlain(ctx, known, task, &a); err != nil && failed(err).Failure.Transient {
+			if err := s.vetPlain(ctx, known, task, &a); err != nil && failure.Of(err).Transient {
 				return false, err
 			} else if err != nil { // it would not be known later either
 				s.log.Warn("whether a comment counts is not known", zap.String("issue", a.Issue), zap.Error(err))
@@ -50,7 +51,7 @@ func (s *session) pollComments(ctx context.Context, repo string) (over bool, err
 		case a.Command == github.CommandUnknown || a.Problem != "":
 			if err := s.correct(ctx, a, ours); err != nil {
 				s.log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
-				if failed(err).Failure.Transient { // the comment is read again
+				if failure.Of(err).Transient { // the comment is read again
 					seen.Cursor = ""
 				}
 			}
@@ -172,7 +173,7 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		on = string(r.On)
 	}
 	begins := "The label `" + s.config.GitHub.Labels.Task + "` begins one."
-	return s.retryTransient(ctx, func() error {
+	return failure.RetryTransient(ctx, s.pollPause, func() error {
 		if !r.Known {
 			if others, err := s.isOthers(ctx, on); others || err != nil {
 				return err
@@ -230,8 +231,8 @@ func (s *session) isOthers(ctx context.Context, issue string) (bool, error) {
 // remind says once more that a question waits.
 func (s *session) remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	err := s.github.Remind(ctx, github.RemindRequest{Key: string(e.Task), Nonce: e.Nonce, Block: e.About()})
-	if _, gone := isIssueGone(err); gone {
+	if _, gone := failure.IssueGone(err); gone {
 		return fsm.EffectEnded{}
 	}
-	return orFailed(fsm.EffectEnded{}, err)
+	return failure.Or(fsm.EffectEnded{}, err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -13,7 +14,7 @@ import (
 func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	report, persons, err := s.reports.failure(ctx, e.Worker, e.Escalation.Report)
 	if err != nil {
-		return failed(err)
+		return failure.Ended(err)
 	}
 	question := s.escalation(e, report)
 	if persons {
@@ -27,20 +28,20 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		question.Unsafe = kept
 	}
 	err = s.github.Escalate(ctx, question)
-	if _, gone := isIssueGone(err); gone {
+	if _, gone := failure.IssueGone(err); gone {
 		s.owner.Send(ctx, s.issueGone(e.Task), nil) // nobody is there to be asked: the claim ends
 	}
 	asked := &fsm.Asked{Title: question.Title, Ask: question.Ask, Reply: question.Reply}
 	switch {
 	case work == nil:
 	case e.Work == nil || e.Work.PullRequest == 0:
-		return orFailed(fsm.EffectEnded{Delivery: work, Asked: asked}, err)
+		return failure.Or(fsm.EffectEnded{Delivery: work, Asked: asked}, err)
 	case work.Unfinished != "": // the branch of the pull request stays the one of the work
 		more := *e.Work
 		more.Unfinished, more.UnfinishedSHA = work.Unfinished, work.UnfinishedSHA
-		return orFailed(fsm.EffectEnded{Delivery: &more, Asked: asked}, err)
+		return failure.Or(fsm.EffectEnded{Delivery: &more, Asked: asked}, err)
 	}
-	return orFailed(fsm.EffectEnded{Asked: asked}, err)
+	return failure.Or(fsm.EffectEnded{Asked: asked}, err)
 }
 
 // asPersonsWord marks a question about what a person reported, and takes off what only the worker can have
@@ -53,7 +54,7 @@ func asPersonsWord(q *github.Escalation) {
 func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	view := progressView(e.Progress)
 	// A limit must not leave a comment that is false; a newer state, or the last word, ends the waiting.
-	return s.retryTransient(ctx, func() error { return s.github.Progress(ctx, string(e.Task), e.Nonce, view) })
+	return failure.RetryTransient(ctx, s.pollPause, func() error { return s.github.Progress(ctx, string(e.Task), e.Nonce, view) })
 }
 
 func progressView(p *fsm.ProgressView) github.ProgressView {

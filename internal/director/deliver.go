@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -34,16 +35,16 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			return s.closedMeanwhile(ctx, e, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
 		}
 		if nothing || err != nil {
-			return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
+			return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
 		}
 		shown, err := s.github.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
 		if shown.Withdrawn != "" {
 			return takenBack(shown.Withdrawn)
 		}
-		return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
+		return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 	}
 	issue, err := s.github.Issue(ctx, string(e.Task))
-	if why, gone := isIssueGone(err); gone {
+	if why, gone := failure.IssueGone(err); gone {
 		return takenBack(why)
 	}
 	why := ""
@@ -52,7 +53,7 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	switch {
 	case err != nil:
-		return failed(err)
+		return failure.Ended(err)
 	case why != "":
 		s.unpushTried(ctx, e)
 		return takenBack(why)
@@ -88,7 +89,7 @@ func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Deli
 	if !shown || !order.Validate { // what is shown as a draft stays one
 		var err error
 		if behind, err = s.behind(git, e); err != nil {
-			return failed(err)
+			return failure.Ended(err)
 		}
 	}
 	if behind != "" && mayValidate {
@@ -116,7 +117,7 @@ func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Deli
 	case errors.Is(err, workspace.ErrNothingToDeliver):
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
 	case err != nil:
-		return failed(err)
+		return failure.Ended(err)
 	}
 	to, err := s.github.Deliver(ctx, s.deliverRequest(ctx, e, order, issue, work, s.draftNote(behind, moved)))
 	if to.Withdrawn != "" {
@@ -130,7 +131,7 @@ func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Deli
 	if err == nil {
 		s.removeUnfinished(ctx, e)
 	}
-	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
+	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
 }
 
 // takenBack is the outcome of a delivery that nobody wants any more.
@@ -170,7 +171,7 @@ func (s *session) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.De
 	there, head, err := s.github.Settled(ctx, r)
 	switch {
 	case err != nil:
-		return failed(err)
+		return failure.Ended(err)
 	case there.URL == "":
 		s.unpushTried(ctx, e)
 		return takenBack("the issue was closed")
@@ -180,7 +181,7 @@ func (s *session) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.De
 	if r.Watch {
 		result.PullRequest = shown.PullRequest
 	}
-	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
+	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
 }
 
 // behind says how the work's base is out of date, empty if the work can be handed in as it is. An error of the
@@ -331,7 +332,7 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 	}
 	branch := branchOf(e)
 	issue, err := s.github.Issue(ctx, string(e.Task))
-	if _, gone := isIssueGone(err); gone {
+	if _, gone := failure.IssueGone(err); gone {
 		return nil, "" // and nobody to be told
 	}
 	if e.Work != nil && e.Work.PullRequest > 0 {
@@ -341,7 +342,7 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 		work = &shown
 	}
 	if err != nil { // what its labels allow to be pushed is not known
-		return work, failed(err).Failure.Text
+		return work, failure.Of(err).Text
 	}
 	request := s.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
 		e.Task.Number(), e.Attempt))
@@ -363,7 +364,7 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 		return work, unsafe.Text
 	case err != nil:
 		s.log.Warn("unfinished work not pushed", zap.String("issue", string(e.Task)), zap.Error(err))
-		return work, failed(err).Failure.Text
+		return work, failure.Of(err).Text
 	case work != nil:
 		if e.Work.Unfinished != d.Branch {
 			s.removeUnfinished(ctx, e)
@@ -398,7 +399,7 @@ func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		}
 	}
 	err := s.github.Release(ctx, request)
-	if _, gone := isIssueGone(err); gone {
+	if _, gone := failure.IssueGone(err); gone {
 		return fsm.EffectEnded{}
 	}
 	switch {
@@ -411,7 +412,7 @@ func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			s.log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
 		}
 	}
-	return orFailed(fsm.EffectEnded{}, err)
+	return failure.Or(fsm.EffectEnded{}, err)
 }
 
 // removeBranch takes a merged branch away, if nobody has pushed to it since.

@@ -19,6 +19,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/disk"
+	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
@@ -223,7 +224,7 @@ func (l *lateAppends) another(lasted time.Duration) bool {
 // it is the first of all: then it is a matter of configuration. A successor has stood by, and tries again what
 // may heal.
 func (d *daemon) lead(t *term) error {
-	ctx, late, again := t.ctx, lateAppends(0), pauses(reloadAfter, bootRetryMost)
+	ctx, late, again := t.ctx, lateAppends(0), failure.Pauses(reloadAfter, bootRetryMost)
 	for {
 		s, began := d.newSession(), time.Now()
 		err := s.run(ctx)
@@ -261,7 +262,7 @@ func (d *daemon) lead(t *term) error {
 
 // mayHeal reports whether what kept a session from beginning can pass while nobody does anything about it.
 func mayHeal(err error) bool {
-	return !errors.Is(err, errForGood) && failed(err).Failure.Transient
+	return !errors.Is(err, errForGood) && failure.Of(err).Transient
 }
 
 // errForGood is wrapped by what keeps this process, as it was started, from ever leading.

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 )
@@ -52,7 +53,7 @@ func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.log.Info("removed a container that no task knows", zap.String("worker", e.Worker))
 	}
 	s.revoke(ctx, e.Worker)
-	return orFailed(fsm.EffectEnded{}, err)
+	return failure.Or(fsm.EffectEnded{}, err)
 }
 
 // revokeTimeout bounds the wait for the bus: what it does not know yet it is told as soon as it can be reached.
@@ -75,7 +76,7 @@ const forgetFor = 30 * time.Second
 func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.revoke(ctx, e.Worker)
 	s.reports.drop(e.Worker)
-	return orFailed(fsm.EffectEnded{}, retry(ctx, pauses(time.Second, 8*time.Second), forgetFor,
+	return failure.Or(fsm.EffectEnded{}, failure.Retry(ctx, failure.Pauses(time.Second, 8*time.Second), forgetFor,
 		func() error { return errors.Join(s.mounted(ctx, e.Nonce), s.workspace.Remove(ctx, e.Nonce)) },
 		func(err error, wait time.Duration) {
 			s.log.Info("a checkout is still there, trying again", zap.String("issue", string(e.Task)),
@@ -83,28 +84,5 @@ func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		}))
 }
 
-// retryTransient tries until it works, or never will: whoever asked waits for nothing else, and would not ask again.
-func (s *session) retryTransient(ctx context.Context, try func() error) fsm.EffectEnded {
-	for {
-		err := try()
-		if err == nil {
-			return fsm.EffectEnded{}
-		}
-		f := failed(err).Failure
-		if !f.Transient {
-			return fsm.EffectEnded{Failure: f}
-		}
-		select {
-		case <-time.After(max(time.Until(f.Until), s.setup().GitHub.Poll)):
-		case <-ctx.Done():
-			return fsm.EffectEnded{}
-		}
-	}
-}
-
-func orFailed(ok fsm.EffectEnded, err error) fsm.EffectEnded {
-	if err != nil {
-		return failed(err)
-	}
-	return ok
-}
+// pollPause is the least pause between two tries of what GitHub refuses.
+func (s *session) pollPause() time.Duration { return s.setup().GitHub.Poll }

@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/director/disk"
+	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -66,7 +67,7 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		s.disk.Keep(row.disk)
 		for _, err := range row.errs {
 			for _, kind := range []fsm.EffectKind{fsm.DoStart, fsm.DoStop} {
-				f := s.awaitDisk(func(context.Context, fsm.Effect) fsm.EffectEnded { return failed(err) })(t.Context(),
+				f := s.awaitDisk(func(context.Context, fsm.Effect) fsm.EffectEnded { return failure.Ended(err) })(t.Context(),
 					fsm.Effect{Kind: kind}).Failure
 				if f.Reason != row.reason || f.Resource != row.resource || !f.Transient ||
 					f.Until.After(time.Now()) != row.waits || f.Doubtful != (row.doubtful && kind == fsm.DoStart) {

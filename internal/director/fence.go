@@ -9,6 +9,7 @@ import (
 
 	"retake/internal/audit"
 	"retake/internal/container"
+	"retake/internal/director/failure"
 	"retake/internal/fsm"
 )
 
@@ -23,7 +24,7 @@ func (s *session) fences(o *fsm.StopOrder, err error) bool {
 func (s *session) shutOut(ctx context.Context, worker string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	return onBus(s.bus.Revoke(ctx, worker))
+	return failure.OnBus(s.bus.Revoke(ctx, worker))
 }
 
 // lostOutput bounds the wait for the output of a fenced attempt, which may go on for ever where nobody hears it.
@@ -37,15 +38,6 @@ func (s *session) lastOutput(ctx context.Context, e fsm.Effect, fenced bool) *au
 		ctx = limited
 	}
 	return s.finishOutput(ctx, e)
-}
-
-// unconfirmed is the end of an attempt that nobody can confirm, with the runtime's words for why.
-func unconfirmed(err error) container.Exit {
-	x := container.Exit{Cause: container.EndNodeLost, Words: err.Error()}
-	if e, ok := errors.AsType[*container.Error](err); ok && e.Cause != nil {
-		x.Words = e.Cause.Error()
-	}
-	return x
 }
 
 // clusterSays is what a runtime that places attempts by itself says of an end, for people.

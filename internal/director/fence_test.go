@@ -2,7 +2,6 @@ package director
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
-	"retake/internal/container"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
@@ -122,21 +120,5 @@ func TestPendingIsWaiting(t *testing.T) {
 	s.until("the work is delivered", s.labelled(key, "agent-review"))
 	if n := s.runtime.begun(); n != 1 || len(s.verdicts(key)) > 0 {
 		t.Errorf("it took %d attempts, with the verdicts %q", n, s.verdicts(key))
-	}
-}
-
-// TestTheClustersWords: of an end that the runtime cannot confirm, people read its own words.
-func TestTheClustersWords(t *testing.T) {
-	err := &container.Error{
-		Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop k21-1",
-		Cause: errors.New("node node-3 does not answer since 10:02"),
-	}
-	if x := unconfirmed(err); x.Words != "node node-3 does not answer since 10:02" ||
-		x.Cause != container.EndNodeLost || x.Known {
-		t.Errorf("the end is %+v", x)
-	}
-	if f := failed(err).Failure; !f.Transient || f.Reason != "worker_lost" || f.Resource != "" ||
-		f.Text != "node node-3 does not answer since 10:02" {
-		t.Errorf("the failure is %+v", f)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
 	"retake/internal/director/disk"
+	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 )
@@ -28,7 +28,9 @@ const (
 // busFailed reports whether a session ended for something that opening the bus again can mend. A server that
 // once failed to write refuses every write from then on, and a stream that was removed is made again only when
 // the bus is opened.
-func busFailed(err error) bool { return errors.Is(err, loop.ErrReload) || errors.Is(err, errBus) }
+func busFailed(err error) bool {
+	return errors.Is(err, loop.ErrReload) || errors.Is(err, failure.ErrBus)
+}
 
 // reopenBus opens the bus again, with an embedded server on the same files, port and keys: workers connect to
 // it again by themselves. Of a server that was joined the connections, and with them the lease, are as good as
@@ -41,7 +43,7 @@ func (d *daemon) reopenBus(ctx context.Context) error {
 			d.log.Warn("the bus was closed incompletely", zap.Error(err))
 		}
 	}
-	return retry(ctx, pauses(reopenFirst, reopenMost), 0, func() error {
+	return failure.Retry(ctx, failure.Pauses(reopenFirst, reopenMost), 0, func() error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -65,23 +67,6 @@ func (d *daemon) reopenBus(ctx context.Context) error {
 		d.operator.say(err)
 		d.log.Warn("the bus cannot be opened", zap.Error(err), zap.Duration("in", pause))
 	})
-}
-
-// pauses are those between two tries: they double from the first to the longest.
-func pauses(first, most time.Duration) *backoff.ExponentialBackOff {
-	p := backoff.NewExponentialBackOff()
-	p.InitialInterval, p.MaxInterval, p.Multiplier, p.RandomizationFactor = first, most, 2, 0
-	return p
-}
-
-// retry calls do until it works, says that it never will (backoff.Permanent), ctx ends, or another pause would
-// exceed the patience; 0: there is no bound.
-func retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
-	waits backoff.Notify,
-) error {
-	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, do() },
-		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience), backoff.WithNotify(waits))
-	return err
 }
 
 // operatorServer answers on the operator's socket for as long as the director runs. While no session does it says why.

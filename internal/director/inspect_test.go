@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"retake/internal/director/failure"
 	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
 )
@@ -19,7 +20,7 @@ func TestUnsafeUnlessAllIsKnown(t *testing.T) {
 		if !errors.Is(err, cause) || workspace.KindOf(err) != workspace.Transient || errors.As(err, &unsafe) {
 			t.Errorf("%v: %v", cause, err)
 		}
-		if f := failed(err).Failure; !f.Transient {
+		if f := failure.Of(err); !f.Transient {
 			t.Errorf("%v: %+v", cause, f)
 		}
 		if _, err := d.knownSecrets(t.Context(), ""); !errors.Is(err, cause) {

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/failure"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -242,10 +243,10 @@ func (s *session) view(i github.Issue) fsm.IssueView {
 
 // readIssue reads one issue again.
 func (s *session) readIssue(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	return s.retryTransient(ctx, func() error {
+	return failure.RetryTransient(ctx, s.pollPause, func() error {
 		asked := s.owner.Clock.Now()
 		i, err := s.github.Issue(ctx, string(e.Task))
-		switch _, gone := isIssueGone(err); {
+		switch _, gone := failure.IssueGone(err); {
 		case gone:
 			s.owner.Send(ctx, s.issueGone(e.Task), nil)
 			return nil
@@ -265,18 +266,6 @@ func (s *session) issueGone(k fsm.IssueKey) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: k.Repo(), AskedAt: s.owner.Clock.Now(), Issues: []fsm.IssueView{{Key: k}}}
 }
 
-// isIssueGone reports whether an error means that the issue was deleted, or transferred to where we do not work.
-func isIssueGone(err error) (why string, gone bool) {
-	e, ok := errors.AsType[*github.Error](err)
-	if !ok || e.Kind != github.KindNotFound {
-		return "", false
-	}
-	if e.MovedTo != "" {
-		return "the issue was transferred to " + e.MovedTo, true
-	}
-	return "the issue is not there any more", true
-}
-
 // reclaim looks at a claim that no task of ours knows. One of this fleet is from before the journal was lost;
 // it is given back once nothing has happened in it for long enough. Another fleet's claim is another director's
 // business.
@@ -287,10 +276,10 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.reclaims.Note(string(e.Task))
 	holder, seen, ok, err := s.github.Stale(ctx, string(e.Task))
 	if err == nil && !ok {
-		return orFailed(fsm.EffectEnded{}, s.offerAgain(ctx, e.Task))
+		return failure.Or(fsm.EffectEnded{}, s.offerAgain(ctx, e.Task))
 	}
 	if err != nil || holder.Fleet != s.config.Director.Fleet {
-		return orFailed(fsm.EffectEnded{}, err)
+		return failure.Or(fsm.EffectEnded{}, err)
 	}
 	if back := seen.Add(s.setup().Timeouts.IssueClaimStale); time.Now().Before(back) {
 		s.log.Warn("a claim of this fleet that this director does not know: if its journal was lost, `director "+
@@ -305,7 +294,7 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if errors.Is(err, github.ErrAlive) {
 		err = nil
 	}
-	return orFailed(fsm.EffectEnded{}, err)
+	return failure.Or(fsm.EffectEnded{}, err)
 }
 
 // soon is how long is waited for a label to count as left behind, instead of looking again with the next list
@@ -337,10 +326,10 @@ func (s *session) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 // tidy takes off the labels of ours that people have put beside the one that says what the task does.
 func (s *session) tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	err := s.github.KeepLabel(ctx, string(e.Task), s.labelOf(fsm.Label(e.Why)), false)
-	if _, gone := isIssueGone(err); gone {
+	if _, gone := failure.IssueGone(err); gone {
 		err = nil
 	}
-	return orFailed(fsm.EffectEnded{}, err)
+	return failure.Or(fsm.EffectEnded{}, err)
 }
 
 // labelOf is the name of a role's label.
@@ -354,7 +343,7 @@ func (s *session) labelOf(role fsm.Label) string {
 
 // readAnswers looks for what people did since the question: took the blocked label off, or said something.
 func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	return s.retryTransient(ctx, func() error {
+	return failure.RetryTransient(ctx, s.pollPause, func() error {
 		u, removed, err := s.github.Unblocked(ctx, string(e.Task))
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/director/disk"
+	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/projection/feed"
 	"retake/internal/safefile"
@@ -263,7 +264,7 @@ func (s *session) verifyJournal(ctx context.Context, snapshot uint64) {
 		return
 	}
 	var n uint64
-	err := retry(ctx, pauses(s.setup().Director.Interval, retireMost), 0, func() (err error) {
+	err := failure.Retry(ctx, failure.Pauses(s.setup().Director.Interval, retireMost), 0, func() (err error) {
 		if n, err = s.bus.Journal().VerifyLive(ctx, snapshot, verifyRest); errors.Is(err, bus.ErrDamaged) {
 			return backoff.Permanent(err)
 		}

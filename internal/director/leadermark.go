@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/director/failure"
 )
 
 // leaderMarker is a runtime by which others find the director that leads: a cluster's Services lead people,
@@ -24,7 +26,7 @@ func (d *daemon) markLeader(t *term) {
 		return
 	}
 	t.ended.Go(func() {
-		err := retry(t.ctx, pauses(time.Second, time.Minute), 0, func() error { return m.MarkLeader(t.ctx, true) },
+		err := failure.Retry(t.ctx, failure.Pauses(time.Second, time.Minute), 0, func() error { return m.MarkLeader(t.ctx, true) },
 			func(err error, pause time.Duration) {
 				d.log.Warn("others do not find the director that leads", zap.Error(err), zap.Duration("in", pause))
 			})

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/config"
+	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
@@ -111,7 +112,7 @@ func (s *session) mayOffer(ctx context.Context, key fsm.IssueKey, state string) 
 		return http.StatusConflict, problem
 	}
 	i, err := s.github.Issue(ctx, string(key))
-	if why, gone := isIssueGone(err); gone {
+	if why, gone := failure.IssueGone(err); gone {
 		return http.StatusNotFound, string(key) + ": " + why
 	}
 	if err != nil {

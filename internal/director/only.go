@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 )
@@ -156,7 +157,7 @@ const (
 // asks until GitHub has answered for each.
 func (s *session) findAbsent(ctx context.Context) error {
 	for _, k := range s.only.keys {
-		err := retry(ctx, pauses(absentFirst, absentMost), 0, func() error { return s.noteAbsent(ctx, k) },
+		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0, func() error { return s.noteAbsent(ctx, k) },
 			func(err error, pause time.Duration) {
 				s.log.Warn("GitHub does not say whether an issue of this run is offered: the run waits for that",
 					zap.String("issue", string(k)), zap.Duration("asks_again_in", pause), zap.Error(err))
@@ -194,7 +195,7 @@ func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 // whyAbsent says why no task of an issue will come by itself; empty: one may.
 func (s *session) whyAbsent(ctx context.Context, k fsm.IssueKey) (string, error) {
 	i, err := s.github.Issue(ctx, string(k))
-	why, gone := isIssueGone(err)
+	why, gone := failure.IssueGone(err)
 	switch names := s.config.GitHub.Labels; {
 	case gone:
 		return string(k) + ": " + why, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"retake/internal/audit"
+	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 )
@@ -52,7 +53,7 @@ func callerOf(k fsm.EffectKind) string {
 // pollFailed is telemetry of a repository, or of a task's pull request, that a caller could not read: once for
 // each reason, until it can be read.
 func (c *recorder) pollFailed(caller, what string, err error, again time.Duration) {
-	f := failed(err).Failure
+	f := failure.Of(err)
 	written, _ := c.unread.Load(what)
 	reasons, _ := written.([]recovery.Reason)
 	if slices.Contains(reasons, f.Reason) {

@@ -16,6 +16,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/director/disk"
+	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 	"retake/internal/recovery"
@@ -103,7 +104,7 @@ func TestFullQuotaMetByTheDirector(t *testing.T) {
 		return u, nil
 	}}}
 	run := s.withinQuota(func(context.Context, fsm.Effect) fsm.EffectEnded {
-		return failed(&workspace.Error{
+		return failure.Ended(&workspace.Error{
 			Kind: workspace.Permanent, Op: "apply", Detail: "no space left on device",
 			Err: workspace.ErrDiskFull,
 		})

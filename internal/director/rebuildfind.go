@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/container"
+	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -234,7 +235,7 @@ func (s *session) findOnGitHub(ctx context.Context, e *evidence,
 		case err == nil:
 			err = failures[unread[0]]
 		default:
-			f := failed(err).Failure
+			f := failure.Of(err)
 			if !f.Transient && !slices.Contains(s.config.GitHub.Repositories, repo) {
 				s.log.Warn("a repository that is not configured any more cannot be read", zap.String("repo", repo),
 					zap.Error(err))
@@ -260,7 +261,7 @@ var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0
 // shows them must do.
 func (s *session) findBranches(ctx context.Context, e *evidence, repo string) error {
 	names, err := s.workspace.Branches(ctx, s.remote(repo), "retake")
-	if err != nil && !failed(err).Failure.Transient {
+	if err != nil && !failure.Of(err).Transient {
 		s.log.Warn("the branches cannot be listed: attempts that nothing else shows are not known",
 			zap.String("repo", repo), zap.Error(err))
 		return nil

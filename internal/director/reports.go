@@ -13,6 +13,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/secrets/redact"
@@ -164,7 +165,7 @@ func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit
 		return stored, err
 	}
 	if err := s.bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
-		return nil, onBus(err)
+		return nil, failure.OnBus(err)
 	}
 	return s.reports.of(ctx, e.Worker)
 }
@@ -187,7 +188,7 @@ func (s *session) takeSpooled(ctx context.Context, e fsm.Effect) error {
 		case forged:
 			log.Warn("a spooled report does not count", zap.Error(err))
 		default:
-			return onBus(err)
+			return failure.OnBus(err)
 		}
 	}
 	return nil
@@ -260,7 +261,7 @@ func (c *reportCache) of(ctx context.Context, worker string) ([]bus.Report, erro
 	c.mu.Unlock()
 	rest, err := c.store.ReportsOf(ctx, worker, lastSeq(list))
 	if err != nil {
-		return nil, onBus(err)
+		return nil, failure.OnBus(err)
 	}
 	list = append(list, rest...)
 	c.mu.Lock()

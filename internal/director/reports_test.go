@@ -2,7 +2,6 @@ package director
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -13,92 +12,8 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/fsm"
-	"retake/internal/github"
 	"retake/internal/recovery"
-	"retake/internal/workspace"
 )
-
-func TestEveryFailureHasAMeaning(t *testing.T) {
-	reset := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		err       error
-		reason    recovery.Reason
-		transient bool
-		until     time.Time
-		resource  string
-	}{
-		{
-			&github.Error{Kind: github.KindRateLimited, Until: reset}, recovery.RateLimited, true, reset,
-			recovery.GitHubAPI,
-		},
-		{&github.Error{Kind: github.KindTransient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubAPI},
-		{&github.Error{Kind: github.KindPermanent}, recovery.PermissionDenied, false, time.Time{}, recovery.GitHubAPI},
-		{&github.Error{Kind: github.KindNotFound}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubAPI},
-		{&github.Error{Kind: github.KindUnauthorized}, recovery.AuthError, false, time.Time{}, recovery.GitHubAPI},
-		{github.ErrWritesDisabled, recovery.InvalidConfig, false, time.Time{}, ""},
-		{&workspace.Error{Kind: workspace.Transient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubGit},
-		{&workspace.Error{Kind: workspace.Permanent}, recovery.CorruptState, false, time.Time{}, recovery.GitHubGit},
-		{
-			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false,
-			time.Time{},
-			recovery.GitHubGit,
-		},
-		{
-			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false,
-			time.Time{},
-			recovery.GitHubGit,
-		},
-		{
-			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrTooMuch}, recovery.ScopeViolation, false,
-			time.Time{},
-			"",
-		},
-		{
-			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLimitTooLow}, recovery.InvalidConfig, false,
-			time.Time{},
-			"",
-		},
-		{&workspace.Error{Kind: workspace.Transient, Err: workspace.ErrSlow}, recovery.Timeout, true, time.Time{}, ""},
-		{
-			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLost}, recovery.WorkLost, false,
-			time.Time{},
-			"",
-		},
-		{
-			&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNoCheckout}, recovery.WorkLost, false,
-			time.Time{},
-			"",
-		},
-		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}, recovery.GitHubGit},
-		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}, recovery.GitHubGit},
-		{
-			&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true,
-			time.Time{},
-			recovery.Host,
-		},
-		{
-			&container.Error{Kind: container.ErrNoRoom, Transient: true}, recovery.NoCapacity, true,
-			time.Time{},
-			recovery.Cluster,
-		},
-		{&container.Error{Kind: container.ErrImagePull}, recovery.ImagePullFailed, false, time.Time{}, recovery.Host},
-		{&container.Error{Kind: container.ErrSpec}, recovery.InvalidConfig, false, time.Time{}, ""},
-		{fmt.Errorf("stop: %w", bus.ErrNoAnswer), recovery.BusDisconnect, true, time.Time{}, recovery.Host},
-		{
-			fmt.Errorf("%w: %w", errBus, context.DeadlineExceeded), recovery.BusDisconnect, true,
-			time.Time{},
-			recovery.Host,
-		},
-		{fmt.Errorf("start: %w", context.DeadlineExceeded), recovery.Timeout, true, time.Time{}, ""},
-		{context.Canceled, recovery.Unknown, true, time.Time{}, ""},
-		{errors.New("nobody knows it"), recovery.Unknown, true, time.Time{}, ""},
-	} {
-		f := failed(c.err).Failure
-		if f.Reason != c.reason || f.Transient != c.transient || !f.Until.Equal(c.until) || f.Resource != c.resource {
-			t.Errorf("%v: got %s of %q, transient %v, until %s", c.err, f.Reason, f.Resource, f.Transient, f.Until)
-		}
-	}
-}
 
 func TestSnapshotNamesTheTasksOfAnIncident(t *testing.T) {
 	m, at := fsm.New(fsm.Config{}), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

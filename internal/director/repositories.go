@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/container"
+	"retake/internal/director/failure"
 	"retake/internal/github"
 )
 
@@ -79,7 +80,7 @@ func (d *daemon) awaitEngine(ctx context.Context, do func() error) error {
 	if _, err := os.Stat(d.journalOptions().Dir); err == nil {
 		patience = enginePatience
 	}
-	return retry(ctx, pauses(time.Second, bootRetryMost), patience, func() error {
+	return failure.Retry(ctx, failure.Pauses(time.Second, bootRetryMost), patience, func() error {
 		err := do()
 		if err != nil && !container.Transient(err) {
 			return backoff.Permanent(err)

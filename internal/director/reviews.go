@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -224,7 +225,7 @@ func (s *session) lookAtReview(ctx context.Context, t reviewedTask, issueClosed 
 
 // readReview looks at a pull request whose issue was closed.
 func (s *session) readReview(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	return s.retryTransient(ctx, func() error {
+	return failure.RetryTransient(ctx, s.pollPause, func() error {
 		number, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) int {
 			if t := d.Machine().Task(e.Task); t != nil {
 				return t.Work.PullRequest

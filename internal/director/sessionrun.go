@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/failure"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -61,13 +62,13 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 		return nil, err
 	}
 	if s.sent, err = s.bus.Checkouts(ctx); err != nil {
-		return nil, onBus(err)
+		return nil, failure.OnBus(err)
 	}
 	if err := s.bus.ShareSecret(ctx); err != nil {
-		return nil, onBus(err)
+		return nil, failure.OnBus(err)
 	}
 	if driver, err = s.load(ctx); err != nil {
-		return nil, onBus(err)
+		return nil, failure.OnBus(err)
 	}
 	for _, c := range driver.Machine().Cooldowns() {
 		s.github.Prime(github.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})

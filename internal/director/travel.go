@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/checkpoint"
+	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -59,7 +60,7 @@ func (s *session) publish(ctx context.Context, c *inforce.Setup, e fsm.Effect) (
 	}
 	store, err := s.bus.Checkout(ctx, e.Nonce)
 	if err != nil {
-		return nil, onBus(err)
+		return nil, failure.OnBus(err)
 	}
 	var m *checkpoint.Manifest
 	var record json.RawMessage
@@ -73,7 +74,7 @@ func (s *session) publish(ctx context.Context, c *inforce.Setup, e fsm.Effect) (
 	}
 	if err := store.Open(ctx, bus.OpenCheckout{Worker: e.Worker, Start: m.Root, Writes: !e.Start.Validate},
 		record); err != nil {
-		return nil, onBus(err)
+		return nil, failure.OnBus(err)
 	}
 	plan := &wire.PlanCheckout{Manifest: m.Root.String()}
 	if e.Start.Validate {
@@ -87,7 +88,7 @@ func (s *session) publish(ctx context.Context, c *inforce.Setup, e fsm.Effect) (
 // putInto stores chunks.
 func putInto(ctx context.Context, store *bus.CheckoutStore) func(checkpoint.Digest, []byte) error {
 	return func(d checkpoint.Digest, data []byte) error {
-		return onBus(store.Put(ctx, d, data))
+		return failure.OnBus(store.Put(ctx, d, data))
 	}
 }
 
@@ -104,21 +105,21 @@ func (s *session) keep(ctx context.Context, nonce string, travels bool) error {
 	stored := there && state.Manifest != (checkpoint.Digest{})
 	switch {
 	case err != nil:
-		return onBus(err)
+		return failure.OnBus(err)
 	case !stored && !travels:
 		return nil
 	case stored && !changed:
-		return onBus(s.bus.KeepRecord(ctx, nonce, record, over))
+		return failure.OnBus(s.bus.KeepRecord(ctx, nonce, record, over))
 	}
 	store, err := s.bus.Checkout(ctx, nonce)
 	if err != nil {
-		return onBus(err)
+		return failure.OnBus(err)
 	}
 	m, record, err := s.workspace.Publish(ctx, nonce, s.sentBefore(ctx, store), putInto(ctx, store))
 	if err != nil {
 		return err
 	}
-	if err := onBus(store.Replace(ctx, m.Root, record, over)); err != nil {
+	if err := failure.OnBus(store.Replace(ctx, m.Root, record, over)); err != nil {
 		return err
 	}
 	return s.workspace.Published(ctx, nonce, m.Root)
@@ -130,7 +131,7 @@ func (s *session) mounted(ctx context.Context, nonce string) error {
 	if err == nil && there {
 		err = s.bus.DropCheckout(ctx, nonce)
 	}
-	return onBus(err)
+	return failure.OnBus(err)
 }
 
 // sentBefore is what is stored of a checkout; nil: nothing that can be read.
@@ -162,25 +163,25 @@ func (s *session) receive(ctx context.Context, nonce string) error {
 func (s *session) receiveSent(ctx context.Context, nonce string, files bool) error {
 	state, there, err := s.bus.CheckoutState(ctx, nonce)
 	if err != nil {
-		return onBus(err)
+		return failure.OnBus(err)
 	}
 	if !there || state.Manifest == (checkpoint.Digest{}) {
 		return nil
 	}
 	store, err := s.bus.Checkout(ctx, nonce)
 	if err != nil {
-		return onBus(err)
+		return failure.OnBus(err)
 	}
 	lost := func(err error) error {
 		if errors.Is(err, bus.ErrNoChunk) {
 			return fmt.Errorf("%w: the bus has lost what was sent of the checkout: %w", workspace.ErrLost, err)
 		}
-		return onBus(err)
+		return failure.OnBus(err)
 	}
 	sent := workspace.Sent{
 		Root: state.Manifest, Record: state.Record,
 		Replace: func(ctx context.Context, record json.RawMessage) error {
-			return onBus(s.bus.KeepRecord(ctx, nonce, record,
+			return failure.OnBus(s.bus.KeepRecord(ctx, nonce, record,
 				func(there json.RawMessage) bool { return bytes.Equal(there, state.Record) }))
 		},
 		Fetch: func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
@@ -207,13 +208,6 @@ func isOfTheManifest(err error) bool {
 	return exceeded || malformed
 }
 
-// neverReceived reports that a checkout cannot be received however often it is tried. Whoever needs its work
-// meets that again, and ends for it; a stop, and a question, do not need it.
-func neverReceived(err error) bool {
-	ws, ok := errors.AsType[*workspace.Error](err)
-	return ok && !workspaceFailures[ws.Kind].transient && !failed(err).Failure.Transient
-}
-
 // received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of
 // it for a director that takes over. Only a delivery needs what can never be received.
 func (s *session) received(run loop.Executor) loop.Executor {
@@ -222,8 +216,8 @@ func (s *session) received(run loop.Executor) loop.Executor {
 			return run(ctx, e)
 		}
 		err := s.receive(ctx, e.Nonce)
-		if err != nil && (e.Kind == fsm.DoDeliver || !neverReceived(err)) {
-			return failed(err)
+		if err != nil && (e.Kind == fsm.DoDeliver || !failure.NeverReceived(err)) {
+			return failure.Ended(err)
 		}
 		out := run(ctx, e)
 		if err != nil || ctx.Err() != nil { // what is here is not what was sent
@@ -241,10 +235,10 @@ func (s *session) received(run loop.Executor) loop.Executor {
 // it sends counts any more.
 func (s *session) takeBack(ctx context.Context, e fsm.Effect) error {
 	if _, err := s.bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
-		return onBus(err)
+		return failure.OnBus(err)
 	}
 	err := s.receive(ctx, e.Nonce)
-	if neverReceived(err) {
+	if failure.NeverReceived(err) {
 		s.log.Warn("what an attempt has sent of its checkout cannot be received", zap.String("worker", e.Worker),
 			zap.Error(err))
 		return nil

@@ -2,7 +2,6 @@ package director
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -18,8 +16,6 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/github/githubtest"
-	"retake/internal/recovery"
-	"retake/internal/workspace"
 )
 
 // travelling is a whole director with real workers as processes, whose checkouts travel. Their one stage runs a
@@ -196,22 +192,6 @@ func TestWhoTakesOverIsGivenWhatWasSent(t *testing.T) {
 	s.until("released", func() bool { return !slices.Contains(s.labels(key), "agent-claimed") })
 	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "one.txt"}) {
 		t.Errorf("given %q", got)
-	}
-}
-
-// TestBusAwayWhileACheckoutIsReceived: it is the bus that is waited for, and not a damaged checkout, nor GitHub.
-func TestBusAwayWhileACheckoutIsReceived(t *testing.T) {
-	away := fmt.Errorf("bus: checkout of x: read a chunk: %w", nats.ErrNoResponders)
-	err := error(&workspace.Error{Kind: workspace.Permanent, Op: "receive x", Err: onBus(away)})
-	if f := failed(err).Failure; f.Reason != recovery.BusDisconnect || !f.Transient || neverReceived(err) {
-		t.Errorf("%+v, never received: %v", f, neverReceived(err))
-	}
-	lost := error(&workspace.Error{
-		Kind: workspace.Permanent, Op: "receive x",
-		Err: fmt.Errorf("%w: %w", workspace.ErrLost, bus.ErrNoChunk),
-	})
-	if f := failed(lost).Failure; f.Transient || !neverReceived(lost) {
-		t.Errorf("%+v, never received: %v", f, neverReceived(lost))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/director/failure"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/projection/feed"
@@ -163,7 +164,7 @@ func (v *views) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 	case <-ctx.Done():
 		return
 	}
-	err := retry(ctx, pauses(rereadFirst, rereadMost), 0, func() error {
+	err := failure.Retry(ctx, failure.Pauses(rereadFirst, rereadMost), 0, func() error {
 		b, missing, err := v.load(ctx, config, state)
 		if err := errors.Join(missing, err); errors.Is(err, bus.ErrDamaged) {
 			return backoff.Permanent(err)

@@ -1,4 +1,4 @@
-package director
+package failure
 
 import (
 	"cmp"
@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"retake/internal/bus"
 	"retake/internal/container"
-	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -19,20 +17,31 @@ import (
 	"retake/internal/workspace"
 )
 
-// errBus is wrapped by what failed on the agent bus.
-var errBus = errors.New("director: agent bus")
+// ErrBus marks what failed on the agent bus.
+var ErrBus = errors.New("director: agent bus")
 
-// onBus wraps an error as errBus; nil stays nil.
-func onBus(err error) error {
+// OnBus marks an error with ErrBus; nil stays nil.
+func OnBus(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", errBus, err)
+	return fmt.Errorf("%w: %w", ErrBus, err)
 }
 
-// failed translates an adapter's error for the machine. An unknown one counts as transient: the machine bounds
-// the tries.
-func failed(err error) fsm.EffectEnded {
+// Ended is the outcome of an effect that err ended.
+func Ended(err error) fsm.EffectEnded { return fsm.EffectEnded{Failure: Of(err)} }
+
+// Or is the outcome ok, or that of an effect that err ended; with a nil error it is ok.
+func Or(ok fsm.EffectEnded, err error) fsm.EffectEnded {
+	if err != nil {
+		return Ended(err)
+	}
+	return ok
+}
+
+// Of translates an adapter's error for the machine. An unknown error counts as transient, since the machine bounds the
+// tries.
+func Of(err error) *fsm.EffectError {
 	f := fsm.EffectError{Reason: recovery.Unknown, Text: err.Error()}
 	var gh *github.Error
 	var ws *workspace.Error
@@ -46,39 +55,14 @@ func failed(err error) fsm.EffectEnded {
 	case errors.Is(err, github.ErrWritesDisabled):
 		f.Reason = recovery.InvalidConfig
 	case errors.As(err, &gh):
-		row := githubFailures[gh.Kind]
-		f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
-		f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
-		if gh.Doubtful || gh.Reserved() { // what is kept for questions closes nothing: they go on
-			f.Resource = ""
-		}
-	case errors.Is(err, errBus) && !errors.Is(err, workspace.ErrLost):
+		f = ofGitHub(gh, f)
+	case errors.Is(err, ErrBus) && !errors.Is(err, workspace.ErrLost):
 		// also in the middle of what a checkout needs of it
 		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
 	case errors.As(err, &ws):
-		row := workspaceFailures[ws.Kind]
-		f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
-		// a server's one wrong answer says the same
-		f.Doubtful = ws.Kind == workspace.Auth || errors.Is(err, workspace.ErrNotThere)
-		for _, known := range workspaceCauses {
-			if errors.Is(err, known.err) {
-				f.Reason = known.reason
-			}
-		}
-		if errors.Is(err, workspace.ErrDiskFails) {
-			f.Resource = recovery.Host
-		}
-		if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) ||
-			f.Reason == recovery.WorkLost {
-			f.Resource = "" // GitHub has no part in it
-		}
-		if errors.Is(err, workspace.ErrTooMuch) {
-			f.Text, f.Resource = recovery.TooMuch+ws.Detail, "" // nobody else's matter
-		} else if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
-			f.Text += " (" + ws.Next + ")"
-		}
+		f = ofWorkspace(ws, err, f)
 	case errors.Is(err, container.ErrUnconfirmed): // it is its node's, and nobody else's
-		f.Reason, f.Text, f.Transient = recovery.WorkerLost, unconfirmed(err).Words, true
+		f.Reason, f.Text, f.Transient = recovery.WorkerLost, Unconfirmed(err).Words, true
 	case errors.Is(err, container.ErrNoRoom):
 		f.Reason, f.Transient, f.Resource = recovery.NoCapacity, true, recovery.Cluster
 	case errors.Is(err, container.ErrDisk):
@@ -104,34 +88,44 @@ func failed(err error) fsm.EffectEnded {
 	if about, _ := recovery.Describe(f.Reason); about.Scope == recovery.OneHost {
 		f.Resource = recovery.Host
 	}
-	return fsm.EffectEnded{Failure: &f}
+	return &f
 }
 
-// diskWait is the pause before something is tried again that the host's disk has kept from working.
-const diskWait = 10 * time.Second
-
-// awaitDisk has what the host fails with wait for the disk of the data directory: while nothing can be written
-// there, whatever fails may be for that, and is tried again until the disk is well, without a charge. If that
-// disk is well, a full one is another, such as the engine's, and a start is tried again for some time before it
-// is a failed attempt; a fault of a file is the task's own.
-func (s *session) awaitDisk(run loop.Executor) loop.Executor {
-	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-		out := run(ctx, e)
-		f := out.Failure
-		if f == nil || f.Resource != recovery.Host {
-			return out
-		}
-		disk, full := s.disk.Now(), f.Reason == recovery.DiskFull
-		switch {
-		case disk.Unusable() != nil || full && disk.Note != "":
-			f.Transient, f.Until = true, s.owner.Clock.Now().Add(diskWait)
-		case full:
-			f.Doubtful = e.Kind == fsm.DoStart
-		case f.Reason == recovery.CorruptState:
-			f.Doubtful, f.Resource = e.Kind == fsm.DoStart, ""
-		}
-		return out
+// ofGitHub adds to f what GitHub's error means.
+func ofGitHub(gh *github.Error, f fsm.EffectError) fsm.EffectError {
+	row := githubFailures[gh.Kind]
+	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
+	f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
+	if gh.Doubtful || gh.Reserved() { // what is kept for questions closes nothing: they go on
+		f.Resource = ""
 	}
+	return f
+}
+
+// ofWorkspace adds to f what a workspace's error means, which err wraps.
+func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectError {
+	row := workspaceFailures[ws.Kind]
+	f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
+	// a server's one wrong answer says the same
+	f.Doubtful = ws.Kind == workspace.Auth || errors.Is(err, workspace.ErrNotThere)
+	for _, known := range workspaceCauses {
+		if errors.Is(err, known.err) {
+			f.Reason = known.reason
+		}
+	}
+	if errors.Is(err, workspace.ErrDiskFails) {
+		f.Resource = recovery.Host
+	}
+	if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) ||
+		f.Reason == recovery.WorkLost {
+		f.Resource = "" // GitHub has no part in it
+	}
+	if errors.Is(err, workspace.ErrTooMuch) {
+		f.Text, f.Resource = recovery.TooMuch+ws.Detail, "" // nobody else's matter
+	} else if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
+		f.Text += " (" + ws.Next + ")"
+	}
+	return f
 }
 
 // saidWhatToDo are reasons whose question says what to do about a workspace's error; another advice beside it
@@ -177,4 +171,32 @@ var workspaceFailures = map[workspace.Kind]meaning{
 	workspace.Conflict:  {recovery.GitConflict, false},
 	workspace.Auth:      {recovery.AuthError, false},
 	workspace.Limited:   {recovery.RateLimited, true},
+}
+
+// Unconfirmed is the end of an attempt that nobody can confirm, with what the runtime said about it.
+func Unconfirmed(err error) container.Exit {
+	x := container.Exit{Cause: container.EndNodeLost, Words: err.Error()}
+	if e, ok := errors.AsType[*container.Error](err); ok && e.Cause != nil {
+		x.Words = e.Cause.Error()
+	}
+	return x
+}
+
+// NeverReceived reports that a checkout cannot be received however often it is tried. Whoever needs its work
+// meets that again, and ends for it; a stop, and a question, do not need it.
+func NeverReceived(err error) bool {
+	ws, ok := errors.AsType[*workspace.Error](err)
+	return ok && !workspaceFailures[ws.Kind].transient && !Of(err).Transient
+}
+
+// IssueGone reports whether an error means that the issue was deleted, or transferred to where we do not work.
+func IssueGone(err error) (why string, gone bool) {
+	e, ok := errors.AsType[*github.Error](err)
+	if !ok || e.Kind != github.KindNotFound {
+		return "", false
+	}
+	if e.MovedTo != "" {
+		return "the issue was transferred to " + e.MovedTo, true
+	}
+	return "the issue is not there any more", true
 }
