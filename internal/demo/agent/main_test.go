@@ -30,23 +30,20 @@ func TestMain(m *testing.M) {
 // demo is the folder of the demo; tests change theirs.
 var demo, _ = filepath.Abs("..") // fails only without a working directory
 
-// checkout is the demo's repository, and the texts of its issues by number.
-func checkout(t *testing.T) (dir string, issues map[string]string) {
+// checkout changes into a fresh copy of the demo's repository, and returns the texts of its issues by number.
+func checkout(t *testing.T) (issues map[string]string) {
 	t.Helper()
-	dir, issues = t.TempDir(), map[string]string{}
+	t.Chdir(t.TempDir())
 	for _, f := range archive(t, "widgets.txtar") {
-		put := filepath.Join(dir, f.Name)
-		if err := os.MkdirAll(filepath.Dir(put), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(put, f.Data, 0o644); err != nil {
+		if err := write(f.Name, string(f.Data)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	issues = map[string]string{}
 	for _, f := range archive(t, "issues.txtar") {
 		_, issues[f.Name], _ = strings.Cut(string(f.Data), "\n")
 	}
-	return dir, issues
+	return issues
 }
 
 func archive(t *testing.T, name string) []txtar.File {
@@ -58,20 +55,19 @@ func archive(t *testing.T, name string) []txtar.File {
 	return a.Files
 }
 
-// begin puts the attempt's file where the worker would.
-func begin(t *testing.T, a wire.AttemptFile, fix string) {
+// attempt runs the agent on an issue with this text, in round fix of an attempt.
+func attempt(t *testing.T, body string, a wire.AttemptFile, fix int) error {
 	t.Helper()
+	a.Issue.Body = body
 	data, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(".retake", 0o755); err != nil {
+	if err := write(filepath.Join(".retake", "attempt.json"), string(data)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(".retake", "attempt.json"), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("RETAKE_FIX_ROUND", fix)
+	t.Setenv("RETAKE_FIX_ROUND", strconv.Itoa(fix))
+	return run()
 }
 
 func goTool(t *testing.T, args ...string) (string, error) {
@@ -82,122 +78,143 @@ func goTool(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-func TestDiscountPassesItsTest(t *testing.T) {
-	dir, issues := checkout(t)
-	t.Chdir(dir)
-	if out, err := goTool(t, "test", "./..."); err != nil {
-		t.Fatalf("the repository is broken from the start: %v\n%s", err, out)
-	}
-	path, text, err := acceptanceTest(issues["1"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := write(path, text); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := goTool(t, "vet", "./..."); err == nil {
-		t.Errorf("the acceptance test asks for nothing new:\n%s", out)
-	}
-	t.Setenv(providerVariable, "")
-	begin(t, wire.AttemptFile{Attempt: 1, Issue: wire.IssueRef{Body: issues["1"]}}, "1")
-	if err := run(); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"build", "./..."}, {"vet", "./..."}, {"test", "./..."}} {
-		if out, err := goTool(t, args...); err != nil {
-			t.Errorf("go %v: %v\n%s", args, err, out)
-		}
-	}
-}
-
-func TestWrongScriptsFailAsTheyShould(t *testing.T) {
-	for _, c := range []struct {
-		issue string
-		tool  string
-		want  []string // in the output, by round; the last one stays
-	}{
-		{"2", "build", []string{"undefined: exchange", "cannot use", "undefined: dailyRate", "undefined: dailyRate"}},
-		{"3", "test", []string{
-			"widgets cost $3, want $3.75", "widgets cost $3.8, want $3.75",
-			"widgets cost $4, want $3.75", "widgets cost $4, want $3.75",
-		}},
-	} {
-		dir, issues := checkout(t)
-		t.Chdir(dir)
-		for i, want := range c.want {
-			begin(t, wire.AttemptFile{Attempt: 1, Issue: wire.IssueRef{Body: issues[c.issue]}}, strconv.Itoa(i+1))
-			if err := run(); err != nil {
-				t.Fatal(err)
-			}
-			if out, err := goTool(t, c.tool, "./..."); err == nil || !strings.Contains(out, want) {
-				t.Errorf("issue %s, round %d: %v, want %q in\n%s", c.issue, i+1, err, want, out)
-			}
-		}
-	}
-}
-
-// attempt runs the agent on an issue in a fresh checkout, after what before does to it.
-func attempt(t *testing.T, issue string, a wire.AttemptFile, before func()) error {
+// passes builds, vets and tests the checkout as the demo's stages do, and returns the programs that were built.
+func passes(t *testing.T) (programs []string) {
 	t.Helper()
-	dir, issues := checkout(t)
-	t.Chdir(dir)
-	if before != nil {
-		before()
+	if err := os.RemoveAll("bin"); err != nil {
+		t.Fatal(err)
 	}
-	a.Issue.Body = issues[issue]
-	begin(t, a, "1")
-	return run()
-}
-
-func passes(t *testing.T) {
-	t.Helper()
 	for _, args := range [][]string{{"build", "-o", "bin/", "./..."}, {"vet", "./..."}, {"test", "./..."}} {
 		if out, err := goTool(t, args...); err != nil {
 			t.Errorf("go %v: %v\n%s", args, err, out)
 		}
 	}
+	programs, _ = filepath.Glob("bin/*") // the pattern is well-formed
+	return programs
 }
 
-func TestHalvesGoOnWithTheFirstHalf(t *testing.T) {
-	second := wire.AttemptFile{AttemptID: "k3v9qx2m-2", Attempt: 2}
-	for script, c := range map[string]struct{ issue, half string }{
-		"stock": {"6", "stock/limits.go"}, "quantity": {"7", "quantity/units.go"},
-	} {
-		if err := attempt(t, c.issue, second, nil); err == nil {
-			t.Errorf("%s: the second attempt did without the first one's half", script)
-		}
-		first := func() { // what the script does before it thinks
-			if err := put(round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}}, script,
-				1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := attempt(t, c.issue, second, first); err != nil {
-			t.Fatal(err)
-		}
-		passes(t)
-		half, err := os.ReadFile(filepath.FromSlash(c.half))
-		if err != nil || !strings.Contains(string(half), "// Begun in attempt k3v9qx2m-1.") {
-			t.Errorf("%v\n%s", err, half)
-		}
+// contains fails the test unless a file of the checkout has a text in it.
+func contains(t *testing.T, file, text string) {
+	t.Helper()
+	if data, err := os.ReadFile(filepath.FromSlash(file)); err != nil || !strings.Contains(string(data), text) {
+		t.Errorf("%s: want %q in it (%v)\n%s", file, text, err, data)
 	}
 }
 
-func TestShippingAsksTheModel(t *testing.T) {
+// told is a second attempt that was told something.
+func told(text string) wire.AttemptFile {
+	return wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{From: "octocat", Text: text}}}
+}
+
+// The issues touch different files, so all of them are worked on in one checkout, which Go judges twice: what the
+// scripts do first, and what they do when they are told otherwise.
+func TestScriptsPassWhatJudgesThem(t *testing.T) {
+	issues := checkout(t)
+	if programs := passes(t); !slices.Equal(programs, []string{"bin/pricelist"}) {
+		t.Fatalf("the repository builds %v, want bin/pricelist", programs)
+	}
+	works := func(issue string, a wire.AttemptFile) {
+		t.Helper()
+		if err := attempt(t, issues[issue], a, 1); err != nil {
+			t.Errorf("issue %s: %v", issue, err)
+		}
+	}
+	first := wire.AttemptFile{Attempt: 1}
+	t.Setenv(providerVariable, "")
+	works("1", first)
 	var prompt []byte
 	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		prompt,
-			_ = io.ReadAll(r.Body)
+		prompt, _ = io.ReadAll(r.Body)
 	}))
 	t.Setenv(modelVariable, model.URL)
-	if err := attempt(t, "4", wire.AttemptFile{Attempt: 1, Summary: "do it"}, nil); err != nil ||
-		string(prompt) != "do it" {
-		t.Fatalf("%v, the model was asked %q", err, prompt)
+	works("4", wire.AttemptFile{Attempt: 1, Summary: "do it"})
+	if model.Close(); string(prompt) != "do it" {
+		t.Errorf("the model was asked %q", prompt)
 	}
-	passes(t)
-	model.Close()
-	if err := attempt(t, "4", wire.AttemptFile{Attempt: 1}, nil); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := attempt(t, issues["4"], first, 1); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("without a model: %v, want %v", err, syscall.ECONNREFUSED)
+	}
+	goesOn(t, issues["6"], "stock", "stock/limits.go")
+	goesOn(t, issues["7"], "quantity", "quantity/units.go")
+	for issue, question := range map[string]string{"9": "short form", "13": "format A"} {
+		works(issue, first)
+		contains(t, ".retake/question.md", question)
+		if err := attempt(t, issues[issue], told("yes"), 1); err == nil {
+			t.Errorf("issue %s: an answer that says nothing was taken", issue)
+		}
+	}
+	works("9", told("use the long form"))
+	contains(t, "weight/weight.go", "%d kilograms")
+	works("13", told("use format B"))
+	contains(t, "export/export.go", "%d;%d")
+	works("10", first)
+	works("11", first)
+	if text, _ := os.ReadFile("shelf/shelf.go"); strings.Contains(string(text), "// Number ") {
+		t.Error("shelf: the first attempt leaves nothing for the check to find")
+	}
+	works("12", first)
+	contains(t, "publish/publish.go", plantedKey)
+	passes(t)
+
+	works("8", first)
+	works("9", told("the short one, please"))
+	contains(t, "weight/weight.go", "%d kg")
+	works("13", told("use format A"))
+	contains(t, "export/export.go", "%d,%d")
+	if err := attempt(t, issues["11"], wire.AttemptFile{Attempt: 2}, 1); err == nil {
+		t.Error("shelf: it knew what was wrong, and nobody had said it")
+	}
+	works("11", told("shelf/shelf.go:7: exported func Number has no comment"))
+	contains(t, "shelf/shelf.go", "// Number ")
+	if programs := passes(t); !slices.Equal(programs, []string{"bin/prices"}) {
+		t.Errorf("built: %v, want bin/prices", programs)
+	}
+}
+
+// goesOn checks that the second attempt needs what the first one left, and goes on with it.
+func goesOn(t *testing.T, issue, script, half string) {
+	t.Helper()
+	second := wire.AttemptFile{AttemptID: "k3v9qx2m-2", Attempt: 2}
+	if err := attempt(t, issue, second, 1); err == nil {
+		t.Errorf("%s: the second attempt did without the first one's half", script)
+	}
+	began := round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}} // what it does before it thinks
+	if err := errors.Join(put(began, script, 1), attempt(t, issue, second, 1)); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, half, "// Begun in attempt k3v9qx2m-1.")
+}
+
+func TestAcceptanceTestAsksForSomethingNew(t *testing.T) {
+	path, text, err := acceptanceTest(checkout(t)["1"])
+	if err == nil {
+		err = write(path, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := goTool(t, "vet", "./price"); err == nil {
+		t.Errorf("go vet passes without the work:\n%s", out)
+	}
+}
+
+func TestWrongScriptsFailAsTheyShould(t *testing.T) {
+	for _, c := range []struct {
+		issue, tool string
+		want        []string // in the output, by round; the last one stays
+	}{
+		{"2", "build", []string{"undefined: exchange", "cannot use", "undefined: dailyRate", "undefined: dailyRate"}},
+		{"3", "test", []string{"widgets cost $3, want $3.75", "widgets cost $3.8, want $3.75", "widgets cost $4, want $3.75"}},
+	} {
+		issues := checkout(t)
+		for i, want := range c.want {
+			if err := attempt(t, issues[c.issue], wire.AttemptFile{Attempt: 1}, i+1); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := goTool(t, c.tool, "./price"); err == nil || !strings.Contains(out, want) {
+				t.Errorf("issue %s, round %d: %v, want %q in\n%s", c.issue, i+1, err, want, out)
+			}
+		}
 	}
 }
 
@@ -218,98 +235,8 @@ func TestEatTouchesWhatItTakes(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-func TestRenameLeavesNoOldProgram(t *testing.T) {
-	if err := attempt(t, "8", wire.AttemptFile{Attempt: 1}, func() {
-		passes(t)
-		if _, err := os.Stat("bin/pricelist"); err != nil {
-			t.Errorf("the repository's program is not built: %v", err)
-		}
-		if err := os.RemoveAll("bin"); err != nil {
-			t.Fatal(err)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	passes(t)
-	if programs, err := filepath.Glob("bin/*"); err != nil || !slices.Equal(programs, []string{"bin/prices"}) {
-		t.Errorf("built: %v (%v), want bin/prices", programs, err)
-	}
-}
-
-func TestQuestionsAreAskedAndAnswersObeyed(t *testing.T) {
-	for _, c := range []struct {
-		issue, file, asks string
-		answers           map[string]string // what is in the file then
-	}{
-		{"9", "weight/weight.go", "short form", map[string]string{
-			"use the long form":     "%d kilograms",
-			"the short one, please": "%d kg",
-		}},
-		{"13", "export/export.go", "format A", map[string]string{"use format B": "%d;%d", "use format A": "%d,%d"}},
-	} {
-		if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 1}, nil); err != nil {
-			t.Fatal(err)
-		}
-		if asked, err := os.ReadFile(".retake/question.md"); err != nil || !strings.Contains(string(asked), c.asks) {
-			t.Errorf("issue %s: asked %q (%v)", c.issue, asked, err)
-		}
-		for said, want := range c.answers {
-			hints := []wire.Hint{{From: "octocat", Text: said}}
-			if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 2, Hints: hints}, nil); err != nil {
-				t.Fatal(err)
-			}
-			passes(t)
-			if text, err := os.ReadFile(c.file); err != nil || !strings.Contains(string(text), want) {
-				t.Errorf("issue %s, %q: %v\n%s", c.issue, said, err, text)
-			}
-		}
-		if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{Text: "yes"}}},
-			nil); err == nil {
-			t.Errorf("issue %s: an answer that says nothing was taken", c.issue)
-		}
-	}
-}
-
-// The second attempt mends what the first forgot only if it is told.
-func TestShelfMendsWhatItIsTold(t *testing.T) {
-	told := []wire.Hint{{From: "check lint", Text: "shelf/shelf.go:7: exported func Number has no comment"}}
-	for _, c := range []struct {
-		attempt wire.AttemptFile
-		want    bool // a comment
-	}{{wire.AttemptFile{Attempt: 1}, false}, {wire.AttemptFile{Attempt: 2, Hints: told}, true}} {
-		if err := attempt(t, "11", c.attempt, nil); err != nil {
-			t.Fatal(err)
-		}
-		passes(t)
-		text, err := os.ReadFile("shelf/shelf.go")
-		if err != nil || strings.Contains(string(text), "// Number ") != c.want {
-			t.Errorf("attempt %d: %v\n%s\nwith a comment: want %v", c.attempt.Attempt, err, text, c.want)
-		}
-	}
-	if err := attempt(t, "11", wire.AttemptFile{Attempt: 2}, nil); err == nil {
-		t.Error("it knew what was wrong, and nobody had said it")
-	}
-}
-
-func TestPublishLeavesAKey(t *testing.T) {
-	if err := attempt(t, "12", wire.AttemptFile{Attempt: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
-	passes(t)
-	if text, err := os.ReadFile("publish/publish.go"); err != nil || !strings.Contains(string(text), plantedKey) {
-		t.Errorf("%v\n%s\nwant the key in it", err, text)
-	}
-}
-
-func TestTaxPassesItsTest(t *testing.T) {
-	if err := attempt(t, "10", wire.AttemptFile{Attempt: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
-	passes(t)
-}
-
 func TestEveryIssueWithATestHasAScript(t *testing.T) {
-	_, issues := checkout(t)
+	issues := checkout(t)
 	var found []string
 	for number, body := range issues {
 		path, _, err := acceptanceTest(body)
