@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+
+	"retake/internal/testbed"
 )
 
 // cacheDir makes the build cache for workers, which stays between runs. Without a home it is made for this run only.
-func cacheDir(uid, gid int, temporary string) (cache, error) {
+func cacheDir(temporary string) (cache, error) {
 	var c cache
 	base, err := os.UserCacheDir()
 	if os.Getuid() == 0 {
@@ -34,6 +36,7 @@ func cacheDir(uid, gid int, temporary string) (cache, error) {
 	}
 	c.cold = len(entries) == 0
 	if os.Getuid() == 0 {
+		uid, gid := testbed.WorkerUser()
 		if err := os.Chown(c.dir, uid, gid); err != nil {
 			return c, fmt.Errorf("demo: build cache: %w", err)
 		}
@@ -56,7 +59,7 @@ type cache struct {
 // fillBuildCache builds Go's standard library into an empty cache. Left to the workers, four of them would each
 // build all of it at the same time, and run into the timeouts of their stages on a small machine. Demos that
 // begin together take turns; the second one finds it built.
-func (s *testbed) fillBuildCache(ctx context.Context) error {
+func (s *world) fillBuildCache(ctx context.Context) error {
 	lock, err := os.OpenFile(filepath.Join(filepath.Dir(s.cache.dir), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("demo: build cache: %w", err)
@@ -77,7 +80,7 @@ func (s *testbed) fillBuildCache(ctx context.Context) error {
 		}
 	}
 	dir := filepath.Join(s.dir, "warm")
-	if err := unpack(dir); err != nil {
+	if err := testbed.WriteFiles(dir, widgetFiles()); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
@@ -97,7 +100,7 @@ func (c cache) chownToWorkers() error {
 	if os.Getuid() != 0 {
 		return nil
 	}
-	uid, gid := workerUser()
+	uid, gid := testbed.WorkerUser()
 	err := filepath.WalkDir(c.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil {
 			err = os.Lchown(path, uid, gid)
@@ -114,7 +117,7 @@ func (c cache) chownToWorkers() error {
 }
 
 // goTool runs the workers' Go with the workers' settings, but in this process's place.
-func (s *testbed) goTool(ctx context.Context, dir string, args []string) error {
+func (s *world) goTool(ctx context.Context, dir string, args []string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.tools.root, "bin", "go"), args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=" + os.TempDir(), "PATH=" + os.Getenv("PATH"), "GOCACHE=" + s.cache.dir}
@@ -127,13 +130,11 @@ func (s *testbed) goTool(ctx context.Context, dir string, args []string) error {
 	return nil
 }
 
-// unpack writes the files of the repository that the issues are about.
-func unpack(dir string) error {
+// widgetFiles are the files of the repository that the issues are about.
+func widgetFiles() map[string]string {
+	files := map[string]string{}
 	for _, f := range txtar.Parse(widgets).Files {
-		path := filepath.Join(dir, filepath.FromSlash(f.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, f.Data, 0o644)); err != nil {
-			return fmt.Errorf("demo: repository: %w", err)
-		}
+		files[f.Name] = string(f.Data)
 	}
-	return nil
+	return files
 }

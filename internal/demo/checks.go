@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 // attemptOne is the line that the scripted agent leaves in what it begins in the first attempt.
@@ -19,17 +20,17 @@ type check struct {
 }
 
 // checks look at everything that the stand-in and the engine have recorded.
-func (s *testbed) checks(ctx context.Context, all []containerEvent, gap error) []check {
+func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
 	engine := check{"every attempt has one container, and an issue never two that run", duplicateContainers(all)}
 	if gap != nil {
 		engine.wrong = append(engine.wrong, gap.Error())
 	}
 	gone := check{what: "the director has removed every container of its attempts"}
-	if left, err := s.host.workers(ctx); err != nil || len(left) > 0 {
+	if left, err := s.host.Workers(ctx); err != nil || len(left) > 0 {
 		gone.wrong = []string{fmt.Sprintf("%v (%v)", left, err)}
 	}
 	issues, events := s.github.Issues(repository), s.github.Events("")
-	pushed, err := git(s.bare(), "log", "--all", "--patch", "--no-color")
+	pushed, err := testbed.Git(s.github.Bare, "log", "--all", "--patch", "--no-color")
 	planted := check{
 		"the key that an agent left in its patch is in no branch, comment or text",
 		leakedKeys(issues, pushed),
@@ -43,7 +44,7 @@ func (s *testbed) checks(ctx context.Context, all []containerEvent, gap error) [
 		{"no issue has two pull requests", duplicatePulls(issues)},
 		planted,
 		{"issues without the label were left alone", touchedOthers(issues, events)},
-		{"no request to GitHub while it asked for a pause", requestsWhileLimited(s.github.Requests())},
+		{"no request to GitHub while it asked for a pause", requestsWhileLimited(s.github.Requests(), slowness)},
 		engine, gone,
 	}
 }
@@ -55,12 +56,12 @@ func touchedOthers(issues []githubtest.Issue, events []githubtest.Event) (wrong 
 		work[pull] = true
 	}
 	for _, e := range events {
-		if e.Event == "labeled" && e.Detail == labelTask {
+		if e.Event == "labeled" && e.Detail == testbed.LabelTask {
 			work[e.Issue] = true
 		}
 	}
 	for _, e := range events {
-		if what := e.Issue + ": " + e.Event; e.Actor == bot && !work[e.Issue] && !slices.Contains(wrong, what) {
+		if what := e.Issue + ": " + e.Event; e.Actor == testbed.Bot && !work[e.Issue] && !slices.Contains(wrong, what) {
 			wrong = append(wrong, what)
 		}
 	}

@@ -7,25 +7,25 @@ import (
 	"testing"
 	"time"
 
-	retake "retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 	"retake/internal/recovery"
+	"retake/internal/testbed"
 )
 
 func TestDuplicateContainers(t *testing.T) {
-	one := func(action, attempt string) containerEvent {
-		return containerEvent{action: action, attempt: attempt, task: "demo/widgets#7"}
+	one := func(action, attempt string) testbed.Event {
+		return testbed.Event{Action: action, Attempt: attempt, Task: "demo/widgets#7"}
 	}
-	good := []containerEvent{
+	good := []testbed.Event{
 		one("create", "a-1"), one("start", "a-1"),
-		{action: "create", attempt: "b-1", task: "x"},
-		{action: "start", attempt: "b-1", task: "x"},
+		{Action: "create", Attempt: "b-1", Task: "x"},
+		{Action: "start", Attempt: "b-1", Task: "x"},
 		one("die", "a-1"), one("create", "a-2"), one("start", "a-2"), one("die", "a-2"),
 	}
 	for _, c := range []struct {
 		name string
-		all  []containerEvent
+		all  []testbed.Event
 		want []string
 	}{
 		{"one after the other", good, nil},
@@ -37,7 +37,7 @@ func TestDuplicateContainers(t *testing.T) {
 		},
 		{
 			"together",
-			[]containerEvent{one("start", "a-1"), one("start", "a-2"), one("die", "a-1")},
+			[]testbed.Event{one("start", "a-1"), one("start", "a-2"), one("die", "a-1")},
 			[]string{"demo/widgets#7: attempts a-1 and a-2 ran at the same time"},
 		},
 	} {
@@ -65,17 +65,17 @@ func TestDuplicateComments(t *testing.T) {
 		bodies []string
 		want   int
 	}{
-		{"different", bot, []string{first, blocked}, 0},
-		{"the same", bot, []string{first, blocked, blocked}, 2},
-		{"the same claim by two runs", bot, []string{first, second}, 2},
-		{"people may repeat themselves", person, []string{"please", "please"}, 0},
+		{"different", testbed.Bot, []string{first, blocked}, 0},
+		{"the same", testbed.Bot, []string{first, blocked, blocked}, 2},
+		{"the same claim by two runs", testbed.Bot, []string{first, second}, 2},
+		{"people may repeat themselves", testbed.Person, []string{"please", "please"}, 0},
 	} {
 		issue, events := said(c.author, c.bodies...)
 		if got := duplicateComments([]githubtest.Issue{issue}, events); len(got) != c.want {
 			t.Errorf("%s: got %q, want %d", c.name, got, c.want)
 		}
 	}
-	issue, events := said(bot, first, blocked)
+	issue, events := said(testbed.Bot, first, blocked)
 	issue.Comments = issue.Comments[:1] // the other one was deleted again, and somebody was told of it
 	if got := duplicateComments([]githubtest.Issue{issue}, events); len(got) != 1 {
 		t.Errorf("deleted: got %q", got)
@@ -92,16 +92,16 @@ func TestDuplicateLabels(t *testing.T) {
 	own := githubtest.Issue{
 		Key: "demo/widgets#9",
 		Comments: []githubtest.Comment{
-			{ID: 5, Author: bot, Body: "/agent retry"},
-			{ID: 6, Author: bot, Body: "<!-- retake:claim -->"},
+			{ID: 5, Author: testbed.Bot, Body: "/agent retry"},
+			{ID: 6, Author: testbed.Bot, Body: "<!-- retake:claim -->"},
 		},
 	}
-	on := func(label string) githubtest.Event { return event(9, bot, "labeled", label) }
-	off := func(label string) githubtest.Event { return event(9, bot, "unlabeled", label) }
-	delivered := []githubtest.Event{off(labelTask), on(labelClaimed), on(labelReview), off(labelClaimed)}
-	mended := []githubtest.Event{on(labelClaimed), off(labelReview), on(labelReview), off(labelClaimed)}
-	otherwise := []githubtest.Event{off(labelReview), on(labelClaimed), on(labelReview), off(labelClaimed)}
-	ended := []githubtest.Event{event(20, person, "merged", "c0ffee"), off(labelReview)}
+	on := func(label string) githubtest.Event { return event(9, testbed.Bot, "labeled", label) }
+	off := func(label string) githubtest.Event { return event(9, testbed.Bot, "unlabeled", label) }
+	delivered := []githubtest.Event{off(testbed.LabelTask), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed)}
+	mended := []githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelReview), on(testbed.LabelReview), off(testbed.LabelClaimed)}
+	otherwise := []githubtest.Event{off(testbed.LabelReview), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed)}
+	ended := []githubtest.Event{event(20, testbed.Person, "merged", "c0ffee"), off(testbed.LabelReview)}
 	for _, c := range []struct {
 		name   string
 		events []githubtest.Event
@@ -109,31 +109,31 @@ func TestDuplicateLabels(t *testing.T) {
 		want   []string
 	}{
 		{"each once", delivered, 0, nil},
-		{"another issue", []githubtest.Event{on(labelClaimed), event(8, bot, "labeled", labelClaimed)}, 0, nil},
+		{"another issue", []githubtest.Event{on(testbed.LabelClaimed), event(8, testbed.Bot, "labeled", testbed.LabelClaimed)}, 0, nil},
 		{
 			"twice",
-			[]githubtest.Event{on(labelClaimed), off(labelClaimed), on(labelClaimed)},
+			[]githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelClaimed), on(testbed.LabelClaimed)},
 			0,
 			[]string{"demo/widgets#9: labeled agent-claimed"},
 		},
 		{
 			"after an answer",
-			[]githubtest.Event{on(labelClaimed), event(9, person, "commented", "1"), on(labelClaimed)},
+			[]githubtest.Event{on(testbed.LabelClaimed), event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed)},
 			0, nil,
 		},
 		{
 			"twice after it",
-			[]githubtest.Event{event(9, person, "commented", "1"), on(labelClaimed), on(labelClaimed)},
+			[]githubtest.Event{event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed), on(testbed.LabelClaimed)},
 			0,
 			[]string{"demo/widgets#9: labeled agent-claimed in round 2"},
 		},
 		{"after an answer from our account", []githubtest.Event{
-			on(labelClaimed), event(9, bot, "commented", "5"),
-			on(labelClaimed),
+			on(testbed.LabelClaimed), event(9, testbed.Bot, "commented", "5"),
+			on(testbed.LabelClaimed),
 		}, 0, nil},
 		{"after a comment of ours", []githubtest.Event{
-			on(labelClaimed), event(9, bot, "commented", "6"),
-			on(labelClaimed),
+			on(testbed.LabelClaimed), event(9, testbed.Bot, "commented", "6"),
+			on(testbed.LabelClaimed),
 		}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
 		{"a check failed, and it was merged", slices.Concat(delivered, mended, ended), 1, nil},
 		{"the review's label is taken off first", slices.Concat(delivered, otherwise, ended), 1, nil},
@@ -143,7 +143,7 @@ func TestDuplicateLabels(t *testing.T) {
 		}},
 		{
 			"claimed again before the review",
-			[]githubtest.Event{on(labelClaimed), off(labelClaimed), on(labelClaimed)},
+			[]githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelClaimed), on(testbed.LabelClaimed)},
 			1,
 			[]string{"demo/widgets#9: labeled agent-claimed"},
 		},
@@ -168,14 +168,14 @@ func TestTouchedOthers(t *testing.T) {
 		{Key: "demo/widgets#21", Head: "mine"},
 	}
 	events := []githubtest.Event{
-		event(1, person, "labeled", labelTask), event(1, bot, "labeled", labelClaimed),
-		event(3, person, "commented", "1"),
-		event(20, bot, "opened", ""), event(21, person, "opened", ""),
+		event(1, testbed.Person, "labeled", testbed.LabelTask), event(1, testbed.Bot, "labeled", testbed.LabelClaimed),
+		event(3, testbed.Person, "commented", "1"),
+		event(20, testbed.Bot, "opened", ""), event(21, testbed.Person, "opened", ""),
 	}
 	if got := touchedOthers(issues, events); len(got) > 0 {
 		t.Errorf("nothing else was touched, got %q", got)
 	}
-	events = append(events, event(3, bot, "commented", "2"), event(21, bot, "commented", "3"))
+	events = append(events, event(3, testbed.Bot, "commented", "2"), event(21, testbed.Bot, "commented", "3"))
 	if got, want := touchedOthers(issues, events), []string{
 		"demo/widgets#3: commented",
 		"demo/widgets#21: commented",
@@ -244,50 +244,15 @@ func TestRequestsWhileLimited(t *testing.T) {
 		{At: at(101), Method: "PATCH", Path: "/issues/1", Status: 200, DuringLimit: true}, // was under way
 		{At: at(8200), Method: "GET", Path: "/issues", Status: 200},
 	}
-	if got := requestsWhileLimited(log); len(got) > 0 {
+	if got := requestsWhileLimited(log, 1); len(got) > 0 {
 		t.Errorf("got %q, want none", got)
 	}
 	if l := findRateLimit(log); !l.at.Equal(at(100)) || l.until.Sub(l.at) != limitFor {
 		t.Errorf("limitAt = %+v", l)
 	}
 	log = append(log, githubtest.Request{At: at(2100), Method: "GET", Path: "/labels", Status: 200, DuringLimit: true})
-	if got, want := requestsWhileLimited(log), []string{"GET /labels, 2s after it"}; !slices.Equal(got, want) {
+	if got, want := requestsWhileLimited(log, 1), []string{"GET /labels, 2s after it"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestContainerLogOfProcesses(t *testing.T) {
-	l := &containerLog{end: func() {}}
-	status := func(attempt string, s retake.State) retake.Status {
-		return retake.Status{AttemptID: attempt, Task: "demo/widgets#6", State: s}
-	}
-	var before map[string]bool
-	for _, list := range [][]retake.Status{
-		{status("a-1", retake.StateCreated)},
-		{status("a-1", retake.StateRunning)},
-		{status("a-1", retake.StatePaused)},
-		{},
-		{status("a-2", retake.StateRunning)},
-		{status("a-3", retake.StateRunning)}, // one ended and another one began since the last list
-		{status("a-3", retake.StateExited)},
-		{},
-	} {
-		before = l.compare(before, list)
-	}
-	all, err := l.stop()
-	var got []string
-	for _, x := range all {
-		if x.task != "demo/widgets#6" {
-			t.Errorf("%+v: a life without its task", x)
-		}
-		got = append(got, x.action+" "+x.attempt)
-	}
-	want := []string{
-		"create a-1", "start a-1", "die a-1", "create a-2", "start a-2", "die a-2", "create a-3", "start a-3",
-		"die a-3",
-	}
-	if err != nil || !slices.Equal(got, want) || len(duplicateContainers(all)) > 0 {
-		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
 
@@ -321,11 +286,11 @@ func TestTaskHistory(t *testing.T) {
 func TestPauseIsJudgedByWhoEndedInIt(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 11, 21, 10, 0, s, 0, time.UTC) }
 	l := rateLimit{ordered: true, at: at(0), until: at(8)}
-	death := []containerEvent{{action: "die", attempt: "a-1", at: at(2)}}
+	death := []testbed.Event{{Action: "die", Attempt: "a-1", At: at(2)}}
 	for _, c := range []struct {
 		name     string
 		reported int // when the other issue's report was accepted
-		all      []containerEvent
+		all      []testbed.Event
 		claimed  int
 		late     bool
 		wrong    int
@@ -341,7 +306,7 @@ func TestPauseIsJudgedByWhoEndedInIt(t *testing.T) {
 		r.checkRateLimit(history, map[string]*taskHistory{
 			"10": history,
 			"1":  {reported: []time.Time{at(c.reported), at(20)}},
-		}, l, c.all, c.late)
+		}, l, c.all, pauseJudge{late: c.late})
 		if len(r.wrong) != c.wrong {
 			t.Errorf("%s: %q, want %d faults", c.name, r.wrong, c.wrong)
 		}

@@ -12,6 +12,7 @@ import (
 
 	retake "retake/internal/container"
 	"retake/internal/container/kubernetes/kubetest"
+	"retake/internal/testbed"
 )
 
 // cluster is the throw-away Kubernetes of tools/kube, beside the director: the demo runs in its network, and
@@ -24,7 +25,10 @@ type cluster struct {
 }
 
 // clusterImage has worker and agent: tools/kube/demo.sh makes it, and the node imports it.
-const clusterImage = "retake.test/demo:1"
+const (
+	clusterImage = "retake.test/demo:1"
+	clusterAgent = "/demo-agent"
+)
 
 func openCluster(fleet, dir string) (*cluster, error) {
 	c, err := kubetest.Find()
@@ -34,22 +38,22 @@ func openCluster(fleet, dir string) (*cluster, error) {
 	return &cluster{Cluster: c, fleet: fleet, dir: dir, seen: map[string]time.Time{}}, nil
 }
 
-// installAgent makes the namespace of the run; the image has the agent.
-func (c *cluster) installAgent(ctx context.Context, _ string) (string, error) {
+// Install makes the namespace of the run; the image has the agent.
+func (c *cluster) Install(ctx context.Context, _ string) (string, error) {
 	if _, err := c.Kubectl(ctx, "", "create", "namespace", c.fleet); err != nil {
 		return "", fmt.Errorf("demo: %w", err)
 	}
-	return agentPath, nil
+	return clusterAgent, nil
 }
 
-func (c *cluster) gateway(context.Context) (string, error) { return kubetest.Address, nil }
+func (c *cluster) Gateway(context.Context) (string, error) { return kubetest.Address, nil }
 
-func (c *cluster) settings(s *testbed) string {
+func (c *cluster) settings(s *world) string {
 	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nmemory = %q\ncpus = 1.0\n", runtimeKubernetes,
-		clusterImage, s.user, memoryLimit)
+		clusterImage, testbed.User(), memoryLimit)
 }
 
-func (c *cluster) sections(s *testbed) (string, error) {
+func (c *cluster) sections(s *world) (string, error) {
 	path := filepath.Join(c.dir, "pod.yaml")
 	if err := os.WriteFile(path, []byte(podTemplate(s)), 0o600); err != nil {
 		return "", fmt.Errorf("demo: %w", err)
@@ -61,7 +65,7 @@ func (c *cluster) sections(s *testbed) (string, error) {
 
 // podTemplate shows pods what a worker needs of this machine, with the build cache at /cache. The node is
 // small: pods ask for less than they may use.
-func podTemplate(s *testbed) string {
+func podTemplate(s *world) string {
 	var mounts, volumes strings.Builder
 	show := func(name, source, target string, readOnly bool) {
 		fmt.Fprintf(&mounts, "    - {name: %s, mountPath: %q, readOnly: %t}\n", name, target, readOnly)
@@ -76,7 +80,7 @@ func podTemplate(s *testbed) string {
 }
 
 // env: the image has nothing that says where home is.
-func (c *cluster) env(*testbed) map[string]string {
+func (c *cluster) env(*world) map[string]string {
 	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
 }
 
@@ -100,21 +104,10 @@ type podEvent struct {
 	} `json:"object"`
 }
 
-// recordEvents writes down what the API tells of pods, while it happens.
-func (c *cluster) recordEvents() *containerLog {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &containerLog{end: cancel}
-	l.wg.Go(func() {
-		if err := c.watch(ctx, l); ctx.Err() == nil {
-			l.mu.Lock()
-			l.err = fmt.Errorf("demo: the watch of the pods broke off: %w", err)
-			l.mu.Unlock()
-		}
-	})
-	return l
-}
+// Record writes down what the API tells of pods, while it happens.
+func (c *cluster) Record() *testbed.Record { return testbed.NewRecord(c.watch) }
 
-func (c *cluster) watch(ctx context.Context, l *containerLog) error {
+func (c *cluster) watch(ctx context.Context, l *testbed.Record) error {
 	out, wait, err := c.Stream(ctx, "-n", c.fleet, "get", "pods", "--watch", "--output-watch-events", "-o", "json")
 	if err != nil {
 		return err
@@ -126,7 +119,7 @@ func (c *cluster) watch(ctx context.Context, l *containerLog) error {
 		if err := events.Decode(&e); err != nil {
 			return err
 		}
-		pods[e.Object.Metadata.UID] = l.follow(pods[e.Object.Metadata.UID], e)
+		pods[e.Object.Metadata.UID] = follow(l, pods[e.Object.Metadata.UID], e)
 	}
 }
 
@@ -140,18 +133,18 @@ const (
 )
 
 // follow adds what is new of a pod.
-func (l *containerLog) follow(was podState, e podEvent) (now podState) {
-	one := containerEvent{
-		attempt: e.Object.Metadata.Labels[retake.LabelAttempt],
-		task:    e.Object.Metadata.Annotations[retake.LabelTask], at: time.Now(),
+func follow(l *testbed.Record, was podState, e podEvent) (now podState) {
+	one := testbed.Event{
+		Attempt: e.Object.Metadata.Labels[retake.LabelAttempt],
+		Task:    e.Object.Metadata.Annotations[retake.LabelTask], At: time.Now(),
 	}
-	if one.attempt == "" {
+	if one.Attempt == "" {
 		return was
 	}
 	add := func(to podState, action string) {
 		if was < to {
-			one.action = action
-			l.add(one)
+			one.Action = action
+			l.Add(one)
 			was = to
 		}
 	}
@@ -174,7 +167,7 @@ func (l *containerLog) follow(was podState, e podEvent) (now podState) {
 const checkpointSeconds = 2
 
 // keeps: it has been in the pod for so long that a checkpoint has it.
-func (c *cluster) keeps(_ *testbed, file string) (bool, error) {
+func (c *cluster) keeps(_ *world, file string) (bool, error) {
 	there, err := inCheckouts(filepath.Join(c.Dir, "kubelet", "pods", "*", "volumes", "kubernetes.io~empty-dir", "*",
 		"checkout"), file)
 	if err != nil || !there {
@@ -186,41 +179,44 @@ func (c *cluster) keeps(_ *testbed, file string) (bool, error) {
 	return time.Since(c.seen[file]) > 2*checkpointSeconds*time.Second, nil
 }
 
-func (c *cluster) inject(ctx context.Context, attempt string, h fault) error {
+// Kill implements host.
+func (c *cluster) Kill(ctx context.Context, attempt string) error {
+	return c.signal(ctx, attempt, syscall.SIGKILL)
+}
+
+// Pause implements host.
+func (c *cluster) Pause(ctx context.Context, attempt string) error {
+	return c.signal(ctx, attempt, syscall.SIGSTOP)
+}
+
+func (c *cluster) signal(ctx context.Context, attempt string, sig syscall.Signal) error {
 	uid, err := c.Kubectl(ctx, "", "-n", c.fleet, "get", "pods", "-l", retake.LabelAttempt+"="+attempt, "-o",
 		"jsonpath={.items[*].metadata.uid}")
 	if err != nil {
-		return fmt.Errorf("demo: %s: %w", attempt, err)
+		return err
 	}
 	pid, err := c.FirstProcess(uid)
-	if err == nil {
-		err = syscall.Kill(pid, map[fault]syscall.Signal{faultKill: syscall.SIGKILL, faultFreeze: syscall.SIGSTOP}[h])
-	}
 	if err != nil {
-		return fmt.Errorf("demo: %s: %s: %w", attempt, h, err)
+		return err
 	}
-	return nil
+	return syscall.Kill(pid, sig)
 }
 
-// workers lists what the run's attempts are made of. A pod that is gone may be listed for a moment.
-func (c *cluster) workers(ctx context.Context) ([]string, error) {
-	return c.names(ctx, "jobs,pods,secrets")
-}
-
-func (c *cluster) names(ctx context.Context, kinds string) ([]string, error) {
-	said, err := c.Kubectl(ctx, "", "-n", c.fleet, "get", kinds, "-l", retake.LabelAttempt, "-o", "name")
-	if err != nil {
-		return nil, fmt.Errorf("demo: %w", err)
+// Workers lists what the run's attempts are made of. A pod that is gone may be listed for a moment.
+func (c *cluster) Workers(ctx context.Context) (all []testbed.Worker, err error) {
+	said, err := c.Kubectl(ctx, "", "-n", c.fleet, "get", "jobs,pods,secrets", "-l", retake.LabelAttempt, "-o", "name")
+	for _, name := range strings.Fields(said) {
+		all = append(all, testbed.Worker{Attempt: name})
 	}
-	return strings.Fields(said), nil
+	return all, err
 }
 
-// clear removes the run's namespace, and waits until nothing of it is left.
-func (c *cluster) clear(ctx context.Context) error {
+// Clear removes the run's namespace, and waits until nothing of it is left.
+func (c *cluster) Clear(ctx context.Context) error {
 	_, err := c.Kubectl(ctx, "", "delete", "namespace", c.fleet, "--ignore-not-found", "--wait", "--timeout=60s")
 	return err
 }
 
-func (c *cluster) close() error { return nil }
+func (c *cluster) Close() error { return nil }
 
 var _ host = (*cluster)(nil)

@@ -8,6 +8,9 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"retake/internal/patience"
+	"retake/internal/testbed"
 )
 
 // Options of Run.
@@ -115,16 +118,16 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 }
 
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%v)", errLate, limit))
+	return patience.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%v)", errLate, limit))
 }
 
 // header prints where to look.
-func (n *progressLog) header(s *testbed) {
+func (n *progressLog) header(s *world) {
 	stays := "kept for the next run; everything else is removed at the end"
 	if !s.cache.stays {
 		stays = "of this run only: no folder for caches was found"
 	}
-	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.url, repository)
+	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.github.URL, repository)
 	if s.httpListen != "" {
 		fmt.Fprintf(n.out, "  the page     http://%s/   (what the director does)\n", s.httpListen)
 	}
@@ -138,18 +141,18 @@ func (n *progressLog) header(s *testbed) {
 }
 
 // runScenarios runs the director until all has ended, and stops it.
-func runScenarios(ctx context.Context, s *testbed, n *progressLog, live *screen, chosen []scenario,
+func runScenarios(ctx context.Context, s *world, n *progressLog, live *screen, chosen []scenario,
 	o Options,
 ) (*run, error) {
 	log := &logTail{out: o.Log}
 	p := &run{
-		progressLog: n, screen: live, testbed: s, director: newDirectorProcess(s, log), log: log,
+		progressLog: n, screen: live, world: s, director: newDirectorProcess(s, log), log: log,
 		kills: o.KillDirector,
 	}
 	for _, x := range chosen {
 		p.scenarios = append(p.scenarios, &activeScenario{scenario: x})
 	}
-	if o.Runtime == runtimeProcess && len(o.Only) == 0 {
+	if o.Runtime == testbed.RuntimeProcess && len(o.Only) == 0 {
 		n.print("scenario 5 is left out: plain processes have no memory limit that could kill them")
 	}
 	s.labelIssues(chosen)
@@ -161,21 +164,21 @@ func runScenarios(ctx context.Context, s *testbed, n *progressLog, live *screen,
 }
 
 // results finds out what really happened, in the order of ending.
-func (s *testbed) results(ctx context.Context, p *run) ([]result, []check, error) {
-	ctx, cancel := context.WithTimeout(ctx, journalWithin)
+func (s *world) results(ctx context.Context, p *run) ([]result, []check, error) {
+	ctx, cancel := patience.WithTimeout(ctx, journalWithin)
 	defer cancel()
 	histories, err := readJournal(ctx, s.data(), s.fleet)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, gap := s.containerLog.stop()
+	all, gap := s.record.Stop()
 	slices.SortStableFunc(p.scenarios,
 		func(a, b *activeScenario) int { return endOf(histories, a).Compare(endOf(histories, b)) })
 	var results []result
 	for _, a := range p.scenarios {
-		results = append(results, s.evaluate(a, histories, all, p.killed > 0))
+		results = append(results, s.evaluate(a, histories, all, p))
 	}
-	return results, s.checks(ctx, all, gap), nil
+	return results, s.checks(ctx, all, gap, p.slowness()), nil
 }
 
 // endOf is when a scenario ended; what never began comes last.

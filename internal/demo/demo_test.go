@@ -11,33 +11,43 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-func TestEveryScenarioEndsAsPromised(t *testing.T) {
-	onceIsEnough(t)
-	needEngine(t)
-	t.Parallel()
-	playAll(t, runtimeDocker, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13})
-}
+	"retake/internal/patience"
+	"retake/internal/testbed"
+)
 
 func TestEveryScenarioWithoutAnEngine(t *testing.T) {
 	needTime(t)
 	t.Parallel()
-	playAll(t, runtimeProcess, []int{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13})
+	playAll(t, Options{Runtime: testbed.RuntimeProcess}, []int{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13})
 }
 
-// playAll plays all that a runtime can, and reads what programs read.
-func playAll(t *testing.T, runtime string, want []int) {
+func TestEveryScenarioWithADirectorThatIsKilled(t *testing.T) {
+	if raced {
+		t.Skip("director and workers are built without the race detector; the run without an engine has the demo's " +
+			"own code with it")
+	}
+	needEngine(t)
+	t.Parallel()
+	progress := playAll(t, Options{KillDirector: 10}, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13})
+	if n := strings.Count(progress, "kill -9 of the director, "); n != 10 {
+		t.Errorf("killed %d times, want 10", n)
+	}
+	if n := strings.Count(progress, "[ok] "); n != 8 {
+		t.Errorf("%d checks are shown, want 8", n)
+	}
+}
+
+// playAll plays all that a runtime can, reads what programs read, and returns what people do.
+func playAll(t *testing.T, o Options, want []int) string {
 	var out, progress, log buffer
-	fleet := newFleet()
-	ok, err := Run(t.Context(), Options{
-		Out: &out, Progress: &progress, Log: &log, JSON: true, Runtime: runtime, programs: programs(t), fleet: fleet,
-	})
+	o.Out, o.Progress, o.Log, o.JSON, o.programs, o.fleet = &out, &progress, &log, true, programs(t), newFleet()
+	ok, err := Run(t.Context(), o)
 	if !ok || err != nil {
 		t.Fatalf("Run = %v, %v\n%s\n%s\n%s", ok, err, &out, &progress, &log)
 	}
 	t.Logf("\n%s\n%s", &progress, &out)
-	nothingLeft(t, fleet)
+	nothingLeft(t, o.fleet)
 	var numbers []int
 	for l := range strings.Lines(out.String()) {
 		var r result
@@ -52,32 +62,13 @@ func playAll(t *testing.T, runtime string, want []int) {
 	if slices.Sort(numbers); !slices.Equal(numbers, want) {
 		t.Errorf("lines for scenarios %v, want one each for %v", numbers, want)
 	}
-	if left := strings.Contains(progress.String(), "scenario 5 is left out"); left != (runtime == runtimeProcess) {
+	if left := strings.Contains(progress.String(), "scenario 5 is left out"); left != (o.Runtime == testbed.RuntimeProcess) {
 		t.Errorf("it says that scenario 5 is left out: %v", left)
 	}
 	if strings.Contains(log.String(), "demo-token") {
 		t.Error("the token is in the director's log")
 	}
-}
-
-func TestKillingTheDirectorChangesNothing(t *testing.T) {
-	onceIsEnough(t)
-	needEngine(t)
-	t.Parallel()
-	var out, log buffer
-	fleet := newFleet()
-	ok, err := Run(t.Context(), Options{Out: &out, Log: &log, KillDirector: 10, programs: programs(t), fleet: fleet})
-	if !ok || err != nil {
-		t.Fatalf("Run = %v, %v\n%s\n%s", ok, err, &out, &log)
-	}
-	t.Logf("\n%s", &out)
-	nothingLeft(t, fleet)
-	if n := strings.Count(out.String(), "kill -9 of the director, "); n != 10 {
-		t.Errorf("killed %d times, want 10", n)
-	}
-	if n := strings.Count(out.String(), "[ok] "); n != 8 {
-		t.Errorf("%d checks are shown, want 8", n)
-	}
+	return progress.String()
 }
 
 func TestKeepGoesOnUntilInterrupted(t *testing.T) {
@@ -93,7 +84,7 @@ func TestKeepGoesOnUntilInterrupted(t *testing.T) {
 	}}}
 	fleet := newFleet()
 	ok, err := Run(ctx, Options{
-		Out: &out, Only: []int{1}, Keep: true, HTTPListen: address, Runtime: runtimeProcess,
+		Out: &out, Only: []int{1}, Keep: true, HTTPListen: address, Runtime: testbed.RuntimeProcess,
 		programs: programs(t), fleet: fleet,
 	})
 	if !ok || err != nil || ctx.Err() == nil {
@@ -113,11 +104,12 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// served waits until the director answers at an address, with these words.
+// served waits until the director answers at an address, with these words. It may run beside the test's goroutine.
 func served(t *testing.T, address, words string) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	ctx := patience.Context(t, 30*time.Second)
 	var text []byte
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for ctx.Err() == nil {
 		if resp, err := client.Get(address); err == nil {
 			text, _ = io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
@@ -125,6 +117,7 @@ func served(t *testing.T, address, words string) {
 		if strings.Contains(string(text), words) {
 			return
 		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	t.Errorf("%s never said %q:\n%s", address, words, text)
 }
@@ -150,7 +143,7 @@ func TestLateRunSaysWhatWasNotReached(t *testing.T) {
 	fleet := newFleet()
 	ok, err := Run(t.Context(), Options{
 		Out: &out, Only: []int{1}, programs: programs(t), fleet: fleet,
-		limit: 4 * time.Second,
+		limit: 2 * time.Second,
 	})
 	if ok || err != nil {
 		t.Errorf("Run = %v, %v, want no\n%s", ok, err, &out)
@@ -178,7 +171,7 @@ func TestDeadRunIsSweptByTheNext(t *testing.T) {
 	needEngine(t)
 	fleet := newFleet()
 	var out buffer
-	s, err := setUp(t.Context(), Options{fleet: fleet, Runtime: runtimeDocker, programs: programs(t)})
+	s, err := setUp(t.Context(), Options{fleet: fleet, Runtime: testbed.RuntimeDocker, programs: programs(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,12 +179,11 @@ func TestDeadRunIsSweptByTheNext(t *testing.T) {
 	if err := removeLeftovers(t.Context(), n); err != nil || out.String() != "" {
 		t.Errorf("a living run was swept: %v\n%s", err, &out)
 	}
-	s.web.Close()
-	<-s.served
+	s.github.Close()
 	s.model.close()
 	s.provider.Close()
-	_, _ = s.containerLog.stop()
-	s.host.close()
+	_, _ = s.record.Stop()
+	s.host.Close()
 	s.lock.Close() // as its death would
 	if err := removeLeftovers(t.Context(), n); err != nil || !strings.Contains(out.String(), fleet) {
 		t.Errorf("sweep = %v\n%s", err, &out)

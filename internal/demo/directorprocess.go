@@ -1,22 +1,18 @@
 package demo
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/config"
 	"retake/internal/director/operator"
-	"retake/internal/sys/tied"
+	"retake/internal/testbed"
 )
 
 // line is one line of the director's log, as far as the demo reads it.
@@ -38,113 +34,54 @@ type line struct {
 	Attempt any       `json:"attempt"` // a number, or an attempt id
 }
 
-// directorProcess is the director's process. Its methods belong to one goroutine.
+// directorProcess is the director, and the lines of its log that were not read yet.
 type directorProcess struct {
-	argv  []string
-	env   []string
-	lines chan line // of all processes that are started one after the other
-	log   io.Writer // gets them, too, as they are; used while a process lives
+	*testbed.Process
+	dataDir string
+	log     io.Writer     // gets the lines as they are
+	more    chan struct{} // gets a value when there are lines
 
-	cmd     *exec.Cmd
-	started time.Time
-	ended   chan struct{} // closed once the process is gone and its log is read
+	mu    sync.Mutex
+	lines []line
 }
 
-func newDirectorProcess(s *testbed, log io.Writer) *directorProcess {
-	return &directorProcess{
-		argv: []string{s.director, "run", "--config", s.config(), "--worker-binary", s.worker},
-		env:  directorEnvironment(os.Environ(), s.token), lines: make(chan line, 256), log: log,
+func newDirectorProcess(s *world, log io.Writer) *directorProcess {
+	d := &directorProcess{dataDir: s.data(), log: log, more: make(chan struct{}, 1)}
+	d.Process = &testbed.Process{
+		Name: "director", Argv: []string{s.director, "run", "--config", s.config(), "--worker-binary", s.worker},
+		Env: testbed.DirectorEnv(os.Environ(), s.token), Line: d.add,
 	}
+	return d
 }
 
-// childEnvironment is the user's, without what would configure the director, and with the demo's token: nobody's real
-// one gets there.
-func directorEnvironment(environ []string, token string) []string {
-	out := make([]string, 0, len(environ)+3)
-	for _, kv := range environ {
-		if !strings.HasPrefix(kv, config.EnvPrefix) && !strings.HasPrefix(kv, "GITHUB_TOKEN=") {
-			out = append(out, kv)
-		}
-	}
-	return append(out, "GITHUB_TOKEN="+token, "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
-}
-
-func (c *directorProcess) start() error {
-	cmd := exec.Command(c.argv[0], c.argv[1:]...)
-	cmd.Env = c.env
-	// A group of its own: Ctrl-C in the terminal is for the demo. It dies with the demo, even if that is killed.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	log, err := cmd.StderrPipe()
-	if err == nil {
-		err = tied.Start(cmd)
-	}
-	if err != nil {
-		return fmt.Errorf("demo: director: %w", err)
-	}
-	c.cmd, c.started, c.ended = cmd, time.Now(), make(chan struct{})
-	go func(ended chan struct{}) {
-		defer close(ended)
-		c.read(log)
-		_ = cmd.Wait() // how it ended is in ProcessState
-	}(c.ended)
-	return nil
-}
-
-// read passes the log on, line by line. A killed process leaves half a line behind: it is passed on as text.
-func (c *directorProcess) read(log io.Reader) {
-	r := bufio.NewReader(log)
-	for {
-		text, err := r.ReadString('\n')
-		if text = strings.TrimSpace(text); text != "" {
-			var l line
-			_ = json.Unmarshal([]byte(text), &l) // what is no JSON is kept by logTail only
-			l.at = time.Now()
-			fmt.Fprintln(c.log, text)
-			c.lines <- l
-		}
-		if err != nil {
-			return
-		}
+// add passes a line on.
+func (d *directorProcess) add(text string) {
+	var l line
+	_ = json.Unmarshal([]byte(text), &l) // what is no JSON is kept by logTail only
+	l.at = time.Now()
+	fmt.Fprintln(d.log, text)
+	d.mu.Lock()
+	d.lines = append(d.lines, l)
+	d.mu.Unlock()
+	select {
+	case d.more <- struct{}{}:
+	default:
 	}
 }
 
-// kill ends the process with SIGKILL and waits. The lines that are still there are dropped.
-func (c *directorProcess) kill() {
-	if c.cmd == nil {
-		return
-	}
-	_ = c.cmd.Process.Kill() // gone already: as good
-	c.await()
-	c.cmd = nil
-}
-
-// stop asks the process to end, and kills it if it takes more than 15 s.
-func (c *directorProcess) stop() {
-	if c.cmd == nil {
-		return
-	}
-	late := time.AfterFunc(15*time.Second, func() { _ = c.cmd.Process.Kill() })
-	defer late.Stop()
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // gone already: as good
-	c.await()
-	c.cmd = nil
-}
-
-func (c *directorProcess) await() {
-	for {
-		select {
-		case <-c.lines:
-		case <-c.ended:
-			return
-		}
-	}
+// take returns the lines that are there, once.
+func (d *directorProcess) take() (lines []line) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lines, d.lines = d.lines, nil
+	return lines
 }
 
 // snapshot asks the director for its state; ok is false when it does not answer: it starts, or was killed.
-func (c *directorProcess) snapshot(ctx context.Context, dataDir string) (s wire.Snapshot, ok bool) {
+func (d *directorProcess) snapshot(ctx context.Context) (s wire.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	s, err := operator.AskSnapshot(ctx, dataDir)
+	s, err := operator.AskSnapshot(ctx, d.dataDir)
 	return s, err == nil && s.Director.Phase != "UNRESPONSIVE"
 }
 

@@ -2,10 +2,10 @@ package demo
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 // duplicateComments looks for comments of the director's with the same marker, and for ones that it has deleted again.
@@ -13,18 +13,18 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 	for _, i := range issues {
 		markers := map[string]bool{}
 		for _, c := range i.Comments {
-			if c.Author != bot {
+			if c.Author != testbed.Bot {
 				continue
 			}
-			marker, _, _ := strings.Cut(c.Body, "\n")
-			if marker = runOf.ReplaceAllString(marker, ""); markers[marker] {
+			marker := testbed.Marker(c)
+			if markers[marker] {
 				wrong = append(wrong, i.Key+": "+marker)
 			}
 			markers[marker] = true
 		}
 		written := 0
 		for _, e := range events {
-			if e.Issue == i.Key && e.Actor == bot && e.Event == "commented" {
+			if e.Issue == i.Key && e.Actor == testbed.Bot && e.Event == "commented" {
 				written++
 			}
 		}
@@ -35,9 +35,6 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 	}
 	return wrong
 }
-
-// runOf is the director's run in a marker: that two runs write the same is the failure that is looked for.
-var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 
 // duplicateLabels looks for changes of a label that the director made more than once in a round. A human begins
 // a new one with an answer or a merge, and so does the attempt that mends what failed on a branch (failures
@@ -55,20 +52,20 @@ func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	seen, round, delivered := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, e := range events {
 		switch {
-		case e.Event == "commented" && (e.Actor == person || own[e.Detail]):
+		case e.Event == "commented" && (e.Actor == testbed.Person || own[e.Detail]):
 			round[e.Issue]++
 		case e.Event == "merged":
 			round[pulls[e.Issue]]++
-		case delivered[e.Issue] && mends[e.Issue] > 0 && (e.Event == "unlabeled" && e.Detail == labelReview ||
-			e.Event == "labeled" && e.Detail == labelClaimed):
+		case delivered[e.Issue] && mends[e.Issue] > 0 && (e.Event == "unlabeled" && e.Detail == testbed.LabelReview ||
+			e.Event == "labeled" && e.Detail == testbed.LabelClaimed):
 			mends[e.Issue]--
 			round[e.Issue]++
 			delivered[e.Issue] = false
 		}
-		if e.Actor != bot || e.Event != "labeled" && e.Event != "unlabeled" {
+		if e.Actor != testbed.Bot || e.Event != "labeled" && e.Event != "unlabeled" {
 			continue
 		}
-		if e.Event == "labeled" && e.Detail == labelReview {
+		if e.Event == "labeled" && e.Detail == testbed.LabelReview {
 			delivered[e.Issue] = true
 		}
 		what := fmt.Sprintf("%s: %s %s", e.Issue, e.Event, e.Detail)
@@ -87,7 +84,7 @@ func ownAnswers(issues []githubtest.Issue) map[string]bool {
 	ids := map[string]bool{}
 	for _, i := range issues {
 		for _, c := range i.Comments {
-			if c.Author == bot && !strings.HasPrefix(c.Body, "<!-- retake:") {
+			if c.Author == testbed.Bot && !strings.HasPrefix(c.Body, "<!-- retake:") {
 				ids[fmt.Sprint(c.ID)] = true
 			}
 		}
@@ -97,25 +94,25 @@ func ownAnswers(issues []githubtest.Issue) map[string]bool {
 
 // duplicateContainers finds what must never be: an attempt's container that was started twice, or two of one
 // issue that ran together. One that was created and never started is made anew.
-func duplicateContainers(all []containerEvent) []string {
+func duplicateContainers(all []testbed.Event) []string {
 	var wrong []string
 	started := map[string]int{}
 	running := map[string]string{} // task → attempt
 	for _, x := range all {
-		switch x.action {
+		switch x.Action {
 		case "start":
-			if started[x.attempt]++; started[x.attempt] == 2 {
-				wrong = append(wrong, fmt.Sprintf("%s: the container of attempt %s was started twice", x.task,
-					x.attempt))
+			if started[x.Attempt]++; started[x.Attempt] == 2 {
+				wrong = append(wrong, fmt.Sprintf("%s: the container of attempt %s was started twice", x.Task,
+					x.Attempt))
 			}
-			if other := running[x.task]; other != "" && other != x.attempt {
-				wrong = append(wrong, fmt.Sprintf("%s: attempts %s and %s ran at the same time", x.task, other,
-					x.attempt))
+			if other := running[x.Task]; other != "" && other != x.Attempt {
+				wrong = append(wrong, fmt.Sprintf("%s: attempts %s and %s ran at the same time", x.Task, other,
+					x.Attempt))
 			}
-			running[x.task] = x.attempt
+			running[x.Task] = x.Attempt
 		case "die":
-			if running[x.task] == x.attempt {
-				delete(running, x.task)
+			if running[x.Task] == x.Attempt {
+				delete(running, x.Task)
 			}
 		}
 	}

@@ -20,13 +20,16 @@ func (r *run) injectFault(ctx context.Context, a *activeScenario, w wire.Snapsho
 	if a.Fault == "" || !a.faultAt.IsZero() || w.Attempt != 1 || w.Stage != wire.StageCode {
 		return nil
 	}
-	if there, err := r.testbed.host.keeps(r.testbed, a.Half); err != nil || !there {
+	if there, err := r.world.host.keeps(r.world, a.Half); err != nil || !there {
 		return err
 	}
 	r.printFor(a.key(), "half of its work is in the checkout: %s", a.Fault)
-	at := time.Now()
-	if err := r.testbed.host.inject(ctx, w.WorkerID, a.Fault); err != nil {
-		r.printFor(a.key(), "%v; trying again", err) // runLimit ends it
+	at, inject := time.Now(), r.world.host.Pause
+	if a.Fault == faultKill {
+		inject = r.world.host.Kill
+	}
+	if err := inject(ctx, w.WorkerID); err != nil {
+		r.printFor(a.key(), "%s: %v; trying again", w.WorkerID, err) // runLimit ends it
 		return nil
 	}
 	a.faultAt = at

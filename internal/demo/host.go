@@ -3,48 +3,57 @@ package demo
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"path/filepath"
 
 	retake "retake/internal/container"
+	"retake/internal/testbed"
 )
 
-// The runtimes, as containers.runtime has them.
-const (
-	runtimeDocker     = "docker"
-	runtimeKubernetes = "kubernetes"
-	runtimeProcess    = "process"
-)
+// runtimeKubernetes is the runtime that the testbed does not know.
+const runtimeKubernetes = "kubernetes"
 
 // host is what runs the workers as the demo uses it, beside the director: to install the agent, to inject
 // faults, to look, and to clean up. Everything that belongs to a run is known by its fleet.
 type host interface {
-	// installAgent puts the agent where workers find it, and returns its path there.
-	installAgent(ctx context.Context, agent string) (path string, err error)
-	// gateway is the address at which workers reach this machine.
-	gateway(ctx context.Context) (string, error)
+	// These are as testbed.Host has them.
+	Install(ctx context.Context, agent string) (path string, err error)
+	Gateway(ctx context.Context) (string, error)
+	Workers(ctx context.Context) ([]testbed.Worker, error)
+	Record() *testbed.Record
+	Kill(ctx context.Context, attempt string) error
+	Pause(ctx context.Context, attempt string) error
+	Clear(ctx context.Context) error
+	Close() error
+
 	// settings are the containers section of the director's configuration, without env.
-	settings(s *testbed) string
+	settings(s *world) string
 	// sections are what else it needs in the configuration.
-	sections(s *testbed) (string, error)
+	sections(s *world) (string, error)
 	// env are variables of the workers that are this host's only.
-	env(s *testbed) map[string]string
-	recordEvents() *containerLog
+	env(s *world) map[string]string
 	// keeps reports whether a file that an attempt has made outlives its worker.
-	keeps(s *testbed, file string) (bool, error)
-	inject(ctx context.Context, attempt string, h fault) error
-	// workers lists those of the run, running or not.
-	workers(ctx context.Context) ([]string, error)
-	// clear removes everything of the run; its error names what is left.
-	clear(ctx context.Context) error
-	close() error
+	keeps(s *world, file string) (bool, error)
+}
+
+// local are containers or processes of this machine.
+type local struct {
+	testbed.Host
+	docker *testbed.Docker // nil: they are processes
 }
 
 // hosts opens a host for a run with this fleet, whose files are in dir.
 var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error){
-	runtimeDocker:     func(ctx context.Context, fleet, _ string) (host, error) { return openEngine(ctx, fleet) },
-	runtimeKubernetes: func(_ context.Context, fleet, dir string) (host, error) { return openCluster(fleet, dir) },
-	runtimeProcess: func(ctx context.Context, fleet, dir string) (host, error) {
-		return openProcesses(ctx, fleet, processesDir(dir))
+	testbed.RuntimeDocker: func(ctx context.Context, fleet, _ string) (host, error) {
+		d, err := testbed.OpenDocker(ctx, fleet)
+		return &local{d, d}, err
 	},
+	testbed.RuntimeProcess: func(_ context.Context, fleet, dir string) (host, error) {
+		return &local{Host: &testbed.Processes{
+			Dir: filepath.Join(dir, "data", "processes"), Agent: filepath.Join(dir, "demo-agent"), Fleet: fleet,
+		}}, nil
+	},
+	runtimeKubernetes: func(_ context.Context, fleet, dir string) (host, error) { return openCluster(fleet, dir) },
 }
 
 func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
@@ -58,16 +67,48 @@ func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
 func whatIsHere(ctx context.Context) (runtime, without string) {
 	d, err := retake.OpenDocker(ctx, retake.Options{Fleet: "demo", Network: "demo"})
 	if err != nil {
-		return runtimeProcess, err.Error()
+		return testbed.RuntimeProcess, err.Error()
 	}
 	_ = d.Close()
-	return runtimeDocker, ""
+	return testbed.RuntimeDocker, ""
 }
 
 func checkRuntime(runtime string) error {
 	if _, ok := hosts[runtime]; !ok {
-		return fmt.Errorf("demo: runtime %q: want %s, %s or %s", runtime, runtimeDocker, runtimeKubernetes,
-			runtimeProcess)
+		return fmt.Errorf("demo: runtime %q: want %s, %s or %s", runtime, testbed.RuntimeDocker, runtimeKubernetes,
+			testbed.RuntimeProcess)
 	}
 	return nil
 }
+
+// memoryLimit is enough for go test, and little for an agent that has lost its way.
+const memoryLimit = "1GiB"
+
+func (l *local) settings(s *world) string {
+	if l.docker == nil {
+		return l.Settings() + fmt.Sprintf("mounts = [%s]\n", s.mounts(s.cache.dir))
+	}
+	return l.Settings() + fmt.Sprintf("memory = %q\ncpus = 1.0\nmounts = [%s]\nreachable = [%q, %q]\n", memoryLimit,
+		s.mounts("/cache"), hostOf(s.model.url), hostOf(s.providerURL))
+}
+
+func (l *local) sections(*world) (string, error) { return "", nil }
+
+// hostOf is where a stand-in answers, which is this machine: workers reach only what is named of it.
+func hostOf(at string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// env: an image has nothing that says where home is. Home and temporary files of processes are the runtime's.
+func (l *local) env(s *world) map[string]string {
+	if l.docker == nil {
+		return map[string]string{"GOCACHE": s.cache.dir}
+	}
+	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
+}
+
+func (l *local) keeps(s *world, file string) (bool, error) { return inCheckouts(s.checkouts(), file) }

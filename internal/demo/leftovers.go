@@ -40,5 +40,5 @@ func removeLeftover(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(h.clear(ctx), h.close(), os.RemoveAll(dir))
+	return errors.Join(h.Clear(ctx), h.Close(), os.RemoveAll(dir))
 }

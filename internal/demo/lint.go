@@ -7,6 +7,8 @@ import (
 	"go/token"
 	"strings"
 	"sync"
+
+	"retake/internal/testbed"
 )
 
 // lint is the check that the repository has for pull requests: every exported function has a comment. It reads what is
@@ -58,7 +60,7 @@ func (l *lint) failures(branch string) []string {
 
 // lintCommit looks at the Go files of a commit, but for tests.
 func lintCommit(bare, sha string) (problems []string, files int, err error) {
-	list, err := git(bare, "ls-tree", "-r", "--name-only", sha)
+	list, err := testbed.Git(bare, "ls-tree", "-r", "--name-only", sha)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s cannot be read: %w", sha, err)
 	}
@@ -66,7 +68,7 @@ func lintCommit(bare, sha string) (problems []string, files int, err error) {
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		text, err := git(bare, "show", sha+":"+path)
+		text, err := testbed.Git(bare, "show", sha+":"+path)
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s cannot be read: %w", path, err)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"retake/internal/testbed"
 )
 
 // built is the folder of the programs that the tests share.
@@ -42,9 +44,9 @@ func (c cleaner) Run() int {
 func needEngine(t *testing.T) {
 	t.Helper()
 	needTime(t)
-	e, err := openEngine(t.Context(), newFleet())
+	e, err := testbed.OpenDocker(t.Context(), newFleet())
 	if err == nil {
-		e.api.Close()
+		e.Close()
 		return
 	}
 	if os.Getenv("RETAKE_REQUIRE_DOCKER") == "1" {
@@ -58,15 +60,6 @@ func needTime(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: this takes most of a minute or more")
-	}
-}
-
-// onceIsEnough skips a run of all scenarios of which another one has the same code under the race detector.
-func onceIsEnough(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("director and workers are built without the race detector; the run without an engine has the demo's " +
-			"own code with it")
 	}
 }
 
@@ -84,8 +77,8 @@ func build() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "programs-*"); err != nil {
 		return "", err
 	}
-	for _, p := range []program{directorProgram, workerProgram, agentProgram} {
-		if _, err := binary(context.Background(), p, "/nowhere", dir); err != nil {
+	for _, p := range []testbed.Program{testbed.DirectorProgram, testbed.WorkerProgram, agentProgram} {
+		if _, err := p.Build(context.Background(), dir); err != nil {
 			return dir, err
 		}
 	}
@@ -122,13 +115,13 @@ func nothingLeft(t *testing.T, fleet string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if e, err := openEngine(ctx, fleet); err == nil { // else there is none, and nothing in it
-		defer e.api.Close()
-		left, err := e.left(ctx)
+	if e, err := testbed.OpenDocker(ctx, fleet); err == nil { // else there is none, and nothing in it
+		defer e.Close()
+		left, err := e.Left(ctx)
 		if err != nil || len(left) > 0 {
 			t.Errorf("left in the engine: %v (%v)", left, err)
 		}
-		if info, err := e.api.ImageInspect(ctx, e.image); err == nil {
+		if info, err := e.API.ImageInspect(ctx, e.Image); err == nil {
 			t.Errorf("left in the engine: image %v", info.RepoTags)
 		}
 	}

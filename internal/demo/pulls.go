@@ -7,27 +7,15 @@ import (
 	"strings"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
-
-// branchOfIssue is the name of a branch with the work on an issue.
-var branchOfIssue = regexp.MustCompile(`^retake/(\d+)-a\d+(-unfinished)?$`)
-
-// pullsOf returns the pull requests that have the work on an issue.
-func pullsOf(issues []githubtest.Issue, number int) (pulls []githubtest.Issue) {
-	for _, i := range issues {
-		if m := branchOfIssue.FindStringSubmatch(i.Head); m != nil && m[1] == fmt.Sprint(number) {
-			pulls = append(pulls, i)
-		}
-	}
-	return pulls
-}
 
 // issueOfPull returns, by key of a pull request of the director's, the key of the issue that it is about.
 func issueOfPull(issues []githubtest.Issue) map[string]string {
 	of := map[string]string{}
 	for _, i := range issues {
-		if m := branchOfIssue.FindStringSubmatch(i.Head); m != nil {
-			of[i.Key] = repository + "#" + m[1]
+		if n := testbed.IssueOfBranch(i.Head); n != "" {
+			of[i.Key] = repository + "#" + n
 		}
 	}
 	return of
@@ -73,7 +61,7 @@ func leakedKeys(issues []githubtest.Issue, pushed string) (wrong []string) {
 // review plays the human who reviews a scenario's pull request: it is merged once its check passes. It reports
 // whether the issue needs nothing more.
 func (r *run) review(a *activeScenario, labels []string) (ended bool, err error) {
-	pulls := pullsOf(r.testbed.github.Issues(repository), a.Number)
+	pulls := testbed.Pulls(r.world.github.Issues(repository), a.key())
 	if len(pulls) != 1 {
 		return false, nil
 	}
@@ -81,7 +69,7 @@ func (r *run) review(a *activeScenario, labels []string) (ended bool, err error)
 	if pull.MergedBy != "" {
 		return len(labels) == 0, nil
 	}
-	passed, judged := r.testbed.lint.of(pull.HeadSHA)
+	passed, judged := r.world.lint.of(pull.HeadSHA)
 	if judged && a.judged != pull.HeadSHA {
 		a.judged = pull.HeadSHA
 		word := "fails"
@@ -90,11 +78,11 @@ func (r *run) review(a *activeScenario, labels []string) (ended bool, err error)
 		}
 		r.printFor(a.key(), "the check %s of its pull request %s", lintName, word)
 	}
-	if !passed || !slices.Equal(labels, []string{labelReview}) {
+	if !passed || !slices.Equal(labels, []string{testbed.LabelReview}) {
 		return false, nil
 	}
-	r.printFor(a.key(), "a human merges it: %s", r.testbed.pullPage(pull.Key))
-	if err := r.testbed.github.Merge(pull.Key, person); err != nil {
+	r.printFor(a.key(), "a human merges it: %s", r.world.pullPage(pull.Key))
+	if err := r.world.github.Merge(pull.Key, testbed.Person); err != nil {
 		return false, fmt.Errorf("demo: %s cannot be merged: %w", pull.Key, err)
 	}
 	return false, nil
@@ -104,7 +92,7 @@ func (r *run) review(a *activeScenario, labels []string) (ended bool, err error)
 // that a scenario's review went as promised: its first commit failed, the next one passed and stands on it, and
 // the branch is gone.
 func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *lint) {
-	pulls, want := pullsOf(issues, a.Number), 0
+	pulls, want := testbed.Pulls(issues, a.key()), 0
 	if a.delivers() {
 		want = 1
 	}
@@ -120,9 +108,9 @@ func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *li
 			pull.MergedBy, failed)
 		return
 	}
-	r.require(pull.MergedBy == person, "its pull request was merged by %q, want %s", pull.MergedBy, person)
+	r.require(pull.MergedBy == testbed.Person, "its pull request was merged by %q, want %s", pull.MergedBy, testbed.Person)
 	if r.require(len(failed) == 1, "the check failed at %q, want one commit", failed); len(failed) == 1 {
-		_, err := git(l.bare, "merge-base", "--is-ancestor", failed[0], pull.HeadSHA)
+		_, err := testbed.Git(l.bare, "merge-base", "--is-ancestor", failed[0], pull.HeadSHA)
 		r.require(err == nil, "the branch did not only move forward from %s to %s", failed[0], pull.HeadSHA)
 	}
 }

@@ -8,13 +8,14 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 const (
 	// limitFor is how long a pause GitHub asks for: long enough for a worker to end meanwhile.
 	limitFor = 8 * time.Second
-	// inFlight bounds requests that were sent before the refusal of another one had arrived. A director that
-	// ignored the pause would ask once a second, for as long as it lasts.
+	// inFlight bounds requests that were sent before the refusal of another one had arrived, on an idle machine. A
+	// director that ignored the pause would ask once a second, for as long as it lasts.
 	inFlight = time.Second
 )
 
@@ -35,10 +36,10 @@ func findRateLimit(log []githubtest.Request) rateLimit {
 }
 
 // requestsWhileLimited are the requests that were sent although GitHub had asked for a pause.
-func requestsWhileLimited(log []githubtest.Request) (wrong []string) {
+func requestsWhileLimited(log []githubtest.Request, slowness float64) (wrong []string) {
 	l := findRateLimit(log)
 	for _, r := range log {
-		if r.DuringLimit && r.At.After(l.at.Add(inFlight)) {
+		if r.DuringLimit && r.At.After(l.at.Add(scaled(inFlight, slowness))) {
 			wrong = append(wrong, fmt.Sprintf("%s %s, %v after it", r.Method, r.Path,
 				r.At.Sub(l.at).Round(time.Millisecond)))
 		}
@@ -58,12 +59,12 @@ func (r *run) limitRequests(a *activeScenario) error {
 		}
 		r.limit.ordered = true
 		r.printFor(a.key(), "GitHub will answer the next request with 429, Retry-After: %.0f", limitFor.Seconds())
-		return r.testbed.github.Inject(githubtest.SecondaryLimit(http.StatusTooManyRequests, limitFor))
+		return r.world.github.Inject(githubtest.SecondaryLimit(http.StatusTooManyRequests, limitFor))
 	default:
-		if l := findRateLimit(r.testbed.github.Requests()); !l.at.IsZero() {
+		if l := findRateLimit(r.world.github.Requests()); !l.at.IsZero() {
 			r.limit = l
 			r.printFor(a.key(), "429: no request for %.0f s. Meanwhile somebody offers this issue", limitFor.Seconds())
-			r.testbed.github.AddLabel(a.key(), person, labelTask)
+			r.world.github.AddLabel(a.key(), testbed.Person, testbed.LabelTask)
 			if r.kills > 0 { // the cooldown is in the journal
 				r.killTimer.Reset(limitFor / 4)
 			}

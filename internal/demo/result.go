@@ -2,13 +2,13 @@ package demo
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
 
+	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 // result is one scenario's end, as it really was.
@@ -27,11 +27,9 @@ type result struct {
 	wrong []string // what differs from what was promised
 }
 
-// evaluate compares a scenario's end with what was promised. killed says that the director was killed
-// meanwhile: what it was not there to see at once, it may see later.
-func (s *testbed) evaluate(a *activeScenario, histories map[string]*taskHistory, all []containerEvent,
-	killed bool,
-) result {
+// evaluate compares a scenario's end with what was promised. A director that was killed meanwhile may see later what it
+// was not there to see.
+func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, all []testbed.Event, p *run) result {
 	history := histories[a.key()]
 	if history == nil {
 		history = &taskHistory{final: "never claimed"}
@@ -45,32 +43,35 @@ func (s *testbed) evaluate(a *activeScenario, histories map[string]*taskHistory,
 	r.require(history.final == a.Final, "it ended %s, want %s", history.final, a.Final)
 	r.require(history.attempts == a.Attempts, "%d attempts, want %d", history.attempts, a.Attempts)
 	r.require(slices.Equal(history.verdicts, a.Verdicts), "verdicts %q, want %q", history.verdicts, a.Verdicts)
-	labels := strings.Join(ourLabels(issue.Labels), " ")
+	labels := strings.Join(testbed.OurLabels(issue.Labels), " ")
 	r.require(labels == a.Label, "labels [%s], want [%s]", labels, a.Label)
 	r.require(a.Through == "" || slices.Contains(history.through, a.Through), "it was never %s: %v", a.Through,
 		history.through)
 	r.checkQuestions(a, issue)
-	r.checkBranch(a, s.bare())
+	r.checkBranch(a, s.github.Bare)
 	r.checkReview(a, s.github.Issues(repository), s.lint)
-	r.checkCauses(a, s.model, killed)
+	r.checkCauses(a, history, s.model, p.killed > 0)
 	if a.Loop {
 		r.checkLoop(history, s.provider.Served(threeFailures, ""))
 	}
 	if a.Limit {
-		r.checkRateLimit(history, histories, findRateLimit(s.github.Requests()), all, killed)
+		r.checkRateLimit(history, histories, findRateLimit(s.github.Requests()), all, pauseJudge{
+			late: p.killed > 0, slowness: p.slowness(),
+		})
 	}
 	r.OK = len(r.wrong) == 0
 	return r
 }
 
 // checkCauses makes sure that each outcome had the cause that the scenario promises.
-func (r *result) checkCauses(a *activeScenario, m *model, killed bool) {
+func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, killed bool) {
 	if a.Fault != "" {
 		r.require(!a.faultAt.IsZero(), "its worker was left alone")
 	}
 	if a.Fault == faultKill {
-		r.require(killed || a.noticedAfter > 0 && a.noticedAfter < noticedWithin,
-			"the director saw the killed worker after %v, want less than %v", a.noticedAfter, noticedWithin)
+		// A worker that is missed by its silence is suspected first.
+		r.require(killed || a.noticedAfter > 0 && !slices.Contains(history.through, fsm.Suspect.String()),
+			"the director saw the killed worker after %v, by its silence", a.noticedAfter)
 	}
 	if a.Resets > 0 {
 		cut, answered := m.counts()
@@ -79,11 +80,20 @@ func (r *result) checkCauses(a *activeScenario, m *model, killed bool) {
 	}
 }
 
+// heardWithin is how soon an idle machine's director hears a worker that ended.
+const heardWithin = 3 * time.Second
+
+// pauseJudge is what a judge of the pause has to allow for.
+type pauseJudge struct {
+	late     bool    // the director was not there all the time
+	slowness float64 // as run.slowness; 0: 1
+}
+
 // checkRateLimit makes sure that the issue offered during the limit was claimed after it, and that a worker
 // that ended during the limit was heard during it, unless the director may be late. On a busy machine none may
 // end.
 func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
-	all []containerEvent, late bool,
+	all []testbed.Event, j pauseJudge,
 ) {
 	r.require(!l.at.IsZero(), "GitHub asked for no pause")
 	r.require(history.claiming.After(l.until), "it was claimed %v after the pause began, want at least %v",
@@ -93,10 +103,15 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 		meanwhile = meanwhile || slices.ContainsFunc(s.reported,
 			func(at time.Time) bool { return at.After(l.at) && at.Before(l.until) })
 	}
-	ended := slices.ContainsFunc(all, func(x containerEvent) bool {
-		return x.action == "die" && x.at.After(l.at) && x.at.Before(l.until.Add(-noticedWithin))
+	ended := slices.ContainsFunc(all, func(x testbed.Event) bool {
+		return x.Action == "die" && x.At.After(l.at) && x.At.Before(l.until.Add(-scaled(heardWithin, j.slowness)))
 	})
-	r.require(late || meanwhile || !ended, "a worker ended during the pause, and was not heard before its end")
+	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and was not heard before its end")
+}
+
+// scaled is a duration of an idle machine on one that is so many times slower.
+func scaled(d time.Duration, slowness float64) time.Duration {
+	return time.Duration(float64(d) * max(1, slowness))
 }
 
 func (r *result) require(ok bool, format string, args ...any) {
@@ -109,7 +124,7 @@ func (r *result) require(ok bool, format string, args ...any) {
 func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 	var asked []string
 	for _, c := range issue.Comments {
-		if strings.HasPrefix(c.Body, "<!-- retake:blocked ") && c.Author == bot {
+		if strings.HasPrefix(c.Body, testbed.MarkBlocked) && c.Author == testbed.Bot {
 			asked = append(asked, c.Body)
 		}
 	}
@@ -128,7 +143,7 @@ func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 // checkBranch makes sure that the work changes what it should and nothing else, or that there is none. Merged
 // work is on the main branch, and its own is gone.
 func (r *result) checkBranch(a *activeScenario, bare string) {
-	branches, err := git(bare, "for-each-ref", "--format=%(refname:short)",
+	branches, err := testbed.Git(bare, "for-each-ref", "--format=%(refname:short)",
 		fmt.Sprintf("refs/heads/retake/%d-*", a.Number))
 	r.require(err == nil, "the repository cannot be read: %v", err)
 	var want string
@@ -142,25 +157,16 @@ func (r *result) checkBranch(a *activeScenario, bare string) {
 	if a.Merged {
 		work, since = "main", "main^1..main" // nothing else is merged
 	}
-	changed, err := git(bare, "diff", "--name-only", "--no-renames", since)
+	changed, err := testbed.Git(bare, "diff", "--name-only", "--no-renames", since)
 	files := strings.Fields(changed)
 	r.require(err == nil && slices.Equal(files, a.Files), "%s changes %v, want %v (%v)", work, files, a.Files, err)
 	if a.Half != "" {
-		half, err := git(bare, "show", work+":"+a.Half)
+		half, err := testbed.Git(bare, "show", work+":"+a.Half)
 		r.require(err == nil && attemptOne.MatchString(half), "%s does not hold what the first attempt began (%v)",
 			work, err)
 	}
 	for path, part := range a.Holds {
-		text, err := git(bare, "show", work+":"+path)
+		text, err := testbed.Git(bare, "show", work+":"+path)
 		r.require(err == nil && strings.Contains(text, part), "%s on %s does not hold %q (%v)", path, work, part, err)
 	}
-}
-
-// git asks a bare repository.
-func git(bare string, args ...string) (string, error) {
-	cmd := exec.Command("git", append([]string{"--git-dir", bare}, args...)...)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1",
-		"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
-	out, err := cmd.Output()
-	return strings.TrimSpace(string(out)), err
 }

@@ -11,6 +11,8 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/patience"
+	"retake/internal/testbed"
 )
 
 // Times of a run, by the wall clock.
@@ -20,9 +22,6 @@ const (
 	// quietTime is how long nothing must happen on the stand-in before the run is over: longer than the second that the
 	// quietTime leaves between two writes, and the next poll.
 	quietTime = 2500 * time.Millisecond
-	// noticedWithin is how soon a killed worker must be noticed. It takes a fifth of a second, some more on a
-	// busy machine; by its silence alone it would take more than five.
-	noticedWithin = 3 * time.Second
 )
 
 // killAfter is how long each director lives before it is killed, in turns: in the middle of work, and while it
@@ -56,7 +55,7 @@ type activeScenario struct {
 type run struct {
 	*progressLog
 	screen    *screen // with a live view; nil: no terminal
-	testbed   *testbed
+	world     *world
 	director  *directorProcess
 	scenarios []*activeScenario
 
@@ -68,16 +67,17 @@ type run struct {
 	state     wire.Snapshot // the director's last answer
 	limit     rateLimit
 
+	busy    []float64 // how many times slower than an idle one the machine was during GitHub's pause
 	events  int       // of the stand-in, so far
 	changed time.Time // when that number last changed, or the director did not answer
 }
 
 // run runs the scenarios until every one has ended and nothing happens any more.
 func (r *run) run(ctx context.Context) error {
-	if err := r.director.start(); err != nil {
+	if err := r.director.Start(); err != nil {
 		return err
 	}
-	defer r.director.stop()
+	defer func() { _ = r.director.Stop() }()
 	r.print("the director runs; it may write to the stand-in once a second")
 	r.changed = time.Now()
 	r.killTimer = time.NewTimer(time.Hour)
@@ -87,8 +87,10 @@ func (r *run) run(ctx context.Context) error {
 	defer tick.Stop()
 	for !r.finished() {
 		select {
-		case l := <-r.director.lines:
-			r.handleLogLine(l)
+		case <-r.director.more:
+			for _, l := range r.director.take() {
+				r.handleLogLine(l)
+			}
 		case <-tick.C:
 			if err := r.poll(ctx); err != nil {
 				return err
@@ -97,7 +99,7 @@ func (r *run) run(ctx context.Context) error {
 			if err := r.killDirector(); err != nil {
 				return err
 			}
-		case <-r.director.ended:
+		case <-r.director.Ended():
 			return fmt.Errorf("%w: %s", errDirector, r.log.last())
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -142,6 +144,15 @@ func (r *run) handleLogLine(l line) {
 	}
 }
 
+// slowness is how many times slower than an idle one the machine was during GitHub's pause, on average.
+func (r *run) slowness() float64 {
+	sum := 0.0
+	for _, b := range r.busy {
+		sum += b
+	}
+	return max(1, sum/float64(max(1, len(r.busy))))
+}
+
 func (r *run) scenario(issue string) *activeScenario {
 	i := slices.IndexFunc(r.scenarios, func(a *activeScenario) bool { return a.key() == issue })
 	if i < 0 {
@@ -152,8 +163,11 @@ func (r *run) scenario(issue string) *activeScenario {
 
 // poll looks at the director's state and at the issues, and injects the faults that are due.
 func (r *run) poll(ctx context.Context) error {
-	state, answers := r.director.snapshot(ctx, r.testbed.data())
-	if n := len(r.testbed.github.Events("")); n != r.events || !answers {
+	if time.Now().Before(r.limit.until) {
+		r.busy = append(r.busy, patience.Busy())
+	}
+	state, answers := r.director.snapshot(ctx)
+	if n := len(r.world.github.Events("")); n != r.events || !answers {
 		r.events, r.changed = n, time.Now()
 	}
 	if answers {
@@ -184,8 +198,8 @@ func (r *run) checkLabels(a *activeScenario) error {
 	if a.done {
 		return nil
 	}
-	labels := ourLabels(r.testbed.github.Issue(a.key()).Labels)
-	blocked := slices.Equal(labels, []string{labelBlocked})
+	labels := testbed.OurLabels(r.world.github.Issue(a.key()).Labels)
+	blocked := slices.Equal(labels, []string{testbed.LabelBlocked})
 	switch {
 	case blocked && a.Answer != "":
 		r.answer(a)
@@ -194,11 +208,11 @@ func (r *run) checkLabels(a *activeScenario) error {
 		if ended, err := r.review(a, labels); !ended || err != nil {
 			return err
 		}
-	case !blocked && !slices.Equal(labels, []string{labelReview}):
+	case !blocked && !slices.Equal(labels, []string{testbed.LabelReview}):
 		return nil
 	}
 	if a.done, a.ended = true, time.Now(); blocked {
-		r.printFor(a.key(), "the question stands at %s", r.testbed.page(a.Number))
+		r.printFor(a.key(), "the question stands at %s", r.world.page(a.Number))
 	}
 	return nil
 }
@@ -209,9 +223,9 @@ func (r *run) answer(a *activeScenario) {
 		return
 	}
 	a.answered = true
-	r.printFor(a.key(), "the question stands at %s", r.testbed.page(a.Number))
+	r.printFor(a.key(), "the question stands at %s", r.world.page(a.Number))
 	r.printFor(a.key(), "%s comments there: %s", a.human(), a.Answer)
-	r.testbed.github.AddComment(a.key(), a.human(), a.Answer)
+	r.world.github.AddComment(a.key(), a.human(), a.Answer)
 }
 
 // showStage prints the stage that a worker has reached.
@@ -235,12 +249,13 @@ func (r *run) showStage(a *activeScenario, w wire.SnapshotWorker) {
 // killDirector is kill -9, and the next director.
 func (r *run) killDirector() error {
 	r.killed, r.kills = r.killed+1, r.kills-1
-	age := time.Since(r.director.started).Round(10 * time.Millisecond)
-	r.director.kill()
+	age := time.Since(r.director.Started()).Round(10 * time.Millisecond)
+	r.director.Kill()
+	r.director.take()
 	r.print("kill -9 of the director, %d of %d, %v after its start; last seen: %s", r.killed, r.killed+r.kills, age,
 		summary(r.state))
 	r.changed = time.Now()
-	if err := r.director.start(); err != nil {
+	if err := r.director.Start(); err != nil {
 		return err
 	}
 	r.scheduleKill()
@@ -275,11 +290,6 @@ func summary(s wire.Snapshot) string {
 	return strings.Join(out, ", ")
 }
 
-// ourLabels are those of the director's labels that an issue carries.
-func ourLabels(labels []string) []string {
-	return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return !slices.Contains(allLabels, l) })
-}
-
 // unreached lists what is missing when time is up.
 func (r *run) unreached() error {
 	var missing []string
@@ -296,11 +306,11 @@ func (r *run) unreached() error {
 
 // keepRunning starts the director once more and leaves it and the pages to whoever looks, until ctx ends.
 func (r *run) keepRunning(ctx context.Context) error {
-	if err := r.director.start(); err != nil {
+	if err := r.director.Start(); err != nil {
 		return err
 	}
-	defer r.director.stop()
-	director, config, data := r.director.argv[0], r.testbed.config(), r.testbed.data()
+	defer func() { _ = r.director.Stop() }()
+	director, config, data := r.director.Argv[0], r.world.config(), r.world.data()
 	fmt.Fprintf(r.out, `
 the director goes on until Ctrl-C; then everything is removed
   issues       %s/%s
@@ -310,13 +320,15 @@ the director goes on until Ctrl-C; then everything is removed
   why          %s explain -c %s %s#2
   what failed  %s report --dir %s
   what it used %s budget show --dir %s
-`, r.testbed.url, repository, labelTask, data, director, config, director, config, repository, director, data, director,
+`, r.world.github.URL, repository, testbed.LabelTask, data, director, config, director, config, repository, director, data, director,
 		data)
 	for {
 		select {
-		case l := <-r.director.lines:
-			r.logLine(l)
-		case <-r.director.ended:
+		case <-r.director.more:
+			for _, l := range r.director.take() {
+				r.logLine(l)
+			}
+		case <-r.director.Ended():
 			return fmt.Errorf("%w: %s", errDirector, r.log.last())
 		case <-ctx.Done():
 			return nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/tools/txtar"
+
+	"retake/internal/testbed"
 )
 
 //go:embed widgets.txtar
@@ -61,56 +63,56 @@ const (
 
 var scenarios = []scenario{
 	{
-		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "InReview", Label: labelReview,
+		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "InReview", Label: testbed.LabelReview,
 		Attempts: 1,
 		Files:    []string{"price/discount.go", "price/discount_test.go"},
 	},
 	{
-		Number: 2, Title: "a patch that does not compile", Final: "Blocked", Label: labelBlocked, Attempts: 1,
+		Number: 2, Title: "a patch that does not compile", Final: "Blocked", Label: testbed.LabelBlocked, Attempts: 1,
 		Verdicts: []string{"build_failed: escalate"}, Asks: []string{"undefined: dailyRate"},
 		Files: []string{"price/euro.go", "price/euro_test.go"},
 	},
 	{
-		Number: 3, Title: "a patch that breaks a test", Final: "Blocked", Label: labelBlocked, Attempts: 1,
+		Number: 3, Title: "a patch that breaks a test", Final: "Blocked", Label: testbed.LabelBlocked, Attempts: 1,
 		Verdicts: []string{"tests_failed: escalate"}, Asks: []string{"three widgets cost $4, want $3.75"},
 		Files: []string{"price/price.go", "price/round_test.go"},
 	},
 	{
-		Number: 4, Title: "connection reset twice", Final: "InReview", Label: labelReview, Attempts: 3,
+		Number: 4, Title: "connection reset twice", Final: "InReview", Label: testbed.LabelReview, Attempts: 3,
 		Verdicts: []string{"network_transient: retry", "network_transient: retry"}, Resets: 2,
 		Files: []string{"shipping/days.go", "shipping/days_test.go"},
 	},
 	{
-		Number: 5, Title: "killed at the memory limit, twice", Final: "Blocked", Label: labelBlocked, Attempts: 2,
+		Number: 5, Title: "killed at the memory limit, twice", Final: "Blocked", Label: testbed.LabelBlocked, Attempts: 2,
 		Verdicts: []string{"oom_killed: restart_worker", "oom_killed: escalate"}, Asks: []string{memoryLimit},
 		Limited: true,
 		Files:   []string{"price/table_test.go"},
 	},
 	{
-		Number: 6, Title: "worker gone silent", Final: "InReview", Label: labelReview, Attempts: 2,
+		Number: 6, Title: "worker gone silent", Final: "InReview", Label: testbed.LabelReview, Attempts: 2,
 		Verdicts: []string{"worker_lost: restart_worker"}, Fault: faultFreeze, Half: "stock/limits.go",
 		Through: "Suspect",
 		Files:   []string{"stock/level.go", "stock/level_test.go", "stock/limits.go"},
 	},
 	{
-		Number: 7, Title: "worker killed mid-stage", Final: "InReview", Label: labelReview, Attempts: 2,
+		Number: 7, Title: "worker killed mid-stage", Final: "InReview", Label: testbed.LabelReview, Attempts: 2,
 		Verdicts: []string{"worker_lost: restart_worker"}, Fault: faultKill, Half: "quantity/units.go",
 		Files: []string{"quantity/parse.go", "quantity/parse_test.go", "quantity/units.go"},
 	},
 	{
-		Number: 8, Title: "a stage's program is not there", Final: "Blocked", Label: labelBlocked, Attempts: 1,
+		Number: 8, Title: "a stage's program is not there", Final: "Blocked", Label: testbed.LabelBlocked, Attempts: 1,
 		Verdicts: []string{"tool_not_found: escalate"}, Asks: []string{"bin/pricelist"},
 		Files: []string{"cmd/pricelist/main.go", "cmd/prices/main.go", "cmd/prices/main_test.go"},
 	},
 	{
-		Number: 9, Title: "a question, and its answer", Final: "InReview", Label: labelReview, Attempts: 2,
+		Number: 9, Title: "a question, and its answer", Final: "InReview", Label: testbed.LabelReview, Attempts: 2,
 		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"the short form"},
 		Answer: "/agent retry use the long form",
 		Files:  []string{"weight/weight.go", "weight/weight_test.go"}, First: 1,
 		Holds: map[string]string{"weight/weight.go": "kilograms"},
 	},
 	{
-		Number: 10, Title: "GitHub asks for a pause (429)", Final: "InReview", Label: labelReview, Attempts: 1,
+		Number: 10, Title: "GitHub asks for a pause (429)", Final: "InReview", Label: testbed.LabelReview, Attempts: 1,
 		Limit: true,
 		Files: []string{"price/tax.go", "price/tax_test.go"},
 	},
@@ -121,27 +123,17 @@ var scenarios = []scenario{
 		Holds: map[string]string{"shelf/shelf.go": "// Number is"},
 	},
 	{
-		Number: 12, Title: "a secret in the patch", Final: "Blocked", Label: labelBlocked, Attempts: 1,
+		Number: 12, Title: "a secret in the patch", Final: "Blocked", Label: testbed.LabelBlocked, Attempts: 1,
 		Verdicts: []string{"policy_violation: escalate"}, Asks: []string{"publish/publish.go:10", "aws-access-token"},
 	},
 	{
-		Number: 13, Title: "an answer from the token's own account", Final: "InReview", Label: labelReview, Attempts: 2,
+		Number: 13, Title: "an answer from the token's own account", Final: "InReview", Label: testbed.LabelReview, Attempts: 2,
 		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"format A"}, Answer: "/agent retry use format B",
 		Own:   true,
 		Files: []string{"export/export.go", "export/export_test.go"}, First: 1,
 		Holds: map[string]string{"export/export.go": "%d;%d"},
 	},
 }
-
-// The labels, as configured by default.
-const (
-	labelTask    = "agent-task"
-	labelClaimed = "agent-claimed"
-	labelBlocked = "agent-blocked"
-	labelReview  = "agent-review"
-)
-
-var allLabels = []string{labelTask, labelClaimed, labelBlocked, labelReview}
 
 func (s scenario) key() string { return fmt.Sprintf("%s#%d", repository, s.Number) }
 
@@ -151,14 +143,14 @@ func (s scenario) branch() string {
 }
 
 // delivers: its work becomes a pull request.
-func (s scenario) delivers() bool { return s.Label == labelReview || s.Merged }
+func (s scenario) delivers() bool { return s.Label == testbed.LabelReview || s.Merged }
 
 // human is who answers.
 func (s scenario) human() string {
 	if s.Own {
-		return bot
+		return testbed.Bot
 	}
-	return person
+	return testbed.Person
 }
 
 // choose returns the scenarios with these numbers that a runtime can run; all of those if there are none. GitHub limits
@@ -169,7 +161,7 @@ func choose(only []int, runtime string) ([]scenario, error) {
 	}
 	var known []int
 	for _, s := range scenarios {
-		if runtime != runtimeProcess || !s.Limited {
+		if runtime != testbed.RuntimeProcess || !s.Limited {
 			known = append(known, s.Number)
 		}
 	}

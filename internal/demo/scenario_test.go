@@ -12,6 +12,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/fsm"
+	"retake/internal/testbed"
 )
 
 func TestChoose(t *testing.T) {
@@ -21,12 +22,12 @@ func TestChoose(t *testing.T) {
 		runtime string
 		want    []int
 	}{
-		{nil, runtimeDocker, all},
-		{[]int{7}, runtimeDocker, []int{7}},
-		{[]int{7, 1}, runtimeDocker, []int{1, 7}},
-		{nil, runtimeProcess, slices.DeleteFunc(slices.Clone(all), func(n int) bool { return n == 5 })},
-		{[]int{10}, runtimeDocker, []int{1, 10}},
-		{[]int{10, 4}, runtimeDocker, []int{4, 10}},
+		{nil, testbed.RuntimeDocker, all},
+		{[]int{7}, testbed.RuntimeDocker, []int{7}},
+		{[]int{7, 1}, testbed.RuntimeDocker, []int{1, 7}},
+		{nil, testbed.RuntimeProcess, slices.DeleteFunc(slices.Clone(all), func(n int) bool { return n == 5 })},
+		{[]int{10}, testbed.RuntimeDocker, []int{1, 10}},
+		{[]int{10, 4}, testbed.RuntimeDocker, []int{4, 10}},
 	} {
 		chosen, err := choose(c.only, c.runtime)
 		var got []int
@@ -37,7 +38,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("choose(%v, %s) = %v, %v, want %v", c.only, c.runtime, got, err, c.want)
 		}
 	}
-	for runtime, only := range map[string][]int{runtimeDocker: {1, 14}, runtimeProcess: {5}} {
+	for runtime, only := range map[string][]int{testbed.RuntimeDocker: {1, 14}, testbed.RuntimeProcess: {5}} {
 		if _, err := choose(only, runtime); err == nil || !strings.Contains(err.Error(), "6 7 8 9 10 11 12 13") {
 			t.Errorf("%s, %v: got %v, want an error that names the known ones", runtime, only, err)
 		}
@@ -70,13 +71,14 @@ func TestIssuesFitTheScenarios(t *testing.T) {
 
 func TestConfigurationHasNoProblems(t *testing.T) {
 	fleet := newFleet()
+	docker := &testbed.Docker{Image: "retake-testbed:" + fleet, Fleet: fleet}
 	for runtime, h := range map[string]host{
-		runtimeDocker: &engine{fleet: fleet, image: imageOf(fleet)}, runtimeProcess: &processes{},
+		testbed.RuntimeDocker: &local{docker, docker}, testbed.RuntimeProcess: &local{Host: &testbed.Processes{}},
 	} {
-		s := &testbed{
-			fleet: fleet, dir: t.TempDir(), host: h, url: "http://127.0.0.1:1234",
+		s := &world{
+			fleet: fleet, dir: t.TempDir(), host: h, github: &testbed.GitHub{URL: "http://127.0.0.1:1234"},
 			model: &model{url: "http://127.0.0.1:5678"}, providerURL: "http://127.0.0.1:5679",
-			user: "1000:1000", agent: agentPath, cache: cache{dir: "/home/somebody/.cache/retake-demo/go-build"},
+			agent: testbed.AgentPath, cache: cache{dir: "/home/somebody/.cache/retake-demo/go-build"},
 			tools: toolchain{root: "/usr/local/go", mounts: []string{"/usr/share/go/src"}},
 		}
 		if err := s.writeConfig(); err != nil {
@@ -92,25 +94,16 @@ func TestConfigurationHasNoProblems(t *testing.T) {
 			t.Errorf("%s: got\n%s", runtime, c)
 		}
 		for i, m := range c.Containers.ParsedMounts() {
-			if m.ReadOnly != (i < 2) || runtime == runtimeProcess && m.Source != m.Target {
+			if m.ReadOnly != (i < 2) || runtime == testbed.RuntimeProcess && m.Source != m.Target {
 				t.Errorf("%s: mount %v: read-only: %v", runtime, m, m.ReadOnly)
 			}
 		}
-		if l := c.GitHub.Labels; !slices.Equal(allLabels, []string{l.Task, l.Claimed, l.Blocked, l.Review}) {
+		if l := c.GitHub.Labels; !slices.Equal(testbed.Labels, []string{l.Task, l.Claimed, l.Blocked, l.Review}) {
 			t.Errorf("the labels by default are %v", l)
 		}
-		if memory := c.Containers.Memory; runtime == runtimeDocker && memory != memoryLimit {
+		if memory := c.Containers.Memory; runtime == testbed.RuntimeDocker && memory != memoryLimit {
 			t.Errorf("the limit is shown as %s, want %s", memory, memoryLimit)
 		}
-	}
-}
-
-func TestChildEnvironment(t *testing.T) {
-	got := directorEnvironment([]string{"HOME=/x", "GITHUB_TOKEN=somebody's", config.EnvPrefix +
-		"GITHUB_API_URL=https://api.github.com/"}, "ours")
-	want := []string{"HOME=/x", "GITHUB_TOKEN=ours", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -185,25 +178,5 @@ func TestTroublesKeepWhatMatters(t *testing.T) {
 	if len(log.lines) != maxLogLines || strings.Contains(strings.Join(log.lines, ""), "info") ||
 		!strings.HasSuffix(log.last(), "config: no such file") {
 		t.Errorf("got %q", log.lines)
-	}
-}
-
-func TestBinaryBesideTheDemoIsTaken(t *testing.T) {
-	dir := t.TempDir()
-	beside := filepath.Join(dir, workerProgram.file)
-	if err := os.WriteFile(beside, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	got, err := binary(t.Context(), workerProgram, dir, t.TempDir())
-	if err != nil || got != beside {
-		t.Errorf("got %s, %v, want %s", got, err, beside)
-	}
-}
-
-func TestNoBinaryAndNoSource(t *testing.T) {
-	t.Chdir(t.TempDir())
-	_, err := binary(t.Context(), agentProgram, t.TempDir(), t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), `run "make build"`) {
-		t.Errorf("got %v, want the next step", err)
 	}
 }

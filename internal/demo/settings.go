@@ -7,8 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"retake/internal/github/githubtest"
 )
 
 // smokeTest is the stage that runs the program that the repository is about, after it was built.
@@ -16,7 +14,7 @@ const smokeTest = "./bin/pricelist"
 
 // writeConfig writes the director's configuration. The times are a demo's: everything that a person would wait for is
 // as short as the configuration allows.
-func (s *testbed) writeConfig() error {
+func (s *world) writeConfig() error {
 	env := s.goEnv()
 	env["PATH"], env["DEMO_MODEL"], env["DEMO_PROVIDER"] = s.tools.root+"/bin", s.model.url, s.providerURL
 	maps.Copy(env, s.host.env(s))
@@ -29,7 +27,7 @@ func (s *testbed) writeConfig() error {
 		return err
 	}
 	text := fmt.Sprintf(configText, s.fleet, s.data(), s.httpListen, s.host.settings(s), strings.Join(list, ", "),
-		repository, s.url+githubtest.APIPath, s.profiles(), s.otlp, smokeTest) + more
+		repository, s.github.API(), s.profiles(), s.otlp, smokeTest) + more
 	profile := fmt.Sprintf(profileText, s.agent)
 	if err := errors.Join(os.WriteFile(s.config(), []byte(text), 0o600),
 		os.WriteFile(s.profiles(), []byte(profile), 0o600)); err != nil {
@@ -39,7 +37,7 @@ func (s *testbed) writeConfig() error {
 }
 
 // goEnv is how Go works for the workers: alone with what is there.
-func (s *testbed) goEnv() map[string]string {
+func (s *world) goEnv() map[string]string {
 	return map[string]string{
 		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local",
 		"CGO_ENABLED": "0",
@@ -47,7 +45,7 @@ func (s *testbed) goEnv() map[string]string {
 }
 
 // mounts are what a worker needs of this machine, with the build cache at target.
-func (s *testbed) mounts(target string) string {
+func (s *world) mounts(target string) string {
 	var list []string
 	for _, m := range append([]string{s.tools.root}, s.tools.mounts...) {
 		list = append(list, fmt.Sprintf("%q", m+":"+m))

@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,34 +12,24 @@ import (
 	"time"
 
 	"retake/internal/agenttest"
-	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
-// bot is the director's login on the stand-in, person the one who owns the issues and acts on the pages.
-const (
-	bot    = "retake-bot"
-	person = "octocat"
-)
-
-// testbed is everything that a run needs besides the director.
-type testbed struct {
+// world is everything that a run needs besides the director.
+type world struct {
 	fleet            string
 	dir              string   // all of the run's files
 	lock             *os.File // held while this process lives; see removeLeftovers
 	token            string
 	host             host
-	containerLog     *containerLog
+	record           *testbed.Record
 	model            *model
 	provider         *agenttest.Server // of the model that the agent's loop asks
 	providerURL      string            // of the case that it meets
-	github           *githubtest.Server
+	github           *testbed.GitHub
 	lint             *lint // the check of its pull requests
-	web              *http.Server
-	served           chan struct{} // closed when web has ended
-	url              string        // of the stand-in
 	tools            toolchain
 	cache            cache
-	user             string // uid:gid of the workers
 	agent            string // its path where workers are
 	director, worker string // their programs
 	httpListen       string // of the director
@@ -54,8 +42,8 @@ const dirPrefix = "retake-"
 func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
 // setUp makes the testbed. What was made before an error is removed.
-func setUp(ctx context.Context, o Options) (_ *testbed, err error) {
-	s := &testbed{
+func setUp(ctx context.Context, o Options) (_ *world, err error) {
+	s := &world{
 		fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen,
 		otlp: o.OTLP,
 	}
@@ -76,12 +64,10 @@ func setUp(ctx context.Context, o Options) (_ *testbed, err error) {
 	if s.tools, err = findToolchain(ctx); err != nil {
 		return nil, err
 	}
-	uid, gid := workerUser()
-	s.user = fmt.Sprintf("%d:%d", uid, gid)
-	if s.cache, err = cacheDir(uid, gid, s.dir); err != nil {
+	if s.cache, err = cacheDir(s.dir); err != nil {
 		return nil, err
 	}
-	s.containerLog = s.host.recordEvents()
+	s.record = s.host.Record()
 	if err := s.start(ctx, o.programs); err != nil {
 		return nil, err
 	}
@@ -89,7 +75,7 @@ func setUp(ctx context.Context, o Options) (_ *testbed, err error) {
 }
 
 // start finds the programs, and opens what the director and its workers talk to.
-func (s *testbed) start(ctx context.Context, programs string) error {
+func (s *world) start(ctx context.Context, programs string) error {
 	if programs == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -103,21 +89,24 @@ func (s *testbed) start(ctx context.Context, programs string) error {
 		return fmt.Errorf("demo: %w", err)
 	}
 	if s.director == "" {
-		if s.director, err = binary(ctx, directorProgram, programs, bin); err != nil {
+		if s.director, err = testbed.DirectorProgram.Find(ctx, programs, bin); err != nil {
 			return err
 		}
 	}
-	if s.worker, err = binary(ctx, workerProgram, programs, bin); err != nil {
+	if s.worker, err = testbed.WorkerProgram.Find(ctx, programs, bin); err != nil {
 		return err
 	}
-	agent, err := binary(ctx, agentProgram, programs, bin)
+	agent, err := agentProgram.Find(ctx, programs, bin)
 	if err != nil {
 		return err
 	}
-	if s.agent, err = s.host.installAgent(ctx, agent); err != nil {
+	if d, ok := s.host.(*local); ok && d.docker != nil {
+		d.docker.Worker = s.worker
+	}
+	if s.agent, err = s.host.Install(ctx, agent); err != nil {
 		return err
 	}
-	gateway, err := s.host.gateway(ctx)
+	gateway, err := s.host.Gateway(ctx)
 	if err != nil {
 		return err
 	}
@@ -165,71 +154,55 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 	return dir, lock, nil
 }
 
-func (s *testbed) data() string         { return filepath.Join(s.dir, "data") }
-func (s *testbed) checkouts() string    { return filepath.Join(s.data(), "tasks", "*", "checkout") }
-func (s *testbed) config() string       { return filepath.Join(s.dir, "config.toml") }
-func (s *testbed) profiles() string     { return filepath.Join(s.dir, "agents.toml") }
-func (s *testbed) repositories() string { return filepath.Join(s.dir, "git") }
-func (s *testbed) bare() string         { return filepath.Join(s.repositories(), repository+".git") }
+func (s *world) data() string      { return filepath.Join(s.dir, "data") }
+func (s *world) checkouts() string { return filepath.Join(s.data(), "tasks", "*", "checkout") }
+func (s *world) config() string    { return filepath.Join(s.dir, "config.toml") }
+func (s *world) profiles() string  { return filepath.Join(s.dir, "agents.toml") }
+func (s *world) page(n int) string {
+	return fmt.Sprintf("%s/%s/issues/%d", s.github.URL, repository, n)
+}
 
-func (s *testbed) page(n int) string { return fmt.Sprintf("%s/%s/issues/%d", s.url, repository, n) }
-
-func (s *testbed) pullPage(key string) string {
+func (s *world) pullPage(key string) string {
 	_, number, _ := strings.Cut(key, "#")
-	return fmt.Sprintf("%s/%s/pull/%s", s.url, repository, number)
+	return fmt.Sprintf("%s/%s/pull/%s", s.github.URL, repository, number)
 }
 
 // openGitHub starts the stand-in with repository and issues. The labels come when the director is about to
 // start: see labelIssues.
-func (s *testbed) openGitHub(ctx context.Context) error {
-	seed := filepath.Join(s.dir, "seed")
-	if err := unpack(seed); err != nil {
+func (s *world) openGitHub(ctx context.Context) (err error) {
+	s.github, err = testbed.OpenGitHub(ctx, testbed.GitHubOptions{
+		Dir: filepath.Join(s.dir, "git"), Repository: repository, Files: widgetFiles(), Token: s.token,
+	})
+	if err != nil {
 		return err
 	}
-	s.github = githubtest.New(githubtest.Options{DataDir: s.repositories(), Person: person})
-	s.github.AddUser(bot, s.token)
-	if err := s.github.AddRepo(repository, seed, map[string]string{bot: "write", person: "admin"}); err != nil {
-		return err
-	}
-	s.lint = newLint(s.bare())
+	s.lint = newLint(s.github.Bare)
 	s.github.AddCheckRule(lintName, s.lint.judge)
 	for _, t := range issueTexts() {
-		s.github.CreateIssue(repository, person, t.title, t.body)
+		s.github.CreateIssue(repository, testbed.Person, t.title, t.body)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("demo: stand-in for GitHub: %w", err)
-	}
-	s.url = "http://" + listener.Addr().String()
-	s.web = &http.Server{Handler: s.github, ReadHeaderTimeout: 10 * time.Second}
-	s.served = make(chan struct{})
-	go func() {
-		defer close(s.served)
-		_ = s.web.Serve(listener) // until clear closes it
-	}()
 	return nil
 }
 
 // labelIssues labels the issues of the scenarios: from here on they are work. One is offered later: see limitRequests.
-func (s *testbed) labelIssues(chosen []scenario) {
+func (s *world) labelIssues(chosen []scenario) {
 	for _, c := range chosen {
 		if !c.Limit {
-			s.github.AddLabel(c.key(), person, labelTask)
+			s.github.AddLabel(c.key(), testbed.Person, testbed.LabelTask)
 		}
 	}
 }
 
 // clear removes all of it; the director must have ended. It reports what it could not remove.
-func (s *testbed) clear(ctx context.Context) error {
+func (s *world) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var errs []error
-	if s.containerLog != nil {
-		_, _ = s.containerLog.stop() // a gap matters to those who read the record
+	if s.record != nil {
+		_, _ = s.record.Stop() // a gap matters to those who read the record
 	}
-	if s.web != nil {
-		errs = append(errs, s.web.Close())
-		<-s.served
+	if s.github != nil {
+		errs = append(errs, s.github.Close())
 	}
 	if s.model != nil {
 		errs = append(errs, s.model.close())
@@ -238,7 +211,7 @@ func (s *testbed) clear(ctx context.Context) error {
 		errs = append(errs, s.provider.Close())
 	}
 	if s.host != nil {
-		errs = append(errs, s.host.clear(ctx), s.host.close())
+		errs = append(errs, s.host.Clear(ctx), s.host.Close())
 	}
 	errs = append(errs, os.RemoveAll(s.dir), s.lock.Close())
 	return errors.Join(errs...)

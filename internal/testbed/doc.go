@@ -1,0 +1,14 @@
+// Package testbed has what stands around a director that is shown, attacked or judged from outside: programs that can
+// be killed and started again, workers in containers or plain processes, a stand-in for GitHub, and a NATS server to
+// join. Package demo and package chaos add their scenarios and faults.
+//
+//	Process  director, NATS            started, signalled, killed
+//	Host     Docker, Processes         workers seen from beside the director: listed, harmed, cleared away
+//	GitHub   githubtest.Server         with a repository, served on loopback, maybe behind a proxy
+//
+// # Invariants
+//
+//   - Everything belongs to a fleet, whose name is made for one run. Clear removes all of it, and its error names what
+//     is left.
+//   - No process outlives this one, however it ends, and no token but the stand-in's reaches a director.
+package testbed

@@ -1,0 +1,160 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// Bot is the director's login on the stand-in, Person the one who owns the issues and acts on the pages.
+const (
+	Bot    = "retake-bot"
+	Person = "octocat"
+)
+
+// The director's labels, as configured by default.
+const (
+	LabelTask    = "agent-task"
+	LabelClaimed = "agent-claimed"
+	LabelBlocked = "agent-blocked"
+	LabelReview  = "agent-review"
+)
+
+// Labels are all of them.
+var Labels = []string{LabelTask, LabelClaimed, LabelBlocked, LabelReview}
+
+// OurLabels are those of the director's labels that an issue carries.
+func OurLabels(labels []string) []string {
+	return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return !slices.Contains(Labels, l) })
+}
+
+// GitHubOptions are what stand-ins differ in.
+type GitHubOptions struct {
+	Dir        string            // of the bare repositories
+	Repository string            // owner/name
+	Files      map[string]string // what it holds at first
+	Token      string            // of Bot; Person's is the same with the login behind it
+	RateLimit  int               // requests in an hour; 0: GitHub's
+	Front      func(http.Handler) http.Handler
+}
+
+// GitHub is a stand-in that is served on loopback.
+type GitHub struct {
+	*githubtest.Server
+	URL  string // of its pages
+	Bare string // repository
+
+	repository string
+	web        *http.Server
+	served     chan struct{} // closed when web has ended
+}
+
+// OpenGitHub starts a stand-in with one repository.
+func OpenGitHub(ctx context.Context, o GitHubOptions) (*GitHub, error) {
+	seed, err := os.MkdirTemp("", "seed-")
+	if err != nil {
+		return nil, fmt.Errorf("testbed: repository: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(seed) }()
+	if err := WriteFiles(seed, o.Files); err != nil {
+		return nil, err
+	}
+	s := githubtest.New(githubtest.Options{DataDir: o.Dir, Person: Person, RateLimit: o.RateLimit})
+	s.AddUser(Bot, o.Token)
+	s.AddUser(Person, o.Token+Person)
+	if err := s.AddRepo(o.Repository, seed, map[string]string{Bot: "write", Person: "admin"}); err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("testbed: stand-in for GitHub: %w", err)
+	}
+	handler := http.Handler(s)
+	if o.Front != nil {
+		handler = o.Front(s)
+	}
+	g := &GitHub{
+		Server: s, URL: "http://" + listener.Addr().String(), Bare: filepath.Join(o.Dir, o.Repository+".git"),
+		repository: o.Repository, served: make(chan struct{}),
+		web: &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second},
+	}
+	go func() {
+		defer close(g.served)
+		_ = g.web.Serve(listener) // until Close
+	}()
+	return g, nil
+}
+
+// API is where the director asks, as github.api_url.
+func (g *GitHub) API() string { return g.URL + githubtest.APIPath }
+
+// Close ends the stand-in.
+func (g *GitHub) Close() error {
+	err := g.web.Close()
+	<-g.served
+	return err
+}
+
+// WriteFiles writes files below a folder.
+func WriteFiles(dir string, files map[string]string) error {
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			return fmt.Errorf("testbed: %w", err)
+		}
+	}
+	return nil
+}
+
+// branchOfIssue is the name of a branch with the work on an issue.
+var branchOfIssue = regexp.MustCompile(`^retake/(\d+)-a\d+(-[a-z0-9]+)?$`)
+
+// IssueOfBranch is the number of the issue whose work a branch has; "": it is another one.
+func IssueOfBranch(branch string) string {
+	if m := branchOfIssue.FindStringSubmatch(branch); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Pulls are the pull requests with the work on an issue.
+func Pulls(all []githubtest.Issue, issue string) (found []githubtest.Issue) {
+	for _, i := range all {
+		if n := IssueOfBranch(i.Head); n != "" && n == Number(issue) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// Number is that of an issue's key.
+func Number(key string) string {
+	_, n, _ := strings.Cut(key, "#")
+	return n
+}
+
+// runOf is the director's run in a marker: that two runs write the same is the failure that is looked for.
+var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
+
+// Marker is a comment's first line, without the director's run.
+func Marker(c githubtest.Comment) string {
+	marker, _, _ := strings.Cut(c.Body, "\n")
+	return runOf.ReplaceAllString(marker, "")
+}
+
+// The beginnings of the director's comments.
+const (
+	MarkClaim    = "<!-- retake:claim "
+	MarkBlocked  = "<!-- retake:blocked "
+	MarkReminder = "<!-- retake:reminder "
+)

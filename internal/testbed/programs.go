@@ -1,0 +1,76 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Program is one of ours.
+type Program struct{ File, Source string }
+
+// The programs of a director.
+var (
+	DirectorProgram = Program{"director", "./cmd/director"}
+	WorkerProgram   = Program{"worker", "./cmd/worker"}
+)
+
+// Find returns a static binary: the one in the folder beside (make build puts all of them in one), else one that is
+// built from the module's source, when this runs inside it.
+func (p Program) Find(ctx context.Context, beside, into string) (string, error) {
+	found := filepath.Join(beside, p.File)
+	if info, err := os.Stat(found); err == nil && info.Mode().IsRegular() {
+		return found, nil
+	}
+	return p.Build(ctx, into)
+}
+
+// Build builds a static binary into a folder.
+func (p Program) Build(ctx context.Context, into string) (string, error) {
+	root, ok := moduleRoot()
+	if !ok {
+		return "", fmt.Errorf(`testbed: no %s, and this is not Retake's source: run "make build"`, p.File)
+	}
+	out := filepath.Join(into, p.File)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, p.Source)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("testbed: go build %s in %s: %w\n%s", p.Source, root, err, output)
+	}
+	return out, nil
+}
+
+var moduleLine = regexp.MustCompile(`(?m)^module retake\s*$`)
+
+// moduleRoot looks for our module from the working directory upwards.
+func moduleRoot() (string, bool) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if mod, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && moduleLine.Match(mod) {
+			return dir, true
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			break
+		}
+		dir = up
+	}
+	return "", false
+}
+
+// Git asks a bare repository, without this machine's configuration.
+func Git(bare string, args ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"--git-dir", bare}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1",
+		"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("testbed: git %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

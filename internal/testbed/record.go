@@ -1,0 +1,90 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Event is what happened to a worker's container, or process.
+type Event struct {
+	Action  string // create, start, die
+	Attempt string
+	Task    string
+	At      time.Time
+}
+
+// Record has everything that happened to a fleet's workers: it begins before the first one is made.
+type Record struct {
+	end context.CancelFunc
+	wg  sync.WaitGroup
+	mu  sync.Mutex
+	all []Event
+	err error // the source broke off: the record has a gap
+}
+
+// NewRecord begins a record that watch fills with Add until its context ends.
+func NewRecord(watch func(context.Context, *Record) error) *Record {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Record{end: cancel}
+	r.wg.Go(func() {
+		if err := watch(ctx, r); ctx.Err() == nil {
+			r.mu.Lock()
+			r.err = fmt.Errorf("testbed: the events of the workers broke off: %w", err)
+			r.mu.Unlock()
+		}
+	})
+	return r
+}
+
+// Add adds what happened.
+func (r *Record) Add(x Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, x)
+}
+
+// Stop ends the record and returns it. An error says that it has a gap.
+func (r *Record) Stop() ([]Event, error) {
+	r.end()
+	r.wg.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all), r.err
+}
+
+// compare adds what has happened since the last list, which is given as attempt id → lives. Deaths come first: on a
+// busy machine an attempt can end and the next one begin between two lists.
+func (r *Record) compare(before map[string]bool, list []Worker) map[string]bool {
+	now, at := map[string]bool{}, time.Now()
+	for _, w := range list {
+		now[w.Attempt] = w.Lives
+	}
+	for attempt, lived := range before {
+		if lived && !now[attempt] {
+			r.Add(Event{Action: "die", Attempt: attempt, Task: r.taskOf(attempt), At: at})
+		}
+	}
+	for _, w := range list {
+		lived, known := before[w.Attempt]
+		if !known {
+			r.Add(Event{Action: "create", Attempt: w.Attempt, Task: w.Task, At: at})
+		}
+		if w.Lives && !lived {
+			r.Add(Event{Action: "start", Attempt: w.Attempt, Task: w.Task, At: at})
+		}
+	}
+	return now
+}
+
+// taskOf is the task of an attempt that was seen before.
+func (r *Record) taskOf(attempt string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.IndexFunc(r.all, func(x Event) bool { return x.Attempt == attempt }); i >= 0 {
+		return r.all[i].Task
+	}
+	return ""
+}

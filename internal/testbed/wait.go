@@ -1,0 +1,45 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"retake/internal/director/operator"
+	"retake/internal/patience"
+)
+
+// Await looks again and again until something is so. Most is the time of an idle machine.
+func Await(ctx context.Context, most time.Duration, what string, is func() bool) error {
+	late := fmt.Errorf("testbed: not within %v: %s", most, what)
+	ctx, cancel := patience.WithTimeoutCause(ctx, most, late)
+	defer cancel()
+	for !is() {
+		if err := Pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pause waits for so long, or returns why ctx ended.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Well asks the director of a data directory how it is.
+func Well(ctx context.Context, dataDir string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	h, err := operator.AskHealth(ctx, dataDir)
+	if err == nil && !h.OK {
+		err = errors.New(h.String())
+	}
+	return err
+}
