@@ -3,13 +3,13 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 // maxAttempts are those that a task may have before a person is asked: max_retries of the configuration, and the first.
@@ -53,14 +53,14 @@ func (w *world) audit(ctx context.Context, t *table, stuck []string) error {
 }
 
 func (w *world) auditHost(ctx context.Context, t *table) error {
-	left, err := w.host.workers(ctx)
+	left, err := w.host.Workers(ctx)
 	if err != nil {
 		return err
 	}
 	for _, x := range left {
-		t.bad("containers left", x.issue+" "+x.attempt)
+		t.bad("containers left", x.Task+" "+x.Attempt)
 	}
-	networks, err := w.host.networks(ctx)
+	networks, err := w.host.Networks(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,33 +83,25 @@ func attempts(runs []*agentRun) (ids []string) {
 // branches are the pushed branches: the attempt that the file of their issue names.
 func (w *world) branches() (found map[string]string, err error) {
 	found = map[string]string{}
-	refs, err := gitIn(w.bare(), "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")
+	refs, err := testbed.Git(w.github.Bare, "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")
 	for branch := range strings.FieldsSeq(refs) {
 		text := ""
-		if m := branchOfIssue.FindStringSubmatch(branch); m != nil {
-			text, _ = gitIn(w.bare(), "show", branch+":work/"+m[1]+".txt") // none: it shows unfinished work
+		if n := testbed.IssueOfBranch(branch); n != "" {
+			text, _ = testbed.Git(w.github.Bare, "show", branch+":work/"+n+".txt") // none: it shows unfinished work
 		}
 		found[branch] = strings.TrimSpace(text)
 	}
 	return found, err
 }
 
-func gitIn(dir string, args ...string) (string, error) {
-	out, err := exec.Command("git", append([]string{"-c", "safe.directory=*", "-C", dir}, args...)...).Output()
-	if err != nil {
-		return "", fmt.Errorf("chaos: git %s: %w", args[0], err)
-	}
-	return string(out), nil
-}
-
 // shown is the attempt whose work people got: that of the branch, or of main if it was merged.
 func (w *world) shown(i *issue, branches map[string]string) (ids []string) {
 	for branch, attempt := range branches {
-		if m := branchOfIssue.FindStringSubmatch(branch); m != nil && m[1] == number(i.key) && attempt != "" {
+		if testbed.IssueOfBranch(branch) == number(i.key) && attempt != "" {
 			ids = append(ids, attempt)
 		}
 	}
-	if text, err := gitIn(w.bare(), "show", "main:work/"+number(i.key)+".txt"); err == nil &&
+	if text, err := testbed.Git(w.github.Bare, "show", "main:work/"+number(i.key)+".txt"); err == nil &&
 		!slices.Contains(ids, strings.TrimSpace(text)) {
 		ids = append(ids, strings.TrimSpace(text))
 	}
@@ -199,7 +191,7 @@ func (w *world) auditBranches(t *table, i *issue, runs []*agentRun, all []github
 	if !i.gone {
 		expected = 1
 	}
-	found := pulls(all, i.key)
+	found := testbed.Pulls(all, i.key)
 	t.more("branches expected", expected)
 	t.more("branches present", len(found))
 	if len(found) < expected || len(found) > expected+i.acts && !i.gone || i.gone && len(found) > 1+i.acts {
@@ -210,8 +202,7 @@ func (w *world) auditBranches(t *table, i *issue, runs []*agentRun, all []github
 		known[p.Head] = true
 	}
 	for branch := range branches {
-		m := branchOfIssue.FindStringSubmatch(branch)
-		if m != nil && m[1] == number(i.key) && !known[branch] && !strings.HasSuffix(branch, "-unfinished") && !i.gone {
+		if testbed.IssueOfBranch(branch) == number(i.key) && !known[branch] && !strings.HasSuffix(branch, "-unfinished") && !i.gone {
 			t.bad("branches extra or missing", i.key+": branch "+branch+" has no pull request")
 		}
 	}
@@ -225,20 +216,15 @@ func (w *world) auditBranches(t *table, i *issue, runs []*agentRun, all []github
 // auditLabels: an issue that has ended has one label of ours, or none.
 func (w *world) auditLabels(t *table, i *issue) {
 	now := w.github.Issue(i.key)
-	var ours []string
-	for _, l := range now.Labels {
-		if slices.Contains([]string{labelTask, labelClaimed, labelBlocked, labelReview}, l) {
-			ours = append(ours, l)
-		}
-	}
-	want := []string{labelReview}
+	ours := testbed.OurLabels(now.Labels)
+	want := []string{testbed.LabelReview}
 	if i.gone || i.merges {
 		want = nil
 	}
 	t.more("labels expected", len(want))
 	t.more("labels present", len(ours))
-	if taken := i.gone && (slices.Equal(ours, []string{labelTask}) ||
-		slices.Equal(ours, []string{labelReview})); !slices.Equal(ours, want) && !taken {
+	if taken := i.gone && (slices.Equal(ours, []string{testbed.LabelTask}) ||
+		slices.Equal(ours, []string{testbed.LabelReview})); !slices.Equal(ours, want) && !taken {
 		t.bad("labels extra or missing", fmt.Sprintf("%s has %v, want %v", i.key, ours, want))
 	}
 }

@@ -2,21 +2,12 @@ package chaos
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
-
-// runOf is the director's run in a marker: that two runs write the same is the failure that is looked for.
-var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
-
-// markerOf is a comment's marker, without the run.
-func markerOf(c githubtest.Comment) string {
-	marker, _, _ := strings.Cut(c.Body, "\n")
-	return runOf.ReplaceAllString(marker, "")
-}
 
 // auditComments looks for comments of the director's with the same marker, and for ones that it has deleted
 // again, but for claims given up.
@@ -24,17 +15,17 @@ func (w *world) auditComments(t *table, all []githubtest.Issue, events []githubt
 	for _, i := range all {
 		markers, present, written := map[string]bool{}, 0, 0
 		for _, c := range i.Comments {
-			if c.Author == bot {
-				markers[markerOf(c)] = true
+			if c.Author == testbed.Bot {
+				markers[testbed.Marker(c)] = true
 				present++
 			}
 		}
 		deleted := 0 // by people
 		for _, e := range events {
-			if e.Issue == i.Key && e.Actor == bot && e.Event == "commented" {
+			if e.Issue == i.Key && e.Actor == testbed.Bot && e.Event == "commented" {
 				written++
 			}
-			if e.Issue == i.Key && e.Actor != bot && e.Event == "comment_deleted" {
+			if e.Issue == i.Key && e.Actor != testbed.Bot && e.Event == "comment_deleted" {
 				deleted++
 			}
 		}
@@ -48,8 +39,6 @@ func (w *world) auditComments(t *table, all []githubtest.Issue, events []githubt
 	}
 }
 
-const claimMarker = "<!-- retake:claim "
-
 // givenUp counts the claims that were given up because a person had closed the issue, or taken a label off,
 // while it was being claimed: the director deletes such a comment. One act of a person ends one claim, whose
 // comment was written once.
@@ -57,19 +46,19 @@ func (w *world) givenUp(i githubtest.Issue, events []githubtest.Event) (n int) {
 	gone, times := map[string]githubtest.Comment{}, map[string]int{}
 	for _, c := range w.github.Deleted(i.Key) {
 		gone[strconv.FormatInt(c.ID, 10)] = c
-		times[markerOf(c)]++
+		times[testbed.Marker(c)]++
 	}
 	for _, c := range i.Comments {
-		times[markerOf(c)]++
+		times[testbed.Marker(c)]++
 	}
 	acted := false
 	for _, e := range events {
 		switch c := gone[e.Detail]; {
 		case e.Issue != i.Key:
-		case e.Actor != bot && (e.Event == "closed" || e.Event == "unlabeled"):
+		case e.Actor != testbed.Bot && (e.Event == "closed" || e.Event == "unlabeled"):
 			acted = true
-		case acted && e.Actor == bot && e.Event == "comment_deleted" && c.Author == bot &&
-			strings.HasPrefix(c.Body, claimMarker) && times[markerOf(c)] == 1:
+		case acted && e.Actor == testbed.Bot && e.Event == "comment_deleted" && c.Author == testbed.Bot &&
+			strings.HasPrefix(c.Body, testbed.MarkClaim) && times[testbed.Marker(c)] == 1:
 			n, acted = n+1, false
 		}
 	}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 // judged is a world without a director: what it would have done is done by hand.
@@ -24,29 +26,26 @@ type judged struct {
 }
 
 func newJudged(t *testing.T) judged {
-	w := &world{dir: t.TempDir(), host: nobodyWorks{}, director: &process{}}
+	w := &world{dir: t.TempDir(), host: nobodyWorks{}, director: &testbed.Process{}}
 	ahead := new(time.Duration)
-	seed := filepath.Join(w.dir, "seed")
-	w.github = githubtest.New(githubtest.Options{
-		DataDir: filepath.Join(w.dir, "git"), Person: person,
+	var err error
+	w.github, err = testbed.OpenGitHub(t.Context(), testbed.GitHubOptions{
+		Dir: filepath.Join(w.dir, "git"), Repository: repository, Files: map[string]string{"a": ""}, Token: "token",
 		Now: func() time.Time { return time.Now().Add(*ahead) },
 	})
-	w.github.AddUser(bot, "token")
-	for _, err := range []error{
-		os.Mkdir(w.runs(), 0o755), os.Mkdir(seed, 0o755), os.WriteFile(filepath.Join(seed, "a"), nil, 0o644),
-		w.github.AddRepo(repository, seed, map[string]string{bot: "write", person: "admin"}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err = errors.Join(err, os.Mkdir(w.runs(), 0o755)); err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = w.github.Shutdown() })
 	return judged{w, t, ahead}
 }
 
 // nobodyWorks is a host without workers.
-type nobodyWorks struct{ processes }
+type nobodyWorks struct{ testbed.Host }
 
-func (nobodyWorks) workers(context.Context) ([]worker, error) { return nil, nil }
+func (nobodyWorks) Workers(context.Context) ([]testbed.Worker, error) { return nil, nil }
+
+func (nobodyWorks) Networks(context.Context) ([]string, error) { return nil, nil }
 
 // deliver is what a director does with finished work.
 func (j judged) deliver(i *issue, branch, attempt string) {
@@ -54,15 +53,15 @@ func (j judged) deliver(i *issue, branch, attempt string) {
 	file := filepath.Join(j.dir, "work", number(i.key)+".txt")
 	script := `git init -q . && git fetch -q "$1" main && git checkout -q FETCH_HEAD && mkdir -p work && echo "$3" > "work/$4.txt" && git add . &&
 git -c user.name=a -c user.email=a@b commit -qm work && git push -q "$1" "HEAD:refs/heads/$2"`
-	cmd := exec.Command("sh", "-c", script, "sh", j.bare(), branch, attempt, number(i.key))
+	cmd := exec.Command("sh", "-c", script, "sh", j.github.Bare, branch, attempt, number(i.key))
 	cmd.Dir = j.t.TempDir()
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		j.t.Fatalf("%v: %s (%s)", err, out, file)
 	}
-	j.github.CreatePull(repository, bot, "Work", "", branch, "main", false)
-	j.github.RemoveLabel(i.key, bot, labelTask)
-	j.github.AddLabel(i.key, bot, labelReview)
+	j.github.CreatePull(repository, testbed.Bot, "Work", "", branch, "main", false)
+	j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelTask)
+	j.github.AddLabel(i.key, testbed.Bot, testbed.LabelReview)
 }
 
 func (j judged) ran(i *issue, attempt string, ends string) {
@@ -77,22 +76,22 @@ func (j judged) ran(i *issue, attempt string, ends string) {
 
 // asks is what a director does with a question: the comment, then the labels.
 func (j judged) asks(i *issue, question string) (id int64) {
-	id = j.github.AddComment(i.key, bot, question)
-	j.github.AddLabel(i.key, bot, labelBlocked)
-	j.github.RemoveLabel(i.key, bot, labelClaimed)
+	id = j.github.AddComment(i.key, testbed.Bot, question)
+	j.github.AddLabel(i.key, testbed.Bot, testbed.LabelBlocked)
+	j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelClaimed)
 	return id
 }
 
 // killed: the director is, so long after what happened last.
 func (j judged) killed(after time.Duration) {
 	*j.ahead += after
-	j.director.noteKill(time.Now().Add(*j.ahead))
+	j.director.NoteKill(time.Now().Add(*j.ahead))
 }
 
 // answered continues the issue to its end.
 func (j judged) answered(i *issue) {
 	j.t.Helper()
-	j.github.RemoveLabel(i.key, bot, labelBlocked)
+	j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelBlocked)
 	j.ran(i, "x-2", runFinished)
 	j.deliver(i, "retake/1-a2", "x-2")
 }
@@ -155,8 +154,8 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 		}, "branches extra or missing, doubled"},
 		{"never delivered", func(j judged, i *issue) {
 			j.ran(i, "x-1", runFinished)
-			j.github.RemoveLabel(i.key, bot, labelTask)
-			j.github.AddLabel(i.key, bot, labelReview)
+			j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelTask)
+			j.github.AddLabel(i.key, testbed.Bot, testbed.LabelReview)
 		}, "branches extra or missing, lost, stuck"},
 		{
 			"work of nobody", func(j judged, i *issue) { j.deliver(i, "retake/1-a1", "x-9") },
@@ -164,15 +163,15 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 		},
 		{"asked twice", func(j judged, i *issue) {
 			j.ran(i, "x-1", runAsked)
-			j.github.AddComment(i.key, bot, question)
-			j.github.AddComment(i.key, bot, question)
+			j.github.AddComment(i.key, testbed.Bot, question)
+			j.github.AddComment(i.key, testbed.Bot, question)
 			j.ran(i, "x-2", runFinished)
 			j.deliver(i, "retake/1-a2", "x-2")
 		}, "comments extra, doubled"},
 		{"a label stays on", func(j judged, i *issue) {
 			j.ran(i, "x-1", runFinished)
 			j.deliver(i, "retake/1-a1", "x-1")
-			j.github.AddLabel(i.key, bot, labelClaimed)
+			j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
 		}, "labels extra or missing, stuck"},
 		{"ten attempts", func(j judged, i *issue) {
 			for _, n := range strings.Fields("1 2 3 4 5 6 7 8 9") {
@@ -182,30 +181,30 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			j.deliver(i, "retake/1-a10", "x-10")
 		}, "budget overruns"},
 		{"closed while it was claimed", func(j judged, i *issue) {
-			id := j.github.AddComment(i.key, bot, claim)
+			id := j.github.AddComment(i.key, testbed.Bot, claim)
 			_ = closeIssue(t.Context(), j.world, i)
-			j.github.DeleteComment(i.key, bot, id)
+			j.github.DeleteComment(i.key, testbed.Bot, id)
 		}, "claims given up"},
 		{"closed, then claimed twice", func(j judged, i *issue) {
 			_ = closeIssue(t.Context(), j.world, i)
 			for range 2 {
-				j.github.DeleteComment(i.key, bot,
-					j.github.AddComment(i.key, bot, strings.ReplaceAll(claim, "run_1", "run_2")))
+				j.github.DeleteComment(i.key, testbed.Bot,
+					j.github.AddComment(i.key, testbed.Bot, strings.ReplaceAll(claim, "run_1", "run_2")))
 			}
 		}, "comments extra"},
 		{"closed once, two claims given up", func(j judged, i *issue) {
 			_ = closeIssue(t.Context(), j.world, i)
 			for _, nonce := range []string{"aaaaaaaa", "bbbbbbbb"} {
-				j.github.DeleteComment(i.key, bot,
-					j.github.AddComment(i.key, bot, strings.ReplaceAll(claim, "xxxxxxxx", nonce)))
+				j.github.DeleteComment(i.key, testbed.Bot,
+					j.github.AddComment(i.key, testbed.Bot, strings.ReplaceAll(claim, "xxxxxxxx", nonce)))
 			}
 		}, "claims given up, comments extra"},
 		{"closed, and a question deleted", func(j judged, i *issue) {
 			_ = closeIssue(t.Context(), j.world, i)
-			j.github.DeleteComment(i.key, bot, j.github.AddComment(i.key, bot, question))
+			j.github.DeleteComment(i.key, testbed.Bot, j.github.AddComment(i.key, testbed.Bot, question))
 		}, "comments extra"},
 		{"a claim given up for nothing", func(j judged, i *issue) {
-			j.github.DeleteComment(i.key, bot, j.github.AddComment(i.key, bot, claim))
+			j.github.DeleteComment(i.key, testbed.Bot, j.github.AddComment(i.key, testbed.Bot, claim))
 			j.ran(i, "x-1", runFinished)
 			j.deliver(i, "retake/1-a1", "x-1")
 		}, "comments extra"},
@@ -213,28 +212,28 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			j.ran(i, "x-1", runAsked)
 			id := j.asks(i, question)
 			j.killed(0)
-			j.github.DeleteComment(i.key, person, id)
+			j.github.DeleteComment(i.key, testbed.Person, id)
 			j.asks(i, question)
 			j.answered(i)
 		}, "asked again (excused)"},
 		{"asked again, killed before the labels", func(j judged, i *issue) {
 			j.ran(i, "x-1", runAsked)
-			id := j.github.AddComment(i.key, bot, question)
-			j.github.DeleteComment(i.key, person, id)
+			id := j.github.AddComment(i.key, testbed.Bot, question)
+			j.github.DeleteComment(i.key, testbed.Person, id)
 			j.killed(5 * time.Second)
 			j.asks(i, question)
 			j.answered(i)
 		}, "asked again (excused)"},
 		{"asked again, deleted, nobody killed", func(j judged, i *issue) {
 			j.ran(i, "x-1", runAsked)
-			j.github.DeleteComment(i.key, person, j.asks(i, question))
+			j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
 			j.asks(i, question)
 			j.answered(i)
 		}, "doubled"},
 		{"asked again, killed much later", func(j judged, i *issue) {
 			j.ran(i, "x-1", runAsked)
-			j.github.AddLabel(i.key, bot, labelClaimed)
-			j.github.DeleteComment(i.key, person, j.asks(i, question))
+			j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
+			j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
 			j.killed(5 * time.Second)
 			j.asks(i, question)
 			j.answered(i)
@@ -243,7 +242,7 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			j.ran(i, "x-1", runAsked)
 			j.killed(0)
 			*j.ahead += 5 * time.Second
-			j.github.DeleteComment(i.key, person, j.asks(i, question))
+			j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
 			j.asks(i, question)
 			j.answered(i)
 		}, "doubled"},
@@ -252,7 +251,7 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			id := j.asks(i, question)
 			j.killed(0)
 			j.asks(i, question)
-			j.github.DeleteComment(i.key, person, id)
+			j.github.DeleteComment(i.key, testbed.Person, id)
 			j.answered(i)
 		}, "doubled"},
 		{"asked again, killed, nothing deleted", func(j judged, i *issue) {
@@ -266,18 +265,18 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			j.ran(i, "x-1", runAsked)
 			id := j.asks(i, question)
 			j.killed(0)
-			j.github.DeleteComment(i.key, bot, id)
+			j.github.DeleteComment(i.key, testbed.Bot, id)
 			j.asks(i, question)
 			j.answered(i)
 		}, "comments extra, doubled"},
 		{"asked three times, killed once", func(j judged, i *issue) {
 			j.ran(i, "x-1", runAsked)
-			j.github.AddLabel(i.key, bot, labelClaimed)
+			j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
 			id := j.asks(i, question)
 			j.killed(0)
-			j.github.DeleteComment(i.key, person, id)
+			j.github.DeleteComment(i.key, testbed.Person, id)
 			*j.ahead += 5 * time.Second
-			j.github.DeleteComment(i.key, person, j.asks(i, question))
+			j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
 			j.asks(i, question)
 			j.answered(i)
 		}, "asked again (excused), doubled"},

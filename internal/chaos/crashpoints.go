@@ -14,6 +14,7 @@ import (
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/sys/crashpoint"
+	"retake/internal/testbed"
 )
 
 // Times of one crash point.
@@ -34,7 +35,7 @@ var stimuli = []struct {
 	{"/escalate/", "asks", nil},
 	{"/read_answers/", "asks", nil},
 	{"/reply/", "", onIssue(askWhy)},
-	{"/probe/", "", onWorker(host.pause)},
+	{"/probe/", "", onWorker(testbed.Host.Pause)},
 	{"/remind/", waits, nil},
 	{"/fence/", "", freezeWorker},
 	{"/remove/", "", addUnknownWorker},
@@ -53,7 +54,7 @@ func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *ran
 		_, _ = w.victim(ctx, r)
 		for _, c := range commands {
 			_, _ = operator.SendCommand(ctx, w.data(), c) // it may have been killed
-			if err := pause(ctx, time.Second); err != nil {
+			if err := testbed.Pause(ctx, time.Second); err != nil {
 				return "", err
 			}
 		}
@@ -63,8 +64,8 @@ func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *ran
 
 // openOrphanClaim opens an issue that looks like a claim, and is nobody's.
 func openOrphanClaim(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
-	key := w.github.CreateIssue(repository, person, "Not for the agent", "A label by mistake.\n", labelClaimed)
-	return key, pause(ctx, reachedWithin/2)
+	key := w.github.CreateIssue(repository, testbed.Person, "Not for the agent", "A label by mistake.\n", testbed.LabelClaimed)
+	return key, testbed.Pause(ctx, reachedWithin/2)
 }
 
 // addUnknownWorker leaves the container of an attempt that no task knows.
@@ -74,18 +75,18 @@ func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 		return nobody, nil
 	}
 	unknown := fmt.Sprintf("z%07d-1", r.IntN(10_000_000))
-	if err := w.host.leave(ctx, unknown, v.attempt); err != nil {
-		return v.attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+	if err := w.host.Leave(ctx, unknown, v.Attempt); err != nil {
+		return v.Attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
 	}
-	return unknown, pause(ctx, 5*time.Second)
+	return unknown, testbed.Pause(ctx, 5*time.Second)
 }
 
 // closeUnseen lets a person close an issue that is being claimed, while lists of issues come so late that the
 // claim is won before the answer to what was asked before.
 func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	i := w.openAs(r, "")
-	isClaimed := func() bool { return slices.Contains(w.github.Issue(i.key).Labels, labelClaimed) }
-	if err := await(ctx, reachedWithin, "the claim", isClaimed); err != nil {
+	isClaimed := func() bool { return slices.Contains(w.github.Issue(i.key).Labels, testbed.LabelClaimed) }
+	if err := testbed.Await(ctx, reachedWithin, "the claim", isClaimed); err != nil {
 		return "", err
 	}
 	isList := func(req *http.Request) bool {
@@ -93,28 +94,28 @@ func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	}
 	w.proxy.set(&weather{share: 1, does: late, also: isList}, r.Uint64())
 	defer w.proxy.set(nil, 0)
-	err := pause(ctx, 2*time.Second)
-	return i.key, errors.Join(err, closeIssue(ctx, w, i), pause(ctx, 4*time.Second))
+	err := testbed.Pause(ctx, 2*time.Second)
+	return i.key, errors.Join(err, closeIssue(ctx, w, i), testbed.Pause(ctx, 4*time.Second))
 }
 
 // closeReviewed lets a person close an issue whose work waits for a review, and merge nothing.
 func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	all := w.github.Issues(repository)
 	for _, i := range w.all() {
-		if len(pulls(all, i.key)) == 0 {
+		if len(testbed.Pulls(all, i.key)) == 0 {
 			w.mu.Lock()
 			i.merges = false
 			w.mu.Unlock()
 		}
 		if now := w.github.Issue(i.key); !i.gone && !i.merges && now.State == "open" &&
-			slices.Equal(now.Labels, []string{labelReview}) {
-			if err := pause(ctx, 2*time.Second); err != nil { // the director has written down that it delivered
+			slices.Equal(now.Labels, []string{testbed.LabelReview}) {
+			if err := testbed.Pause(ctx, 2*time.Second); err != nil { // the director has written down that it delivered
 				return "", err
 			}
 			return i.key, closeIssue(ctx, w, i)
 		}
 	}
-	return "nothing waits for a review", pause(ctx, 100*time.Millisecond)
+	return "nothing waits for a review", testbed.Pause(ctx, 100*time.Millisecond)
 }
 
 // crash kills the director at every point of the table, once and again while it recovers.
@@ -130,7 +131,7 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	order := rand.New(rand.NewPCG(seed, 3))
 	order.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 	for i, point := range points {
-		if w.runtime == runtimeDocker && strings.HasPrefix(point, "process/") || w.runtime != runtimeDocker &&
+		if w.runtime == testbed.RuntimeDocker && strings.HasPrefix(point, "process/") || w.runtime != testbed.RuntimeDocker &&
 			strings.HasPrefix(point, "container/") {
 			w.log.add("%s: left out: it is of the other runtime", point)
 			continue
@@ -151,8 +152,8 @@ var often = map[string]int{
 
 func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) error {
 	point, _, _ := strings.Cut(at, "#")
-	w.director.kill()
-	if err := w.director.startWith(crashpoint.Variable + "=" + at); err != nil {
+	w.director.Kill()
+	if err := w.director.StartWith(crashpoint.Variable + "=" + at); err != nil {
 		return err
 	}
 	throw := w.stimulate(r, point)
@@ -168,7 +169,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 			}
 		}
 	})
-	reached := await(ctx, reachedWithin, "", w.director.killedItself) == nil
+	reached := testbed.Await(ctx, reachedWithin, "", w.director.KilledItself) == nil
 	stop()
 	stimulus.Wait()
 	if !reached {
@@ -176,11 +177,11 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 		return w.again(ctx, t, "crash points")
 	}
 	t.more("crash points reached", 1)
-	w.director.kill() // it is gone: nobody wants it any more
-	if err := w.director.startWith(crashpoint.Variable + "=" + point); err != nil {
+	w.director.Kill() // it is gone: nobody wants it any more
+	if err := w.director.StartWith(crashpoint.Variable + "=" + point); err != nil {
 		return err
 	}
-	inRecovery := await(ctx, reachedAgainWithin, "", w.director.killedItself) == nil
+	inRecovery := testbed.Await(ctx, reachedAgainWithin, "", w.director.KilledItself) == nil
 	if inRecovery {
 		t.more("crash points reached in recovery", 1)
 	}
@@ -205,8 +206,8 @@ func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *wor
 
 // again starts the director without a point, and waits until it works.
 func (w *world) again(ctx context.Context, t *table, what string) error {
-	w.director.kill()
-	if err := w.director.start(); err != nil {
+	w.director.Kill()
+	if err := w.director.Start(); err != nil {
 		return err
 	}
 	began := time.Now()

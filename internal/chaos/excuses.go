@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 // excuse is how long before its end a worker may have finished without a report that could have come.
@@ -51,14 +52,14 @@ func (w *world) auditLimits(t *table) {
 // it asked. Its number is lost then, and GitHub's timeline does not say which comment was deleted.
 func (w *world) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
-	events, kills := w.github.Events(i.key), w.director.killedAt()
+	events, kills := w.github.Events(i.key), w.director.KilledAt()
 	slices.SortFunc(asked, func(a, b githubtest.Comment) int { return cmp.Compare(a.ID, b.ID) })
 	before := map[string]githubtest.Comment{} // the latest, by marker
 	for _, c := range asked {
-		if first, ok := before[markerOf(c)]; ok && unknownTo(kills, events, first.ID, c.ID) {
+		if first, ok := before[testbed.Marker(c)]; ok && unknownTo(kills, events, first.ID, c.ID) {
 			n[attemptOf(c)]++
 		}
-		before[markerOf(c)] = c
+		before[testbed.Marker(c)] = c
 	}
 	return n
 }
@@ -73,12 +74,12 @@ func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64
 		})
 	}
 	written, deleted, again := at("commented", first), at("comment_deleted", first), at("commented", second)
-	if written < 0 || deleted < 0 || again < deleted || events[deleted].Actor == bot {
+	if written < 0 || deleted < 0 || again < deleted || events[deleted].Actor == testbed.Bot {
 		return false
 	}
 	latest := events[again].At.Add(time.Second)
 	for _, e := range events[written:again] {
-		if e.Actor == bot && e.Event == "unlabeled" {
+		if e.Actor == testbed.Bot && e.Event == "unlabeled" {
 			latest = e.At.Add(time.Second + excuse)
 			break
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 // fault is a row of the table: something that goes wrong in a round.
@@ -30,14 +31,14 @@ var faults = []fault{
 	{"director frozen", 2, always, freezeDirector},
 	{"second director, same data", 1, always, secondDirector},
 
-	{"director killed, another leads", 3, needsLease, takeOver((*process).kill)},
-	{"director stopped, another leads", 2, needsLease, takeOver(func(p *process) { _ = p.stop() })},
-	{"director frozen, another leads", 2, needsLease, takeOver(func(p *process) { p.signal(syscall.SIGSTOP) })},
+	{"director killed, another leads", 3, needsLease, takeOver((*testbed.Process).Kill)},
+	{"director stopped, another leads", 2, needsLease, takeOver(func(p *testbed.Process) { _ = p.Stop() })},
+	{"director frozen, another leads", 2, needsLease, takeOver(func(p *testbed.Process) { p.Signal(syscall.SIGSTOP) })},
 
-	{"worker killed", 3, always, onWorker(host.kill)},
-	{"worker removed", 2, always, onWorker(host.remove)},
+	{"worker killed", 3, always, onWorker(testbed.Host.Kill)},
+	{"worker removed", 2, always, onWorker(testbed.Host.Remove)},
 	{"worker frozen for a moment", 2, always, freezeWorker},
-	{"worker frozen for good", 1, always, onWorker(host.pause)},
+	{"worker frozen for good", 1, always, onWorker(testbed.Host.Pause)},
 	{"worker disconnected", 2, needsDocker, disconnectWorker},
 	{"workers killed, director dead", 2, always, killEverybody},
 
@@ -101,7 +102,7 @@ func both(first, second func(*world) string) func(*world) string {
 }
 
 func needsDocker(w *world) string {
-	if w.runtime != runtimeDocker {
+	if w.runtime != testbed.RuntimeDocker {
 		return "plain processes have the network of the host"
 	}
 	return ""
@@ -121,9 +122,9 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 
 func killDirector(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	down := between(r, 0, 2*time.Second)
-	w.director.kill()
-	err := pause(ctx, down)
-	return fmt.Sprintf("down for %v", down.Round(time.Millisecond)), orNot(err, w.director.start)
+	w.director.Kill()
+	err := testbed.Pause(ctx, down)
+	return fmt.Sprintf("down for %v", down.Round(time.Millisecond)), orNot(err, w.director.Start)
 }
 
 func orNot(err error, then func() error) error {
@@ -135,43 +136,43 @@ func orNot(err error, then func() error) error {
 
 func killStarting(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	n := 1 + r.IntN(3)
-	w.director.kill()
+	w.director.Kill()
 	for range n {
-		if err := w.director.start(); err != nil {
+		if err := w.director.Start(); err != nil {
 			return "", err
 		}
-		if err := pause(ctx, between(r, 20*time.Millisecond, 900*time.Millisecond)); err != nil {
+		if err := testbed.Pause(ctx, between(r, 20*time.Millisecond, 900*time.Millisecond)); err != nil {
 			return "", err
 		}
-		w.director.kill()
+		w.director.Kill()
 	}
-	return fmt.Sprintf("%d times", n), w.director.start()
+	return fmt.Sprintf("%d times", n), w.director.Start()
 }
 
 func stopDirector(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	if err := w.director.stop(); err != nil {
+	if err := w.director.Stop(); err != nil {
 		return "", err
 	}
-	err := pause(ctx, between(r, 0, 2*time.Second))
-	return "", orNot(err, w.director.start)
+	err := testbed.Pause(ctx, between(r, 0, 2*time.Second))
+	return "", orNot(err, w.director.Start)
 }
 
 func freezeDirector(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, time.Second, 9*time.Second)
-	w.director.signal(syscall.SIGSTOP)
-	err := pause(ctx, d)
-	w.director.signal(syscall.SIGCONT)
+	w.director.Signal(syscall.SIGSTOP)
+	err := testbed.Pause(ctx, d)
+	w.director.Signal(syscall.SIGCONT)
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
 
 // victim waits for a worker and picks one; nobody works: ok is false.
-func (w *world) victim(ctx context.Context, r *rand.Rand) (v worker, ok bool) {
-	var live []worker
-	_ = await(ctx, 4*time.Second, "a worker", func() bool { live = w.live(ctx); return len(live) > 0 })
+func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok bool) {
+	var live []testbed.Worker
+	_ = testbed.Await(ctx, 4*time.Second, "a worker", func() bool { live = w.live(ctx); return len(live) > 0 })
 	if len(live) == 0 {
 		return v, false
 	}
-	_ = pause(ctx, between(r, 0, 1500*time.Millisecond))
+	_ = testbed.Pause(ctx, between(r, 0, 1500*time.Millisecond))
 	if live = w.live(ctx); len(live) == 0 {
 		return v, false
 	}
@@ -181,17 +182,17 @@ func (w *world) victim(ctx context.Context, r *rand.Rand) (v worker, ok bool) {
 const nobody = "nobody worked"
 
 // onWorker does something to a worker that ends it, sooner or later.
-func onWorker(do func(host, context.Context, string) error) func(context.Context, *world, *rand.Rand) (string, error) {
+func onWorker(do func(testbed.Host, context.Context, string) error) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		v, ok := w.victim(ctx, r)
 		if !ok {
 			return nobody, nil
 		}
-		w.hurt(v.attempt)
-		if err := do(w.host, ctx, v.attempt); err != nil {
-			return fmt.Sprintf("%s %s had ended: %v", v.issue, v.attempt, err), nil
+		w.hurt(v.Attempt)
+		if err := do(w.host, ctx, v.Attempt); err != nil {
+			return fmt.Sprintf("%s %s had ended: %v", v.Task, v.Attempt, err), nil
 		}
-		return fmt.Sprintf("%s %s", v.issue, v.attempt), nil
+		return fmt.Sprintf("%s %s", v.Task, v.Attempt), nil
 	}
 }
 
@@ -201,13 +202,13 @@ func freezeWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		return nobody, nil
 	}
 	d := between(r, 500*time.Millisecond, 9*time.Second)
-	w.hurt(v.attempt)
-	if w.host.pause(ctx, v.attempt) != nil {
-		return v.attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+	w.hurt(v.Attempt)
+	if w.host.Pause(ctx, v.Attempt) != nil {
+		return v.Attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
 	}
-	err := pause(ctx, d)
-	_ = w.host.unpause(context.WithoutCancel(ctx), v.attempt) // the director may have removed it
-	return fmt.Sprintf("%s %s for %v", v.issue, v.attempt, d.Round(time.Millisecond)), err
+	err := testbed.Pause(ctx, d)
+	_ = w.host.Unpause(context.WithoutCancel(ctx), v.Attempt) // the director may have removed it
+	return fmt.Sprintf("%s %s for %v", v.Task, v.Attempt, d.Round(time.Millisecond)), err
 }
 
 func disconnectWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
@@ -216,46 +217,46 @@ func disconnectWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 		return nobody, nil
 	}
 	d := between(r, time.Second, 12*time.Second)
-	if w.host.disconnect(ctx, v.attempt) != nil {
-		return v.attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+	if w.host.Disconnect(ctx, v.Attempt) != nil {
+		return v.Attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
 	}
-	err := pause(ctx, d)
-	_ = w.host.reconnect(context.WithoutCancel(ctx), v.attempt) // the director may have removed it
-	return fmt.Sprintf("%s %s for %v", v.issue, v.attempt, d.Round(time.Millisecond)), err
+	err := testbed.Pause(ctx, d)
+	_ = w.host.Reconnect(context.WithoutCancel(ctx), v.Attempt) // the director may have removed it
+	return fmt.Sprintf("%s %s for %v", v.Task, v.Attempt, d.Round(time.Millisecond)), err
 }
 
 func killEverybody(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
-	w.director.kill()
+	w.director.Kill()
 	live := w.live(ctx)
 	w.hurt("")
 	for _, v := range live {
-		_ = w.host.kill(ctx, v.attempt) // ended by itself: as good
+		_ = w.host.Kill(ctx, v.Attempt) // ended by itself: as good
 	}
-	err := pause(ctx, between(r, 0, 3*time.Second))
-	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.start)
+	err := testbed.Pause(ctx, between(r, 0, 3*time.Second))
+	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)
 }
 
 func restartNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	if err := w.nats.stop(); err != nil {
+	if err := w.nats.Stop(); err != nil {
 		return "", err
 	}
 	d := between(r, 0, 8*time.Second)
-	err := pause(ctx, d)
-	return fmt.Sprintf("down for %v", d.Round(time.Millisecond)), orNot(err, w.nats.start)
+	err := testbed.Pause(ctx, d)
+	return fmt.Sprintf("down for %v", d.Round(time.Millisecond)), orNot(err, w.nats.Start)
 }
 
 func killNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	w.nats.kill()
-	err := pause(ctx, between(r, 0, 2*time.Second))
-	return "", orNot(err, w.nats.start)
+	w.nats.Kill()
+	err := testbed.Pause(ctx, between(r, 0, 2*time.Second))
+	return "", orNot(err, w.nats.Start)
 }
 
 func freezeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, time.Second, 8*time.Second)
-	w.nats.signal(syscall.SIGSTOP)
-	err := pause(ctx, d)
-	w.nats.signal(syscall.SIGCONT)
+	w.nats.Signal(syscall.SIGSTOP)
+	err := testbed.Pause(ctx, d)
+	w.nats.Signal(syscall.SIGCONT)
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
 
@@ -264,7 +265,7 @@ func withWeather(now weather) func(context.Context, *world, *rand.Rand) (string,
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		before := w.proxy.hits()
 		w.proxy.set(&now, r.Uint64())
-		err := pause(ctx, between(r, 2*time.Second, 6*time.Second))
+		err := testbed.Pause(ctx, between(r, 2*time.Second, 6*time.Second))
 		w.proxy.set(nil, 0)
 		return fmt.Sprintf("%d requests", w.proxy.hits()-before), err
 	}
@@ -272,16 +273,16 @@ func withWeather(now weather) func(context.Context, *world, *rand.Rand) (string,
 
 // startInBadWeather kills the director, and lets an eighth of its requests fail while it starts.
 func startInBadWeather(ctx context.Context, w *world, r *rand.Rand) (string, error) {
-	w.director.kill()
+	w.director.Kill()
 	now := weather{share: 0.12, does: serverError(http.StatusServiceUnavailable)}
 	w.proxy.set(&now, r.Uint64())
 	defer w.proxy.set(nil, 0)
-	if err := w.director.start(); err != nil {
+	if err := w.director.Start(); err != nil {
 		return "", err
 	}
-	err := pause(ctx, between(r, 2*time.Second, 5*time.Second))
-	if code, ended := w.director.endedItself(); ended {
-		return fmt.Sprintf("it ended with %d", code), err
+	err := testbed.Pause(ctx, between(r, 2*time.Second, 5*time.Second))
+	if state, ended := w.director.EndedItself(); ended {
+		return fmt.Sprintf("it ended with %d", state.ExitCode()), err
 	}
 	return "", err
 }
@@ -293,6 +294,6 @@ func stateLimit(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	if err := w.github.Inject(githubtest.SecondaryLimit(status, d)); err != nil {
 		return "", err
 	}
-	err := pause(ctx, d)
+	err := testbed.Pause(ctx, d)
 	return fmt.Sprintf("%d, for %v", status, d), err
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"retake/internal/testbed"
 )
 
 func needsDisk(w *world) string { return w.disk.why }
@@ -29,13 +31,13 @@ func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	room := func() error { return errors.Join(f.Close(), os.Remove(filler)) }
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		fill(f)
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := testbed.Pause(ctx, 50*time.Millisecond); err != nil {
 			return "", errors.Join(err, room())
 		}
 	}
 	err = room()
 	if w.nats != nil {
-		err = errors.Join(err, w.nats.stop(), w.nats.start())
+		err = errors.Join(err, w.nats.Stop(), w.nats.Start())
 	}
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
@@ -61,18 +63,18 @@ func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	}
 	starts := r.IntN(2) == 0
 	if starts {
-		w.director.kill()
-		if err := w.director.start(); err != nil {
+		w.director.Kill()
+		if err := w.director.Start(); err != nil {
 			return "", err
 		}
 	}
-	err := pause(ctx, d)
+	err := testbed.Pause(ctx, d)
 	if back := run("umount", "-l", w.data()); back != nil {
 		return "", back
 	}
 	if starts { // it has ended, saying why: somebody starts it again
-		w.director.kill()
-		err = errors.Join(err, w.director.start())
+		w.director.Kill()
+		err = errors.Join(err, w.director.Start())
 	}
 	return fmt.Sprintf("for %v, director started meanwhile: %v", d.Round(time.Millisecond), starts), err
 }
@@ -87,32 +89,32 @@ const (
 func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	live := w.live(ctx)
-	programs := []*process{w.director}
+	programs := []*testbed.Process{w.director}
 	if w.nats != nil {
-		programs = append(programs, w.nats.process)
+		programs = append(programs, w.nats.Process)
 	}
 	for _, p := range programs {
-		p.signal(syscall.SIGSTOP) // nobody sees a disk that fails
+		p.Signal(syscall.SIGSTOP) // nobody sees a disk that fails
 	}
 	if err := w.disk.shutdown(); err != nil {
 		return "", err
 	}
 	w.hurt("")
 	for _, p := range programs {
-		p.kill()
+		p.Kill()
 	}
 	for _, v := range live {
-		_ = w.host.kill(ctx, v.attempt) // ended by itself: as good
+		_ = w.host.Kill(ctx, v.Attempt) // ended by itself: as good
 	}
 	killBelow(w.disk.dir)
 	if err := w.disk.copy(ctx); err != nil {
 		return "", err
 	}
-	err := pause(ctx, between(r, 0, 2*time.Second))
+	err := testbed.Pause(ctx, between(r, 0, 2*time.Second))
 	if w.nats != nil && err == nil {
-		err = w.nats.start()
+		err = w.nats.Start()
 	}
-	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.start)
+	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)
 }
 
 // shutdown stops the file system as a power cut does: what was not written is lost.
@@ -131,7 +133,7 @@ func (d *disk) shutdown() error {
 // copy goes on with a copy of the device. Nobody uses the old one any more.
 func (d *disk) copy(ctx context.Context) error {
 	var last error
-	if err := await(ctx, 10*time.Second, "the disk can be unmounted",
+	if err := testbed.Await(ctx, 10*time.Second, "the disk can be unmounted",
 		func() bool { last = d.unmount(); return last == nil }); err != nil {
 		return errors.Join(err, last)
 	}

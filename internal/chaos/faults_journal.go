@@ -9,12 +9,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"retake/internal/testbed"
 )
 
 // knows reports whether the director has a key. Settings are as for --set.
 func (w *world) knows(setting string) bool {
 	cmd := exec.Command(w.directorBinary, "config", "show", "-c", w.config(), "--set", setting)
-	cmd.Env = directorEnvironment(os.Environ(), w.token)
+	cmd.Env = testbed.DirectorEnv(os.Environ(), w.token)
 	return cmd.Run() == nil
 }
 
@@ -73,9 +75,9 @@ func change(file string, how func([]byte) []byte) error {
 // what it cannot read.
 func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
-	w.director.kill()
+	w.director.Kill()
 	if w.nats != nil {
-		w.nats.kill()
+		w.nats.Kill()
 	}
 	stream, block, err := w.journalFiles()
 	if err != nil {
@@ -88,17 +90,17 @@ func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 		err = d.do(stream, block, r)
 	}
 	if w.nats != nil {
-		err = errors.Join(err, w.nats.start())
+		err = errors.Join(err, w.nats.Start())
 	}
-	return d.name, orNot(err, w.director.start)
+	return d.name, orNot(err, w.director.Start)
 }
 
 // wipeNATS takes everything from the server that was joined, while the director runs.
 func wipeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
-	w.nats.kill()
+	w.nats.Kill()
 	err := os.RemoveAll(w.nats.store)
-	return "", orNot(err, w.nats.start)
+	return "", orNot(err, w.nats.Start)
 }
 
 // journalFiles finds the folder of the journal's stream, and its last block, if there is one.

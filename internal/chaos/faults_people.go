@@ -8,14 +8,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"retake/internal/testbed"
 )
 
 // claimed waits for an issue that is being worked on, and picks one.
 func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
-	_ = await(ctx, 4*time.Second, "an issue at work", func() bool {
+	_ = testbed.Await(ctx, 4*time.Second, "an issue at work", func() bool {
 		var at []*issue
 		for _, i := range w.all() {
-			if !i.gone && slices.Contains(w.github.Issue(i.key).Labels, labelClaimed) {
+			if !i.gone && slices.Contains(w.github.Issue(i.key).Labels, testbed.LabelClaimed) {
 				at = append(at, i)
 			}
 		}
@@ -25,7 +27,7 @@ func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
 		return found != nil
 	})
 	if found != nil {
-		_ = pause(ctx, between(r, 0, time.Second))
+		_ = testbed.Pause(ctx, between(r, 0, time.Second))
 	}
 	return found
 }
@@ -53,38 +55,38 @@ func (w *world) acted(i *issue, gone bool) {
 
 func closeIssue(_ context.Context, w *world, i *issue) error {
 	w.acted(i, true)
-	w.github.Close(i.key, person)
+	w.github.Close(i.key, testbed.Person)
 	return nil
 }
 
 func takeBack(_ context.Context, w *world, i *issue) error {
 	w.acted(i, true)
-	w.github.RemoveLabel(i.key, person, labelClaimed)
+	w.github.RemoveLabel(i.key, testbed.Person, testbed.LabelClaimed)
 	return nil
 }
 
 func reopenIssue(ctx context.Context, w *world, i *issue) error {
 	w.acted(i, true) // it may be delivered before; whether it is taken up again is for people to say
-	w.github.SetState(i.key, person, "closed")
-	err := pause(ctx, 2*time.Second)
-	w.github.SetState(i.key, person, "open")
+	w.github.SetState(i.key, testbed.Person, "closed")
+	err := testbed.Pause(ctx, 2*time.Second)
+	w.github.SetState(i.key, testbed.Person, "open")
 	return err
 }
 
 func sayRetry(_ context.Context, w *world, i *issue) error {
 	w.acted(i, false)
-	w.github.AddComment(i.key, person, "/agent retry with what I say here")
+	w.github.AddComment(i.key, testbed.Person, "/agent retry with what I say here")
 	return nil
 }
 
 func askWhy(_ context.Context, w *world, i *issue) error {
-	w.github.AddComment(i.key, person, "/agent why")
+	w.github.AddComment(i.key, testbed.Person, "/agent why")
 	return nil
 }
 
 func manyComments(_ context.Context, w *world, i *issue) error {
 	for n := range 50 {
-		w.github.AddComment(i.key, person, fmt.Sprintf("My %dth thought about it.", n))
+		w.github.AddComment(i.key, testbed.Person, fmt.Sprintf("My %dth thought about it.", n))
 	}
 	return nil
 }
@@ -92,14 +94,14 @@ func manyComments(_ context.Context, w *world, i *issue) error {
 // takeAndPutBack means: begin anew.
 func takeAndPutBack(_ context.Context, w *world, i *issue) error {
 	w.acted(i, false)
-	w.github.RemoveLabel(i.key, person, labelClaimed)
-	w.github.AddLabel(i.key, person, labelTask)
+	w.github.RemoveLabel(i.key, testbed.Person, testbed.LabelClaimed)
+	w.github.AddLabel(i.key, testbed.Person, testbed.LabelTask)
 	return nil
 }
 
 // addStrayLabel puts a label of the director's where it does not belong.
 func addStrayLabel(_ context.Context, w *world, i *issue) error {
-	w.github.AddLabel(i.key, person, labelReview)
+	w.github.AddLabel(i.key, testbed.Person, testbed.LabelReview)
 	return nil
 }
 
@@ -108,9 +110,9 @@ var nonceInMarker = regexp.MustCompile(`"nonce":"[a-z0-9]+"`)
 // editMarker gives the claim to nobody.
 func editMarker(_ context.Context, w *world, i *issue) error {
 	for _, c := range w.github.Issue(i.key).Comments {
-		if c.Author == bot && strings.HasPrefix(c.Body, "<!-- retake:claim ") {
+		if c.Author == testbed.Bot && strings.HasPrefix(c.Body, "<!-- retake:claim ") {
 			w.acted(i, false)
-			w.github.EditComment(i.key, person, c.ID, nonceInMarker.ReplaceAllString(c.Body, `"nonce":"zzzzzzzz"`))
+			w.github.EditComment(i.key, testbed.Person, c.ID, nonceInMarker.ReplaceAllString(c.Body, `"nonce":"zzzzzzzz"`))
 			break
 		}
 	}
@@ -121,7 +123,7 @@ func editMarker(_ context.Context, w *world, i *issue) error {
 func askForMore(_ context.Context, w *world, r *rand.Rand) (string, error) {
 	var done []*issue
 	for _, i := range w.all() {
-		if labels := w.github.Issue(i.key).Labels; !i.merges && !i.gone && slices.Equal(labels, []string{labelReview}) {
+		if labels := w.github.Issue(i.key).Labels; !i.merges && !i.gone && slices.Equal(labels, []string{testbed.LabelReview}) {
 			done = append(done, i)
 		}
 	}
@@ -130,6 +132,6 @@ func askForMore(_ context.Context, w *world, r *rand.Rand) (string, error) {
 	}
 	i := done[r.IntN(len(done))]
 	w.acted(i, false)
-	w.github.AddLabel(i.key, person, labelTask)
+	w.github.AddLabel(i.key, testbed.Person, testbed.LabelTask)
 	return i.key, nil
 }

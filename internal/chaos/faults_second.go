@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"retake/internal/director/operator"
+	"retake/internal/testbed"
 )
 
 // lease is director.lease_seconds of worlds in which another director may stand by.
@@ -31,20 +32,20 @@ func needsLease(w *world) string {
 // secondDirector starts another one on the same data. It must not work, and end by itself.
 func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	second := w.newDirector("second", w.config())
-	if err := second.start(); err != nil {
+	if err := second.Start(); err != nil {
 		return "", err
 	}
-	defer second.kill()
-	err := await(ctx, 10*time.Second, "", func() bool { _, ended := second.endedItself(); return ended })
+	defer second.Kill()
+	err := testbed.Await(ctx, 10*time.Second, "", func() bool { _, ended := second.EndedItself(); return ended })
 	if ctx.Err() != nil {
 		return "", err
 	}
-	code, ended := second.endedItself()
+	state, ended := second.EndedItself()
 	if !ended {
 		w.found("second directors at work", "on the same data")
 		return "it runs beside the first", nil
 	}
-	return fmt.Sprintf("it ended with %d", code), nil
+	return fmt.Sprintf("it ended with %d", state.ExitCode()), nil
 }
 
 // phaseStandby is what a director says of itself that stands by.
@@ -52,13 +53,13 @@ const phaseStandby = "STANDBY"
 
 // takeOver lets a second director stand by, ends the first, and goes back to the first when the second has led
 // for a while.
-func takeOver(end func(*process)) func(context.Context, *world, *rand.Rand) (string, error) {
+func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (note string, err error) {
 		second := w.newDirector("standby", w.standbyConfig())
-		if err := second.start(); err != nil {
+		if err := second.Start(); err != nil {
 			return "", err
 		}
-		defer func() { _ = second.stop() }()
+		defer func() { _ = second.Stop() }()
 		phase := func() string {
 			ask, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
@@ -68,7 +69,7 @@ func takeOver(end func(*process)) func(context.Context, *world, *rand.Rand) (str
 			}
 			return h.Phase
 		}
-		if await(ctx, 30*time.Second, "", func() bool { return phase() == phaseStandby }) != nil {
+		if testbed.Await(ctx, 30*time.Second, "", func() bool { return phase() == phaseStandby }) != nil {
 			w.found("takeovers late", "a second director does not stand by: it says %q", phase())
 			return "no second director stands by", ctx.Err()
 		}
@@ -76,16 +77,16 @@ func takeOver(end func(*process)) func(context.Context, *world, *rand.Rand) (str
 		began := time.Now()
 		end(w.director)
 		leads := func() bool { p := phase(); return p != "" && p != phaseStandby }
-		late := await(ctx, 20*lease, "", leads) != nil
+		late := testbed.Await(ctx, 20*lease, "", leads) != nil
 		took := time.Since(began)
 		if late || took > 2*lease+time.Second {
 			w.found("takeovers late", "after %v", took.Round(time.Millisecond))
 		}
-		err = pause(ctx, between(r, 0, 4*time.Second))
-		w.director.signal(syscall.SIGCONT) // of one that was frozen: it must see that it leads no more
+		err = testbed.Pause(ctx, between(r, 0, 4*time.Second))
+		w.director.Signal(syscall.SIGCONT) // of one that was frozen: it must see that it leads no more
 		if err == nil {
-			err = pause(ctx, between(r, 0, 2*time.Second))
+			err = testbed.Pause(ctx, between(r, 0, 2*time.Second))
 		}
-		return fmt.Sprintf("taken over after %.1f s", took.Seconds()), orNot(err, w.director.start)
+		return fmt.Sprintf("taken over after %.1f s", took.Seconds()), orNot(err, w.director.Start)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
+	"retake/internal/testbed"
 )
 
 // The two kinds of bus.
@@ -27,7 +28,7 @@ const (
 
 // nats is a NATS server to join, in a process of its own.
 type nats struct {
-	*process
+	*testbed.Process
 	keys  string // folder that `director bus init` would make
 	store string
 	port  int
@@ -45,40 +46,29 @@ func startNATS(ctx context.Context, w *world, self string) (*nats, error) {
 		keys: filepath.Join(dir, "keys"), store: filepath.Join(dir, "store"), port: port,
 		hosts: []string{"127.0.0.1"},
 	}
-	if gateway, err := w.host.gateway(ctx); err != nil {
+	if gateway, err := w.host.Gateway(ctx); err != nil {
 		return nil, err
-	} else if gateway != "" {
+	} else if gateway != n.hosts[0] {
 		n.hosts = append(n.hosts, gateway)
 	}
 	made := keys.Init{Hosts: n.hosts, Port: port, Store: n.store, Prefix: wire.DefaultPrefix}
 	if err := errors.Join(os.MkdirAll(dir, 0o700), made.Make(n.keys)); err != nil {
 		return nil, err
 	}
-	n.process = &process{
-		name: "NATS", argv: []string{self, "nats", filepath.Join(n.keys, keys.DirServer, keys.FileConfig)},
-		env: os.Environ(), log: filepath.Join(w.dir, "nats.log"),
+	n.Process = &testbed.Process{
+		Name: "NATS", Argv: []string{self, "nats", filepath.Join(n.keys, keys.DirServer, keys.FileConfig)},
+		Env: os.Environ(), Log: filepath.Join(w.dir, "nats.log"),
 	}
-	if err := n.start(); err != nil {
+	if err := n.Start(); err != nil {
 		return nil, err
 	}
-	return n, n.awaitListening(ctx, 20*time.Second)
+	return n, testbed.Await(ctx, 20*time.Second, "NATS listens", n.listens)
 }
 
-// awaitListening waits until the server takes connections: a director that finds none at its start ends.
-func (n *nats) awaitListening(ctx context.Context, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("chaos: NATS does not listen: %w", err)
-		}
-	}
+// listens reports whether the server takes connections: a director that finds none at its start ends.
+func (n *nats) listens() bool {
+	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
+	return err == nil && c.Close() == nil
 }
 
 // settings are the keys of [agent_bus]. Containers reach the server at their gateway.

@@ -6,24 +6,24 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
 // issue is one that was opened as work.
 type issue struct {
 	key     string
 	part    part
-	merges  bool // a person merges what is delivered
+	merges  bool // a testbed.Person merges what is delivered
 	waits   bool // nobody answers its first question before the reminder
-	deletes bool // a person deletes the question before the answer
+	deletes bool // a testbed.Person deletes the question before the answer
 	answers int  // of people, to questions
 	acts    int  // of people who begin work anew: what they do may cost attempts, comments and labels
-	gone    bool // a person has closed it, or taken it back
+	gone    bool // a testbed.Person has closed it, or taken it back
 }
 
 // open opens an issue that is work.
@@ -50,7 +50,7 @@ func (w *world) openAs(r *rand.Rand, first string) *issue {
 		waits: late, part: part{Seconds: 1 + 3*r.Float64(), First: first}, merges: r.IntN(2) == 0,
 		deletes: r.IntN(4) == 0,
 	}
-	i.key = w.github.CreateIssue(repository, person, "Work for the agent", "Please.\n\n"+i.part.line()+"\n", labelTask)
+	i.key = w.github.CreateIssue(repository, testbed.Person, "Work for the agent", "Please.\n\n"+i.part.line()+"\n", testbed.LabelTask)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.issues = append(w.issues, i)
@@ -64,28 +64,15 @@ func (w *world) all() []*issue {
 	return slices.Clone(w.issues)
 }
 
-// branchOfIssue is the name of a branch with the work on an issue.
-var branchOfIssue = regexp.MustCompile(`^retake/(\d+)-a\d+(-[a-z0-9]+)?$`)
-
-// pulls are the pull requests with the work on an issue.
-func pulls(all []githubtest.Issue, key string) (found []githubtest.Issue) {
-	for _, i := range all {
-		if m := branchOfIssue.FindStringSubmatch(i.Head); m != nil && m[1] == number(key) {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
 // ended: nothing more is to happen to an issue. why says what is missing.
 func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	now := w.github.Issue(i.key)
-	for _, l := range []string{labelTask, labelClaimed, labelBlocked} {
-		if slices.Contains(now.Labels, l) && (l != labelTask || !i.gone) {
+	for _, l := range []string{testbed.LabelTask, testbed.LabelClaimed, testbed.LabelBlocked} {
+		if slices.Contains(now.Labels, l) && (l != testbed.LabelTask || !i.gone) {
 			return "it has the label " + l
 		}
 	}
-	delivered := pulls(all, i.key)
+	delivered := testbed.Pulls(all, i.key)
 	switch {
 	case i.gone:
 		return ""
@@ -93,8 +80,8 @@ func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 		return "there is no pull request"
 	case i.merges && !slices.ContainsFunc(delivered, func(p githubtest.Issue) bool { return p.MergedBy != "" }):
 		return "its pull request is not merged"
-	case i.merges && slices.Contains(now.Labels, labelReview):
-		return "it was merged and has the label " + labelReview
+	case i.merges && slices.Contains(now.Labels, testbed.LabelReview):
+		return "it was merged and has the label " + testbed.LabelReview
 	}
 	return ""
 }
@@ -115,17 +102,17 @@ const patience = 6
 
 // attend is what people do all the time: they answer questions and merge pull requests.
 func (w *world) attend(ctx context.Context) {
-	for pause(ctx, 500*time.Millisecond) == nil {
+	for testbed.Pause(ctx, 500*time.Millisecond) == nil {
 		all := w.github.Issues(repository)
 		for _, i := range w.all() {
 			now := w.github.Issue(i.key)
-			if asked := len(w.questions(i, now)); slices.Contains(now.Labels, labelBlocked) && asked > i.answers &&
+			if asked := len(w.questions(i, now)); slices.Contains(now.Labels, testbed.LabelBlocked) && asked > i.answers &&
 				asked <= patience && (!i.waits || asked > 1 || isReminded(now)) {
 				w.answer(i, now)
 			}
-			for _, p := range pulls(all, i.key) {
-				if i.merges && p.State == "open" && p.MergedBy == "" && slices.Contains(now.Labels, labelReview) {
-					if err := w.github.Merge(p.Key, person); err != nil {
+			for _, p := range testbed.Pulls(all, i.key) {
+				if i.merges && p.State == "open" && p.MergedBy == "" && slices.Contains(now.Labels, testbed.LabelReview) {
+					if err := w.github.Merge(p.Key, testbed.Person); err != nil {
 						w.log.add("%s: %s cannot be merged: %v", i.key, p.Key, err)
 					}
 				}
@@ -137,16 +124,14 @@ func (w *world) attend(ctx context.Context) {
 // isReminded: the director has said once more that a question waits.
 func isReminded(now githubtest.Issue) bool {
 	return slices.ContainsFunc(now.Comments, func(c githubtest.Comment) bool {
-		return c.Author == bot && strings.HasPrefix(c.Body, "<!-- retake:reminder ")
+		return c.Author == testbed.Bot && strings.HasPrefix(c.Body, testbed.MarkReminder)
 	})
 }
-
-const blockedMarker = "<!-- retake:blocked "
 
 // questions are the director's on an issue, also those that a person has deleted.
 func (w *world) questions(i *issue, now githubtest.Issue) []githubtest.Comment {
 	return slices.DeleteFunc(append(w.github.Deleted(i.key), now.Comments...), func(c githubtest.Comment) bool {
-		return c.Author != bot || !strings.HasPrefix(c.Body, blockedMarker)
+		return c.Author != testbed.Bot || !strings.HasPrefix(c.Body, testbed.MarkBlocked)
 	})
 }
 
@@ -163,7 +148,7 @@ func (w *world) answer(i *issue, now githubtest.Issue) {
 			w.log.add("%s: its question cannot be deleted: %v", i.key, err)
 		}
 	}
-	w.github.AddComment(i.key, person, "/agent retry go on")
+	w.github.AddComment(i.key, testbed.Person, "/agent retry go on")
 }
 
 // deleteComment is what a person does on the page.
@@ -173,7 +158,7 @@ func (w *world) deleteComment(id int64) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+w.token+person)
+	req.Header.Set("Authorization", "Bearer "+w.token+testbed.Person)
 	resp, err := w.github.Transport().RoundTrip(req)
 	if err != nil {
 		return err

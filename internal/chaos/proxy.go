@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"retake/internal/github/githubtest"
 )
 
 // weather is what the proxy does to a share of the requests that come while it lasts.
@@ -23,7 +21,7 @@ type weather struct {
 
 // proxy stands between the director and the stand-in.
 type proxy struct {
-	to *githubtest.Server
+	to http.Handler
 
 	mu     sync.Mutex
 	now    *weather

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"retake/internal/testbed"
 )
 
 // Options of Run.
@@ -103,8 +105,8 @@ func (o Options) command() string {
 // kinds are the worlds that there can be, in turns.
 func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 	runtimes := map[string][]string{
-		"": {runtimeDocker, runtimeProcess}, "docker": {runtimeDocker},
-		"processes": {runtimeProcess},
+		"": {testbed.RuntimeDocker, testbed.RuntimeProcess}, "docker": {testbed.RuntimeDocker},
+		"processes": {testbed.RuntimeProcess},
 	}[o.Runtime]
 	buses := map[string][]string{
 		"": {busEmbedded, busJoined}, busEmbedded: {busEmbedded},
@@ -114,12 +116,12 @@ func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want docker or processes, embedded or joined", o.Runtime,
 			o.Bus)
 	}
-	if e, err := openEngine(ctx, "chaos"); err == nil {
-		_ = e.api.Close()
+	if e, err := testbed.OpenDocker(ctx, "chaos"); err == nil {
+		_ = e.Close()
 	} else if o.Runtime == "docker" {
 		return nil, fmt.Errorf("chaos: no Docker engine answers: %w", err)
 	} else {
-		runtimes = []string{runtimeProcess}
+		runtimes = []string{testbed.RuntimeProcess}
 		fmt.Fprintf(o.Out, "left out: workers in containers: no Docker engine answers: %v\n", err)
 	}
 	for _, b := range buses {
@@ -155,7 +157,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	t = newTable()
 	if o.Crash {
 		rounds = 0
-		t.before = append(t.before, w.director.rss())
+		t.before = append(t.before, w.director.RSS())
 		if err := w.crash(ctx, o.Seed, o.Only, t); err != nil {
 			return t, err
 		}
@@ -170,13 +172,13 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	if err != nil {
 		return t, err
 	}
-	t.after = append(t.after, w.director.rss())
+	t.after = append(t.after, w.director.RSS())
 	if len(t.before) > 0 && t.after[0] > t.before[0]+grown {
 		t.bad("director's memory grown", fmt.Sprintf("from %d to %d MiB", t.before[0], t.after[0]))
 	}
 	stop()
 	people.Wait()
-	if err := w.director.stop(); err != nil {
+	if err := w.director.Stop(); err != nil {
 		t.bad("director did not end when asked", err.Error())
 	}
 	return t, w.audit(ctx, t, stuck)
@@ -238,9 +240,9 @@ func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t 
 		w.open(r)
 	}
 	if n == 2 {
-		t.before = append(t.before, w.director.rss())
+		t.before = append(t.before, w.director.RSS())
 	}
-	if err := pause(ctx, between(r, 0, 3*time.Second)); err != nil {
+	if err := testbed.Pause(ctx, between(r, 0, 3*time.Second)); err != nil {
 		return err
 	}
 	f := choose(r, rows)
@@ -259,20 +261,20 @@ func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t 
 	t.took(f.name, took)
 	w.log.add("round %d: %s: %s; works again after %.1f s; %d issues open", n+1, f.name, note, took.Seconds(),
 		len(w.unended()))
-	return pause(ctx, roundTime-time.Since(began))
+	return testbed.Pause(ctx, roundTime-time.Since(began))
 }
 
 // recovered waits until the director says that it is well, and there is a sign of that. why is what is missing.
 func (w *world) recovered(ctx context.Context) (why string) {
 	before := w.signs()
-	err := await(ctx, recoverTime, "", func() bool {
-		if code, ended := w.director.endedItself(); ended {
-			why = fmt.Sprintf("it ended by itself, with %d", code)
-			w.found("director ended by itself", "with %d", code)
-			_ = w.director.start()
+	err := testbed.Await(ctx, recoverTime, "", func() bool {
+		if state, ended := w.director.EndedItself(); ended {
+			why = fmt.Sprintf("it ended by itself, with %d", state.ExitCode())
+			w.found("director ended by itself", "with %d", state.ExitCode())
+			_ = w.director.Start()
 			return false
 		}
-		if err := w.well(ctx); err != nil {
+		if err := testbed.Well(ctx, w.data()); err != nil {
 			why = err.Error()
 			return false
 		}
@@ -290,7 +292,7 @@ func (w *world) recovered(ctx context.Context) (why string) {
 // signs counts what can be seen of a director that works: changes on GitHub, and agents at work.
 func (w *world) signs() (n int64) {
 	for _, e := range w.github.Events("") {
-		if e.Actor == bot {
+		if e.Actor == testbed.Bot {
 			n++
 		}
 	}
@@ -305,7 +307,7 @@ func (w *world) awaitEnd(ctx context.Context) (stuck []string, err error) {
 	deadline := time.Now().Add(worldEndTime)
 	signs, moved := w.signs(), time.Now()
 	for {
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := testbed.Pause(ctx, 200*time.Millisecond); err != nil {
 			return nil, err
 		}
 		if now := w.signs(); now != signs {

@@ -5,31 +5,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"retake/internal/config"
-	"retake/internal/github/githubtest"
+	"retake/internal/testbed"
 )
 
-const (
-	repository = "chaos/widgets"
-	bot        = "retake-bot"
-	person     = "octocat"
-)
-
-// The director's labels.
-const (
-	labelTask    = "agent-task"
-	labelClaimed = "agent-claimed"
-	labelBlocked = "agent-blocked"
-	labelReview  = "agent-review"
-)
+const repository = "chaos/widgets"
 
 // kind is what worlds differ in.
 type kind struct{ runtime, bus string }
@@ -44,15 +31,12 @@ type world struct {
 	token string
 	log   *eventLog
 
-	host     host
+	host     testbed.Host
 	disk     *disk
 	nats     *nats // nil: the server is embedded
-	github   *githubtest.Server
+	github   *testbed.GitHub
 	proxy    *proxy
-	web      *http.Server
-	served   chan struct{}
-	url      string
-	director *process
+	director *testbed.Process
 	programs string // folder of the worker
 
 	directorBinary string
@@ -91,7 +75,13 @@ func (w *world) hurt(attempt string) {
 func (w *world) runs() string   { return filepath.Join(w.dir, "runs") }
 func (w *world) config() string { return filepath.Join(w.dir, "config.toml") }
 func (w *world) data() string   { return filepath.Join(w.disk.dir, "data") }
-func (w *world) bare() string   { return filepath.Join(w.dir, "git", repository+".git") }
+
+// processes are workers without an engine, as a director knows them that has its files in data.
+func (w *world) processes(data string) *testbed.Processes {
+	return &testbed.Processes{
+		Dir: filepath.Join(data, "processes"), Agent: filepath.Join(w.dir, "agent"), Fleet: w.fleet,
+	}
+}
 
 // newWorld makes a world whose director runs and is well. What was made before an error is removed.
 func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, err error) {
@@ -116,17 +106,20 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 	if err := errors.Join(os.Mkdir(w.data(), 0o711), os.Chmod(w.data(), 0o711)); err != nil {
 		return nil, err
 	}
-	w.host = processes{filepath.Join(w.data(), "processes"), w.fleet}
-	if k.runtime == runtimeDocker {
-		if w.host, err = openEngine(ctx, w.fleet); err != nil {
+	w.host = w.processes(w.data())
+	if k.runtime == testbed.RuntimeDocker {
+		engine, err := testbed.OpenDocker(ctx, w.fleet)
+		if err != nil {
 			return nil, err
 		}
+		engine.Worker = filepath.Join(w.programs, "worker")
+		w.host = engine
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	agent, err := w.host.install(ctx, w, self)
+	agent, err := w.host.Install(ctx, self)
 	if err != nil {
 		return nil, fmt.Errorf("chaos: agent: %w", err)
 	}
@@ -142,7 +135,7 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 		return nil, err
 	}
 	w.director = w.newDirector("director", w.config())
-	if err := w.director.start(); err != nil {
+	if err := w.director.Start(); err != nil {
 		return nil, err
 	}
 	return w, w.awaitWell(ctx, time.Minute)
@@ -156,8 +149,8 @@ func (w *world) configure(agent string) error {
 	}
 	w.rebuilds = w.knows(rebuilds)
 	w.leases = w.nats != nil && w.knows(fmt.Sprintf("director.lease_seconds=%v", lease.Seconds()))
-	if w.leases && w.runtime == runtimeProcess {
-		w.host = processes{filepath.Join(w.shared(), "processes"), w.fleet}
+	if w.leases && w.runtime == testbed.RuntimeProcess {
+		w.host = w.processes(w.shared())
 	}
 	return errors.Join(
 		os.WriteFile(w.config(), []byte(w.configText(agent, w.data())), 0o600),
@@ -165,56 +158,35 @@ func (w *world) configure(agent string) error {
 	)
 }
 
-func (w *world) newDirector(name, config string) *process {
-	return &process{
-		name: name, argv: []string{
+func (w *world) newDirector(name, config string) *testbed.Process {
+	return &testbed.Process{
+		Name: name, Argv: []string{
 			w.directorBinary, "run", "--config", config, "--worker-binary",
 			filepath.Join(w.programs, "worker"),
 		},
-		env: directorEnvironment(os.Environ(), w.token), log: filepath.Join(w.dir, name+".log"),
+		Env: testbed.DirectorEnv(os.Environ(), w.token), Log: filepath.Join(w.dir, name+".log"),
 	}
-}
-
-// directorEnvironment is ours, without what would configure the director.
-func directorEnvironment(environ []string, token string) []string {
-	out := make([]string, 0, len(environ)+3)
-	for _, kv := range environ {
-		if !strings.HasPrefix(kv, config.EnvPrefix) && !strings.HasPrefix(kv, "GITHUB_TOKEN=") {
-			out = append(out, kv)
-		}
-	}
-	return append(out, "GITHUB_TOKEN="+token, "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 }
 
 // openGitHub starts the stand-in and the proxy before it.
-func (w *world) openGitHub(ctx context.Context) error {
-	seed := filepath.Join(w.dir, "seed")
-	if err := errors.Join(os.Mkdir(seed, 0o755), os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"),
-		0o644)); err != nil {
-		return err
-	}
-	w.github = githubtest.New(githubtest.Options{
-		DataDir: filepath.Join(w.dir, "git"), Person: person,
-		RateLimit: 1_000_000,
+func (w *world) openGitHub(ctx context.Context) (err error) {
+	w.github, err = testbed.OpenGitHub(ctx, testbed.GitHubOptions{
+		Dir: filepath.Join(w.dir, "git"), Repository: repository, Files: map[string]string{"README.md": "# widgets\n"},
+		Token: w.token, RateLimit: 1_000_000, Front: func(to http.Handler) http.Handler {
+			w.proxy = &proxy{to: to}
+			return w.proxy
+		},
 	})
-	w.github.AddUser(bot, w.token)
-	w.github.AddUser(person, w.token+person)
-	if err := w.github.AddRepo(repository, seed, map[string]string{bot: "write", person: "admin"}); err != nil {
-		return err
+	return err
+}
+
+// containers is the section of that name: workers share the folder of the agents' file.
+func (w *world) containers() string {
+	text := w.host.Settings() + fmt.Sprintf("mounts = [%q]\n", w.runs()+":"+w.runs()+":rw")
+	if w.runtime == testbed.RuntimeDocker {
+		text += "env = { HOME = \"/tmp\" }\n"
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("chaos: stand-in for GitHub: %w", err)
-	}
-	w.url = "http://" + listener.Addr().String()
-	w.proxy = &proxy{to: w.github}
-	w.web = &http.Server{Handler: w.proxy, ReadHeaderTimeout: 10 * time.Second}
-	w.served = make(chan struct{})
-	go func() {
-		defer close(w.served)
-		_ = w.web.Serve(listener) // until clear closes it
-	}()
-	return nil
+	return text
 }
 
 // configText is the director's configuration. Its times are as short as they may be.
@@ -230,7 +202,7 @@ func (w *world) configText(agent, data string) string {
 	if w.rebuilds {
 		journal = "[journal]\non_damage = \"rebuild\"\n"
 	}
-	return fmt.Sprintf(configText, w.fleet, data, more, w.host.settings(w), bus, repository, w.url+githubtest.APIPath,
+	return fmt.Sprintf(configText, w.fleet, data, more, w.containers(), bus, repository, w.github.API(),
 		agent, w.runs(), agent, w.runs()) + journal
 }
 
@@ -280,8 +252,8 @@ timeout_seconds = 60
 // awaitWell waits until the director says that it is well.
 func (w *world) awaitWell(ctx context.Context, most time.Duration) error {
 	var last error
-	err := await(ctx, most, "the director is well", func() bool {
-		last = w.well(ctx)
+	err := testbed.Await(ctx, most, "the director is well", func() bool {
+		last = testbed.Well(ctx, w.data())
 		return last == nil
 	})
 	if err != nil {
@@ -290,28 +262,21 @@ func (w *world) awaitWell(ctx context.Context, most time.Duration) error {
 	return nil
 }
 
-// await looks again and again until something is so.
-func await(ctx context.Context, most time.Duration, what string, is func() bool) error {
-	deadline := time.Now().Add(most)
-	for !is() {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not within %v: %s", most, what)
-		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return err
+// live are the workers that run now, in an order that does not depend on chance.
+func (w *world) live(ctx context.Context) (live []testbed.Worker) {
+	all, err := w.host.Workers(ctx)
+	if err != nil {
+		w.log.add("the workers cannot be listed: %v", err)
+	}
+	for _, x := range all {
+		if x.Lives {
+			live = append(live, x)
 		}
 	}
-	return nil
-}
-
-// pause waits for so long, or returns why ctx ended.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	slices.SortFunc(live, func(a, b testbed.Worker) int {
+		return slices.Compare([]string{a.Task, a.Attempt}, []string{b.Task, b.Attempt})
+	})
+	return live
 }
 
 // clear ends and removes all of it.
@@ -320,17 +285,16 @@ func (w *world) clear() error {
 	defer cancel()
 	var errs []error
 	if w.director != nil {
-		w.director.kill()
+		w.director.Kill()
 	}
-	if w.web != nil {
-		errs = append(errs, w.web.Close())
-		<-w.served
+	if w.github != nil {
+		errs = append(errs, w.github.Shutdown())
 	}
 	if w.host != nil {
-		errs = append(errs, w.host.clear(ctx))
+		errs = append(errs, w.host.Clear(ctx), w.host.Close())
 	}
 	if w.nats != nil {
-		w.nats.kill()
+		w.nats.Kill()
 	}
 	if w.disk != nil {
 		errs = append(errs, w.disk.close())

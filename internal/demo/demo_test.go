@@ -179,7 +179,7 @@ func TestDeadRunIsSweptByTheNext(t *testing.T) {
 	if err := removeLeftovers(t.Context(), n); err != nil || out.String() != "" {
 		t.Errorf("a living run was swept: %v\n%s", err, &out)
 	}
-	s.github.Close()
+	s.github.Shutdown()
 	s.model.close()
 	s.provider.Close()
 	_, _ = s.record.Stop()

@@ -202,7 +202,7 @@ func (s *world) clear(ctx context.Context) error {
 		_, _ = s.record.Stop() // a gap matters to those who read the record
 	}
 	if s.github != nil {
-		errs = append(errs, s.github.Close())
+		errs = append(errs, s.github.Shutdown())
 	}
 	if s.model != nil {
 		errs = append(errs, s.model.close())

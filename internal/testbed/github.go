@@ -46,6 +46,7 @@ type GitHubOptions struct {
 	Token      string            // of Bot; Person's is the same with the login behind it
 	RateLimit  int               // requests in an hour; 0: GitHub's
 	Front      func(http.Handler) http.Handler
+	Now        func() time.Time // nil: time.Now
 }
 
 // GitHub is a stand-in that is served on loopback.
@@ -69,7 +70,7 @@ func OpenGitHub(ctx context.Context, o GitHubOptions) (*GitHub, error) {
 	if err := WriteFiles(seed, o.Files); err != nil {
 		return nil, err
 	}
-	s := githubtest.New(githubtest.Options{DataDir: o.Dir, Person: Person, RateLimit: o.RateLimit})
+	s := githubtest.New(githubtest.Options{DataDir: o.Dir, Person: Person, RateLimit: o.RateLimit, Now: o.Now})
 	s.AddUser(Bot, o.Token)
 	s.AddUser(Person, o.Token+Person)
 	if err := s.AddRepo(o.Repository, seed, map[string]string{Bot: "write", Person: "admin"}); err != nil {
@@ -90,7 +91,7 @@ func OpenGitHub(ctx context.Context, o GitHubOptions) (*GitHub, error) {
 	}
 	go func() {
 		defer close(g.served)
-		_ = g.web.Serve(listener) // until Close
+		_ = g.web.Serve(listener) // until Shutdown
 	}()
 	return g, nil
 }
@@ -98,8 +99,8 @@ func OpenGitHub(ctx context.Context, o GitHubOptions) (*GitHub, error) {
 // API is where the director asks, as github.api_url.
 func (g *GitHub) API() string { return g.URL + githubtest.APIPath }
 
-// Close ends the stand-in.
-func (g *GitHub) Close() error {
+// Shutdown ends the stand-in.
+func (g *GitHub) Shutdown() error {
 	err := g.web.Close()
 	<-g.served
 	return err

@@ -44,8 +44,11 @@ func DirectorEnv(environ []string, token string) []string {
 	return append(out, "GITHUB_TOKEN="+token, "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 }
 
-// Start starts it with more variables, unless it runs.
-func (p *Process) Start(more ...string) error {
+// Start starts it, unless it runs.
+func (p *Process) Start() error { return p.StartWith() }
+
+// StartWith is Start with more variables.
+func (p *Process) StartWith(more ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil && !done(p.ended) {
