@@ -118,7 +118,7 @@ func TestAYearOfJournal(t *testing.T) {
 	if raced {
 		t.Skip("takes minutes with the race detector; shorter tests run the same code with it")
 	}
-	const days, batchesPerDay = 365, 30
+	const days, batchesPerDay = 365, 10
 	k := openKept(t, t.TempDir(), 90*24*time.Hour)
 	t.Log("day   live batches   live KiB   segments   archive KiB   disk KiB")
 	var liveMost uint64
@@ -386,6 +386,7 @@ func TestAnInterruptedImportIsNoticedByOthers(t *testing.T) {
 
 // On a server that was joined, who only looks changes nothing, and disturbs nobody who writes.
 func TestLookingAtAJournalBesideItsDirector(t *testing.T) {
+	t.Parallel()
 	out := startOutside(t)
 	o := out.join()
 	o.Mirror = filepath.Join(o.Dir, "journal.head")

@@ -184,6 +184,7 @@ func TestProbeAndCommands(t *testing.T) {
 }
 
 func TestSnapshotService(t *testing.T) {
+	t.Parallel()
 	b, nc := openOperated(t, Options{})
 	background(t, func(ctx context.Context) error {
 		return b.ServeSnapshot(ctx, func() wire.Snapshot {
@@ -221,6 +222,7 @@ func TestSnapshotService(t *testing.T) {
 }
 
 func TestDialTriesOnce(t *testing.T) {
+	t.Parallel()
 	out := startOutside(t)
 	o := clientOptions(t, openBus(t, out.join()), worker)
 	out.stop()
@@ -238,6 +240,7 @@ func TestDialTriesOnce(t *testing.T) {
 // A report must not go over a connection on which no hello was said: whoever reads the count while the bus is away gets
 // that of the connection to come.
 func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
+	t.Parallel()
 	out := startOutside(t)
 	c := dial(t, openBus(t, out.join()), worker)
 	if n := c.Reconnects(); n != 0 {
@@ -285,6 +288,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 }
 
 func TestReportIsCutAndRefusedWhenItIsNone(t *testing.T) {
+	t.Parallel()
 	b := openBus(t, Options{})
 	c := dial(t, b, worker)
 	long := failure("e1")

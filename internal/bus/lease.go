@@ -56,6 +56,8 @@ type Lease struct {
 	o   LeaseOptions
 	log *zap.Logger
 
+	clock func() time.Duration // bootTime, except in tests
+
 	mu   sync.Mutex
 	term lease.Term // by clock
 
@@ -74,8 +76,8 @@ type Lease struct {
 	live   bool // a renewal was seen
 }
 
-// clock goes on while the machine is suspended, and is never set.
-func clock() time.Duration {
+// bootTime reads a clock that runs while the machine is suspended, and that nobody sets.
+func bootTime() time.Duration {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // never fails on Linux
 	return time.Duration(t.Nano())
@@ -84,7 +86,7 @@ func clock() time.Duration {
 // NewLease opens the fleet's lease, which this process does not have yet.
 func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 	l := &Lease{
-		bus: b, o: o, log: b.log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},
+		bus: b, o: o, log: b.log, clock: bootTime, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},
 		expired: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if err := l.open(ctx); err != nil {
@@ -174,7 +176,7 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 	if err := json.Unmarshal(e.Value(), &theirs); err != nil {
 		return false, fmt.Errorf("bucket %s, key %s: %w", l.kv.Bucket(), keyLeader, err)
 	}
-	now, renewal := clock(), lease.Renewal{Revision: e.Revision(), At: e.Created().UnixNano()}
+	now, renewal := l.clock(), lease.Renewal{Revision: e.Revision(), At: e.Created().UnixNano()}
 	if renewal != l.seen {
 		l.live, l.age = l.seen.Revision != 0, 0 // renewed just now
 		if !l.live {
@@ -221,7 +223,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	l.seen = lease.Renewal{}
 	l.mu.Lock()
 	expired := l.term.Saw(lease.Renewal{At: s.(*jetstream.KeyValueBucketStatus).StreamInfo().Created.UnixNano()},
-		clock())
+		l.clock())
 	l.mu.Unlock()
 	if !expired {
 		return false, nil
@@ -267,7 +269,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 	}
 	name := me.Time.UnixNano()
 	if _, same := l.sent[name]; !same { // else the first one counts
-		l.sent[name] = clock()
+		l.sent[name] = l.clock()
 	}
 	if revision == 0 {
 		revision, err = l.kv.Create(ctx, keyLeader, data)
@@ -279,7 +281,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 
 // renew keeps the lease until ctx ends, or another process has it, or it could not be renewed in time.
 func (l *Lease) renew(ctx context.Context) {
-	next := clock() + l.o.Period/renewEvery
+	next := l.clock() + l.o.Period/renewEvery
 	for l.rest(ctx, next) {
 		if !l.Leads() {
 			l.log.Warn("the lease is over: it could not be renewed in time")
@@ -288,7 +290,7 @@ func (l *Lease) renew(ctx context.Context) {
 		}
 		if !l.able() {
 			l.log.Warn("the lease is not renewed: this director cannot do a leader's work")
-			next = clock() + l.o.Period/lookParts
+			next = l.clock() + l.o.Period/lookParts
 			continue
 		}
 		try, cancel := context.WithTimeout(ctx, l.o.Period/renewEvery)
@@ -297,7 +299,7 @@ func (l *Lease) renew(ctx context.Context) {
 			revision, sent, err = l.anew(try, err)
 		}
 		cancel()
-		next = clock() + l.o.Period/lookParts
+		next = l.clock() + l.o.Period/lookParts
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -321,7 +323,7 @@ func (l *Lease) able() bool { return l.o.Able == nil || l.o.Able() }
 // at the clock all the while: timers stand still while the machine is suspended.
 func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	for ctx.Err() == nil {
-		left := min(until-clock(), l.left())
+		left := min(until-l.clock(), l.left())
 		if left <= 0 {
 			return true
 		}
@@ -376,13 +378,13 @@ func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, 
 func (l *Lease) Leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.term.Leads(clock())
+	return l.term.Leads(l.clock())
 }
 
 func (l *Lease) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.term.Left(clock())
+	return l.term.Left(l.clock())
 }
 
 // renewed: what was sent is stored. Nothing that was sent before can be any more.
@@ -408,7 +410,7 @@ func (l *Lease) Me() Leader { return l.o.Me }
 
 // Before tells the time of the leader before, as it goes on; ok is false if it is not known.
 func (l *Lease) Before() (at time.Time, ok bool) {
-	return l.theirs.Time.Add(l.age + clock() - l.at), !l.theirs.Time.IsZero()
+	return l.theirs.Time.Add(l.age + l.clock() - l.at), !l.theirs.Time.IsZero()
 }
 
 // Release gives the lease back: another director may lead at once.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/server"
 )
 
 // period of a lease: a busy machine does not keep a renewal back for so long.
@@ -22,13 +24,43 @@ func lessee(t *testing.T, b *Bus, name, dir string, period time.Duration) *Lease
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, virtual := b.options.Server.(leaseServer); virtual {
+		began := time.Now()
+		l.clock = func() time.Duration { return time.Since(began) }
+	}
 	return l
 }
 
-// free is a server whose lease was given back: who comes leads at once.
-func free(t *testing.T, out *outside) *outside {
+// leaseServer is an embedded server that several processes use in a bubble, each with a bus that it closes by itself.
+type leaseServer struct{ *server.Server }
+
+func (leaseServer) Close(context.Context) error { return nil }
+
+func startLeaseServer(t *testing.T) leaseServer {
 	t.Helper()
-	before := lessee(t, openBus(t, out.join()), "before", "d0", time.Second)
+	s := startServer(t, server.Options{})
+	t.Cleanup(func() { mustDo(t, s.Close(context.Background())) })
+	return leaseServer{s}
+}
+
+// open opens a bus that has what a lease needs.
+func (s leaseServer) open(t *testing.T) *Bus {
+	t.Helper()
+	b, err := OpenJournal(ctxFor(t), Options{Server: s}, false)
+	mustDo(t, err)
+	t.Cleanup(func() { closeBus(t, b) })
+	return b
+}
+
+func (o *outside) open(t *testing.T) *Bus { return openBus(t, o.join()) }
+
+// opener is a server on which several processes open a bus.
+type opener interface{ open(*testing.T) *Bus }
+
+// free gives the lease of a server back, so that the first process to come leads at once.
+func free[S opener](t *testing.T, out S) S {
+	t.Helper()
+	before := lessee(t, out.open(t), "before", "d0", time.Second)
 	if _, err := before.kv.Create(ctxFor(t), keyLeader, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -52,154 +84,163 @@ func awaits(t *testing.T, l *Lease) (leads chan error, led chan Leader) {
 }
 
 func TestOneLeadsAndTheOtherStandsBy(t *testing.T) {
-	t.Parallel()
-	out := startOutside(t)
-	b := openBus(t, out.join())
-	first, second := lessee(t, b, "first", "d1", period), lessee(t, openBus(t, out.join()), "second", "d2", period)
-	leads, _ := awaits(t, first)
-	if err := <-leads; err != nil || !first.Leads() {
-		t.Fatal(err)
-	}
-	leads, led := awaits(t, second)
-	if l := <-led; l.ID != "first" || l.Host != "host-first" || l.Why == "" || l.Since.IsZero() {
-		t.Errorf("it stands by for %+v", l)
-	}
-	select {
-	case err := <-leads:
-		t.Fatalf("two lead: %v", err)
-	case <-time.After(2 * period):
-	}
-	first.Release(ctxFor(t))
-	if err := <-leads; err != nil || !second.Leads() || first.Leads() {
-		t.Errorf("after it was given back: %v", err)
-	}
-	if why := second.Me().Why; !strings.Contains(why, "given the lease back") {
-		t.Errorf("why: %s", why)
-	}
+	bubble(t, func(t *testing.T) {
+		out := startLeaseServer(t)
+		b := out.open(t)
+		first, second := lessee(t, b, "first", "d1", period), lessee(t, out.open(t), "second", "d2", period)
+		leads, _ := awaits(t, first)
+		if err := <-leads; err != nil || !first.Leads() {
+			t.Fatal(err)
+		}
+		leads, led := awaits(t, second)
+		if l := <-led; l.ID != "first" || l.Host != "host-first" || l.Why == "" || l.Since.IsZero() {
+			t.Errorf("it stands by for %+v", l)
+		}
+		select {
+		case err := <-leads:
+			t.Fatalf("two lead: %v", err)
+		case <-time.After(2 * period):
+		}
+		first.Release(ctxFor(t))
+		if err := <-leads; err != nil || !second.Leads() || first.Leads() {
+			t.Errorf("after it was given back: %v", err)
+		}
+		if why := second.Me().Why; !strings.Contains(why, "given the lease back") {
+			t.Errorf("why: %s", why)
+		}
+	})
 }
 
 // Who cannot renew knows that its lease is over before anybody else can have it; and another has it within two periods.
 func TestALeaseThatIsNotRenewedIsTaken(t *testing.T) {
-	t.Parallel()
-	out := startOutside(t)
-	b := openBus(t, out.join())
-	first, second := lessee(t, b, "first", "d1", period), lessee(t, openBus(t, out.join()), "second", "d2", period)
-	leads, _ := awaits(t, first)
-	if err := <-leads; err != nil {
-		t.Fatal(err)
-	}
-	leads, led := awaits(t, second)
-	<-led
-	until(t, "a renewal was seen", func() bool { time.Sleep(period / 2); return true })
-	began := time.Now()
-	b.own.Close() // as if the network were cut
-	select {
-	case <-first.Expired():
-	case <-leads:
-		t.Error("the second one leads, and the first one does not know")
-	}
-	if first.Leads() {
-		t.Error("its lease has expired, and it leads")
-	}
-	if err := <-leads; err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took > 2*period {
-		t.Errorf("it took %s", took)
-	}
-	if at, ok := second.Before(); !ok || time.Since(at).Abs() > period/2 {
-		t.Errorf("the time goes on at %s, %v", at, ok)
-	}
-	if why := second.Me().Why; !strings.Contains(why, "first on host-first has not renewed") {
-		t.Errorf("why: %s", why)
-	}
+	bubble(t, func(t *testing.T) {
+		out := startLeaseServer(t)
+		b := out.open(t)
+		first, second := lessee(t, b, "first", "d1", period), lessee(t, out.open(t), "second", "d2", period)
+		leads, _ := awaits(t, first)
+		if err := <-leads; err != nil {
+			t.Fatal(err)
+		}
+		leads, led := awaits(t, second)
+		<-led
+		until(t, "a renewal was seen", func() bool { time.Sleep(period / 2); return true })
+		began := time.Now()
+		b.own.Close() // as if the network were cut
+		select {
+		case <-first.Expired():
+		case <-leads:
+			t.Error("the second one leads, and the first one does not know")
+		}
+		if first.Leads() {
+			t.Error("its lease has expired, and it leads")
+		}
+		if err := <-leads; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 2*period {
+			t.Errorf("it took %s", took)
+		}
+		if at, ok := second.Before(); !ok || time.Since(at).Abs() > period/2 {
+			t.Errorf("the time goes on at %s, %v", at, ok)
+		}
+		if why := second.Me().Why; !strings.Contains(why, "first on host-first has not renewed") {
+			t.Errorf("why: %s", why)
+		}
+	})
 }
 
 // Who has the same data directory has its lock: the one before has ended, and nobody waits.
 func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
-	out := free(t, startOutside(t))
-	const period = time.Minute
-	b := openBus(t, out.join())
-	first := lessee(t, b, "first", "d1,lock", period)
-	leads, _ := awaits(t, first)
-	if err := <-leads; err != nil {
-		t.Fatal(err)
-	}
-	for _, stranger := range []string{"d1,its own", "d1,", "d2,lock"} { // a copy, one that cannot tell, another folder
-		l := lessee(t, openBus(t, out.join()), stranger, stranger, period)
-		if leads, err := l.try(ctxFor(t)); leads || err != nil {
-			t.Errorf("%s: %v, %v; want it to wait", stranger, leads, err)
+	bubble(t, func(t *testing.T) {
+		out := free(t, startLeaseServer(t))
+		const period = time.Minute
+		b := out.open(t)
+		first := lessee(t, b, "first", "d1,lock", period)
+		leads, _ := awaits(t, first)
+		if err := <-leads; err != nil {
+			t.Fatal(err)
 		}
-	}
-	began := time.Now()
-	leads, _ = awaits(t, lessee(t, openBus(t, out.join()), "again", "d1,lock", period))
-	if err := <-leads; err != nil || time.Since(began) > 10*time.Second {
-		t.Errorf("after %s: %v", time.Since(began), err)
-	}
+		for _, stranger := range []string{"d1,its own", "d1,", "d2,lock"} { // a copy, one that cannot tell, another folder
+			l := lessee(t, out.open(t), stranger, stranger, period)
+			if leads, err := l.try(ctxFor(t)); leads || err != nil {
+				t.Errorf("%s: %v, %v; want it to wait", stranger, leads, err)
+			}
+		}
+		began := time.Now()
+		leads, _ = awaits(t, lessee(t, out.open(t), "again", "d1,lock", period))
+		if err := <-leads; err != nil || time.Since(began) > 10*time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
 }
 
 // A renewal that was under way when it ended is no reason to keep the lease.
 func TestTheLeaseIsGivenBackAlthoughARenewalWasUnderWay(t *testing.T) {
-	out := free(t, startOutside(t))
-	first, second := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute), lessee(t, openBus(t, out.join()),
-		"second", "d2", time.Minute)
-	leads, _ := awaits(t, first)
-	mustDo(t, <-leads)
-	if _, _, err := first.write(ctxFor(t), first.revision); err != nil { // its answer comes to nobody
-		t.Fatal(err)
-	}
-	first.Release(ctxFor(t))
-	if leads, err := second.try(ctxFor(t)); !leads || err != nil {
-		t.Errorf("nobody leads, and another one may not: %v", err)
-	}
+	bubble(t, func(t *testing.T) {
+		out := free(t, startLeaseServer(t))
+		first, second := lessee(t, out.open(t), "first", "d1", time.Minute), lessee(t, out.open(t),
+			"second", "d2", time.Minute)
+		leads, _ := awaits(t, first)
+		mustDo(t, <-leads)
+		if _, _, err := first.write(ctxFor(t), first.revision); err != nil { // its answer comes to nobody
+			t.Fatal(err)
+		}
+		first.Release(ctxFor(t))
+		if leads, err := second.try(ctxFor(t)); !leads || err != nil {
+			t.Errorf("nobody leads, and another one may not: %v", err)
+		}
+	})
 }
 
 // Who does not stand by is told who leads as soon as that one is seen to live, and has the lease if it does not.
 func TestALeaseIsTakenOrNamesItsHolder(t *testing.T) {
-	t.Parallel()
-	out := startOutside(t)
-	first := lessee(t, openBus(t, out.join()), "first", "d1", period)
-	if other, err := first.Take(ctxFor(t)); other != nil || err != nil {
-		t.Fatal(other, err)
-	}
-	second := lessee(t, openBus(t, out.join()), "second", "d2", period)
-	if other, err := second.Take(ctxFor(t)); err != nil || other == nil || other.ID != "first" || second.Leads() {
-		t.Errorf("%+v, %v", other, err)
-	}
-	first.stop() // as if it were killed
-	<-first.stopped
-	third := lessee(t, openBus(t, out.join()), "third", "d3", period)
-	if other, err := third.Take(ctxFor(t)); other != nil || err != nil {
-		t.Errorf("of one that is gone: %+v, %v", other, err)
-	}
-	third.Release(ctxFor(t))
+	bubble(t, func(t *testing.T) {
+		out := startLeaseServer(t)
+		first := lessee(t, out.open(t), "first", "d1", period)
+		if other, err := first.Take(ctxFor(t)); other != nil || err != nil {
+			t.Fatal(other, err)
+		}
+		second := lessee(t, out.open(t), "second", "d2", period)
+		if other, err := second.Take(ctxFor(t)); err != nil || other == nil || other.ID != "first" || second.Leads() {
+			t.Errorf("%+v, %v", other, err)
+		}
+		first.stop() // as if it were killed
+		<-first.stopped
+		third := lessee(t, out.open(t), "third", "d3", period)
+		if other, err := third.Take(ctxFor(t)); other != nil || err != nil {
+			t.Errorf("of one that is gone: %+v, %v", other, err)
+		}
+		third.Release(ctxFor(t))
+	})
 }
 
 // A successor that has seen no renewal goes on with the leader's time all the same: the server knows how old
 // the lease is.
 func TestTheTimeGoesOnFromTheFirstLook(t *testing.T) {
-	out := free(t, startOutside(t))
-	const ahead = 5 * time.Minute
-	b := openBus(t, out.join())
-	first := lessee(t, b, "first", "d1,its own", period)
-	first.o.Now = func() time.Time { return time.Now().Add(ahead) }
-	if held, err := first.try(ctxFor(t)); !held || err != nil { // and is never heard of again
-		t.Fatal(held, err)
-	}
-	time.Sleep(period)
-	for _, dir := range []string{"d2,its own", "d2,its own"} { // who waits, and who need not
-		next := lessee(t, openBus(t, out.join()), "next", dir, period)
-		next.o.Now = first.o.Now
-		held, _ := awaits(t, next)
-		if err := <-held; err != nil {
-			t.Fatal(err)
+	bubble(t, func(t *testing.T) {
+		out := free(t, startLeaseServer(t))
+		const ahead = 5 * time.Minute
+		b := out.open(t)
+		first := lessee(t, b, "first", "d1,its own", period)
+		first.o.Now = func() time.Time { return time.Now().Add(ahead) }
+		if held, err := first.try(ctxFor(t)); !held || err != nil { // and is never heard of again
+			t.Fatal(held, err)
 		}
-		if at, ok := next.Before(); !ok || (time.Since(at)+ahead).Abs() > period/2 {
-			t.Errorf("%s: the time goes on at %s, %v; want %s ahead", next.Me().Why, at, ok, ahead)
+		time.Sleep(period)
+		for _, dir := range []string{"d2,its own", "d2,its own"} { // who waits, and who need not
+			next := lessee(t, out.open(t), "next", dir, period)
+			next.o.Now = first.o.Now
+			held, _ := awaits(t, next)
+			if err := <-held; err != nil {
+				t.Fatal(err)
+			}
+			if at, ok := next.Before(); !ok || (time.Since(at)+ahead).Abs() > period/2 {
+				t.Errorf("%s: the time goes on at %s, %v; want %s ahead", next.Me().Why, at, ok, ahead)
+			}
+			next.stop()
+			<-next.stopped
 		}
-		next.stop()
-		<-next.stopped
-	}
+	})
 }
 
 // deafBucket stores what is sent to it, and loses the answers.
@@ -219,50 +260,55 @@ func (d *deafBucket) Update(ctx context.Context, key string, value []byte, revis
 
 // A renewal whose answer was lost counts from when it was sent: it was stored, and others have seen it.
 func TestALostAnswerCostsNoTerm(t *testing.T) {
-	out := free(t, startOutside(t))
-	const period = 8 * time.Second
-	l := lessee(t, openBus(t, out.join()), "first", "d1", period)
-	deaf := &deafBucket{KeyValue: l.kv}
-	l.kv = deaf
-	leads, _ := awaits(t, l)
-	if err := <-leads; err != nil {
-		t.Fatal(err)
-	}
-	deaf.lost.Store(3) // in a row
-	until(t, "the answers are lost", func() bool { return deaf.lost.Load() <= 0 || !l.Leads() })
-	select {
-	case <-l.Expired():
-		t.Errorf("the term is over, with %d answers left to lose", deaf.lost.Load())
-	case <-time.After(period):
-	}
-	if left := l.left(); left > period {
-		t.Errorf("the lease lasts for %s more: longer than a period after it was sent", left)
-	}
+	bubble(t, func(t *testing.T) {
+		out := free(t, startLeaseServer(t))
+		const period = 8 * time.Second
+		l := lessee(t, out.open(t), "first", "d1", period)
+		deaf := &deafBucket{KeyValue: l.kv}
+		l.kv = deaf
+		leads, _ := awaits(t, l)
+		if err := <-leads; err != nil {
+			t.Fatal(err)
+		}
+		deaf.lost.Store(3) // in a row
+		until(t, "the answers are lost", func() bool { return deaf.lost.Load() <= 0 || !l.Leads() })
+		select {
+		case <-l.Expired():
+			t.Errorf("the term is over, with %d answers left to lose", deaf.lost.Load())
+		case <-time.After(period):
+		}
+		if left := l.left(); left > period {
+			t.Errorf("the lease lasts for %s more: longer than a period after it was sent", left)
+		}
+	})
 }
 
 // A machine that sleeps stops the timers of its processes, and not the lease: who was suspended with it knows
 // soon afterwards.
 func TestWhoWasSuspendedKnowsSoon(t *testing.T) {
-	out := free(t, startOutside(t))
-	l := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute)
-	leads, _ := awaits(t, l)
-	if err := <-leads; err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(300 * time.Millisecond) // it has begun to wait for its next renewal
-	l.giveUp()                         // the clock went on beyond its end
-	select {
-	case <-l.Expired():
-	case <-time.After(5 * time.Second):
-		t.Error("it does not know that its lease is over")
-	}
+	bubble(t, func(t *testing.T) {
+		out := free(t, startLeaseServer(t))
+		l := lessee(t, out.open(t), "first", "d1", time.Minute)
+		leads, _ := awaits(t, l)
+		if err := <-leads; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond) // it has begun to wait for its next renewal
+		l.giveUp()                         // the clock went on beyond its end
+		select {
+		case <-l.Expired():
+		case <-time.After(5 * time.Second):
+			t.Error("it does not know that its lease is over")
+		}
+	})
 }
 
 // A server may lose everything while the leader is dead: who stands by leads all the same.
 func TestWhoStandsByLeadsAfterAWipe(t *testing.T) {
+	t.Parallel()
 	out := startOutside(t)
 	const period = time.Second
-	first, second := lessee(t, openBus(t, out.join()), "first", "d1", period), lessee(t, openBus(t, out.join()),
+	first, second := lessee(t, out.open(t), "first", "d1", period), lessee(t, out.open(t),
 		"second", "d2", period)
 	leads, _ := awaits(t, first)
 	if err := <-leads; err != nil {
@@ -288,9 +334,10 @@ func TestWhoStandsByLeadsAfterAWipe(t *testing.T) {
 
 // A server that knows of no lease may have lost it: whoever finds none waits for as long as a lease can last.
 func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
+	t.Parallel()
 	out := free(t, startOutside(t))
 	const period = 4 * time.Second
-	first := lessee(t, openBus(t, out.join()), "first", "d1", period)
+	first := lessee(t, out.open(t), "first", "d1", period)
 	leads, _ := awaits(t, first)
 	if err := <-leads; err != nil {
 		t.Fatal(err)
@@ -298,7 +345,7 @@ func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 	first.stop() // it renews no more, and does what its lease allows
 	<-first.stopped
 	out.wipe()
-	leads, _ = awaits(t, lessee(t, openBus(t, out.join()), "second", "d2", period))
+	leads, _ = awaits(t, lessee(t, out.open(t), "second", "d2", period))
 	if err := <-leads; err != nil || first.Leads() {
 		t.Errorf("two lead: %v", err)
 	}

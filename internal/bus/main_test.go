@@ -23,12 +23,14 @@ import (
 	"retake/internal/bus/keys"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
+	"retake/internal/sys/powercut"
 )
 
 const worker = "k3v9qx2m-1"
 
 func TestMain(m *testing.M) {
-	// Tests of the bus spend much of their time waiting for disks, timers and connections, not for a processor.
+	powercut.InMemory(4 << 30)
+	// Tests of the bus spend much of their time waiting for timers and connections, not for a processor.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)

@@ -20,6 +20,7 @@ import (
 
 // What nobody reads is refused, costs the log a few lines, and is an offence if it does not stop.
 func TestFloodOfWhatIsRefused(t *testing.T) {
+	t.Parallel()
 	core, logged := observer.New(zapcore.WarnLevel)
 	told := make(offences, 2)
 	b := openBus(t, Options{

@@ -102,6 +102,7 @@ func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 
 // What was revoked while the server was away is shut out before the worker can be back.
 func TestRevocationWaitsForTheServer(t *testing.T) {
+	t.Parallel()
 	out := startOutside(t)
 	p := &place{Bus: openBus(t, out.join())}
 	o := p.tcp(t, worker)

@@ -20,7 +20,7 @@ func TestTooManyNames(t *testing.T) {
 		t.Skip("-short: it makes 65,000 links")
 	}
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
-	w := open(t, Options{})
+	w := open(t, Options{Dir: diskDir(t)})
 	dir := checkout(t, w, o, nonceB).Path
 	put(t, dir, "x", strings.Repeat("x", 1000))
 	var err error
@@ -36,7 +36,7 @@ func TestTooManyNames(t *testing.T) {
 // TestCopiesAreBounded: where nothing can be linked, a hole stays one and does not count, and data ends at the limit.
 func TestCopiesAreBounded(t *testing.T) {
 	t.Parallel()
-	src, other := t.TempDir(), memoryDir(t)
+	src, other := diskDir(t), memoryDir(t)
 	var here, there unix.Stat_t
 	if err := errors.Join(unix.Stat(src, &here), unix.Stat(other, &there)); err != nil {
 		t.Fatal(err)
