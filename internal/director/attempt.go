@@ -89,7 +89,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	rejected, err := s.rejection(ctx, e)
 	if err == nil {
-		err = s.receiveSent(ctx, e.Nonce, !e.Start.Fresh)
+		err = s.travel.Receive(ctx, e.Nonce, !e.Start.Fresh)
 	}
 	if err != nil {
 		return failure.Ended(err)
@@ -101,7 +101,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failure.Ended(err)
 	}
 	e.Start = withShownHints(*e.Start)
-	git, done := s.withdrawals.during(ctx, e.Task)
+	git, done := s.withdrawals.During(ctx, e.Task)
 	defer done()
 	c := s.setup() // all of the plan is of one configuration
 	request := s.checkoutOf(e.Task, e.Nonce)
@@ -141,10 +141,10 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	authorize, travels := s.bus.Authorize, (*wire.PlanCheckout)(nil)
 	if e.Start.Travels {
 		authorize, spec.Checkout = s.bus.AuthorizeCheckout, ""
-		if travels, err = s.publish(git, c, e); err != nil {
+		if travels, err = s.travel.Publish(git, c, e); err != nil {
 			return failure.Ended(err)
 		}
-	} else if err := s.mounted(ctx, e.Nonce); err != nil {
+	} else if err := s.travel.Mounted(ctx, e.Nonce); err != nil {
 		return failure.Ended(err)
 	}
 	credential, err := authorize(ctx, e.Worker)
@@ -292,7 +292,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.waitEnded(ctx, e.Worker, e.Stop.Grace/2)
 	}
 	exit, err := s.runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
-		err := s.takeBack(ctx, e) // what the worker could not report is in it
+		err := s.travel.TakeBack(ctx, e) // what the worker could not report is in it
 		if err == nil {
 			// before the container is removed: a kill in between must not change the verdict
 			_, err = s.endReports(ctx, e, unmarked(x))
@@ -304,18 +304,18 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 	fenced := s.fences(e.Stop, err)
 	if fenced {
-		exit, err = failure.Unconfirmed(err), s.shutOut(ctx, e.Worker)
+		exit, err = failure.Unconfirmed(err), s.credentials.ShutOut(ctx, e.Worker)
 	}
 	if err != nil {
 		return failure.Ended(err)
 	}
 	exit = unmarked(exit)
 	if !fenced {
-		s.revoke(ctx, e.Worker)
+		s.credentials.Revoke(ctx, e.Worker)
 	}
 	s.outside.dismiss(e.Worker)
 	s.broker.drop(e.Worker)
-	if err := s.takeBack(ctx, e); err != nil {
+	if err := s.travel.TakeBack(ctx, e); err != nil {
 		return failure.Ended(err)
 	}
 	stored, err := s.endReports(ctx, e, exit)
@@ -332,7 +332,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	// before it reports, a worker sends all that it has
 	if !slices.ContainsFunc(stored, func(r bus.Report) bool { return !r.Own && report(r).Final }) {
-		gone.Lost = s.lostWork(ctx, e.Worker)
+		gone.Lost = s.travel.LostWork(ctx, e.Worker)
 	}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode

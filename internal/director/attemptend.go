@@ -66,7 +66,7 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	if x.Cause != "" {
 		meta.Notes = append(meta.Notes, clusterSays(x))
 	}
-	git, done := s.withdrawals.during(ctx, e.Task)
+	git, done := s.withdrawals.During(ctx, e.Task)
 	defer done()
 	limited, cancel := context.WithTimeout(git, patchTime)
 	defer cancel()

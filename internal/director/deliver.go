@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/effects"
 	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -28,10 +29,10 @@ const (
 func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	gh := s.setup().GitHub
 	if gh.Delivery == deliverNone {
-		git, done := s.withdrawals.during(ctx, e.Task)
+		git, done := s.withdrawals.During(ctx, e.Task)
 		defer done()
 		nothing, err := s.workspace.Unchanged(git, e.Nonce)
-		if err != nil && isWithdrawn(git) {
+		if err != nil && effects.IsWithdrawn(git) {
 			return s.closedMeanwhile(ctx, e, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
 		}
 		if nothing || err != nil {
@@ -62,14 +63,14 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if order == nil { // planned by an earlier version
 		order = &fsm.DeliverOrder{}
 	}
-	git, done := s.withdrawals.during(ctx, e.Task)
+	git, done := s.withdrawals.During(ctx, e.Task)
 	defer done()
 	var out fsm.EffectEnded
 	if issue.State == "open" {
 		out = s.handIn(ctx, git, e, order, issue)
 	}
 	shown := out.Failure == nil && out.Delivery != nil && out.Delivery.Branch != ""
-	if issue.State != "open" || isWithdrawn(git) && !shown {
+	if issue.State != "open" || effects.IsWithdrawn(git) && !shown {
 		return s.closedMeanwhile(ctx, e, s.deliverRequest(ctx, e, order, issue, workspace.Delivery{Branch: branchOf(e)},
 			""))
 	}
@@ -347,7 +348,7 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 	request := s.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
 		e.Task.Number(), e.Attempt))
 	request.Unfinished = true
-	git, done := s.withdrawals.during(ctx, e.Task)
+	git, done := s.withdrawals.During(ctx, e.Task)
 	defer done()
 	if e.Work != nil && e.Work.Branch != branch {
 		request.Shown = e.Work.SHA // in review: nothing may have been done since

@@ -33,11 +33,11 @@ func (s *session) react(f fsm.Fact) {
 		}
 	case fsm.EndingSet:
 		if f.Outcome == fsm.OutcomeWithdrawn {
-			s.withdrawals.end(f.Task)
+			s.withdrawals.End(f.Task)
 		}
 	case fsm.Moved:
 		if f.On == fsm.OnWithdrawn {
-			s.withdrawals.end(f.Task)
+			s.withdrawals.End(f.Task)
 		}
 		if f.To.Info().Final || f.To == fsm.Forgotten {
 			s.outputs.Over(string(f.Task))

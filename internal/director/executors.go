@@ -18,11 +18,11 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 	all := map[fsm.EffectKind]loop.Executor{
 		fsm.DoClaim:       s.warmed(s.claim),
 		fsm.DoRecheck:     s.warmed(s.recheck),
-		fsm.DoStart:       s.withinQuota(s.start),
+		fsm.DoStart:       s.hostDisk.WithinQuota(s.start),
 		fsm.DoStop:        s.stop,
-		fsm.DoDeliver:     s.withinQuota(s.received(s.deliver)),
-		fsm.DoEscalate:    s.received(s.escalate),
-		fsm.DoRelease:     s.received(s.release),
+		fsm.DoDeliver:     s.hostDisk.WithinQuota(s.travel.Received(s.deliver)),
+		fsm.DoEscalate:    s.travel.Received(s.escalate),
+		fsm.DoRelease:     s.travel.Received(s.release),
 		fsm.DoRemind:      s.remind,
 		fsm.DoWelcome:     s.welcome,
 		fsm.DoRefuse:      s.refuse,
@@ -41,7 +41,7 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		fsm.DoForget:      s.forget,
 	}
 	for kind, run := range all {
-		all[kind] = s.awaitDisk(run)
+		all[kind] = s.hostDisk.Await(run)
 	}
 	return all
 }
@@ -52,20 +52,8 @@ func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err == nil {
 		s.log.Info("removed a container that no task knows", zap.String("worker", e.Worker))
 	}
-	s.revoke(ctx, e.Worker)
+	s.credentials.Revoke(ctx, e.Worker)
 	return failure.Or(fsm.EffectEnded{}, err)
-}
-
-// revokeTimeout bounds the wait for the bus: what it does not know yet it is told as soon as it can be reached.
-const revokeTimeout = 5 * time.Second
-
-// revoke shuts a worker out of the bus.
-func (s *session) revoke(ctx context.Context, worker string) {
-	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
-	defer cancel()
-	if err := s.bus.Revoke(ctx, worker); err != nil {
-		s.log.Warn("a worker's credential is good until the bus is told", zap.String("worker", worker), zap.Error(err))
-	}
 }
 
 // forgetFor is how long the removal of a checkout is tried again, such as one where a process that had not
@@ -74,10 +62,10 @@ const forgetFor = 30 * time.Second
 
 // forget removes what a claim that is over has left.
 func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	s.revoke(ctx, e.Worker)
+	s.credentials.Revoke(ctx, e.Worker)
 	s.reports.drop(e.Worker)
 	return failure.Or(fsm.EffectEnded{}, failure.Retry(ctx, failure.Pauses(time.Second, 8*time.Second), forgetFor,
-		func() error { return errors.Join(s.mounted(ctx, e.Nonce), s.workspace.Remove(ctx, e.Nonce)) },
+		func() error { return errors.Join(s.travel.Mounted(ctx, e.Nonce), s.workspace.Remove(ctx, e.Nonce)) },
 		func(err error, wait time.Duration) {
 			s.log.Info("a checkout is still there, trying again", zap.String("issue", string(e.Task)),
 				zap.Duration("in", wait), zap.Error(err))

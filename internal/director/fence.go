@@ -9,7 +9,6 @@ import (
 
 	"retake/internal/audit"
 	"retake/internal/container"
-	"retake/internal/director/failure"
 	"retake/internal/fsm"
 )
 
@@ -17,14 +16,6 @@ import (
 // the end, and the order allows a fence.
 func (s *session) fences(o *fsm.StopOrder, err error) bool {
 	return errors.Is(err, container.ErrUnconfirmed) && !o.FenceAt.IsZero() && !s.owner.Clock.Now().Before(o.FenceAt)
-}
-
-// shutOut returns when nothing that a worker sends is taken any more: the bus has confirmed that its credential
-// is good for nothing, now and after a restart. What it has sent before stays, and counts.
-func (s *session) shutOut(ctx context.Context, worker string) error {
-	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
-	defer cancel()
-	return failure.OnBus(s.bus.Revoke(ctx, worker))
 }
 
 // lostOutput bounds the wait for the output of a fenced attempt, which may go on for ever where nobody hears it.

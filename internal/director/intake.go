@@ -180,7 +180,7 @@ func (s *session) seen(ctx context.Context, repo string, asked time.Time, page g
 	slices.SortStableFunc(page.Issues, l.first)
 	for _, i := range page.Issues {
 		if i.State != "open" { // the machine decides about a delivery only when that has ended
-			s.withdrawals.end(fsm.IssueKey(i.Key))
+			s.withdrawals.End(fsm.IssueKey(i.Key))
 		}
 		if s.refusals.Hold(i) {
 			continue

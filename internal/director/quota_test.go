@@ -16,6 +16,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/director/disk"
+	"retake/internal/director/effects"
 	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
@@ -99,11 +100,11 @@ func TestFullQuotaMetByTheDirector(t *testing.T) {
 		"sh", checkout).Run())
 	t.Cleanup(func() { must(t, unix.Unmount(checkout, 0)) })
 	free := int64(0)
-	s := &session{daemon: &daemon{workspace: w, log: zap.NewNop(), diskUse: func(string) (u disk.Use, err error) {
+	d := &effects.Disk{Workspace: w, Log: zap.NewNop(), Use: func(string) (u disk.Use, err error) {
 		u[0].Used, u[0].Free = 16<<20, free
 		return u, nil
-	}}}
-	run := s.withinQuota(func(context.Context, fsm.Effect) fsm.EffectEnded {
+	}}
+	run := d.WithinQuota(func(context.Context, fsm.Effect) fsm.EffectEnded {
 		return failure.Ended(&workspace.Error{
 			Kind: workspace.Permanent, Op: "apply", Detail: "no space left on device",
 			Err: workspace.ErrDiskFull,

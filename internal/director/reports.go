@@ -78,10 +78,10 @@ func (s *session) report(ctx context.Context, r bus.Report) fsm.Report {
 // tooMuch says, for people, in what a failed attempt has gone beyond what its checkout may have; empty: in nothing.
 func (s *session) tooMuch(ctx context.Context, r bus.Report, found recovery.Finding) (cause string) {
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && s.config.Workspace.Travels() {
-		cause = s.heldBack(ctx, r.Worker)
+		cause = s.travel.HeldBack(ctx, r.Worker)
 	}
 	if nonce, _, _ := fsm.ParseAttemptID(r.Worker); cause == "" && found.Reason == recovery.DiskFull {
-		cause = s.quotaUsedUp(nonce)
+		cause = s.hostDisk.QuotaUsedUp(nonce)
 	}
 	return cause
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/director/effects"
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
@@ -43,7 +44,10 @@ type session struct {
 	projections []projection.Projection
 	reports     *reportCache
 	reviews     *reviewWatch
-	withdrawals *withdrawals
+	withdrawals *effects.Withdrawals
+	travel      *effects.Checkouts
+	credentials *effects.Credentials
+	hostDisk    *effects.Disk
 	relists     chan struct{}
 	bells       map[string]intake.Bell // of the polls, by repository in lower case
 	reviewBell  intake.Bell
@@ -64,9 +68,14 @@ func (d *daemon) newSession() *session {
 	return &session{
 		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), refusals: intake.NewPostponed(intake.PostponedFor, d.asksForWork),
 		reclaims: intake.NewPostponed(min(intake.PostponedFor, d.wholeEvery), nil),
-		savedAt:  time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}),
+		travel: &effects.Checkouts{
+			Bus: d.bus, Workspace: d.workspace, Limits: d.config.Checkout, Redact: d.github.Redact, Log: d.log,
+		},
+		hostDisk:    &effects.Disk{State: d.disk.Now, Use: d.diskUse, Workspace: d.workspace, Log: d.log},
+		credentials: &effects.Credentials{Bus: d.bus, Log: d.log},
+		savedAt:     time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}),
 		reviews:     newReviewWatch(),
-		withdrawals: newWithdrawals(),
+		withdrawals: effects.NewWithdrawals(),
 		bells:       map[string]intake.Bell{}, reviewBell: intake.NewBell(),
 	}
 }

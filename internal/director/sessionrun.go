@@ -85,6 +85,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
 	s.readAgain = s.owner.Reload
 	s.owner.Clock = t.clock.Load()
+	s.hostDisk.Clock = s.owner.Clock
 	s.owner.Clock.AtLeast(driver.Machine().Now())
 	s.runner = loop.NewRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.Send(ctx, e, nil) }, t.leads, s.log)
 	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
@@ -142,7 +143,7 @@ func (s *session) parts() []sessionPart {
 		s.watchReviews,
 		s.showIncidents,
 		func(ctx context.Context) error { return s.bus.ServeBudget(ctx, s.broker) },
-		func(ctx context.Context) error { return s.bus.ServeCheckouts(ctx, s.checkoutRules()) },
+		func(ctx context.Context) error { return s.bus.ServeCheckouts(ctx, s.travel.Rules()) },
 		endless(func(ctx context.Context) { s.verifyJournal(ctx, snapshot) }),
 		s.views.follow,
 		s.housekeeping,

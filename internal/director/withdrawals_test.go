@@ -61,22 +61,6 @@ func TestClosedIssueEndsGit(t *testing.T) {
 	}
 }
 
-// A withdrawal ends the work of its task, however GitHub spells it, and no other's.
-func TestWithdrawalEndsWhatIsUnderWay(t *testing.T) {
-	t.Parallel()
-	w := newWithdrawals()
-	one, done := w.during(t.Context(), "Acme/Widgets#1")
-	two, doneToo := w.during(t.Context(), "Acme/Widgets#2")
-	defer doneToo()
-	w.end("acme/widgets#1")
-	if !isWithdrawn(one) || two.Err() != nil {
-		t.Errorf("ended: %v, %v; want the first alone", context.Cause(one), context.Cause(two))
-	}
-	if done(); len(w.ends) != 1 {
-		t.Errorf("%d tasks are known, want the one that is at work", len(w.ends))
-	}
-}
-
 // A person merges what a delivery has shown, and closes the issue, before the director knows that it has
 // delivered: the work is done.
 func TestMergedWhileTheDirectorWasDown(t *testing.T) {

@@ -1,4 +1,4 @@
-package director
+package effects
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"retake/internal/container"
 	"retake/internal/director/disk"
@@ -39,7 +37,8 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		Cause: errors.New("mkdir /x: read-only file system"),
 	}
 	elsewhere := &workspace.Error{Kind: workspace.Transient, Err: errors.New("connection reset")}
-	s := &session{daemon: &daemon{disk: &disk.Guard{}}, owner: loop.New(nil, nil, zap.NewNop())}
+	var now disk.State
+	d := &Disk{State: func() disk.State { return now }, Clock: loop.NewClock(time.Now())}
 	for _, row := range []struct {
 		errs     []error
 		disk     disk.State
@@ -64,10 +63,10 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 			false,
 		},
 	} {
-		s.disk.Keep(row.disk)
+		now = row.disk
 		for _, err := range row.errs {
 			for _, kind := range []fsm.EffectKind{fsm.DoStart, fsm.DoStop} {
-				f := s.awaitDisk(func(context.Context, fsm.Effect) fsm.EffectEnded { return failure.Ended(err) })(t.Context(),
+				f := d.Await(func(context.Context, fsm.Effect) fsm.EffectEnded { return failure.Ended(err) })(t.Context(),
 					fsm.Effect{Kind: kind}).Failure
 				if f.Reason != row.reason || f.Resource != row.resource || !f.Transient ||
 					f.Until.After(time.Now()) != row.waits || f.Doubtful != (row.doubtful && kind == fsm.DoStart) {

@@ -1,4 +1,4 @@
-package director
+package effects
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/checkpoint"
+	"retake/internal/config"
 	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
@@ -22,26 +23,33 @@ import (
 	"retake/internal/workspace"
 )
 
-// A checkout that travels (workspace.transport) is published before an attempt, and received after it: in
-// between it is the worker's, and what the worker has sent of it is on the bus.
+// Checkouts moves checkouts that travel (workspace.transport) between the workspace and the bus. One is published before an
+// attempt and received after it; in between it is the worker's, and the bus has what the worker has sent of it.
+type Checkouts struct {
+	Bus       *bus.Bus
+	Workspace *workspace.Workspaces
+	Limits    config.Checkout
+	Redact    func(string) string
+	Log       *zap.Logger
+}
 
-// checkoutRules are what workers' checkouts are held to.
-func (d *daemon) checkoutRules() bus.CheckoutRules {
-	l := d.travelLimits()
+// Rules are what workers' checkouts are held to.
+func (c *Checkouts) Rules() bus.CheckoutRules {
+	l := c.travelLimits()
 	return bus.CheckoutRules{
 		Limits: checkpoint.Limits{
 			Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes,
 			Bytes: l.Bytes,
 		},
-		Quota: d.config.Checkout.QuotaBytes(), Task: nonceOf,
+		Quota: c.Limits.QuotaBytes(), Task: nonceOf,
 	}
 }
 
-func (d *daemon) travelLimits() wire.CheckoutLimits {
-	c := d.config.Checkout
+func (c *Checkouts) travelLimits() wire.CheckoutLimits {
+	l := c.Limits
 	return wire.CheckoutLimits{
-		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes,
-		Bytes: int64(c.MaxBytes),
+		Files: l.MaxFiles, Entries: l.MaxEntries, Depth: l.MaxDepth, PathBytes: l.MaxPathBytes,
+		Bytes: int64(l.MaxBytes),
 	}
 }
 
@@ -50,24 +58,24 @@ func nonceOf(worker string) string {
 	return nonce
 }
 
-// publish stores the checkout that an attempt begins with, and gives it to the attempt. What was stored of it
+// Publish stores the checkout that an attempt begins with, and gives it to the attempt. What was stored of it
 // before is not stored again.
-func (s *session) publish(ctx context.Context, c *inforce.Setup, e fsm.Effect) (*wire.PlanCheckout, error) {
+func (c *Checkouts) Publish(ctx context.Context, in *inforce.Setup, e fsm.Effect) (*wire.PlanCheckout, error) {
 	if e.Start.Validate { // what it validates is what is delivered, by whoever leads then
-		if err := s.keep(ctx, e.Nonce, true); err != nil {
+		if err := c.keep(ctx, e.Nonce, true); err != nil {
 			return nil, err
 		}
 	}
-	store, err := s.bus.Checkout(ctx, e.Nonce)
+	store, err := c.Bus.Checkout(ctx, e.Nonce)
 	if err != nil {
 		return nil, failure.OnBus(err)
 	}
 	var m *checkpoint.Manifest
 	var record json.RawMessage
 	if e.Start.Validate {
-		m, err = s.workspace.PublishValidation(ctx, e.Nonce, putInto(ctx, store))
+		m, err = c.Workspace.PublishValidation(ctx, e.Nonce, putInto(ctx, store))
 	} else {
-		m, record, err = s.workspace.Publish(ctx, e.Nonce, s.sentBefore(ctx, store), putInto(ctx, store))
+		m, record, err = c.Workspace.Publish(ctx, e.Nonce, c.sentBefore(ctx, store), putInto(ctx, store))
 	}
 	if err != nil {
 		return nil, err
@@ -80,9 +88,9 @@ func (s *session) publish(ctx context.Context, c *inforce.Setup, e fsm.Effect) (
 	if e.Start.Validate {
 		return plan, nil
 	}
-	limits := s.travelLimits()
-	plan.CheckpointSeconds, plan.Limits = c.Workspace.Checkpoint.Seconds(), &limits
-	return plan, s.workspace.Published(ctx, e.Nonce, m.Root)
+	limits := c.travelLimits()
+	plan.CheckpointSeconds, plan.Limits = in.Workspace.Checkpoint.Seconds(), &limits
+	return plan, c.Workspace.Published(ctx, e.Nonce, m.Root)
 }
 
 // putInto stores chunks.
@@ -95,13 +103,13 @@ func putInto(ctx context.Context, store *bus.CheckoutStore) func(checkpoint.Dige
 // keep puts on the bus what is here of a checkout that has travelled, or does from now on, for a director that
 // takes over: what is noted of it, and its files if they were changed here, or were never there. No worker may
 // have it.
-func (s *session) keep(ctx context.Context, nonce string, travels bool) error {
-	record, changed := s.workspace.Record(nonce)
+func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error {
+	record, changed := c.Workspace.Record(nonce)
 	if record == nil {
 		return nil
 	}
 	over := func(there json.RawMessage) bool { return !workspace.Newer(there, record) }
-	state, there, err := s.bus.CheckoutState(ctx, nonce)
+	state, there, err := c.Bus.CheckoutState(ctx, nonce)
 	stored := there && state.Manifest != (checkpoint.Digest{})
 	switch {
 	case err != nil:
@@ -109,33 +117,33 @@ func (s *session) keep(ctx context.Context, nonce string, travels bool) error {
 	case !stored && !travels:
 		return nil
 	case stored && !changed:
-		return failure.OnBus(s.bus.KeepRecord(ctx, nonce, record, over))
+		return failure.OnBus(c.Bus.KeepRecord(ctx, nonce, record, over))
 	}
-	store, err := s.bus.Checkout(ctx, nonce)
+	store, err := c.Bus.Checkout(ctx, nonce)
 	if err != nil {
 		return failure.OnBus(err)
 	}
-	m, record, err := s.workspace.Publish(ctx, nonce, s.sentBefore(ctx, store), putInto(ctx, store))
+	m, record, err := c.Workspace.Publish(ctx, nonce, c.sentBefore(ctx, store), putInto(ctx, store))
 	if err != nil {
 		return err
 	}
 	if err := failure.OnBus(store.Replace(ctx, m.Root, record, over)); err != nil {
 		return err
 	}
-	return s.workspace.Published(ctx, nonce, m.Root)
+	return c.Workspace.Published(ctx, nonce, m.Root)
 }
 
-// mounted forgets what is stored of a checkout that has travelled, and does not any more: from now on it changes here.
-func (s *session) mounted(ctx context.Context, nonce string) error {
-	_, there, err := s.bus.CheckoutState(ctx, nonce)
+// Mounted forgets what is stored of a checkout that has travelled, and does not any more: from now on it changes here.
+func (c *Checkouts) Mounted(ctx context.Context, nonce string) error {
+	_, there, err := c.Bus.CheckoutState(ctx, nonce)
 	if err == nil && there {
-		err = s.bus.DropCheckout(ctx, nonce)
+		err = c.Bus.DropCheckout(ctx, nonce)
 	}
 	return failure.OnBus(err)
 }
 
 // sentBefore is what is stored of a checkout; nil: nothing that can be read.
-func (s *session) sentBefore(ctx context.Context, store *bus.CheckoutStore) *checkpoint.Tree {
+func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *checkpoint.Tree {
 	state, there, err := store.State(ctx)
 	if err != nil || !there || state.Manifest == (checkpoint.Digest{}) {
 		return nil
@@ -152,23 +160,18 @@ func (s *session) sentBefore(ctx context.Context, store *bus.CheckoutStore) *che
 	return m.Tree
 }
 
-// receive brings the director's copy of a checkout up to what the last attempt has sent. Nothing is stored of
-// one that does not travel. No worker may have it.
-func (s *session) receive(ctx context.Context, nonce string) error {
-	return s.receiveSent(ctx, nonce, true)
-}
-
-// receiveSent is receive; without the files, which are to be thrown away, only what is noted of the checkout is
-// received.
-func (s *session) receiveSent(ctx context.Context, nonce string, files bool) error {
-	state, there, err := s.bus.CheckoutState(ctx, nonce)
+// Receive brings the director's copy of a checkout up to what the last attempt has sent. It does nothing for a checkout
+// that does not travel. Without files, which are then to be thrown away, only what is noted of the checkout is received.
+// No worker may have the checkout.
+func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error {
+	state, there, err := c.Bus.CheckoutState(ctx, nonce)
 	if err != nil {
 		return failure.OnBus(err)
 	}
 	if !there || state.Manifest == (checkpoint.Digest{}) {
 		return nil
 	}
-	store, err := s.bus.Checkout(ctx, nonce)
+	store, err := c.Bus.Checkout(ctx, nonce)
 	if err != nil {
 		return failure.OnBus(err)
 	}
@@ -181,7 +184,7 @@ func (s *session) receiveSent(ctx context.Context, nonce string, files bool) err
 	sent := workspace.Sent{
 		Root: state.Manifest, Record: state.Record,
 		Replace: func(ctx context.Context, record json.RawMessage) error {
-			return failure.OnBus(s.bus.KeepRecord(ctx, nonce, record,
+			return failure.OnBus(c.Bus.KeepRecord(ctx, nonce, record,
 				func(there json.RawMessage) bool { return bytes.Equal(there, state.Record) }))
 		},
 		Fetch: func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
@@ -191,14 +194,14 @@ func (s *session) receiveSent(ctx context.Context, nonce string, files bool) err
 	}
 	if files {
 		sent.Load = func(ctx context.Context) (*checkpoint.Manifest, error) {
-			m, err := store.Load(ctx, state.Manifest, s.checkoutRules().Limits)
+			m, err := store.Load(ctx, state.Manifest, c.Rules().Limits)
 			if isOfTheManifest(err) {
 				return nil, err
 			}
 			return m, lost(err)
 		}
 	}
-	return s.workspace.Receive(ctx, nonce, sent)
+	return c.Workspace.Receive(ctx, nonce, sent)
 }
 
 // isOfTheManifest: an error is about what is stored, and not about the bus.
@@ -208,14 +211,14 @@ func isOfTheManifest(err error) bool {
 	return exceeded || malformed
 }
 
-// received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of
+// Received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of
 // it for a director that takes over. Only a delivery needs what can never be received.
-func (s *session) received(run loop.Executor) loop.Executor {
+func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // nobody is given the work
 			return run(ctx, e)
 		}
-		err := s.receive(ctx, e.Nonce)
+		err := c.Receive(ctx, e.Nonce, true)
 		if err != nil && (e.Kind == fsm.DoDeliver || !failure.NeverReceived(err)) {
 			return failure.Ended(err)
 		}
@@ -223,47 +226,47 @@ func (s *session) received(run loop.Executor) loop.Executor {
 		if err != nil || ctx.Err() != nil { // what is here is not what was sent
 			return out
 		}
-		if err := s.keep(ctx, e.Nonce, false); err != nil {
-			s.log.Warn("a director that takes over would have a checkout as it was before", zap.String("task", e.Nonce),
+		if err := c.keep(ctx, e.Nonce, false); err != nil {
+			c.Log.Warn("a director that takes over would have a checkout as it was before", zap.String("task", e.Nonce),
 				zap.Error(err))
 		}
 		return out
 	}
 }
 
-// takeBack ends what an attempt may send, and receives what it has sent. Its container is gone, or nothing that
+// TakeBack ends what an attempt may send, and receives what it has sent. Its container is gone, or nothing that
 // it sends counts any more.
-func (s *session) takeBack(ctx context.Context, e fsm.Effect) error {
-	if _, err := s.bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
+func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
+	if _, err := c.Bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
 		return failure.OnBus(err)
 	}
-	err := s.receive(ctx, e.Nonce)
+	err := c.Receive(ctx, e.Nonce, true)
 	if failure.NeverReceived(err) {
-		s.log.Warn("what an attempt has sent of its checkout cannot be received", zap.String("worker", e.Worker),
+		c.Log.Warn("what an attempt has sent of its checkout cannot be received", zap.String("worker", e.Worker),
 			zap.Error(err))
 		return nil
 	}
 	return err
 }
 
-// heldBack says, for people, why the checkout of a worker was not taken; empty: it was, or does not travel.
-func (s *session) heldBack(ctx context.Context, worker string) (cause string) {
+// HeldBack says, for people, why the checkout of a worker was not taken; empty: it was, or does not travel.
+func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	state, there, err := s.bus.CheckoutState(ctx, nonceOf(worker))
+	state, there, err := c.Bus.CheckoutState(ctx, nonceOf(worker))
 	if err != nil {
-		s.log.Warn("why a checkout was not taken is not known", zap.String("worker", worker), zap.Error(err))
+		c.Log.Warn("why a checkout was not taken is not known", zap.String("worker", worker), zap.Error(err))
 	}
 	if err != nil || !there || state.Refused == nil || state.Refused.Worker != worker {
 		return ""
 	}
-	return recovery.TooMuch + s.github.Redact(state.Refused.Text)
+	return recovery.TooMuch + c.Redact(state.Refused.Text)
 }
 
-// lostWork says how much of a worker's work is lost that has ended without a report; empty: none, or its
+// LostWork says how much of a worker's work is lost that has ended without a report; empty: none, or its
 // checkout does not travel.
-func (s *session) lostWork(ctx context.Context, worker string) string {
-	state, there, err := s.bus.CheckoutState(ctx, nonceOf(worker))
+func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
+	state, there, err := c.Bus.CheckoutState(ctx, nonceOf(worker))
 	if err != nil || !there || state.At.IsZero() || state.Attempt != "" && state.Attempt != worker {
 		return ""
 	}
