@@ -170,7 +170,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		StatePaths:               c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all &&
 			!e.Start.Validate,
 		MarkStages:    true,
-		TraceParent:   s.telemetry.parent(e.Worker),
+		TraceParent:   s.telemetry.Parent(e.Worker),
 		ValidateFirst: e.Start.Action == recovery.Revalidate && !e.Start.Validate,
 		AttemptFile:   attemptFile(e, ref, c.AlternativeModel(), conflicts),
 		Budget: &wire.PlanBudget{

@@ -8,6 +8,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/config"
 	"retake/internal/director/operator"
+	"retake/internal/director/view"
 	"retake/internal/projection/feed"
 	"retake/internal/story"
 )
@@ -21,7 +22,7 @@ func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.B
 			return err
 		}
 		book = story.NewBook(decides, story.Limits{})
-		return feed.Journal(ctx, b.Journal(), before(book, at))
+		return feed.Journal(ctx, b.Journal(), view.Before(book, at))
 	})
 	return book, err
 }
@@ -33,7 +34,7 @@ func ExportedBook(c config.Config, file string, at time.Time) (*story.Book, erro
 		return nil, err
 	}
 	book := story.NewBook(decides, story.Limits{})
-	if err := feed.Export(file, before(book, at)); err != nil {
+	if err := feed.Export(file, view.Before(book, at)); err != nil {
 		return nil, fmt.Errorf("director: %s: %w", file, err)
 	}
 	return book, nil

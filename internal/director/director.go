@@ -24,6 +24,7 @@ import (
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/telemetry"
 	"retake/internal/egress"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -109,7 +110,7 @@ type daemon struct {
 	workspace *workspace.Workspaces
 	audit     *audit.Writer
 	outputs   *output.Store
-	telemetry *telemetry           // nil: nothing is traced
+	telemetry *telemetry.Exporter  // nil: nothing is traced
 	cooldowns chan github.Cooldown // from the gate, which must not wait
 	offences  chan struct{}        // from the bus: there are some; room for one
 	labelled  sync.Map             // repositories that answered and have our labels

@@ -42,7 +42,7 @@ func (d *daemon) journalOptions() bus.Options {
 			Keep: time.Duration(c.Journal.KeepDays) * 24 * time.Hour,
 		},
 		RunID: d.runID, Leads: d.mayWrite, Log: d.log,
-		JournalBytes: d.journalBytes, TraceParent: d.telemetry.parent,
+		JournalBytes: d.journalBytes, TraceParent: d.telemetry.Parent,
 	}
 }
 

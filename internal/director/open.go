@@ -23,6 +23,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/director/disk"
 	"retake/internal/director/intake"
+	"retake/internal/director/telemetry"
 	"retake/internal/github"
 	"retake/internal/output"
 	"retake/internal/safefile"
@@ -74,10 +75,10 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		return nil, err
 	}
 	if serves {
-		if d.telemetry, err = openTelemetry(d.config, d.runID, d.log); err != nil {
+		if d.telemetry, err = telemetry.Open(d.config, d.runID, d.log); err != nil {
 			return nil, err
 		}
-		d.log = d.telemetry.log(d.log)
+		d.log = d.telemetry.Log(d.log)
 		if err := errors.Join(d.listenOperator(ctx), d.listenHTTP(ctx)); err != nil {
 			return nil, err
 		}
@@ -88,7 +89,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	if err := d.openEgress(ctx); err != nil {
 		return nil, err
 	}
-	d.telemetry.hide(d.github.Redact)
+	d.telemetry.Hide(d.github.Redact)
 	if o.HideInLog != nil {
 		o.HideInLog(d.github.Secrets)
 	}
@@ -346,7 +347,7 @@ func (d *daemon) close() {
 	if d.runtime != nil {
 		errs = append(errs, d.runtime.Close())
 	}
-	errs = append(errs, d.telemetry.close(ctx))
+	errs = append(errs, d.telemetry.Close(ctx))
 	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
 		d.log.Warn("shutdown was incomplete", zap.Error(err))

@@ -207,7 +207,7 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 	var out wire.Snapshot
 	if err == nil {
 		soon, cancel := context.WithTimeout(ctx, time.Second)
-		err = s.views.read(soon, seen.last,
+		err = s.views.Read(soon, seen.last,
 			func(b *story.Book) { out = s.pictured(b.Machine(), tasks(b.Machine()), seen) })
 		cancel()
 		if err != nil { // a long journal is still being read: the owner knows the present

@@ -20,6 +20,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
+	"retake/internal/director/view"
 	"retake/internal/fsm"
 	"retake/internal/page"
 	"retake/internal/story"
@@ -41,7 +42,7 @@ type loadedSeat struct{ seat }
 func (s loadedSeat) Fleet(ctx context.Context) (out wire.Snapshot) {
 	seen, err := loop.Look(ctx, s.owner, s.ownersView)
 	if err == nil {
-		err = s.views.read(ctx, seen.last,
+		err = s.views.Read(ctx, seen.last,
 			func(b *story.Book) { out = s.pictured(b.Machine(), slices.Collect(b.Machine().Live()), seen) })
 	}
 	if err != nil {
@@ -79,10 +80,10 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	}
 	s.owner.Effects, s.owner.OnDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	var err error
-	s.views, err = newViews(driver, j, config, zap.NewNop())
+	s.views, err = view.New(driver, j, config, zap.NewNop())
 	must(t, err)
 	s.owner.OnBatch = s.views.Apply
-	running.Go(func() { _ = s.views.follow(ctx) })
+	running.Go(func() { _ = s.views.Follow(ctx) })
 	running.Go(func() { _ = s.owner.Run(ctx) })
 
 	shown, err := page.New(page.Options{

@@ -216,7 +216,7 @@ func (s *session) followSettings(ctx context.Context) error {
 				return nil // the next session begins with it, and says so
 			}
 			s.begun = now
-			s.views.configure(cfg)
+			s.views.Configure(cfg)
 			s.metrics.Slots(now.Director.MaxWorkers)
 			s.broker.limit(now.ModelLimits())
 			now.MarkDecided()

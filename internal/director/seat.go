@@ -57,12 +57,7 @@ func (s seat) Numbers(ctx context.Context, since time.Time) (n story.Numbers, er
 
 // Next waits until something has happened after a place.
 func (s seat) Next(ctx context.Context, after story.Place) (story.Place, error) {
-	if err := s.views.next(ctx, after); err != nil {
-		return after, err
-	}
-	s.views.mu.Lock()
-	defer s.views.mu.Unlock()
-	return s.views.book.Last(), nil
+	return s.views.Next(ctx, after)
 }
 
 func (s seat) Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {

@@ -14,6 +14,8 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
+	"retake/internal/director/telemetry"
+	"retake/internal/director/view"
 	"retake/internal/fsm"
 	"retake/internal/projection"
 	"retake/internal/projection/feed"
@@ -39,8 +41,8 @@ type session struct {
 	reclaims    *intake.Postponed // looks at claims that no task knows
 	broker      *broker
 	recorder    *recorder
-	views       *views
-	traces      *traces // nil: nothing is traced
+	views       *view.Model
+	traces      *telemetry.Follower // nil: nothing is traced
 	projections []projection.Projection
 	reports     *reportCache
 	reviews     *reviewWatch

@@ -14,6 +14,7 @@ import (
 	"retake/internal/director/failure"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
+	"retake/internal/director/view"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/projection"
@@ -88,7 +89,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 	s.hostDisk.Clock = s.owner.Clock
 	s.owner.Clock.AtLeast(driver.Machine().Now())
 	s.runner = loop.NewRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.Send(ctx, e, nil) }, t.leads, s.log)
-	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
+	if s.views, err = view.New(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
 		return nil, err
 	}
 	s.owner.Effects, s.owner.OnDurable, s.owner.OnBatch = s.runner.Submit, s.onDurable, s.onBatch
@@ -96,11 +97,11 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 		return nil, err
 	}
 	s.metrics.Slots(s.begun.Director.MaxWorkers)
-	if err := s.metrics.Restore(driver.Last(), s.views.state); err != nil {
+	if err := s.metrics.Restore(driver.Last(), s.views.State()); err != nil {
 		return nil, err
 	}
 	s.projections = []projection.Projection{s.views, s.recorder, s.metrics}
-	if s.traces = s.newTraces(driver.Machine(), driver.Last(), s.views.state); s.traces != nil {
+	if s.traces = s.telemetry.Follow(driver.Machine(), driver.Last(), s.views.State(), s.bus.Journal(), s.reports.of, s.log); s.traces != nil {
 		s.projections = append(s.projections, s.traces)
 	}
 	return edits, nil
@@ -129,7 +130,7 @@ func (s *session) parts() []sessionPart {
 		func(ctx context.Context) error {
 			return s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reported(ctx, r) })
 		},
-		endless(s.traces.run),
+		endless(s.traces.Run),
 		s.watchWorkers,
 		s.serveHello,
 		func(ctx context.Context) error { return s.runtime.Watch(ctx, s.relist) },
@@ -145,7 +146,7 @@ func (s *session) parts() []sessionPart {
 		func(ctx context.Context) error { return s.bus.ServeBudget(ctx, s.broker) },
 		func(ctx context.Context) error { return s.bus.ServeCheckouts(ctx, s.travel.Rules()) },
 		endless(func(ctx context.Context) { s.verifyJournal(ctx, snapshot) }),
-		s.views.follow,
+		s.views.Follow,
 		s.housekeeping,
 		s.watchOnly,
 		func(ctx context.Context) error {
@@ -176,7 +177,7 @@ func endless(run func(context.Context)) sessionPart {
 
 // finish saves what the next session begins with, once nobody decides any more.
 func (s *session) finish(t *term) {
-	s.traces.finish()
+	s.traces.Finish()
 	s.runner.Wait()
 	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -49,7 +49,7 @@ func (s *session) viewed(ctx context.Context, f func(*story.Book, time.Time)) er
 	if err != nil {
 		return err
 	}
-	return s.views.read(ctx, seen.last, func(b *story.Book) { f(b, seen.at) })
+	return s.views.Read(ctx, seen.last, func(b *story.Book) { f(b, seen.at) })
 }
 
 // listTasks answers GET /tasks.
@@ -78,7 +78,7 @@ func (s *session) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told
 			return told, ok, err
 		}
 	}
-	b, err := s.views.asOf(ctx, at) // it may be long over: the journal still has it
+	b, err := s.views.AsOf(ctx, at) // it may be long over: the journal still has it
 	if err != nil {
 		return told, false, err
 	}
@@ -141,5 +141,5 @@ func (s *session) Events(ctx context.Context, f operator.EventFilter, each func(
 	if err != nil {
 		return err
 	}
-	return s.views.events(ctx, seq, f, each)
+	return s.views.Events(ctx, seq, f, each)
 }

@@ -1,4 +1,4 @@
-package director
+package telemetry
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ type tracedLines struct {
 	issue  string    // that the logger carries; empty: none
 }
 
-func (t *telemetry) log(to *zap.Logger) *zap.Logger {
+func (t *Exporter) Log(to *zap.Logger) *zap.Logger {
 	if t == nil {
 		return to
 	}

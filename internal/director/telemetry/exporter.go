@@ -1,4 +1,4 @@
-package director
+package telemetry
 
 import (
 	"context"
@@ -24,9 +24,9 @@ import (
 	"retake/internal/trace"
 )
 
-// telemetry makes OpenTelemetry's spans of ours and hands them to the queue of the exporter. It outlives
+// Exporter makes OpenTelemetry's spans of ours and hands them to the queue of the exporter. It outlives
 // sessions. A nil one is off: its methods do nothing.
-type telemetry struct {
+type Exporter struct {
 	fleet   string
 	sampler sdk.Sampler
 	out     *sdk.TracerProvider
@@ -40,8 +40,8 @@ type telemetry struct {
 // tracesPath is where collectors take traces, below the endpoint.
 const tracesPath = "/v1/traces"
 
-// openTelemetry is nil where no endpoint is configured. It connects to nothing yet.
-func openTelemetry(c config.Config, runID string, log *zap.Logger) (*telemetry, error) {
+// Open is nil where no endpoint is configured. It connects to nothing yet.
+func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 	if c.Telemetry.OTLPEndpoint == "" {
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ func openTelemetry(c config.Config, runID string, log *zap.Logger) (*telemetry, 
 	if err != nil {
 		return nil, fmt.Errorf("director: telemetry: %w", err)
 	}
-	t := &telemetry{
+	t := &Exporter{
 		fleet: c.Director.Fleet, sampler: sdk.TraceIDRatioBased(c.Telemetry.SampleRatio),
 		redact: func(s string) string { return s },
 		queue:  newSpanQueue(exporter, u.Redacted(), log),
@@ -82,7 +82,7 @@ func openTelemetry(c config.Config, runID string, log *zap.Logger) (*telemetry, 
 }
 
 // resource says who sends. The standard variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
-func (t *telemetry) resource(runID string) *resource.Resource {
+func (t *Exporter) resource(runID string) *resource.Resource {
 	ours := resource.NewSchemaless(attribute.String("service.name", "retake"),
 		attribute.String("service.namespace", t.fleet),
 		attribute.String("service.instance.id", runID))
@@ -110,15 +110,15 @@ func otlpHeaders(text string) (map[string]string, error) {
 	return headers, nil
 }
 
-// hide says how secrets are hidden in what is exported.
-func (t *telemetry) hide(redact func(string) string) {
+// Hide says how secrets are hidden in what is exported.
+func (t *Exporter) Hide(redact func(string) string) {
 	if t != nil {
 		t.redact = redact
 	}
 }
 
-// parent is the traceparent of an attempt; empty: nothing is traced.
-func (t *telemetry) parent(worker string) string {
+// Parent is the traceparent of an attempt; empty: nothing is traced.
+func (t *Exporter) Parent(worker string) string {
 	if t == nil {
 		return ""
 	}
@@ -130,20 +130,20 @@ func (t *telemetry) parent(worker string) string {
 	return p.String()
 }
 
-func (t *telemetry) samples(p wire.TraceParent) bool {
+func (t *Exporter) samples(p wire.TraceParent) bool {
 	return t.sampler.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: p.Trace}).
 		Decision == sdk.RecordAndSample
 }
 
 // note remembers which trace an issue has, for the log. It is called by the owner.
-func (t *telemetry) note(k fsm.IssueKey, nonce string) {
+func (t *Exporter) note(k fsm.IssueKey, nonce string) {
 	if t != nil {
 		t.issues.Store(strings.ToLower(string(k)), trace.ID(trace.Of(t.fleet, nonce)))
 	}
 }
 
 // forget is note's end. Another trace of the same issue stays.
-func (t *telemetry) forget(s trace.Span) {
+func (t *Exporter) forget(s trace.Span) {
 	for _, a := range s.Attributes {
 		if key, ok := a.Value.(string); ok && a.Key == trace.KeyIssue {
 			t.issues.CompareAndDelete(strings.ToLower(key), trace.ID(s.Context))
@@ -152,7 +152,7 @@ func (t *telemetry) forget(s trace.Span) {
 }
 
 // export hands spans to the queue.
-func (t *telemetry) export(spans []trace.Span) {
+func (t *Exporter) export(spans []trace.Span) {
 	tracer := t.out.Tracer("retake")
 	for _, s := range spans {
 		if !t.samples(s.Context) {
@@ -182,7 +182,7 @@ func (t *telemetry) export(spans []trace.Span) {
 }
 
 // attributes hides secrets in what others wrote.
-func (t *telemetry) attributes(list []trace.Attribute) []attribute.KeyValue {
+func (t *Exporter) attributes(list []trace.Attribute) []attribute.KeyValue {
 	out := make([]attribute.KeyValue, 0, len(list))
 	for _, a := range list {
 		switch v := a.Value.(type) {
@@ -218,8 +218,8 @@ func (g givenIDs) NewSpanID(ctx context.Context, _ oteltrace.TraceID) oteltrace.
 	return span
 }
 
-// close exports what waits, as far as that goes quickly.
-func (t *telemetry) close(ctx context.Context) error {
+// Close exports what waits, as far as that goes quickly.
+func (t *Exporter) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}

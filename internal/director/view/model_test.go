@@ -1,4 +1,4 @@
-package director
+package view
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ type viewed struct {
 	t       *testing.T
 	journal *storedBatches
 	machine *fsm.Machine
-	views   *views
+	views   *Model
 	at      time.Time
 }
 
@@ -86,7 +86,7 @@ func (v *viewed) decide(facts ...fsm.Fact) {
 }
 
 func (v *viewed) queue(n int) fsm.IssueKey {
-	k := fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))
+	k := fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", n))
 	v.decide(fsm.TaskQueued{Task: k, Nonce: fmt.Sprint("n", n), Title: "first"})
 	return k
 }
@@ -101,12 +101,12 @@ func (v *viewed) rename(k fsm.IssueKey, times int) {
 func (v *viewed) begin() {
 	v.t.Helper()
 	var err error
-	v.views, err = newViews(fsm.NewDriver(v.machine, uint64(len(v.journal.batches)), "test"), v.journal, looptest.Config(),
+	v.views, err = New(fsm.NewDriver(v.machine, uint64(len(v.journal.batches)), "test"), v.journal, looptest.Config(),
 		zap.NewNop())
 	must(v.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	followed := make(chan error, 1)
-	go func() { followed <- v.views.follow(ctx) }()
+	go func() { followed <- v.views.Follow(ctx) }()
 	v.t.Cleanup(func() {
 		cancel()
 		if err := <-followed; err != nil {
@@ -120,7 +120,7 @@ func (v *viewed) begin() {
 func (v *viewed) look(f func(*story.Book)) {
 	v.t.Helper()
 	synctest.Wait()
-	must(v.t, v.views.read(v.t.Context(), 0, f))
+	must(v.t, v.views.Read(v.t.Context(), 0, f))
 }
 
 // Somebody follows, and is busy while more happens than the book remembers: every event comes all the same.
@@ -134,7 +134,7 @@ func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
 		followed := make(chan error, 1)
 		go func() {
 			first := true
-			followed <- v.views.events(ctx, 0, operator.EventFilter{Follow: true}, func(all []story.Event) error {
+			followed <- v.views.Events(ctx, 0, operator.EventFilter{Follow: true}, func(all []story.Event) error {
 				for _, e := range all {
 					titles[e.Text]++
 				}
@@ -270,5 +270,12 @@ func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
 				t.Error("a damaged journal is read again and again")
 			}
 		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package director
+package telemetry
 
 import (
 	"context"
@@ -24,13 +24,16 @@ const (
 	stagesPatience = 3 * time.Second
 )
 
-// traces follows the journal for telemetry, in a goroutine of its own: the owner hands records over and goes
+// reportsOf reads the reports of a worker.
+type reportsOf func(ctx context.Context, worker string) ([]bus.Report, error)
+
+// Follower follows the journal for telemetry, in a goroutine of its own: the owner hands records over and goes
 // on. It is of one session; nil: nothing is traced.
-type traces struct {
-	*telemetry
+type Follower struct {
+	*Exporter
 	log     *zap.Logger
 	journal feed.Source
-	reports func(ctx context.Context, worker string) ([]bus.Report, error)
+	reports reportsOf
 	book    *trace.Book
 	ended   []trace.Span // by the records that are followed
 
@@ -44,16 +47,19 @@ type traces struct {
 	some    chan struct{} // a token while any wait
 }
 
-// newTraces is called before the owner begins, with the machine's snapshot.
-func (s *session) newTraces(m *fsm.Machine, last uint64, snapshot []byte) *traces {
-	if s.telemetry == nil {
+// Follow makes the follower of a session whose machine has a snapshot at the journal's sequence last; nil if t is nil. It
+// is called before the owner begins.
+func (t *Exporter) Follow(m *fsm.Machine, last uint64, snapshot []byte, j feed.Source, reports reportsOf,
+	log *zap.Logger,
+) *Follower {
+	if t == nil {
 		return nil
 	}
-	f := &traces{
-		telemetry: s.telemetry, log: s.log, journal: s.bus.Journal(), reports: s.reports.of,
-		snapshot: snapshot, before: last, since: s.telemetry.exported, some: make(chan struct{}, 1),
+	f := &Follower{
+		Exporter: t, log: log, journal: j, reports: reports,
+		snapshot: snapshot, before: last, since: t.exported, some: make(chan struct{}, 1),
 	}
-	f.book = trace.NewBook(s.config.Director.Fleet, f.keep)
+	f.book = trace.NewBook(t.fleet, f.keep)
 	if f.since.IsZero() {
 		f.since = m.Now().Add(-tracedAgain)
 	}
@@ -64,7 +70,7 @@ func (s *session) newTraces(m *fsm.Machine, last uint64, snapshot []byte) *trace
 }
 
 // Apply implements projection.Projection. It only queues the records.
-func (f *traces) Apply(_ uint64, records []fsm.Record) {
+func (f *Follower) Apply(_ uint64, records []fsm.Record) {
 	for _, r := range records {
 		for _, fact := range r.Facts {
 			switch fact := fact.(type) {
@@ -88,8 +94,8 @@ func (f *traces) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// run reads what the journal has, and follows it until ctx ends.
-func (f *traces) run(ctx context.Context) {
+// Run reads what the journal has, and follows it until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
 	if f == nil {
 		return
 	}
@@ -104,8 +110,8 @@ func (f *traces) run(ctx context.Context) {
 	}
 }
 
-// finish takes what became durable while the session ended.
-func (f *traces) finish() {
+// Finish takes what became durable while the session ended.
+func (f *Follower) Finish() {
 	if f == nil {
 		return
 	}
@@ -116,7 +122,7 @@ func (f *traces) finish() {
 
 // load tells the book what began before this session. What cannot be read costs the beginnings of tasks that
 // are under way, and nothing else.
-func (f *traces) load(ctx context.Context) {
+func (f *Follower) load(ctx context.Context) {
 	err := feed.Journal(ctx, f.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > f.before {
 			return feed.ErrEnough
@@ -134,7 +140,7 @@ func (f *traces) load(ctx context.Context) {
 	f.snapshot = nil
 }
 
-func (f *traces) take(ctx context.Context) {
+func (f *Follower) take(ctx context.Context) {
 	f.mu.Lock()
 	records, missed := f.records, f.missed
 	f.records, f.missed = nil, 0
@@ -146,7 +152,7 @@ func (f *traces) take(ctx context.Context) {
 }
 
 // follow exports what records end, unless that was done before.
-func (f *traces) follow(ctx context.Context, seq uint64, records []fsm.Record) {
+func (f *Follower) follow(ctx context.Context, seq uint64, records []fsm.Record) {
 	f.book.Apply(seq, records)
 	for _, s := range f.ended {
 		if s.Worker != "" && s.Report > 0 {
@@ -164,14 +170,14 @@ func (f *traces) follow(ctx context.Context, seq uint64, records []fsm.Record) {
 }
 
 // keep keeps a span for its export, unless an earlier process has exported it.
-func (f *traces) keep(at time.Time, s trace.Span) {
+func (f *Follower) keep(at time.Time, s trace.Span) {
 	if at.After(f.since) {
 		f.ended = append(f.ended, s)
 	}
 }
 
 // stages are what an attempt's report says of them; nil: it cannot be read, or does not say.
-func (f *traces) stages(ctx context.Context, s trace.Span) []wire.StageResult {
+func (f *Follower) stages(ctx context.Context, s trace.Span) []wire.StageResult {
 	ctx, cancel := context.WithTimeout(ctx, stagesPatience)
 	defer cancel()
 	all, err := f.reports(ctx, s.Worker)

@@ -1,4 +1,4 @@
-package director
+package view
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 	"retake/internal/story"
 )
 
-// views keep the read model of a session: all that people look at, be it by command, page or report, comes from
-// its book. A goroutine of its own follows the journal, so that whoever looks never makes the owner wait.
+// Model is the read model of a session: whatever people look at, by command, page or report, comes from its book. A
+// goroutine follows the journal, so that a look never makes the owner wait.
 //
 //	journal, to where the session begins ─feed.Journal──▶ follow ──▶ book ◀── read ── commands, page
 //	owner, each durable batch ──Apply──▶ queue ─────────▶ follow
 //	journal, what the queue had no room for ──feed.After──▶ follow
-type views struct {
+type Model struct {
 	log     *zap.Logger
 	journal feed.Source
 	config  fsm.Config // follow's own; for others under mu
@@ -59,20 +59,23 @@ type decidedBatch struct {
 	records []fsm.Record
 }
 
-// newViews begins with the machine as it is before it decides anything.
-func newViews(d *fsm.Driver, j feed.Source, config fsm.Config, log *zap.Logger) (*views, error) {
+// New begins with the machine as it is before it decides anything.
+func New(d *fsm.Driver, j feed.Source, config fsm.Config, log *zap.Logger) (*Model, error) {
 	state, err := d.Machine().Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	return &views{
+	return &Model{
 		log: log, journal: j, config: config, begin: d.Last(), state: state, more: make(chan struct{}, 1),
 		changed: make(chan struct{}), ended: make(chan struct{}), whole: make(chan struct{}, 1),
 	}, nil
 }
 
+// State is the machine's snapshot when the session began. It is for the time before Follow.
+func (v *Model) State() []byte { return v.state }
+
 // Apply implements projection.Projection. It only queues the batch.
-func (v *views) Apply(seq uint64, records []fsm.Record) {
+func (v *Model) Apply(seq uint64, records []fsm.Record) {
 	v.queueMu.Lock()
 	v.newest = seq
 	if len(v.queue) < queueMost {
@@ -82,24 +85,24 @@ func (v *views) Apply(seq uint64, records []fsm.Record) {
 	v.wake()
 }
 
-// configure takes the configuration that the machine decides by from now on.
-func (v *views) configure(c fsm.Config) {
+// Configure takes the configuration that the machine decides by from now on.
+func (v *Model) Configure(c fsm.Config) {
 	v.queueMu.Lock()
 	v.decides = &c
 	v.queueMu.Unlock()
 	v.wake()
 }
 
-func (v *views) wake() {
+func (v *Model) wake() {
 	select {
 	case v.more <- struct{}{}:
 	default:
 	}
 }
 
-// follow reads what was before, and then takes what is decided, until ctx ends. What cannot be read is missing
+// Follow reads what was before, and then takes what is decided, until ctx ends. What cannot be read is missing
 // in the book, and read again.
-func (v *views) follow(ctx context.Context) error {
+func (v *Model) Follow(ctx context.Context) error {
 	defer close(v.ended)
 	var reading sync.WaitGroup
 	defer reading.Wait()
@@ -144,7 +147,7 @@ func (v *views) follow(ctx context.Context) error {
 
 // load makes a book of what was before the session. missing says why some of that is not in it; the book stands
 // where the machine does all the same.
-func (v *views) load(ctx context.Context, config fsm.Config, state []byte) (book *story.Book, missing, err error) {
+func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book *story.Book, missing, err error) {
 	book = story.NewBook(config, story.DefaultLimits)
 	missing = feed.Journal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > v.begin {
@@ -157,7 +160,7 @@ func (v *views) load(ctx context.Context, config fsm.Config, state []byte) (book
 }
 
 // readAgain makes the book that could not be made, until that works, ctx ends, or it turns out that it never will.
-func (v *views) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *story.Book) {
+func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *story.Book) {
 	var book *story.Book
 	select {
 	case <-time.After(rereadFirst):
@@ -183,7 +186,7 @@ func (v *views) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 
 // takeQueue adds to the book what was decided, and shows it. What the queue has not, the journal has; if that
 // cannot be read, the book stays as it is, and the channel says when it is time to try again.
-func (v *views) takeQueue(ctx context.Context, book *story.Book) (late <-chan time.Time) {
+func (v *Model) takeQueue(ctx context.Context, book *story.Book) (late <-chan time.Time) {
 	v.queueMu.Lock()
 	queue, newest, decides := v.queue, v.newest, v.decides
 	v.queue, v.decides = nil, nil
@@ -214,7 +217,7 @@ func (v *views) takeQueue(ctx context.Context, book *story.Book) (late <-chan ti
 }
 
 // catchUp adds to a book what the journal has up to a sequence.
-func (v *views) catchUp(ctx context.Context, book *story.Book, to uint64) error {
+func (v *Model) catchUp(ctx context.Context, book *story.Book, to uint64) error {
 	if book.Last().Seq >= to {
 		return nil
 	}
@@ -232,8 +235,8 @@ func (v *views) catchUp(ctx context.Context, book *story.Book, to uint64) error 
 // errViewOver: who looks has to begin anew.
 var errViewOver = errors.New("the director reads its journal anew, or another one leads now: ask again")
 
-// read lets f look at the book, at least as of a place in the journal. It waits for that, and returns why it gave up.
-func (v *views) read(ctx context.Context, seq uint64, f func(*story.Book)) error {
+// Read lets f look at the book, at least as of a place in the journal. It waits for that, and returns why it gave up.
+func (v *Model) Read(ctx context.Context, seq uint64, f func(*story.Book)) error {
 	for {
 		v.mu.Lock()
 		if v.book != nil && (v.book.Last().Seq >= seq || seq <= v.begin) {
@@ -253,28 +256,30 @@ func (v *views) read(ctx context.Context, seq uint64, f func(*story.Book)) error
 	}
 }
 
-// next waits until something has happened after a place.
-func (v *views) next(ctx context.Context, after story.Place) error {
+// Next waits until something has happened after a place, and returns the newest place then.
+func (v *Model) Next(ctx context.Context, after story.Place) (story.Place, error) {
 	for {
 		v.mu.Lock()
-		changed := v.changed
-		more := v.book != nil && v.book.Last().After(after)
+		changed, last := v.changed, after
+		if v.book != nil {
+			last = v.book.Last()
+		}
 		v.mu.Unlock()
-		if more {
-			return nil
+		if last.After(after) {
+			return last, nil
 		}
 		select {
 		case <-changed:
 		case <-v.ended:
-			return errViewOver
+			return after, errViewOver
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return after, context.Cause(ctx)
 		}
 	}
 }
 
-// asOf makes a book of what the journal had at a time; zero: of all of it. It reads all of the journal.
-func (v *views) asOf(ctx context.Context, at time.Time) (*story.Book, error) {
+// AsOf makes a book of what the journal had at a time; zero: of all of it. It reads all of the journal.
+func (v *Model) AsOf(ctx context.Context, at time.Time) (*story.Book, error) {
 	select {
 	case v.whole <- struct{}{}:
 		defer func() { <-v.whole }()
@@ -285,11 +290,11 @@ func (v *views) asOf(ctx context.Context, at time.Time) (*story.Book, error) {
 	config := v.config
 	v.mu.Unlock()
 	book := story.NewBook(config, story.Limits{})
-	return book, feed.Journal(ctx, v.journal, before(book, at))
+	return book, feed.Journal(ctx, v.journal, Before(book, at))
 }
 
-// before adds to a book what was decided up to a time; zero: everything.
-func before(book *story.Book, at time.Time) feed.Take {
+// Before adds to a book what was decided up to a time; zero: everything.
+func Before(book *story.Book, at time.Time) feed.Take {
 	return func(seq uint64, records []fsm.Record) error {
 		if !at.IsZero() && len(records) > 0 && records[0].At.After(at) {
 			return feed.ErrEnough
@@ -299,16 +304,16 @@ func before(book *story.Book, at time.Time) feed.Take {
 	}
 }
 
-// events hands out what has happened, at least up to a place in the journal, a list at a time, and then, if it
+// Events hands out what has happened, at least up to a place in the journal, a list at a time, and then, if it
 // is to follow, what happens until ctx ends. Nothing is left out: what the book has dropped by the time that it
 // is asked is read from the journal.
-func (v *views) events(ctx context.Context, seq uint64, f operator.EventFilter, each func([]story.Event) error) error {
+func (v *Model) Events(ctx context.Context, seq uint64, f operator.EventFilter, each func([]story.Event) error) error {
 	for last := f.After; ; {
 		var all []story.Event
 		var gap bool
 		soon, cancel := context.WithTimeout(ctx, operator.ViewTime)
 		next := last
-		err := v.read(soon, seq, func(b *story.Book) {
+		err := v.Read(soon, seq, func(b *story.Book) {
 			all, gap = b.Events(last, f.Issue)
 			gap = gap && !b.Covers(f.Since)
 			next = b.Last()
@@ -318,7 +323,7 @@ func (v *views) events(ctx context.Context, seq uint64, f operator.EventFilter, 
 			return err
 		}
 		if gap {
-			b, err := v.asOf(ctx, time.Time{})
+			b, err := v.AsOf(ctx, time.Time{})
 			if err != nil {
 				return fmt.Errorf("what happened after %s can only be read from the journal: %w", last, err)
 			}
@@ -329,7 +334,7 @@ func (v *views) events(ctx context.Context, seq uint64, f operator.EventFilter, 
 			return err
 		}
 		last, seq = next, 0
-		if err := v.next(ctx, last); err != nil {
+		if _, err := v.Next(ctx, last); err != nil {
 			return err // whoever follows has gone, or the session is over
 		}
 	}

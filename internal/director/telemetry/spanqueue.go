@@ -1,4 +1,4 @@
-package director
+package telemetry
 
 import (
 	"context"
