@@ -55,65 +55,68 @@ func answers(t *testing.T, out string) (all []map[string]any) {
 	return all
 }
 
+// fieldCases are lines of evidence, and one field of the answer each.
+var fieldCases = []struct{ in, field, want string }{
+	{`{"text":"Claude AI usage limit reached|1795269600"}`, "reason", "quota_exhausted"},
+	{`{"text":"Claude AI usage limit reached|1795269600"}`, "class", "rate_limit"},
+	{`{"text":"Claude AI usage limit reached|1795269600"}`, "retryable", "false"},
+	{`{"text":"Claude AI usage limit reached|1795269600"}`, "retry_after_seconds", "14400"},
+	{
+		`{"text":"Claude AI usage limit reached|1795269600","at":"2026-11-21T14:59:00+01:00"}`, "retry_after_seconds",
+		"60",
+	},
+	{`{"http_status":429,"headers":{"Retry-After":"30"}}`, "retry_after_seconds", "30"},
+	{`{"http_status":429,"headers":{"RETRY-AFTER":30}}`, "retry_after_seconds", "30"},
+	{`{"http_status":429,"headers":{"retry-after":["30"]}}`, "retry_after_seconds", "30"},
+	{
+		`{"http_status":429.0,"headers":{"retry-after":null},"retry_after_seconds":9.816}`, "retry_after_seconds",
+		"9.816",
+	},
+	{`{"http_status":429,"retry_after_seconds":1e300}`, "retry_after_seconds", "2.6784e+06"},
+	{`{"http_status":429}`, "reason", "rate_limited"},
+	{`{"http_status":429}`, "retryable", "true"},
+	{`{"http_status":429}`, "retry_after_seconds", "<nil>"},
+	{`{"oom_killed":true,"exit_code":137}`, "reason", "oom_killed"},
+	{`{"error_type":"oom_killed","signal":"kill"}`, "rule", "oom"},
+	{`{"error_type":"tests_failed"}`, "reason", "tests_failed"},
+	{`{"signal":"SEGV"}`, "reason", "agent_crash"},
+	{`{"signal":" segv "}`, "rule", "exit.139"},
+	{`{"signal":"11"}`, "rule", "exit.139"},
+	{`{"signal":11}`, "rule", "exit.139"},
+	{`{"signal":"SIG11"}`, "rule", "exit.139"},
+	{`{"signal":"SIGIOT"}`, "rule", "exit.134"},
+	{`{"signal":0}`, "rule", "none"},
+	{`{"signal":""}`, "rule", "none"},
+	{`{"signal":"SIG40"}`, "rule", "none"},
+	{`{"signal":"SIGRTMIN+6"}`, "rule", "none"},
+	{`{"http_status":0}`, "rule", "none"},
+	{`{"http_status":429,"retry_after_seconds":1.23456789}`, "retry_after_seconds", "1.235"},
+	{`{"http_status":429,"retry_after_seconds":0.0004}`, "retry_after_seconds", "<nil>"},
+	{`{"http_status":429,"headers":{"retry-after":["30","60"]}}`, "reason", "rate_limited"},
+	{`{"error_type":"a word of one's own"}`, "reason", "unknown"},
+	{"\ufeff{\"exit_code\":127}", "reason", "tool_not_found"},
+	{`{"exit_code":53,"tool":"/usr/bin/gemini"}`, "reason", "needs_human"},
+	{`{"question":"Which of the two formats is meant?"}`, "reason", "needs_human"},
+	{`{"exit_code":1,"stage":"VALIDATE"}`, "reason", "tests_failed"},
+	{`{"last_stderr_tail":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
+	{`{"last_stdout_tail":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
+	{`{"message":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
+	{`{"text":null,"exit_code":null,"signal":null,"oom_killed":null,"http_status":null,"headers":null,"stage":null,"tool":null,"at":null}`, "reason", "unknown"},
+	{`{"text":"","unheard":[{}],"Exit_Code":"one"}`, "reason", "unknown"},
+	{`{}`, "reason", "unknown"},
+	{
+		`{"exit_code":-9223372036854775808,"http_status":100,"at":"9999-12-31T23:59:59Z","headers":{"x":1e300}}`,
+		"reason", "unknown",
+	},
+	{
+		"{\"text\":\"\xff\xfe \\u0000 \x1b[3\"}", "error",
+		`line 1: not JSON: want {"text": "…"} on one line: invalid character '\x1b' in string literal`,
+	},
+	{"{\"text\":\"\xff\xfe \\u0000 \\u001b[3\"}", "reason", "unknown"},
+}
+
 func TestFieldsOfEvidence(t *testing.T) {
-	for _, c := range []struct{ in, field, want string }{
-		{`{"text":"Claude AI usage limit reached|1795269600"}`, "reason", "quota_exhausted"},
-		{`{"text":"Claude AI usage limit reached|1795269600"}`, "class", "rate_limit"},
-		{`{"text":"Claude AI usage limit reached|1795269600"}`, "retryable", "false"},
-		{`{"text":"Claude AI usage limit reached|1795269600"}`, "retry_after_seconds", "14400"},
-		{
-			`{"text":"Claude AI usage limit reached|1795269600","at":"2026-11-21T14:59:00+01:00"}`, "retry_after_seconds",
-			"60",
-		},
-		{`{"http_status":429,"headers":{"Retry-After":"30"}}`, "retry_after_seconds", "30"},
-		{`{"http_status":429,"headers":{"RETRY-AFTER":30}}`, "retry_after_seconds", "30"},
-		{`{"http_status":429,"headers":{"retry-after":["30"]}}`, "retry_after_seconds", "30"},
-		{
-			`{"http_status":429.0,"headers":{"retry-after":null},"retry_after_seconds":9.816}`, "retry_after_seconds",
-			"9.816",
-		},
-		{`{"http_status":429,"retry_after_seconds":1e300}`, "retry_after_seconds", "2.6784e+06"},
-		{`{"http_status":429}`, "reason", "rate_limited"},
-		{`{"http_status":429}`, "retryable", "true"},
-		{`{"http_status":429}`, "retry_after_seconds", "<nil>"},
-		{`{"oom_killed":true,"exit_code":137}`, "reason", "oom_killed"},
-		{`{"error_type":"oom_killed","signal":"kill"}`, "rule", "oom"},
-		{`{"error_type":"tests_failed"}`, "reason", "tests_failed"},
-		{`{"signal":"SEGV"}`, "reason", "agent_crash"},
-		{`{"signal":" segv "}`, "rule", "exit.139"},
-		{`{"signal":"11"}`, "rule", "exit.139"},
-		{`{"signal":11}`, "rule", "exit.139"},
-		{`{"signal":"SIG11"}`, "rule", "exit.139"},
-		{`{"signal":"SIGIOT"}`, "rule", "exit.134"},
-		{`{"signal":0}`, "rule", "none"},
-		{`{"signal":""}`, "rule", "none"},
-		{`{"signal":"SIG40"}`, "rule", "none"},
-		{`{"signal":"SIGRTMIN+6"}`, "rule", "none"},
-		{`{"http_status":0}`, "rule", "none"},
-		{`{"http_status":429,"retry_after_seconds":1.23456789}`, "retry_after_seconds", "1.235"},
-		{`{"http_status":429,"retry_after_seconds":0.0004}`, "retry_after_seconds", "<nil>"},
-		{`{"http_status":429,"headers":{"retry-after":["30","60"]}}`, "reason", "rate_limited"},
-		{`{"error_type":"a word of one's own"}`, "reason", "unknown"},
-		{"\ufeff{\"exit_code\":127}", "reason", "tool_not_found"},
-		{`{"exit_code":53,"tool":"/usr/bin/gemini"}`, "reason", "needs_human"},
-		{`{"question":"Which of the two formats is meant?"}`, "reason", "needs_human"},
-		{`{"exit_code":1,"stage":"VALIDATE"}`, "reason", "tests_failed"},
-		{`{"last_stderr_tail":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
-		{`{"last_stdout_tail":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
-		{`{"message":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
-		{`{"text":null,"exit_code":null,"signal":null,"oom_killed":null,"http_status":null,"headers":null,"stage":null,"tool":null,"at":null}`, "reason", "unknown"},
-		{`{"text":"","unheard":[{}],"Exit_Code":"one"}`, "reason", "unknown"},
-		{`{}`, "reason", "unknown"},
-		{
-			`{"exit_code":-9223372036854775808,"http_status":100,"at":"9999-12-31T23:59:59Z","headers":{"x":1e300}}`,
-			"reason", "unknown",
-		},
-		{
-			"{\"text\":\"\xff\xfe \\u0000 \x1b[3\"}", "error",
-			`line 1: not JSON: want {"text": "…"} on one line: invalid character '\x1b' in string literal`,
-		},
-		{"{\"text\":\"\xff\xfe \\u0000 \\u001b[3\"}", "reason", "unknown"},
-	} {
+	for _, c := range fieldCases {
 		out, _ := classified(t, classifying(t), c.in)
 		if got := fmt.Sprint(answers(t, out)[0][c.field]); got != c.want {
 			t.Errorf("%s\n  %s: %s, want %s, in %s", c.in, c.field, got, c.want, out)
@@ -121,87 +124,90 @@ func TestFieldsOfEvidence(t *testing.T) {
 	}
 }
 
+// badLines are lines that cannot be read, and their answers.
+var badLines = []struct{ in, want string }{
+	{`{"id":"x1","exit_code":"one"}`, `{"id":"x1","error":"line 1: exit_code: want an integer, got \"one\""}`},
+	{
+		`{"exit_code":1.5,"id":[1, {"a":"b"}]}`,
+		`{"id":[1,{"a":"b"}],"error":"line 1: exit_code: want an integer, got 1.5"}`,
+	},
+	{
+		`{"id":12345678901234567890,"exit_code":1e300}`,
+		`{"id":12345678901234567890,"error":"line 1: exit_code: want an integer, got 1e300"}`,
+	},
+	{
+		`{"id":null,"http_status":true}`,
+		`{"id":null,"error":"line 1: http_status: want an HTTP status from 100 to 599, got true"}`,
+	},
+	{`{"oom_killed":0}`, `{"error":"line 1: oom_killed: want true or false, got 0"}`},
+	{`{"text":["a"]}`, `{"error":"line 1: text: want a string, got an array"}`},
+	{`{"text":7}`, `{"error":"line 1: text: want a string, got 7"}`},
+	{`{"signal":"SIGFOO"}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got \"SIGFOO\""}`},
+	{`{"signal":65}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got 65"}`},
+	{`{"signal":-9}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got -9"}`},
+	{`{"signal":true}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got true"}`},
+	{`{"http_status":99}`, `{"error":"line 1: http_status: want an HTTP status from 100 to 599, got 99"}`},
+	{`{"http_status":600}`, `{"error":"line 1: http_status: want an HTTP status from 100 to 599, got 600"}`},
+	{`{"headers":[]}`, `{"error":"line 1: headers: want an object of header names and values, got an array"}`},
+	{
+		`{"headers":{"a":{}}}`,
+		`{"error":"line 1: headers: want an object of header names and values, got an object"}`,
+	},
+	{
+		`{"headers":{"a":[["b"]]}}`,
+		`{"error":"line 1: headers: want an object of header names and values, got an object"}`,
+	},
+	{
+		`{"at":"yesterday"}`,
+		`{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"yesterday\""}`,
+	},
+	{
+		`{"retry_after_seconds":-1}`,
+		`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got -1"}`,
+	},
+	{
+		`{"retry_after_seconds":1e400}`,
+		`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got 1e400"}`,
+	},
+	{
+		`{"retry_after_seconds":"NaN"}`,
+		`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got \"NaN\""}`,
+	},
+	{
+		`{"stage":"` + strings.Repeat("é", 10) + `","tool":["` + strings.Repeat("é", 30) + `"]}`,
+		`{"error":"line 1: tool: want a string, got an array"}`,
+	},
+	{
+		`{"at":"` + strings.Repeat("é", 30) + `"}`,
+		`{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"` +
+			strings.Repeat("é", 19) + `…"}`,
+	},
+	{
+		`{"id":"x1","text":"cut o`,
+		`{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: unexpected end of JSON input"}`,
+	},
+	{
+		`{"id":"x1"} {}`,
+		`{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '{' after top-level value"}`,
+	},
+	{`{"id":"` + "\xff" + `","text":0}`, `{"id":"` + "\ufffd" + `","error":"line 1: text: want a string, got 0"}`},
+	{`[]`, `{"error":"line 1: want a JSON object, got an array"}`},
+	{`"x"`, `{"error":"line 1: want a JSON object, got a string"}`},
+	{`7`, `{"error":"line 1: want a JSON object, got a number"}`},
+	{` null`, `{"error":"line 1: want a JSON object, got null"}`},
+	{`true`, `{"error":"line 1: want a JSON object, got a boolean"}`},
+	{
+		"\x00",
+		`{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '\\x00' looking for beginning of value"}`,
+	},
+	{
+		"text",
+		`{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character 'e' in literal true (expecting 'r')"}`,
+	},
+}
+
 func TestBadLinesSayWhatIsWanted(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{`{"id":"x1","exit_code":"one"}`, `{"id":"x1","error":"line 1: exit_code: want an integer, got \"one\""}`},
-		{
-			`{"exit_code":1.5,"id":[1, {"a":"b"}]}`,
-			`{"id":[1,{"a":"b"}],"error":"line 1: exit_code: want an integer, got 1.5"}`,
-		},
-		{
-			`{"id":12345678901234567890,"exit_code":1e300}`,
-			`{"id":12345678901234567890,"error":"line 1: exit_code: want an integer, got 1e300"}`,
-		},
-		{
-			`{"id":null,"http_status":true}`,
-			`{"id":null,"error":"line 1: http_status: want an HTTP status from 100 to 599, got true"}`,
-		},
-		{`{"oom_killed":0}`, `{"error":"line 1: oom_killed: want true or false, got 0"}`},
-		{`{"text":["a"]}`, `{"error":"line 1: text: want a string, got an array"}`},
-		{`{"text":7}`, `{"error":"line 1: text: want a string, got 7"}`},
-		{`{"signal":"SIGFOO"}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got \"SIGFOO\""}`},
-		{`{"signal":65}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got 65"}`},
-		{`{"signal":-9}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got -9"}`},
-		{`{"signal":true}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got true"}`},
-		{`{"http_status":99}`, `{"error":"line 1: http_status: want an HTTP status from 100 to 599, got 99"}`},
-		{`{"http_status":600}`, `{"error":"line 1: http_status: want an HTTP status from 100 to 599, got 600"}`},
-		{`{"headers":[]}`, `{"error":"line 1: headers: want an object of header names and values, got an array"}`},
-		{
-			`{"headers":{"a":{}}}`,
-			`{"error":"line 1: headers: want an object of header names and values, got an object"}`,
-		},
-		{
-			`{"headers":{"a":[["b"]]}}`,
-			`{"error":"line 1: headers: want an object of header names and values, got an object"}`,
-		},
-		{
-			`{"at":"yesterday"}`,
-			`{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"yesterday\""}`,
-		},
-		{
-			`{"retry_after_seconds":-1}`,
-			`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got -1"}`,
-		},
-		{
-			`{"retry_after_seconds":1e400}`,
-			`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got 1e400"}`,
-		},
-		{
-			`{"retry_after_seconds":"NaN"}`,
-			`{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got \"NaN\""}`,
-		},
-		{
-			`{"stage":"` + strings.Repeat("é", 10) + `","tool":["` + strings.Repeat("é", 30) + `"]}`,
-			`{"error":"line 1: tool: want a string, got an array"}`,
-		},
-		{
-			`{"at":"` + strings.Repeat("é", 30) + `"}`,
-			`{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"` +
-				strings.Repeat("é", 19) + `…"}`,
-		},
-		{
-			`{"id":"x1","text":"cut o`,
-			`{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: unexpected end of JSON input"}`,
-		},
-		{
-			`{"id":"x1"} {}`,
-			`{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '{' after top-level value"}`,
-		},
-		{`{"id":"` + "\xff" + `","text":0}`, `{"id":"` + "\ufffd" + `","error":"line 1: text: want a string, got 0"}`},
-		{`[]`, `{"error":"line 1: want a JSON object, got an array"}`},
-		{`"x"`, `{"error":"line 1: want a JSON object, got a string"}`},
-		{`7`, `{"error":"line 1: want a JSON object, got a number"}`},
-		{` null`, `{"error":"line 1: want a JSON object, got null"}`},
-		{`true`, `{"error":"line 1: want a JSON object, got a boolean"}`},
-		{
-			"\x00",
-			`{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '\\x00' looking for beginning of value"}`,
-		},
-		{
-			"text",
-			`{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character 'e' in literal true (expecting 'r')"}`,
-		},
-	} {
+	for _, c := range badLines {
 		out, bad := classified(t, classifying(t), c.in+"\n{}\n")
 		got, next, _ := strings.Cut(out, "\n")
 		if got != c.want || bad != 1 {

@@ -202,82 +202,85 @@ func TestAskOnlyToExplain(t *testing.T) {
 	}
 }
 
+// badHistories are lines that cannot be read, and their answers.
+var badHistories = []struct{ in, want string }{
+	{
+		`{"id":"h1"}`,
+		`{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`,
+	},
+	{
+		`{"id":"h1","failures":[]}`,
+		`{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`,
+	},
+	{`{"failures":{}}`, `{"error":"line 1: failures: want an array, got an object"}`},
+	{`{"failures":["timeout"]}`, `{"error":"line 1: failures[0]: want an object, got \"timeout\""}`},
+	{`{"failures":[null]}`, `{"error":"line 1: failures[0]: want an object, got null"}`},
+	{
+		`{"failures":[{"reason":"timeout"},{}]}`,
+		`{"error":"line 1: failures[1].reason: want a reason, or a word of director, got nothing"}`,
+	},
+	{
+		`{"failures":[{"reason":"bad luck"}]}`,
+		`{"error":"line 1: failures[0].reason: want a reason, or a word of director, got \"bad luck\""}`,
+	},
+	{
+		`{"failures":[{"code":"bad luck","type":null}]}`,
+		`{"error":"line 1: failures[0].code: want a reason, or a word of director, got \"bad luck\""}`,
+	},
+	{`{"failures":[{"class":1}]}`, `{"error":"line 1: failures[0].class: want a string, got 1"}`},
+	{
+		`{"failures":[{"reason":"timeout","at":1e300}]}`,
+		`{"error":"line 1: failures[0].at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got 1e300"}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout","retry_after_seconds":-1}]}`,
+		`{"error":"line 1: failures[0].retry_after_seconds: want a number of seconds, at least 0, got -1"}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout","usage":[]}]}`,
+		`{"error":"line 1: failures[0].usage: want an object, got an array"}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout","usage":{"paid_calls":-1}}]}`,
+		`{"error":"line 1: failures[0].usage.paid_calls: want an integer of at least 0, got -1"}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout","usage":{"cost_usd":-0.5}}]}`,
+		`{"error":"line 1: failures[0].usage.cost_usd: want a number of at least 0, got -0.5"}`,
+	},
+	{`{"failures":[{"reason":"timeout"}],"facts":true}`, `{"error":"line 1: facts: want an object, got true"}`},
+	{
+		`{"failures":[{"reason":"timeout"}],"facts":{"has_alternative":"yes"}}`,
+		`{"error":"line 1: facts.has_alternative: want true or false, got \"yes\""}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout"}],"facts":{"budget_left":0.5}}`,
+		`{"error":"line 1: facts.budget_left: want an integer, got 0.5"}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout"}],"facts":{"caller":{}}}`,
+		`{"error":"line 1: facts.caller: want a string, got an object"}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout"}],"facts":{"budgetleft":1}}`,
+		`{"error":"line 1: facts.budgetleft: unknown key, did you mean budget_left?"}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout"}],"facts":{"zz":1}}`,
+		`{"error":"line 1: facts.zz: unknown key, want one of has_alternative, has_alternative_model, already_compacted, budget_left, caller"}`,
+	},
+	{
+		`{"failures":[{"reason":"timeout","usage":{"paidcalls":null}}]}`,
+		`{"error":"line 1: failures[0].usage.paidcalls: unknown key, did you mean paid_calls?"}`,
+	},
+	{
+		`not`,
+		`{"error":"line 1: not JSON: want {\"failures\": [{\"reason\": \"…\"}]} on one line: invalid character 'o' in literal null (expecting 'u')"}`,
+	},
+}
+
 func TestBadHistoriesSayWhatIsWanted(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{
-			`{"id":"h1"}`,
-			`{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`,
-		},
-		{
-			`{"id":"h1","failures":[]}`,
-			`{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`,
-		},
-		{`{"failures":{}}`, `{"error":"line 1: failures: want an array, got an object"}`},
-		{`{"failures":["timeout"]}`, `{"error":"line 1: failures[0]: want an object, got \"timeout\""}`},
-		{`{"failures":[null]}`, `{"error":"line 1: failures[0]: want an object, got null"}`},
-		{
-			`{"failures":[{"reason":"timeout"},{}]}`,
-			`{"error":"line 1: failures[1].reason: want a reason, or a word of director, got nothing"}`,
-		},
-		{
-			`{"failures":[{"reason":"bad luck"}]}`,
-			`{"error":"line 1: failures[0].reason: want a reason, or a word of director, got \"bad luck\""}`,
-		},
-		{
-			`{"failures":[{"code":"bad luck","type":null}]}`,
-			`{"error":"line 1: failures[0].code: want a reason, or a word of director, got \"bad luck\""}`,
-		},
-		{`{"failures":[{"class":1}]}`, `{"error":"line 1: failures[0].class: want a string, got 1"}`},
-		{
-			`{"failures":[{"reason":"timeout","at":1e300}]}`,
-			`{"error":"line 1: failures[0].at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got 1e300"}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout","retry_after_seconds":-1}]}`,
-			`{"error":"line 1: failures[0].retry_after_seconds: want a number of seconds, at least 0, got -1"}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout","usage":[]}]}`,
-			`{"error":"line 1: failures[0].usage: want an object, got an array"}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout","usage":{"paid_calls":-1}}]}`,
-			`{"error":"line 1: failures[0].usage.paid_calls: want an integer of at least 0, got -1"}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout","usage":{"cost_usd":-0.5}}]}`,
-			`{"error":"line 1: failures[0].usage.cost_usd: want a number of at least 0, got -0.5"}`,
-		},
-		{`{"failures":[{"reason":"timeout"}],"facts":true}`, `{"error":"line 1: facts: want an object, got true"}`},
-		{
-			`{"failures":[{"reason":"timeout"}],"facts":{"has_alternative":"yes"}}`,
-			`{"error":"line 1: facts.has_alternative: want true or false, got \"yes\""}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout"}],"facts":{"budget_left":0.5}}`,
-			`{"error":"line 1: facts.budget_left: want an integer, got 0.5"}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout"}],"facts":{"caller":{}}}`,
-			`{"error":"line 1: facts.caller: want a string, got an object"}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout"}],"facts":{"budgetleft":1}}`,
-			`{"error":"line 1: facts.budgetleft: unknown key, did you mean budget_left?"}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout"}],"facts":{"zz":1}}`,
-			`{"error":"line 1: facts.zz: unknown key, want one of has_alternative, has_alternative_model, already_compacted, budget_left, caller"}`,
-		},
-		{
-			`{"failures":[{"reason":"timeout","usage":{"paidcalls":null}}]}`,
-			`{"error":"line 1: failures[0].usage.paidcalls: unknown key, did you mean paid_calls?"}`,
-		},
-		{
-			`not`,
-			`{"error":"line 1: not JSON: want {\"failures\": [{\"reason\": \"…\"}]} on one line: invalid character 'o' in literal null (expecting 'u')"}`,
-		},
-	} {
+	for _, c := range badHistories {
 		got, bad := decided(t, "director", c.in)
 		if got != c.want+"\n" || bad != 1 {
 			t.Errorf("%s\n  got  %s  want %s", c.in, got, c.want)

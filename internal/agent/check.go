@@ -28,13 +28,34 @@ var (
 	placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 )
 
+// wrongIf notes a fault of a row's key if there is one.
+type wrongIf func(bad bool, key, format string, args ...any)
+
 // check notes all faults of a row.
 func (p *Profile) check(file *tomlfile.File, at string) {
-	wrong := func(bad bool, key, format string, args ...any) {
+	wrong := wrongIf(func(bad bool, key, format string, args ...any) {
 		if bad {
 			file.Fault(at+"."+key, format, args...)
 		}
+	})
+	p.checkCommand(wrong)
+	p.checkEnv(wrong)
+	p.checkFiles(wrong)
+	for _, x := range p.Exits {
+		wrong(x.Code < 0 || x.Code > 255, "exits", "code %d: want 0 to 255", x.Code)
+		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits",
+			"status %d: want an HTTP status of an error", x.Status)
 	}
+	wrong(p.PromptBytes < minPrompt || p.PromptBytes > maxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes,
+		minPrompt, maxPrompt)
+	p.traces.check(file, at)
+	for _, text := range append(append(append([]string{p.Program}, p.Args...), p.ModelArgs...), p.Env...) {
+		wrong(strings.Contains(text, "\x00"), "args", "a NUL character in %.60q", text)
+	}
+}
+
+// checkCommand notes the faults of what is run and how its output is read.
+func (p *Profile) checkCommand(wrong wrongIf) {
 	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64", p.Name)
 	wrong(p.Program == "", "program", "missing, want the program's name or path")
 	prompts := slices.Index(p.Args, "{prompt}")
@@ -62,6 +83,10 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 		wrong(budget.CheckResource("model."+p.Provider) != nil, "provider",
 			"%.60q: want letters, digits, -, _ and dots", p.Provider)
 	}
+}
+
+// checkEnv notes the faults of variables.
+func (p *Profile) checkEnv(wrong wrongIf) {
 	for _, k := range p.Keys {
 		wrong(!variableForm.MatchString(k), "keys", "%.60q: want the name of a variable", k)
 	}
@@ -73,6 +98,10 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 			name)
 		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} goes into args only", name)
 	}
+}
+
+// checkFiles notes the faults of the files that an agent is given, and of what it is tried with.
+func (p *Profile) checkFiles(wrong wrongIf) {
 	for i, f := range p.Files {
 		wrong(!fileForm.MatchString(f.Name), "files",
 			"%.60q: want a file's name, or a path such as \"dir/name.json\", without . and ..", f.Name)
@@ -90,17 +119,6 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 	for _, e := range p.Try.Env {
 		name, _, ok := strings.Cut(e, "=")
 		wrong(!ok || !variableForm.MatchString(name), "try", "env: %.60q: want NAME=value", e)
-	}
-	for _, x := range p.Exits {
-		wrong(x.Code < 0 || x.Code > 255, "exits", "code %d: want 0 to 255", x.Code)
-		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits",
-			"status %d: want an HTTP status of an error", x.Status)
-	}
-	wrong(p.PromptBytes < minPrompt || p.PromptBytes > maxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes,
-		minPrompt, maxPrompt)
-	p.traces.check(file, at)
-	for _, text := range append(append(append([]string{p.Program}, p.Args...), p.ModelArgs...), p.Env...) {
-		wrong(strings.Contains(text, "\x00"), "args", "a NUL character in %.60q", text)
 	}
 }
 

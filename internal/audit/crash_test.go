@@ -56,32 +56,10 @@ func TestKilled(t *testing.T) {
 		_ = child.Process.Kill()
 		_ = child.Wait()
 
-		documents := 0
-		walked := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if !e.Type().IsRegular() || strings.Contains(path, safefile.TempMark) || strings.Contains(path, removing) {
-				return nil
-			}
-			data := text(t, path)
-			switch filepath.Ext(path) {
-			case ".json":
-				if documents++; !json.Valid([]byte(data)) {
-					t.Errorf("%s: %q", path, data)
-				}
-			case ".jsonl":
-				for line := range strings.Lines(data) {
-					if strings.HasSuffix(line, "\n") && !json.Valid([]byte(line)) {
-						t.Errorf("%s: %q", path, line)
-					}
-				}
-			}
-			return nil
-		})
+		documents := documentsIn(t, dir)
 		s, err := Load(dir)
-		if err != nil || walked != nil || len(s.Problems) > 0 {
-			t.Fatalf("%v, %v, %v", err, walked, s.Problems)
+		if err != nil || len(s.Problems) > 0 {
+			t.Fatalf("%v, %v", err, s.Problems)
 		}
 		if documents < 3 || len(s.Tasks) != 1 {
 			t.Errorf("round %d: %d documents, %d tasks: nothing was written yet", round, documents, len(s.Tasks))
@@ -104,4 +82,35 @@ func TestKilled(t *testing.T) {
 			t.Errorf("left over: %v", left)
 		}
 	}
+}
+
+// documentsIn counts the documents below a folder, and checks that each, and each whole line, is JSON.
+func documentsIn(t *testing.T, dir string) (documents int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !e.Type().IsRegular() || strings.Contains(path, safefile.TempMark) || strings.Contains(path, removing) {
+			return nil
+		}
+		data := text(t, path)
+		switch filepath.Ext(path) {
+		case ".json":
+			if documents++; !json.Valid([]byte(data)) {
+				t.Errorf("%s: %q", path, data)
+			}
+		case ".jsonl":
+			for line := range strings.Lines(data) {
+				if strings.HasSuffix(line, "\n") && !json.Valid([]byte(line)) {
+					t.Errorf("%s: %q", path, line)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return documents
 }

@@ -94,6 +94,29 @@ func documented(t *testing.T) map[string]string {
 	return parts
 }
 
+// exampleMoves are the transitions of the task that fails, by seconds.
+var exampleMoves = []struct {
+	after                    int
+	from, to, on, means, why string
+}{
+	{0, "Claiming", "Starting", "claim_won", "The claim was won, and a worker is being started", ""},
+	{2, "Starting", "Running", "hello", "The worker said hello", ""},
+	{88, "Running", "Stopping", "final_report", "The worker sent its final report", ""},
+	{
+		89, "Stopping", "Blocked", "escalate", "The verdict: a person was asked",
+		"tests_failed: the change breaks a test; the same again fails the same way",
+	},
+}
+
+// exampleOutput is what that task's attempt leaves.
+var exampleOutput = Output{
+	TestLog: exampleLog,
+	Patch:   "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",
+}
+
+const exampleLog = "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n" +
+	"--- FAIL: TestParse (0.00s)\nFAIL\n"
+
 // example is a run with one task that failed and one that did not.
 func example(t *testing.T) string {
 	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(time.Hour) }})
@@ -113,18 +136,7 @@ func example(t *testing.T) string {
 		m.Agent, m.Model, m.Image, m.Branch, m.StartedAt = "claude-code", "sonnet", "retake-dev:main", "retake/21-a1",
 			wire.At(noon)
 	})
-	for _, move := range []struct {
-		after                    int
-		from, to, on, means, why string
-	}{
-		{0, "Claiming", "Starting", "claim_won", "The claim was won, and a worker is being started", ""},
-		{2, "Starting", "Running", "hello", "The worker said hello", ""},
-		{88, "Running", "Stopping", "final_report", "The worker sent its final report", ""},
-		{
-			89, "Stopping", "Blocked", "escalate", "The verdict: a person was asked",
-			"tests_failed: the change breaks a test; the same again fails the same way",
-		},
-	} {
+	for _, move := range exampleMoves {
 		w.Transition(Transition{
 			At: wire.At(noon.Add(time.Duration(move.after) * time.Second)), AttemptID: id, Issue: issue, Attempt: 1,
 			From: move.from, To: move.to, On: move.on, Means: move.means, Why: move.why,
@@ -140,11 +152,7 @@ func example(t *testing.T) string {
 			Path:   "outputs/acme_widgets_21/k3v9qx2m-1.jsonl.zst",
 			SHA256: "5f0c2b7a91d3e6445f0c2b7a91d3e6445f0c2b7a91d3e6445f0c2b7a91d3e644", Bytes: 4211,
 		},
-	}, Output{
-		TestLog: "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse " +
-			"(0.00s)\nFAIL\n",
-		Patch: "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",
-	})
+	}, exampleOutput)
 	w.Classified(over, run, "VALIDATE", Classified{
 		Caller: "stage", Issue: issue, Attempt: 1, AttemptID: id,
 		Failure: *f,
@@ -156,9 +164,7 @@ func example(t *testing.T) string {
 		Tokens: 18230, CostUSD: 0.21, StagesCompleted: []string{"CODE"},
 	}
 	task.See(f.Signature, string(recovery.TestsFailed), 1, over)
-	last := NewLastFailure(task, f, "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)",
-		"=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse "+
-			"(0.00s)\nFAIL\n")
+	last := NewLastFailure(task, f, "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)", exampleLog)
 	last.ExitCode, last.AttemptID = &exit, id
 	w.Task(task, last)
 	w.Task(Stats{

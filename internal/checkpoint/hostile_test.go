@@ -29,71 +29,80 @@ func withMode(e Entry, mode uint32) Entry {
 	return e
 }
 
+// d names a chunk.
+var d = DigestOf([]byte("x"))
+
+// manyFolders lie in one another.
+var manyFolders = func() (all []Entry) {
+	for i := range 150 {
+		all = append(all, folder(strings.TrimSuffix(strings.Repeat("d/", i+1), "/")))
+	}
+	return all
+}()
+
+// hostileManifests are what no scan makes, and what is said of each.
+var hostileManifests = map[string]struct {
+	entries []Entry
+	want    string
+}{
+	"up":                  {[]Entry{file("../x")}, "no path below"},
+	"up in the middle":    {[]Entry{folder("a"), file("a/../../x")}, "no path below"},
+	"absolute":            {[]Entry{file("/nowhere/x")}, "no path below"},
+	"the folder itself":   {[]Entry{folder(".")}, "no path below"},
+	"no name":             {[]Entry{file("")}, "it stands behind"},
+	"two slashes":         {[]Entry{folder("a"), file("a//b")}, "no path below"},
+	"slash at the end":    {[]Entry{folder("a/")}, "no path below"},
+	"zero byte":           {[]Entry{file("a\x00b")}, "zero byte"},
+	"long name":           {[]Entry{file(strings.Repeat("n", 256))}, "256 bytes"},
+	"git":                 {[]Entry{folder(".git")}, ".git is taken"},
+	"git, another case":   {[]Entry{folder("a"), file("a/.GiT")}, ".git is taken"},
+	"through a link":      {[]Entry{link("a", "/nowhere"), file("a/x")}, "in no folder"},
+	"through a file":      {[]Entry{file("a"), file("a/b")}, "in no folder"},
+	"no parent":           {[]Entry{file("a/b")}, "in no folder"},
+	"parent comes later":  {[]Entry{file("a/b"), folder("a")}, "in no folder"},
+	"twice":               {[]Entry{file("a"), link("a", "b")}, "stands behind"},
+	"out of order":        {[]Entry{file("b"), file("a")}, "stands behind"},
+	"setuid":              {[]Entry{withMode(file("a"), 0o4755)}, "permission bits"},
+	"setgid folder":       {[]Entry{withMode(folder("a"), 0o2755)}, "permission bits"},
+	"device":              {[]Entry{{Path: "a", Kind: "device"}}, "want file, folder or link"},
+	"folder with content": {[]Entry{{Path: "a", Kind: Folder, Size: 1, Parts: []Part{{d, 0, 1}}}}, "no content"},
+	"link without target": {[]Entry{link("a", "")}, "target"},
+	"long target":         {[]Entry{link("a", strings.Repeat("t", 4096))}, "target"},
+	"target with zero":    {[]Entry{link("a", "b\x00c")}, "target"},
+	"file with target":    {[]Entry{{Path: "a", Kind: File, Target: "/nowhere/x"}}, "no target"},
+	"negative size":       {[]Entry{withParts(-1)}, "a size"},
+	"more than it says":   {[]Entry{withParts(1, Part{d, 0, 2})}, "not its 1 bytes"},
+	"less than it says":   {[]Entry{withParts(3, Part{d, 0, 2})}, "not its 3 bytes"},
+	"a part of nothing":   {[]Entry{withParts(1, Part{d, 0, 0}, Part{d, 0, 1})}, "not its 1 bytes"},
+	"a part backwards":    {[]Entry{withParts(1, Part{d, 0, 2}, Part{d, 0, -1})}, "not its 1 bytes"},
+	"before the chunk":    {[]Entry{withParts(1, Part{d, -1, 1})}, "outside"},
+	"behind the chunk":    {[]Entry{withParts(2, Part{d, ChunkBytes - 1, 2})}, "outside"},
+	"overflow":            {[]Entry{withParts(2, Part{d, 1<<63 - 1, 2})}, "outside"},
+	"8 TB":                {[]Entry{withParts(8<<40, Part{Len: 8 << 40})}, "checkout.max_bytes"},
+	"sum of sizes": {[]Entry{
+		{Path: "a", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
+		{Path: "b", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
+	}, "checkout.max_bytes"},
+	"deep":               {manyFolders, "checkout.max_depth"},
+	"our folder as link": {[]Entry{link(".retake", "/")}, "only reports"},
+	"in our folder":      {[]Entry{folder(".retake"), file(".retake/STATE.json")}, "only reports"},
+	"below the spool": {
+		[]Entry{folder(".retake"), folder(".retake/spool"), folder(".retake/spool/x")},
+		"only reports",
+	},
+	"a link in the spool": {
+		[]Entry{folder(".retake"), folder(".retake/spool"), link(".retake/spool/x", "y")},
+		"only reports",
+	},
+	"a huge report": {[]Entry{
+		folder(".retake"), folder(".retake/spool"),
+		{Path: ".retake/spool/x", Kind: File, Size: 2 << 20, Parts: []Part{{Len: 2 << 20}}},
+	}, "only reports"},
+}
+
 // TestHostileManifests: what no scan makes is refused whole.
 func TestHostileManifests(t *testing.T) {
-	d := DigestOf([]byte("x"))
-	many := make([]Entry, 0, 200)
-	for i := range 150 {
-		many = append(many, folder(strings.TrimSuffix(strings.Repeat("d/", i+1), "/")))
-	}
-	for name, c := range map[string]struct {
-		entries []Entry
-		want    string
-	}{
-		"up":                  {[]Entry{file("../x")}, "no path below"},
-		"up in the middle":    {[]Entry{folder("a"), file("a/../../x")}, "no path below"},
-		"absolute":            {[]Entry{file("/nowhere/x")}, "no path below"},
-		"the folder itself":   {[]Entry{folder(".")}, "no path below"},
-		"no name":             {[]Entry{file("")}, "it stands behind"},
-		"two slashes":         {[]Entry{folder("a"), file("a//b")}, "no path below"},
-		"slash at the end":    {[]Entry{folder("a/")}, "no path below"},
-		"zero byte":           {[]Entry{file("a\x00b")}, "zero byte"},
-		"long name":           {[]Entry{file(strings.Repeat("n", 256))}, "256 bytes"},
-		"git":                 {[]Entry{folder(".git")}, ".git is taken"},
-		"git, another case":   {[]Entry{folder("a"), file("a/.GiT")}, ".git is taken"},
-		"through a link":      {[]Entry{link("a", "/nowhere"), file("a/x")}, "in no folder"},
-		"through a file":      {[]Entry{file("a"), file("a/b")}, "in no folder"},
-		"no parent":           {[]Entry{file("a/b")}, "in no folder"},
-		"parent comes later":  {[]Entry{file("a/b"), folder("a")}, "in no folder"},
-		"twice":               {[]Entry{file("a"), link("a", "b")}, "stands behind"},
-		"out of order":        {[]Entry{file("b"), file("a")}, "stands behind"},
-		"setuid":              {[]Entry{withMode(file("a"), 0o4755)}, "permission bits"},
-		"setgid folder":       {[]Entry{withMode(folder("a"), 0o2755)}, "permission bits"},
-		"device":              {[]Entry{{Path: "a", Kind: "device"}}, "want file, folder or link"},
-		"folder with content": {[]Entry{{Path: "a", Kind: Folder, Size: 1, Parts: []Part{{d, 0, 1}}}}, "no content"},
-		"link without target": {[]Entry{link("a", "")}, "target"},
-		"long target":         {[]Entry{link("a", strings.Repeat("t", 4096))}, "target"},
-		"target with zero":    {[]Entry{link("a", "b\x00c")}, "target"},
-		"file with target":    {[]Entry{{Path: "a", Kind: File, Target: "/nowhere/x"}}, "no target"},
-		"negative size":       {[]Entry{withParts(-1)}, "a size"},
-		"more than it says":   {[]Entry{withParts(1, Part{d, 0, 2})}, "not its 1 bytes"},
-		"less than it says":   {[]Entry{withParts(3, Part{d, 0, 2})}, "not its 3 bytes"},
-		"a part of nothing":   {[]Entry{withParts(1, Part{d, 0, 0}, Part{d, 0, 1})}, "not its 1 bytes"},
-		"a part backwards":    {[]Entry{withParts(1, Part{d, 0, 2}, Part{d, 0, -1})}, "not its 1 bytes"},
-		"before the chunk":    {[]Entry{withParts(1, Part{d, -1, 1})}, "outside"},
-		"behind the chunk":    {[]Entry{withParts(2, Part{d, ChunkBytes - 1, 2})}, "outside"},
-		"overflow":            {[]Entry{withParts(2, Part{d, 1<<63 - 1, 2})}, "outside"},
-		"8 TB":                {[]Entry{withParts(8<<40, Part{Len: 8 << 40})}, "checkout.max_bytes"},
-		"sum of sizes": {[]Entry{
-			{Path: "a", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
-			{Path: "b", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
-		}, "checkout.max_bytes"},
-		"deep":               {many, "checkout.max_depth"},
-		"our folder as link": {[]Entry{link(".retake", "/")}, "only reports"},
-		"in our folder":      {[]Entry{folder(".retake"), file(".retake/STATE.json")}, "only reports"},
-		"below the spool": {
-			[]Entry{folder(".retake"), folder(".retake/spool"), folder(".retake/spool/x")},
-			"only reports",
-		},
-		"a link in the spool": {
-			[]Entry{folder(".retake"), folder(".retake/spool"), link(".retake/spool/x", "y")},
-			"only reports",
-		},
-		"a huge report": {[]Entry{
-			folder(".retake"), folder(".retake/spool"),
-			{Path: ".retake/spool/x", Kind: File, Size: 2 << 20, Parts: []Part{{Len: 2 << 20}}},
-		}, "only reports"},
-	} {
+	for name, c := range hostileManifests {
 		err := (&Tree{Entries: c.entries}).Check(limits)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
@@ -108,9 +117,59 @@ func TestHostileManifests(t *testing.T) {
 	}
 }
 
+// manyEntries are those of a large page.
+func manyEntries(n int) (all []pageEntry) {
+	for i := range n {
+		all = append(all, pageEntry{Path: fmt.Appendf(nil, "%07d", i), Kind: File})
+	}
+	return all
+}
+
+// manyParts are those of one file.
+var manyParts = slices.Repeat([][3]int64{{0, 0, 1}}, 9000)
+
+// hostilePages are no pages of a manifest, and what is said of each.
+var hostilePages = map[string]struct {
+	page any
+	more int // times that the page is named
+	want string
+}{
+	"no chunk of that number": {
+		page{Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}},
+		1,
+		"no chunk 0",
+	},
+	"a negative number": {
+		page{
+			Chunks:  []Digest{d},
+			Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{-2, 0, 1}}}},
+		},
+		1,
+		"no chunk -2",
+	},
+	"a chunk without a name": {
+		page{
+			Chunks:  []Digest{{}},
+			Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}},
+		},
+		1,
+		"no chunk is called",
+	},
+	"goes on with nothing": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "has not begun"},
+	"goes on with a folder": {page{Entries: []pageEntry{
+		{Path: []byte("f"), Kind: Folder},
+		{Path: []byte("f"), Kind: more},
+	}}, 1, "has not begun"},
+	"too many entries": {page{Entries: manyEntries(2000)}, 100, "checkout.max_files"},
+	"parts without end": {page{
+		Chunks:  []Digest{d},
+		Entries: []pageEntry{{Path: []byte("f"), Kind: File, Parts: manyParts}},
+	}, 100, "parts"},
+	"no page": {"text", 1, "no page"},
+}
+
 // TestHostilePages: what is no manifest is refused before it costs anything.
 func TestHostilePages(t *testing.T) {
-	d := DigestOf([]byte("x"))
 	put := func(s store, v any) Digest {
 		data, err := json.Marshal(v)
 		if err != nil {
@@ -119,54 +178,7 @@ func TestHostilePages(t *testing.T) {
 		s[DigestOf(data)] = data
 		return DigestOf(data)
 	}
-	entries := func(n int) (all []pageEntry) {
-		for i := range n {
-			all = append(all, pageEntry{Path: fmt.Appendf(nil, "%07d", i), Kind: File})
-		}
-		return all
-	}
-	parts := make([][3]int64, 9000)
-	for i := range parts {
-		parts[i] = [3]int64{0, 0, 1}
-	}
-	for name, c := range map[string]struct {
-		page any
-		more int // times that the page is named
-		want string
-	}{
-		"no chunk of that number": {
-			page{Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}},
-			1,
-			"no chunk 0",
-		},
-		"a negative number": {
-			page{
-				Chunks:  []Digest{d},
-				Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{-2, 0, 1}}}},
-			},
-			1,
-			"no chunk -2",
-		},
-		"a chunk without a name": {
-			page{
-				Chunks:  []Digest{{}},
-				Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}},
-			},
-			1,
-			"no chunk is called",
-		},
-		"goes on with nothing": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "has not begun"},
-		"goes on with a folder": {page{Entries: []pageEntry{
-			{Path: []byte("f"), Kind: Folder},
-			{Path: []byte("f"), Kind: more},
-		}}, 1, "has not begun"},
-		"too many entries": {page{Entries: entries(2000)}, 100, "checkout.max_files"},
-		"parts without end": {page{
-			Chunks:  []Digest{d},
-			Entries: []pageEntry{{Path: []byte("f"), Kind: File, Parts: parts}},
-		}, 100, "parts"},
-		"no page": {"text", 1, "no page"},
-	} {
+	for name, c := range hostilePages {
 		s := store{}
 		r := root{Version: manifestVersion, Pages: slices.Repeat([]Digest{put(s, c.page)}, c.more)}
 		_, err := Load(put(s, r), limits, s.get)

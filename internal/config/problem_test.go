@@ -1,18 +1,16 @@
 package config
 
 import (
-	"net"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestAllProblemsAtOnce is a transcript: order, places and words.
-func TestAllProblemsAtOnce(t *testing.T) {
-	doc := `[director]
+// faulty is a configuration with every kind of fault, and faults is what is said of it.
+const (
+	faulty = `[director]
 max_workers = 0
 max_worker = 5
 fleet = "Bad Fleet"
@@ -54,11 +52,8 @@ alternative_model = "-x"
 resource = "github.write"
 state_paths = ["scratch/", "/x", "**"]
 `
-	_, p := load("c.toml", []byte(doc), []string{
-		"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some",
-		"RETAKE_CFG_STAGE_NAME=x",
-	}, map[string]string{"worker.fix_attempts": "many", "no.such": "x"})
-	want := `c.toml:2:1: director.max_workers: got 0, want an integer from 1 to 100
+
+	faults = `c.toml:2:1: director.max_workers: got 0, want an integer from 1 to 100
 c.toml:3:1: director.max_worker: unknown key, did you mean director.max_workers?
 c.toml:4:1: director.fleet: got "Bad Fleet", want 1 to 32 of a-z, 0-9 and -, beginning with a letter
 c.toml:5:1: director.interval_seconds: got "60s", want a number of seconds from 0.1 to 3600
@@ -90,9 +85,17 @@ environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
 flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, kubernetes, policy, rate_limits, recovery, retry, scope, stage, telemetry, timeouts, worker, workspace
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
-	if got := p.String(); got != want {
+)
+
+// TestAllProblemsAtOnce is a transcript: order, places and words.
+func TestAllProblemsAtOnce(t *testing.T) {
+	_, p := load("c.toml", []byte(faulty), []string{
+		"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some",
+		"RETAKE_CFG_STAGE_NAME=x",
+	}, map[string]string{"worker.fix_attempts": "many", "no.such": "x"})
+	if got := p.String(); got != faults {
 		t.Errorf("got\n%s", got)
-		gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
+		gotLines, wantLines := strings.Split(got, "\n"), strings.Split(faults, "\n")
 		for i := range min(len(gotLines), len(wantLines)) {
 			if gotLines[i] != wantLines[i] {
 				t.Fatalf("first difference:\n%s\nwant\n%s", gotLines[i], wantLines[i])
@@ -104,140 +107,145 @@ flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 	}
 }
 
+// codeStage is the one stage that every configuration needs.
+const codeStage = "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\n"
+
+// singleProblems are configurations with one fault, and what is said of it.
+var singleProblems = map[string]string{
+	"director = 1": "c.toml:1:1: director: got 1, want a " +
+		"table: [director]",
+	"[Director]\nmax_workers = 1": "did you mean director?",
+	"max_workers = 1":             "did you mean director.max_workers?",
+	"[github]\nmax_workers = 1":   "did you mean director.max_workers?",
+	"[retry]\nqqqqqqqqqqqqqqqqqqqqqq = 1": "want one of retry.backoff_mode, " +
+		"retry.backoff_initial_seconds",
+	"\"director.max_workers\" = 1": "unknown key",
+	"director.max_workers = 1.5": "got 1.5, want an integer " +
+		"from 1 to 100",
+	"director.max_workers = true":       "got true, want an integer",
+	"director.max_workers = [1]":        "got a list, want an integer",
+	"director.max_workers = 2026-01-01": "got a date, want an integer",
+	"director.interval_seconds = nan":   "want a number of seconds",
+	"director.interval_seconds = inf":   "want a number of seconds",
+	"director.interval_seconds = 1e300": "want a number of seconds",
+	"director.data_dir = \"\"":          `got "", want a path`,
+	"director.data_dir = \"a\\u0000b\"": "NUL",
+	"retry.backoff_initial_seconds = 31": "c.toml:1:7: retry.backoff_initial_seconds: the longest delay would " +
+		"be shorter than the first, want retry.backoff_max_seconds (30) at least " +
+		"retry.backoff_initial_seconds (31)",
+	"timeouts.worker_start_seconds = 3600": "c.toml:1:10: timeouts.worker_start_seconds: the watchdog would end " +
+		"a worker that may still start",
+	"timeouts.worker_watchdog_seconds = 80": "before its silence is noticed, want " +
+		"timeouts.worker_watchdog_seconds (80) above",
+	"agent_bus.heartbeat_interval_seconds = 31": "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
+	"agent_bus.replicas = 3":                    "the embedded server is a single one",
+	"agent_bus.replicas = 2":                    "want 1, 3 or 5",
+	"agent_bus.url = \"tls://x\"": "agent_bus.credentials to the " +
+		"folder director/",
+	"agent_bus.url = \"http://x\"":           "want nats:// or tls:// URLs",
+	"agent_bus.url = \"nats://u:hunter2@x\"": "looks like a secret",
+	"agent_bus.url = \"nats://hunter2@x\"":   "looks like a secret",
+	"agent_bus.listen_addr = \"localhost\"":  `want "auto" or an IP address`,
+	"containers.workdir = \"workspace\"":     "absolute",
+	"containers.workdir = \"/\"":             "outside of the system's folders",
+	"containers.workdir = \"/retake/x\"": "outside of the system's folders " +
+		"and of /retake",
+	"containers.workdir = \"/proc/x\"": "outside of the system's folders",
+	"containers.pids = 15":             "from 16",
+	"containers.cpus = 0":              "from 0.01",
+	"containers.oci_runtime = \"-x\"":  "want a name of letters",
+	"containers.oci_runtime = \"runsc\"\ncontainers.runtime = \"process\"": "plain processes run in no runtime " +
+		"of an engine",
+	"containers.user = \"root\"":          "in numbers",
+	"containers.user = \"99999999999:1\"": "in numbers",
+	"containers.user = \"1000:0\"":        "neither of them 0 (root)",
+	"containers.memory = \"1MiB\"":        "from 16MiB",
+	"containers.memory = 2":               "such as \"2GiB\"",
+	"containers.network = \"host\"":       "none of Docker's own",
+	"containers.image = \"-v\"":           "image reference",
+	"containers.env = [\"A=1\"]":          "want a table { NAME",
+	"containers.env = { \"A " +
+		"B\" = \"x\" }": `got "A B", want the name of an environment variable`,
+	"containers.env = { A = 1 }":                                           "got 1, want a text",
+	"containers.env = { RETAKE_X = \"1\" }":                                "not beginning with RETAKE_",
+	"containers.env = { MY_API_KEY = \"hunter\" }":                         "want env_passthrough",
+	"containers.env = { A = \"sk-ant-0123456789abcdef\" }":                 "looks like a secret",
+	"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "never enters a worker",
+	"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "is in env and in env_passthrough",
+	"github.repositories = [\"a/b\", \"A/B\"]":                             "occurs twice",
+	"github.repositories = [\"a/b.git\"]":                                  "without .git",
+	"github.repositories = [\"a/..\"]":                                     `got "a/.."`,
+	"github.repositories = \"a/b\"":                                        `want a list, each: "owner/name"`,
+	"github.repositories = [1]":                                            "element 1: got 1",
+	"github.labels = \"x\"":                                                "want a table: [github.labels]",
+	"github.labels.task = \"\"":                                            "1 to 50 characters",
+	"github.labels.task = \"a,b\"":                                         "no comma",
+	"github.labels.tsk = \"x\"":                                            "did you mean github.labels.task?",
+	"github.base_branch = \"a..b\"":                                        "a branch name",
+	"github.api_url = \"https://hunter2@x/\"":                              "looks like a secret",
+	"github.token_env = \"hunter2 hunter2\"": "got the value, want the name of an " +
+		"environment variable",
+	"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"": "got the value, want the name of an " +
+		"environment variable",
+	"github.token_env = \"X\"\ngithub.token_file = \"/x\"": "want one of them",
+	"github.app_id = 1":                           "a GitHub App needs all three",
+	"[policy.sync_main]\nmax_commits_behind = -1": "from 0 to 1000000",
+	"[policy.sync_main]\n" +
+		"max_seconds_behnid = 1": "did you mean policy.sync_main.max_seconds_behind?",
+	"github.trusted_authors = " +
+		"[\"OWNER\", \"member\"]": `element 2: got "member", want one of "OWNER", "MEMBER"`,
+	"timeouts.worker_watchdog_seconds = 21600":         "(21600) above timeouts.worker_watchdog_seconds (21600)",
+	"[policy.sync_man]\nmax_commits_behind = 1":        "unknown key",
+	"[rate_limits.model]\nmax_concurrent_requests = 0": "from 1 to 1000",
+	"[stage]\nname = \"CODE\"": "c.toml:1:2: stage: got a table, " +
+		"want [[stage]]",
+	"stage = [1]":                                     "stage[0]: got 1, want a table",
+	"[[stage]]\nname = \"CODE\"":                      `c.toml:1:3: stage[0].run: no program, want run = ["make", "test"] or agent`,
+	"[[stage]]\nrun = [\"x\"]":                        "stage[0].name: missing",
+	"[[stage]]\nname = \"CODE\"\nrun = \"make test\"": "no shell",
+	"[[stage]]\nname = \"CODE\"\nrun = []":            "no program",
+	"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":        "no program",
+	"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"": "c.toml:3:1: stage[0].run: run and " +
+		"agent exclude each other",
+	"[[stage]]\nname = \"CODE\"\nagent = \"codx\"": "c.toml:3:1: stage[0].agent: no " +
+		"agent \"codx\", did you mean codex?",
+	"[[stage]]\nname = \"CODE\"\nagent = \"A B\"": "stage[0].agent: got \"A B\", " +
+		"want the name of",
+	codeStage +
+		"model = \"m\"\nalternative_model = \"m\"": "c.toml:5:1: stage[0].alternative_model: the same as model",
+	"recovery.agents_file = \"/no/such\"": "c.toml:1:10: recovery.agents_file: " +
+		"\"/no/such\": no such file",
+	"recovery.rules_file = \"/\"": "c.toml:1:10: recovery.rules_file: " +
+		"\"/\": is a directory",
+	"recovery.max_consecutive_errors = -2":               "from -1 to 100000",
+	"recovery.cost_budget_usd = -0.5":                    "from 0 to 1000000",
+	"recovery.continue_on_error = 1":                     "got 1, want true or false",
+	"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nrum = 1": "did you mean stage.run?",
+	"[[stage]]\nname = \"COMMIT\"\n" +
+		"run = [\"x\"]": `want one of "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"`,
+	"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]": "stage: no CODE",
+	codeStage + "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]": "c.toml:5:1: stage[1].name: " +
+		"a second CODE",
+	codeStage + "[[stage]]\nname = \"START\"\nrun = [\"x\"]": "START after CODE",
+	codeStage +
+		"timeout_seconds = 3601": "c.toml:4:1: stage[0].timeout_seconds: 3601 is longer than",
+	"timeouts.worker_watchdog_seconds = 1000\n" +
+		codeStage: "c.toml:2:3: stage[0].timeout_seconds: 1800 is longer than",
+	"worker.validate = \"outside\"": `want one of "inside", "fresh"`,
+	"worker.validate = \"fresh\"\ncontainers.runtime = \"process\"": "c.toml:1:8: worker.validate: plain " +
+		"processes have no clean container to validate in",
+	"worker.validate = \"fresh\"\n" + codeStage: "c.toml:1:8: worker.validate: no " +
+		"stage VALIDATE, so nothing would be validated",
+	"worker.validate = \"fresh\"\n" + codeStage + "[[stage]]\nname = \"VALIDATE\"\n" +
+		"agent = \"codex\"": "VALIDATE calls a model, and a clean container has no keys",
+	"worker.validate = \"fresh\"\n" + codeStage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\nresource " +
+		"= \"model.x\"": "VALIDATE calls a model",
+	"a = ghp_0123456789abcdefghij": "c.toml:1:5: not TOML",
+	"ghp_0123456789abcdefghij = 1": "unknown key",
+}
+
 func TestSingleProblems(t *testing.T) {
-	stage := "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\n"
-	for doc, want := range map[string]string{
-		"director = 1": "c.toml:1:1: director: got 1, want a " +
-			"table: [director]",
-		"[Director]\nmax_workers = 1": "did you mean director?",
-		"max_workers = 1":             "did you mean director.max_workers?",
-		"[github]\nmax_workers = 1":   "did you mean director.max_workers?",
-		"[retry]\nqqqqqqqqqqqqqqqqqqqqqq = 1": "want one of retry.backoff_mode, " +
-			"retry.backoff_initial_seconds",
-		"\"director.max_workers\" = 1": "unknown key",
-		"director.max_workers = 1.5": "got 1.5, want an integer " +
-			"from 1 to 100",
-		"director.max_workers = true":       "got true, want an integer",
-		"director.max_workers = [1]":        "got a list, want an integer",
-		"director.max_workers = 2026-01-01": "got a date, want an integer",
-		"director.interval_seconds = nan":   "want a number of seconds",
-		"director.interval_seconds = inf":   "want a number of seconds",
-		"director.interval_seconds = 1e300": "want a number of seconds",
-		"director.data_dir = \"\"":          `got "", want a path`,
-		"director.data_dir = \"a\\u0000b\"": "NUL",
-		"retry.backoff_initial_seconds = 31": "c.toml:1:7: retry.backoff_initial_seconds: the longest delay would " +
-			"be shorter than the first, want retry.backoff_max_seconds (30) at least " +
-			"retry.backoff_initial_seconds (31)",
-		"timeouts.worker_start_seconds = 3600": "c.toml:1:10: timeouts.worker_start_seconds: the watchdog would end " +
-			"a worker that may still start",
-		"timeouts.worker_watchdog_seconds = 80": "before its silence is noticed, want " +
-			"timeouts.worker_watchdog_seconds (80) above",
-		"agent_bus.heartbeat_interval_seconds = 31": "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
-		"agent_bus.replicas = 3":                    "the embedded server is a single one",
-		"agent_bus.replicas = 2":                    "want 1, 3 or 5",
-		"agent_bus.url = \"tls://x\"": "agent_bus.credentials to the " +
-			"folder director/",
-		"agent_bus.url = \"http://x\"":           "want nats:// or tls:// URLs",
-		"agent_bus.url = \"nats://u:hunter2@x\"": "looks like a secret",
-		"agent_bus.url = \"nats://hunter2@x\"":   "looks like a secret",
-		"agent_bus.listen_addr = \"localhost\"":  `want "auto" or an IP address`,
-		"containers.workdir = \"workspace\"":     "absolute",
-		"containers.workdir = \"/\"":             "outside of the system's folders",
-		"containers.workdir = \"/retake/x\"": "outside of the system's folders " +
-			"and of /retake",
-		"containers.workdir = \"/proc/x\"": "outside of the system's folders",
-		"containers.pids = 15":             "from 16",
-		"containers.cpus = 0":              "from 0.01",
-		"containers.oci_runtime = \"-x\"":  "want a name of letters",
-		"containers.oci_runtime = \"runsc\"\ncontainers.runtime = \"process\"": "plain processes run in no runtime " +
-			"of an engine",
-		"containers.user = \"root\"":          "in numbers",
-		"containers.user = \"99999999999:1\"": "in numbers",
-		"containers.user = \"1000:0\"":        "neither of them 0 (root)",
-		"containers.memory = \"1MiB\"":        "from 16MiB",
-		"containers.memory = 2":               "such as \"2GiB\"",
-		"containers.network = \"host\"":       "none of Docker's own",
-		"containers.image = \"-v\"":           "image reference",
-		"containers.env = [\"A=1\"]":          "want a table { NAME",
-		"containers.env = { \"A " +
-			"B\" = \"x\" }": `got "A B", want the name of an environment variable`,
-		"containers.env = { A = 1 }":                                           "got 1, want a text",
-		"containers.env = { RETAKE_X = \"1\" }":                                "not beginning with RETAKE_",
-		"containers.env = { MY_API_KEY = \"hunter\" }":                         "want env_passthrough",
-		"containers.env = { A = \"sk-ant-0123456789abcdef\" }":                 "looks like a secret",
-		"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "never enters a worker",
-		"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "is in env and in env_passthrough",
-		"github.repositories = [\"a/b\", \"A/B\"]":                             "occurs twice",
-		"github.repositories = [\"a/b.git\"]":                                  "without .git",
-		"github.repositories = [\"a/..\"]":                                     `got "a/.."`,
-		"github.repositories = \"a/b\"":                                        `want a list, each: "owner/name"`,
-		"github.repositories = [1]":                                            "element 1: got 1",
-		"github.labels = \"x\"":                                                "want a table: [github.labels]",
-		"github.labels.task = \"\"":                                            "1 to 50 characters",
-		"github.labels.task = \"a,b\"":                                         "no comma",
-		"github.labels.tsk = \"x\"":                                            "did you mean github.labels.task?",
-		"github.base_branch = \"a..b\"":                                        "a branch name",
-		"github.api_url = \"https://hunter2@x/\"":                              "looks like a secret",
-		"github.token_env = \"hunter2 hunter2\"": "got the value, want the name of an " +
-			"environment variable",
-		"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"": "got the value, want the name of an " +
-			"environment variable",
-		"github.token_env = \"X\"\ngithub.token_file = \"/x\"": "want one of them",
-		"github.app_id = 1":                           "a GitHub App needs all three",
-		"[policy.sync_main]\nmax_commits_behind = -1": "from 0 to 1000000",
-		"[policy.sync_main]\n" +
-			"max_seconds_behnid = 1": "did you mean policy.sync_main.max_seconds_behind?",
-		"github.trusted_authors = " +
-			"[\"OWNER\", \"member\"]": `element 2: got "member", want one of "OWNER", "MEMBER"`,
-		"timeouts.worker_watchdog_seconds = 21600":         "(21600) above timeouts.worker_watchdog_seconds (21600)",
-		"[policy.sync_man]\nmax_commits_behind = 1":        "unknown key",
-		"[rate_limits.model]\nmax_concurrent_requests = 0": "from 1 to 1000",
-		"[stage]\nname = \"CODE\"": "c.toml:1:2: stage: got a table, " +
-			"want [[stage]]",
-		"stage = [1]":                                     "stage[0]: got 1, want a table",
-		"[[stage]]\nname = \"CODE\"":                      `c.toml:1:3: stage[0].run: no program, want run = ["make", "test"] or agent`,
-		"[[stage]]\nrun = [\"x\"]":                        "stage[0].name: missing",
-		"[[stage]]\nname = \"CODE\"\nrun = \"make test\"": "no shell",
-		"[[stage]]\nname = \"CODE\"\nrun = []":            "no program",
-		"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":        "no program",
-		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"": "c.toml:3:1: stage[0].run: run and " +
-			"agent exclude each other",
-		"[[stage]]\nname = \"CODE\"\nagent = \"codx\"": "c.toml:3:1: stage[0].agent: no " +
-			"agent \"codx\", did you mean codex?",
-		"[[stage]]\nname = \"CODE\"\nagent = \"A B\"": "stage[0].agent: got \"A B\", " +
-			"want the name of",
-		stage +
-			"model = \"m\"\nalternative_model = \"m\"": "c.toml:5:1: stage[0].alternative_model: the same as model",
-		"recovery.agents_file = \"/no/such\"": "c.toml:1:10: recovery.agents_file: " +
-			"\"/no/such\": no such file",
-		"recovery.rules_file = \"/\"": "c.toml:1:10: recovery.rules_file: " +
-			"\"/\": is a directory",
-		"recovery.max_consecutive_errors = -2":               "from -1 to 100000",
-		"recovery.cost_budget_usd = -0.5":                    "from 0 to 1000000",
-		"recovery.continue_on_error = 1":                     "got 1, want true or false",
-		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nrum = 1": "did you mean stage.run?",
-		"[[stage]]\nname = \"COMMIT\"\n" +
-			"run = [\"x\"]": `want one of "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"`,
-		"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]": "stage: no CODE",
-		stage + "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]": "c.toml:5:1: stage[1].name: " +
-			"a second CODE",
-		stage + "[[stage]]\nname = \"START\"\nrun = [\"x\"]": "START after CODE",
-		stage +
-			"timeout_seconds = 3601": "c.toml:4:1: stage[0].timeout_seconds: 3601 is longer than",
-		"timeouts.worker_watchdog_seconds = 1000\n" +
-			stage: "c.toml:2:3: stage[0].timeout_seconds: 1800 is longer than",
-		"worker.validate = \"outside\"": `want one of "inside", "fresh"`,
-		"worker.validate = \"fresh\"\ncontainers.runtime = \"process\"": "c.toml:1:8: worker.validate: plain " +
-			"processes have no clean container to validate in",
-		"worker.validate = \"fresh\"\n" + stage: "c.toml:1:8: worker.validate: no " +
-			"stage VALIDATE, so nothing would be validated",
-		"worker.validate = \"fresh\"\n" + stage + "[[stage]]\nname = \"VALIDATE\"\n" +
-			"agent = \"codex\"": "VALIDATE calls a model, and a clean container has no keys",
-		"worker.validate = \"fresh\"\n" + stage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\nresource " +
-			"= \"model.x\"": "VALIDATE calls a model",
-		"a = ghp_0123456789abcdefghij": "c.toml:1:5: not TOML",
-		"ghp_0123456789abcdefghij = 1": "unknown key",
-	} {
+	for doc, want := range singleProblems {
 		_, got := text(t, doc)
 		if !strings.Contains(got, want) || strings.Contains(got, "\n") {
 			t.Errorf("%s\ngot  %s\nwant %s", doc, got, want)
@@ -271,160 +279,6 @@ func TestGoodOnes(t *testing.T) {
 	} {
 		if _, got := text(t, doc); got != "" {
 			t.Errorf("%s\n%s", doc, got)
-		}
-	}
-}
-
-func TestMounts(t *testing.T) {
-	dir := t.TempDir()
-	// Short, as the address of a socket has to be.
-	short, err := os.MkdirTemp("", "m")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	l, err := net.Listen("unix", filepath.Join(short, "engine"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	if err := os.Symlink("/var/run", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	for mount, want := range map[string]string{
-		"/usr/local/go:/usr/local/go:ro":       "",
-		"volume:retake-gocache:/cache":         "",
-		"/data:/tmp/data":                      "",
-		"relative:/x":                          "not a clean absolute",
-		"/a/../b:/x":                           "not a clean absolute",
-		"/a:x":                                 "not a clean absolute",
-		"/a":                                   "bad form",
-		"/a:/b:xx":                             "bad form",
-		"/a:/b:ro:ro":                          "bad form",
-		"volume:-x:/y":                         "bad name",
-		"volume::/y":                           "bad name",
-		"/:/host":                              "socket",
-		"/run:/host":                           "socket",
-		"/var/run/docker.sock:/s":              "socket",
-		"/somewhere/docker.sock:/s":            "socket",
-		filepath.Join(short, "engine") + ":/s": "socket",
-		filepath.Join(dir, "link") + ":/s":     "socket",
-		"/a:/retake":                           "cover /retake",
-		"/a:/retake/x":                         "cover /retake",
-		"/a:/":                                 "cover /",
-		"/a:/etc":                              "cover /etc",
-		"/a:/proc/x":                           "cover a part of /proc",
-		"/a:/workspace":                        "meets the checkout",
-		"/a:/workspace/sub":                    "meets the checkout",
-		dir + ":/x":                            "director.data_dir",
-		dir + "/data/tasks:/x":                 "director.data_dir",
-	} {
-		_, p := load("c.toml", nil, nil, map[string]string{"containers.mounts": mount, "director.data_dir": dir +
-			"/data"})
-		if got := p.String(); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%s: got %q, want %q", mount, got, want)
-		}
-	}
-	_, p := load("c.toml", nil, nil, map[string]string{"containers.mounts": "/a:/x,/b:/x"})
-	if !strings.Contains(p.String(), "two mounts") {
-		t.Error(p)
-	}
-}
-
-func TestCheckRun(t *testing.T) {
-	noneSet := func(string) (string, bool) { return "", false }
-	allSet := func(string) (string, bool) { return "x", true }
-	if got := Default().CheckRun(noneSet).String(); !strings.Contains(got, "github.repositories") ||
-		!strings.Contains(got, "CODE") || !strings.Contains(got, "GITHUB_TOKEN") {
-		t.Error(got)
-	}
-	c, _ := text(t, "github.repositories = [\"a/b\"]\n[[stage]]\nname = \"CODE\"\nrun = [\"x\"]")
-	if p := c.CheckRun(allSet); len(p) > 0 {
-		t.Error(p)
-	}
-	for _, long := range []bool{false, true} { // the file's name is what the reader needs, and no secret
-		file := filepath.Join(t.TempDir(), "github-token-of-the-fleet")
-		if long {
-			if err := os.WriteFile(file, make([]byte, maxTokenBytes+1), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.GitHub.TokenFile = file
-		if got := c.CheckRun(allSet).String(); !strings.Contains(got, "github.token_file: names "+file) {
-			t.Error(got)
-		}
-	}
-}
-
-// The address alone takes no webhooks; a place that is to hold their secret must hold one.
-func TestWebhookSecretIsNeededWhereItsPlaceIsSet(t *testing.T) {
-	for _, row := range []struct {
-		name, secret, file string
-		set                bool
-		takes              bool
-		problem            string
-	}{
-		{name: "no variable", takes: false},
-		{name: "a secret", set: true, secret: "it-is-a-secret", takes: true},
-		{name: "an empty variable", set: true, takes: true, problem: "github.webhook_secret_env"},
-		{name: "a file that is not there", file: "/nowhere/secret", takes: true, problem: "github.webhook_secret_file"},
-	} {
-		c, _ := text(t, "github.repositories = [\"a/b\"]\ndirector.http_listen = \"127.0.0.1:0\"\n[[stage]]\nname = "+
-			"\"CODE\"\nrun = [\"x\"]")
-		c.GitHub.WebhookSecretFile = row.file
-		lookup := func(name string) (string, bool) {
-			if name == c.GitHub.WebhookSecretEnv {
-				return row.secret, row.set
-			}
-			return "x", true
-		}
-		if got := c.TakesWebhooks(lookup); got != row.takes {
-			t.Errorf("%s: webhooks are taken: %t", row.name, got)
-		}
-		if p := c.CheckRun(lookup); (len(p) > 0) != (row.problem != "") || !strings.Contains(p.String(), row.problem) {
-			t.Errorf("%s: %v, want a problem of %q", row.name, p, row.problem)
-		}
-	}
-}
-
-func TestToken(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, text string, mode os.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	env := map[string]string{"GITHUB_TOKEN": " tok\n", "TWO": "hunter2 hunter2"}
-	for _, c := range []struct{ name, file, token, warning, err string }{
-		{"GITHUB_TOKEN", "", "tok", "", ""},
-		{"MISSING", "", "", "", "MISSING is empty or not set; put a token"},
-		{"TWO", "", "", "", "holds more than a token with access"},
-		{"", "", "", "", "set github.token_env or github.token_file"},
-		{"GITHUB_TOKEN", file("good", "filetok\n", 0o600), "filetok", "", ""},
-		{"", file("open", "filetok", 0o644), "filetok", "chmod 600", ""},
-		{"", file("empty", "\n", 0o600), "", "", "is empty"},
-		{"", file("long", strings.Repeat("x", 20000), 0o600), "", "", "more than 16384 bytes"},
-		{"", filepath.Join(dir, "missing"), "", "", "write it there"},
-		{"", dir, "", "", "is a directory"},
-	} {
-		conf := Default()
-		conf.GitHub.TokenEnv, conf.GitHub.TokenFile = c.name, c.file
-		token, warning, err := conf.Token(func(k string) string { return env[k] })
-		said := ""
-		if err != nil {
-			said = err.Error()
-		}
-		if token != c.token || !strings.Contains(warning, c.warning) || (warning == "") != (c.warning == "") ||
-			!strings.Contains(said, c.err) || (said == "") != (c.err == "") {
-			t.Errorf("%+v: got %q, %q, %v", c, token, warning, err)
-		}
-		if strings.Contains(said, "hunter2") {
-			t.Errorf("the token is in the error: %v", err)
 		}
 	}
 }

@@ -26,6 +26,54 @@ func TestEveryKeySaysWhenItHolds(t *testing.T) {
 	}
 }
 
+// oneStage is appended to configurations: every one needs a stage.
+const oneStage = "\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n"
+
+// rereads are configurations, those after them, and what of the change holds at once.
+var rereads = []struct {
+	name, before, after string
+	keys, restart       []string
+	problem             string
+}{
+	{"nothing", "director.max_workers = 2" + oneStage, "director.max_workers = 2" + oneStage, nil, nil, ""},
+	{"a default that is said", oneStage, "director.max_workers = 3" + oneStage, nil, nil, ""},
+	{
+		"what holds at once", oneStage, "director.max_workers = 7\n[github.label_caps]\nx = 1" + oneStage,
+		[]string{"director.max_workers", "github.label_caps"},
+		nil, "",
+	},
+	{
+		"what waits", oneStage, "github.repositories = [\"a/b\"]\ngithub.labels.task = \"x\"" + oneStage, nil,
+		[]string{"github.repositories", "github.labels.task"},
+		"",
+	},
+	{
+		"both", oneStage, "director.max_retries = 9\ndirector.fleet = \"other\"" + oneStage,
+		[]string{"director.max_retries"},
+		[]string{"director.fleet"},
+		"",
+	},
+	{
+		"a stage's argument", oneStage, strings.Replace(oneStage, `["a"]`, `["a", "b"]`, 1),
+		[]string{"stage[0].run"},
+		nil,
+		"",
+	},
+	{
+		"one more stage", oneStage, oneStage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]\n",
+		[]string{"stage"},
+		nil,
+		"",
+	},
+	{
+		"what does not go together", "timeouts.worker_heartbeat_ttl_seconds = 3000" + oneStage,
+		"timeouts.worker_heartbeat_ttl_seconds = 90\ntimeouts.worker_watchdog_seconds = 2000" + oneStage,
+		[]string{"timeouts.worker_watchdog_seconds"},
+		[]string{"timeouts.worker_heartbeat_ttl_seconds"},
+		"reload: timeouts.worker_watchdog_seconds: the watchdog would end a worker before its silence is noticed",
+	},
+}
+
 func TestReread(t *testing.T) {
 	read := func(doc string) Config {
 		t.Helper()
@@ -35,50 +83,7 @@ func TestReread(t *testing.T) {
 		}
 		return c
 	}
-	stage := "\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n"
-	for _, x := range []struct {
-		name, before, after string
-		keys, restart       []string
-		problem             string
-	}{
-		{"nothing", "director.max_workers = 2" + stage, "director.max_workers = 2" + stage, nil, nil, ""},
-		{"a default that is said", stage, "director.max_workers = 3" + stage, nil, nil, ""},
-		{
-			"what holds at once", stage, "director.max_workers = 7\n[github.label_caps]\nx = 1" + stage,
-			[]string{"director.max_workers", "github.label_caps"},
-			nil, "",
-		},
-		{
-			"what waits", stage, "github.repositories = [\"a/b\"]\ngithub.labels.task = \"x\"" + stage, nil,
-			[]string{"github.repositories", "github.labels.task"},
-			"",
-		},
-		{
-			"both", stage, "director.max_retries = 9\ndirector.fleet = \"other\"" + stage,
-			[]string{"director.max_retries"},
-			[]string{"director.fleet"},
-			"",
-		},
-		{
-			"a stage's argument", stage, strings.Replace(stage, `["a"]`, `["a", "b"]`, 1),
-			[]string{"stage[0].run"},
-			nil,
-			"",
-		},
-		{
-			"one more stage", stage, stage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]\n",
-			[]string{"stage"},
-			nil,
-			"",
-		},
-		{
-			"what does not go together", "timeouts.worker_heartbeat_ttl_seconds = 3000" + stage,
-			"timeouts.worker_heartbeat_ttl_seconds = 90\ntimeouts.worker_watchdog_seconds = 2000" + stage,
-			[]string{"timeouts.worker_watchdog_seconds"},
-			[]string{"timeouts.worker_heartbeat_ttl_seconds"},
-			"reload: timeouts.worker_watchdog_seconds: the watchdog would end a worker before its silence is noticed",
-		},
-	} {
+	for _, x := range rereads {
 		t.Run(x.name, func(t *testing.T) {
 			before, after := read(x.before), read(x.after)
 			got, change, problems := before.Reread(after)

@@ -7,17 +7,9 @@ import (
 	"testing"
 )
 
-// TestOperatorTables: each fault of each file is a line with the file, the line and the key that named it.
-func TestOperatorTables(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	agents := put("agents.toml", `# mine
+// operatorAgents and operatorRules are files with faults.
+const (
+	operatorAgents = `# mine
 [[agent]]
 name = "mine"
 program = "mine"
@@ -29,15 +21,29 @@ wat = 1
 [[agent]]
 name = "other"
 args = 5
-`)
-	rules := put("rules.toml", `[[rule]]
+`
+	operatorRules = `[[rule]]
 id = "mine.limit"
 reason = "rate_limitd"
 band = "failure"
 any = ["slow down"]
 why = "mine"
 examples = ["slow down"]
-`)
+`
+)
+
+// TestOperatorTables: each fault of each file is a line with the file, the line and the key that named it.
+func TestOperatorTables(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	agents := put("agents.toml", operatorAgents)
+	rules := put("rules.toml", operatorRules)
 	policy := put("policy.toml", "[[row]]\non = \"rate_limited\"\nladdr = []\n")
 	broken := put("broken.toml", "\n\n[[agent]\n")
 	secret := put("secret.toml", "[[agent]]\nname = \"pi\"\nenv = [\"A_KEY=sk-ant-0123456789abcdef\"]\n")
@@ -74,23 +80,29 @@ examples = ["slow down"]
 		},
 		{"recovery.agents_file = \"" + good + "\"\n[[stage]]\nname = \"CODE\"\nagent = \"mine\"", nil},
 	} {
-		c, got := text(t, row.doc)
-		lines := strings.Split(got, "\n")
-		if row.want == nil && got != "" || row.want != nil && len(lines) != len(row.want) {
-			t.Errorf("%s\ngot\n%s", row.doc, got)
-			continue
+		checkTables(t, row.doc, row.want)
+	}
+}
+
+// checkTables reads a configuration that names tables, and compares what is said of them line by line.
+func checkTables(t *testing.T, doc string, want []string) {
+	t.Helper()
+	c, got := text(t, doc)
+	lines := strings.Split(got, "\n")
+	if want == nil && got != "" || want != nil && len(lines) != len(want) {
+		t.Errorf("%s\ngot\n%s", doc, got)
+		return
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(lines[i], w) {
+			t.Errorf("%s\ngot  %s\nwant %s", doc, lines[i], w)
 		}
-		for i, want := range row.want {
-			if !strings.HasPrefix(lines[i], want) {
-				t.Errorf("%s\ngot  %s\nwant %s", row.doc, lines[i], want)
-			}
-		}
-		if strings.Contains(got, "0123456789abcdef") {
-			t.Errorf("the secret is shown: %s", got)
-		}
-		if c.Agents == nil {
-			t.Error("no agents")
-		}
+	}
+	if strings.Contains(got, "0123456789abcdef") {
+		t.Errorf("the secret is shown: %s", got)
+	}
+	if c.Agents == nil {
+		t.Error("no agents")
 	}
 }
 

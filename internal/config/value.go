@@ -67,21 +67,9 @@ func (r row) set(v any) (faults []fault) {
 		if ok {
 			return r.setList(list, to)
 		}
-	case *map[string]string:
+	default:
 		if table, ok := v.(map[string]any); ok {
-			if wrong = r.setTable(table, to); wrong == "" {
-				return nil
-			}
-		}
-	case *map[string]int:
-		if table, ok := v.(map[string]any); ok {
-			if wrong = r.setNumbers(table, to); wrong == "" {
-				return nil
-			}
-		}
-	case *map[string][]string:
-		if table, ok := v.(map[string]any); ok {
-			if wrong = r.setLists(table, to); wrong == "" {
+			if wrong = r.setAny(table); wrong == "" {
 				return nil
 			}
 		}
@@ -90,6 +78,19 @@ func (r row) set(v any) (faults []fault) {
 		wrong = r.refuse(v)
 	}
 	return []fault{{-1, wrong}}
+}
+
+// setAny puts a table into the row's field, and returns what is wrong with it.
+func (r row) setAny(table map[string]any) string {
+	switch to := r.to.(type) {
+	case *map[string]string:
+		return r.setTable(table, to)
+	case *map[string]int:
+		return r.setNumbers(table, to)
+	case *map[string][]string:
+		return r.setLists(table, to)
+	}
+	return r.refuse(table)
 }
 
 // wrongText checks one text.

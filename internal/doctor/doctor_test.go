@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,143 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// played is a world in which nothing is in the way, until a test changes it.
-type played struct {
-	cluster      bool
-	missingVerbs []string
-	noAnswer     error
-	notAdmitted  error
-
-	config       config.Config
-	env          map[string]string
-	problems     config.Problems
-	now          time.Time
-	missing      []string // programs of this machine
-	worker       error
-	disk         Disk
-	says         string // the running director
-	unwell       error
-	journal      error
-	fleet        error
-	quota        error
-	taken        map[string]bool // addresses
-	account      Account
-	githubFails  error
-	repository   Repository
-	repoFails    error
-	noBranch     error
-	lacksLabels  []string
-	lacksRights  []string
-	engineFails  error
-	plain        bool
-	cannot       []string
-	lacks        []string // of isolation
-	has          bool
-	notPullable  error
-	gateway      string
-	badNetwork   error
-	trialFails   error
-	notConfined  error
-	reached      map[string]string
-	missingThere []string
-
-	asked  Trial
-	closed int
-}
-
-func newPlayed(t *testing.T) *played {
-	t.Helper()
-	file := []byte("[director]\ndata_dir = \"" + filepath.Join(t.TempDir(), "data") + "\"\n[github]\nrepositories = " +
-		"[\"acme/widgets\"]\nwrites = true\n[containers]\nenv_passthrough = [\"ANTHROPIC_API_KEY\"]\n" +
-		"[checkout]\nquota = \"10GiB\"\n[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\n[[stage]]\nname = " +
-		"\"VALIDATE\"\nrun = [\"go\", \"test\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"./check.sh\"]\n")
-	c, problems := config.Parse("c.toml", file, nil, nil)
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
-	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	return &played{
-		config: c, env: map[string]string{"GITHUB_TOKEN": "t0ken", "ANTHROPIC_API_KEY": "k"}, now: now,
-		disk:       Disk{FreeBytes: 100 << 30, UsedPercent: 10},
-		account:    Account{Login: "retake-bot", Kind: "token", Date: now, At: now},
-		repository: Repository{Push: true, HasIssues: true, DefaultBranch: "main"},
-		has:        true, gateway: "172.30.0.1",
-	}
-}
-
-func (p *played) world() World {
-	return World{
-		File: "c.toml", How: "-c", Problems: p.problems, Config: p.config, Lookup: func(name string) (string, bool) {
-			v,
-				ok := p.env[name]
-			return v, ok
-		},
-		Machine: p, GitHub: func(context.Context) (GitHub, error) { return (*playedGitHub)(p), nil },
-		Engine: func(context.Context) (Engine, error) {
-			if p.cluster {
-				return playedCluster{(*playedEngine)(p)}, p.engineFails
-			}
-			return (*playedEngine)(p), p.engineFails
-		},
-	}
-}
-
-func (p *played) Now() time.Time { return p.now }
-func (p *played) Programs(_ string, names []string) (missing []string) {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !slices.Contains(p.missing, n) })
-}
-func (p *played) Worker() (string, error)                 { return "/bin/worker", p.worker }
-func (p *played) Disk(string) (Disk, error)               { return p.disk, nil }
-func (p *played) Running(context.Context) (string, error) { return p.says, p.unwell }
-func (p *played) Journal(context.Context) (string, error) { return "whole: 7 batches", p.journal }
-func (p *played) Fleet() error                            { return p.fleet }
-func (p *played) Quota(int64) error                       { return p.quota }
-func (p *played) Listen(_ context.Context, address string) error {
-	if p.taken[address] {
-		return errors.New("address already in use")
-	}
-	return nil
-}
-
-type playedGitHub played
-
-func (p *playedGitHub) Account(context.Context) (Account, error) { return p.account, p.githubFails }
-func (p *playedGitHub) Repository(context.Context, string) (Repository, error) {
-	return p.repository, p.repoFails
-}
-func (p *playedGitHub) HasBranch(context.Context, string, string) error { return p.noBranch }
-func (p *playedGitHub) MissingLabels(context.Context, string) ([]string, error) {
-	return p.lacksLabels, nil
-}
-
-func (p *playedGitHub) MayRead(context.Context, string, string) ([]string, error) {
-	return p.lacksRights, nil
-}
-
-type playedEngine played
-
-// playedCluster is one whose nodes pull what they need.
-type playedCluster struct{ *playedEngine }
-
-func (p playedCluster) Missing(context.Context) ([]string, error) { return p.missingVerbs, p.noAnswer }
-func (p playedCluster) Admits(context.Context) error              { return p.notAdmitted }
-
-func (p *playedEngine) Name() string   { return "Docker" }
-func (p *playedEngine) Confines() bool { return !p.plain }
-func (p *playedEngine) Isolation(context.Context) (holds, lacks []string, err error) {
-	return []string{"rootless"}, p.lacks, nil
-}
-func (p *playedEngine) Cannot() []string                               { return p.cannot }
-func (p *playedEngine) HasImage(context.Context, string) (bool, error) { return p.has, nil }
-func (p *playedEngine) Pullable(context.Context, string) error         { return p.notPullable }
-func (p *playedEngine) Gateway(context.Context) (string, error)        { return p.gateway, p.badNetwork }
-func (p *playedEngine) Confine(context.Context) error                  { return p.notConfined }
-func (p *playedEngine) Close() error                                   { p.closed++; return nil }
-func (p *playedEngine) Try(_ context.Context, t Trial) (Tried, error) {
-	p.asked = t
-	return Tried{Reached: p.reached, Missing: p.missingThere, Network: "the network retake"}, p.trialFails
-}
 
 func examine(t *testing.T, p *played, needs ...Needs) Report {
 	t.Helper()
@@ -187,269 +49,272 @@ func TestNothingIsInTheWay(t *testing.T) {
 	}
 }
 
+// findings break one thing each, and name the row and the line that tell it.
+var findings = map[string]struct {
+	breaks func(*played)
+	check  string
+	level  Level
+	says   string
+}{
+	"no token": {
+		func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "credential", Problem,
+		"GITHUB_TOKEN is empty or not set",
+	},
+	"nothing asked": {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried, "see credential"},
+	"no variable": {
+		func(p *played) { delete(p.env, "ANTHROPIC_API_KEY") }, "variables", Problem,
+		"ANTHROPIC_API_KEY is not set",
+	},
+	"no login": {
+		func(p *played) { p.config.Containers.EnvPassthrough = nil }, "variables", Warning,
+		"claude-code gets none of ANTHROPIC_API_KEY",
+	},
+	"no repositories": {
+		func(p *played) { p.config.GitHub.Repositories = nil }, "work", Problem,
+		"github.repositories: none given",
+	},
+	"data_dir": {
+		func(p *played) { p.config.Director.DataDir = "/dev/null/data" }, "data_dir", Problem,
+		"want a folder that the director's user can",
+	},
+	"no git": {func(p *played) { p.missing = []string{"git"} }, "programs", Problem, "install git"},
+	"no worker": {
+		func(p *played) { p.worker = errors.New("no worker binary at /x") }, "programs", Problem,
+		"no worker binary",
+	},
+	"plain programs": {func(p *played) {
+		p.missing, p.config.Containers.Runtime, p.plain = []string{"claude"},
+			"process", true
+	}, "programs", Problem, "has no claude"},
+	"full disk":   {func(p *played) { p.disk.Full = true }, "disk", Problem, "above director.disk_watermark"},
+	"scarce disk": {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
+	"no quota": {
+		func(p *played) { p.config.Checkout.Quota = "" }, "quota", Warning,
+		"up to director.disk_watermark (95 %)",
+	},
+	"a worker's home": {func(*played) {}, "quota", OK, "is a volume that no quota bounds"},
+	"quota not here": {
+		func(p *played) { p.quota = errors.New("the director does not run as root") }, "quota",
+		Problem, "does not run as root",
+	},
+	"few files": {
+		func(p *played) { p.disk.FreeFiles, p.disk.UsedFiles = 9, 9 }, "disk", Warning,
+		"room for 9 more files",
+	},
+	"runs": {
+		func(p *played) { p.says = "healthy: run_1" }, "director", OK,
+		"one runs with this data_dir already: healthy: run_1",
+	},
+	"runs: journal": {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director runs"},
+	"runs: ports": {
+		func(p *played) { p.says = "healthy: run_1" }, "ports", OK,
+		"the director that runs holds them",
+	},
+	"unwell": {
+		func(p *played) { p.unwell = errors.New("the bus is away") }, "director", Problem,
+		"the bus is away; to do: look at its log",
+	},
+	"other fleet": {
+		func(p *played) { p.fleet = errors.New("tasks of fleet x") }, "director", Problem,
+		"tasks of fleet x",
+	},
+	"journal": {
+		func(p *played) { p.journal = errors.New("damaged at 7") }, "journal", Problem,
+		"damaged at 7; to do: director journal verify",
+	},
+	"GitHub away": {
+		func(p *played) { p.githubFails = errors.New("no answer") }, "github", Problem,
+		"no answer; to do: check the credential",
+	},
+	"GitHub away: all": {
+		func(p *played) { p.githubFails = errors.New("no answer") }, "labels", NotTried,
+		"see github",
+	},
+	"own token": {
+		func(p *played) { p.account.Person = true }, "github", OK,
+		"a person: what Retake writes carries a marker",
+	},
+	"no writes": {
+		func(p *played) { p.config.GitHub.Writes = false }, "github", Warning,
+		"set github.writes = true",
+	},
+	"clock": {
+		func(p *played) { p.account.Date = p.now.Add(-time.Minute) }, "clock", Warning,
+		"1m0s apart",
+	},
+	// its key is missing
+	"clock of an App": {
+		func(p *played) { p.account.Date, p.config.GitHub.AppID = p.now.Add(time.Minute), 1 },
+		"clock", NotTried, "see github",
+	},
+	"scopes": {
+		func(p *played) { p.account.Told, p.account.Scopes = true, []string{"gist"} }, "rights",
+		Problem, "scopes are gist, and not repo",
+	},
+	"scopes: none": {func(p *played) { p.account.Told = true }, "rights", Problem, "scopes are none"},
+	"App's rights": {func(p *played) {
+		p.account.Rights = map[string]string{
+			"metadata": "read",
+			"issues":   "read",
+		}
+	}, "rights", Problem, "lacks issues: write, contents: write, pull_requests: write"},
+	"ends": {
+		func(p *played) { p.account.Expires = p.now.Add(time.Hour) }, "rights", Warning,
+		"the token ends at 2026-11-23 13:00:00 UTC",
+	},
+	"no repository": {
+		func(p *played) { p.repoFails = errors.New("404") }, "repositories", Problem,
+		"acme/widgets: 404",
+	},
+	"no repo: labels": {
+		func(p *played) { p.repoFails = errors.New("404") }, "labels", NotTried,
+		"no repository can be read",
+	},
+	"archived": {func(p *played) { p.repository.Archived = true }, "repositories", Problem, "is archived"},
+	"no issues": {
+		func(p *played) { p.repository.HasIssues = false }, "repositories", Problem,
+		"has no issues",
+	},
+	"no push": {
+		func(p *played) { p.repository.Push = false }, "repositories", Problem,
+		"may not be pushed to by retake-bot",
+	},
+	"may not read": {
+		func(p *played) { p.lacksRights = []string{"checks"} }, "repositories", Problem,
+		"may not read checks",
+	},
+	"branch": {
+		func(p *played) { p.noBranch = errors.New("acme/widgets has no branch master") },
+		"base branch", Problem, "no branch master",
+	},
+	"labels": {
+		func(p *played) { p.lacksLabels = []string{"agent-task"} }, "labels", OK,
+		"the first start makes",
+	},
+	"labels unwritten": {
+		func(p *played) { p.lacksLabels, p.config.GitHub.Writes = []string{"agent-task"}, false },
+		"labels", Warning, "lacks agent-task",
+	},
+	"no engine": {
+		func(p *played) { p.engineFails = errors.New("start Docker") }, "engine", Problem,
+		"start Docker",
+	},
+	"no engine: image": {
+		func(p *played) { p.engineFails = errors.New("start Docker") }, "image", NotTried,
+		"see engine",
+	},
+	"plain": {func(p *played) { p.plain = true }, "engine", Warning, "without isolation and limits"},
+	"no namespaces": {
+		func(p *played) { p.lacks = []string{"no user namespaces"} }, "isolation", Warning,
+		"no user namespaces",
+	},
+	"changeable image": {
+		func(p *played) { p.config.Containers.ReadOnly = false }, "isolation", Warning,
+		"containers.read_only = false",
+	},
+	"open data_dir": {
+		func(p *played) { p.config.Director.DataDir = os.TempDir() }, "data_dir", Warning,
+		"chmod o-rw",
+	},
+	"no limits": {
+		func(p *played) { p.cannot = []string{"no memory limit"} }, "engine", Warning,
+		": no memory limit",
+	},
+	"no image": {
+		func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image",
+		Problem, "no such host; to do: build it",
+	},
+	"pulled":        {func(p *played) { p.has = false }, "image", OK, "is pulled at the first start"},
+	"pulled: trial": {func(p *played) { p.has = false }, "container", NotTried, "nothing is pulled for this"},
+	"cluster": {
+		func(p *played) { p.cluster = true }, "cluster", OK,
+		"the API takes a pod like those of attempts",
+	},
+	"cluster: rights": {
+		func(p *played) { p.cluster, p.missingVerbs = true, []string{"watch pods"} }, "cluster",
+		Problem, "may not watch pods; to do: grant it",
+	},
+	"cluster: no class": {func(p *played) {
+		p.cluster, p.notAdmitted = true, errors.New(`RuntimeClass "nope" not found`)
+	}, "cluster", Problem, `RuntimeClass "nope" not found`},
+	"cluster: away": {
+		func(p *played) { p.cluster, p.noAnswer = true, errors.New("connection refused") },
+		"cluster", Problem, "connection refused",
+	},
+	"cluster: image": {func(p *played) { p.cluster, p.has = true, false }, "image", OK, "for the nodes to pull"},
+	"cluster: network": {
+		func(p *played) { p.cluster = true }, "network", OK,
+		"where pods reach this director at 172.30.0.1",
+	},
+	"cluster: egress": {func(p *played) { p.cluster = true }, "egress", Warning, "NetworkPolicies"},
+	"cluster: no bus": {func(p *played) {
+		p.cluster, p.reached = true, map[string]string{":8731": "i/o timeout"}
+	}, "container", Problem, "i/o timeout; to do: look at kubernetes.address"},
+	"no network": {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
+	"bad network": {
+		func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem,
+		"macvlan",
+	},
+	"egress": {
+		func(p *played) { p.notConfined = errors.New("no nf_tables") }, "egress", Warning,
+		"services of this machine and private networks: no nf_tables",
+	},
+	"egress: a list": {func(p *played) {
+		p.notConfined, p.config.Containers.Egress = errors.New("no nf_tables"), []string{"api.anthropic.com"}
+	}, "egress", Problem, "cannot be kept: no nf_tables"},
+	"egress: image": {func(p *played) { p.has = false }, "egress", NotTried, "nothing is pulled for this"},
+	"proxy's port": {func(p *played) {
+		p.config.Containers.Egress, p.taken = []string{"api.anthropic.com"},
+			map[string]bool{"172.30.0.1:8732": true}
+	}, "ports", Problem, "containers.proxy_listen: nobody can listen at 172.30.0.1:8732"},
+	"firewall": {
+		func(p *played) { p.reached = map[string]string{":8731": "i/o timeout"} }, "container", Problem,
+		"does not reach the bus at this machine, port 8731: i/o timeout; to do: let the firewall",
+	},
+	"no program": {
+		func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem,
+		"has no program claude",
+	},
+	"on a volume": {func(p *played) {
+		p.missingThere, p.config.Containers.Mounts = []string{"claude"}, []string{"volume:v:/v"}
+	}, "container", Warning, "unless it is on a volume"},
+	"no container": {
+		func(p *played) { p.trialFails = errors.New("exec format error") }, "container", Problem,
+		"exec format error",
+	},
+	"port": {
+		func(p *played) { p.taken = map[string]bool{"172.30.0.1:8731": true} }, "ports", Problem,
+		"nobody can listen at 172.30.0.1:8731",
+	},
+	"http": {func(p *played) {
+		p.config.Director.HTTPListen, p.taken = ":1",
+			map[string]bool{":1": true}
+	}, "ports", Problem, "director.http_listen"},
+	"joined": {
+		func(p *played) { p.config.AgentBus.URL = "tls://nats" }, "container", OK,
+		"reaches the bus at nats:4222",
+	},
+	"any port": {
+		func(p *played) { p.config.AgentBus.ListenPort = 0 }, "container", NotTried,
+		"agent_bus.listen_port is 0",
+	},
+	"faulty file": {func(p *played) {
+		p.problems = config.Problems{{
+			Where: "c.toml:1:1",
+			Text:  "unknown key",
+		}}
+	}, "configuration", Problem, "c.toml:1:1: unknown key"},
+	"faulty: the rest": {func(p *played) {
+		p.problems = config.Problems{{
+			Where: "c.toml:1:1",
+			Text:  "unknown key",
+		}}
+	}, "the rest", NotTried, "has to be right first"},
+}
+
 // TestWhatIsFound: each case breaks one thing, and finds that in one line of the row that looks for it.
 func TestWhatIsFound(t *testing.T) {
-	for name, c := range map[string]struct {
-		breaks func(*played)
-		check  string
-		level  Level
-		says   string
-	}{
-		"no token": {
-			func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "credential", Problem,
-			"GITHUB_TOKEN is empty or not set",
-		},
-		"nothing asked": {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried, "see credential"},
-		"no variable": {
-			func(p *played) { delete(p.env, "ANTHROPIC_API_KEY") }, "variables", Problem,
-			"ANTHROPIC_API_KEY is not set",
-		},
-		"no login": {
-			func(p *played) { p.config.Containers.EnvPassthrough = nil }, "variables", Warning,
-			"claude-code gets none of ANTHROPIC_API_KEY",
-		},
-		"no repositories": {
-			func(p *played) { p.config.GitHub.Repositories = nil }, "work", Problem,
-			"github.repositories: none given",
-		},
-		"data_dir": {
-			func(p *played) { p.config.Director.DataDir = "/dev/null/data" }, "data_dir", Problem,
-			"want a folder that the director's user can",
-		},
-		"no git": {func(p *played) { p.missing = []string{"git"} }, "programs", Problem, "install git"},
-		"no worker": {
-			func(p *played) { p.worker = errors.New("no worker binary at /x") }, "programs", Problem,
-			"no worker binary",
-		},
-		"plain programs": {func(p *played) {
-			p.missing, p.config.Containers.Runtime, p.plain = []string{"claude"},
-				"process", true
-		}, "programs", Problem, "has no claude"},
-		"full disk":   {func(p *played) { p.disk.Full = true }, "disk", Problem, "above director.disk_watermark"},
-		"scarce disk": {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
-		"no quota": {
-			func(p *played) { p.config.Checkout.Quota = "" }, "quota", Warning,
-			"up to director.disk_watermark (95 %)",
-		},
-		"a worker's home": {func(*played) {}, "quota", OK, "is a volume that no quota bounds"},
-		"quota not here": {
-			func(p *played) { p.quota = errors.New("the director does not run as root") }, "quota",
-			Problem, "does not run as root",
-		},
-		"few files": {
-			func(p *played) { p.disk.FreeFiles, p.disk.UsedFiles = 9, 9 }, "disk", Warning,
-			"room for 9 more files",
-		},
-		"runs": {
-			func(p *played) { p.says = "healthy: run_1" }, "director", OK,
-			"one runs with this data_dir already: healthy: run_1",
-		},
-		"runs: journal": {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director runs"},
-		"runs: ports": {
-			func(p *played) { p.says = "healthy: run_1" }, "ports", OK,
-			"the director that runs holds them",
-		},
-		"unwell": {
-			func(p *played) { p.unwell = errors.New("the bus is away") }, "director", Problem,
-			"the bus is away; to do: look at its log",
-		},
-		"other fleet": {
-			func(p *played) { p.fleet = errors.New("tasks of fleet x") }, "director", Problem,
-			"tasks of fleet x",
-		},
-		"journal": {
-			func(p *played) { p.journal = errors.New("damaged at 7") }, "journal", Problem,
-			"damaged at 7; to do: director journal verify",
-		},
-		"GitHub away": {
-			func(p *played) { p.githubFails = errors.New("no answer") }, "github", Problem,
-			"no answer; to do: check the credential",
-		},
-		"GitHub away: all": {
-			func(p *played) { p.githubFails = errors.New("no answer") }, "labels", NotTried,
-			"see github",
-		},
-		"own token": {
-			func(p *played) { p.account.Person = true }, "github", OK,
-			"a person: what Retake writes carries a marker",
-		},
-		"no writes": {
-			func(p *played) { p.config.GitHub.Writes = false }, "github", Warning,
-			"set github.writes = true",
-		},
-		"clock": {
-			func(p *played) { p.account.Date = p.now.Add(-time.Minute) }, "clock", Warning,
-			"1m0s apart",
-		},
-		// its key is missing
-		"clock of an App": {
-			func(p *played) { p.account.Date, p.config.GitHub.AppID = p.now.Add(time.Minute), 1 },
-			"clock", NotTried, "see github",
-		},
-		"scopes": {
-			func(p *played) { p.account.Told, p.account.Scopes = true, []string{"gist"} }, "rights",
-			Problem, "scopes are gist, and not repo",
-		},
-		"scopes: none": {func(p *played) { p.account.Told = true }, "rights", Problem, "scopes are none"},
-		"App's rights": {func(p *played) {
-			p.account.Rights = map[string]string{
-				"metadata": "read",
-				"issues":   "read",
-			}
-		}, "rights", Problem, "lacks issues: write, contents: write, pull_requests: write"},
-		"ends": {
-			func(p *played) { p.account.Expires = p.now.Add(time.Hour) }, "rights", Warning,
-			"the token ends at 2026-11-23 13:00:00 UTC",
-		},
-		"no repository": {
-			func(p *played) { p.repoFails = errors.New("404") }, "repositories", Problem,
-			"acme/widgets: 404",
-		},
-		"no repo: labels": {
-			func(p *played) { p.repoFails = errors.New("404") }, "labels", NotTried,
-			"no repository can be read",
-		},
-		"archived": {func(p *played) { p.repository.Archived = true }, "repositories", Problem, "is archived"},
-		"no issues": {
-			func(p *played) { p.repository.HasIssues = false }, "repositories", Problem,
-			"has no issues",
-		},
-		"no push": {
-			func(p *played) { p.repository.Push = false }, "repositories", Problem,
-			"may not be pushed to by retake-bot",
-		},
-		"may not read": {
-			func(p *played) { p.lacksRights = []string{"checks"} }, "repositories", Problem,
-			"may not read checks",
-		},
-		"branch": {
-			func(p *played) { p.noBranch = errors.New("acme/widgets has no branch master") },
-			"base branch", Problem, "no branch master",
-		},
-		"labels": {
-			func(p *played) { p.lacksLabels = []string{"agent-task"} }, "labels", OK,
-			"the first start makes",
-		},
-		"labels unwritten": {
-			func(p *played) { p.lacksLabels, p.config.GitHub.Writes = []string{"agent-task"}, false },
-			"labels", Warning, "lacks agent-task",
-		},
-		"no engine": {
-			func(p *played) { p.engineFails = errors.New("start Docker") }, "engine", Problem,
-			"start Docker",
-		},
-		"no engine: image": {
-			func(p *played) { p.engineFails = errors.New("start Docker") }, "image", NotTried,
-			"see engine",
-		},
-		"plain": {func(p *played) { p.plain = true }, "engine", Warning, "without isolation and limits"},
-		"no namespaces": {
-			func(p *played) { p.lacks = []string{"no user namespaces"} }, "isolation", Warning,
-			"no user namespaces",
-		},
-		"changeable image": {
-			func(p *played) { p.config.Containers.ReadOnly = false }, "isolation", Warning,
-			"containers.read_only = false",
-		},
-		"open data_dir": {
-			func(p *played) { p.config.Director.DataDir = os.TempDir() }, "data_dir", Warning,
-			"chmod o-rw",
-		},
-		"no limits": {
-			func(p *played) { p.cannot = []string{"no memory limit"} }, "engine", Warning,
-			": no memory limit",
-		},
-		"no image": {
-			func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image",
-			Problem, "no such host; to do: build it",
-		},
-		"pulled":        {func(p *played) { p.has = false }, "image", OK, "is pulled at the first start"},
-		"pulled: trial": {func(p *played) { p.has = false }, "container", NotTried, "nothing is pulled for this"},
-		"cluster": {
-			func(p *played) { p.cluster = true }, "cluster", OK,
-			"the API takes a pod like those of attempts",
-		},
-		"cluster: rights": {
-			func(p *played) { p.cluster, p.missingVerbs = true, []string{"watch pods"} }, "cluster",
-			Problem, "may not watch pods; to do: grant it",
-		},
-		"cluster: no class": {func(p *played) {
-			p.cluster, p.notAdmitted = true, errors.New(`RuntimeClass "nope" not found`)
-		}, "cluster", Problem, `RuntimeClass "nope" not found`},
-		"cluster: away": {
-			func(p *played) { p.cluster, p.noAnswer = true, errors.New("connection refused") },
-			"cluster", Problem, "connection refused",
-		},
-		"cluster: image": {func(p *played) { p.cluster, p.has = true, false }, "image", OK, "for the nodes to pull"},
-		"cluster: network": {
-			func(p *played) { p.cluster = true }, "network", OK,
-			"where pods reach this director at 172.30.0.1",
-		},
-		"cluster: egress": {func(p *played) { p.cluster = true }, "egress", Warning, "NetworkPolicies"},
-		"cluster: no bus": {func(p *played) {
-			p.cluster, p.reached = true, map[string]string{":8731": "i/o timeout"}
-		}, "container", Problem, "i/o timeout; to do: look at kubernetes.address"},
-		"no network": {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
-		"bad network": {
-			func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem,
-			"macvlan",
-		},
-		"egress": {
-			func(p *played) { p.notConfined = errors.New("no nf_tables") }, "egress", Warning,
-			"services of this machine and private networks: no nf_tables",
-		},
-		"egress: a list": {func(p *played) {
-			p.notConfined, p.config.Containers.Egress = errors.New("no nf_tables"), []string{"api.anthropic.com"}
-		}, "egress", Problem, "cannot be kept: no nf_tables"},
-		"egress: image": {func(p *played) { p.has = false }, "egress", NotTried, "nothing is pulled for this"},
-		"proxy's port": {func(p *played) {
-			p.config.Containers.Egress, p.taken = []string{"api.anthropic.com"},
-				map[string]bool{"172.30.0.1:8732": true}
-		}, "ports", Problem, "containers.proxy_listen: nobody can listen at 172.30.0.1:8732"},
-		"firewall": {
-			func(p *played) { p.reached = map[string]string{":8731": "i/o timeout"} }, "container", Problem,
-			"does not reach the bus at this machine, port 8731: i/o timeout; to do: let the firewall",
-		},
-		"no program": {
-			func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem,
-			"has no program claude",
-		},
-		"on a volume": {func(p *played) {
-			p.missingThere, p.config.Containers.Mounts = []string{"claude"}, []string{"volume:v:/v"}
-		}, "container", Warning, "unless it is on a volume"},
-		"no container": {
-			func(p *played) { p.trialFails = errors.New("exec format error") }, "container", Problem,
-			"exec format error",
-		},
-		"port": {
-			func(p *played) { p.taken = map[string]bool{"172.30.0.1:8731": true} }, "ports", Problem,
-			"nobody can listen at 172.30.0.1:8731",
-		},
-		"http": {func(p *played) {
-			p.config.Director.HTTPListen, p.taken = ":1",
-				map[string]bool{":1": true}
-		}, "ports", Problem, "director.http_listen"},
-		"joined": {
-			func(p *played) { p.config.AgentBus.URL = "tls://nats" }, "container", OK,
-			"reaches the bus at nats:4222",
-		},
-		"any port": {
-			func(p *played) { p.config.AgentBus.ListenPort = 0 }, "container", NotTried,
-			"agent_bus.listen_port is 0",
-		},
-		"faulty file": {func(p *played) {
-			p.problems = config.Problems{{
-				Where: "c.toml:1:1",
-				Text:  "unknown key",
-			}}
-		}, "configuration", Problem, "c.toml:1:1: unknown key"},
-		"faulty: the rest": {func(p *played) {
-			p.problems = config.Problems{{
-				Where: "c.toml:1:1",
-				Text:  "unknown key",
-			}}
-		}, "the rest", NotTried, "has to be right first"},
-	} {
+	for name, c := range findings {
 		t.Run(name, func(t *testing.T) {
 			p := newPlayed(t)
 			c.breaks(p)

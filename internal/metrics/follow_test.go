@@ -5,364 +5,257 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 )
 
-const issue = fsm.IssueKey("acme/widgets#1")
+func next(a recovery.Action) fsm.Next { return fsm.Next{Action: a} }
 
-var of = fsm.OfTask{Task: issue}
+// want has the samples of metrics by name, without the prefix.
+type want map[string]string
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-// story is a session whose facts a test makes, a minute apart unless it says otherwise.
-type story struct {
-	*Metrics
-	registry *prometheus.Registry
-	at       time.Time
-	state    fsm.State
-	attempt  int
-}
-
-func newStory() *story {
-	r := prometheus.NewRegistry()
-	s := &story{Metrics: New(r, "test"), registry: r, at: noon, state: fsm.Queued}
-	s.now = func() time.Time { return s.at }
-	s.Slots(4)
-	s.begin(fsm.New(fsm.Config{}))
-	s.facts(fsm.TaskQueued{Task: issue, Nonce: "abc"})
-	return s
-}
-
-// begin has a session lead that knows what a machine does.
-func (s *story) begin(m *fsm.Machine) {
-	snapshot, err := m.Snapshot()
-	if err == nil {
-		err = s.Restore(0, snapshot)
-	}
-	if err != nil {
-		panic(err)
-	}
-}
-
-func (s *story) facts(all ...fsm.Fact) {
-	s.Apply(0, []fsm.Record{{At: s.at, Facts: all}})
-	s.at = s.at.Add(time.Minute)
-}
-
-// move goes through a row of the table of transitions.
-func (s *story) move(on fsm.Trigger, before ...fsm.Fact) {
-	to, ok := s.state.After(on)
-	if !ok {
-		panic("no transition " + s.state.String() + " " + string(on))
-	}
-	s.facts(append(before, fsm.Moved{OfTask: of, Attempt: s.attempt, From: s.state, To: to, On: on, Until: s.at})...)
-	s.state = to
-}
-
-// run is an attempt until it is being stopped.
-func (s *story) run(next fsm.Next) {
-	if s.state == fsm.Queued {
-		s.move(fsm.OnDispatch)
-	}
-	on := fsm.OnWon
-	if s.state == fsm.Backoff {
-		on = fsm.OnStillOurs
-	}
-	s.attempt++
-	s.move(on, fsm.AttemptBegan{OfTask: of, N: s.attempt, Next: next})
-	s.move(fsm.OnHello)
-	s.move(fsm.OnReport)
-}
-
-// fails is the verdict on it.
-func (s *story) fails(r recovery.Reason, a recovery.Action) {
-	on := fsm.OnEscalate
-	if a.Again() {
-		on = fsm.OnRetry
-	}
-	s.move(on, fsm.VerdictMade{
-		OfTask: of, Attempt: s.attempt, Finding: recovery.Finding{Reason: r},
-		Verdict: recovery.Verdict{Action: a},
-	})
-}
-
-// asked is when GitHub shows the question.
-func (s *story) asked() {
-	s.facts(fsm.EffectPlanned{Effect: fsm.Effect{ID: "q", Kind: fsm.DoEscalate, Task: issue, At: s.at}})
-	s.facts(fsm.EffectDone{OfTask: of, Effect: "q"})
-}
-
-// scrape is what Prometheus reads.
-func (s *story) scrape(t *testing.T) string {
-	t.Helper()
-	w := httptest.NewRecorder()
-	s.Handler(s.registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if w.Code != http.StatusOK {
-		t.Fatalf("%d: %s", w.Code, w.Body)
-	}
-	return w.Body.String()
-}
-
-// lines are the samples of a metric that are not 0, without the prefix.
-func (s *story) lines(t *testing.T, name string) string {
-	t.Helper()
-	var out []string
-	for l := range strings.Lines(s.scrape(t)) {
-		l, ours := strings.CutPrefix(strings.TrimSpace(l), Prefix)
-		rest, of := strings.CutPrefix(l, name)
-		if ours && of && !strings.HasSuffix(l, " 0") && (rest[0] == '{' || rest[0] == ' ' ||
-			strings.HasPrefix(rest, "_sum") || strings.HasPrefix(rest, "_count")) {
-			out = append(out, l)
-		}
-	}
-	return strings.Join(out, "\n")
+// derivedCases are sessions, and what the metrics say of them.
+var derivedCases = []struct {
+	name string
+	play func(s *story)
+	want want
+}{
+	{
+		"a retry pays off",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.NetworkTransient, recovery.Retry)
+			s.run(next(recovery.Retry))
+			s.move(fsm.OnGoneOK)
+		},
+		want{
+			"retries_total":   `retries_total{action="retry",outcome="paid_off",reason="network_transient"} 1`,
+			"decisions_total": `decisions_total{action="retry",reason="network_transient"} 1`,
+			"attempts_total": "attempts_total{outcome=\"failed\"} 1\n" +
+				"attempts_total{outcome=\"ok\"} 1",
+			"attempts_started_total": "attempts_started_total{kind=\"first\"} 1\n" +
+				"attempts_started_total{kind=\"retry\"} 1",
+			"time_to_running_seconds": "time_to_running_seconds_sum 180\ntime_to_running_seconds_count 1",
+			"attempt_seconds": "attempt_seconds_sum{outcome=\"failed\"} 180\n" +
+				"attempt_seconds_count{outcome=\"failed\"} 1\nattempt_seconds_sum{outcome=\"ok\"} 180\n" +
+				"attempt_seconds_count{outcome=\"ok\"} 1",
+			"escalations_total":               "",
+			"escalations_without_human_total": "",
+			"journal_records_total":           "journal_records_total 10",
+			"github_budget_remaining":         "",
+			"time_to_human_seconds":           "",
+			"cooldowns_total":                 "",
+			"tasks":                           `tasks{state="Delivering"} 1`,
+			"slots":                           "slots 4",
+			"leader":                          "leader 1",
+			"tasks_finished_total":            "",
+			"queue_tasks":                     "",
+			"workers":                         "",
+			"incidents_total":                 "",
+			"phase":                           `phase{phase="MONITOR"} 1`,
+			"reblocks_total":                  "",
+			"outbox_oldest_age_seconds":       "",
+			"questions_oldest_age_seconds":    "",
+			"github_throttled_total":          "",
+			"journal_append_errors_total":     "",
+			"effects_total":                   "",
+			"webhooks_total":                  "",
+			"cooldown_remaining_seconds":      "",
+		},
+	},
+	{
+		"retries that do not, and the question after them",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.TestsFailed, recovery.FixAttempt)
+			s.run(next(recovery.FixAttempt))
+			s.fails(recovery.TestsFailed, recovery.Retry)
+			s.run(next(recovery.Retry))
+			s.fails(recovery.BuildFailed, recovery.Escalate)
+			s.asked()
+			s.move(fsm.OnUnblocked, fsm.HintsGiven{OfTask: of}, fsm.TallyReset{OfTask: of})
+			s.run(fsm.Next{})
+			s.fails(recovery.NeedsHuman, recovery.Escalate)
+		},
+		want{
+			"retries_total": "retries_total{action=\"fix_attempt\",outcome=\"failed_alike\",reason=\"tests_failed\"} 1\nretries_total{action=\"retry\",outcome=\"failed_otherwise\",reason=\"tests_failed\"} 1",
+			"escalations_total": "escalations_total{reason=\"build_failed\"} 1\n" +
+				"escalations_total{reason=\"needs_human\"} 1",
+			"reblocks_total": `reblocks_total{reason="needs_human"} 1`,
+			"time_to_human_seconds": "time_to_human_seconds_sum{answer=\"answered\"} 60\n" +
+				"time_to_human_seconds_count{answer=\"answered\"} 1",
+			"attempts_started_total": "attempts_started_total{kind=\"answer\"} 1\n" +
+				"attempts_started_total{kind=\"first\"} 1\nattempts_started_total{kind=\"retry\"} 2",
+			"escalations_without_human_total": "",
+			"effects_total":                   `effects_total{kind="escalate",result="done"} 1`,
+		},
+	},
+	{
+		"a bare answer was enough",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.OOMKilled, recovery.Escalate)
+			s.asked()
+			s.move(fsm.OnUnblocked, fsm.TallyReset{OfTask: of})
+			s.run(fsm.Next{})
+			s.move(fsm.OnGoneOK)
+		},
+		want{
+			"escalations_without_human_total": `escalations_without_human_total{how="bare_answer"} 1`,
+			"reblocks_total":                  "", "retries_total": "",
+		},
+	},
+	{
+		"a bare answer was not enough",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.OOMKilled, recovery.Escalate)
+			s.move(fsm.OnUnblocked, fsm.TallyReset{OfTask: of})
+			s.run(fsm.Next{})
+			s.fails(recovery.OOMKilled, recovery.Retry)
+			s.run(next(recovery.Retry))
+			s.move(fsm.OnGoneOK)
+		},
+		want{"escalations_without_human_total": "", "time_to_human_seconds": ""},
+	},
+	{
+		"a fresh checkout was the person's idea",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.CorruptState, recovery.Escalate)
+			s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandFresh},
+				fsm.TallyReset{OfTask: of, Next: fsm.Next{Fresh: true}})
+			s.run(fsm.Next{Fresh: true})
+			s.move(fsm.OnGoneOK)
+		},
+		want{
+			"escalations_without_human_total": "",
+			"commands_total":                  `commands_total{command="fresh",result="accepted"} 1`,
+		},
+	},
+	{
+		"a bare retry at a pull request, after a command that was refused",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.Timeout, recovery.Escalate)
+			s.facts(fsm.CommandTaken{Task: issue, Command: fsm.CommandBudget, Refused: "not now"})
+			s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandRetry},
+				fsm.TallyReset{OfTask: of, Next: next(recovery.FixAttempt)})
+			s.run(next(recovery.FixAttempt))
+			s.move(fsm.OnGoneOK)
+		},
+		want{"escalations_without_human_total": `escalations_without_human_total{how="bare_answer"} 1`},
+	},
+	{
+		"an incident is over",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.Overloaded, recovery.Escalate)
+			s.asked()
+			s.move(fsm.OnIncidentOver)
+			s.run(fsm.Next{})
+			s.move(fsm.OnGoneOK)
+		},
+		want{
+			"escalations_without_human_total": `escalations_without_human_total{how="incident_over"} 1`,
+			"time_to_human_seconds":           "",
+		},
+	},
+	{
+		"a person does not wait for the retry",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.Timeout, recovery.Retry)
+			s.move(fsm.OnUnblocked, fsm.TallyReset{OfTask: of})
+			s.run(fsm.Next{})
+			s.move(fsm.OnGoneOK)
+		},
+		want{
+			"retries_total":                   `retries_total{action="retry",outcome="superseded",reason="timeout"} 1`,
+			"escalations_without_human_total": "",
+		},
+	},
+	{
+		"the issue is closed meanwhile",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.Timeout, recovery.Retry)
+			s.move(fsm.OnWithdrawn)
+		},
+		want{
+			"retries_total":        `retries_total{action="retry",outcome="withdrawn",reason="timeout"} 1`,
+			"tasks_finished_total": `tasks_finished_total{end="withdrawn"} 1`, "tasks": "",
+		},
+	},
+	{
+		"a clean container validates after a retry",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.fails(recovery.Timeout, recovery.Retry)
+			s.run(next(recovery.Retry))
+			s.move(fsm.OnValidate)
+			s.run(fsm.Next{Action: recovery.Revalidate, Validate: true})
+			s.fails(recovery.TestsFailed, recovery.FixAttempt)
+		},
+		want{
+			"retries_total": `retries_total{action="retry",outcome="paid_off",reason="timeout"} 1`,
+			"attempts_started_total": "attempts_started_total{kind=\"first\"} 1\n" +
+				"attempts_started_total{kind=\"retry\"} 1\nattempts_started_total{kind=\"validation\"} 1",
+			"queue_tasks": "queue_tasks 1",
+		},
+	},
+	{
+		"what is used counts at the end, and absurd figures do not",
+		func(s *story) {
+			s.run(fsm.Next{})
+			s.facts(fsm.UsageCounted{OfTask: of, Usage: recovery.Usage{Tokens: 5}})
+			s.facts(fsm.UsageCounted{
+				OfTask: of, Usage: recovery.Usage{Tokens: 7, CostUSD: .5, PaidCalls: 2},
+				Ended: true,
+			})
+			s.facts(fsm.UsageCounted{OfTask: of, Usage: recovery.Usage{Tokens: -7, CostUSD: -1}, Ended: true})
+		},
+		want{
+			"tokens_total": "tokens_total 7", "cost_dollars_total": "cost_dollars_total 0.5",
+			"paid_calls_total": "paid_calls_total 2",
+		},
+	},
+	{
+		"an issue that waits for others is not in the queue",
+		func(s *story) {
+			s.facts(fsm.StandingChanged{
+				OfTask:   of,
+				Standing: fsm.Standing{After: []fsm.IssueKey{"acme/widgets#2"}},
+			})
+		},
+		want{"queue_tasks": "", "tasks": `tasks{state="Queued"} 1`},
+	},
+	{
+		"names from outside make no series",
+		func(s *story) {
+			s.facts(fsm.CooldownSet{Resource: "model.of-somebody", Until: s.at.Add(time.Hour)},
+				fsm.CooldownSet{Resource: "surprise", Until: s.at.Add(time.Minute)})
+			s.Requested(Request{Method: "BREW", Status: 418, Resource: "teapot", Left: 1, Limit: 2})
+			s.judgedAs("surprise")
+		},
+		want{
+			"cooldowns_total": "cooldowns_total{resource=\"model\"} 1\n" +
+				"cooldowns_total{resource=\"other\"} 1",
+			"cooldowns_open":          `cooldowns_open{resource="model"} 1`,
+			"github_requests_total":   `github_requests_total{method="other",result="4xx"} 1`,
+			"github_budget_remaining": `github_budget_remaining{resource="other"} 1`,
+			"decisions_total":         `decisions_total{action="other",reason="other"} 1`,
+		},
+	},
 }
 
 func TestWhatIsDerived(t *testing.T) {
 	t.Parallel()
-	type want map[string]string
-	next := func(a recovery.Action) fsm.Next { return fsm.Next{Action: a} }
-	for _, row := range []struct {
-		name string
-		play func(s *story)
-		want want
-	}{
-		{
-			"a retry pays off",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.NetworkTransient, recovery.Retry)
-				s.run(next(recovery.Retry))
-				s.move(fsm.OnGoneOK)
-			},
-			want{
-				"retries_total":   `retries_total{action="retry",outcome="paid_off",reason="network_transient"} 1`,
-				"decisions_total": `decisions_total{action="retry",reason="network_transient"} 1`,
-				"attempts_total": "attempts_total{outcome=\"failed\"} 1\n" +
-					"attempts_total{outcome=\"ok\"} 1",
-				"attempts_started_total": "attempts_started_total{kind=\"first\"} 1\n" +
-					"attempts_started_total{kind=\"retry\"} 1",
-				"time_to_running_seconds": "time_to_running_seconds_sum 180\ntime_to_running_seconds_count 1",
-				"attempt_seconds": "attempt_seconds_sum{outcome=\"failed\"} 180\n" +
-					"attempt_seconds_count{outcome=\"failed\"} 1\nattempt_seconds_sum{outcome=\"ok\"} 180\n" +
-					"attempt_seconds_count{outcome=\"ok\"} 1",
-				"escalations_total":               "",
-				"escalations_without_human_total": "",
-				"journal_records_total":           "journal_records_total 10",
-				"github_budget_remaining":         "",
-				"time_to_human_seconds":           "",
-				"cooldowns_total":                 "",
-				"tasks":                           `tasks{state="Delivering"} 1`,
-				"slots":                           "slots 4",
-				"leader":                          "leader 1",
-				"tasks_finished_total":            "",
-				"queue_tasks":                     "",
-				"workers":                         "",
-				"incidents_total":                 "",
-				"phase":                           `phase{phase="MONITOR"} 1`,
-				"reblocks_total":                  "",
-				"outbox_oldest_age_seconds":       "",
-				"questions_oldest_age_seconds":    "",
-				"github_throttled_total":          "",
-				"journal_append_errors_total":     "",
-				"effects_total":                   "",
-				"webhooks_total":                  "",
-				"cooldown_remaining_seconds":      "",
-			},
-		},
-		{
-			"retries that do not, and the question after them",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.TestsFailed, recovery.FixAttempt)
-				s.run(next(recovery.FixAttempt))
-				s.fails(recovery.TestsFailed, recovery.Retry)
-				s.run(next(recovery.Retry))
-				s.fails(recovery.BuildFailed, recovery.Escalate)
-				s.asked()
-				s.move(fsm.OnUnblocked, fsm.HintsGiven{OfTask: of}, fsm.TallyReset{OfTask: of})
-				s.run(fsm.Next{})
-				s.fails(recovery.NeedsHuman, recovery.Escalate)
-			},
-			want{
-				"retries_total": "retries_total{action=\"fix_attempt\",outcome=\"failed_alike\",reason=\"tests_failed\"} 1\nretries_total{action=\"retry\",outcome=\"failed_otherwise\",reason=\"tests_failed\"} 1",
-				"escalations_total": "escalations_total{reason=\"build_failed\"} 1\n" +
-					"escalations_total{reason=\"needs_human\"} 1",
-				"reblocks_total": `reblocks_total{reason="needs_human"} 1`,
-				"time_to_human_seconds": "time_to_human_seconds_sum{answer=\"answered\"} 60\n" +
-					"time_to_human_seconds_count{answer=\"answered\"} 1",
-				"attempts_started_total": "attempts_started_total{kind=\"answer\"} 1\n" +
-					"attempts_started_total{kind=\"first\"} 1\nattempts_started_total{kind=\"retry\"} 2",
-				"escalations_without_human_total": "",
-				"effects_total":                   `effects_total{kind="escalate",result="done"} 1`,
-			},
-		},
-		{
-			"a bare answer was enough",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.OOMKilled, recovery.Escalate)
-				s.asked()
-				s.move(fsm.OnUnblocked, fsm.TallyReset{OfTask: of})
-				s.run(fsm.Next{})
-				s.move(fsm.OnGoneOK)
-			},
-			want{
-				"escalations_without_human_total": `escalations_without_human_total{how="bare_answer"} 1`,
-				"reblocks_total":                  "", "retries_total": "",
-			},
-		},
-		{
-			"a bare answer was not enough",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.OOMKilled, recovery.Escalate)
-				s.move(fsm.OnUnblocked, fsm.TallyReset{OfTask: of})
-				s.run(fsm.Next{})
-				s.fails(recovery.OOMKilled, recovery.Retry)
-				s.run(next(recovery.Retry))
-				s.move(fsm.OnGoneOK)
-			},
-			want{"escalations_without_human_total": "", "time_to_human_seconds": ""},
-		},
-		{
-			"a fresh checkout was the person's idea",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.CorruptState, recovery.Escalate)
-				s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandFresh},
-					fsm.TallyReset{OfTask: of, Next: fsm.Next{Fresh: true}})
-				s.run(fsm.Next{Fresh: true})
-				s.move(fsm.OnGoneOK)
-			},
-			want{
-				"escalations_without_human_total": "",
-				"commands_total":                  `commands_total{command="fresh",result="accepted"} 1`,
-			},
-		},
-		{
-			"a bare retry at a pull request, after a command that was refused",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.Timeout, recovery.Escalate)
-				s.facts(fsm.CommandTaken{Task: issue, Command: fsm.CommandBudget, Refused: "not now"})
-				s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandRetry},
-					fsm.TallyReset{OfTask: of, Next: next(recovery.FixAttempt)})
-				s.run(next(recovery.FixAttempt))
-				s.move(fsm.OnGoneOK)
-			},
-			want{"escalations_without_human_total": `escalations_without_human_total{how="bare_answer"} 1`},
-		},
-		{
-			"an incident is over",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.Overloaded, recovery.Escalate)
-				s.asked()
-				s.move(fsm.OnIncidentOver)
-				s.run(fsm.Next{})
-				s.move(fsm.OnGoneOK)
-			},
-			want{
-				"escalations_without_human_total": `escalations_without_human_total{how="incident_over"} 1`,
-				"time_to_human_seconds":           "",
-			},
-		},
-		{
-			"a person does not wait for the retry",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.Timeout, recovery.Retry)
-				s.move(fsm.OnUnblocked, fsm.TallyReset{OfTask: of})
-				s.run(fsm.Next{})
-				s.move(fsm.OnGoneOK)
-			},
-			want{
-				"retries_total":                   `retries_total{action="retry",outcome="superseded",reason="timeout"} 1`,
-				"escalations_without_human_total": "",
-			},
-		},
-		{
-			"the issue is closed meanwhile",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.Timeout, recovery.Retry)
-				s.move(fsm.OnWithdrawn)
-			},
-			want{
-				"retries_total":        `retries_total{action="retry",outcome="withdrawn",reason="timeout"} 1`,
-				"tasks_finished_total": `tasks_finished_total{end="withdrawn"} 1`, "tasks": "",
-			},
-		},
-		{
-			"a clean container validates after a retry",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.fails(recovery.Timeout, recovery.Retry)
-				s.run(next(recovery.Retry))
-				s.move(fsm.OnValidate)
-				s.run(fsm.Next{Action: recovery.Revalidate, Validate: true})
-				s.fails(recovery.TestsFailed, recovery.FixAttempt)
-			},
-			want{
-				"retries_total": `retries_total{action="retry",outcome="paid_off",reason="timeout"} 1`,
-				"attempts_started_total": "attempts_started_total{kind=\"first\"} 1\n" +
-					"attempts_started_total{kind=\"retry\"} 1\nattempts_started_total{kind=\"validation\"} 1",
-				"queue_tasks": "queue_tasks 1",
-			},
-		},
-		{
-			"what is used counts at the end, and absurd figures do not",
-			func(s *story) {
-				s.run(fsm.Next{})
-				s.facts(fsm.UsageCounted{OfTask: of, Usage: recovery.Usage{Tokens: 5}})
-				s.facts(fsm.UsageCounted{
-					OfTask: of, Usage: recovery.Usage{Tokens: 7, CostUSD: .5, PaidCalls: 2},
-					Ended: true,
-				})
-				s.facts(fsm.UsageCounted{OfTask: of, Usage: recovery.Usage{Tokens: -7, CostUSD: -1}, Ended: true})
-			},
-			want{
-				"tokens_total": "tokens_total 7", "cost_dollars_total": "cost_dollars_total 0.5",
-				"paid_calls_total": "paid_calls_total 2",
-			},
-		},
-		{
-			"an issue that waits for others is not in the queue",
-			func(s *story) {
-				s.facts(fsm.StandingChanged{
-					OfTask:   of,
-					Standing: fsm.Standing{After: []fsm.IssueKey{"acme/widgets#2"}},
-				})
-			},
-			want{"queue_tasks": "", "tasks": `tasks{state="Queued"} 1`},
-		},
-		{
-			"names from outside make no series",
-			func(s *story) {
-				s.facts(fsm.CooldownSet{Resource: "model.of-somebody", Until: s.at.Add(time.Hour)},
-					fsm.CooldownSet{Resource: "surprise", Until: s.at.Add(time.Minute)})
-				s.Requested(Request{Method: "BREW", Status: 418, Resource: "teapot", Left: 1, Limit: 2})
-				s.judgedAs("surprise")
-			},
-			want{
-				"cooldowns_total": "cooldowns_total{resource=\"model\"} 1\n" +
-					"cooldowns_total{resource=\"other\"} 1",
-				"cooldowns_open":          `cooldowns_open{resource="model"} 1`,
-				"github_requests_total":   `github_requests_total{method="other",result="4xx"} 1`,
-				"github_budget_remaining": `github_budget_remaining{resource="other"} 1`,
-				"decisions_total":         `decisions_total{action="other",reason="other"} 1`,
-			},
-		},
-	} {
+	for _, row := range derivedCases {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			s := newStory()
@@ -374,14 +267,6 @@ func TestWhatIsDerived(t *testing.T) {
 			}
 		})
 	}
-}
-
-// judgedAs is a verdict of a later version.
-func (s *story) judgedAs(word string) {
-	s.facts(fsm.VerdictMade{
-		OfTask: of, Finding: recovery.Finding{Reason: recovery.Reason(word)},
-		Verdict: recovery.Verdict{Action: recovery.Action(word)},
-	})
 }
 
 // The owner pays the same for a record with 10,000 tasks that are scraped all the time.

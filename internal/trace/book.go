@@ -1,17 +1,14 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
 	"retake/internal/projection"
-	"retake/internal/recovery"
 )
 
 // Book follows a journal. It keeps what is open of the tasks that are not over, and belongs to one goroutine.
@@ -171,16 +168,7 @@ func (t *task) follow(b *Book, at time.Time, f fsm.Fact) {
 	case fsm.VerdictMade:
 		b.judged(at, t, f)
 	case fsm.UsageCounted:
-		if f.Ended {
-			t.attempt.add(keyTokens, f.Usage.Tokens)
-			t.attempt.add(keyPaidCalls, f.Usage.PaidCalls)
-			t.attempt.add(keyCost, f.Usage.CostUSD)
-			t.spent = []Attribute{
-				{keyTokens, f.Spent.Tokens},
-				{keyPaidCalls, f.Spent.PaidCalls},
-				{keyCost, f.Spent.CostUSD},
-			}
-		}
+		t.used(f)
 	case fsm.CommandTaken:
 		t.root.happened(at, "command", Attribute{keyCommand, string(f.Command)}, Attribute{keyWhy, f.Refused})
 	case fsm.WorkDelivered:
@@ -203,6 +191,20 @@ func (t *task) follow(b *Book, at time.Time, f fsm.Fact) {
 		b.effectDone(at, t, f)
 	case fsm.Moved:
 		b.moved(at, t, f)
+	}
+}
+
+func (t *task) used(f fsm.UsageCounted) {
+	if !f.Ended {
+		return
+	}
+	t.attempt.add(keyTokens, f.Usage.Tokens)
+	t.attempt.add(keyPaidCalls, f.Usage.PaidCalls)
+	t.attempt.add(keyCost, f.Usage.CostUSD)
+	t.spent = []Attribute{
+		{keyTokens, f.Spent.Tokens},
+		{keyPaidCalls, f.Spent.PaidCalls},
+		{keyCost, f.Spent.CostUSD},
 	}
 }
 
@@ -242,38 +244,6 @@ func (t *task) deferred(at time.Time, f fsm.EffectDeferred) {
 			e.span.add(keyTries, int64(f.Tries))
 		}
 	}
-}
-
-// judged adds the verdict, which takes no time.
-func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
-	parent, failed := &t.root, t.phase
-	if t.attempt != nil {
-		parent, failed = t.attempt, t.attempt
-	}
-	// that work is good, and what is merged with it is tried
-	if failed != nil && f.Verdict.Action != recovery.Revalidate {
-		failed.Failed = oneLine(string(f.Finding.Reason), f.Finding.Cause)
-	}
-	t.reason = string(f.Finding.Reason)
-	s := Span{
-		Context: parent.Context.Child("verdict " + t.timed(at)), Parent: parent.Context.Span, Name: "verdict",
-		Start: at, End: at,
-	}
-	s.add(KeyIssue, string(t.key))
-	s.add(keyAttempt, int64(f.Attempt))
-	s.add(keyStage, f.Stage)
-	s.add(keyReason, t.reason)
-	s.add(keyCause, f.Finding.Cause)
-	s.add(keyRule, f.Finding.Rule)
-	s.add(keyConfidence, f.Finding.Confidence)
-	s.add(keyRow, f.Verdict.Row)
-	s.add(keyAction, string(f.Verdict.Action))
-	s.add(keyVeto, f.Verdict.Veto)
-	s.add(keyDelay, f.Verdict.Delay.Seconds())
-	s.add(keyCharges, string(f.Verdict.Charges))
-	s.add(keyIncident, f.Incident)
-	s.add(keyWhy, f.Verdict.Why)
-	b.done(at, s)
 }
 
 // adoptEffects puts what was planned below the state that the record has led to.
@@ -368,28 +338,6 @@ func (b *Book) end(at time.Time, s *Span) {
 	b.done(at, *s)
 }
 
-// add says something of a span; a later word replaces an earlier one. What is empty is not said.
-func (s *Span) add(key string, value any) {
-	if s == nil || value == "" || value == false {
-		return
-	}
-	for i := range s.Attributes {
-		if s.Attributes[i].Key == key {
-			s.Attributes[i].Value = value
-			return
-		}
-	}
-	s.Attributes = append(s.Attributes, Attribute{key, value})
-}
-
-func (s *Span) happened(at time.Time, name string, about ...Attribute) {
-	if s == nil {
-		return
-	}
-	about = slices.DeleteFunc(about, func(a Attribute) bool { return a.Value == "" })
-	s.Events = append(s.Events, Event{at, name, about})
-}
-
 // timed makes a time part of an id. The same time may come more than once: one record can move a task twice.
 func (t *task) timed(at time.Time) string {
 	if t.same++; !at.Equal(t.at) {
@@ -401,12 +349,3 @@ func (t *task) timed(at time.Time) string {
 func moment(t time.Time) string { return wire.At(t).Format(time.RFC3339) }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// oneLine is a short text for a span that failed.
-func oneLine(head, text string) string {
-	if head != "" && text != "" {
-		text = head + ": " + text
-	}
-	line, _, _ := strings.Cut(cmp.Or(text, head), "\n")
-	return line
-}

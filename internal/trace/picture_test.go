@@ -119,15 +119,7 @@ func kindOf(name string) int {
 // picture draws a trace as a waterfall.
 func picture(spans []tracetest.Span) string {
 	rows := flatten(spans, "", 0)
-	begin, end := spans[0].Start, spans[0].End
-	for _, s := range spans {
-		if s.Start.Before(begin) {
-			begin = s.Start
-		}
-		if s.End.After(end) {
-			end = s.End
-		}
-	}
+	begin, end := extent(spans)
 	x := func(at time.Time) float64 {
 		return labelEnds + float64(at.Sub(begin))/float64(end.Sub(begin))*(barsEnd-labelEnds)
 	}
@@ -181,6 +173,20 @@ func picture(spans []tracetest.Span) string {
 }
 
 const failed = "#cf222e"
+
+// extent returns when the first span begins and the last one ends.
+func extent(spans []tracetest.Span) (begin, end time.Time) {
+	begin, end = spans[0].Start, spans[0].End
+	for _, s := range spans {
+		if s.Start.Before(begin) {
+			begin = s.Start
+		}
+		if s.End.After(end) {
+			end = s.End
+		}
+	}
+	return begin, end
+}
 
 // drawn is a row of the picture.
 type drawn struct {

@@ -3,6 +3,7 @@ package trace
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"retake/internal/bus/wire"
@@ -109,4 +110,26 @@ func within(t time.Time, s Span) time.Time {
 		return s.End
 	}
 	return t
+}
+
+// add says something of a span; a later word replaces an earlier one. What is empty is not said.
+func (s *Span) add(key string, value any) {
+	if s == nil || value == "" || value == false {
+		return
+	}
+	for i := range s.Attributes {
+		if s.Attributes[i].Key == key {
+			s.Attributes[i].Value = value
+			return
+		}
+	}
+	s.Attributes = append(s.Attributes, Attribute{key, value})
+}
+
+func (s *Span) happened(at time.Time, name string, about ...Attribute) {
+	if s == nil {
+		return
+	}
+	about = slices.DeleteFunc(about, func(a Attribute) bool { return a.Value == "" })
+	s.Events = append(s.Events, Event{at, name, about})
 }

@@ -112,36 +112,38 @@ func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 	would, _ := w.m.Redecide(at, again, func(incident string) fsm.IssueKey { return w.canary[incident] })
 	kind, elsewhere := differs(f, would)
 	c.gone = elsewhere
-	if !reported {
-		return goesOn(f, would, elsewhere)
-	}
-	switch {
-	case kind != "":
-		counts.Differ++
-		one := newCase(at, t, f, would, kind)
-		one.place = w.place
-		w.out.Cases = append(w.out.Cases, one)
+	if reported {
+		var one *Case
+		if kind != "" {
+			one = newCase(at, t, f, would, kind)
+			one.place = w.place
+		}
+		w.report(f, would, one)
 		if elsewhere {
 			c.left, c.over = one, false
 		}
-	default:
-		counts.Same++
 	}
-	if f.ByIncident() && would.ByIncident() {
+	if elsewhere { // from here on the claim is charged with what was recorded
+		return f
+	}
+	return would
+}
+
+// report counts a verdict that was decided again. Without a case the same was decided.
+func (w *Follower) report(was, would fsm.VerdictMade, differs *Case) {
+	counts := &w.out.Counts
+	if differs == nil {
+		counts.Same++
+	} else {
+		counts.Differ++
+		w.out.Cases = append(w.out.Cases, differs)
+	}
+	if was.ByIncident() && would.ByIncident() {
 		counts.ByIncident++
-		if f.Verdict.NextIfAgain != would.Verdict.NextIfAgain {
+		if was.Verdict.NextIfAgain != would.Verdict.NextIfAgain {
 			counts.PolicyAlone++
 		}
 	}
-	return goesOn(f, would, elsewhere)
-}
-
-// goesOn is the verdict that the claim is charged with: from where it would have gone elsewhere on, the recorded ones.
-func goesOn(was, would fsm.VerdictMade, elsewhere bool) fsm.VerdictMade {
-	if elsewhere {
-		return was
-	}
-	return would
 }
 
 // reread reads the report again that a verdict's finding came from. What the director knew itself no rule changes.

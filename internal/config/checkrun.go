@@ -1,0 +1,109 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// CheckRun returns what else `run` needs of a configuration that has no problems, on this machine and with
+// these variables: work to look for, a way to do it, the token, and a folder to write to.
+func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
+	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
+	if len(c.GitHub.Repositories) == 0 {
+		need("github.repositories", `none given, want at least one "owner/name"`)
+	}
+	if len(c.Stages) == 0 {
+		need("stage", `none given, want at least [[stage]] with name = "CODE" and run = [...]`)
+	}
+	places := []secretPlace{c.tokenPlace()}
+	if c.IsApp() {
+		places = nil
+		if _, _, err := c.PrivateKey(); err != nil {
+			need("github.private_key_file", strings.TrimPrefix(err.Error(), "config: github.private_key_file "))
+		}
+	}
+	if c.TakesWebhooks(lookup) {
+		places = append(places, c.webhookSecretPlace())
+	}
+	for _, place := range places {
+		if _, _, err := place.read(func(name string) string { v, _ := lookup(name); return v }); err != nil {
+			key := place.key()
+			need(key, strings.TrimPrefix(strings.TrimPrefix(err.Error(), "config: "), key+" "))
+		}
+	}
+	for _, name := range c.Containers.EnvPassthrough {
+		if _, ok := lookup(name); !ok {
+			need("containers.env_passthrough", name+" is not set: export it, or remove it from the list")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Containers.ProxiedKeys)) {
+		if v, _ := lookup(name); v == "" {
+			need("containers.proxied_keys", name+" is not set: export it, or remove it from the table")
+		}
+	}
+	if err := writable(c.Director.DataDir); err != nil {
+		need("director.data_dir", err.Error()+", want a folder that the director's user can create or write to")
+	}
+	return p
+}
+
+// writable tells whether the folder can be written to, or created.
+func writable(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+		return writable(filepath.Dir(dir))
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", dir)
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return nil
+}
+
+// Notes are about what is allowed but probably a mistake: a word of before, an agent that gets none of the
+// variables it can log in with.
+func (c Config) Notes() (notes []string) {
+	if c.Containers.Runtime == FormerRuntime {
+		notes = append(notes,
+			`containers.runtime = "auto" is "docker" now, and never plain processes: write "docker", or "process" for work that you trust`)
+	}
+	for i, s := range c.Stages {
+		profile, err := c.Agents.Lookup(s.Agent)
+		if s.Agent == "" || err != nil || len(profile.Keys) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(profile.Keys, c.offers) {
+			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s gets none of %s: name one in "+
+				"containers.env_passthrough or containers.proxied_keys, unless its login is in the image or on a mount",
+				i, s.Agent, strings.Join(profile.Keys, ", ")))
+		}
+	}
+	return notes
+}
+
+// offers tells whether workers can log in with a variable.
+func (c Config) offers(name string) bool {
+	return c.passesOn(name) || c.Containers.ProxiedKeys[name] != ""
+}
+
+// passesOn tells whether workers get a variable.
+func (c Config) passesOn(name string) bool {
+	_, set := c.Containers.Env[name]
+	return set || slices.Contains(c.Containers.EnvPassthrough, name)
+}

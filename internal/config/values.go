@@ -1,0 +1,138 @@
+package config
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/docker/go-units"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
+)
+
+// EgressOpen reports whether workers reach every public address.
+func (c Containers) EgressOpen() bool { return slices.Equal(c.Egress, []string{EgressAll}) }
+
+// EgressHosts are those that workers reach, each a name, "*." and a name, or one of these with ":" and a port.
+func (c Containers) EgressHosts() []string {
+	if c.EgressOpen() || slices.Equal(c.Egress, []string{EgressNone}) {
+		return nil
+	}
+	return c.Egress
+}
+
+// NeedsProxy reports whether the director has to have one for its workers.
+func (c Config) NeedsProxy() bool {
+	return len(c.Containers.EgressHosts()) > 0 || len(c.Containers.ProxiedKeys) > 0
+}
+
+// Doors are the Reachable.
+func (c Containers) Doors() (all []netip.AddrPort) {
+	for _, s := range c.Reachable {
+		if a, err := netip.ParseAddrPort(s); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// UIDGID splits User; both are above 0 in a Config without problems.
+func (c Containers) UIDGID() (uid, gid int) {
+	u, g, _ := strings.Cut(c.User, ":")
+	uid, _ = strconv.Atoi(u)
+	gid, _ = strconv.Atoi(g)
+	return uid, gid
+}
+
+// MemoryBytes is Memory as a number.
+func (c Containers) MemoryBytes() int64 {
+	n, _ := units.RAMInBytes(c.Memory)
+	return n
+}
+
+// ParsedMounts are the Mounts.
+func (c Containers) ParsedMounts() []Mount {
+	mounts := make([]Mount, len(c.Mounts))
+	for i, s := range c.Mounts {
+		mounts[i], _ = parseMount(s)
+	}
+	return mounts
+}
+
+// Travels reports whether checkouts are sent to workers, and back.
+func (w Workspace) Travels() bool { return w.Transport == TransportSync }
+
+// DiskReserveBytes is DiskReserve as a number; 0: none.
+func (d Director) DiskReserveBytes() int64 {
+	n, _ := units.RAMInBytes(d.DiskReserve)
+	return n
+}
+
+// QuotaBytes is Quota as a number; 0: none.
+func (c Checkout) QuotaBytes() int64 {
+	n, _ := units.RAMInBytes(c.Quota)
+	return max(n, 0)
+}
+
+// GitMemoryBytes is GitMemory as a number.
+func (c Checkout) GitMemoryBytes() int64 {
+	n, _ := units.RAMInBytes(c.GitMemory)
+	return n
+}
+
+// ValidatesFresh: work is validated by an attempt of its own, in a clean container.
+func (c Config) ValidatesFresh() bool { return c.Worker.Validate == "fresh" }
+
+// Limits are what the configuration bounds, whatever the policy. What differs from its default was set, too, if
+// only by a program.
+func (c Config) Limits() policy.Limits {
+	limits, built := c.limits(), builtInLimits()
+	limits.Assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {
+		return bounded[b](limits) != bounded[b](built)
+	})
+	return limits
+}
+
+var builtInLimits = sync.OnceValue(func() policy.Limits { return Default().limits() })
+
+// bounded is what each bound is in limits.
+var bounded = map[policy.Bound]func(policy.Limits) any{
+	policy.BoundRetries:     func(l policy.Limits) any { return l.MaxRetries },
+	policy.BoundConsecutive: func(l policy.Limits) any { return l.MaxConsecutiveErrors },
+	policy.BoundIterations:  func(l policy.Limits) any { return l.IterationBudget },
+	policy.BoundPaidCalls:   func(l policy.Limits) any { return l.PaidCallBudget },
+	policy.BoundCost:        func(l policy.Limits) any { return l.CostBudgetUSD },
+	policy.BoundBackoff:     func(l policy.Limits) any { return l.Backoff },
+}
+
+func (c Config) limits() policy.Limits {
+	return policy.Limits{
+		MaxRetries: c.Director.MaxRetries, MaxConsecutiveErrors: c.Recovery.MaxConsecutiveErrors,
+		IterationBudget: c.Recovery.IterationBudget, PaidCallBudget: c.Recovery.PaidCallBudget,
+		CostBudgetUSD: c.Recovery.CostBudgetUSD, ContinueOnError: c.Recovery.ContinueOnError,
+		Backoff: recovery.Backoff{
+			Linear: c.Retry.BackoffMode == "linear", Initial: c.Retry.BackoffInitial, Max: c.Retry.BackoffMax,
+			Factor: c.Retry.BackoffFactor, Jitter: recovery.Jitter(c.Retry.Jitter),
+		},
+	}
+}
+
+// assumed are the bounds that nobody has set.
+func assumed(set map[string]Problem) []policy.Bound {
+	bounds := []policy.Bound{
+		policy.BoundRetries, policy.BoundConsecutive, policy.BoundIterations, policy.BoundPaidCalls, policy.BoundCost,
+		policy.BoundBackoff,
+	}
+	return slices.DeleteFunc(bounds, func(b policy.Bound) bool {
+		for key := range set {
+			section, last := cutLast(key)
+			if last == string(b) || section == "retry" && b == policy.BoundBackoff {
+				return true
+			}
+		}
+		return false
+	})
+}

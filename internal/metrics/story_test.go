@@ -1,0 +1,132 @@
+package metrics
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+const issue = fsm.IssueKey("acme/widgets#1")
+
+var of = fsm.OfTask{Task: issue}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// story is a session whose facts a test makes, a minute apart unless it says otherwise.
+type story struct {
+	*Metrics
+	registry *prometheus.Registry
+	at       time.Time
+	state    fsm.State
+	attempt  int
+}
+
+func newStory() *story {
+	r := prometheus.NewRegistry()
+	s := &story{Metrics: New(r, "test"), registry: r, at: noon, state: fsm.Queued}
+	s.now = func() time.Time { return s.at }
+	s.Slots(4)
+	s.begin(fsm.New(fsm.Config{}))
+	s.facts(fsm.TaskQueued{Task: issue, Nonce: "abc"})
+	return s
+}
+
+// begin has a session lead that knows what a machine does.
+func (s *story) begin(m *fsm.Machine) {
+	snapshot, err := m.Snapshot()
+	if err == nil {
+		err = s.Restore(0, snapshot)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (s *story) facts(all ...fsm.Fact) {
+	s.Apply(0, []fsm.Record{{At: s.at, Facts: all}})
+	s.at = s.at.Add(time.Minute)
+}
+
+// move goes through a row of the table of transitions.
+func (s *story) move(on fsm.Trigger, before ...fsm.Fact) {
+	to, ok := s.state.After(on)
+	if !ok {
+		panic("no transition " + s.state.String() + " " + string(on))
+	}
+	s.facts(append(before, fsm.Moved{OfTask: of, Attempt: s.attempt, From: s.state, To: to, On: on, Until: s.at})...)
+	s.state = to
+}
+
+// run is an attempt until it is being stopped.
+func (s *story) run(next fsm.Next) {
+	if s.state == fsm.Queued {
+		s.move(fsm.OnDispatch)
+	}
+	on := fsm.OnWon
+	if s.state == fsm.Backoff {
+		on = fsm.OnStillOurs
+	}
+	s.attempt++
+	s.move(on, fsm.AttemptBegan{OfTask: of, N: s.attempt, Next: next})
+	s.move(fsm.OnHello)
+	s.move(fsm.OnReport)
+}
+
+// fails is the verdict on it.
+func (s *story) fails(r recovery.Reason, a recovery.Action) {
+	on := fsm.OnEscalate
+	if a.Again() {
+		on = fsm.OnRetry
+	}
+	s.move(on, fsm.VerdictMade{
+		OfTask: of, Attempt: s.attempt, Finding: recovery.Finding{Reason: r},
+		Verdict: recovery.Verdict{Action: a},
+	})
+}
+
+// asked is when GitHub shows the question.
+func (s *story) asked() {
+	s.facts(fsm.EffectPlanned{Effect: fsm.Effect{ID: "q", Kind: fsm.DoEscalate, Task: issue, At: s.at}})
+	s.facts(fsm.EffectDone{OfTask: of, Effect: "q"})
+}
+
+// scrape is what Prometheus reads.
+func (s *story) scrape(t *testing.T) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.Handler(s.registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// lines are the samples of a metric that are not 0, without the prefix.
+func (s *story) lines(t *testing.T, name string) string {
+	t.Helper()
+	var out []string
+	for l := range strings.Lines(s.scrape(t)) {
+		l, ours := strings.CutPrefix(strings.TrimSpace(l), Prefix)
+		rest, of := strings.CutPrefix(l, name)
+		if ours && of && !strings.HasSuffix(l, " 0") && (rest[0] == '{' || rest[0] == ' ' ||
+			strings.HasPrefix(rest, "_sum") || strings.HasPrefix(rest, "_count")) {
+			out = append(out, l)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// judgedAs is a verdict of a later version.
+func (s *story) judgedAs(word string) {
+	s.facts(fsm.VerdictMade{
+		OfTask: of, Finding: recovery.Finding{Reason: recovery.Reason(word)},
+		Verdict: recovery.Verdict{Action: recovery.Action(word)},
+	})
+}
