@@ -17,6 +17,15 @@ func (m *agenda) Apply(at time.Time, f Fact) {
 	m.dirty = m.dirty[:0] // nothing is emitted by a replay
 }
 
+// Replay applies the records of a batch.
+func (m *agenda) Replay(records []Record) {
+	for _, r := range records {
+		for _, f := range r.Facts {
+			m.Apply(r.At, f)
+		}
+	}
+}
+
 func (m *agenda) apply(at time.Time, f Fact) {
 	m.advance(at)
 	m.hard.Decided = m.now

@@ -1,13 +1,8 @@
 package fsm
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"reflect"
 	"time"
 
-	"retake/internal/plainjson"
 	"retake/internal/recovery"
 )
 
@@ -312,90 +307,6 @@ type EffectDeferred struct {
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
-// factRow is how one kind of fact is written and read.
-type factRow struct {
-	kind string
-	of   reflect.Type // of the fact; nil: it is not written any more
-	read func([]byte) (Fact, error)
-	// plain reads it faster, as how says, if it is written as we write it; nil: only read does. The room is the
-	// reader's for this kind.
-	plain func(p *plainjson.Reader, room *any) (Fact, bool)
-	how   *plainjson.Type
-}
-
-// facts is the table of kinds. A kind is never renamed; one that was merged into another is only read.
-var facts = []factRow{
-	kindOf[RunBegan]("run_began"),
-	kindOf[SettingsChanged]("settings_changed"),
-	kindOf[PhaseChanged]("phase_changed"),
-	kindOf[CursorAdvanced]("cursor_advanced"),
-	kindOf[CooldownSet]("cooldown_set"),
-	kindOf[CooldownLifted]("cooldown_lifted"),
-	kindOf[LimitStated]("limit_stated"),
-	kindOf[IncidentChanged]("incident_changed"),
-	kindOf[TaskQueued]("task_queued"),
-	kindWith("state_kept", func(f *StateKept) { f.State.readEffects() }),
-	kindWith("task_rebuilt", func(f *TaskRebuilt) { f.Rebuilt.readEffects() }),
-	kindOf[RebuildWritten]("rebuild_written"),
-	kindOf[TaskRenamed]("task_renamed"),
-	kindOf[StandingChanged]("standing_changed"),
-	kindOf[Moved]("moved"),
-	kindOf[AttemptBegan]("attempt_began"),
-	kindOf[ContainerWaits]("container_waits"),
-	kindOf[ContainerStarted]("container_started"),
-	kindOf[AttemptFenced]("attempt_fenced"),
-	kindOf[LabelsConfirmed]("labels_confirmed"),
-	kindOf[ReportAccepted]("report_accepted"),
-	kindOf[WorkerAnswered]("worker_answered"),
-	kindOf[WatchdogMoved]("watchdog_moved"),
-	kindOf[HintsGiven]("hints_given"),
-	kindOf[ClaimWentStale]("claim_went_stale"),
-	kindOf[EndingSet]("ending_set"),
-	kindOf[ValidationDue]("validation_due"),
-	kindOf[VerdictMade]("verdict_made"),
-	kindOf[UsageCounted]("usage_counted"),
-	kindOf[TallyReset]("tally_reset"),
-	kindOf[CommandTaken]("command_taken"),
-	kindOf[ReviewNoted]("review_noted"),
-	kindOf[WorkDelivered]("work_delivered"),
-	kindOf[WorkPushed]("work_pushed"),
-	kindWith("effect_planned", func(f *EffectPlanned) { f.Effect.readAnswers() }),
-	kindOf[EffectDone]("effect_done"),
-	kindOf[EffectDeferred]("effect_deferred"),
-
-	// Only in older journals.
-	legacy("worker_greeted", func(f *WorkerAnswered) { f.Welcome = true }),
-	legacy("stranger_met", func(*WorkerAnswered) {}),
-	legacy("usage_seen", func(*UsageCounted) {}),
-	legacy("attempt_used", func(f *UsageCounted) { f.Ended = true }),
-	legacy("paid_calls_set", func(*UsageCounted) {}),
-	{kind: "incident_over", read: func(b []byte) (Fact, error) {
-		f := IncidentChanged{Over: true}
-		err := json.Unmarshal(b, &f.Incident)
-		return f, err
-	}},
-}
-
-func kindOf[T Fact](kind string) factRow { return kindWith(kind, func(*T) {}) }
-
-// kindWith is a kind of which the journal leaves something out; complete adds that.
-func kindWith[T Fact](kind string, complete func(*T)) factRow {
-	row := legacy(kind, complete)
-	row.of = reflect.TypeFor[T]()
-	return row
-}
-
-// legacy reads a kind as T; complete adds what only the kind said.
-func legacy[T Fact](kind string, complete func(*T)) factRow {
-	how := plainjson.TypeFor[T]()
-	return factRow{kind: kind, how: how, plain: plainOf(how, complete), read: func(b []byte) (Fact, error) {
-		var f T
-		err := json.Unmarshal(b, &f)
-		complete(&f)
-		return f, err
-	}}
-}
-
 // About names the issue that a fact is about; empty: it is about the director.
 func About(f Fact) IssueKey {
 	switch f := f.(type) {
@@ -413,47 +324,4 @@ func About(f Fact) IssueKey {
 		return f.Task
 	}
 	return ""
-}
-
-// Record is one line of the journal: what happened, and what was decided about it.
-type Record struct {
-	At    time.Time `json:"at"`
-	Cause Cause     `json:"cause"`
-	Facts FactList  `json:"facts"`
-}
-
-// FactList writes each fact as {"kind": "…", "body": {…}}.
-type FactList []Fact
-
-type factJSON struct {
-	Kind string          `json:"kind"`
-	Body json.RawMessage `json:"body"`
-}
-
-// MarshalJSON writes the list.
-func (l FactList) MarshalJSON() ([]byte, error) {
-	var w bytes.Buffer
-	err := writeFacts(&w, l)
-	return w.Bytes(), err
-}
-
-// UnmarshalJSON reads the list. A kind that this version does not know is an error, since skipping it would lose state.
-func (l *FactList) UnmarshalJSON(b []byte) error {
-	var raw []factJSON
-	if err := json.Unmarshal(b, &raw); err != nil {
-		return err
-	}
-	*l = make(FactList, len(raw))
-	for i, one := range raw {
-		row, ok := rowOf[one.Kind]
-		if !ok {
-			return fmt.Errorf("fsm: unknown kind of fact %q: the journal was written by a newer version", one.Kind)
-		}
-		f, err := facts[row].read(one.Body)
-		if err != nil {
-			return fmt.Errorf("fsm: fact %d (%s): %w", i, one.Kind, err)
-		}
-		(*l)[i] = f
-	}
-	return nil
 }

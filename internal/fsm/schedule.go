@@ -2,7 +2,9 @@ package fsm
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -71,5 +73,121 @@ func (m *memory) slotFree() bool {
 func (m *memory) admits(t *Task) bool {
 	return !slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
 		return i.concerns(t) && !i.Breaker.Allow(m.now, m.slots.n)
+	})
+}
+
+// Standing is what an issue says about its turn among those that wait for a worker.
+type Standing struct {
+	// Priority is worth so many hours of waiting; below 0 it has to wait longer. So whatever waits has its turn
+	// one day.
+	Priority int `json:"priority,omitempty"`
+	// Capped are the issue's labels for which the configuration has a cap, in lower case and sorted.
+	Capped []string `json:"capped,omitempty"`
+	// After are open issues that must be closed before work on this one begins, sorted, at most maxAfter.
+	After []IssueKey `json:"after,omitempty"`
+}
+
+// Bounds of a standing. The first is a year.
+const (
+	maxPriority = 8760
+	// more than the director looks at: a hundred of each of GitHub's two lists, and those that a text names
+	maxAfter = 250
+)
+
+func (s Standing) equal(o Standing) bool {
+	return s.Priority == o.Priority && slices.Equal(s.Capped, o.Capped) && slices.Equal(s.After, o.After)
+}
+
+// bounded is the standing as the journal may have it.
+func (s Standing) bounded() Standing {
+	s.Priority = min(max(s.Priority, -maxPriority), maxPriority)
+	s.Capped, s.After = slices.Clip(s.Capped[:min(len(s.Capped), maxAfter)]),
+		slices.Clip(s.After[:min(len(s.After), maxAfter)])
+	return s
+}
+
+// turn is when a queued task would have begun to wait if priorities were waiting time.
+func (t *Task) turn() time.Time { return t.Since.Add(-time.Duration(t.Standing.Priority) * time.Hour) }
+
+// stand takes what an issue says about its turn.
+func (m *recorder) stand(t *Task, s Standing) {
+	if s = s.bounded(); !s.equal(t.Standing) {
+		m.record(StandingChanged{OfTask{t.Key}, s})
+	}
+}
+
+// dependencyClosed takes an issue that is closed out of what others wait for.
+func (m *recorder) dependencyClosed(k IssueKey) {
+	for _, t := range m.hard.Tasks {
+		if t.State == Queued && slices.ContainsFunc(t.Standing.After, k.same) {
+			left := t.Standing
+			left.After = slices.DeleteFunc(slices.Clone(left.After), k.same)
+			m.stand(t, left)
+		}
+	}
+}
+
+func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), string(o)) }
+
+// before reports whether a task that may begin goes before another one that may: who waits for its next attempt
+// before who waits for its first. Of those a repository with fewer workers goes first, so that a long queue in
+// one does not keep another one waiting; then who waits longer, with its priority.
+func (m *memory) before(t, u *Task) bool {
+	if t.ready.rank != u.ready.rank || t.ready.rank == 0 {
+		return compareTurns(t, u) < 0
+	}
+	return cmp.Or(cmp.Compare(m.workersOf(t.Key.Repo()), m.workersOf(u.Key.Repo())), compareTurns(t, u)) < 0
+}
+
+func (m *memory) workersOf(repo string) int { return m.slots.byRepo[strings.ToLower(repo)] }
+
+// cappedBy returns the label whose cap keeps the task back, "" if none does.
+func (m *memory) cappedBy(t *Task) string {
+	for _, label := range t.Standing.Capped {
+		most, capped := m.cfg.Caps[label]
+		if !capped {
+			continue
+		}
+		n := m.slots.byLabel[label]
+		if t.slot { // it does not keep itself back
+			n--
+		}
+		if n >= most {
+			return label
+		}
+	}
+	return ""
+}
+
+// waitsForIssues says which issues must be closed first, and whether one of them waits for this one in turn.
+func (m *agenda) waitsForIssues(t *Task) string {
+	after := t.Standing.After
+	const named = 3
+	text := ""
+	for i, k := range after[:min(len(after), named)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(k)
+		if m.comesAfter(k, t.Key, map[IssueKey]bool{}) {
+			text += " (which waits for this one: take one of the two references away)"
+		}
+	}
+	if more := len(after) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + " to be closed"
+}
+
+// comesAfter reports whether an issue waits for another one, directly or not.
+func (m *agenda) comesAfter(k, other IssueKey, seen map[IssueKey]bool) bool {
+	t := m.Task(k)
+	if t == nil || t.State != Queued || seen[t.Key] {
+		return false
+	}
+	seen[t.Key] = true
+	return slices.ContainsFunc(t.Standing.After, func(a IssueKey) bool {
+		return a.same(other) ||
+			m.comesAfter(a, other, seen)
 	})
 }

@@ -3,7 +3,7 @@ package fsmtest
 // attemptMutants: one task by itself: its attempts, reports, deadlines, effects, budgets, validation and delivery.
 var attemptMutants = []mutant{
 	{
-		"old attempts are not fenced", "fsm/machine.go",
+		"old attempts are not fenced", "fsm/memory.go",
 		"return t, t != nil && t.Attempt == n && t.State.Info().Live",
 		"return t, t != nil && n > 0 && t.State.Info().Live",
 		[]string{"OldAttemptsAreFenced"},
@@ -54,7 +54,7 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"what was spooled comes too late", "fsm/attempt.go",
+		"what was spooled comes too late", "fsm/ending.go",
 		"		m.accept(t, r, known)\n	}", "		if r.Exit || t.Ending.Known != recovery.WorkerLost {\n" +
 			"			m.accept(t, r, known)\n		}\n	}",
 		[]string{"NothingFinishedIsThrownAway"},
@@ -155,21 +155,21 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"a merge counts as delivered", "fsm/attempt.go",
+		"a merge counts as delivered", "fsm/delivery.go",
 		"&& !e.Delivery.Nothing && !e.Delivery.Merged",
 		"&& !e.Delivery.Nothing",
 		[]string{"NothingUnvalidated"},
 		false,
 	},
 	{
-		"an agent's word is enough", "fsm/attempt.go",
+		"an agent's word is enough", "fsm/ending.go",
 		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):",
 		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates) && t.Attempt < 2:",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},
 	{
-		"whatever there is is handed in", "fsm/attempt.go",
+		"whatever there is is handed in", "fsm/delivery.go",
 		"Validated: t.Validates, Hints", "Hints",
 		[]string{cleanlyValidated},
 		false,
@@ -187,14 +187,14 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"validated for ever", "fsm/attempt.go",
+		"validated for ever", "fsm/ending.go",
 		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):",
 		"case done && (t.LeavesValidation || m.cfg.CleanValidation):",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},
 	{
-		"what changed counts as delivered", "fsm/attempt.go",
+		"what changed counts as delivered", "fsm/delivery.go",
 		" && !e.Delivery.Changed", "",
 		[]string{cleanlyValidated},
 		false,
@@ -230,7 +230,7 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"lost work is given up", "fsm/attempt.go",
+		"lost work is given up", "fsm/delivery.go",
 		"e.Failure.Reason == recovery.WorkLost:", "e.Failure.Reason == recovery.WorkLost && t.Attempt > 99:",
 		[]string{"LostWorkIsDoneAgain"},
 		false,

@@ -4,13 +4,13 @@ package fsmtest
 // can confirm their end.
 var clusterMutants = []mutant{
 	{
-		"whoever cannot be stopped is fenced", "fsm/fence.go",
+		"whoever cannot be stopped is fenced", "fsm/ending.go",
 		"if t.Travels {", "if t != nil {",
 		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop"},
 		false,
 	},
 	{
-		"the transport is looked up when an attempt is stopped", "fsm/fence.go",
+		"the transport is looked up when an attempt is stopped", "fsm/ending.go",
 		"if t.Travels {", "if m.cfg.CheckoutTravels {",
 		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop", endsSomewhere}, // or it is never fenced
 		false,
@@ -22,26 +22,26 @@ var clusterMutants = []mutant{
 		false,
 	},
 	{
-		"a fence comes at once", "fsm/fence.go",
+		"a fence comes at once", "fsm/ending.go",
 		"o.FenceAt = m.now.Add(grace + m.cfg.FenceAfter)", "o.FenceAt = m.now.Add(grace)",
 		[]string{fencedCounts},
 		false,
 	},
 	{
-		"nobody writes down that it was fenced", "fsm/attempt.go",
+		"nobody writes down that it was fenced", "fsm/ending.go",
 		"	if g.Fenced {\n		m.record(", "	if g.Fenced && t.Attempt > 9 {\n		m.record(",
 		[]string{fencedCounts},
 		false,
 	},
 	{
-		"who was fenced is heard", "fsm/machine.go",
+		"who was fenced is heard", "fsm/memory.go",
 		"return t, t != nil && t.Attempt == n && t.State.Info().Live",
 		"return t, t != nil && t.Attempt == n && (t.State.Info().Live || t.Ending.Fenced != \"\")",
 		[]string{fencedCounts, "OnlyTheTable"},
 		false,
 	},
 	{
-		"a success of who was fenced is handed in", "fsm/attempt.go",
+		"a success of who was fenced is handed in", "fsm/ending.go",
 		"case done && g.Fenced:", "case done && g.Fenced && t.Attempt > 9:",
 		[]string{fencedCounts},
 		false,
@@ -84,7 +84,7 @@ var clusterMutants = []mutant{
 		false,
 	},
 	{
-		"the cluster's words are not read", "fsm/attempt.go",
+		"the cluster's words are not read", "fsm/ending.go",
 		"case g.Fenced, endCauses[g.Cause].reason != \"\":", "case g.Fenced:",
 		[]string{clustersReason},
 		false,

@@ -15,13 +15,13 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"a cap lets one more in", "fsm/standing.go",
+		"a cap lets one more in", "fsm/schedule.go",
 		"if n >= most {", "if n > most {",
 		[]string{"CapsAreKept"},
 		false,
 	},
 	{
-		"a priority keeps waiting", "fsm/standing.go",
+		"a priority keeps waiting", "fsm/schedule.go",
 		"t.Since.Add(-time.Duration(", "t.Since.Add(time.Duration(",
 		[]string{"TheLongestWaiterGoesFirst"},
 		false,
@@ -39,7 +39,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"cooldown does not hold the outbox", "fsm/outbox.go",
+		"cooldown does not hold the outbox", "fsm/recorder.go",
 		"if p.NotBefore.After(m.now) || m.githubBlocked(p.Effect.Kind) {", "if p.NotBefore.After(m.now) {",
 		[]string{"NoGitHubCallInCooldown"},
 		false,
@@ -301,7 +301,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"a person is asked about a closed issue", "fsm/attempt.go",
+		"a person is asked about a closed issue", "fsm/delivery.go",
 		"\tcase e.Claim != nil && !e.Claim.Ours: // nothing was shown\n",
 		"\tcase e.Claim != nil && e.Claim.Ours:\n",
 		[]string{"NothingShownOfTheClosed"},

@@ -130,7 +130,7 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"the snapshot misses a field", "fsm/snapshot.go",
+		"the snapshot misses a field", "fsm/memory.go",
 		"`json:\"paused_at,omitzero\"`", "`json:\"-\"`",
 		[]string{replaySame},
 		false,
@@ -142,7 +142,7 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"a takeover drops an effect", "fsm/snapshot.go",
+		"a takeover drops an effect", "fsm/memory.go",
 		"	for _, t := range tasks {\n", "	for _, t := range tasks {\n		t.Outbox = " +
 			"t.Outbox[:min(len(t.Outbox), 1)-min(len(t.Outbox), 1)*int(t.Seq%2)]\n",
 		[]string{"OutboxSurvives", replaySame},
@@ -174,7 +174,7 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"an effect is emitted twice", "fsm/outbox.go",
+		"an effect is emitted twice", "fsm/recorder.go",
 		"	t.soft.inFlight = p.Effect.ID\n", "	if p.Tries == 0 {\n		t.soft.inFlight = p.Effect.ID\n	}\n",
 		[]string{"EffectIDsAreForEver", effectAfterFact, endsSomewhere, "CommandsCountOnce"},
 		false,

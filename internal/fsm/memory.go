@@ -3,9 +3,83 @@ package fsm
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"retake/internal/plainjson"
+)
+
+// memory is the hard state, and what finds things in it.
+type memory struct {
+	cfg    Config
+	hard   hardState
+	tasks  map[IssueKey]*Task // by folded key
+	nonces map[string]*Task
+	slots  slots     // hold one of director.max_workers
+	now    time.Time // of the last event; never behind decided
+}
+
+// Tasks lists the tasks in order of arrival. They belong to the machine: read, don't keep.
+func (m *memory) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
+
+// Live are the tasks whose current attempt may have a worker.
+func (m *memory) Live() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for t := range m.slots.all() {
+			if t.State.Info().Live && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// Task returns one task, or nil. Upper and lower case in a repository's name are the same, as on GitHub.
+func (m *memory) Task(k IssueKey) *Task { return m.tasks[k.fold()] }
+
+// Worker returns the task that a worker's id belongs to, and whether its attempt is the current one and may still be
+// heard.
+func (m *memory) Worker(id string) (t *Task, current bool) {
+	nonce, n, ok := ParseAttemptID(id)
+	if !ok {
+		return nil, false
+	}
+	t = m.nonces[nonce]
+	return t, t != nil && t.Attempt == n && t.State.Info().Live
+}
+
+// Phase returns the director's phase.
+func (m *memory) Phase() Phase { return m.hard.Phase }
+
+// Now returns the time of the last event.
+func (m *memory) Now() time.Time { return m.now }
+
+// Cursor returns how far a repository was read; empty: not at all.
+func (m *memory) Cursor(repo string) string {
+	for _, c := range m.hard.Cursors {
+		if c.Repo == repo {
+			return c.Cursor
+		}
+	}
+	return ""
+}
+
+func (m *memory) advance(at time.Time) {
+	if at.After(m.now) {
+		m.now = at.Round(0).UTC()
+	}
+}
+
+// Phase is what the director as a whole is doing.
+type Phase string
+
+// The phases. Changes between them are facts.
+const (
+	PhaseMonitor  Phase = "MONITOR"
+	PhaseCooldown Phase = "COOLDOWN"
+	PhasePaused   Phase = "PAUSED"
+	PhaseDraining Phase = "DRAINING"
+	PhaseShutdown Phase = "SHUTDOWN"
 )
 
 // SnapshotVersion is the form of the snapshot; another one is refused, and the journal is replayed from its start.
@@ -82,3 +156,26 @@ func (s *hardState) readEffects() {
 		t.readEffects()
 	}
 }
+
+// RepoCursor says how far a repository was read.
+type RepoCursor struct {
+	Repo   string `json:"repo"`
+	Cursor string `json:"cursor"`
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// sooner is the earlier of two deadlines; zero is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func passed(now, d time.Time) bool { return !d.After(now) }

@@ -1,0 +1,75 @@
+package fsm
+
+import (
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// deliver hands in the work of the last attempt.
+func (m *attempts) deliver(t *Task, on Trigger) {
+	m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
+		Validate: m.cfg.Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,
+	}})
+	m.move(t, on, "", time.Time{})
+}
+
+// Why a delivery asks for another validation, by the row of its verdict.
+const (
+	rowBaseMoved   = "director.base_moved"
+	rowWorkChanged = "director.work_changed"
+
+	baseMoved   = "the base branch had moved on and was merged into the work, which is to be validated again"
+	workChanged = "the work is not what was validated, and is to be validated again"
+)
+
+// validateAgain lets another attempt validate the work: on the base branch that was merged into it, or because
+// it is not what was validated. The delivery asked for it only because there was budget for it; the operator
+// may have used that up since.
+func (m *attempts) validateAgain(t *Task, row, why string) {
+	if m.blockUsedUp(t) {
+		return
+	}
+	m.record(VerdictMade{
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: "SYNC_MAIN", Validate: m.cfg.CleanValidation,
+		Finding: recovery.Finding{Reason: recovery.Validation, Cause: why, Rule: row, Confidence: 1},
+		Verdict: recovery.Verdict{
+			Action: recovery.Revalidate, Charges: recovery.Infrastructure,
+			Reason: recovery.Validation, Row: row, Why: why,
+		},
+	})
+	m.move(t, OnRetry, why, m.now)
+}
+
+// delivered reports whether the outcome is that of a delivery that has delivered something.
+func (e *EffectEnded) delivered() bool {
+	return e.Failure == nil && e.Delivery != nil && !e.Delivery.Nothing && !e.Delivery.Merged && !e.Delivery.Changed
+}
+
+// deliveryEnded takes the outcome of a delivery.
+func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
+	switch {
+	case e.Claim != nil && !e.Claim.Ours: // nothing was shown
+		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})
+	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
+		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
+	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // there is nothing to deliver any more
+		m.decide(t, failureOf(e.Failure), "COMMIT")
+	case e.Failure != nil: // the work is done: another attempt would do it again, and not deliver it either
+		m.giveUp(t, failureOf(e.Failure), "COMMIT", rowDeliver, "the work is done and kept, but it cannot be delivered")
+	case e.Delivery != nil && e.Delivery.Merged:
+		m.validateAgain(t, rowBaseMoved, baseMoved)
+	case e.Delivery != nil && e.Delivery.Changed:
+		m.validateAgain(t, rowWorkChanged, workChanged)
+	case e.delivered() && e.Delivery.PullRequest > 0: // the checkout stays, for what the review asks for
+		m.record(LabelsConfirmed{OfTask{t.Key}})
+		m.move(t, OnInReview, e.Delivery.Branch, time.Time{})
+	case e.delivered():
+		m.emit(t, Effect{Kind: DoForget})
+		m.move(t, OnDelivered, e.Delivery.Branch, time.Time{})
+	default:
+		m.decide(t, m.cfg.Classify(recovery.Evidence{
+			Known: recovery.NoProgress, KnownCause: "the agent reported success, but the work tree is unchanged",
+		}), "COMMIT")
+	}
+}

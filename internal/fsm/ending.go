@@ -1,0 +1,176 @@
+package fsm
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// stopped joins the evidence of an attempt that can do nothing more, and decides once.
+func (m *attempts) stopped(t *Task, result *StopResult) {
+	if t.State != Stopping {
+		return
+	}
+	g := *cmp.Or(result, &StopResult{}) // a copy: the event is journaled as it came
+	if g.Fenced {
+		m.record(AttemptFenced{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Words: shortWords(g.Words)})
+	}
+	for _, r := range g.Reports {
+		var known *recovery.Finding
+		if r.Exit {
+			// the director was killed after the container had been removed: the runtime no longer knows
+			if g.ExitCode == nil {
+				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
+			}
+			known = m.exitFinding(t, g)
+			r.Stage = cmp.Or(t.soft.Stage, r.Stage) // the director's own report cannot know it
+		}
+		m.accept(t, r, known)
+	}
+	if used := t.used(); used != (recovery.Usage{}) {
+		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used, Ended: true, Spent: t.Spent.Plus(used)})
+	}
+	switch done := t.Ending.Outcome == OutcomeOK; {
+	case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):
+		m.record(ValidationDue{OfTask: OfTask{t.Key}, Attempt: t.Attempt})
+		m.move(t, OnValidate, "", m.now)
+	case done && g.Fenced:
+		m.validateFenced(t, *m.exitFinding(t, g))
+	case done:
+		m.deliver(t, OnGoneOK)
+	case t.Ending.Outcome == OutcomeWithdrawn:
+		m.release(t, OnGoneWithdrawn, ReleaseNote{Why: t.Ending.Withdrawn, Taken: t.Ending.Taken})
+	default:
+		f := t.Ending.Finding
+		if f == nil || t.Ending.certain() || g.OOM && f.Reason != recovery.OOMKilled {
+			f = m.exitFinding(t, g)
+		}
+		stage := t.Ending.Stage
+		if t.Ending.Known == recovery.GitConflict { // the director's own merge, before the worker could begin
+			stage = "SYNC_MAIN"
+		}
+		m.decide(t, *f, stage)
+	}
+}
+
+// AttemptFenced: nobody can say when the attempt's container is gone, and so its worker was shut out: it may
+// still run, but nothing that it does counts.
+type AttemptFenced struct {
+	OfTask
+	Attempt int    `json:"attempt"`
+	Words   string `json:"words"` // why its end cannot be confirmed, in the runtime's words
+}
+
+func (f AttemptFenced) apply(_ *agenda, t *Task) { t.Ending.Fenced = f.Words }
+
+// stopOrder is how the current attempt is stopped. One that works on the director's checkout could still change
+// it, and is never fenced.
+func (m *attempts) stopOrder(t *Task, grace time.Duration, why StopReason) *StopOrder {
+	o := &StopOrder{Grace: grace, Reason: why}
+	if t.Travels {
+		o.FenceAt = m.now.Add(grace + m.cfg.FenceAfter)
+	}
+	return o
+}
+
+// rowFenced names the verdict on a success of an attempt that had to be fenced.
+const rowFenced = "director.fenced"
+
+// validateFenced lets another attempt validate what a fenced one has left, although it has reported a success:
+// what is here is the last that it sent, and nobody can ask it whether that was all.
+func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
+	if t.Validates || m.cfg.Policy.Forbids(t.Tally) != "" {
+		m.decide(t, f, "")
+		return
+	}
+	const why = "it reported success, and had to be fenced: what it has sent of its work is validated once more"
+	m.record(VerdictMade{
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Finding: f,
+		Verdict: recovery.Verdict{
+			Action: recovery.Revalidate, Charges: recovery.Infrastructure, Reason: f.Reason,
+			Row: rowFenced, Why: why,
+		},
+	})
+	m.move(t, OnRetry, why, m.now)
+}
+
+// certain reports whether the director's own knowledge beats a report: it came first, and a report that follows
+// describes our stop. Silence is not knowledge; a report that was already under way knows better.
+func (e *Ending) certain() bool {
+	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
+}
+
+// exitFinding classifies the end of a container when no report does: by what the runtime knows for certain,
+// then by why the director stopped it, then by the bare exit.
+func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
+	e := recovery.Evidence{
+		Known: cmp.Or(t.Ending.Known, recovery.WorkerLost), KnownCause: t.Ending.KnownCause, ExitCode: g.ExitCode,
+		Signal: g.Signal,
+	}
+	switch {
+	case g.OOM:
+		e.Known, e.KnownCause = recovery.OOMKilled, "the container was killed at its memory limit"
+		if g.Limit != "" {
+			e.KnownCause += " (containers.memory = " + g.Limit + ")"
+		}
+	case t.Ending.certain():
+	case g.Fenced, endCauses[g.Cause].reason != "":
+		e.Known, e.KnownCause = g.ownCause()
+	case t.Ending.Known != "":
+	case g.ExitCode == nil:
+		e.KnownCause = "the container was gone, and no report had arrived"
+	case g.Signal == "SIGKILL":
+		e.KnownCause = "the worker was killed (SIGKILL) from outside; it may have run out of memory, but there " +
+			"is no evidence"
+	case g.Signal != "":
+		e.KnownCause = "the worker was ended by " + g.Signal + " without a report"
+	default:
+		e.KnownCause = fmt.Sprintf("the worker ended with exit code %d without a report", *g.ExitCode)
+	}
+	f := m.cfg.Classify(e)
+	if g.Lost != "" { // it has a time in it, which must not make another failure of the same one
+		f.Cause += ": " + g.Lost
+	}
+	return &f
+}
+
+// EndCause is why a runtime that places attempts by itself has ended one. The journal keeps its word.
+type EndCause string
+
+// The causes.
+const (
+	EndEvicted   EndCause = "evicted"
+	EndPreempted EndCause = "preempted"
+	EndDeadline  EndCause = "deadline"
+	EndNodeLost  EndCause = "node_lost"
+	EndDeleted   EndCause = "deleted"
+)
+
+// endCauses say what each means. All of them are the cluster's doing: what follows costs the agent nothing.
+var endCauses = map[EndCause]struct {
+	reason recovery.Reason
+	says   string
+}{
+	EndEvicted: {recovery.WorkerLost, "the cluster evicted the worker, whose node needed what it used"},
+	EndPreempted: {recovery.WorkerLost, "the cluster ended the worker for something more important, which " +
+		"needed its room"},
+	EndDeadline: {recovery.Timeout, "the cluster ended the worker at its own deadline for it"},
+	EndNodeLost: {recovery.WorkerLost, "the worker's node does not answer any more"},
+	EndDeleted:  {recovery.WorkerLost, "somebody else deleted the worker in the cluster"},
+}
+
+// ownCause is what the runtime's own words mean for an attempt that has left no other. What was decided comes
+// first: words may be long.
+func (g *StopResult) ownCause() (recovery.Reason, string) {
+	about := endCauses[g.Cause]
+	if g.Fenced {
+		about.reason, about.says = recovery.WorkerLost, "fenced, since nobody can confirm its end: it may still run, "+
+			"but nothing that it does counts"
+	}
+	if words := shortWords(g.Words); words != "" {
+		about.says += ": " + words
+	}
+	return about.reason, about.says
+}

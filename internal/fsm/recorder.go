@@ -1,0 +1,127 @@
+package fsm
+
+import (
+	"slices"
+	"time"
+)
+
+// recorder is the step under way: what it has decided is recorded here, and so applied to the memory at once.
+type recorder struct {
+	agenda
+
+	unknownWorkers unknownWorkers
+	facts          []Fact
+	effects        []Effect
+}
+
+// record applies a fact and keeps it for the journal.
+func (m *recorder) record(f Fact) {
+	m.facts = append(m.facts, f)
+	m.apply(m.now, f)
+}
+
+// move makes the table's transition; where the table has none, nothing happens.
+func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
+	to, ok := t.State.After(on)
+	if !ok {
+		return
+	}
+	m.record(Moved{OfTask: OfTask{t.Key}, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
+	if !t.holdsSlot() { // one in Backoff whose issue is being read again keeps its slot
+		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
+	}
+	m.revisit(t)
+	// Before a claim is won there is no comment, Done and Released have comments of their own, and the other
+	// states are too short.
+	if on != OnSeenAgain { // the comment still says Running
+		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
+	}
+}
+
+// plan makes an effect durable. An effect that is planned already is not planned twice.
+func (m *recorder) plan(t *Task, e Effect) {
+	e.Task, e.Nonce, e.Attempt, e.Worker = t.Key, t.Nonce, t.Attempt, t.AttemptID()
+	e.Answers, e.At = t.Answers, m.now
+	e.ID = effectID(e.Kind, e.Worker, e.Answers)
+	if t.Work.Branch != "" {
+		e.Work = new(t.Work)
+	}
+	if !slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == e.ID }) {
+		m.record(EffectPlanned{Effect: e})
+		m.revisit(t)
+	}
+}
+
+// emit hands out a soft effect.
+func (m *recorder) emit(t *Task, e Effect) {
+	if t != nil {
+		e.Task, e.Nonce, e.Attempt = t.Key, t.Nonce, t.Attempt
+		if e.Worker == "" {
+			e.Worker = t.AttemptID()
+		}
+	}
+	e.ID = string(e.Kind) + "/" + string(e.Task) + e.Worker
+	m.effects = append(m.effects, e)
+}
+
+// setPhase records a change of phase.
+func (m *recorder) setPhase(to Phase, why string) {
+	if m.hard.Phase != to {
+		m.record(PhaseChanged{From: m.hard.Phase, To: to, Why: why})
+		m.dispatchableSince = m.now
+		m.revisitAll() // which deadlines count depends on the phase
+	}
+}
+
+// overtake takes out of the outbox what is pointless now and was not emitted by this process. What an earlier process
+// may have done of it is undone by the effect that is planned next: a stop, or a release.
+func (m *recorder) overtake(t *Task, why string) {
+	for _, p := range slices.Clone(t.Outbox) {
+		if p.Effect.ID != t.soft.inFlight && slices.Contains(overtakenEffects, p.Effect.Kind) {
+			m.record(EffectDone{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Failed: "overtaken: " + why})
+		}
+	}
+}
+
+// revisit makes the step look for something that the task can emit.
+func (m *agenda) revisit(t *Task) {
+	m.index(t)
+	m.dirty = append(m.dirty, t)
+}
+
+func (m *agenda) revisitAll() {
+	for _, t := range m.hard.Tasks {
+		m.revisit(t)
+	}
+}
+
+// githubBlocked reports whether a kind of effect has to wait for GitHub.
+func (m *memory) githubBlocked(k EffectKind) bool {
+	return slices.Contains(githubEffects, k) && m.githubOpensAt().After(m.now)
+}
+
+// emitFor emits a task's comment, if it has changed, and the first planned effect, if nothing keeps them back.
+func (m *recorder) emitFor(t *Task) {
+	if m.hard.Phase == PhaseShutdown {
+		return
+	}
+	// the comment points to the question: that comes first
+	if t.soft.commentDue && !m.githubBlocked(DoProgress) && !t.plans(DoEscalate) {
+		t.soft.commentDue = false
+		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{
+			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy,
+			Incident: m.incidentIssue(t),
+			Until:    t.Until, Validates: t.validates(), Commanded: t.Commanded,
+		}})
+	}
+	if len(t.Outbox) == 0 || t.soft.inFlight != "" {
+		return
+	}
+	p := t.Outbox[0]
+	if p.NotBefore.After(m.now) || m.githubBlocked(p.Effect.Kind) {
+		return
+	}
+	t.soft.inFlight = p.Effect.ID
+	m.effects = append(m.effects, p.Effect)
+	m.index(t)
+}
