@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
-	"testing"
 	"time"
+
+	"retake/internal/testbed"
 )
 
 // checkoutAttacks: what is left in a checkout harms its own task only, and nothing outside is read, run or written.
@@ -203,22 +203,19 @@ var checkoutAttacks = []attack{
 }
 
 // agentBinary builds the hostile agent, once.
-var agentBinary = sync.OnceValues(func() (string, error) { return build("agent", "./agent") })
+var agentBinary = sync.OnceValues(func() (string, error) {
+	return build(testbed.Program{File: "agent", Source: "./internal/attack/agent"})
+})
 
 // build makes a static program of this module.
-func build(name, source string) (string, error) {
+func build(p testbed.Program) (string, error) {
 	dir, err := os.MkdirTemp("", "attack-bin-")
 	if err != nil {
 		return "", err
 	}
 	built = append(built, dir)
-	path := filepath.Join(dir, name)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, source)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build %s: %w\n%s", source, err, out)
-	}
-	return path, errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o755))
+	path, err := p.Build(context.Background(), dir)
+	return path, errors.Join(err, os.Chmod(dir, 0o755))
 }
 
 // built are folders of programs; main removes them.
@@ -322,82 +319,4 @@ func (b *battle) unspoilt(secret string) error {
 		}
 	}
 	return nil
-}
-
-// TestFullDisk has an agent write without end into its checkout, where data_dir is a file system of 512 MB and
-// a checkout has a quota: the journal goes on, and others are delivered.
-func TestFullDisk(t *testing.T) {
-	if !*all {
-		t.Skip("make attacks runs the attack on the disk of data_dir")
-	}
-	row := attack{
-		name: "a full disk of data_dir", kind: onCheckout, before: "not seen: first tried with this suite",
-		does: "writes without end into its checkout; data_dir is a file system of 512 MB, a checkout has a " +
-			"quota of 64 MiB",
-		run: func(b *battle) error {
-			said, err := b.agent("fill", strconv.Itoa(4<<30))
-			if err != nil {
-				return err
-			}
-			b.note("%s", strings.TrimSpace(said))
-			if !strings.Contains(said, "no space left") {
-				return errors.New("4 GB were written")
-			}
-			var fs syscall.Statfs_t
-			if err := syscall.Statfs(b.data(), &fs); err != nil {
-				return err
-			}
-			b.note("%d of %d MB of data_dir free", int(fs.Bavail)*int(fs.Bsize)>>20, int(fs.Blocks)*int(fs.Bsize)>>20)
-			if err := b.me.report(b.me.result()); err != nil {
-				return err
-			}
-			b.me.end(0)
-			if err := b.newcomer(); err != nil {
-				return err
-			}
-			return until("it is decided", 60*time.Second, func() bool {
-				return b.has(b.me.Task, "agent-review") ||
-					b.has(b.me.Task, "agent-blocked")
-			})
-		},
-	}
-	if !chosen(row) {
-		t.Skip("not chosen")
-	}
-	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711))
-	data := filepath.Join(dir, "data")
-	err := os.Mkdir(data, 0o711)
-	if err == nil && os.Getuid() != 0 {
-		err = errors.New("only root mounts")
-	}
-	if err == nil {
-		_, err = os.Stat("/dev/loop-control")
-	}
-	if err == nil {
-		err = syscall.Mount("attack", data, "tmpfs", 0, "size=512m,mode=0711")
-	}
-	if err != nil {
-		fmt.Printf("| %-9s | %-54s | skipped: no file system can be mounted: %v\n", row.kind, row.name, err)
-		t.Skip("no file system can be mounted:", err)
-	}
-	t.Cleanup(func() { // after the director's end
-		mounts, _ := filepath.Glob(filepath.Join(data, "tasks", "*", "checkout"))
-		for _, m := range mounts {
-			_ = syscall.Unmount(m, syscall.MNT_DETACH) // not mounted: as good
-		}
-		if err := until("data_dir is unmounted", 20*time.Second,
-			func() bool { return syscall.Unmount(data, 0) == nil }); err != nil {
-			t.Error(err)
-		}
-	})
-	w := newWorld(t, worldOptions{dir: dir, sections: "[checkout]\nquota = \"64MiB\"\n"})
-	began := time.Now()
-	evidence, err := w.fight(row)
-	if err == nil {
-		show(row, held, began, evidence)
-		return
-	}
-	show(row, gotThrough, began, append([]string{err.Error()}, evidence...))
-	t.Error(err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/director/operator"
+	"retake/internal/testbed"
 )
 
 // onHost: what is attacked from a plain process, beside which the director runs.
@@ -70,11 +71,7 @@ func hostAttacks(s *siege) []inside {
 	}
 }
 
-func (s *siege) pid() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strconv.Itoa(s.cmd.Process.Pid)
-}
+func (s *siege) pid() string { return strconv.Itoa(s.director.PID()) }
 
 // private are files that are the director's, by their names: what can be listed is no measure of what can be opened.
 func (s *siege) private() []string {
@@ -90,8 +87,7 @@ func (s *siege) private() []string {
 // TestHost runs the attacks on what is around a worker: in containers, and as plain processes if this is root.
 // What got through fails.
 func TestHost(t *testing.T) {
-	api := needEngine(t)
-	newSiege(t, api, siegeOptions{}).each(t, onHost, rootAttacks)
+	newSiege(t, needEngine(t), siegeOptions{}).each(t, onHost, rootAttacks)
 }
 
 // TestPlainProcesses runs the attacks of agents that are plain processes of another user.
@@ -103,7 +99,7 @@ func TestPlainProcesses(t *testing.T) {
 		fmt.Printf("| %-9s | skipped: %v\n", onHost, err)
 		t.Skip(err)
 	}
-	program, err := build("director", "../../cmd/director")
+	program, err := build(testbed.DirectorProgram)
 	must(t, err)
 	agent, err := agentBinary()
 	must(t, err)

@@ -41,14 +41,7 @@ func TestJoined(t *testing.T) {
 		if !chosen(a) {
 			continue
 		}
-		began := time.Now()
-		evidence, err := w.fight(a)
-		if err == nil {
-			show(a, held, began, evidence)
-			continue
-		}
-		show(a, gotThrough, began, append([]string{err.Error()}, evidence...))
-		t.Errorf("%s: %v", a.name, err)
+		judge(t, a, w.fight)
 	}
 }
 

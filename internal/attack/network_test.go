@@ -101,6 +101,11 @@ func (o outskirts) names() map[string]string {
 
 // networkAttacks: a container reaches what it was given, and nothing else.
 func networkAttacks(o outskirts) []inside {
+	return slices.Concat(allowedAttacks(o), reachAttacks(o), proxyAttacks(o))
+}
+
+// allowedAttacks are on what a container was given.
+func allowedAttacks(o outskirts) []inside {
 	return []inside{
 		{
 			attack: attack{
@@ -142,6 +147,12 @@ func networkAttacks(o outskirts) []inside {
 				return nil
 			},
 		},
+	}
+}
+
+// reachAttacks are on what is around a container, without the proxy.
+func reachAttacks(o outskirts) []inside {
+	return []inside{
 		{
 			attack: attack{name: "a neighbour", does: "looks on its own network for whoever answers at a port, and a " +
 				"neighbour does", holds: "nobody is found", before: "got through: nc to a neighbour container"},
@@ -178,6 +189,12 @@ func networkAttacks(o outskirts) []inside {
 				{"resolve", "proxy.golang.org", "github.com", "c2VjcmV0.tunnel.example.com"},
 			},
 		},
+	}
+}
+
+// proxyAttacks are on the proxy.
+func proxyAttacks(o outskirts) []inside {
+	return []inside{
 		{
 			attack: attack{
 				name: "addresses in an allowed host's name",

@@ -25,6 +25,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/secrets/redact"
+	"retake/internal/testbed"
 )
 
 // onSecrets: what an agent says of secrets that it has, wherever people read it.
@@ -283,7 +284,7 @@ func TestSecrets(t *testing.T) {
 		t.Fatalf("only these are found in what the agent says: %q", found)
 	}
 	api := needEngine(t)
-	program, err := build("director", "../../cmd/director")
+	program, err := build(testbed.DirectorProgram)
 	must(t, err)
 	newSiege(t, api, siegeOptions{
 		containers: `env_passthrough = ["MODEL_API_KEY"]`, environ: []string{"MODEL_API_KEY=" + givenKey},

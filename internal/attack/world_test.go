@@ -7,29 +7,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/director/operator"
-	"retake/internal/github/githubtest"
-	"retake/internal/sys/tied"
+	"retake/internal/testbed"
 )
 
 const (
 	repository = "acme/widgets"
-	person     = "octocat"
-	bot        = "retake-bot"
+	person     = testbed.Person
+	bot        = testbed.Bot
 	agentUID   = 1000 // of workers, when this is root
 )
 
@@ -38,34 +34,28 @@ type world struct {
 	t      *testing.T
 	dir    string
 	keys   string // folder of a server that was joined
-	github *githubtest.Server
+	github *testbed.GitHub
 
 	settings settings
-	environ  []string    // more of the director's
-	program  string      // the director itself; empty: the suite is one, which is faster with GitHub
+	director *testbed.Process
 	pairs    []chan pair // being made ready
 	last     pair        // that fought
-	mu       sync.Mutex
-	cmd      *exec.Cmd
-	ended    chan struct{}
-	log      *os.File
 }
 
 // worldOptions are what differs between worlds.
 type worldOptions struct {
-	dir      string // instead of a new one
-	fleet    string // empty: made from dir
-	data     string // director.data_dir; empty: below dir
-	sections string // of the configuration: more keys and stages, as TOML; it needs a stage
-	director string // more keys of [director]
-	bus      string // more keys of [agent_bus]
-	keys     string // folder of a server that was joined
-	worker   string // binary; empty: played workers
-	files    map[string]string
+	dir      string            // instead of a new one
+	fleet    string            // empty: made from dir
+	data     string            // director.data_dir; empty: below dir
+	sections string            // of the configuration: more keys and stages, as TOML; it needs a stage
+	director string            // more keys of [director]
+	bus      string            // more keys of [agent_bus]
+	keys     string            // folder of a server that was joined
+	worker   string            // binary; empty: played workers
 	names    map[string]string // see settings
 	ca       string
 	environ  []string // more of the director's
-	program  string   // see world
+	program  string   // the director itself; empty: the suite is one, which is faster with GitHub
 	delivery string   // github.delivery; empty: branch
 }
 
@@ -110,17 +100,13 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		w.dir = t.TempDir()
 		must(t, os.Chmod(w.dir, 0o711), os.Chmod(filepath.Dir(w.dir), 0o711))
 	}
-	seed := filepath.Join(w.dir, "seed")
-	must(t, os.MkdirAll(seed, 0o755), os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o644))
-	for name, text := range o.files {
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(seed, name)), 0o755),
-			os.WriteFile(filepath.Join(seed, name), []byte(text), 0o755))
-	}
-	w.github = githubtest.New(githubtest.Options{DataDir: filepath.Join(w.dir, "git"), RateLimit: 1_000_000})
-	w.github.AddUser(bot, token)
-	must(t, w.github.AddRepo(repository, seed, map[string]string{bot: "write", person: "write"}))
-	web := httptest.NewServer(w.github)
-	t.Cleanup(web.Close)
+	var err error
+	w.github, err = testbed.OpenGitHub(t.Context(), testbed.GitHubOptions{
+		Dir: filepath.Join(w.dir, "git"), Repository: repository, Files: map[string]string{"README.md": "# widgets\n"},
+		Token: token, RateLimit: 1_000_000,
+	})
+	must(t, err)
+	t.Cleanup(func() { _ = w.github.Shutdown() })
 
 	data := o.data
 	if data == "" {
@@ -128,18 +114,28 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		must(t, os.MkdirAll(data, 0o711))
 	}
 	w.settings = settings{Config: filepath.Join(w.dir, "config.toml"), Worker: o.worker, Names: o.names, CA: o.ca}
-	w.environ, w.program = o.environ, o.program
 	if o.worker == "" {
 		w.settings.Worker, w.settings.Played = filepath.Join(w.dir, "worker"), filepath.Join(w.dir, "played")
 		must(t, os.Mkdir(w.settings.Played, 0o700), os.WriteFile(w.settings.Worker, []byte("\x7fELFplayed"), 0o755))
 		o.sections += playedStage
 	}
-	text := fmt.Sprintf(configText, cmp.Or(o.fleet, fleetOf(w.dir)), data, o.director, o.bus, repository, web.URL+
-		githubtest.APIPath, cmp.Or(o.delivery, "branch"), o.sections)
+	text := fmt.Sprintf(configText, cmp.Or(o.fleet, fleetOf(w.dir)), data, o.director, o.bus, repository, w.github.API(), cmp.Or(o.delivery, "branch"), o.sections)
 	if os.Getuid() != 0 && o.worker == "" {
 		text += fmt.Sprintf("[containers]\nuser = \"%d:%d\"\n", os.Getuid(), os.Getgid())
 	}
 	must(t, os.WriteFile(w.settings.Config, []byte(text), 0o600))
+	given, err := json.Marshal(w.settings)
+	file := filepath.Join(w.dir, "settings.json")
+	must(t, err, os.WriteFile(file, given, 0o600))
+	self, err := os.Executable()
+	must(t, err)
+	w.director = &testbed.Process{
+		Name: "director", Argv: []string{self}, Log: filepath.Join(w.dir, "director.log"),
+		Env: append(append(os.Environ(), shellVariable+"="+file, "GITHUB_TOKEN="+token), o.environ...),
+	}
+	if o.program != "" {
+		w.director.Argv = []string{o.program, "run", "--config", w.settings.Config, "--worker-binary", w.settings.Worker}
+	}
 	t.Cleanup(w.leave)
 	w.start()
 	return w
@@ -170,50 +166,19 @@ func (w *world) data() string {
 // start starts the director and waits until it is well.
 func (w *world) start() {
 	w.t.Helper()
-	text, err := json.Marshal(w.settings)
-	file := filepath.Join(w.dir, "settings.json")
-	must(w.t, err, os.WriteFile(file, text, 0o600))
-	self, err := os.Executable()
-	must(w.t, err)
-	log, err := os.OpenFile(filepath.Join(w.dir, "director.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	must(w.t, err)
-	cmd := exec.Command(self)
-	if w.program != "" {
-		cmd = exec.Command(w.program, "run", "--config", w.settings.Config, "--worker-binary", w.settings.Worker)
-	}
-	cmd.Env = append(os.Environ(), shellVariable+"="+file, "GITHUB_TOKEN="+token)
-	cmd.Env = append(cmd.Env, w.environ...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	must(w.t, tied.Start(cmd))
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = cmd.Wait() }()
-	w.mu.Lock()
-	w.cmd, w.ended, w.log = cmd, ended, log
-	w.mu.Unlock()
+	must(w.t, w.director.Start())
 	if err := until("the director is well", time.Minute, func() bool { return w.well() == nil }); err != nil {
-		text, _ := os.ReadFile(log.Name())
+		text, _ := os.ReadFile(w.director.Log)
 		w.t.Fatalf("%v\n%s", err, text[max(0, len(text)-2000):])
 	}
 }
 
 // stop ends the director, if one runs.
 func (w *world) stop() {
-	w.mu.Lock()
-	cmd, ended := w.cmd, w.ended
-	w.cmd = nil
-	w.mu.Unlock()
-	if cmd == nil {
+	if w.director == nil {
 		return
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // gone already: as good
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second):
-		_ = cmd.Process.Kill()
-		<-ended
-	}
-	_ = w.log.Close()
+	_ = w.director.Stop() // killed if need be
 	w.endLeftovers()
 }
 
@@ -234,15 +199,7 @@ func (w *world) endLeftovers() {
 }
 
 // well asks the director how it is.
-func (w *world) well() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	h, err := operator.AskHealth(ctx, w.data())
-	if err == nil && !h.OK {
-		err = errors.New(h.String())
-	}
-	return err
-}
+func (w *world) well() error { return testbed.Well(context.Background(), w.data()) }
 
 func (w *world) snapshot() wire.Snapshot {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -270,9 +227,7 @@ func (w *world) memory() (now, peak int) {
 func (w *world) forget() { _ = os.WriteFile(w.proc("clear_refs"), []byte("5"), 0o600) }
 
 func (w *world) proc(name string) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return filepath.Join("/proc", strconv.Itoa(w.cmd.Process.Pid), name)
+	return filepath.Join("/proc", strconv.Itoa(w.director.PID()), name)
 }
 
 // linesOf are the last lines of the director's log that name something.
@@ -335,204 +290,5 @@ func (w *world) pushed(key string, most time.Duration) error {
 
 // until waits for something.
 func until(what string, most time.Duration, cond func() bool) error {
-	deadline := time.Now().Add(most)
-	for !cond() {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not within %v: %s", most, what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return nil
-}
-
-// played is one attempt whose worker is the suite.
-type played struct {
-	given
-	w      *world
-	id     string
-	client *bus.Client
-	from   *address // where it calls from
-	quiet  context.CancelFunc
-	beats  sync.WaitGroup
-
-	notices int
-}
-
-// attempt waits until an attempt of an issue was started that is not among the earlier ones, and not over.
-func (w *world) attempt(key string, earlier ...string) (*played, error) {
-	p := &played{w: w}
-	err := until("an attempt of "+key, longest, func() bool {
-		files, _ := filepath.Glob(filepath.Join(w.settings.Played, "*.json"))
-		for _, f := range files {
-			data, err := os.ReadFile(f)
-			id := strings.TrimSuffix(filepath.Base(f), ".json")
-			if err == nil && json.Unmarshal(data, &p.given) == nil && p.Task == key && !slices.Contains(earlier, id) {
-				if p.id = id; !p.stopped() {
-					return true
-				}
-			}
-		}
-		return false
-	})
-	return p, err
-}
-
-// work signs in, says hello until it is welcomed, and lets its heart beat. It calls again as seldom as a real
-// worker at first.
-func (p *played) work() error {
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := p.hello()
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) || p.stopped() { // its credential is worth nothing any more
-			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id)+"\n\t"+
-				p.w.linesOf("bus connections refused"))
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.quiet = cancel
-	if err := p.client.OnControl(func(c bus.Command) {
-		if _, ok := c.Payload.(*wire.Probe); ok {
-			_ = c.Reply(p.heartbeat())
-		}
-	}); err != nil {
-		return err
-	}
-	p.beats.Go(func() {
-		for ctx.Err() == nil {
-			_ = p.client.Heartbeat(p.heartbeat())
-			select {
-			case <-time.After(500 * time.Millisecond):
-			case <-ctx.Done():
-			}
-		}
-	})
-	return nil
-}
-
-func (p *played) hello() (err error) {
-	if p.client == nil {
-		if p.from == nil {
-			p.from = anAddress()
-		}
-		o := clientOptions(p.Plan)
-		if o.InProcess, err = p.from.to(p.Plan.Bus.URL); err != nil {
-			return err
-		}
-		if p.client, err = bus.Dial(o); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	answer, err := p.client.Hello(ctx, helloOf(p.id))
-	if _, ok := answer.(*wire.Welcome); !ok && err == nil {
-		err = fmt.Errorf("hello: %s", answer.MessageType())
-	}
-	return err
-}
-
-func helloOf(id string) wire.Hello {
-	return wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{WorkerID: id, AttemptID: id}}
-}
-
-func (p *played) heartbeat() wire.Heartbeat {
-	return wire.Heartbeat{State: wire.HeartbeatState{
-		Stage: wire.StageCode, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt,
-		LastUpdateAt: wire.At(time.Now()),
-	}}
-}
-
-// result is the success of an attempt.
-func (p *played) result() *wire.WorkerResult {
-	return &wire.WorkerResult{
-		ResultID: p.id + "/result", AttemptID: p.id, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt,
-		Outcome: wire.OutcomeOK,
-	}
-}
-
-// failure is an error of an attempt.
-func (p *played) failure(id, message string) *wire.WorkerError {
-	one := 1
-	return &wire.WorkerError{
-		ErrorID: p.id + "/" + id, WorkerID: p.id, AttemptID: p.id, IssueNumber: p.Plan.Issue.Number,
-		Attempt: p.Plan.Attempt,
-		Stage:   wire.StageValidate, ErrorType: "tests_failed", Message: message, ExitCode: &one,
-	}
-}
-
-// report sends a report as the worker itself does, until it is acknowledged.
-func (p *played) report(r wire.Payload) error {
-	var err error
-	for range 20 {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		err = p.client.Report(ctx, r)
-		cancel()
-		if err == nil || bus.Permanent(err) {
-			return err
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return err
-}
-
-// succeed does some work, reports it, and ends.
-func (p *played) succeed() error {
-	err := os.WriteFile(filepath.Join(p.Checkout, "work.txt"), []byte("done by "+p.id+"\n"), 0o644)
-	if err == nil {
-		err = p.report(p.result())
-	}
-	p.end(0)
-	return err
-}
-
-// end is the end of the container.
-func (p *played) end(code int) {
-	p.hush()
-	_ = os.WriteFile(filepath.Join(p.w.settings.Played, p.id+".exit"), []byte(strconv.Itoa(code)), 0o600)
-}
-
-// hush ends what the worker does on the bus.
-func (p *played) hush() {
-	if p.quiet != nil {
-		p.quiet()
-		p.beats.Wait()
-		p.quiet = nil
-	}
-	if p.client != nil {
-		p.client.Close()
-		p.client = nil
-	}
-}
-
-// stopped reports whether the director has ended the worker.
-func (p *played) stopped() bool {
-	_, err := os.Stat(filepath.Join(p.w.settings.Played, p.id+".stop"))
-	return err == nil
-}
-
-// ask is one question about a lease.
-func (p *played) ask(q wire.Payload) (wire.BudgetGrant, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
-	return p.client.AskBudget(ctx, q)
-}
-
-// lease asks for one as the worker does.
-func (p *played) lease(resource string) (wire.BudgetGrant, error) {
-	var g wire.BudgetGrant
-	err := until("a lease or a wait", 20*time.Second, func() bool {
-		var err error
-		g, err = p.ask(wire.BudgetAcquire{Resource: resource})
-		return err == nil && (g.GrantID != "" || g.WaitSeconds > 2) || err == nil && g.Why == "busy"
-	})
-	return g, err
-}
-
-func (p *played) askBudget(r wire.BudgetReport) error {
-	_, err := p.ask(r)
-	return err
+	return testbed.Await(context.Background(), most, what, cond)
 }

@@ -15,8 +15,11 @@ import (
 // maxAttempts are those that a task may have before a person is asked: max_retries of the configuration, and the first.
 const maxAttempts = 9
 
+// auditor judges a world from outside.
+type auditor struct{ *world }
+
 // audit judges a world whose director has ended. stuck is what has not reached its end.
-func (w *world) audit(ctx context.Context, t *table, stuck []string) error {
+func (w auditor) audit(ctx context.Context, t *table, stuck []string) error {
 	runs, err := readRuns(w.runs())
 	if err != nil {
 		return err
@@ -52,7 +55,7 @@ func (w *world) audit(ctx context.Context, t *table, stuck []string) error {
 	return w.auditHost(ctx, t)
 }
 
-func (w *world) auditHost(ctx context.Context, t *table) error {
+func (w auditor) auditHost(ctx context.Context, t *table) error {
 	left, err := w.host.Workers(ctx)
 	if err != nil {
 		return err
@@ -81,7 +84,7 @@ func attempts(runs []*agentRun) (ids []string) {
 }
 
 // branches are the pushed branches: the attempt that the file of their issue names.
-func (w *world) branches() (found map[string]string, err error) {
+func (w auditor) branches() (found map[string]string, err error) {
 	found = map[string]string{}
 	refs, err := testbed.Git(w.github.Bare, "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")
 	for branch := range strings.FieldsSeq(refs) {
@@ -95,7 +98,7 @@ func (w *world) branches() (found map[string]string, err error) {
 }
 
 // shown is the attempt whose work people got: that of the branch, or of main if it was merged.
-func (w *world) shown(i *issue, branches map[string]string) (ids []string) {
+func (w auditor) shown(i *issue, branches map[string]string) (ids []string) {
 	for branch, attempt := range branches {
 		if testbed.IssueOfBranch(branch) == number(i.key) && attempt != "" {
 			ids = append(ids, attempt)
@@ -109,7 +112,7 @@ func (w *world) shown(i *issue, branches map[string]string) (ids []string) {
 }
 
 // auditReports follows what agents ended with to what people can see of it.
-func (w *world) auditReports(t *table, i *issue, runs []*agentRun, branches map[string]string) {
+func (w auditor) auditReports(t *table, i *issue, runs []*agentRun, branches map[string]string) {
 	shown := w.shown(i, branches)
 	asked, again := w.askedAbout(i)
 	for n, r := range runs {
@@ -166,7 +169,7 @@ func (w *world) auditReports(t *table, i *issue, runs []*agentRun, branches map[
 var attemptOfQuestion = regexp.MustCompile(`"attempt":"([a-z0-9]+-\d+)`)
 
 // askedAbout counts the questions about each attempt, and how many of them were asked again with an excuse.
-func (w *world) askedAbout(i *issue) (n, again map[string]int) {
+func (w auditor) askedAbout(i *issue) (n, again map[string]int) {
 	n = map[string]int{}
 	asked := w.questions(i, w.github.Issue(i.key))
 	for _, c := range asked {
@@ -184,7 +187,7 @@ func attemptOf(question githubtest.Comment) string {
 }
 
 // auditBranches: one issue, one branch, one pull request.
-func (w *world) auditBranches(t *table, i *issue, runs []*agentRun, all []githubtest.Issue,
+func (w auditor) auditBranches(t *table, i *issue, runs []*agentRun, all []githubtest.Issue,
 	branches map[string]string,
 ) {
 	expected := 0
@@ -214,7 +217,7 @@ func (w *world) auditBranches(t *table, i *issue, runs []*agentRun, all []github
 }
 
 // auditLabels: an issue that has ended has one label of ours, or none.
-func (w *world) auditLabels(t *table, i *issue) {
+func (w auditor) auditLabels(t *table, i *issue) {
 	now := w.github.Issue(i.key)
 	ours := testbed.OurLabels(now.Labels)
 	want := []string{testbed.LabelReview}
@@ -230,7 +233,7 @@ func (w *world) auditLabels(t *table, i *issue) {
 }
 
 // auditBudget: no task has more attempts than its budget, which an answer renews.
-func (w *world) auditBudget(t *table, i *issue, runs []*agentRun) {
+func (w auditor) auditBudget(t *table, i *issue, runs []*agentRun) {
 	if n, most := len(attempts(runs)), maxAttempts*(1+i.answers+i.acts); n > most {
 		t.bad("budget overruns", fmt.Sprintf("%s: %d attempts, budget %d", i.key, n, most))
 	}

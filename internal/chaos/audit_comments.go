@@ -11,7 +11,7 @@ import (
 
 // auditComments looks for comments of the director's with the same marker, and for ones that it has deleted
 // again, but for claims given up.
-func (w *world) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
+func (w auditor) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
 	for _, i := range all {
 		markers, present, written := map[string]bool{}, 0, 0
 		for _, c := range i.Comments {
@@ -42,7 +42,7 @@ func (w *world) auditComments(t *table, all []githubtest.Issue, events []githubt
 // givenUp counts the claims that were given up because a person had closed the issue, or taken a label off,
 // while it was being claimed: the director deletes such a comment. One act of a person ends one claim, whose
 // comment was written once.
-func (w *world) givenUp(i githubtest.Issue, events []githubtest.Event) (n int) {
+func (w auditor) givenUp(i githubtest.Issue, events []githubtest.Event) (n int) {
 	gone, times := map[string]githubtest.Comment{}, map[string]int{}
 	for _, c := range w.github.Deleted(i.Key) {
 		gone[strconv.FormatInt(c.ID, 10)] = c

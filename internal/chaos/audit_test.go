@@ -117,183 +117,191 @@ func (j judged) limited(pauses ...time.Duration) {
 	}
 }
 
-// TestTheAuditorSeesWhatIsWrong does wrong things by hand, one at a time: exactly its column must be bad.
+// Comments of a director.
+const (
+	claim    = `<!-- retake:claim v1 {"fleet":"f","nonce":"xxxxxxxx","run":"run_1"} -->` + "\ntext"
+	question = `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
+)
+
+// wrongs are things that are done by hand, one at a time, and the columns that must be bad then, and those of shown.
+var wrongs = []struct {
+	name string
+	do   func(j judged, i *issue)
+	want string // bad columns, and those of shown
+}{
+	{
+		"all is well", func(j judged, i *issue) { j.ran(i, "x-1", runFinished); j.deliver(i, "retake/1-a1", "x-1") },
+		"",
+	},
+	{"the first attempt failed", func(j judged, i *issue) {
+		j.ran(i, "x-1", runFailed)
+		j.ran(i, "x-2", runFinished)
+		j.deliver(i, "retake/1-a2", "x-2")
+	}, ""},
+	{"finished twice", func(j judged, i *issue) {
+		j.ran(i, "x-1", runFinished)
+		j.ran(i, "x-2", runFinished)
+		j.deliver(i, "retake/1-a2", "x-2")
+	}, "finished work done twice, lost"},
+	{"finished twice, the worker was killed", func(j judged, i *issue) {
+		j.ran(i, "x-1", runFinished)
+		j.hurt("x-1")
+		j.ran(i, "x-2", runFinished)
+		j.deliver(i, "retake/1-a2", "x-2")
+	}, ""},
+	{"delivered twice", func(j judged, i *issue) {
+		j.ran(i, "x-1", runFinished)
+		j.deliver(i, "retake/1-a1", "x-1")
+		j.deliver(i, "retake/1-a2", "x-1")
+	}, "branches extra or missing, doubled"},
+	{"never delivered", func(j judged, i *issue) {
+		j.ran(i, "x-1", runFinished)
+		j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelTask)
+		j.github.AddLabel(i.key, testbed.Bot, testbed.LabelReview)
+	}, "branches extra or missing, lost, stuck"},
+	{
+		"work of nobody", func(j judged, i *issue) { j.deliver(i, "retake/1-a1", "x-9") },
+		"branches extra or missing",
+	},
+	{"asked twice", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		j.github.AddComment(i.key, testbed.Bot, question)
+		j.github.AddComment(i.key, testbed.Bot, question)
+		j.ran(i, "x-2", runFinished)
+		j.deliver(i, "retake/1-a2", "x-2")
+	}, "comments extra, doubled"},
+	{"a label stays on", func(j judged, i *issue) {
+		j.ran(i, "x-1", runFinished)
+		j.deliver(i, "retake/1-a1", "x-1")
+		j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
+	}, "labels extra or missing, stuck"},
+	{"ten attempts", func(j judged, i *issue) {
+		for _, n := range strings.Fields("1 2 3 4 5 6 7 8 9") {
+			j.ran(i, "x-"+n, runAlive)
+		}
+		j.ran(i, "x-10", runFinished)
+		j.deliver(i, "retake/1-a10", "x-10")
+	}, "budget overruns"},
+	{"closed while it was claimed", func(j judged, i *issue) {
+		id := j.github.AddComment(i.key, testbed.Bot, claim)
+		_ = closeIssue(j.t.Context(), j.world, i)
+		j.github.DeleteComment(i.key, testbed.Bot, id)
+	}, "claims given up"},
+	{"closed, then claimed twice", func(j judged, i *issue) {
+		_ = closeIssue(j.t.Context(), j.world, i)
+		for range 2 {
+			j.github.DeleteComment(i.key, testbed.Bot,
+				j.github.AddComment(i.key, testbed.Bot, strings.ReplaceAll(claim, "run_1", "run_2")))
+		}
+	}, "comments extra"},
+	{"closed once, two claims given up", func(j judged, i *issue) {
+		_ = closeIssue(j.t.Context(), j.world, i)
+		for _, nonce := range []string{"aaaaaaaa", "bbbbbbbb"} {
+			j.github.DeleteComment(i.key, testbed.Bot,
+				j.github.AddComment(i.key, testbed.Bot, strings.ReplaceAll(claim, "xxxxxxxx", nonce)))
+		}
+	}, "claims given up, comments extra"},
+	{"closed, and a question deleted", func(j judged, i *issue) {
+		_ = closeIssue(j.t.Context(), j.world, i)
+		j.github.DeleteComment(i.key, testbed.Bot, j.github.AddComment(i.key, testbed.Bot, question))
+	}, "comments extra"},
+	{"a claim given up for nothing", func(j judged, i *issue) {
+		j.github.DeleteComment(i.key, testbed.Bot, j.github.AddComment(i.key, testbed.Bot, claim))
+		j.ran(i, "x-1", runFinished)
+		j.deliver(i, "retake/1-a1", "x-1")
+	}, "comments extra"},
+	{"asked again, killed and deleted meanwhile", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		id := j.asks(i, question)
+		j.killed(0)
+		j.github.DeleteComment(i.key, testbed.Person, id)
+		j.asks(i, question)
+		j.answered(i)
+	}, "asked again (excused)"},
+	{"asked again, killed before the labels", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		id := j.github.AddComment(i.key, testbed.Bot, question)
+		j.github.DeleteComment(i.key, testbed.Person, id)
+		j.killed(5 * time.Second)
+		j.asks(i, question)
+		j.answered(i)
+	}, "asked again (excused)"},
+	{"asked again, deleted, nobody killed", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
+		j.asks(i, question)
+		j.answered(i)
+	}, "doubled"},
+	{"asked again, killed much later", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
+		j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
+		j.killed(5 * time.Second)
+		j.asks(i, question)
+		j.answered(i)
+	}, "doubled"},
+	{"asked again, killed before the first time", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		j.killed(0)
+		*j.ahead += 5 * time.Second
+		j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
+		j.asks(i, question)
+		j.answered(i)
+	}, "doubled"},
+	{"asked again, killed, deleted too late", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		id := j.asks(i, question)
+		j.killed(0)
+		j.asks(i, question)
+		j.github.DeleteComment(i.key, testbed.Person, id)
+		j.answered(i)
+	}, "doubled"},
+	{"asked again, killed, nothing deleted", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		j.asks(i, question)
+		j.killed(0)
+		j.asks(i, question)
+		j.answered(i)
+	}, "comments extra, doubled"},
+	{"asked again, deleted by the director", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		id := j.asks(i, question)
+		j.killed(0)
+		j.github.DeleteComment(i.key, testbed.Bot, id)
+		j.asks(i, question)
+		j.answered(i)
+	}, "comments extra, doubled"},
+	{"asked three times, killed once", func(j judged, i *issue) {
+		j.ran(i, "x-1", runAsked)
+		j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
+		id := j.asks(i, question)
+		j.killed(0)
+		j.github.DeleteComment(i.key, testbed.Person, id)
+		*j.ahead += 5 * time.Second
+		j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
+		j.asks(i, question)
+		j.answered(i)
+	}, "asked again (excused), doubled"},
+	{
+		"one call was under way when a limit was stated", func(j judged, i *issue) { j.limited(0); j.works(i) },
+		"calls under way then (excused)",
+	},
+	{
+		"two calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0); j.works(i) },
+		"calls under way then (excused), calls inside a stated limit",
+	},
+	{
+		"a call long after a limit was stated", func(j judged, i *issue) { j.limited(underWay); j.works(i) },
+		"calls inside a stated limit",
+	},
+	{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
+}
+
+// shown are columns that are not bad, and looked at.
+var shown = []string{"asked again (excused)", "claims given up", "calls under way then (excused)"}
+
 func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
-	const claim = `<!-- retake:claim v1 {"fleet":"f","nonce":"xxxxxxxx","run":"run_1"} -->` + "\ntext"
-	const question = `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
-	shown := []string{"asked again (excused)", "claims given up", "calls under way then (excused)"}
-	for _, c := range []struct {
-		name string
-		do   func(j judged, i *issue)
-		want string // bad columns, and those of shown
-	}{
-		{
-			"all is well", func(j judged, i *issue) { j.ran(i, "x-1", runFinished); j.deliver(i, "retake/1-a1", "x-1") },
-			"",
-		},
-		{"the first attempt failed", func(j judged, i *issue) {
-			j.ran(i, "x-1", runFailed)
-			j.ran(i, "x-2", runFinished)
-			j.deliver(i, "retake/1-a2", "x-2")
-		}, ""},
-		{"finished twice", func(j judged, i *issue) {
-			j.ran(i, "x-1", runFinished)
-			j.ran(i, "x-2", runFinished)
-			j.deliver(i, "retake/1-a2", "x-2")
-		}, "finished work done twice, lost"},
-		{"finished twice, the worker was killed", func(j judged, i *issue) {
-			j.ran(i, "x-1", runFinished)
-			j.hurt("x-1")
-			j.ran(i, "x-2", runFinished)
-			j.deliver(i, "retake/1-a2", "x-2")
-		}, ""},
-		{"delivered twice", func(j judged, i *issue) {
-			j.ran(i, "x-1", runFinished)
-			j.deliver(i, "retake/1-a1", "x-1")
-			j.deliver(i, "retake/1-a2", "x-1")
-		}, "branches extra or missing, doubled"},
-		{"never delivered", func(j judged, i *issue) {
-			j.ran(i, "x-1", runFinished)
-			j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelTask)
-			j.github.AddLabel(i.key, testbed.Bot, testbed.LabelReview)
-		}, "branches extra or missing, lost, stuck"},
-		{
-			"work of nobody", func(j judged, i *issue) { j.deliver(i, "retake/1-a1", "x-9") },
-			"branches extra or missing",
-		},
-		{"asked twice", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			j.github.AddComment(i.key, testbed.Bot, question)
-			j.github.AddComment(i.key, testbed.Bot, question)
-			j.ran(i, "x-2", runFinished)
-			j.deliver(i, "retake/1-a2", "x-2")
-		}, "comments extra, doubled"},
-		{"a label stays on", func(j judged, i *issue) {
-			j.ran(i, "x-1", runFinished)
-			j.deliver(i, "retake/1-a1", "x-1")
-			j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
-		}, "labels extra or missing, stuck"},
-		{"ten attempts", func(j judged, i *issue) {
-			for _, n := range strings.Fields("1 2 3 4 5 6 7 8 9") {
-				j.ran(i, "x-"+n, runAlive)
-			}
-			j.ran(i, "x-10", runFinished)
-			j.deliver(i, "retake/1-a10", "x-10")
-		}, "budget overruns"},
-		{"closed while it was claimed", func(j judged, i *issue) {
-			id := j.github.AddComment(i.key, testbed.Bot, claim)
-			_ = closeIssue(t.Context(), j.world, i)
-			j.github.DeleteComment(i.key, testbed.Bot, id)
-		}, "claims given up"},
-		{"closed, then claimed twice", func(j judged, i *issue) {
-			_ = closeIssue(t.Context(), j.world, i)
-			for range 2 {
-				j.github.DeleteComment(i.key, testbed.Bot,
-					j.github.AddComment(i.key, testbed.Bot, strings.ReplaceAll(claim, "run_1", "run_2")))
-			}
-		}, "comments extra"},
-		{"closed once, two claims given up", func(j judged, i *issue) {
-			_ = closeIssue(t.Context(), j.world, i)
-			for _, nonce := range []string{"aaaaaaaa", "bbbbbbbb"} {
-				j.github.DeleteComment(i.key, testbed.Bot,
-					j.github.AddComment(i.key, testbed.Bot, strings.ReplaceAll(claim, "xxxxxxxx", nonce)))
-			}
-		}, "claims given up, comments extra"},
-		{"closed, and a question deleted", func(j judged, i *issue) {
-			_ = closeIssue(t.Context(), j.world, i)
-			j.github.DeleteComment(i.key, testbed.Bot, j.github.AddComment(i.key, testbed.Bot, question))
-		}, "comments extra"},
-		{"a claim given up for nothing", func(j judged, i *issue) {
-			j.github.DeleteComment(i.key, testbed.Bot, j.github.AddComment(i.key, testbed.Bot, claim))
-			j.ran(i, "x-1", runFinished)
-			j.deliver(i, "retake/1-a1", "x-1")
-		}, "comments extra"},
-		{"asked again, killed and deleted meanwhile", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			id := j.asks(i, question)
-			j.killed(0)
-			j.github.DeleteComment(i.key, testbed.Person, id)
-			j.asks(i, question)
-			j.answered(i)
-		}, "asked again (excused)"},
-		{"asked again, killed before the labels", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			id := j.github.AddComment(i.key, testbed.Bot, question)
-			j.github.DeleteComment(i.key, testbed.Person, id)
-			j.killed(5 * time.Second)
-			j.asks(i, question)
-			j.answered(i)
-		}, "asked again (excused)"},
-		{"asked again, deleted, nobody killed", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
-			j.asks(i, question)
-			j.answered(i)
-		}, "doubled"},
-		{"asked again, killed much later", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
-			j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
-			j.killed(5 * time.Second)
-			j.asks(i, question)
-			j.answered(i)
-		}, "doubled"},
-		{"asked again, killed before the first time", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			j.killed(0)
-			*j.ahead += 5 * time.Second
-			j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
-			j.asks(i, question)
-			j.answered(i)
-		}, "doubled"},
-		{"asked again, killed, deleted too late", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			id := j.asks(i, question)
-			j.killed(0)
-			j.asks(i, question)
-			j.github.DeleteComment(i.key, testbed.Person, id)
-			j.answered(i)
-		}, "doubled"},
-		{"asked again, killed, nothing deleted", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			j.asks(i, question)
-			j.killed(0)
-			j.asks(i, question)
-			j.answered(i)
-		}, "comments extra, doubled"},
-		{"asked again, deleted by the director", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			id := j.asks(i, question)
-			j.killed(0)
-			j.github.DeleteComment(i.key, testbed.Bot, id)
-			j.asks(i, question)
-			j.answered(i)
-		}, "comments extra, doubled"},
-		{"asked three times, killed once", func(j judged, i *issue) {
-			j.ran(i, "x-1", runAsked)
-			j.github.AddLabel(i.key, testbed.Bot, testbed.LabelClaimed)
-			id := j.asks(i, question)
-			j.killed(0)
-			j.github.DeleteComment(i.key, testbed.Person, id)
-			*j.ahead += 5 * time.Second
-			j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
-			j.asks(i, question)
-			j.answered(i)
-		}, "asked again (excused), doubled"},
-		{
-			"one call was under way when a limit was stated", func(j judged, i *issue) { j.limited(0); j.works(i) },
-			"calls under way then (excused)",
-		},
-		{
-			"two calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0); j.works(i) },
-			"calls under way then (excused), calls inside a stated limit",
-		},
-		{
-			"a call long after a limit was stated", func(j judged, i *issue) { j.limited(underWay); j.works(i) },
-			"calls inside a stated limit",
-		},
-		{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
-	} {
+	for _, c := range wrongs {
 		t.Run(c.name, func(t *testing.T) {
 			j := newJudged(t)
 			i := j.open(rand.New(rand.NewPCG(1, 1)))
@@ -301,7 +309,7 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			i.part.First = "asks"
 			c.do(j, i)
 			table := newTable()
-			if err := j.audit(t.Context(), table, j.unended()); err != nil {
+			if err := (auditor{j.world}).audit(t.Context(), table, j.unended()); err != nil {
 				t.Fatal(err)
 			}
 			var bad []string

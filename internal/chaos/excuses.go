@@ -15,7 +15,7 @@ import (
 const excuse = time.Second
 
 // excused: what a run had finished need not have been reported, because its worker was ended right then.
-func (w *world) excused(r *agentRun, at time.Time) bool {
+func (w auditor) excused(r *agentRun, at time.Time) bool {
 	return slices.ContainsFunc(w.harmed, func(h harm) bool {
 		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) &&
 			h.at.Before(at.Add(excuse))
@@ -27,7 +27,7 @@ func (w *world) excused(r *agentRun, at time.Time) bool {
 const underWay = 500 * time.Millisecond
 
 // auditLimits looks for requests that came while a limit was in force.
-func (w *world) auditLimits(t *table) {
+func (w auditor) auditLimits(t *table) {
 	var stated time.Time
 	var known, seen int // requests since it was stated; during limits
 	for _, r := range w.github.Requests() {
@@ -50,7 +50,7 @@ func (w *world) auditLimits(t *table) {
 // askedAgain counts, by attempt, the questions that were asked once more because nobody could know that they
 // had been asked: a person has deleted the comment, and the director was killed before it had written down that
 // it asked. Its number is lost then, and GitHub's timeline does not say which comment was deleted.
-func (w *world) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
+func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
 	events, kills := w.github.Events(i.key), w.director.KilledAt()
 	slices.SortFunc(asked, func(a, b githubtest.Comment) int { return cmp.Compare(a.ID, b.ID) })

@@ -144,7 +144,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 		}
 		err = errors.Join(err, w.clear())
 	}()
-	possible := w.possible(o)
+	possible := possible(w, o)
 	if len(possible) == 0 && !o.Crash {
 		return nil, fmt.Errorf("chaos: no fault that is possible here has %q in its name", o.Only)
 	}
@@ -181,11 +181,11 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	if err := w.director.Stop(); err != nil {
 		t.bad("director did not end when asked", err.Error())
 	}
-	return t, w.audit(ctx, t, stuck)
+	return t, auditor{w}.audit(ctx, t, stuck)
 }
 
 // possible prints the table of faults, and returns those that can be thrown.
-func (w *world) possible(o Options) (rows []fault) {
+func possible(w *world, o Options) (rows []fault) {
 	if o.Crash {
 		return nil
 	}

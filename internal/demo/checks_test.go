@@ -87,67 +87,78 @@ func event(n int, actor, what, detail string) githubtest.Event {
 	return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", n), Actor: actor, Event: what, Detail: detail}
 }
 
-func TestDuplicateLabels(t *testing.T) {
-	pull := githubtest.Issue{Key: "demo/widgets#20", Head: "retake/9-a1"}
-	own := githubtest.Issue{
+// pull has the work on issue 9, own is that issue with a comment of a person and one of the director.
+var (
+	pull = githubtest.Issue{Key: "demo/widgets#20", Head: "retake/9-a1"}
+	own  = githubtest.Issue{
 		Key: "demo/widgets#9",
 		Comments: []githubtest.Comment{
 			{ID: 5, Author: testbed.Bot, Body: "/agent retry"},
 			{ID: 6, Author: testbed.Bot, Body: "<!-- retake:claim -->"},
 		},
 	}
-	on := func(label string) githubtest.Event { return event(9, testbed.Bot, "labeled", label) }
-	off := func(label string) githubtest.Event { return event(9, testbed.Bot, "unlabeled", label) }
-	delivered := []githubtest.Event{off(testbed.LabelTask), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed)}
-	mended := []githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelReview), on(testbed.LabelReview), off(testbed.LabelClaimed)}
-	otherwise := []githubtest.Event{off(testbed.LabelReview), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed)}
-	ended := []githubtest.Event{event(20, testbed.Person, "merged", "c0ffee"), off(testbed.LabelReview)}
-	for _, c := range []struct {
-		name   string
-		events []githubtest.Event
-		failed int // commits of the pull request
-		want   []string
-	}{
-		{"each once", delivered, 0, nil},
-		{"another issue", []githubtest.Event{on(testbed.LabelClaimed), event(8, testbed.Bot, "labeled", testbed.LabelClaimed)}, 0, nil},
-		{
-			"twice",
-			[]githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelClaimed), on(testbed.LabelClaimed)},
-			0,
-			[]string{"demo/widgets#9: labeled agent-claimed"},
-		},
-		{
-			"after an answer",
-			[]githubtest.Event{on(testbed.LabelClaimed), event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed)},
-			0, nil,
-		},
-		{
-			"twice after it",
-			[]githubtest.Event{event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed), on(testbed.LabelClaimed)},
-			0,
-			[]string{"demo/widgets#9: labeled agent-claimed in round 2"},
-		},
-		{"after an answer from our account", []githubtest.Event{
-			on(testbed.LabelClaimed), event(9, testbed.Bot, "commented", "5"),
-			on(testbed.LabelClaimed),
-		}, 0, nil},
-		{"after a comment of ours", []githubtest.Event{
-			on(testbed.LabelClaimed), event(9, testbed.Bot, "commented", "6"),
-			on(testbed.LabelClaimed),
-		}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
-		{"a check failed, and it was merged", slices.Concat(delivered, mended, ended), 1, nil},
-		{"the review's label is taken off first", slices.Concat(delivered, otherwise, ended), 1, nil},
-		{"mended once more than failed", slices.Concat(delivered, mended, mended), 1, []string{
-			"demo/widgets#9: labeled agent-claimed in round 2", "demo/widgets#9: unlabeled agent-review in round 2",
-			"demo/widgets#9: labeled agent-review in round 2", "demo/widgets#9: unlabeled agent-claimed in round 2",
-		}},
-		{
-			"claimed again before the review",
-			[]githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelClaimed), on(testbed.LabelClaimed)},
-			1,
-			[]string{"demo/widgets#9: labeled agent-claimed"},
-		},
-	} {
+)
+
+func on(label string) githubtest.Event  { return event(9, testbed.Bot, "labeled", label) }
+func off(label string) githubtest.Event { return event(9, testbed.Bot, "unlabeled", label) }
+
+// Events of an issue.
+var (
+	delivered = []githubtest.Event{off(testbed.LabelTask), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed)}
+	mended    = []githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelReview), on(testbed.LabelReview), off(testbed.LabelClaimed)}
+	otherwise = []githubtest.Event{off(testbed.LabelReview), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed)}
+	ended     = []githubtest.Event{event(20, testbed.Person, "merged", "c0ffee"), off(testbed.LabelReview)}
+)
+
+var labelCases = []struct {
+	name   string
+	events []githubtest.Event
+	failed int // commits of the pull request
+	want   []string
+}{
+	{"each once", delivered, 0, nil},
+	{"another issue", []githubtest.Event{on(testbed.LabelClaimed), event(8, testbed.Bot, "labeled", testbed.LabelClaimed)}, 0, nil},
+	{
+		"twice",
+		[]githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelClaimed), on(testbed.LabelClaimed)},
+		0,
+		[]string{"demo/widgets#9: labeled agent-claimed"},
+	},
+	{
+		"after an answer",
+		[]githubtest.Event{on(testbed.LabelClaimed), event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed)},
+		0, nil,
+	},
+	{
+		"twice after it",
+		[]githubtest.Event{event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed), on(testbed.LabelClaimed)},
+		0,
+		[]string{"demo/widgets#9: labeled agent-claimed in round 2"},
+	},
+	{"after an answer from our account", []githubtest.Event{
+		on(testbed.LabelClaimed), event(9, testbed.Bot, "commented", "5"),
+		on(testbed.LabelClaimed),
+	}, 0, nil},
+	{"after a comment of ours", []githubtest.Event{
+		on(testbed.LabelClaimed), event(9, testbed.Bot, "commented", "6"),
+		on(testbed.LabelClaimed),
+	}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
+	{"a check failed, and it was merged", slices.Concat(delivered, mended, ended), 1, nil},
+	{"the review's label is taken off first", slices.Concat(delivered, otherwise, ended), 1, nil},
+	{"mended once more than failed", slices.Concat(delivered, mended, mended), 1, []string{
+		"demo/widgets#9: labeled agent-claimed in round 2", "demo/widgets#9: unlabeled agent-review in round 2",
+		"demo/widgets#9: labeled agent-review in round 2", "demo/widgets#9: unlabeled agent-claimed in round 2",
+	}},
+	{
+		"claimed again before the review",
+		[]githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelClaimed), on(testbed.LabelClaimed)},
+		1,
+		[]string{"demo/widgets#9: labeled agent-claimed"},
+	},
+}
+
+func TestDuplicateLabels(t *testing.T) {
+	for _, c := range labelCases {
 		failures := func(branch string) []string {
 			if branch != pull.Head {
 				return nil

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,21 +56,9 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 		return false, err
 	}
 	o.KillDirector = max(o.KillDirector, 0)
-	progress := o.Out
-	if o.JSON {
-		if progress = o.Progress; progress == nil {
-			progress = io.Discard
-		}
-	}
-	live, isTerminal := openScreen(progress)
-	if isTerminal {
-		progress = live
-	}
+	progress, live := o.outputs()
 	n := &progressLog{out: progress, began: time.Now()}
-	limit := o.limit
-	if limit == 0 {
-		limit = runLimit + time.Duration(o.KillDirector)*limitPerKill
-	}
+	limit := cmp.Or(o.limit, runLimit+time.Duration(o.KillDirector)*limitPerKill)
 	preparing, prepared := within(ctx, runLimit)
 	defer prepared()
 	if err := removeLeftovers(preparing, n); err != nil {
@@ -115,6 +104,22 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 		err = p.keepRunning(ctx)
 	}
 	return ok, err
+}
+
+// outputs are where people read how it goes: a terminal has a live view, too.
+func (o Options) outputs() (progress io.Writer, live *screen) {
+	progress = o.Out
+	if o.JSON {
+		progress = o.Progress
+	}
+	if progress == nil {
+		progress = io.Discard
+	}
+	live, isTerminal := openScreen(progress)
+	if isTerminal {
+		return live, live
+	}
+	return progress, nil
 }
 
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {

@@ -199,14 +199,19 @@ func (p *Process) KilledAt() []time.Time {
 	return slices.Clone(p.kills)
 }
 
-// RSS is what the process holds, in MiB; 0: it does not run.
-func (p *Process) RSS() (mib int) {
+// PID is the process's id; 0: it does not run.
+func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
 		return 0
 	}
-	data, _ := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/statm")
+	return p.cmd.Process.Pid
+}
+
+// RSS is what the process holds, in MiB; 0: it does not run.
+func (p *Process) RSS() (mib int) {
+	data, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID()) + "/statm")
 	var size, resident int
 	_, _ = fmt.Sscan(string(data), &size, &resident)
 	return resident * os.Getpagesize() >> 20

@@ -122,18 +122,7 @@ func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	first := wire.AttemptFile{Attempt: 1}
 	t.Setenv(providerVariable, "")
 	works("1", first)
-	var prompt []byte
-	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		prompt, _ = io.ReadAll(r.Body)
-	}))
-	t.Setenv(modelVariable, model.URL)
-	works("4", wire.AttemptFile{Attempt: 1, Summary: "do it"})
-	if model.Close(); string(prompt) != "do it" {
-		t.Errorf("the model was asked %q", prompt)
-	}
-	if err := attempt(t, issues["4"], first, 1); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("without a model: %v, want %v", err, syscall.ECONNREFUSED)
-	}
+	asksItsModel(t, issues["4"])
 	goesOn(t, issues["6"], "stock", "stock/limits.go")
 	goesOn(t, issues["7"], "quantity", "quantity/units.go")
 	for issue, question := range map[string]string{"9": "short form", "13": "format A"} {
@@ -168,6 +157,25 @@ func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	contains(t, "shelf/shelf.go", "// Number ")
 	if programs := passes(t); !slices.Equal(programs, []string{"bin/prices"}) {
 		t.Errorf("built: %v, want bin/prices", programs)
+	}
+}
+
+// asksItsModel checks that the agent asks what is at its model's address, and does not go on without an answer.
+func asksItsModel(t *testing.T, issue string) {
+	t.Helper()
+	var prompt []byte
+	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		prompt, _ = io.ReadAll(r.Body)
+	}))
+	t.Setenv(modelVariable, model.URL)
+	if err := attempt(t, issue, wire.AttemptFile{Attempt: 1, Summary: "do it"}, 1); err != nil {
+		t.Error(err)
+	}
+	if model.Close(); string(prompt) != "do it" {
+		t.Errorf("the model was asked %q", prompt)
+	}
+	if err := attempt(t, issue, wire.AttemptFile{Attempt: 1}, 1); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("without a model: %v, want %v", err, syscall.ECONNREFUSED)
 	}
 }
 

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// openTheBoard waits for the director, and opens its page.
+func (w *walk) openTheBoard() {
+	w.Helper()
+	deadline := time.Now().Add(walkTime)
+	for tick := time.NewTicker(askEvery); ; <-tick.C {
+		r, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://"+w.address+"/", http.NoBody)
+		if err != nil {
+			w.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if err == nil && resp.StatusCode == http.StatusOK {
+			break
+		}
+		select {
+		case err := <-w.ended:
+			w.ended <- err
+			w.Fatalf("the demo has ended: %v", err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			w.Fatal("the page is never there")
+		}
+	}
+	w.do("open the board", window(1280, 800, "light"), chromedp.Navigate("http://"+w.address+"/"))
+	value[bool](w, "window.opened = true")
+}
+
+// place is the column in which the page has an issue.
+func place(number int) string {
+	return fmt.Sprintf(`document.querySelector('[data-issue="demo/widgets#%d"]')?.closest(".column").dataset.column`,
+		number)
+}
+
+// seeItMove sees a task go from column to column, on a page that is not loaded again.
+func (w *walk) seeItMove() {
+	w.until("#3 is on the board, and nobody is asked yet", place(3)+` && `+place(3)+` !== "Needs you"`)
+	w.until("#3 needs somebody", place(3)+` === "Needs you"`)
+	w.until("the first line says so", `/ needs? you/.test(document.querySelector(".lead").innerText)`)
+	w.until("another one is being worked at, or waits",
+		`document.querySelectorAll('[data-column="Working"] .card, [data-column="Waiting"] .card, [data-column="Queued"] .card').length > 0 && window.opened`)
+	w.picture("page-board")
+}
+
+// useTheKeyboard goes through the cards with j and k, and through the page with Tab, and opens a card.
+func (w *walk) useTheKeyboard() {
+	w.until("all of them are there", `document.querySelectorAll(".card").length === 6`)
+	focused := func(i int) string {
+		return fmt.Sprintf(`document.activeElement === document.querySelectorAll(".card")[%d]`, i)
+	}
+	w.do("press j", chromedp.KeyEvent("j"))
+	w.until("the first card has the focus", focused(0))
+	w.do("press j", chromedp.KeyEvent("j"))
+	w.until("the second card has the focus", focused(1))
+	w.do("press k", chromedp.KeyEvent("k"))
+	w.until("the first card has it again", focused(0))
+	w.do("press Tab", chromedp.KeyEvent("\t"))
+	w.until("the next card has it, and one sees that", focused(1)+
+		` && getComputedStyle(document.activeElement).outlineStyle !== "none" && parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2`)
+	w.do("press Enter", chromedp.KeyEvent("\r"))
+	w.until("a task is open",
+		`location.pathname.startsWith("/tasks/demo/widgets/") && document.querySelector(".task h1")`)
+}
+
+const task = "/tasks/demo/widgets/3"
+
+// readTheStory opens the task that needs somebody, and reads why.
+func (w *walk) readTheStory() {
+	w.do("go back", chromedp.Navigate("http://"+w.address+"/"),
+		chromedp.Click(chromedp.CSS(`[data-issue="demo/widgets#3"]`)))
+	w.until("the task is open", `location.pathname === "`+task+`" && document.querySelector(".task .badge.blocked")`)
+	for part, words := range map[string]string{
+		".asked":    "three widgets cost $4, want $3.75",
+		".decision": "tests_failed", ".can": "director retry demo/widgets#3", ".timeline": "A person is asked",
+	} {
+		w.until(part+" says why", fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", part, words))
+	}
+	w.until("it has what was printed", `document.querySelector("#output").innerText.includes("three widgets cost $4")`)
+	w.until("nobody can act",
+		`!document.querySelector("button[name=command]") && document.querySelector("main a[href^='/signin']")`)
+	form := strings.NewReader(url.Values{"command": {"retry"}}.Encode())
+	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "http://"+w.address+task+"/commands", form)
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		w.Errorf("an action without a session: %d, want 403", resp.StatusCode)
+	}
+	w.picture("page-task")
+}
+
+// signIn goes from the task to the form and back.
+func (w *walk) signIn() {
+	w.do("ask to sign in", chromedp.Click(chromedp.CSS("main a[href^='/signin']")))
+	w.until("the form is there", `document.querySelector("input[name=token]")`)
+	w.picture("page-signin")
+	w.do("sign in", chromedp.SendKeys(chromedp.CSS("input[name=name]"), "alice"),
+		chromedp.SendKeys(chromedp.CSS("input[name=token]"), pageToken+"\r"))
+	w.until("the task is back, with buttons", `location.pathname === "`+task+
+		`" && document.querySelector("button[value=retry]") && document.querySelector(".who").innerText.includes("alice")`)
+	w.picture("page-signed-in")
+}
+
+// act has another attempt begin, and sees it print on the page that is open.
+func (w *walk) act() {
+	w.until("what was printed is there", `document.querySelector("#output").childElementCount > 3`)
+	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"),
+		chromedp.Click(chromedp.CSS("button[value=retry]")))
+	w.until("it is said", `document.querySelector(".said")?.innerText.includes("retry: it is in the journal")`)
+	value[bool](w, "window.opened = true")
+	w.until("no words are asked for while there is nothing to do with them",
+		`document.querySelector("#words").hidden && document.querySelector("button[value=stop]") && window.opened`)
+	w.until("a second attempt is there", `document.querySelectorAll(".attempt").length === 2 && window.opened`)
+	w.until("it prints", `window.opened && document.querySelector("#output").innerText.includes("attempt 2")`)
+}
+
+// seeEveryPage looks at each one on a desk and on a phone, light and dark.
+func (w *walk) seeEveryPage() {
+	for name, path := range map[string]string{
+		"board": "/", "task": task, "done": "/tasks/demo/widgets/4",
+		"numbers": "/numbers", "machine": "/machine", "tables": "/tables", "signin": "/signin",
+	} {
+		background := `getComputedStyle(document.body).backgroundColor`
+		w.do(name, window(1280, 800, "light"), chromedp.Navigate("http://"+w.address+path))
+		light := value[string](w, background)
+		w.fits(name)
+		w.picture("desk-" + name)
+		w.do(name+", dark", window(1280, 800, "dark"))
+		if dark := value[string](w, background); light == dark {
+			w.Errorf("%s: the background is %s, light and dark", name, light)
+		}
+		w.picture("dark-" + name)
+		w.do(name+" on a phone", window(390, 844, "light"))
+		w.fits(name + " on a phone")
+		w.picture("phone-" + name)
+	}
+}
+
+// fits checks that the page is not wider than its window.
+func (w *walk) fits(name string) {
+	w.Helper()
+	widths := value[[]int](w, `[document.documentElement.scrollWidth, innerWidth]`)
+	if widths[0] > widths[1] || widths[0] == 0 {
+		w.Errorf("%s is %d wide, its window %d", name, widths[0], widths[1])
+	}
+}
+
+// inDocs are the pictures that the documentation shows.
+var inDocs = map[string]bool{"page-board": true, "page-task": true, "desk-machine": true, "desk-numbers": true}
+
+// maxPicture bounds what the repository has to carry, in bytes.
+const maxPicture = 250_000
+
+// picture keeps what is seen: for the documentation with -update, for who looks at it with -artifacts.
+func (w *walk) picture(name string) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.browser, stepTime)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		w.Fatalf("a picture of %s: %v", name, err)
+	}
+	if len(png) > maxPicture {
+		w.Errorf("%s: the picture has %d bytes, want at most %d", name, len(png), maxPicture)
+	}
+	files := []string{filepath.Join(w.ArtifactDir(), name+".png")}
+	if *update && inDocs[name] {
+		files = append(files, filepath.Join("..", "..", "docs", "images", strings.Replace(name, "desk-", "page-", 1)+
+			".png"))
+	}
+	for _, file := range files {
+		if err := os.WriteFile(file, png, 0o644); err != nil {
+			w.Error(err)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+)
+
+// played is one attempt whose worker is the suite.
+type played struct {
+	given
+	w      *world
+	id     string
+	client *bus.Client
+	from   *address // where it calls from
+	quiet  context.CancelFunc
+	beats  sync.WaitGroup
+
+	notices int
+}
+
+// attempt waits until an attempt of an issue was started that is not among the earlier ones, and not over.
+func (w *world) attempt(key string, earlier ...string) (*played, error) {
+	p := &played{w: w}
+	err := until("an attempt of "+key, longest, func() bool {
+		files, _ := filepath.Glob(filepath.Join(w.settings.Played, "*.json"))
+		for _, f := range files {
+			data, err := os.ReadFile(f)
+			id := strings.TrimSuffix(filepath.Base(f), ".json")
+			if err == nil && json.Unmarshal(data, &p.given) == nil && p.Task == key && !slices.Contains(earlier, id) {
+				if p.id = id; !p.stopped() {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return p, err
+}
+
+// work signs in, says hello until it is welcomed, and lets its heart beat. It calls again as seldom as a real
+// worker at first.
+func (p *played) work() error {
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := p.hello()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) || p.stopped() { // its credential is worth nothing any more
+			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id)+"\n\t"+
+				p.w.linesOf("bus connections refused"))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.quiet = cancel
+	if err := p.client.OnControl(func(c bus.Command) {
+		if _, ok := c.Payload.(*wire.Probe); ok {
+			_ = c.Reply(p.heartbeat())
+		}
+	}); err != nil {
+		return err
+	}
+	p.beats.Go(func() {
+		for ctx.Err() == nil {
+			_ = p.client.Heartbeat(p.heartbeat())
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return nil
+}
+
+func (p *played) hello() (err error) {
+	if p.client == nil {
+		if p.from == nil {
+			p.from = anAddress()
+		}
+		o := clientOptions(p.Plan)
+		if o.InProcess, err = p.from.to(p.Plan.Bus.URL); err != nil {
+			return err
+		}
+		if p.client, err = bus.Dial(o); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	answer, err := p.client.Hello(ctx, helloOf(p.id))
+	if _, ok := answer.(*wire.Welcome); !ok && err == nil {
+		err = fmt.Errorf("hello: %s", answer.MessageType())
+	}
+	return err
+}
+
+func helloOf(id string) wire.Hello {
+	return wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{WorkerID: id, AttemptID: id}}
+}
+
+func (p *played) heartbeat() wire.Heartbeat {
+	return wire.Heartbeat{State: wire.HeartbeatState{
+		Stage: wire.StageCode, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt,
+		LastUpdateAt: wire.At(time.Now()),
+	}}
+}
+
+// result is the success of an attempt.
+func (p *played) result() *wire.WorkerResult {
+	return &wire.WorkerResult{
+		ResultID: p.id + "/result", AttemptID: p.id, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt,
+		Outcome: wire.OutcomeOK,
+	}
+}
+
+// failure is an error of an attempt.
+func (p *played) failure(id, message string) *wire.WorkerError {
+	one := 1
+	return &wire.WorkerError{
+		ErrorID: p.id + "/" + id, WorkerID: p.id, AttemptID: p.id, IssueNumber: p.Plan.Issue.Number,
+		Attempt: p.Plan.Attempt,
+		Stage:   wire.StageValidate, ErrorType: "tests_failed", Message: message, ExitCode: &one,
+	}
+}
+
+// report sends a report as the worker itself does, until it is acknowledged.
+func (p *played) report(r wire.Payload) error {
+	var err error
+	for range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		err = p.client.Report(ctx, r)
+		cancel()
+		if err == nil || bus.Permanent(err) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+// succeed does some work, reports it, and ends.
+func (p *played) succeed() error {
+	err := os.WriteFile(filepath.Join(p.Checkout, "work.txt"), []byte("done by "+p.id+"\n"), 0o644)
+	if err == nil {
+		err = p.report(p.result())
+	}
+	p.end(0)
+	return err
+}
+
+// end is the end of the container.
+func (p *played) end(code int) {
+	p.hush()
+	_ = os.WriteFile(filepath.Join(p.w.settings.Played, p.id+".exit"), []byte(strconv.Itoa(code)), 0o600)
+}
+
+// hush ends what the worker does on the bus.
+func (p *played) hush() {
+	if p.quiet != nil {
+		p.quiet()
+		p.beats.Wait()
+		p.quiet = nil
+	}
+	if p.client != nil {
+		p.client.Close()
+		p.client = nil
+	}
+}
+
+// stopped reports whether the director has ended the worker.
+func (p *played) stopped() bool {
+	_, err := os.Stat(filepath.Join(p.w.settings.Played, p.id+".stop"))
+	return err == nil
+}
+
+// ask is one question about a lease.
+func (p *played) ask(q wire.Payload) (wire.BudgetGrant, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	return p.client.AskBudget(ctx, q)
+}
+
+// lease asks for one as the worker does.
+func (p *played) lease(resource string) (wire.BudgetGrant, error) {
+	var g wire.BudgetGrant
+	err := until("a lease or a wait", 20*time.Second, func() bool {
+		var err error
+		g, err = p.ask(wire.BudgetAcquire{Resource: resource})
+		return err == nil && (g.GrantID != "" || g.WaitSeconds > 2) || err == nil && g.Why == "busy"
+	})
+	return g, err
+}
+
+func (p *played) askBudget(r wire.BudgetReport) error {
+	_, err := p.ask(r)
+	return err
+}
