@@ -158,6 +158,7 @@ func TestLateRunSaysWhatWasNotReached(t *testing.T) {
 
 func TestDirectorThatDoesNotStart(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	var out buffer
 	fleet := newFleet()
 	_, err := Run(t.Context(), Options{Out: &out, director: "/bin/false", programs: programs(t), fleet: fleet})
