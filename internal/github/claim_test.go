@@ -48,6 +48,7 @@ func TestOneWinnerInEveryInterleaving(t *testing.T) {
 	for mode, setUp := range modes {
 		for _, rival := range []string{"other-bot", "retake-bot"} {
 			t.Run(mode+", "+rival, func(t *testing.T) {
+				t.Parallel()
 				runs := 0
 				for order := []bool{}; order != nil; runs++ {
 					order = interleave(t, setUp, rival, order)

@@ -304,6 +304,7 @@ func TestRepeatedAfterACrashAtAnyRequest(t *testing.T) {
 			}
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %s, after=%v", name, mode, after), func(t *testing.T) {
+					t.Parallel()
 					op.repeated(t, setUp, after)
 				})
 			}

@@ -224,6 +224,7 @@ func TestLoadWithFaults(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				random, hit := rand.New(rand.NewPCG(seed, 7)), 0
 				var mu sync.Mutex

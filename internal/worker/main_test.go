@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"retake/internal/sys/powercut"
 )
 
 // programEnv turns the test binary into one of the stage programs below.
@@ -23,6 +25,7 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(programEnv); name != "" {
 		os.Exit(stagePrograms[name]())
 	}
+	powercut.InMemory(1 << 30)
 	goleak.VerifyTestMain(cleaner{m})
 }
 

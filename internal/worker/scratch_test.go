@@ -288,8 +288,9 @@ func build(t *testing.T, what, to string) {
 	}
 }
 
+// goBuild builds a program with the flags of a release, whose packages other tests have compiled already.
 func goBuild(what, to string) error {
-	cmd := exec.Command("go", "build", "-o", to, what)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", to, what)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", what, err, out)
