@@ -63,7 +63,7 @@ func TestRemoveAllOfDeepFolders(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		depth int
-	}{{"d", 60_000}, {strings.Repeat("n", 255), 3_000}} {
+	}{{"d", 20_000}, {strings.Repeat("n", 255), 1_000}} {
 		dir := filepath.Join(memoryDir(t), "deep")
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestRemoveAllOfHostileFolders(t *testing.T) {
 // that has not ended yet. What is gone is fine.
 func TestRemoveAllBesideAnother(t *testing.T) {
 	top := memoryDir(t)
-	for range 20 {
+	for range 8 {
 		dir := filepath.Join(top, "tree")
 		for i := range 100 {
 			for j := range 10 {

@@ -53,7 +53,7 @@ func (s *seen) Leave(*Entry) error {
 // TestWalk compares with the standard library's walk: wide folders, and ones that are deeper than what is kept
 // open, side by side.
 func TestWalk(t *testing.T) {
-	dir := t.TempDir()
+	dir := memoryDir(t)
 	for i := range 3 {
 		deep := strings.Repeat(fmt.Sprintf("d%d/", i), openLevels+5)
 		for _, folder := range []string{deep + "a", deep + "b", strings.Repeat(fmt.Sprintf("d%d/", i), openLevels/2) +
@@ -124,7 +124,7 @@ func TestWalkOfDeepFolders(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const depth = 30_000
+	const depth = 10_000
 	nest(t, dir, "d", depth)
 	before, began := descriptors(t), time.Now()
 	s := seen{t: t}

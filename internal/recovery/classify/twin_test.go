@@ -102,17 +102,17 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	return hits, slices.ContainsFunc(t.c.chatter, func(l string) bool { return strings.Contains(lower, l) })
 }
 
-// best is the nearest line that any rule of a tier matches.
-func (t *twin) best(tier *tierRow, in [][]twinPlace, only []recovery.Reason) (best match, ok bool) {
-	for _, m := range t.matches(tier, in) {
+// nearest is the match on the nearest line, of rules with one of these reasons; nil means any.
+func nearest(tier *tierRow, matches []match, only []recovery.Reason) (best match) {
+	for _, m := range matches {
 		if only != nil && !slices.Contains(only, m.rule.Reason) {
 			continue
 		}
-		if !ok || tier.first && m.line < best.line || !tier.first && m.line > best.line {
-			best, ok = m, true
+		if best.rule == nil || tier.first && m.line < best.line || !tier.first && m.line > best.line {
+			best = m
 		}
 	}
-	return best, ok
+	return best
 }
 
 // matches is the nearest match of each rule, in the order of the rules.
@@ -177,9 +177,10 @@ func sameAsTwin(c *Classifier, e recovery.Evidence) error {
 			"places": {&rd.places, tw.places}, "chatter": {&rd.chatter, tw.chatter}, "advice": {&rd.advice, tw.advice},
 			"retried": {&rd.retried, tw.retried},
 		} {
+			matches := tw.matches(tier, in.want)
 			for _, only := range [][]recovery.Reason{nil, transport, waitedFor, ofCommands, {recovery.ToolNotFound}} {
 				got, _ := rd.best(tier, in.got, only)
-				if want, _ := tw.best(tier, in.want, only); got != want {
+				if want := nearest(tier, matches, only); got != want {
 					return fmt.Errorf("%s of tier %s: %s, want %s", name, tier.name, shown(got), shown(want))
 				}
 			}
@@ -333,7 +334,7 @@ func TestLastLineEqualsItsTwin(t *testing.T) {
 func (q *classification) byTwin() (match, bool) {
 	tw := twinOf(q.text())
 	for i := range tiers {
-		if m, ok := tw.best(&tiers[i], tw.places, nil); ok {
+		if m := nearest(&tiers[i], tw.matches(&tiers[i], tw.places), nil); m.rule != nil {
 			return m, true
 		}
 	}
