@@ -193,6 +193,20 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
+// sayEdited says once that an issue was edited after it was approved: in the log, and on the issue.
+func (s *session) sayEdited(ctx context.Context, key string, a github.Approval) {
+	if _, told := s.edited.LoadOrStore(key+" "+a.At.String(), true); told {
+		return
+	}
+	s.log.Warn("the issue was edited after it was approved, by people without write access: agents get it without "+
+		"that, until the label is put on anew",
+		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By),
+		zap.Time("approved_at", a.At))
+	if err := s.github.SayEdited(ctx, key, a); err != nil {
+		s.log.Warn("the issue does not say that it was edited", zap.String("issue", key), zap.Error(err))
+	}
+}
+
 // approvedIssue is the issue with the text that somebody with rights has approved.
 func (s *session) approvedIssue(ctx context.Context, e fsm.Effect) (github.Issue, error) {
 	issue, err := s.github.Issue(ctx, string(e.Task))

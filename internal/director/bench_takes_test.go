@@ -24,6 +24,7 @@ import (
 	"retake/internal/bench"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 )
@@ -364,7 +365,7 @@ func manyTakes(t *testing.T, image string) {
 	names := make([]string, atOnce)
 	began := time.Now()
 	must(t, eachAtOnce(atOnce, func(i int) error {
-		nonce := newNonce()
+		nonce := loop.NewNonce()
 		names[i] = fsm.AttemptID(nonce, 1)
 		out := sess.start(t.Context(), fsm.Effect{
 			Kind: fsm.DoStart, Task: fsm.IssueKey(fmt.Sprint(repo, "#", i+1)), Nonce: nonce, Attempt: 1,

@@ -143,13 +143,6 @@ func (s *session) watched(m *fsm.Machine) []string {
 	return all
 }
 
-// isOver reports whether nothing is to be seen in a repository any more: it is not configured, and no task is
-// left there.
-func isOver(m *fsm.Machine, repo string) bool {
-	return !m.Covers(repo) &&
-		!slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return strings.EqualFold(t.Key.Repo(), repo) })
-}
-
 // fleetFile names the fleet that a data directory belongs to. Streams, containers and comments carry its name,
 // so another one finds none of them.
 const fleetFile = "fleet.json"

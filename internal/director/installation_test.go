@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/config"
+	"retake/internal/director/loop"
 )
 
 // TestInstallationIsNamedForEver: but a file that a full disk or a power cut has left empty is no name.
@@ -17,7 +18,7 @@ func TestInstallationIsNamedForEver(t *testing.T) {
 	named := func() string {
 		t.Helper()
 		name, err := d.installation()
-		if err != nil || !nonceForm.MatchString(name) {
+		if err != nil || !loop.NonceForm.MatchString(name) {
 			t.Fatalf("%q, %v", name, err)
 		}
 		return name

@@ -2,244 +2,16 @@ package director
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base32"
 	"errors"
-	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"retake/internal/director/failure"
 	"retake/internal/director/intake"
-	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
-
-// poll reads one repository every github.poll_seconds, and when the bell rings, until ctx ends. A limit is
-// waited for; other failures are logged and the next poll comes in its time.
-func (s *session) poll(ctx context.Context, repo string, b intake.Bell) error {
-	var looked time.Time // at everything that carries our labels
-	var heard time.Time  // what people said
-	quiet := false       // nobody has said anything new since
-	l := lookups{waited: map[string]bool{}}
-	by := s.setup()
-	for whole, rang := true, false; ctx.Err() == nil; {
-		// The cursor is the machine's: it stays where it was if a view could not be decided about yet.
-		type place struct {
-			cursor string
-			isOver bool
-			tasks  bool
-		}
-		at, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) place {
-			m := d.Machine()
-			return place{
-				m.Cursor(repo), isOver(m, repo),
-				slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return t.Key.Repo() == repo }),
-			}
-		})
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		if at.isOver {
-			s.unusable.Delete(pollsOf(repo))
-			s.sayWhatWaits(repo, 0)
-			s.log.Info("a repository is not polled any more: it is not in github.repositories, and its last "+
-				"task is over", zap.String("repo", repo))
-			return nil
-		}
-		if now := s.setup(); now != by { // priorities and caps are read off the labels
-			by, whole = now, true
-		}
-		whole = s.refusals.Lapsed(repo) || whole || time.Since(looked) >= s.wholeEvery
-		if slices.Contains(s.config.GitHub.Repositories, repo) {
-			_, was := s.unusable.Load(repo)
-			// what could not be done at the start; see offered
-			if err := s.openRepository(ctx, repo); err != nil && ctx.Err() == nil {
-				s.unusable.Store(repo, err.Error())
-				s.log.Warn("a repository cannot be used: nothing new is begun there", zap.String("repo", repo),
-					zap.Error(err))
-			}
-			if _, is := s.unusable.Load(repo); was && !is {
-				whole = true // what was offered meanwhile may be behind the cursor
-			}
-		}
-		l.left = lookupsPerPoll
-		later, same, err := s.pollOnce(ctx, repo, at.cursor, true, &l)
-		// A new comment changes its issue. After each change there are two looks, because GitHub's lists may
-		// lag behind each other.
-		if quiet = quiet && same && !rang && !whole; err == nil &&
-			(!quiet || at.tasks && time.Since(heard) >= s.commentsEvery) {
-			var over bool
-			over, err = s.pollComments(ctx, repo)
-			quiet, heard = over && same && err == nil, time.Now()
-		}
-		if err == nil && whole && at.cursor != "" {
-			var more int
-			more, _, err = s.pollOnce(ctx, repo, "", false, &l) // what carries our labels now, whenever it changed
-			later = max(later, more)
-		}
-		if err == nil {
-			s.sayWhatWaits(repo, later)
-		}
-		if err == nil && whole && later == 0 {
-			whole, looked = false, time.Now()
-		}
-		most := s.afterPoll(ctx, repo, err)
-		if rang && err == nil {
-			most = min(most, intake.SecondLook)
-		}
-		rang = b.Await(ctx, most, err == nil)
-	}
-	return nil
-}
-
-// wholeEvery is how often everything is listed that carries our labels, whenever it changed: a claim that no
-// task knows changes no more. While nothing else changes either, the lists cost nothing of the hourly limit.
-const wholeEvery = time.Hour
-
-// commentsEvery is how often the comments of a repository with a task are asked for although nothing says that
-// there are new ones: GitHub's lists may lag behind each other, and nowhere does it promise that an edited
-// comment changes its issue.
-const commentsEvery = time.Minute
-
-// pollOnce asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if
-// it advances does the machine's cursor move: a look at labels alone misses what lost one. It returns how many
-// issues were left for later because no lookups were left, and whether GitHub says that all is the same as when
-// it was last asked.
-func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool,
-	l *lookups,
-) (later int, same bool, err error) {
-	asked := s.owner.Clock.Now()
-	page, err := s.github.Poll(ctx, repo, cursor)
-	if !advance {
-		page.Cursor = ""
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	s.wakeReviews(ctx, repo, page.PullRequests)
-	seen, later := s.seen(ctx, repo, asked, page, l)
-	s.owner.Send(ctx, seen, nil)
-	return later, page.Same, nil
-}
-
-// sayWhatWaits says how many issues of a repository wait because it is not known yet what they depend on.
-func (s *session) sayWhatWaits(repo string, later int) {
-	key := "what issues depend on in " + repo
-	if later == 0 {
-		s.unusable.Delete(key)
-		return
-	}
-	why := fmt.Sprintf("%d issues of %s wait until GitHub has said what they depend on: it is asked about %d at a "+
-		"time, and while more than half of the hour's requests are left", later, repo, lookupsPerPoll)
-	if _, said := s.unusable.Swap(key, why); !said {
-		s.log.Info("issues wait until GitHub has said what they depend on", zap.String("repo", repo),
-			zap.Int("issues", later))
-	}
-}
-
-func pollsOf(repo string) string { return "polls of " + repo } // among what is unusable
-
-// afterPoll returns how long to wait for the next poll, and logs why if that is not the usual time.
-func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Duration {
-	key := pollsOf(repo)
-	switch limit, ok := errors.AsType[*github.Error](err); {
-	case ctx.Err() != nil:
-	case err == nil:
-		s.unusable.Delete(key)
-		s.recorder.pollWorked(repo)
-	case ok && limit.Kind == github.KindRateLimited:
-		s.log.Info("poll waits for a limit", zap.String("reason", limit.Message), zap.Time("until", limit.Until))
-		wait := max(time.Until(limit.Until), time.Second)
-		s.recorder.pollFailed(callerPoll, repo, err, wait)
-		return wait
-	default:
-		s.recorder.pollFailed(callerPoll, repo, err, s.setup().GitHub.Poll)
-		if _, said := s.unusable.Load(repo); !said { // why, and what to do
-			s.unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", repo,
-				s.setup().GitHub.Poll, err))
-		}
-		s.log.Warn("poll failed", zap.String("repo", repo), zap.Error(err))
-	}
-	return s.setup().GitHub.Poll
-}
-
-// seen is what a poll shows the machine, and how many issues of it were left for later because no lookups were left.
-func (s *session) seen(ctx context.Context, repo string, asked time.Time, page github.Page,
-	l *lookups,
-) (seen fsm.IssuesSeen, later int) {
-	seen = fsm.IssuesSeen{Repo: repo, Cursor: page.Cursor, AskedAt: asked}
-	for _, key := range page.Closed { // an issue may depend on it
-		seen.Issues = append(seen.Issues, fsm.IssueView{Key: fsm.IssueKey(key)})
-	}
-	slices.SortStableFunc(page.Issues, l.first)
-	for _, i := range page.Issues {
-		if i.State != "open" { // the machine decides about a delivery only when that has ended
-			s.withdrawals.End(fsm.IssueKey(i.Key))
-		}
-		if s.refusals.Hold(i) {
-			continue
-		}
-		v, err := s.offered(ctx, i, &l.left)
-		delete(l.waited, i.Key)
-		if errors.Is(err, github.ErrLater) {
-			l.waited[i.Key] = true
-			later++
-			seen.Cursor = ""
-			continue
-		}
-		if err != nil { // the others go on; the cursor stays, so that this one is seen again
-			s.log.Warn("an issue is left for the next poll", zap.String("issue", i.Key), zap.Error(err))
-			seen.Cursor = ""
-			continue
-		}
-		seen.Issues = append(seen.Issues, v)
-	}
-	return seen, later
-}
-
-var nonceForm = regexp.MustCompile(`^[a-z2-7]{8}$`)
-
-// newNonce names a claim for ever: 40 random bits.
-func newNonce() string {
-	var b [5]byte
-	_, _ = rand.Read(b[:]) // documented never to fail
-	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
-}
-
-// asksForWork reports whether an issue would be claimed now.
-func (d *daemon) asksForWork(i github.Issue) bool {
-	names := d.config.GitHub.Labels
-	return i.State == "open" && i.Has(names.Task) && !i.Has(names.Claimed) && !i.Has(names.Blocked)
-}
-
-// view is what the machine needs to know of an issue.
-func (s *session) view(i github.Issue) fsm.IssueView {
-	v := fsm.IssueView{
-		Key: fsm.IssueKey(i.Key), Title: i.Title, URL: i.URL, Open: i.State == "open",
-		UpdatedAt: i.UpdatedAt, Nonce: newNonce(),
-	}
-	names := s.config.GitHub.Labels
-	for _, l := range []struct {
-		name string
-		role fsm.Label
-	}{
-		{names.Task, fsm.LabelTask},
-		{names.Claimed, fsm.LabelClaimed},
-		{names.Blocked, fsm.LabelBlocked},
-		{names.Review, fsm.LabelReview},
-	} {
-		if i.Has(l.name) {
-			v.Labels = append(v.Labels, l.role)
-		}
-	}
-	return v
-}
 
 // readIssue reads one issue again.
 func (s *session) readIssue(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
@@ -251,9 +23,9 @@ func (s *session) readIssue(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			s.owner.Send(ctx, s.issueGone(e.Task), nil)
 			return nil
 		case err == nil:
-			left := lookupsPerPoll
+			left := intake.LookupsPerPoll
 			var v fsm.IssueView
-			if v, err = s.offered(ctx, i, &left); err == nil {
+			if v, err = s.offers.View(ctx, i, &left); err == nil {
 				s.owner.Send(ctx, fsm.IssuesSeen{Repo: e.Task.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}}, nil)
 			}
 		}

@@ -30,7 +30,7 @@ func TestWhoLeadsNoMoreRemovesNothing(t *testing.T) {
 	defer d.close()
 	j := d.bus.Journal()
 	batch := func() {
-		_, err := j.Append(t.Context(), "w/"+newNonce(), j.Head().Seq, []byte("{}"))
+		_, err := j.Append(t.Context(), "w/"+loop.NewNonce(), j.Head().Seq, []byte("{}"))
 		must(t, err)
 	}
 	state := func() savedState { return savedState{j.Head(), []byte("{}")} }
@@ -92,7 +92,7 @@ func TestWhoseTermIsOverStandsByAgain(t *testing.T) {
 	d.runtime = lateRuntime{d.runtime, func() {
 		over.lease = &bus.Lease{} // its time is over
 		j := d.bus.Journal()
-		_, err := j.Append(t.Context(), "another-"+newNonce(), j.Head().Seq, []byte("{}"))
+		_, err := j.Append(t.Context(), "another-"+loop.NewNonce(), j.Head().Seq, []byte("{}"))
 		must(t, err)
 	}}
 	over.ctx, over.end = context.WithCancelCause(t.Context())

@@ -14,6 +14,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director/failure"
+	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
@@ -73,9 +74,7 @@ func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id strin
 	if err := s.github.Offer(ctx, string(key)); err != nil {
 		return http.StatusBadGateway, "the label could not be put on: " + err.Error()
 	}
-	if b, ok := s.bells[strings.ToLower(key.Repo())]; ok {
-		b.Ring()
-	}
+	s.polls.Ring(key.Repo())
 	return s.showOffered(ctx, key)
 }
 
@@ -84,9 +83,9 @@ func (s *session) showOffered(ctx context.Context, key fsm.IssueKey) (status int
 	asked := s.owner.Clock.Now()
 	i, err := s.github.Issue(ctx, string(key))
 	if err == nil {
-		left := lookupsPerPoll
+		left := intake.LookupsPerPoll
 		var v fsm.IssueView
-		if v, err = s.offered(ctx, i, &left); err == nil && len(v.Labels) == 0 {
+		if v, err = s.offers.View(ctx, i, &left); err == nil && len(v.Labels) == 0 {
 			return http.StatusConflict, "the label is on, but the issue is left alone because of who wrote it and " +
 				"who has put the label on: see github.issue_authors and github.trusted_authors"
 		}

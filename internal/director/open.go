@@ -23,6 +23,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/director/disk"
 	"retake/internal/director/intake"
+	"retake/internal/director/loop"
 	"retake/internal/director/telemetry"
 	"retake/internal/github"
 	"retake/internal/output"
@@ -40,10 +41,10 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, runID: "run_" +
 			now.Format("20060102-150405Z"), runtime: o.Runtime,
 		internet:   o.Outside,
-		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery),
-		commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
+		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
+		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
 		findPatience:  cmp.Or(o.findPatience, findPatience), decides: o.decides,
-		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(),
+		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
 		cooldowns: make(chan github.Cooldown, 64),
 		offences:  make(chan struct{}, 1), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
@@ -114,7 +115,7 @@ func (d *daemon) installationOf(dir string) (string, error) {
 	path := filepath.Join(dir, "installation")
 	name := ""
 	err := safefile.Load(path, func(data []byte) error {
-		if name = string(data); !nonceForm.MatchString(name) {
+		if name = string(data); !loop.NonceForm.MatchString(name) {
 			return fmt.Errorf("%d bytes that are no name", len(data))
 		}
 		return nil
@@ -124,7 +125,7 @@ func (d *daemon) installationOf(dir string) (string, error) {
 			zap.Error(damaged))
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		name = newNonce()
+		name = loop.NewNonce()
 		// another director shares the folder, and was first
 		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) {
 			return d.installationOf(dir)

@@ -227,7 +227,7 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 	for _, d := range s.bus.DeadLetters() {
 		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
 	}
-	looks, idle := s.reviews.counts()
+	looks, idle := s.reviews.Counts()
 	out.Meters["reviews.looks"], out.Meters["reviews.idle"] = float64(looks), float64(idle)
 	s.webhooks.Meters(out.Meters)
 	written := s.audit.Counts()

@@ -68,8 +68,11 @@ func (c *recorder) pollFailed(caller, what string, err error, again time.Duratio
 // pollWorked is told that it can be read.
 func (c *recorder) pollWorked(what string) { c.unread.Delete(what) }
 
-// The callers of polls.
-const (
-	callerPoll   = "poll"
-	callerReview = "review"
-)
+// pollRecord has the recorder hear of what the polls could read.
+type pollRecord struct{ c *recorder }
+
+func (r pollRecord) Worked(what string) { r.c.pollWorked(what) }
+
+func (r pollRecord) Failed(caller, what string, err error, again time.Duration) {
+	r.c.pollFailed(caller, what, err, again)
+}

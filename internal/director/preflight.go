@@ -23,6 +23,7 @@ import (
 	inside "retake/internal/container/look"
 	"retake/internal/director/disk"
 	"retake/internal/director/lead"
+	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 	"retake/internal/doctor"
 	"retake/internal/github"
@@ -223,7 +224,7 @@ func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	if c.Containers.Runtime == config.OnKubernetes {
 		return p.clusterSeen(ctx)
 	}
-	docker, err := p.docker(ctx, c.Containers.Network, newNonce())
+	docker, err := p.docker(ctx, c.Containers.Network, loop.NewNonce())
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +274,7 @@ func (*dockerSeen) Confines() bool { return true }
 
 // Try starts our own worker, which looks and ends, in a container of the image.
 func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
-	c, id := d.p.o.Config, trialFleet+newNonce()
+	c, id := d.p.o.Config, trialFleet+loop.NewNonce()
 	binary, err := FindWorker(d.p.o.WorkerBinary)
 	if err != nil {
 		return found, err
@@ -338,7 +339,7 @@ func (d *dockerSeen) Confine(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	nonce := newNonce()
+	nonce := loop.NewNonce()
 	made, err := d.p.docker(ctx, "retake-doctor-"+nonce, nonce)
 	if err != nil {
 		return err
@@ -363,7 +364,7 @@ func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name str
 	if at != "" {
 		return d.Docker, "the network " + d.p.o.Config.Containers.Network, func() error { return nil }, nil
 	}
-	nonce := newNonce()
+	nonce := loop.NewNonce()
 	made, err := d.p.docker(ctx, "retake-doctor-"+nonce, nonce)
 	if err != nil {
 		return nil, "", nil, err

@@ -16,6 +16,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/director/lead"
+	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 	"retake/internal/doctor"
 	"retake/internal/github/githubtest"
@@ -195,7 +196,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	placeWorker(t, s.options().WorkerBinary)
 	image := cheatImage(t)
 	s.config.Containers.Runtime, s.config.Containers.Image, s.config.Containers.Network = "docker", image,
-		"doctor-test-"+newNonce()
+		"doctor-test-"+loop.NewNonce()
 	s.config.AgentBus.ListenPort = freePort(t)
 	s.config.Stages[0].Run = []string{"/cheat"}
 	before := engineHas(t)

@@ -7,6 +7,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/container/kubernetes"
+	"retake/internal/director/loop"
 	"retake/internal/doctor"
 )
 
@@ -80,7 +81,7 @@ func (*clusterSeen) Close() error { return nil }
 
 // Try starts our own worker, which looks and ends, in a pod like those of attempts.
 func (c *clusterSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
-	id := trialFleet + newNonce()
+	id := trialFleet + loop.NewNonce()
 	o := clusterOptions(c.p.o.Config, id)
 	o.Fleet, o.Sample = id, container.Spec{}
 	in, err := kubernetes.Open(ctx, o)

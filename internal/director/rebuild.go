@@ -126,7 +126,7 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 	}
 	aside := filepath.Join(s.config.Director.DataDir, "journal.set-aside-"+
 		time.Now().UTC().Format("20060102-150405.000Z")+".jsonl.zst")
-	note := &rebuildNote{ID: newNonce(), Why: why, Journal: s.bus.Journal().ID()}
+	note := &rebuildNote{ID: loop.NewNonce(), Why: why, Journal: s.bus.Journal().ID()}
 	if note.state, err = known.Snapshot(); err == nil {
 		err = s.writeNote(ctx, note)
 	}
@@ -162,7 +162,7 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 func (s *session) writeRebuilt(ctx context.Context, events []fsm.Rebuilt,
 	notBefore time.Time,
 ) (facts []fsm.Fact, err error) {
-	driver := fsm.NewDriver(fsm.New(s.machineConfig(s.setup())), 0, s.writer+"-"+newNonce())
+	driver := fsm.NewDriver(fsm.New(s.machineConfig(s.setup())), 0, s.writer+"-"+loop.NewNonce())
 	now := time.Now().UTC()
 	if now.Before(notBefore) {
 		now = notBefore

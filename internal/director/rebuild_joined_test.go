@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"retake/internal/bus"
+	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
@@ -137,7 +138,7 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	s.log = log
 	rebuilt := s.logs.FilterMessage("the journal is rebuilt").Len()
 
-	late.ID = newNonce() // another director's
+	late.ID = loop.NewNonce() // another director's
 	data, err := late.encode()
 	must(t, err)
 	must(t, os.WriteFile(path, data, 0o600))

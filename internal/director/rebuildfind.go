@@ -278,7 +278,7 @@ func (s *session) findBranches(ctx context.Context, e *evidence, repo string) er
 
 // found joins what GitHub and this machine say of one issue.
 func (s *session) found(ctx context.Context, e *evidence, g github.Found, known *fsm.Task) (fsm.FoundTask, error) {
-	v := s.view(g.Issue)
+	v := s.offers.IssueView(g.Issue)
 	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}
 	// somebody has deleted or changed our comment: nothing says that the claim has ended
 	if f.Nonce == "" && !g.Others {

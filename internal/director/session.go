@@ -45,16 +45,15 @@ type session struct {
 	traces      *telemetry.Follower // nil: nothing is traced
 	projections []projection.Projection
 	reports     *reportCache
-	reviews     *reviewWatch
+	offers      *intake.Offers
+	polls       *intake.Polls
+	reviews     *intake.Reviews
 	withdrawals *effects.Withdrawals
 	travel      *effects.Checkouts
 	credentials *effects.Credentials
 	hostDisk    *effects.Disk
 	relists     chan struct{}
-	bells       map[string]intake.Bell // of the polls, by repository in lower case
-	reviewBell  intake.Bell
-	untrusted   sync.Map       // issues, or what was edited in them, of which the log says that they are left alone
-	explained   hourly         // issues that say so themselves
+	edited      sync.Map       // what was edited in issues, of which the log says so
 	sent        []string       // tasks whose checkouts were on the bus before the journal was read
 	checkouts   []string       // that were there before the journal was read: what it does not know of them nobody needs
 	fleetKept   string         // the fleet's file as it was written last; the housekeeper's own
@@ -67,8 +66,10 @@ type session struct {
 }
 
 func (d *daemon) newSession() *session {
+	offers := &intake.Offers{GitHub: d.github, Config: &d.inForce, Unusable: &d.unusable, Log: d.log}
 	return &session{
-		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), refusals: intake.NewPostponed(intake.PostponedFor, d.asksForWork),
+		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), offers: offers,
+		refusals: intake.NewPostponed(intake.PostponedFor, offers.AsksForWork),
 		reclaims: intake.NewPostponed(min(intake.PostponedFor, d.wholeEvery), nil),
 		travel: &effects.Checkouts{
 			Bus: d.bus, Workspace: d.workspace, Limits: d.config.Checkout, Redact: d.github.Redact, Log: d.log,
@@ -76,9 +77,7 @@ func (d *daemon) newSession() *session {
 		hostDisk:    &effects.Disk{State: d.disk.Now, Use: d.diskUse, Workspace: d.workspace, Log: d.log},
 		credentials: &effects.Credentials{Bus: d.bus, Log: d.log},
 		savedAt:     time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}),
-		reviews:     newReviewWatch(),
 		withdrawals: effects.NewWithdrawals(),
-		bells:       map[string]intake.Bell{}, reviewBell: intake.NewBell(),
 	}
 }
 
@@ -121,7 +120,7 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 	s.makeRoom(ctx, h)
 	s.log.Info("state read", zap.Uint64("snapshot", h.saved), zap.Uint64("journal", h.head.Seq),
 		zap.Int("tasks", len(h.m.Tasks())))
-	return fsm.NewDriver(h.m, h.head.Seq, s.writer+"-"+newNonce()), nil
+	return fsm.NewDriver(h.m, h.head.Seq, s.writer+"-"+loop.NewNonce()), nil
 }
 
 // loadState reads the newest snapshot, and what was decided since. Beside bus.ErrDamaged the state is the one

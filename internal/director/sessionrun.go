@@ -3,7 +3,6 @@ package director
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -46,7 +45,7 @@ func (s *session) run(ctx context.Context) error {
 	defer s.seat.Store(nil)
 	s.started = true
 	s.sayHowWeBegin()
-	for _, part := range append(s.parts(), s.polls(watched)...) {
+	for _, part := range append(s.parts(), s.pollsOf(watched)...) {
 		group.Go(func() error { return part(ctx) })
 	}
 	err = group.Wait()
@@ -104,7 +103,28 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 	if s.traces = s.telemetry.Follow(driver.Machine(), driver.Last(), s.views.State(), s.bus.Journal(), s.reports.of, s.log); s.traces != nil {
 		s.projections = append(s.projections, s.traces)
 	}
+	s.newIntake()
 	return edits, nil
+}
+
+// newIntake puts together what reads GitHub.
+func (s *session) newIntake() {
+	s.reviews = intake.NewReviews(intake.ReviewSources{
+		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Record: pollRecord{s.recorder}, Log: s.log,
+	})
+	s.polls = &intake.Polls{
+		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Offers: s.offers, Reviews: s.reviews, Refusals: s.refusals,
+		Comments: &intake.Comments{
+			Owner: s.owner, GitHub: s.github, Config: &s.inForce, Log: s.log,
+		},
+		Open: s.openRepository, Closed: s.withdrawals.End, Unusable: &s.unusable, Record: pollRecord{s.recorder},
+		WholeEvery: s.wholeEvery, CommentsEvery: s.commentsEvery, Log: s.log,
+	}
+}
+
+// serveWebhooks has webhooks wake the polls until ctx ends.
+func (s *session) serveWebhooks(ctx context.Context) error {
+	return s.webhooks.Serve(ctx, s.polls.Wake)
 }
 
 // sayHowWeBegin logs what the session begins with.
@@ -141,7 +161,7 @@ func (s *session) parts() []sessionPart {
 		s.watchDrift,
 		s.diskWatch().Run,
 		s.diskGuard().Run,
-		s.watchReviews,
+		s.reviews.Run,
 		s.showIncidents,
 		func(ctx context.Context) error { return s.bus.ServeBudget(ctx, s.broker) },
 		func(ctx context.Context) error { return s.bus.ServeCheckouts(ctx, s.travel.Rules()) },
@@ -158,11 +178,9 @@ func (s *session) parts() []sessionPart {
 
 // polls are those of the repositories, and who may ring their bells: the operator and webhooks, so they come
 // behind them.
-func (s *session) polls(repositories []string) (all []sessionPart) {
+func (s *session) pollsOf(repositories []string) (all []sessionPart) {
 	for _, repo := range repositories {
-		b := intake.NewBell()
-		s.bells[strings.ToLower(repo)] = b
-		all = append(all, func(ctx context.Context) error { return s.poll(ctx, repo, b) })
+		all = append(all, s.polls.Add(repo))
 	}
 	return append(all, s.serveOperator, s.serveWebhooks)
 }

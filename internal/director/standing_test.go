@@ -11,8 +11,8 @@ import (
 
 	"retake/internal/audit"
 	"retake/internal/config"
+	"retake/internal/director/intake"
 	"retake/internal/director/operator"
-	"retake/internal/github"
 	"retake/internal/github/githubtest"
 )
 
@@ -117,13 +117,13 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 		return n
 	}
 	s.start()
-	s.until("the first part is looked up", func() bool { return lookups() == lookupsPerPoll })
+	s.until("the first part is looked up", func() bool { return lookups() == intake.LookupsPerPoll })
 	s.until("status says what waits", func() bool {
 		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK && strings.Contains(h.Problem, "wait until GitHub has said what they depend on")
 	})
-	if n := lookups(); n != lookupsPerPoll {
-		t.Errorf("%d lookups while it waits, want %d", n, lookupsPerPoll)
+	if n := lookups(); n != intake.LookupsPerPoll {
+		t.Errorf("%d lookups while it waits, want %d", n, intake.LookupsPerPoll)
 	}
 	s.until("the last issue is known", func() bool { return !slices.Equal(s.labels(last), []string{"agent-task"}) })
 	if n := lookups(); n != issues*references {
@@ -178,17 +178,5 @@ func TestARepositoryWithoutItsBaseBranch(t *testing.T) {
 	}
 	if n := s.logs.FilterMessageSnippet("a repository cannot be used").Len(); n == 0 {
 		t.Error("nobody says why")
-	}
-}
-
-// Those for which there was no lookup left are the first of the next poll, so that what is looked up again and
-// again does not keep the others waiting.
-func TestWhoHasWaitedIsLookedUpFirst(t *testing.T) {
-	t.Parallel()
-	l := lookups{waited: map[string]bool{"c": true, "d": true}}
-	issues := []github.Issue{{Key: "a"}, {Key: "b"}, {Key: "c"}, {Key: "d"}}
-	slices.SortStableFunc(issues, l.first)
-	if got := issues[0].Key + issues[1].Key + issues[2].Key + issues[3].Key; got != "cdab" {
-		t.Errorf("the order is %s, want cdab", got)
 	}
 }

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -173,8 +174,16 @@ func (h *Webhooks) Meters(to map[string]float64) {
 	}
 }
 
-// LookWith sets who looks from now on; nil means nobody.
-func (h *Webhooks) LookWith(look func(github.Notice) bool) {
+// Serve has look find out, until ctx ends, what each webhook is about: it reports whether that is anything of ours.
+func (h *Webhooks) Serve(ctx context.Context, look func(github.Notice) bool) error {
+	h.lookWith(look)
+	<-ctx.Done()
+	h.lookWith(nil)
+	return nil
+}
+
+// lookWith sets who looks from now on; nil means nobody.
+func (h *Webhooks) lookWith(look func(github.Notice) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.look = look

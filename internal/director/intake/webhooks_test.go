@@ -49,7 +49,7 @@ func TestWebhookAnswers(t *testing.T) {
 		looked++
 		return n.Repo == "acme/widgets"
 	}
-	h.LookWith(look)
+	h.lookWith(look)
 	without := func(header string) *http.Request {
 		r := hookOf(t, "issues", "x", labelled, webhookSecret)
 		r.Header.Del(header)
@@ -98,11 +98,11 @@ func TestWebhookAnswers(t *testing.T) {
 	if looked != 3 {
 		t.Errorf("looked %d times, want 3: at both deliveries, and for the other repository", looked)
 	}
-	h.LookWith(nil)
+	h.lookWith(nil)
 	if got := answerTo(h, hookOf(t, "issues", "8", labelled, webhookSecret)); got != http.StatusServiceUnavailable {
 		t.Errorf("%d while nobody leads, want 503", got)
 	}
-	if h.LookWith(look); answerTo(h, hookOf(t, "issues", "8", labelled, webhookSecret)) != http.StatusAccepted {
+	if h.lookWith(look); answerTo(h, hookOf(t, "issues", "8", labelled, webhookSecret)) != http.StatusAccepted {
 		t.Error("what was refused while nobody led is refused when it comes again")
 	}
 	h.secret = func() (string, error) { return "", errors.New("no file") }
@@ -135,7 +135,7 @@ func TestFloodOfWebhooks(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	h := NewWebhooks(ourSecret, zap.New(core))
 	poll := NewBell()
-	h.LookWith(func(github.Notice) bool { poll.Ring(); return true })
+	h.lookWith(func(github.Notice) bool { poll.Ring(); return true })
 	const flood = 20_000
 	for i := range flood {
 		switch i % 3 {
@@ -164,7 +164,7 @@ func TestFloodOfWebhooks(t *testing.T) {
 func TestWebhookExamplesAreTaken(t *testing.T) {
 	t.Parallel()
 	h := NewWebhooks(ourSecret, zap.NewNop())
-	h.LookWith(func(github.Notice) bool { return true })
+	h.lookWith(func(github.Notice) bool { return true })
 	all := testfiles.Webhooks(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		testfiles.Try(t, name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package director
+package intake
 
 import (
 	"testing"
@@ -14,8 +14,8 @@ func TestReviewWatch(t *testing.T) {
 	const poll = 30 * time.Second
 	task := []reviewedTask{{"acme/widgets#1", 7}}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	looks := func(over time.Duration, look func(w *reviewWatch, now time.Time)) (n int) {
-		w := newReviewWatch()
+	looks := func(over time.Duration, look func(w *reviewTurns, now time.Time)) (n int) {
+		w := newReviewTurns()
 		for now := start; now.Before(start.Add(over)); now = now.Add(time.Second) {
 			if len(w.keep(task, now)) > 0 {
 				n++
@@ -25,17 +25,17 @@ func TestReviewWatch(t *testing.T) {
 		return n
 	}
 	for name, row := range map[string]struct {
-		look      func(w *reviewWatch, now time.Time)
+		look      func(w *reviewTurns, now time.Time)
 		over      time.Duration
 		most, few int
 	}{
-		"quiet": {func(w *reviewWatch, now time.Time) {
+		"quiet": {func(w *reviewTurns, now time.Time) {
 			w.note(task[0].key, github.PullRequest{Settled: true}, now, poll)
 		}, 24 * time.Hour, 110, 95},
-		"a check is under way": {func(w *reviewWatch, now time.Time) {
+		"a check is under way": {func(w *reviewTurns, now time.Time) {
 			w.note(task[0].key, github.PullRequest{}, now, poll)
 		}, time.Hour, 40, 28},
-		"cannot be read": {func(w *reviewWatch, now time.Time) {
+		"cannot be read": {func(w *reviewTurns, now time.Time) {
 			w.missed(task[0].key, now, poll)
 		}, 24 * time.Hour, 110, 95},
 	} {
@@ -43,7 +43,7 @@ func TestReviewWatch(t *testing.T) {
 			t.Errorf("%s: %d looks in %s, want %d to %d", name, n, row.over, row.few, row.most)
 		}
 	}
-	w := newReviewWatch()
+	w := newReviewTurns()
 	for now := start; now.Before(start.Add(12 * time.Hour)); now = now.Add(time.Minute) {
 		if len(w.keep(task, now)) > 0 {
 			w.note(task[0].key, github.PullRequest{Settled: true}, now, poll)

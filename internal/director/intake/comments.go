@@ -1,0 +1,170 @@
+package intake
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// untrustedPerPoll bounds how many people without write access learn in one poll that their commands do not
+// count: a flood of them must not become a flood of ours.
+const untrustedPerPoll = 3
+
+// Comments reads what people say on issues and pull requests.
+type Comments struct {
+	Owner  *loop.Owner
+	GitHub commentClient
+	Config *inforce.Current
+	Log    *zap.Logger
+}
+
+// commentClient is what Comments needs of GitHub.
+type commentClient interface {
+	Comments(ctx context.Context, repo, cursor string) (github.Comments, error)
+	Vet(ctx context.Context, key string, a *github.Answer) error
+	Reply(ctx context.Context, r github.ReplyRequest) error
+	React(ctx context.Context, key string, comment int64, content string) error
+	Stale(ctx context.Context, key string) (h github.Holder, last time.Time, ok bool, err error)
+}
+
+// Read reads what people said on a repository's issues and pull requests since the last time, and tells
+// the machine. What is wrong with a command as such is answered here. It is over if there is nothing that has
+// not been decided about, and answered, before.
+func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error) {
+	known, err := loop.Look(ctx, c.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
+	if err != nil {
+		return false, err
+	}
+	heard, err := c.GitHub.Comments(ctx, repo, known.cursor)
+	if err != nil {
+		return false, err
+	}
+	seen := fsm.CommentsSeen{Repo: repo, Cursor: heard.Cursor}
+	untrusted := 0
+	for _, a := range heard.Said {
+		task, ours := known.task(a)
+		switch {
+		case !ours && (a.PullRequest || a.Command == github.CommandUnknown):
+		case a.Acknowledged:
+		case a.Command == github.CommandNone:
+			if err := c.vetPlain(ctx, known, task, &a); err != nil && failure.Of(err).Transient {
+				return false, err
+			} else if err != nil { // it would not be known later either
+				c.Log.Warn("whether a comment counts is not known", zap.String("issue", a.Issue), zap.Error(err))
+			}
+			if a.MayWrite {
+				seen.Comments = append(seen.Comments, commentView(task, a))
+			}
+		case !a.MayWrite:
+			if untrusted++; ours && untrusted <= untrustedPerPoll {
+				c.acknowledge(ctx, a.Issue, a.CommentID)
+			}
+		case a.Command == github.CommandUnknown || a.Problem != "":
+			if err := c.correct(ctx, a, ours); err != nil {
+				c.Log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
+				if failure.Of(err).Transient { // the comment is read again
+					seen.Cursor = ""
+				}
+			}
+		default:
+			seen.Comments = append(seen.Comments, commentView(task, a))
+		}
+	}
+	c.Owner.Send(ctx, seen, nil)
+	return heard.Cursor == known.cursor, nil
+}
+
+// repoTasks is what has to be known of the tasks of a repository to understand what people say there.
+type repoTasks struct {
+	cursor string
+	tasks  map[fsm.IssueKey]fsm.State
+	pulls  map[int]fsm.IssueKey // pull requests, by number
+}
+
+func tasksOf(m *fsm.Machine, repo string) repoTasks {
+	h := repoTasks{
+		cursor: m.Cursor(fsm.CommentsOf(repo)), tasks: map[fsm.IssueKey]fsm.State{},
+		pulls: map[int]fsm.IssueKey{},
+	}
+	for _, t := range m.Tasks() {
+		if t.Key.Repo() != repo {
+			continue
+		}
+		h.tasks[t.Key] = t.State
+		if t.Work.PullRequest > 0 {
+			h.pulls[t.Work.PullRequest] = t.Key
+		}
+	}
+	return h
+}
+
+// task is the task that a comment is about, and whether it is one of ours.
+func (h repoTasks) task(a github.Said) (fsm.IssueKey, bool) {
+	key := fsm.IssueKey(a.Issue)
+	if t, ok := h.pulls[key.Number()]; ok && a.PullRequest {
+		return t, true
+	}
+	_, ok := h.tasks[key]
+	return key, ok
+}
+
+// vetPlain looks up whether somebody who gave no command may write, where that matters: as an answer to a question.
+func (c *Comments) vetPlain(ctx context.Context, known repoTasks, task fsm.IssueKey, a *github.Said) error {
+	if known.tasks[task] != fsm.Blocked {
+		return nil
+	}
+	return c.GitHub.Vet(ctx, a.Issue, &a.Answer)
+}
+
+// commentView is a comment as the machine takes it.
+func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
+	out := fsm.CommentView{
+		Task: task, CommandRef: fsm.CommandRef{Comment: a.CommentID, At: a.At}, By: a.By, Text: a.Text, For: a.For,
+		Amount:  a.Amount,
+		Command: fsm.Command(a.Command),
+	}
+	if on := fsm.IssueKey(a.Issue); on != task {
+		out.On = on
+	}
+	if a.Command != github.CommandNone {
+		out.Text = a.Rest
+	}
+	return out
+}
+
+// correct answers a command that there is not, or whose argument is wrong. Nothing of it is used. On another
+// fleet's issue it is that one's business.
+func (c *Comments) correct(ctx context.Context, a github.Said, ours bool) error {
+	if !ours {
+		holder, _, held, err := c.GitHub.Stale(ctx, a.Issue)
+		if err != nil || held && holder.Fleet != c.Config.Load().Director.Fleet {
+			return err
+		}
+	}
+	reply := github.ReplyRequest{
+		Key: a.Issue, Comment: a.CommentID, Edit: a.At, Kind: github.ReplyMisspelt,
+		Word: a.Word, Meant: a.Meant,
+	}
+	if a.Command != github.CommandUnknown {
+		reply.Kind, reply.Why = github.ReplyRefused, a.Problem
+	}
+	if err := c.GitHub.Reply(ctx, reply); err != nil {
+		return err
+	}
+	c.acknowledge(ctx, a.Issue, a.CommentID)
+	return nil
+}
+
+// acknowledge shows on a comment that its command was not taken.
+func (c *Comments) acknowledge(ctx context.Context, on string, comment int64) {
+	if err := c.GitHub.React(ctx, on, comment, github.ReactionConfused); err != nil {
+		c.Log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))
+	}
+}

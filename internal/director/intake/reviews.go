@@ -1,0 +1,147 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/inforce"
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// Reviews looks at the pull requests of tasks. Make one with NewReviews.
+type Reviews struct {
+	ReviewSources
+	Bell  Bell // rung when a pull request has changed
+	turns *reviewTurns
+}
+
+// ReviewSources is what Reviews needs.
+type ReviewSources struct {
+	Owner  *loop.Owner
+	GitHub interface {
+		PullRequest(ctx context.Context, key string, number int) (github.PullRequest, error)
+	}
+	Config *inforce.Current
+	Record Record
+	Log    *zap.Logger
+}
+
+// Record notes for people what could be read at GitHub, and what could not.
+type Record interface {
+	Worked(what string)
+	Failed(caller, what string, err error, again time.Duration)
+}
+
+// The callers that Record hears of.
+const (
+	CallerPoll   = "poll"
+	CallerReview = "review"
+)
+
+// NewReviews returns a Reviews that has looked at nothing.
+func NewReviews(of ReviewSources) *Reviews {
+	return &Reviews{ReviewSources: of, Bell: NewBell(), turns: newReviewTurns()}
+}
+
+// Counts returns how many looks there were, and how many of them showed nothing new.
+func (r *Reviews) Counts() (looks, idle int) { return r.turns.counts() }
+
+// reviewedTask is a task whose work is a pull request.
+type reviewedTask struct {
+	key    fsm.IssueKey
+	number int
+}
+
+// Run looks at the pull requests of tasks without a running attempt, until ctx ends.
+func (r *Reviews) Run(ctx context.Context) error {
+	for wait := r.Config.Load().GitHub.Poll; ; {
+		r.Bell.Await(ctx, wait, true)
+		select {
+		case <-ctx.Done():
+			return nil
+		default:
+		}
+		tasks, err := loop.Look(ctx, r.Owner, func(d *fsm.Driver) []reviewedTask { return reviewed(d.Machine()) })
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		wait = r.lookAtAll(ctx, r.turns.keep(tasks, time.Now()))
+	}
+}
+
+// lookAtAll looks at pull requests until one cannot be read: it would hardly go better with the next one
+// now. It returns how long to wait for the next round.
+func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) time.Duration {
+	poll := r.Config.Load().GitHub.Poll
+	for _, t := range due {
+		err := r.Look(ctx, t.key, t.number, false)
+		if err == nil {
+			r.Record.Worked(string(t.key))
+		}
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if limit, ok := errors.AsType[*github.Error](err); ok && limit.Kind == github.KindRateLimited {
+			return max(poll, time.Until(limit.Until)) // the poll of issues says so
+		}
+		r.turns.missed(t.key, time.Now(), poll)
+		r.Record.Failed(CallerReview, string(t.key), err, poll)
+		r.Log.Warn("pull request not read", zap.String("issue", string(t.key)), zap.Int("pull_request", t.number),
+			zap.Error(err))
+		break
+	}
+	return poll
+}
+
+func reviewed(m *fsm.Machine) (tasks []reviewedTask) {
+	for _, t := range m.Tasks() {
+		if t.Work.PullRequest > 0 && !t.State.Info().Live && !t.State.Info().Final {
+			tasks = append(tasks, reviewedTask{t.Key, t.Work.PullRequest})
+		}
+	}
+	return tasks
+}
+
+// Look tells the machine what a pull request looks like.
+func (r *Reviews) Look(ctx context.Context, task fsm.IssueKey, number int, issueClosed bool) error {
+	asked := r.Owner.Clock.Now()
+	pr, err := r.GitHub.PullRequest(ctx, string(task), number)
+	if err != nil {
+		return err
+	}
+	r.turns.note(task, pr, time.Now(), r.Config.Load().GitHub.Poll)
+	seen := fsm.ReviewSeen{
+		Task: task, AskedAt: asked, Number: number, State: pr.State, By: pr.By, Head: pr.Head,
+		IssueClosed: issueClosed,
+		Conflict:    pr.Conflict, Settled: pr.Settled,
+	}
+	for _, f := range pr.Failing {
+		seen.Failing = append(seen.Failing, fsm.FailedCheck(f))
+	}
+	for _, c := range pr.Changes {
+		seen.Changes = append(seen.Changes, fsm.Change{ID: c.ID, Hint: fsm.Hint{From: c.By, At: c.At, Text: c.Text}})
+	}
+	r.Owner.Send(ctx, seen, nil)
+	return nil
+}
+
+// Wake has the pull requests of a repository looked at soon that changed.
+func (r *Reviews) Wake(ctx context.Context, repo string, changed map[int]time.Time) {
+	if len(changed) == 0 {
+		return
+	}
+	known, err := loop.Look(ctx, r.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
+	if err != nil {
+		return // the session ends
+	}
+	for n, at := range changed {
+		if task, ok := known.pulls[n]; ok && r.turns.wake(task, at) {
+			r.Bell.Ring()
+		}
+	}
+}
