@@ -24,6 +24,7 @@ import (
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
 	"retake/internal/egress"
 	"retake/internal/fsm"
@@ -123,14 +124,14 @@ type daemon struct {
 	me       bus.Leader              // without Since, Why and Time; without ID: it has not stood for the lead yet
 	hot      *state                  // what a standby has followed; nil: nothing
 	works    bool                    // a session has begun: what fails from now on is not a matter of configuration
-	operator *operatorServer         // nil: no session has begun yet
+	operator *serve.Socket           // nil: no session has begun yet
 	seat     atomic.Pointer[session] // the one that people may look at; nil: none
 	page     *page.Page              // nil: none is shown
 	webhooks *intake.Webhooks        // what GitHub posts
 	metrics  *metrics.Metrics        // what is counted of all sessions
 	gathered http.Handler            // of it
 	opened   atomic.Pointer[bus.Bus] // bus, for whoever asks while it is opened anew; nil: not yet
-	web      *web                    // at director.http_listen; nil: none
+	web      *serve.Web              // at director.http_listen; nil: none
 	disk     *disk.Guard             // of the data directory
 	only     *onlyRun                // nil: all issues are taken from the queue
 	outside  outside                 // what workers reach
@@ -248,7 +249,7 @@ func (d *daemon) lead(t *term) error {
 			again.Reset()
 		}
 		pause := again.NextBackOff()
-		d.operator.say(err)
+		d.operator.Say(err)
 		d.log.Error("session ended; the journal is read again", zap.Error(err), zap.Duration("in", pause))
 		select {
 		case <-time.After(pause):

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"retake/internal/bus/wire"
 	"retake/internal/director/disk"
 	"retake/internal/director/failure"
 	"retake/internal/director/loop"
-	"retake/internal/director/operator"
 )
 
 // Pauses between two tries to open the bus again: doubling up to a bound that is a few seconds, because
@@ -64,79 +59,9 @@ func (d *daemon) reopenBus(ctx context.Context) error {
 		}
 		return err
 	}, func(err error, pause time.Duration) {
-		d.operator.say(err)
+		d.operator.Say(err)
 		d.log.Warn("the bus cannot be opened", zap.Error(err), zap.Duration("in", pause))
 	})
-}
-
-// operatorServer answers on the operator's socket for as long as the director runs. While no session does it says why.
-type operatorServer struct {
-	server  *http.Server
-	ended   chan struct{}
-	session atomic.Pointer[http.ServeMux]
-	problem atomic.Pointer[string]
-}
-
-// newOperatorServer begins to answer on a socket. The metrics are there from the beginning.
-func newOperatorServer(listener net.Listener, runID string, metrics http.Handler, log *zap.Logger) *operatorServer {
-	o := &operatorServer{ended: make(chan struct{})}
-	o.say(errors.New("the director begins"))
-	o.server = &http.Server{
-		ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == operator.MetricsPath { // they are there whoever leads
-				metrics.ServeHTTP(w, r)
-				return
-			}
-			if mux := o.session.Load(); mux != nil {
-				mux.ServeHTTP(w, r)
-				return
-			}
-			if r.URL.Path == "/snapshot" {
-				operator.Respond(w, http.StatusServiceUnavailable,
-					wire.Snapshot{Director: wire.SnapshotDirector{RunID: runID, Phase: "UNRESPONSIVE"}})
-				return
-			}
-			status := http.StatusServiceUnavailable
-			if r.URL.Path == operator.LivePath { // it begins, or waits for what it needs
-				status = http.StatusOK
-			}
-			operator.Respond(w, status, operator.Health{RunID: runID, Problem: *o.problem.Load()})
-		}),
-	}
-	go func() {
-		defer close(o.ended)
-		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the operator's socket is not served any more", zap.Error(err))
-		}
-	}()
-	return o
-}
-
-// serve hands requests to a session, or a standby, until ctx ends.
-func (o *operatorServer) serve(ctx context.Context, mux *http.ServeMux) {
-	o.session.Store(mux)
-	<-ctx.Done()
-	o.say(context.Cause(ctx))
-	o.session.Store(nil)
-}
-
-// say notes why no session runs.
-func (o *operatorServer) say(problem error) {
-	if o != nil {
-		text := problem.Error()
-		o.problem.Store(&text)
-	}
-}
-
-// close interrupts whoever waits for an answer.
-func (o *operatorServer) close() error {
-	if o == nil {
-		return nil
-	}
-	err := o.server.Close()
-	<-o.ended
-	return err
 }
 
 // journalChecked ends a session whose journal the server has lost. No answer is no word.

@@ -213,7 +213,7 @@ func (d *daemon) standBy(ctx context.Context) *standby {
 		d.log.Warn("nobody can ask this standby", zap.Error(err))
 		return b
 	}
-	b.stopped.Go(func() { d.operator.serve(ctx, b.mux()) })
+	b.stopped.Go(func() { d.operator.Serve(ctx, b.mux()) })
 	return b
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"retake/internal/bus/bustest"
 	"retake/internal/director/operator"
+	"retake/internal/director/serve"
 )
 
 // scraped is what Prometheus reads, at an address or on the operator's socket.
@@ -105,7 +106,7 @@ func TestMetricsAreForThisMachine(t *testing.T) {
 			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, operator.MetricsPath, http.NoBody),
 				httptest.NewRecorder()
 			r.Host = host
-			d.byLocalName(func(http.ResponseWriter, *http.Request) {})(w, r)
+			serve.ByLocalName(d.config.Director.HTTPListen, func(http.ResponseWriter, *http.Request) {})(w, r)
 			if w.Code != status {
 				t.Errorf("at %s, asked for as %s: %d, want %d", address, host, w.Code, status)
 			}

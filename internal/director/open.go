@@ -24,6 +24,7 @@ import (
 	"retake/internal/director/disk"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
+	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
 	"retake/internal/github"
 	"retake/internal/output"
@@ -80,7 +81,10 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 			return nil, err
 		}
 		d.log = d.telemetry.Log(d.log)
-		if err := errors.Join(d.listenOperator(ctx), d.listenHTTP(ctx)); err != nil {
+		if err := d.listenOperator(ctx); err != nil {
+			return nil, err
+		}
+		if d.web, err = serve.ListenHTTP(ctx, d.config.Director.HTTPListen); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +105,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	if d.page, err = d.openPage(); err != nil {
 		return nil, err
 	}
-	d.serveHTTP()
+	d.web.Serve(d.routes(), d.log)
 	return d, nil
 }
 
@@ -335,7 +339,7 @@ func (d *daemon) close() {
 	if d.outputs != nil { // who follows output waits for nothing else
 		d.outputs.Close()
 	}
-	errs := []error{d.operator.close(), d.web.close()}
+	errs := []error{d.operator.Close(), d.web.Close()}
 	if d.audit != nil {
 		errs = append(errs, d.audit.Close(ctx))
 	}

@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -18,6 +14,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
+	"retake/internal/director/serve"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -27,16 +24,11 @@ func (d *daemon) listenOperator(ctx context.Context) error {
 	if d.operator != nil {
 		return nil
 	}
-	path := filepath.Join(d.config.Director.DataDir, operator.SocketName)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("director: old operator socket: %w", err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	listener, err := serve.Listen(ctx, d.config.Director.DataDir)
 	if err != nil {
-		return fmt.Errorf("director: operator socket (director.data_dir may be too long a path, 90 bytes are safe): %w",
-			err)
+		return err
 	}
-	d.operator = newOperatorServer(listener, d.runID, http.HandlerFunc(d.serveMetrics), d.log)
+	d.operator = serve.NewSocket(listener, d.runID, http.HandlerFunc(d.serveMetrics), d.log)
 	return nil
 }
 
@@ -58,16 +50,16 @@ func (s *session) serveOperator(ctx context.Context) error {
 	mux.HandleFunc("GET /tasks", s.listTasks)
 	mux.HandleFunc("GET /tasks/{owner}/{repo}/{number}/story", s.tellStory)
 	mux.HandleFunc("GET /events", s.listEvents)
-	mux.HandleFunc("GET /journal", s.tellJournal)
-	mux.HandleFunc("GET /journal/reports/{seq}", s.tellReport)
-	mux.HandleFunc("GET /tasks/{owner}/{repo}/{number}/output", s.showOutput)
+	mux.HandleFunc("GET /journal", serve.Journal(s.bus.Journal()))
+	mux.HandleFunc("GET /journal/reports/{seq}", serve.Report(s.bus))
+	mux.HandleFunc("GET /tasks/{owner}/{repo}/{number}/output", serve.Output(s.outputs))
 	mux.HandleFunc("POST /{command}", s.operate)
 	mux.HandleFunc("POST /reload", s.reload)
 	mux.HandleFunc("POST /budget/reset", s.resetBudget)
 	mux.HandleFunc("POST /cooldown/lift", s.liftCooldowns)
 	mux.HandleFunc("POST /tasks/{owner}/{repo}/{number}/commands", s.postCommand)
 	mux.HandleFunc("PUT /tasks/{owner}/{repo}/{number}", s.putTask)
-	s.operator.serve(ctx, mux)
+	s.operator.Serve(ctx, mux)
 	return nil
 }
 

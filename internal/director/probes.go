@@ -2,12 +2,13 @@ package director
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
+	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
+	"retake/internal/director/serve"
 	"retake/internal/fsm"
 )
 
@@ -23,33 +24,19 @@ func (s *session) live(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, operator.Health{OK: true, RunID: s.runID})
 }
 
-// probe answers with what the socket would, in one word: anybody may ask here, and why it is so is the
-// operator's business.
-func (o *operatorServer) probe(w http.ResponseWriter, r *http.Request) {
-	var answer statusOnly
-	o.server.Handler.ServeHTTP(&answer, r)
-	word := "no"
-	if answer.status == http.StatusOK {
-		word = "yes"
+// routes is the table of what is served at director.http_listen, by a leader and a standby alike: what only one
+// of them can do says so itself.
+func (d *daemon) routes() []serve.Route {
+	local := func(next http.HandlerFunc) http.Handler { return serve.ByLocalName(d.config.Director.HTTPListen, next) }
+	all := []serve.Route{{Pattern: "GET " + operator.MetricsPath, Handler: local(d.serveMetrics)}}
+	for _, path := range []string{operator.HealthPath, operator.LivePath} {
+		all = append(all, serve.Route{Pattern: "GET " + path, Handler: local(d.operator.Probe)})
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(answer.status)
-	_, _ = io.WriteString(w, word+"\n") // the reader is gone, or it is not
-}
-
-// statusOnly keeps the status of an answer, and nothing else of it.
-type statusOnly struct {
-	header http.Header
-	status int
-}
-
-func (s *statusOnly) Header() http.Header {
-	if s.header == nil {
-		s.header = http.Header{}
+	if d.webhooks.Enabled() {
+		all = append(all, serve.Route{Pattern: "POST " + intake.WebhookPath, Handler: d.webhooks})
 	}
-	return s.header
+	if d.page != nil {
+		all = append(all, serve.Route{Pattern: "/", Handler: d.page})
+	}
+	return all
 }
-
-func (s *statusOnly) WriteHeader(status int) { s.status = status }
-
-func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }

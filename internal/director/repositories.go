@@ -87,7 +87,7 @@ func (d *daemon) awaitEngine(ctx context.Context, do func() error) error {
 		}
 		return err
 	}, func(err error, pause time.Duration) {
-		d.operator.say(fmt.Errorf("waiting for the container engine: %w", err))
+		d.operator.Say(fmt.Errorf("waiting for the container engine: %w", err))
 		d.log.Warn("waiting for the container engine", zap.Duration("in", pause), zap.Error(err))
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"retake/internal/advise"
 	"retake/internal/bus/wire"
 	"retake/internal/director/operator"
+	"retake/internal/director/serve"
 	"retake/internal/fsm"
 	"retake/internal/output"
 	"retake/internal/page"
@@ -101,7 +102,7 @@ func (d *daemon) openPage() (*page.Page, error) {
 	if d.config.Director.HTTPListen == "" {
 		return nil, nil
 	}
-	open := d.loopback()
+	open := serve.Loopback(d.config.Director.HTTPListen)
 	token := func() (string, error) { return d.config.PageToken(hidden.Lookup) }
 	if value, err := token(); !open && (err != nil || value == "") {
 		d.log.Warn("the page is not shown: director.http_listen is not an address of this machine only, and "+

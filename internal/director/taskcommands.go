@@ -13,6 +13,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
+	"retake/internal/director/serve"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -44,7 +45,7 @@ func (s *session) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 
 // requester is who asks: the user who opened the socket, and for whom, if that was said.
 func requester(r *http.Request, whom string) string {
-	by := peerOf(r.Context()) + " (operator)"
+	by := serve.PeerOf(r.Context()) + " (operator)"
 	if whom != "" {
 		by += " for " + whom
 	}

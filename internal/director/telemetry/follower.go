@@ -47,8 +47,8 @@ type Follower struct {
 	some    chan struct{} // a token while any wait
 }
 
-// Follow makes the follower of a session whose machine has a snapshot at the journal's sequence last; nil if t is nil. It
-// is called before the owner begins.
+// Follow makes the follower of a session whose machine has a snapshot at the journal's sequence last; nil if t is nil.
+// It is called before the owner begins.
 func (t *Exporter) Follow(m *fsm.Machine, last uint64, snapshot []byte, j feed.Source, reports reportsOf,
 	log *zap.Logger,
 ) *Follower {

@@ -1,4 +1,4 @@
-package director
+package serve
 
 import (
 	"context"
@@ -18,9 +18,9 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// peerOf names the user who opened the Unix socket that a request came on, as the kernel knows it; "somebody"
+// PeerOf names the user who opened the Unix socket that a request came on, as the kernel knows it; "somebody"
 // if it does not.
-func peerOf(ctx context.Context) string {
+func PeerOf(ctx context.Context) string {
 	c, ok := ctx.Value(connKey{}).(*net.UnixConn)
 	if !ok {
 		return "somebody"

@@ -1,0 +1,134 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
+)
+
+// Socket answers on the operator's socket for as long as the director runs. While no session does it says why.
+type Socket struct {
+	server  *http.Server
+	ended   chan struct{}
+	session atomic.Pointer[http.ServeMux]
+	problem atomic.Pointer[string]
+}
+
+// NewSocket begins to answer on a socket. The metrics are there from the beginning.
+func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *zap.Logger) *Socket {
+	o := &Socket{ended: make(chan struct{})}
+	o.Say(errors.New("the director begins"))
+	o.server = &http.Server{
+		ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == operator.MetricsPath { // they are there whoever leads
+				metrics.ServeHTTP(w, r)
+				return
+			}
+			if mux := o.session.Load(); mux != nil {
+				mux.ServeHTTP(w, r)
+				return
+			}
+			if r.URL.Path == "/snapshot" {
+				operator.Respond(w, http.StatusServiceUnavailable,
+					wire.Snapshot{Director: wire.SnapshotDirector{RunID: runID, Phase: "UNRESPONSIVE"}})
+				return
+			}
+			status := http.StatusServiceUnavailable
+			if r.URL.Path == operator.LivePath { // it begins, or waits for what it needs
+				status = http.StatusOK
+			}
+			operator.Respond(w, status, operator.Health{RunID: runID, Problem: *o.problem.Load()})
+		}),
+	}
+	go func() {
+		defer close(o.ended)
+		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the operator's socket is not served any more", zap.Error(err))
+		}
+	}()
+	return o
+}
+
+// Serve hands requests to a session, or a standby, until ctx ends.
+func (o *Socket) Serve(ctx context.Context, mux *http.ServeMux) {
+	o.session.Store(mux)
+	<-ctx.Done()
+	o.Say(context.Cause(ctx))
+	o.session.Store(nil)
+}
+
+// Say notes why no session runs.
+func (o *Socket) Say(problem error) {
+	if o != nil {
+		text := problem.Error()
+		o.problem.Store(&text)
+	}
+}
+
+// Close interrupts whoever waits for an answer.
+func (o *Socket) Close() error {
+	if o == nil {
+		return nil
+	}
+	err := o.server.Close()
+	<-o.ended
+	return err
+}
+
+// Probe answers with what the socket would, in one word: anybody may ask here, and why it is so is the
+// operator's business.
+func (o *Socket) Probe(w http.ResponseWriter, r *http.Request) {
+	var answer statusOnly
+	o.server.Handler.ServeHTTP(&answer, r)
+	word := "no"
+	if answer.status == http.StatusOK {
+		word = "yes"
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(answer.status)
+	_, _ = io.WriteString(w, word+"\n") // the reader is gone, or it is not
+}
+
+// statusOnly keeps the status of an answer, and nothing else of it.
+type statusOnly struct {
+	header http.Header
+	status int
+}
+
+func (s *statusOnly) Header() http.Header {
+	if s.header == nil {
+		s.header = http.Header{}
+	}
+	return s.header
+}
+
+func (s *statusOnly) WriteHeader(status int) { s.status = status }
+
+func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
+
+// Listen begins to listen on the operator's socket of a data directory, in place of an earlier one.
+func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
+	path := filepath.Join(dataDir, operator.SocketName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("director: old operator socket: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("director: operator socket (director.data_dir may be too long a path, "+
+			"90 bytes are safe): %w", err)
+	}
+	return listener, nil
+}
