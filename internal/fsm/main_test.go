@@ -9,7 +9,11 @@ import (
 // TestMain makes the random worlds longer than rapid's default, so that a claim's whole life fits in. Flags on
 // the command line win: go test ./internal/fsm -rapid.checks=20000 -rapid.steps=400.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.steps": "150", "rapid.checks": "150"} {
+	checks := "50"
+	if os.Getenv("RETAKE_NIGHTLY") == "1" {
+		checks = "1000"
+	}
+	for name, value := range map[string]string{"rapid.steps": "150", "rapid.checks": checks} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

@@ -14,13 +14,10 @@ import (
 // -explore 100000).
 var tooLarge = []string{"one issue, all", "one issue, a command, stale", "two issues, all"}
 
-// TestExplore searches the small worlds. RETAKE_EXPLORE_STATES says how far each (of the
-// largest a sixth of it); all others are closed before.
+// TestExplore searches the small worlds, and by night closes all of them but the largest. RETAKE_EXPLORE_STATES says
+// how far each is searched, the largest a sixth as far.
 func TestExplore(t *testing.T) {
-	most := 30_000
-	if raced {
-		most = 3_000
-	}
+	most := effort(2_000, 30_000)
 	if s := os.Getenv("RETAKE_EXPLORE_STATES"); s != "" {
 		var err error
 		if most, err = strconv.Atoi(s); err != nil {

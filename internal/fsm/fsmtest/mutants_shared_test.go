@@ -190,9 +190,9 @@ var sharedMutants = []mutant{
 	},
 	{
 		"stale while the model is closed", "fsm/claim.go",
-		"return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), " +
-			"m.hostOpensAt()).Add(m.cfg.ClaimStale)",
-		"return later(later(t.Since, t.Until), m.dispatchableSince).Add(m.cfg.ClaimStale)",
+		"later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), " +
+			"m.hostOpensAt())",
+		"later(later(t.Since, t.Until), m.dispatchableSince)",
 		[]string{"StaleOnlyWhenItCouldHaveGoneOn"},
 		false,
 	},
@@ -245,8 +245,8 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a merge is seen only in review", "fsm/review.go",
-		"!slices.Contains(idle, t.State) || b.AskedAt",
-		"!slices.Contains(idle[2:3], t.State) || b.AskedAt",
+		"!slices.Contains(idle, t.State) ||",
+		"!slices.Contains(idle[2:3], t.State) ||",
 		[]string{"MergedIsTheEnd"},
 		false,
 	},

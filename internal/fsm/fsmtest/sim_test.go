@@ -15,7 +15,7 @@ var fixedSeeds = []uint64{1, 2, 3}
 // TestSim searches worlds of fixed seeds and of fresh ones. The seeds are printed before anything can go wrong
 // with them.
 func TestSim(t *testing.T) {
-	whole := 6 * time.Second
+	whole := effort(3*time.Second, time.Minute)
 	if s := os.Getenv("RETAKE_SIM_TIME"); s != "" {
 		var err error
 		if whole, err = time.ParseDuration(s); err != nil {

@@ -98,7 +98,9 @@ func TestLateClaimsAreRefused(t *testing.T) {
 			i.nonce = ""
 		}
 		before := i.labels
-		got := w.claim(&i, fsm.Effect{ID: row.claim, Nonce: "n1", Attempt: row.attempt, Kind: fsm.DoClaim})
+		got := w.claim(&i, fsm.Effect{
+			ID: row.claim, Nonce: "n1", Attempt: row.attempt, Kind: fsm.DoClaim, Answers: answers(row.claim),
+		})
 		if got.Ours != row.ours || !row.ours && i.labels != before || row.ours && i.labels != claimedLabel {
 			t.Errorf("%s: ours %t, labels %v", row.name, got.Ours, labelSets[i.labels])
 		}
