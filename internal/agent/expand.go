@@ -12,8 +12,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// ErrStage is wrapped by every error about a stage that cannot be expanded.
-var ErrStage = errors.New("agent: stage")
+// errStage is wrapped by every error about a stage that cannot be expanded.
+var errStage = errors.New("agent: stage")
 
 // Stage is one stage as it is configured.
 type Stage struct {
@@ -35,16 +35,16 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 	}
 	switch {
 	case s.Agent == "" && len(s.Run) == 0:
-		return plan, fmt.Errorf("%w %s: neither run nor agent", ErrStage, s.Name)
+		return plan, fmt.Errorf("%w %s: neither run nor agent", errStage, s.Name)
 	case s.Agent == "":
 		plan.LogPaths = t.logPaths(nil, s.Run[0])
 		return plan, nil
 	case len(s.Run) > 0:
-		return plan, fmt.Errorf("%w %s: run and agent exclude each other", ErrStage, s.Name)
+		return plan, fmt.Errorf("%w %s: run and agent exclude each other", errStage, s.Name)
 	}
 	p, err := t.Lookup(s.Agent)
 	if err != nil {
-		return plan, fmt.Errorf("%w %s: %w", ErrStage, s.Name, err)
+		return plan, fmt.Errorf("%w %s: %w", errStage, s.Name, err)
 	}
 	plan.Run = append([]string{p.Program}, p.Args...)
 	row := p.PlanAgent // its lists stay the table's: nobody writes to a plan

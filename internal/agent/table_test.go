@@ -162,7 +162,7 @@ func TestExpand(t *testing.T) {
 		{Name: "CODE", Agent: "none"},
 		{Name: "CODE", Agent: "pi", Run: []string{"x"}},
 	} {
-		if _, err := table.Expand(bad); !errors.Is(err, ErrStage) {
+		if _, err := table.Expand(bad); !errors.Is(err, errStage) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

@@ -65,7 +65,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	if m, err = cleaned(m, a.o.Redact); err != nil {
 		return path, err
 	}
-	m.SchemaVersion, m.AttemptID = MetaSchema, id
+	m.SchemaVersion, m.AttemptID = metaSchema, id
 	summary := []byte(a.o.Redact(Summary(m, readOutput(dir), readTransitions(dir))))
 	if err := a.disk.replace(filepath.Join(dir, summaryFile), summary); err != nil {
 		return path, err
@@ -281,7 +281,7 @@ func (a *attempts) settle() (path string, err error) {
 	}
 	list := slices.AppendSeq([]IndexEntry{}, maps.Values(a.index))
 	slices.SortFunc(list, byAge)
-	err = a.disk.replaceJSON(path, Index{SchemaVersion: IndexSchema, UpdatedAt: wire.At(a.o.Now()), Attempts: list})
+	err = a.disk.replaceJSON(path, Index{SchemaVersion: indexSchema, UpdatedAt: wire.At(a.o.Now()), Attempts: list})
 	a.dirty = err != nil
 	return path, errors.Join(append(faults, err)...)
 }

@@ -35,7 +35,7 @@ func TestBundle(t *testing.T) {
 	folder := filepath.Join(dir, "audits", "k21-1")
 	m := document[Meta](t, folder, "meta.json")
 	if m.Title != "Parse dates" || !m.StartedAt.Equal(noon) || m.Outcome != OutcomeFailed ||
-		m.Failure.Rule != "go.test" || m.SchemaVersion != MetaSchema {
+		m.Failure.Rule != "go.test" || m.SchemaVersion != metaSchema {
 		t.Errorf("meta.json forgot what Begin said, or does not know what Finish said: %+v", m)
 	}
 	for name, want := range map[string]string{

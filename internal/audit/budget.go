@@ -80,8 +80,8 @@ func (s *Store) Budget() []BudgetRow {
 var (
 	// ErrNoTask: nothing is known of an issue.
 	ErrNoTask = errors.New("audit: no task of that name")
-	// ErrWhichTask: a number is that of several issues.
-	ErrWhichTask = errors.New("audit: more than one task of that number")
+	// errWhichTask: a number is that of several issues.
+	errWhichTask = errors.New("audit: more than one task of that number")
 )
 
 // OnlyIssue returns the row of one issue: owner/repo#n in any case, #n or n where only one repository has that number.
@@ -99,7 +99,7 @@ func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
 	case 1:
 		return found, nil
 	}
-	return nil, fmt.Errorf("%w: %s may be %s, %s or another; say which repository", ErrWhichTask, issue, found[0].Issue,
+	return nil, fmt.Errorf("%w: %s may be %s, %s or another; say which repository", errWhichTask, issue, found[0].Issue,
 		found[1].Issue)
 }
 

@@ -40,7 +40,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.issue, got, err)
 		}
 	}
-	if _, err := OnlyIssue([]BudgetRow{{Issue: "a/b#5"}, {Issue: "a/c#5"}}, "5"); !errors.Is(err, ErrWhichTask) ||
+	if _, err := OnlyIssue([]BudgetRow{{Issue: "a/b#5"}, {Issue: "a/c#5"}}, "5"); !errors.Is(err, errWhichTask) ||
 		errors.Is(err, ErrNoTask) {
 		t.Errorf("the number of two issues: %v", err)
 	}

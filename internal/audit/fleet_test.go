@@ -60,7 +60,9 @@ func fleet(t *testing.T) string {
 }
 
 // writeAttempt writes the bundle of an attempt that failed. Task 4 leaves a patch.
-func writeAttempt(w *Writer, n, attempt int, after time.Duration, reason recovery.Reason, action, cause string) *Failure {
+func writeAttempt(
+	w *Writer, n, attempt int, after time.Duration, reason recovery.Reason, action, cause string,
+) *Failure {
 	f := NewFailure(
 		recovery.Finding{
 			Reason: reason, Cause: cause, Rule: "rule." + string(reason), Confidence: 0.9,

@@ -13,8 +13,8 @@ type Impact struct {
 	CanContinue bool     // some other task does not wait for it
 }
 
-// ImpactOf follows who depends on whom from a failed task. Tasks that wait for each other in a circle are counted once.
-func ImpactOf(dependsOn map[string][]string, failed string) Impact {
+// impactOf follows who depends on whom from a failed task. Tasks that wait for each other in a circle are counted once.
+func impactOf(dependsOn map[string][]string, failed string) Impact {
 	waiting := map[string][]string{}
 	for _, task := range slices.Sorted(maps.Keys(dependsOn)) {
 		for _, on := range dependsOn[task] {
@@ -70,9 +70,9 @@ var levels = []struct {
 	{Low, 0, 0, 1},
 }
 
-// LevelOf rates how grave it is that so many phases, milestones and tasks are held up. Tasks of ours have
+// levelOf rates how grave it is that so many phases, milestones and tasks are held up. Tasks of ours have
 // neither phases nor milestones, but what a repository is to a fleet is a milestone: see repositories.
-func LevelOf(phases, milestones, tasks int) Level {
+func levelOf(phases, milestones, tasks int) Level {
 	reached := func(n, from int) bool { return from > 0 && n >= from }
 	for _, row := range levels {
 		if reached(phases, row.phases) || reached(milestones, row.milestones) || reached(tasks, row.tasks) {

@@ -72,7 +72,7 @@ func TestImpact(t *testing.T) {
 		{"nobody", map[string][]string{"A": nil}, "", 0, false, "A"},
 		{"stranger", map[string][]string{"A": nil}, "", 0, true, "Z"},
 	} {
-		got := ImpactOf(c.deps, c.fromTask)
+		got := impactOf(c.deps, c.fromTask)
 		if strings.Join(got.Blocked, " ") != c.blocked || got.Depth != c.depth || got.CanContinue != c.canContinue {
 			t.Errorf("%s: %+v", c.name, got)
 		}

@@ -31,8 +31,8 @@ type TaskRecord struct {
 	Path string       // of its stats.json
 }
 
-// ErrNoDirector: no director has worked in a folder.
-var ErrNoDirector = errors.New("audit: not a director's data folder")
+// errNoDirector: no director has worked in a folder.
+var errNoDirector = errors.New("audit: not a director's data folder")
 
 const wantDir = "name the director.data_dir of one that has run, with --dir, or its configuration with --config"
 
@@ -46,13 +46,13 @@ func Find(dir string) (*Store, error) {
 		return nil, err
 	}
 	if !slices.ContainsFunc(traces, func(name string) bool { return exists(filepath.Join(s.Dir, name)) }) {
-		return nil, fmt.Errorf("%w: %s; %s", ErrNoDirector, s.Dir, wantDir)
+		return nil, fmt.Errorf("%w: %s; %s", errNoDirector, s.Dir, wantDir)
 	}
 	return s, nil
 }
 
-// ErrNoRun: nothing is known of a run.
-var ErrNoRun = errors.New("audit: no such run")
+// errNoRun: nothing is known of a run.
+var errNoRun = errors.New("audit: no such run")
 
 // knows refuses a run that wrote nothing here. The names of runs are times, so that the latest can be named.
 func (s *Store) knows(run string) error {
@@ -69,10 +69,10 @@ func (s *Store) knows(run string) error {
 	slices.Sort(runs)
 	runs = slices.DeleteFunc(slices.Compact(runs), func(id string) bool { return id == "" })
 	if len(runs) == 0 {
-		return fmt.Errorf("%w: %s; no run has left anything in %s yet", ErrNoRun, run, s.Dir)
+		return fmt.Errorf("%w: %s; no run has left anything in %s yet", errNoRun, run, s.Dir)
 	}
 	slices.Reverse(runs)
-	return fmt.Errorf("%w: %s; the latest in %s: %s", ErrNoRun, run, s.Dir,
+	return fmt.Errorf("%w: %s; the latest in %s: %s", errNoRun, run, s.Dir,
 		strings.Join(runs[:min(len(runs), 3)], ", "))
 }
 
@@ -85,7 +85,7 @@ func Load(dir string) (*Store, error) {
 	}
 	s := &Store{Dir: dir}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%w: %s is not a folder; %s", ErrNoDirector, dir, wantDir)
+		return nil, fmt.Errorf("%w: %s is not a folder; %s", errNoDirector, dir, wantDir)
 	}
 	err = each(filepath.Join(dir, auditsDir), func(name, path string) {
 		var m Meta

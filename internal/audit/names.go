@@ -16,7 +16,7 @@ const (
 
 	indexFile       = "index.json"
 	eventsFile      = "events.jsonl"
-	ReportFile      = "ERROR_REPORT.md"
+	reportFile      = "ERROR_REPORT.md"
 	metaFile        = "meta.json"
 	workerLog       = "worker.log"
 	buildLog        = "build.log"

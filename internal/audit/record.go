@@ -10,10 +10,10 @@ import (
 
 // Versions of what is written.
 const (
-	MetaSchema    = "retake-audit/v1"
-	IndexSchema   = "retake-audit-index/v1"
-	StatsSchema   = "retake-stats/v1"
-	FailureSchema = "retake-failure/v1"
+	metaSchema    = "retake-audit/v1"
+	indexSchema   = "retake-audit-index/v1"
+	statsSchema   = "retake-stats/v1"
+	failureSchema = "retake-failure/v1"
 )
 
 // How an attempt stands.

@@ -106,7 +106,7 @@ func (p reportPage) SuccessRate() float64 {
 // Blocked lists the tasks that wait for a failed one.
 func (p reportPage) Blocked(f FailedTask) []string {
 	return slices.Compact(slices.Sorted(
-		slices.Values(slices.Concat(f.BlockedDependencies, ImpactOf(p.DependsOn, f.ID).Blocked))))
+		slices.Values(slices.Concat(f.BlockedDependencies, impactOf(p.DependsOn, f.ID).Blocked))))
 }
 
 // category is a group of reasons, and how many tasks failed for them.
@@ -160,7 +160,7 @@ type totalImpact struct {
 // Impact sums up what waits for failed tasks.
 func (p reportPage) Impact() (out totalImpact) {
 	for _, f := range p.Failed {
-		out.Depth = max(out.Depth, ImpactOf(p.DependsOn, f.ID).Depth)
+		out.Depth = max(out.Depth, impactOf(p.DependsOn, f.ID).Depth)
 		out.Blocked = append(out.Blocked, p.Blocked(f)...)
 	}
 	slices.Sort(out.Blocked)
@@ -168,7 +168,7 @@ func (p reportPage) Impact() (out totalImpact) {
 		return slices.ContainsFunc(p.Failed, func(f FailedTask) bool { return f.ID == task })
 	})
 	out.Repositories = repositories(out.Blocked)
-	out.Level = LevelOf(0, out.Repositories, len(out.Blocked))
+	out.Level = levelOf(0, out.Repositories, len(out.Blocked))
 	out.Suggestion = Suggestion(out.Level, p.Total > len(p.Failed)+len(out.Blocked))
 	return out
 }
@@ -324,7 +324,7 @@ func WriteReport(dir string, d ReportData, redact func(string) string) error {
 	if err != nil {
 		return err
 	}
-	return realDisk.replace(filepath.Join(dir, ReportFile), []byte(redact(Report(d))))
+	return realDisk.replace(filepath.Join(dir, reportFile), []byte(redact(Report(d))))
 }
 
 // RunReport is director report: it prints the report, or its data as JSON, and with write leaves

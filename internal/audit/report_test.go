@@ -212,7 +212,7 @@ func TestRunReport(t *testing.T) {
 	dir := fleet(t)
 	var out bytes.Buffer
 	code, err := RunReport(&out, dir, ReportOptions{Now: noon}, false, true)
-	if err != nil || code != 1 || out.String() != text(t, dir, ReportFile) {
+	if err != nil || code != 1 || out.String() != text(t, dir, reportFile) {
 		t.Errorf("exit %d, %v", code, err)
 	}
 	out.Reset()
@@ -226,15 +226,15 @@ func TestRunReport(t *testing.T) {
 		dir, run string
 		want     error
 	}{
-		{filepath.Join(dir, "x"), "", ErrNoDirector},
-		{filepath.Join(dir, ReportFile), "", ErrNoDirector},
-		{t.TempDir(), "", ErrNoDirector},
-		{dir, "run_9", ErrNoRun},
-		{dir, "run_", ErrNoRun},
+		{filepath.Join(dir, "x"), "", errNoDirector},
+		{filepath.Join(dir, reportFile), "", errNoDirector},
+		{t.TempDir(), "", errNoDirector},
+		{dir, "run_9", errNoRun},
+		{dir, "run_", errNoRun},
 	} {
 		code, err := RunReport(&out, c.dir, ReportOptions{RunID: c.run}, false, true)
 		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "\n") || code != 2 || out.Len() > 0 ||
-			exists(filepath.Join(c.dir, "x", ReportFile)) {
+			exists(filepath.Join(c.dir, "x", reportFile)) {
 			t.Errorf("%s %s: exit %d, %v", c.dir, c.run, code, err)
 		}
 	}

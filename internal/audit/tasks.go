@@ -179,7 +179,7 @@ const maxStack = 16 << 10
 // tail the end of its output. The caller adds the attempt's id and end.
 func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	return &LastFailure{
-		SchemaVersion: FailureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State,
+		SchemaVersion: failureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State,
 		Milestone: s.Stage,
 		Attempt:   s.Attempt, Count: max(s.Signatures[f.Signature].Count, 1), Veto: f.Veto, Fatal: f.Fatal,
 		Ask:       cmp.Or(f.Ask, about(f.Reason).Ask()),
@@ -207,7 +207,7 @@ func (w *Writer) writeTask(s Stats, last *LastFailure) (path string, err error) 
 	if s, err = cleaned(s, w.o.Redact); err != nil {
 		return path, err
 	}
-	s.SchemaVersion, s.Written = StatsSchema, &Written{s.PaidCallsUsed}
+	s.SchemaVersion, s.Written = statsSchema, &Written{s.PaidCallsUsed}
 	if s.Signatures == nil {
 		s.Signatures = map[string]Seen{}
 	}

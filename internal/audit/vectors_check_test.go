@@ -187,7 +187,7 @@ func checkFiles(t *testing.T, v vector) string {
 }
 
 func checkImpactLevel(_ *testing.T, v vector) string {
-	got := LevelOf(v.num("blocked_phases"), v.num("blocked_milestones"), v.num("blocked_tasks"))
+	got := levelOf(v.num("blocked_phases"), v.num("blocked_milestones"), v.num("blocked_tasks"))
 	if want := v.Expected["level"]; string(got) != want {
 		return fmt.Sprintf("%s, want %v", got, want)
 	}
@@ -207,7 +207,7 @@ func checkImpactGraph(_ *testing.T, v vector) string {
 	for task, on := range graph {
 		deps[task] = strs(on)
 	}
-	got := ImpactOf(deps, v.word("failed"))
+	got := impactOf(deps, v.word("failed"))
 	for key, is := range map[string]any{"cascade_depth": float64(got.Depth), "can_continue": got.CanContinue} {
 		if want, ok := v.Expected[key]; ok && want != is {
 			return fmt.Sprintf("%s = %v, want %v", key, is, want)

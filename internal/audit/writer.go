@@ -221,7 +221,7 @@ func (w *Writer) tidy() (path string, err error) {
 	for _, dir := range []string{auditsDir, stateDir, outputsDir} {
 		faults = append(faults, sweep(filepath.Join(w.dir, dir)))
 	}
-	unfinished, _ := filepath.Glob(filepath.Join(w.dir, "."+ReportFile+safefile.TempMark+"*")) // the pattern is right
+	unfinished, _ := filepath.Glob(filepath.Join(w.dir, "."+reportFile+safefile.TempMark+"*")) // the pattern is right
 	for _, path := range unfinished {
 		// a younger one may be a command's
 		if info, err := os.Stat(path); err == nil && w.o.Now().Sub(info.ModTime()) > abandoned {

@@ -106,7 +106,7 @@ var hostForm = regexp.MustCompile(
 	`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
 
 func validEgress(s string) bool {
-	return s == EgressAll || s == EgressNone || hostForm.MatchString(s)
+	return s == egressAll || s == egressNone || hostForm.MatchString(s)
 }
 
 func validDoor(s string) bool {

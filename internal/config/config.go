@@ -91,7 +91,7 @@ type Containers struct {
 	Scratch        []string // paths in the container that can be written to all the same
 	Env            map[string]string
 	Secrets        []string // names of variables that are secrets; with NoSecret in front: that are none
-	Egress         []string // EgressAll, EgressNone, or hosts; see EgressHosts
+	Egress         []string // egressAll, egressNone, or hosts; see EgressHosts
 	Reachable      []string // address:port; see Doors
 	ProxyListen    string   // auto, or host:port
 	ProxyURL       string   // empty: where ProxyListen is, at the workers' gateway
@@ -114,8 +114,8 @@ const OnKubernetes = "kubernetes"
 
 // Words of Containers.Egress in the place of hosts.
 const (
-	EgressAll  = "all"
-	EgressNone = "none"
+	egressAll  = "all"
+	egressNone = "none"
 )
 
 // ProxyPort is that of Containers.ProxyListen = "auto".
@@ -190,7 +190,7 @@ type GitHub struct {
 	TokenFile    string         // wins over TokenEnv
 	Priorities   map[string]int // label → hours of waiting that it is worth
 	LabelCaps    map[string]int // label → how many tasks with it have a worker at the same time
-	// IssueAuthors is AuthorsLabelled or AuthorsTrusted.
+	// IssueAuthors is authorsLabelled or AuthorsTrusted.
 	IssueAuthors string
 	// AppID, InstallationID and PrivateKeyFile, all or none, are a GitHub App's; then there is no token.
 	AppID, InstallationID int
@@ -210,7 +210,7 @@ type GitHub struct {
 
 // Whose issues are worked on.
 const (
-	AuthorsLabelled = "labelled" // anybody's, if somebody with rights in the repository has put the label on
+	authorsLabelled = "labelled" // anybody's, if somebody with rights in the repository has put the label on
 	AuthorsTrusted  = "trusted"  // only those of trusted_authors
 )
 
@@ -284,8 +284,8 @@ type Telemetry struct {
 	SampleRatio    float64 // of tasks, 0 to 1
 }
 
-// StandardHeadersEnv is the variable that every exporter of OTLP reads its headers from.
-const StandardHeadersEnv = "OTEL_EXPORTER_OTLP_HEADERS"
+// standardHeadersEnv is the variable that every exporter of OTLP reads its headers from.
+const standardHeadersEnv = "OTEL_EXPORTER_OTLP_HEADERS"
 
 // Default is the configuration without file, environment and flags.
 func Default() Config {

@@ -138,7 +138,7 @@ var workKeys = []row{
 		at: func(c *Config) any { return &c.GitHub.TrustedAuthors },
 	},
 	{
-		key: "github.issue_authors", def: `"labelled"`, allowed: []string{AuthorsLabelled, AuthorsTrusted},
+		key: "github.issue_authors", def: `"labelled"`, allowed: []string{authorsLabelled, AuthorsTrusted},
 		doc: "Whose issues are worked on. labelled: anybody's, once somebody with rights in the repository has " +
 			"put the task label on, which approves the text as it is then; a template's label does not count " +
 			"unless who opened the issue has triage rights. trusted: of those only the ones of trusted_authors.",
@@ -338,7 +338,7 @@ var workKeys = []row{
 		at: func(c *Config) any { return &c.Telemetry.OTLPEndpoint },
 	},
 	{
-		key: "telemetry.otlp_headers_env", def: `"` + StandardHeadersEnv + `"`, check: validTokenEnv,
+		key: "telemetry.otlp_headers_env", def: `"` + standardHeadersEnv + `"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the headers themselves",
 		doc: "Name of the variable with headers for the collector, as name=value,name=value with values in " +
 			"percent-encoding; it may be unset.",

@@ -181,7 +181,7 @@ var rules = []rule{
 	}},
 	{keys: []string{"worker.validate"}, wrong: wrongFreshStages},
 	{keys: []string{"containers.egress", "containers.runtime"}, wrong: func(c Config) string {
-		word := func(s string) bool { return s == EgressAll || s == EgressNone }
+		word := func(s string) bool { return s == egressAll || s == egressNone }
 		switch {
 		case len(c.Containers.Egress) == 0:
 			return `an empty list, want "none", or the hosts that workers may reach`

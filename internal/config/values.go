@@ -14,11 +14,11 @@ import (
 )
 
 // EgressOpen reports whether workers reach every public address.
-func (c Containers) EgressOpen() bool { return slices.Equal(c.Egress, []string{EgressAll}) }
+func (c Containers) EgressOpen() bool { return slices.Equal(c.Egress, []string{egressAll}) }
 
 // EgressHosts are those that workers reach, each a name, "*." and a name, or one of these with ":" and a port.
 func (c Containers) EgressHosts() []string {
-	if c.EgressOpen() || slices.Equal(c.Egress, []string{EgressNone}) {
+	if c.EgressOpen() || slices.Equal(c.Egress, []string{egressNone}) {
 		return nil
 	}
 	return c.Egress

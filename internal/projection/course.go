@@ -87,13 +87,13 @@ func CourseOf(t *fsm.Task) (c Course) {
 	waits := (t.State == fsm.Backoff || t.State == fsm.Parked) && t.Next.Action == last.Action
 	runs := t.State.Info().Live && last.Attempt == t.Attempt-1
 	if last.Action.Again() && (waits || runs) {
-		c.Retry = &Retry{Reason: ReasonName(last.Reason), Action: last.Action, Begun: runs}
+		c.Retry = &Retry{Reason: reasonName(last.Reason), Action: last.Action, Begun: runs}
 	}
 	return c
 }
 
-// ReasonName returns today's name of a reason.
-func ReasonName(r recovery.Reason) recovery.Reason {
+// reasonName returns today's name of a reason.
+func reasonName(r recovery.Reason) recovery.Reason {
 	if about, ok := recovery.Describe(r); ok {
 		return about.Reason
 	}
@@ -122,7 +122,7 @@ func (c *Course) Apply(f fsm.Fact) (out Outcome) {
 }
 
 func (c *Course) judged(f fsm.VerdictMade, out *Outcome) {
-	reason := ReasonName(f.Finding.Reason)
+	reason := reasonName(f.Finding.Reason)
 	if r := c.Retry; r != nil {
 		switch {
 		case !r.Begun:

@@ -9,8 +9,8 @@
 // # Invariants
 //
 //   - A projection folds durable facts in the order of the journal and decides nothing.
-//   - How an attempt ended, whether a retry paid off and whether a question needed nobody are defined here alone, so that
-//     the page, the metrics and the audits agree.
+//   - How an attempt ended, whether a retry paid off and whether a question needed nobody are defined here alone,
+//     so that the page, the metrics and the audits agree.
 //
 // # Clock
 //
