@@ -119,7 +119,8 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		must(t, os.Mkdir(w.settings.Played, 0o700), os.WriteFile(w.settings.Worker, []byte("\x7fELFplayed"), 0o755))
 		o.sections += playedStage
 	}
-	text := fmt.Sprintf(configText, cmp.Or(o.fleet, fleetOf(w.dir)), data, o.director, o.bus, repository, w.github.API(), cmp.Or(o.delivery, "branch"), o.sections)
+	text := fmt.Sprintf(configText, cmp.Or(o.fleet, fleetOf(w.dir)), data, o.director, o.bus, repository,
+		w.github.API(), cmp.Or(o.delivery, "branch"), o.sections)
 	if os.Getuid() != 0 && o.worker == "" {
 		text += fmt.Sprintf("[containers]\nuser = \"%d:%d\"\n", os.Getuid(), os.Getgid())
 	}
@@ -134,7 +135,9 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		Env: append(append(os.Environ(), shellVariable+"="+file, "GITHUB_TOKEN="+token), o.environ...),
 	}
 	if o.program != "" {
-		w.director.Argv = []string{o.program, "run", "--config", w.settings.Config, "--worker-binary", w.settings.Worker}
+		w.director.Argv = []string{
+			o.program, "run", "--config", w.settings.Config, "--worker-binary", w.settings.Worker,
+		}
 	}
 	t.Cleanup(w.leave)
 	w.start()

@@ -205,7 +205,8 @@ func (w auditor) auditBranches(t *table, i *issue, runs []*agentRun, all []githu
 		known[p.Head] = true
 	}
 	for branch := range branches {
-		if testbed.IssueOfBranch(branch) == number(i.key) && !known[branch] && !strings.HasSuffix(branch, "-unfinished") && !i.gone {
+		if testbed.IssueOfBranch(branch) == number(i.key) && !known[branch] && !i.gone &&
+			!strings.HasSuffix(branch, "-unfinished") {
 			t.bad("branches extra or missing", i.key+": branch "+branch+" has no pull request")
 		}
 	}

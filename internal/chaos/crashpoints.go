@@ -64,7 +64,8 @@ func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *ran
 
 // openOrphanClaim opens an issue that looks like a claim, and is nobody's.
 func openOrphanClaim(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
-	key := w.github.CreateIssue(repository, testbed.Person, "Not for the agent", "A label by mistake.\n", testbed.LabelClaimed)
+	key := w.github.CreateIssue(repository, testbed.Person, "Not for the agent", "A label by mistake.\n",
+		testbed.LabelClaimed)
 	return key, testbed.Pause(ctx, reachedWithin/2)
 }
 
@@ -131,8 +132,8 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	order := rand.New(rand.NewPCG(seed, 3))
 	order.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 	for i, point := range points {
-		if w.runtime == testbed.RuntimeDocker && strings.HasPrefix(point, "process/") || w.runtime != testbed.RuntimeDocker &&
-			strings.HasPrefix(point, "container/") {
+		if w.runtime == testbed.RuntimeDocker && strings.HasPrefix(point, "process/") ||
+			w.runtime != testbed.RuntimeDocker && strings.HasPrefix(point, "container/") {
 			w.log.add("%s: left out: it is of the other runtime", point)
 			continue
 		}

@@ -182,7 +182,8 @@ func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok 
 const nobody = "nobody worked"
 
 // onWorker does something to a worker that ends it, sooner or later.
-func onWorker(do func(testbed.Host, context.Context, string) error) func(context.Context, *world, *rand.Rand) (string, error) {
+func onWorker(do func(testbed.Host, context.Context, string) error) func(context.Context, *world,
+	*rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		v, ok := w.victim(ctx, r)
 		if !ok {

@@ -112,7 +112,8 @@ func editMarker(_ context.Context, w *world, i *issue) error {
 	for _, c := range w.github.Issue(i.key).Comments {
 		if c.Author == testbed.Bot && strings.HasPrefix(c.Body, "<!-- retake:claim ") {
 			w.acted(i, false)
-			w.github.EditComment(i.key, testbed.Person, c.ID, nonceInMarker.ReplaceAllString(c.Body, `"nonce":"zzzzzzzz"`))
+			w.github.EditComment(i.key, testbed.Person, c.ID,
+				nonceInMarker.ReplaceAllString(c.Body, `"nonce":"zzzzzzzz"`))
 			break
 		}
 	}
@@ -123,7 +124,8 @@ func editMarker(_ context.Context, w *world, i *issue) error {
 func askForMore(_ context.Context, w *world, r *rand.Rand) (string, error) {
 	var done []*issue
 	for _, i := range w.all() {
-		if labels := w.github.Issue(i.key).Labels; !i.merges && !i.gone && slices.Equal(labels, []string{testbed.LabelReview}) {
+		if labels := w.github.Issue(i.key).Labels; !i.merges && !i.gone &&
+			slices.Equal(labels, []string{testbed.LabelReview}) {
 			done = append(done, i)
 		}
 	}

@@ -50,7 +50,8 @@ func (w *world) openAs(r *rand.Rand, first string) *issue {
 		waits: late, part: part{Seconds: 1 + 3*r.Float64(), First: first}, merges: r.IntN(2) == 0,
 		deletes: r.IntN(4) == 0,
 	}
-	i.key = w.github.CreateIssue(repository, testbed.Person, "Work for the agent", "Please.\n\n"+i.part.line()+"\n", testbed.LabelTask)
+	i.key = w.github.CreateIssue(repository, testbed.Person, "Work for the agent", "Please.\n\n"+i.part.line()+"\n",
+		testbed.LabelTask)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.issues = append(w.issues, i)
@@ -106,12 +107,14 @@ func (w *world) attend(ctx context.Context) {
 		all := w.github.Issues(repository)
 		for _, i := range w.all() {
 			now := w.github.Issue(i.key)
-			if asked := len(w.questions(i, now)); slices.Contains(now.Labels, testbed.LabelBlocked) && asked > i.answers &&
+			asked := len(w.questions(i, now))
+			if slices.Contains(now.Labels, testbed.LabelBlocked) && asked > i.answers &&
 				asked <= patience && (!i.waits || asked > 1 || isReminded(now)) {
 				w.answer(i, now)
 			}
 			for _, p := range testbed.Pulls(all, i.key) {
-				if i.merges && p.State == "open" && p.MergedBy == "" && slices.Contains(now.Labels, testbed.LabelReview) {
+				if i.merges && p.State == "open" && p.MergedBy == "" &&
+					slices.Contains(now.Labels, testbed.LabelReview) {
 					if err := w.github.Merge(p.Key, testbed.Person); err != nil {
 						w.log.add("%s: %s cannot be merged: %v", i.key, p.Key, err)
 					}

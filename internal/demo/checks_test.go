@@ -104,10 +104,16 @@ func off(label string) githubtest.Event { return event(9, testbed.Bot, "unlabele
 
 // Events of an issue.
 var (
-	delivered = []githubtest.Event{off(testbed.LabelTask), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed)}
-	mended    = []githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelReview), on(testbed.LabelReview), off(testbed.LabelClaimed)}
-	otherwise = []githubtest.Event{off(testbed.LabelReview), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed)}
-	ended     = []githubtest.Event{event(20, testbed.Person, "merged", "c0ffee"), off(testbed.LabelReview)}
+	delivered = []githubtest.Event{
+		off(testbed.LabelTask), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed),
+	}
+	mended = []githubtest.Event{
+		on(testbed.LabelClaimed), off(testbed.LabelReview), on(testbed.LabelReview), off(testbed.LabelClaimed),
+	}
+	otherwise = []githubtest.Event{
+		off(testbed.LabelReview), on(testbed.LabelClaimed), on(testbed.LabelReview), off(testbed.LabelClaimed),
+	}
+	ended = []githubtest.Event{event(20, testbed.Person, "merged", "c0ffee"), off(testbed.LabelReview)}
 )
 
 var labelCases = []struct {
@@ -117,7 +123,9 @@ var labelCases = []struct {
 	want   []string
 }{
 	{"each once", delivered, 0, nil},
-	{"another issue", []githubtest.Event{on(testbed.LabelClaimed), event(8, testbed.Bot, "labeled", testbed.LabelClaimed)}, 0, nil},
+	{"another issue", []githubtest.Event{
+		on(testbed.LabelClaimed), event(8, testbed.Bot, "labeled", testbed.LabelClaimed),
+	}, 0, nil},
 	{
 		"twice",
 		[]githubtest.Event{on(testbed.LabelClaimed), off(testbed.LabelClaimed), on(testbed.LabelClaimed)},
@@ -126,12 +134,16 @@ var labelCases = []struct {
 	},
 	{
 		"after an answer",
-		[]githubtest.Event{on(testbed.LabelClaimed), event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed)},
+		[]githubtest.Event{
+			on(testbed.LabelClaimed), event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed),
+		},
 		0, nil,
 	},
 	{
 		"twice after it",
-		[]githubtest.Event{event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed), on(testbed.LabelClaimed)},
+		[]githubtest.Event{
+			event(9, testbed.Person, "commented", "1"), on(testbed.LabelClaimed), on(testbed.LabelClaimed),
+		},
 		0,
 		[]string{"demo/widgets#9: labeled agent-claimed in round 2"},
 	},

@@ -132,7 +132,8 @@ func (n *progressLog) header(s *world) {
 	if !s.cache.stays {
 		stays = "of this run only: no folder for caches was found"
 	}
-	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.github.URL, repository)
+	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.github.URL,
+		repository)
 	if s.httpListen != "" {
 		fmt.Fprintf(n.out, "  the page     http://%s/   (what the director does)\n", s.httpListen)
 	}

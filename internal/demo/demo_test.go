@@ -62,7 +62,8 @@ func playAll(t *testing.T, o Options, want []int) string {
 	if slices.Sort(numbers); !slices.Equal(numbers, want) {
 		t.Errorf("lines for scenarios %v, want one each for %v", numbers, want)
 	}
-	if left := strings.Contains(progress.String(), "scenario 5 is left out"); left != (o.Runtime == testbed.RuntimeProcess) {
+	left := strings.Contains(progress.String(), "scenario 5 is left out")
+	if left != (o.Runtime == testbed.RuntimeProcess) {
 		t.Errorf("it says that scenario 5 is left out: %v", left)
 	}
 	if strings.Contains(log.String(), "demo-token") {

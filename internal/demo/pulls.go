@@ -108,7 +108,8 @@ func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *li
 			pull.MergedBy, failed)
 		return
 	}
-	r.require(pull.MergedBy == testbed.Person, "its pull request was merged by %q, want %s", pull.MergedBy, testbed.Person)
+	r.require(pull.MergedBy == testbed.Person, "its pull request was merged by %q, want %s", pull.MergedBy,
+		testbed.Person)
 	if r.require(len(failed) == 1, "the check failed at %q, want one commit", failed); len(failed) == 1 {
 		_, err := testbed.Git(l.bare, "merge-base", "--is-ancestor", failed[0], pull.HeadSHA)
 		r.require(err == nil, "the branch did not only move forward from %s to %s", failed[0], pull.HeadSHA)

@@ -63,7 +63,8 @@ const (
 
 var scenarios = []scenario{
 	{
-		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "InReview", Label: testbed.LabelReview,
+		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "InReview",
+		Label:    testbed.LabelReview,
 		Attempts: 1,
 		Files:    []string{"price/discount.go", "price/discount_test.go"},
 	},
@@ -83,8 +84,9 @@ var scenarios = []scenario{
 		Files: []string{"shipping/days.go", "shipping/days_test.go"},
 	},
 	{
-		Number: 5, Title: "killed at the memory limit, twice", Final: "Blocked", Label: testbed.LabelBlocked, Attempts: 2,
-		Verdicts: []string{"oom_killed: restart_worker", "oom_killed: escalate"}, Asks: []string{memoryLimit},
+		Number: 5, Title: "killed at the memory limit, twice", Final: "Blocked", Attempts: 2,
+		Label: testbed.LabelBlocked, Verdicts: []string{"oom_killed: restart_worker", "oom_killed: escalate"},
+		Asks:    []string{memoryLimit},
 		Limited: true,
 		Files:   []string{"price/table_test.go"},
 	},
@@ -127,8 +129,9 @@ var scenarios = []scenario{
 		Verdicts: []string{"policy_violation: escalate"}, Asks: []string{"publish/publish.go:10", "aws-access-token"},
 	},
 	{
-		Number: 13, Title: "an answer from the token's own account", Final: "InReview", Label: testbed.LabelReview, Attempts: 2,
-		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"format A"}, Answer: "/agent retry use format B",
+		Number: 13, Title: "an answer from the token's own account", Final: "InReview", Attempts: 2,
+		Label: testbed.LabelReview, Verdicts: []string{"needs_human: escalate"},
+		Asks: []string{"format A"}, Answer: "/agent retry use format B",
 		Own:   true,
 		Files: []string{"export/export.go", "export/export_test.go"}, First: 1,
 		Holds: map[string]string{"export/export.go": "%d;%d"},

@@ -173,8 +173,8 @@ func (d *Docker) Leave(ctx context.Context, attempt, like string) error {
 	}
 	info.Config.Labels[container.LabelAttempt] = attempt
 	_, err = d.API.ContainerCreate(ctx,
-		&apicontainer.Config{Image: d.Image, Entrypoint: []string{AgentPath}, Labels: info.Config.Labels}, nil, nil, nil,
-		attempt)
+		&apicontainer.Config{Image: d.Image, Entrypoint: []string{AgentPath}, Labels: info.Config.Labels},
+		nil, nil, nil, attempt)
 	return err
 }
 

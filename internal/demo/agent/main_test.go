@@ -212,7 +212,9 @@ func TestWrongScriptsFailAsTheyShould(t *testing.T) {
 		want        []string // in the output, by round; the last one stays
 	}{
 		{"2", "build", []string{"undefined: exchange", "cannot use", "undefined: dailyRate", "undefined: dailyRate"}},
-		{"3", "test", []string{"widgets cost $3, want $3.75", "widgets cost $3.8, want $3.75", "widgets cost $4, want $3.75"}},
+		{"3", "test", []string{
+			"widgets cost $3, want $3.75", "widgets cost $3.8, want $3.75", "widgets cost $4, want $3.75",
+		}},
 	} {
 		issues := checkout(t)
 		for i, want := range c.want {
