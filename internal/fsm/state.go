@@ -308,8 +308,8 @@ var Transitions = []Transition{
 	{From: []State{Parked}, On: OnSnoozeOver, To: Backoff, Means: "The time for which it was put off is over"},
 	{From: idle, On: OnUnblocked, To: Backoff, Means: "A person answered", old: "a human answered"},
 	{
-		From: []State{Blocked}, On: OnIncidentOver, To: Backoff, Means: "The incident that had blocked the task is over",
-		old: "the incident healed",
+		From: []State{Blocked}, On: OnIncidentOver, To: Backoff,
+		Means: "The incident that had blocked the task is over", old: "the incident healed",
 	},
 }
 

@@ -16,7 +16,8 @@ func TestUnknownWorkersAreBounded(t *testing.T) {
 			m.Step(Event{At: at(0), Body: Booted{RunID: "r"}})
 			list := ContainersListed{}
 			for i := range n {
-				list.Containers = append(list.Containers, Container{Attempt: "gone" + strconv.Itoa(i) + "-1", Running: true})
+				gone := Container{Attempt: "gone" + strconv.Itoa(i) + "-1", Running: true}
+				list.Containers = append(list.Containers, gone)
 			}
 			wrote := 0
 			for s := 5; s <= minutes*60; s += 5 {
@@ -42,7 +43,8 @@ func TestUnknownWorkersMakeRoom(t *testing.T) {
 	if u.answer("new", at(59)) {
 		t.Error("one is answered although nobody has been left alone for long enough")
 	}
-	if !u.answer("new", at(60)) || u.answer("another", at(60)) || u.answer("new", at(60+59)) || !u.answer("0", at(120)) {
+	if !u.answer("new", at(60)) || u.answer("another", at(60)) || u.answer("new", at(119)) ||
+		!u.answer("0", at(120)) {
 		t.Error("the place of the one that was answered first is not given away, or more than that")
 	}
 	if len(u.places) != maxUnknownWorkers {
