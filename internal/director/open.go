@@ -81,10 +81,9 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 			return nil, err
 		}
 		d.log = d.telemetry.Log(d.log)
-		if err := d.listenOperator(ctx); err != nil {
-			return nil, err
-		}
-		if d.web, err = serve.ListenHTTP(ctx, d.config.Director.HTTPListen); err != nil {
+		var taken error
+		d.web, taken = serve.ListenHTTP(ctx, d.config.Director.HTTPListen)
+		if err := errors.Join(d.listenOperator(ctx), taken); err != nil {
 			return nil, err
 		}
 	}
