@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +13,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
@@ -616,117 +613,6 @@ func TestAFloodOfChunks(t *testing.T) {
 	if f := <-offended; f.Worker != worker || !strings.Contains(f.What, "waiting to be read") {
 		t.Errorf("%+v", f)
 	}
-}
-
-// TestCheckoutOfManyFiles measures what each part costs, on loopback, synced.
-func TestCheckoutOfManyFiles(t *testing.T) {
-	const files = 4000 // of 10 KiB
-	b := openBus(t, Options{Server: startServer(t, server.Options{
-		ListenHosts: []string{"127.0.0.1"},
-		SyncAlways:  true,
-	})})
-	rules := checkoutRules()
-	rules.Limits = checkpoint.Limits{Files: 100_000, Entries: 100_000, Depth: 20, PathBytes: 1024, Bytes: 1 << 30}
-	serveCheckouts(t, b, rules)
-	dir := t.TempDir()
-	data := make([]byte, 10<<10)
-	for i := range files {
-		copy(data, fmt.Sprintf("%d %x", i, checkpoint.DigestOf(fmt.Append(nil, i))))
-		for j := 100; j < len(data); j += 97 {
-			data[j] = byte(i * j)
-		}
-		p := filepath.Join(dir, fmt.Sprintf("d%03d", i%200))
-		if i < 200 {
-			if err := os.Mkdir(p, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(p, fmt.Sprint(i)), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o := checkoutOptions(t, b, worker)
-	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
-	saved := checkoutLimits
-	checkoutLimits = rules.Limits
-	defer func() { checkoutLimits = saved }()
-	began := time.Now()
-	root := publish(t, b, worker, dir, true)
-	stored := time.Since(began)
-	s := newSender(t, o)
-	began = time.Now()
-	if err := s.fetch(root); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d files: read and stored in %s, fetched and written in %s", files, stored.Round(time.Millisecond),
-		time.Since(began).Round(time.Millisecond))
-	sent := map[checkpoint.Digest]bool{}
-	measure := func(what string) {
-		t.Helper()
-		began, bytes, chunks := time.Now(), 0, 0
-		var sending errgroup.Group
-		sending.SetLimit(8) // as a worker does
-		put := func(d checkpoint.Digest, data []byte) error {
-			if sent[d] {
-				return nil
-			}
-			sent[d] = true
-			bytes, chunks = bytes+len(data), chunks+1
-			sending.Go(func() error { return s.client.PutChunk(t.Context(), data) })
-			return nil
-		}
-		s.scan.Emit = put
-		tree, err := s.scan.Scan(t.Context(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scanned := time.Since(began)
-		m, err := tree.Encode(put)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := sending.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		missing, err := s.client.SaveCheckpoint(ctxFor(t),
-			wire.Checkpoint{AttemptID: worker, Manifest: m.Root.String()})
-		if err != nil || len(missing) > 0 {
-			t.Fatalf("%v, missing %q", err, missing)
-		}
-		s.scan.Keep(tree)
-		t.Logf("a checkpoint of %-24s %8d bytes in %4d chunks, %s, of it %s to look", what+":", bytes, chunks,
-			time.Since(began).Round(time.Millisecond), scanned.Round(time.Millisecond))
-	}
-	m, err := func() (*checkpoint.Manifest, error) {
-		store, err := b.Checkout(ctxFor(t), checkoutTask)
-		if err != nil {
-			return nil, err
-		}
-		return store.Load(ctxFor(t), root, rules.Limits)
-	}()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for d := range maps.Keys(m.Chunks) {
-		sent[d] = true
-	}
-	if err := s.scan.Begin(t.Context(), m.Tree); err != nil {
-		t.Fatal(err)
-	}
-	measure("no change, the first")
-	time.Sleep(1100 * time.Millisecond)
-	measure("no change")
-	measure("no change")
-	s.write("d007/7", "another")
-	measure("one file")
-	for i := range files {
-		p := filepath.Join(s.dir, fmt.Sprintf("d%03d/%d", i%200, i))
-		if err := os.WriteFile(p, fmt.Appendf(nil, "changed %d %s", i, strings.Repeat(fmt.Sprint(i), 1500)),
-			0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	measure("all files changed")
 }
 
 // What an attempt began with is forgotten once two checkpoints have come. A director that takes over, or starts

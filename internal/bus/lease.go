@@ -41,14 +41,6 @@ type Leader struct {
 	Time  time.Time `json:"time"`  // of its machine, when the lease was renewed last
 }
 
-// LeaseOptions say who wants to lead.
-type LeaseOptions struct {
-	Me     Leader           // without Since, Why and Time
-	Period time.Duration    // for which a renewal is good
-	Now    func() time.Time // the machine's time, while it leads; nil: the wall clock's
-	Able   func() bool      // it can do a leader's work: who cannot renews no lease, and takes none; nil: it can
-}
-
 // Lease is the right to carry out effects: package lease says for how long. It is renewed every third of its period.
 type Lease struct {
 	bus *Bus

@@ -130,3 +130,11 @@ func (o Options) check() error {
 		return wire.CheckPrefix(o.Prefix)
 	}
 }
+
+// LeaseOptions say who wants to lead.
+type LeaseOptions struct {
+	Me     Leader           // without Since, Why and Time
+	Period time.Duration    // for which a renewal is good
+	Now    func() time.Time // the machine's time, while it leads; nil: the wall clock's
+	Able   func() bool      // it can do a leader's work: who cannot renews no lease, and takes none; nil: it can
+}
