@@ -386,7 +386,6 @@ func TestAnInterruptedImportIsNoticedByOthers(t *testing.T) {
 
 // On a server that was joined, who only looks changes nothing, and disturbs nobody who writes.
 func TestLookingAtAJournalBesideItsDirector(t *testing.T) {
-	t.Parallel()
 	out := startOutside(t)
 	o := out.join()
 	o.Mirror = filepath.Join(o.Dir, "journal.head")

@@ -62,7 +62,6 @@ func flood(t *testing.T, c *Client, subject string, data []byte) (took time.Dura
 
 // One worker floods, on each of its lines; another one beside it asks, and is answered as if it were alone.
 func TestFloodOfOneDelaysNobody(t *testing.T) {
-	t.Parallel()
 	told := make(offences, 8)
 	b := told.open(t, 0)
 	background(t, func(ctx context.Context) error {
@@ -248,7 +247,6 @@ func TestHelloWaitsForNoOther(t *testing.T) {
 
 // Far more heartbeats at once than are handled: of each worker the newest is.
 func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
-	t.Parallel()
 	const workers, each = 1000, 20
 	b := openBus(t, Options{})
 	heard := make(map[string]int, workers)

@@ -31,7 +31,7 @@ func lessee(t *testing.T, b *Bus, name, dir string, period time.Duration) *Lease
 	return l
 }
 
-// leaseServer is an embedded server that several processes use in a bubble, each with a bus that it closes by itself.
+// leaseServer is an embedded server for several processes in a bubble: each closes its bus, and the test the server.
 type leaseServer struct{ *server.Server }
 
 func (leaseServer) Close(context.Context) error { return nil }
@@ -160,7 +160,8 @@ func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 		if err := <-leads; err != nil {
 			t.Fatal(err)
 		}
-		for _, stranger := range []string{"d1,its own", "d1,", "d2,lock"} { // a copy, one that cannot tell, another folder
+		// A copy of the folder, a process without a lock, and another folder.
+		for _, stranger := range []string{"d1,its own", "d1,", "d2,lock"} {
 			l := lessee(t, out.open(t), stranger, stranger, period)
 			if leads, err := l.try(ctxFor(t)); leads || err != nil {
 				t.Errorf("%s: %v, %v; want it to wait", stranger, leads, err)

@@ -15,8 +15,7 @@ import (
 
 func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
 	inWorld(t, func(w *world) {
-		t := w.T
-		c := w.client("retake-bot")
+		t, c := w.T, w.client("retake-bot")
 		w.claimed(c)
 		w.wantLabels("agent-claimed")
 		var steps []string

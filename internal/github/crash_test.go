@@ -360,8 +360,7 @@ func (op operation) repeated(t *testing.T, setUp func(*world), after bool) {
 
 func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
 	inWorld(t, func(w *world) {
-		t := w.T
-		ctx := t.Context()
+		t, ctx := w.T, w.T.Context()
 		w.claimed(w.client("retake-bot"))
 		escalate := operations["escalate"].run
 		w.must(escalate(ctx, w, w.client("retake-bot")))

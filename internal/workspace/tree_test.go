@@ -123,3 +123,14 @@ func TestBaseBeyondTheLimits(t *testing.T) {
 		}
 	}
 }
+
+// diskDir makes a folder on a disk, which limits names and links where memory does not.
+func diskDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "retake-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

@@ -23,17 +23,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// diskDir is a folder on a disk, for what memory does not have.
-func diskDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "retake-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 const (
 	nonceA = "k3v9qx2m"
 	nonceB = "aaaaaaa2"

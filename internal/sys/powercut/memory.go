@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is where Linux has a file system in memory.
+// memory is where Linux mounts a file system in memory.
 const memory = "/dev/shm"
 
-// InMemory has the temporary files of a test binary in memory, where syncing them costs nothing: TMPDIR names a file
-// system there if it has room for so many bytes and runs programs. A TMPDIR that is set already stays. TestMain calls
-// it first.
+// InMemory keeps the temporary files of a test binary in memory, where fsync costs nothing. It sets TMPDIR to a file
+// system in memory with at least room bytes free on which programs run, and leaves a TMPDIR from outside alone. Call it
+// first in TestMain.
 func InMemory(room uint64) {
 	var fs unix.Statfs_t
 	if os.Getenv("TMPDIR") != "" || unix.Statfs(memory, &fs) != nil {
@@ -20,5 +20,5 @@ func InMemory(room uint64) {
 	if fs.Type != unix.TMPFS_MAGIC || fs.Flags&unix.ST_NOEXEC != 0 || fs.Bavail*uint64(fs.Bsize) < room {
 		return
 	}
-	_ = os.Setenv("TMPDIR", memory) // it fails for names that are none only
+	_ = os.Setenv("TMPDIR", memory)
 }
