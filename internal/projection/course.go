@@ -141,13 +141,13 @@ func (c *Course) judged(f fsm.VerdictMade, out *Outcome) {
 
 func (c *Course) moved(f fsm.Moved, out *Outcome) {
 	if end := AttemptEnd(f); end != "" {
-		switch {
-		case end == OK:
+		switch end {
+		case OK:
 			c.settle(PaidOff, out)
 			if c.bare {
 				out.NeededNobody = BareAnswer
 			}
-		case end == Withdrawn:
+		case Withdrawn:
 			c.settle(RetryWithdrawn, out)
 		}
 		c.bare = false
