@@ -15,6 +15,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/effects"
 	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
@@ -22,7 +23,6 @@ import (
 	"retake/internal/github"
 	"retake/internal/github/shown"
 	"retake/internal/recovery"
-	"retake/internal/workspace"
 )
 
 func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
@@ -104,7 +104,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	git, done := s.withdrawals.During(ctx, e.Task)
 	defer done()
 	c := s.setup() // all of the plan is of one configuration
-	request := s.checkoutOf(e.Task, e.Nonce)
+	request := s.origin.Checkout(e.Task, e.Nonce)
 	request.Task, request.Attempt = string(e.Task), e.Attempt
 	if e.Start.Fresh {
 		if err := s.workspace.Fresh(git, e.Nonce); err != nil {
@@ -154,7 +154,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	spec.Env = s.outside.environ(e.Worker, spec.Env, !e.Start.Validate)
 	plan := wire.Plan{
 		WorkerID: e.Worker, AttemptID: e.Worker, RunID: s.runID, Issue: ref, Attempt: e.Attempt,
-		Branch: branchOf(e), BaseBranch: c.GitHub.BaseBranch, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
+		Branch: effects.BranchOf(e), BaseBranch: c.GitHub.BaseBranch, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
 		Bus: wire.PlanBus{
 			URL: s.bus.WorkerURL(s.gateway), JWT: credential.JWT, Seed: credential.Seed, CA: credential.CA,
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
@@ -268,13 +268,6 @@ func watchdogOf(e fsm.Effect, c *inforce.Setup) time.Duration {
 	return c.Timeouts.WorkerWatchdog
 }
 
-func (s *session) checkoutOf(k fsm.IssueKey, nonce string) workspace.Request {
-	return workspace.Request{
-		Nonce: nonce, Repo: k.Repo(), RemoteURL: s.remote(k.Repo()),
-		BaseBranch: s.config.GitHub.BaseBranch,
-	}
-}
-
 func (s *session) spec(in *inforce.Setup, e fsm.Effect, checkout string) container.Spec {
 	c := in.Containers
 	spec := container.Spec{
@@ -290,11 +283,6 @@ func (s *session) spec(in *inforce.Setup, e fsm.Effect, checkout string) contain
 		spec.Mounts = append(spec.Mounts, container.Mount(m))
 	}
 	return spec
-}
-
-// branchName is the founding decision's: retake/<issue>-a<attempt>.
-func branchName(k fsm.IssueKey, attempt int) string {
-	return fmt.Sprintf("retake/%d-a%d", k.Number(), attempt)
 }
 
 // stop ends the attempt's container, and returns when it is confirmed gone, or the attempt is fenced, and every

@@ -12,6 +12,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/effects"
 	"retake/internal/fsm"
 	"retake/internal/secrets/leak"
 	"retake/internal/secrets/scope"
@@ -42,12 +43,12 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	for _, r := range reports {
 		switch body := r.Body.(type) {
 		case *wire.WorkerError:
-			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, fixRounds(body), observations(body)
+			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, effects.FixRounds(body), effects.Observations(body)
 			if !r.Signed {
-				meta.Notes = append(meta.Notes, personsWord)
+				meta.Notes = append(meta.Notes, effects.PersonsWord)
 			}
 			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message,
-				outputTail(body)
+				effects.OutputTail(body)
 			if body.ExitCode != nil {
 				end.exitCode = body.ExitCode // the stage's says more than the container's
 			}
@@ -73,7 +74,7 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	var err error
 	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err == nil {
 		var known *leak.Finder
-		if known, err = s.knownSecrets(limited, e.Worker); err != nil {
+		if known, err = s.workSecrets.Known(limited, e.Worker); err != nil {
 			out.Patch = ""
 		} else {
 			out.Patch, err = scope.Mask(limited, out.Patch, known)

@@ -7,10 +7,8 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/container"
-	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
-	"retake/internal/recovery"
 )
 
 // cleanSpec is the container of an attempt that only validates. It sees a copy of what would be delivered, and
@@ -72,12 +70,4 @@ func (s *session) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection,
 		return nil, nil
 	}
 	return nil, nil
-}
-
-// notValidated is why work is not handed in that nobody has validated, and no attempt is left for it.
-func notValidated(err error) *fsm.EffectError {
-	f := failure.Of(err)
-	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""
-	f.Text = "it is not what was validated, and the budget for validating it is used up: " + f.Text
-	return f
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"retake/internal/director/effects"
 	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -57,7 +58,7 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		case r.Command == fsm.CommandHelp:
 			answer.Kind = github.ReplyHelp
 		case r.Command == fsm.CommandWhy && r.Known:
-			view := progressView(&r.View)
+			view := effects.ProgressView(&r.View)
 			view.Note = r.Waits.For
 			answer.Kind, answer.Task, answer.Until, answer.Can = github.ReplyWhy, view, r.Waits.Until,
 				helps[r.View.State]

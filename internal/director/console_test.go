@@ -11,13 +11,14 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/effects"
 	"retake/internal/director/operator"
 	"retake/internal/github/githubtest"
 )
 
 // withReviews lets a harness deliver pull requests, and check what it delivers.
 func withReviews(s *harness) *harness {
-	s.config.GitHub.Delivery = deliverPullRequest
+	s.config.GitHub.Delivery = effects.DeliverPullRequest
 	s.config.Stages = append(s.config.Stages, config.Stage{
 		Name: wire.StageValidate, Run: []string{"make", "test"},
 		Timeout: time.Minute,

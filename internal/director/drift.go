@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/effects"
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -84,7 +85,7 @@ func (s *session) watchDrift(ctx context.Context) error {
 		for _, t := range s.liveTasks(ctx) {
 			worker := t.AttemptID()
 			warned[worker] = before[worker]
-			drift, err := s.workspace.Drift(ctx, s.checkoutOf(t.Key, t.Nonce))
+			drift, err := s.workspace.Drift(ctx, s.origin.Checkout(t.Key, t.Nonce))
 			if err != nil {
 				s.log.Debug("drift unknown", zap.String("issue", string(t.Key)), zap.Error(err))
 				continue
@@ -129,7 +130,7 @@ func (s *session) writeStates(ctx context.Context, phase string) {
 			Worker: &workspace.WorkerState{
 				WorkerID: t.AttemptID(), AttemptID: t.AttemptID(), Issue: string(t.Key), Attempt: t.Attempt,
 				State: t.State.String(), Stage: doing.Stage, LastErrorID: doing.ErrorID,
-				BranchName: branchName(t.Key, t.Attempt),
+				BranchName: effects.BranchName(t.Key, t.Attempt),
 			},
 		})
 		if err != nil {

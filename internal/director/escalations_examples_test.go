@@ -7,6 +7,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/effects"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -169,7 +170,7 @@ var examples = []example{
 	},
 	{
 		name: "tests_failed-operator", reason: recovery.TestsFailed, stage: "VALIDATE",
-		cause: "--- FAIL: TestWidth (0.00s)", report: failedAs("go", 1, goTest()), text: asPersonsWord,
+		cause: "--- FAIL: TestWidth (0.00s)", report: failedAs("go", 1, goTest()), text: effects.AsPersonsWord,
 	},
 	{
 		name: "tests_failed-review", reason: recovery.TestsFailed, stage: "REVIEW",

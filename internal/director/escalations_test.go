@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/effects"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/github/githubtest"
@@ -90,7 +91,8 @@ func (x example) escalation(d *daemon) github.Escalation {
 			URL: "https://github.com/acme/widgets/pull/22",
 		}
 	}
-	text := d.escalation(e, x.report)
+	questions := effects.Questions{Setup: d.setup, ConfigFile: d.reading.file, Denied: d.outside.denied}
+	text := questions.Escalation(e, x.report)
 	if x.report != nil {
 		text.Branch, text.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/disk"
+	"retake/internal/director/effects"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/director/serve"
@@ -295,7 +295,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	d.token, d.known = o.Token, append(d.known, leak.Value{Name: tokenName, Text: token})
+	d.token, d.known = o.Token, append(d.known, leak.Value{Name: effects.TokenName, Text: token})
 	d.github, err = github.New(github.Options{
 		BaseURL: c.APIURL, Token: o.Token, Login: o.Login, Fleet: d.config.Director.Fleet,
 		Labels:           github.Labels(c.Labels),
@@ -321,15 +321,6 @@ func (d *daemon) coolDown(c github.Cooldown) {
 	case d.cooldowns <- c:
 	default:
 	}
-}
-
-// remote is where git finds a repository: beside the API, or at github.com for the public one.
-func (d *daemon) remote(repo string) string {
-	u, err := url.Parse(d.config.GitHub.APIURL)
-	if err != nil || u.Host == "api.github.com" {
-		return "https://github.com/" + repo + ".git"
-	}
-	return u.Scheme + "://" + u.Host + "/" + repo + ".git"
 }
 
 func (d *daemon) close() {
@@ -392,9 +383,6 @@ func passedOn(env map[string]string, names, declared []string) (p passed, err er
 	}
 	return p, nil
 }
-
-// tokenName is what people are told that GitHub's token is.
-const tokenName = "GitHub token"
 
 const elfMagic = "\x7fELF"
 

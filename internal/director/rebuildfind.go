@@ -260,7 +260,7 @@ var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0
 // findBranches reads which attempts the repository's branches are named after. Where git is refused, what else
 // shows them must do.
 func (s *session) findBranches(ctx context.Context, e *evidence, repo string) error {
-	names, err := s.workspace.Branches(ctx, s.remote(repo), "retake")
+	names, err := s.workspace.Branches(ctx, s.origin.Remote(repo), "retake")
 	if err != nil && !failure.Of(err).Transient {
 		s.log.Warn("the branches cannot be listed: attempts that nothing else shows are not known",
 			zap.String("repo", repo), zap.Error(err))

@@ -14,6 +14,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/audit"
 	"retake/internal/bus/wire"
+	"retake/internal/director/effects"
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/projection"
@@ -232,7 +233,7 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 	}
 	c.attempt(t, f.N, func(m *audit.Meta) {
 		m.RunID, m.Action, m.Why, m.Image, m.Branch = c.runID, string(f.Next.Action), why, c.image,
-			cmp.Or(t.Work.Branch, branchName(f.Task, f.N))
+			cmp.Or(t.Work.Branch, effects.BranchName(f.Task, f.N))
 		m.StartedAt = wire.At(at)
 	})
 }

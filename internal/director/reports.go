@@ -3,7 +3,6 @@ package director
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/director/effects"
 	"retake/internal/director/failure"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -27,7 +27,7 @@ func (s *session) reported(ctx context.Context, r bus.Report) (take func()) {
 	return func() {
 		s.reports.add(r)
 		if body, ok := r.Body.(*wire.WorkerError); ok && !r.Signed {
-			s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage),
+			s.log.Info(effects.PersonsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage),
 				zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
 		}
 		s.owner.Send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report}, func() {
@@ -55,9 +55,6 @@ func withoutSecrets(r bus.Report, by *redact.Redactor) bus.Report {
 	}
 	return r
 }
-
-// personsWord marks what an unsigned report leads to, wherever people read of it.
-const personsWord = "reported by an operator, not by the worker"
 
 // report translates a stored report, and adds what the director knows about it, and what its evidence means.
 func (s *session) report(ctx context.Context, r bus.Report) fsm.Report {
@@ -351,35 +348,4 @@ func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
 		r.Message = "the container did not start: " + x.StartError
 	}
 	return r
-}
-
-func outputTail(e *wire.WorkerError) string {
-	if e.LastStderrTail != "" && e.LastStdoutTail != "" {
-		return e.LastStdoutTail + "\n" + e.LastStderrTail
-	}
-	return e.LastStdoutTail + e.LastStderrTail
-}
-
-// observations are the observations that the cause leaves out.
-func observations(e *wire.WorkerError) []string {
-	var out []string
-	if e.Tool != "" {
-		out = append(out, "program: "+e.Tool)
-	}
-	if e.ExitCode != nil {
-		out = append(out, fmt.Sprintf("exit code: %d", *e.ExitCode))
-	}
-	if e.Signal != "" {
-		out = append(out, "signal: "+e.Signal)
-	}
-	return out
-}
-
-// fixRounds lists what the worker tried inside the attempt.
-func fixRounds(e *wire.WorkerError) []string {
-	if e.FixRounds < 2 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each shown the failure of the last",
-		e.FixRounds, e.Attempt)}
 }

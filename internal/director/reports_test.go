@@ -9,7 +9,6 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
-	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -40,19 +39,6 @@ func TestSnapshotNamesTheTasksOfAnIncident(t *testing.T) {
 		if got := fmt.Sprintf("{%s %s %s %s %s}", c.Resource, c.Until.Format(time.RFC3339), c.Why, c.State,
 			c.Tasks); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-}
-
-func TestRemoteStandsBesideTheAPI(t *testing.T) {
-	for api, want := range map[string]string{
-		"https://api.github.com/":         "https://github.com/acme/widgets.git",
-		"https://ghe.example.com/api/v3/": "https://ghe.example.com/acme/widgets.git",
-		"http://127.0.0.1:8900/api/v3/":   "http://127.0.0.1:8900/acme/widgets.git",
-	} {
-		d := &daemon{config: config.Config{GitHub: config.GitHub{APIURL: api}}}
-		if got := d.remote("acme/widgets"); got != want {
-			t.Errorf("%s: got %s, want %s", api, got, want)
 		}
 	}
 }

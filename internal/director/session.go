@@ -52,6 +52,10 @@ type session struct {
 	travel      *effects.Checkouts
 	credentials *effects.Credentials
 	hostDisk    *effects.Disk
+	origin      effects.Origin
+	delivery    *effects.Delivery
+	questions   *effects.Questions
+	workSecrets *effects.Secrets
 	relists     chan struct{}
 	edited      sync.Map       // what was edited in issues, of which the log says so
 	sent        []string       // tasks whose checkouts were on the bus before the journal was read
@@ -67,7 +71,7 @@ type session struct {
 
 func (d *daemon) newSession() *session {
 	offers := &intake.Offers{GitHub: d.github, Config: &d.inForce, Unusable: &d.unusable, Log: d.log}
-	return &session{
+	s := &session{
 		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), offers: offers,
 		refusals: intake.NewPostponed(intake.PostponedFor, offers.AsksForWork),
 		reclaims: intake.NewPostponed(min(intake.PostponedFor, d.wholeEvery), nil),
@@ -79,6 +83,18 @@ func (d *daemon) newSession() *session {
 		savedAt:     time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}),
 		withdrawals: effects.NewWithdrawals(),
 	}
+	s.origin = effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.config.GitHub.BaseBranch}
+	s.workSecrets = &effects.Secrets{Setup: d.setup, Token: d.token, Values: d.known, Bus: d.bus}
+	s.delivery = &effects.Delivery{
+		Setup: d.setup, GitHub: d.github, Workspace: d.workspace, Origin: s.origin, Secrets: s.workSecrets,
+		Withdrawals: s.withdrawals, Reports: s.reports.of, Log: d.log,
+	}
+	s.questions = &effects.Questions{
+		Setup: d.setup, ConfigFile: d.reading.file, GitHub: d.github, Delivery: s.delivery, Failure: s.reports.failure,
+		Denied: d.outside.denied,
+		Gone:   func(ctx context.Context, k fsm.IssueKey) { s.owner.Send(ctx, s.issueGone(k), nil) },
+	}
+	return s
 }
 
 // state is a machine as the journal has it.

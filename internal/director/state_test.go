@@ -14,6 +14,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/director/effects"
 	"retake/internal/github/githubtest"
 	"retake/internal/safefile"
 )
@@ -206,7 +207,7 @@ func TestNothingDoneAndNothingToHandIn(t *testing.T) {
 		}
 		return a.succeed(ctx)
 	})
-	s.config.GitHub.Delivery = deliverNone
+	s.config.GitHub.Delivery = effects.DeliverNone
 	idle := s.github.CreateIssue(repo, "octocat", "Do something", "", "agent-task")
 	busy := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "", "agent-task")
 	s.start()

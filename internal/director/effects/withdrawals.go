@@ -12,9 +12,9 @@ import (
 // errWithdrawn is why work on a checkout ends early.
 var errWithdrawn = errors.New("director: the task was withdrawn")
 
-// Withdrawals ends what is under way in the checkouts of tasks that are withdrawn, because git can be busy for minutes with
-// work that nobody wants any more. It leaves alone what begins later: the machine knew of the withdrawal when it asked for
-// that.
+// Withdrawals ends what is under way in the checkouts of tasks that are withdrawn, because git can be busy for minutes
+// with work that nobody wants any more. It leaves alone what begins later: the machine knew of the withdrawal when it
+// asked for that.
 type Withdrawals struct {
 	mu sync.Mutex
 	// by the task's key in lower case: GitHub says names as they are spelt today

@@ -1,35 +1,50 @@
-package director
+package effects
 
 import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
+	"retake/internal/bus/wire"
 	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
 
-// escalate asks a human.
-func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	report, persons, err := s.reports.failure(ctx, e.Worker, e.Escalation.Report)
+// Questions asks people, and keeps the comment of a claim up to date.
+type Questions struct {
+	Setup      func() *inforce.Setup
+	ConfigFile string // its name is in what people are advised; empty: none
+	GitHub     *github.Client
+	Delivery   *Delivery
+	// Failure is the report of a failure, and whether a person wrote it.
+	Failure func(ctx context.Context, worker string, of *fsm.ReportRef) (report *wire.WorkerError, persons bool, err error)
+	Denied  func(worker string) []string              // what the proxy kept from a worker
+	Gone    func(ctx context.Context, k fsm.IssueKey) // notes that an issue is not there any more
+}
+
+// Escalate asks a human.
+func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	report, persons, err := q.Failure(ctx, e.Worker, e.Escalation.Report)
 	if err != nil {
 		return failure.Ended(err)
 	}
-	question := s.escalation(e, report)
+	question := q.Escalation(e, report)
 	if persons {
-		asPersonsWord(&question)
+		AsPersonsWord(&question)
 	}
-	work, kept := s.pushUnfinished(ctx, e)
+	work, kept := q.Delivery.pushUnfinished(ctx, e)
 	if work != nil {
 		question.Branch, question.BranchURL = cmp.Or(work.Unfinished, work.Branch), work.URL
 	}
 	if e.Escalation.Stage != "COMMIT" { // there it is what the question is about
 		question.Unsafe = kept
 	}
-	err = s.github.Escalate(ctx, question)
+	err = q.GitHub.Escalate(ctx, question)
 	if _, gone := failure.IssueGone(err); gone {
-		s.owner.Send(ctx, s.issueGone(e.Task), nil) // nobody is there to be asked: the claim ends
+		q.Gone(ctx, e.Task) // nobody is there to be asked: the claim ends
 	}
 	asked := &fsm.Asked{Title: question.Title, Ask: question.Ask, Reply: question.Reply}
 	switch {
@@ -44,20 +59,24 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{Asked: asked}, err)
 }
 
-// asPersonsWord marks a question about what a person reported, and takes off what only the worker can have
+// AsPersonsWord marks a question about what a person reported, and takes off what only the worker can have
 // seen: how a command ended.
-func asPersonsWord(q *github.Escalation) {
+func AsPersonsWord(q *github.Escalation) {
 	q.Command, q.ExitCode = nil, nil
-	q.Facts = append(q.Facts, personsWord)
+	q.Facts = append(q.Facts, PersonsWord)
 }
 
-func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	view := progressView(e.Progress)
+// Progress edits the comment of a claim.
+func (q *Questions) Progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	view := ProgressView(e.Progress)
 	// A limit must not leave a comment that is false; a newer state, or the last word, ends the waiting.
-	return failure.RetryTransient(ctx, s.pollPause, func() error { return s.github.Progress(ctx, string(e.Task), e.Nonce, view) })
+	return failure.RetryTransient(ctx, q.pause, func() error {
+		return q.GitHub.Progress(ctx, string(e.Task), e.Nonce, view)
+	})
 }
 
-func progressView(p *fsm.ProgressView) github.ProgressView {
+// ProgressView is what the comment of a claim says.
+func ProgressView(p *fsm.ProgressView) github.ProgressView {
 	view := github.ProgressView{
 		State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Incident: string(p.Incident),
 		Attempts: attemptLines(p.History),
@@ -90,3 +109,6 @@ func attemptLines(history []fsm.Failure) []github.AttemptLine {
 	}
 	return lines
 }
+
+// pause is the least one between two tries of what GitHub refuses.
+func (q *Questions) pause() time.Duration { return q.Setup().GitHub.Poll }

@@ -1,4 +1,4 @@
-package director
+package effects
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // that may pass.
 func TestUnsafeUnlessAllIsKnown(t *testing.T) {
 	for _, cause := range []error{errors.New("the file with the token cannot be read"), context.DeadlineExceeded} {
-		d := &daemon{token: func(context.Context) (string, error) { return "", cause }}
-		err := d.inspect("", nil)(t.Context(), nil)
+		v := &Secrets{Token: func(context.Context) (string, error) { return "", cause }}
+		err := v.Inspect("", nil)(t.Context(), nil)
 		var unsafe *scope.Violation
 		if !errors.Is(err, cause) || workspace.KindOf(err) != workspace.Transient || errors.As(err, &unsafe) {
 			t.Errorf("%v: %v", cause, err)
@@ -23,7 +23,7 @@ func TestUnsafeUnlessAllIsKnown(t *testing.T) {
 		if f := failure.Of(err); !f.Transient {
 			t.Errorf("%v: %+v", cause, f)
 		}
-		if _, err := d.knownSecrets(t.Context(), ""); !errors.Is(err, cause) {
+		if _, err := v.Known(t.Context(), ""); !errors.Is(err, cause) {
 			t.Errorf("%v: the audit goes on: %v", cause, err)
 		}
 	}

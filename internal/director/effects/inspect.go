@@ -1,4 +1,4 @@
-package director
+package effects
 
 import (
 	"context"
@@ -7,25 +7,38 @@ import (
 	"slices"
 	"time"
 
+	"retake/internal/bus"
+	"retake/internal/director/inforce"
 	"retake/internal/secrets/leak"
 	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
 )
 
+// Secrets knows what must not leave the machine in what a worker made.
+type Secrets struct {
+	Setup  func() *inforce.Setup
+	Token  func(context.Context) (string, error) // GitHub's, as it is now
+	Values []leak.Value                          // those that containers are given, and GitHub's token at the start
+	Bus    *bus.Bus
+}
+
+// TokenName is what people read as the name of GitHub's token.
+const TokenName = "GitHub token"
+
 // searchTime bounds how long a patch is searched for secrets. 50 MB of code take 25 s of a processor, and the
 // director's memory does not grow with them.
 const searchTime = 5 * time.Minute
 
-// inspect returns the look at the patch of a worker before it is pushed, for an issue with these labels.
-func (d *daemon) inspect(worker string, labels []string) func(context.Context, *workspace.Patch) error {
+// Inspect returns the look at the patch of a worker before it is pushed, for an issue with these labels.
+func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, *workspace.Patch) error {
 	return func(ctx context.Context, p *workspace.Patch) error {
 		limited, cancel := context.WithTimeout(ctx, searchTime)
 		defer cancel()
-		known, err := d.knownSecrets(ctx, worker)
+		known, err := v.Known(ctx, worker)
 		if err != nil { // what is not known cannot be found
 			return &workspace.Error{Kind: workspace.Transient, Op: "look at the work", Detail: err.Error(), Err: err}
 		}
-		err = lookThrough(limited, d.setup().Pushable.Look(labels, known), p)
+		err = lookThrough(limited, v.Setup().Pushable.Look(labels, known), p)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return scope.TooLong(searchTime.String())
 		}
@@ -33,18 +46,18 @@ func (d *daemon) inspect(worker string, labels []string) func(context.Context, *
 	}
 }
 
-// knownSecrets returns what must not leave the machine in what a worker made: the values that containers are
+// Known returns what must not leave the machine in what a worker made: the values that containers are
 // given, GitHub's token, and what PID 1 of its own container knows. An error: one of them cannot be had, so
 // nothing can be said to be free of it.
-func (d *daemon) knownSecrets(ctx context.Context, worker string) (*leak.Finder, error) {
-	token, err := d.token(ctx) // it may be another one by now
+func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error) {
+	token, err := v.Token(ctx) // it may be another one by now
 	if err != nil {
 		return nil, fmt.Errorf("the work cannot be searched for GitHub's token: %w", err)
 	}
-	known := append(slices.Clone(d.known), leak.Value{Name: tokenName, Text: token})
+	known := append(slices.Clone(v.Values), leak.Value{Name: TokenName, Text: token})
 	if worker != "" {
-		known = append(known, leak.Value{Name: "key of the attempt", Text: string(d.bus.AttemptKey(worker))})
-		seed, err := d.bus.Seed(worker) // the credential's other half is worth nothing without it
+		known = append(known, leak.Value{Name: "key of the attempt", Text: string(v.Bus.AttemptKey(worker))})
+		seed, err := v.Bus.Seed(worker) // the credential's other half is worth nothing without it
 		if err != nil {
 			return nil, fmt.Errorf("the work cannot be searched for the worker's credential: %w", err)
 		}

@@ -1,4 +1,4 @@
-package director
+package effects
 
 import (
 	"cmp"
@@ -20,19 +20,19 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// escalation is the comment that asks a human about an effect's question. report is the failure that it is
+// Escalation is the comment that asks a human about an effect's question. report is the failure that it is
 // about, nil if there is none.
-func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
-	q, c := e.Escalation, wording{d.setup()}
-	stage := c.failedStage(q, report)
-	words := c.words(e, report, stage, d.reading.file)
+func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
+	asked, c := e.Escalation, wording{q.Setup()}
+	stage := c.failedStage(asked, report)
+	words := c.words(e, report, stage, q.ConfigFile)
 	text := github.Escalation{
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
 		Title: words.Title, Ask: words.Ask, Reply: words.Command,
-		Stage: q.Stage, Reason: string(q.Reason), Cause: withoutPackage(q.Cause), Command: stage.Run,
-		Attempts: attemptLines(q.Tried), Answers: answerLines(q.Hints), WhyStopped: whyStopped(q, report),
+		Stage: asked.Stage, Reason: string(asked.Reason), Cause: withoutPackage(asked.Cause), Command: stage.Run,
+		Attempts: attemptLines(asked.Tried), Answers: answerLines(asked.Hints), WhyStopped: whyStopped(asked, report),
 	}
-	if q.Stale {
+	if asked.Stale {
 		text.Reclaim = text.Cause
 	}
 	if e.Work != nil {
@@ -42,13 +42,13 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 		text.Command = stage.Run[:1] // the rest are our own flags, and where the prompt goes
 	}
 	if r := report; r != nil {
-		text.Tail, text.Tried, text.Question, text.ExitCode = outputTail(r), fixRounds(r), r.Question, r.ExitCode
+		text.Tail, text.Tried, text.Question, text.ExitCode = OutputTail(r), FixRounds(r), r.Question, r.ExitCode
 		if r.Signal != "" {
 			text.Facts = []string{"signal: " + r.Signal}
 		}
 	}
-	text.Alike = q.Alike
-	text.Facts = append(text.Facts, d.outside.denied(e.Worker)...)
+	text.Alike = asked.Alike
+	text.Facts = append(text.Facts, q.Denied(e.Worker)...)
 	return text
 }
 

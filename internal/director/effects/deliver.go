@@ -1,0 +1,349 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/recovery"
+	"retake/internal/workspace"
+)
+
+// What github.delivery may say.
+const (
+	DeliverNone        = "none"
+	DeliverPullRequest = "pull_request"
+)
+
+// Delivery hands in the work of an attempt, shows what is unfinished, and ends claims.
+type Delivery struct {
+	Setup       func() *inforce.Setup
+	GitHub      *github.Client
+	Workspace   *workspace.Workspaces
+	Origin      Origin
+	Secrets     *Secrets
+	Withdrawals *Withdrawals
+	Reports     func(ctx context.Context, worker string) ([]bus.Report, error) // of an attempt
+	Log         *zap.Logger
+}
+
+// Deliver commits, pushes and shows the work, if it goes with the base branch as that is now.
+func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	if d.Setup().GitHub.Delivery == DeliverNone {
+		return d.keep(ctx, e)
+	}
+	issue, err := d.GitHub.Issue(ctx, string(e.Task))
+	if why, gone := failure.IssueGone(err); gone {
+		return takenBack(why)
+	}
+	why := ""
+	if err == nil && issue.State == "open" {
+		why, err = d.GitHub.Withdrawn(ctx, issue)
+	}
+	switch {
+	case err != nil:
+		return failure.Ended(err)
+	case why != "":
+		d.unpushTried(ctx, e)
+		return takenBack(why)
+	}
+	order := e.Deliver
+	if order == nil { // planned by an earlier version
+		order = &fsm.DeliverOrder{}
+	}
+	git, done := d.Withdrawals.During(ctx, e.Task)
+	defer done()
+	var out fsm.EffectEnded
+	if issue.State == "open" {
+		out = d.handIn(ctx, git, e, order, issue)
+	}
+	shown := out.Failure == nil && out.Delivery != nil && out.Delivery.Branch != ""
+	if issue.State != "open" || IsWithdrawn(git) && !shown {
+		return d.closedMeanwhile(ctx, e, d.deliverRequest(ctx, e, order, issue, workspace.Delivery{Branch: BranchOf(e)},
+			""))
+	}
+	return out
+}
+
+// keep delivers nothing: the work stays in the checkout, and the issue says so.
+func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	git, done := d.Withdrawals.During(ctx, e.Task)
+	defer done()
+	nothing, err := d.Workspace.Unchanged(git, e.Nonce)
+	if err != nil && IsWithdrawn(git) {
+		return d.closedMeanwhile(ctx, e, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+	}
+	if nothing || err != nil {
+		return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
+	}
+	shown, err := d.GitHub.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+	if shown.Withdrawn != "" {
+		return takenBack(shown.Withdrawn)
+	}
+	return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
+}
+
+// handIn does so for an issue that is open. Git ends with its context. An issue that is in review was taken
+// there by an earlier try, whose outcome was lost: this is the same delivery, however the base branch has moved
+// on. The claimed label has gone, and another attempt would take that for a person's wish.
+func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder,
+	issue github.Issue,
+) fsm.EffectEnded {
+	gh := d.Setup().GitHub
+	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
+	mayValidate := order.Validate && len(d.Setup().ValidateStages()) > 0 && !shown
+	behind := ""
+	if !shown || !order.Validate { // what is shown as a draft stays one
+		var err error
+		if behind, err = d.behind(git, e); err != nil {
+			return failure.Ended(err)
+		}
+	}
+	if behind != "" && mayValidate {
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
+	}
+	message := fmt.Sprintf("%s\n\nRefs #%d", d.GitHub.CommitSubject(issue), issue.Number)
+	request := d.pushRequest(e, issue, BranchOf(e), message)
+	if order.Validated {
+		request.Validated = e.Worker
+	}
+	work, err := d.Workspace.Deliver(git, request)
+	moved := errors.Is(err, workspace.ErrBranchMoved)
+	switch {
+	case moved && mayValidate:
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
+	case errors.Is(err, workspace.ErrNotValidated) && mayValidate:
+		d.Log.Warn("validated again", zap.String("issue", string(e.Task)), zap.Error(err))
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Changed: true}}
+	case errors.Is(err, workspace.ErrNotValidated), moved && order.Validated:
+		return fsm.EffectEnded{Failure: notValidated(err)}
+	case moved:
+		work, err = d.pushJoined(git, e, request)
+	}
+	switch {
+	case errors.Is(err, workspace.ErrNothingToDeliver):
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
+	case err != nil:
+		return failure.Ended(err)
+	}
+	to, err := d.GitHub.Deliver(ctx, d.deliverRequest(ctx, e, order, issue, work, d.draftNote(behind, moved)))
+	if to.Withdrawn != "" {
+		d.unpush(ctx, e, work)
+		return takenBack(to.Withdrawn)
+	}
+	result := fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: to.URL}
+	if gh.Review {
+		result.PullRequest = to.PullRequest
+	}
+	if err == nil {
+		d.removeUnfinished(ctx, e)
+	}
+	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
+}
+
+// takenBack is the outcome of a delivery that nobody wants any more.
+func takenBack(why string) fsm.EffectEnded {
+	return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
+}
+
+// unpush removes the branch of a delivery that was taken back while it was pushed. What people could see before stays.
+func (d *Delivery) unpush(ctx context.Context, e fsm.Effect, work workspace.Delivery) {
+	if e.Work != nil {
+		return
+	}
+	if err := d.GitHub.DeleteBranch(ctx, e.Task.Repo(), work.Branch, work.SHA); err != nil {
+		d.Log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", work.Branch),
+			zap.Error(err))
+	}
+}
+
+// unpushTried does so for what earlier tries have pushed, and nobody has been shown.
+func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
+	if e.Work != nil {
+		return
+	}
+	pushed, err := d.Workspace.Pushed(e.Nonce)
+	for _, branch := range slices.Sorted(maps.Keys(pushed)) {
+		err = errors.Join(err, d.GitHub.DeleteUnshown(ctx, e.Task.Repo(), branch, pushed[branch]))
+	}
+	if err != nil {
+		d.Log.Warn("branches not removed", zap.String("issue", string(e.Task)), zap.Error(err))
+	}
+}
+
+// closedMeanwhile is the outcome of a delivery whose issue is closed. Nobody wants it any more, unless an
+// earlier try has shown the work and a person has merged it, which may be why the issue is closed: then it is
+// the outcome of that try.
+func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.DeliverRequest) fsm.EffectEnded {
+	there, head, err := d.GitHub.Settled(ctx, r)
+	switch {
+	case err != nil:
+		return failure.Ended(err)
+	case there.URL == "":
+		d.unpushTried(ctx, e)
+		return takenBack("the issue was closed")
+	}
+	shown, err := d.GitHub.Deliver(ctx, r)
+	result := fsm.DeliverResult{Branch: r.Branch, SHA: head, URL: shown.URL}
+	if r.Watch {
+		result.PullRequest = shown.PullRequest
+	}
+	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
+}
+
+// behind says how the work's base is out of date, empty if the work can be handed in as it is. An error of the
+// kind conflict means that the two do not go together. Nothing is merged here: the next attempt merges, and
+// validates what comes of it.
+func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
+	r := d.Origin.Checkout(e.Task, e.Nonce)
+	drift, err := d.Workspace.Drift(ctx, r)
+	if err != nil || drift.Commits == 0 {
+		return "", err
+	}
+	if err := d.Workspace.Mergeable(ctx, r); err != nil {
+		if errors.Is(err, workspace.ErrCannotMerge) {
+			d.Log.Warn("whether the work merges with the base branch is not known", zap.String("issue", string(e.Task)),
+				zap.Error(err))
+			return "", nil
+		}
+		return "", err
+	}
+	if d.Setup().SyncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, d.Origin.BaseBranch), nil
+}
+
+// draftNote says why nobody should take the work for validated; empty: it is.
+func (d *Delivery) draftNote(behind string, moved bool) string {
+	switch {
+	case len(d.Setup().ValidateStages()) == 0:
+		return "Not validated: no VALIDATE stage is configured."
+	case behind != "":
+		return "Not validated on today's base branch: it is " + behind + ", and the budget for attempts is used up."
+	case moved:
+		return "Not validated as it stands: it was merged with what people have pushed to this branch, and the " +
+			"budget for attempts is used up."
+	}
+	return ""
+}
+
+// BranchOf is the branch of a task's work: the one that was pushed before, or a new one.
+func BranchOf(e fsm.Effect) string {
+	if e.Work != nil && e.Work.Branch != "" {
+		return e.Work.Branch
+	}
+	return BranchName(e.Task, e.Attempt)
+}
+
+// pushRequest asks for the work to be committed onto a branch, if nothing in it is unsafe.
+// workspace.ErrBranchMoved then means that people have pushed to the branch of earlier work since the attempt
+// began.
+func (d *Delivery) pushRequest(e fsm.Effect, issue github.Issue, branch, message string) workspace.DeliverRequest {
+	request := workspace.DeliverRequest{
+		Nonce: e.Nonce, RemoteURL: d.Origin.Remote(e.Task.Repo()), Branch: branch, BaseBranch: d.Origin.BaseBranch,
+		Message: message, AuthoredAt: e.At, Check: d.Secrets.Inspect(e.Worker, issue.Labels),
+	}
+	if e.Work != nil && e.Work.Branch == branch {
+		request.Onto = e.Work.SHA
+	}
+	return request
+}
+
+// pushJoined merges what people have pushed to the branch into the work, and pushes both.
+func (d *Delivery) pushJoined(ctx context.Context, e fsm.Effect,
+	request workspace.DeliverRequest,
+) (workspace.Delivery, error) {
+	if _, err := d.Workspace.Join(ctx, d.Origin.Checkout(e.Task, e.Nonce), request.Branch); err != nil {
+		return workspace.Delivery{}, err
+	}
+	return d.Workspace.Deliver(ctx, request)
+}
+
+// deliverRequest is what the pull request says.
+func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue,
+	work workspace.Delivery, note string,
+) github.DeliverRequest {
+	gh := d.Setup().GitHub
+	summary, checks := d.whatWorkersSaid(ctx, e)
+	if note != "" {
+		checks = nil // they passed for something else
+	}
+	r := github.DeliverRequest{
+		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
+		PullRequest: gh.Delivery == DeliverPullRequest, Watch: gh.Review && gh.Delivery == DeliverPullRequest,
+		Draft: note != "", Note: note,
+		Summary: summary, Checks: checks, Clean: order.Validated,
+		Attempts: failedLines(e.Failures, e.Work != nil && e.Work.PullRequest > 0),
+		Usage: github.UsageLine{
+			Attempts: e.Attempt, Tokens: order.Spent.Tokens, PaidCalls: order.Spent.PaidCalls,
+			CostUSD: order.Spent.CostUSD,
+		},
+	}
+	if e.Work != nil {
+		r.Number = e.Work.PullRequest
+	}
+	for _, h := range order.Hints {
+		r.Answers = append(r.Answers, github.AnswerLine{By: h.From, At: h.At, Text: h.Text})
+	}
+	return r
+}
+
+// whatWorkersSaid is the last summary of an agent of this claim, and the checks that passed in the last
+// attempt, each once. What is not known any more is left out.
+func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary string, checks []github.CheckLine) {
+	for n := e.Attempt; n >= 1 && summary == ""; n-- {
+		reports, err := d.Reports(ctx, fsm.AttemptID(e.Nonce, n))
+		if err != nil {
+			d.Log.Warn("what a worker said is not shown", zap.String("worker", fsm.AttemptID(e.Nonce, n)),
+				zap.Error(err))
+			continue
+		}
+		for _, r := range reports {
+			b, ok := r.Body.(*wire.WorkerResult)
+			if !ok {
+				continue
+			}
+			summary = b.Summary
+			if n == e.Attempt {
+				checks = passedChecks(b.Stages)
+			}
+		}
+	}
+	return summary, checks
+}
+
+// passedChecks are the checks of an attempt's last round.
+func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
+	for _, g := range stages {
+		switch {
+		case g.Stage == wire.StageCode:
+			checks = nil
+		case g.Stage == wire.StageValidate && g.ExitCode == 0:
+			checks = append(checks, github.CheckLine{
+				Stage: g.Stage, Command: g.Command,
+				Took: time.Duration(g.DurationMS) * time.Millisecond,
+			})
+		}
+	}
+	return checks
+}
+
+// notValidated is why work is not handed in that nobody has validated, and no attempt is left for it.
+func notValidated(err error) *fsm.EffectError {
+	f := failure.Of(err)
+	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""
+	f.Text = "it is not what was validated, and the budget for validating it is used up: " + f.Text
+	return f
+}

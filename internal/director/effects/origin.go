@@ -1,0 +1,36 @@
+package effects
+
+import (
+	"fmt"
+	"net/url"
+
+	"retake/internal/fsm"
+	"retake/internal/workspace"
+)
+
+// Origin says where git finds repositories.
+type Origin struct {
+	APIURL     string
+	BaseBranch string
+}
+
+// Remote is where git finds a repository: beside the API, or at github.com for the public API.
+func (o Origin) Remote(repo string) string {
+	u, err := url.Parse(o.APIURL)
+	if err != nil || u.Host == "api.github.com" {
+		return "https://github.com/" + repo + ".git"
+	}
+	return u.Scheme + "://" + u.Host + "/" + repo + ".git"
+}
+
+// Checkout names the checkout of a task's claim.
+func (o Origin) Checkout(k fsm.IssueKey, nonce string) workspace.Request {
+	return workspace.Request{
+		Nonce: nonce, Repo: k.Repo(), RemoteURL: o.Remote(k.Repo()), BaseBranch: o.BaseBranch,
+	}
+}
+
+// BranchName is the founding decision's: retake/<issue>-a<attempt>.
+func BranchName(k fsm.IssueKey, attempt int) string {
+	return fmt.Sprintf("retake/%d-a%d", k.Number(), attempt)
+}

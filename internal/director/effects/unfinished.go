@@ -1,0 +1,137 @@
+package effects
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/failure"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/recovery"
+	"retake/internal/secrets/scope"
+	"retake/internal/workspace"
+)
+
+// pushUnfinished pushes what there is of the work, so that people can see what they are asked about, or go on
+// with it. Kept says why it stays on this machine, in words; without work there is neither. The branch of a
+// pull request is left alone: what is there was finished. It is the work, unless there is more: then that is on
+// a branch beside it.
+func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
+	if e.Attempt == 0 || d.Setup().GitHub.Delivery == DeliverNone || !d.Setup().GitHub.Writes {
+		return nil, ""
+	}
+	branch := BranchOf(e)
+	issue, err := d.GitHub.Issue(ctx, string(e.Task))
+	if _, gone := failure.IssueGone(err); gone {
+		return nil, "" // and nobody to be told
+	}
+	if e.Work != nil && e.Work.PullRequest > 0 {
+		branch = BranchName(e.Task, e.Attempt) + "-unfinished"
+		shown := *e.Work
+		shown.URL, shown.Unfinished, shown.UnfinishedSHA = github.BranchURL(issue.URL, shown.Branch), "", ""
+		work = &shown
+	}
+	if err != nil { // what its labels allow to be pushed is not known
+		return work, failure.Of(err).Text
+	}
+	request := d.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
+		e.Task.Number(), e.Attempt))
+	request.Unfinished = true
+	git, done := d.Withdrawals.During(ctx, e.Task)
+	defer done()
+	if e.Work != nil && e.Work.Branch != branch {
+		request.Shown = e.Work.SHA // in review: nothing may have been done since
+	}
+	pushed, err := d.Workspace.Deliver(git, request)
+	if errors.Is(err, workspace.ErrBranchMoved) {
+		pushed, err = d.pushJoined(git, e, request)
+	}
+	var unsafe *scope.Violation
+	switch {
+	case errors.Is(err, workspace.ErrNothingToDeliver), errors.Is(err, workspace.ErrNoCheckout):
+		return work, ""
+	case errors.As(err, &unsafe):
+		return work, unsafe.Text
+	case err != nil:
+		d.Log.Warn("unfinished work not pushed", zap.String("issue", string(e.Task)), zap.Error(err))
+		return work, failure.Of(err).Text
+	case work != nil:
+		if e.Work.Unfinished != pushed.Branch {
+			d.removeUnfinished(ctx, e)
+		}
+		work.Unfinished, work.UnfinishedSHA = pushed.Branch, pushed.SHA
+		work.URL = github.BranchURL(issue.URL, pushed.Branch)
+		return work, ""
+	}
+	return &fsm.DeliverResult{Branch: pushed.Branch, SHA: pushed.SHA, URL: github.BranchURL(issue.URL, pushed.Branch)}, ""
+}
+
+// Release ends a claim. A person who takes over gets the work so far.
+func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	note := e.Release
+	request := github.ReleaseRequest{
+		Key: string(e.Task), Nonce: e.Nonce, Won: e.Attempt > 0, Why: note.Why,
+		RestoreTask: note.Restore, Reclaim: note.Reclaim, Taken: note.Taken,
+	}
+	if note.Merged && e.Work != nil {
+		request.Ended, request.PullRequest, request.By = "merged", e.Work.PullRequest, note.By
+	}
+	if !note.Merged && e.Work != nil {
+		request.PullRequest = e.Work.PullRequest
+	}
+	if note.Taken != "" {
+		work, kept := d.pushUnfinished(ctx, e)
+		if request.Kept, request.Attempt = strings.TrimPrefix(kept, recovery.NotPushed), e.Worker; work == nil {
+			work = e.Work
+		}
+		if work != nil {
+			request.Branch, request.PullRequest = cmp.Or(work.Unfinished, work.Branch), work.PullRequest
+		}
+	}
+	err := d.GitHub.Release(ctx, request)
+	if _, gone := failure.IssueGone(err); gone {
+		return fsm.EffectEnded{}
+	}
+	switch {
+	case err != nil:
+	case note.Merged:
+		d.removeBranch(ctx, e)
+	default: // the claim's own comment must not say for ever that somebody works on it
+		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt} // the release says why
+		if err := d.GitHub.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
+			d.Log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
+		}
+	}
+	return failure.Or(fsm.EffectEnded{}, err)
+}
+
+// removeBranch takes a merged branch away, if nobody has pushed to it since.
+func (d *Delivery) removeBranch(ctx context.Context, e fsm.Effect) {
+	if e.Work == nil {
+		return
+	}
+	d.dropBranch(ctx, e, e.Work.Branch, e.Work.SHA)
+	d.removeUnfinished(ctx, e)
+}
+
+// removeUnfinished takes the branch of unfinished work away: all of it, or something better, is elsewhere now.
+func (d *Delivery) removeUnfinished(ctx context.Context, e fsm.Effect) {
+	if e.Work != nil {
+		d.dropBranch(ctx, e, e.Work.Unfinished, e.Work.UnfinishedSHA)
+	}
+}
+
+func (d *Delivery) dropBranch(ctx context.Context, e fsm.Effect, branch, sha string) {
+	if !d.Setup().GitHub.DeleteBranch || branch == "" {
+		return
+	}
+	if err := d.GitHub.DeleteBranch(ctx, e.Task.Repo(), branch, sha); err != nil {
+		d.Log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", branch),
+			zap.Error(err))
+	}
+}
