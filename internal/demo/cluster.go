@@ -48,7 +48,7 @@ func (c *cluster) Install(ctx context.Context, _ string) (string, error) {
 
 func (c *cluster) Gateway(context.Context) (string, error) { return kubetest.Address, nil }
 
-func (c *cluster) settings(s *world) string {
+func (c *cluster) settings(*world) string {
 	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nmemory = %q\ncpus = 1.0\n", runtimeKubernetes,
 		clusterImage, testbed.User(), memoryLimit)
 }

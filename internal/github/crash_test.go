@@ -360,7 +360,7 @@ func (op operation) repeated(t *testing.T, setUp func(*world), after bool) {
 
 func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
 	inWorld(t, func(w *world) {
-		t, ctx := w.T, w.T.Context()
+		t, ctx := w.T, w.Context()
 		w.claimed(w.client("retake-bot"))
 		escalate := operations["escalate"].run
 		w.must(escalate(ctx, w, w.client("retake-bot")))

@@ -59,7 +59,7 @@ func slowness() float64 {
 	shortest := time.Duration(1 << 62)
 	for range 3 {
 		began := time.Now()
-		spin()
+		runtime.KeepAlive(spin())
 		if shortest = min(shortest, time.Since(began)); shortest == 0 {
 			return 0
 		}
@@ -67,15 +67,12 @@ func slowness() float64 {
 	return max(1, float64(shortest)/float64(spinTime))
 }
 
-// spun keeps the compiler from removing spin's work.
-var spun uint32
-
 // spin works on memory, so that the race detector slows it down as it does other code.
-func spin() {
+func spin() uint32 {
 	words := make([]uint32, 1024)
 	for i := range 100 * len(words) {
 		at := i % len(words)
 		words[at] = words[at]*1664525 + uint32(i)
 	}
-	spun = words[len(words)-1]
+	return words[len(words)-1]
 }

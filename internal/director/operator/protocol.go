@@ -177,6 +177,7 @@ type EventFilter struct {
 	Follow bool         // and those to come
 }
 
+// ParseEventFilter reads a filter from a query, as EventFilter.query writes it. A malformed value is an error.
 func ParseEventFilter(q url.Values) (f EventFilter, err error) {
 	f.Issue = fsm.IssueKey(q.Get("issue"))
 	if err := f.After.UnmarshalText([]byte(q.Get("after"))); err != nil {
@@ -205,6 +206,7 @@ func (f EventFilter) query() string {
 	return q.Encode()
 }
 
+// Keep returns the events that are not older than the filter's Since.
 func (f EventFilter) Keep(all []story.Event) (kept []story.Event) {
 	for _, e := range all {
 		if !e.At.Before(f.Since) {

@@ -15,6 +15,7 @@ type tracedLines struct {
 	issue  string    // that the logger carries; empty: none
 }
 
+// Log returns a logger that adds the trace id to lines about a traced issue. Without an exporter it returns the logger.
 func (t *Exporter) Log(to *zap.Logger) *zap.Logger {
 	if t == nil {
 		return to
