@@ -87,7 +87,8 @@ func TestAFullJournalIsGoneOnWith(t *testing.T) {
 		t.Fatalf("archived: %q", s.segments())
 	}
 	for n := 0; len(s.segments()) == 1; n++ {
-		_, err := operator.SendCommand(t.Context(), s.config.Director.DataDir, []fsm.OperatorCommand{fsm.Pause, fsm.Resume}[n%2])
+		_, err := operator.SendCommand(t.Context(), s.config.Director.DataDir,
+			[]fsm.OperatorCommand{fsm.Pause, fsm.Resume}[n%2])
 		must(t, err)
 	}
 	if problems := s.logs.FilterMessage("session ended; the journal is read again").Len(); problems > 0 {

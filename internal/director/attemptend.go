@@ -43,7 +43,8 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	for _, r := range reports {
 		switch body := r.Body.(type) {
 		case *wire.WorkerError:
-			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, effects.FixRounds(body), effects.Observations(body)
+			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, effects.FixRounds(body),
+				effects.Observations(body)
 			if !r.Signed {
 				meta.Notes = append(meta.Notes, effects.PersonsWord)
 			}

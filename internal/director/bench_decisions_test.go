@@ -253,7 +253,8 @@ func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session
 	if err != nil {
 		x.Fatal(err)
 	}
-	s.owner = loop.New(fsm.NewDriver(allRunning(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+loop.NewNonce()),
+	s.owner = loop.New(fsm.NewDriver(allRunning(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+
+		loop.NewNonce()),
 		b.Journal(), d.log)
 	s.owner.Effects, s.owner.OnDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	s.owner.OnBatch = func(_ uint64, records []fsm.Record) { decided(records) }

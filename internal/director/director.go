@@ -240,7 +240,8 @@ func (d *daemon) lead(t *term) error {
 		if errors.Is(err, loop.ErrAnotherDirector) && t.lease != nil && t.leads() && late.another(time.Since(began)) {
 			err = loop.ErrReload
 		}
-		ends := errors.Is(err, loop.ErrAnotherDirector) || errors.Is(err, bus.ErrDamaged) || errors.Is(err, errForGood) ||
+		ends := errors.Is(err, loop.ErrAnotherDirector) || errors.Is(err, bus.ErrDamaged) ||
+			errors.Is(err, errForGood) ||
 			!d.works && (!t.takeover || !mayHeal(err))
 		if err == nil || ctx.Err() != nil || ends {
 			return err

@@ -21,11 +21,11 @@
 //
 // # Files
 //
-// leading waits for the lease, and stands by meanwhile; session runs everything; durable and recorder
-// follow what became durable; executors names what carries out each effect. By topic: intake (issues), comments (people),
-// workers (heartbeats, hellos, containers), attempt (claim to stop), reports, operator (the socket), traces
-// (what telemetry exports). diskguard and healing: what becomes of a disk and a journal that fail. open makes
-// the adapters.
+// leading waits for the lease, and stands by meanwhile; session runs everything; durable and recorder follow
+// what became durable; executors names what carries out each effect. By topic: intake (issues), comments
+// (people), workers (heartbeats, hellos, containers), attempt (claim to stop), reports, operator (the socket),
+// traces (what telemetry exports). diskguard and healing: what becomes of a disk and a journal that fail. open
+// makes the adapters.
 //
 // # Imports
 //

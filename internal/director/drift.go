@@ -22,7 +22,9 @@ import (
 // work, and with the base branch if that is further ahead than the policy allows. In an attempt that only
 // validates a conflict is an error: an agent is asked then. An agent that was asked to resolve a conflict finds
 // it in the files, and is told what was left there.
-func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect, r workspace.Request) (left []string, err error) {
+func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect,
+	r workspace.Request,
+) (left []string, err error) {
 	if e.Attempt == 1 {
 		return nil, nil
 	}

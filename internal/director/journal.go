@@ -54,7 +54,8 @@ func withJournal(ctx context.Context, c config.Config, readOnly bool,
 	use func(context.Context, *bus.Bus) error,
 ) (err error) {
 	d := &daemon{
-		config: c, log: zap.NewNop(), writer: "command-" + loop.NewNonce(), runID: "`director journal`", disk: &disk.Guard{},
+		config: c, log: zap.NewNop(), writer: "command-" + loop.NewNonce(), runID: "`director journal`",
+		disk: &disk.Guard{},
 	}
 	if d.config.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)

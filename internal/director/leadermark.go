@@ -26,7 +26,8 @@ func (d *daemon) markLeader(t *term) {
 		return
 	}
 	t.ended.Go(func() {
-		err := failure.Retry(t.ctx, failure.Pauses(time.Second, time.Minute), 0, func() error { return m.MarkLeader(t.ctx, true) },
+		err := failure.Retry(t.ctx, failure.Pauses(time.Second, time.Minute), 0,
+			func() error { return m.MarkLeader(t.ctx, true) },
 			func(err error, pause time.Duration) {
 				d.log.Warn("others do not find the director that leads", zap.Error(err), zap.Duration("in", pause))
 			})

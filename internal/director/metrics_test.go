@@ -43,7 +43,8 @@ func (s *harness) onSocket() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.config.Director.DataDir, operator.SocketName))
+			return (&net.Dialer{}).DialContext(ctx, "unix",
+				filepath.Join(s.config.Director.DataDir, operator.SocketName))
 		},
 	}}
 }

@@ -157,7 +157,8 @@ const (
 // asks until GitHub has answered for each.
 func (s *session) findAbsent(ctx context.Context) error {
 	for _, k := range s.only.keys {
-		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0, func() error { return s.noteAbsent(ctx, k) },
+		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0,
+			func() error { return s.noteAbsent(ctx, k) },
 			func(err error, pause time.Duration) {
 				s.log.Warn("GitHub does not say whether an issue of this run is offered: the run waits for that",
 					zap.String("issue", string(k)), zap.Duration("asks_again_in", pause), zap.Error(err))
@@ -186,7 +187,8 @@ func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 		return err
 	}
 	s.log.Warn("an issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
-	if _, err := loop.Look(ctx, s.owner, func(*fsm.Driver) bool { s.only.absent[k.Fold()] = why; return true }); err != nil {
+	if _, err := loop.Look(ctx, s.owner,
+		func(*fsm.Driver) bool { s.only.absent[k.Fold()] = why; return true }); err != nil {
 		return backoff.Permanent(err)
 	}
 	return nil

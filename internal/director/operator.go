@@ -84,11 +84,13 @@ func (s *session) operate(w http.ResponseWriter, r *http.Request) {
 func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
 	var b operator.BudgetReset
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&b); err != nil || b.PaidCallsUsed < 0 {
-		operator.Respond(w, http.StatusBadRequest, operator.BudgetReset{Problem: `want {"issue": "owner/repo#1", "paid_calls_used": 0}`})
+		operator.Respond(w, http.StatusBadRequest,
+			operator.BudgetReset{Problem: `want {"issue": "owner/repo#1", "paid_calls_used": 0}`})
 		return
 	}
 	key := fsm.IssueKey(b.Issue)
-	switch known, err := loop.Look(r.Context(), s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(key) != nil }); {
+	switch known, err := loop.Look(r.Context(), s.owner,
+		func(d *fsm.Driver) bool { return d.Machine().Task(key) != nil }); {
 	case err != nil:
 		operator.Refuse(w, http.StatusServiceUnavailable, tooBusy)
 		return
@@ -113,7 +115,8 @@ func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 			operator.CooldownLift{Problem: `want {"resources": ["model.anthropic"]}, or {} for all`})
 		return
 	}
-	closed, err := loop.Look(r.Context(), s.owner, func(d *fsm.Driver) []fsm.Cooldown { return d.Machine().Cooldowns() })
+	closed, err := loop.Look(r.Context(), s.owner,
+		func(d *fsm.Driver) []fsm.Cooldown { return d.Machine().Cooldowns() })
 	if err != nil {
 		operator.Refuse(w, http.StatusServiceUnavailable, tooBusy)
 		return

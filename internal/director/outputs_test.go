@@ -27,7 +27,8 @@ func (s *harness) printed(key string, f output.Filter) (lines []string) {
 	}
 	for l, err := range all {
 		// the director begins
-		if errors.Is(err, operator.ErrNoOutput) || errors.Is(err, operator.ErrNotThere) || errors.Is(err, operator.ErrNotNow) {
+		if errors.Is(err, operator.ErrNoOutput) || errors.Is(err, operator.ErrNotThere) ||
+			errors.Is(err, operator.ErrNotNow) {
 			return nil
 		}
 		must(s.t, err)

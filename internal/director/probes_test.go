@@ -65,7 +65,8 @@ func TestProbes(t *testing.T) {
 func TestAStuckOwnerIsNotAlive(t *testing.T) {
 	t.Parallel()
 	m := fsm.New(looptest.Config())
-	stuck := &session{daemon: &daemon{}, owner: loop.New(fsm.NewDriver(m, 0, "test"), looptest.NewJournal(), zap.NewNop())}
+	stuck := &session{daemon: &daemon{}, owner: loop.New(fsm.NewDriver(m, 0, "test"), looptest.NewJournal(),
+		zap.NewNop())}
 	asked := func() int {
 		w := httptest.NewRecorder()
 		stuck.live(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, operator.LivePath, http.NoBody))

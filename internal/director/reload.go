@@ -121,7 +121,9 @@ func (d *daemon) reread(by string) operator.Reading {
 }
 
 // next is what would be in force after the one that is. An error: it is refused.
-func (d *daemon) next(next config.Config, problems config.Problems) (now *inforce.Setup, change config.Change, err error) {
+func (d *daemon) next(next config.Config,
+	problems config.Problems,
+) (now *inforce.Setup, change config.Change, err error) {
 	if problems.Err() != nil {
 		return nil, change, problems.Err()
 	}

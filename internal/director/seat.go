@@ -66,7 +66,10 @@ func (s seat) Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.
 }
 
 func (s seat) Command(ctx context.Context, c page.Command) error {
-	status, answer := s.commandTask(ctx, c.Issue, operator.TaskCommand{ID: c.ID, Command: string(c.Command), Text: c.Text}, c.By)
+	status, answer := s.commandTask(ctx, c.Issue, operator.TaskCommand{
+		ID: c.ID, Command: string(c.Command),
+		Text: c.Text,
+	}, c.By)
 	switch {
 	case answer.Problem == "":
 		return nil

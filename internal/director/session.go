@@ -57,16 +57,17 @@ type session struct {
 	questions   *effects.Questions
 	workSecrets *effects.Secrets
 	relists     chan struct{}
-	edited      sync.Map       // what was edited in issues, of which the log says so
-	sent        []string       // tasks whose checkouts were on the bus before the journal was read
-	checkouts   []string       // that were there before the journal was read: what it does not know of them nobody needs
-	fleetKept   string         // the fleet's file as it was written last; the housekeeper's own
-	begun       *inforce.Setup // that its machine decides by; followSettings' own once the session has begun
-	started     bool           // it began: what fails from now on is not a matter of configuration
-	saved       uint64         // journal sequence of the last snapshot; the housekeeper's own
-	savedAt     time.Time      // when it was saved, or when the session began
-	retires     retries
-	resave      bool // a kept snapshot cannot be read: another is saved; the housekeeper's own
+	edited      sync.Map // what was edited in issues, of which the log says so
+	sent        []string // tasks whose checkouts were on the bus before the journal was read
+	// that were there before the journal was read: what it does not know of them nobody needs
+	checkouts []string
+	fleetKept string         // the fleet's file as it was written last; the housekeeper's own
+	begun     *inforce.Setup // that its machine decides by; followSettings' own once the session has begun
+	started   bool           // it began: what fails from now on is not a matter of configuration
+	saved     uint64         // journal sequence of the last snapshot; the housekeeper's own
+	savedAt   time.Time      // when it was saved, or when the session began
+	retires   retries
+	resave    bool // a kept snapshot cannot be read: another is saved; the housekeeper's own
 }
 
 func (d *daemon) newSession() *session {

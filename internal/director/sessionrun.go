@@ -100,7 +100,8 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 		return nil, err
 	}
 	s.projections = []projection.Projection{s.views, s.recorder, s.metrics}
-	if s.traces = s.telemetry.Follow(driver.Machine(), driver.Last(), s.views.State(), s.bus.Journal(), s.reports.of, s.log); s.traces != nil {
+	if s.traces = s.telemetry.Follow(driver.Machine(), driver.Last(), s.views.State(), s.bus.Journal(), s.reports.of,
+		s.log); s.traces != nil {
 		s.projections = append(s.projections, s.traces)
 	}
 	s.newIntake()
@@ -113,7 +114,8 @@ func (s *session) newIntake() {
 		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Record: pollRecord{s.recorder}, Log: s.log,
 	})
 	s.polls = &intake.Polls{
-		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Offers: s.offers, Reviews: s.reviews, Refusals: s.refusals,
+		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Offers: s.offers, Reviews: s.reviews,
+		Refusals: s.refusals,
 		Comments: &intake.Comments{
 			Owner: s.owner, GitHub: s.github, Config: &s.inForce, Log: s.log,
 		},

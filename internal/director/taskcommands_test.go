@@ -96,7 +96,12 @@ func TestRefusedCommands(t *testing.T) {
 			http.StatusConflict,
 			"attempt 1 is under way; `/agent stop` ends it",
 		},
-		{"2/commands", operator.TaskCommand{Command: "retry"}, http.StatusNotFound, "the director has no task acme/widgets#2"},
+		{
+			"2/commands",
+			operator.TaskCommand{Command: "retry"},
+			http.StatusNotFound,
+			"the director has no task acme/widgets#2",
+		},
 		{"1/commands", operator.TaskCommand{Command: "retreat"}, http.StatusBadRequest, `"retreat" is no command`},
 		{"1/commands", operator.TaskCommand{Command: "why"}, http.StatusBadRequest, `"why" is no command`},
 		{"1/commands", operator.TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
@@ -107,7 +112,12 @@ func TestRefusedCommands(t *testing.T) {
 			"needs a time from 1 minute to 30 days",
 		},
 		{"1/commands", operator.TaskCommand{Command: "budget", Amount: -1}, http.StatusBadRequest, "needs a number"},
-		{"1/commands", operator.TaskCommand{Command: "stop", By: "bob\n@everybody"}, http.StatusBadRequest, `"by": want a name`},
+		{
+			"1/commands",
+			operator.TaskCommand{Command: "stop", By: "bob\n@everybody"},
+			http.StatusBadRequest,
+			`"by": want a name`,
+		},
 		{"1/commands", operator.TaskCommand{Command: "stop", ID: "x"}, http.StatusBadRequest, `"id": want`},
 		{"none/commands", operator.TaskCommand{Command: "stop"}, http.StatusBadRequest, "want POST /tasks/"},
 	} {

@@ -73,11 +73,13 @@ func TestTheStoryIsTold(t *testing.T) {
 	if err != nil || len(v.Tasks) != 1 || v.Tasks[0].State != rows[0].State || v.Tasks[0].WaitsFor != rows[0].Waits {
 		t.Errorf("status says %+v, tasks say %+v (%v)", v.Tasks, rows[0], err)
 	}
-	if _, err := operator.AskStory(t.Context(), s.config.Director.DataDir, "acme/widgets#99", time.Time{}); !errors.Is(err,
+	if _, err := operator.AskStory(t.Context(), s.config.Director.DataDir, "acme/widgets#99",
+		time.Time{}); !errors.Is(err,
 		operator.ErrNoStory) {
 		t.Errorf("an unknown issue: %v, want ErrNoStory", err)
 	}
-	before, err := operator.AskStory(t.Context(), s.config.Director.DataDir, fsm.IssueKey(asked), told.Attempts[0].Began)
+	before, err := operator.AskStory(t.Context(), s.config.Director.DataDir, fsm.IssueKey(asked),
+		told.Attempts[0].Began)
 	if err != nil || before.State != "Starting" || before.Asked != nil || len(before.Attempts) != 1 ||
 		len(before.Attempts[0].Decided) != 0 {
 		t.Errorf("as it was when the attempt began: %+v, %v", before, err)
@@ -126,12 +128,13 @@ func TestEventsAreFollowed(t *testing.T) {
 	var got []story.Event
 	followed := make(chan error, 1)
 	go func() {
-		followed <- operator.AskEvents(ctx, s.config.Director.DataDir, operator.EventFilter{Follow: true}, func(e story.Event) error {
-			mu.Lock()
-			defer mu.Unlock()
-			got = append(got, e)
-			return nil
-		})
+		followed <- operator.AskEvents(ctx, s.config.Director.DataDir, operator.EventFilter{Follow: true},
+			func(e story.Event) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, e)
+				return nil
+			})
 	}()
 	second := s.github.CreateIssue(repo, "octocat", "Second", "", "agent-task")
 	s.until("both deliveries", func() bool {

@@ -33,8 +33,8 @@ const (
 	probeFile   = "probe"
 )
 
-// Guard looks at the disk of a data directory, and keeps a reserve on it for the journal. Set its exported fields before
-// the first look. One goroutine asks; any may call Now and Able.
+// Guard looks at the disk of a data directory, and keeps a reserve on it for the journal. Set its exported
+// fields before the first look. One goroutine asks; any may call Now and Able.
 type Guard struct {
 	Dir       string         // the data directory
 	Shared    string         // the folder that checkouts are in, maybe the same one

@@ -6,8 +6,9 @@ import (
 	"github.com/docker/go-units"
 )
 
-// Watch decides which attempt has to go. It blames no attempt for what was there before: it compares with what it saw at
-// its first look, at the attempt's first one, and again whenever the room on the disk has halved or doubled.
+// Watch decides which attempt has to go. It blames no attempt for what was there before: it compares with what
+// it saw at its first look, at the attempt's first one, and again whenever the room on the disk has halved or
+// doubled.
 type Watch struct {
 	Watermark float64 // in percent
 	Of        string  // the key of the folder that is on the disk

@@ -23,8 +23,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// Checkouts moves checkouts that travel (workspace.transport) between the workspace and the bus. One is published before
-// an attempt and received after it; in between it is the worker's, and the bus has what the worker has sent of it.
+// Checkouts moves checkouts that travel (workspace.transport) between the workspace and the bus. One is
+// published before an attempt and received after it; in between it is the worker's, and the bus has what the
+// worker has sent of it.
 type Checkouts struct {
 	Bus       *bus.Bus
 	Workspace *workspace.Workspaces
@@ -160,9 +161,9 @@ func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *c
 	return m.Tree
 }
 
-// Receive brings the director's copy of a checkout up to what the last attempt has sent. It does nothing for a checkout
-// that does not travel. Without files, which are then to be thrown away, it receives only what is noted of the checkout.
-// No worker may have the checkout.
+// Receive brings the director's copy of a checkout up to what the last attempt has sent. It does nothing for a
+// checkout that does not travel. Without files, which are then to be thrown away, it receives only what is
+// noted of the checkout. No worker may have the checkout.
 func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error {
 	state, there, err := c.Bus.CheckoutState(ctx, nonce)
 	if err != nil {

@@ -66,7 +66,8 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		now = row.disk
 		for _, err := range row.errs {
 			for _, kind := range []fsm.EffectKind{fsm.DoStart, fsm.DoStop} {
-				f := d.Await(func(context.Context, fsm.Effect) fsm.EffectEnded { return failure.Ended(err) })(t.Context(),
+				f := d.Await(func(context.Context, fsm.Effect) fsm.EffectEnded { return failure.Ended(err) })(
+					t.Context(),
 					fsm.Effect{Kind: kind}).Failure
 				if f.Reason != row.reason || f.Resource != row.resource || !f.Transient ||
 					f.Until.After(time.Now()) != row.waits || f.Doubtful != (row.doubtful && kind == fsm.DoStart) {

@@ -20,9 +20,10 @@ type Questions struct {
 	GitHub     *github.Client
 	Delivery   *Delivery
 	// Failure is the report of a failure, and whether a person wrote it.
-	Failure func(ctx context.Context, worker string, of *fsm.ReportRef) (report *wire.WorkerError, persons bool, err error)
-	Denied  func(worker string) []string              // what the proxy kept from a worker
-	Gone    func(ctx context.Context, k fsm.IssueKey) // notes that an issue is not there any more
+	Failure func(ctx context.Context, worker string, of *fsm.ReportRef) (report *wire.WorkerError, persons bool,
+		err error)
+	Denied func(worker string) []string              // what the proxy kept from a worker
+	Gone   func(ctx context.Context, k fsm.IssueKey) // notes that an issue is not there any more
 }
 
 // Escalate asks a human.

@@ -68,7 +68,8 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		work.URL = github.BranchURL(issue.URL, pushed.Branch)
 		return work, ""
 	}
-	return &fsm.DeliverResult{Branch: pushed.Branch, SHA: pushed.SHA, URL: github.BranchURL(issue.URL, pushed.Branch)}, ""
+	return &fsm.DeliverResult{Branch: pushed.Branch, SHA: pushed.SHA, URL: github.BranchURL(issue.URL, pushed.Branch)},
+		""
 }
 
 // Release ends a claim. A person who takes over gets the work so far.

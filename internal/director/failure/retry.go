@@ -16,8 +16,8 @@ func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 	return p
 }
 
-// Retry calls do until it works, returns a backoff.Permanent error, ctx ends, or another pause would exceed the patience;
-// a patience of 0 has no bound.
+// Retry calls do until it works, returns a backoff.Permanent error, ctx ends, or another pause would exceed the
+// patience; a patience of 0 has no bound.
 func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
 	waits backoff.Notify,
 ) error {
@@ -26,8 +26,8 @@ func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, 
 	return err
 }
 
-// RetryTransient calls try until it works or cannot work. It is for effects whose lane nothing else waits for, and which
-// nobody would ask for again. The pause between two tries is at least what pause returns.
+// RetryTransient calls try until it works or cannot work. It is for effects whose lane nothing else waits for,
+// and which nobody would ask for again. The pause between two tries is at least what pause returns.
 func RetryTransient(ctx context.Context, pause func() time.Duration, try func() error) fsm.EffectEnded {
 	for {
 		err := try()

@@ -17,8 +17,8 @@ func (c *Current) Load() *Setup { return c.setup.Load() }
 // Store puts the first setup in force. The journal's fact about the director's start covers it.
 func (c *Current) Store(first *Setup) { c.setup.Store(first) }
 
-// Replace puts a changed setup in force, with the change that the journal is to have. A change that the journal does not
-// have yet becomes part of this one, because both will be one fact.
+// Replace puts a changed setup in force, with the change that the journal is to have. A change that the journal
+// does not have yet becomes part of this one, because both will be one fact.
 func (c *Current) Replace(next *Setup, change *fsm.SettingsChanged) {
 	if was := c.Load(); was.Change != nil && !was.IsDecided() {
 		for _, key := range was.Change.Keys {

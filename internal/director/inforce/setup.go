@@ -37,8 +37,8 @@ type Setup struct {
 	decide  func()
 }
 
-// New derives a setup from a configuration that has no problems. fileSums are the sums of its own files, by key. With an
-// error the setup holds what could be derived.
+// New derives a setup from a configuration that has no problems. fileSums are the sums of its own files, by
+// key. With an error the setup holds what could be derived.
 func New(read config.Config, fileSums map[string]string) (*Setup, error) {
 	s := &Setup{Config: read, Read: read, Digest: read.Digest(fileSums), FileSums: fileSums}
 	s.GitHub.Priorities, s.GitHub.LabelCaps = lowered(read.GitHub.Priorities), lowered(read.GitHub.LabelCaps)

@@ -21,9 +21,9 @@ import (
 // changes no more. While nothing else changes either, the lists cost nothing of the hourly limit.
 const WholeEvery = time.Hour
 
-// CommentsEvery is how often the comments of a repository with a task are asked for although nothing says that there are
-// new ones: GitHub's lists may lag behind each other, and nowhere does it promise that an edited comment changes its
-// issue.
+// CommentsEvery is how often the comments of a repository with a task are asked for although nothing says that
+// there are new ones: GitHub's lists may lag behind each other, and nowhere does it promise that an edited
+// comment changes its issue.
 const CommentsEvery = time.Minute
 
 // Polls reads repositories. Its exported fields are set before the first Run, and Add is called before the bells ring.
@@ -151,7 +151,8 @@ func (p *poll) isWholeDue(ctx context.Context) {
 	// what could not be done at the start; see Offers
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
-		p.Log.Warn("a repository cannot be used: nothing new is begun there", zap.String("repo", p.repo), zap.Error(err))
+		p.Log.Warn("a repository cannot be used: nothing new is begun there", zap.String("repo", p.repo),
+			zap.Error(err))
 	}
 	if _, is := p.Unusable.Load(p.repo); was && !is {
 		p.whole = true
@@ -268,7 +269,8 @@ func (p *poll) after(ctx context.Context, err error) time.Duration {
 	default:
 		p.Record.Failed(CallerPoll, p.repo, err, usual)
 		if _, said := p.Unusable.Load(p.repo); !said { // why, and what to do
-			p.Unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", p.repo, usual, err))
+			p.Unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", p.repo, usual,
+				err))
 		}
 		p.Log.Warn("poll failed", zap.String("repo", p.repo), zap.Error(err))
 	}

@@ -81,8 +81,8 @@ func newPolls(t *testing.T, g *quietGitHub) *Polls {
 	return p
 }
 
-// TestWakeLooksAtItsRepositoryAlone: a webhook has its repository looked at within seconds, although the next poll is an
-// hour away, and once more a little later. Another repository's changes nothing.
+// TestWakeLooksAtItsRepositoryAlone: a webhook has its repository looked at within seconds, although the next
+// poll is an hour away, and once more a little later. Another repository's changes nothing.
 func TestWakeLooksAtItsRepositoryAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &quietGitHub{}

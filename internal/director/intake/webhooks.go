@@ -47,8 +47,9 @@ var webhookOutcomes = []string{
 	webhookNotHere, webhookBroken,
 }
 
-// Webhooks answers what GitHub posts. A webhook only says where to look: one that is lost, late, doubled or out of order
-// changes when the director looks, and the poll sees what no webhook announced. Nothing of a body is kept or logged.
+// Webhooks answers what GitHub posts. A webhook only says where to look: one that is lost, late, doubled or out
+// of order changes when the director looks, and the poll sees what no webhook announced. Nothing of a body is
+// kept or logged.
 type Webhooks struct {
 	secret func() (string, error) // asked for each: it can be changed while the director runs
 	log    *zap.Logger

@@ -78,7 +78,8 @@ func TestWebhookAnswers(t *testing.T) {
 		{"no signature", without("X-Hub-Signature-256"), 401, webhookForged},
 		{"SHA-1 only", older, 401, webhookForged},
 		{
-			"another repository", hookOf(t, "issues", "4", strings.ReplaceAll(labelled, "widgets", "gadgets"), webhookSecret),
+			"another repository", hookOf(t, "issues", "4", strings.ReplaceAll(labelled, "widgets", "gadgets"),
+				webhookSecret),
 			204, webhookIdle,
 		},
 		{"an event of tomorrow", hookOf(t, "of_tomorrow", "5", labelled, webhookSecret), 204, webhookIdle},

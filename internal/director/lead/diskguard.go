@@ -27,8 +27,8 @@ type DiskGuard struct {
 	Log    *zap.Logger
 }
 
-// Run looks at the disk until ctx ends. When a disk that failed can be written again, it ends the session: a server that
-// once failed to write goes on refusing until it is opened anew.
+// Run looks at the disk until ctx ends. When a disk that failed can be written again, it ends the session: a
+// server that once failed to write goes on refusing until it is opened anew.
 func (g *DiskGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()

@@ -48,7 +48,10 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, bad := onBadDisk(t)
 		broken := make(chan error, 1)
-		s := &DiskGuard{Disk: d, Owner: loop.New(nil, nil, d.Log), Log: d.Log, Reload: func(err error) { broken <- err }}
+		s := &DiskGuard{
+			Disk: d, Owner: loop.New(nil, nil, d.Log), Log: d.Log,
+			Reload: func(err error) { broken <- err },
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		bad.fails(syscall.EIO)
@@ -87,7 +90,10 @@ func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, bad := onBadDisk(t)
 		broken := make(chan error, 1)
-		s := &DiskGuard{Disk: d, Owner: loop.New(nil, nil, d.Log), Log: d.Log, Reload: func(err error) { broken <- err }}
+		s := &DiskGuard{
+			Disk: d, Owner: loop.New(nil, nil, d.Log), Log: d.Log,
+			Reload: func(err error) { broken <- err },
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		goOn := bad.hangs()

@@ -26,14 +26,16 @@ const (
 // DiskWatch keeps the disk that checkouts are on from being filled by an attempt: it stops the one that fills it. The
 // rest of that disk mostly belongs to the journal.
 type DiskWatch struct {
-	Of        string                                                           // the key of the folder that is on the disk
+	// the key of the folder that is on the disk
+	Of        string
 	Watermark func() float64                                                   // in percent; 0: nothing is watched
 	Use       func() (disk.Use, error)                                         // of the disk
 	Live      func(context.Context) []fsm.Task                                 // the tasks with a worker that is up
 	Used      func(ctx context.Context, nonce string) (workspace.Usage, error) // of the disk, by a task's checkout
-	Uploaded  func(worker string) int64                                        // bytes that a worker put on the embedded bus
-	Stop      func(ctx context.Context, worker, why string)                    // ends an attempt, and asks a person
-	Log       *zap.Logger
+	// bytes that a worker put on the embedded bus
+	Uploaded func(worker string) int64
+	Stop     func(ctx context.Context, worker, why string) // ends an attempt, and asks a person
+	Log      *zap.Logger
 }
 
 // Run watches until ctx ends.

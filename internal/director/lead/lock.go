@@ -26,8 +26,8 @@ const (
 	lockRetry    = 20 * time.Millisecond
 )
 
-// Lock makes sure that one process has the data directory; the kernel releases it when that process ends. The zero value
-// is a lock that was not taken. Any goroutine may call its methods.
+// Lock makes sure that one process has the data directory; the kernel releases it when that process ends. The
+// zero value is a lock that was not taken. Any goroutine may call its methods.
 type Lock struct {
 	mu   sync.Mutex
 	file *os.File // nil: it is not taken, or was released

@@ -8,10 +8,10 @@ import (
 // lateAfter is how long the owner may be away before that counts as a gap. It takes a turn at least once a second.
 const lateAfter = 5 * time.Second
 
-// Clock gives the time of events. It begins where it is told to, mostly at wall time, and never goes back. It ignores a
-// step of the wall clock backwards; it follows a step forwards, and reports it as a gap: usually the machine was suspended,
-// and the monotonic clock stood still. It need not show wall time, since a director that takes over goes on with the time
-// of the one before.
+// Clock gives the time of events. It begins where it is told to, mostly at wall time, and never goes back. It
+// ignores a step of the wall clock backwards; it follows a step forwards, and reports it as a gap: usually the
+// machine was suspended, and the monotonic clock stood still. It need not show wall time, since a director that
+// takes over goes on with the time of the one before.
 type Clock struct {
 	start  time.Time    // has a monotonic reading
 	base   time.Time    // the time then

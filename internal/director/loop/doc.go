@@ -1,5 +1,5 @@
-// Package loop runs fsm.Driver: one goroutine, the Owner, hands the machine what happens and makes its decisions durable;
-// the Runner carries out the effects that follow.
+// Package loop runs fsm.Driver: one goroutine, the Owner, hands the machine what happens and makes its
+// decisions durable; the Runner carries out the effects that follow.
 //
 // # Invariants
 //
@@ -10,7 +10,7 @@
 //
 // # Clock
 //
-// The owner stamps every event with a Clock that follows the monotonic clock and never goes back. It begins at wall time,
-// or at the time of the director that led before. When the wall clock ran ahead (a suspended machine), or the owner could
-// not run, the owner offers fsm.DirectorResumed first.
+// The owner stamps every event with a Clock that follows the monotonic clock and never goes back. It begins at
+// wall time, or at the time of the director that led before. When the wall clock ran ahead (a suspended
+// machine), or the owner could not run, the owner offers fsm.DirectorResumed first.
 package loop

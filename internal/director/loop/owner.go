@@ -157,8 +157,8 @@ func (o *Owner) Run(ctx context.Context) error {
 	return o.err
 }
 
-// ended is what a Look gets when Run is over. Another goroutine may report it before Run's caller does, so it must say as
-// much as Run's own error.
+// ended is what a Look gets when Run is over. Another goroutine may report it before Run's caller does, so it
+// must say as much as Run's own error.
 func (o *Owner) ended() error { return cmp.Or(o.err, ErrReload) }
 
 func (o *Owner) run(ctx context.Context) error {

@@ -48,7 +48,8 @@ func TestJournalThatRefusesEndsTheOwner(t *testing.T) {
 		t.Run(c.answer.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := looptest.Start(t.Context(), t)
-				b.Send(t.Context(), looptest.Eligible(1), func() { t.Error("acknowledged, though nothing was appended") })
+				b.Send(t.Context(), looptest.Eligible(1),
+					func() { t.Error("acknowledged, though nothing was appended") })
 				b.Journal.Answers <- c.answer
 				if err := <-b.Ended; !errors.Is(err, c.want) {
 					t.Errorf("got %v, want %v", err, c.want)

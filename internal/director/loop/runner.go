@@ -35,8 +35,8 @@ type turn struct {
 	done   chan struct{}
 }
 
-// NewRunner returns a runner whose effects end with ctx. may reports whether this process leads; ended gets the outcome of
-// each durable effect.
+// NewRunner returns a runner whose effects end with ctx. may reports whether this process leads; ended gets the
+// outcome of each durable effect.
 func NewRunner(ctx context.Context, executors map[fsm.EffectKind]Executor, ended func(fsm.EffectEnded),
 	may func() bool, log *zap.Logger,
 ) *Runner {

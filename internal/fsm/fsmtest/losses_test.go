@@ -13,7 +13,10 @@ import (
 func TestLosses(t *testing.T) {
 	for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
 		t.Logf("seed %d", seed)
-		if r := Simulate(Options{Seed: seed, Steps: effort(50_000, 300_000), World: -1, Losses: true, Now: time.Now}); r.Found != nil {
+		if r := Simulate(Options{
+			Seed: seed, Steps: effort(50_000, 300_000), World: -1, Losses: true,
+			Now: time.Now,
+		}); r.Found != nil {
 			var lines []string
 			Simulate(Options{
 				Seed: seed, World: r.Found.World, Steps: 1 << 30, Losses: true, Transcript: &lines,
