@@ -33,13 +33,29 @@ const patchTime = 20 * time.Second
 func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report,
 	printed *audit.StoredOutput,
 ) {
-	end := attemptEnd{signal: x.Signal}
+	out, meta, end := s.reportedEnd(x, reports)
+	out.Patch = s.maskedPatch(ctx, e)
+	c := s.recorder
+	c.ends.Store(e.Worker, end)
+	c.out.Output(e.Worker, out)
+	meta.ExitCode, meta.Signal, meta.OOM, meta.Output = end.exitCode, x.Signal, x.OOM, printed
+	c.out.Attempt(e.Worker, func(m *audit.Meta) {
+		m.Issue, m.Attempt = string(e.Task), e.Attempt
+		addEnd(m, meta)
+	})
+}
+
+// reportedEnd gathers what the reports and the runtime say about the end of an attempt. A stage's exit code says more
+// than the container's.
+func (s *session) reportedEnd(x container.Exit, reports []bus.Report) (out audit.Output, meta audit.Meta,
+	end attemptEnd,
+) {
+	end = attemptEnd{signal: x.Signal}
 	if x.Known {
 		end.exitCode = &x.ExitCode
 	}
 	// Masked one by one: half a secret at the edge of a ring is only known as such at the edge of a text.
-	out := audit.Output{WorkerLog: s.github.Redact(string(x.Stdout)) + "\n" + s.github.Redact(string(x.Stderr))}
-	meta := audit.Meta{}
+	out = audit.Output{WorkerLog: s.github.Redact(string(x.Stdout)) + "\n" + s.github.Redact(string(x.Stderr))}
 	for _, r := range reports {
 		switch body := r.Body.(type) {
 		case *wire.WorkerError:
@@ -68,31 +84,30 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	if x.Cause != "" {
 		meta.Notes = append(meta.Notes, clusterSays(x))
 	}
+	return out, meta, end
+}
+
+// maskedPatch returns the patch of an attempt with secrets masked. It is empty if it cannot be made within
+// patchTime, or if secrets cannot be told from it.
+func (s *session) maskedPatch(ctx context.Context, e fsm.Effect) string {
 	git, done := s.withdrawals.During(ctx, e.Task)
 	defer done()
 	limited, cancel := context.WithTimeout(git, patchTime)
 	defer cancel()
-	var err error
-	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err == nil {
+	patch, err := s.workspace.Patch(limited, e.Nonce)
+	if err == nil {
 		var known *leak.Finder
 		if known, err = s.workSecrets.Known(limited, e.Worker); err != nil {
-			out.Patch = ""
+			patch = ""
 		} else {
-			out.Patch, err = scope.Mask(limited, out.Patch, known)
+			patch, err = scope.Mask(limited, patch, known)
 		}
 	}
 	if err != nil {
 		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
 			zap.Error(err))
 	}
-	c := s.recorder
-	c.ends.Store(e.Worker, end)
-	c.out.Output(e.Worker, out)
-	meta.ExitCode, meta.Signal, meta.OOM, meta.Output = end.exitCode, x.Signal, x.OOM, printed
-	c.out.Attempt(e.Worker, func(m *audit.Meta) {
-		m.Issue, m.Attempt = string(e.Task), e.Attempt
-		addEnd(m, meta)
-	})
+	return patch
 }
 
 // addEnd adds what is known of an attempt's end. It may be known already, and better: a stop that a restart has

@@ -3,11 +3,9 @@ package director
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,14 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"retake/internal/bench"
 	"retake/internal/bus"
 	"retake/internal/bus/server"
-	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
@@ -215,13 +211,7 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	must(t, err)
 	s.metrics.Slots(fleetOf)
 	must(t, s.metrics.Restore(0, snapshot))
-	now, all := time.Now(), make([]fsm.Sign, 0, fleetOf)
-	for _, w := range workers { // it has taken a while to make them
-		all = append(all, fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: w}, At: now})
-	}
-	for _, part := range fsm.InParts(all) {
-		m.Step(fsm.Event{At: now, Body: part})
-	}
+	allSeen(m, workers)
 	b.began = time.Now()
 	b.owner = loop.New(driver, hub.Journal(), zap.NewNop())
 	s.owner = b.owner
@@ -243,6 +233,17 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 		must(t, hub.Close(context.Background()))
 	})
 	return b
+}
+
+// allSeen tells the machine that every worker lives: making them took a while.
+func allSeen(m *fsm.Machine, workers []string) {
+	now, all := time.Now(), make([]fsm.Sign, 0, len(workers))
+	for _, w := range workers {
+		all = append(all, fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: w}, At: now})
+	}
+	for _, part := range fsm.InParts(all) {
+		m.Step(fsm.Event{At: now, Body: part})
+	}
 }
 
 // effect is called by the owner. A probe says that a worker is suspected.
@@ -352,107 +353,4 @@ func heapInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
-}
-
-// startChild runs this test's program once more, to play the workers.
-func (b *beats) startChild(srv *server.Server) {
-	b.t.Helper()
-	user, err := srv.Keys().Gatekeeper()
-	must(b.t, err)
-	order, err := json.Marshal(beatsOrder{
-		URL: srv.URL("127.0.0.1"), JWT: user.JWT, Seed: user.Seed,
-		Workers: b.workers,
-	})
-	must(b.t, err)
-	child := exec.Command(os.Args[0], "-test.run=^TestBenchHeartbeats$")
-	child.Env = append(os.Environ(), beatsEnv+"="+string(order))
-	child.Stderr = os.Stderr
-	in, err := child.StdinPipe()
-	must(b.t, err)
-	out, err := child.StdoutPipe()
-	must(b.t, err)
-	must(b.t, child.Start())
-	b.child, b.answers = in, bufio.NewScanner(out)
-	b.t.Cleanup(func() {
-		_ = in.Close()
-		must(b.t, child.Wait())
-	})
-}
-
-// beat has every worker send one heartbeat of a round, evenly over some time; skip 2: without those that fall silent.
-func (b *beats) beat(skip, round int, over time.Duration) {
-	b.t.Helper()
-	_, err := fmt.Fprintf(b.child, "%d %d %d\n", skip, round, over.Milliseconds())
-	must(b.t, err)
-	b.sent()
-}
-
-// sent waits until the child has done what it was told.
-func (b *beats) sent() {
-	b.t.Helper()
-	if b.answers.Scan() && b.answers.Text() == "sent" {
-		return
-	}
-	said := b.answers.Text()
-	for b.answers.Scan() {
-		said += "\n" + b.answers.Text()
-	}
-	b.t.Fatalf("the child says %q, %v", said, b.answers.Err())
-}
-
-// playWorkers is the child: it sends what its standard input asks for.
-func playWorkers(t *testing.T, order string) {
-	var o beatsOrder
-	must(t, json.Unmarshal([]byte(order), &o))
-	conns := make([]*nats.Conn, 8) // the relay lets 4 MiB a second pass on each
-	for i := range conns {
-		nc, err := nats.Connect(o.URL, nats.UserJWTAndSeed(o.JWT, o.Seed))
-		must(t, err)
-		defer nc.Close()
-		conns[i] = nc
-	}
-	subjects := wire.Subjects{Prefix: wire.DefaultPrefix}
-	encode := func(n, round int) []byte {
-		p := wire.Heartbeat{
-			State: wire.HeartbeatState{
-				Stage: wire.StageCode, IssueNumber: n + 1, Attempt: 1,
-				Progress: &wire.Progress{Step: strconv.Itoa(round)}, LastUpdateAt: wire.At(time.Now()),
-			},
-			Usage: &wire.Usage{Tokens: int64(1000 * round), CostUSD: 0.21, CacheHits: 1},
-		}
-		data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: beatWorker(n), RunID: "run_20261121-095900Z"},
-			uint64(round), time.Now(), p)
-		must(t, err)
-		return data
-	}
-	burst := make([][]byte, o.Workers) // made now: meanwhile the workers would be silent
-	for n := range burst {
-		burst[n] = encode(n, burstRound)
-	}
-	fmt.Println("sent")
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		var skip, round, ms int
-		_, err := fmt.Sscan(lines.Text(), &skip, &round, &ms)
-		must(t, err)
-		began := time.Now()
-		for n := range o.Workers {
-			due := began.Add(time.Duration(ms) * time.Millisecond * time.Duration(n) / time.Duration(o.Workers))
-			// each connection writes what it has by itself: about a heartbeat at a time, as workers do
-			if wait := time.Until(due); wait > time.Millisecond {
-				time.Sleep(wait)
-			}
-			if skip != 0 && n%beatSilent == 0 {
-				continue
-			}
-			data := burst[n]
-			if round != burstRound {
-				data = encode(n, round)
-			}
-			must(t, conns[n%len(conns)].Publish(subjects.Worker(beatWorker(n), wire.ChannelHeartbeat), data))
-		}
-		for _, nc := range conns {
-			must(t, nc.Flush())
-		}
-		fmt.Println("sent")
-	}
 }

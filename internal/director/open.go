@@ -37,37 +37,14 @@ import (
 // open makes the adapters. Everything that is missing is reported at once. serves: it is the director's start,
 // which people may ask how it is.
 func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
-	now := time.Now().UTC()
-	d := &daemon{
-		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, runID: "run_" +
-			now.Format("20060102-150405Z"), runtime: o.Runtime,
-		internet:   o.Outside,
-		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
-		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
-		findPatience:  cmp.Or(o.findPatience, findPatience), decides: o.decides,
-		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
-		cooldowns: make(chan github.Cooldown, 64),
-		offences:  make(chan struct{}, 1), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
-	}
-	d.openMetrics(cmp.Or(o.Version, "unknown"))
-	if d.diskUse == nil {
-		d.diskUse = disk.UseOf
-	}
+	d := newDaemon(o)
 	defer func() {
 		if err != nil {
 			d.close()
 		}
 	}()
-	if d.config.Director.DataDir, err = filepath.Abs(d.config.Director.DataDir); err != nil {
-		return nil, fmt.Errorf("director: director.data_dir: %w", err)
-	}
-	if d.config.Director.SharedDir != "" {
-		if d.config.Director.SharedDir, err = filepath.Abs(d.config.Director.SharedDir); err == nil {
-			err = safefile.MkdirAll(d.config.Director.SharedDir, 0o700)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("director: director.shared_dir: %w", err)
-		}
+	if err := d.findDirectories(); err != nil {
+		return nil, err
 	}
 	if err := d.lock.Take(ctx, d.config.Director.DataDir); err != nil {
 		return nil, err
@@ -106,6 +83,45 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	}
 	d.web.Serve(d.routes(), d.log)
 	return d, nil
+}
+
+// newDaemon returns a daemon without adapters. Intervals that the options leave out have their defaults.
+func newDaemon(o Options) *daemon {
+	now := time.Now().UTC()
+	d := &daemon{
+		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now,
+		runID:      "run_" + now.Format("20060102-150405Z"),
+		runtime:    o.Runtime,
+		internet:   o.Outside,
+		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
+		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
+		findPatience:  cmp.Or(o.findPatience, findPatience), decides: o.decides,
+		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
+		cooldowns: make(chan github.Cooldown, 64),
+		offences:  make(chan struct{}, 1), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
+	}
+	d.openMetrics(cmp.Or(o.Version, "unknown"))
+	if d.diskUse == nil {
+		d.diskUse = disk.UseOf
+	}
+	return d
+}
+
+// findDirectories makes the configured directories absolute, and creates the shared one.
+func (d *daemon) findDirectories() error {
+	var err error
+	if d.config.Director.DataDir, err = filepath.Abs(d.config.Director.DataDir); err != nil {
+		return fmt.Errorf("director: director.data_dir: %w", err)
+	}
+	if d.config.Director.SharedDir != "" {
+		if d.config.Director.SharedDir, err = filepath.Abs(d.config.Director.SharedDir); err == nil {
+			err = safefile.MkdirAll(d.config.Director.SharedDir, 0o700)
+		}
+		if err != nil {
+			return fmt.Errorf("director: director.shared_dir: %w", err)
+		}
+	}
+	return nil
 }
 
 // installation names this data directory for ever: what another one's director made is not ours to remove.

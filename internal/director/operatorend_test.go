@@ -18,34 +18,37 @@ import (
 	"retake/internal/fsm"
 )
 
+// refusedAtTheEnd are requests to a session whose journal fails: while the owner still answers (whole), and later.
+var refusedAtTheEnd = []struct {
+	name, path, body string
+	handler          func(*session) http.HandlerFunc
+	whole            bool // the owner still answers, and the journal does not
+	want             string
+}{
+	{"a command", "/pause", "", func(s *session) http.HandlerFunc { return s.operate }, true, notWritten},
+	{
+		"a budget", "/budget/reset", `{"issue": "acme/widgets#1", "paid_calls_used": 3}`,
+		func(s *session) http.HandlerFunc { return s.resetBudget }, true, notWritten,
+	},
+	{
+		"a lift", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, true,
+		notWritten,
+	},
+	{"a command, later", "/pause", "", func(s *session) http.HandlerFunc { return s.operate }, false, notWritten},
+	{
+		"a budget, later", "/budget/reset", `{"issue": "acme/widgets#1"}`,
+		func(s *session) http.HandlerFunc { return s.resetBudget }, false, tooBusy,
+	},
+	{
+		"a lift, later", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, false,
+		tooBusy,
+	},
+}
+
 // A request that the session cannot answer any more is refused in words. An empty answer would read like one.
 func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name, path, body string
-		handler          func(*session) http.HandlerFunc
-		whole            bool // the owner still answers, and the journal does not
-		want             string
-	}{
-		{"a command", "/pause", "", func(s *session) http.HandlerFunc { return s.operate }, true, notWritten},
-		{
-			"a budget", "/budget/reset", `{"issue": "acme/widgets#1", "paid_calls_used": 3}`,
-			func(s *session) http.HandlerFunc { return s.resetBudget }, true, notWritten,
-		},
-		{
-			"a lift", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, true,
-			notWritten,
-		},
-		{"a command, later", "/pause", "", func(s *session) http.HandlerFunc { return s.operate }, false, notWritten},
-		{
-			"a budget, later", "/budget/reset", `{"issue": "acme/widgets#1"}`,
-			func(s *session) http.HandlerFunc { return s.resetBudget }, false, tooBusy,
-		},
-		{
-			"a lift, later", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, false,
-			tooBusy,
-		},
-	} {
+	for _, c := range refusedAtTheEnd {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := looptest.Start(t.Context(), t)

@@ -76,6 +76,45 @@ func TestOperatorAnswersAQuestion(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 }
 
+// refusedCommands are requests that change nothing, with the status and the reason that their sender gets.
+var refusedCommands = []struct {
+	path   string
+	body   operator.TaskCommand
+	status int
+	says   string
+}{
+	{
+		"1/commands",
+		operator.TaskCommand{Command: "retry"},
+		http.StatusConflict,
+		"attempt 1 is under way; `/agent stop` ends it",
+	},
+	{
+		"2/commands",
+		operator.TaskCommand{Command: "retry"},
+		http.StatusNotFound,
+		"the director has no task acme/widgets#2",
+	},
+	{"1/commands", operator.TaskCommand{Command: "retreat"}, http.StatusBadRequest, `"retreat" is no command`},
+	{"1/commands", operator.TaskCommand{Command: "why"}, http.StatusBadRequest, `"why" is no command`},
+	{"1/commands", operator.TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
+	{
+		"1/commands",
+		operator.TaskCommand{Command: "snooze", For: "9000d"},
+		http.StatusBadRequest,
+		"needs a time from 1 minute to 30 days",
+	},
+	{"1/commands", operator.TaskCommand{Command: "budget", Amount: -1}, http.StatusBadRequest, "needs a number"},
+	{
+		"1/commands",
+		operator.TaskCommand{Command: "stop", By: "bob\n@everybody"},
+		http.StatusBadRequest,
+		`"by": want a name`,
+	},
+	{"1/commands", operator.TaskCommand{Command: "stop", ID: "x"}, http.StatusBadRequest, `"id": want`},
+	{"none/commands", operator.TaskCommand{Command: "stop"}, http.StatusBadRequest, "want POST /tasks/"},
+}
+
 // A refusal has the machine's reason; what is no command, or about no task, is told apart, and nothing of it is
 // in the journal.
 func TestRefusedCommands(t *testing.T) {
@@ -84,43 +123,7 @@ func TestRefusedCommands(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "Wait for ever", "", "agent-task")
 	s.start()
 	s.until("running", s.inState(key, "Running"))
-	for _, c := range []struct {
-		path   string
-		body   operator.TaskCommand
-		status int
-		says   string
-	}{
-		{
-			"1/commands",
-			operator.TaskCommand{Command: "retry"},
-			http.StatusConflict,
-			"attempt 1 is under way; `/agent stop` ends it",
-		},
-		{
-			"2/commands",
-			operator.TaskCommand{Command: "retry"},
-			http.StatusNotFound,
-			"the director has no task acme/widgets#2",
-		},
-		{"1/commands", operator.TaskCommand{Command: "retreat"}, http.StatusBadRequest, `"retreat" is no command`},
-		{"1/commands", operator.TaskCommand{Command: "why"}, http.StatusBadRequest, `"why" is no command`},
-		{"1/commands", operator.TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
-		{
-			"1/commands",
-			operator.TaskCommand{Command: "snooze", For: "9000d"},
-			http.StatusBadRequest,
-			"needs a time from 1 minute to 30 days",
-		},
-		{"1/commands", operator.TaskCommand{Command: "budget", Amount: -1}, http.StatusBadRequest, "needs a number"},
-		{
-			"1/commands",
-			operator.TaskCommand{Command: "stop", By: "bob\n@everybody"},
-			http.StatusBadRequest,
-			`"by": want a name`,
-		},
-		{"1/commands", operator.TaskCommand{Command: "stop", ID: "x"}, http.StatusBadRequest, `"id": want`},
-		{"none/commands", operator.TaskCommand{Command: "stop"}, http.StatusBadRequest, "want POST /tasks/"},
-	} {
+	for _, c := range refusedCommands {
 		body, err := json.Marshal(c.body)
 		must(t, err)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://director/tasks/acme/widgets/"+

@@ -101,6 +101,12 @@ func TestTheStoryIsTold(t *testing.T) {
 	})
 	check("after a restart", s.story(asked), s.story(done))
 
+	checkOffers(t, s, done)
+}
+
+// checkOffers offers an issue whose work is done: it is refused, unless it shall be done again.
+func checkOffers(t *testing.T, s *harness, done string) {
+	t.Helper()
 	offer := func(again bool) operator.TaskAnswer {
 		a, err := operator.OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(done), "", again)
 		must(t, err)

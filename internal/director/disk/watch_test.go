@@ -14,87 +14,93 @@ func gibs(of, used int64) (u Use) {
 	return u
 }
 
-// TestDiskWatch: an attempt goes only when the disk is full in percent and in bytes, and only for what it wrote
-// itself of what filled it.
-func TestDiskWatch(t *testing.T) {
-	type use map[string]int64 // GiB, by attempt; below 0: it could not be walked to its end, and has at least that
-	type moment struct {
+type (
+	use    map[string]int64 // GiB, by attempt; below 0: it could not be walked to its end, and has at least that
+	moment struct {
 		of, used int64 // GiB of the disk
 		own      use
 		blamed   string
 		full     bool
 	}
-	for name, moments := range map[string][]moment{
-		"one fills it": {
-			{100, 50, use{"a": 1, "b": 1}, "", false},
-			{100, 96, use{"a": 2, "b": 46}, "b", true},
-		},
-		"within one look, from far away": {{100, 10, use{"a": 0}, "", false}, {100, 100, use{"a": 90}, "a", true}},
-		"slowly": {
-			{100, 60, use{"a": 0}, "", false},
-			{100, 80, use{"a": 20}, "", false},
-			{100, 93, use{"a": 33}, "", false},
-			{100, 96, use{"a": 36}, "a", true},
-		},
-		"it was full, and stays so": {
-			{100, 97, use{"a": 30}, "", false},
-			{100, 97, use{"a": 30}, "", false},
-			{100, 97, use{"a": 30}, "", false},
-		},
-		"it was full, and one goes on": {
-			{100, 96, use{"a": 30, "b": 20}, "", false},
-			{100, 98, use{"a": 30, "b": 22}, "b", true},
-		},
-		"fairly full, with room": {
-			{2000, 1900, use{"a": 1}, "", false},
-			{2000, 1980, use{"a": 81}, "", false},
-		},
-		"filled elsewhere": {
-			{100, 50, use{"a": 1}, "", false},
-			{100, 97, use{"a": 3}, "", true},
-			{100, 99, use{"a": 4}, "", true},
-		},
-		"the largest is not who fills it": {
-			{100, 80, use{"a": 30, "b": 1}, "", false},
-			{100, 96, use{"a": 30, "b": 17}, "b", true},
-		},
-		"who fills it cannot be walked": {
-			{100, 80, use{"a": 1, "b": 1}, "", false},
-			{100, 97, use{"a": 3, "b": -1}, "", true},
-		},
-		"as far as it was walked is enough": {
-			{100, 80, use{"a": 1, "b": 1}, "", false},
-			{100, 97, use{"a": 2, "b": -12}, "b", true},
-		},
-		"what it had is not known": {
-			{100, 80, use{"b": -1}, "", false},
-			{100, 97, use{"b": 17}, "", true},
-			{100, 99, use{"b": 19}, "b", true},
-		},
-		"what it wrote long ago": {
-			{100, 10, use{"a": 0}, "", false},
-			{100, 60, use{"a": 50}, "", false},
-			{100, 97, use{"a": 51}, "", true},
-		},
-		"a new one that is large": {
-			{100, 90, use{"a": 1}, "", false},
-			{100, 97, use{"a": 1, "b": 40}, "", true},
-		},
-		"one that would not help": {{1000, 999, use{"a": 0}, "", false}, {1000, 1000, use{"a": 1}, "", true}},
-		"there is room again": {
-			{100, 90, use{"a": 0}, "", false},
-			{100, 50, use{"a": 20}, "", false},
-			{100, 97, use{"a": 22}, "", true},
-		},
-		"the next one only if it goes on": {
-			{100, 90, use{"a": 0, "b": 0}, "", false},
-			{100, 97, use{"a": 4, "b": 3}, "a", true},
-			{100, 97, use{"a": 4, "b": 3}, "", false},
-			{100, 97, use{"b": 3}, "", false},
-			{100, 99, use{"b": 5}, "b", true},
-		},
-		"small": {{2, 1, use{"a": 0}, "", false}, {2, 2, use{"a": 1}, "a", true}},
-	} {
+)
+
+// watched are the disks that the guard sees, moment by moment.
+var watched = map[string][]moment{
+	"one fills it": {
+		{100, 50, use{"a": 1, "b": 1}, "", false},
+		{100, 96, use{"a": 2, "b": 46}, "b", true},
+	},
+	"within one look, from far away": {{100, 10, use{"a": 0}, "", false}, {100, 100, use{"a": 90}, "a", true}},
+	"slowly": {
+		{100, 60, use{"a": 0}, "", false},
+		{100, 80, use{"a": 20}, "", false},
+		{100, 93, use{"a": 33}, "", false},
+		{100, 96, use{"a": 36}, "a", true},
+	},
+	"it was full, and stays so": {
+		{100, 97, use{"a": 30}, "", false},
+		{100, 97, use{"a": 30}, "", false},
+		{100, 97, use{"a": 30}, "", false},
+	},
+	"it was full, and one goes on": {
+		{100, 96, use{"a": 30, "b": 20}, "", false},
+		{100, 98, use{"a": 30, "b": 22}, "b", true},
+	},
+	"fairly full, with room": {
+		{2000, 1900, use{"a": 1}, "", false},
+		{2000, 1980, use{"a": 81}, "", false},
+	},
+	"filled elsewhere": {
+		{100, 50, use{"a": 1}, "", false},
+		{100, 97, use{"a": 3}, "", true},
+		{100, 99, use{"a": 4}, "", true},
+	},
+	"the largest is not who fills it": {
+		{100, 80, use{"a": 30, "b": 1}, "", false},
+		{100, 96, use{"a": 30, "b": 17}, "b", true},
+	},
+	"who fills it cannot be walked": {
+		{100, 80, use{"a": 1, "b": 1}, "", false},
+		{100, 97, use{"a": 3, "b": -1}, "", true},
+	},
+	"as far as it was walked is enough": {
+		{100, 80, use{"a": 1, "b": 1}, "", false},
+		{100, 97, use{"a": 2, "b": -12}, "b", true},
+	},
+	"what it had is not known": {
+		{100, 80, use{"b": -1}, "", false},
+		{100, 97, use{"b": 17}, "", true},
+		{100, 99, use{"b": 19}, "b", true},
+	},
+	"what it wrote long ago": {
+		{100, 10, use{"a": 0}, "", false},
+		{100, 60, use{"a": 50}, "", false},
+		{100, 97, use{"a": 51}, "", true},
+	},
+	"a new one that is large": {
+		{100, 90, use{"a": 1}, "", false},
+		{100, 97, use{"a": 1, "b": 40}, "", true},
+	},
+	"one that would not help": {{1000, 999, use{"a": 0}, "", false}, {1000, 1000, use{"a": 1}, "", true}},
+	"there is room again": {
+		{100, 90, use{"a": 0}, "", false},
+		{100, 50, use{"a": 20}, "", false},
+		{100, 97, use{"a": 22}, "", true},
+	},
+	"the next one only if it goes on": {
+		{100, 90, use{"a": 0, "b": 0}, "", false},
+		{100, 97, use{"a": 4, "b": 3}, "a", true},
+		{100, 97, use{"a": 4, "b": 3}, "", false},
+		{100, 97, use{"b": 3}, "", false},
+		{100, 99, use{"b": 5}, "b", true},
+	},
+	"small": {{2, 1, use{"a": 0}, "", false}, {2, 2, use{"a": 1}, "a", true}},
+}
+
+// TestDiskWatch: an attempt goes only when the disk is full in percent and in bytes, and only for what it wrote
+// itself of what filled it.
+func TestDiskWatch(t *testing.T) {
+	for name, moments := range watched {
 		w := Watch{Watermark: 95}
 		for i, m := range moments {
 			var running []string

@@ -40,16 +40,16 @@ func answerTo(h http.Handler, r *http.Request) int {
 
 const labelled = `{"action":"labeled","repository":{"full_name":"acme/widgets"},"issue":{"number":1,"title":"nobody shall read this"}}`
 
-func TestWebhookAnswers(t *testing.T) {
-	t.Parallel()
-	core, logs := observer.New(zap.DebugLevel)
-	h := NewWebhooks(ourSecret, zap.New(core))
-	looked := 0
-	look := func(n github.Notice) bool {
-		looked++
-		return n.Repo == "acme/widgets"
-	}
-	h.lookWith(look)
+// hook is a delivery with the status of its answer, and the meter that counts it.
+type hook struct {
+	name  string
+	r     *http.Request
+	want  int
+	meter string
+}
+
+// hooks returns deliveries of every kind, in their order: one repeats another.
+func hooks(t *testing.T) []hook {
 	without := func(header string) *http.Request {
 		r := hookOf(t, "issues", "x", labelled, webhookSecret)
 		r.Header.Del(header)
@@ -65,12 +65,7 @@ func TestWebhookAnswers(t *testing.T) {
 	cut.Body = io.NopCloser(io.MultiReader(strings.NewReader("{"), errReader{}))
 	form := hookOf(t, "issues", "x", labelled, webhookSecret)
 	form.Header.Set("Content-Type", "text/plain")
-	for _, row := range []struct {
-		name  string
-		r     *http.Request
-		want  int
-		meter string
-	}{
+	return []hook{
 		{"what GitHub sends", hookOf(t, "issues", "1", labelled, webhookSecret), 202, webhookTaken},
 		{"the same once more", hookOf(t, "issues", "1", labelled, webhookSecret), 200, webhookRepeated},
 		{"the same as another delivery", hookOf(t, "issues", "2", labelled, webhookSecret), 202, webhookTaken},
@@ -90,7 +85,20 @@ func TestWebhookAnswers(t *testing.T) {
 		{"it says that it is too large", large, 413, webhookTooLarge},
 		{"it is too large", endless, 413, webhookTooLarge},
 		{"it is cut off", cut, 400, webhookBroken},
-	} {
+	}
+}
+
+func TestWebhookAnswers(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.DebugLevel)
+	h := NewWebhooks(ourSecret, zap.New(core))
+	looked := 0
+	look := func(n github.Notice) bool {
+		looked++
+		return n.Repo == "acme/widgets"
+	}
+	h.lookWith(look)
+	for _, row := range hooks(t) {
 		before := h.counts[row.meter]
 		if got := answerTo(h, row.r); got != row.want || h.counts[row.meter] != before+1 {
 			t.Errorf("%s: %d, %v; want %d, and one more %s", row.name, got, h.counts, row.want, row.meter)
