@@ -22,16 +22,16 @@ const (
 var (
 	nameForm     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	// fileForm is of a path below the folder of the row's files: no part is "." or "..".
+	// fileForm matches a relative path without "." or ".." elements.
 	fileForm = regexp.MustCompile(
 		`^\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}){0,7}$`)
 	placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 )
 
-// wrongIf notes a fault of a row's key if there is one.
+// wrongIf records a fault of a row's key if bad is true.
 type wrongIf func(bad bool, key, format string, args ...any)
 
-// check notes all faults of a row.
+// check records every fault of a row.
 func (p *Profile) check(file *tomlfile.File, at string) {
 	wrong := wrongIf(func(bad bool, key, format string, args ...any) {
 		if bad {
@@ -54,7 +54,7 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 	}
 }
 
-// checkCommand notes the faults of what is run and how its output is read.
+// checkCommand checks how the agent is run and how its output is read.
 func (p *Profile) checkCommand(wrong wrongIf) {
 	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64", p.Name)
 	wrong(p.Program == "", "program", "missing, want the program's name or path")
@@ -85,7 +85,7 @@ func (p *Profile) checkCommand(wrong wrongIf) {
 	}
 }
 
-// checkEnv notes the faults of variables.
+// checkEnv checks environment variables.
 func (p *Profile) checkEnv(wrong wrongIf) {
 	for _, k := range p.Keys {
 		wrong(!variableForm.MatchString(k), "keys", "%.60q: want the name of a variable", k)
@@ -100,7 +100,7 @@ func (p *Profile) checkEnv(wrong wrongIf) {
 	}
 }
 
-// checkFiles notes the faults of the files that an agent is given, and of what it is tried with.
+// checkFiles checks the files given to an agent, and the settings for trying it.
 func (p *Profile) checkFiles(wrong wrongIf) {
 	for i, f := range p.Files {
 		wrong(!fileForm.MatchString(f.Name), "files",
@@ -122,7 +122,7 @@ func (p *Profile) checkFiles(wrong wrongIf) {
 	}
 }
 
-// check notes the faults of globs.
+// check checks globs.
 func (t *traces) check(file *tomlfile.File, at string) {
 	for _, g := range t.StatePaths {
 		if err := worktree.Check(g); err != nil {

@@ -74,7 +74,7 @@ func claudeResult(r *Reader, o object) {
 	r.result(ok, o.text("result"))
 }
 
-// retryNote describes a retry for a step: after which status, and which of how many it is.
+// retryNote describes a retry as a step: the status that caused it, and the attempt out of the maximum.
 func retryNote(status int, attempt, most int64) (note string) {
 	if status != 0 {
 		note = fmt.Sprint("after ", status)

@@ -2,7 +2,7 @@ package agent
 
 import "cmp"
 
-// cline reads cline 3.0: what its agent does is in events inside of events.
+// cline reads cline 3.0, which nests the agent's events inside other events.
 func cline(r *Reader, o object) {
 	switch o.text("type") {
 	case "agent_event":

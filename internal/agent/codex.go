@@ -50,8 +50,8 @@ func codexItem(r *Reader, item object, completed bool) {
 	}
 }
 
-// reconnecting is what codex prints between two tries, with the reason in parentheses. Without one it waits for
-// the network, for ever.
+// reconnecting matches the line that codex prints between two tries, with the reason in parentheses. Without a
+// reason, codex waits for the network and never gives up.
 var reconnecting = regexp.MustCompile(`^Reconnecting\.\.\.\s*(\S*)\s*(?:\((.*)\))?`)
 
 func codexError(r *Reader, message string) {
@@ -63,7 +63,8 @@ func codexError(r *Reader, message string) {
 	}
 }
 
-// reconnect marks an error between two tries as one, and returns which try it is.
+// reconnect recognizes an error between two tries, marks it retryable and returns a note with the number of the
+// try.
 func reconnect(f Failure) (_ Failure, note string) {
 	if m := reconnecting.FindStringSubmatch(f.Message); m != nil {
 		f.Message, f.Retryable, note = cmp.Or(m[2], f.Message), true, m[1]
@@ -71,7 +72,7 @@ func reconnect(f Failure) (_ Failure, note string) {
 	return f, note
 }
 
-// codexWords reads its log: a command that the sandbox refuses stands nowhere else.
+// codexWords reads codex's log, the only place where it reports commands that the sandbox refused.
 func codexWords(r *Reader, words string) {
 	if strings.Contains(words, "codex_core::tools") && strings.Contains(words, "ejected") {
 		_, why, found := strings.Cut(words, "error=")

@@ -41,7 +41,8 @@ func copilot(r *Reader, o object) {
 	}
 }
 
-// copilotRetry reads one failed call; whether another follows is not known yet. The provider's error is JSON in a text.
+// copilotRetry reads one failed call. Whether another follows is not known yet. The text contains the
+// provider's error as JSON.
 func copilotRetry(r *Reader, o object) {
 	f := o.failure()
 	if inner, ok := parse([]byte(f.Message)); ok {

@@ -2,49 +2,50 @@ package agent
 
 import "time"
 
-// Event is one thing that an agent's stream says.
+// Event is one statement of an agent's stream.
 type Event interface{ isEvent() }
 
-// Progress is a step that the agent began, in a few words.
+// Progress is a step that the agent began, described in a few words.
 type Progress struct{ Step string }
 
-// UsageReport is what the agent has consumed. A part adds to what was said before; a total replaces it.
+// UsageReport is what the agent has consumed. A partial report adds to the earlier ones, and a total replaces
+// them.
 type UsageReport struct {
 	Usage
 	Total bool
 }
 
-// Usage counts.
+// Usage counts what was consumed.
 type Usage struct {
 	Tokens    int64 // read and written, cached ones included
 	CostUSD   float64
-	PaidCalls int64 // that the stream itself calls paid
-	CacheHits int64 // work that a cache did in the place of the model
+	PaidCalls int64 // calls that the stream reports as paid
+	CacheHits int64 // answers served by a cache instead of the model
 }
 
-// RateLimit says that the provider holds the agent back, while the agent goes on trying.
+// RateLimit reports that the provider throttles the agent, which keeps trying.
 type RateLimit struct {
-	Status     int           // 429, 503, 529, …; 0: not stated
-	RetryAfter time.Duration // 0: not stated
+	Status     int           // 429, 503, 529, …, or 0 if not stated
+	RetryAfter time.Duration // 0 if not stated
 	Headers    map[string]string
 }
 
-// Failure is an error. A retryable one is followed by another try of the agent's own.
+// Failure is an error. After a retryable one the agent tries again.
 type Failure struct {
 	Message    string
-	Code       string   // the provider's or the CLI's name for it: general where the message is not
-	Names      []string // that name and every other: codes, types, statuses and reasons, nearest first
-	Details    string   // lines that say more than the message
-	Status     int      // HTTP; 0: not stated
+	Code       string   // the provider's or CLI's name for the error, which is more general than the message
+	Names      []string // Code and all other codes, types, statuses and reasons, nearest first
+	Details    string   // further lines about the error
+	Status     int      // HTTP status, or 0 if not stated
 	Retryable  bool
-	RetryAfter time.Duration     // 0: not stated
-	Headers    map[string]string // those about limits; names in lower case
+	RetryAfter time.Duration     // 0 if not stated
+	Headers    map[string]string // headers about limits, with names in lower case
 }
 
 // Denial is a tool that the agent was not allowed to use.
 type Denial struct{ What string }
 
-// Result is the agent's last word.
+// Result ends the agent's stream.
 type Result struct {
 	OK   bool
 	Text string // its answer

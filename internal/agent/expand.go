@@ -15,19 +15,19 @@ import (
 // errStage is wrapped by every error about a stage that cannot be expanded.
 var errStage = errors.New("agent: stage")
 
-// Stage is one stage as it is configured.
+// Stage is the configuration of one stage.
 type Stage struct {
 	Name             string   // START | CONTEXT_LOAD | CODE | VALIDATE | DONE
-	Run              []string // argument vector; empty if there is an agent
-	Agent            string   // a name of the table; empty if there is something to run
+	Run              []string // argument vector, empty if Agent is set
+	Agent            string   // a profile's name, empty if Run is set
 	Model            string
 	AlternativeModel string
-	Resource         string   // model.<provider>; empty: the agent's
-	StatePaths       []string // globs of what is no work although the attempt changes it
+	Resource         string   // model.<provider>, or empty for the agent's default
+	StatePaths       []string // globs of files that do not count as work, although the attempt changes them
 	Timeout          time.Duration
 }
 
-// Expand makes the plan of a stage, with an agent or without.
+// Expand turns a stage, with or without an agent, into its plan.
 func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 	plan := wire.StagePlan{
 		Name: s.Name, Run: slices.Clone(s.Run), TimeoutSeconds: s.Timeout.Seconds(), Resource: s.Resource,
@@ -47,7 +47,7 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 		return plan, fmt.Errorf("%w %s: %w", errStage, s.Name, err)
 	}
 	plan.Run = append([]string{p.Program}, p.Args...)
-	row := p.PlanAgent // its lists stay the table's: nobody writes to a plan
+	row := p.PlanAgent // shares the table's slices, because plans are never modified
 	plan.Agent, plan.LogPaths = &row, t.logPaths(p, p.Program)
 	return plan, nil
 }
@@ -55,8 +55,8 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 // retryAlternative is the action that asks for another model.
 const retryAlternative = "retry_alternative"
 
-// Model is the model of a stage in this attempt: its own, or the alternative one if the attempt asks for it. Empty: the
-// program chooses.
+// Model returns the model of a stage in this attempt: the stage's model, or the alternative one if the attempt
+// asks for it. If it is empty, the program chooses.
 func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	if a == nil {
 		return s.Model
@@ -76,9 +76,9 @@ func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	return ""
 }
 
-// Provider is who serves the model: the one that the stage's resource names, the one that the agent always
-// uses, else the part of the model's name before the slash. Empty: not known. A limit that names it closes the
-// resource that the stage waits for.
+// Provider returns the provider of the model, or an empty string if it is not known. It is the one named by the
+// stage's resource, else the one that the agent always uses, else the part of the model's name before the
+// slash. A limit that names the provider closes the resource that the stage waits for.
 func Provider(s wire.StagePlan, model string) string {
 	if p, ok := strings.CutPrefix(s.Resource, "model."); ok && s.Resource != budget.DefaultResource {
 		return p
@@ -95,7 +95,7 @@ func Provider(s wire.StagePlan, model string) string {
 	return ""
 }
 
-// Resource is what a stage's calls of the model count under.
+// Resource returns the resource under which the stage's model calls are counted.
 func Resource(s wire.StagePlan, model string) string {
 	if s.Resource != "" {
 		return s.Resource
@@ -106,10 +106,10 @@ func Resource(s wire.StagePlan, model string) string {
 	return budget.DefaultResource
 }
 
-// Command fills in the placeholders of an agent's stage: the argument vector, and the variables that are to be
-// set unless they are set already, in their order. files is the folder of its files.
+// Command fills in the placeholders of an agent's stage. It returns the argument vector, and the variables to
+// set in this order unless they are set already. files is the directory with the agent's files.
 func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string) {
-	// One pass each: what is filled in is never looked through for placeholders.
+	// A single pass: placeholders in substituted text are not expanded.
 	fill := strings.NewReplacer("{model}", model, "{files}", files, "{timeout}",
 		strconv.Itoa(agentTimeout(s.TimeoutSeconds)))
 	for _, arg := range s.Run {
@@ -134,10 +134,12 @@ func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string)
 	return argv, env
 }
 
-// agentTimeout leaves an agent that has a limit of its own the time to report that before the stage's limit ends it.
+// agentTimeout is shorter than the stage's timeout, so that an agent with a timeout can report it before it is
+// stopped.
 func agentTimeout(stage float64) int { return max(1, int(min(stage, 1e8)*0.95)) }
 
-// ExitStatus is the HTTP status that an exit code stands for, and what it means; 0 and empty: not known.
+// ExitStatus returns the HTTP status that an exit code stands for, and its meaning, or 0 and "" for an unknown
+// code.
 func ExitStatus(a *wire.PlanAgent, code int) (status int, means string) {
 	for _, x := range a.Exits {
 		if x.Code == code {

@@ -27,10 +27,10 @@ var (
 	wrapperFields = []string{"error", "data", "event", "response", "message"} // hold an error's details
 )
 
-// failureDepth is how many objects down an error's details are looked for.
+// failureDepth bounds how deep the details of an error may be nested.
 const failureDepth = 3
 
-// levels returns o and the objects that hold an error's details, nearest first.
+// levels returns o and the nested objects that hold an error's details, nearest first.
 func (o object) levels(depth int) []object {
 	all := []object{o}
 	for _, name := range wrapperFields {
@@ -41,7 +41,7 @@ func (o object) levels(depth int) []object {
 	return all
 }
 
-// failure reads what an object states of an error, wherever it stands. All formats read errors with it.
+// failure reads an error's details from o, wherever they are nested. All formats use it.
 func (o object) failure() (f Failure) {
 	for _, in := range o.levels(failureDepth) {
 		f.Message = cmp.Or(f.Message, in.texts(messageFields...), in.firstError())
@@ -72,7 +72,7 @@ func (o object) failure() (f Failure) {
 // maxNames bounds the names of one failure.
 const maxNames = 16
 
-// appendNames adds what o calls an error: words without a blank, and numbers that are no HTTP status.
+// appendNames adds o's names for the error: words without a blank, and numbers that are not an HTTP status.
 func (o object) appendNames(names []string) []string {
 	for _, in := range append(o.list("details"), o, o.at("details"), o.at("metadata")) {
 		for _, field := range nameFields {
@@ -89,7 +89,7 @@ func (o object) appendNames(names []string) []string {
 	return names
 }
 
-// firstError is the first of a list of errors.
+// firstError returns the first of a list of errors.
 func (o object) firstError() string {
 	if list, _ := o["errors"].([]any); len(list) > 0 {
 		return fmt.Sprint(list[0])
@@ -97,8 +97,8 @@ func (o object) firstError() string {
 	return ""
 }
 
-// quotaDetails returns as lines what Google's errors state beside their message: when to come back, and last
-// which quota is used up.
+// quotaDetails returns, as lines, the details that Google's errors give beside their message: when to retry,
+// and last the exhausted quota.
 func (o object) quotaDetails() (lines string) {
 	for _, detail := range o.list("details") {
 		if wait := detail.text("retryDelay"); wait != "" {
@@ -111,15 +111,15 @@ func (o object) quotaDetails() (lines string) {
 	return lines
 }
 
-// limitHeader matches the headers that tell of limits, and the id that a provider's support asks for. Nothing else of a
-// provider's answer travels.
+// limitHeader matches headers about limits, and the request id that a provider's support asks for. No other
+// header leaves the worker.
 var limitHeader = regexp.MustCompile(
 	`^(?:[a-z-]*retry-after(?:-ms)?|(?:x-)?request-id|x-should-retry|.*rate-?limit.*)$`)
 
-// limitHeaders returns those headers, with names in lower case.
+// limitHeaders returns the headers that match limitHeader, with names in lower case.
 func limitHeaders(o object) map[string]string {
 	var out map[string]string
-	for _, name := range slices.Sorted(maps.Keys(o)) { // of two spellings of a name the same one wins every time
+	for _, name := range slices.Sorted(maps.Keys(o)) { // sorted, so that the same spelling of a name wins each time
 		value := fmt.Sprint(o[name])
 		if lower := strings.ToLower(name); limitHeader.MatchString(lower) && len(value) <= maxStep {
 			if out == nil {
@@ -131,7 +131,7 @@ func limitHeaders(o object) map[string]string {
 	return out
 }
 
-// statesError reports whether o, or an event that it wraps, is about an error.
+// statesError reports whether o, or an event inside it, is about an error.
 func (o object) statesError(depth int) bool {
 	kind := o.text("type")
 	switch {
@@ -152,17 +152,17 @@ func isErrorKind(kind string) bool {
 	return kind == "error" || strings.HasSuffix(kind, ".error") || strings.HasSuffix(kind, ".failed")
 }
 
-// errorWords are the words for errors that claude and cline use, with the status that they stand for.
+// errorWords maps the error names of claude and cline to HTTP statuses.
 var errorWords = map[string]int{
 	"rate_limit": 429, "overloaded": 529, "authentication_failed": 401, "auth": 401, "billing_error": 402, "quota": 402,
 	"server_error": 500, "server": 500,
 }
 
-// leadingStatus is a status where CLIs put it when they have no field for it: at the beginning of their message.
+// leadingStatus matches a status at the beginning of a message, where CLIs without a field for it put it.
 var leadingStatus = regexp.MustCompile(
 	`^(?:\[?API Error: )?(?:unexpected status |exceeded retry limit, last status: )?\(?([45][0-9]{2})\b`)
 
-// statusIn reads the status that a message begins with; 0: none.
+// statusIn returns the status at the beginning of a message, or 0.
 func statusIn(message string) int {
 	m := leadingStatus.FindStringSubmatch(message)
 	if m == nil {
@@ -172,11 +172,11 @@ func statusIn(message string) int {
 	return n
 }
 
-// statedWait is how long the provider asks to wait, in the words that CLIs pass on.
+// statedWait matches a wait requested by the provider, in the words that CLIs pass on.
 var statedWait = regexp.MustCompile(
 	`(?i)\b(?:retry (?:after|in)|try again in) ([0-9]{1,6}(?:\.[0-9]{1,6})?) ?(ms|s|m)(?:econds?|inutes?)?\b`)
 
-// waitIn reads a stated wait; 0: none.
+// waitIn returns the wait stated in a message, or 0.
 func waitIn(message string) time.Duration {
 	m := statedWait.FindStringSubmatch(message)
 	if m == nil {
@@ -186,18 +186,18 @@ func waitIn(message string) time.Duration {
 	return waitOf(n, map[string]float64{"ms": 0.001, "s": 1, "m": 60}[strings.ToLower(m[2])])
 }
 
-// longestWait bounds what is believed of a stated wait.
+// longestWait is the longest stated wait that is believed.
 const longestWait = 31 * 24 * time.Hour
 
 func waitOf(value, unit float64) time.Duration {
 	return time.Duration(min(max(value*unit, 0), longestWait.Seconds()) * float64(time.Second))
 }
 
-// ownBackoff is how long an agent has to wait between two tries before that says anything about the provider:
-// below it is every CLI's own backoff, above it they obey Retry-After.
+// ownBackoff separates an agent's own backoff from a wait requested by the provider. Every CLI backs off for
+// less than this; longer waits obey a Retry-After header.
 const ownBackoff = 10 * time.Second
 
-// providerWait is a wait between two tries if the provider asked for it; else 0.
+// providerWait returns a wait between two tries if the provider asked for it, and otherwise 0.
 func providerWait(wait time.Duration) time.Duration {
 	if wait < ownBackoff {
 		return 0

@@ -2,16 +2,16 @@ package agent
 
 import "slices"
 
-// format is how one family of CLIs reports what it does.
+// format describes the output of one family of CLIs.
 type format struct {
 	name   string
 	about  string
 	object func(*Reader, object)
-	words  func(*Reader, string) // reads lines that are no JSON; nil: they are passed over
-	end    func(*Reader)         // is called at the end of the stream; may be nil
+	words  func(*Reader, string) // reads lines that are not JSON; they are skipped if it is nil
+	end    func(*Reader)         // called at the end of the stream, may be nil
 }
 
-// formats: a new one is one row. The names of fields are those of the versions that agents.toml names.
+// formats lists the known formats. Their field names are those of the versions named in agents.toml.
 var formats = []format{
 	{"claude", "claude-code's stream-json, and qwen-code's, also as one list", claude, nil, nil},
 	{"cline", "cline --json", cline, nil, nil},
@@ -30,7 +30,7 @@ var formats = []format{
 	},
 }
 
-// Formats are the names of all formats.
+// Formats returns the names of all formats.
 func Formats() []string {
 	names := make([]string, 0, len(formats))
 	for _, f := range formats {
@@ -40,14 +40,15 @@ func Formats() []string {
 	return names
 }
 
-// append lets the answer grow, up to what is kept of it.
+// append adds to the answer, up to maxAnswer bytes.
 func (s *state) append(text string) {
 	if room := maxAnswer - len(s.text); room > 0 {
 		s.text += text[:min(len(text), room)]
 	}
 }
 
-// cn reads continue-cli 1.5, which prints one object at the end. An answer that is JSON itself it prints as it is.
+// cn reads continue-cli 1.5, which prints one object at the end. If the answer is JSON, it prints the answer
+// alone.
 func cn(r *Reader, o object) {
 	switch o.text("status") {
 	case "error":

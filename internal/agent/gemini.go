@@ -45,7 +45,7 @@ func geminiEnd(r *Reader, o object, ok bool, text string) {
 
 var geminiAttempt = regexp.MustCompile(`^Attempt ([0-9]+) failed(?: with status ([45][0-9]{2}))?[.:]? ?(.*)$`)
 
-// geminiWords reads what it prints of its tries, and errors in the stream, which leave exit code 0.
+// geminiWords reads gemini's messages about its tries, and errors in the stream, which leave exit code 0.
 func geminiWords(r *Reader, words string) {
 	if m := geminiAttempt.FindStringSubmatch(words); m != nil {
 		status, _ := strconv.Atoi(m[2])

@@ -6,9 +6,9 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// isQuote reports whether a line, which is trimmed, is an event that only quotes: an object whose fields state
-// its kind, and neither an error nor a result. Nearly all events are such; they are checked, but not decoded.
-// False: decode it, to know.
+// isQuote reports whether a trimmed line is an event that only quotes: an object whose fields state its kind,
+// but neither an error nor a result. Nearly all events are quotes, so it checks them without decoding. After a
+// false result the caller must decode the line.
 func isQuote(line string) bool {
 	if len(line) < 2 || line[0] != '{' || plaintext.HasControl(line) {
 		return false
@@ -17,33 +17,34 @@ func isQuote(line string) bool {
 	return g.object(0, topObject) && g.i == len(line) && isQuoteKind(g.kind)
 }
 
-// isQuoteKind reports whether events of a kind only quote, if no field speaks against it.
+// isQuoteKind reports whether events of a kind only quote, unless one of their fields says otherwise.
 func isQuoteKind(kind string) bool {
 	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) &&
 		!strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
 }
 
-// glance checks JSON. What encoding/json would refuse it refuses, and all that is seldom, too.
+// glance checks JSON without decoding it. It rejects everything that encoding/json rejects, and also rare valid
+// forms.
 type glance struct {
 	s    string
 	i    int
 	kind string // "type" of the whole
 }
 
-// whose tells whose fields an object holds.
+// whose tells which object the fields belong to.
 type whose int
 
 const (
 	anyObject whose = iota
 	topObject
-	eventObject   // the event that the whole wraps
-	messageObject // of either
+	eventObject   // the event wrapped by the top-level object
+	messageObject // the message of either
 )
 
-// maxGlance is how deep an object may be.
+// maxGlance bounds the nesting of an object.
 const maxGlance = 32
 
-// object checks the object that begins here, and its fields if they may tell what the whole is.
+// object checks the object that begins here. It also checks the fields that may say what the whole is.
 func (g *glance) object(depth int, of whose) bool {
 	if depth == maxGlance {
 		return false
@@ -77,7 +78,7 @@ func (g *glance) object(depth int, of whose) bool {
 	}
 }
 
-// field checks a value. False also for one that may tell more than that the event quotes.
+// field checks a value. It also returns false for a value that may say more than that the event quotes.
 func (g *glance) field(key string, depth int, of whose) bool {
 	switch of {
 	case anyObject:
@@ -111,7 +112,7 @@ func (g *glance) field(key string, depth int, of whose) bool {
 	return g.value(depth, anyObject)
 }
 
-// value checks the value that begins here; an object holds fields of what of says.
+// value checks the value that begins here. of says whose fields an object holds.
 func (g *glance) value(depth int, of whose) bool {
 	switch c := g.peek(); {
 	case c == '{':
@@ -157,7 +158,8 @@ func (g *glance) list(depth int) bool {
 	return false
 }
 
-// number checks a number without an exponent: with one it may be too large for a float64, and is left to encoding/json.
+// number checks a number without an exponent. With one it could overflow a float64, and encoding/json has to
+// decide.
 func (g *glance) number() bool {
 	begin := g.i
 	if g.peek() == '-' {
@@ -175,7 +177,7 @@ func (g *glance) number() bool {
 	return g.i-begin < maxNumber
 }
 
-// maxNumber is how long a number may be, in bytes, that is certainly none too large for a float64.
+// maxNumber is a length in bytes below which no number overflows a float64.
 const maxNumber = 300
 
 func (g *glance) digits() string {
@@ -186,7 +188,7 @@ func (g *glance) digits() string {
 	return g.s[begin:g.i]
 }
 
-// text checks the text that begins here, and returns what stands in it, which is plain without escapes.
+// text checks the string that begins here and returns its content. plain is true if it has no escapes.
 func (g *glance) text() (in string, plain, ok bool) {
 	begin := g.i + 1
 	plain = true
@@ -207,7 +209,7 @@ func (g *glance) text() (in string, plain, ok bool) {
 				return "", false, false
 			}
 			plain = false
-			i += n + size // past the end, if that is a part of an escape
+			i += n + size // past the end if the escape is cut off
 		}
 		if i == end {
 			g.i = end + 1
@@ -216,7 +218,7 @@ func (g *glance) text() (in string, plain, ok bool) {
 	}
 }
 
-// escapeLen is the length of the escape that s begins with; 0: it is none.
+// escapeLen returns the length of the escape at the start of s, or 0.
 func escapeLen(s string) int {
 	switch {
 	case len(s) > 1 && strings.IndexByte(`"\/bfnrt`, s[1]) >= 0:
@@ -228,7 +230,7 @@ func escapeLen(s string) int {
 	return 0
 }
 
-// peek is the next byte; 0: there is none.
+// peek returns the next byte, or 0 at the end.
 func (g *glance) peek() byte {
 	if g.i < len(g.s) {
 		return g.s[g.i]
@@ -236,7 +238,7 @@ func (g *glance) peek() byte {
 	return 0
 }
 
-// next is the next byte that is no blank.
+// next returns the next byte that is not a blank.
 func (g *glance) next() byte {
 	for g.peek() == ' ' {
 		g.i++

@@ -10,7 +10,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// sameWhenDecoded reports an event that is taken for one that only quotes, and is none when it is decoded.
+// sameWhenDecoded reports whether isQuote accepts a line, and fails if decoding the line yields more than a
+// quote.
 func sameWhenDecoded(t *testing.T, line string) (quote bool) {
 	line = strings.TrimSpace(line)
 	if !isQuote(line) {
@@ -24,7 +25,8 @@ func sameWhenDecoded(t *testing.T, line string) (quote bool) {
 	return true
 }
 
-// TestQuotesAreQuotes: what is not decoded says nothing, in the corpora and in events that are changed by a few bytes.
+// TestQuotesAreQuotes: undecoded lines carry no information, in the corpora and in events with a few changed
+// bytes.
 func TestQuotesAreQuotes(t *testing.T) {
 	for _, l := range testfiles.Corpus(t) {
 		for line := range strings.SplitSeq(plaintext.Clean(l.Text), "\n") {

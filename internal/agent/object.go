@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// object is a JSON object. It is looked up by name; nothing depends on the order of its fields.
+// object is a decoded JSON object. Fields are looked up by name, so their order does not matter.
 type object map[string]any
 
 // parse reads one JSON object.
@@ -20,7 +20,7 @@ func parse(data []byte) (object, bool) {
 	return o, o != nil
 }
 
-// at returns an inner object; nil: there is none.
+// at returns the object at path, or nil.
 func (o object) at(path ...string) object {
 	for _, name := range path {
 		in, _ := o[name].(map[string]any)
@@ -34,7 +34,7 @@ func (o object) text(name string) string {
 	return s
 }
 
-// texts returns the first of the fields that is a text and not empty.
+// texts returns the first of the fields that is a non-empty string.
 func (o object) texts(names ...string) string {
 	for _, n := range names {
 		if s := o.text(n); s != "" {
@@ -46,7 +46,7 @@ func (o object) texts(names ...string) string {
 
 func (o object) isTrue(name string) bool { return o[name] == true }
 
-// number is 0 for what is no sane number.
+// number returns a field's number, or 0 if it is not a sensible one.
 func (o object) number(name string) float64 {
 	f, _ := o[name].(float64)
 	if math.IsNaN(f) || math.IsInf(f, 0) {
@@ -59,7 +59,7 @@ func (o object) count(name string) int64 {
 	return int64(min(max(o.number(name), 0), float64(maxCount)))
 }
 
-// sum adds up counts.
+// sum adds up the counts in the fields.
 func (o object) sum(names ...string) (n int64) {
 	for _, name := range names {
 		n += o.count(name)
@@ -67,7 +67,7 @@ func (o object) sum(names ...string) (n int64) {
 	return n
 }
 
-// status returns the first of the fields that is the HTTP status of an error; 0: none.
+// status returns the first of the fields that is the HTTP status of an error, or 0.
 func (o object) status(names ...string) int {
 	for _, n := range names {
 		if f := o.number(n); f >= 400 && f < 600 && f == math.Trunc(f) {
@@ -88,27 +88,27 @@ func (o object) list(name string) []object {
 	return out
 }
 
-// argumentFields are the names under which CLIs put what a tool is called with, most telling first.
+// argumentFields are the names that CLIs use for a tool's arguments, most telling first.
 var argumentFields = []string{
 	"file_path", "filePath", "absolute_path", "path", "command", "cmd", "pattern", "query", "url", "title",
 	"description", "prompt",
 }
 
-// argument returns in a few words what a tool is called with.
+// argument describes a tool's argument in a few words.
 func (o object) argument() string {
 	first, _, _ := strings.Cut(strings.TrimSpace(o.texts(argumentFields...)), "\n")
 	return first
 }
 
-// Bounds of what is handed on, in bytes: a step is one line for people, a message has to hold a quoted
-// provider's error.
+// Bounds of reported text, in bytes. A step is one line for people. A message has to hold a quoted provider's
+// error.
 const (
 	maxStep    = 120
 	maxMessage = 2 << 10
 	maxAnswer  = 4 << 10
 )
 
-// oneLine makes one line of at most limit bytes, cut at a character.
+// oneLine returns s as one line of at most limit bytes, cut between characters.
 func oneLine(s string, limit int) string {
 	s = plaintext.WithoutControl(strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\uFFFD"))
 	return cut(strings.Join(strings.Fields(s), " "), limit)

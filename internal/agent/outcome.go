@@ -6,24 +6,24 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Outcome is what the events of one invocation come to.
+// Outcome is the result of an invocation, accumulated from its events.
 type Outcome struct {
 	Answer     string
-	Ended      bool      // it said its last word
-	OK         bool      // and called it a success
-	Failure    *Failure  // the error that stands; nil: none
-	RateLimit  RateLimit // the last one
-	RateLimits int       // how many there were
+	Ended      bool      // a Result was seen
+	OK         bool      // the Result was a success
+	Failure    *Failure  // the current error, or nil
+	RateLimit  RateLimit // the latest one
+	RateLimits int       // number of rate limits reported
 	Denials    []string  // at most maxDenials
 
 	parts, total Usage
-	hasTotal     bool // there is a total
+	hasTotal     bool // total is set
 	retrying     *Failure
 }
 
 const maxDenials = 8
 
-// Add takes the next event.
+// Add records the next event.
 func (o *Outcome) Add(e Event) {
 	switch e := e.(type) {
 	case UsageReport:
@@ -33,7 +33,7 @@ func (o *Outcome) Add(e Event) {
 			o.parts = o.parts.Plus(e.Usage)
 		}
 		if e.Tokens > 0 {
-			o.retrying = nil // the model answered: what it was trying to get past is behind it
+			o.retrying = nil // the model answered, so the failure is behind it
 		}
 	case RateLimit:
 		o.RateLimit, o.RateLimits = e, o.RateLimits+1
@@ -56,7 +56,7 @@ func (o *Outcome) Add(e Event) {
 func (o *Outcome) addFailure(e Failure) {
 	if e.Retryable {
 		o.retrying = &e
-		if o.Failure != nil && !o.OK { // the other stream may have been quicker
+		if o.Failure != nil && !o.OK { // the other stream may have been faster
 			o.Failure.fillFrom(e)
 		}
 		return
@@ -71,7 +71,7 @@ func (o *Outcome) addFailure(e Failure) {
 	o.Failure = &e
 }
 
-// fillFrom adds what e lacks, provided that b may be the same error: it has no other status.
+// fillFrom copies from b what e lacks, provided that b may be the same error, which has no other status.
 func (e *Failure) fillFrom(b Failure) {
 	if e.Status != 0 && b.Status != 0 && e.Status != b.Status {
 		return
@@ -93,7 +93,7 @@ func (e *Failure) fillFrom(b Failure) {
 	}
 }
 
-// Usage is what was consumed: the total if one was stated, else the sum of the parts.
+// Usage returns what was consumed: the total if one was stated, otherwise the sum of the parts.
 func (o *Outcome) Usage() Usage {
 	if o.hasTotal {
 		return o.total
@@ -101,7 +101,7 @@ func (o *Outcome) Usage() Usage {
 	return o.parts
 }
 
-// Plus adds, each of them kept from going below zero or past the largest number.
+// Plus adds the counts and clamps each between zero and its maximum.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Tokens: boundedSum(u.Tokens, v.Tokens), CostUSD: min(u.CostUSD+max(v.CostUSD, 0), maxCostUSD),
@@ -109,7 +109,7 @@ func (u Usage) Plus(v Usage) Usage {
 	}
 }
 
-// The most that is believed: no attempt costs a million dollars or reads 10^15 tokens.
+// Upper bounds of believable usage: no attempt costs a million dollars or reads 10^15 tokens.
 const (
 	maxCostUSD = 1e6
 	maxCount   = int64(1e15)
@@ -117,8 +117,8 @@ const (
 
 func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCount) }
 
-// FinalFailure is the failure that stands once the program has ended: the last one, or the one that it was
-// retrying when its stream was cut.
+// FinalFailure returns the failure that stands when the program has ended: the last one, or the one that the
+// agent was retrying when its stream was cut.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
 		return o.retrying
@@ -126,24 +126,24 @@ func (o *Outcome) FinalFailure() *Failure {
 	return o.Failure
 }
 
-// Work is what there is to deliver when an invocation has ended.
+// Work tells what an invocation left to deliver.
 type Work int
 
 // The kinds of work.
 const (
-	NewWork   Work = iota // the invocation changed some, or nobody knows
-	OlderWork             // it changed none, but there may be some from before
-	NoWork                // none at all
+	NewWork   Work = iota // the invocation changed files, or it is not known
+	OlderWork             // it changed nothing, but earlier work may exist
+	NoWork                // there is no work
 )
 
-// ChangedNothing says of an invocation that it has nothing to show for its exit code.
+// ChangedNothing is the contradiction of an invocation that succeeded without changing anything.
 const ChangedNothing = "it returned exit code 0 and changed nothing"
 
-// LastWords is the answer as text for people: no terminal's control sequences, no space around it.
+// LastWords returns the answer as text for people, without control sequences and surrounding space.
 func (o *Outcome) LastWords() string { return strings.TrimSpace(plaintext.Clean(o.Answer)) }
 
-// Contradiction returns what speaks against a success although the exit code is 0; empty: nothing does. An
-// answer of nothing but a terminal's control sequences is empty.
+// Contradiction returns why an invocation with exit code 0 was not a success, or "" if nothing contradicts it.
+// An answer that consists only of terminal control sequences counts as empty.
 func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 	switch {
 	case exitCode != 0:

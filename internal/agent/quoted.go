@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// Quoted is an error in JSON that a line of text quotes.
+// Quoted is a JSON error that a line of text quotes.
 type Quoted struct {
 	Line int
 	Failure
 }
 
-// maxNested is how deep an object may be of which the end is missing.
+// maxNested bounds the nesting of a truncated object.
 const maxNested = 64
 
-// maxQuoted is at how many braces of a line an error is looked for.
+// maxQuoted bounds how many braces of a line are tried as the start of an error.
 const maxQuoted = 4
 
-// quotedError finds in words an object that states a provider's error: whole, cut off at its end, or as Python
-// prints one.
+// quotedError finds in words an object that states a provider's error. The object may be whole, cut off at its
+// end, or printed by Python.
 func quotedError(words string) (Failure, bool) {
 	if len(words) > maxLineTail {
 		return Failure{}, false
@@ -43,7 +43,7 @@ func quotedError(words string) (Failure, bool) {
 	return Failure{}, false
 }
 
-// wordsStatus is a status a few words before the object.
+// wordsStatus matches a status a few words before the object.
 var wordsStatus = regexp.MustCompile(`(?:^|[ (\[:])([45][0-9]{2})\b[^{}]{0,24}$`)
 
 func statusBefore(words string) int {
@@ -55,7 +55,7 @@ func statusBefore(words string) int {
 	return n
 }
 
-// looseObject reads the object at the start of s, whatever follows it; nil: there is none.
+// looseObject reads the object at the start of s, whatever follows it. It returns nil if it cannot.
 func looseObject(s string) (o object) {
 	switch next := strings.TrimLeft(s[1:], " "); {
 	case strings.HasPrefix(next, `"`):
@@ -73,7 +73,7 @@ func looseObject(s string) (o object) {
 	return o
 }
 
-// closed completes an object that is cut off behind a value, or in a text.
+// closed completes an object that was cut off after a value or inside a string.
 func closed(s string) string {
 	var open []byte
 	inString, escaped := false, false
@@ -90,7 +90,7 @@ func closed(s string) string {
 			if len(open) == maxNested {
 				return ""
 			}
-			open = append(open, c+2) // the bracket that closes it
+			open = append(open, c+2) // the matching closing bracket
 		case (c == '}' || c == ']') && len(open) > 0:
 			open = open[:len(open)-1]
 		}

@@ -51,7 +51,7 @@ func TestQuotedError(t *testing.T) {
 	}
 }
 
-// TestTailQuotes: errors in words are handed out with their lines; an event and a document are none of them.
+// TestTailQuotes: errors in words are returned with their lines. Events and documents are not among them.
 func TestTailQuotes(t *testing.T) {
 	const body = `{"error":{"message":"boom"}}`
 	var o Outcome

@@ -13,34 +13,34 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model, or the output of one
-// tool; of a longer one only the end is kept, because a result stands there.
+// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model or the output of one
+// tool. Of a longer line only the end is kept, because that is where a result is.
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10
 	maxDocument = 256 << 10 // of one JSON document on several lines
 )
 
-// Reader turns one stream of an agent into events. It is not for concurrent use.
+// Reader turns one stream of an agent into events. It is not safe for concurrent use.
 type Reader struct {
 	format   *format
 	state    state
 	pending  []byte // an unfinished line
-	overlong bool   // it is longer than maxLine, and only its end is kept
-	document []byte // an unfinished JSON document; nil: none
+	overlong bool   // pending exceeded maxLine, and only its end is kept
+	document []byte // an unfinished JSON document, or nil
 	closing  string // the line that ends it
 	events   []Event
 }
 
-// state is what a format remembers between two lines.
+// state is what a format remembers between lines.
 type state struct {
 	id     string // of the last message, to count it once
 	text   string // the answer so far
 	failed bool   // the last turn ended with an error
-	roles  []role // what the objects of a line are; of unknown formats only
+	roles  []role // roles of the objects in a line, for unknown formats only
 }
 
-// NewReader reads a known format.
+// NewReader returns a reader of a known format.
 func NewReader(name string) (*Reader, error) {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	if i < 0 {
@@ -87,12 +87,12 @@ func (r *Reader) endLine() {
 	}
 	r.overlong = false
 	if cap(r.pending) > maxLineTail {
-		r.pending = nil // one long line must not hold memory until the end
+		r.pending = nil // do not hold the memory of one long line until the end
 	}
 	r.pending = r.pending[:0]
 }
 
-// line reads one whole line: an object, a list of them, a line of a document on several lines, or words.
+// line reads one whole line: an object, a list of objects, a line of a longer document, or words.
 func (r *Reader) line(data []byte) {
 	bare := bytes.TrimSpace(data)
 	switch {
@@ -114,8 +114,8 @@ func (r *Reader) line(data []byte) {
 	}
 }
 
-// documentLine reads a line of a document on several lines. It ends where a bracket closes that is indented like the
-// first.
+// documentLine reads a line of a document that spans several lines. The document ends at a closing bracket with
+// the indentation of its first line.
 func (r *Reader) documentLine(data []byte) {
 	if len(data) > 0 && data[0] == '{' && r.closing == "}" {
 		if o, ok := parse(data); ok { // an event: this was no document
@@ -165,10 +165,10 @@ func (r *Reader) objects(data []byte) bool {
 	return true
 }
 
-// maxSalvage bounds how often the end of an overlong line is tried.
+// maxSalvage bounds how often parsing the end of an overlong line is tried.
 const maxSalvage = 16
 
-// lastObject finds the last whole event at the end of a line that was too long to keep.
+// lastObject finds the last complete event in the kept end of an overlong line.
 func (r *Reader) lastObject(tail []byte) {
 	end := tail
 	for range maxSalvage {
@@ -185,7 +185,7 @@ func (r *Reader) lastObject(tail []byte) {
 	}
 }
 
-// words reads a line that is no JSON.
+// words reads a line that is not JSON.
 func (r *Reader) words(data []byte) {
 	if r.format.words != nil {
 		r.format.words(r, plaintext.Clean(string(data[:min(len(data), 4*maxMessage)])))
@@ -218,16 +218,16 @@ func (r *Reader) failure(f Failure) Failure {
 	return f
 }
 
-// complete is f, bounded: a status or a wait may stand in its message only.
+// complete returns f with bounded fields, and takes a missing status or wait from its message.
 func (f Failure) complete() Failure {
 	f.Message = oneLine(cmp.Or(f.Message, f.Code), maxMessage)
 	f.Status = cmp.Or(f.Status, statusIn(f.Message))
-	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date is left to whoever has a clock
+	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date needs a clock; there is none here
 	f.RetryAfter = cmp.Or(f.RetryAfter, waitOf(inHeader, 1), waitIn(f.Message+f.Details))
 	return f
 }
 
-// retry reports an error that the agent tries to get past, and the limit that it waits out.
+// retry reports an error that the agent retries, and the limit for which it waits.
 func (r *Reader) retry(f Failure, note string, wait time.Duration) {
 	f.Retryable = true
 	if f = r.failure(f); IsLimitStatus(f.Status) {
@@ -236,10 +236,11 @@ func (r *Reader) retry(f Failure, note string, wait time.Duration) {
 	r.step("trying again", note)
 }
 
-// IsLimitStatus reports whether a status asks every client to hold back: too many requests, or an overloaded service.
+// IsLimitStatus reports whether a status asks every client to slow down: too many requests, or an overloaded
+// service.
 func IsLimitStatus(status int) bool { return status == 429 || status == 503 || status == 529 }
 
-// result reports the end.
+// result reports the end of the stream.
 func (r *Reader) result(ok bool, text string) {
 	text = strings.ToValidUTF8(strings.TrimSpace(text[:min(len(text), 2*maxAnswer)]), "\uFFFD")
 	r.emit(Result{OK: ok, Text: cut(text, maxAnswer)})

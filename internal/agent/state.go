@@ -15,19 +15,19 @@ import (
 //go:embed programs.toml
 var embeddedPrograms []byte
 
-// traces is what an agent leaves besides its work.
+// traces lists the files that an agent leaves besides its work.
 type traces struct {
-	StatePaths []string `toml:"state_paths"` // globs of what it writes for itself in the work tree
+	StatePaths []string `toml:"state_paths"` // globs of the agent's private files in the work tree
 	LogPaths   []string `toml:"log_paths"`   // globs of its log files; "~/" is its HOME, else relative to the work tree
 }
 
-// knownProgram is an agent that has no row.
+// knownProgram is an agent without a profile.
 type knownProgram struct {
 	Name string `toml:"name"`
 	traces
 }
 
-// knownPrograms are those of this program.
+// knownPrograms returns the built-in list.
 var knownPrograms = sync.OnceValue(func() []knownProgram {
 	file := tomlfile.Parse(embeddedPrograms)
 	var all []knownProgram
@@ -45,8 +45,8 @@ var knownPrograms = sync.OnceValue(func() []knownProgram {
 	return all
 })
 
-// StatePaths are the globs of what does not count as work, whichever stage or script makes it: what a stage's
-// agent writes under its own name, what known agents write, and what the configuration says, which decides.
+// StatePaths returns the globs of files that do not count as work, whichever stage or script makes them: files
+// under the name of the stage's agent, files of known agents, and the configured globs, which take precedence.
 func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	for _, s := range stages {
 		for _, name := range t.ownNames(s) {
@@ -63,7 +63,7 @@ func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	for _, s := range stages {
 		globs = append(globs, s.StatePaths...)
 	}
-	slices.Reverse(globs) // of two that are alike the last one decides
+	slices.Reverse(globs) // the last of two matching globs decides
 	seen := map[string]bool{}
 	globs = slices.DeleteFunc(globs, func(g string) bool {
 		defer func() { seen[g] = true }()
@@ -73,7 +73,8 @@ func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	return globs
 }
 
-// launchers start programs of other names; the dot-files that have theirs are the project's, as .node-version.
+// launchers are programs that start others. Dot-files with their names belong to the project, such as
+// .node-version.
 var launchers = []string{
 	"bash", "bun", "bunx", "cargo", "dash", "deno", "docker", "env", "git", "go", "java", "just", "make", "nice", "nix",
 	"node", "npm", "npx", "perl",
@@ -81,8 +82,8 @@ var launchers = []string{
 	"tini", "uv", "uvx", "yarn", "zsh",
 }
 
-// ownNames are the names under which a stage's agent may keep files: of its program and of its profile. Other
-// stages than CODE have no agent.
+// ownNames returns the names under which a stage's agent may keep files: those of its program and of its
+// profile. Only CODE has an agent.
 func (t *Table) ownNames(s Stage) (names []string) {
 	switch p, err := t.Lookup(s.Agent); {
 	case s.Agent != "" && err == nil:
@@ -93,18 +94,18 @@ func (t *Table) ownNames(s Stage) (names []string) {
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" || slices.Contains(launchers, n) })
 }
 
-// programName is the name of a program without folder and extension.
+// programName returns a program's name without directory and extension.
 func programName(program string) string {
 	base := path.Base(program)
 	return strings.TrimLeft(strings.TrimSuffix(base, path.Ext(base)), "./")
 }
 
-// escapeGlob makes a name match itself only.
+// escapeGlob escapes a name so that the glob matches only this name.
 func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `{`, `\{`, `}`, `\}`).Replace(name)
 }
 
-// logPaths are where a stage's agent logs: as its profile says, else as is known of its program.
+// logPaths returns where a stage's agent logs, from its profile or else from the list of known programs.
 func (t *Table) logPaths(p *Profile, program string) []string {
 	if p != nil && p.LogPaths != nil {
 		return p.LogPaths

@@ -19,7 +19,8 @@ func stateOf(t *testing.T, table *Table, stages ...Stage) worktree.Globs {
 	return globs
 }
 
-// TestStateOfKnownAgents: what each writes for itself is no work, whoever runs; what people write for it is.
+// TestStateOfKnownAgents: an agent's private files are not work, whichever program runs. Files that people
+// write for an agent are.
 func TestStateOfKnownAgents(t *testing.T) {
 	globs := stateOf(t, Builtin(), Stage{Name: wire.StageCode, Run: []string{"sh", "-c", "whatever"}})
 	for name, want := range map[string]bool{
@@ -46,8 +47,8 @@ func TestStateOfKnownAgents(t *testing.T) {
 	}
 }
 
-// TestStateUnderItsOwnName: of a program that nobody knows, what stands under a dot and its name; a stage's own
-// globs decide.
+// TestStateUnderItsOwnName: for an unknown program, files under a dot and its name are not work. Globs of the
+// stage take precedence.
 func TestStateUnderItsOwnName(t *testing.T) {
 	table, err := Parse(Builtin(),
 		[]byte("[[agent]]\nname = \"mine\"\nprogram = \"./tools/coder.sh\"\nargs = [\"{prompt}\"]\nstate_paths = "+

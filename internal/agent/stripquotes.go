@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// StripQuotes removes from the end of a stream what the agent only quotes: the output of tools, files, what the
-// model wrote. Words in there state nothing of how the agent itself fared, but read as if they did. Of each
-// such event its type is left; events that state how it went, and lines that are no events, stay whole. Cut is
-// the mark that stands for bytes that are missing at the beginning; the rest of that line is half an event.
+// StripQuotes removes from the end of a stream what the agent only quotes: tool output, files and the model's
+// text. Words in there say nothing about the agent, but a classifier would read them as if they did. Each
+// quoting event is reduced to its type. Events about the agent's own course and lines that are not events stay
+// whole. cut is the mark for bytes missing at the beginning; the rest of its line is half an event.
 func StripQuotes(format, text, cut string) string {
 	if format == "text" || text == "" {
 		return text
@@ -33,8 +33,8 @@ func StripQuotes(format, text, cut string) string {
 	return strings.Join(lines, "\n")
 }
 
-// stripLine reads one line that looks like an event, or like a list of them. An event that takes an error back
-// stays, too.
+// stripLine reads one line that looks like an event or a list of events. An event that takes an error back is
+// kept.
 func (r *Reader) stripLine(line string) string {
 	failed := r.state.failed
 	stays := slices.ContainsFunc(r.Write([]byte(line+"\n")), func(e Event) bool {
@@ -47,7 +47,7 @@ func (r *Reader) stripLine(line string) string {
 	kind := ""
 	if o, ok := parse([]byte(line)); ok {
 		kind = o.text("type")
-		stays = stays || kind == "" // an answer that is JSON, an error without a type
+		stays = stays || kind == "" // a JSON answer, or an error without a type
 	}
 	if stays || r.state.failed != failed {
 		return line

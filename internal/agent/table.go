@@ -25,18 +25,18 @@ type Profile struct {
 	traces
 }
 
-// Try is how the stand-in for providers takes the place of the agent's own, beside the usual variables of
-// addresses and keys. {url} in it is the stand-in's address, without /v1.
+// Try tells how to point the agent at the provider stand-in, in addition to the usual variables for addresses
+// and keys. "{url}" is replaced by the stand-in's address, without /v1.
 type Try struct {
 	Model string          `toml:"model"`
 	Env   []string        `toml:"env"`   // NAME=value
 	Files []wire.PlanFile `toml:"files"` // names are below HOME
 }
 
-// Table is all profiles, by name. It is immutable.
+// Table holds all profiles by name. It is immutable.
 type Table struct{ rows []Profile }
 
-// Builtin is the table of this program.
+// Builtin returns the built-in table.
 func Builtin() *Table {
 	t, err := Parse(&Table{}, embedded)
 	if err != nil {
@@ -45,7 +45,7 @@ func Builtin() *Table {
 	return t
 }
 
-// Names are all names, in order.
+// Names returns all names, sorted.
 func (t *Table) Names() []string {
 	names := make([]string, 0, len(t.rows))
 	for _, p := range t.rows {
@@ -54,7 +54,7 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Lookup finds a row. It belongs to the table.
+// Lookup returns a profile, which belongs to the table and must not be modified.
 func (t *Table) Lookup(name string) (*Profile, error) {
 	for i := range t.rows {
 		if t.rows[i].Name == name {
@@ -64,8 +64,8 @@ func (t *Table) Lookup(name string) (*Profile, error) {
 	return nil, fmt.Errorf("agent: no such agent: %.60q, want one of %s", name, strings.Join(t.Names(), ", "))
 }
 
-// Parse returns base with a file of profiles over it: a new name adds a row, a known one replaces the keys that
-// are given. The error is tomlfile.Faults; then there is no new table.
+// Parse returns base overlaid with a file of profiles. A new name adds a row, and a known name replaces the
+// given keys. An error is a tomlfile.Faults, and the table is then nil.
 func Parse(base *Table, data []byte) (*Table, error) {
 	file := tomlfile.Parse(data)
 	out := &Table{rows: slices.Clone(base.rows)}

@@ -9,31 +9,31 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Tail is the end of a stream as a report carries it: of an agent whose format is not known, or of any other
-// program. An agent's stream quotes what its tools printed and what its model wrote, so lines that are events
-// are not read as text. Other JSON is text: what linters, test runners and loggers write, answers of services,
-// errors without a type.
+// Tail is the end of a stream as a report carries it, from an agent with an unknown format or from any other
+// program. An agent's stream quotes the output of its tools and the text of its model, so lines that are events
+// are not read as text. Other JSON is text: the output of linters, test runners and loggers, answers of
+// services, and errors without a type.
 type Tail struct {
-	Lines []string // without events: such a line is empty
-	Text  string   // the lines
-	Waits string   // with events about the agent itself, which may state a wait
+	Lines []string // event lines are replaced by empty ones
+	Text  string   // Lines, joined
+	Waits string   // also includes events about the agent, which may state a wait
 
 	Quoted []Quoted // errors in JSON that the lines quote
 }
 
-// role is what a line is.
+// role classifies a line.
 type role int
 
 const (
 	textRole    role = iota
 	quoteRole        // an event that may quote
 	ownRole          // an event about the agent itself
-	retryRole        // an event that announces a retry, read as text
-	backoffRole      // the same, and the wait that it states is the agent's own
+	retryRole        // announces a retry, read as text
+	backoffRole      // announces a retry after the agent's own backoff
 )
 
-// ReadTail separates the lines of a text, which it takes over, from an agent's events, and adds to o what the
-// events state of errors.
+// ReadTail separates the lines of a text from an agent's events, and adds to o what the events say about
+// errors. It takes ownership of the text.
 func ReadTail(text string, lines []string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
@@ -44,7 +44,7 @@ func ReadTail(text string, lines []string, o *Outcome) Tail {
 	}
 	waits := slices.Clone(t.Lines)
 	r := &Reader{format: &format{object: unknown}}
-	behind := false // an event
+	behind := false // an event came before this line
 	for n, line := range t.Lines {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "data:"); ok { // a server-sent event
 			line = strings.TrimSpace(rest)
@@ -98,7 +98,7 @@ func beginsJSON(line string) bool {
 	return line != "" && (line[0] == '{' || line[0] == '[')
 }
 
-// unknown reads an event of any format, or of a provider's stream, as far as it states an error or a success.
+// unknown reads an event of any format, or of a provider's stream, for errors and success alone.
 func unknown(r *Reader, o object) {
 	var f Failure
 	failed := o.statesError(failureDepth)
@@ -122,14 +122,15 @@ func unknown(r *Reader, o object) {
 
 func (f Failure) stated() bool { return f.Message != "" || f.Status != 0 }
 
-// endsEvent reports whether line, which stands before the first event, is the rest of one whose beginning was cut off.
+// endsEvent reports whether line, found before the first event, is the rest of an event whose beginning was cut
+// off.
 func endsEvent(line string) bool {
 	line = strings.TrimSpace(line)
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
 }
 
-// roleOf judges the line that was read last. Behind other events half an object is one, too, though its type
-// may stand in the part that is missing.
+// roleOf classifies the line that was read last. After other events, a truncated object is also one, even if
+// its type may be in the missing part.
 func (r *Reader) roleOf(line string, behind bool) role {
 	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
 	first = strings.TrimSpace(first)
@@ -144,7 +145,7 @@ func (r *Reader) roleOf(line string, behind bool) role {
 	}
 	half, whole := beginning(first)
 	switch {
-	case whole: // words stand behind it
+	case whole: // followed by words
 		return textRole
 	case behind && half.kind() == "" && strings.HasPrefix(first, `{"`):
 		return quoteRole
@@ -152,7 +153,7 @@ func (r *Reader) roleOf(line string, behind bool) role {
 	return half.role(!list && half.statesError(failureDepth), false)
 }
 
-// beginning reads the fields at the top of an object that may be cut off.
+// beginning reads the top-level fields of an object that may be truncated.
 func beginning(s string) (o object, whole bool) {
 	o = object{}
 	d := json.NewDecoder(strings.NewReader(s))
@@ -184,7 +185,8 @@ func beginning(s string) (o object, whole bool) {
 
 func (o object) kind() string { return cmp.Or(o.text("type"), o.text("event")) }
 
-// role judges an object that stands on a line of its own. Failed: it is about an error; stated: and says which.
+// role classifies an object that is alone on its line. failed means that it is about an error, and stated that
+// it says which.
 func (o object) role(failed, stated bool) role {
 	kind := o.kind()
 	switch {
@@ -201,10 +203,10 @@ func (o object) role(failed, stated bool) role {
 	case stated:
 		return ownRole
 	}
-	return textRole // an error in a form that is not known, or half of one
+	return textRole // an error in an unknown form, or a truncated one
 }
 
-// isForeign reports whether an object is a logger's or a test runner's.
+// isForeign reports whether an object comes from a logger or a test runner.
 func (o object) isForeign() bool {
 	return o.texts("level", "@level", "log.level", "lvl", "levelname", "severity") != "" || o.at("test") != nil ||
 		o["testID"] != nil
@@ -214,8 +216,9 @@ func (o object) isRetry() bool {
 	return strings.Contains(o.kind(), "retry") || strings.Contains(o.text("subtype"), "retry")
 }
 
-// isKind reports whether s can be the type of an agent's event: a word (problem+json has a URL there,
-// Kubernetes and psalm begin with a capital), none of a test runner's.
+// isKind reports whether s can be the type of an agent's event. It must be a lower-case word, because
+// problem+json has a URL there and Kubernetes and psalm begin with a capital. The types of test runners are
+// excluded.
 func isKind(s string) bool {
 	switch s {
 	case "", "suite", "test", "bench", "report", "diagnostic": // libtest, terraform
@@ -230,5 +233,5 @@ func isKind(s string) bool {
 	return len(s) <= 64
 }
 
-// isToolEvent reports whether events of a kind are about tools: that a tool failed is the agent's daily work.
+// isToolEvent reports whether events of a kind are about tools. A failing tool is normal in an agent's work.
 func isToolEvent(kind string) bool { return strings.Contains(kind, "tool") || kind == "user" }

@@ -53,7 +53,8 @@ func TestReadTail(t *testing.T) {
 	}
 }
 
-// TestTailWaits: an agent's own short backoff is no wait that a provider states; what events quote is none either.
+// TestTailWaits: neither an agent's own short backoff nor text quoted by events counts as a wait stated by a
+// provider.
 func TestTailWaits(t *testing.T) {
 	retry := func(ms string) string {
 		return `{"type":"system","subtype":"api_retry","retry_delay_ms":` + ms + `,"error":"rate_limit"}`

@@ -17,7 +17,7 @@ type column struct {
 	states      []fsm.State
 }
 
-// columns is the table of columns: what needs a person first, then in the order of a task's usual course.
+// columns lists the board's columns: first what needs a person, then the usual course of a task.
 var columns = []column{
 	{"Needs you", "waits for your answer", []fsm.State{fsm.Blocked}},
 	{"Queued", "waits for a free slot", []fsm.State{fsm.Queued, fsm.Claiming}},
@@ -27,18 +27,18 @@ var columns = []column{
 	{"Over", "done, or given up", []fsm.State{fsm.Done, fsm.Released}},
 }
 
-// cardsShown bounds the cards of a column; the others are counted.
+// cardsShown bounds the cards drawn in one column. The rest are only counted.
 const cardsShown = 40
 
-// boardPart is the board and the fleet above it.
+// boardPart is the data of the board and of the fleet summary above it.
 type boardPart struct {
 	At      time.Time
 	Fleet   wire.Snapshot
 	Columns []boardColumn
-	Slots   int                     // that are taken
-	Needs   int                     // tasks that wait for an answer of a person
-	Reviews int                     // pull requests that wait for a review
-	Stages  map[fsm.IssueKey]string // in which workers were last heard
+	Slots   int                     // slots in use
+	Needs   int                     // tasks waiting for a person's answer
+	Reviews int                     // pull requests waiting for review
+	Stages  map[fsm.IssueKey]string // the stage last reported by each worker
 }
 
 type boardColumn struct {
@@ -80,7 +80,7 @@ func (p *Page) showBoard(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, "board", "Board", func(ctx context.Context, s Source) (any, error) { return drawnBoard(ctx, s) })
 }
 
-// streamBoard sends the board whenever something has happened.
+// streamBoard sends the board whenever the journal advances.
 func (p *Page) streamBoard(w http.ResponseWriter, r *http.Request) {
 	p.stream(w, r, "board", "", func(ctx context.Context, s Source) (any, error) { return drawnBoard(ctx, s) })
 }

@@ -10,31 +10,32 @@ import (
 	"retake/internal/story"
 )
 
-// drawEvery paces what browsers are sent.
+// drawEvery is the minimum interval between two renderings of a part, and between two events to a browser.
 const drawEvery = time.Second
 
-// beat is how often a browser hears something although nothing has happened: times on the page go on, and who
-// is gone is noticed.
+// beat is the longest time between two events on a stream. Without changes, it keeps the times on the page
+// current and reveals browsers that have left.
 const beat = 10 * time.Second
 
-// drawings are the parts that somebody looks at now: each is drawn once for all of them.
+// drawings holds the parts that are being watched. Each is rendered once for all its viewers.
 type drawings struct {
 	mu  sync.Mutex
-	all map[fsm.IssueKey]*drawing // by the folded key; empty: the board
+	all map[fsm.IssueKey]*drawing // keyed by the folded issue key; the board has the empty key
 }
 
-// drawing is one part: once per change, at most once in drawEvery, and once in beat if nothing changes.
+// drawing is one rendered part. It is rendered at most once per drawEvery, and once per beat if nothing
+// changes.
 type drawing struct {
-	lookers int // drawings.mu's
+	lookers int // guarded by drawings.mu
 
 	mu    sync.Mutex
 	at    time.Time
-	place story.Place // in the journal, that the drawing has at least
+	place story.Place // the drawing includes the journal at least up to this point
 	text  []byte
 	err   error
 }
 
-// of returns the drawing of a task, or of the board. leave forgets it with the last who looks.
+// of returns the drawing of a task, or of the board for the empty key. The last viewer's leave removes it.
 func (d *drawings) of(k fsm.IssueKey) (one *drawing, leave func()) {
 	k = k.Fold()
 	d.mu.Lock()
@@ -54,7 +55,8 @@ func (d *drawings) of(k fsm.IssueKey) (one *drawing, leave func()) {
 	}
 }
 
-// get returns the drawing, and what it has. next is where the journal is now.
+// get returns the drawing and the journal position that it includes. next is the current position. Callers
+// share one rendering: while one draws, the others wait for its result.
 func (d *drawing) get(next story.Place, draw func() ([]byte, error)) (story.Place, []byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +72,7 @@ func (d *drawing) fresh(next story.Place) bool {
 	return !d.at.IsZero() && (age < drawEvery || age < beat && d.err == nil && !next.After(d.place))
 }
 
-// draw is one template as JSON text, for a browser to put in.
+// draw renders a template and returns it as a JSON string, which the browser inserts.
 func (p *Page) draw(name string, part func() (any, error)) ([]byte, error) {
 	data, err := part()
 	if err != nil {
@@ -82,7 +84,7 @@ func (p *Page) draw(name string, part func() (any, error)) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
-	out.SetEscapeHTML(false) // it is no part of an HTML document, and a third longer with that
+	out.SetEscapeHTML(false) // not embedded in HTML, and escaping makes it a third longer
 	if err := out.Encode(b.String()); err != nil {
 		return nil, err
 	}

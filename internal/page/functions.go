@@ -11,7 +11,7 @@ import (
 	"retake/internal/story"
 )
 
-// functions are what the templates call.
+// functions are the template functions.
 var functions = template.FuncMap{
 	"path":    TaskPath,
 	"time":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
@@ -43,16 +43,16 @@ var functions = template.FuncMap{
 	"does":     func(c fsm.Command) string { return does[c] },
 }
 
-// codeMarks are code between backticks; proseMarks are that, and addresses.
+// codeMarks matches code between backticks. proseMarks also matches URLs.
 var (
 	codeMarks  = regexp.MustCompile("`[^`]+`")
 	proseMarks = regexp.MustCompile("`[^`]+`|https?://[^\\s`,;<>\"]*[^\\s`,;<>\".:)]")
 )
 
-// prose is plain text, in which what stands between backticks is code, and an address a link.
+// prose renders plain text: text between backticks becomes code, and URLs become links.
 func prose(s string) template.HTML { return marked(s, proseMarks) }
 
-// code is prose without links: it stands in one.
+// code is prose without links, for use inside a link.
 func code(s string) template.HTML { return marked(s, codeMarks) }
 
 func marked(s string, marks *regexp.Regexp) template.HTML {
@@ -74,7 +74,7 @@ func marked(s string, marks *regexp.Regexp) template.HTML {
 	return template.HTML(out.String())
 }
 
-// clock is a time of day, with the day if that is not today's.
+// clock formats a time of day, with the date unless it is today.
 func clock(now, t time.Time) string {
 	if now.UTC().Format(time.DateOnly) == t.UTC().Format(time.DateOnly) {
 		return t.UTC().Format(time.TimeOnly)
@@ -82,7 +82,7 @@ func clock(now, t time.Time) string {
 	return t.UTC().Format("2 Jan 15:04")
 }
 
-// phases says what the director's phases mean for who looks at the board.
+// phases explains the director's phases to people.
 var phases = map[string]string{
 	string(fsm.PhaseMonitor):  "takes work as it comes",
 	string(fsm.PhaseCooldown): "waits until what is closed opens again",
@@ -91,7 +91,7 @@ var phases = map[string]string{
 	string(fsm.PhaseShutdown): "ends", "UNRESPONSIVE": "does not answer",
 }
 
-// does says what a button does.
+// does explains what each button does.
 var does = map[fsm.Command]string{
 	fsm.CommandRetry: "begins the next attempt now; the agent reads your words",
 	fsm.CommandFresh: "the same, on a new checkout that begins at the base branch",
@@ -99,10 +99,10 @@ var does = map[fsm.Command]string{
 	fsm.CommandStop:  "gives the issue up; its branch stays",
 }
 
-// takesText reports whether a command's text is for the agent.
+// takesText reports whether a command's text is passed to the agent.
 func takesText(c fsm.Command) bool { return c != fsm.CommandStop }
 
-// asMap makes a template's arguments a map.
+// asMap builds a map from alternating keys and values.
 func asMap(pairs []any) map[string]any {
 	m := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -111,7 +111,7 @@ func asMap(pairs []any) map[string]any {
 	return m
 }
 
-// safeLink is an address that a browser may follow; empty: none.
+// safeLink returns url if it is an HTTP or HTTPS address, and otherwise the empty string.
 func safeLink(url string) string {
 	if strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") {
 		return url

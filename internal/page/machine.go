@@ -9,14 +9,14 @@ import (
 	"retake/internal/fsm"
 )
 
-// place is where a state stands in the drawing of the machine, in cells.
+// place is the cell of a state in the drawing of the machine.
 type place struct {
 	state  fsm.State
 	column int
 	row    int
 }
 
-// places is the table of them: the usual course from left to right, what interrupts it below.
+// places lays out the states: the usual course from left to right, interruptions below it.
 var places = []place{
 	{fsm.Queued, 0, 0},
 	{fsm.Claiming, 1, 0},
@@ -34,7 +34,7 @@ var places = []place{
 	{fsm.Parked, 5, 2},
 }
 
-// node and edge are what is drawn.
+// node and edge are the elements of the drawing.
 type node struct {
 	X, Y  int
 	Name  string
@@ -81,7 +81,7 @@ func drawnMachine(count map[string]int) machinePart {
 	for _, t := range fsm.Transitions {
 		for _, from := range t.From {
 			key := [2]fsm.State{from, t.To}
-			if from == t.To { // the table below has it
+			if from == t.To { // listed in the table below the drawing
 				continue
 			}
 			if means[key] == "" {

@@ -32,7 +32,7 @@ type numbersPart struct {
 	Cost  float64
 }
 
-// humanPart is what became of questions to people.
+// humanPart summarizes the questions put to people.
 type humanPart struct {
 	Asked, Open, Again, Alone int
 	Median, Longest           time.Duration // to the answer
@@ -176,7 +176,7 @@ func (p *Page) showNumbers(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// human sums up what became of questions.
+// human summarizes questions and the time until they were answered.
 func human(asked []story.Asked) (h humanPart) {
 	var took []time.Duration
 	for _, a := range asked {

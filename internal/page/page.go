@@ -26,7 +26,7 @@ type Source interface {
 	// Board are at most so many tasks of each state, without attempts and events, and how many there are of
 	// each; see story.Book.Board.
 	Board(ctx context.Context, most int) (rows []story.Story, count map[string]int, err error)
-	// Story is an issue's; false: the journal has nothing of it.
+	// Story returns an issue's timeline, or false if the journal does not mention the issue.
 	Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error)
 	// Numbers are counted since a time.
 	Numbers(ctx context.Context, since time.Time) (story.Numbers, error)
@@ -64,10 +64,10 @@ type Table struct {
 
 // Options make a page.
 type Options struct {
-	Source    func() Source           // nil: this director does not lead, or only begins
-	Token     func() (string, error)  // empty: nobody can sign in
-	CheckName func(name string) error // an error is a sentence for people: nobody may sign in under that name
-	Open      bool                    // the address is of this machine only: whoever reaches it may look
+	Source    func() Source           // returns nil while this director is starting or does not lead
+	Token     func() (string, error)  // returns an empty string if sign-in is disabled
+	CheckName func(name string) error // returns a sentence for people if the name cannot be used
+	Open      bool                    // the address is loopback only: anyone who reaches it may read
 	Fleet     string
 	Log       *zap.Logger
 }
@@ -149,13 +149,13 @@ func (p *Page) source() (Source, error) {
 // frame is what every page has around its own part.
 type frame struct {
 	Title, Fleet, Here string
-	Who                string // signed in; empty: nobody
+	Who                string // the signed-in user, or empty
 	CanSignIn          bool
 	Problem            string
-	Again              bool   // the page asks again by itself
+	Again              bool   // the page reloads automatically
 	Said               string // about the last action
-	Refused            bool   // that is why nothing was done
-	Form, Text         string // the id of the form, and what is written in it
+	Refused            bool   // Said explains why nothing was done
+	Form, Text         string // the form's id, and the text in it
 	Part               any
 }
 
@@ -173,7 +173,7 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, name, title string,
 	p.showFrame(w, r, p.frameOf(r, name, title), part)
 }
 
-// showFrame writes a page with its part. Whatever goes wrong in making that is said instead.
+// showFrame writes a page with its part. If the part cannot be made, the page shows the error instead.
 func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
 	part func(context.Context, Source) (any, error),
 ) {

@@ -25,8 +25,8 @@ const (
 
 var everyPage = []string{"/", "/tasks/acme/widgets/21", "/numbers", "/numbers?span=month", "/machine", "/tables"}
 
-// Whatever issues, workers and people write, no page has it as anything but text, and none loads anything from
-// elsewhere.
+// TestPagesShowTextAsText: pages escape everything written by issues, workers and people, and load nothing from
+// other hosts.
 func TestPagesShowTextAsText(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for _, path := range everyPage {
@@ -68,7 +68,7 @@ func TestWhoMayLook(t *testing.T) {
 		func(r *http.Request) { r.Host = "evil.example" }); status != http.StatusSeeOther {
 		t.Errorf("another name for this machine: %d", status)
 	}
-	// whoever asks a proxy chooses the name
+	// a client behind a proxy chooses the Host header
 	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-For", "Forwarded", "X-Real-IP"} {
 		if status, _, _ := open.send(http.MethodGet, "/", nil,
 			func(r *http.Request) { r.Header.Set(name, "https") }); status != http.StatusSeeOther {
@@ -77,7 +77,7 @@ func TestWhoMayLook(t *testing.T) {
 	}
 }
 
-// Whoever has signed in acts under that name until they sign out.
+// TestWhoMayAct: a signed-in user acts under the given name until signing out.
 func TestWhoMayAct(t *testing.T) {
 	source := newPlayed()
 	open := serve(t, Options{Source: func() Source { return source }, Open: true})
@@ -140,7 +140,8 @@ func TestTokensAreNotGuessed(t *testing.T) {
 	}
 }
 
-// A browser that looks is told of what happens, and of a director that leads no more; output comes as text.
+// TestBrowsersAreKeptInformed: an open browser receives each change, and an error when its director stops
+// leading. Output arrives as text.
 func TestBrowsersAreKeptInformed(t *testing.T) {
 	source := newPlayed()
 	var leads Source = source
@@ -227,8 +228,8 @@ func TestAFormSentTwiceIsOneRequest(t *testing.T) {
 	}
 }
 
-// What is not carried out is said above the form, which has the words that were written. It is still the same
-// request only if nothing was decided: what was refused once may be allowed a moment later.
+// TestWhatWasRefusedIsStillThere: a refusal is shown above the form, which keeps the text. The form keeps its
+// id only if nothing was decided, because a command that was refused once may be allowed a moment later.
 func TestWhatWasRefusedIsStillThere(t *testing.T) {
 	source := newPlayed()
 	source.commands = make(chan Command, 2)
@@ -249,7 +250,7 @@ func TestWhatWasRefusedIsStillThere(t *testing.T) {
 	}
 }
 
-// The page says what it was told to do, and nothing that a link has put into its mouth.
+// TestALinkPutsNoWordsIntoThePage: the page reports the executed command and shows no text from the URL.
 func TestALinkPutsNoWordsIntoThePage(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for query, says := range map[string]bool{"did=retry": true, "did=call+0900": false, "said=call+0900": false} {
@@ -295,7 +296,7 @@ func TestWordsOnlyWhereTheyAreRead(t *testing.T) {
 	}
 }
 
-// What stands between backticks is code, an address is a link, and everything else is text.
+// TestCodeInProse: text between backticks is code, a URL is a link, and the rest is text.
 func TestCodeInProse(t *testing.T) {
 	if got := code("`a` https://x.example"); got != "<code>a</code> https://x.example" {
 		t.Errorf("in a link: %q", got)

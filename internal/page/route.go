@@ -18,7 +18,7 @@ const (
 	laneMargin          = 16 // between a box and the nearest lane
 )
 
-// rowTops are where the rows of boxes begin; what is between them is for arrows.
+// rowTops are the upper edges of the rows of boxes. The space between rows is for arrows.
 var rowTops = [...]int{28, 204, 326}
 
 func (p place) x() int { return drawingMargin + p.column*columnWidth }

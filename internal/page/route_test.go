@@ -60,7 +60,7 @@ func TestArrowsCrossNoBox(t *testing.T) {
 	}
 }
 
-// Every state has a place in the drawing and a column on the board, but for what is no task of ours.
+// TestEveryStateIsShown: every state has a place in the drawing, and every state but Forgotten a column on the board.
 func TestEveryStateIsShown(t *testing.T) {
 	for _, i := range fsm.States {
 		n := 0

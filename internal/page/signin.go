@@ -42,7 +42,7 @@ func newSessions() sessions {
 	return sessions{tries: rate.NewLimiter(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
 }
 
-// who is the name of who has signed in; empty: nobody.
+// who returns the name of the signed-in user, or an empty string.
 func (s *sessions) who(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
 	if err != nil {
@@ -89,8 +89,8 @@ func (p *Page) canSignIn() bool {
 	return err == nil && token != ""
 }
 
-// seen lets those look who may: who has signed in, or whoever is on this machine and asks for it by its own
-// name. Another name is one that a foreign site has had resolved to this machine.
+// seen admits requests that may read: signed-in users, and local requests that address this machine by its own
+// name. A foreign site can have another name resolve to this machine (DNS rebinding).
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -108,8 +108,8 @@ func (p *Page) maySee(r *http.Request) bool {
 	return p.sessions.who(r) != "" || p.options.Open && LocalName(r.Host) && !forwarded(r)
 }
 
-// forwarded reports whether a proxy hands the request on: whoever asks is elsewhere, and the name that is asked
-// for is theirs to choose.
+// forwarded reports whether a proxy forwarded the request. The client is then not on this machine, and it
+// chooses the Host header.
 func forwarded(r *http.Request) bool {
 	for name := range r.Header {
 		if name == "Forwarded" || name == "Via" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
@@ -119,7 +119,8 @@ func forwarded(r *http.Request) bool {
 	return false
 }
 
-// LocalName reports whether a Host header names this machine. Another name that leads here is a foreign site's.
+// LocalName reports whether a Host header names this machine. Any other name that resolves here belongs to a
+// foreign site.
 func LocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -129,7 +130,7 @@ func LocalName(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// signedIn lets those act who have signed in.
+// signedIn admits only signed-in users.
 func (p *Page) signedIn(next func(w http.ResponseWriter, r *http.Request, by string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := p.sessions.who(r)
@@ -143,10 +144,10 @@ func (p *Page) signedIn(next func(w http.ResponseWriter, r *http.Request, by str
 
 type signInPart struct {
 	Wrong string
-	To    string // where to go then
+	To    string // where to redirect after signing in
 }
 
-// ownPath is a path of this page, or "/" for what is none.
+// ownPath returns to if it is a task's path on this page, and otherwise "/".
 func ownPath(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/tasks/") ||
@@ -173,7 +174,7 @@ func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wron
 	_ = p.templates.ExecuteTemplate(w, "signin.html", f)
 }
 
-// signIn takes the token, and the name under which actions are recorded.
+// signIn checks the token, and starts a session under the name by which actions are recorded.
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if !p.sessions.tries.Allow() {

@@ -13,12 +13,12 @@ import (
 	"retake/internal/story"
 )
 
-// rightsEvery is how soon who may look no more is told of nothing more.
+// rightsEvery is how often a stream checks that its browser may still read.
 const rightsEvery = 5 * time.Second
 
-// stream keeps a browser informed of a task, or of the board, until it goes, the director does, or it may look
-// no more. The drawing may be older than the journal; it says where it is, so that the browser soon gets the
-// rest.
+// stream sends a task's part, or the board's, until the browser disconnects, the director stops or the browser
+// loses access. A drawing may be older than the journal. The next wait starts at the position that the drawing
+// includes, so the browser soon receives the rest. Changes within one drawEvery are coalesced into one event.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm.IssueKey,
 	part func(context.Context, Source) (any, error),
 ) {
@@ -45,8 +45,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm
 	out.sendOver(ctx)
 }
 
-// news waits for something to happen after a place, a beat at most, and returns what a browser is told then:
-// the part, or what is wrong.
+// news blocks until an event after at, or one beat. It returns the part to send, or a "problem" event with the
+// error.
 func (p *Page) news(ctx context.Context, at story.Place, name string, shown *drawing,
 	part func(context.Context, Source) (any, error),
 ) (next story.Place, event string, text []byte) {
@@ -69,11 +69,12 @@ func (p *Page) news(ctx context.Context, at story.Place, name string, shown *dra
 	return next, name, text
 }
 
-// errOver is why a stream ends that its browser may not have any more.
+// errOver ends a stream whose browser is no longer allowed to read.
 var errOver = errors.New("you have signed out, or your session has ended: sign in to see more")
 
-// events begins a stream of server-sent events; nil: there are too many, which the browser has been told. The
-// context ends when the browser leaves, and at most rightsEvery after it may not look any more.
+// events starts a stream of server-sent events. If there are too many streams it answers 503 and returns a nil
+// stream. The context ends when the browser disconnects, and within rightsEvery after it loses access. The
+// caller must call leave, which waits for the watching goroutine.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) (out *eventStream, ctx context.Context, leave func()) {
 	select {
 	case p.streams <- struct{}{}:
@@ -111,10 +112,10 @@ type eventStream struct {
 	c *http.ResponseController
 }
 
-// sendTime is how long a browser may take for one event.
+// sendTime bounds the writing of one event.
 const sendTime = 10 * time.Second
 
-// send writes one event, whose text has no line break.
+// send writes one event. text must not contain a line break.
 func (e *eventStream) send(event string, text []byte) error {
 	if err := e.c.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (e *eventStream) send(event string, text []byte) error {
 	}
 	_, err := io.WriteString(e.w, "event: "+event+"\ndata: ")
 	if err == nil {
-		_, err = e.w.Write(text) // by itself: many are sent the same
+		_, err = e.w.Write(text) // written separately, because many browsers share this text
 	}
 	if err == nil {
 		_, err = io.WriteString(e.w, "\n\n")
@@ -132,7 +133,7 @@ func (e *eventStream) send(event string, text []byte) error {
 	return errors.Join(err, e.c.Flush())
 }
 
-// sendOver tells the browser, if its stream has ended for that, that it may not look any more.
+// sendOver tells the browser that it lost access, if the stream ended for that reason.
 func (e *eventStream) sendOver(ctx context.Context) {
 	if errors.Is(context.Cause(ctx), errOver) {
 		text, _ := json.Marshal(errOver.Error())

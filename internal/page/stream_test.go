@@ -17,8 +17,8 @@ import (
 	"retake/internal/story"
 )
 
-// A drawing that others have had made a moment ago may lack what has just happened; who is shown it is told
-// where it is, and asks for the rest. While nothing happens it is drawn once in a beat, however many ask.
+// TestADrawingSaysHowOldItIs: a shared drawing may lack the latest change. Its viewer receives its position and
+// asks for the rest. Without changes it is rendered once per beat, whatever the number of viewers.
 func TestADrawingSaysHowOldItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d drawing
@@ -45,7 +45,7 @@ func TestADrawingSaysHowOldItIs(t *testing.T) {
 	})
 }
 
-// counted counts how often a task is drawn, and has news when it is told.
+// counted counts the renderings of a task, and reports a change on demand.
 type counted struct {
 	*played
 	stories atomic.Int64
@@ -85,7 +85,7 @@ func (c *counted) Next(ctx context.Context, after story.Place) (story.Place, err
 	}
 }
 
-// recorded is what a browser is sent that looks until it is told to leave.
+// recorded records what a browser receives until it is closed.
 type recorded struct {
 	mu     sync.Mutex
 	header http.Header
@@ -115,7 +115,7 @@ func (w *recorded) events(name string) int {
 	return strings.Count(w.sent(), "event: "+name+"\n")
 }
 
-// looking is a page, and browsers that look at one of its streams until they leave or are sent away.
+// looking serves a page to n browsers that read one of its streams until they leave or the stream ends.
 func looking(t *testing.T, o Options, cookie string, path string,
 	n int,
 ) (all []*recorded, leave func(), gone chan struct{}) {
@@ -145,7 +145,8 @@ func looking(t *testing.T, o Options, cookie string, path string,
 	return all, func() { p.ServeHTTP(&recorded{header: http.Header{}}, request(http.MethodPost, "/signout")) }, gone
 }
 
-// However many look at a task, it is drawn once per change; each of them is told.
+// TestATaskIsDrawnOnceForAll: a task is rendered once per change for any number of viewers, and each receives
+// it.
 func TestATaskIsDrawnOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newCounted()
@@ -168,7 +169,7 @@ func TestATaskIsDrawnOnceForAll(t *testing.T) {
 	})
 }
 
-// A stream ends when its browser may not look any more: it has signed out, or its session is over.
+// TestStreamsEndWithTheSession: a stream ends after its browser signs out or its session expires.
 func TestStreamsEndWithTheSession(t *testing.T) {
 	for _, path := range []string{"/live", "/tasks/acme/widgets/21/live", "/tasks/acme/widgets/21/output"} {
 		for what, end := range map[string]func(signOut func()) time.Duration{

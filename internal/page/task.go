@@ -23,23 +23,24 @@ func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
 }
 
-// TaskPath is where a task's page is. The operator's socket has the task's command at the same path.
+// TaskPath returns the path of a task's page. The operator's socket serves the task's commands at the same
+// path.
 func TaskPath(k fsm.IssueKey) string { return "/tasks/" + k.Repo() + "/" + strconv.Itoa(k.Number()) }
 
-// taskPart is a task's page.
+// taskPart is the data of a task's page.
 type taskPart struct {
 	At time.Time
 	story.Story
 	Path     string
-	Recent   []story.Event   // the newest first
-	Newest   []story.Attempt // the newest first
-	Commands []fsm.Command   // that have a button
+	Recent   []story.Event   // newest first
+	Newest   []story.Attempt // newest first
+	Commands []fsm.Command   // those with a button
 
-	TakesText bool // one of them does
+	TakesText bool // at least one of the commands takes text
 }
 
-// commandOf is the command that a remedy's line gives, also one that needs words, for which the page has a box;
-// empty: it gives none.
+// commandOf returns the command in a remedy's line, or an empty command. Unlike Remedy.Command it includes
+// commands that need text, because the page has a field for it.
 func commandOf(r story.Remedy) fsm.Command {
 	words := strings.Fields(r.Do)
 	if r.Command == "" && len(words) > 1 && words[0] == "director" {
@@ -48,7 +49,7 @@ func commandOf(r story.Remedy) fsm.Command {
 	return r.Command
 }
 
-// eventsShown bounds the timeline; explain and events have the rest.
+// eventsShown bounds the timeline. The commands explain and events show the rest.
 const eventsShown = 150
 
 func drawnTask(ctx context.Context, s Source, k fsm.IssueKey) (taskPart, error) {
@@ -87,20 +88,20 @@ func (p *Page) streamTask(w http.ResponseWriter, r *http.Request) {
 		func(ctx context.Context, s Source) (any, error) { return drawnTask(ctx, s, issueOf(r)) })
 }
 
-// printed is a line of output for the browser.
+// printed is one line of output, encoded for the browser.
 type printed struct {
 	At      string `json:"at"`
 	Attempt int    `json:"attempt"`
 	Stage   string `json:"stage"`
-	Err     bool   `json:"err"` // it was written to stderr
+	Err     bool   `json:"err"` // written to stderr
 	Text    string `json:"text"`
 	Skipped int64  `json:"skipped,omitempty"`
 }
 
-// linesShown is how much of what was printed before a browser is sent first.
+// linesShown bounds the earlier output that a browser receives first.
 const linesShown = 400
 
-// streamOutput sends what the attempts of a task print: what there is, then what comes.
+// streamOutput sends the output of a task's attempts: first the latest existing lines, then new ones.
 func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 	s, err := p.source()
 	if err != nil {
@@ -159,17 +160,17 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errNoForm: nobody could tell whether it is sent for the second time.
+// errNoForm refuses a form without an id, because a second submission of it could not be recognized.
 var errNoForm = errors.New("the form is of an older page: load this page anew")
 
-// requestID names what a form asks for: sent twice it is one request, and another button or other words are
-// another one.
+// requestID identifies what a form asks for. Submitting the same form twice gives the same id. Another button
+// or other text gives another one.
 func requestID(form string, c Command) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{form, string(c.Issue), string(c.Command), c.Text, c.By}, "\x00")))
 	return base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
-// command carries out what a form asks for, and returns to the task. What is not carried out stays in the form.
+// command executes a form's command and redirects to the task. A refused command's text stays in the form.
 func (p *Page) command(w http.ResponseWriter, r *http.Request, by string) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	c, form := Command{
