@@ -3,8 +3,8 @@
 //	[[stage]] agent = "claude-code" ──Expand──▶ wire.StagePlan ──Command──▶ argument vector, environment
 //	                                                                        (with Prompt, from the attempt file)
 //
-//	in the worker, live:  bytes ──Reader.Write──▶ Progress, UsageReport, RateLimit, Failure, Denial, Result ──▶ Outcome
-//	in the classifier:    the tail of a report ──ReadTail──▶ its lines without events, and an Outcome
+//	in the worker, live  bytes ──Reader.Write──▶ Progress, UsageReport, RateLimit, Failure, Denial, Result ──▶ Outcome
+//	in the classifier    the tail of a report ──ReadTail──▶ its lines without events, and an Outcome
 //
 // A profile is a row of agents.toml. To add a CLI that prints a known format, add a row there or to a user's
 // file. To add a format, add a row to the table in formats.go. failure.go knows where an error's message,

@@ -222,7 +222,7 @@ func (r *Reader) failure(f Failure) Failure {
 func (f Failure) complete() Failure {
 	f.Message = oneLine(cmp.Or(f.Message, f.Code), maxMessage)
 	f.Status = cmp.Or(f.Status, statusIn(f.Message))
-	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date needs a clock; there is none here
+	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date would need a clock
 	f.RetryAfter = cmp.Or(f.RetryAfter, waitOf(inHeader, 1), waitIn(f.Message+f.Details))
 	return f
 }

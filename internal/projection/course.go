@@ -28,56 +28,56 @@ func AttemptEnd(m fsm.Moved) string {
 	return Failed
 }
 
-// What becomes of a retry. It paid off if its attempt passed its stages: a clean validation after that, a merge or a
+// The results of a retry. A retry paid off if its attempt passed its stages. A later clean validation, merge or
 // failing check is another decision.
 const (
 	PaidOff         = "paid_off"
-	FailedAlike     = "failed_alike"     // with a verdict for the same reason
-	FailedOtherwise = "failed_otherwise" // with a verdict for another reason
-	RetryWithdrawn  = "withdrawn"        // the claim ended first
-	Superseded      = "superseded"       // somebody else decided before the attempt began
+	FailedAlike     = "failed_alike"     // its verdict had the same reason
+	FailedOtherwise = "failed_otherwise" // its verdict had another reason
+	RetryWithdrawn  = "withdrawn"        // the claim ended before the retry did
+	Superseded      = "superseded"       // another decision was made before the attempt began
 )
 
-// Why a question needed nobody.
+// Why a question needed no person.
 const (
-	IncidentOver = "incident_over" // the incident healed, and the task went on without an answer
+	IncidentOver = "incident_over" // the incident ended, and the task continued without an answer
 	BareAnswer   = "bare_answer"   // the answer added nothing, and the next attempt passed its stages
 )
 
-// Answers are the triggers by which a person answers a question.
+// Answers are the triggers with which a person answers a question.
 var Answers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnSnoozed, fsm.OnWithdrawn, fsm.OnMerged, fsm.OnRejected}
 
-// overtakers are the triggers by which somebody else decides about a retry that has not begun.
+// overtakers are the triggers that replace a retry which has not begun.
 var overtakers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnEscalate, fsm.OnDeliverAgain}
 
-// deciding are the commands by which a person decides more than that there is another attempt.
+// deciding are the commands with which a person decides more than to try again.
 var deciding = []fsm.Command{fsm.CommandFresh, fsm.CommandFix, fsm.CommandBudget}
 
 // Retry is an attempt that a verdict granted.
 type Retry struct {
-	Reason recovery.Reason // of the verdict, by its name of today
+	Reason recovery.Reason // of the verdict, by its current name
 	Action recovery.Action
 	Begun  bool
 }
 
-// Course follows one claim: what becomes of its retries, and whether its questions needed anybody. The zero Course is
-// that of a claim that begins.
+// Course follows one claim. It finds the results of retries, and questions that needed no person. The zero
+// Course is the beginning of a claim.
 type Course struct {
-	Retry *Retry // granted last; nil: it is known what became of it, or there was none
+	Retry *Retry // the retry granted last, or nil once it is settled
 
-	worded bool // a person has said something since the question, or decided more than that there is another attempt
-	bare   bool // the attempt that follows a bare answer has not ended yet
+	worded bool // since the question, a person has said something or decided more than to try again
+	bare   bool // the attempt after a bare answer has not ended yet
 }
 
 // Outcome is what a fact settles.
 type Outcome struct {
-	Retry  *Retry // nil: no retry
-	Became string // of Retry: PaidOff, FailedAlike, …
+	Retry  *Retry // the settled retry, or nil
+	Became string // its result: PaidOff, FailedAlike, …
 
-	NeededNobody string // IncidentOver or BareAnswer; empty: no question is settled so
+	NeededNobody string // IncidentOver or BareAnswer if the fact shows that a question needed no person, or empty
 }
 
-// CourseOf returns the course of a task as far as the machine's state tells it.
+// CourseOf reconstructs the course of a task, as far as the machine's state allows.
 func CourseOf(t *fsm.Task) (c Course) {
 	n := len(t.History)
 	if n == 0 {
@@ -92,7 +92,7 @@ func CourseOf(t *fsm.Task) (c Course) {
 	return c
 }
 
-// reasonName returns today's name of a reason.
+// reasonName returns the current name of a reason.
 func reasonName(r recovery.Reason) recovery.Reason {
 	if about, ok := recovery.Describe(r); ok {
 		return about.Reason
@@ -100,7 +100,7 @@ func reasonName(r recovery.Reason) recovery.Reason {
 	return r
 }
 
-// Apply folds a fact about the claim in, and returns what that settles.
+// Apply applies a fact about the claim and returns what it settles.
 func (c *Course) Apply(f fsm.Fact) (out Outcome) {
 	switch f := f.(type) {
 	case fsm.AttemptBegan:
@@ -171,10 +171,10 @@ func (c *Course) moved(f fsm.Moved, out *Outcome) {
 	}
 }
 
-// Over reports whether a claim is over in a state.
+// Over reports whether a claim in this state has ended.
 func Over(s fsm.State) bool { return s.Info().Final || s == fsm.Forgotten }
 
-// settle ends the open retry, if there is one.
+// settle ends the open retry, if any.
 func (c *Course) settle(became string, out *Outcome) {
 	if c.Retry != nil {
 		out.Retry, out.Became, c.Retry = c.Retry, became, nil

@@ -1,4 +1,4 @@
-// Package projection says what a read model of the journal is, and defines what several of them count.
+// Package projection defines the read models of the journal, and the terms that several of them count.
 //
 //	journal ──feed──▶ Apply ──┬─ story.Book        what people are shown
 //	owner, durable batches ─▶ ├─ trace.Book        the spans of tasks
@@ -8,9 +8,9 @@
 //
 // # Invariants
 //
-//   - A projection folds durable facts in the order of the journal and decides nothing.
-//   - How an attempt ended, whether a retry paid off and whether a question needed nobody are defined here alone,
-//     so that the page, the metrics and the audits agree.
+//   - A projection folds durable facts in the order of the journal. It makes no decisions.
+//   - The end of an attempt, the success of a retry and a question that needed no person are defined here only. The
+//     page, the metrics and the audits therefore agree.
 //
 // # Clock
 //
@@ -29,11 +29,12 @@ type Projection interface {
 	Apply(seq uint64, records []fsm.Record)
 }
 
-// Restorer is a projection that can begin in the middle of the journal.
+// Restorer is a projection that can start in the middle of the journal.
 type Restorer interface {
 	Projection
 
-	// Restore takes the machine's snapshot as of the batch at seq. What was applied before stays where it agrees.
+	// Restore takes the machine's snapshot as of the batch at seq. Earlier results stay where they agree with
+	// it.
 	Restore(seq uint64, snapshot []byte) error
 }
 

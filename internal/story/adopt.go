@@ -8,15 +8,15 @@ import (
 	"retake/internal/projection"
 )
 
-// KindMissing is the kind of the one event that no fact is: what was before it is not in the book, and not
-// always in the journal.
+// KindMissing is the kind of the only event that does not come from a fact. It marks a gap: the events before
+// it are not in the book, and may not be in the journal either.
 const KindMissing = "missing"
 
 const missingText = "What happened before is missing here: the journal could not be read"
 
-// Restore implements projection.Restorer. What the book has read should lead to the same state. Where it does not,
-// because the journal was not read so far or begins later than a task, the snapshot is right, and an event says that
-// something is missing.
+// Restore implements projection.Restorer. The facts that the book has read should lead to the same state. Where
+// they do not, because some of the journal could not be read or because it begins after the task, the snapshot
+// wins and an event marks the gap.
 func (b *Book) Restore(seq uint64, state []byte) error {
 	m := fsm.New(b.config)
 	if err := m.Restore(state); err != nil {
@@ -59,12 +59,12 @@ func (b *Book) Restore(seq uint64, state []byte) error {
 	return nil
 }
 
-// stands reports whether the story has led to where the task is.
+// stands reports whether the story agrees with the task.
 func (s *Story) stands(t *fsm.Task) bool {
 	return s.State == t.State.String() && s.Since.Equal(t.Since) && s.Attempt == t.Attempt
 }
 
-// adopt puts the story where the task is.
+// adopt moves the story to the task's current state.
 func (s *Story) adopt(t *fsm.Task) {
 	s.Title, s.URL, s.Attempt, s.Work = t.Title, t.URL, t.Attempt, workOf(t.Work)
 	s.Claims = max(s.Claims, 1)
@@ -93,7 +93,7 @@ func (s *Story) adopt(t *fsm.Task) {
 	}
 }
 
-// endAttempts ends those of which it is not known how they have ended: all that seem to run, but one.
+// endAttempts ends all running attempts except but. How they ended is unknown.
 func (s *Story) endAttempts(but string) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Outcome == OutcomeRunning && a.ID != but {

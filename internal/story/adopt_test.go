@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// A journal that could only be read so far leaves no story where it broke off: each stands where the machine
-// has it, goes on from there, and says that something is missing.
+// TestWhatCouldNotBeReadIsMarkedAndTheMachineIsRight: after a truncated reading, each story continues from the
+// machine's state and contains a mark for the gap.
 func TestWhatCouldNotBeReadIsMarkedAndTheMachineIsRight(t *testing.T) {
 	broken, marked := 0, 0
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -71,7 +71,8 @@ func containsKind(all []Event, kind string) bool {
 	return false
 }
 
-// An issue that is tried for ever does not fill memory, and its story says what it leaves out.
+// TestAStoryIsBounded: an issue that is retried without end does not fill memory, and its story says what it
+// leaves out.
 func TestAStoryIsBounded(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{Attempts: 10})
@@ -106,7 +107,8 @@ func TestAStoryIsBounded(t *testing.T) {
 	}
 }
 
-// Who grants fewer attempts than the configuration does has not set that meter to zero, and the event does not say so.
+// TestAGrantSaysWhatItDoesNotGiveBack: granting fewer attempts than configured does not reset that meter to
+// zero, and the event does not claim that it does.
 func TestAGrantSaysWhatItDoesNotGiveBack(t *testing.T) {
 	b := NewBook(config(t), Limits{})
 	k := fsm.OfTask{Task: "acme/widgets#1"}

@@ -9,36 +9,36 @@ import (
 	"retake/internal/projection"
 )
 
-// Limits bound what a book keeps.
+// Limits bound the size of a book.
 type Limits struct {
 	Over     int // stories of issues that are over
-	Events   int // of one story
-	Attempts int // of one story, and verdicts of one attempt
-	News     int // events of all stories and the fleet
+	Events   int // events per story
+	Attempts int // attempts per story, and verdicts per attempt
+	News     int // events of all stories and of the fleet
 }
 
-// DefaultLimits keep what a page and its readers look at: some 50 MB if all of it is full.
+// DefaultLimits is enough for the page and its readers. A full book needs about 50 MB.
 var DefaultLimits = Limits{Over: 1000, Events: 250, Attempts: 50, News: 5000}
 
-// Book follows the journal. It is not safe for concurrent use.
+// Book builds the stories of all issues from the journal. It is not safe for concurrent use.
 type Book struct {
 	limits  Limits
 	config  fsm.Config
 	m       *fsm.Machine
-	stories map[fsm.IssueKey]*Story // by key in lower case
-	over    []fsm.IssueKey          // keys of stories that are over, the oldest first
-	news    []Event                 // the newest last
-	dropped bool                    // there was more news
+	stories map[fsm.IssueKey]*Story // by lower-case key
+	over    []fsm.IssueKey          // keys of stories that are over, oldest first
+	news    []Event                 // newest last
+	dropped bool                    // older news was dropped
 	last    Place
 	numbers numbers
 }
 
-// NewBook returns an empty book. What tasks wait for is said by the configuration.
+// NewBook returns an empty book. The configuration tells it what tasks wait for.
 func NewBook(c fsm.Config, l Limits) *Book {
 	return &Book{limits: l, config: c, m: fsm.New(c), stories: map[fsm.IssueKey]*Story{}, numbers: newNumbers()}
 }
 
-// Apply implements projection.Projection. A batch that the book has already is skipped.
+// Apply implements projection.Projection. It skips batches that the book already contains.
 func (b *Book) Apply(seq uint64, records []fsm.Record) {
 	if seq <= b.last.Seq {
 		return
@@ -55,7 +55,7 @@ func (b *Book) Apply(seq uint64, records []fsm.Record) {
 
 func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	key := fsm.About(f)
-	held := b.m.Task(key) // a task that is over leaves the machine with the fact, and still says how it ended
+	held := b.m.Task(key) // a finished task leaves the machine with this fact, and still tells how it ended
 	var was known
 	if held != nil {
 		was = known{held.State, held.Tally, held.Ending}
@@ -65,7 +65,7 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	var s *Story
 	if key != "" {
 		if s = b.storyOf(key, f); s == nil {
-			return // of an issue that is no task of ours
+			return // about an issue that is not our task
 		}
 		over := s.Over
 		s.follow(at, f, t, was)
@@ -95,21 +95,21 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	}
 }
 
-// tell adds an event to the news.
+// tell appends an event to the news.
 func (b *Book) tell(e Event) {
 	var dropped int
 	b.news, dropped = bounded(append(b.news, e), b.limits.News)
 	b.dropped = b.dropped || dropped > 0
 }
 
-// tellOf adds an event to a story.
+// tellOf appends an event to a story.
 func (b *Book) tellOf(s *Story, e Event) {
 	var dropped int
 	s.Events, dropped = bounded(append(s.Events, e), b.limits.Events)
 	s.Dropped += dropped
 }
 
-// bounded drops the oldest tenth when there are too many, so that not every new one moves all others.
+// bounded drops the oldest tenth of an overlong list, so that the rest is not moved for every new element.
 func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	if most <= 0 || len(all) <= most {
 		return all, 0
@@ -118,7 +118,8 @@ func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	return slices.Clone(all[dropped:]), dropped
 }
 
-// storyOf is the story that a fact belongs to; nil: there is none, and it begins none.
+// storyOf returns the story that a fact belongs to. It returns nil if there is no story and the fact does not
+// start one.
 func (b *Book) storyOf(k fsm.IssueKey, f fsm.Fact) *Story {
 	switch f.(type) {
 	case fsm.TaskQueued, fsm.TaskRebuilt:
@@ -136,7 +137,7 @@ func (b *Book) story(k fsm.IssueKey) *Story {
 	return s
 }
 
-// keep notes that a story is over, or that it goes on after all, and forgets the oldest of those that are over.
+// keep records that a story has ended or resumed, and removes the oldest stories that are over.
 func (b *Book) keep(s *Story, before bool) {
 	key := projection.Fold(s.Issue)
 	switch {
@@ -151,19 +152,19 @@ func (b *Book) keep(s *Story, before bool) {
 	}
 }
 
-// Configure tells the book by which configuration the machine decides from now on.
+// Configure sets the configuration that the machine uses from now on.
 func (b *Book) Configure(c fsm.Config) {
 	b.config = c
 	b.m.Configure(c)
 }
 
-// Last is the place of the last fact.
+// Last returns the place of the last fact.
 func (b *Book) Last() Place { return b.last }
 
-// Machine is the book's own, as of the last record: read, don't change, don't keep.
+// Machine returns the book's machine as of the last record. Callers must not modify or keep it.
 func (b *Book) Machine() *fsm.Machine { return b.m }
 
-// Story returns a copy of an issue's story as it looks at a time; false: the book has none.
+// Story returns a copy of an issue's story as of now, or false if the book has no such story.
 func (b *Book) Story(k fsm.IssueKey, now time.Time) (Story, bool) {
 	s := b.stories[projection.Fold(k)]
 	if s == nil {
@@ -177,11 +178,11 @@ func (b *Book) Story(k fsm.IssueKey, now time.Time) (Story, bool) {
 	return out, true
 }
 
-// present adds to a story what the machine says of it now; without attempts and events.
+// present adds the machine's current knowledge to a story, and leaves out attempts and events.
 func (b *Book) present(s *Story, now time.Time) Story {
 	out := *s
-	out.Attempts, out.Events = []Attempt{}, []Event{} // of --json empty lists, not null
-	if b.config.Policy == nil {                       // whoever reads a journal alone has none
+	out.Attempts, out.Events = []Attempt{}, []Event{} // empty lists in JSON, not null
+	if b.config.Policy == nil {                       // the reader of a journal file has no policy
 		return b.placed(out, s, now)
 	}
 	guards := b.config.Policy.Guards()
@@ -192,7 +193,7 @@ func (b *Book) present(s *Story, now time.Time) Story {
 	return b.placed(out, s, now)
 }
 
-// placed adds what the machine says.
+// placed adds the task's current state in the machine.
 func (b *Book) placed(out Story, s *Story, now time.Time) Story {
 	out.Why, out.Cause = s.why()
 	t := b.m.Task(s.Issue)
@@ -209,9 +210,8 @@ func (b *Book) placed(out Story, s *Story, now time.Time) Story {
 	return out
 }
 
-// Rows returns every story that the book has, without attempts and events, as it looks at a time: those that
-// are not over in the order of their arrival, then those that are, the last one first. What never became ours
-// is left out.
+// Rows returns all stories as of now, without attempts and events. Open stories come first, in order of
+// arrival, and then those that are over, latest first. Issues that never became ours are left out.
 func (b *Book) Rows(now time.Time) []Story {
 	var all []Story
 	for _, t := range b.m.Tasks() {
@@ -227,8 +227,8 @@ func (b *Book) Rows(now time.Time) []Story {
 	return all
 }
 
-// Board returns what Rows returns, but at most so many of each state, and how many there are of each: what is
-// only counted costs next to nothing.
+// Board returns the first most rows of each state, and the number of stories in each. Stories beyond most are
+// only counted, which costs next to nothing.
 func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]int) {
 	count = map[string]int{}
 	add := func(s *Story) {
@@ -250,8 +250,8 @@ func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]in
 	return rows, count
 }
 
-// Events returns what has happened after a place, the oldest first; of one issue, or of all if it is empty.
-// gap: some of it is only in the journal.
+// Events returns the events after a place, oldest first, of one issue, or of all for an empty key. gap reports
+// that some events in between are only in the journal.
 func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {
 		if e.ID.After(p) {
@@ -267,7 +267,7 @@ func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	return all, b.dropped && (len(b.news) == 0 || from == 0)
 }
 
-// Covers reports whether the book still has everything that has happened since a time.
+// Covers reports whether the book still has every event since a time.
 func (b *Book) Covers(since time.Time) bool {
 	return !b.dropped || len(b.news) > 0 && b.news[0].At.Before(since)
 }

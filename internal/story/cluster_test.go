@@ -97,7 +97,8 @@ func TestAWaitForRoomIsTold(t *testing.T) {
 	}
 }
 
-// TestAFencedAttemptIsTold: people read that it may still run, why nobody knows, and that nothing of it counts.
+// TestAFencedAttemptIsTold: people read that the attempt may still run, why this is unknown, and that its
+// results do not count.
 func TestAFencedAttemptIsTold(t *testing.T) {
 	c := inCluster(t)
 	c.happens(fsm.Hello{Worker: "k21-1", Token: 1})

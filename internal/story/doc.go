@@ -1,20 +1,22 @@
-// Package story is the read model: what has happened to every issue, and where each stands, as the journal has it.
+// Package story is the read model. It tells the history and the current state of every issue, as the journal
+// recorded them.
 //
-//	journal, archived and live ──▶ Book.Add ──▶ Book ──┬─▶ Story   director explain, a task's page
-//	each durable batch ───────────▶                    ├─▶ Event   director events, the page's news
-//	                                                   └─▶ Row     director tasks, the board
+//	journal, archived and live ──▶ Book.Apply ──▶ Book ──┬─▶ Story   director explain, a task's page
+//	each durable batch ───────────▶                      ├─▶ Event   director events, the page's news
+//	                                                     └─▶ Rows    director tasks, the board
 //
-// A Book follows the facts with a machine of its own. Everything that people are shown comes from it; nothing
+// A Book applies the facts to its own machine. Everything that people see of tasks comes from a Book. Nothing
 // is decided by it.
 //
 // # Invariants
 //
-//   - The same records give the same book, whenever and by whom they are read.
-//   - An event is known by its place in the journal for ever (ID).
-//   - What a book keeps is bounded: see Limits. What it has dropped is still in the journal, and another book can be made of that.
-//   - Texts are as they were journaled. Whoever prints them makes them harmless for where they are shown.
+//   - The same records give the same book, no matter when and by whom they are read.
+//   - An event's place in the journal identifies it permanently (ID).
+//   - The size of a book is bounded, see Limits. Dropped events are still in the journal, and another book can be
+//     built from it.
+//   - Texts are kept as journaled. Code that displays one must escape it for its medium.
 //
 // # Clock
 //
-// The times are those of the records. Questions about now are given the time.
+// Times are those of the records. Callers pass the current time where a question depends on it.
 package story

@@ -9,22 +9,23 @@ import (
 	"retake/internal/fsm"
 )
 
-// Place is where in the journal an event is: the sequence of its batch, and its number among the batch's facts, from 0.
+// Place locates an event in the journal: the sequence of its batch, and its index among the batch's facts, from
+// 0.
 type Place struct {
 	Seq uint64
 	N   int
 }
 
-// After reports whether p comes behind q.
+// After reports whether p comes after q.
 func (p Place) After(q Place) bool { return p.Seq > q.Seq || p.Seq == q.Seq && p.N > q.N }
 
-// String is "<sequence>.<number>".
+// String returns "<sequence>.<number>".
 func (p Place) String() string { return strconv.FormatUint(p.Seq, 10) + "." + strconv.Itoa(p.N) }
 
-// MarshalText writes String.
+// MarshalText returns the same text as String.
 func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what String has written; the empty text is the beginning.
+// UnmarshalText parses the text of String. The empty text is the beginning of the journal.
 func (p *Place) UnmarshalText(b []byte) error {
 	*p = Place{}
 	if len(b) == 0 {
@@ -40,22 +41,22 @@ func (p *Place) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Event is one line of what has happened.
+// Event is one line of history.
 type Event struct {
 	ID      Place        `json:"id"`
 	At      time.Time    `json:"at"`
-	Issue   fsm.IssueKey `json:"issue,omitempty"`   // empty: it is about the fleet
-	Attempt int          `json:"attempt,omitempty"` // from 1; 0: about no attempt
-	Kind    string       `json:"kind"`              // of the fact: "moved", "verdict_made"
+	Issue   fsm.IssueKey `json:"issue,omitempty"`   // empty if the event is about the fleet
+	Attempt int          `json:"attempt,omitempty"` // from 1, or 0 if the event is not about an attempt
+	Kind    string       `json:"kind"`              // kind of the fact, such as "moved" or "verdict_made"
 	Text    string       `json:"text"`              // a sentence for people, without its full stop
 
-	Over bool `json:"over,omitempty"` // with it the issue is over
+	Over bool `json:"over,omitempty"` // the issue is over with this event
 
 	Decision *Decision `json:"decision,omitempty"` // of a verdict
 }
 
-// line says what a fact means for people; the empty text: nothing that they would ask for. The task is as it is
-// with the fact; nil: there is none.
+// line describes a fact for people. The text is empty if it would not interest them. t is the task after the
+// fact, or nil.
 func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	if t != nil {
 		attempt = t.Attempt
@@ -95,7 +96,7 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	return lineOfAttempt(at, f, t, attempt)
 }
 
-// lineOfAttempt is line for what is about an attempt or a person's word about it.
+// lineOfAttempt is line for facts about an attempt, or about a person's answer to it.
 func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, string) {
 	switch f := f.(type) {
 	case fsm.Moved:
@@ -108,7 +109,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 		return f.Attempt, "Nobody can confirm that its container is gone (" + f.Words +
 			"), so it is fenced: it may still run, but nothing that it does counts"
 	case fsm.ContainerStarted:
-		if t != nil && t.State != fsm.Starting { // its worker was quicker, and has spoken
+		if t != nil && t.State != fsm.Starting { // its worker was faster and has already spoken
 			return attempt, ""
 		}
 		return attempt, "Its worker is started"
@@ -153,7 +154,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 	return attempt, "" // bookkeeping
 }
 
-// countsAsUsed says what a person has not given back.
+// countsAsUsed describes the meters that a person did not reset.
 func countsAsUsed(redispatches int) string {
 	if redispatches == 1 {
 		return "1 re-dispatch counts as used"

@@ -11,8 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// why says in a sentence, without its full stop, why it stands where it does, and quotes what that was read
-// from. Empty: the state says it.
+// why explains in a sentence, without its full stop, why the story is in its state. It also returns the line
+// that this was read from. Both are empty if the state alone explains it.
 func (s *Story) why() (why, cause string) {
 	if q := s.Asked; q != nil {
 		if why = because(q.Reason, q.Why); q.Title != "" {
@@ -42,7 +42,7 @@ func (s *Story) why() (why, cause string) {
 	return fmt.Sprintf("Attempt %d failed: %s", d.Attempt, why), d.Cause
 }
 
-// whyDone is why work is shown.
+// whyDone explains why work is shown.
 func (s *Story) whyDone() string {
 	if s.Attempt == 0 {
 		return ""
@@ -54,7 +54,7 @@ func (s *Story) whyDone() string {
 	return text + s.before()
 }
 
-// before says how the attempts of this claim before the last have ended, those that ended alike together.
+// before summarizes how the earlier attempts of this claim ended. Attempts that ended alike are grouped.
 func (s *Story) before() string {
 	type ending struct{ verb, means string }
 	ended, order := map[ending][]string{}, []ending(nil)
@@ -63,7 +63,7 @@ func (s *Story) before() string {
 			continue
 		}
 		d := a.Decided[len(a.Decided)-1]
-		if d.Reason == recovery.NeedsHuman { // the answer says it
+		if d.Reason == recovery.NeedsHuman { // the answer is shown instead
 			continue
 		}
 		how := ending{"failed", d.Means}
@@ -88,7 +88,7 @@ func (s *Story) before() string {
 	return text
 }
 
-// withAnswer puts what a person has said behind the line about the answer.
+// withAnswer appends a person's words to the line about the answer.
 func (s *Story) withAnswer(f fsm.Fact, text string) string {
 	if m, ok := f.(fsm.Moved); ok && m.From == fsm.Blocked && text != "" && s.said.Text != "" {
 		return text + " " + shortened(s.said.Text)
@@ -96,7 +96,7 @@ func (s *Story) withAnswer(f fsm.Fact, text string) string {
 	return text
 }
 
-// nexts say what a person has to do in a state when nothing else is known.
+// nexts is the advice to people in each state when nothing more specific is known.
 var nexts = map[string]string{
 	fsm.Queued.String():     "Nothing: it begins by itself.",
 	fsm.Claiming.String():   "Nothing: the first attempt begins by itself.",
@@ -111,10 +111,10 @@ var nexts = map[string]string{
 	fsm.Blocked.String():    "Answer on the issue.",
 }
 
-// next says what a person has to do now, in sentences.
+// next is the advice to a person now, in sentences.
 func (s *Story) next(w fsm.Waiting) string {
 	switch {
-	case s.Asked != nil: // in the comment the error comes below; here it stands above
+	case s.Asked != nil: // the comment has the error below; here it is above
 		return strings.ReplaceAll(s.Asked.Ask, " below", "")
 	case w.Do != "":
 		return w.Do
@@ -129,10 +129,10 @@ func (s *Story) next(w fsm.Waiting) string {
 	return cmp.Or(nexts[s.State], "Nothing.")
 }
 
-// came is how a story got where it stands.
+// came records how a story reached its state.
 type came struct {
-	text   string // why, as far as the move says it
-	judged bool   // the verdict before says it
+	text   string // the reason, as far as the move gives one
+	judged bool   // the preceding verdict gives the reason
 	again  bool   // the issue was offered again
 }
 

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Whoever reads a story is told what to do, wherever it stands, and of a question the comment and the command
-// that answer it before all else.
+// TestAStorySaysWhatToDoNext: a story in any state gives advice. For a question, the comment and the command that
+// answer it come first.
 func TestAStorySaysWhatToDoNext(t *testing.T) {
 	seen := map[string]int{}
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -58,7 +58,7 @@ func TestAStorySaysWhatToDoNext(t *testing.T) {
 	}
 }
 
-// A comment is told as the command that does the same.
+// TestACommentAsACommand: a comment is translated to the equivalent command.
 func TestACommentAsACommand(t *testing.T) {
 	for comment, want := range map[string]string{
 		"/agent resume":                     "director retry acme/widgets#21",
@@ -78,7 +78,7 @@ func TestACommentAsACommand(t *testing.T) {
 	}
 }
 
-// A pause of the director is ended by a person, and whoever waits for it is told how.
+// TestAPausedDirectorIsSaidToBeResumed: only a person ends a pause of the director, so waiting tasks tell how.
 func TestAPausedDirectorIsSaidToBeResumed(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{})
@@ -92,7 +92,7 @@ func TestAPausedDirectorIsSaidToBeResumed(t *testing.T) {
 	}
 }
 
-// What has to be done before the answer is a step on a line of its own.
+// TestStepsStandOnTheirOwnLines: each step before the answer is printed on a separate line.
 func TestStepsStandOnTheirOwnLines(t *testing.T) {
 	s := Story{
 		Issue: "acme/widgets#1", State: fsm.Blocked.String(),
@@ -108,7 +108,7 @@ func TestStepsStandOnTheirOwnLines(t *testing.T) {
 	}
 }
 
-// Work that is shown has a history: what was said, and how the attempts before have ended.
+// TestWorkThatIsShownHasAHistory: shown work lists the answers of people and the ends of earlier attempts.
 func TestWorkThatIsShownHasAHistory(t *testing.T) {
 	lost := Decision{Reason: recovery.NetworkTransient, Means: "a connection was cut"}
 	s := Story{Attempt: 4, said: fsm.Hint{From: "octocat", Text: "use  B"}, Attempts: []Attempt{
@@ -124,7 +124,7 @@ func TestWorkThatIsShownHasAHistory(t *testing.T) {
 	}
 }
 
-// An error is told once for each attempt, wherever it comes up.
+// TestAnErrorIsToldOnce: an error is printed once per attempt, wherever it comes up.
 func TestAnErrorIsToldOnce(t *testing.T) {
 	all := []Attempt{{Decided: []Decision{{Cause: "boom"}}}, {Decided: []Decision{{Cause: "boom"}}}}
 	told := causes{}

@@ -10,13 +10,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// Numbers are what failed, what was done about it, and what came of that, as far as the book remembers.
+// Numbers summarizes failures, decisions and their results, as far as the book remembers them.
 type Numbers struct {
-	Failures []Failed   `json:"failures"`  // the oldest first
+	Failures []Failed   `json:"failures"`  // oldest first
 	Retries  []Retried  `json:"retries"`   // by action
-	Costs    []Spent    `json:"costs"`     // by attempt, the oldest first
-	Asked    []Asked    `json:"asked"`     // questions, the oldest first
-	Reasons  []ByReason `json:"by_reason"` // the most frequent first
+	Costs    []Spent    `json:"costs"`     // by attempt, oldest first
+	Asked    []Asked    `json:"asked"`     // questions, oldest first
+	Reasons  []ByReason `json:"by_reason"` // most frequent first
 }
 
 // Failed is one verdict.
@@ -27,15 +27,15 @@ type Failed struct {
 	Action recovery.Action `json:"action"`
 }
 
-// Retried is what became of the attempts that an action began.
+// Retried counts the results of the attempts that an action started.
 type Retried struct {
 	Action recovery.Action `json:"action"`
 	OK     int             `json:"ok"`
 	Failed int             `json:"failed"`
-	Open   int             `json:"open"` // not ended, or not begun, or withdrawn
+	Open   int             `json:"open"` // not ended, not begun, or withdrawn
 }
 
-// Spent is what an attempt has used.
+// Spent is the usage of one attempt.
 type Spent struct {
 	At    time.Time      `json:"at"`
 	Issue fsm.IssueKey   `json:"issue"`
@@ -46,9 +46,9 @@ type Spent struct {
 type Asked struct {
 	At       time.Time    `json:"at"`
 	Issue    fsm.IssueKey `json:"issue"`
-	Answered time.Time    `json:"answered_at,omitzero"` // zero: not yet, or never
-	Again    bool         `json:"again,omitempty"`      // the issue was asked about before, and answered
-	Alone    bool         `json:"alone,omitempty"`      // it needed nobody: see projection.Outcome
+	Answered time.Time    `json:"answered_at,omitzero"` // zero if it has not been answered
+	Again    bool         `json:"again,omitempty"`      // an earlier question about the issue was answered
+	Alone    bool         `json:"alone,omitempty"`      // it needed no person, see projection.Outcome
 }
 
 // ByReason counts the verdicts on a reason.
@@ -60,7 +60,7 @@ type ByReason struct {
 // maxNumbers bounds each list.
 const maxNumbers = 20_000
 
-// numbers collects them.
+// numbers collects the data of Numbers.
 type numbers struct {
 	failures []Failed
 	costs    []Spent
@@ -106,7 +106,7 @@ func (n *numbers) follow(at time.Time, k fsm.IssueKey, f fsm.Fact) {
 	}
 }
 
-// settle counts what a fact settles about retries and questions.
+// settle counts the retries and questions that a fact settles.
 func (n *numbers) settle(key fsm.IssueKey, f fsm.Fact) {
 	switch f.(type) {
 	case fsm.TaskQueued, fsm.TaskRebuilt:
@@ -147,7 +147,8 @@ func (n *numbers) question(key fsm.IssueKey) *Asked {
 	return nil
 }
 
-// Numbers returns a copy of what the book has counted since a time; zero: of all. Retries are counted over all.
+// Numbers returns a copy of the counts since a time, or of all for the zero time. Retries are always counted
+// over all.
 func (b *Book) Numbers(since time.Time) Numbers {
 	n := &b.numbers
 	out := Numbers{
@@ -178,7 +179,7 @@ func (b *Book) Numbers(since time.Time) Numbers {
 	return out
 }
 
-// notBefore is the part of a list, which is in order, that is not older than a time.
+// notBefore returns the elements of a sorted list that are not older than since.
 func notBefore[T any](all []T, since time.Time, at func(T) time.Time) []T {
 	from := slices.IndexFunc(all, func(x T) bool { return !at(x).Before(since) })
 	if from < 0 {

@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// A retry that fails, one that pays off, a question that is answered, asked again, and ended by an incident:
-// each is counted once, as what it was.
+// TestNumbersCountWhatBecameOfIt: a failing retry, a successful one, and questions that are answered, repeated,
+// or ended by an incident are each counted once in the right place.
 func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{})

@@ -9,21 +9,21 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Remedy is something that a person can do about a task now.
+// Remedy is an action that a person can take for a task now.
 type Remedy struct {
-	Do    string `json:"do"`    // a comment or a command to copy, or a thing to do on GitHub
-	Means string `json:"means"` // what comes of it
+	Do    string `json:"do"`    // a comment or command to copy, or an action on GitHub
+	Means string `json:"means"` // its result
 
-	Advised bool        `json:"advised,omitempty"` // it is what the question asks for; such remedies come first
-	Command fsm.Command `json:"command,omitempty"` // that Do gives, and that needs nothing more; empty: it gives none
+	Advised bool        `json:"advised,omitempty"` // the question asks for it; such remedies come first
+	Command fsm.Command `json:"command,omitempty"` // the command in Do if it is complete, or empty
 }
 
-// remedies is the table of commands that the operator has for a task, and what comes of them. Which of them
-// work in a state the machine says.
+// remedies lists the operator's commands for a task, and their effects. The machine decides which of them work
+// in a state.
 var remedies = []struct {
 	command fsm.Command
-	use     string               // of the command line, with %s for the issue; empty: the command's name and the issue
-	means   map[fsm.State]string // by state; the zero state: any other
+	use     string               // command line, with %s for the issue; if empty, the command's name and the issue
+	means   map[fsm.State]string // by state; the zero state stands for all others
 }{
 	{fsm.CommandRetry, "", map[fsm.State]string{
 		0:           "begins the next attempt now, in the checkout as it is, with all meters at zero",
@@ -52,7 +52,7 @@ var remedies = []struct {
 		"request stays open", fsm.Queued: "takes it out of the queue"}},
 }
 
-// can lists what a person can do about a task in a state; what its question asks for comes first.
+// can lists what a person can do about a task in a state. The action that its question asks for comes first.
 func (s *Story) can(in fsm.State) (all []Remedy) {
 	k := string(s.Issue)
 	switch {
@@ -71,7 +71,7 @@ func (s *Story) can(in fsm.State) (all []Remedy) {
 			slices.ContainsFunc(all, func(a Remedy) bool { return a.Command == r.command }) {
 			continue
 		}
-		if r.use != "" { // it needs an argument, or nobody can take it back
+		if r.use != "" { // needs an argument or is irreversible
 			all = append(all, Remedy{Do: fmt.Sprintf(r.use, k), Means: means})
 		} else {
 			all = append(all, Remedy{Do: "director " + string(r.command) + " " + k, Means: means, Command: r.command})
@@ -83,8 +83,7 @@ func (s *Story) can(in fsm.State) (all []Remedy) {
 	return all
 }
 
-// answers are the two ways to give the answer that a question recommends: the comment, and the command that is
-// the same.
+// answers returns the two ways to give the recommended answer: the comment, and the equivalent command.
 func (s *Story) answers() []Remedy {
 	reply := "/agent retry <what the agent should know>"
 	if s.Asked != nil && s.Asked.Reply != "" {
@@ -100,7 +99,7 @@ func (s *Story) answers() []Remedy {
 	all := []Remedy{{Do: reply, Means: where, Advised: true}}
 	if line, command := typed(s.Issue, reply); line != "" {
 		same := "or type this, which is the same"
-		if strings.Contains(line, "'<") { // what a shell ends the text at
+		if strings.Contains(line, "'<") { // a shell would end the text here
 			same += " (an apostrophe in your words is '\\'' here)"
 		}
 		all = append(all, Remedy{Do: line, Means: same, Advised: true, Command: command})
@@ -108,14 +107,14 @@ func (s *Story) answers() []Remedy {
 	return all
 }
 
-// CommandLine is the command line that does what a comment does ("/agent retry use B"); empty: there is none.
+// CommandLine returns the command line equivalent to a comment ("/agent retry use B"), or "" if there is no
+// equivalent.
 func CommandLine(k fsm.IssueKey, comment string) string {
 	line, _ := typed(k, comment)
 	return line
 }
 
-// typed is the command line that does what a comment does, and the command of it that needs nothing more;
-// empty: there is none.
+// typed returns the command line equivalent to a comment, or "". command is set if the line is complete.
 func typed(k fsm.IssueKey, comment string) (line string, command fsm.Command) {
 	words := strings.Fields(comment)
 	if len(words) < 2 {
@@ -124,7 +123,7 @@ func typed(k fsm.IssueKey, comment string) (line string, command fsm.Command) {
 	name, rest := fsm.Command(words[1]), strings.Join(words[2:], " ")
 	argv := []string{"director", string(name), string(k)}
 	switch name {
-	case fsm.CommandResume: // on the command line that ends a pause of the director
+	case fsm.CommandResume: // on the command line, resume ends a pause of the director
 		argv[1], name = string(fsm.CommandRetry), fsm.CommandRetry
 	case fsm.CommandRetry, fsm.CommandFresh, fsm.CommandFix:
 		if rest != "" {
@@ -144,7 +143,7 @@ func typed(k fsm.IssueKey, comment string) (line string, command fsm.Command) {
 	} else {
 		command = name
 	}
-	for i, w := range argv { // an issue's name holds nothing that a shell reads
+	for i, w := range argv { // an issue's name is safe in a shell
 		if i != 2 {
 			argv[i] = plaintext.CommandLine([]string{w})
 		}

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Story is what has happened to one issue, and where it stands.
+// Story is the history of one issue and its current state.
 type Story struct {
 	Issue fsm.IssueKey `json:"issue"`
 	Title string       `json:"title"`
@@ -20,43 +20,43 @@ type Story struct {
 	State  string    `json:"state"`
 	Means  string    `json:"means"` // of the state, for people
 	Since  time.Time `json:"since"` // when the state was entered
-	Over   bool      `json:"over"`  // the claim has ended, or never was
+	Over   bool      `json:"over"`  // the claim has ended, or never existed
 	Queued time.Time `json:"queued_at"`
-	Claims int       `json:"claims"` // how often it was queued; an issue can be offered again
+	Claims int       `json:"claims"` // number of times it was queued; an issue can be offered again
 
-	Attempt  int       `json:"attempt"` // of the last claim; 0: none yet
+	Attempt  int       `json:"attempt"` // of the last claim, or 0 before its first attempt
 	Priority int       `json:"priority,omitempty"`
-	Why      string    `json:"why,omitempty"`       // it stands there: a sentence without its full stop
+	Why      string    `json:"why,omitempty"`       // reason for the state, a sentence without its full stop
 	Cause    string    `json:"cause,omitempty"`     // the line that Why was read from
 	Next     string    `json:"next,omitempty"`      // what a person has to do now, in sentences
-	Waits    string    `json:"waits_for,omitempty"` // what for, in words
-	Until    time.Time `json:"until,omitzero"`      // zero: for as long as it takes
-	Asked    *Question `json:"asked,omitempty"`     // of a person, who has not answered yet
+	Waits    string    `json:"waits_for,omitempty"` // what it waits for, in words
+	Until    time.Time `json:"until,omitzero"`      // zero if there is no time limit
+	Asked    *Question `json:"asked,omitempty"`     // question to a person, without an answer yet
 	Can      []Remedy  `json:"can,omitempty"`       // what a person can do now
 
 	Work   Work           `json:"work,omitzero"`
-	Meters Meters         `json:"meters"` // as they stand
-	Limits Meters         `json:"limits"` // of the policy; 0: none
+	Meters Meters         `json:"meters"` // current values
+	Limits Meters         `json:"limits"` // limits of the policy, 0 if unlimited
 	Spent  recovery.Usage `json:"spent,omitzero"`
 
 	Attempts []Attempt `json:"attempts"`                   // of all claims, oldest first
-	Earlier  int       `json:"earlier_attempts,omitempty"` // that are only in the journal by now
+	Earlier  int       `json:"earlier_attempts,omitempty"` // number of attempts that are only in the journal
 	Events   []Event   `json:"events"`                     // oldest first
-	Dropped  int       `json:"dropped,omitempty"`          // events that are only in the journal by now
+	Dropped  int       `json:"dropped,omitempty"`          // number of events that are only in the journal
 	came     came
 	said     fsm.Hint  // a person's last words since the last question
-	answered time.Time // when a person last gave all meters back: what failed before matters no more
+	answered time.Time // when a person last reset all meters; earlier failures no longer count
 }
 
-// Question is what a person was asked.
+// Question is a question to a person.
 type Question struct {
 	At     time.Time       `json:"at"`
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"`
-	Ask    string          `json:"ask"` // as the comment says it, once that is written
+	Ask    string          `json:"ask"` // as worded in the comment, once it is written
 	Why    string          `json:"why"`
 	Title  string          `json:"title,omitempty"` // of the comment
-	Reply  string          `json:"reply,omitempty"` // the comment that it recommends; <…> is for one's own words
+	Reply  string          `json:"reply,omitempty"` // the recommended comment; <…> stands for one's own words
 }
 
 // Work is what was pushed.
@@ -67,42 +67,42 @@ type Work struct {
 	PullRequest int    `json:"pull_request,omitempty"`
 }
 
-// Meters are what a task has used of what its policy bounds.
+// Meters count a task's use of everything that its policy limits.
 type Meters struct {
-	Redispatches int     `json:"redispatches"` // attempts that verdicts granted and charged
-	Iterations   int     `json:"iterations"`   // attempts that verdicts granted, less those that cache hits gave back
-	Errors       int     `json:"errors"`       // in a row
+	Redispatches int     `json:"redispatches"` // attempts granted and charged by verdicts
+	Iterations   int     `json:"iterations"`   // attempts granted by verdicts, less those returned by cache hits
+	Errors       int     `json:"errors"`       // consecutive
 	PaidCalls    int64   `json:"paid_calls"`
 	Tokens       int64   `json:"tokens"`
 	CostUSD      float64 `json:"cost_usd"`
 }
 
-// Attempt is one attempt, and what was decided about it.
+// Attempt is one attempt, and the decisions about it.
 type Attempt struct {
 	ID      string    `json:"id"`
-	N       int       `json:"attempt"`       // from 1; 0: what was decided before the first
-	How     string    `json:"how,omitempty"` // it was to be made, and why; empty: the first
+	N       int       `json:"attempt"`       // from 1, or 0 for decisions before the first attempt
+	How     string    `json:"how,omitempty"` // how and why it was to be made; empty for the first
 	Began   time.Time `json:"began_at,omitzero"`
-	Up      time.Time `json:"up_at,omitzero"`    // its container runs
-	Hello   time.Time `json:"hello_at,omitzero"` // its worker spoke
+	Up      time.Time `json:"up_at,omitzero"`    // when its container started
+	Hello   time.Time `json:"hello_at,omitzero"` // when its worker said hello
 	Ended   time.Time `json:"ended_at,omitzero"`
 	Outcome string    `json:"outcome"` // running, ok, failed, withdrawn
-	// why nobody can confirm its end; empty: its container is gone, or not yet
+	// why its end cannot be confirmed; empty if its container is gone, or not gone yet
 	Fenced  string         `json:"fenced,omitempty"`
 	Stage   string         `json:"stage,omitempty"` // of its last report
 	Usage   recovery.Usage `json:"usage,omitzero"`
 	Decided []Decision     `json:"decided,omitempty"`
-	// decisions that are only in the journal by now, the oldest
+	// number of the oldest decisions, which are only in the journal
 	Dropped  int `json:"decided_dropped,omitempty"`
 	asserted string
 }
 
-// Decision is one failure: what was observed, how it was read, what was decided, and what that cost.
+// Decision is one failure: the observation, its interpretation, the decision, and its cost.
 type Decision struct {
 	At       time.Time       `json:"at"`
 	Attempt  int             `json:"attempt"`
 	Stage    string          `json:"stage,omitempty"`
-	Observed string          `json:"observed"` // who saw it
+	Observed string          `json:"observed"` // who observed it
 	Asserted string          `json:"asserted,omitempty"`
 	Reason   recovery.Reason `json:"reason"`
 	Means    string          `json:"means"`
@@ -113,7 +113,7 @@ type Decision struct {
 	Done     string          `json:"done"` // what the action did, for people
 	Row      string          `json:"row"`  // of the policy
 	Why      string          `json:"why"`
-	Veto     string          `json:"veto,omitempty"` // the guard that forbade what the row wanted
+	Veto     string          `json:"veto,omitempty"` // the guard that overruled the row
 	Delay    time.Duration   `json:"delay"`          // in nanoseconds
 	Charges  string          `json:"charges,omitempty"`
 	Incident string          `json:"incident,omitempty"`
@@ -127,7 +127,7 @@ const (
 	OutcomeOK        = "ok"
 	OutcomeFailed    = "failed"
 	OutcomeWithdrawn = "withdrawn"
-	OutcomeUnknown   = "unknown" // it has ended, and the journal that says how could not be read
+	OutcomeUnknown   = "unknown" // it has ended, but the journal that says how could not be read
 )
 
 func metersOf(t recovery.Tally) Meters {
@@ -137,14 +137,14 @@ func metersOf(t recovery.Tally) Meters {
 	}
 }
 
-// known is what a task was before a fact.
+// known is the state of a task before a fact.
 type known struct {
 	state  fsm.State
 	tally  recovery.Tally
 	ending fsm.Ending
 }
 
-// follow takes one fact into the story. t is the task with the fact; nil: there is none.
+// follow applies one fact to the story. t is the task after the fact, or nil.
 func (s *Story) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 	switch f := f.(type) {
 	case fsm.TaskQueued:
@@ -180,7 +180,7 @@ func (s *Story) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 			s.Asked = &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
 		}
 	case fsm.EffectDone:
-		if f.Asked != nil && s.Asked != nil { // what people read says more
+		if f.Asked != nil && s.Asked != nil { // the question shown to people says more
 			q := *s.Asked
 			q.Title, q.Ask, q.Reply = f.Asked.Title, f.Asked.Ask, f.Asked.Reply
 			s.Asked = &q
@@ -227,7 +227,7 @@ func (s *Story) moved(at time.Time, f fsm.Moved) {
 	}
 }
 
-// attempted takes what an attempt went through.
+// attempted applies a fact about the course of an attempt.
 func (s *Story) attempted(at time.Time, f fsm.Fact) {
 	a := s.attempt(s.Attempt)
 	if a == nil {
@@ -275,7 +275,7 @@ func (s *Story) judged(at time.Time, f fsm.VerdictMade, t *fsm.Task, was known) 
 	a.Decided = append(a.Decided, d)
 }
 
-// observed says who saw the failure.
+// observed tells who observed the failure.
 func observed(f fsm.VerdictMade, was known) string {
 	e := was.ending
 	switch {
@@ -283,7 +283,7 @@ func observed(f fsm.VerdictMade, was known) string {
 		return "what Retake did itself"
 	case e.Known != "" && (e.Known == f.Finding.Reason || e.KnownCause == f.Finding.Cause):
 		return "what Retake saw of the attempt"
-	case e.Report != nil && strings.HasSuffix(e.Report.ID, "/exit"): // which the director writes itself
+	case e.Report != nil && strings.HasSuffix(e.Report.ID, "/exit"): // written by the director
 		return "how the container ended"
 	case e.Report != nil:
 		return "the worker's report " + e.Report.ID
@@ -291,7 +291,7 @@ func observed(f fsm.VerdictMade, was known) string {
 	return "how the container ended"
 }
 
-// attempt is the last with the number; nil: there is none.
+// attempt returns the last attempt with a number, or nil.
 func (s *Story) attempt(n int) *Attempt {
 	for i, a := range slices.Backward(s.Attempts) {
 		if a.N == n {
@@ -301,7 +301,8 @@ func (s *Story) attempt(n int) *Attempt {
 	return nil
 }
 
-// shorten forgets the oldest attempts, and of each the oldest verdicts, beyond a number; 0: none.
+// shorten drops the oldest attempts, and the oldest verdicts of the last attempt, beyond most. 0 means no
+// limit.
 func (s *Story) shorten(most int) {
 	var dropped int
 	s.Attempts, dropped = bounded(s.Attempts, most)

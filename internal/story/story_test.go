@@ -123,8 +123,8 @@ func TestStoriesAreToldLikeThis(t *testing.T) {
 	}
 }
 
-// Whoever reads the same records has the same book: the one that follows them live, the one that reads a batch
-// a second time, and the one that begins with a snapshot in the middle, as far as it has the events.
+// TestTheSameRecordsAreTheSameStory: all readers of the same records get the same book. They are a live reader, one
+// that reads a batch twice, and one that starts from a snapshot, as far as it has the events.
 func TestTheSameRecordsAreTheSameStory(t *testing.T) {
 	n := 0
 	recorded(t, func(name string, batches [][]fsm.Record) {

@@ -14,21 +14,21 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Kinds of events that are shown in a way of their own.
+// Kinds of events with a special presentation.
 var (
 	attemptBegan = fsm.KindOf(fsm.AttemptBegan{})
 	moved        = fsm.KindOf(fsm.Moved{})
 	askedMove    = fsm.OnEscalate.Info().Means
 )
 
-// incidentRow names verdicts that an incident has made, rather than the policy.
+// incidentRow is the row of verdicts made by an incident instead of the policy.
 const incidentRow = "director.incident"
 
-// indent stands before what belongs to the line above.
+// indent precedes lines that belong to the line above.
 const indent = "          "
 
-// Explain writes the story for a person: where it stands and what can be done first, then how it came to that.
-// now is the time for which it was made.
+// Explain writes the story for a person: first its state and what can be done, then its history. now is the
+// time for which the story was made.
 func (s Story) Explain(to io.Writer, now time.Time) error {
 	w := &lines{}
 	w.add("%s  %s", s.Issue, Plain(s.Title))
@@ -43,7 +43,7 @@ func (s Story) Explain(to io.Writer, now time.Time) error {
 	return err
 }
 
-// standing is where it stands, what it waits for, and what a person can do.
+// standing writes the state, what it waits for, and what a person can do.
 func (s Story) standing(w *lines, now time.Time) {
 	w.field("NOW", "%s for %s (since %s): %s", s.State, Span(max(now.Sub(s.Since), 0)), clock(s.Since), s.Means)
 	if s.Why != "" {
@@ -60,7 +60,7 @@ func (s Story) standing(w *lines, now time.Time) {
 	advised := s.advised(w)
 	switch {
 	case s.Waits == "" || s.Over || s.Asked != nil, s.State == fsm.InReview.String() && s.Until.IsZero():
-		// which was said
+		// already said
 	case s.Until.IsZero():
 		w.field("WAITS", "for %s", Plain(s.Waits))
 	default:
@@ -84,7 +84,7 @@ func (s Story) standing(w *lines, now time.Time) {
 	w.field("METERS", "%s", s.meters())
 }
 
-// advised writes what is to be copied, and returns how many of the remedies that are.
+// advised writes the remedies to copy, and returns their number.
 func (s Story) advised(w *lines) (n int) {
 	for ; n < len(s.Can) && s.Can[n].Advised; n++ {
 		w.field("", "  %s", Plain(s.Can[n].Do))
@@ -93,7 +93,7 @@ func (s Story) advised(w *lines) (n int) {
 	return n
 }
 
-// others writes what else a person can do, in two columns.
+// others writes the other remedies in two columns.
 func (s Story) others(w *lines, from int) {
 	width := 0
 	for _, r := range s.Can[from:] {
@@ -104,13 +104,13 @@ func (s Story) others(w *lines, from int) {
 	}
 }
 
-// plainly says what verdicts in the journal say so that it needs no knowledge of policies.
+// plainly rewords the reasons of journaled verdicts for readers who do not know the policies.
 var plainly = strings.NewReplacer(
 	policy.NotRepeated, "; trying again unchanged would fail in the same way", "the one retry is used up",
 	"the one retry for this reason is used up",
 )
 
-// because is why something was decided, with the reason in front if the words do not have it.
+// because returns the explanation of a decision, preceded by the reason unless the words contain it.
 func because(r recovery.Reason, why string) string {
 	if r == recovery.NeedsHuman { // an answer helps
 		why = strings.TrimSuffix(why, policy.NotRepeated)
@@ -122,7 +122,7 @@ func because(r recovery.Reason, why string) string {
 	return string(r) + ": " + Plain(why)
 }
 
-// meters shows what is used of what the policy bounds.
+// meters shows what is used of the policy's limits.
 func (s Story) meters() string {
 	m, l := s.Meters, s.Limits
 	parts := []string{
@@ -130,7 +130,7 @@ func (s Story) meters() string {
 		of(m.Errors, l.Errors) + " errors in a row",
 		of(m.PaidCalls, l.PaidCalls) + " paid calls",
 	}
-	if m.Tokens > 0 { // else nobody has counted them
+	if m.Tokens > 0 { // otherwise they were not counted
 		parts = append(parts, fmt.Sprintf("%d tokens", m.Tokens))
 	}
 	if m.CostUSD > 0 || l.CostUSD > 0 {
@@ -169,7 +169,7 @@ func (s Story) lastDecision() *Decision {
 	return nil
 }
 
-// course is the story itself, one line for each event; a verdict has what it rests on below it.
+// course writes the history, one line per event. A verdict is followed by its grounds.
 func (s Story) course(w *lines) {
 	if s.Dropped > 0 {
 		w.add("(%d earlier events are in the journal: director events --issue %s --since …)", s.Dropped, s.Issue)
@@ -204,10 +204,11 @@ func (s Story) course(w *lines) {
 	}
 }
 
-// causes are the errors that were told of an attempt: each is told once.
+// causes is the set of errors already printed for an attempt. Each is printed once.
 type causes map[string]bool
 
-// once leaves an error that was told out at the end of a line, and notes the errors that a line tells.
+// once removes an error from the end of a line if it was printed before, and records the errors that the line
+// prints.
 func (told causes) once(line string, of []Attempt) string {
 	var tells []string
 	for _, a := range of {
@@ -226,7 +227,7 @@ func (told causes) once(line string, of []Attempt) string {
 	return line
 }
 
-// explain is what a verdict rests on: observed, read, decided, paid.
+// explain writes the grounds of a verdict: observed, read, decided, paid.
 func (d *Decision) explain(w *lines, told causes) {
 	w.add(indent+"observed  %s%s", d.Observed, stageText(d.Stage))
 	if cause := Plain(d.Cause); !told[cause] {
@@ -262,7 +263,7 @@ func assertedText(d *Decision) string {
 	return "; the worker asserts " + Plain(d.Asserted)
 }
 
-// paid says which meters the verdict moved.
+// paid lists the meters that the verdict changed.
 func (d *Decision) paid() string {
 	var parts []string
 	for _, m := range []struct {
@@ -286,7 +287,7 @@ func (d *Decision) paid() string {
 	return strings.Join(parts, ", ")
 }
 
-// Line is an event as one line.
+// Line formats an event as one line.
 func (e Event) Line() string {
 	about := string(e.Issue)
 	if about == "" {
@@ -302,14 +303,14 @@ func (e Event) Line() string {
 	return clock(e.At) + "  " + about + "  " + Plain(text)
 }
 
-// Plain leaves of a text what a terminal or a page may show in one line: nothing in it hides, or turns around,
-// what stands beside it.
+// Plain returns the part of a text that is safe to show in one line of a terminal or page. It cannot hide or
+// reverse the text around it.
 func Plain(s string) string { return plaintext.OneLine(plaintext.Shown(s)) }
 
-// whole is the same of our own advice. It is not cut: half of it would be wrong.
+// whole is Plain for our own advice, which is not shortened because a part of it would be wrong.
 func whole(s string) string { return plaintext.Shown(s) }
 
-// ShortTitle is the title in at most so many characters.
+// ShortTitle returns the title in at most most characters.
 func (s Story) ShortTitle(most int) string {
 	r := []rune(Plain(s.Title))
 	if len(r) <= most {
@@ -327,7 +328,7 @@ func quoted(s string) string {
 
 func in(d time.Duration) string { return "in " + Span(d) }
 
-// Span is a duration in its two largest units.
+// Span formats a duration in its two largest units.
 func Span(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d >= 48*time.Hour:
@@ -340,7 +341,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%d s", d/time.Second)
 }
 
-// lines collects a text; fields begin with a word in a column of its own.
+// lines builds a text. A field begins with its name in a separate column.
 type lines struct{ b strings.Builder }
 
 func (l *lines) add(format string, args ...any) {

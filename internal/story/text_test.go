@@ -2,7 +2,7 @@ package story
 
 import "testing"
 
-// What a terminal shows of foreign words is in the order in which it stands there, and all of it is seen.
+// TestPlainIsWhatIsSeen: a terminal shows foreign text in its written order, and all of it is visible.
 func TestPlainIsWhatIsSeen(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"turned around", "invoice\u202egpj.exe", "invoicegpj.exe"},

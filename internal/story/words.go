@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// clock is a time of day, in UTC as all times in logs and files are.
+// clock formats a time in UTC, as in all logs and files.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 func cooldownText(f fsm.CooldownSet) string {
@@ -29,7 +29,7 @@ func incidentText(f fsm.IncidentChanged) string {
 	case f.Over:
 		return "The incident is over: " + i.Key
 	case i.Breaker.Opened == 0:
-		return "" // not yet one
+		return "" // not an incident yet
 	}
 	return fmt.Sprintf("Incident %s (%s): %s, seen in %s", i.Key, i.Reason, i.Cause,
 		plural(len(i.Breaker.Strikes), "failure"))
@@ -46,11 +46,11 @@ func standingText(s fsm.Standing) string {
 	return ", behind " + strings.Join(names, ", ")
 }
 
-// saidBefore are moves that another fact of the same batch has told already: what begins, what was reported,
-// what was handed in.
+// saidBefore are moves already described by another fact of their batch, such as the begin, the report or the
+// delivery.
 var saidBefore = []fsm.Trigger{fsm.OnWon, fsm.OnStillOurs, fsm.OnReport, fsm.OnDelivered, fsm.OnInReview}
 
-// toldAlone is the move's own reason, where that says all of it; empty: it does not.
+// toldAlone returns the move's reason if it tells everything, and otherwise "".
 func toldAlone(f fsm.Moved) string {
 	switch f.On {
 	case fsm.OnMerged, fsm.OnRejected:
@@ -78,7 +78,7 @@ func movedText(at time.Time, f fsm.Moved) string {
 	case toldAlone(f) != "":
 		return toldAlone(f)
 	case f.Why == "" || f.On == fsm.OnDispatch:
-	case f.On == fsm.OnRetry || f.On == fsm.OnEscalate || f.On == fsm.OnReclaim: // the verdict has said it
+	case f.On == fsm.OnRetry || f.On == fsm.OnEscalate || f.On == fsm.OnReclaim: // the verdict gave the reason
 	default:
 		text += ": " + f.Why
 	}
@@ -119,7 +119,7 @@ func reportText(f fsm.ReportAccepted, t *fsm.Task) string {
 	switch {
 	case f.Exit && t != nil && t.Ending.Fenced != "":
 		return "Its worker has left no report"
-	case f.Exit && t != nil && t.Ending.KnownCause != "": // it was Retake who ended it
+	case f.Exit && t != nil && t.Ending.KnownCause != "": // Retake ended it
 		return "Its container is stopped, and the worker has left no report: " + f.Finding.Cause
 	case f.Exit:
 		return "The worker has ended without a report: " + f.Finding.Cause
@@ -199,7 +199,7 @@ func workText(w fsm.DeliverResult) string {
 	return text
 }
 
-// beganText says that an attempt begins: the first when the claim was won, the others when a wait is over.
+// beganText describes the start of an attempt: the first after the claim was won, a later one after a wait.
 func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
 	text := fmt.Sprintf("Attempt %d begins%s", f.N, nextText(f.Next))
 	if t != nil && t.State == fsm.Claiming { // the move to Starting follows
@@ -210,12 +210,12 @@ func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
 
 func plannedText(e fsm.Effect) string {
 	if e.Escalation != nil {
-		return "A person is asked" // what, the question says
+		return "A person is asked" // the question tells what
 	}
-	return "" // of a release the move says why
+	return "" // the move gives the reason of a release
 }
 
-// effects name durable effects for people.
+// effects names durable effects for people.
 var effects = map[string]string{
 	string(fsm.DoClaim): "The claim", string(fsm.DoRecheck): "Reading the issue again",
 	string(fsm.DoStart): "The start",
@@ -224,7 +224,7 @@ var effects = map[string]string{
 	string(fsm.DoRelease):  "Giving the claim up", string(fsm.DoRemind): "The reminder",
 }
 
-// effectName says what an effect with this id does.
+// effectName names the effect with this id.
 func effectName(id string) string {
 	kind := id[strings.LastIndexByte(id, '/')+1:]
 	kind, _, _ = strings.Cut(kind, ".")
@@ -235,7 +235,7 @@ func decidedText(v recovery.Verdict) string {
 	return cmp.Or(v.Action.About().Means, string(v.Action)) + pauseText(v.Delay)
 }
 
-// pauseText says after which pause something is done; nothing is said of no pause.
+// pauseText describes the pause before something is done, and is empty without a pause.
 func pauseText(d time.Duration) string {
 	switch {
 	case d <= 0:

@@ -20,7 +20,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Life of the certificates. The server's is made anew by the director's start, or by bus init, well before.
+// Validity of the certificates. The director's start or bus init renews the server's certificate well before it
+// expires.
 const (
 	authorityLife   = 20 * 365 * 24 * time.Hour
 	certificateLife = 10 * 365 * 24 * time.Hour
@@ -28,7 +29,7 @@ const (
 	clockSkew       = time.Hour
 )
 
-// makeAuthority makes the certificate that the server's is signed with.
+// makeAuthority creates the authority that signs the server's certificate.
 func makeAuthority(dir string) error {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Retake agent bus"}, IsCA: true, BasicConstraintsValid: true,
@@ -39,7 +40,7 @@ func makeAuthority(dir string) error {
 		filepath.Join(dir, fileAuthorityKey))
 }
 
-// certify gives the server a certificate that is good for the hosts.
+// certify issues a server certificate for the hosts.
 func certify(director, server string, hosts []string) error {
 	parent, err := tls.LoadX509KeyPair(filepath.Join(director, fileAuthority),
 		filepath.Join(director, fileAuthorityKey))
@@ -66,7 +67,7 @@ func certify(director, server string, hosts []string) error {
 		filepath.Join(server, fileCertificateKey))
 }
 
-// makeCertificate writes a certificate and its key; without a parent it signs itself.
+// makeCertificate writes a certificate and its key. Without a parent, the certificate is self-signed.
 func makeCertificate(template *x509.Certificate, life time.Duration, parent *x509.Certificate, signer *ecdsa.PrivateKey,
 	file, keyFile string,
 ) error {
@@ -95,8 +96,8 @@ func makeCertificate(template *x509.Certificate, life time.Duration, parent *x50
 		safefile.Write(file, 0o600, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 }
 
-// Certificate is the server's, of the folder that Make made, for every one of the hosts. It is made anew if it
-// is not good for one of them, or not for long any more.
+// Certificate returns the server's certificate from the directory that Make created. It issues a new one if the
+// present one does not cover all hosts or expires soon.
 func Certificate(dir string, hosts []string) (tls.Certificate, error) {
 	server := filepath.Join(dir, DirServer)
 	load := func() (tls.Certificate, error) {
@@ -116,7 +117,7 @@ func Certificate(dir string, hosts []string) (tls.Certificate, error) {
 	return c, nil
 }
 
-// readAuthority checks that a text has a certificate to trust.
+// readAuthority checks that a text contains a certificate to trust.
 func readAuthority(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Names of the accounts, for people: NATS knows them by their public keys.
+// Names of the accounts, for people only. NATS identifies accounts by public key.
 const (
 	accountSystem   = "SYS"
 	accountDirector = "DIRECTOR"
@@ -24,26 +24,25 @@ const (
 	accountWorkers  = "WORKERS"
 )
 
-// Bounds of one worker's credential.
+// Limits of a worker's credential.
 const (
 	workerSubscriptions = 8
-	headerRoom          = 1 << 10 // bytes: the server counts a message's headers, the configuration does not
+	headerRoom          = 1 << 10 // bytes; the server counts the headers of a message, the configuration does not
 	answerTime          = time.Minute
 )
 
-// MaxPayload is what a server takes in one message, in bytes: the longest of a worker, a batch of the journal
-// or a dead letter, and the headers that the director stores it with.
+// MaxPayload is the largest message that a server accepts, in bytes. It fits a worker's longest message, a
+// batch of the journal or a dead letter, each with the headers that the director adds.
 const MaxPayload = wire.LongestMessage + 64<<10
 
-// Bounds of a person's credential. Whatever workers may send, a person's report fits in the default of
-// agent_bus.max_message_bytes.
+// Limits of a person's credential. A person's report fits in the default of agent_bus.max_message_bytes,
+// whatever the limit for workers.
 const (
 	personBytes         = 1 << 16
 	personSubscriptions = 32
 )
 
-// personInbox is where the tools of people get their answers, and DirectorInbox where the director gets its own
-// in the same account.
+// personInbox is the inbox of people's tools. DirectorInbox is the director's in the same account.
 const (
 	personInbox   = "_INBOX"
 	DirectorInbox = "_INBOX_director"
@@ -79,11 +78,11 @@ func (d *Director) streamsAccount(account nkeys.KeyPair, name string) (string, e
 	return c.Encode(d.operator)
 }
 
-// Workers is the public key of the workers' account.
+// Workers returns the public key of the workers' account.
 func (d *Director) Workers() string { return public(d.workers) }
 
-// WorkersAccount is the claims of the workers' account, with who is shut out: the public key of each user, and
-// up to when (Unix seconds) what was issued for it does not count any more.
+// WorkersAccount returns the claims of the workers' account. revoked maps the public key of a user to a Unix
+// time: credentials issued to the user up to then are invalid.
 func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	c := jwt.NewAccountClaims(public(d.workers))
 	c.Name = accountWorkers
@@ -93,11 +92,11 @@ func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	return c.Encode(d.operator)
 }
 
-// ErrOtherKeys: whole claims that other keys have signed.
+// ErrOtherKeys reports intact claims that were signed by other keys.
 var ErrOtherKeys = errors.New("keys: claims of other keys than ours")
 
-// Revoked reads who is shut out from claims that WorkersAccount made. Claims of other keys are refused with
-// ErrOtherKeys.
+// Revoked reads the revocations from claims made by WorkersAccount. It returns ErrOtherKeys for claims signed
+// by other keys.
 func (d *Director) Revoked(token string) (map[string]int64, error) {
 	c, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
@@ -109,20 +108,20 @@ func (d *Director) Revoked(token string) (map[string]int64, error) {
 	return c.Revocations, nil
 }
 
-// User is what one connection signs in with.
+// User is the identity with which one connection signs in.
 type User struct{ JWT, Seed string }
 
-// Gatekeeper is the director among the workers: it may do everything there.
+// Gatekeeper returns the director's user in the workers' account, with all permissions.
 func (d *Director) Gatekeeper() (User, error) { return d.own(d.workers, "@gatekeeper", nil) }
 
-// Journal is the director in its own account, where nobody else is.
+// Journal returns the director's user in the director's account, which has no other users.
 func (d *Director) Journal() (User, error) { return d.own(d.director, "@director", nil) }
 
-// Reports is the director where reports and dead letters are.
+// Reports returns the director's user in the account of reports and dead letters.
 func (d *Director) Reports() (User, error) { return d.own(d.reports, "@director", nil) }
 
-// System is the director in the server's account: it tells the server about the workers' account and hears of
-// connections.
+// System returns the director's user in the server's account. With it the director pushes the claims of the
+// workers' account and watches connections.
 func (d *Director) System() (User, error) {
 	return d.own(d.system, "@system", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT."+d.Workers()+".>", "$SYS.REQ.SERVER.*.STATSZ")
@@ -130,7 +129,7 @@ func (d *Director) System() (User, error) {
 	})
 }
 
-// own makes a user with a key that nobody keeps: the next connection makes another.
+// own creates a user with a key that is not stored. The next connection creates another one.
 func (d *Director) own(account nkeys.KeyPair, name string, limit func(*jwt.UserClaims)) (User, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -139,7 +138,7 @@ func (d *Director) own(account nkeys.KeyPair, name string, limit func(*jwt.UserC
 	return sign(account, pair, name, limit)
 }
 
-// WorkerUser is the key of a worker's credential. It follows from the secret and the id.
+// WorkerUser derives the key of a worker's credential from the secret and the worker's id.
 func WorkerUser(secret []byte, worker string) (nkeys.KeyPair, error) {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("retake user/" + worker))
@@ -150,10 +149,10 @@ func WorkerUser(secret []byte, worker string) (nkeys.KeyPair, error) {
 	return pair, nil
 }
 
-// Worker makes the credential of a worker: it publishes on its own subjects, asks for leases, gets its own
-// commands and answers, and answers what it is asked; more are subjects that not every worker publishes on.
-// maxBytes bounds a message; it is good until expires. The caller has checked the id: one that is no subject
-// token could widen its own permissions.
+// Worker issues a worker's credential. The worker may publish on its subjects and on more, request leases,
+// receive its commands and answers, and reply to requests. maxBytes bounds a message, and the credential is
+// valid until expires. The caller must have checked the id, because an id that is not a subject token could
+// widen the permissions.
 func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time,
 	more ...string,
 ) (User, error) {
@@ -167,8 +166,9 @@ func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, ma
 	})
 }
 
-// Person makes the credential of a person and their tools: report for any worker, watch, ask for the snapshot.
-// Not: speak for a worker that succeeds, control workers, touch streams.
+// Person issues the credential of a person and their tools. It permits reporting for any worker, watching, and
+// requesting the snapshot. It does not permit reporting success for a worker, controlling workers, or changing
+// streams.
 func (d *Director) Person(s wire.Subjects) (User, error) {
 	return d.own(d.reports, "operator", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add(s.AllWorkers(wire.ChannelError), s.Snapshot(), "$SRV.>")
@@ -196,7 +196,7 @@ func sign(account, user nkeys.KeyPair, name string, limit func(*jwt.UserClaims))
 	return User{JWT: token, Seed: string(seed)}, nil
 }
 
-// public is a key's public half. That of a key which was made or read whole is always there.
+// public returns a key's public half, which exists for every key that was generated or read completely.
 func public(k nkeys.KeyPair) string {
 	text, err := k.PublicKey()
 	if err != nil {
@@ -205,20 +205,20 @@ func public(k nkeys.KeyPair) string {
 	return text
 }
 
-// Trusted is what a server must know from its start.
+// Trusted is what a server must know when it starts.
 type Trusted struct {
 	Operator                  *jwt.OperatorClaims
-	System, Director, Reports string            // public keys of the accounts that are there before the director
-	Accounts                  map[string]string // their claims, by public key
+	System, Director, Reports string            // public keys of the accounts that exist before the director starts
+	Accounts                  map[string]string // their claims by public key
 }
 
-// LoadTrusted reads the folder server/ of what Make made.
+// LoadTrusted reads the directory server/ created by Make.
 func LoadTrusted(dir string) (Trusted, error) {
 	t, _, err := loadTrusted(dir)
 	return t, err
 }
 
-// loadTrusted returns the operator's claims as they are signed, too.
+// loadTrusted also returns the operator's signed claims.
 func loadTrusted(dir string) (t Trusted, operator string, err error) {
 	t.Accounts = map[string]string{}
 	if operator, err = readClaims(dir, fileOperator); err == nil {

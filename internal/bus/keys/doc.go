@@ -1,30 +1,31 @@
-// Package keys makes, keeps and uses the keys of an agent bus: NATS's operator, accounts and users, and the
-// certificate of its listeners. It is the same for the embedded server and for one that was joined.
+// Package keys creates, stores and uses the keys of an agent bus. These are NATS's operator, accounts and users,
+// and the certificate of its listeners. Embedded and joined servers use the same keys.
 //
-//	operator ─signs─▶ account SYS        the server's own: claims are pushed and connections watched here
-//	         ─signs─▶ account DIRECTOR   journal, snapshots; users: the director, nobody else
-//	         ─signs─▶ account REPORTS    reports, dead letters; users: the director, a person
-//	         ─signs─▶ account WORKERS    core messages only; users: each worker, and the director as gatekeeper
+//	operator ─signs─▶ account SYS        of the server; the director pushes claims and watches connections here
+//	         ─signs─▶ account DIRECTOR   journal, snapshots; used by the director alone
+//	         ─signs─▶ account REPORTS    reports, dead letters; used by the director, a person
+//	         ─signs─▶ account WORKERS    core messages only; used by each worker, and the director as gatekeeper
 //
-// # The folder
+// # The directory
 //
-//	director/   what the director needs: the seeds of the operator and of the accounts, the certificate authority
-//	server/     what the server needs: the operator's and three accounts' claims, its certificate, nats.conf
+//	director/   for the director, the seeds of the operator and of the accounts, the certificate authority
+//	server/     for the server, the claims of the operator and of three accounts, its certificate, nats.conf
 //
-// The seeds are the whole power over the bus; whoever reads director/ is the director. Folders have mode 0700,
-// files 0600.
+// The seeds give full control of the bus: anyone who can read director/ can act as the director. Directories
+// have mode 0700, files 0600.
 //
 // # Invariants
 //
-//   - Nothing crosses between accounts: none imports or exports. A worker can address neither a stream nor JetStream's API, and a
-//     person, who can write into a stream, no other one by a reply subject: an acknowledgement goes there, and a journal would keep it.
-//   - A worker's user key follows from its id and a secret, so that it can be revoked without a memory of it.
-//   - A folder that has keys is never written over: streams belong to the accounts' public keys.
+//   - Accounts are isolated, because no account imports or exports. A worker can address neither a stream nor
+//     JetStream's API. A person can write into one stream, but cannot reach another through a reply subject.
+//     Otherwise an acknowledgement could be sent into the journal and stored there.
+//   - A worker's user key is derived from its id and a secret, so that it can be revoked without being stored.
+//   - A directory with keys is never overwritten, because streams belong to the public keys of the accounts.
 //
 // # Clock
 //
-// Wall time, in whole seconds, stands in the claims: when they were issued, when they expire, from when back
-// they are revoked.
+// Claims contain wall time in whole seconds: when they were issued, when they expire, and before which issue
+// time they are revoked.
 //
 // # Imports
 //

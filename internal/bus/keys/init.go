@@ -20,22 +20,22 @@ import (
 	"retake/internal/safefile"
 )
 
-// FileConfig is what a server to join is started with, in the folder server/.
+// FileConfig is the configuration file of a server to join, in the directory server/.
 const FileConfig = "nats.conf"
 
-// Init says what a server is like that the director is to join.
+// Init describes a server that the director is to join.
 type Init struct {
-	Hosts     []string // names and addresses that it is reached by, the first one by people; at least one
+	Hosts     []string // names and addresses of the server, at least one; people use the first
 	Port      int
-	Routes    []string // host:port at which the servers of a cluster reach each other, this one too; empty: it is alone
-	Store     string   // folder for streams and accounts, as the server sees it
-	ServerDir string   // the folder server/, as the server sees it; empty: where it is made
+	Routes    []string // host:port of each server of the cluster, including this one; empty for a single server
+	Store     string   // directory of streams and accounts, as the server sees it
+	ServerDir string   // path of server/ as the server sees it; if empty, where it was created
 	Prefix    string   // of every subject
 }
 
-// configText is for Sprintf: package text/template would be linked into the worker, too. In this order:
-// address, certificate, key, folder of streams, the cluster, operator, system account, folder of accounts,
-// accounts.
+// configText is a format for Sprintf, because package text/template would be linked into the worker. Its
+// arguments in order: address, certificate, key, stream directory, cluster, operator, system account, account
+// directory, accounts.
 const configText = `# NATS for Retake, made by "director bus init". Whoever signs in needs a credential that the director, or whoever has its
 # keys, has signed: there is no password, and nobody comes in without.
 listen: %s
@@ -70,7 +70,7 @@ resolver_preload {
 %s}
 `
 
-// clusterText is for Sprintf, in this order: port, certificate, key, authority, routes.
+// clusterText is a format for Sprintf. Its arguments in order: port, certificate, key, authority, routes.
 const clusterText = `
 # Whoever is a server of this cluster has a certificate that the folder's authority has signed: nobody else gets in here, where every account is
 # open. Each of them is started with a --name of its own.
@@ -90,8 +90,8 @@ cluster {
 }
 `
 
-// Make makes the keys below dir, the server's configuration in server/, and a person's credential. ErrThere: as
-// in Make.
+// Make creates the keys below dir, the server's configuration in server/, and a person's credential. It returns
+// ErrThere if dir already has keys.
 func (i Init) Make(dir string) error {
 	if len(i.Hosts) == 0 || i.Port < 1 || i.Port > 65535 {
 		return fmt.Errorf("keys: hosts %q and port %d: want at least one host, and a port from 1 to 65535", i.Hosts,
@@ -122,9 +122,9 @@ func (i Init) Make(dir string) error {
 	})
 }
 
-// Renew makes a new certificate for the server, and nothing else that is in the folder: keys, and whoever has a
-// credential, stay. Without hosts it is good for the same ones as before. reconfigure writes the server's
-// configuration anew, too, and keeps the old one beside it; what is not said in i is taken from there.
+// Renew issues a new certificate for the server. It changes no keys, and all credentials stay valid. Without
+// Hosts, the new certificate covers the same hosts as the old one. With reconfigure it also rewrites the
+// server's configuration, takes unset fields from the old file and keeps that file beside the new one.
 func (i Init) Renew(dir string, reconfigure bool) error {
 	server := filepath.Join(dir, DirServer)
 	old, err := tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
@@ -160,7 +160,7 @@ func (i Init) Renew(dir string, reconfigure bool) error {
 		safefile.Write(config, 0o600, text))
 }
 
-// routePort is the port that all routes have; empty: there are none.
+// routePort returns the port shared by all routes, or "" without routes.
 func (i Init) routePort() (port string, err error) {
 	for _, route := range i.Routes {
 		host, p, err := net.SplitHostPort(route)
@@ -173,7 +173,8 @@ func (i Init) routePort() (port string, err error) {
 	return port, nil
 }
 
-// trustRoutes lays the authority beside the server's certificate: by it the others of the cluster are known.
+// trustRoutes copies the authority next to the server's certificate. The servers of the cluster verify each
+// other by it.
 func (i Init) trustRoutes(dir string) error {
 	if len(i.Routes) == 0 {
 		return nil
@@ -185,17 +186,17 @@ func (i Init) trustRoutes(dir string) error {
 	return safefile.Write(filepath.Join(dir, DirServer, fileAuthority), 0o600, []byte(ca))
 }
 
-// settings are where a configuration of ours has what Init says.
+// settings match the fields of Init in a configuration written by Retake.
 var settings = map[string]*regexp.Regexp{
 	"listen":    regexp.MustCompile(`(?m)^listen: "[^"]*:(\d+)"$`),
 	"cert_file": regexp.MustCompile(`(?m)^\s*cert_file: "([^"]*)"$`),
 	"store_dir": regexp.MustCompile(`(?m)^\s*store_dir: "([^"]*)"$`),
 }
 
-// routeForm is one route of a configuration of ours.
+// routeForm matches one route in a configuration written by Retake.
 var routeForm = regexp.MustCompile(`(?m)^\s+"tls://([^"]*)"$`)
 
-// complete takes what is not said from a configuration.
+// complete takes unset fields from a configuration.
 func (i *Init) complete(config string) error {
 	found := map[string]string{}
 	for name, form := range settings {
@@ -218,7 +219,8 @@ func (i *Init) complete(config string) error {
 	return nil
 }
 
-// config is the configuration of a server whose keys are in temp now, and in dir when it is started.
+// config returns the configuration of a server. Its keys are in temp now, and will be in dir when the server
+// starts.
 func (i Init) config(temp, dir string) ([]byte, error) {
 	server, err := filepath.Abs(filepath.Join(dir, DirServer))
 	if err != nil {
@@ -250,7 +252,8 @@ func (i Init) config(temp, dir string) ([]byte, error) {
 		accounts.String()), nil
 }
 
-// cluster is the part of a configuration about the other servers, whose folder is server; empty: there are none.
+// cluster returns the part of a configuration about the other servers, or "" without routes. server is the
+// server's directory.
 func (i Init) cluster(server string) (string, error) {
 	port, err := i.routePort()
 	if port == "" || err != nil {
@@ -265,13 +268,13 @@ func (i Init) cluster(server string) (string, error) {
 		quoted(filepath.Join(server, fileAuthority)), routes.String()), nil
 }
 
-// Loopback: nobody but this machine reaches the host.
+// Loopback reports whether a host can be reached from this machine only.
 func Loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// quoted is a text of NATS's configuration.
+// quoted returns a string in the syntax of NATS's configuration.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

@@ -14,13 +14,13 @@ import (
 	"retake/internal/safefile"
 )
 
-// The two folders below the one that is made.
+// The two directories that Make creates.
 const (
 	DirDirector = "director"
 	DirServer   = "server"
 )
 
-// Files of the folders.
+// Files in these directories.
 const (
 	fileOperatorSeed = "nats-operator.nk"
 	fileSystemSeed   = "system.nk"
@@ -38,34 +38,36 @@ const (
 	fileCertificateKey = "server.key"
 )
 
-// oldOperatorSeed is what fileOperatorSeed was called before: "operator" is also a person's credential.
+// oldOperatorSeed is the former name of fileOperatorSeed. It was renamed because a person's credential is also
+// called "operator".
 const oldOperatorSeed = "operator.nk"
 
-// ErrThere: the folder has keys already.
+// ErrThere reports that the directory already has keys.
 var ErrThere = errors.New("keys: the folder has keys already")
 
-// Director is what the director signs with. Its methods may be called from any goroutine.
+// Director holds the director's signing keys. Its methods are safe for concurrent use.
 type Director struct {
 	operator, system, director, reports, workers nkeys.KeyPair
 
 	ca string // PEM
 }
 
-// CA is the certificate, in PEM, by which listeners that speak TLS are known.
+// CA returns the certificate authority of TLS listeners, in PEM.
 func (d *Director) CA() string { return d.ca }
 
-// Make makes the keys of a bus below dir. hosts are the names and addresses that its certificate is good for.
-// ErrThere: dir has some, or something that looks like it.
+// Make creates the keys of a bus below dir. The certificate covers hosts, which are names and addresses. Make
+// returns ErrThere if dir has keys or something that looks like them.
 func Make(dir string, hosts []string) error { return makeWhole(dir, hosts, nil) }
 
-// makeWhole makes keys, and beside them the files of more, which writes them into a folder that has the keys already.
+// makeWhole creates keys, and calls more to add files to the directory that already has the keys.
 func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 	for _, sub := range []string{DirDirector, DirServer} {
 		if _, err := os.Lstat(filepath.Join(dir, sub)); !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fmt.Errorf("%w: %s", ErrThere, filepath.Join(dir, sub)), err)
 		}
 	}
-	// Everything is made beside and moved in one go, the server's part first: a folder director/ is always whole.
+	// Everything is created aside and renamed, the server's part first. A directory director/ is therefore
+	// always complete.
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
@@ -90,7 +92,7 @@ func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 	return nil
 }
 
-// Ensure makes the keys of a bus that nobody else uses below dir, unless they are there.
+// Ensure creates the keys of a private bus below dir, unless they exist.
 func Ensure(dir string) error {
 	switch _, err := os.Lstat(filepath.Join(dir, DirDirector)); {
 	case err == nil:
@@ -98,7 +100,7 @@ func Ensure(dir string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("keys: %w", err)
 	}
-	// of a start that was killed: nothing was signed with it
+	// left by a start that was killed; nothing was signed with it
 	if err := os.RemoveAll(filepath.Join(dir, DirServer)); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
@@ -143,7 +145,7 @@ func makeIn(dir string, hosts []string) error {
 	return certify(director, server, hosts)
 }
 
-// kept is where one seed is kept.
+// kept names the file of one seed.
 type kept struct {
 	file   string
 	prefix nkeys.PrefixByte
@@ -160,7 +162,7 @@ func (d *Director) seeds() []kept {
 	}
 }
 
-// Load reads the folder director/ of what Make made. Errors say what to do next.
+// Load reads the directory director/ created by Make. Its errors tell what to do next.
 func Load(dir string) (*Director, error) {
 	d := &Director{}
 	for _, k := range d.seeds() {
@@ -189,7 +191,7 @@ func Load(dir string) (*Director, error) {
 	return d, nil
 }
 
-// readPrivate reads a file that nobody else may read.
+// readPrivate reads a file, and fails if others have access to it.
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,8 +211,8 @@ func readPrivate(path string) ([]byte, error) {
 	return data, nil
 }
 
-// lent reports whether a file is root's, and shown to nobody else but the group that this process runs as: so a
-// cluster gives a Secret to a pod that is not root (fsGroup).
+// lent reports whether a file belongs to root and its only other readers are the group of this process. A
+// cluster hands a Secret to a pod that is not root this way (fsGroup).
 func lent(info os.FileInfo, gid int) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	return ok && owner.Uid == 0 && gid != 0 && int(owner.Gid) == gid && info.Mode().Perm()&0o037 == 0

@@ -18,19 +18,19 @@ import (
 // Files of a person's credential.
 const (
 	FilePerson      = "operator.json"
-	FilePersonCreds = "operator.creds" // for NATS's own tools
+	FilePersonCreds = "operator.creds" // for NATS's tools
 )
 
-// Person is the content of a person's credential file: everything that their tools need.
+// Person is the content of a person's credential file, which has everything that their tools need.
 type Person struct {
 	URL    string `json:"url"`
 	JWT    string `json:"jwt"`
 	Seed   string `json:"seed"`
-	CA     string `json:"ca,omitempty"` // PEM; only if the listener speaks TLS
+	CA     string `json:"ca,omitempty"` // PEM, set only if the listener uses TLS
 	Prefix string `json:"prefix"`
 }
 
-// WritePerson writes a person's credential, good for as long as the keys are, into dir.
+// WritePerson writes a person's credential into dir. It is valid as long as the keys are.
 func (d *Director) WritePerson(dir, url, ca, prefix string) error {
 	u, err := d.Person(wire.Subjects{Prefix: prefix})
 	if err != nil {
@@ -65,9 +65,9 @@ func ReadPerson(path string) (p Person, err error) {
 	return p, nil
 }
 
-// RevokePerson shuts one person's credential out, for ever, in the claims that the server below dir is started
-// with. It returns the claims: a server that runs must be told. Other people's credentials are as good as
-// before.
+// RevokePerson permanently revokes one person's credential in the claims with which the server below dir is
+// started. It returns the claims, which must be pushed to a running server. Credentials of other people stay
+// valid.
 func RevokePerson(dir string, p Person) (claims string, err error) {
 	d, err := Load(filepath.Join(dir, DirDirector))
 	if err != nil {
@@ -93,11 +93,11 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 	if claims, err = account.Encode(d.operator); err != nil {
 		return "", fmt.Errorf("keys: %w", err)
 	}
-	// The configuration first: the claims in the file say what is to be replaced there.
+	// The configuration is changed first, because the claims in the file tell which text to replace there.
 	config := filepath.Join(server, FileConfig)
 	text, err := os.ReadFile(config)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // an embedded server has none
+	case errors.Is(err, fs.ErrNotExist): // an embedded server has no configuration file
 		err = nil
 	case err == nil && !strings.Contains(string(text), before):
 		err = fmt.Errorf("%s does not have the claims of %s: put them there", config,

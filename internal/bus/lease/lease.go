@@ -1,46 +1,48 @@
-// Package lease decides for how long a process leads, and when another may. Two processes share a register with
-// revisions, which one of them writes at a time by compare-and-set, and nothing else: no clock is compared with
-// another one. The register may be lost, and made anew.
+// Package lease decides for how long a process leads and when another may take over. Two processes share nothing
+// but a register with revisions, which they write by compare-and-set. No process compares its clock with
+// another's. The register may be lost and created again.
 //
-//	holder   sends a renewal ──▶ stored ──▶ …         leads until one period after it has *sent* the last renewal that was stored
-//	other                  sees it ──▶ a period without another one: takes it
+//	holder   sends a renewal ──▶ stored ──▶ …   leads until one period after it *sent* the last stored renewal
+//	other                  sees it ──▶ sees no newer renewal for a period ──▶ takes over
 //
 // # Invariants
 //
-//   - What a holder does within its lease is done before another one can have it: a renewal is sent before it is seen.
+//   - A holder's term ends before another process can take the lease. The holder counts its period from sending a
+//     renewal, and the others count theirs from seeing it, which is later.
 //
 // # Clock
 //
-// Callers pass durations, above 0, of a clock of their own that is never set, and goes on while the process or
-// the machine is suspended.
+// Callers pass positive durations read from their local clock. That clock must never be set, and must advance
+// while the process or the machine is suspended.
 //
 // # Imports
 //
-// It imports the standard library's time only. Package bus and the simulator use it.
+// It imports only the standard library's time. Package bus and the simulator use it.
 package lease
 
 import "time"
 
-// Renewal is one state of the register. A register that is made anew counts from the beginning again, so that a
-// revision alone says nothing of the one before.
+// Renewal is one state of the register. A new register restarts its revisions, so the revision alone does not
+// identify a renewal.
 type Renewal struct {
-	Revision uint64 // 0: nobody has the lease
-	// names when it was stored; without a lease, when the register was made. It is compared for being the same only
+	Revision uint64 // 0 if the lease is free
+	// time when it was stored or, without a lease, when the register was created; only compared for equality
 	At int64
 }
 
-// Term is what one process knows of the lease. The zero value but for Period is that of one that has seen
-// nothing. It is not safe for concurrent use.
+// Term is one process's knowledge of the lease. The zero value with Period set is a process that has seen
+// nothing. A Term is not safe for concurrent use.
 type Term struct {
-	Period time.Duration // > 0; the same for all
+	Period time.Duration // positive, and the same for all processes
 
-	until  time.Duration // it leads before; 0: it does not
-	last   Renewal       // of another's lease
-	seenAt time.Duration // when it was first seen
+	until  time.Duration // the process leads before this time, 0 if it does not
+	last   Renewal       // last renewal seen of another process
+	seenAt time.Duration // when last was first seen
 	seen   bool
 }
 
-// Saw reports whether the lease as it is may be taken: it has been the same for a period.
+// Saw records the state of the register. It reports whether the lease may be taken, because this state has not
+// changed for a period.
 func (t *Term) Saw(r Renewal, now time.Duration) (expired bool) {
 	if !t.seen || r != t.last {
 		t.seen, t.last, t.seenAt = true, r, now
@@ -48,14 +50,14 @@ func (t *Term) Saw(r Renewal, now time.Duration) (expired bool) {
 	return now-t.seenAt >= t.Period
 }
 
-// Renewed says that what was sent at a time was stored: this process leads from now on, or for longer.
+// Renewed records that a renewal sent at this time was stored. The process leads for one period from then.
 func (t *Term) Renewed(sent time.Duration) { t.until = max(t.until, sent+t.Period) }
 
 // End gives the lease up.
 func (t *Term) End() { t.until = 0 }
 
-// Leads: the lease is this process's.
+// Leads reports whether the process holds the lease.
 func (t *Term) Leads(now time.Duration) bool { return now < t.until }
 
-// Left is how much of the lease is left; ≤ 0: it is over.
+// Left returns the rest of the term, which is zero or negative once the term is over.
 func (t *Term) Left(now time.Duration) time.Duration { return t.until - now }

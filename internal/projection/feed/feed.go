@@ -1,8 +1,8 @@
-// Package feed reads journals and hands their batches, decoded and in order, to whoever folds them.
+// Package feed reads journals and passes their batches, decoded and in order, to a consumer.
 //
-// Every reader of batches goes through Batches: the director's own restart, the projections that it begins with what
-// was decided before, and the commands that read a journal without a director. Several goroutines decode; take runs on
-// the caller's goroutine alone, so that a projection needs no lock.
+// Every reader of batches uses Batches: a restarting director, the projections that it fills with its history,
+// and the commands that read a journal without a director. Several goroutines decode batches, but take runs only
+// on the caller's goroutine. A projection therefore works without a lock.
 package feed
 
 import (
@@ -17,7 +17,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// batches is a journal for who reads all of it, archived and live.
+// batches is a journal that can be read completely, both its archived and its live part.
 type Source interface {
 	Begin(ctx context.Context) (bus.Head, error)
 	Records(ctx context.Context, after bus.Head, fn func(chain.Record) error) (bus.Head, error)
@@ -25,19 +25,19 @@ type Source interface {
 
 var _ Source = (*bus.Journal)(nil)
 
-// ErrEnough ends a reading without an error. Take returns it before it uses the batch.
+// ErrEnough ends a reading without an error. Take returns it instead of using the batch.
 var ErrEnough = errors.New("feed: enough is read")
 
 // ErrUndecoded reports a batch with facts that this version does not know.
 var ErrUndecoded = errors.New("feed: decode batch")
 
-// Read hands encoded batches to fn until there are no more, fn returns an error, or ctx ends.
+// Read passes encoded batches to fn until the last batch, an error of fn, or the end of ctx.
 type Read func(ctx context.Context, fn func(seq uint64, data []byte) error) error
 
 // Take uses the records of the batch at a sequence.
 type Take func(seq uint64, records []fsm.Record) error
 
-// Journal hands every batch of a journal to take.
+// Journal passes every batch of a journal to take.
 func Journal(ctx context.Context, j Source, take Take) error {
 	begin, err := j.Begin(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func Journal(ctx context.Context, j Source, take Take) error {
 	return After(ctx, j, begin, take)
 }
 
-// After hands the batches behind a head to take.
+// After passes the batches after a head to take.
 func After(ctx context.Context, j Source, after bus.Head, take Take) error {
 	return Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
 		_, err := j.Records(ctx, after, func(r chain.Record) error { return fn(r.Seq, r.Data) })
@@ -54,7 +54,7 @@ func After(ctx context.Context, j Source, after bus.Head, take Take) error {
 	}, take)
 }
 
-// Export hands the batches of a file that `director journal export` wrote to take.
+// Export passes the batches of a file written by `director journal export` to take.
 func Export(file string, take Take) error {
 	return Batches(context.Background(), func(_ context.Context, fn func(uint64, []byte) error) error {
 		_, err := chain.Read(file, func(r chain.Record) error { return fn(r.Seq, r.Data) }, nil)
@@ -62,21 +62,21 @@ func Export(file string, take Take) error {
 	}, take)
 }
 
-// Bounds of what is decoded at a time: a lane has at most 2×laneRoom+2 parcels, and a parcel this many bytes
+// Bounds of the data being decoded. A lane holds at most 2×laneRoom+2 parcels. A parcel holds this many bytes
 // and one batch.
 const (
 	parcelBytes = 64 << 10
 	laneRoom    = 2
 )
 
-// parcel is some batches that follow one another.
+// parcel holds some consecutive batches.
 type parcel []parcelled
 
 type parcelled struct {
 	seq     uint64
 	data    []byte
-	records []fsm.Record // once it is decoded
-	err     error        // or why it cannot be
+	records []fsm.Record // set once it is decoded
+	err     error        // or why it cannot be decoded
 }
 
 // lane decodes one parcel after the other.
@@ -100,13 +100,13 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// Batches calls take for each batch of read, in order, on the caller's goroutine. Later batches are read and decoded
-// meanwhile, and a bounded number of them waits:
+// Batches calls take for each batch of read, in order, on the caller's goroutine. Meanwhile it reads and
+// decodes later batches, of which a bounded number waits:
 //
 //	read ──parcels, in turn──▶ a lane for each processor ──in the same turn──▶ take, on the caller's goroutine
 //
-// An error of read is returned once all batches before it were taken. An error of take, or of a batch that cannot be
-// decoded, is returned at once.
+// An error of read is returned once all earlier batches have been taken. An error of take or of decoding is
+// returned at once.
 func Batches(ctx context.Context, read Read, take Take) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var working sync.WaitGroup
@@ -124,7 +124,7 @@ func Batches(ctx context.Context, read Read, take Take) error {
 		p, ok := <-lanes[turn%len(lanes)].decoded
 		if !ok {
 			err := <-ended
-			if err == nil { // unless lanes ended before they had handed out all
+			if err == nil { // unless lanes ended early
 				err = ctx.Err()
 			}
 			return err
@@ -144,7 +144,7 @@ func Batches(ctx context.Context, read Read, take Take) error {
 	}
 }
 
-// fill reads batches into lanes, and closes them.
+// fill reads batches into the lanes, and closes the lanes at the end.
 func fill(ctx context.Context, lanes []lane, read Read) error {
 	var p parcel
 	bytes, turn := 0, 0

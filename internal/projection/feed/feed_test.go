@@ -13,8 +13,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// handedOut are batches for Batches: each has some records that say which it is, and one is large. The one at
-// bad cannot be decoded; 0: none.
+// handedOut returns batches with records that identify them, one of them large. The batch at bad cannot be
+// decoded, and 0 means that all can.
 func handedOut(n, bad uint64, end error) Read {
 	return func(_ context.Context, fn func(uint64, []byte) error) error {
 		for seq := uint64(1); seq <= n; seq++ {
@@ -40,7 +40,7 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		n, bad  uint64
 		end     error
-		stop    uint64 // take returns with at this one; 0: at none
+		stop    uint64 // take returns with at this one, if it is not 0
 		with    error
 		taken   uint64
 		want    error
@@ -76,7 +76,8 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 	}
 }
 
-// Who takes may be slow, or give up while the journal cannot be read at the moment: the reading ends with it.
+// TestReadingEndsWithWhoTakes: reading ends if take is slow, or fails while the journal cannot be read at the
+// moment.
 func TestReadingEndsWithWhoTakes(t *testing.T) {
 	refused := errors.New("refused")
 	for name, take := range map[string]func(cancel func()) error{
@@ -100,7 +101,8 @@ func TestReadingEndsWithWhoTakes(t *testing.T) {
 	}
 }
 
-// What is on its way to who takes is bounded, however fast the journal is read.
+// TestReadingWaitsForWhoTakes: the number of batches between reader and take is bounded, however fast the
+// reader is.
 func TestReadingWaitsForWhoTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read, most := 0, 0
