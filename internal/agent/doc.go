@@ -11,7 +11,7 @@
 // status and headers are found, both for the known formats and for text in an unknown format.
 //
 // Invariants: a Reader accepts any bytes in pieces of any size and uses bounded memory. The same bytes give the
-// same events, however they are split. A Reader skips what it does not understand and never fails. Text quoted
+// same events, however they are split. A Reader skips unknown input and never fails. Text quoted
 // in a prompt cannot be mistaken for the frame around it, because every quoted line begins with "> ".
 //
 // The package is pure and uses no clock. It imports budget, bus/wire, recovery/plaintext, redact and tomlfile.

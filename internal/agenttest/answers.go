@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// answer is what one request gets.
+// answer is the response to one request.
 type answer struct {
 	give    func(*exchange)
-	refuses func(*run, conversation) bool // nil: it is given once; else as often as it says so
+	refuses func(*run, conversation) bool // if set, the answer repeats while it returns true; otherwise it is given once
 }
 
-// works is the scripted model's answer.
+// works gives the scripted model's answer.
 var works = answer{give: func(x *exchange) { x.send(x.server.task.model(x.talk)) }}
 
-// ends is an answer of the model's own.
+// ends gives a final answer of the model.
 func ends(text string, f finish) answer {
 	return answer{give: func(x *exchange) {
 		r := reply{text: text, finish: f}
@@ -27,7 +27,7 @@ func ends(text string, f finish) answer {
 	}}
 }
 
-// callsUnknown lets the model call a tool that nobody has.
+// callsUnknown makes the model call a tool that does not exist.
 func callsUnknown() answer {
 	return answer{give: func(x *exchange) {
 		r := reply{
@@ -39,7 +39,7 @@ func callsUnknown() answer {
 	}}
 }
 
-// repeats lets the model call its first tool again and again.
+// repeats makes the model call its first tool repeatedly.
 func repeats() answer {
 	return answer{give: func(x *exchange) {
 		talk := x.talk
@@ -48,7 +48,7 @@ func repeats() answer {
 	}}
 }
 
-// fails answers with an error of the provider's.
+// fails answers with an error of the provider.
 func fails(p perProvider) answer {
 	return answer{give: func(x *exchange) {
 		e := x.failure(p)
@@ -57,7 +57,7 @@ func fails(p perProvider) answer {
 	}}
 }
 
-// tooLong refuses a request, and every later one that is not shorter.
+// tooLong refuses a request, and all later ones that are not shorter.
 func tooLong(p perProvider) answer {
 	a := fails(p)
 	a.refuses = func(r *run, c conversation) bool {
@@ -69,13 +69,13 @@ func tooLong(p perProvider) answer {
 	return a
 }
 
-// page answers with something that is not the provider's: of a proxy, a gateway, a portal.
+// page answers with a page of a proxy, gateway or portal instead of the provider.
 func page(status int, contentType, body string, header ...string) answer {
 	h := headers(append([]string{"Content-Type", contentType}, header...))
 	return answer{give: func(x *exchange) { fail(x.w, wireError{status: status, body: body}, h) }}
 }
 
-// later waits before it answers.
+// later delays an answer.
 func later(wait time.Duration, a answer) answer {
 	return answer{give: func(x *exchange) {
 		if x.wait(wait) {
@@ -84,15 +84,15 @@ func later(wait time.Duration, a answer) answer {
 	}}
 }
 
-// never does not answer at all.
+// never does not answer.
 func never() answer {
 	return answer{give: func(x *exchange) { x.wait(forever) }}
 }
 
-// forever is longer than anybody waits.
+// forever is longer than any client waits.
 const forever = 24 * time.Hour
 
-// begins streams the beginning of the model's answer, and then something else happens. Whoever asked for no
+// begins streams the beginning of the model's answer and then calls then. A client that did not request a
 // stream gets the beginning of a document.
 func begins(then func(*exchange)) answer {
 	return answer{give: func(x *exchange) {
@@ -113,19 +113,19 @@ func begins(then func(*exchange)) answer {
 	}}
 }
 
-// cut ends the connection in the middle.
+// cut closes the connection in the middle.
 func cut(*exchange) { panic(http.ErrAbortHandler) }
 
-// stall leaves the connection open and silent.
+// stall keeps the connection open without sending anything.
 func stall(x *exchange) { x.wait(forever) }
 
-// garbage goes on with half a document.
+// garbage continues with half a document.
 func garbage(x *exchange) {
 	_, _ = io.WriteString(x.w, "data: {\"id\":\"chatcmpl-standin\",\"choices\":[{\"delta\":{\"cont\n\n")
 	x.flush()
 }
 
-// errs goes on with an error event. Without a stream it is an error from the start.
+// errs continues with an error event. Without a stream, it answers with the error.
 func errs(p perProvider) answer {
 	inStream := begins(func(x *exchange) { x.stream(x.event(x.failure(p)), false) })
 	return answer{give: func(x *exchange) {
@@ -137,7 +137,7 @@ func errs(p perProvider) answer {
 	}}
 }
 
-// hangsUp ends the connection before any answer.
+// hangsUp closes the connection before answering.
 func hangsUp(reset bool) answer {
 	return answer{give: func(x *exchange) {
 		c, _, err := http.NewResponseController(x.w).Hijack()
@@ -151,7 +151,7 @@ func hangsUp(reset bool) answer {
 	}}
 }
 
-// redirects sends the request to another case.
+// redirects redirects the request to another case.
 func redirects(status int, name string) answer {
 	return answer{give: func(x *exchange) {
 		_, rest := caseOf(x.r.URL.Path)
@@ -161,7 +161,7 @@ func redirects(status int, name string) answer {
 	}}
 }
 
-// mislabelled is the model's answer under a wrong content type.
+// mislabelled sends the model's answer with a wrong content type.
 func mislabelled(contentType string) answer {
 	return answer{give: func(x *exchange) {
 		x.w = &labelled{x.w, contentType}
@@ -169,7 +169,7 @@ func mislabelled(contentType string) answer {
 	}}
 }
 
-// labelled replaces the content type at the last moment.
+// labelled replaces the content type just before the header is written.
 type labelled struct {
 	http.ResponseWriter
 	as string
@@ -182,7 +182,7 @@ func (l *labelled) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// send sends what the model answers, as a stream or in one piece.
+// send sends the model's answer, as a stream or in one piece.
 func (x *exchange) send(r reply) {
 	x.note(Served{Status: http.StatusOK, In: r.in, Out: r.out})
 	switch {
@@ -204,7 +204,7 @@ func (x *exchange) header() {
 	x.w.WriteHeader(http.StatusOK)
 }
 
-// stream sends frames; Gemini without alt=sse gets them as the elements of one array.
+// stream sends frames. Gemini without alt=sse gets them as the elements of one array.
 func (x *exchange) stream(frames []frame, whole bool) {
 	if x.talk.bare {
 		var all []json.RawMessage
@@ -227,7 +227,7 @@ func (x *exchange) stream(frames []frame, whole bool) {
 
 func (x *exchange) flush() { _ = http.NewResponseController(x.w).Flush() }
 
-// wait waits, and reports whether the client is still there.
+// wait waits for d and reports whether the client is still connected.
 func (x *exchange) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -239,7 +239,7 @@ func (x *exchange) wait(d time.Duration) bool {
 	}
 }
 
-// headers makes a header of names and values in turn.
+// headers builds a header from alternating names and values.
 func headers(list []string) http.Header {
 	h := http.Header{}
 	for i := 0; i+1 < len(list); i += 2 {

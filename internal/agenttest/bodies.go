@@ -101,7 +101,7 @@ func perMinute(wait time.Duration) perProvider {
 	}
 }
 
-// What several cases answer with.
+// Answers shared by several cases.
 var (
 	overloadedNow = perProvider{
 		openAI(503, "service_unavailable_error", "", "The engine is currently overloaded, please try again later"),

@@ -7,29 +7,29 @@ import (
 	"retake/internal/recovery"
 )
 
-// Case is one way to be answered.
+// Case is one way for a provider to answer.
 type Case struct {
 	Name    string
 	About   string            // what happens
-	Source  string            // where the bodies are documented, or were seen
-	Reason  recovery.Reason   // how an agent that ends with it is to be read; empty: it is to succeed
-	Or      []recovery.Reason // readings that are right as well: clients make different things of it
-	Wait    time.Duration     // that the provider states; 0: none
-	Long    bool              // the whole of it takes longer than anybody waits: an agent has to be ended
+	Source  string            // documentation of the bodies, or where they were seen
+	Reason  recovery.Reason   // expected classification, or empty if the agent should succeed
+	Or      []recovery.Reason // further correct classifications, because clients pass on different texts
+	Wait    time.Duration     // wait stated by the provider, or 0
+	Long    bool              // takes longer than clients wait, so the agent has to be stopped
 	place   place
-	answers []answer // in turn; the last one stays
+	answers []answer // in turn, and the last one repeats
 }
 
-// Succeeds reports whether a good agent gets past it.
+// Succeeds reports whether a good agent recovers from the case.
 func (c *Case) Succeeds() bool { return c.Reason == "" }
 
 // Answers reports whether requests reach the stand-in at all.
 func (c *Case) Answers() bool { return c.place == here }
 
-// Right reports whether a reading is one of those that the table has.
+// Right reports whether a classification is one of those in the table.
 func (c *Case) Right(r recovery.Reason) bool { return r == c.Reason || slices.Contains(c.Or, r) }
 
-// Find returns a case by its name; nil: there is none.
+// Find returns a case by name, or nil.
 func Find(name string) *Case {
 	for i := range Cases {
 		if Cases[i].Name == name {
@@ -39,7 +39,7 @@ func Find(name string) *Case {
 	return nil
 }
 
-// Where the bodies are from.
+// Sources of the bodies.
 const (
 	docs = "platform.openai.com/docs/guides/error-codes; docs.anthropic.com/en/api/errors; " +
 		"ai.google.dev/gemini-api/docs/troubleshooting"
@@ -55,16 +55,16 @@ const (
 // once gives each answer once and then lets the model work.
 func once(list ...answer) []answer { return append(list, works) }
 
-// always gives the same answer for ever.
+// always repeats the same answer.
 func always(a answer) []answer { return []answer{a} }
 
-// Cases is the table.
+// Cases is the table of cases.
 var Cases = slices.Concat(
 	passedCases, requestCases, accountCases, addressCases, quotaCases,
 	limitCases, providerCases, streamCases, oddCases, networkCases,
 )
 
-// passedCases are about: a good agent gets past these.
+// passedCases: failures from which a good agent recovers.
 var passedCases = []Case{
 	{
 		Name: "ok", About: "everything works", Source: "the providers' references of their endpoints",
@@ -111,7 +111,7 @@ var passedCases = []Case{
 	},
 }
 
-// requestCases are about: the request.
+// requestCases: errors in the request.
 var requestCases = []Case{
 	{
 		Name: "bad-request", About: "400: the conversation has no valid form", Source: docs,
@@ -182,7 +182,7 @@ var requestCases = []Case{
 	},
 }
 
-// accountCases are about: who asks.
+// accountCases: errors about the account.
 var accountCases = []Case{
 	{
 		Name: "invalid-key", About: "401: the key is wrong", Source: docs, Reason: recovery.AuthError,
@@ -264,7 +264,7 @@ var accountCases = []Case{
 	},
 }
 
-// addressCases are about: where it asks.
+// addressCases: errors about the address.
 var addressCases = []Case{
 	{
 		Name: "model-not-found", About: "404: no such model", Source: docs, Reason: recovery.InvalidConfig,
@@ -305,7 +305,7 @@ var addressCases = []Case{
 	},
 }
 
-// quotaCases are about: what is paid for.
+// quotaCases: errors about payment.
 var quotaCases = []Case{
 	{
 		Name: "payment-required", About: "402", Source: "docs.anthropic.com/en/api/errors (billing_error); " +

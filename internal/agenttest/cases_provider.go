@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// limitCases are about: too much at once.
+// limitCases: too many requests or tokens at once.
 var limitCases = []Case{
 	{
 		Name: "rate-limit", About: "429 with Retry-After of two seconds, for ever", Source: limitDocs,
@@ -65,7 +65,7 @@ var limitCases = []Case{
 	},
 }
 
-// providerCases are about: the provider's side.
+// providerCases: errors on the provider's side.
 var providerCases = []Case{
 	{
 		Name: "server-error", About: "500", Source: docs, Reason: recovery.Overloaded,
@@ -168,7 +168,7 @@ var providerCases = []Case{
 	},
 }
 
-// streamCases are about: a stream that begins well.
+// streamCases: streams that begin well.
 var streamCases = []Case{
 	{
 		Name: "stream-error", About: "a server's error after the first tokens", Source: streamDocs,
@@ -202,7 +202,7 @@ var streamCases = []Case{
 	},
 }
 
-// oddCases are about: answers that are none.
+// oddCases: responses that are not answers.
 var oddCases = []Case{
 	{
 		Name: "empty-200", About: "200 and nothing in it", Source: "seen of proxies", Reason: recovery.NetworkTransient,
@@ -252,7 +252,7 @@ var oddCases = []Case{
 	},
 }
 
-// networkCases are about: no way to it.
+// networkCases: the provider cannot be reached.
 var networkCases = []Case{
 	{
 		Name: "refused", About: "nobody listens there", Source: transport, Reason: recovery.NetworkTransient,

@@ -1,16 +1,16 @@
-// Package agenttest is a stand-in for the providers of models: it speaks OpenAI's chat completions and
-// responses, Anthropic's messages and Gemini's generateContent, streaming and not, and fails in every way that
-// the table of cases has.
+// Package agenttest is a stand-in for model providers. It implements OpenAI's chat completions and responses,
+// Anthropic's messages and Gemini's generateContent, with and without streaming, and fails in every way in the
+// table of cases.
 //
 //	http://host/case/<name>/v1/chat/completions       the case decides how the request is answered
 //	http://host/case/<name>@<run>/v1/messages         the same, counted apart: "fails twice, then works" is per run
 //
-// Its model is a script (model.go): it answers with tool calls chosen from the tools that the request declares,
-// so that a real agent CLI really reads, writes and runs something, and ends with a text. How far it has come
-// it sees in the conversation.
+// The model is a script (model.go). It answers with tool calls, chosen from the tools that the request
+// declares, so that a real agent CLI reads, writes and runs something. It ends with a text. It derives its
+// progress from the conversation.
 //
-// A case is one row (cases.go): what the answers are for each provider, where they are documented, and how an
-// agent that ends with them should be read.
+// A case is one row (cases.go): the answers for each provider, their documentation, and the expected
+// classification of an agent that ends with them.
 //
 // # Invariants
 //

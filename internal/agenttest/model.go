@@ -6,35 +6,35 @@ import (
 	"strings"
 )
 
-// Task is what the scripted model does in any checkout: it reads a file, writes another, runs a command and ends.
+// Task is the scripted model's work in any checkout. It reads a file, writes another, runs a command and ends.
 type Task struct {
-	Read    string // empty: nothing
+	Read    string // empty to skip reading
 	Write   string
 	Content string
-	Check   string // command; empty: none
-	Done    string // its last words
+	Check   string // command, or empty to skip it
+	Done    string // final text
 }
 
-// DefaultTask leaves a file that nobody had.
+// DefaultTask creates a file that no repository contains.
 var DefaultTask = Task{
 	Read: "README.md", Write: "standin.txt", Content: "Written by the scripted model of Retake's stand-in.\n",
 	Check: "cat standin.txt", Done: "I have written standin.txt, and read it back.",
 }
 
-// unknownTool is called in the case that is about it; the results of unknownCall don't count as steps.
+// unknownTool is the tool called in the case about unknown tools. Results of unknownCall do not count as steps.
 const (
 	unknownTool = "archive_file"
 	unknownCall = "call_unknown"
 )
 
-// count counts a tool's answer, unless nobody has such a tool.
+// count counts a tool result, except that of the unknown tool.
 func (c *conversation) count(id string) {
 	if id != unknownCall {
 		c.results++
 	}
 }
 
-// model answers as the script wants.
+// model returns the script's next answer.
 func (t Task) model(c conversation) reply {
 	steps := t.steps(c)
 	r := reply{model: c.model, text: t.Done}
@@ -50,7 +50,7 @@ func (t Task) model(c conversation) reply {
 	return r
 }
 
-// count estimates tokens: four bytes each.
+// count estimates tokens at four bytes each.
 func (r *reply) count(c conversation) {
 	r.model = c.model
 	r.in, r.out = c.bytes/4, (len(r.text)+3)/4
@@ -59,7 +59,7 @@ func (r *reply) count(c conversation) {
 	}
 }
 
-// steps are the script's tool calls, as far as the request declares tools for them.
+// steps returns the script's tool calls for which the request declares tools.
 func (t Task) steps(c conversation) []call {
 	at := func(name string) string { return path.Join(folder(c.text), name) }
 	var out []call
@@ -73,7 +73,7 @@ func (t Task) steps(c conversation) []call {
 	return out
 }
 
-// writing is how the script writes its file: with the plainest of the tools that can.
+// writing returns the call that writes the script's file, with the simplest suitable tool.
 func (t Task) writing(c conversation, file string) []call {
 	if tool, ok := find(c.tools, writes); ok {
 		return []call{tool.with(object{tool.param(pathWords): file, tool.param(contentWords): t.Content})}

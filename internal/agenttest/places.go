@@ -19,20 +19,20 @@ import (
 	"time"
 )
 
-// place is where a case is reached.
+// place is an address at which a case is served.
 type place int
 
 const (
 	here       place = iota
-	nobody           // a port where nobody listens
+	nobody           // a port without a listener
 	nowhere          // a host that does not exist
-	tlsToPlain       // https, where only http is spoken
-	selfSigned       // https with a certificate that nobody trusts
+	tlsToPlain       // https to a port that speaks only http
+	selfSigned       // https with an untrusted certificate
 )
 
 func silent() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// openPlaces opens what the cases need besides the stand-in's own address, on the same host.
+// openPlaces opens the addresses that cases need besides the stand-in's, on the same host.
 func (s *Server) openPlaces(ctx context.Context, addr net.Addr) error {
 	own := addr.(*net.TCPAddr)
 	closed, err := reserve(own.IP)
@@ -62,7 +62,7 @@ func (s *Server) openPlaces(ctx context.Context, addr net.Addr) error {
 	return nil
 }
 
-// reserved is a port that is taken, so that nobody else listens there, and closed.
+// reserved is a bound port without a listener. Binding it keeps other processes from listening there.
 type reserved struct{ fd, port int }
 
 func (r reserved) Close() error { return syscall.Close(r.fd) }
@@ -74,7 +74,7 @@ func reserve(ip net.IP) (reserved, error) {
 	}
 	r := reserved{fd: fd}
 	at := &syscall.SockaddrInet4{}
-	copy(at.Addr[:], ip.To4()) // all addresses, if it is none of IPv4
+	copy(at.Addr[:], ip.To4()) // all addresses for an address that is not IPv4
 	if err := syscall.Bind(fd, at); err != nil {
 		_ = r.Close()
 		return r, err
@@ -86,7 +86,7 @@ func reserve(ip net.IP) (reserved, error) {
 	return r, err
 }
 
-// certificate is one that only its maker trusts.
+// certificate returns a self-signed certificate.
 func certificate(ip net.IP) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

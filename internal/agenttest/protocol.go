@@ -21,10 +21,10 @@ const (
 // Protocols lists every protocol once.
 var Protocols = []Protocol{OpenAIChat, OpenAIResponses, Anthropic, Gemini}
 
-// dialect is how a protocol is spoken.
+// dialect implements a protocol.
 type dialect struct {
 	protocol Protocol
-	ends     []string // how the path of a request for an answer ends
+	ends     []string // endings of the paths that request an answer
 	read     func(path string, body object) conversation
 	document func(reply) any             // an answer in one piece
 	frames   func(reply) []frame         // the same as a stream
@@ -54,7 +54,7 @@ var dialects = []dialect{
 	},
 }
 
-// dialectOf returns the dialect of a request for an answer; nil: it is none.
+// dialectOf returns the dialect of a request for an answer, or nil for other requests.
 func dialectOf(path string) *dialect {
 	for i := range dialects {
 		for _, end := range dialects[i].ends {
@@ -69,18 +69,18 @@ func dialectOf(path string) *dialect {
 // object is a JSON object.
 type object = map[string]any
 
-// conversation is what a request says, in any protocol.
+// conversation is the content of a request, in any protocol.
 type conversation struct {
 	model   string
 	stream  bool
 	bare    bool // a stream as one JSON array, without server-sent events: Gemini's without alt=sse
 	tools   []tool
-	results int    // tools that were answered
-	text    string // all that people and the system said
-	bytes   int    // of the request
+	results int    // number of tool results
+	text    string // all text of people and the system
+	bytes   int    // size of the request
 }
 
-// reply is what the model answers.
+// reply is an answer of the model.
 type reply struct {
 	model  string
 	text   string
@@ -90,7 +90,7 @@ type reply struct {
 	out    int
 }
 
-// finish is why an answer ends.
+// finish is the reason for the end of an answer.
 type finish int
 
 const (
@@ -100,7 +100,7 @@ const (
 	finishFilter
 )
 
-// of picks the protocol's word for why an answer ends.
+// of returns the protocol's word for the end of an answer.
 func (f finish) of(stop, tools, length, filter string) string {
 	return [...]string{stop, tools, length, filter}[f]
 }
@@ -116,7 +116,7 @@ func (c call) arguments() string { return encode(c.args) }
 
 // frame is one piece of a stream.
 type frame struct {
-	event string // its name; empty: it has none
+	event string // name, or empty for an unnamed event
 	data  string
 }
 
@@ -127,7 +127,7 @@ func (f frame) String() string {
 	return "event: " + f.event + "\ndata: " + f.data + "\n\n"
 }
 
-// named is a frame whose data names its type as well.
+// named returns a frame whose data also names its type.
 func named(data object) frame { return frame{event: fmt.Sprint(data["type"]), data: encode(data)} }
 
 func unnamed(data any) frame { return frame{data: encode(data)} }
@@ -140,7 +140,7 @@ func encode(v any) string {
 	return string(data)
 }
 
-// parts cuts a text in two, so that a stream has something to stream.
+// parts splits a text in two, so that a stream has several pieces.
 func parts(text string) []string {
 	at := strings.LastIndex(text[:len(text)/2], " ") + 1
 	if at == 0 {
@@ -149,21 +149,21 @@ func parts(text string) []string {
 	return []string{text[:at], text[at:]}
 }
 
-// wireError is an error as one provider sends it.
+// wireError is an error as sent by one provider.
 type wireError struct {
 	status int
 	body   string
 	header http.Header
 }
 
-// perProvider is one failure in the words of each provider. OpenAI's two protocols share theirs.
+// perProvider is one failure in the form of each provider. OpenAI's two protocols share theirs.
 type perProvider struct{ openAI, anthropic, gemini wireError }
 
 func (p perProvider) ofOpenAI() wireError    { return p.openAI }
 func (p perProvider) ofAnthropic() wireError { return p.anthropic }
 func (p perProvider) ofGemini() wireError    { return p.gemini }
 
-// texts returns the texts of a field that is one, or a list of parts that hold one.
+// texts returns the texts of a field, which is a text or a list of parts with one.
 func texts(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -180,7 +180,7 @@ func texts(v any) string {
 	return ""
 }
 
-// objects are the objects of a list.
+// objects returns the objects in a list.
 func objects(v any) []object {
 	list, _ := v.([]any)
 	var out []object

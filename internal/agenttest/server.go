@@ -19,7 +19,7 @@ type Server struct {
 	task Task
 	http *http.Server
 	url  string
-	more []io.Closer // the places that cases need besides it
+	more []io.Closer // listeners of the other places
 
 	places  map[place]string // base addresses
 	serving sync.WaitGroup
@@ -28,23 +28,23 @@ type Server struct {
 	runs map[string]*run // by case and run
 }
 
-// run is what one run of a case has had.
+// run is the state of one run of a case.
 type run struct {
-	next     [2]int // answer, without and with tools
+	next     [2]int // index of the next answer, without and with tools
 	requests int    // for answers of the model with tools
 	side     int    // without tools: titles, summaries
 	served   []Served
-	refused  int // bytes of the request that was too long; 0: none was
+	refused  int // size of the request refused as too long, or 0
 }
 
-// Served is one answer to a request with tools, as far as it was decided here.
+// Served is one answer to a request with tools, as decided by the stand-in.
 type Served struct {
 	At      time.Time
 	Status  int
-	In, Out int // tokens; 0 of what was refused
+	In, Out int // tokens, 0 for a refused request
 }
 
-// run names one run of a case, as it stands in the path; without a label it is the only one.
+// run returns the run of a case named in the path. A path without a label names the only run.
 func (c *Case) run(label string) string {
 	if label == "" {
 		return c.Name
@@ -52,7 +52,7 @@ func (c *Case) run(label string) string {
 	return c.Name + "@" + label
 }
 
-// Served is what a run of a case was answered so far, in order.
+// Served returns the answers given to a run of a case so far, in order.
 func (s *Server) Served(c *Case, label string) []Served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *Server) Served(c *Case, label string) []Served {
 	return nil
 }
 
-// note writes down an answer.
+// note records an answer.
 func (x *exchange) note(e Served) {
 	if len(x.talk.tools) == 0 {
 		return
@@ -73,10 +73,10 @@ func (x *exchange) note(e Served) {
 	x.run.served = append(x.run.served, e)
 }
 
-// maxBody bounds a request: no provider takes more.
+// maxBody bounds a request. No provider accepts more.
 const maxBody = 32 << 20
 
-// Start serves on an address until Close; port 0 picks a free one.
+// Start serves on an address until Close. Port 0 picks a free port.
 func Start(ctx context.Context, listen string, task Task) (*Server, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -91,16 +91,16 @@ func Start(ctx context.Context, listen string, task Task) (*Server, error) {
 	return s, nil
 }
 
-// URL is the address of the stand-in itself.
+// URL returns the address of the stand-in.
 func (s *Server) URL() string { return s.url }
 
-// Base is the address for a case, and for one run of it; without the /v1 that some clients want. Some cases are
-// elsewhere: where nobody listens, say.
+// Base returns the address for a case and one of its runs, without the /v1 that some clients add. Some cases
+// are at other addresses, such as a port without a listener.
 func (s *Server) Base(c *Case, label string) string {
 	return s.places[c.place] + "/case/" + c.run(label)
 }
 
-// Count returns how many requests a run of a case has had: those with tools, and others.
+// Count returns the numbers of requests of a run, with tools and without.
 func (s *Server) Count(c *Case, label string) (requests, side int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Server) Count(c *Case, label string) (requests, side int) {
 	return 0, 0
 }
 
-// Close ends it, and every request that is under way.
+// Close stops the stand-in and aborts requests in progress.
 func (s *Server) Close() error {
 	errs := []error{s.http.Close()}
 	for _, c := range s.more {
@@ -120,7 +120,7 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// exchange is one request and the way to answer it.
+// exchange is one request and its response.
 type exchange struct {
 	*dialect
 	server *Server
@@ -163,7 +163,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.take(r.URL.Path, c, x)(x)
 }
 
-// caseOf cuts the case, with its run, off a path; what is left is the provider's own.
+// caseOf splits a path into the case with its run and the provider's path.
 func caseOf(path string) (name, rest string) {
 	after, ok := strings.CutPrefix(path, "/case/")
 	if !ok {
@@ -174,7 +174,7 @@ func caseOf(path string) (name, rest string) {
 	return name, "/" + rest
 }
 
-// take counts a request, and chooses the answer that is due.
+// take counts a request and chooses its answer.
 func (s *Server) take(path string, c *Case, x *exchange) func(*exchange) {
 	key, _, _ := strings.Cut(strings.TrimPrefix(path, "/case/"), "/")
 	s.mu.Lock()
@@ -198,14 +198,15 @@ func (s *Server) take(path string, c *Case, x *exchange) func(*exchange) {
 	if a.refuses == nil {
 		return a.give
 	}
-	if a.refuses(x.run, x.talk) { // it stays, until the request is another
+	if a.refuses(x.run, x.talk) { // the answer repeats until the request changes
 		x.run.next[kind] = at
 		return a.give
 	}
 	return works.give
 }
 
-// models answers a list of models in the form of all three providers: each client takes the fields that it knows.
+// models answers a request for the list of models in the form of all three providers. Each client reads its
+// known fields.
 func models(w http.ResponseWriter, path string) {
 	if !strings.HasSuffix(path, "/models") && !strings.Contains(path, "/models/") {
 		http.NotFound(w, nil)
@@ -234,10 +235,10 @@ func models(w http.ResponseWriter, path string) {
 	})
 }
 
-// Models are the names of the models that lists show. Requests may name any.
+// Models are the names in the list of models. Requests may name any model.
 var Models = []string{"gpt-4.1", "claude-sonnet-4-5", "gemini-2.5-pro", "standin"}
 
-// countTokens answers what clients ask besides: how many tokens something has.
+// countTokens answers a request to count tokens.
 func countTokens(w http.ResponseWriter, path string, bytes int) {
 	switch {
 	case strings.HasSuffix(path, "/count_tokens"):

@@ -229,8 +229,8 @@ func misreadBefore(file string) map[string]bool {
 	return known
 }
 
-// What the classifier makes of the bodies alone, as a CLI prints them that only passes them on. misread.txt is
-// what it still gets wrong: it may get shorter, never longer.
+// TestBodiesAreReadAsTheTableSays checks the classification of the bodies alone, as a CLI prints them that
+// passes them on unchanged. misread.txt lists the remaining errors. It may get shorter, never longer.
 func TestBodiesAreReadAsTheTableSays(t *testing.T) {
 	s := start(t)
 	reader, err := classify.New()

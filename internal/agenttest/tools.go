@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// tool is a tool that a request declares.
+// tool is a tool declared by a request.
 type tool struct {
 	name, about string
 	params      map[string]object // schema of each parameter
@@ -31,7 +31,7 @@ func newTool(name, about string, schema object) tool {
 	return t
 }
 
-// What parameters are called, without case and punctuation.
+// Names of parameters, in lower case and without punctuation.
 var (
 	pathWords    = []string{"filepath", "path", "absolutepath", "filename", "file", "targetfile", "relativepath"}
 	contentWords = []string{"content", "contents", "filetext", "filecontent", "newcontent", "text"}
@@ -41,10 +41,10 @@ var (
 	commandWords = []string{"command", "cmd", "script", "commandline"}
 )
 
-// param finds the parameter that has one of the words; empty: there is none.
+// param returns the parameter with one of the names, or "".
 func (t tool) param(words []string) string {
 	for _, w := range words {
-		for _, name := range slices.Sorted(maps.Keys(t.params)) { // of two that are alike always the same
+		for _, name := range slices.Sorted(maps.Keys(t.params)) { // sorted, so that the choice is stable
 			if strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)) == w {
 				return name
 			}
@@ -53,7 +53,7 @@ func (t tool) param(words []string) string {
 	return ""
 }
 
-// verb is what a tool does.
+// verb is the effect of a tool.
 type verb int
 
 const (
@@ -67,7 +67,7 @@ const (
 
 var readName = regexp.MustCompile(`(?i)read|view|cat|open`)
 
-// verb tells by its parameters what a tool does.
+// verb derives a tool's effect from its parameters.
 func (t tool) verb() verb {
 	path := t.param(pathWords) != ""
 	switch {
@@ -85,7 +85,7 @@ func (t tool) verb() verb {
 	return other
 }
 
-// find returns a tool that does v.
+// find returns a tool with the effect v.
 func find(tools []tool, v verb) (tool, bool) {
 	i := slices.IndexFunc(tools, func(t tool) bool { return t.verb() == v })
 	if i < 0 {
@@ -94,7 +94,7 @@ func find(tools []tool, v verb) (tool, bool) {
 	return tools[i], true
 }
 
-// with fills in the arguments of a call: what is given, and something for whatever else is required.
+// with returns a call with the given arguments, and a filler for every other required one.
 func (t tool) with(given object) call {
 	args := object{}
 	for name, v := range given {
@@ -110,7 +110,7 @@ func (t tool) with(given object) call {
 	return call{name: t.name, args: args}
 }
 
-// shaped makes a list of a command where a list is wanted.
+// shaped turns a command into a list where the schema wants one.
 func shaped(schema object, v any) any {
 	if s, ok := v.(string); ok && text(schema, "type") == "array" {
 		return []string{"sh", "-c", s}
@@ -118,7 +118,7 @@ func shaped(schema object, v any) any {
 	return v
 }
 
-// filler is the plainest value of a schema.
+// filler returns the simplest value for a schema.
 func filler(schema object) any {
 	if list, ok := schema["enum"].([]any); ok && len(list) > 0 {
 		return list[0]
@@ -136,7 +136,7 @@ func filler(schema object) any {
 	return "a step of the stand-in's script"
 }
 
-// folder finds the working directory that an agent tells its model; empty: it tells none.
+// folder returns the working directory that an agent tells its model, or "".
 func folder(text string) string {
 	m := folderForm.FindStringSubmatch(text)
 	if m == nil {

@@ -14,7 +14,7 @@
 //     forbids all others.
 //   - Everything written by issues, workers and people is treated as text. The package html/template escapes it, and
 //     output reaches the page as text, never as HTML.
-//   - Nobody can act without a token. Off loopback, nobody sees anything without one.
+//   - Actions require a token. Off loopback, reading requires one too.
 //   - An open page receives nothing more within seconds of its user signing out or its session expiring.
 //   - Submitting a form twice executes one command.
 //   - Cross-site requests from a signed-in browser are refused (http.CrossOriginProtection, and SameSite=Strict

@@ -26,8 +26,8 @@ const (
 // also follows what changes later.
 func For(d time.Duration) time.Duration { return time.Duration(float64(d) * Busy()) }
 
-// WithTimeout returns a context that ends after d of an idle machine, with context.DeadlineExceeded as its cause. It
-// has no Deadline, because nobody knows it beforehand. The caller must call cancel.
+// WithTimeout returns a context that ends after d of an idle machine, with context.DeadlineExceeded as its
+// cause. It has no Deadline, because the time is not known in advance. The caller must call cancel.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return WithTimeoutCause(parent, d, context.DeadlineExceeded)
 }

@@ -1,6 +1,6 @@
 // Package projection defines the read models of the journal, and the terms that several of them count.
 //
-//	journal ──feed──▶ Apply ──┬─ story.Book        what people are shown
+//	journal ──feed──▶ Apply ──┬─ story.Book        the timelines that people read
 //	owner, durable batches ─▶ ├─ trace.Book        the spans of tasks
 //	                          ├─ metrics.Metrics   counters and gauges
 //	                          ├─ whatif.Follower   what another policy would decide
@@ -8,7 +8,7 @@
 //
 // # Invariants
 //
-//   - A projection folds durable facts in the order of the journal. It makes no decisions.
+//   - A projection folds durable facts in the order of the journal. It never decides anything.
 //   - The end of an attempt, the success of a retry and a question that needed no person are defined here only. The
 //     page, the metrics and the audits therefore agree.
 //

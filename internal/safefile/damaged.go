@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// damagedMark is in the name of every file that was set aside.
+// damagedMark is part of the name of every file that was set aside.
 const damagedMark = ".damaged-"
 
-// Damaged says that a file is not what was written: another version, a failing disk or a person's hand has
-// changed it. It was set aside, so the error is an fs.ErrNotExist, too. Whoever gets it says so in the log, and
-// goes on as if there had been no file.
+// Damaged reports that the content of a file is not what was written, because of another version, a failing
+// disk or a person's edit. The file has been set aside, so the error also matches fs.ErrNotExist. The caller
+// should log the error and continue as if the file did not exist.
 type Damaged struct {
-	Path  string // where it was
-	Aside string // where it is now
+	Path  string // original path
+	Aside string // current path
 	Why   error
 }
 
@@ -23,13 +23,13 @@ func (d *Damaged) Error() string {
 	return fmt.Sprintf("%s is damaged (%v): it is kept as %s", d.Path, d.Why, d.Aside)
 }
 
-// Is makes it a file that is not there.
+// Is matches fs.ErrNotExist.
 func (d *Damaged) Is(target error) bool { return target == fs.ErrNotExist }
 
 func (d *Damaged) Unwrap() error { return d.Why }
 
-// Load reads a file of ours. parse refuses what is not whole: then the file is set aside, and the error is a
-// *Damaged. Other errors are those of reading, fs.ErrNotExist among them.
+// Load reads a file and passes its content to parse. If parse returns an error, Load sets the file aside and
+// returns a *Damaged. Read errors, including fs.ErrNotExist, are returned unchanged.
 func Load(path string, parse func(data []byte) error) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func Load(path string, parse func(data []byte) error) error {
 	return &Damaged{Path: path, Aside: aside, Why: why}
 }
 
-// SetAside renames a file or folder that is damaged, for a person to look at, to <path>.damaged-<time>.
+// SetAside renames a damaged file or directory to <path>.damaged-<time>, so that a person can inspect it.
 func SetAside(path string) (aside string, err error) {
 	aside = path + damagedMark + time.Now().UTC().Format("20060102T150405.000000Z")
 	return aside, Rename(path, aside)

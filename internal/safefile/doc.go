@@ -1,10 +1,10 @@
-// Package safefile makes, replaces, rotates and removes files so that a crash at any moment leaves whole ones:
-// a reader sees the old content or the new, also after a power cut. Load sets aside what is damaged all the
-// same. It is the one way in which the director's and the worker's own files are written; the linter knows.
+// Package safefile creates, replaces, rotates and removes files atomically. After a crash or a power cut at any
+// moment, a reader sees either the old content or the new. Load sets aside files that are damaged nevertheless.
+// The director and the worker write all their files through this package, and a linter enforces it.
 //
-// Files are named relative to an os.Root, because some of the folders belong to agents: no symbolic link leads
-// a write outside, and what somebody put in the way of the temporary file is never followed. Tail reads only
-// regular files there. Walk and RemoveAll go through folders of any depth with a few descriptors and by no
-// path, because agents make folders, too. Create is for programs that are run at once, in folders that are
-// thrown away after a crash. The package imports the standard library and x/sys only.
+// Some directories belong to agents. Files in them are named relative to an os.Root, so no symbolic link leads
+// a write outside, and a link in the place of the temporary file is never followed. Tail reads only regular
+// files there. Walk and RemoveAll handle directories of any depth with a few descriptors and without long
+// paths, because agents create directories, too. Create is for programs that are run at once, in directories
+// that are discarded after a crash. The package imports only the standard library and x/sys.
 package safefile

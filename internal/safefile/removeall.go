@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveAll removes a folder with whatever its owner made of it: folders that may not be written (Go's module
-// cache has such), and paths that are longer or deeper than the system takes in one piece. A missing one is
-// fine, a link is removed itself. It holds at most openLevels+2 descriptors, however deep the folders are: what
-// is deeper is first moved up to the top. Nothing is followed, and a removal that was interrupted can be begun
-// again.
+// RemoveAll removes a directory and everything that its owner created in it. That includes directories without
+// write permission, such as Go's module cache, and paths longer or deeper than the system accepts at once. A
+// missing directory is not an error. A link is removed without following it, and links inside are not followed
+// either. RemoveAll holds at most openLevels+2 descriptors at any depth, because it first moves deeper
+// directories to the top. An interrupted removal can be started again.
 func RemoveAll(dir string) error {
-	for range 2 { // once more for what was added meanwhile, such as by a process that had not ended
+	for range 2 { // again for files added in the meantime, such as by a process that is still ending
 		err := removeTree(dir)
 		if !errors.Is(err, unix.ENOTEMPTY) {
 			return err
@@ -56,20 +56,20 @@ func removeTree(dir string) error {
 	}
 }
 
-// remover empties a folder.
+// remover empties a directory.
 type remover struct {
 	top   *os.File
-	mark  string // begins the names of folders that were moved to the top; nobody can guess it
+	mark  string // unguessable prefix of the directories moved to the top
 	moved uint64
 }
 
-// renameat2 is a test's to replace: by a file system that has no RENAME_NOREPLACE.
+// renameat2 is replaced in tests, by a file system without RENAME_NOREPLACE.
 var renameat2 = unix.Renameat2
 
-// batch is how many names are read at a time.
+// batch is the number of names read at a time.
 const batch = 512
 
-// empty removes what it finds in a folder, and returns how much that was. depth is 1 for the top.
+// empty removes everything it finds in a directory and returns the number of entries. depth is 1 for the top.
 func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -82,7 +82,7 @@ func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 			}
 			gone++
 		}
-		// somebody else has removed it meanwhile
+		// another process has removed the directory
 		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 || errors.Is(err, unix.ENOENT) {
 			return gone, nil
 		}
@@ -92,7 +92,7 @@ func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 	}
 }
 
-// remove removes what has a name in a folder. That somebody else did so meanwhile is fine at every step.
+// remove removes one entry of a directory. At every step, another process may already have removed it.
 func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 	defer func() {
 		if errors.Is(err, unix.ENOENT) {
@@ -106,7 +106,7 @@ func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%.80q: %w", name, err)
 	}
-	// most are empty, or will be on the second visit
+	// most directories are empty, or will be on the second visit
 	if err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); err == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 			r.moved++
 			to := r.mark + strconv.FormatUint(r.moved, 36)
 			err := renameat2(parent, name, int(r.top.Fd()), to, unix.RENAME_NOREPLACE)
-			// not every file system can; nobody else knows the name
+			// not every file system supports the flag; without it, the unguessable name prevents a collision
 			if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 				err = unix.Renameat(parent, name, int(r.top.Fd()), to)
 			}
@@ -140,7 +140,8 @@ func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 	}
 }
 
-// openFolder opens a folder in another one to read and change it, also if its owner closed it. A link is not followed.
+// openFolder opens a subdirectory for reading and changing, even if its owner denied access. It does not follow
+// a link.
 func openFolder(parent int, name string) (*os.File, error) {
 	fd, err := openReadable(parent, name)
 	if err != nil {
@@ -148,12 +149,13 @@ func openFolder(parent int, name string) (*os.File, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 {
-		_ = unix.Fchmod(fd, 0o700) // root needs it not; whoever may not do it fails below
+		_ = unix.Fchmod(fd, 0o700) // root can do without; for others, the next step fails
 	}
 	return os.NewFile(uintptr(fd), strings.ToValidUTF8(name, "?")), nil
 }
 
-// allow opens a folder of ours to ourselves. fchmodat(2) would follow a link that somebody put in its place.
+// allow grants the owner access to a directory. It avoids fchmodat(2), which would follow a link put in its
+// place.
 func allow(parent int, name string) error {
 	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

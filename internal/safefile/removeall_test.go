@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nest makes so many folders, each in the one before, and a file in the last.
+// nest creates a chain of depth nested directories, and a file in the last.
 func nest(t testing.TB, dir, name string, depth int) {
 	t.Helper()
 	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -36,7 +36,7 @@ func nest(t testing.TB, dir, name string, depth int) {
 	}
 }
 
-// memoryDir is a folder in memory if there can be one: so many folders are a matter of a second there, and of a
+// memoryDir returns a directory in memory if possible. Creating so many directories takes a second there, and a
 // minute on a busy disk.
 func memoryDir(t testing.TB) string {
 	t.Helper()
@@ -58,7 +58,7 @@ func descriptors(t testing.TB) int {
 	return len(entries)
 }
 
-// TestRemoveAllOfDeepFolders: one descriptor a level would be more than a process may have.
+// TestRemoveAllOfDeepFolders: one descriptor per level would exceed the limit of a process.
 func TestRemoveAllOfDeepFolders(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -100,8 +100,8 @@ func TestRemoveAllOfDeepFolders(t *testing.T) {
 	}
 }
 
-// TestRemoveAllOfHostileFolders: closed folders, special files, a link to what must stay, and names like those
-// that are given to what is moved.
+// TestRemoveAllOfHostileFolders: directories without permissions, special files, a link to a file that must
+// stay, and names like those given to moved directories.
 func TestRemoveAllOfHostileFolders(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
@@ -149,9 +149,8 @@ func TestRemoveAllOfHostileFolders(t *testing.T) {
 	}
 }
 
-// TestRemoveAllWithoutNoReplace: a file system may not have RENAME_NOREPLACE, and an old kernel no
-// renameat2(2). TestRemoveAllBesideAnother: whoever made the folders goes on to remove some, such as an agent
-// that has not ended yet. What is gone is fine.
+// TestRemoveAllBesideAnother: another process, such as an agent that has not ended yet, may remove entries at
+// the same time. Missing entries are not an error.
 func TestRemoveAllBesideAnother(t *testing.T) {
 	top := memoryDir(t)
 	for range 8 {
@@ -179,6 +178,7 @@ func TestRemoveAllBesideAnother(t *testing.T) {
 	}
 }
 
+// TestRemoveAllWithoutNoReplace: a file system may not support RENAME_NOREPLACE, and an old kernel has no renameat2(2).
 func TestRemoveAllWithoutNoReplace(t *testing.T) {
 	defer func() { renameat2 = unix.Renameat2 }()
 	for _, missing := range []error{unix.EINVAL, unix.ENOSYS} {

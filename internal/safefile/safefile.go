@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TempMark is in the name of every file that is not finished. One that a crash left may be removed.
+// TempMark is part of the name of every unfinished file. Such a file may be removed after a crash.
 const TempMark = ".tmp-"
 
-// Write makes the file hold the data, with this mode.
+// Write replaces the content of the file with data, and sets its mode.
 func Write(path string, mode fs.FileMode, data []byte) error {
 	return Fill(path, mode, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -24,7 +24,7 @@ func Write(path string, mode fs.FileMode, data []byte) error {
 	})
 }
 
-// Fill makes the file hold what fill writes into it.
+// Fill replaces the content of the file with what fill writes.
 func Fill(path string, mode fs.FileMode, fill func(*os.File) error) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -33,7 +33,7 @@ func Fill(path string, mode fs.FileMode, fill func(*os.File) error) error {
 	return errors.Join(FillIn(root, filepath.Base(path), mode, fill), root.Close())
 }
 
-// WriteIn is Write within a folder that somebody else may be changing.
+// WriteIn is Write in a directory that others may be changing.
 func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
 	return FillIn(root, name, mode, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -41,8 +41,8 @@ func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
 	})
 }
 
-// WriteNew makes the file, whole, unless it is there: then the error is fs.ErrExist. Of several that do this at
-// once, one succeeds.
+// WriteNew creates the complete file, or returns fs.ErrExist if it exists. If several callers race, exactly one
+// succeeds.
 func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -61,12 +61,12 @@ func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	return errors.Join(fillIn(root, filepath.Base(path), mode, write, place), root.Close())
 }
 
-// FillIn is Fill within a folder that somebody else may be changing.
+// FillIn is Fill in a directory that others may be changing.
 func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error) error {
 	return fillIn(root, name, mode, fill, root.Rename)
 }
 
-// fillIn writes a temporary file, and puts it into its place.
+// fillIn writes a temporary file and moves it into place.
 func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error,
 	place func(temp, name string) error,
 ) (err error) {
@@ -84,9 +84,9 @@ func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) er
 	return syncDir(root, filepath.Dir(name))
 }
 
-// Create copies a new file that may be run as soon as it is there. Nothing is forked meanwhile: a child that
-// had it open for writing, if only until its own program begins, would make the file's first run fail with
-// ETXTBSY.
+// Create copies from into a new file that can be executed at once. It blocks forks while the file is open for
+// writing. A child forked meanwhile would inherit the descriptor until its exec, and running the file would
+// fail with ETXTBSY.
 func Create(path string, mode fs.FileMode, from io.Reader) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -98,9 +98,9 @@ func Create(path string, mode fs.FileMode, from io.Reader) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// Tail returns the end of a regular file within a folder that somebody else may be changing: at most so many
-// bytes, none of them before from. whole: it is all that stands behind from. A link in the file's place is
-// refused, and a pipe is not waited for.
+// Tail returns the end of a regular file in a directory that others may be changing. It returns at most most
+// bytes, and none before from. whole reports that these are all the bytes after from. Tail refuses a link in
+// the file's place, and does not block on a pipe.
 func Tail(root *os.Root, name string, from, most int64) (data []byte, whole bool, err error) {
 	notRegular := &fs.PathError{Op: "read", Path: name, Err: syscall.EINVAL}
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
@@ -126,12 +126,12 @@ func syncDir(root *os.Root, dir string) error {
 		return err
 	}
 	if err = d.Sync(); errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-		err = nil // not every file system can
+		err = nil // not every file system supports it
 	}
 	return errors.Join(err, d.Close())
 }
 
-// MkdirAll makes a folder and those above it. What is new is still there after a power cut.
+// MkdirAll creates a directory and its parents. New directories survive a power cut.
 func MkdirAll(path string, mode fs.FileMode) error {
 	path = filepath.Clean(path)
 	parent := filepath.Dir(path)
@@ -145,7 +145,7 @@ func MkdirAll(path string, mode fs.FileMode) error {
 		return err
 	}
 	if err := os.Mkdir(path, mode); err != nil {
-		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() { // somebody else has just made it
+		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() { // another process has just created it
 			return nil
 		}
 		return err
@@ -153,7 +153,7 @@ func MkdirAll(path string, mode fs.FileMode) error {
 	return SyncDir(parent)
 }
 
-// Rename moves a file or folder, within a file system, to a name that is the new one after a power cut, too.
+// Rename moves a file or directory within a file system. The new name survives a power cut.
 func Rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -161,11 +161,11 @@ func Rename(from, to string) error {
 	if filepath.Dir(from) == filepath.Dir(to) {
 		return SyncDir(filepath.Dir(to))
 	}
-	// first where it is, so that it is somewhere at any moment
+	// the target first, so that a power cut never loses both names
 	return errors.Join(SyncDir(filepath.Dir(to)), SyncDir(filepath.Dir(from)))
 }
 
-// SyncDir makes the names in a folder durable.
+// SyncDir makes the entries of a directory durable.
 func SyncDir(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -174,8 +174,8 @@ func SyncDir(dir string) error {
 	return errors.Join(syncDir(root, "."), root.Close())
 }
 
-// SyncDisk makes all durable that was written to the file system of a folder, by whomever: for many files that
-// others have written. It may be called by anybody, and takes as long as the disk has to write.
+// SyncDisk flushes the file system of a directory, including data written by other processes. Use it when
+// others have written many files. Any user may call it, and it blocks for as long as the disk needs.
 func SyncDisk(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -187,7 +187,8 @@ func SyncDisk(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Rotate makes room for a new file: path becomes path.1, and so on; of those, so many are kept.
+// Rotate makes room for a new file by renaming path to path.1, path.1 to path.2 and so on. It keeps the newest
+// keep files.
 func Rotate(path string, keep int) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {

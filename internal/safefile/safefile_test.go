@@ -151,7 +151,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// forks is a reader that wants to know whether a process could be forked while it is read.
+// forks is a reader that checks whether a process can be forked while it is read.
 type forks struct {
 	from  io.Reader
 	could bool
@@ -165,8 +165,8 @@ func (f *forks) Read(p []byte) (int, error) {
 	return f.from.Read(p)
 }
 
-// TestCreatedProgramIsNotBusy: a child that is forked while a program is written has it open for a moment
-// longer, and then it cannot be run.
+// TestCreatedProgramIsNotBusy: a child forked while a program is being written keeps it open a little longer,
+// and then the program cannot be run.
 func TestCreatedProgramIsNotBusy(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	from := &forks{from: strings.NewReader("#!/bin/sh\nexit 7\n")}

@@ -13,49 +13,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entry is something that Walk meets. It is valid until the next one.
+// Entry is an entry found by Walk. It is valid only until the next callback.
 type Entry struct {
-	Path  []byte // relative to the folder that is walked
-	Name  string // its last part
-	Depth int    // 1: in the folder itself
-	Dir   int    // descriptor of the folder that it lies in
+	Path  []byte // relative to the walked directory
+	Name  string // last element of Path
+	Depth int    // 1 for an entry of the walked directory
+	Dir   int    // descriptor of the parent directory
 	Stat  unix.Stat_t
 }
 
-// IsDir reports whether it is a folder.
+// IsDir reports whether the entry is a directory.
 func (e *Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// Visitor is told of what Walk meets.
+// Visitor receives the entries found by Walk.
 type Visitor interface {
-	// Visit is called for everything below the folder; a folder comes before what is in it. fs.SkipDir: a
-	// folder is not gone into.
+	// Visit is called for every entry below the walked directory, and for a directory before its entries. If it
+	// returns fs.SkipDir, Walk skips the directory.
 	Visit(e *Entry) error
-	// Leave is called once all that is in a folder was visited. Of e it has nothing but Depth.
+	// Leave is called after all entries of a directory were visited. Only e.Depth and e.Dir are set.
 	Leave(e *Entry) error
 }
 
-// openLevels is how many of the folders that lead to the present one are kept open. A deeper one is found again
-// as "..", and must be the same.
+// openLevels is the number of innermost directories that stay open. An outer one is reopened as ".." and must
+// be the same as before.
 const openLevels = 16
 
-// listBytes are read of a folder at a time.
+// listBytes is the size of the buffer for directory entries.
 const listBytes = 8 << 10
 
-// level is a folder that the walk is in.
+// level is a directory that the walk has entered.
 type level struct {
-	fd       int // -1: closed for now
+	fd       int // -1 while it is closed
 	dev, ino uint64
-	at       int64  // where to read on in the folder
-	list     []byte // what rest is a part of
-	rest     []byte // read, but not visited yet
-	path     int    // length of its path
+	at       int64  // offset of the next entries in the directory
+	list     []byte // buffer that contains rest
+	rest     []byte // entries read but not visited yet
+	path     int    // length of the directory's path
 }
 
-// Walk visits everything below a folder in the order of the file system, and ends with the visitor's error as
-// it is. What is added or removed meanwhile may be visited or not, and it is an error if a folder is moved that
-// the walk is in; it never leaves the folder. It follows no link, holds at most openLevels+2 descriptors, and
-// remembers of a folder only where it was in it: the memory that it needs grows with the depth alone. What its
-// owner has closed is opened first.
+// Walk visits everything below a directory in the order of the file system. It returns an error of the visitor
+// unchanged. Entries added or removed during the walk may or may not be visited. If a directory that the walk
+// is in is moved, Walk returns an error; it never leaves the walked directory. It follows no links and holds at
+// most openLevels+2 descriptors. Its memory grows with the depth only. Walk adds read and search permission to
+// a directory whose owner lacks it.
 func Walk(ctx context.Context, dir string, v Visitor) (err error) {
 	w := walk{ctx: ctx, visitor: v}
 	defer func() {
@@ -89,11 +89,11 @@ type walk struct {
 	levels  []level
 	entry   Entry
 	path    []byte
-	lists   [][]byte // not in use
-	ended   bool     // by the visitor
+	lists   [][]byte // unused buffers
+	ended   bool     // the visitor returned an error
 }
 
-// enter goes into a folder.
+// enter opens a subdirectory and continues there.
 func (w *walk) enter(parent int, name string) error {
 	fd, err := openReadable(parent, name)
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *walk) enter(parent int, name string) error {
 		_ = unix.Close(fd)
 		return err
 	}
-	if n := len(w.levels) - openLevels; n > 0 && w.levels[n].fd >= 0 { // the folder walked itself stays open
+	if n := len(w.levels) - openLevels; n > 0 && w.levels[n].fd >= 0 { // the walked directory itself stays open
 		w.close(&w.levels[n])
 	}
 	if uid := unix.Geteuid(); uid != 0 && int(st.Uid) == uid && st.Mode&0o500 != 0o500 {
@@ -122,7 +122,7 @@ func (w *walk) close(l *level) {
 	l.fd, l.list, l.rest = -1, nil, nil
 }
 
-// leave goes back to the folder around the present one.
+// leave returns to the parent directory.
 func (w *walk) leave() error {
 	last := len(w.levels) - 1
 	l := &w.levels[last]
@@ -156,7 +156,8 @@ func (w *walk) leave() error {
 	return err
 }
 
-// next visits what comes next in the present folder, and goes into it if it is a folder. false: there is nothing more.
+// next visits the next entry of the current directory and enters it if it is a directory. It returns false at
+// the end.
 func (w *walk) next() (bool, error) {
 	if err := w.ctx.Err(); err != nil {
 		return false, err
@@ -212,7 +213,7 @@ func (w *walk) visit(l *level, name string) error {
 	return w.enter(parent, name)
 }
 
-// openReadable opens a folder in another one, also if its owner closed it: root can anyway.
+// openReadable opens a subdirectory, even if its owner denied access, because root could read it anyway.
 func openReadable(parent int, name string) (int, error) {
 	const folder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(parent, name, folder, 0)
@@ -224,8 +225,8 @@ func openReadable(parent int, name string) (int, error) {
 	return fd, err
 }
 
-// OpenFile opens a regular file for reading, also if its owner closed it. It follows no link and waits for no
-// other end. fs.ErrNotExist: it is gone, or has become something else.
+// OpenFile opens a regular file for reading, even if its owner denied access. It follows no link and does not
+// block on a pipe. It returns fs.ErrNotExist if the file is gone or is no longer a regular file.
 func (e *Entry) OpenFile() (*os.File, error) {
 	const file = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Openat(e.Dir, e.Name, file, 0)
@@ -250,7 +251,8 @@ func (e *Entry) OpenFile() (*os.File, error) {
 	return os.NewFile(uintptr(fd), strings.ToValidUTF8(e.Name, "?")), nil
 }
 
-// MakeReadable lets its owner read a regular file. fchmodat(2) would follow a link.
+// MakeReadable grants the owner read access to a regular file. It avoids fchmodat(2), which would follow a
+// link.
 func (e *Entry) MakeReadable() error {
 	fd, err := unix.Openat(e.Dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seen notes what a walk meets.
+// seen records the entries of a walk.
 type seen struct {
 	paths []string
 	deep  int
@@ -50,8 +50,7 @@ func (s *seen) Leave(*Entry) error {
 	return nil
 }
 
-// TestWalk compares with the standard library's walk: wide folders, and ones that are deeper than what is kept
-// open, side by side.
+// TestWalk compares Walk with the standard library's, for wide directories beside ones deeper than openLevels.
 func TestWalk(t *testing.T) {
 	dir := memoryDir(t)
 	for i := range 3 {
@@ -118,7 +117,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestWalkOfDeepFolders: deeper than a process has descriptors, and with longer paths than the system takes.
+// TestWalkOfDeepFolders: deeper than a process has descriptors, and with paths longer than the system accepts.
 func TestWalkOfDeepFolders(t *testing.T) {
 	dir := filepath.Join(memoryDir(t), "deep")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -144,13 +143,13 @@ func TestWalkOfDeepFolders(t *testing.T) {
 	}
 }
 
-// TestWalkNoticesMoves: the folder around is found again by "..", and that may be another one by then.
+// TestWalkNoticesMoves: the parent is reopened as "..", which may be another directory after a move.
 func TestWalkNoticesMoves(t *testing.T) {
 	dir := t.TempDir()
 	nest(t, dir, "d", 2*openLevels)
 	s := seen{t: t, visit: func(e *Entry) error {
 		if e.Depth == 2*openLevels {
-			from := filepath.Join(dir, strings.Repeat("d/", openLevels-4)) // its own parent is closed by now
+			from := filepath.Join(dir, strings.Repeat("d/", openLevels-4)) // its parent is closed by now
 			return os.Rename(from, filepath.Join(dir, "elsewhere"))
 		}
 		return nil

@@ -23,18 +23,18 @@ import (
 	"retake/internal/container"
 )
 
-// Docker is an engine. Its network has the fleet's name.
+// Docker is a container engine. Its network has the fleet's name.
 type Docker struct {
 	API    *client.Client
 	Image  string // of workers
-	Worker string // the program in workers' containers; empty: none ran, so there is no firewall to remove
-	Fleet  string // in the label of everything that belongs to it
+	Worker string // the program in workers' containers, or empty if there was never a firewall to remove
+	Fleet  string // value of the label on everything that belongs to the fleet
 }
 
-// AgentPath is where an image has the agent.
+// AgentPath is the path of the agent in an image.
 const AgentPath = "/agent"
 
-// OpenDocker returns the engine, or why none answers.
+// OpenDocker connects to the engine, or returns why it does not answer.
 func OpenDocker(ctx context.Context, fleet string) (*Docker, error) {
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -50,7 +50,7 @@ func OpenDocker(ctx context.Context, fleet string) (*Docker, error) {
 	return &Docker{API: api, Image: "retake-testbed:" + fleet, Fleet: fleet}, nil
 }
 
-// Install makes the image: the agent and nothing else.
+// Install builds an image that contains only the agent.
 func (d *Docker) Install(ctx context.Context, agent string) (string, error) {
 	data, err := os.ReadFile(agent)
 	if err != nil {
@@ -59,7 +59,7 @@ func (d *Docker) Install(ctx context.Context, agent string) (string, error) {
 	return AgentPath, d.Import(ctx, &tar.Header{Name: strings.TrimPrefix(AgentPath, "/"), Mode: 0o755}, data)
 }
 
-// Import makes the image of one file, and of more entries without content.
+// Import builds an image of one file and of more empty entries.
 func (d *Docker) Import(ctx context.Context, file *tar.Header, data []byte, more ...*tar.Header) error {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -91,7 +91,7 @@ func (d *Docker) Settings() string {
 	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nnetwork = %q\n", RuntimeDocker, d.Image, User(), d.Fleet)
 }
 
-// Gateway makes the workers' network as the director would.
+// Gateway creates the workers' network as the director would.
 func (d *Docker) Gateway(ctx context.Context) (address string, err error) {
 	err = d.runtime(ctx, func(r *container.Docker) error {
 		address, err = r.EnsureNetwork(ctx)
@@ -100,7 +100,7 @@ func (d *Docker) Gateway(ctx context.Context) (address string, err error) {
 	return address, err
 }
 
-// runtime uses the director's side of the engine.
+// runtime returns the director's runtime for this engine.
 func (d *Docker) runtime(ctx context.Context, use func(*container.Docker) error) error {
 	r, err := container.OpenDocker(ctx, container.Options{Fleet: d.Fleet, Network: d.Fleet})
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *Docker) Workers(ctx context.Context) (all []Worker, err error) {
 	return all, err
 }
 
-// Record writes down what the engine tells.
+// Record records the engine's events.
 func (d *Docker) Record() *Record {
 	filter := d.filter()
 	filter.Add("type", string(events.ContainerEventType))
@@ -215,7 +215,7 @@ func (d *Docker) Clear(ctx context.Context) error {
 	for _, n := range networks {
 		note(d.API.NetworkRemove(ctx, n.ID))
 	}
-	if d.Worker != "" { // a director may have put up their firewall
+	if d.Worker != "" { // a director may have installed a firewall
 		note(d.runtime(ctx, func(r *container.Docker) error { return r.RemoveRules(ctx, d.Image, d.Worker) }))
 	}
 	_, err = d.API.ImageRemove(ctx, d.Image, image.RemoveOptions{Force: true, PruneChildren: true})
@@ -228,7 +228,7 @@ func (d *Docker) Clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Left lists everything that carries the fleet's label.
+// Left lists everything with the fleet's label.
 func (d *Docker) Left(ctx context.Context) (out []string, err error) {
 	workers, err1 := d.Workers(ctx)
 	for _, w := range workers {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// Bot is the director's login on the stand-in, Person the one who owns the issues and acts on the pages.
+// Bot is the director's login on the stand-in. Person owns the issues and acts on the pages.
 const (
 	Bot    = "retake-bot"
 	Person = "octocat"
@@ -30,26 +30,26 @@ const (
 	LabelReview  = "agent-review"
 )
 
-// Labels are all of them.
+// Labels lists all of them.
 var Labels = []string{LabelTask, LabelClaimed, LabelBlocked, LabelReview}
 
-// OurLabels are those of the director's labels that an issue carries.
+// OurLabels returns the director's labels on an issue.
 func OurLabels(labels []string) []string {
 	return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return !slices.Contains(Labels, l) })
 }
 
-// GitHubOptions are what stand-ins differ in.
+// GitHubOptions configure a stand-in.
 type GitHubOptions struct {
 	Dir        string            // of the bare repositories
 	Repository string            // owner/name
-	Files      map[string]string // what it holds at first
-	Token      string            // of Bot; Person's is the same with the login behind it
-	RateLimit  int               // requests in an hour; 0: GitHub's
+	Files      map[string]string // initial content
+	Token      string            // Bot's token; Person's is the same followed by the login
+	RateLimit  int               // requests per hour, or 0 for GitHub's limit
 	Front      func(http.Handler) http.Handler
-	Now        func() time.Time // nil: time.Now
+	Now        func() time.Time // time.Now if nil
 }
 
-// GitHub is a stand-in that is served on loopback.
+// GitHub is a stand-in served on loopback.
 type GitHub struct {
 	*githubtest.Server
 	URL  string // of its pages
@@ -96,17 +96,17 @@ func OpenGitHub(ctx context.Context, o GitHubOptions) (*GitHub, error) {
 	return g, nil
 }
 
-// API is where the director asks, as github.api_url.
+// API returns the base URL of the API, for github.api_url.
 func (g *GitHub) API() string { return g.URL + githubtest.APIPath }
 
-// Shutdown ends the stand-in.
+// Shutdown stops the stand-in.
 func (g *GitHub) Shutdown() error {
 	err := g.web.Close()
 	<-g.served
 	return err
 }
 
-// WriteFiles writes files below a folder.
+// WriteFiles writes files below a directory.
 func WriteFiles(dir string, files map[string]string) error {
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -118,10 +118,10 @@ func WriteFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// branchOfIssue is the name of a branch with the work on an issue.
+// branchOfIssue matches the name of a branch with the work on an issue.
 var branchOfIssue = regexp.MustCompile(`^retake/(\d+)-a\d+(-[a-z0-9]+)?$`)
 
-// IssueOfBranch is the number of the issue whose work a branch has; "": it is another one.
+// IssueOfBranch returns the number of the issue that a branch belongs to, or "" for other branches.
 func IssueOfBranch(branch string) string {
 	if m := branchOfIssue.FindStringSubmatch(branch); m != nil {
 		return m[1]
@@ -129,7 +129,7 @@ func IssueOfBranch(branch string) string {
 	return ""
 }
 
-// Pulls are the pull requests with the work on an issue.
+// Pulls returns the pull requests with the work on an issue.
 func Pulls(all []githubtest.Issue, issue string) (found []githubtest.Issue) {
 	for _, i := range all {
 		if n := IssueOfBranch(i.Head); n != "" && n == Number(issue) {
@@ -139,16 +139,17 @@ func Pulls(all []githubtest.Issue, issue string) (found []githubtest.Issue) {
 	return found
 }
 
-// Number is that of an issue's key.
+// Number returns the number in an issue's key.
 func Number(key string) string {
 	_, n, _ := strings.Cut(key, "#")
 	return n
 }
 
-// runOf is the director's run in a marker: that two runs write the same is the failure that is looked for.
+// runOf matches the director's run in a marker. Tests look for two runs that write the same, so the run is
+// ignored.
 var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 
-// Marker is a comment's first line, without the director's run.
+// Marker returns a comment's first line without the director's run.
 func Marker(c githubtest.Comment) string {
 	marker, _, _ := strings.Cut(c.Body, "\n")
 	return runOf.ReplaceAllString(marker, "")

@@ -6,48 +6,48 @@ import (
 	"os"
 )
 
-// The runtimes, as containers.runtime has them.
+// The runtimes, as in containers.runtime.
 const (
 	RuntimeDocker  = "docker"
 	RuntimeProcess = "process"
 )
 
-// Worker is one that runs, or whose container is there.
+// Worker is a running worker, or one whose container exists.
 type Worker struct {
 	Attempt, Task string
 	Lives         bool
 }
 
-// Host runs the workers of a fleet, as seen from beside the director: to look, to do harm, and to clean up.
+// Host runs the workers of a fleet. Through it, tests inspect, disturb and remove workers without the director.
 type Host interface {
-	// Install puts an agent where workers find it, and returns its path there.
+	// Install makes an agent available to workers and returns its path there.
 	Install(ctx context.Context, agent string) (path string, err error)
-	// Settings are the keys of the containers section that choose this host.
+	// Settings returns the keys of the containers section that select this host.
 	Settings() string
-	// Gateway is the address at which workers reach this machine.
+	// Gateway returns the address at which workers reach this machine.
 	Gateway(ctx context.Context) (string, error)
 	Workers(ctx context.Context) ([]Worker, error)
-	// Record writes down what happens to workers from now on.
+	// Record records the events of workers from now on.
 	Record() *Record
 
 	Kill(ctx context.Context, attempt string) error
 	Pause(ctx context.Context, attempt string) error
 	Unpause(ctx context.Context, attempt string) error
 	Remove(ctx context.Context, attempt string) error
-	// Leave makes what looks like the worker of another attempt, made as that one was and never started.
+	// Leave creates a copy of a worker for another attempt, which is never started.
 	Leave(ctx context.Context, attempt, like string) error
-	// Disconnect takes a worker off the network, Reconnect puts it back.
+	// Disconnect takes a worker off the network, and Reconnect reverses it.
 	Disconnect(ctx context.Context, attempt string) error
 	Reconnect(ctx context.Context, attempt string) error
-	// Networks are those with the fleet's name.
+	// Networks lists the networks with the fleet's name.
 	Networks(ctx context.Context) ([]string, error)
 
-	// Clear removes everything of the fleet; its error names what is left.
+	// Clear removes everything that belongs to the fleet. Its error names the rest.
 	Clear(ctx context.Context) error
 	Close() error
 }
 
-// WorkerUser is who workers run as: this user, or uid 1000 instead of root, because workers never run as root.
+// WorkerUser is the user of workers: the current user, or uid 1000 for root, because workers never run as root.
 func WorkerUser() (uid, gid int) {
 	const ordinary = 1000
 	uid, gid = os.Getuid(), os.Getgid()
@@ -60,7 +60,7 @@ func WorkerUser() (uid, gid int) {
 	return uid, gid
 }
 
-// User is WorkerUser as containers.user has it.
+// User returns WorkerUser in the form of containers.user.
 func User() string {
 	uid, gid := WorkerUser()
 	return fmt.Sprintf("%d:%d", uid, gid)

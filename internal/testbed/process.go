@@ -17,23 +17,23 @@ import (
 	"retake/internal/sys/tied"
 )
 
-// Process is a program that is ended and started again and again. Its methods may be called from any goroutine.
+// Process is a program that can be stopped and restarted repeatedly. Its methods are safe for concurrent use.
 type Process struct {
 	Name string
 	Argv []string
 	Env  []string
-	Log  string            // file that gets what it prints
-	Line func(text string) // instead of Log: gets each line of its standard error, and the half one of a killed process
+	Log  string            // file for its output
+	Line func(text string) // replaces Log; gets each line of standard error, and the partial last one after a kill
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd // nil: none is wanted
+	cmd     *exec.Cmd // nil unless it should be running
 	started time.Time
 	ended   chan struct{}
-	kills   []time.Time // ends with SIGKILL, by whomever
+	kills   []time.Time // deaths by SIGKILL, whatever sent it
 }
 
-// DirectorEnv is environ without what would configure a director, and with the stand-in's token: nobody's real one gets
-// there.
+// DirectorEnv returns environ without variables that configure a director, and with the stand-in's token. A
+// real token never reaches the director.
 func DirectorEnv(environ []string, token string) []string {
 	out := make([]string, 0, len(environ)+3)
 	for _, kv := range environ {
@@ -44,10 +44,10 @@ func DirectorEnv(environ []string, token string) []string {
 	return append(out, "GITHUB_TOKEN="+token, "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 }
 
-// Start starts it, unless it runs.
+// Start starts the program unless it is running.
 func (p *Process) Start() error { return p.StartWith() }
 
-// StartWith is Start with more variables.
+// StartWith is Start with additional variables.
 func (p *Process) StartWith(more ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,8 @@ func (p *Process) StartWith(more ...string) error {
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Env = append(slices.Clone(p.Env), more...)
-	// A group of its own: Ctrl-C in the terminal is for this program alone. It dies with this program.
+	// A separate process group: Ctrl-C in the terminal reaches this program alone. The child dies with this
+	// program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var lines io.Reader
 	var err error
@@ -79,7 +80,7 @@ func (p *Process) StartWith(more ...string) error {
 	return nil
 }
 
-// await reads what a process prints, until it has ended.
+// await reads the process's output until it has ended.
 func (p *Process) await(cmd *exec.Cmd, lines io.Reader, ended chan struct{}) {
 	defer close(ended)
 	if lines != nil {
@@ -93,7 +94,7 @@ func (p *Process) await(cmd *exec.Cmd, lines io.Reader, ended chan struct{}) {
 			}
 		}
 	}
-	_ = cmd.Wait() // how it ended is in ProcessState
+	_ = cmd.Wait() // the result is in ProcessState
 	if wasKilled(cmd.ProcessState) {
 		p.NoteKill(time.Now())
 	}
@@ -108,36 +109,36 @@ func done(c chan struct{}) bool {
 	}
 }
 
-// Started is when it was started last.
+// Started returns the time of the last start.
 func (p *Process) Started() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.started
 }
 
-// Ended is closed once the process that was started last is gone and its last line was read.
+// Ended is closed once the last started process has ended and its last line was read.
 func (p *Process) Ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended
 }
 
-// Signal signals it, if it runs.
+// Signal sends a signal if the process is running.
 func (p *Process) Signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil {
-		_ = p.cmd.Process.Signal(sig) // gone already: as good
+		_ = p.cmd.Process.Signal(sig) // the process may have ended
 	}
 }
 
-// Kill is kill -9, and waits.
+// Kill sends SIGKILL and waits for the process.
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
-// stopWithin is how long a program may take to end when it is asked to.
+// stopWithin is how long a program may take to end when asked.
 const stopWithin = 20 * time.Second
 
-// Stop asks it to end, and waits. It returns an error if it had to be killed.
+// Stop asks the program to end and waits. It returns an error if the program had to be killed.
 func (p *Process) Stop() error {
 	late := time.AfterFunc(stopWithin, func() { p.Signal(syscall.SIGKILL) })
 	p.end(syscall.SIGTERM)
@@ -163,7 +164,7 @@ func (p *Process) end(sig syscall.Signal) {
 	}
 }
 
-// EndedItself returns what it ended with, if it is wanted and does not run.
+// EndedItself returns the process's final state if it should be running but has ended.
 func (p *Process) EndedItself() (state *os.ProcessState, yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,33 +174,33 @@ func (p *Process) EndedItself() (state *os.ProcessState, yes bool) {
 	return p.cmd.ProcessState, true
 }
 
-// KilledItself reports that it has ended with SIGKILL, which nobody sent.
+// KilledItself reports whether the process died of a SIGKILL that the tests did not send.
 func (p *Process) KilledItself() bool {
 	state, ended := p.EndedItself()
 	return ended && wasKilled(state)
 }
 
-// wasKilled reports an end with SIGKILL.
+// wasKilled reports whether a process died by SIGKILL.
 func wasKilled(s *os.ProcessState) bool {
 	status, ok := s.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// NoteKill adds to the times that KilledAt returns.
+// NoteKill records a time for KilledAt.
 func (p *Process) NoteKill(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kills = append(p.kills, at)
 }
 
-// KilledAt is when it was killed, each time.
+// KilledAt returns the times of all kills.
 func (p *Process) KilledAt() []time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.kills)
 }
 
-// PID is the process's id; 0: it does not run.
+// PID returns the process's id, or 0 if it is not running.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +210,7 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// RSS is what the process holds, in MiB; 0: it does not run.
+// RSS returns the resident memory in MiB, or 0 if it is not running.
 func (p *Process) RSS() (mib int) {
 	data, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID()) + "/statm")
 	var size, resident int

@@ -16,14 +16,14 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// Processes are workers without an engine.
+// Processes runs workers as plain processes, without an engine.
 type Processes struct {
-	Dir   string // where the director keeps what it knows of them
-	Agent string // file that Install makes: workers may not look into the folder that an agent comes from
+	Dir   string // where the director keeps its records of them
+	Agent string // file written by Install, because workers cannot read the agent's original directory
 	Fleet string
 
 	mu      sync.Mutex
-	runtime *container.Processes // nil: there were none yet
+	runtime *container.Processes // nil before the first worker
 }
 
 // Install copies the agent.
@@ -47,7 +47,7 @@ func (p *Processes) Settings() string {
 // Gateway implements Host: workers are on this machine.
 func (p *Processes) Gateway(context.Context) (string, error) { return "127.0.0.1", nil }
 
-// open returns the runtime once a director has made its folder; nil before that.
+// open returns the runtime, or nil until a director has created its directory.
 func (p *Processes) open(ctx context.Context) (r *container.Processes, err error) {
 	if _, err := os.Stat(p.Dir); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -74,10 +74,10 @@ func (p *Processes) Workers(ctx context.Context) (all []Worker, err error) {
 	return all, err
 }
 
-// listEvery is how often Record looks at processes, which tell nobody when they begin and end.
+// listEvery is how often Record lists processes, which report neither their start nor their end.
 const listEvery = 20 * time.Millisecond
 
-// Record writes down what it sees. A process that is shorter than a glance is not there.
+// Record records the changes that it sees. It misses a process that lives shorter than listEvery.
 func (p *Processes) Record() *Record {
 	return NewRecord(func(ctx context.Context, r *Record) error {
 		tick := time.NewTicker(listEvery)
@@ -96,7 +96,7 @@ func (p *Processes) Record() *Record {
 	})
 }
 
-// signal signals a part of an attempt that was started.
+// signal signals one part of a started attempt.
 func (p *Processes) signal(attempt string, sig syscall.Signal, part func(*supervisor.Started) error) error {
 	started, err := supervisor.ReadStarted(filepath.Join(p.Dir, attempt))
 	if err != nil || started == nil {
@@ -124,7 +124,7 @@ func (p *Processes) Unpause(_ context.Context, attempt string) error {
 	return p.signal(attempt, syscall.SIGCONT, nil)
 }
 
-// Remove kills supervisor and worker together: nobody writes down how it ended.
+// Remove kills supervisor and worker together, so the end is not recorded.
 func (p *Processes) Remove(_ context.Context, attempt string) error {
 	return p.signal(attempt, syscall.SIGKILL, func(s *supervisor.Started) error {
 		_, err := s.Supervisor.Signal(syscall.SIGKILL)
@@ -134,7 +134,7 @@ func (p *Processes) Remove(_ context.Context, attempt string) error {
 
 // Leave implements Host.
 func (p *Processes) Leave(_ context.Context, attempt, like string) error {
-	const record = "attempt.json" // of package container
+	const record = "attempt.json" // as in package container
 	data, err := os.ReadFile(filepath.Join(p.Dir, like, record))
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (p *Processes) Clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close implements Host. It leaves processes running.
+// Close implements Host. It leaves the processes running.
 func (p *Processes) Close() error { return nil }
 
 var _ Host = (*Processes)(nil)

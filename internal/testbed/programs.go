@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Program is one of ours.
+// Program is a program of this repository.
 type Program struct{ File, Source string }
 
-// The programs of a director.
+// The programs that a director needs.
 var (
 	DirectorProgram = Program{"director", "./cmd/director"}
 	WorkerProgram   = Program{"worker", "./cmd/worker"}
 )
 
-// Find returns a static binary: the one in the folder beside (make build puts all of them in one), else one that is
-// built from the module's source, when this runs inside it.
+// Find returns the path of a static binary. It prefers the one next to the running program, because make build
+// puts all of them into one directory. Otherwise it builds the binary, if it runs inside the module.
 func (p Program) Find(ctx context.Context, beside, into string) (string, error) {
 	found := filepath.Join(beside, p.File)
 	if info, err := os.Stat(found); err == nil && info.Mode().IsRegular() {
@@ -29,7 +29,7 @@ func (p Program) Find(ctx context.Context, beside, into string) (string, error) 
 	return p.Build(ctx, into)
 }
 
-// Build builds a static binary into a folder.
+// Build builds a static binary into a directory.
 func (p Program) Build(ctx context.Context, into string) (string, error) {
 	root, ok := moduleRoot()
 	if !ok {
@@ -47,7 +47,7 @@ func (p Program) Build(ctx context.Context, into string) (string, error) {
 
 var moduleLine = regexp.MustCompile(`(?m)^module retake\s*$`)
 
-// moduleRoot looks for our module from the working directory upwards.
+// moduleRoot searches for the module from the working directory upwards.
 func moduleRoot() (string, bool) {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -63,7 +63,7 @@ func moduleRoot() (string, bool) {
 	return "", false
 }
 
-// Git asks a bare repository, without this machine's configuration.
+// Git runs git in a bare repository, without this machine's configuration.
 func Git(bare string, args ...string) (string, error) {
 	cmd := exec.Command("git", append([]string{"--git-dir", bare}, args...)...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1",

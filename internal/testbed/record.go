@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Event is what happened to a worker's container, or process.
+// Event is a change of a worker's container or process.
 type Event struct {
 	Action  string // create, start, die
 	Attempt string
@@ -16,16 +16,16 @@ type Event struct {
 	At      time.Time
 }
 
-// Record has everything that happened to a fleet's workers: it begins before the first one is made.
+// Record has all changes of a fleet's workers. It starts before the first worker is created.
 type Record struct {
 	end context.CancelFunc
 	wg  sync.WaitGroup
 	mu  sync.Mutex
 	all []Event
-	err error // the source broke off: the record has a gap
+	err error // the source failed, so the record has a gap
 }
 
-// NewRecord begins a record that watch fills with Add until its context ends.
+// NewRecord starts a record. watch fills it with Add until its context ends.
 func NewRecord(watch func(context.Context, *Record) error) *Record {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Record{end: cancel}
@@ -39,14 +39,14 @@ func NewRecord(watch func(context.Context, *Record) error) *Record {
 	return r
 }
 
-// Add adds what happened.
+// Add appends an event.
 func (r *Record) Add(x Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, x)
 }
 
-// Stop ends the record and returns it. An error says that it has a gap.
+// Stop ends the record and returns it. An error means that it has a gap.
 func (r *Record) Stop() ([]Event, error) {
 	r.end()
 	r.wg.Wait()
@@ -55,8 +55,8 @@ func (r *Record) Stop() ([]Event, error) {
 	return slices.Clone(r.all), r.err
 }
 
-// compare adds what has happened since the last list, which is given as attempt id → lives. Deaths come first: on a
-// busy machine an attempt can end and the next one begin between two lists.
+// compare adds the changes since the last list, which maps attempt ids to whether they live. Deaths come first,
+// because on a busy machine one attempt can end and the next begin between two lists.
 func (r *Record) compare(before map[string]bool, list []Worker) map[string]bool {
 	now, at := map[string]bool{}, time.Now()
 	for _, w := range list {
@@ -79,7 +79,7 @@ func (r *Record) compare(before map[string]bool, list []Worker) map[string]bool 
 	return now
 }
 
-// taskOf is the task of an attempt that was seen before.
+// taskOf returns the task of an attempt seen before.
 func (r *Record) taskOf(attempt string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

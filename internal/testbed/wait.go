@@ -10,7 +10,7 @@ import (
 	"retake/internal/patience"
 )
 
-// Await looks again and again until something is so. Most is the time of an idle machine.
+// Await polls until is returns true, or for at most most of an idle machine's time.
 func Await(ctx context.Context, most time.Duration, what string, is func() bool) error {
 	late := fmt.Errorf("testbed: not within %v: %s", most, what)
 	ctx, cancel := patience.WithTimeoutCause(ctx, most, late)
@@ -23,7 +23,7 @@ func Await(ctx context.Context, most time.Duration, what string, is func() bool)
 	return nil
 }
 
-// Pause waits for so long, or returns why ctx ended.
+// Pause waits for d, or returns the cause of ctx's end.
 func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -33,7 +33,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Well asks the director of a data directory how it is.
+// Well asks the director of a data directory for its health, and returns an error unless it is healthy.
 func Well(ctx context.Context, dataDir string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

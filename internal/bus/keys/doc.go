@@ -1,10 +1,10 @@
 // Package keys creates, stores and uses the keys of an agent bus. These are NATS's operator, accounts and users,
 // and the certificate of its listeners. Embedded and joined servers use the same keys.
 //
-//	operator ─signs─▶ account SYS        of the server; the director pushes claims and watches connections here
-//	         ─signs─▶ account DIRECTOR   journal, snapshots; used by the director alone
-//	         ─signs─▶ account REPORTS    reports, dead letters; used by the director, a person
-//	         ─signs─▶ account WORKERS    core messages only; used by each worker, and the director as gatekeeper
+//	operator ─signs─▶ account SYS        of the server, where the director pushes claims and watches connections
+//	         ─signs─▶ account DIRECTOR   journal, snapshots (the director alone)
+//	         ─signs─▶ account REPORTS    reports, dead letters (the director, a person)
+//	         ─signs─▶ account WORKERS    core messages only (each worker, and the director as gatekeeper)
 //
 // # The directory
 //

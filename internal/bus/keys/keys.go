@@ -162,7 +162,7 @@ func (d *Director) seeds() []kept {
 	}
 }
 
-// Load reads the directory director/ created by Make. Its errors tell what to do next.
+// Load reads the directory director/ created by Make. Its errors name the next step.
 func Load(dir string) (*Director, error) {
 	d := &Director{}
 	for _, k := range d.seeds() {

@@ -3,7 +3,7 @@
 // another's. The register may be lost and created again.
 //
 //	holder   sends a renewal ──▶ stored ──▶ …   leads until one period after it *sent* the last stored renewal
-//	other                  sees it ──▶ sees no newer renewal for a period ──▶ takes over
+//	other                  sees it ──▶ a period passes without a newer one ──▶ takes over
 //
 // # Invariants
 //
