@@ -38,7 +38,7 @@ func (m *agenda) apply(at time.Time, f Fact) {
 	}
 }
 
-// settle puts a task that was changed where it belongs now. A final task with nothing left to do leaves memory.
+// settle puts a changed task into the right queues. A final task with an empty outbox is dropped from memory.
 func (m *agenda) settle(t *Task) {
 	if over := t.State == Forgotten || t.State.Info().Final; over && len(t.Outbox) == 0 {
 		m.drop(t)
@@ -47,7 +47,7 @@ func (m *agenda) settle(t *Task) {
 	m.index(t)
 }
 
-// What the operator wants survives a cooldown and a shutdown; only the operator ends it.
+// The operator's pause or drain survives a cooldown and a shutdown. Only the operator ends it.
 func (f PhaseChanged) apply(m *agenda, _ *Task) {
 	m.hard.Phase = f.To
 	switch f.To {
@@ -112,14 +112,14 @@ func (f TaskQueued) apply(m *agenda, _ *Task) {
 	})
 }
 
-// It is the first fact: there is no task yet.
+// StateKept is the first fact of a rebuilt journal, so there are no tasks yet.
 func (f StateKept) apply(m *agenda, _ *Task) {
 	none := m.hard.Tasks
 	m.hard = f.State
 	m.hard.Tasks, m.hard.Decided = none, m.now
 }
 
-// The fact is kept as it is: the task has lists of its own.
+// The caller still holds the fact, so the task gets copies of its lists.
 func (f TaskRebuilt) apply(m *agenda, _ *Task) {
 	m.hard.Seq++
 	t := f.Rebuilt
@@ -271,7 +271,7 @@ func (f CommandTaken) apply(m *agenda, _ *Task) {
 
 func (f ReviewNoted) apply(_ *agenda, t *Task) { t.Reviewed = f.Reviewed }
 
-// The move that follows says what becomes of the task.
+// Only the work is stored here. The Moved fact that follows changes the task's state.
 func (f WorkDelivered) apply(m *agenda, _ *Task) {
 	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
 	if t := m.Task(f.Task); t != nil {
@@ -282,7 +282,7 @@ func (f WorkDelivered) apply(m *agenda, _ *Task) {
 	}
 }
 
-// What is shown with a question goes onto the branch of the pull request, if there is one.
+// Work pushed with a question goes onto the branch of the task's pull request, if it has a pull request.
 func (f WorkPushed) apply(_ *agenda, t *Task) {
 	f.Work.PullRequest = cmp.Or(f.Work.PullRequest, t.Work.PullRequest)
 	t.Work = f.Work
@@ -310,7 +310,7 @@ func (f EffectDeferred) apply(_ *agenda, t *Task) {
 	}
 }
 
-// end merges an outcome: a withdrawal stands, a success beats a failure, the first failure is reported.
+// end merges an outcome. A withdrawal beats a success, and a success beats a failure.
 func (e *Ending) end(o Outcome) {
 	if outcomeRank[o] > outcomeRank[e.Outcome] {
 		e.Outcome = o
@@ -319,7 +319,7 @@ func (e *Ending) end(o Outcome) {
 
 var outcomeRank = map[Outcome]int{OutcomeFailed: 1, OutcomeOK: 2, OutcomeWithdrawn: 3}
 
-// add puts a task that is new to this process into memory.
+// add puts a task into memory and indexes it.
 func (m *agenda) add(t *Task) {
 	m.hard.Tasks = append(m.hard.Tasks, t)
 	m.tasks[t.Key.fold()], m.nonces[t.Nonce] = t, t
@@ -336,7 +336,8 @@ func (m *agenda) drop(t *Task) {
 	m.index(t)
 }
 
-// index puts the task into the queues where its state says; one that has left memory, into none.
+// index moves the task to the queues that its state calls for. It removes a task that has left memory from all
+// queues.
 func (m *agenda) index(t *Task) {
 	var timer, ready place
 	var of alike

@@ -47,11 +47,11 @@ func (m *attempts) started(t *Task, f *EffectError) {
 	}
 }
 
-// runs notes that the attempt's container runs: its worker has deadlines from here on.
+// runs records that the attempt's container is running. From here on its worker has deadlines.
 func (m *attempts) runs(t *Task) {
 	t.soft.upAt, t.soft.slack = m.now, 0
 	life := m.cfg.Watchdog
-	if t.State == Starting { // as it was when the attempt began: its worker has been told so
+	if t.State == Starting { // the life set when the attempt began, which its worker already knows
 		life = t.WatchdogAt.Sub(t.Since)
 	}
 	m.record(ContainerStarted{
@@ -60,8 +60,8 @@ func (m *attempts) runs(t *Task) {
 	m.noteHealthEvidence(t, recovery.Finding{}, "")
 }
 
-// stop decides that the attempt is over, for better or worse. Its container must be confirmed gone, or the
-// attempt fenced, before anything else happens.
+// stop ends the attempt, whatever its outcome. Nothing else happens to the task until the container is
+// confirmed gone or the attempt is fenced.
 func (m *attempts) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) {
 	if _, ok := t.State.After(on); !ok {
 		return
@@ -90,7 +90,7 @@ func (b ReportReceived) step(m *Machine) {
 	}
 }
 
-// accept makes a report count, once. Its finding is what the evidence means, unless the caller knows better.
+// accept counts a report once. Its evidence is classified unless the caller passes a known finding.
 func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
 	t.soft.Usage = t.soft.Usage.Max(r.Usage) // also of one that is known: this process may not have heard it
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
@@ -110,7 +110,7 @@ func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
 	m.index(t)
 	if r.Final && t.State != Stopping {
 		grace := m.cfg.StopGrace
-		if r.Evidence.Known != "" { // the director ends it for what it does: it does no more of that
+		if r.Evidence.Known != "" { // the director ends the attempt for its behaviour, so kill it at once
 			grace = 0
 		}
 		m.stop(t, OnReport, EndingSet{}, grace)

@@ -11,17 +11,17 @@ import (
 
 // Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched
 // into it; then one task is the canary, and when that one does well the others follow, a few more every minute.
-// An incident of a deterministic failure is only told: it is listed, and keeps nothing back.
+// An incident of a deterministic failure is only listed. It does not hold tasks back.
 type Incident struct {
 	// the resource and the reason, or the repository and the failures' signature
 	Key    string          `json:"key"`
-	Repo   string          `json:"repo,omitempty"` // that it is about; empty: all
+	Repo   string          `json:"repo,omitempty"` // the only one affected; empty means all
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // of the last failure
 	// Life is the longest that an attempt lived before it failed like that: a canary that lives twice as long
 	// does well.
 	Life    time.Duration    `json:"life"`
-	Issue   IssueKey         `json:"issue,omitempty"` // that tells people of it
+	Issue   IssueKey         `json:"issue,omitempty"` // where people read about it
 	Breaker recovery.Breaker `json:"breaker"`
 }
 
@@ -35,8 +35,9 @@ const (
 // rowIncident names the verdict on a failure that is the incident's, not the task's.
 const rowIncident = "director.incident"
 
-// incidentOf says which failures are the same; without a key: this one is never an incident. They are of one
-// resource, or else of one repository: its base branch may be broken, or its stages.
+// incidentOf returns the key that failures of the same kind share. An empty key means that this failure never
+// belongs to an incident. Failures are grouped by resource, or by repository if its base branch or its stages
+// may be broken.
 func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	about, _ := recovery.Describe(f.Reason)
 	resource, ofRepo := t.failedResource(f.Reason, stage), about.Scope == recovery.OneRepository
@@ -49,13 +50,14 @@ func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	return resource + "/" + string(f.Reason), ""
 }
 
-// failedResource names what an attempt's failure is of; empty: of the task alone.
+// failedResource names the resource that made an attempt fail. It is empty if only the task is affected.
 func (t *Task) failedResource(r recovery.Reason, stage string) string {
 	e := &t.Ending
 	return recovery.Origin{Director: e.Known == r, Uses: e.Resource, Stage: stage, Provider: e.Provider}.Resource(r)
 }
 
-// concerns reports whether the incident keeps this task back. What only validates or hands in uses no model.
+// concerns reports whether the incident holds this task back. Validation and delivery do not use a model, so a
+// model's incident does not concern them.
 func (i *Incident) concerns(t *Task) bool {
 	if !t.Next.usesModel() && i.ofModel() {
 		return false
@@ -106,7 +108,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, v recovery.Verdict
 	case b.Told:
 		return v, key
 	case v.Veto != "", m.usedUp(t) != "":
-		// a budget stays used up, whoever is to blame; and no end of an incident unblocks it
+		// a used-up budget stays used up, and the end of an incident must not unblock the task
 		return v, ""
 	case b.State(m.now) != recovery.BreakerOpen:
 		return v, key
@@ -156,7 +158,7 @@ func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	}
 }
 
-// Somebody reads the issue about an incident: the tasks that wait for it say where.
+// An incident now has another issue, so the comments of waiting tasks are updated to link to it.
 func (b IncidentShown) step(m *Machine) {
 	i := m.incident(b.Key)
 	if i.Reason == "" || i.Issue == b.Issue {
@@ -172,7 +174,8 @@ func (b IncidentShown) step(m *Machine) {
 	}
 }
 
-// incidentIssue is the issue about the outage that a task waits for; empty: it waits for none, or there is none.
+// incidentIssue returns the issue about the outage that a task waits for. It is empty if the task does not wait
+// for an outage or the outage has no issue yet.
 func (m *memory) incidentIssue(t *Task) IssueKey {
 	if i := m.incident(t.Incident); t.State == Backoff && t.Incident != "" && i.Breaker.KeepsBack(m.now) {
 		return i.Issue
@@ -226,8 +229,8 @@ func (m *recorder) countSuccess(t *Task, disproves func(*Incident) bool) {
 	}
 }
 
-// slotReleased updates the incidents of a task that no longer holds a slot: what it did disproves some, or it
-// has failed for reasons of its own.
+// slotReleased updates the incidents of a task that no longer holds a slot. Its outcome may disprove an
+// incident. It also stops being a canary.
 func (m *recorder) slotReleased(t *Task, disproves func(*Incident) bool) {
 	m.countSuccess(t, disproves)
 	for _, i := range slices.Clone(m.hard.Incidents) {
@@ -237,8 +240,9 @@ func (m *recorder) slotReleased(t *Task, disproves func(*Incident) bool) {
 	}
 }
 
-// provesWell reports whether an attempt that ended in this way disproves an incident: what has only validated
-// has used no model, and what is still to be validated has passed no check.
+// provesWell reports whether an attempt that ended in this way disproves an incident. A validation-only attempt
+// says nothing about a model. An attempt that still awaits validation says nothing about a repository, because
+// no check has passed yet.
 func (t *Task) provesWell(on Trigger, i *Incident) bool {
 	switch on {
 	case OnValidate:
@@ -249,7 +253,8 @@ func (t *Task) provesWell(on Trigger, i *Incident) bool {
 	return false
 }
 
-// provenAt is when a canary has done well enough; zero: there is none, or it does not run yet.
+// provenAt returns when the incident's canary has run long enough to disprove it. It is zero if there is no
+// canary or the canary does not run yet.
 func (m *agenda) provenAt(i *Incident) time.Time {
 	t := m.Task(IssueKey(i.Breaker.Canary))
 	if t == nil || !t.watched() || t.UpAt.IsZero() || !i.Breaker.KeepsBack(m.now) {
@@ -267,7 +272,8 @@ func (m *recorder) closeProvenCanaries() {
 	}
 }
 
-// incidentDeadline is when time alone changes what an incident lets through; zero: nothing waits for that.
+// incidentDeadline returns when time alone changes what an incident lets through, or zero if nothing waits for
+// that.
 func (m *agenda) incidentDeadline() (at time.Time) {
 	waits := m.slotFree() && m.ready.n > 0
 	for n := range m.hard.Incidents {

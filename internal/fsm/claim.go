@@ -9,14 +9,14 @@ import (
 )
 
 // begunBefore reports whether an earlier try, or an earlier process, may have carried the effect out, even in
-// part. A claim that is permanently refused after that is given back; otherwise nobody else could claim the
-// issue.
+// part. If such a claim is then permanently refused, it is released. Otherwise its labels would keep everybody
+// else from claiming the issue.
 func (m *attempts) begunBefore(p Planned) bool {
 	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // clocks differ between processes
 }
 
-// claimChecked takes the outcome of Claim or Recheck: here a claim is won, confirmed or lost. What cannot be
-// claimed is not ours.
+// claimChecked handles the outcome of Claim or Recheck, which wins, confirms or loses the claim. A failed Claim
+// counts as a lost claim.
 func (m *attempts) claimChecked(t *Task, p Planned, e EffectEnded) {
 	end := cmp.Or(e.Claim, &ClaimResult{Why: "the claim had no result"})
 	if e.Failure != nil {
@@ -56,7 +56,7 @@ func (m *attempts) withdraw(t *Task, why, taken string) {
 	}
 }
 
-// release ends a claim that has no container, or none any more.
+// release ends a claim that has no container or whose container is gone.
 func (m *attempts) release(t *Task, on Trigger, note ReleaseNote) {
 	m.overtake(t, note.Why)
 	m.plan(t, Effect{Kind: DoRelease, Release: &note})
@@ -66,13 +66,14 @@ func (m *attempts) release(t *Task, on Trigger, note ReleaseNote) {
 // rowStale names the verdict on a claim that went stale a second time.
 const rowStale = "director.claim_stale"
 
-// rowRecheck names the verdict on a task whose issue cannot be read any more.
+// rowRecheck names the verdict on a task whose issue can no longer be read.
 const rowRecheck = "director.recheck"
 
 // maxStale bounds how many stale claims are remembered. An issue whose first time was forgotten gets another chance.
 const maxStale = 500
 
-// claimsCanGoStale: not while something keeps attempts from beginning.
+// claimsCanGoStale reports whether claims may go stale. They may not while a phase or an incident keeps
+// attempts from beginning.
 func (m *agenda) claimsCanGoStale() bool {
 	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor &&
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })

@@ -27,10 +27,10 @@ const (
 	CommandHelp   Command = "help"
 )
 
-// CommandRef names what was said for ever: an edit keeps the comment's id and has a later time; an operator's
-// request has the id that its sender made.
+// CommandRef identifies a command permanently. An edited comment keeps its id and gets a later time. An
+// operator's request carries an id chosen by its sender.
 type CommandRef struct {
-	Comment int64     `json:"comment,omitempty"` // 0: the operator's
+	Comment int64     `json:"comment,omitempty"` // 0 for the operator's
 	At      time.Time `json:"said_at,omitzero"`  // of a comment
 	Request string    `json:"request,omitempty"` // of the operator
 }
@@ -58,7 +58,7 @@ func (m *memory) taken(ref CommandRef) *takenCommand {
 }
 
 // Requested returns what was decided about an operator's request, by its id: why it was refused, empty if it
-// was carried out. Not decided: it is not known (yet).
+// was carried out. decided is false if the request is not known (yet).
 func (m *memory) Requested(id string) (refused string, decided bool) {
 	if c := m.taken(CommandRef{Request: id}); c != nil {
 		return c.Refused, true
@@ -66,23 +66,23 @@ func (m *memory) Requested(id string) (refused string, decided bool) {
 	return "", false
 }
 
-// maxCommands bounds how many commands are remembered. What is read again was said in the last moments before
-// the cursor.
+// maxCommands bounds how many commands are remembered. Only comments from the last moments before the cursor
+// are read again.
 const maxCommands = 500
 
 // maxRequests bounds how many requests of the operator are remembered. One is repeated within a minute.
 const maxRequests = 100
 
-// commandRow is one command: in which states it does something, and what. One that does nothing only wants to
-// know something.
+// commandRow is one command, the states in which it acts, and its action. A command without an action only asks
+// for information.
 type commandRow struct {
 	command Command
 	from    []State
 	does    func(m *Machine, t *Task, s CommentView, by string)
 }
 
-// ours are the states of a claim in which a person can decide about it; while a claim or a delivery is under
-// way, its outcome comes first.
+// ours are the states in which a person can decide about a claim. While a claim or a delivery is under way, its
+// outcome comes first.
 var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
@@ -127,7 +127,7 @@ func CommandsIn(s State) (all []Command) {
 	return all
 }
 
-// What people said is decided in its order. The cursor is taken when all of it was, and was answered.
+// Comments are decided in order. The cursor advances once every comment is decided and answered.
 func (b CommentsSeen) step(m *Machine) {
 	decided := true
 	for _, s := range b.Comments {
@@ -141,7 +141,8 @@ func (b CommentsSeen) step(m *Machine) {
 // CommentsOf names the cursor of a repository's comments.
 func CommentsOf(repo string) string { return repo + " comments" }
 
-// commentSeen takes one comment. If it returns false the comment cannot be judged yet, and must be read again.
+// commentSeen decides about one comment. It returns false if the comment cannot be judged yet and must be read
+// again.
 func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	s.At = s.At.Round(0).UTC() // as the journal has it, so that it is known again
 	if s.operators() {
@@ -190,8 +191,8 @@ type answer struct {
 	over   bool
 }
 
-// answered has a command answered once by this process, and reports whether that is over: until then the cursor
-// waits before it, so that the next process meets the command again and answers it.
+// answered makes this process answer a command once and reports whether the answer is done. Until then the
+// cursor stays before the command, so after a crash the next process reads the command again and answers it.
 func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
 	if s.Comment == 0 { // who asked the director gets the answer, not GitHub
 		return true
@@ -214,8 +215,8 @@ func (m *Machine) replied(effect string) {
 	}
 }
 
-// hintSeen keeps what was said without a command about a question. Before that has landed nobody knows which
-// question was meant.
+// hintSeen keeps a comment without a command as a hint. While the question is still being posted, it is unclear
+// which question the comment is about, so the comment is read again later.
 func (m *Machine) hintSeen(t *Task, s CommentView) (decided bool) {
 	switch {
 	case t == nil || t.State != Blocked:
@@ -240,7 +241,7 @@ func (t *Task) busy() bool {
 	return t.State != Queued && !slices.Contains(ours, t.State)
 }
 
-// refusal says why the command does nothing now; empty: it does.
+// refusal says why the command does nothing now, or returns an empty string if it acts.
 func (r commandRow) refusal(t *Task) string {
 	switch {
 	case r.does == nil:
@@ -253,7 +254,7 @@ func (r commandRow) refusal(t *Task) string {
 	return ""
 }
 
-// hints are the words that came with a command, or without one; those of an operator are said now.
+// hints returns the text of a comment as hints. An operator's text gets the current time.
 func (s CommentView) hints(now time.Time) []Hint {
 	if strings.TrimSpace(s.Text) == "" {
 		return nil
@@ -277,8 +278,9 @@ func (t *Task) refusal() string {
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
 }
 
-// retry is how a task goes on when a person wants it to: what is in a pull request is mended, not begun again.
-// Work that only could not be handed in is handed in, unless the person has something to say to the agent.
+// retry returns how a task continues when a person asks for it. Work in a pull request is fixed instead of
+// begun again. Work that only failed to be delivered is delivered again, unless the person's words are meant
+// for the agent.
 func (t *Task) retry(withWords bool) Next {
 	n := Next{Deliver: t.Next.Deliver && !withWords}
 	if t.Work.PullRequest > 0 && !n.Deliver {
@@ -301,8 +303,8 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 
-// grant gives the task as many more attempts as a person says, at most as many as after any other answer. What
-// was used otherwise counts anew.
+// grant gives the task as many more attempts as a person says, but at most as many as any other answer gives.
+// The other meters start again at zero.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
@@ -313,14 +315,14 @@ func (m *Machine) grant(t *Task, s CommentView, by string) {
 		OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)),
 		Next: t.Next,
 	})
-	// it moves nothing, and no comment on GitHub says so
+	// the task does not move, and no comment on GitHub shows an operator's command
 	if s.operators() && t.State != InReview && t.State != Stopping {
 		t.soft.commentDue = true
 		m.revisit(t)
 	}
 }
 
-// giveAway ends the claim because a person says so.
+// giveAway ends the claim at a person's request.
 func (m *Machine) giveAway(t *Task, by, taken string) {
 	if t.State == Queued {
 		m.release(t, OnWithdrawn, ReleaseNote{Why: by, Taken: taken})

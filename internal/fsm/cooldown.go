@@ -22,9 +22,9 @@ type Cooldown struct {
 	Resource string    `json:"resource"`
 	Until    time.Time `json:"until"`
 	Why      string    `json:"why"`
-	Since    time.Time `json:"since,omitzero"` // when it was closed; zero: an older version did not say
-	// By are the workers' statements that it rests on: one, or two of different tasks. Empty: the director saw
-	// the limit itself.
+	Since    time.Time `json:"since,omitzero"` // when it was closed; zero in old journals
+	// By are the workers' statements behind the cooldown: one, or two of different tasks. It is empty if the
+	// director saw the limit itself.
 	By []Stated `json:"by,omitempty"`
 }
 
@@ -40,7 +40,8 @@ type Stated struct {
 // Statement is what the workers of one task have said of one resource, as far as it still matters.
 type Statement struct {
 	Resource string `json:"resource"`
-	// the last; Until is the latest deadline of those that count, zero: none, since the resource was lifted
+	// Stated is the last statement. Its Until is the latest deadline of those that count, or zero once the
+	// resource was lifted.
 	Stated
 	// Alone is for how long the task's word alone has closed this resource while it kept no other one closed,
 	// in the day that began at From.
@@ -65,14 +66,14 @@ func (m *memory) Cooldowns() []Cooldown {
 
 func (c CooldownReported) step(m *Machine) { m.coolDown(Cooldown(c)) }
 
-// A worker whose attempt is over says nothing.
+// Statements of a worker whose attempt is over are ignored.
 func (l LimitReported) step(m *Machine) {
 	if t, current := m.Worker(l.Worker); current {
 		m.limitStated(t, l.Resource, l.Until, l.Text)
 	}
 }
 
-// coolDown closes a resource, if that is news.
+// coolDown closes a resource, unless it is closed for at least that long already.
 func (m *recorder) coolDown(c Cooldown) {
 	known := m.closed(c.Resource)
 	if !c.Until.After(later(m.now, known.Until)) {
@@ -89,10 +90,10 @@ func (m *recorder) coolDown(c Cooldown) {
 	}
 }
 
-// limitStated closes a resource for others because a worker says that it is limited: here one task's word is
-// bounded. Alone it closes resources for at most MaxStatedWait, in sum over a day: under new names it closes
-// none for longer. A resource goes on to the earlier of two deadlines that different tasks have stated within
-// twice that time: whoever tries after the cap runs into the same limit, if there is one.
+// limitStated closes a resource for others because a worker reports a limit. The word of one task is bounded:
+// alone it closes resources for at most MaxStatedWait in total per day, and inventing new resource names gains
+// nothing. If two tasks state a limit within twice that time, the resource stays closed until the earlier of
+// their deadlines. After the cap another task tries and, if the limit is real, confirms it.
 func (m *recorder) limitStated(t *Task, resource string, until time.Time, text string) {
 	s, known := m.statement(resource, t.Key)
 	until = sooner(until, m.now.Add(longestStated)).Round(0).UTC()
@@ -133,8 +134,8 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	}
 }
 
-// isNews reports whether a deadline is worth a record after another one. Who was told to wait for the resource
-// says so itself, with a few seconds on top, and says nothing new.
+// isNews reports whether a deadline is worth a record after another one. A worker that already waits for the
+// resource repeats the deadline plus a few seconds, which is not news.
 func (m *recorder) isNews(was, is time.Time) bool {
 	return is.Sub(was) >= max(time.Second, was.Sub(m.now)/20)
 }
@@ -163,8 +164,8 @@ func (m *recorder) statement(resource string, k IssueKey) (Statement, bool) {
 	return Statement{}, false
 }
 
-// mayState reports whether there is room for what a task says of one more resource. Nothing that still matters
-// makes room for it: what a task has used up of its day would be forgotten.
+// mayState reports whether there is room for a task's statement about one more resource. Statements that still
+// count are never dropped to make room, because that would forget how much of its day a task has used up.
 func (m *recorder) mayState(k IssueKey) bool {
 	all, own := 0, 0
 	for _, s := range m.hard.Statements {
@@ -196,7 +197,8 @@ func (m *recorder) dayOf(k IssueKey) aloneDay {
 	return d
 }
 
-// An operator opens a resource. Whoever waits for it goes on: the tasks that were told to, and GitHub's effects.
+// An operator opens a resource. The tasks in Backoff because of it and the deferred effects on GitHub continue
+// at once.
 func (l LiftCommanded) step(m *Machine) {
 	if !m.closed(l.Resource).Until.After(m.now) {
 		return
@@ -226,7 +228,7 @@ func (l LiftCommanded) step(m *Machine) {
 	}
 }
 
-// closed is the last cooldown of one resource; it may be over. The zero value: there is none.
+// closed returns the last cooldown of one resource, which may be over, or the zero value.
 func (m *memory) closed(resource string) Cooldown {
 	for _, c := range m.hard.Cooldowns {
 		if c.Resource == resource {
@@ -268,7 +270,8 @@ func (m *memory) opens(of func(resource string) bool) (last Cooldown) {
 	return last
 }
 
-// Origin says in words whose word closed the resource; empty: the director saw the limit itself.
+// Origin names the workers whose statements closed the resource. It is empty if the director saw the limit
+// itself.
 func (c Cooldown) Origin() string {
 	var said []string
 	for _, s := range c.By {

@@ -23,9 +23,9 @@ const (
 	workChanged = "the work is not what was validated, and is to be validated again"
 )
 
-// validateAgain lets another attempt validate the work: on the base branch that was merged into it, or because
-// it is not what was validated. The delivery asked for it only because there was budget for it; the operator
-// may have used that up since.
+// validateAgain lets another attempt validate the work, because the base branch was merged into it or because
+// it differs from the validated work. The delivery asked for this only because there was budget. The operator
+// may have lowered the budget since.
 func (m *attempts) validateAgain(t *Task, row, why string) {
 	if m.blockUsedUp(t) {
 		return
@@ -53,7 +53,7 @@ func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
 		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})
 	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
-	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // there is nothing to deliver any more
+	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // the work no longer exists
 		m.decide(t, failureOf(e.Failure), "COMMIT")
 	case e.Failure != nil: // the work is done: another attempt would do it again, and not deliver it either
 		m.giveUp(t, failureOf(e.Failure), "COMMIT", rowDeliver, "the work is done and kept, but it cannot be delivered")

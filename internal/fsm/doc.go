@@ -6,64 +6,74 @@
 //
 // # Invariants
 //
-//   - Apply alone changes hard state, and reads no policy or configuration: replay never decides anew.
-//   - An effect leaves the Driver only after every fact that was decided before it is durable.
+//   - Only Apply changes hard state. It never reads policy or configuration, so a replay never decides anew.
+//   - An effect leaves the Driver only after every fact decided before it is durable.
 //   - At most one attempt of a task can do anything that counts: the next one begins only after the last is
-//     confirmed gone, or fenced.
+//     confirmed gone or fenced.
 //   - Every verdict charges the tally of its claim, by cause.
-//   - Words in the journal (kinds of facts, triggers, states) never change; what older versions wrote is still read.
+//   - Words in the journal (kinds of facts, triggers, states) never change. Journals of older versions stay readable.
 //
 // # Clock
 //
-// Event.At is the only clock. It is clamped so that it never goes back, not even behind the last journaled record.
-// Deadlines are state; NextDeadline is the one timer that a shell needs.
+// Event.At is the only clock. The machine clamps it, so time never goes back, not even behind the last journaled
+// record. Deadlines are state. A shell needs one timer, set to NextDeadline.
+//
+// # Concurrency
+//
+// Nothing here locks. One goroutine, the shell's, owns the Driver and its Machine. The shell may coalesce heartbeats
+// (WorkersSeen), but it must offer them before any event that makes a deadline due. At most one append is in flight,
+// and at most one durable effect of each task. At shutdown the machine stops beginning attempts and handing
+// out durable effects. Running workers and the outbox are left to the next process.
 //
 // # Failure policy
 //
-// An event that makes no sense in a task's state changes nothing. A journal that refuses an append ends the machine:
-// the Driver hands out nothing more, the shell reloads.
+// An event without a meaning in a task's state is ignored. A refused append stops the Driver. It hands out nothing
+// after that, and the shell reloads the state from the journal.
 //
 // # Hard and soft state
 //
-// Facts build the hard state, which a snapshot holds (hardState, Task). Heartbeats, progress and what this
-// process emitted are soft: they are lost with it, and Booted gives every worker twice the heartbeat TTL to be
-// seen again.
+// Facts build the hard state (hardState, Task), which a snapshot holds. Heartbeats, progress and the record of emitted
+// effects are soft state, which is lost with the process. Booted therefore gives every worker twice the heartbeat TTL
+// to be seen again, and emits outstanding effects again.
 //
 // # Parts
 //
-// Machine embeds attempts, attempts embeds recorder, recorder embeds agenda, and agenda embeds memory. A part calls
-// itself and the parts below it; the compiler keeps it so. Facts change the memory and the agenda only.
+// Machine embeds attempts, attempts embeds recorder, recorder embeds agenda, and agenda embeds memory. A part can
+// call only itself and the parts below it, which the compiler enforces. Facts change only the memory and the agenda.
 //
 // # Files
 //
-// In this order nearly every call and type points to the same file or further down:
+// The files are in order of dependency. Nearly every call and type refers to the same file or one further down.
 //
-//	driver.go     what makes decisions durable
+//	driver.go     durable decisions
 //	machine.go    a step, and the machine's parts
-//	outbox.go     the outcomes of effects: failed, tried again, overtaken
+//	outbox.go     failed, retried and overtaken effects
 //	rebuild.go    a state without its journal
-//	liveness.go   whether a worker is there: heartbeats (deadlinePassed), hello, the runtime's list
-//	intake.go     what changed on GitHub, what people answered
-//	command.go    what people and the operator command; waiting.go: what a task waits for
-//	review.go     what becomes of delivered work
-//	ending.go     what an attempt's end means, and when it is fenced because nobody can confirm its end
-//	delivery.go   what follows from a delivery
-//	claim.go      whether a claim is won, lost (claimChecked), withdrawn or stale
-//	attempt.go    how an attempt begins, and when it is stopped
-//	placement.go  what waits for room, and for how long
-//	verdict.go    what a failure leads to, budgets, and who mends what a clean container refused
-//	cooldown.go   which resources are closed, for how long a worker's word counts (limitStated)
-//	breaker.go    many tasks that fail alike
-//	schedule.go   which task goes next (nextReady)
-//	recorder.go   how a decision becomes facts and effects
-//	apply.go      how a fact changes the memory; memory.go: what it holds; queue.go: what is due
-//	journal.go    how records are written and read
+//	liveness.go   heartbeats (deadlinePassed), hello, the runtime's list
+//	intake.go     changes on GitHub, people's answers
+//	command.go    commands of people and the operator
+//	waiting.go    explanations of waits
+//	review.go     delivered work in review
+//	ending.go     the end of an attempt, or its fencing
+//	delivery.go   deliveries and their outcomes
+//	claim.go      claims won, lost (claimChecked), withdrawn or stale
+//	attempt.go    the start and stop of an attempt
+//	placement.go  waits for room in the cluster
+//	verdict.go    verdicts on failures, budgets, fix rounds
+//	cooldown.go   closed resources, limits stated by workers (limitStated)
+//	breaker.go    incidents, in which many tasks fail alike
+//	schedule.go   the choice of the next task (nextReady)
+//	recorder.go   the step from decisions to facts and effects
+//	apply.go      the effect of each fact on the memory
+//	memory.go     the hard state and its indexes
+//	queue.go      tasks that are due or ready
+//	journal.go    encoding and decoding of records
 //	fact.go, event.go, effect.go, settings.go, task.go, state.go
 //
 // # Imports
 //
-// The package is pure: no I/O, goroutine, channel, clock, randomness or logging, and no iteration over maps
-// that could show. It imports recovery and its policy, plainjson, and of the standard library only what
-// purity_test.go lists. docs/specs/orchestration-fsm.md
-// is generated from the tables in state.go.
+// The package is pure. It does not do I/O, start goroutines, log, or use channels, a clock or randomness. The iteration
+// order of a map never shows. It imports recovery and its policy, plainjson, and the packages of the
+// standard library that purity_test.go lists. docs/specs/orchestration-fsm.md is generated from the tables in
+// state.go.
 package fsm

@@ -10,26 +10,26 @@ import (
 // ErrStopped: the driver was stopped, because the journal and the machine may differ. The shell reloads.
 var ErrStopped = errors.New("fsm: driver stopped")
 
-// Token stands for an input that wants to be acknowledged once its decision is durable. Zero: none.
+// Token stands for an input to acknowledge once its decision is durable. Zero means no acknowledgement.
 type Token uint64
 
 // Batch is what must be appended to the journal, as one message, before anything that was decided with it may be seen.
 type Batch struct {
-	ID      string // unique for ever; a second try of the same append carries the same
+	ID      string // unique; a retry of the same append carries the same ID
 	After   uint64 // the journal's last sequence must be this
 	Records []Record
-	Data    []byte // the records as JSON Lines; nil: Encode writes none
+	Data    []byte // the records as JSON Lines; nil if Encode returns no data
 }
 
 // Ready is what the shell has to do now.
 type Ready struct {
-	Batch   *Batch   // nil: nothing to append, or an append is under way
+	Batch   *Batch   // nil if there is nothing to append or an append is under way
 	Acks    []Token  // inputs whose decisions are durable
 	Effects []Effect // effects whose facts are durable, in order
 }
 
-// batchBytes bounds one batch; a JetStream message may have 1 MiB by default. A record that is larger alone is a batch
-// of its own.
+// batchBytes bounds one batch; a JetStream message may have 1 MiB by default. A single record that exceeds it
+// is sent alone.
 const batchBytes = 256 << 10
 
 // Driver makes a machine durable: decided at once, seen only after the append. It does no I/O: the shell appends
@@ -92,7 +92,8 @@ func (d *Driver) Offer(e Event, ack Token) error {
 	return nil
 }
 
-// Ready returns what is to be done now; what it has returned once it does not return again.
+// Ready returns the shell's next work. Each acknowledgement, effect and batch is returned once. At most one
+// batch is in flight: the next one is returned after Appended has confirmed it.
 func (d *Driver) Ready() Ready {
 	if d.stopped {
 		return Ready{}

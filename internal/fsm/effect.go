@@ -22,7 +22,7 @@ const (
 	DoStop     EffectKind = "stop"     // end the container, confirm it gone, read its last reports
 	DoDeliver  EffectKind = "deliver"  // commit, push, pull request, labels
 	DoEscalate EffectKind = "escalate" // comment and agent-blocked
-	DoRelease  EffectKind = "release"  // take our labels off, say so
+	DoRelease  EffectKind = "release"  // remove our labels and post a comment
 	DoRemind   EffectKind = "remind"   // say once more that a question waits
 
 	DoWelcome     EffectKind = "welcome"      // answer a hello
@@ -33,10 +33,10 @@ const (
 	DoReadIssue   EffectKind = "read_issue"   // read one issue now instead of waiting for the next poll
 	DoProgress    EffectKind = "progress"     // edit the task's one comment
 	DoReadAnswers EffectKind = "read_answers" // read what people answered to a question
-	DoReadReview  EffectKind = "read_review"  // look at the pull request now instead of waiting for the next look
+	DoReadReview  EffectKind = "read_review"  // read the pull request now instead of waiting for the next poll
 	DoReply       EffectKind = "reply"        // acknowledge a person's command, and answer if that needs words
-	DoReclaim     EffectKind = "reclaim"      // look at a claim that no task knows; give it back if it is stale
-	DoTidy        EffectKind = "tidy"         // take off labels of ours that people put beside the task's own
+	DoReclaim     EffectKind = "reclaim"      // inspect a claim that no task knows; release it if it is stale
+	DoTidy        EffectKind = "tidy"         // remove Retake labels that people put beside the task's label
 	DoPause       EffectKind = "pause"        // tell a worker to stop at its next stage boundary
 	DoResume      EffectKind = "resume"       // tell a paused worker to go on
 	DoForget      EffectKind = "forget"       // the claim is over: remove checkout and credential
@@ -70,7 +70,8 @@ func (e *Effect) readAnswers() {
 	e.Answers, _ = strconv.Atoi(n) // nothing: none
 }
 
-// Effect is something to do in the world. ID is derived from the facts: the same effect has the same id for ever.
+// Effect is something to do in the world. ID is derived from the facts, so the same effect keeps the same id
+// across restarts and replays.
 type Effect struct {
 	ID      string     `json:"id"`
 	Kind    EffectKind `json:"kind"`
@@ -88,9 +89,9 @@ type Effect struct {
 	Release    *ReleaseNote `json:"release,omitempty"`
 
 	Deliver *DeliverOrder  `json:"deliver,omitempty"`
-	Work    *DeliverResult `json:"work,omitempty"` // what was pushed of the claim before; nil: nothing
+	Work    *DeliverResult `json:"work,omitempty"` // what was pushed of the claim before; nil if nothing
 
-	Failures []Failure `json:"failures,omitempty"` // of a delivery: what was tried before
+	Failures []Failure `json:"failures,omitempty"` // of a delivery, the earlier failures
 
 	Token    uint64        `json:"-"` // of the hello that Welcome, Refuse and Fence answer
 	Progress *ProgressView `json:"-"`
@@ -98,10 +99,10 @@ type Effect struct {
 	Why      string        `json:"why,omitempty"`
 }
 
-// StartOrder says how the attempt is to be made.
+// StartOrder says how to run the attempt.
 type StartOrder struct {
-	Action recovery.Action `json:"action,omitempty"` // empty: the first attempt
-	// Alternative: the other model, since a verdict asked for it; until a human answers.
+	Action recovery.Action `json:"action,omitempty"` // empty for the first attempt
+	// Alternative: use the other model. A verdict asked for it, and it holds until a human answers.
 	Alternative bool `json:"alternative,omitempty"`
 	Fresh       bool `json:"fresh,omitempty"` // the checkout begins anew at the base branch
 	// Validate: only VALIDATE runs, in a clean container, on what would be delivered.
@@ -111,30 +112,30 @@ type StartOrder struct {
 	// Travels: its worker fetches the checkout, and sends back what it changes; otherwise it works on the
 	// director's own. Old journals do not say: it does not.
 	Travels bool `json:"travels,omitempty"`
-	// PaidCallsLeft are what is left of the task's budget; nil: no bound. Old journals do not say.
+	// PaidCallsLeft is the rest of the task's budget, nil if unbounded. Old journals do not have it.
 	PaidCallsLeft *int64    `json:"paid_calls_left,omitempty"`
 	Failures      []Failure `json:"failures,omitempty"`
 	Hints         []Hint    `json:"hints,omitempty"`
 	WatchdogAt    time.Time `json:"watchdog_at"`
 }
 
-// DeliverOrder says how the work is to be handed in.
+// DeliverOrder says how to deliver the work.
 type DeliverOrder struct {
 	// Validate: if the base branch has to be merged first, another attempt may validate what comes of it.
 	// Otherwise the work is shown as not validated.
 	Validate bool `json:"validate,omitempty"`
 	// Validated: only what this attempt has validated in its clean container may be handed in.
 	Validated bool           `json:"validated,omitempty"`
-	Hints     []Hint         `json:"said,omitempty"` // what people said
+	Hints     []Hint         `json:"said,omitempty"` // people's comments
 	Spent     recovery.Usage `json:"spent,omitzero"` // by all attempts
 }
 
 // StopOrder says how gently the attempt is stopped, and why.
 type StopOrder struct {
-	Grace  time.Duration `json:"grace"` // 0: kill at once
+	Grace  time.Duration `json:"grace"` // 0 kills at once
 	Reason StopReason    `json:"why"`
-	// FenceAt is from when on the attempt is fenced if nobody can confirm its end; zero: never, since it could
-	// still change the checkout.
+	// FenceAt is when the attempt is fenced if its end cannot be confirmed by then. Zero means never, because
+	// the attempt could still change the director's checkout.
 	FenceAt time.Time `json:"fence_at,omitzero"`
 }
 
@@ -155,9 +156,9 @@ type Escalation struct {
 // ReleaseNote says why a claim was given up.
 type ReleaseNote struct {
 	Why string `json:"why"`
-	// Restore: the issue is offered again. Otherwise none of our labels stays.
+	// Restore: the issue is offered again. Otherwise all our labels are removed.
 	Restore bool `json:"restore,omitempty"`
-	// Reclaim: it is offered again because nothing came of this claim, and a comment says so to other directors.
+	// Reclaim: the issue is offered again because the claim led nowhere, and a comment tells other directors.
 	Reclaim bool   `json:"reclaim,omitempty"`
 	Merged  bool   `json:"merged,omitempty"` // the pull request was merged: nothing is left to say
 	By      string `json:"by,omitempty"`     // who merged it, if that is known
@@ -169,8 +170,8 @@ type Reply struct {
 	CommandRef
 	On      IssueKey // as in CommentView
 	Command Command
-	Refused string // why it was not carried out; empty: it was
-	Known   bool   // the issue is a task of ours; the rest is about it
+	Refused string // why it was not carried out; empty if it was
+	Known   bool   // the issue is one of our tasks; the fields below describe it
 	View    ProgressView
 	Waits   Waiting
 }
@@ -185,14 +186,14 @@ type ProgressView struct {
 	Until   time.Time // Parked: until when
 	// Validates: the attempt under way, or the one that is due, only validates the work.
 	Validates bool
-	// Incident is the issue about the outage that the task waits for; empty: none.
+	// Incident is the issue about the outage that the task waits for, if any.
 	Incident IssueKey
-	// Commanded is what the operator last commanded, and who that was; empty: nothing.
+	// Commanded names the operator and their last command. It is empty if there was no command.
 	Commanded string
 }
 
-// effectID names an effect by what it is about: the attempt, or the claim before its first. Between two attempts a
-// human may answer more than once, so the answers are counted.
+// effectID names an effect by its kind, its attempt and the number of answers so far. A human may answer more
+// than once between two attempts, so the attempt alone would not be unique.
 func effectID(kind EffectKind, attempt string, answers int) string {
 	return attempt + "/" + string(kind) + afterAnswers(answers)
 }

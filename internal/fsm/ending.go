@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// stopped joins the evidence of an attempt that can do nothing more, and decides once.
+// stopped combines all evidence about an attempt that can do nothing more and decides about it once.
 func (m *attempts) stopped(t *Task, result *StopResult) {
 	if t.State != Stopping {
 		return
@@ -55,8 +55,8 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 	}
 }
 
-// AttemptFenced: nobody can say when the attempt's container is gone, and so its worker was shut out: it may
-// still run, but nothing that it does counts.
+// AttemptFenced records that the end of the attempt's container cannot be confirmed, so its worker was shut
+// out. The container may still run, but nothing that it does counts.
 type AttemptFenced struct {
 	OfTask
 	Attempt int    `json:"attempt"`
@@ -78,8 +78,8 @@ func (m *attempts) stopOrder(t *Task, grace time.Duration, why StopReason) *Stop
 // rowFenced names the verdict on a success of an attempt that had to be fenced.
 const rowFenced = "director.fenced"
 
-// validateFenced lets another attempt validate what a fenced one has left, although it has reported a success:
-// what is here is the last that it sent, and nobody can ask it whether that was all.
+// validateFenced lets another attempt validate the work of a fenced one that reported success. Only the work
+// that it last sent is here, and it can no longer be asked whether that was all.
 func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	if t.Validates || m.cfg.Policy.Forbids(t.Tally) != "" {
 		m.decide(t, f, "")
@@ -96,8 +96,9 @@ func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	m.move(t, OnRetry, why, m.now)
 }
 
-// certain reports whether the director's own knowledge beats a report: it came first, and a report that follows
-// describes our stop. Silence is not knowledge; a report that was already under way knows better.
+// certain reports whether the director's own knowledge beats a report. It does if the director stopped the
+// attempt for a cause that it saw, because a later report only describes that stop. Silence is no such cause: a
+// report that was already under way knows better.
 func (e *Ending) certain() bool {
 	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
 }
@@ -136,7 +137,7 @@ func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	return &f
 }
 
-// EndCause is why a runtime that places attempts by itself has ended one. The journal keeps its word.
+// EndCause is why a runtime that schedules attempts itself has ended one. The journal keeps its word.
 type EndCause string
 
 // The causes.
@@ -148,7 +149,8 @@ const (
 	EndDeleted   EndCause = "deleted"
 )
 
-// endCauses say what each means. All of them are the cluster's doing: what follows costs the agent nothing.
+// endCauses describes each cause. The cluster is responsible for all of them, so the agent is not charged for
+// what follows.
 var endCauses = map[EndCause]struct {
 	reason recovery.Reason
 	says   string
@@ -161,8 +163,8 @@ var endCauses = map[EndCause]struct {
 	EndDeleted:  {recovery.WorkerLost, "somebody else deleted the worker in the cluster"},
 }
 
-// ownCause is what the runtime's own words mean for an attempt that has left no other. What was decided comes
-// first: words may be long.
+// ownCause returns the reason and text for an attempt whose end only the runtime explains. The director's
+// conclusion comes first in the text because the runtime's words may be long.
 func (g *StopResult) ownCause() (recovery.Reason, string) {
 	about := endCauses[g.Cause]
 	if g.Fenced {

@@ -63,22 +63,22 @@ const (
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered is what people with write access said about a blocked task. Without By nobody has told it to
-// go on yet.
+// QuestionAnswered is what people with write access said about a blocked task. By is empty until somebody asks
+// the task to continue.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
-	Command string   `json:"command"`           // what they did, for people: "/agent retry", "removed the label"
+	Command string   `json:"command"`           // their action, for people, as in "/agent retry"
 	Comment int64    `json:"comment,omitempty"` // the comment's id, if it was one
 	// Hints is everything said since the question was asked. The last maxHints count, cut to maxHintBytes each.
 	Hints []Hint `json:"hints,omitempty"`
 }
 
-// CommentsSeen is the answer of one look at a repository's comments, those of people with write access only.
-// Like that of IssuesSeen its cursor is not taken while something in it cannot be decided yet.
+// CommentsSeen holds the comments from one poll of a repository. It contains only comments of people with write
+// access. As with IssuesSeen, the cursor does not advance while a comment cannot be decided yet.
 type CommentsSeen struct {
 	Repo     string        `json:"repo"`
-	Cursor   string        `json:"cursor,omitempty"` // empty: unchanged
+	Cursor   string        `json:"cursor,omitempty"` // empty if unchanged
 	Comments []CommentView `json:"said,omitempty"`
 }
 
@@ -94,7 +94,7 @@ type CommentView struct {
 	Amount  int           `json:"amount,omitempty"`  // budget
 }
 
-// ReviewSeen is one look at a task's pull request.
+// ReviewSeen is the state of a task's pull request at one poll.
 type ReviewSeen struct {
 	Task    IssueKey  `json:"task"`
 	AskedAt time.Time `json:"asked_at"`
@@ -124,7 +124,8 @@ type Change struct {
 	Hint
 }
 
-// IncidentShown says which issue tells people of an incident; empty: none any more.
+// IncidentShown says which issue shows an incident to people. An empty Issue means that the incident no longer
+// has an issue.
 type IncidentShown struct {
 	Key   string   `json:"key"`
 	Issue IssueKey `json:"issue,omitempty"`
@@ -136,12 +137,12 @@ type BudgetEdited struct {
 	PaidCalls int64    `json:"paid_calls"`
 }
 
-// IssuesSeen is the answer of one poll, or of reading a single issue. While something in it cannot be decided yet
-// (it is older than our own labels, or a claim is under way), the cursor is not taken: offer the next answer, too, even
-// if GitHub says that nothing has changed since.
+// IssuesSeen is the result of one poll, or of reading a single issue. The cursor does not advance while an
+// issue cannot be decided yet, because the view is older than our own labels or a claim is under way. The shell
+// must then offer the next result too, even if GitHub says that nothing has changed since.
 type IssuesSeen struct {
 	Repo    string      `json:"repo"`
-	Cursor  string      `json:"cursor,omitempty"` // where the next poll goes on; empty: unchanged
+	Cursor  string      `json:"cursor,omitempty"` // where the next poll continues; empty if unchanged
 	AskedAt time.Time   `json:"asked_at"`         // when the request was sent, by the clock of Event.At
 	Issues  []IssueView `json:"issues"`
 }
@@ -176,19 +177,21 @@ type WorkerSeen struct {
 	Activity Activity `json:"activity,omitzero"`
 }
 
-// WorkersSeen is what workers have shown of life since the last one, the newest of each: the shell need not
-// offer each heartbeat. Whoever keeps signs back offers them before anything at a time by which a deadline is
-// due (see Machine.Due): a heartbeat that came before its deadline was decided counts, although it had to wait.
+// WorkersSeen is a batch with the newest sign of life of each worker since the last batch. Heartbeats may
+// coalesce, so the shell need not offer each one. A shell that holds signs back must offer them before any
+// event whose time makes a deadline due (see Machine.Due). A heartbeat that arrived before its deadline was
+// decided therefore still counts, although it had to wait.
 type WorkersSeen struct {
 	Signs []Sign
-	More  bool // others follow that had come by then, too: no deadline is decided before them
+	More  bool // more signs of the same time follow; no deadline is decided before the last part
 }
 
-// atOnce bounds what one step decides about, and with it the size of a journal record: the rest follows in
-// further steps.
+// atOnce bounds how many deadlines or signs one step handles, and with it the size of a journal record. The
+// rest follows in further steps.
 const atOnce = 400
 
-// InParts are signs of life as events that the journal can take, to be offered one after the other at the same time.
+// InParts splits signs of life into events that the journal can take. Offer them one after the other, all with
+// the same time.
 func InParts(all []Sign) (parts []WorkersSeen) {
 	for part := range slices.Chunk(all, atOnce) {
 		parts = append(parts, WorkersSeen{Signs: part, More: true})
@@ -205,8 +208,8 @@ type Sign struct {
 	At time.Time
 }
 
-// MarshalJSON writes how many there were: what they have led to is in the facts, and of the rest the journal
-// needs nothing.
+// MarshalJSON writes only how many signs there were. Their consequences are in the facts, and the journal does
+// not need the rest.
 func (w WorkersSeen) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"workers":%d}`, len(w.Signs)), nil
 }
@@ -221,17 +224,17 @@ type ReportReceived struct {
 type Report struct {
 	Ref   ReportRef `json:"ref"`
 	OK    bool      `json:"ok"`    // a worker_result; else a worker_error
-	Final bool      `json:"final"` // false: a notice, the attempt goes on
+	Final bool      `json:"final"` // false for a notice during the attempt
 	Stage string    `json:"stage,omitempty"`
 	// Exit marks the report that the director made itself, because the container ended without one.
 	Exit     bool              `json:"exit,omitempty"`
-	Usage    *recovery.Usage   `json:"usage,omitempty"` // of the whole attempt so far; nil: it does not say
+	Usage    *recovery.Usage   `json:"usage,omitempty"` // of the whole attempt so far; nil if not reported
 	Evidence recovery.Evidence `json:"-"`               // stays in the stream; Ref says where
-	// Classified is what Evidence means, if that was found out before; nil: it was not.
+	// Classified is an earlier finding on Evidence, or nil if it was not classified before.
 	Classified *Classified `json:"-"`
 }
 
-// Classified is a finding, and what found it: another classifier may find otherwise.
+// Classified is a finding with its classifier, because another classifier may come to another finding.
 type Classified struct {
 	By      any // Config.Classifier
 	Finding recovery.Finding
@@ -246,8 +249,9 @@ type ContainersListed struct {
 // Container is one row of that list.
 type Container struct {
 	Attempt string `json:"attempt"`
-	Running bool   `json:"running"` // false: exited, dead or never started. A paused container runs.
-	// Pending: the runtime has accepted it and nothing of it has run; Waiting is for what, in the runtime's own words.
+	Running bool   `json:"running"` // false if exited, dead or never started; a paused container runs
+	// Pending: the runtime has accepted it and nothing of it has run. Waiting is the runtime's text on what is
+	// missing.
 	Pending bool   `json:"pending,omitempty"`
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -255,7 +259,7 @@ type Container struct {
 // CooldownReported says that a resource must not be used until a deadline: the director saw a limit itself.
 type CooldownReported Cooldown
 
-// LimitReported: a worker says that a resource is limited until a deadline, while its attempt goes on.
+// LimitReported says that a worker hit a limit on a resource until a deadline, while its attempt continues.
 type LimitReported struct {
 	Worker   string    `json:"worker"`
 	Resource string    `json:"resource"`
@@ -282,8 +286,8 @@ type EffectEnded struct {
 
 // Asked is what a person was asked, as the comment on the issue says it.
 type Asked struct {
-	Title string `json:"title"`           // what is the matter
-	Ask   string `json:"ask"`             // what to do, in sentences
+	Title string `json:"title"`           // the problem, as a title
+	Ask   string `json:"ask"`             // the instructions
 	Reply string `json:"reply,omitempty"` // the one recommended comment; <…> in it is for the person's own words
 }
 
@@ -296,8 +300,9 @@ type EffectError struct {
 	Transient bool      `json:"transient,omitempty"`
 	Resource  string    `json:"resource,omitempty"` // that failed or refused, where the director knows it
 	Until     time.Time `json:"until,omitzero"`
-	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed until then; empty: GitHubWrite
-	// Doubtful: one wrong answer of a server would look the same, so that it counts only if it stays like that.
+	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed until then; GitHubWrite if empty
+	// Doubtful: a single wrong answer of a server would look the same, so the failure counts only if it
+	// persists.
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
@@ -309,27 +314,27 @@ type ClaimResult struct {
 	Title string `json:"title,omitempty"`
 }
 
-// StopResult is the outcome of Stop: the container is confirmed gone, or else the attempt is fenced. These are
-// all reports of its worker that ever count.
+// StopResult is the outcome of Stop: the container is confirmed gone, or else the attempt is fenced. No report
+// of its worker other than these ever counts.
 type StopResult struct {
-	// Fenced: nobody can say when the container is gone. Its worker is shut out of the bus, which was confirmed
-	// before Reports were read.
+	// Fenced: the container's end cannot be confirmed. Its worker was shut out of the bus, and that was
+	// confirmed before Reports were read.
 	Fenced   bool     `json:"fenced,omitempty"`
-	Cause    EndCause `json:"cause,omitempty"`     // what the runtime itself ended it for; empty: nothing that it told
-	Words    string   `json:"words,omitempty"`     // the runtime's own, for Cause, or why it cannot confirm the end
-	ExitCode *int     `json:"exit_code,omitempty"` // nil: there was no container
+	Cause    EndCause `json:"cause,omitempty"`     // why the runtime ended it, if it said
+	Words    string   `json:"words,omitempty"`     // the runtime's text on Cause, or on why it cannot confirm the end
+	ExitCode *int     `json:"exit_code,omitempty"` // nil if there was no container
 	OOM      bool     `json:"oom,omitempty"`
 	Signal   string   `json:"signal,omitempty"`
 	Killed   bool     `json:"killed,omitempty"` // we ended it
 	Limit    string   `json:"limit,omitempty"`  // the memory limit, for people
-	// how much of the work, as a clause for people, if nobody reported its end; empty: nothing is known to be
+	// how much of the work was lost, as a clause for people, if no report came; empty if no loss is known
 	Lost    string   `json:"lost,omitempty"`
 	Reports []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult is what was pushed. Nothing: the work tree equals the base. Merged: nothing was pushed, since
-// the base branch had to be merged first, and what came of it is not validated. Changed: nothing was pushed,
-// since the work is not what was validated.
+// DeliverResult is what was pushed. If Nothing is set, the work tree equals the base. If Merged is set, nothing
+// was pushed because the base branch had to be merged first and the result is not validated. If Changed is set,
+// nothing was pushed because the work differs from what was validated.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`
@@ -337,9 +342,9 @@ type DeliverResult struct {
 	Branch      string `json:"branch,omitempty"`
 	SHA         string `json:"sha,omitempty"`
 	URL         string `json:"url,omitempty"`
-	PullRequest int    `json:"pull_request,omitempty"` // to be watched; 0: none
-	// Unfinished is the branch of what an attempt at the pull request has left, and what it points to; empty:
-	// Branch has all of the work.
+	PullRequest int    `json:"pull_request,omitempty"` // to be watched; 0 without a pull request
+	// Unfinished is the branch with unfinished work of an attempt at the pull request, and UnfinishedSHA its
+	// commit. Both are empty if Branch has all of the work.
 	Unfinished    string `json:"unfinished,omitempty"`
 	UnfinishedSHA string `json:"unfinished_sha,omitempty"`
 }
@@ -373,7 +378,7 @@ type Cause struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// causeBytes bounds what the journal keeps of one event: a page of a hundred issues has a quarter of it.
+// causeBytes bounds what the journal keeps of one event. A page of a hundred issues takes a quarter of it.
 const causeBytes = 64 << 10
 
 func causeOf(e Event) (Cause, error) {

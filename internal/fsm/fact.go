@@ -28,11 +28,11 @@ type RunBegan struct {
 	Settings *Settings `json:"settings,omitempty"` // old journals do not say
 }
 
-// SettingsChanged: the configuration was read again while the director runs. What is decided from here on is
-// decided by it; attempts that run keep the plan that they began with.
+// SettingsChanged records that a running director read its configuration again. Later decisions use it. Running
+// attempts keep the plan that they began with.
 type SettingsChanged struct {
-	By     string `json:"by"`     // what had it read: a signal, a command, a file that changed
-	Digest string `json:"digest"` // of all that is in force from now on, the files that it names included
+	By     string `json:"by"`     // the trigger, such as a signal, a command or a changed file
+	Digest string `json:"digest"` // of everything in force from now on, including the files it names
 	// Keys are those with other values from now on, and Restart those with other values in the file that wait
 	// for a restart.
 	Keys     []string  `json:"keys"`
@@ -53,19 +53,19 @@ type CursorAdvanced RepoCursor
 // CooldownSet closes a resource.
 type CooldownSet Cooldown
 
-// CooldownLifted opens one again: an operator says so. What was said of it before counts no more.
+// CooldownLifted opens a resource at an operator's command. Earlier statements about it no longer count.
 type CooldownLifted struct {
 	Resource string     `json:"resource"`
 	Tasks    []IssueKey `json:"tasks,omitempty"` // in Backoff because of it, which go on now
 }
 
-// LimitStated is what a worker said of a limit, as it counts from now on.
+// LimitStated is a worker's statement about a limit, in the form that counts from now on.
 type LimitStated Statement
 
 // IncidentChanged is what is now known of an incident.
 type IncidentChanged struct {
 	Incident Incident `json:"incident"`
-	Over     bool     `json:"over,omitempty"` // nothing of it matters any more: it is forgotten
+	Over     bool     `json:"over,omitempty"` // it no longer matters and is forgotten
 }
 
 // TaskQueued is a new task.
@@ -78,18 +78,20 @@ type TaskQueued struct {
 	Standing Standing `json:"standing,omitzero"`
 }
 
-// StateKept is what a journal that was damaged still says, beside its tasks. It comes first in the one that follows.
+// StateKept is the state, without tasks, that the sound part of a damaged journal gives. It is the first fact
+// of the journal that replaces it.
 type StateKept struct {
 	State hardState `json:"state"`
 }
 
-// TaskRebuilt is a task as it was found when the journal was lost or damaged.
+// TaskRebuilt is a task that was reconstructed after the journal was lost or damaged.
 type TaskRebuilt struct {
 	Row     string `json:"row"` // of RebuildRows
 	Rebuilt Task   `json:"rebuilt"`
 }
 
-// RebuildWritten changes no state: so much of a rebuild is in the journal now, which begins with it.
+// RebuildWritten does not change state. It records how much of a rebuild is in the journal, which begins with
+// it.
 type RebuildWritten struct {
 	ID   string `json:"id"`
 	Part int    `json:"part"` // from 1 to Of
@@ -120,7 +122,8 @@ type Moved struct {
 	Until   time.Time `json:"until,omitzero"` // To's own deadline
 }
 
-// AttemptBegan numbers the attempt. The tally was charged by the verdict that granted it; the move to Starting follows.
+// AttemptBegan numbers the attempt. The verdict that granted it has charged the tally, and the move to Starting
+// follows.
 type AttemptBegan struct {
 	OfTask
 	N          int       `json:"n"`
@@ -147,8 +150,8 @@ type LabelsConfirmed struct {
 	OfTask
 }
 
-// ReportAccepted is a report that counts. Of a failure it holds what was found in the evidence, which stays
-// where Ref says.
+// ReportAccepted is a report that counts. For a failure it holds the finding. The evidence stays where Ref
+// says.
 type ReportAccepted struct {
 	OfTask
 	Worker string    `json:"worker"`
@@ -164,11 +167,11 @@ type ReportAccepted struct {
 	Assertion *recovery.Assertion `json:"claim,omitempty"`
 }
 
-// WorkerAnswered changes no state. It makes an answer to a worker, or the removal of a container that no task
-// knows, wait until the journal has confirmed that this director is still its writer.
+// WorkerAnswered does not change state. It makes an answer to a worker, or the removal of a container that no
+// task knows, wait until the journal has confirmed that this director is still its writer.
 type WorkerAnswered struct {
 	Worker  string `json:"worker"`
-	Welcome bool   `json:"welcome,omitempty"` // it is welcomed; otherwise it has no attempt, or none any more
+	Welcome bool   `json:"welcome,omitempty"` // it is welcomed; otherwise its attempt is over or unknown
 }
 
 // WatchdogMoved: the time in which the director was paused does not count.
@@ -194,13 +197,13 @@ type EndingSet struct {
 	Outcome Outcome         `json:"outcome"`
 	Known   recovery.Reason `json:"known,omitempty"`
 	Cause   string          `json:"cause,omitempty"`
-	// Resource is what the director used when Known happened to it; empty: none.
+	// Resource is what the director used when Known happened, if anything.
 	Resource string `json:"resource,omitempty"`
 	Taken    string `json:"taken,omitempty"` // of a withdrawal: the person who takes over
 }
 
-// ValidationDue: the attempt has done well, and the next one, which is free of charge, validates its work in a
-// clean container.
+// ValidationDue records that the attempt succeeded. The next one validates its work in a clean container, free
+// of charge.
 type ValidationDue struct {
 	OfTask
 	Attempt int `json:"attempt"`
@@ -213,11 +216,12 @@ type VerdictMade struct {
 	Stage   string           `json:"stage,omitempty"`
 	Finding recovery.Finding `json:"finding"`
 	Verdict recovery.Verdict `json:"verdict"`
-	// Incident is the key under which the failure counts with those of other tasks; empty: it is the task's own.
+	// Incident is the key under which the failure counts together with other tasks' failures. It is empty if
+	// the failure concerns only this task.
 	Incident string `json:"incident,omitempty"`
 	// Validate: the next attempt only validates the work, in a clean container.
 	Validate bool `json:"validate,omitempty"`
-	// Deliver: the work is done; what follows an answer hands it in, without another attempt.
+	// Deliver: the work is done. After an answer it is delivered without another attempt.
 	Deliver bool `json:"deliver,omitempty"`
 }
 
@@ -233,7 +237,7 @@ type UsageCounted struct {
 	PaidCalls *int64 `json:"paid_calls,omitempty"`
 }
 
-// TallyReset: a human answered, so that all meters start anew.
+// TallyReset records a human's answer, which resets all meters.
 type TallyReset struct {
 	OfTask
 	By string `json:"by"`
@@ -243,7 +247,7 @@ type TallyReset struct {
 	Next Next `json:"next,omitzero"`
 }
 
-// CommandTaken is a command of a person's, or of the operator's, which is never carried out again.
+// CommandTaken records a command of a person or the operator, so it is never carried out again.
 type CommandTaken struct {
 	Task IssueKey `json:"task"`
 	CommandRef
@@ -264,13 +268,13 @@ type WorkDelivered struct {
 	Delivery DeliverResult `json:"pushed"`
 }
 
-// WorkPushed: what there is of the work was pushed, to be looked at.
+// WorkPushed records that unfinished work was pushed for people to see.
 type WorkPushed struct {
 	OfTask
 	Work DeliverResult `json:"work"`
 }
 
-// EffectPlanned, EffectDone and EffectDeferred are the life of a durable effect.
+// EffectPlanned puts a durable effect into its task's outbox. EffectDone and EffectDeferred follow.
 type EffectPlanned struct {
 	Effect Effect `json:"effect"`
 }
@@ -296,7 +300,8 @@ type EffectDeferred struct {
 	Tries  int       `json:"tries"`
 	Until  time.Time `json:"until"`
 	Why    string    `json:"why"`
-	// Since is when it failed first. Old journals do not say; zero: it only waits for a stated reset.
+	// Since is when it failed first. It is zero in old journals, and if the effect only waits for a stated
+	// reset.
 	Since time.Time `json:"since,omitzero"`
 	// Refused is how many of the tries were refused for good. Old journals do not say.
 	Refused int `json:"refused,omitempty"`
@@ -307,7 +312,7 @@ type EffectDeferred struct {
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
-// About names the issue that a fact is about; empty: it is about the director.
+// About names the issue that a fact is about. It is empty for facts about the director.
 func About(f Fact) IssueKey {
 	switch f := f.(type) {
 	case taskFact:

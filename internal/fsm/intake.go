@@ -11,8 +11,8 @@ import (
 // rest come with the next poll, which begins where this one did.
 const maxQueuedPerEvent = 500
 
-// GitHub's view is compared with ours. The cursor is taken only if every view was decided: what was not is then
-// read again, by this process or the next.
+// Compare GitHub's views with our tasks. The cursor advances only if every view was decided. Otherwise this
+// process or the next one reads the undecided views again.
 func (b IssuesSeen) step(m *Machine) {
 	decided, queued := true, 0
 	for _, v := range b.Issues {
@@ -46,12 +46,12 @@ func (b IssuesSeen) step(m *Machine) {
 
 func (v IssueView) has(l Label) bool { return slices.Contains(v.Labels, l) }
 
-// eligible: open, offered, and nobody's.
+// eligible reports whether the issue is open, offered and unclaimed.
 func (v IssueView) eligible() bool {
 	return v.Open && v.has(LabelTask) && !v.has(LabelClaimed) && !v.has(LabelBlocked)
 }
 
-// viewSeen looks for a withdrawal or an answer. If it returns false the view cannot be judged yet, and must be
+// viewSeen looks for a withdrawal or an answer. It returns false if the view cannot be judged yet and must be
 // read again.
 func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool) {
 	if asked.Before(t.LabelsAt) {
@@ -70,9 +70,9 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		} else {
 			m.stand(t, v.Standing)
 		}
-	case t.State == Delivering: // the delivery changes the issue, so that the next view comes by itself
+	case t.State == Delivering: // the delivery changes the issue, so another view follows
 	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
-		return false // an effect is at work on the issue; what its outcome does not say, the next view does
+		return false // an effect is at work on the issue; the next view shows what its outcome does not
 	case t.State == InReview:
 		if !m.reviewedIssueSeen(t, v) {
 			return false
@@ -90,8 +90,8 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	return true
 }
 
-// tidy makes the labels agree with the task, if people have put others of ours beside its own: what they mean
-// is not known, and an issue must say one thing.
+// tidy removes Retake labels that people have put beside the task's label. Their intent is unknown, and an
+// issue must show a single state.
 func (m *Machine) tidy(t *Task, v IssueView) {
 	own := t.State.Info().Label
 	if len(v.Labels) > 1 && v.has(own) && len(t.Outbox) == 0 && !m.githubBlocked(DoTidy) {
@@ -99,8 +99,9 @@ func (m *Machine) tidy(t *Task, v IssueView) {
 	}
 }
 
-// oldView: what was read before our own labels were confirmed decides nothing, unless it shows what we expect. The
-// change that made it differ may be a human's, so the issue is read again at once, but only once.
+// oldView handles a view that was read before our own labels were confirmed. Such a view is ignored unless it
+// shows the labels we expect. A human may have caused the difference, so the issue is read again at once, but
+// only once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
 		return t.State != Blocked // there, what people have written counts, too
@@ -120,9 +121,9 @@ func (m *recorder) rename(t *Task, title, url string) {
 	}
 }
 
-// readAnswers asks what people did to a blocked issue that has changed, and whether they were allowed to. GitHub tells
-// the time of the last change in seconds, so what was read within a few seconds of it is read once more. As long as the
-// blocked label is off, somebody seems to have answered.
+// readAnswers reads what people with write access did to a blocked issue that has changed. GitHub reports the
+// time of the last change in seconds, so a view taken within a few seconds of it is read once more. While the
+// blocked label is off, somebody has probably answered, so the view stays undecided.
 func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) (judged bool) {
 	const settle = 5 * time.Second
 	switch {
@@ -138,8 +139,8 @@ func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) (judged boo
 	return v.has(LabelBlocked)
 }
 
-// What people said about a blocked task is kept. If one of them answered, the task goes on and gets its chances back;
-// nothing else does that.
+// Comments on a blocked task are kept as hints. If one of them is an answer, the task continues with its meters
+// reset.
 func (a QuestionAnswered) step(m *Machine) {
 	t := m.Task(a.Task)
 	if t == nil || t.State != Blocked || t.plans(DoEscalate) {
@@ -152,7 +153,8 @@ func (a QuestionAnswered) step(m *Machine) {
 	m.goOn(t, a.By+": "+a.Command, 0, t.retry(len(a.Hints) > 0))
 }
 
-// recordHints keeps what people said for the next attempts. The same comments are read more than once.
+// recordHints keeps people's comments for the next attempts. It skips hints it already has, because comments
+// are read more than once.
 func (m *recorder) recordHints(t *Task, hints []Hint) {
 	all := slices.Clone(t.Hints)
 	for _, h := range hints[max(0, len(hints)-maxHints):] {

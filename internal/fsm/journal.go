@@ -10,7 +10,7 @@ import (
 	"retake/internal/plainjson"
 )
 
-// Record is one line of the journal: what happened, and what was decided about it.
+// Record is one line of the journal. It holds what happened and what was decided about it.
 type Record struct {
 	At    time.Time `json:"at"`
 	Cause Cause     `json:"cause"`
@@ -121,7 +121,7 @@ var kinds = func() map[reflect.Type]string {
 	return all
 }()
 
-// KindOf is the word that the journal has for a kind of fact; empty: it is not in the table.
+// KindOf returns the journal's word for a fact, or an empty string if the fact is not in the table.
 func KindOf(f Fact) string { return kinds[reflect.TypeOf(f)] }
 
 // BatchReader reads batches of the journal back. It is for one goroutine; the zero one is ready.
@@ -152,7 +152,7 @@ func (b *BatchReader) Read(data []byte) ([]Record, error) {
 	return out, nil
 }
 
-// record reads a line as it is written; of any other it says false.
+// record reads a line in exactly the form that line writes. It returns false for any other form.
 func (b *BatchReader) record(line []byte) (r Record, ok bool) {
 	p := &b.plain
 	p.Reset(line)
@@ -172,7 +172,7 @@ func (b *BatchReader) record(line []byte) (r Record, ok bool) {
 	return r, ok && p.Literal("}") && p.End()
 }
 
-// list reads the rest of a list of facts.
+// list reads the rest of a list of facts, after the opening bracket.
 func (b *BatchReader) list() (FactList, bool) {
 	p := &b.plain
 	b.facts = b.facts[:0]
@@ -238,15 +238,15 @@ func plainOf[T Fact](how *plainjson.Type, complete func(*T)) func(*plainjson.Rea
 // factRow is how one kind of fact is written and read.
 type factRow struct {
 	kind string
-	of   reflect.Type // of the fact; nil: it is not written any more
+	of   reflect.Type // of the fact; nil if it is no longer written
 	read func([]byte) (Fact, error)
-	// plain reads it faster, as how says, if it is written as we write it; nil: only read does. The room is the
-	// reader's for this kind.
+	// plain is a faster reader for facts in exactly the form that we write, described by how. It may be nil.
+	// The room is where the reader keeps a fact of this kind.
 	plain func(p *plainjson.Reader, room *any) (Fact, bool)
 	how   *plainjson.Type
 }
 
-// facts is the table of kinds. A kind is never renamed; one that was merged into another is only read.
+// facts is the table of kinds. A kind is never renamed. A kind that was merged into another is only read.
 var facts = []factRow{
 	kindOf[RunBegan]("run_began"),
 	kindOf[SettingsChanged]("settings_changed"),
@@ -301,7 +301,7 @@ var facts = []factRow{
 
 func kindOf[T Fact](kind string) factRow { return kindWith(kind, func(*T) {}) }
 
-// kindWith is a kind of which the journal leaves something out; complete adds that.
+// kindWith is a kind with fields that the journal leaves out. complete fills them in.
 func kindWith[T Fact](kind string, complete func(*T)) factRow {
 	row := legacy(kind, complete)
 	row.of = reflect.TypeFor[T]()

@@ -11,8 +11,8 @@ import (
 // heartbeatResolution is the wire's resolution: a heartbeat that is exactly as old as the TTL is not beyond it.
 const heartbeatResolution = time.Millisecond
 
-// watched reports whether the task's worker has deadlines. Before its container is confirmed to run it has
-// none: the outcome of the start comes first.
+// watched reports whether the task's worker has deadlines. They begin once the container is confirmed to run,
+// because the outcome of the start comes first.
 func (t *Task) watched() bool {
 	return t.State == Running || t.State == Suspect || t.State == Starting && !t.UpAt.IsZero()
 }
@@ -55,15 +55,15 @@ func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.sla
 
 func (m *agenda) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
 
-// Due reports whether a step at that time decides about a task's deadline. Whoever keeps signs of life back
-// offers them before.
+// Due reports whether a step at that time decides about a task's deadline. A shell that holds signs of life
+// back must offer them first.
 func (m *agenda) Due(at time.Time) bool {
 	t, deadline := m.timers.first()
 	return t != nil && passed(at, deadline)
 }
 
-// passDeadlines decides about deadlines that have passed, the earliest first; those beyond atOnce stay due, and
-// the shell offers the next step at once.
+// passDeadlines decides about deadlines that have passed, the earliest first, at most atOnce of them. The rest
+// stay due, and the shell offers the next step at once.
 func (m *Machine) passDeadlines() {
 	if (m.githubClosed || m.hard.Phase == PhaseCooldown) && !m.githubOpensAt().After(m.now) {
 		m.githubClosed = false
@@ -83,7 +83,7 @@ func (m *Machine) passDeadlines() {
 	}
 }
 
-// deadlinePassed decides about a task whose deadline has passed: here a missed heartbeat is judged.
+// deadlinePassed decides about a task whose deadline has passed, missed heartbeats included.
 func (m *Machine) deadlinePassed(t *Task) {
 	switch {
 	case t.State == Backoff && m.claimsCanGoStale() && passed(m.now, m.staleAt(t)):
@@ -112,8 +112,8 @@ func (m *Machine) deadlinePassed(t *Task) {
 		m.move(t, OnSilent, fmt.Sprintf("no heartbeat for %s", m.cfg.HeartbeatTTL), m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
 	case t.soft.listedAt.Before(t.Since):
-		// Only the bus shows the worker as silent. The runtime is the second witness: without a list of it that is
-		// younger than the suspicion, no worker is killed.
+		// Only the bus shows the worker as silent. No worker is killed until the runtime, as a second witness,
+		// has sent a list that is newer than the suspicion.
 		t.soft.awaitsListUntil = m.now.Add(m.cfg.HeartbeatTTL / 3)
 		m.emit(t, Effect{Kind: DoProbe})
 	default:
@@ -164,8 +164,8 @@ func (m *Machine) seen(h WorkerSeen, at time.Time) {
 		return
 	}
 	t.soft.Activity = h.Activity.After(t.soft.Activity)
-	// Paid calls are recorded as they are made: if worker and director die together, nobody could report them
-	// again. They are few, and their cost is recorded with them.
+	// Record paid calls immediately. If worker and director die together, the numbers would be lost. Paid calls
+	// are few, and their cost is recorded with them.
 	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used})
 	}
@@ -174,8 +174,7 @@ func (m *Machine) seen(h WorkerSeen, at time.Time) {
 	m.enforceBudget(t)
 }
 
-// After is what is known once a worker has reported this, when it had reported something before: usage does not
-// fall, and the last error stays.
+// After merges a worker's report with its earlier one. Usage does not fall, and the last error stays.
 func (a Activity) After(before Activity) Activity {
 	a.Usage = before.Usage.Max(a.Usage)
 	a.ErrorID = cmp.Or(a.ErrorID, before.ErrorID)
@@ -194,8 +193,8 @@ func (m *Machine) sawWorker(t *Task, at time.Time) {
 	m.index(t)
 }
 
-// The runtime's list is compared with ours. A container that is gone or ended ends its attempt; one that no task
-// knows is removed.
+// Compare the runtime's list with our tasks. A container that is gone or ended ends its attempt. A container
+// that no task knows is removed.
 func (l ContainersListed) step(m *Machine) {
 	there := make(map[string]Container, len(l.Containers))
 	for _, c := range l.Containers {
@@ -236,15 +235,16 @@ func (m *recorder) grantGrace() {
 	m.revisitAll()
 }
 
-// A worker without an attempt that keeps sending, or whose container stays, is answered once a minute, and more
-// and more seldom: that of a lost node may stay for days. So many are remembered.
+// A worker without an attempt may keep sending, or its container may stay. It is answered after a minute and
+// then less and less often, because a container on a lost node may stay for days. At most maxUnknownWorkers are
+// remembered.
 const (
 	fenceEvery        = time.Minute
 	fenceSeldom       = 10 * time.Minute
 	maxUnknownWorkers = 1024
 )
 
-// unknownWorkers limits how often workers without an attempt are answered: each of them, and all together.
+// unknownWorkers limits how often workers without an attempt are answered, each one and all together.
 type unknownWorkers struct {
 	places  []answeredWorker // at most maxUnknownWorkers
 	placeOf map[string]int
@@ -259,8 +259,8 @@ type answeredWorker struct {
 
 func (a *answeredWorker) dueAt() time.Time { return a.at.Add(a.wait) }
 
-// answer reports whether a worker is answered now. If all places are taken, a new worker gets that of the one that
-// was due first; while none is due the new one gets no answer, and will ask again.
+// answer reports whether a worker is answered now. If all places are taken, a new worker replaces the one that
+// was due first. While no worker is due, the new one is not answered and will ask again.
 func (u *unknownWorkers) answer(worker string, now time.Time) bool {
 	i, known := u.placeOf[worker]
 	wait := time.Duration(0)
@@ -312,8 +312,9 @@ func (m *recorder) fenceUnknown(worker string, token uint64) {
 	}
 }
 
-// fence tells a worker to end whose attempt is over or was never ours. The fact keeps a director that has been
-// replaced, and does not know it yet, from fencing a worker of its successor.
+// fence tells a worker to end because its attempt is over or was never ours. The recorded fact delays the
+// answer until the append succeeds. A director that was replaced without noticing therefore cannot fence its
+// successor's worker.
 func (m *recorder) fence(worker string) {
 	m.record(WorkerAnswered{Worker: worker})
 	m.emit(nil, Effect{Kind: DoFence, Worker: worker})

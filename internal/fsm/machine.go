@@ -16,49 +16,49 @@ type Config struct {
 	Watchdog     time.Duration // an attempt's whole life
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
-	// PendingTimeout is for how long a runtime that places attempts by itself may look for room for one; 0:
-	// what is started runs.
+	// PendingTimeout is how long a runtime that schedules attempts may look for room for an attempt. Zero means
+	// that a started attempt runs at once.
 	PendingTimeout time.Duration
-	// FenceAfter is for how long the end of an attempt is asked for that nobody can confirm, before the attempt
-	// is fenced.
+	// FenceAfter is how long the director tries to confirm an attempt's end before it fences the attempt.
 	FenceAfter time.Duration
-	// CheckoutTravels: attempts that begin from now on fetch their checkout, and send back what they change.
-	// Otherwise they work on the director's own.
+	// CheckoutTravels: attempts that begin from now on fetch their checkout and send back their changes.
+	// Otherwise they work on the director's checkout.
 	CheckoutTravels bool
-	ClaimStale      time.Duration // a claim without progress is given back; 0: never
-	RemindAfter     time.Duration // a question without an answer is raised once more; 0: never
-	DeliverFor      time.Duration // finished work that cannot be handed in is tried again for so long; 0: for ever
-	// Caps bound how many tasks with a label hold a slot, by the label in lower case; 0: none begins.
+	ClaimStale      time.Duration // a claim without progress is given back; 0 means never
+	RemindAfter     time.Duration // a question without an answer is raised once more; 0 means never
+	DeliverFor      time.Duration // how long a failing delivery is retried; 0 means without limit
+	// Caps bound how many tasks with a label hold a slot, by the label in lower case. With a cap of 0 no such
+	// task begins.
 	Caps map[string]int
-	// Repositories are those whose issues are worked on; what is under way in another is finished. Empty: any.
+	// Repositories are the repositories whose issues are worked on. Tasks under way in other repositories are
+	// finished. An empty list means any repository.
 	Repositories []string
-	// Only are the issues that this run takes from the queue; others wait there. What was begun is gone on with
-	// in any case. Empty: all.
+	// Only lists the issues that this run takes from the queue. Others wait there. Claims already begun
+	// continue in any case. An empty list means all issues.
 	Only []IssueKey
-	// CleanValidation: what an attempt has done is delivered only after another one, without an agent, has
-	// validated it.
+	// CleanValidation: work is delivered only after a separate attempt without an agent has validated it.
 	CleanValidation bool
 	FixRounds       int // of CODE, the first included, that a clean container may refuse; ≥ 1
 	Policy          *policy.Policy
 	// HasAlternative: another model is configured for the stages.
 	HasAlternative bool
 	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins.
-	// Empty: any model may be used.
+	// If empty, attempts wait for any closed model.
 	Models []string
-	// MaxStatedWait is for how long one task's word closes a resource for others, in sum over a day; 0: it
-	// closes nothing.
+	// MaxStatedWait is how long one task's word may close resources for others, in total per day. With zero,
+	// one task's word does not close anything.
 	MaxStatedWait time.Duration
 	Classify      func(recovery.Evidence) recovery.Finding
-	Classifier    any // stands for Classify, and is compared: what it has found before is taken; nil: nothing is
+	Classifier    any // identifies Classify, whose earlier findings are reused; nil disables that
 	// Retry paces failed effects; its Max should be minutes, since an outbox waits for as long as an outage lasts.
 	Retry recovery.Backoff
 }
 
 // Machine decides. It is not safe for concurrent use: one goroutine owns it.
 //
-// It takes the events. Below it are parts, of which each knows only those further below: attempts decides how
-// attempts begin and end, recorder turns decisions into facts and effects, agenda says what is due and whose turn it
-// is, and memory is the hard state.
+// It takes the events. Its parts form layers, and each part uses only the parts below it. From top to bottom,
+// attempts decides how attempts begin and end, recorder turns decisions into facts and effects, agenda knows
+// what is due and which task is next, and memory holds the hard state.
 type Machine struct {
 	attempts
 
@@ -68,14 +68,15 @@ type Machine struct {
 // attempts decides how attempts begin, end, and are judged.
 type attempts struct{ recorder }
 
-// agenda is what is due, and whose turn it is; all of it follows from the memory, and is lost with the process.
+// agenda knows what is due and which task is next. All of it is derived from the memory and lost with the
+// process.
 type agenda struct {
 	memory
 
 	timers            queue     // by deadline
 	ready             waiters   // may begin an attempt
 	dirty             []*Task   // may have something to emit
-	began             time.Time // when this process was told to begin
+	began             time.Time // when Booted was decided
 	grace             time.Time // no silence counts before it
 	githubClosed      bool      // effects may be held back by GitHub's cooldown
 	dispatchableSince time.Time // since then no pause, drain, cooldown, incident or restart kept tasks waiting
@@ -95,9 +96,9 @@ func New(cfg Config) *Machine {
 	return m
 }
 
-// Step decides about one event. Every fact that it returns is applied already; the effects must wait until those facts
-// are durable. Deadlines that have passed by the event's time are decided, too, after the event itself: a heartbeat
-// that comes late but before the expiry was decided counts.
+// Step decides about one event. The facts that it returns are already applied. The caller must hold the effects
+// back until those facts are durable. Step handles the event first and then the deadlines that have passed by
+// its time, so a heartbeat that comes late, but before its expiry was decided, still counts.
 func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	m.advance(e.At)
 	m.facts, m.effects = nil, nil
@@ -119,13 +120,14 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 // Decided returns what the last step decided. It belongs to the machine until the next step.
 func (m *recorder) Decided() ([]Fact, []Effect) { return m.facts, m.effects }
 
-// NextDeadline returns when time alone will change something; zero if nothing waits for time.
+// NextDeadline returns when time alone will change something, or zero if nothing waits for time. It may change
+// with every step, so the shell must ask again after each one.
 func (m *agenda) NextDeadline() time.Time {
 	_, at := m.timers.first()
 	if m.githubClosed || m.hard.Phase == PhaseCooldown {
 		at = sooner(at, m.githubOpensAt())
 	}
-	// Work is ready and only waits for the model.
+	// Ready work with a free slot waits only for the model.
 	if m.ready.n > 0 && m.slotFree() && m.modelOpensAt().After(m.now) {
 		at = sooner(at, m.modelOpensAt())
 	}
@@ -135,7 +137,7 @@ func (m *agenda) NextDeadline() time.Time {
 	return sooner(at, m.incidentDeadline())
 }
 
-// A process begins: workers get twice the TTL to be seen again, and what was outstanding is emitted again.
+// A process begins. Workers get twice the TTL to be seen again, and outstanding effects are emitted again.
 func (b Booted) step(m *Machine) {
 	before := m.hard.Settings
 	m.record(RunBegan(b))

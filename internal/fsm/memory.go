@@ -10,7 +10,7 @@ import (
 	"retake/internal/plainjson"
 )
 
-// memory is the hard state, and what finds things in it.
+// memory is the hard state with its indexes.
 type memory struct {
 	cfg    Config
 	hard   hardState
@@ -20,7 +20,8 @@ type memory struct {
 	now    time.Time // of the last event; never behind decided
 }
 
-// Tasks lists the tasks in order of arrival. They belong to the machine: read, don't keep.
+// Tasks lists the tasks in order of arrival. They belong to the machine. Callers may read them until the next
+// step.
 func (m *memory) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
 
 // Live are the tasks whose current attempt may have a worker.
@@ -54,7 +55,7 @@ func (m *memory) Phase() Phase { return m.hard.Phase }
 // Now returns the time of the last event.
 func (m *memory) Now() time.Time { return m.now }
 
-// Cursor returns how far a repository was read; empty: not at all.
+// Cursor returns how far a repository was read, or an empty string if it was never read.
 func (m *memory) Cursor(repo string) string {
 	for _, c := range m.hard.Cursors {
 		if c.Repo == repo {
@@ -82,11 +83,12 @@ const (
 	PhaseShutdown Phase = "SHUTDOWN"
 )
 
-// SnapshotVersion is the form of the snapshot; another one is refused, and the journal is replayed from its start.
+// SnapshotVersion is the version of the snapshot's format. Restore refuses any other version, and the journal
+// is then replayed from its start.
 const SnapshotVersion = 2
 
-// hardState is what facts build. A snapshot is its JSON. Lists are never nil, so that one that never had an
-// element equals one that has lost all.
+// hardState is what facts build. A snapshot is its JSON. Lists without omitempty are never nil, so a list that
+// never had an element encodes like one that has lost all of them.
 type hardState struct {
 	Version  int       `json:"version"`
 	Decided  time.Time `json:"decided"` // when the last fact was
@@ -95,7 +97,7 @@ type hardState struct {
 	// since there was no task, newest last, at most maxLabelNames
 	LabelNames []LabelNames `json:"label_names,omitempty"`
 	Phase      Phase        `json:"phase"`
-	// Paused or Draining if the operator wants it so, whatever the phase is meanwhile
+	// Paused or Draining if the operator wants that, whatever the current phase
 	Intent   Phase     `json:"intent,omitempty"`
 	PausedAt time.Time `json:"paused_at,omitzero"` // when the last pause began
 	// given back without progress, newest last, at most maxStale
@@ -137,7 +139,7 @@ func (m *Machine) Restore(data []byte) error {
 
 var howState = plainjson.TypeFor[hardState]()
 
-// readState reads a snapshot: in one pass, if it is written as we write it.
+// readState reads a snapshot. One written by this version is read in a single pass.
 func readState(data []byte) (hardState, error) {
 	var plain plainjson.Reader
 	plain.Reset(data)
@@ -170,7 +172,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner is the earlier of two deadlines; zero is none.
+// sooner returns the earlier of two deadlines, of which zero means no deadline.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

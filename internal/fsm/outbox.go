@@ -8,25 +8,25 @@ import (
 	"retake/internal/recovery"
 )
 
-// outageWait is the longest wait before a server that was away is tried again: whoever waits for it holds a
-// slot, or has work to hand in.
+// outageWait is the longest wait before a server that was away is tried again. It is short because the waiting
+// task holds a slot or has work to deliver.
 const outageWait = time.Minute
 
-// startFor is for how long a start waits for a server that is away; then the attempt has failed.
+// startFor is how long a start waits for a server that is away. After that the attempt has failed.
 const startFor = 10 * time.Minute
 
-// saidAfter is after how many failures of a delivery people are told.
+// saidAfter is the number of failed deliveries after which the comment on the issue mentions them.
 const saidAfter = 3
 
-// releaseTries is how often a release is tried that GitHub permanently refuses; then the claim's labels stay as
-// they are.
+// releaseTries is how often a release that GitHub permanently refuses is tried. After that the claim's labels
+// are left in place.
 const releaseTries = 10
 
 // minRetryWait is the least wait before a failed effect is tried again: jitter may draw 0, and a stated reset
 // may be past.
 const minRetryWait = 100 * time.Millisecond
 
-// An outcome of any other effect than the one under way is old.
+// At most one durable effect of a task is in flight. The outcome of any other effect is stale and ignored.
 func (e EffectEnded) step(m *Machine) {
 	m.replied(e.Effect)
 	t := m.Task(e.Task)
@@ -36,7 +36,7 @@ func (e EffectEnded) step(m *Machine) {
 	p := t.Outbox[0]
 	t.soft.inFlight = ""
 	m.revisit(t)
-	// whoever fenced it was not told to: it may change the checkout
+	// this attempt must not be fenced, because it may still change the checkout
 	if e.Stop != nil && e.Stop.Fenced && p.Effect.Stop.FenceAt.IsZero() {
 		e.Stop, e.Failure = nil, &EffectError{Reason: recovery.WorkerLost, Text: e.Stop.Words, Transient: true}
 	}
@@ -76,15 +76,16 @@ func (e EffectEnded) step(m *Machine) {
 }
 
 // tryAgain reports whether a failed effect stays in the outbox. It is given up if the effects that wait behind
-// it make it pointless. A failed start becomes a failed attempt, so that it is bounded, unless a server was
-// away; a container must be confirmed gone, and a human must be asked, however long that takes.
+// it make it pointless. A failed start becomes a failed attempt, which bounds it, unless a server was away.
+// Stops and questions are retried without limit, because a container must be confirmed gone and a human must be
+// asked.
 func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
 	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked:
 		// it was answered meanwhile
 		return false
 	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver:
-		// a delivery ends, also if each reset that is stated is past
+		// a delivery is bounded, even if every stated reset is past
 		return true
 	case f.Doubtful && m.patient(p, f):
 		return true
@@ -96,8 +97,8 @@ func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	return f.Transient && m.patient(p, f)
 }
 
-// patience is for how long failures of one kind in a row are tried again before they count. The first row that
-// fits is taken; without one, 0: for ever.
+// patience is how long consecutive failures of one kind are retried before they count. The first row that fits
+// applies. Without a row, or with 0, there is no limit.
 var patience = []struct {
 	row  string     // in the journal; never changes
 	kind EffectKind // empty: any
@@ -113,7 +114,7 @@ var patience = []struct {
 	{"delivery", DoDeliver, nil, func(c *Config) time.Duration { return c.DeliverFor }},
 }
 
-// doubtFor is how long what one wrong answer would look like is doubted.
+// doubtFor is how long a failure is doubted that a single wrong answer could explain.
 const doubtFor = 2 * time.Minute
 
 // patienceRow is the row that fits a failure, "" without one, and its time; longest is that of the effect's own
@@ -131,8 +132,8 @@ func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, 
 }
 
 // patient reports whether an effect may go on failing as it does now: it has not done so for so long, or not
-// often enough to tell. Each way of failing has a beginning of its own; but what fails now like this and now
-// like that ends, too. Waits for a stated reset do not count.
+// often enough to tell. Each way of failing starts its own clock. An effect that alternates between ways of
+// failing is given up as well, after the longest time. Waits for a stated reset do not count.
 func (m *attempts) patient(p Planned, f *EffectError) bool {
 	const often = 3
 	row, most, longest := m.patienceRow(p.Effect.Kind, f)
@@ -172,14 +173,14 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	if !f.Transient {
 		d.Refused++
 	}
-	// none, or one that is past: our clock and theirs differ, and asking at once would not help
+	// no stated reset, or a past one: the clocks differ, and asking at once would not help
 	if !f.Until.After(m.now) {
 		d.Tries++
 		d.Since, d.Failing = p.Since, m.failingNow(p, f)
 		if d.Since.IsZero() {
 			d.Since = m.now
 		}
-		// the comment would say for ever that somebody works on it
+		// otherwise the comment would keep saying that somebody works on it
 		if p.Effect.Kind == DoDeliver && d.Tries == saidAfter {
 			t.soft.commentDue, t.soft.commentWhy = true, "The work is done and kept, but it cannot be handed in yet: "+
 				f.Text
@@ -199,8 +200,8 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	m.record(d)
 }
 
-// isOutage reports whether a server did not answer, or said that it fails: that passes by itself, and is
-// nobody's fault here.
+// isOutage reports whether a server did not answer or reported an internal failure. Such a failure passes
+// without action, and the task is not to blame.
 func (f *EffectError) isOutage() bool {
 	return f.Transient && f.Reason == recovery.NetworkTransient &&
 		(f.Resource == recovery.GitHubAPI || f.Resource == recovery.GitHubGit)

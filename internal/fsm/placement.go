@@ -9,12 +9,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// Placement is what an attempt waits for that its runtime has accepted and not begun.
+// Placement is what an attempt waits for after its runtime has accepted it and before it runs.
 type Placement struct {
 	Since time.Time `json:"since"`
-	// when it has waited too long for room. The deadline that is in force is the task's Until.
+	// Bound is when it has waited too long for room. The deadline in force is the task's Until, which may be
+	// earlier.
 	Bound time.Time `json:"bound"`
-	// For is what is missing, in the runtime's words as they were At; empty: it has not said yet.
+	// For is what is missing, in the runtime's words at time At. It is empty until the runtime says.
 	For string    `json:"for,omitempty"`
 	At  time.Time `json:"at,omitzero"`
 	// Lacks is what the attempt fails for if it goes on lacking that.
@@ -40,29 +41,30 @@ func (f ContainerWaits) apply(m *agenda, t *Task) {
 }
 
 const (
-	// imageTimeout is for how long an image is waited for that cannot be had. The runtime tries several times
-	// in it; room may come much later.
+	// imageTimeout is how long an attempt waits for an image that cannot be pulled. The runtime tries several
+	// times meanwhile. A wait for room may last much longer.
 	imageTimeout = 5 * time.Minute
-	// waitsEvery is how often other words are written down.
+	// waitsEvery is how often a changed explanation is recorded.
 	waitsEvery = time.Minute
 	// maxWords bounds what is kept of a runtime's words, in bytes.
 	maxWords = 300
 )
 
-// shortWords are a runtime's words in one line, as far as they are kept.
+// shortWords returns a runtime's words as one line of at most maxWords bytes.
 func shortWords(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
 }
 
-// placing notes that the runtime looks for room: until the container runs its worker has no deadlines, but that
-// has one.
+// placing records that the runtime looks for room. Until the container runs, its worker has no deadlines, but
+// the wait for room has one.
 func (m *attempts) placing(t *Task) {
 	t.soft.upAt = m.now
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, Until: m.now.Add(m.cfg.PendingTimeout)})
 }
 
-// stillWaits keeps what the runtime says of an attempt that waits. An image that cannot be had is seldom there later.
+// stillWaits records what the runtime says about a waiting attempt. It shortens the deadline if the image
+// cannot be pulled, because such an image seldom appears later.
 func (m *attempts) stillWaits(t *Task, words string) {
 	w := t.Waits
 	if words = shortWords(words); words == "" || words == w.For || w.For != "" && m.now.Before(w.At.Add(waitsEvery)) {
@@ -82,8 +84,8 @@ func (m *attempts) stillWaits(t *Task, words string) {
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, For: words, Lacks: lacks, Until: until})
 }
 
-// notPlaced ends an attempt that has waited too long. The failure is of the cluster, so that others that wait
-// for the same fail alike.
+// notPlaced ends an attempt that has waited too long. The failure belongs to the cluster, so attempts that wait
+// for the same thing count as one incident.
 func (m *attempts) notPlaced(t *Task) {
 	w := t.Waits
 	cause := fmt.Sprintf("the cluster did not start the worker within %s (kubernetes.pending_timeout_seconds)",

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// place is where a task stands in a queue. The zero place: it is not in it. Each task has some, so that they are small.
+// place is where a task stands in a queue. The zero place means outside. Each task has several, so places are
+// small.
 type place struct {
 	sec  int64 // since 1970
 	nsec int32
@@ -22,14 +23,14 @@ func placeAt(rank int8, at time.Time) place {
 
 func (p place) at() time.Time { return time.Unix(p.sec, int64(p.nsec)).UTC() }
 
-// queue holds tasks in the order of their places, in parts of at most maxPart: what joins or leaves moves no
-// more than one of them, however many tasks there are. No part is empty.
+// queue holds tasks in the order of their places, in nonempty parts of at most maxPart tasks. An insertion or
+// removal shifts the tasks of one part only, however many tasks there are.
 type queue struct {
 	n     int
 	parts [][]placed
 }
 
-// placed is a task with its place, so that finding one looks at no task.
+// placed is a task with its place. A search compares places without loading tasks.
 type placed struct {
 	place
 	seq uint64 // the task's
@@ -56,7 +57,7 @@ func (q *queue) move(t *Task, from, to place) {
 	}
 }
 
-// partOf is the last part that does not begin behind a place; 0, if all do.
+// partOf returns the index of the last part that does not begin behind a place, or 0 if all do.
 func (q *queue) partOf(p placed) int {
 	i, _ := slices.BinarySearchFunc(q.parts, p, func(part []placed, p placed) int {
 		if part[0].compare(p) <= 0 {
@@ -124,8 +125,8 @@ func (q *queue) all() iter.Seq[*Task] {
 	}
 }
 
-// waiters are the tasks that may begin an attempt, in lists of those that the same things keep back: so nobody
-// looks at each of them.
+// waiters are the tasks that may begin an attempt, grouped by what can hold them back. The scheduler checks
+// each group once instead of each task.
 type waiters struct {
 	n     int
 	lists []*waiterList // in the order of what they have in common; none is empty
@@ -136,8 +137,8 @@ type waiterList struct {
 	queue
 }
 
-// alike is what the tasks of one list have in common, beside the rank: an incident, a closed model or a cap
-// concerns all of them, or none.
+// alike is what the tasks of one list have in common besides the rank. An incident, a closed model or a cap
+// concerns either all of them or not a single one.
 type alike struct {
 	repo    string
 	noModel bool   // what is next uses none
@@ -161,7 +162,7 @@ func compareBools(a, b bool) int {
 // turn is a task's place among the waiters.
 type turn struct {
 	place
-	list *waiterList // nil: it is not in one
+	list *waiterList // nil outside a list
 }
 
 // compareTurns compares the places of two tasks that wait.

@@ -10,17 +10,17 @@ import (
 	"retake/internal/recovery"
 )
 
-// Rebuilt is offered to an empty machine whose journal was lost or damaged, before Booted: what was found
-// outside of the journal, and what its sound part still says. Rebuild makes these events.
+// Rebuilt is offered to an empty machine before Booted, if the journal was lost or damaged. It holds what was
+// found outside the journal and what the sound part of the journal still says. Rebuild makes these events.
 type Rebuilt struct {
 	Why string `json:"why"`
 	// ID names the rebuild. It has Of events, of which this is number Part. Old journals do not say.
 	ID   string `json:"id,omitempty"`
 	Part int    `json:"part,omitempty"`
 	Of   int    `json:"of,omitempty"`
-	// Kept is what the sound part of the journal says beside the tasks; nil: nothing.
+	// Kept is what the sound part of the journal says beside the tasks. It is nil without a sound part.
 	Kept *hardState `json:"-"`
-	// Cursors are where reading goes on that no journal knows.
+	// Cursors are where to continue reading repositories that the journal does not cover.
 	Cursors []RepoCursor `json:"cursors,omitempty"`
 	Found   []FoundTask  `json:"found,omitempty"`
 }
@@ -30,43 +30,43 @@ type FoundTask struct {
 	Key    IssueKey `json:"key"`
 	Title  string   `json:"title,omitempty"`
 	URL    string   `json:"url,omitempty"`
-	Labels []Label  `json:"labels,omitempty"` // of ours, that it carries
-	// Nonce is that of our claim, which has not ended as far as anything shows; empty: there is none.
+	Labels []Label  `json:"labels,omitempty"` // our labels on the issue
+	// Nonce is that of our claim that has not visibly ended. It is empty without such a claim.
 	Nonce string `json:"nonce,omitempty"`
 	// Attempt is the highest number of an attempt that anything shows (comments, containers, reports,
-	// checkouts): of that claim; without one, of the claim that the journal knows. 0: none.
+	// checkouts). It counts that claim, or without one the claim that the journal knows. Zero if nothing shows
+	// an attempt.
 	Attempt int `json:"attempt,omitempty"`
-	// Live is the attempt whose container lives; 0: none. Reported: attempt Attempt has sent its final report.
+	// Live is the attempt whose container lives, or 0. Reported: attempt Attempt has sent its final report.
 	Live     int  `json:"live,omitempty"`
 	Reported bool `json:"reported,omitempty"`
-	// Branch is the highest number of an attempt that a branch is named after, of whichever claim of the issue;
-	// 0: none.
+	// Branch is the highest attempt number in the name of a branch, counting all claims of the issue, or 0.
 	Branch int `json:"branch,omitempty"`
 	// Checkout: the claim's work tree is there.
 	Checkout bool `json:"checkout,omitempty"`
-	// Question is our latest question of the claim, as Effect.About names it; empty: none. Landed: it has been
-	// labelled as such.
+	// Question is the claim's latest question, as Effect.About names it, if there is any. Landed: its label was
+	// set.
 	Question string `json:"question,omitempty"`
 	Landed   bool   `json:"landed,omitempty"`
-	// Answered: the blocked label has gone since, and our claim has come back, whatever became of that.
+	// Answered: since the question the blocked label was removed and our claim was restored. Later events do
+	// not matter.
 	Answered bool `json:"answered,omitempty"`
-	// Work is the pull request that carries our marker; without a number there is none. Reviewed is what of its
-	// review the work follows already.
+	// Work is the pull request that carries our marker. Its number is 0 without a pull request. Reviewed is the
+	// part of its review that the work already follows.
 	Work     DeliverResult `json:"work,omitzero"`
 	Reviewed Reviewed      `json:"reviewed,omitzero"`
-	// Spent is what the reports say that all attempts have used, Used of it since the latest question.
+	// Spent is the usage of all attempts according to the reports. Used is the part since the latest question.
 	Spent recovery.Usage `json:"spent,omitzero"`
 	Used  recovery.Usage `json:"used,omitzero"`
-	// Known is what the sound part of the journal says; nil: nothing.
+	// Known is the task in the sound part of the journal, or nil.
 	Known *Task `json:"-"`
 }
 
 // rebuiltPerEvent bounds how many tasks one event has, and with it the size of a journal record.
 const rebuiltPerEvent = 20
 
-// Rebuild makes the events that build the state anew, for the rebuild of that id: of what the sound part of the
-// journal says, nil for nothing, and of what was found. A task that only the journal knows must be among what
-// was found.
+// Rebuild makes the events that rebuild the state under the given id. known is the state from the sound part of
+// the journal, or nil. found must also contain the tasks that only the journal knows.
 func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor, why string) []Rebuilt {
 	first := Rebuilt{Why: why, Cursors: cursors}
 	if known != nil {
@@ -87,8 +87,8 @@ func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor,
 	return events
 }
 
-// LastRebuild is how far the rebuild came that a journal's records begin with; was is what the records before
-// them said.
+// LastRebuild returns how far the rebuild at the beginning of a journal came. was is the result for the records
+// before these.
 func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	for _, r := range records {
 		for _, f := range r.Facts {
@@ -100,16 +100,18 @@ func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	return was
 }
 
-// Unfinished: the journal is a part of what was to be written. It is not gone on with: tasks are missing in it.
+// Unfinished reports whether the rebuild stopped before its last part. Such a journal must not be continued,
+// because tasks are missing in it.
 func (w RebuildWritten) Unfinished() bool { return w.Part < w.Of }
 
-// RebuildRow is one row of the table that says what a task is whose journal is lost. The first row that fits counts.
+// RebuildRow is one row of the table that decides the state of a task whose journal is lost. The first row that
+// fits counts.
 type RebuildRow struct {
 	Name    string // in journal and log; never changes
 	If      string
 	Becomes string
 	when    func(f *FoundTask) bool
-	does    func(m *Machine, f *FoundTask, t *Task) // nil: no task is made
+	does    func(m *Machine, f *FoundTask, t *Task) // nil if no task results
 }
 
 // RebuildRows is the table.
@@ -178,7 +180,7 @@ var RebuildRows = []RebuildRow{
 	},
 }
 
-// rebuildAsks are the rows of what cannot be told: what the question says.
+// rebuildAsks maps the rows that need a person's decision to the text of the question.
 var rebuildAsks = map[string]string{
 	"question_gone": "the director's journal was lost, and the issue is blocked without a question of this claim: " +
 		"what was asked is not known any more",
@@ -186,10 +188,10 @@ var rebuildAsks = map[string]string{
 		"of this claim: what became of the work is not known any more",
 }
 
-// rowRebuilt names the verdict that asks it.
+// rowRebuilt names the verdict that asks this question.
 const rowRebuilt = "director.rebuilt"
 
-// A state is built from what was found. Nothing is dispatched before Booted.
+// The state is built from the evidence found. Nothing is dispatched before Booted.
 func (b Rebuilt) step(m *Machine) {
 	if b.Kept != nil {
 		m.record(StateKept{State: *b.Kept})
@@ -215,7 +217,7 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	if row.does != nil {
 		row.does(m, f, t)
 	}
-	// what the others wait for names the last attempt
+	// in other states the task waits for something that names the last attempt
 	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) {
 		t.Attempt = max(t.Attempt, f.Branch)
 	}
@@ -223,10 +225,10 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	return row, t
 }
 
-// resumeRebuilt plans what a rebuilt state consists of.
+// resumeRebuilt plans the effects that belong to a rebuilt state.
 func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 	switch {
-	case t == nil: // over, with nothing left to do
+	case t == nil: // the task is over and already dropped
 	case rebuildAsks[row] != "":
 		why := rebuildAsks[row]
 		m.giveUp(t, recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: rowRebuilt, Confidence: 1},
@@ -242,7 +244,8 @@ func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 	}
 }
 
-// base is the task without its state: what the journal still says of the same claim, and what was found.
+// base returns the task without its state, from what the journal still says of the same claim and from what was
+// found.
 func (f *FoundTask) base(m *Machine) *Task {
 	t := &Task{}
 	anew := f.Known == nil || f.Known.Nonce != f.Nonce // nothing is known of what was granted
@@ -258,7 +261,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 	t.Attempt += began
 	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil,
 		recovery.Usage{}, time.Time{}, false, false, false
-	// what a runtime lists it has started, and one that may not confirm an end mounts nothing
+	// a listed container has started, and a runtime that may not confirm an end mounts no checkout
 	if t.Waits = nil; began > 0 {
 		t.Travels = m.cfg.CheckoutTravels
 	}
@@ -296,7 +299,7 @@ func (f *FoundTask) asked() (attempt, answers int) {
 	return attempt, answers
 }
 
-// AskedAfter is the attempt after which our latest question was asked; 0: none was.
+// AskedAfter returns the attempt after which our latest question was asked, or 0 without a question.
 func (f *FoundTask) AskedAfter() int {
 	attempt, _ := f.asked()
 	return attempt
@@ -308,8 +311,9 @@ func (f *FoundTask) isAsked() bool {
 	return f.Question != "" && attempt >= f.Attempt
 }
 
-// asksLast reports whether the question still waits, and is about the last attempt that anything shows, or the
-// sound part of the journal knows: no number counts twice.
+// asksLast reports whether the question still waits and is about the last attempt. The last attempt is the
+// highest number that anything shows or that the sound part of the journal knows, so a number is never used
+// twice.
 func (f *FoundTask) asksLast() bool {
 	attempt, _ := f.asked()
 	return f.isAsked() && !f.Answered && (f.Known == nil || f.Known.Nonce != f.Nonce || attempt >= f.Known.Attempt)
@@ -329,14 +333,14 @@ func (t *Task) Question() string {
 	return t.AttemptID() + afterAnswers(t.Answers)
 }
 
-// agrees reports whether the task is as the sound part of the journal has it: what was found is what such a
-// task shows, or less.
+// agrees reports whether the evidence fits the task in the sound part of the journal. It fits if it shows
+// nothing newer than such a task would.
 func (f *FoundTask) agrees() bool {
 	t := f.Known
 	if t == nil {
 		return false
 	}
-	if f.Nonce != t.Nonce { // nobody's claim: then it was not won yet, or is being given back
+	if f.Nonce != t.Nonce { // unclaimed, so the claim was not won yet or is being given back
 		return f.Nonce == "" && ((t.State == Queued && !f.has(LabelClaimed) || t.State == Claiming) && f.Attempt == 0 ||
 			t.State == Forgotten || t.State.Info().Final)
 	}
@@ -369,12 +373,12 @@ func (f *FoundTask) agrees() bool {
 	return !asked && f.delivers() == t.Work.PullRequest && !f.has(LabelReview)
 }
 
-// inReview reports whether the issue shows a delivery that has come to its end.
+// inReview reports whether the issue shows a completed delivery.
 func (f *FoundTask) inReview() bool {
 	return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed)
 }
 
-// delivers is the pull request's number; 0: none.
+// delivers returns the pull request's number, or 0.
 func (f *FoundTask) delivers() int { return f.Work.PullRequest }
 
 // Story is one line about a rebuilt task, for people.

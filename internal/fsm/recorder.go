@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// recorder is the step under way: what it has decided is recorded here, and so applied to the memory at once.
+// recorder collects the facts and effects of the current step. Recording a fact applies it to the memory at
+// once.
 type recorder struct {
 	agenda
 
@@ -20,7 +21,7 @@ func (m *recorder) record(f Fact) {
 	m.apply(m.now, f)
 }
 
-// move makes the table's transition; where the table has none, nothing happens.
+// move makes the table's transition. Without a matching row it does nothing.
 func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 	to, ok := t.State.After(on)
 	if !ok {
@@ -31,14 +32,14 @@ func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
 	}
 	m.revisit(t)
-	// Before a claim is won there is no comment, Done and Released have comments of their own, and the other
-	// states are too short.
+	// There is no comment before a claim is won. Done and Released get separate comments. The other states are
+	// too short.
 	if on != OnSeenAgain { // the comment still says Running
 		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
 	}
 }
 
-// plan makes an effect durable. An effect that is planned already is not planned twice.
+// plan makes an effect durable, unless it is planned already.
 func (m *recorder) plan(t *Task, e Effect) {
 	e.Task, e.Nonce, e.Attempt, e.Worker = t.Key, t.Nonce, t.Attempt, t.AttemptID()
 	e.Answers, e.At = t.Answers, m.now
@@ -73,8 +74,8 @@ func (m *recorder) setPhase(to Phase, why string) {
 	}
 }
 
-// overtake takes out of the outbox what is pointless now and was not emitted by this process. What an earlier process
-// may have done of it is undone by the effect that is planned next: a stop, or a release.
+// overtake removes effects from the outbox that are now pointless, unless this process has emitted them. An
+// earlier process may have carried them out in part. The stop or release that is planned next undoes that.
 func (m *recorder) overtake(t *Task, why string) {
 	for _, p := range slices.Clone(t.Outbox) {
 		if p.Effect.ID != t.soft.inFlight && slices.Contains(overtakenEffects, p.Effect.Kind) {
@@ -83,7 +84,7 @@ func (m *recorder) overtake(t *Task, why string) {
 	}
 }
 
-// revisit makes the step look for something that the task can emit.
+// revisit reindexes the task and makes the step check at its end what the task can emit.
 func (m *agenda) revisit(t *Task) {
 	m.index(t)
 	m.dirty = append(m.dirty, t)
@@ -100,12 +101,14 @@ func (m *memory) githubBlocked(k EffectKind) bool {
 	return slices.Contains(githubEffects, k) && m.githubOpensAt().After(m.now)
 }
 
-// emitFor emits a task's comment, if it has changed, and the first planned effect, if nothing keeps them back.
+// emitFor emits a task's comment if it has changed, and the first effect of its outbox. At most one durable
+// effect of a task is in flight, so the next one follows its outcome. During shutdown it does nothing, and the
+// next process continues.
 func (m *recorder) emitFor(t *Task) {
 	if m.hard.Phase == PhaseShutdown {
 		return
 	}
-	// the comment points to the question: that comes first
+	// the comment points to the question, so the question comes first
 	if t.soft.commentDue && !m.githubBlocked(DoProgress) && !t.plans(DoEscalate) {
 		t.soft.commentDue = false
 		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{

@@ -16,9 +16,9 @@ type Reviewed struct {
 	Change   int64  `json:"change,omitempty"`   // the last review that was
 }
 
-// What people did with a pull request ends the claim, whatever the task waits for; what is wrong with it begins
-// an attempt only while nothing else is asked. An attempt under way is not disturbed: what was seen is seen
-// again after it.
+// A merged or closed pull request ends the claim, whatever the task waits for. Problems with it begin an
+// attempt only while the task is in review. An attempt under way is not disturbed, because a later poll shows
+// the same again.
 func (b ReviewSeen) step(m *Machine) {
 	t := m.Task(b.Task)
 	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) ||
@@ -46,8 +46,8 @@ func (b ReviewSeen) step(m *Machine) {
 	}
 }
 
-// reviewed begins an attempt if something of an open pull request is to be mended. What people want comes
-// first: the same attempt is told of it all.
+// reviewed begins an attempt if an open pull request needs a fix. Requested changes take precedence, and the
+// attempt gets the failing checks in the same prompt.
 func (m *Machine) reviewed(t *Task, b ReviewSeen) {
 	r, conflict := t.Reviewed, b.Conflict && t.Reviewed.Conflict != b.Head
 	failing := b.Settled && len(b.Failing) > 0 && t.Reviewed.Checks != b.Head
@@ -90,7 +90,7 @@ func reviewFinding(r recovery.Reason, cause string) recovery.Finding {
 	return recovery.Finding{Reason: r, Cause: cause, Rule: "director.review", Confidence: 1}
 }
 
-// failingLine names the failing checks, the first with what it says.
+// failingLine names the failing checks and quotes the first line of the first one.
 func failingLine(b ReviewSeen) string {
 	names := make([]string, len(b.Failing))
 	for i, f := range b.Failing {
@@ -123,16 +123,16 @@ func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	return false
 }
 
-// goOn lets a task begin another attempt because a person wants it to. All meters start anew; redispatches of
-// them count as used.
+// goOn lets a task begin another attempt at a person's request. All meters start anew, with the given number of
+// redispatches counted as used.
 func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
 	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: redispatches, Next: next})
 	m.overtake(t, by)
 	m.move(t, OnUnblocked, by, m.now)
 }
 
-// snooze puts a task off. Its labels say that it is ours, not that it asks: of a question it is the answer, so
-// that the meters start anew.
+// snooze puts a task off. A snooze also answers a question, so the meters start anew and the labels show a
+// claim instead of a question.
 func (m *Machine) snooze(t *Task, by string, until time.Time) {
 	if t.State == Blocked {
 		m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: t.retry(false)})

@@ -23,7 +23,7 @@ func (m *Machine) dispatch() {
 	}
 }
 
-// nextReady picks the next task, or nil if none may go: here the scheduler chooses.
+// nextReady picks the next task to start, or returns nil if every ready task is held back.
 func (m *agenda) nextReady() *Task {
 	if !m.slotFree() || m.hostOpensAt().After(m.now) {
 		return nil
@@ -55,8 +55,8 @@ func (m *memory) firstOf(next, t *Task) *Task {
 	return next
 }
 
-// failedLast reports whether an incident waits for a canary and the task was the last to fail: others try
-// before it does, or one task that fails every time would keep them back.
+// failedLast reports whether an incident waits for a canary and this task was the last to fail. Others are
+// tried before it, because a task that fails every time would otherwise hold all of them back.
 func (m *memory) failedLast(t *Task) bool {
 	return slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
 		n := len(i.Breaker.Strikes)
@@ -106,7 +106,7 @@ func (s Standing) bounded() Standing {
 	return s
 }
 
-// turn is when a queued task would have begun to wait if priorities were waiting time.
+// turn converts priority to waiting time. It returns when the queued task would have begun to wait.
 func (t *Task) turn() time.Time { return t.Since.Add(-time.Duration(t.Standing.Priority) * time.Hour) }
 
 // stand takes what an issue says about its turn.

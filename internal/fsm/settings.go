@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Settings are what of the configuration tasks remember: the next run may have others.
+// Settings are the parts of the configuration that the journal remembers, because the next run may use others.
 type Settings struct {
 	Fleet        string     `json:"fleet,omitempty"`
 	Prefix       string     `json:"prefix,omitempty"` // agent_bus.prefix
@@ -16,7 +16,7 @@ type Settings struct {
 	MaxWorkers   int        `json:"max_workers,omitempty"`
 }
 
-// LabelNames are what the four labels are called.
+// LabelNames are the names of the four labels.
 type LabelNames struct {
 	Task    string `json:"task"`
 	Claimed string `json:"claimed"`
@@ -27,7 +27,7 @@ type LabelNames struct {
 // maxLabelNames is how many sets of names are remembered.
 const maxLabelNames = 8
 
-// LastSettings are those of the last run; nil: no run has written them down.
+// LastSettings returns the settings of the last run, or nil if the journal has no settings.
 func (m *memory) LastSettings() *Settings { return m.hard.Settings }
 
 // EarlierLabels are the sets of names that the labels have had since there was no task, the last run's included.
@@ -44,7 +44,8 @@ func (m *agenda) RecallLabels(older []LabelNames) {
 // lastNames are the newest sets, as many as are remembered.
 func lastNames(all []LabelNames) []LabelNames { return all[max(0, len(all)-maxLabelNames):] }
 
-// Covers reports whether issues of a repository are still worked on. What is under way in any other is finished.
+// Covers reports whether issues of a repository are still worked on. Tasks under way in any other repository
+// are finished.
 func (m *memory) Covers(repo string) bool {
 	return len(m.cfg.Repositories) == 0 ||
 		slices.ContainsFunc(m.cfg.Repositories, func(r string) bool { return strings.EqualFold(r, repo) })
@@ -56,7 +57,7 @@ func (m *memory) takes(t *Task) bool {
 		slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
 }
 
-// dropUncovered takes out of the queue what the configuration does not offer any more. Nothing was claimed of it.
+// dropUncovered removes queued tasks that the configuration no longer offers. They were not claimed yet.
 func (m *Machine) dropUncovered(before, now *Settings) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		switch {
@@ -69,14 +70,14 @@ func (m *Machine) dropUncovered(before, now *Settings) {
 	}
 }
 
-// Configure replaces what decisions are made by. What was decided before stands.
+// Configure replaces the configuration for later decisions. Earlier decisions stand.
 func (m *Machine) Configure(cfg Config) {
 	m.cfg = cfg
 	m.revisitAll() // deadlines follow from it
 }
 
-// A configuration that was read again decides nothing by itself: no attempt is stopped, begun anew or charged
-// because of it.
+// Reading the configuration again does not decide anything. No attempt is stopped, restarted or charged because
+// of it.
 func (s SettingsRead) step(m *Machine) {
 	if s.Config != nil {
 		m.Configure(*s.Config)
@@ -91,7 +92,7 @@ func (f RunBegan) apply(m *agenda, _ *Task) {
 	m.remember(f.Settings)
 }
 
-// remember keeps what tasks remember of a configuration; nil: it is not said.
+// remember keeps the settings of a run. It ignores nil, which old journals have.
 func (m *agenda) remember(s *Settings) {
 	if s == nil {
 		return

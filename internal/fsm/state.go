@@ -30,7 +30,7 @@ const (
 // Label is the role of one of the four configured GitHub labels.
 type Label string
 
-// The roles. NoLabel: the task shows none of ours.
+// The roles. NoLabel means that the issue carries none of our labels.
 const (
 	LabelTask    Label = "task"
 	LabelClaimed Label = "claimed"
@@ -153,15 +153,15 @@ const (
 // StopReason is why an attempt is stopped.
 type StopReason string
 
-// The reasons. Only for a withdrawal and the watchdog a worker is asked first; in the other cases it has ended,
-// is silent, or must not go on.
+// The reasons. A worker is asked to stop first only for a withdrawal and the watchdog. In the other cases it
+// has ended, is silent, or must not continue.
 const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
 	StopOverBudget StopReason = "over_budget"
 	StopNotStarted StopReason = "not_started" // or it speaks another version of the protocol
 	StopSilent     StopReason = "silent"
-	StopEnded      StopReason = "ended" // by itself, with a final report or without
+	StopEnded      StopReason = "ended" // it ended, with or without a final report
 )
 
 // Info returns the trigger's first row that says what it means.
@@ -196,7 +196,7 @@ type Transition struct {
 	To    State
 	Stop  StopReason // why the attempt is stopped, if it is
 	Means string     // a sentence for people, without its full stop; of a trigger with many rows only one has it
-	old   string     // the trigger's word in journals before there were stable ones; beside Means; empty: it is newer
+	old   string     // the trigger's word in old journals, set beside Means; empty for newer triggers
 }
 
 // begun are the states of an attempt that goes on.
@@ -205,7 +205,7 @@ var begun = []State{Starting, Running, Suspect}
 // idle are the states of a claim without an attempt under way.
 var idle = []State{Backoff, Parked, InReview, Blocked}
 
-// Transitions is the whole life of a task. What is not in the table does not happen.
+// Transitions is the whole life of a task. A transition outside the table never happens.
 var Transitions = []Transition{
 	{
 		From: []State{Queued}, On: OnDispatch, To: Claiming,

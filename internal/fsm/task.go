@@ -18,7 +18,7 @@ func (k IssueKey) Repo() string {
 	return repo
 }
 
-// Number returns n, or 0 if the key has none.
+// Number returns n, or 0 if the key lacks a number.
 func (k IssueKey) Number() int {
 	_, n, _ := strings.Cut(string(k), "#")
 	i, _ := strconv.Atoi(n)
@@ -60,7 +60,7 @@ func ParseAttemptID(id string) (nonce string, n int, ok bool) {
 // soft.
 type Task struct {
 	Key   IssueKey  `json:"key"`
-	Nonce string    `json:"nonce"` // of the claim; unique for ever
+	Nonce string    `json:"nonce"` // of the claim; unique across all claims
 	Seq   uint64    `json:"seq"`   // order of arrival
 	Title string    `json:"title"`
 	URL   string    `json:"url"`
@@ -69,25 +69,25 @@ type Task struct {
 
 	// Attempt is the number of the current or last attempt; 0 before the first.
 	Attempt int `json:"attempt"`
-	// Until is the state's own deadline: no hello (Starting), still silent (Suspect), due (Backoff). Zero: none.
+	// Until is the state's deadline, if it has one: for the hello (Starting), for a sign of life (Suspect), for
+	// the next attempt (Backoff).
 	Until time.Time `json:"until,omitzero"`
 	// WatchdogAt bounds the life of the current attempt.
 	WatchdogAt time.Time `json:"watchdog_at,omitzero"`
-	// UpAt is when the start of the current attempt's container was confirmed; zero: it was not.
+	// UpAt is when the start of the current attempt's container was confirmed. It is zero before that.
 	UpAt time.Time `json:"up_at,omitzero"`
 	// Validates: the current or last attempt validates the work in a clean container, and has no agent.
 	Validates bool `json:"validates,omitempty"`
 	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
-	// Travels: the current or last attempt works on a copy of the checkout that it has fetched, and not on the
-	// director's.
+	// Travels: the current or last attempt works on a fetched copy of the checkout, not on the director's.
 	Travels bool `json:"travels,omitempty"`
-	// Waits is for what the current attempt's container waits, of which nothing has run yet; nil: it runs, or
-	// was not started.
+	// Waits is what the current attempt's container waits for before it runs. It is nil if the container runs
+	// or was not started.
 	Waits *Placement `json:"waits,omitempty"`
 	// Alternative: since a human last answered, a verdict asked for the other model.
 	Alternative bool `json:"alternative,omitempty"`
-	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.
+	// LabelsAt is when our last change of labels was confirmed. Earlier views of the issue are stale.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
 	// Answers is how often a human, the end of an incident, or work that was handed in once more, has changed
 	// the task's course.
@@ -95,15 +95,15 @@ type Task struct {
 	// Resumed: the task was blocked or in review, so the claim's labels must be put back before the next attempt.
 	Resumed bool `json:"resumed,omitempty"`
 
-	// Commanded is what the operator last commanded, and who that was: people on GitHub are shown it, since no
-	// comment there says so.
+	// Commanded names the operator and their last command. The task's comment shows it, because an operator's
+	// command is not visible elsewhere on GitHub.
 	Commanded string `json:"commanded,omitempty"`
 
 	Standing Standing `json:"standing,omitzero"`
 
-	// Work is what was pushed of the claim last: delivered, or shown with a question.
+	// Work is what was last pushed for the claim, delivered or with a question.
 	Work DeliverResult `json:"work,omitzero"`
-	// Reviewed is what of the pull request's review was acted upon.
+	// Reviewed is the part of the pull request's review that was acted upon.
 	Reviewed Reviewed `json:"reviewed,omitzero"`
 	// Spent is what all attempts of the claim have used, whatever a human's answer reset.
 	Spent recovery.Usage `json:"spent,omitzero"`
@@ -113,7 +113,7 @@ type Task struct {
 	Incident      string `json:"incident,omitempty"`
 	IncidentWaits int    `json:"spared,omitempty"`
 
-	// Hints are what people said for the next attempts, oldest first, at most maxHints.
+	// Hints are people's comments for the next attempts, oldest first, at most maxHints.
 	Hints []Hint `json:"hints,omitempty"`
 
 	Next    Next           `json:"next"`
@@ -126,7 +126,7 @@ type Task struct {
 
 	soft soft
 
-	// Where it stands in the machine's queues.
+	// The task's places in the machine's queues.
 	timer place
 	ready turn
 	slot  bool
@@ -148,7 +148,7 @@ type Hint struct {
 	Text string    `json:"text"`
 }
 
-// Next is how the next attempt is to be made, and which meter pays for it.
+// Next says how to run the next attempt and which meter pays for it.
 type Next struct {
 	Action  recovery.Action `json:"action,omitempty"`
 	Charges recovery.Cause  `json:"charges,omitempty"`
@@ -166,7 +166,7 @@ func (n Next) usesModel() bool { return !n.Validate && !n.Deliver }
 // Outcome is how an attempt ended.
 type Outcome string
 
-// The outcomes; a success that was accepted in time beats a later failure, a withdrawal beats a failure.
+// The outcomes. A success that was accepted in time beats a later failure, and a withdrawal beats both.
 const (
 	OutcomeOK        Outcome = "ok"
 	OutcomeFailed    Outcome = "failed"
@@ -182,7 +182,8 @@ type Ending struct {
 	Resource   string          `json:"resource,omitempty"`  // that it used then
 	Withdrawn  string          `json:"withdrawn,omitempty"` // why, if it was
 	Taken      string          `json:"taken,omitempty"`     // by whom, if a person takes over
-	// why nobody can confirm the end; empty: the container is gone, or not yet
+	// Fenced is why the end could not be confirmed. It is empty if the container is gone or still being
+	// stopped.
 	Fenced string `json:"fenced,omitempty"`
 	// Provider is the model's that the failure was about, if the report says which.
 	Provider string `json:"provider,omitempty"`
@@ -221,18 +222,18 @@ type Planned struct {
 	Failing   Failing   `json:"failing,omitzero"`
 }
 
-// Failing is how often, and since when, an effect has failed in the same way: as one row of patience has it,
-// and no other meanwhile.
+// Failing is how often, and since when, an effect has failed in the same way. All failures since then match the
+// same row of patience.
 type Failing struct {
 	Row   string    `json:"row"`
 	Times int       `json:"times"`
-	Since time.Time `json:"since,omitzero"` // zero: a stated reset was waited for since
+	Since time.Time `json:"since,omitzero"` // zero after a wait for a stated reset
 }
 
 // soft is what a restart may forget.
 type soft struct {
-	seenAt          time.Time     // last sign of life; zero: none in this process
-	upAt            time.Time     // when this process learnt that the container runs; zero: before its time
+	seenAt          time.Time     // last sign of life; zero if this process has not seen one
+	upAt            time.Time     // when this process learnt that the container runs; zero if an earlier one did
 	listedAt        time.Time     // when the runtime last listed the container as running
 	awaitsListUntil time.Time     // Suspect: until then the runtime's list is awaited
 	slack           time.Duration // how long the director was suspended during this attempt
@@ -250,9 +251,9 @@ type Activity struct {
 	Step    string   `json:"step,omitempty"`
 	Percent *float64 `json:"percent,omitempty"`
 	Paused  bool     `json:"paused,omitempty"`
-	// Usage is what the attempt has used so far; nil: this sign of life does not say.
+	// Usage is what the attempt has used so far, or nil if this sign of life does not say.
 	Usage *recovery.Usage `json:"usage,omitempty"`
-	// ErrorID is of the last failure that the worker has met; empty: this sign of life names none.
+	// ErrorID is that of the worker's last failure. It is empty if this sign of life does not name a failure.
 	ErrorID string `json:"error_id,omitempty"`
 }
 
@@ -298,9 +299,9 @@ func (t *Task) remembers(worker, report string) bool {
 	return slices.Contains(t.Reports, worker+"/"+report)
 }
 
-// hasRoomFor reports whether one more report of the current attempt can be remembered. The last place is kept
-// for the first final one, so that what the current attempt said is never forgotten, and so never decided
-// twice.
+// hasRoomFor reports whether one more report of the current attempt can be remembered. The last place is
+// reserved for the first final report. Reports of the current attempt are therefore never forgotten and never
+// decided twice.
 func (t *Task) hasRoomFor(final bool) bool {
 	mine, prefix := 0, t.AttemptID()+"/"
 	for _, r := range t.Reports {

@@ -51,8 +51,8 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 	m.askHuman(t, f, stage, v)
 }
 
-// judge is what the policy says of a failure, or a budget or a round of fixing in its place. That others fail
-// alike is not looked at.
+// judge returns the policy's verdict on a failure, or that of a budget or a fix round in its place. It ignores
+// incidents.
 func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
 	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
@@ -71,8 +71,8 @@ func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Ver
 // rowFixRound names the verdict on work that a clean container has refused.
 const rowFixRound = "director.validate_fresh"
 
-// mayFix reports whether the agent mends what a clean container has refused: it may as often as in its own,
-// where no policy is asked about that either.
+// mayFix reports whether the agent may fix work that a clean container has refused. It may as often as in its
+// own container, where the policy is not asked either.
 func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
@@ -81,7 +81,8 @@ func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 		rounds.N+1 < m.cfg.FixRounds && m.usedUp(t) == ""
 }
 
-// fixRound is that verdict. No cause is charged: the rounds have a bound of their own, and agents pay for what they do.
+// fixRound returns the verdict for a fix round. No cause is charged, because the rounds have a separate bound
+// and the agent's usage counts against the budget.
 func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	rounds := t.Tally.Counter(rowFixRound)
 	return recovery.Verdict{
@@ -91,16 +92,16 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	}
 }
 
-// stillToValidate reports whether the attempt that a verdict grants only validates, too: the one that failed
-// did, and what failed was not the work. An agent is not paid for doing what is done.
+// stillToValidate reports whether the attempt that a verdict grants is validation-only again. It is if the
+// failed attempt was, and the work was not to blame. Running an agent would only pay for finished work again.
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
 	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
 }
 
-// cooledResource names the resource that a verdict closes, or nothing. It is the one that failed where the
-// policy says "model", or says nothing and the failure is a limit.
+// cooledResource names the resource that a verdict closes, if any. It is the resource that failed if the policy
+// says "model", or if the policy does not say and the failure is a limit.
 func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdict) string {
 	about, _ := recovery.Describe(f.Reason)
 	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
@@ -123,7 +124,7 @@ func (m *attempts) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 // rowDeliver names the verdict on work that cannot be handed in.
 const rowDeliver = "director.deliver"
 
-// isAboutWork: handing in the same once more would fail like that again.
+// isAboutWork reports whether the work caused the failure, so delivering it again would fail again.
 func isAboutWork(r recovery.Reason) bool {
 	return r == recovery.PolicyViolation || r == recovery.ScopeViolation || r == recovery.Validation
 }
@@ -157,8 +158,8 @@ func failureOf(f *EffectError) recovery.Finding {
 	return recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: "director.effect", Confidence: 1}
 }
 
-// usedUp names the budget that leaves the task no further attempt, or nothing. A policy's veto does so only
-// where the policy would have granted one.
+// usedUp names the budget that rules out a further attempt, if any. A policy's veto says so only where the
+// policy would otherwise have granted an attempt.
 func (m *memory) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
 // used is what the current attempt is known to have used.
@@ -187,8 +188,8 @@ func (b BudgetEdited) step(m *Machine) {
 	}
 }
 
-// blockOverspent asks a human if a budget was lowered since the next attempt was granted, and what was spent
-// has used it up; it reports whether it does.
+// blockOverspent asks a human if a budget was lowered after the next attempt was granted and is now used up. It
+// reports whether it asked.
 func (m *attempts) blockOverspent(t *Task) bool {
 	if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == "" {
 		return false
@@ -205,7 +206,7 @@ func (m *attempts) blockOverspent(t *Task) bool {
 	return budget != ""
 }
 
-// blockUsedUp asks a human if the operator's edit leaves the task no further attempt, and reports whether it does.
+// blockUsedUp asks a human if the operator's edit rules out a further attempt. It reports whether it asked.
 func (m *attempts) blockUsedUp(t *Task) bool {
 	budget := m.usedUp(t)
 	if budget != "" {
@@ -217,20 +218,19 @@ func (m *attempts) blockUsedUp(t *Task) bool {
 	return budget != ""
 }
 
-// ownRows are those of verdicts that no policy is asked about: they are not about how an attempt ended, or
-// grant what is no retry.
+// ownRows are the rows of verdicts that the policy is not asked about. They do not judge how an attempt ended,
+// or they grant something other than a retry.
 var ownRows = []string{
 	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged, rowFenced,
 	// an operator's edit
 	"director." + policy.GuardIterations, "director." + policy.GuardPaidCalls, "director." + policy.GuardCost,
 }
 
-// ByPolicy reports whether the verdict is one that a policy was asked for, whoever had the last word: an
-// incident may have had it.
+// ByPolicy reports whether a policy was asked for the verdict, even if an incident then had the last word.
 func (f VerdictMade) ByPolicy() bool { return !slices.Contains(ownRows, f.Verdict.Row) }
 
-// ByIncident reports whether an incident had the last word: the task waits free of charge. What the policy
-// wanted is Verdict.NextIfAgain.
+// ByIncident reports whether an incident had the last word: the task waits free of charge. Verdict.NextIfAgain
+// is what the policy wanted.
 func (f VerdictMade) ByIncident() bool { return f.Verdict.Row == rowIncident }
 
 // Redecide decides again what a journal's verdict is about, by this machine's configuration, and changes
@@ -255,7 +255,7 @@ func (m *Machine) Redecide(at time.Time, f VerdictMade, canary func(incident str
 	return f, true
 }
 
-// Canary is the task that is tried for an incident; empty: none is.
+// Canary returns the task that is the canary of an incident, or an empty key.
 func (m *memory) Canary(incident string) IssueKey {
 	return IssueKey(m.incident(incident).Breaker.Canary)
 }

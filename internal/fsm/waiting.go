@@ -8,14 +8,15 @@ import (
 	"retake/internal/recovery"
 )
 
-// Waiting is what a task waits for, in words, and until when if that is known.
+// Waiting describes what a task waits for, and until when if that is known.
 type Waiting struct {
 	For   string
 	Until time.Time
-	Do    string // what a person has to do about it, in words; empty: it comes by itself
+	Do    string // what a person has to do about it; empty if nothing
 }
 
-// WaitsAt is WaitsFor at a time: to a machine that only follows a journal nothing else says that time passes.
+// WaitsAt is WaitsFor at a given time. A machine that only follows a journal does not get the events that
+// advance its clock.
 func (m *agenda) WaitsAt(t *Task, now time.Time) Waiting {
 	last := m.now
 	defer func() { m.now = last }()
@@ -56,7 +57,7 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 			}
 		}
 	case Blocked:
-		return Waiting{For: "an answer of a person"} // the question says what to do
+		return Waiting{For: "an answer of a person"} // the question contains the instructions
 	case Parked:
 		return Waiting{For: "the time that a person has set", Until: t.Until}
 	case InReview:
@@ -71,7 +72,7 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 	return Waiting{For: fmt.Sprintf("attempt %d, which is under way", t.Attempt)}
 }
 
-// waitsForGitHub waits for it to do something, or before that for it to open.
+// waitsForGitHub describes a wait for GitHub, including a pause that GitHub asked for.
 func (m *agenda) waitsForGitHub(what string) Waiting {
 	opens := m.githubOpensAt()
 	if opens.After(m.now) {
