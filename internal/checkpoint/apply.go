@@ -18,9 +18,11 @@ import (
 	"retake/internal/worktree"
 )
 
-// Apply makes a folder hold what a checked tree says. have is what it holds, in files whose content is known;
-// nil: that is read first. Of Retake's own folder nothing is removed. fetch is called from several goroutines,
-// for chunks whose order is theirs; it stops with ctx.
+// Apply makes the content of dir equal to want, which must have passed Check. have is the current content of
+// dir. If it is nil, Apply scans dir first. Nothing is removed from Retake's own folder. Apply calls fetch from
+// several goroutines, so fetch must be safe for concurrent use, and chunks may arrive in any order. If Apply
+// fails it cancels the context of the fetches under way, and it returns only after they have ended. A failed
+// Apply can be repeated.
 func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context.Context, Digest) ([]byte,
 	error),
 ) error {
@@ -54,15 +56,16 @@ func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context
 	return err
 }
 
-// Unlimited lets through whatever there may be: it is for what was checked before.
+// Unlimited allows any folder. It is for content that was checked before.
 var Unlimited = Limits{Files: 1 << 40, Entries: 1 << 40, Depth: 1 << 20, PathBytes: 1 << 20, Bytes: 1 << 60}
 
 const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// applier writes into a folder, step by step from its top, so that no link leads anywhere.
+// applier writes into a folder. It opens each path step by step from the top without following links, so links
+// cannot lead outside.
 type applier struct {
 	top    int // descriptor
-	folder int // of the one that was used last, called name
+	folder int // descriptor of the last used folder, whose path is name
 	name   string
 	had    map[string]*Entry
 }
@@ -74,7 +77,7 @@ func (a *applier) close() {
 	_ = unix.Close(a.top)
 }
 
-// in opens the folder that a path is in. It is open until the next call.
+// in opens the parent folder of a path. The descriptor is valid until the next call.
 func (a *applier) in(p string) (fd int, name string, err error) {
 	dir, name := parentOf(p), path.Base(p)
 	if dir == a.name {
@@ -101,7 +104,8 @@ func (a *applier) in(p string) (fd int, name string, err error) {
 	return at, name, nil
 }
 
-// remove takes away what the tree does not have, or has as something else; what is in a folder before the folder.
+// remove deletes entries that the tree lacks or has as another kind. The content of a folder goes before the
+// folder.
 func (a *applier) remove(have, want *Tree) error {
 	wanted := make(map[string]Kind, len(want.Entries))
 	for i := range want.Entries {
@@ -120,7 +124,7 @@ func (a *applier) remove(have, want *Tree) error {
 	return nil
 }
 
-// clear takes away whatever is at a path.
+// clear removes the entry at a path, if there is any.
 func (a *applier) clear(p string) error {
 	fd, name, err := a.in(p)
 	if err != nil {
@@ -128,7 +132,7 @@ func (a *applier) clear(p string) error {
 	}
 	err = unix.Unlinkat(fd, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
-		// By its descriptor: the folder is this very one.
+		// Remove by descriptor, because the path could lead to another folder by now.
 		err = safefile.RemoveAll("/proc/self/fd/" + strconv.Itoa(fd) + "/" + name)
 	}
 	if err = gone(err); err != nil {
@@ -137,8 +141,8 @@ func (a *applier) clear(p string) error {
 	return nil
 }
 
-// place makes folders and links, and puts right what is only called otherwise of files that are there. It
-// returns the files that need content.
+// place makes folders and links, and corrects mode and time of files whose content is already right. It returns
+// the files that need content.
 func (a *applier) place(want *Tree) (missing []*Entry, err error) {
 	for i := range want.Entries {
 		e := &want.Entries[i]
@@ -179,7 +183,7 @@ func (a *applier) makeFolder(e *Entry) error {
 func (a *applier) makeLink(e *Entry) error {
 	fd, name, err := a.in(e.Path)
 	if err == nil {
-		err = a.clear(e.Path) // what nothing says is there
+		err = a.clear(e.Path) // clear also removes entries that have does not list
 	}
 	if err != nil {
 		return err
@@ -187,7 +191,7 @@ func (a *applier) makeLink(e *Entry) error {
 	return unix.Symlinkat(e.Target, fd, name)
 }
 
-// adjust gives a file that is there its mode and its time.
+// adjust sets the mode and time of an existing file.
 func (a *applier) adjust(e *Entry) error {
 	fd, name, err := a.in(e.Path)
 	if err != nil {
@@ -209,7 +213,7 @@ func times(ns int64) []unix.Timespec {
 	return []unix.Timespec{t, t}
 }
 
-// closeFolders gives folders their modes, the innermost first: until now they had to be written to.
+// closeFolders sets the final modes of folders, the innermost first. Until then they must stay writable.
 func (a *applier) closeFolders(want *Tree) error {
 	for i := range slices.Backward(want.Entries) {
 		e := &want.Entries[i]
@@ -231,7 +235,7 @@ func (a *applier) closeFolders(want *Tree) error {
 	return nil
 }
 
-// create makes a new file in place of whatever is there.
+// create makes a new file and replaces an existing entry.
 func (a *applier) create(e *Entry) (*os.File, error) {
 	fd, name, err := a.in(e.Path)
 	if err == nil {

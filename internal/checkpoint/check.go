@@ -8,7 +8,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// Malformed is a rule that a manifest breaks, which no worker of ours does.
+// Malformed reports a manifest that breaks a rule. Retake's own workers never produce one.
 type Malformed struct{ Text string }
 
 func (e *Malformed) Error() string { return "checkpoint: " + e.Text }
@@ -17,15 +17,14 @@ func malformed(p, format string, args ...any) error {
 	return &Malformed{Shortened([]byte(p)) + ": " + fmt.Sprintf(format, args...)}
 }
 
-// The longest name that file systems take, and the longest target of a link.
+// Bounds of names, link targets and files in the spool, in bytes.
 const (
 	maxName   = 255
 	maxTarget = 4095
-	maxSpool  = 1 << 20 // bytes of a file in the spool: the longest message
+	maxSpool  = 1 << 20 // the longest message
 )
 
-// Check makes sure of everything that a tree may not have: what others send is data of somebody hostile. Errors
-// are *Malformed and *Exceeded.
+// Check validates a tree from an untrusted sender. Call it before Apply. Errors are *Malformed and *Exceeded.
 func (t *Tree) Check(l Limits) error {
 	folders := map[string]int{"": 0} // → entries so far
 	seen, before := Seen{}, ""
@@ -61,7 +60,7 @@ func (t *Tree) Check(l Limits) error {
 	return nil
 }
 
-// parentOf is the folder that a path is in; empty: the top.
+// parentOf returns the folder of a path, or an empty string for the top.
 func parentOf(p string) string {
 	if dir := path.Dir(p); dir != "." {
 		return dir
@@ -69,7 +68,7 @@ func parentOf(p string) string {
 	return ""
 }
 
-// checkPath refuses names that lead elsewhere, or are never in a tree.
+// checkPath refuses paths that lead outside the folder or must not be in a tree.
 func checkPath(e *Entry) error {
 	for name := range strings.SplitSeq(e.Path, "/") {
 		switch {
@@ -95,7 +94,7 @@ func checkPath(e *Entry) error {
 	return malformed(e.Path, "of that folder only reports of at most %d bytes are taken", maxSpool)
 }
 
-// checkContent refuses an entry that is not what its kind says.
+// checkContent refuses an entry whose fields do not fit its kind.
 func checkContent(e *Entry) error {
 	if e.Mode > 0o777 {
 		return malformed(e.Path, "mode %o: want permission bits only", e.Mode)

@@ -1,33 +1,36 @@
-// Package checkpoint says what is in a folder, in a form that can travel: a manifest of names, modes, links and
-// files, whose content is in chunks that are named by what they hold. It reads a folder (Scanner), writes one
-// (Apply), and checks what others send (Tree.Check).
+// Package checkpoint describes the content of a folder in a form that can be sent. A manifest lists names, modes, links
+// and files. The content of files is in chunks that are named by their digest. The package reads a folder (Scanner),
+// writes one (Apply), and checks trees from others (Tree.Check).
 //
 //	folder ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ folder
 //
-// A chunk is at most ChunkBytes long, and is called by its SHA-256. Small files share chunks, large ones have
-// many. The manifest is chunks, too: a page lists some hundred entries, the root lists the pages, and the
-// root's name is the manifest's. So a folder in which one file has changed is one new chunk, one new page and a
-// new root.
+// A chunk is at most ChunkBytes long, and its name is its SHA-256. Small files share chunks, large files have many.
+// The manifest consists of chunks, too. A page lists some hundred entries, the root lists the pages, and the name of
+// the root is the name of the manifest. A change of one file therefore costs one new chunk, one new page and a new
+// root.
 //
 // # Invariants
 //
-//   - A Tree has files, folders and symbolic links, with the nine permission bits, and nothing else: no sockets, pipes, devices, owners, hard links, setuid. Whatever is called .git, in any case and at
-//     any depth, is not in it, and of Retake's own folder only the spool, if it is asked for.
-//   - What Load returns was decoded from chunks that are what they are called. What Check lets through has names that stay inside, each once, each below a folder
-//     that is there, and is within Limits.
-//   - Apply follows no link, neither one that is there nor one that it makes, and opens each folder step by step. It can be repeated after having stopped anywhere.
-//   - A file counts as unchanged without being read only if its size, inode, and times of change are what they were, and were old enough when it was read to tell. A whole scan reads all.
+//   - A Tree has only files, folders and symbolic links, with the nine permission bits. It never has sockets, pipes,
+//     devices, owners, hard links or setuid bits. Entries called .git, in any case and at any depth, are left out. Of
+//     Retake's own folder only the spool is included, and only on request.
+//   - Load decodes only chunks that match their digest. Check accepts only paths that stay inside the folder, occur
+//     once, and have a parent folder in the tree. It also enforces Limits.
+//   - Apply never follows a link, whether the link existed before or Apply made it, and opens each folder step by step.
+//     It can be repeated after it was interrupted at any point.
+//   - A scan skips reading a file only if its size, inode and times of change are the same, and were old enough when
+//     it was read to show a later change. A whole scan reads every file.
 //
 // # Clock
 //
-// Wall time, as the file system's: a file that changed within the last second before it was read is read again.
-// Nothing is decided by it otherwise.
+// The package uses wall time like the file system. A file that changed within the last second before it was read is
+// read again. The clock decides nothing else.
 //
 // # Failure policy
 //
-// Errors of the system are returned as they are. What is beyond a limit is *Exceeded, what breaks a rule
-// *Malformed; both name the place. A folder that changes while it is read gives a tree that it may never have
-// been; nothing of it is torn but what a program was writing.
+// Errors of the system are returned unchanged. An exceeded limit is *Exceeded and a broken rule is *Malformed, and both
+// name the place. If a folder changes during a scan, the tree may show a state that never existed as a whole. Only a
+// file that a program was writing can be torn.
 //
-// It imports safefile and worktree, and nothing else of this module. The worker, the bus and the workspace import it.
+// Of this module it imports only safefile and worktree. The worker, the bus and the workspace import it.
 package checkpoint

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// fetchers is how many chunks are asked for at the same time.
+// fetchers is the size of the queue of chunks that are fetched ahead.
 const fetchers = 8
 
 // job is one chunk with the small files that are in it, or one large file.
@@ -17,7 +17,7 @@ type job struct {
 	large *Entry
 }
 
-// jobs orders files so that each chunk of small ones is needed once.
+// jobs groups files, so each chunk of small files is fetched once.
 func jobs(files []*Entry) (all []*job) {
 	byChunk := map[Digest]*job{}
 	for _, e := range files {
@@ -35,7 +35,7 @@ func jobs(files []*Entry) (all []*job) {
 	return all
 }
 
-// chunks are those that a job needs, in its order.
+// chunks returns the chunks that a job needs, in the order of use.
 func (j *job) chunks() (all []Digest) {
 	if j.large == nil {
 		return []Digest{j.chunk}
@@ -48,7 +48,8 @@ func (j *job) chunks() (all []Digest) {
 	return all
 }
 
-// fill writes files whose content is elsewhere. Chunks are fetched ahead, in the order in which they are needed.
+// fill writes the content of files. Chunks are fetched ahead, concurrently, and used in the order of the jobs.
+// On an error it cancels the other fetches and waits for them.
 func (a *applier) fill(ctx context.Context, files []*Entry, fetch func(context.Context, Digest) ([]byte, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -70,7 +71,7 @@ func (a *applier) fill(ctx context.Context, files []*Entry, fetch func(context.C
 	return nil
 }
 
-// fetched is a chunk that is on its way.
+// fetched is a chunk whose fetch is under way. data and err are valid once done is closed.
 type fetched struct {
 	name Digest
 	done chan struct{}
@@ -78,7 +79,9 @@ type fetched struct {
 	err  error
 }
 
-// fetchAhead returns what hands out the chunks of the jobs one after the other.
+// fetchAhead starts fetching the chunks of the jobs. It returns a function that waits for the next chunk and
+// returns it, in the order of the jobs. running counts all goroutines, which end with ctx or after the last
+// chunk.
 func fetchAhead(ctx context.Context, running *sync.WaitGroup, work []*job, fetch func(context.Context, Digest) ([]byte,
 	error),
 ) func() ([]byte, error) {
@@ -111,7 +114,7 @@ func fetchAhead(ctx context.Context, running *sync.WaitGroup, work []*job, fetch
 	}
 }
 
-// piece is what a part is of its chunk.
+// piece returns the bytes of a part from its chunk.
 func piece(e *Entry, p Part, chunk []byte) ([]byte, error) {
 	if p.Off+p.Len > int64(len(chunk)) {
 		return nil, fmt.Errorf("%s: %w: it is too short", Shortened([]byte(e.Path)), errChunk)

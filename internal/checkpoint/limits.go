@@ -18,27 +18,27 @@ type Limits struct {
 	Bytes     int64 `json:"bytes"`      // of all files
 }
 
-// maxRules bounds a file that git reads as a whole before it looks at any other: .gitignore and .gitattributes.
+// maxRules bounds .gitignore and .gitattributes, which git reads whole before other files.
 const maxRules = 1 << 20
 
-// Exceeded is which limit a folder is beyond, for people.
+// Exceeded reports the limit that a folder exceeds. Its text is for people.
 type Exceeded struct{ Text string }
 
 func (e *Exceeded) Error() string { return "checkpoint: " + e.Text }
 
-// Seen is what was counted of a folder so far, with the entry that came last.
+// Seen holds the counts for a folder so far and the last entry.
 type Seen struct {
 	Files    int
 	InFolder int // entries of the folder that the entry is in
-	Depth    int // of the entry; 1: it is in the folder itself
+	Depth    int // of the entry; 1 directly in the folder
 	Path     []byte
-	Size     int64 // that it has, if it is a file or a link
+	Size     int64 // of the entry, if it is a file or a link
 	IsFile   bool
-	Apparent int64 // what all files say that they have
-	Used     int64 // what they use of the disk, if that is known
+	Apparent int64 // total size that all files report
+	Used     int64 // total disk usage, if known
 }
 
-// Check says which limit is exceeded; nil: none so far.
+// Check returns the first limit that is exceeded, or nil.
 func (l Limits) Check(s Seen) *Exceeded {
 	name := s.Path[strings.LastIndexByte(string(s.Path), '/')+1:]
 	rules := string(name) == ".gitignore" || string(name) == ".gitattributes"
@@ -65,7 +65,7 @@ func (l Limits) Check(s Seen) *Exceeded {
 	return nil
 }
 
-// Shortened is a path for people.
+// Shortened returns a path for people, cut in the middle to about 120 bytes.
 func Shortened(path []byte) string {
 	const most = 120
 	if len(path) <= most {
@@ -75,7 +75,7 @@ func Shortened(path []byte) string {
 		Printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
 }
 
-// Printable is a name without what a terminal would do something about.
+// Printable returns a name without control characters, quoted if it has some.
 func Printable(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return strconv.QuoteToASCII(name)

@@ -8,7 +8,7 @@ import (
 	"maps"
 )
 
-// manifestVersion is the one that is written, and the only one that is read.
+// manifestVersion is the version that Encode writes and the only one that Load accepts.
 const manifestVersion = 1
 
 // root is the first chunk of a manifest.
@@ -19,36 +19,37 @@ type root struct {
 	Pages   []Digest `json:"pages"`
 }
 
-// page is some entries in a row. Paths and targets are bytes, which JSON has in base64.
+// page is a run of consecutive entries. Paths and targets are bytes, which JSON encodes in base64.
 type page struct {
-	Chunks  []Digest    `json:"chunks"` // that its entries' parts name by number
+	Chunks  []Digest    `json:"chunks"` // parts of the entries refer to them by index
 	Entries []pageEntry `json:"entries"`
 }
 
 type pageEntry struct {
 	Path   []byte     `json:"path"`
-	Kind   Kind       `json:"kind"` // also more: the file before has these parts, too
+	Kind   Kind       `json:"kind"` // or more, if the parts belong to the entry before
 	Mode   uint32     `json:"mode,omitempty"`
 	Time   int64      `json:"time,omitempty"`
 	Size   int64      `json:"size,omitempty"`
 	Sum    *Digest    `json:"sum,omitempty"`
-	Parts  [][3]int64 `json:"parts,omitempty"` // number of the chunk, or -1 for a hole; offset; length
+	Parts  [][3]int64 `json:"parts,omitempty"` // index of the chunk (-1 for a hole), offset, length
 	Target []byte     `json:"target,omitempty"`
 }
 
 const more Kind = "more"
 
-// A page ends behind an entry whose path says so, which most pages have in common with those of the tree
-// before; and when it is long. A file with many parts goes on in the next one.
+// A page ends after an entry whose path hashes to a boundary, or when it is full. Boundaries depend on paths
+// only, so most pages are equal in successive trees and need not be sent again. A file with many parts
+// continues on the next page.
 const (
 	leastOnPage = 64
 	mostOnPage  = 512
-	pageOdds    = 64 // one path in so many ends a page
+	pageOdds    = 64 // one path in 64 ends a page
 	pageBytes   = 96 << 10
 	mostParts   = 1000
 )
 
-// Encode makes the chunks of a tree's manifest, and hands out each, the root last. emit may keep the data.
+// Encode makes the chunks of a tree's manifest and passes each to emit, the root last. emit may keep the data.
 func (t *Tree) Encode(emit func(Digest, []byte) error) (*Manifest, error) {
 	m := &Manifest{Tree: t, Chunks: t.chunkSizes()}
 	put := func(v any) (Digest, error) {
@@ -87,7 +88,7 @@ type pageWriter struct {
 	put     func(page) error
 	page    page
 	numbers map[Digest]int64
-	bytes   int // about as many as the page has so far
+	bytes   int // estimated size of the page so far
 }
 
 func (w *pageWriter) add(e *Entry) error {
@@ -155,10 +156,10 @@ func (w *pageWriter) end() error {
 	return w.put(p)
 }
 
-// errChunk: whoever keeps the chunks has changed one.
+// errChunk means that a chunk does not match its digest, so its keeper has changed it.
 var errChunk = errors.New("checkpoint: a chunk is not what it is called")
 
-// verified is a chunk that is what it is called.
+// verified returns a fetched chunk after comparing it with its digest.
 func verified(d Digest, data []byte, err error) ([]byte, error) {
 	if err == nil && DigestOf(data) != d {
 		err = fmt.Errorf("%w: %s", errChunk, d)
@@ -166,11 +167,11 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 	return data, err
 }
 
-// mostPartsOf bounds the parts of all files: what a scan makes has fewer.
+// mostPartsOf bounds the number of parts of all files. A scan within the limits makes fewer.
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
-// Load reads a manifest, as far as it is within limits. Errors are fetch's, *Malformed and *Exceeded; Check has
-// still to be asked.
+// Load reads a manifest and gives up once it exceeds the limits. It verifies the digests of all chunks it
+// fetches, but the caller must still Check the tree. Errors are fetch's, *Malformed and *Exceeded.
 func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
 	data, err := fetch(name)
 	if data, err = verified(name, data, err); err != nil {
@@ -209,7 +210,7 @@ func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest,
 	return m, nil
 }
 
-// addPage adds what a page lists.
+// addPage adds the entries of a page.
 func (t *Tree) addPage(p page) error {
 	for _, pe := range p.Entries {
 		var parts []Part

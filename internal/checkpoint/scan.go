@@ -17,36 +17,36 @@ import (
 	"retake/internal/worktree"
 )
 
-// tellable is how old a file's last change must be when it is read, for a later change to show in its times:
-// file systems keep them in steps.
+// tellable is how old a file's last change must be at the time of reading. File systems keep times in coarse
+// steps, so after a younger change a further one may not show.
 const tellable = time.Second
 
-// deadBytes is how much of the chunks that are named may be of no use, beyond as much again as is, before small
-// files are put into new ones.
+// deadBytes is how many unused bytes the chunks of a tree may hold, beyond the number of used bytes, before
+// small files are packed into new chunks.
 const deadBytes = 16 << 20
 
-// Scanner reads one folder, again and again. It belongs to one goroutine.
+// Scanner reads one folder repeatedly. It is not safe for concurrent use.
 type Scanner struct {
 	Dir    string
 	Limits Limits
-	// of the reports in the spool those are taken whose name begins with this; empty: none
+	// Spool selects the reports in the spool whose name begins with it. If empty, the spool is left out.
 	Spool string
-	Emit  func(Digest, []byte) error // is handed each chunk that may be new, and may keep it; nil: nobody wants any
+	Emit  func(Digest, []byte) error // gets each chunk that may be new, and may keep it; may be nil
 
-	last  map[string]known  // by path, of the last scan that was kept
-	sums  map[Digest][]Part // of small files that are in chunks
+	last  map[string]known  // by path, from the last kept scan
+	sums  map[Digest][]Part // of small files in stored chunks
 	fresh bool              // the next scan puts small files into new chunks
 
-	scanned map[string]known // by the scan since
+	scanned map[string]known // by the last scan
 }
 
-// known is a file as it was when it was read.
+// known is the state of a file when it was read.
 type known struct {
 	stat  stamp
 	entry Entry
 }
 
-// stamp is what changes with a file. Nobody without privileges can set the second time.
+// stamp holds the metadata that changes with a file. Unprivileged programs cannot set the second time, changed.
 type stamp struct {
 	size, modified, changed int64
 	ino, dev                uint64
@@ -56,7 +56,8 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino, st.Dev}
 }
 
-// Begin tells that the folder holds a tree, as after Apply: the next scan reads only what has changed since.
+// Begin tells the scanner that the folder holds a tree, as after Apply. The next scan reads only files that
+// have changed since.
 func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	b := beginning{files: map[string]*Entry{}, last: map[string]known{}, now: time.Now()}
 	for i := range t.Entries {
@@ -72,7 +73,8 @@ func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// Know tells where the content of files is stored: what has it by whatever name is not handed out again.
+// Know tells the scanner where the content of small files is stored. Such content is not emitted again,
+// whatever its path.
 func (s *Scanner) Know(t *Tree) {
 	if s.sums == nil {
 		s.sums = map[Digest][]Part{}
@@ -84,7 +86,8 @@ func (s *Scanner) Know(t *Tree) {
 	}
 }
 
-// Keep tells that what the last scan has found is stored: the next one reads only what has changed since.
+// Keep tells the scanner that the result of the last scan is stored. The next scan reads only files that have
+// changed since.
 func (s *Scanner) Keep(t *Tree) {
 	s.remember(s.scanned)
 	s.fresh = wasteful(t)
@@ -108,7 +111,7 @@ func (b *beginning) Visit(e *safefile.Entry) error {
 
 func (*beginning) Leave(*safefile.Entry) error { return nil }
 
-// forgetIfYoung makes a file be read again whose next change might not show.
+// forgetIfYoung makes the next scan read a file again if a later change might not show in its times.
 func (k *known) forgetIfYoung(readAt time.Time) {
 	if readAt.UnixNano()-k.stat.changed < tellable.Nanoseconds() {
 		k.stat = stamp{}
@@ -124,8 +127,8 @@ func (s *Scanner) remember(last map[string]known) {
 	}
 }
 
-// Scan reads what is in the folder. whole: every file is read, whatever its times say. It compares with the
-// last scan that was kept. An error of the limits is *Exceeded.
+// Scan reads the folder and passes new chunks to Emit. Files unchanged since the last kept scan are not read,
+// unless whole is set. If a limit is exceeded, the error is *Exceeded.
 func (s *Scanner) Scan(ctx context.Context, whole bool) (*Tree, error) {
 	v := scan{
 		Scanner: s, ctx: ctx, whole: whole, next: map[string]known{}, inFolder: []int{0},
@@ -142,7 +145,7 @@ func (s *Scanner) Scan(ctx context.Context, whole bool) (*Tree, error) {
 	for i := range t.Entries {
 		if e := &t.Entries[i]; e.Kind == File {
 			k := v.next[e.Path]
-			k.entry = *e // with the chunk that it was put into at last
+			k.entry = *e // flush has set its chunk by now
 			v.next[e.Path] = k
 		}
 	}
@@ -150,7 +153,7 @@ func (s *Scanner) Scan(ctx context.Context, whole bool) (*Tree, error) {
 	return t, nil
 }
 
-// wasteful reports whether the chunks that a tree names hold much that it does not need.
+// wasteful reports whether the chunks of a tree hold too many unused bytes.
 func wasteful(t *Tree) bool {
 	var named, used int64
 	for _, n := range t.chunkSizes() {
@@ -167,23 +170,23 @@ func wasteful(t *Tree) bool {
 	return named > 2*used+deadBytes
 }
 
-// scan is one look at the folder.
+// scan is the state of one Scan.
 type scan struct {
 	*Scanner
 	ctx      context.Context // of the walk
 	whole    bool
 	entries  []Entry
 	next     map[string]known
-	packed   map[Digest][]Part // as sums, by this scan
+	packed   map[Digest][]Part // like sums, from this scan
 	seen     Seen
 	inFolder []int // entries so far, by depth
 
 	pack    []byte
-	waiting []int // entries that are in pack
+	waiting []int // indexes of entries whose content is in pack
 	buf     []byte
 }
 
-// Visit takes one entry.
+// Visit adds one entry. It skips entries that are left out and kinds that cannot travel.
 func (s *scan) Visit(e *safefile.Entry) error {
 	if leftOut(e.Name) || s.ownFolder(e) {
 		return fs.SkipDir
@@ -212,7 +215,7 @@ func (s *scan) Visit(e *safefile.Entry) error {
 	return nil
 }
 
-// Leave begins to count anew for the next folder at this depth.
+// Leave resets the count for the next folder at this depth.
 func (s *scan) Leave(e *safefile.Entry) error {
 	if len(s.inFolder) > e.Depth {
 		s.inFolder[e.Depth] = 0
@@ -220,7 +223,7 @@ func (s *scan) Leave(e *safefile.Entry) error {
 	return nil
 }
 
-// ownFolder reports whether an entry is of Retake's own folder, and no report that is wanted.
+// ownFolder reports whether to skip an entry because it is in Retake's own folder and is not a wanted report.
 func (s *scan) ownFolder(e *safefile.Entry) bool {
 	rest, own := strings.CutPrefix(string(e.Path)+"/", worktree.OwnFolder+"/")
 	switch {
@@ -255,7 +258,7 @@ func (s *scan) count(e *safefile.Entry) error {
 	return nil
 }
 
-// gone is nil for what somebody has removed meanwhile.
+// gone drops the error for an entry that was removed during the scan.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -289,7 +292,8 @@ func (s *scan) add(entry Entry, k known) {
 	s.entries, s.next[entry.Path] = append(s.entries, entry), k
 }
 
-// small reads a file that shares a chunk with others. One that grows meanwhile ends where it was thought to.
+// small reads a file of at most one chunk, which shares its chunk with others. If the file grows meanwhile, at
+// most ChunkBytes are read.
 func (s *scan) small(f *os.File, entry Entry, k known) error {
 	if s.buf == nil {
 		s.buf = make([]byte, ChunkBytes)
@@ -321,7 +325,7 @@ func (s *scan) small(f *os.File, entry Entry, k known) error {
 	return nil
 }
 
-// stored is where a small file's content is already; nil: nowhere.
+// stored returns where a small file's content is already stored, or nil.
 func (s *scan) stored(sum Digest) []Part {
 	if parts := s.packed[sum]; parts != nil || s.fresh {
 		return parts
@@ -329,7 +333,7 @@ func (s *scan) stored(sum Digest) []Part {
 	return s.sums[sum]
 }
 
-// flush ends the chunk of small files.
+// flush emits the chunk of small files and begins a new one.
 func (s *scan) flush() error {
 	if len(s.pack) == 0 {
 		return nil
@@ -341,7 +345,7 @@ func (s *scan) flush() error {
 		s.packed[e.Sum] = e.Parts
 	}
 	err := s.emit(d, s.pack)
-	s.pack, s.waiting = nil, nil // whoever got it may keep it
+	s.pack, s.waiting = nil, nil // Emit may keep the data
 	return err
 }
 
@@ -352,13 +356,13 @@ func (s *scan) emit(d Digest, data []byte) error {
 	return s.Emit(d, data)
 }
 
-// large reads a file in chunks of its own. Holes, and chunks of nothing but zeros, are none.
+// large reads a file into separate chunks. Holes and all-zero blocks become holes, which are not stored.
 func (s *scan) large(f *os.File, size int64, entry Entry, k known) error {
 	end := int64(0)
 	for end < size {
 		from, err := unix.Seek(int(f.Fd()), end, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			from = size // a hole is all that follows
+			from = size // the rest is a hole
 		} else if err != nil {
 			return err
 		}
@@ -388,7 +392,7 @@ func (s *scan) large(f *os.File, size int64, entry Entry, k known) error {
 	return nil
 }
 
-// withPart adds a part. Holes in a row are one.
+// withPart appends a part and merges consecutive holes.
 func withPart(parts []Part, p Part) []Part {
 	if last := len(parts) - 1; p.hole() && last >= 0 && parts[last].hole() {
 		parts[last].Len += p.Len

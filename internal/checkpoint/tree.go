@@ -15,7 +15,7 @@ const ChunkBytes = 256 << 10
 // Digest is the name of a chunk.
 type Digest [sha256.Size]byte
 
-// digestText allows one spelling of each name. It is part of a key on the bus.
+// digestText allows a single spelling of each name, because names are parts of keys on the bus.
 var digestText = base64.RawURLEncoding.Strict()
 
 // DigestOf names what a chunk holds.
@@ -61,14 +61,15 @@ type Entry struct {
 
 // Part is a piece of a file.
 type Part struct {
-	Chunk    Digest // zero: a hole, which reads as zeros
+	Chunk    Digest // zero for a hole, which reads as zeros
 	Off, Len int64  // in the chunk
 }
 
-// hole reports whether nothing has to be stored of it.
+// hole reports whether the part is a hole, which is not stored.
 func (p Part) hole() bool { return p.Chunk == Digest{} }
 
-// same reports whether two files have the same content. One that was cut in another way counts as another.
+// same reports whether two files have the same content. Large files that were split differently count as
+// different.
 func (e *Entry) same(o *Entry) bool {
 	if e.Size != o.Size || e.Kind != File || o.Kind != File {
 		return false
@@ -87,10 +88,10 @@ func (e *Entry) same(o *Entry) bool {
 	return true
 }
 
-// Tree is all that is in a folder, in the order of the paths' bytes: a folder comes before what is in it.
+// Tree holds the entries of a folder, sorted by the bytes of their paths. A folder comes before its content.
 type Tree struct{ Entries []Entry }
 
-// Bytes is how much all files hold, as they say.
+// Bytes returns the sum of the sizes that the entries state.
 func (t *Tree) Bytes() (n int64) {
 	for i := range t.Entries {
 		n += t.Entries[i].Size
@@ -98,7 +99,7 @@ func (t *Tree) Bytes() (n int64) {
 	return n
 }
 
-// chunkSizes says of the chunks with content how long each is at least.
+// chunkSizes returns the minimum length of each chunk with content, from the parts that refer to it.
 func (t *Tree) chunkSizes() map[Digest]int64 {
 	sizes := map[Digest]int64{}
 	for i := range t.Entries {
@@ -111,16 +112,16 @@ func (t *Tree) chunkSizes() map[Digest]int64 {
 	return sizes
 }
 
-// Manifest is a tree as it is stored.
+// Manifest is a tree with the chunks that store it.
 type Manifest struct {
 	Root   Digest
 	Tree   *Tree
 	Pages  []Digest
-	Chunks map[Digest]int64 // all that it names, root and pages included, with how long each is at least
+	Chunks map[Digest]int64 // all chunks, root and pages included, with their minimum lengths
 }
 
 // Spool is where a worker keeps the reports of an attempt, in Retake's own folder.
 const Spool = worktree.OwnFolder + "/spool"
 
-// leftOut reports whether a name is never in a tree, wherever it stands.
+// leftOut reports whether a name is excluded from trees at any depth.
 func leftOut(name string) bool { return strings.EqualFold(name, ".git") }

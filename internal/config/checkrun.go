@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckRun returns what else `run` needs of a configuration that has no problems, on this machine and with
-// these variables: work to look for, a way to do it, the token, and a folder to write to.
+// CheckRun returns what a configuration without problems still lacks for `run` on this machine with these
+// variables. It checks the repositories, the stages, the secrets and the data folder.
 func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
 	if len(c.GitHub.Repositories) == 0 {
@@ -55,7 +55,7 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	return p
 }
 
-// writable tells whether the folder can be written to, or created.
+// writable returns an error unless the folder can be written to or created.
 func writable(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -76,8 +76,8 @@ func writable(dir string) error {
 	return nil
 }
 
-// Notes are about what is allowed but probably a mistake: a word of before, an agent that gets none of the
-// variables it can log in with.
+// Notes warns of values that are allowed but probably mistakes. Examples are a former value of a key and an
+// agent without any of its login variables.
 func (c Config) Notes() (notes []string) {
 	if c.Containers.Runtime == FormerRuntime {
 		notes = append(notes,

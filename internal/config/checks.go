@@ -48,7 +48,7 @@ func validMemory(s string) bool {
 
 func validQuota(s string) bool { return s == "" || validMemory(s) }
 
-// systemDirs are places in a container that nothing may be put over.
+// systemDirs are folders of a container that mounts must not cover.
 var systemDirs = []string{
 	"/", "/retake", "/tmp", "/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64",
 	"/usr",
@@ -171,7 +171,7 @@ func validBranch(s string) bool {
 		})
 }
 
-// faultOfGlob says what is wrong with a glob of a work tree; empty: nothing.
+// faultOfGlob describes the error in a glob of a work tree. It returns an empty string for a valid glob.
 func faultOfGlob(glob string) string {
 	if err := worktree.Check(glob); err != nil {
 		return err.Error()

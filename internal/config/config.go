@@ -10,8 +10,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Config is everything that can be configured. Units, ranges and meanings: the rows in table.go, or
-// docs/specs/configuration.md.
+// Config is the whole configuration. The rows of the tables in this package, and docs/specs/configuration.md,
+// describe units, ranges and meanings.
 type Config struct {
 	Director   Director
 	Timeouts   Timeouts
@@ -34,7 +34,7 @@ type Config struct {
 
 	Agents *agent.Table // the built-in ones and those of recovery.agents_file; never nil after Load and Default
 
-	assumed []policy.Bound // that nobody has set: those of a policy file or a preset hold over them
+	assumed []policy.Bound // bounds left at their default, which a policy file or preset overrides
 }
 
 // Director is about the daemon itself.
@@ -44,12 +44,12 @@ type Director struct {
 	MaxRetries int
 	Fleet      string
 	DataDir    string // as written; relative to the working directory
-	// DiskWatermark is in percent; 0: none.
+	// DiskWatermark is in percent. Zero disables it.
 	DiskWatermark float64
 	DiskReserve   string // see DiskReserveBytes
 	Lease         time.Duration
-	SharedDir     string // as written; empty: DataDir
-	HTTPListen    string // host:port; empty: nowhere
+	SharedDir     string // as written; DataDir if empty
+	HTTPListen    string // host:port; not served if empty
 	// PageTokenEnv names a variable; PageTokenFile wins over it.
 	PageTokenEnv, PageTokenFile string
 }
@@ -76,7 +76,7 @@ type Retry struct {
 // Containers are what workers run in.
 type Containers struct {
 	Runtime        string // docker | kubernetes | process | FormerRuntime, which is docker
-	OCIRuntime     string // of the engine; empty: its default
+	OCIRuntime     string // of the engine; its default if empty
 	SameUser       bool   // of plain processes
 	Image          string
 	Workdir        string
@@ -90,22 +90,22 @@ type Containers struct {
 	ReadOnly       bool     // the image's file system
 	Scratch        []string // paths in the container that can be written to all the same
 	Env            map[string]string
-	Secrets        []string // names of variables that are secrets; with NoSecret in front: that are none
+	Secrets        []string // names of secret variables; NoSecret in front means the opposite
 	Egress         []string // egressAll, egressNone, or hosts; see EgressHosts
 	Reachable      []string // address:port; see Doors
 	ProxyListen    string   // auto, or host:port
-	ProxyURL       string   // empty: where ProxyListen is, at the workers' gateway
+	ProxyURL       string   // if empty, the workers' gateway with ProxyListen's port
 	// name of the director's variable with a provider's key → host of the provider, or host:port
 	ProxiedKeys map[string]string
 }
 
 // Kubernetes is where workers run with Containers.Runtime = OnKubernetes.
 type Kubernetes struct {
-	Namespace      string // empty: the kubeconfig's, or that of the director's pod
-	Kubeconfig     string // path; empty: the director's pod's account, or KUBECONFIG
+	Namespace      string // the kubeconfig's if empty, or that of the director's pod
+	Kubeconfig     string // path; if empty, the account of the director's pod, or KUBECONFIG
 	WorkerImage    string
-	PodTemplate    string // path; empty: none
-	Address        string // at which pods reach the director; empty: there is no need
+	PodTemplate    string // path, or empty
+	Address        string // at which pods reach the director, if they need to
 	PendingTimeout time.Duration
 }
 
@@ -137,10 +137,10 @@ type Mount struct {
 
 // AgentBus is NATS, embedded or joined.
 type AgentBus struct {
-	URL               string // empty: embedded
+	URL               string // embedded if empty
 	Credentials       string // folder of the keys; needed with URL only
 	ListenAddr        string // auto, or an IP address
-	ListenPort        int    // 0: any free one, persisted
+	ListenPort        int    // 0 picks a free port and persists it
 	Prefix            string
 	Replicas          int
 	MaxMessageBytes   int
@@ -148,10 +148,10 @@ type AgentBus struct {
 	Sync              string // always | default
 }
 
-// Journal says what becomes of the director's journal.
+// Journal is about damage to the director's journal and the age of its segments.
 type Journal struct {
 	OnDamage string // stop | rebuild
-	KeepDays int    // of archived segments; 0: for ever
+	KeepDays int    // of archived segments; 0 keeps all
 }
 
 // RateLimits are the limits for each service.
@@ -170,7 +170,7 @@ type GitHubLimits struct {
 // ModelLimits are shared by the workers. They hold for each model provider.
 type ModelLimits struct {
 	MaxConcurrentRequests int
-	MinBetweenRequests    time.Duration // from start to start; 0: no spacing
+	MinBetweenRequests    time.Duration // from start to start; 0 disables spacing
 	CooldownOnError       time.Duration // after a rate limit or an error that does not say how long
 	MaxWait               time.Duration // for which one task's word closes a model for others
 }
@@ -208,7 +208,7 @@ type GitHub struct {
 	TrustedAuthors []string
 }
 
-// Whose issues are worked on.
+// Values of GitHub.IssueAuthors.
 const (
 	authorsLabelled = "labelled" // anybody's, if somebody with rights in the repository has put the label on
 	AuthorsTrusted  = "trusted"  // only those of trusted_authors
@@ -221,11 +221,11 @@ type Labels struct {
 
 // Escalation is how people are asked and told.
 type Escalation struct {
-	RemindAfter    time.Duration // 0: never
+	RemindAfter    time.Duration // 0 means never
 	IncidentIssues bool
 }
 
-// Checkout is how much an agent may leave in its checkout, and what our git may use for it.
+// Checkout bounds what an agent may leave in its checkout and what Retake's git may use for it.
 type Checkout struct {
 	MaxFiles     int
 	MaxEntries   int // in one folder
@@ -238,7 +238,7 @@ type Checkout struct {
 	Quota        string // see QuotaBytes
 }
 
-// Workspace says how a checkout comes to its worker.
+// Workspace says how a worker gets its checkout.
 type Workspace struct {
 	Transport  string        // mount | sync
 	Checkpoint time.Duration // between two checkpoints of a checkout that travels
@@ -247,7 +247,7 @@ type Workspace struct {
 // TransportSync is the transport of checkouts that travel.
 const TransportSync = "sync"
 
-// Scope is what a patch may be, to be pushed.
+// Scope bounds the patches that may be pushed.
 type Scope struct {
 	Deny         []string            // globs
 	Allow        map[string][]string // by label: globs
@@ -268,10 +268,10 @@ type Stage = agent.Stage
 type Recovery struct {
 	Preset               string
 	ContinueOnError      bool
-	MaxConsecutiveErrors int // 0: as the preset says; -1: no bound; so for the next two
+	MaxConsecutiveErrors int // 0 takes the preset's, -1 is unbounded, as in the next two
 	IterationBudget      int
 	PaidCallBudget       int
-	CostBudgetUSD        float64 // 0: no bound
+	CostBudgetUSD        float64 // 0 is unbounded
 	RulesFile            string  // as written; relative to the working directory
 	PolicyFile           string
 	AgentsFile           string
@@ -279,15 +279,16 @@ type Recovery struct {
 
 // Telemetry is where traces go.
 type Telemetry struct {
-	OTLPEndpoint   string  // base URL; empty: nowhere
-	OTLPHeadersEnv string  // name of the variable; empty: none
+	OTLPEndpoint   string  // base URL; disabled if empty
+	OTLPHeadersEnv string  // name of the variable, or empty
 	SampleRatio    float64 // of tasks, 0 to 1
 }
 
 // standardHeadersEnv is the variable that every exporter of OTLP reads its headers from.
 const standardHeadersEnv = "OTEL_EXPORTER_OTLP_HEADERS"
 
-// Default is the configuration without file, environment and flags.
+// Default returns the configuration without file, environment and flags. It panics if a default in the table is
+// invalid.
 func Default() Config {
 	c := Config{Agents: builtinAgents(), assumed: assumed(nil)}
 	for _, r := range keys(&c) {
@@ -321,5 +322,5 @@ func (c Config) String() string {
 	return redact.New().JSON(b.String())
 }
 
-// GoString is String, so that no way of printing shows more.
+// GoString is String, so %#v hides the same secrets.
 func (c Config) GoString() string { return c.String() }

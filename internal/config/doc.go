@@ -1,30 +1,30 @@
 // Package config reads the director's configuration: defaults, then one TOML file, then environment, then flags.
 //
-// One table (table.go) has a row for each key: default, unit, range, meaning, and the field that it sets, whose
-// type is the key's. Defaults, names of variables, checks, String and docs/specs/configuration.md all come from
-// these rows. A second table has the keys that the design names and nothing uses yet. Setting one of those is
-// an error.
+// One table (table.go, keys_fleet.go, keys_work.go) has a row for each key. A row holds the default, unit, range and
+// meaning of the key, and the field that it sets, whose type is the key's. Defaults, names of variables, checks,
+// String and docs/specs/configuration.md all come from these rows. A second table has the keys that the design names
+// and nothing uses yet. Setting one of those is an error.
 //
 // # Invariants
 //
 // Load returns all problems at once, each on one line with file, line and column. The same input gives the same
-// problems in the same order. The Config that it returns is complete (with the default where a value was bad),
-// but must only be used if there are no problems. The built-in defaults have none.
+// problems in the same order. The Config that it returns is complete, with the default where a value was bad, but
+// must only be used if there are no problems. The built-in defaults are valid.
 //
-// The file holds no secrets: a value that looks like one is refused, and no message repeats it. The only secret
-// in a Config is a password in agent_bus.url that came through the environment, and String masks it. Token
+// The file must not hold secrets. A value that looks like one is refused, and messages never repeat it. The only
+// secret in a Config is a password in agent_bus.url that came through the environment, and String masks it. Token
 // reads the GitHub token when it is needed.
 //
 // # Clock
 //
-// None.
+// The package does not use a clock.
 //
 // # Failure policy
 //
-// Nothing is retried: every problem is for a person to solve, and says what is allowed.
+// Nothing is retried. Every problem is for a person to solve, and its message names the allowed values.
 //
 // # Imports
 //
 // internal/tomlfile reads the files. agent, recovery, classify and policy define what the files of [recovery]
-// may contain. It also imports budget, redact and spelling; it knows no adapter.
+// may contain. It also imports budget, redact and spelling. It does not import adapters.
 package config

@@ -17,23 +17,23 @@ const (
 	Template  = "config/dev.toml"
 )
 
-// ErrNoFile: nobody has named a configuration file, and none is in its place.
+// ErrNoFile means that no configuration file was named and the default files do not exist.
 var ErrNoFile = errors.New("no configuration")
 
 // Found is a configuration file, and how it was found.
 type Found struct {
-	Path string // empty: none is wanted
+	Path string // empty if no file is wanted
 	How  string // "-c", FileVariable or "in the working directory"
 }
 
-// Named reports whether somebody has named the file, or put it at LocalFile: Template is an example.
+// Named reports whether somebody named the file or put it at LocalFile. Template is only an example.
 func (f Found) Named() bool { return f.Path != Template || f.How != inPlace }
 
 const inPlace = "in the working directory"
 
-// Find looks for the configuration file: the flag's, if there is one, even if it names none; else the
-// variable's; else LocalFile, else Template, whichever is there. It does not look into what is named. Error:
-// ErrNoFile, which names the places.
+// Find returns the path of the configuration file. The flag wins, even if it is empty. Then follow the variable
+// FileVariable, LocalFile and Template, the last two only if they exist. Find does not open a file. It returns
+// ErrNoFile, wrapped with the places it tried, if nothing was found.
 func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	if isFlag {
 		return Found{flag, "-c"}, nil
@@ -43,7 +43,7 @@ func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	}
 	for _, path := range []string{LocalFile, Template} {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			return Found{path, inPlace}, nil // one that cannot be read is said to be so
+			return Found{path, inPlace}, nil // Load reports a file that cannot be read
 		}
 	}
 	here, err := filepath.Abs(".")

@@ -6,7 +6,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// fleetKeys say how a fleet runs, in the order of the documentation.
+// fleetKeys are the keys about the fleet, in the order of the documentation.
 var fleetKeys = []row{
 	{
 		key: "director.interval_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600,

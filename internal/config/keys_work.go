@@ -4,7 +4,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// workKeys say what work is done and how, in the order of the documentation.
+// workKeys are the keys about the work, in the order of the documentation.
 var workKeys = []row{
 	{
 		key: "rate_limits.github.max_concurrent_requests", def: "2", unit: "requests", min: 1, max: 100,

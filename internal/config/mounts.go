@@ -52,14 +52,14 @@ func checkMount(s string) string {
 	return wrong
 }
 
-// engineSockets are where container engines listen. Whoever reaches one has root rights on the host.
+// engineSockets are where container engines listen. Access to one of them gives root rights on the host.
 var engineSockets = []string{
 	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
 	"/var/run/containerd/containerd.sock",
 	"/run/podman/podman.sock", "/run/crio/crio.sock", "/run/buildkit/buildkitd.sock",
 }
 
-// showsSocket tells whether a host path is a socket, contains an engine's socket, or links to one.
+// showsSocket reports whether a host path is a socket, contains an engine's socket, or links to one.
 func showsSocket(source string) bool {
 	candidates := []string{source}
 	if real, err := filepath.EvalSymlinks(source); err == nil {
@@ -72,7 +72,7 @@ func showsSocket(source string) bool {
 	return err == nil && info.Mode()&fs.ModeSocket != 0
 }
 
-// hasSocketName tells whether a path is called like a socket, or leads to where an engine's is.
+// hasSocketName reports whether a path has the name of a socket or contains an engine's socket.
 func hasSocketName(p string) bool {
 	return strings.HasSuffix(path.Base(p), ".sock") ||
 		slices.ContainsFunc(engineSockets, func(socket string) bool { return within(socket, p) })

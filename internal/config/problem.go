@@ -14,7 +14,7 @@ import (
 type Problem struct {
 	Where string // file:line:col, file, "environment NAME", "flag" or "run"
 	Key   string // section.key; empty if it is about the whole file
-	Text  string // what is wrong, what is allowed
+	Text  string // the mistake and the allowed values
 
 	rank, line, col int // order: file by position, then environment, flags and the files of [recovery]
 }
@@ -43,7 +43,7 @@ func cut(s string, most int) string {
 	return s
 }
 
-// Problems are all mistakes, in order.
+// Problems are the mistakes of one configuration, in order.
 type Problems []Problem
 
 // String has one line for each problem, without a line break at the end.
@@ -55,7 +55,7 @@ func (ps Problems) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err is nil if there is none.
+// Err returns all problems as one error, or nil without problems.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil

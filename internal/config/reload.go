@@ -12,14 +12,14 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// When a key's new value holds that a running director reads.
+// When a new value takes effect in a running director.
 const (
-	holdsAtOnce    = "at once"    // for what is decided and begun from then on
-	holdsAfterward = "at restart" // until then the value of the start goes on
+	holdsAtOnce    = "at once"    // for later decisions and attempts
+	holdsAfterward = "at restart" // until then the old value stays in force
 )
 
-// holds says of every key when a new value of it holds. A key that workers, GitHub, the journal or the machine
-// know the director by, and what was opened with at the start, needs a restart.
+// holds maps every key to when a new value takes effect. A restart is needed for keys that identify the
+// director to workers, GitHub, the journal or the machine, and for keys used to open something at the start.
 var holds = merged(map[string][]string{
 	holdsAtOnce: {
 		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",
@@ -77,8 +77,8 @@ var holds = merged(map[string][]string{
 	},
 })
 
-// HoldsAtOnce reports whether a new value of a key ("stage.run") holds once a running director reads it; false:
-// at its restart.
+// HoldsAtOnce reports whether a new value of a key ("stage.run") takes effect as soon as a running director
+// reads it. Otherwise it takes effect at the restart.
 func HoldsAtOnce(key string) bool { return holds[key] == holdsAtOnce }
 
 func merged(lists map[string][]string) map[string]string {
@@ -98,8 +98,8 @@ type Change struct {
 	Restart []string // go on with the values of the start, and have others in the file
 }
 
-// Reread returns what is in force once next was read by a director that runs on c: the keys of next that hold
-// at once, all others as they are. There are problems if these do not go together.
+// Reread returns the configuration in force after a director that runs on c has read next. Keys that hold at
+// once come from next, all others from c. Problems are returned if the combination is invalid.
 func (c Config) Reread(next Config) (Config, Change, Problems) {
 	out, change := next, Change{}
 	before, after, result := keys(&c), keys(&next), keys(&out)
@@ -113,7 +113,7 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 			reflect.ValueOf(result[i].to).Elem().Set(reflect.ValueOf(before[i].to).Elem())
 		}
 	}
-	// a value that is said holds over a policy file's, the same one that is assumed does not
+	// an explicit value overrides a policy file's, a default of the same value does not
 	for _, b := range assumed(nil) {
 		if slices.Contains(c.assumed, b) != slices.Contains(next.assumed, b) && next.Recovery.PolicyFile != "" {
 			change.note(boundKey(string(b)))
@@ -185,7 +185,8 @@ func (c Config) OwnFiles() map[string]string {
 	return all
 }
 
-// Digest tells configurations apart: 16 hexadecimal digits of what every key says, and of the content of its own files.
+// Digest identifies a configuration by 16 hexadecimal digits. They cover the value of every key and the content
+// of the given files.
 func (c Config) Digest(files map[string]string) string {
 	sum := sha256.New()
 	fmt.Fprint(sum, c.String(), c.assumed)

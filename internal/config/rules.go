@@ -11,17 +11,17 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// rule is a check of keys against each other. It is skipped when one of its keys is bad already.
+// rule is a check of keys against each other. It is skipped if one of its keys is already bad.
 type rule struct {
 	keys  []string // the first of them that somebody has set is where the problem is shown
 	wrong func(Config) string
 	also  string // one more key that must not be bad, but is not where the problem is
 }
 
-// order is a rule that one duration is above another, or as long.
+// order is a rule that one duration must be longer than another, or at least a multiple of it.
 type order struct {
 	key    string
-	times  int // how often the other fits in at least; 0: it must only be shorter
+	times  int // least ratio to the other; with 0 the other must only be shorter
 	other  string
 	reason string
 }
@@ -219,7 +219,7 @@ var rules = []rule{
 	}},
 }
 
-// wrongFreshStages checks what is to run in a clean container: nobody has the keys there that an agent needs.
+// wrongFreshStages checks the stages for a clean container, where the keys that an agent needs are missing.
 func wrongFreshStages(c Config) string {
 	from := slices.IndexFunc(c.Stages, func(s Stage) bool { return s.Name == "VALIDATE" })
 	switch {

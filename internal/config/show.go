@@ -18,11 +18,11 @@ type Setting struct {
 	Where string `json:"where,omitempty"` // file:line, the variable's name, the preset's or the policy file's
 }
 
-// Origin is what a value came from.
+// Origin is the source of a value.
 type Origin string
 
-// The closed list of origins, each winning over those before it, but for the policy, whose own bounds hold
-// where nobody has set one.
+// The closed list of origins. Each wins over those before it, except FromPreset, which applies only to bounds
+// left at their default.
 const (
 	FromDefault     Origin = "default"
 	FromFile        Origin = "file"
@@ -57,7 +57,8 @@ func Settings(path string, env []string, overrides map[string]string) ([]Setting
 	return l.c.asBounded(out)
 }
 
-// shownValue is a value without secrets: as in a document, where the key in front tells what it is.
+// shownValue returns a value without secrets. The key stands in front during redaction, because it may mark the
+// value as a secret.
 func shownValue(key, literal string) string {
 	_, name := cutLast(key)
 	text := redact.New().JSON(name + " = " + literal)
@@ -97,7 +98,7 @@ var boundKeys = map[string]func(policy.Guards, recovery.Backoff) any{
 	},
 }
 
-// asBounded puts in what the policy says where its bound holds, and not the configuration's.
+// asBounded replaces values by the policy's bounds where these are in force instead of the configuration's.
 func (c Config) asBounded(settings []Setting) ([]Setting, Problems) {
 	tables, problems := c.Tables()
 	if len(problems) > 0 {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Starter is what a first configuration says; everything else keeps its default.
+// Starter holds the values of a first configuration. Everything else keeps its default.
 type Starter struct {
 	Repositories []string
 	BaseBranch   string
 	Image        string
-	Runtime      string   // empty: the default
+	Runtime      string   // default if empty
 	Agent        string   // of a profile; or
 	Run          []string // a program with its arguments
 	Pass         []string // variables that workers get
@@ -27,7 +27,7 @@ func Words(line string) []string {
 	return strings.Fields(line)
 }
 
-// String is a short commented file. It has no problems, unless a value is one.
+// String returns a short commented file, which is valid if the values are.
 func (s Starter) String() string {
 	var b strings.Builder
 	line := func(key string, value any, comment string) {

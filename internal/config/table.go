@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// row is everything there is to know about one key.
+// row describes one key.
 type row struct {
 	key         string  // section.key; "stage.x" stands in every [[stage]]
-	def         string  // default, as text of TOML; empty: the key is required
+	def         string  // default, as text of TOML; empty if the key is required
 	unit        string  // for the documentation
 	min, max    float64 // of numbers, inclusive
 	allowed     []string
 	former      []string            // understood, and no longer offered: Notes says what to write
 	check       func(string) bool   // of a text, of each element of a list, of each name of a table
-	reason      func(string) string // a check that tells why; empty: nothing is wrong
+	reason      func(string) string // a check that explains; it returns an empty text for a valid value
 	secretNames bool                // of a table: its names may be those of secrets, which its values are not
 	word        bool                // of a list: one text may stand for a list of one
 	want        string              // what the checks let through, for messages

@@ -86,8 +86,8 @@ func (c Config) pageTokenPlace() secretPlace {
 const minPageToken = 16
 
 // PageToken reads the token with which people sign in on the page, from director.page_token_file, or else from
-// the variable that director.page_token_env names. Empty without an error: there is none. Errors never contain
-// it.
+// the variable that director.page_token_env names. It returns an empty token without an error if no file is
+// configured and the variable is not set. Errors never contain the token.
 func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
 	p := c.pageTokenPlace()
 	if _, set := lookup(p.variable); p.file == "" && !set {
@@ -101,8 +101,8 @@ func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
 	return token, err
 }
 
-// TakesWebhooks reports whether GitHub's webhooks are taken: there is an address for them, and a place that is
-// to hold their secret.
+// TakesWebhooks reports whether GitHub's webhooks are accepted, which needs an HTTP address and a place for
+// their secret.
 func (c Config) TakesWebhooks(lookup func(string) (string, bool)) bool {
 	_, set := lookup(c.GitHub.WebhookSecretEnv)
 	return c.Director.HTTPListen != "" && (c.GitHub.WebhookSecretFile != "" || c.GitHub.WebhookSecretEnv != "" && set)
@@ -135,7 +135,7 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 	return secret, warning, nil
 }
 
-// Private are the folders and files, by absolute paths, that are the director's and nobody else's.
+// Private returns the absolute paths of folders and files that only the director may read.
 func (c Config) Private() (all []string) {
 	for _, path := range []string{
 		c.Director.DataDir, c.Director.SharedDir, c.AgentBus.Credentials, c.GitHub.TokenFile, c.GitHub.PrivateKeyFile,
@@ -149,8 +149,9 @@ func (c Config) Private() (all []string) {
 	return all
 }
 
-// IsSecretVariable tells whether a variable of this name is for the director itself to read, and for none of
-// its children: it is named as the place of a secret, workers get it, or its name says that it is one.
+// IsSecretVariable reports whether the director must keep a variable from its child processes. These are the
+// variables configured as the place of a secret, the variables passed on to workers, and those whose name
+// suggests a secret.
 func (c Config) IsSecretVariable(name string) bool {
 	named := []string{c.GitHub.TokenEnv, c.GitHub.WebhookSecretEnv, c.Director.PageTokenEnv, c.Telemetry.OTLPHeadersEnv}
 	_, proxied := c.Containers.ProxiedKeys[name]

@@ -16,12 +16,12 @@ import (
 
 // fault is what is wrong with a value, or with one element of it.
 type fault struct {
-	element int // from 0; -1: the whole value
+	element int // from 0, or -1 for the whole value
 	text    string
 }
 
-// set puts a value as TOML gives it into the row's field. It returns what is wrong and what is allowed, or nothing; if
-// anything is wrong the field is as it was.
+// set puts a value as TOML gives it into the row's field. It returns the faults with the allowed values. The
+// field is unchanged if there is a fault.
 func (r row) set(v any) (faults []fault) {
 	wrong, f := "", math.NaN()
 	switch n := v.(type) {

@@ -65,13 +65,13 @@ func (c Containers) ParsedMounts() []Mount {
 // Travels reports whether checkouts are sent to workers, and back.
 func (w Workspace) Travels() bool { return w.Transport == TransportSync }
 
-// DiskReserveBytes is DiskReserve as a number; 0: none.
+// DiskReserveBytes is DiskReserve as a number, 0 if disabled.
 func (d Director) DiskReserveBytes() int64 {
 	n, _ := units.RAMInBytes(d.DiskReserve)
 	return n
 }
 
-// QuotaBytes is Quota as a number; 0: none.
+// QuotaBytes is Quota as a number, 0 if unset.
 func (c Checkout) QuotaBytes() int64 {
 	n, _ := units.RAMInBytes(c.Quota)
 	return max(n, 0)
@@ -83,11 +83,11 @@ func (c Checkout) GitMemoryBytes() int64 {
 	return n
 }
 
-// ValidatesFresh: work is validated by an attempt of its own, in a clean container.
+// ValidatesFresh reports whether a separate attempt validates the work in a clean container.
 func (c Config) ValidatesFresh() bool { return c.Worker.Validate == "fresh" }
 
-// Limits are what the configuration bounds, whatever the policy. What differs from its default was set, too, if
-// only by a program.
+// Limits returns the bounds of the configuration for the policy. A value that differs from its default counts
+// as set, even if a program and not a file changed it.
 func (c Config) Limits() policy.Limits {
 	limits, built := c.limits(), builtInLimits()
 	limits.Assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {
@@ -120,7 +120,7 @@ func (c Config) limits() policy.Limits {
 	}
 }
 
-// assumed are the bounds that nobody has set.
+// assumed returns the bounds that were not set explicitly.
 func assumed(set map[string]Problem) []policy.Bound {
 	bounds := []policy.Bound{
 		policy.BoundRetries, policy.BoundConsecutive, policy.BoundIterations, policy.BoundPaidCalls, policy.BoundCost,
