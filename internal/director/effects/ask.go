@@ -20,8 +20,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Escalation is the comment that asks a human about an effect's question. report is the failure that it is
-// about, nil if there is none.
+// Escalation returns the comment that asks a person an effect's question. report is the failure behind the
+// question, or nil.
 func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
 	asked, c := e.Escalation, wording{q.Setup()}
 	stage := c.failedStage(asked, report)
@@ -39,7 +39,7 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) github.Es
 		text.PullRequest = e.Work.PullRequest
 	}
 	if stage.Agent != nil && len(stage.Run) > 0 {
-		text.Command = stage.Run[:1] // the rest are our own flags, and where the prompt goes
+		text.Command = stage.Run[:1] // the rest are flags that Retake adds, and the prompt
 	}
 	if r := report; r != nil {
 		text.Tail, text.Tried, text.Question, text.ExitCode = OutputTail(r), FixRounds(r), r.Question, r.ExitCode
@@ -52,8 +52,8 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) github.Es
 	return text
 }
 
-// whyStopped is why Retake asks, in a sentence. Waiting, or an answer, may well help: then the same does not
-// fail again.
+// whyStopped returns one sentence that says why Retake asks. If waiting or an answer is likely to help, it gives
+// the policy's reason: the same failure need not recur.
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
@@ -67,7 +67,7 @@ func whyStopped(q *fsm.Escalation, report *wire.WorkerError) string {
 	return "Retake did not repeat it unchanged: " + about.Means + "."
 }
 
-// withoutPackage takes the name of the package off that an error of ours begins with.
+// withoutPackage removes the package name that our errors begin with.
 func withoutPackage(cause string) string {
 	for _, name := range []string{"workspace: ", "container: ", "github: ", "director: "} {
 		cause = strings.TrimPrefix(cause, name)
@@ -82,10 +82,10 @@ func answerLines(said []fsm.Hint) (lines []github.AnswerLine) {
 	return lines
 }
 
-// wording finds the words of a question in the setup in force.
+// wording words a question with the setup in force.
 type wording struct{ *inforce.Setup }
 
-// words are what is said and asked. What the operator's policy asks is said instead of the table's sentence.
+// words returns the words of a question. A question from the operator's policy replaces the sentence of the table.
 func (in wording) words(e fsm.Effect, report *wire.WorkerError, stage wire.StagePlan, file string) recovery.Words {
 	q := e.Escalation
 	c := recovery.Case{
@@ -95,7 +95,7 @@ func (in wording) words(e fsm.Effect, report *wire.WorkerError, stage wire.Stage
 		AtOnce: config.HoldsAtOnce,
 	}
 	if file != "" {
-		c.File = filepath.Base(file) // the comment is for everybody: where it is is not
+		c.File = filepath.Base(file) // only the name: the comment is public, and the path is not for everyone
 	}
 	if e.Work != nil {
 		c.Pull = e.Work.PullRequest
@@ -112,7 +112,8 @@ func (in wording) words(e fsm.Effect, report *wire.WorkerError, stage wire.Stage
 	return words
 }
 
-// failedStage is the stage's plan that an escalation is about; without Run if no stage's command is.
+// failedStage returns the plan of the stage that an escalation is about. Its Run is empty if no command of a stage
+// failed.
 func (in wording) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.StagePlan {
 	if q.Stale || report == nil {
 		return wire.StagePlan{}
@@ -129,11 +130,11 @@ func (in wording) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.
 	if first := found[0]; len(found) == 1 || doesWhatFailed(q.Reason, first.Run) {
 		return first
 	}
-	found[0].Run = found[0].Run[:1] // nobody knows which of them: better half of it than the wrong one
+	found[0].Run = found[0].Run[:1] // which command failed is unknown: show only the program
 	return found[0]
 }
 
-// doesWhatFailed tells several commands of one program apart: go build, go vet, go test.
+// doesWhatFailed distinguishes the commands of one program, such as go build, go vet and go test.
 func doesWhatFailed(r recovery.Reason, argv []string) bool {
 	words := map[recovery.Reason][]string{
 		recovery.BuildFailed: {"build", "compile"}, recovery.TestsFailed: {"test"},
@@ -144,7 +145,7 @@ func doesWhatFailed(r recovery.Reason, argv []string) bool {
 	})
 }
 
-// limit is the limit that was reached, for people.
+// limit returns the limit that was reached, in words for people.
 func (in wording) limit(r recovery.Reason, stage wire.StagePlan) string {
 	switch {
 	case r == recovery.OOMKilled:
@@ -157,8 +158,8 @@ func (in wording) limit(r recovery.Reason, stage wire.StagePlan) string {
 	return ""
 }
 
-// credential names who was asked for something, and the variables that hold the credential for it; never a
-// value. GitHub's tokens are made at github.com only for who uses it.
+// credential returns the provider that refused a request, and the variables that hold its credential, never a
+// value. The provider is empty for a GitHub server other than github.com, because its tokens are made elsewhere.
 func (in wording) credential(q *fsm.Escalation, report *wire.WorkerError,
 	stage wire.StagePlan,
 ) (provider, variables string) {

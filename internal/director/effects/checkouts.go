@@ -23,9 +23,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// Checkouts moves checkouts that travel (workspace.transport) between the workspace and the bus. One is
-// published before an attempt and received after it; in between it is the worker's, and the bus has what the
-// worker has sent of it.
+// Checkouts moves checkouts that travel (workspace.transport) between the workspace and the bus. A checkout is
+// published before an attempt and received after it. In between it belongs to the worker, and the bus holds what
+// the worker has sent.
 type Checkouts struct {
 	Bus       *bus.Bus
 	Workspace *workspace.Workspaces
@@ -34,7 +34,7 @@ type Checkouts struct {
 	Log       *zap.Logger
 }
 
-// Rules are what workers' checkouts are held to.
+// Rules returns the limits for checkouts that workers send.
 func (c *Checkouts) Rules() bus.CheckoutRules {
 	l := c.travelLimits()
 	return bus.CheckoutRules{
@@ -59,10 +59,10 @@ func nonceOf(worker string) string {
 	return nonce
 }
 
-// Publish stores the checkout that an attempt begins with, and gives it to the attempt. What was stored of it
-// before is not stored again.
+// Publish stores the checkout that an attempt starts from, and opens it for the attempt. Chunks already stored are
+// skipped.
 func (c *Checkouts) Publish(ctx context.Context, in *inforce.Setup, e fsm.Effect) (*wire.PlanCheckout, error) {
-	if e.Start.Validate { // what it validates is what is delivered, by whoever leads then
+	if e.Start.Validate { // a delivery must find exactly what was validated, even under another director
 		if err := c.keep(ctx, e.Nonce, true); err != nil {
 			return nil, err
 		}
@@ -94,16 +94,16 @@ func (c *Checkouts) Publish(ctx context.Context, in *inforce.Setup, e fsm.Effect
 	return plan, c.Workspace.Published(ctx, e.Nonce, m.Root)
 }
 
-// putInto stores chunks.
+// putInto returns a function that stores chunks.
 func putInto(ctx context.Context, store *bus.CheckoutStore) func(checkpoint.Digest, []byte) error {
 	return func(d checkpoint.Digest, data []byte) error {
 		return failure.OnBus(store.Put(ctx, d, data))
 	}
 }
 
-// keep puts on the bus what is here of a checkout that has travelled, or does from now on, for a director that
-// takes over: what is noted of it, and its files if they were changed here, or were never there. No worker may
-// have it.
+// keep stores a checkout on the bus for a director that takes over. It stores the record, and also the files if
+// they changed here or were never stored. It does nothing for a checkout that is not on the bus, unless travels is
+// set. No worker may hold the checkout.
 func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error {
 	record, changed := c.Workspace.Record(nonce)
 	if record == nil {
@@ -134,7 +134,8 @@ func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error 
 	return c.Workspace.Published(ctx, nonce, m.Root)
 }
 
-// Mounted forgets what is stored of a checkout that has travelled, and does not any more: from now on it changes here.
+// Mounted removes the stored copy of a checkout that used to travel and is now mounted: from here on it changes
+// locally.
 func (c *Checkouts) Mounted(ctx context.Context, nonce string) error {
 	_, there, err := c.Bus.CheckoutState(ctx, nonce)
 	if err == nil && there {
@@ -143,7 +144,7 @@ func (c *Checkouts) Mounted(ctx context.Context, nonce string) error {
 	return failure.OnBus(err)
 }
 
-// sentBefore is what is stored of a checkout; nil: nothing that can be read.
+// sentBefore returns the stored tree of a checkout, or nil if nothing readable is stored.
 func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *checkpoint.Tree {
 	state, there, err := store.State(ctx)
 	if err != nil || !there || state.Manifest == (checkpoint.Digest{}) {
@@ -154,16 +155,16 @@ func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *c
 		return nil
 	}
 	for d := range m.Chunks {
-		if !store.Has(d) { // the server has lost some: all is stored anew
+		if !store.Has(d) { // the server has lost chunks: store all of them again
 			return nil
 		}
 	}
 	return m.Tree
 }
 
-// Receive brings the director's copy of a checkout up to what the last attempt has sent. It does nothing for a
-// checkout that does not travel. Without files, which are then to be thrown away, it receives only what is
-// noted of the checkout. No worker may have the checkout.
+// Receive updates the director's copy of a checkout to what the last attempt sent. It does nothing for a checkout
+// that does not travel. If files is false, it receives only the record, because the files are about to be
+// discarded. No worker may hold the checkout.
 func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error {
 	state, there, err := c.Bus.CheckoutState(ctx, nonce)
 	if err != nil {
@@ -205,18 +206,18 @@ func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error
 	return c.Workspace.Receive(ctx, nonce, sent)
 }
 
-// isOfTheManifest: an error is about what is stored, and not about the bus.
+// isOfTheManifest reports whether an error concerns the stored manifest rather than the bus.
 func isOfTheManifest(err error) bool {
 	_, exceeded := errors.AsType[*checkpoint.Exceeded](err)
 	_, malformed := errors.AsType[*checkpoint.Malformed](err)
 	return exceeded || malformed
 }
 
-// Received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of
-// it for a director that takes over. Only a delivery needs what can never be received.
+// Received returns an executor that first receives the checkout, then runs, and then keeps the result for a
+// director that takes over. If the checkout can never be received, only a delivery fails.
 func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // nobody is given the work
+		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // no person takes over the work
 			return run(ctx, e)
 		}
 		err := c.Receive(ctx, e.Nonce, true)
@@ -224,7 +225,7 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 			return failure.Ended(err)
 		}
 		out := run(ctx, e)
-		if err != nil || ctx.Err() != nil { // what is here is not what was sent
+		if err != nil || ctx.Err() != nil { // the local copy is not what the attempt sent
 			return out
 		}
 		if err := c.keep(ctx, e.Nonce, false); err != nil {
@@ -235,8 +236,8 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 	}
 }
 
-// TakeBack ends what an attempt may send, and receives what it has sent. Its container is gone, or nothing that
-// it sends counts any more.
+// TakeBack revokes an attempt's right to send, and receives the data sent so far. Call it when the attempt's container
+// is gone, or when further data from it must not count.
 func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	if _, err := c.Bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
 		return failure.OnBus(err)
@@ -250,7 +251,8 @@ func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	return err
 }
 
-// HeldBack says, for people, why the checkout of a worker was not taken; empty: it was, or does not travel.
+// HeldBack returns, in words for people, why a worker's checkout was refused. It returns "" if the checkout was
+// accepted or does not travel.
 func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
@@ -264,8 +266,8 @@ func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) 
 	return recovery.TooMuch + c.Redact(state.Refused.Text)
 }
 
-// LostWork says how much of a worker's work is lost that has ended without a report; empty: none, or its
-// checkout does not travel.
+// LostWork says how much work is lost of a worker that ended without a report. It returns "" if the checkout does
+// not travel, or if nothing is known about its last checkpoint.
 func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	state, there, err := c.Bus.CheckoutState(ctx, nonceOf(worker))
 	if err != nil || !there || state.At.IsZero() || state.Attempt != "" && state.Attempt != worker {
@@ -274,7 +276,7 @@ func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	return lostSince(state.At, state.Attempt == "", time.Now())
 }
 
-// lostSince is that sentence. none: no checkpoint of the attempt's own counts.
+// lostSince words the loss. none means that no checkpoint of this attempt has arrived.
 func lostSince(at time.Time, none bool, now time.Time) string {
 	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
 	unit := "minutes"

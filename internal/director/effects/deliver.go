@@ -20,13 +20,13 @@ import (
 	"retake/internal/workspace"
 )
 
-// What github.delivery may say.
+// Values of github.delivery.
 const (
 	DeliverNone        = "none"
 	DeliverPullRequest = "pull_request"
 )
 
-// Delivery hands in the work of an attempt, shows what is unfinished, and ends claims.
+// Delivery hands in the work of an attempt, publishes unfinished work, and ends claims.
 type Delivery struct {
 	Setup       func() *inforce.Setup
 	GitHub      *github.Client
@@ -38,7 +38,7 @@ type Delivery struct {
 	Log         *zap.Logger
 }
 
-// Deliver commits, pushes and shows the work, if it goes with the base branch as that is now.
+// Deliver commits, pushes and presents the work, provided that it still fits the base branch.
 func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if d.Setup().GitHub.Delivery == DeliverNone {
 		return d.keep(ctx, e)
@@ -76,7 +76,7 @@ func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return out
 }
 
-// keep delivers nothing: the work stays in the checkout, and the issue says so.
+// keep delivers nothing. The work stays in the checkout, and a comment on the issue says this.
 func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	git, done := d.Withdrawals.During(ctx, e.Task)
 	defer done()
@@ -94,9 +94,10 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 }
 
-// handIn does so for an issue that is open. Git ends with its context. An issue that is in review was taken
-// there by an earlier try, whose outcome was lost: this is the same delivery, however the base branch has moved
-// on. The claimed label has gone, and another attempt would take that for a person's wish.
+// handIn delivers the work of an open issue. Git stops when the git context ends. If the issue is already in
+// review, an earlier try put it there and its outcome was lost. handIn then completes that delivery, however far
+// the base branch has moved: the claimed label is gone, and another attempt would take that for a person's
+// decision.
 func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder,
 	issue github.Issue,
 ) fsm.EffectEnded {
@@ -104,7 +105,7 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
 	mayValidate := order.Validate && len(d.Setup().ValidateStages()) > 0 && !shown
 	behind := ""
-	if !shown || !order.Validate { // what is shown as a draft stays one
+	if !shown || !order.Validate { // a pull request that is already a draft remains one
 		var err error
 		if behind, err = d.behind(git, e); err != nil {
 			return failure.Ended(err)
@@ -152,12 +153,13 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
 }
 
-// takenBack is the outcome of a delivery that nobody wants any more.
+// takenBack returns the outcome of a delivery that was withdrawn.
 func takenBack(why string) fsm.EffectEnded {
 	return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
 }
 
-// unpush removes the branch of a delivery that was taken back while it was pushed. What people could see before stays.
+// unpush removes the branch of a delivery that was withdrawn during the push. A branch that people could already
+// see stays.
 func (d *Delivery) unpush(ctx context.Context, e fsm.Effect, work workspace.Delivery) {
 	if e.Work != nil {
 		return
@@ -168,7 +170,7 @@ func (d *Delivery) unpush(ctx context.Context, e fsm.Effect, work workspace.Deli
 	}
 }
 
-// unpushTried does so for what earlier tries have pushed, and nobody has been shown.
+// unpushTried removes the branches that earlier tries pushed and that no pull request shows.
 func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	if e.Work != nil {
 		return
@@ -182,9 +184,9 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	}
 }
 
-// closedMeanwhile is the outcome of a delivery whose issue is closed. Nobody wants it any more, unless an
-// earlier try has shown the work and a person has merged it, which may be why the issue is closed: then it is
-// the outcome of that try.
+// closedMeanwhile returns the outcome of a delivery whose issue was closed. The delivery is withdrawn, unless an
+// earlier try presented the work. A person may then have merged it and thereby closed the issue, so the outcome is
+// that of the earlier try.
 func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.DeliverRequest) fsm.EffectEnded {
 	there, head, err := d.GitHub.Settled(ctx, r)
 	switch {
@@ -202,9 +204,9 @@ func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.D
 	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
 }
 
-// behind says how the work's base is out of date, empty if the work can be handed in as it is. An error of the
-// kind conflict means that the two do not go together. Nothing is merged here: the next attempt merges, and
-// validates what comes of it.
+// behind describes how far the work is behind its base branch, or returns "" if it can be handed in unchanged. A
+// conflict error means that work and base cannot be merged. Nothing is merged here: the next attempt merges and
+// validates the result.
 func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	r := d.Origin.Checkout(e.Task, e.Nonce)
 	drift, err := d.Workspace.Drift(ctx, r)
@@ -225,7 +227,7 @@ func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, d.Origin.BaseBranch), nil
 }
 
-// draftNote says why nobody should take the work for validated; empty: it is.
+// draftNote says why the work must not be taken as validated, or returns "" if it is validated.
 func (d *Delivery) draftNote(behind string, moved bool) string {
 	switch {
 	case len(d.Setup().ValidateStages()) == 0:
@@ -239,7 +241,7 @@ func (d *Delivery) draftNote(behind string, moved bool) string {
 	return ""
 }
 
-// BranchOf is the branch of a task's work: the one that was pushed before, or a new one.
+// BranchOf returns the branch for a task's work: the one pushed before, or a new one.
 func BranchOf(e fsm.Effect) string {
 	if e.Work != nil && e.Work.Branch != "" {
 		return e.Work.Branch
@@ -247,9 +249,8 @@ func BranchOf(e fsm.Effect) string {
 	return BranchName(e.Task, e.Attempt)
 }
 
-// pushRequest asks for the work to be committed onto a branch, if nothing in it is unsafe.
-// workspace.ErrBranchMoved then means that people have pushed to the branch of earlier work since the attempt
-// began.
+// pushRequest asks the workspace to commit the work onto a branch, unless it contains something unsafe.
+// workspace.ErrBranchMoved then means that people have pushed to that branch since the attempt began.
 func (d *Delivery) pushRequest(e fsm.Effect, issue github.Issue, branch, message string) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: d.Origin.Remote(e.Task.Repo()), Branch: branch, BaseBranch: d.Origin.BaseBranch,
@@ -261,7 +262,7 @@ func (d *Delivery) pushRequest(e fsm.Effect, issue github.Issue, branch, message
 	return request
 }
 
-// pushJoined merges what people have pushed to the branch into the work, and pushes both.
+// pushJoined merges what people pushed to the branch into the work, and pushes the result.
 func (d *Delivery) pushJoined(ctx context.Context, e fsm.Effect,
 	request workspace.DeliverRequest,
 ) (workspace.Delivery, error) {
@@ -271,14 +272,14 @@ func (d *Delivery) pushJoined(ctx context.Context, e fsm.Effect,
 	return d.Workspace.Deliver(ctx, request)
 }
 
-// deliverRequest is what the pull request says.
+// deliverRequest returns the content of the pull request.
 func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue,
 	work workspace.Delivery, note string,
 ) github.DeliverRequest {
 	gh := d.Setup().GitHub
 	summary, checks := d.whatWorkersSaid(ctx, e)
 	if note != "" {
-		checks = nil // they passed for something else
+		checks = nil // they passed for another version of the work
 	}
 	r := github.DeliverRequest{
 		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
@@ -300,8 +301,8 @@ func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.
 	return r
 }
 
-// whatWorkersSaid is the last summary of an agent of this claim, and the checks that passed in the last
-// attempt, each once. What is not known any more is left out.
+// whatWorkersSaid returns the latest summary that an agent of this claim gave, and the checks that passed in the
+// last attempt. Reports that cannot be read are skipped.
 func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary string, checks []github.CheckLine) {
 	for n := e.Attempt; n >= 1 && summary == ""; n-- {
 		reports, err := d.Reports(ctx, fsm.AttemptID(e.Nonce, n))
@@ -324,7 +325,7 @@ func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary s
 	return summary, checks
 }
 
-// passedChecks are the checks of an attempt's last round.
+// passedChecks returns the checks of an attempt's last round.
 func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
 	for _, g := range stages {
 		switch {
@@ -340,7 +341,7 @@ func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
 	return checks
 }
 
-// notValidated is why work is not handed in that nobody has validated, and no attempt is left for it.
+// notValidated returns the failure for work that is not validated when no attempt is left to validate it.
 func notValidated(err error) *fsm.EffectError {
 	f := failure.Of(err)
 	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""

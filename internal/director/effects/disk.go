@@ -14,7 +14,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Disk tells the failures of the host's disk from those of a task.
+// Disk distinguishes failures of the host's disk from failures of a task.
 type Disk struct {
 	State     func() disk.State                     // of the data directory's disk
 	Use       func(folder string) (disk.Use, error) // of any disk
@@ -23,13 +23,13 @@ type Disk struct {
 	Log       *zap.Logger
 }
 
-// diskWait is the pause before something is tried again that the host's disk has kept from working.
+// diskWait is the pause before retrying an effect that failed because of the host's disk.
 const diskWait = 10 * time.Second
 
-// Await makes what the host fails with wait for the disk of the data directory: while nothing can be written
-// there, whatever fails may be for that, and is tried again until the disk is well, without a charge. If that
-// disk is well, a full one is another, such as the engine's, and a start is tried again for some time before it
-// is a failed attempt; a fault of a file is the task's own.
+// Await returns an executor that retries failures of the host until its disk recovers. While the disk of the data
+// directory cannot be written, any failure may be due to it, so the effect is retried without charge until the disk
+// is well. If that disk is well, a full disk must be another one, such as the container engine's. A start is then
+// retried for some time before it counts as a failed attempt. A file fault counts against the task.
 func (d *Disk) Await(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)
@@ -50,12 +50,12 @@ func (d *Disk) Await(run loop.Executor) loop.Executor {
 	}
 }
 
-// nearlyNothing is the part of a quota, in percent, of which it is used up when no more than that is left: what
-// did not fit may have been large.
+// nearlyNothing is the percentage of a quota at or below which the remainder counts as used up: the file that did
+// not fit may have been large.
 const nearlyNothing = 5
 
-// QuotaUsedUp says, for people, that a task has used up what its own checkout may have; empty: it has not, or
-// has no quota. For want of room it fails alone then, whatever room the host has.
+// QuotaUsedUp returns a message for people if a task has used up the quota of its checkout. It returns "" if it has
+// not, or if there is no quota. A task that is out of quota fails alone, however much room the host has.
 func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	dir := d.Workspace.Quota(nonce)
 	if dir == "" {
@@ -75,7 +75,8 @@ func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	return ""
 }
 
-// WithinQuota tells a task's own full quota from a full disk of the host.
+// WithinQuota returns an executor that reports a task's exhausted quota as such, rather than as a full disk of the
+// host.
 func (d *Disk) WithinQuota(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)

@@ -1,12 +1,13 @@
-// Package effects carries out the effects of fsm: each family of executors is a type whose fields are all that it uses.
+// Package effects carries out the effects of fsm. Each family of executors is a type whose fields are its only
+// dependencies.
 //
 // # Invariants
 //
-//   - An executor may run again after a restart, so each one finds what an earlier try has done.
-//   - What an executor returns becomes an event. It changes no other state of the machine.
-//   - A checkout belongs either to the director or to the attempt that runs on it, never to both: see Checkouts.
+//   - An executor may run again after a restart, so each one detects what an earlier try has done.
+//   - An executor changes the machine only through its result, which becomes an event.
+//   - A checkout belongs either to the director or to the attempt that runs on it, never to both. See Checkouts.
 //
 // # Failure policy
 //
-// An executor returns what package failure makes of an error; the machine decides whether and when it runs again.
+// An executor translates errors with package failure. The machine decides whether and when to retry.
 package effects

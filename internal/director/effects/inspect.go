@@ -14,28 +14,28 @@ import (
 	"retake/internal/workspace"
 )
 
-// Secrets knows what must not leave the machine in what a worker made.
+// Secrets knows which values must not leave the machine in a worker's output.
 type Secrets struct {
 	Setup  func() *inforce.Setup
-	Token  func(context.Context) (string, error) // GitHub's, as it is now
-	Values []leak.Value                          // those that containers are given, and GitHub's token at the start
+	Token  func(context.Context) (string, error) // returns GitHub's current token
+	Values []leak.Value                          // values passed to containers, and GitHub's token at the start
 	Bus    *bus.Bus
 }
 
-// TokenName is what people read as the name of GitHub's token.
+// TokenName is the name of GitHub's token in messages to people.
 const TokenName = "GitHub token"
 
-// searchTime bounds how long a patch is searched for secrets. 50 MB of code take 25 s of a processor, and the
-// director's memory does not grow with them.
+// searchTime bounds the search of one patch for secrets. 50 MB of code take 25 s of processor time. The director's
+// memory use does not depend on the size.
 const searchTime = 5 * time.Minute
 
-// Inspect returns the look at the patch of a worker before it is pushed, for an issue with these labels.
+// Inspect returns a function that checks a worker's patch before it is pushed. labels are those of the issue.
 func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, *workspace.Patch) error {
 	return func(ctx context.Context, p *workspace.Patch) error {
 		limited, cancel := context.WithTimeout(ctx, searchTime)
 		defer cancel()
 		known, err := v.Known(ctx, worker)
-		if err != nil { // what is not known cannot be found
+		if err != nil { // an unknown value cannot be searched for
 			return &workspace.Error{Kind: workspace.Transient, Op: "look at the work", Detail: err.Error(), Err: err}
 		}
 		err = lookThrough(limited, v.Setup().Pushable.Look(labels, known), p)
@@ -46,18 +46,18 @@ func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, 
 	}
 }
 
-// Known returns what must not leave the machine in what a worker made: the values that containers are
-// given, GitHub's token, and what PID 1 of its own container knows. An error: one of them cannot be had, so
-// nothing can be said to be free of it.
+// Known returns a finder for the values that must not leave the machine in a worker's output: the values passed to
+// containers, GitHub's token, and the secrets that PID 1 of the worker's container knows. It fails if one of them
+// cannot be read, because nothing could then be declared clean.
 func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error) {
-	token, err := v.Token(ctx) // it may be another one by now
+	token, err := v.Token(ctx) // it may have changed since the start
 	if err != nil {
 		return nil, fmt.Errorf("the work cannot be searched for GitHub's token: %w", err)
 	}
 	known := append(slices.Clone(v.Values), leak.Value{Name: TokenName, Text: token})
 	if worker != "" {
 		known = append(known, leak.Value{Name: "key of the attempt", Text: string(v.Bus.AttemptKey(worker))})
-		seed, err := v.Bus.Seed(worker) // the credential's other half is worth nothing without it
+		seed, err := v.Bus.Seed(worker) // the public half of the credential is useless without the seed
 		if err != nil {
 			return nil, fmt.Errorf("the work cannot be searched for the worker's credential: %w", err)
 		}
@@ -66,7 +66,7 @@ func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error
 	return leak.New(known...), nil
 }
 
-// lookThrough shows all of a patch to a look.
+// lookThrough passes all files of a patch to a scope.Look.
 func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch) error {
 	files, err := p.Files(ctx)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"retake/internal/workspace"
 )
 
-// Origin says where git finds repositories.
+// Origin locates the repositories for git.
 type Origin struct {
 	APIURL     string
 	BaseBranch string
 }
 
-// Remote is where git finds a repository: beside the API, or at github.com for the public API.
+// Remote returns a repository's git URL: on the host of the API, or at github.com for the public API.
 func (o Origin) Remote(repo string) string {
 	u, err := url.Parse(o.APIURL)
 	if err != nil || u.Host == "api.github.com" {
@@ -23,14 +23,14 @@ func (o Origin) Remote(repo string) string {
 	return u.Scheme + "://" + u.Host + "/" + repo + ".git"
 }
 
-// Checkout names the checkout of a task's claim.
+// Checkout returns the request that names the checkout of a task's claim.
 func (o Origin) Checkout(k fsm.IssueKey, nonce string) workspace.Request {
 	return workspace.Request{
 		Nonce: nonce, Repo: k.Repo(), RemoteURL: o.Remote(k.Repo()), BaseBranch: o.BaseBranch,
 	}
 }
 
-// BranchName is the founding decision's: retake/<issue>-a<attempt>.
+// BranchName returns the name that the founding decision prescribes: retake/<issue>-a<attempt>.
 func BranchName(k fsm.IssueKey, attempt int) string {
 	return fmt.Sprintf("retake/%d-a%d", k.Number(), attempt)
 }

@@ -16,17 +16,17 @@ import (
 // Questions asks people, and keeps the comment of a claim up to date.
 type Questions struct {
 	Setup      func() *inforce.Setup
-	ConfigFile string // its name is in what people are advised; empty: none
+	ConfigFile string // its base name appears in the advice; may be empty
 	GitHub     *github.Client
 	Delivery   *Delivery
-	// Failure is the report of a failure, and whether a person wrote it.
+	// Failure returns the report of a failure, and whether a person wrote it.
 	Failure func(ctx context.Context, worker string, of *fsm.ReportRef) (report *wire.WorkerError, persons bool,
 		err error)
-	Denied func(worker string) []string              // what the proxy kept from a worker
-	Gone   func(ctx context.Context, k fsm.IssueKey) // notes that an issue is not there any more
+	Denied func(worker string) []string              // requests of a worker that the proxy denied
+	Gone   func(ctx context.Context, k fsm.IssueKey) // records that an issue no longer exists
 }
 
-// Escalate asks a human.
+// Escalate asks a person the effect's question.
 func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	report, persons, err := q.Failure(ctx, e.Worker, e.Escalation.Report)
 	if err != nil {
@@ -40,19 +40,19 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	if work != nil {
 		question.Branch, question.BranchURL = cmp.Or(work.Unfinished, work.Branch), work.URL
 	}
-	if e.Escalation.Stage != "COMMIT" { // there it is what the question is about
+	if e.Escalation.Stage != "COMMIT" { // at COMMIT the question itself is about the unsafe work
 		question.Unsafe = kept
 	}
 	err = q.GitHub.Escalate(ctx, question)
 	if _, gone := failure.IssueGone(err); gone {
-		q.Gone(ctx, e.Task) // nobody is there to be asked: the claim ends
+		q.Gone(ctx, e.Task) // the issue is gone and the claim ends
 	}
 	asked := &fsm.Asked{Title: question.Title, Ask: question.Ask, Reply: question.Reply}
 	switch {
 	case work == nil:
 	case e.Work == nil || e.Work.PullRequest == 0:
 		return failure.Or(fsm.EffectEnded{Delivery: work, Asked: asked}, err)
-	case work.Unfinished != "": // the branch of the pull request stays the one of the work
+	case work.Unfinished != "": // the work stays on the pull request's branch
 		more := *e.Work
 		more.Unfinished, more.UnfinishedSHA = work.Unfinished, work.UnfinishedSHA
 		return failure.Or(fsm.EffectEnded{Delivery: &more, Asked: asked}, err)
@@ -60,8 +60,8 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	return failure.Or(fsm.EffectEnded{Asked: asked}, err)
 }
 
-// AsPersonsWord marks a question about what a person reported, and takes off what only the worker can have
-// seen: how a command ended.
+// AsPersonsWord marks a question that is based on a person's report. It removes the command and the exit code,
+// which only the worker can have seen.
 func AsPersonsWord(q *github.Escalation) {
 	q.Command, q.ExitCode = nil, nil
 	q.Facts = append(q.Facts, PersonsWord)
@@ -70,13 +70,14 @@ func AsPersonsWord(q *github.Escalation) {
 // Progress edits the comment of a claim.
 func (q *Questions) Progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	view := ProgressView(e.Progress)
-	// A limit must not leave a comment that is false; a newer state, or the last word, ends the waiting.
+	// Retry through rate limits, or the comment would stay wrong. A newer state or the final comment ends the
+	// retries.
 	return failure.RetryTransient(ctx, q.pause, func() error {
 		return q.GitHub.Progress(ctx, string(e.Task), e.Nonce, view)
 	})
 }
 
-// ProgressView is what the comment of a claim says.
+// ProgressView returns the content of a claim's comment.
 func ProgressView(p *fsm.ProgressView) github.ProgressView {
 	view := github.ProgressView{
 		State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Incident: string(p.Incident),
@@ -86,14 +87,14 @@ func ProgressView(p *fsm.ProgressView) github.ProgressView {
 	if p.State == fsm.Parked {
 		view.PutOff = p.Until
 	}
-	if view.Commanded = p.Commanded; view.Note == p.Commanded { // once is enough
+	if view.Commanded = p.Commanded; view.Note == p.Commanded { // do not say it twice
 		view.Note = ""
 	}
 	return view
 }
 
-// failedLines are the attempts that failed, without those whose work is shown and was found wanting later:
-// these had done what was asked.
+// failedLines returns the failed attempts, except those whose work went into review and was rejected later: these
+// had done what the task asked.
 func failedLines(history []fsm.Failure, inReview bool) []github.AttemptLine {
 	return attemptLines(slices.DeleteFunc(slices.Clone(history), func(f fsm.Failure) bool {
 		return f.Stage == "REVIEW" || inReview && f.Stage == "SYNC_MAIN"
@@ -111,5 +112,5 @@ func attemptLines(history []fsm.Failure) []github.AttemptLine {
 	return lines
 }
 
-// pause is the least one between two tries of what GitHub refuses.
+// pause returns the minimum time between two tries of an edit that GitHub refuses.
 func (q *Questions) pause() time.Duration { return q.Setup().GitHub.Poll }

@@ -6,10 +6,10 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// PersonsWord marks what an unsigned report leads to, wherever people read of it.
+// PersonsWord marks everything that results from an unsigned report, wherever people read it.
 const PersonsWord = "reported by an operator, not by the worker"
 
-// OutputTail is the end of what a failed stage printed.
+// OutputTail returns the end of a failed stage's output.
 func OutputTail(e *wire.WorkerError) string {
 	if e.LastStderrTail != "" && e.LastStdoutTail != "" {
 		return e.LastStdoutTail + "\n" + e.LastStderrTail
@@ -17,7 +17,7 @@ func OutputTail(e *wire.WorkerError) string {
 	return e.LastStdoutTail + e.LastStderrTail
 }
 
-// Observations are the observations that the cause leaves out.
+// Observations returns the facts about a failure that its cause leaves out.
 func Observations(e *wire.WorkerError) []string {
 	var out []string
 	if e.Tool != "" {
@@ -32,7 +32,7 @@ func Observations(e *wire.WorkerError) []string {
 	return out
 }
 
-// FixRounds lists what the worker tried inside the attempt.
+// FixRounds describes what the worker tried within the attempt.
 func FixRounds(e *wire.WorkerError) []string {
 	if e.FixRounds < 2 {
 		return nil

@@ -17,10 +17,10 @@ import (
 	"retake/internal/workspace"
 )
 
-// pushUnfinished pushes what there is of the work, so that people can see what they are asked about, or go on
-// with it. Kept says why it stays on this machine, in words; without work there is neither. The branch of a
-// pull request is left alone: what is there was finished. It is the work, unless there is more: then that is on
-// a branch beside it.
+// pushUnfinished pushes unfinished work, so that people can see what a question is about, or continue it. kept says
+// why the work stays on this machine. Both results are empty without work. The branch of a pull request is never
+// touched, because it holds finished work. That work is returned, and if the checkout has more, the rest goes to a
+// branch of a second name.
 func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
 	if e.Attempt == 0 || d.Setup().GitHub.Delivery == DeliverNone || !d.Setup().GitHub.Writes {
 		return nil, ""
@@ -28,7 +28,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 	branch := BranchOf(e)
 	issue, err := d.GitHub.Issue(ctx, string(e.Task))
 	if _, gone := failure.IssueGone(err); gone {
-		return nil, "" // and nobody to be told
+		return nil, "" // the issue is gone, so there is no reader
 	}
 	if e.Work != nil && e.Work.PullRequest > 0 {
 		branch = BranchName(e.Task, e.Attempt) + "-unfinished"
@@ -36,7 +36,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		shown.URL, shown.Unfinished, shown.UnfinishedSHA = github.BranchURL(issue.URL, shown.Branch), "", ""
 		work = &shown
 	}
-	if err != nil { // what its labels allow to be pushed is not known
+	if err != nil { // without the labels it is unknown what may be pushed
 		return work, failure.Of(err).Text
 	}
 	request := d.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
@@ -45,7 +45,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 	git, done := d.Withdrawals.During(ctx, e.Task)
 	defer done()
 	if e.Work != nil && e.Work.Branch != branch {
-		request.Shown = e.Work.SHA // in review: nothing may have been done since
+		request.Shown = e.Work.SHA // the work is in review: push only if something changed since
 	}
 	pushed, err := d.Workspace.Deliver(git, request)
 	if errors.Is(err, workspace.ErrBranchMoved) {
@@ -102,8 +102,8 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case err != nil:
 	case note.Merged:
 		d.removeBranch(ctx, e)
-	default: // the claim's own comment must not say for ever that somebody works on it
-		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt} // the release says why
+	default: // the claim's comment must not keep saying that an attempt is running
+		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt} // the release comment says why
 		if err := d.GitHub.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
 			d.Log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
 		}
@@ -111,7 +111,7 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// removeBranch takes a merged branch away, if nobody has pushed to it since.
+// removeBranch deletes a merged branch, unless people have pushed to it since.
 func (d *Delivery) removeBranch(ctx context.Context, e fsm.Effect) {
 	if e.Work == nil {
 		return
@@ -120,7 +120,7 @@ func (d *Delivery) removeBranch(ctx context.Context, e fsm.Effect) {
 	d.removeUnfinished(ctx, e)
 }
 
-// removeUnfinished takes the branch of unfinished work away: all of it, or something better, is elsewhere now.
+// removeUnfinished deletes the branch of unfinished work, whose content is now elsewhere or superseded.
 func (d *Delivery) removeUnfinished(ctx context.Context, e fsm.Effect) {
 	if e.Work != nil {
 		d.dropBranch(ctx, e, e.Work.Unfinished, e.Work.UnfinishedSHA)

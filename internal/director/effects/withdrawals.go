@@ -9,24 +9,25 @@ import (
 	"retake/internal/fsm"
 )
 
-// errWithdrawn is why work on a checkout ends early.
+// errWithdrawn is the cause that ends work on the checkout of a withdrawn task.
 var errWithdrawn = errors.New("director: the task was withdrawn")
 
-// Withdrawals ends what is under way in the checkouts of tasks that are withdrawn, because git can be busy for minutes
-// with work that nobody wants any more. It leaves alone what begins later: the machine knew of the withdrawal when it
-// asked for that.
+// Withdrawals cancels running work on the checkouts of withdrawn tasks, because git can be busy for minutes with
+// work that has become useless. Work that begins after End is not affected: the machine already knew of the
+// withdrawal when it asked for that work.
 type Withdrawals struct {
 	mu sync.Mutex
-	// by the task's key in lower case: GitHub says names as they are spelt today
+	// by the task's key in lower case, because GitHub's spelling of a name can change
 	ends map[string]map[*context.CancelCauseFunc]bool
 }
 
-// NewWithdrawals returns withdrawals with nothing under way.
+// NewWithdrawals returns Withdrawals with no work under way.
 func NewWithdrawals() *Withdrawals {
 	return &Withdrawals{ends: map[string]map[*context.CancelCauseFunc]bool{}}
 }
 
-// During returns a context for work on a task's checkout, which ends with the withdrawal, too. The caller calls done.
+// During returns a context for work on a task's checkout. It ends with ctx, or when the task is withdrawn. The
+// caller must call done.
 func (w *Withdrawals) During(ctx context.Context, task fsm.IssueKey) (_ context.Context, done func()) {
 	k := strings.ToLower(string(task))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -46,7 +47,7 @@ func (w *Withdrawals) During(ctx context.Context, task fsm.IssueKey) (_ context.
 	}
 }
 
-// End ends what is under way in the checkout of a task.
+// End cancels the work under way on a task's checkout. It does not wait for that work to return.
 func (w *Withdrawals) End(task fsm.IssueKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,5 +56,5 @@ func (w *Withdrawals) End(task fsm.IssueKey) {
 	}
 }
 
-// IsWithdrawn reports whether a context of During has ended with the withdrawal.
+// IsWithdrawn reports whether a context from During ended because the task was withdrawn.
 func IsWithdrawn(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errWithdrawn) }

@@ -1,3 +1,3 @@
-// Package failure says what an error of GitHub, git, the bus, the disk or the container engine means to the
-// machine, and paces what is tried again.
+// Package failure translates errors of GitHub, git, the bus, the disk and the container engine for the machine, and
+// paces retries.
 package failure

@@ -17,10 +17,10 @@ import (
 	"retake/internal/workspace"
 )
 
-// ErrBus marks what failed on the agent bus.
+// ErrBus marks failures of the agent bus.
 var ErrBus = errors.New("director: agent bus")
 
-// OnBus marks an error with ErrBus; nil stays nil.
+// OnBus marks an error with ErrBus. Nil stays nil.
 func OnBus(err error) error {
 	if err == nil {
 		return nil
@@ -28,10 +28,10 @@ func OnBus(err error) error {
 	return fmt.Errorf("%w: %w", ErrBus, err)
 }
 
-// Ended is the outcome of an effect that err ended.
+// Ended returns the outcome of an effect that failed with err.
 func Ended(err error) fsm.EffectEnded { return fsm.EffectEnded{Failure: Of(err)} }
 
-// Or is the outcome ok, or that of an effect that err ended; with a nil error it is ok.
+// Or returns ok, or the outcome of a failed effect if err is not nil.
 func Or(ok fsm.EffectEnded, err error) fsm.EffectEnded {
 	if err != nil {
 		return Ended(err)
@@ -39,8 +39,8 @@ func Or(ok fsm.EffectEnded, err error) fsm.EffectEnded {
 	return ok
 }
 
-// Of translates an adapter's error for the machine. An unknown error counts as transient, since the machine bounds the
-// tries.
+// Of translates an adapter's error for the machine. An unknown error counts as transient, because the machine
+// bounds the number of tries.
 func Of(err error) *fsm.EffectError {
 	f := fsm.EffectError{Reason: recovery.Unknown, Text: err.Error()}
 	var gh *github.Error
@@ -48,7 +48,7 @@ func Of(err error) *fsm.EffectError {
 	var unsafe *scope.Violation
 	var unapproved *github.NotApproved
 	switch {
-	case errors.As(err, &unsafe): // its own text, that people can act on; without where it came up
+	case errors.As(err, &unsafe): // drop the wrapping: its own text advises people
 		f.Reason, f.Text = unsafe.Reason, unsafe.Text
 	case errors.As(err, &unapproved):
 		f.Reason, f.Text = recovery.NeedsHuman, recovery.Unapproved+unapproved.Why
@@ -57,11 +57,11 @@ func Of(err error) *fsm.EffectError {
 	case errors.As(err, &gh):
 		f = ofGitHub(gh, f)
 	case errors.Is(err, ErrBus) && !errors.Is(err, workspace.ErrLost):
-		// also in the middle of what a checkout needs of it
+		// also when the bus fails while a checkout is moved
 		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
 	case errors.As(err, &ws):
 		f = ofWorkspace(ws, err, f)
-	case errors.Is(err, container.ErrUnconfirmed): // it is its node's, and nobody else's
+	case errors.Is(err, container.ErrUnconfirmed): // concerns only the attempt's node
 		f.Reason, f.Text, f.Transient = recovery.WorkerLost, Unconfirmed(err).Words, true
 	case errors.Is(err, container.ErrNoRoom):
 		f.Reason, f.Transient, f.Resource = recovery.NoCapacity, true, recovery.Cluster
@@ -91,22 +91,22 @@ func Of(err error) *fsm.EffectError {
 	return &f
 }
 
-// ofGitHub adds to f what GitHub's error means.
+// ofGitHub adds the meaning of a GitHub error to f.
 func ofGitHub(gh *github.Error, f fsm.EffectError) fsm.EffectError {
 	row := githubFailures[gh.Kind]
 	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
 	f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
-	if gh.Doubtful || gh.Reserved() { // what is kept for questions closes nothing: they go on
+	if gh.Doubtful || gh.Reserved() { // only spare requests are refused, which must not close the API for all
 		f.Resource = ""
 	}
 	return f
 }
 
-// ofWorkspace adds to f what a workspace's error means, which err wraps.
+// ofWorkspace adds to f the meaning of a workspace error, which err wraps.
 func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectError {
 	row := workspaceFailures[ws.Kind]
 	f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
-	// a server's one wrong answer says the same
+	// a single wrong answer of a server looks the same
 	f.Doubtful = ws.Kind == workspace.Auth || errors.Is(err, workspace.ErrNotThere)
 	for _, known := range workspaceCauses {
 		if errors.Is(err, known.err) {
@@ -118,18 +118,18 @@ func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectEr
 	}
 	if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) ||
 		f.Reason == recovery.WorkLost {
-		f.Resource = "" // GitHub has no part in it
+		f.Resource = "" // not GitHub's fault
 	}
 	if errors.Is(err, workspace.ErrTooMuch) {
-		f.Text, f.Resource = recovery.TooMuch+ws.Detail, "" // nobody else's matter
+		f.Text, f.Resource = recovery.TooMuch+ws.Detail, "" // concerns only this task
 	} else if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
 		f.Text += " (" + ws.Next + ")"
 	}
 	return f
 }
 
-// saidWhatToDo are reasons whose question says what to do about a workspace's error; another advice beside it
-// would only confuse.
+// saidWhatToDo lists the reasons whose question already says how to fix a workspace error. More advice would
+// only confuse.
 var saidWhatToDo = []recovery.Reason{
 	recovery.GitConflict, recovery.AuthError, recovery.DiskFull,
 	recovery.PolicyViolation,
@@ -148,7 +148,7 @@ var githubFailures = map[github.Kind]meaning{
 	github.KindUnauthorized: {recovery.AuthError, false},
 }
 
-// workspaceCauses say more than the kind does.
+// workspaceCauses are more specific than the error's kind.
 var workspaceCauses = []struct {
 	err    error
 	reason recovery.Reason
@@ -162,7 +162,7 @@ var workspaceCauses = []struct {
 	{workspace.ErrNotThere, recovery.InvalidConfig},
 	{workspace.ErrNotValidated, recovery.Validation},
 	{workspace.ErrLost, recovery.WorkLost},
-	{workspace.ErrNoCheckout, recovery.WorkLost}, // it is on another machine, or was on a disk that is gone
+	{workspace.ErrNoCheckout, recovery.WorkLost}, // on another machine, or on a disk that is gone
 }
 
 var workspaceFailures = map[workspace.Kind]meaning{
@@ -173,7 +173,7 @@ var workspaceFailures = map[workspace.Kind]meaning{
 	workspace.Limited:   {recovery.RateLimited, true},
 }
 
-// Unconfirmed is the end of an attempt that nobody can confirm, with what the runtime said about it.
+// Unconfirmed returns the exit of an attempt whose end its runtime cannot confirm, with the runtime's explanation.
 func Unconfirmed(err error) container.Exit {
 	x := container.Exit{Cause: container.EndNodeLost, Words: err.Error()}
 	if e, ok := errors.AsType[*container.Error](err); ok && e.Cause != nil {
@@ -182,14 +182,15 @@ func Unconfirmed(err error) container.Exit {
 	return x
 }
 
-// NeverReceived reports that a checkout cannot be received however often it is tried. Whoever needs its work
-// meets that again, and ends for it; a stop, and a question, do not need it.
+// NeverReceived reports whether a checkout can never be received, however often it is retried. Only an effect that
+// needs the work fails because of it; stopping an attempt and asking a question do not need the work.
 func NeverReceived(err error) bool {
 	ws, ok := errors.AsType[*workspace.Error](err)
 	return ok && !workspaceFailures[ws.Kind].transient && !Of(err).Transient
 }
 
-// IssueGone reports whether an error means that the issue was deleted, or transferred to where we do not work.
+// IssueGone reports whether an error means that the issue was deleted, or transferred to a repository that we do
+// not serve.
 func IssueGone(err error) (why string, gone bool) {
 	e, ok := errors.AsType[*github.Error](err)
 	if !ok || e.Kind != github.KindNotFound {

@@ -9,15 +9,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// Pauses are those between two tries: they double from the first to the longest.
+// Pauses returns pauses that double from first up to most.
 func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 	p := backoff.NewExponentialBackOff()
 	p.InitialInterval, p.MaxInterval, p.Multiplier, p.RandomizationFactor = first, most, 2, 0
 	return p
 }
 
-// Retry calls do until it works, returns a backoff.Permanent error, ctx ends, or another pause would exceed the
-// patience; a patience of 0 has no bound.
+// Retry calls do until it succeeds, returns a backoff.Permanent error, ctx ends, or the next pause would exceed
+// patience. A patience of 0 sets no bound. waits is called before each pause.
 func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
 	waits backoff.Notify,
 ) error {
@@ -26,8 +26,9 @@ func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, 
 	return err
 }
 
-// RetryTransient calls try until it works or cannot work. It is for effects whose lane nothing else waits for,
-// and which nobody would ask for again. The pause between two tries is at least what pause returns.
+// RetryTransient calls try until it succeeds or fails permanently. Use it for effects that block no other effect of
+// their lane and that are not submitted again. It waits at least pause() between two tries. When ctx ends it
+// returns without a failure.
 func RetryTransient(ctx context.Context, pause func() time.Duration, try func() error) fsm.EffectEnded {
 	for {
 		err := try()

@@ -8,17 +8,17 @@ import (
 	"retake/internal/fsm"
 )
 
-// Current is the setup in force. Any goroutine may use it.
+// Current holds the setup in force. It is safe for concurrent use.
 type Current struct{ setup atomic.Pointer[Setup] }
 
-// Load returns the setup in force; nil before the first Store.
+// Load returns the setup in force, or nil before the first Store.
 func (c *Current) Load() *Setup { return c.setup.Load() }
 
 // Store puts the first setup in force. The journal's fact about the director's start covers it.
 func (c *Current) Store(first *Setup) { c.setup.Store(first) }
 
-// Replace puts a changed setup in force, with the change that the journal is to have. A change that the journal
-// does not have yet becomes part of this one, because both will be one fact.
+// Replace puts a changed setup in force. change is what the journal will record. If the journal has not recorded
+// the previous change yet, its keys are added to this one, because both will be one fact.
 func (c *Current) Replace(next *Setup, change *fsm.SettingsChanged) {
 	if was := c.Load(); was.Change != nil && !was.IsDecided() {
 		for _, key := range was.Change.Keys {
@@ -32,7 +32,7 @@ func (c *Current) Replace(next *Setup, change *fsm.SettingsChanged) {
 	c.setup.Store(next)
 }
 
-// Decided is closed once the journal has the change; nil for the setup of the start.
+// Decided returns a channel that is closed once the journal has the change. It is nil for the first setup.
 func (s *Setup) Decided() <-chan struct{} { return s.decided }
 
 // IsDecided reports whether the journal has the change.
@@ -45,5 +45,5 @@ func (s *Setup) IsDecided() bool {
 	}
 }
 
-// MarkDecided notes that the journal has the change.
+// MarkDecided records that the journal has the change.
 func (s *Setup) MarkDecided() { s.decide() }

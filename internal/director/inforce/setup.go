@@ -19,26 +19,27 @@ import (
 	"retake/internal/worktree"
 )
 
-// Setup is a configuration and what was derived from it. Nobody changes one that is in force.
+// Setup is a configuration and the values derived from it. It must not change once it is in force.
 type Setup struct {
 	config.Config
-	Read       config.Config // as it was read, but for keys that wait for a restart; the next one is compared with it
+	Read       config.Config // as read, except keys that wait for a restart; the next configuration is compared with it
 	Digest     string
 	Classifier *classify.Classifier
-	Policy     *policy.Policy // without the configuration's limits
+	Policy     *policy.Policy // without the limits of the configuration
 	StagePlans []wire.StagePlan
 	StateGlobs worktree.Globs
 	Pushable   *scope.Rules
-	FileSums   map[string]string // of the configuration's own files, by key
+	FileSums   map[string]string // checksums of the configuration's files, by key
 
-	// Change is what the journal has, or is to have, about this setup; nil at the start, which has a fact of its own.
+	// Change is what the journal records, or will record, about this setup. It is nil for the first setup, which
+	// the fact about the director's start covers.
 	Change  *fsm.SettingsChanged
 	decided chan struct{}
 	decide  func()
 }
 
-// New derives a setup from a configuration that has no problems. fileSums are the sums of its own files, by
-// key. With an error the setup holds what could be derived.
+// New derives a setup from a valid configuration. fileSums are the checksums of the configuration's files, by key.
+// On error, the setup holds whatever could be derived.
 func New(read config.Config, fileSums map[string]string) (*Setup, error) {
 	s := &Setup{Config: read, Read: read, Digest: read.Digest(fileSums), FileSums: fileSums}
 	s.GitHub.Priorities, s.GitHub.LabelCaps = lowered(read.GitHub.Priorities), lowered(read.GitHub.LabelCaps)
@@ -54,7 +55,7 @@ func New(read config.Config, fileSums map[string]string) (*Setup, error) {
 	return s, errors.Join(problems.Err(), stages, state, push)
 }
 
-// lowered maps labels in lower case, since GitHub ignores their case.
+// lowered returns the labels in lower case, because GitHub ignores their case.
 func lowered(labels map[string]int) map[string]int {
 	out := make(map[string]int, len(labels))
 	for name, n := range labels {
@@ -63,7 +64,7 @@ func lowered(labels map[string]int) map[string]int {
 	return out
 }
 
-// stagePlans are the configured stages as workers get them: an agent's profile becomes a command.
+// stagePlans returns the configured stages in the form that workers receive. An agent's profile becomes a command.
 func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	var out []wire.StagePlan
 	var faults []error
@@ -74,8 +75,9 @@ func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	return out, errors.Join(faults...)
 }
 
-// FenceAfter is how long the director goes on asking for the end of an attempt that its runtime cannot confirm. A node
-// that restarts, or was cut off for a moment, confirms the end by itself; meanwhile the attempt holds a slot.
+// FenceAfter is how long the director keeps asking for the end of an attempt that its runtime cannot confirm. A
+// node that restarted or was briefly unreachable confirms the end in that time. Until then the attempt holds a
+// slot.
 const FenceAfter = time.Minute
 
 // outboxRetry paces failed effects. An outage of hours must not cost thousands of calls.
@@ -83,7 +85,8 @@ var outboxRetry = recovery.Backoff{
 	Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.EqualJitter,
 }
 
-// Machine is the part of the setup that decisions are made by, for a run that takes only some issues; none: all.
+// Machine returns the part of the setup that the machine decides by. If only is not empty, the machine takes just
+// those issues.
 func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 	cfg := fsm.Config{
 		Repositories: s.GitHub.Repositories, Caps: s.GitHub.LabelCaps, Only: only,
@@ -96,18 +99,18 @@ func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 		MaxStatedWait: s.RateLimits.Model.MaxWait, Classify: s.Classifier.Classify, Classifier: s.Classifier,
 		Retry: outboxRetry, FenceAfter: FenceAfter, CheckoutTravels: s.Workspace.Travels(),
 	}
-	if s.Containers.Runtime == config.OnKubernetes { // it places attempts by itself
+	if s.Containers.Runtime == config.OnKubernetes { // the cluster decides where and when an attempt runs
 		cfg.PendingTimeout = s.Kubernetes.PendingTimeout
 	}
 	return cfg
 }
 
-// SyncPolicy says when a checkout is too far behind its base branch.
+// SyncPolicy returns when a checkout is too far behind its base branch.
 func (s *Setup) SyncPolicy() workspace.SyncPolicy {
 	return workspace.SyncPolicy{MaxCommits: s.SyncMain.MaxCommitsBehind, MaxBehind: s.SyncMain.MaxBehind}
 }
 
-// ModelLimits hold for each provider of models.
+// ModelLimits returns the limits that hold for each provider of models.
 func (s *Setup) ModelLimits() budget.Limits {
 	l := s.RateLimits.Model
 	return budget.Limits{
@@ -116,7 +119,7 @@ func (s *Setup) ModelLimits() budget.Limits {
 	}
 }
 
-// ValidateStages are the stages that judge the work, and those that follow them.
+// ValidateStages returns the VALIDATE stage and the stages after it.
 func (s *Setup) ValidateStages() []wire.StagePlan {
 	from := slices.IndexFunc(s.StagePlans, func(g wire.StagePlan) bool { return g.Name == wire.StageValidate })
 	if from < 0 {
@@ -125,8 +128,8 @@ func (s *Setup) ValidateStages() []wire.StagePlan {
 	return s.StagePlans[from:]
 }
 
-// StagesOf are the stages of an attempt. The order has what the configuration said when the attempt began, because the
-// machine relies on that when the attempt ends.
+// StagesOf returns the stages of an attempt. The order holds the settings from when the attempt began, because the
+// machine relies on them when the attempt ends.
 func (s *Setup) StagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	validate := s.ValidateStages()
 	switch {
@@ -138,7 +141,8 @@ func (s *Setup) StagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	return s.StagePlans
 }
 
-// AlternativeModel is the model to change to when a verdict wants another one: that of the first stage that has one.
+// AlternativeModel returns the model to change to when a verdict asks for another one: the first that a stage
+// configures.
 func (s *Setup) AlternativeModel() string {
 	for _, g := range s.StagePlans {
 		if g.AlternativeModel != "" {
@@ -148,7 +152,7 @@ func (s *Setup) AlternativeModel() string {
 	return ""
 }
 
-// models are the resources that the stages use; none means that a stage's program may use any.
+// models returns the resources that the stages use. Nil means that the program of a stage may use any resource.
 func (s *Setup) models() (out []string) {
 	for _, g := range s.StagePlans {
 		if g.Name == wire.StageCode && g.Agent == nil && g.Resource == "" {

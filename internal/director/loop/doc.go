@@ -1,16 +1,16 @@
-// Package loop runs fsm.Driver: one goroutine, the Owner, hands the machine what happens and makes its
-// decisions durable; the Runner carries out the effects that follow.
+// Package loop runs an fsm.Driver. One goroutine, the Owner, feeds events to the machine and makes its
+// decisions durable. The Runner carries out the resulting effects.
 //
 // # Invariants
 //
-//   - One goroutine touches the machine. Everything else sends it events, or looks at it through Look.
-//   - Nothing is acknowledged and no effect runs before its facts are in the journal.
-//   - Durable effects of one task run one after the other. Their outcomes are events.
-//   - A journal that refuses or loses an append ends Run. The machine is then discarded and read again.
+//   - Only the owner's goroutine touches the machine. All others send it events, or read it through Look.
+//   - An acknowledgement or an effect waits until its facts are in the journal.
+//   - Durable effects of one task run one after another. Their outcomes are events.
+//   - A refused or lost append ends Run. The machine is then discarded and rebuilt from the journal.
 //
 // # Clock
 //
-// The owner stamps every event with a Clock that follows the monotonic clock and never goes back. It begins at
-// wall time, or at the time of the director that led before. When the wall clock ran ahead (a suspended
-// machine), or the owner could not run, the owner offers fsm.DirectorResumed first.
+// The owner stamps every event with a Clock that follows the monotonic clock and never goes back. The Clock starts at
+// wall time, or at the time of the previous leader. If the wall clock ran ahead because the machine was suspended, or
+// if the owner could not run, the owner offers fsm.DirectorResumed before the next event.
 package loop

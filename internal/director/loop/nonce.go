@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// NonceForm matches what NewNonce returns.
+// NonceForm matches the result of NewNonce.
 var NonceForm = regexp.MustCompile(`^[a-z2-7]{8}$`)
 
-// NewNonce names a claim, a writer of the journal, or a data directory for ever: 40 random bits.
+// NewNonce returns a name that is never reused, made of 40 random bits. It names a claim, a journal writer or a
+// data directory.
 func NewNonce() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // documented never to fail

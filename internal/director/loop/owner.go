@@ -19,37 +19,37 @@ import (
 var (
 	// ErrReload ends a session whose machine may differ from the journal.
 	ErrReload = errors.New("director: the journal's state is unknown; reading it again")
-	// ErrAnotherDirector: somebody else writes this fleet's journal.
+	// ErrAnotherDirector means that another process writes this fleet's journal.
 	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a " +
 		"director.fleet of its own")
-	// ErrLeaseLost ends a session whose process no longer leads. As the cause of Run's context it keeps the owner from
-	// deciding anything more.
+	// ErrLeaseLost ends a session whose process has lost the lease. As the cause of Run's context it makes the
+	// owner stop without deciding anything else.
 	ErrLeaseLost = errors.New("director: it leads no more: its lease is another's, or could not be renewed in time")
 )
 
-// appendTimeout bounds one append, all tries and their read-backs included.
+// appendTimeout bounds one append, including all retries and their read-backs.
 const appendTimeout = 30 * time.Second
 
-// input is what the owner handles. The zero value makes it take the signs of life that wait.
+// input is one unit of work for the owner. The zero value makes the owner take the pending heartbeats.
 type input struct {
 	body fsm.EventBody
 	ack  func()            // called once the decision is durable; may be nil
-	read func(*fsm.Driver) // looks at the machine instead; body is nil then
+	read func(*fsm.Driver) // reads the machine; body is nil in that case
 }
 
-// Journal is what the owner needs of the bus.
+// Journal is the part of the bus that the owner needs.
 type Journal interface {
 	Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (seq uint64, err error)
-	Head() bus.Head // behind the last append
+	Head() bus.Head // the journal's end after the last append
 }
 
-// Owner is the one goroutine that touches the machine. Set its exported fields before Run; none of these functions may
-// block.
+// Owner is the only goroutine that touches the machine. Set its exported fields before Run. The functions among
+// them must not block.
 type Owner struct {
 	Clock     *Clock                                 // stamps every event
-	Effects   func(fsm.Effect)                       // carries out an effect whose facts are durable
-	OnDurable func(fsm.Record)                       // follows each record that the journal has taken
-	OnBatch   func(seq uint64, records []fsm.Record) // follows each batch as the journal has it
+	Effects   func(fsm.Effect)                       // carries out an effect once its facts are durable
+	OnDurable func(fsm.Record)                       // called for each durable record
+	OnBatch   func(seq uint64, records []fsm.Record) // called for each durable batch
 
 	driver    *fsm.Driver
 	journal   Journal
@@ -60,11 +60,11 @@ type Owner struct {
 	acks      map[fsm.Token]func()
 	token     fsm.Token
 	appends   sync.WaitGroup
-	appending time.Time       // when the append under way began; zero: none is
-	broken    chan error      // why the session has to end; room for one
-	ctx       context.Context // of appends: they outlast the session's, to be finished in order
-	done      chan struct{}   // closed when Run has its result: what waits for the owner gives up
-	err       error           // the result; written before done is closed
+	appending time.Time       // when the current append began, or zero if the journal is idle
+	broken    chan error      // the reason to end the session; capacity 1, only the first counts
+	ctx       context.Context // for appends, which outlive Run's context so that finish can complete them
+	done      chan struct{}   // closed when Run has its result; releases every caller that waits for the owner
+	err       error           // Run's result; written before done is closed
 }
 
 type appendResult struct {
@@ -73,7 +73,7 @@ type appendResult struct {
 	err   error
 }
 
-// New returns an owner of the driver's machine, whose clock begins at wall time.
+// New returns an owner of the driver's machine. Its clock starts at wall time.
 func New(d *fsm.Driver, j Journal, log *zap.Logger) *Owner {
 	return &Owner{
 		Clock: NewClock(time.Now()), Effects: func(fsm.Effect) {}, OnDurable: func(fsm.Record) {},
@@ -84,8 +84,8 @@ func New(d *fsm.Driver, j Journal, log *zap.Logger) *Owner {
 	}
 }
 
-// Send offers an event; it waits while the owner is behind, and gives up when the session is over. ack, which may be
-// nil, is called once the decision is durable.
+// Send offers an event. It blocks while the owner is behind, and returns without effect once ctx or the session
+// ends. ack may be nil; the owner calls it once the decision is durable.
 func (o *Owner) Send(ctx context.Context, body fsm.EventBody, ack func()) {
 	select {
 	case o.inputs <- input{body: body, ack: ack}:
@@ -94,7 +94,7 @@ func (o *Owner) Send(ctx context.Context, body fsm.EventBody, ack func()) {
 	}
 }
 
-// Decided sends an event, waits, and reports whether the decision has become durable.
+// Decided sends an event, waits for the decision, and reports whether it became durable.
 func (o *Owner) Decided(ctx context.Context, body fsm.EventBody) bool {
 	durable := make(chan struct{})
 	o.Send(ctx, body, func() { close(durable) })
@@ -107,16 +107,18 @@ func (o *Owner) Decided(ctx context.Context, body fsm.EventBody) bool {
 	return false
 }
 
-// Reload ends the session with an error that makes the journal be read again.
+// Reload ends the session with an error that makes the caller read the journal again. It never blocks. Only the
+// first error counts.
 func (o *Owner) Reload(err error) {
 	select {
 	case o.broken <- err:
-	default: // it ends already
+	default: // the session is already ending
 	}
 }
 
-// Look returns what f sees of the machine. Nothing but the result leaves the owner's goroutine, since the caller may
-// have given up. Once Run has ended, the error is Run's, or ErrReload.
+// Look returns what f reads from the machine. f runs on the owner's goroutine, and only its result leaves it,
+// because the caller may have given up by then. After Run has ended, Look returns Run's error, or ErrReload if Run
+// had succeeded.
 func Look[T any](ctx context.Context, o *Owner, f func(*fsm.Driver) T) (seen T, err error) {
 	answer := make(chan T, 1)
 	select {
@@ -136,20 +138,20 @@ func Look[T any](ctx context.Context, o *Owner, f func(*fsm.Driver) T) (seen T, 
 	}
 }
 
-// Driver is for the time before Run, and after it. In between only Look may touch it.
+// Driver returns the driver. Use it before Run starts or after it returns; in between, only Look may touch it.
 func (o *Owner) Driver() *fsm.Driver { return o.driver }
 
-// Head is where the journal ends. Call it inside Look, or while Run does not run.
+// Head returns the end of the journal. Call it inside Look, or while Run is not running.
 func (o *Owner) Head() bus.Head { return o.journal.Head() }
 
-// AppendingSince is when the append under way began; zero means that there is none. Call it inside Look.
+// AppendingSince returns when the current append began, or zero if the journal is idle. Call it inside Look.
 func (o *Owner) AppendingSince() time.Time { return o.appending }
 
-// Offer hands the machine an event before Run, on the caller's goroutine. Run makes durable what it decides.
+// Offer feeds an event to the machine on the caller's goroutine, before Run. Run makes the decision durable.
 func (o *Owner) Offer(body fsm.EventBody) error { return o.handle(input{body: body}) }
 
-// Run handles inputs until the context ends, then makes durable what was decided. It returns ErrReload or
-// ErrAnotherDirector when the journal does not take an append.
+// Run handles inputs until the context ends. It then decides the shutdown and waits up to appendTimeout until
+// everything decided is in the journal. It returns ErrReload or ErrAnotherDirector if an append fails.
 func (o *Owner) Run(ctx context.Context) error {
 	defer o.appends.Wait()
 	o.err = o.run(ctx)
@@ -157,7 +159,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	return o.err
 }
 
-// ended is what a Look gets when Run is over. Another goroutine may report it before Run's caller does, so it
+// ended returns the error of a Look after Run. Another goroutine may report it before Run's caller does, so it
 // must say as much as Run's own error.
 func (o *Owner) ended() error { return cmp.Or(o.err, ErrReload) }
 
@@ -192,8 +194,8 @@ func (o *Owner) run(ctx context.Context) error {
 	return o.finish(ctx)
 }
 
-// finish decides the signal and waits, bounded, until everything is in the journal. Who has lost the lease
-// decides nothing more.
+// finish decides the shutdown and waits, bounded by appendTimeout, until everything is in the journal. After a lost
+// lease it decides nothing.
 func (o *Owner) finish(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), ErrLeaseLost) {
 		o.driver.Stop()
@@ -218,8 +220,8 @@ func (o *Owner) finish(ctx context.Context) error {
 	return nil
 }
 
-// wait returns how long nothing will happen by itself, at most a second: the owner notices by its own turns that it
-// was away.
+// wait returns the time until the next deadline, capped at a second so that the owner can detect that it was
+// suspended.
 func (o *Owner) wait() time.Duration {
 	next := o.driver.Machine().NextDeadline()
 	if next.IsZero() {
@@ -228,17 +230,18 @@ func (o *Owner) wait() time.Duration {
 	return min(max(next.Sub(o.Clock.Now()), 0), time.Second)
 }
 
-// inputsPerTurn bounds what is decided before the owner looks at anything else: some milliseconds of its time.
+// inputsPerTurn bounds how many inputs the owner decides before it turns to appends and timers. A full turn takes
+// some milliseconds.
 const inputsPerTurn = 256
 
-// handleWaiting offers an input, and those that wait behind it: what is decided in one turn is appended together.
+// handleWaiting offers an input and the inputs queued behind it. Decisions of one turn share an append.
 func (o *Owner) handleWaiting(in input) error {
 	for range inputsPerTurn - 1 {
 		if err := o.handle(in); err != nil {
 			return err
 		}
 		if len(o.inputs) == 0 {
-			runtime.Gosched() // whoever is about to send the next one does
+			runtime.Gosched() // let a goroutine that is about to send run first
 		}
 		select {
 		case in = <-o.inputs:
@@ -249,7 +252,8 @@ func (o *Owner) handleWaiting(in input) error {
 	return o.handle(in)
 }
 
-// handle offers one input to the driver.
+// handle offers one input to the driver. Pending heartbeats go first when a deadline has passed or the machine is
+// read, so that neither sees a worker as silent whose heartbeat is still queued.
 func (o *Owner) handle(in input) error {
 	at, gap := o.Clock.tick()
 	if gap > 0 {
@@ -259,7 +263,7 @@ func (o *Owner) handle(in input) error {
 			return err
 		}
 	}
-	if in.body == nil || o.driver.Machine().Due(at) { // before anything is decided about a silence, or shown of it
+	if in.body == nil || o.driver.Machine().Due(at) { // before a deadline is decided or the machine is read
 		if err := o.takeSigns(at); err != nil {
 			return err
 		}
@@ -279,7 +283,8 @@ func (o *Owner) handle(in input) error {
 	return o.driver.Offer(fsm.Event{At: at, Body: in.body}, token)
 }
 
-// flush does what the driver has ready.
+// flush calls the acks, starts the effects, and starts the append that the driver has ready. Only one append runs
+// at a time: the driver prepares the next batch when the last one is durable.
 func (o *Owner) flush() {
 	r := o.driver.Ready()
 	for _, t := range r.Acks {

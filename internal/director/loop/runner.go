@@ -15,28 +15,30 @@ import (
 // Executor carries out one effect. The result of a durable effect becomes an event.
 type Executor func(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 
-// Runner runs effects: durable ones of one task in the order in which they come, soft ones at once. At most one comment
-// edit of a task waits, always the newest.
+// Runner runs effects. Durable effects of one task run one after another in the order of Submit; soft effects start
+// at once. Comment edits of a task replace each other: a newer edit cancels the one that runs, and those that still
+// wait are skipped.
 type Runner struct {
-	ctx       context.Context // its end interrupts what runs
+	ctx       context.Context // cancels running effects when it ends
 	executors map[fsm.EffectKind]Executor
 	ended     func(fsm.EffectEnded)
-	may       func() bool // this process leads
+	may       func() bool // reports whether this process leads
 	log       *zap.Logger
 
 	mu    sync.Mutex
-	turns map[string]*turn // the last of each lane, until it is done
+	turns map[string]*turn // the newest turn of each lane, until it is done
 	wg    sync.WaitGroup
 }
 
-// turn is one effect in its lane: it begins when the one before it is done.
+// turn is one effect in its lane. It begins when the previous turn of the lane is done.
 type turn struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// NewRunner returns a runner whose effects end with ctx. may reports whether this process leads; ended gets the
-// outcome of each durable effect.
+// NewRunner returns a runner whose effects are cancelled when ctx ends. may reports whether this process leads.
+// ended receives the outcome of each durable effect, unless the effect was cut short or the process no longer
+// leads.
 func NewRunner(ctx context.Context, executors map[fsm.EffectKind]Executor, ended func(fsm.EffectEnded),
 	may func() bool, log *zap.Logger,
 ) *Runner {
@@ -48,10 +50,10 @@ func NewRunner(ctx context.Context, executors map[fsm.EffectKind]Executor, ended
 
 func commentLane(k fsm.IssueKey) string { return "comment on " + string(k) }
 
-// Submit takes an effect and returns at once.
+// Submit starts an effect or queues it behind its lane, and returns at once.
 func (r *Runner) Submit(e fsm.Effect) {
 	if r.ctx.Err() != nil || !r.may() {
-		return // it is pending in the journal, or soft
+		return // a durable effect stays pending in the journal; a soft one may be lost
 	}
 	lane, comment, ordered := fmt.Sprint(e.ID, e.Token), e.Kind == fsm.DoProgress, e.Kind.Durable() ||
 		e.Kind == fsm.DoForget
@@ -64,7 +66,7 @@ func (r *Runner) Submit(e fsm.Effect) {
 	defer r.mu.Unlock()
 	before := r.turns[lane]
 	if before != nil && !comment && !ordered {
-		return // the same soft effect is under way
+		return // the same soft effect is already running
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	t := &turn{cancel: cancel, done: make(chan struct{})}
@@ -78,7 +80,7 @@ func (r *Runner) Submit(e fsm.Effect) {
 			}
 			<-before.done
 		}
-		if ctx.Err() == nil && r.may() { // it may have waited for long
+		if ctx.Err() == nil && r.may() { // its turn may have come late
 			r.run(ctx, e)
 		}
 		r.mu.Lock()
@@ -91,7 +93,7 @@ func (r *Runner) Submit(e fsm.Effect) {
 
 func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	switch e.Kind {
-	case fsm.DoDeliver, fsm.DoEscalate, fsm.DoRelease: // they have the last word on the comment
+	case fsm.DoDeliver, fsm.DoEscalate, fsm.DoRelease: // their comment must be the last one
 		r.dropComment(e.Task)
 	}
 	began := time.Now()
@@ -99,7 +101,7 @@ func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	out := r.executors[e.Kind](ctx, e)
 	crashpoint.Reached("effect/" + string(e.Kind) + "/after")
 	if ctx.Err() != nil || !r.may() {
-		return // interrupted: it is carried out again after the restart, or a newer comment says more
+		return // interrupted: the effect runs again after a restart, or a newer comment replaces it
 	}
 	log := r.log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.String("effect", e.ID))
 	if f := out.Failure; f != nil {
@@ -108,7 +110,7 @@ func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	} else {
 		log.Debug("effect done", zap.Duration("took", time.Since(began)))
 	}
-	if e.Kind.Durable() || e.Kind == fsm.DoReply { // the cursor of what people said waits for it
+	if e.Kind.Durable() || e.Kind == fsm.DoReply { // a reply holds back the cursor for comments until it has ended
 		out.Task, out.Effect = e.Task, e.ID
 		r.ended(out)
 	}
@@ -124,5 +126,5 @@ func (r *Runner) dropComment(k fsm.IssueKey) {
 	}
 }
 
-// Wait returns when nothing runs any more; the context must have ended.
+// Wait returns when all effects have ended. The runner's context must have ended.
 func (r *Runner) Wait() { r.wg.Wait() }

@@ -9,31 +9,32 @@ import (
 	"retake/internal/fsm"
 )
 
-// signs keeps signs of life of workers until the owner takes them, the newest of each worker. So a fleet of a hundred
-// thousand workers costs the owner some fifty inputs a second, and no heartbeat waits for it.
+// signs holds the newest heartbeat of each worker until the owner takes them. Heartbeats of one worker coalesce, so
+// a fleet of a hundred thousand workers costs the owner about fifty inputs a second, and a heartbeat never waits
+// for the owner.
 //
-// A sign that waits here is no silence: the owner takes all of them before it decides about a deadline.
+// A pending heartbeat does not count as silence: the owner takes all of them before it decides about a deadline.
 type signs struct {
 	seed  maphash.Seed
 	parts [signParts]signPart
-	some  chan struct{} // a token while any waits
+	some  chan struct{} // holds a token while any heartbeat is pending
 }
 
-// signParts is how many readers of the bus can put something in at the same time: each part has a lock.
+// signParts is how many bus readers can add heartbeats at the same time. Each part has its own lock.
 const signParts = 16
 
 type signPart struct {
 	mu    sync.Mutex
 	all   []fsm.Sign
-	index map[string]int // in all, by worker
+	index map[string]int // position in all, by worker
 }
 
-// signsTogether is for how long signs of life are collected before the owner is asked to take them.
+// signsTogether is how long heartbeats accumulate before the owner is asked to take them.
 const signsTogether = 20 * time.Millisecond
 
 func newSigns() *signs { return &signs{seed: maphash.MakeSeed(), some: make(chan struct{}, 1)} }
 
-// put keeps a sign of life until the owner takes it.
+// put stores a heartbeat until the owner takes it.
 func (s *signs) put(n fsm.Sign) {
 	s.parts[maphash.String(s.seed, n.Worker)%signParts].put(n)
 	select {
@@ -57,24 +58,25 @@ func (p *signPart) put(n fsm.Sign) {
 	p.all = append(p.all, n)
 }
 
-// take returns what waits, in no particular order.
+// take returns and removes the pending heartbeats, in no particular order.
 func (s *signs) take() (all []fsm.Sign) {
 	for i := range s.parts {
 		p := &s.parts[i]
 		p.mu.Lock()
 		all = append(all, p.all...)
 		clear(p.index)
-		clear(p.all) // it keeps nothing alive
+		clear(p.all) // drop references so that the old entries can be freed
 		p.all = p.all[:0]
 		p.mu.Unlock()
 	}
 	return all
 }
 
-// Seen keeps a sign of life of a worker. It never blocks; HandOver brings it to the machine.
+// Seen stores a worker's heartbeat. It never blocks. HandOver passes it to the machine.
 func (o *Owner) Seen(s fsm.Sign) { o.signs.put(s) }
 
-// HandOver makes the owner take signs of life soon after the first came, until ctx ends.
+// HandOver asks the owner to take heartbeats, a short while after the first one arrives. It returns nil when ctx or
+// the owner's session ends.
 func (o *Owner) HandOver(ctx context.Context) error {
 	for {
 		select {
@@ -88,7 +90,7 @@ func (o *Owner) HandOver(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case o.inputs <- input{}: // with nothing else: it takes them
+		case o.inputs <- input{}: // an empty input makes the owner take them
 		case <-o.done:
 			return nil
 		case <-ctx.Done():
@@ -97,7 +99,7 @@ func (o *Owner) HandOver(ctx context.Context) error {
 	}
 }
 
-// takeSigns offers the machine what workers have shown of life.
+// takeSigns offers the pending heartbeats to the machine.
 func (o *Owner) takeSigns(at time.Time) error {
 	for _, part := range fsm.InParts(o.signs.take()) {
 		if err := o.driver.Offer(fsm.Event{At: at, Body: part}, 0); err != nil {
