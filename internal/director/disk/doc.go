@@ -1,5 +1,5 @@
-// Package disk looks at the disks that a director writes to: whether the journal's can be written, how full
-// they are, and which attempt fills them.
+// Package disk checks the disks that a director writes to: whether the journal's disk can be written, how full the
+// disks are, and which attempt fills them.
 //
-// A look may hang with its disk. Guard.Ask gives up after a time, and Guard.Now never waits.
+// A check may hang with its disk. Guard.Ask gives up after a time, and Guard.Now never blocks.
 package disk

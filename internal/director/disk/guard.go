@@ -18,51 +18,51 @@ import (
 )
 
 const (
-	// ProbeEvery is how often something is written to a disk that looks well.
+	// ProbeEvery is the interval between test writes to a healthy disk.
 	ProbeEvery = 5 * time.Second
 	probeBytes = 64 << 10 // a few batches of the journal
-	// Slow is how long a look at a disk may take.
+	// Slow is the time limit for one check of a disk.
 	Slow = 5 * time.Second
-	// reservePart bounds the reserve of a small disk: one part of so many.
+	// reservePart limits the reserve on a small disk to one part in this many.
 	reservePart = 20
 )
 
-// Files in the data directory: what is given up when the disk is full, and what is written to see whether it can be.
+// Files in the data directory: the reserve, which is deleted when the disk is full, and the file for test writes.
 const (
 	reserveFile = "reserve"
 	probeFile   = "probe"
 )
 
-// Guard looks at the disk of a data directory, and keeps a reserve on it for the journal. Set its exported
-// fields before the first look. One goroutine asks; any may call Now and Able.
+// Guard checks the disk of a data directory, and keeps a reserve on it for the journal. Set its exported fields
+// before the first check. Only one goroutine may call Ask. Now and Able are safe for concurrent use.
 type Guard struct {
 	Dir       string         // the data directory
-	Shared    string         // the folder that checkouts are in, maybe the same one
-	SharedKey string         // the key that names it to people
-	Reserve   int64          // bytes kept for the journal
-	Watermark func() float64 // in percent; 0: how full it is does not matter
-	Renew     func() error   // takes the lock of the folder anew, if it is another one than before
-	BadFor    time.Duration  // for how long a process leads whose disk cannot be written
+	Shared    string         // the directory of the checkouts, which may be the same one
+	SharedKey string         // the configuration key of Shared
+	Reserve   int64          // bytes reserved for the journal
+	Watermark func() float64 // in percent; 0 disables the check of how full the disk is
+	Renew     func() error   // locks the directory again if it was replaced
+	BadFor    time.Duration  // how long a process may keep leading with an unwritable disk
 	Log       *zap.Logger
-	Probe     func(dir string) error // Probe, unless a test has another one
+	Probe     func(dir string) error // the function Probe, except in tests
 
-	state     atomic.Pointer[State] // at the last look; nil: there was none yet
-	noReserve bool                  // the disk cannot reserve space; of the look at it
-	looking   chan State            // the look at the disk that is under way; nil: none is
-	lookedAt  time.Time             // when it began
+	state     atomic.Pointer[State] // from the last check; nil before the first
+	noReserve bool                  // set when the disk cannot reserve space; belongs to look
+	looking   chan State            // receives the result of the check under way; nil while idle
+	lookedAt  time.Time             // when that check began
 }
 
-// State is what a look at the disk of the data directory found.
+// State is the result of a check of the data directory's disk.
 type State struct {
-	Failed error  // it cannot be written now
-	Note   string // it can be written, but is full beyond the watermark
-	Wrote  bool   // it was written to, or that was tried
-	Late   error  // it has not answered yet: whether it can be written is not known
+	Failed error  // the disk cannot be written
+	Note   string // the disk can be written, but is full beyond the watermark
+	Wrote  bool   // a test write was made or attempted
+	Late   error  // the disk has not answered, so it is unknown whether it can be written
 
-	since time.Time // since when nothing may be written; zero: it may
+	since time.Time // when writing became impossible, or zero
 }
 
-// Problem describes what is wrong for people; empty means that all is well.
+// Problem describes the problem for people. It returns "" if all is well.
 func (l State) Problem() string {
 	if err := l.Unusable(); err != nil {
 		return err.Error()
@@ -70,11 +70,11 @@ func (l State) Problem() string {
 	return l.Note
 }
 
-// Unusable returns why nothing may be written now; nil means that it may.
+// Unusable returns why the disk must not be written now, or nil.
 func (l State) Unusable() error { return cmp.Or(l.Late, l.Failed) }
 
-// After returns what is known of the disk when a look follows another: one that has not written, or has not ended,
-// does not prove that writing works again.
+// After returns the state after a check that follows last. A failure persists until a test write succeeds: a check
+// without a write proves nothing.
 func (l State) After(last State) State {
 	if !l.Wrote {
 		l.Failed = cmp.Or(l.Failed, last.Failed)
@@ -82,9 +82,9 @@ func (l State) After(last State) State {
 	return l
 }
 
-// look looks at the disk of the data directory, and writes to it, if that is asked for. It keeps the
-// reserve. A disk that hangs keeps it, too. Of the one that checkouts are on, if that is another, it looks how
-// full it is.
+// look checks the disk of the data directory, with a test write if write is set or the disk is full. It also
+// maintains the reserve. It blocks as long as the disk hangs. If the checkouts are on another disk, it checks how
+// full that is.
 func (g *Guard) look(write bool) (l State) {
 	dir, watermark := g.Dir, g.Watermark()
 	if err := g.Renew(); err != nil {
@@ -104,7 +104,7 @@ func (g *Guard) look(write bool) (l State) {
 		}
 		l.Failed = failure(err)
 	}
-	if shared := g.Shared; shared != dir && l.Note == "" { // the journal is not there, but what is begun is
+	if shared := g.Shared; shared != dir && l.Note == "" { // the journal is elsewhere, but new work needs this disk
 		if use, err := UseOf(shared); err != nil {
 			l.Note = fmt.Sprintf("director.shared_dir is not there: nothing new is begun (%v)", err)
 		} else {
@@ -122,11 +122,11 @@ func Probe(dir string) error {
 		return err
 	}
 	_, err = f.Write(make([]byte, probeBytes))
-	// its room is not kept: the journal would have none
+	// remove it: its space belongs to the journal
 	return errors.Join(cmp.Or(err, f.Sync()), f.Close(), os.Remove(name))
 }
 
-// failure says what a failed write means.
+// failure explains a failed write.
 func failure(err error) error {
 	const disk = "the disk of director.data_dir "
 	switch {
@@ -141,8 +141,8 @@ func failure(err error) error {
 	return fmt.Errorf(disk+"cannot be written: %w", err)
 }
 
-// keepReserve makes the reserve while there is room, and gives it up when the rest of the disk is nearly used.
-// It reports whether there is one.
+// keepReserve creates the reserve while there is room, and deletes it when the rest of the disk is nearly full. It
+// reports whether the reserve exists.
 func (g *Guard) keepReserve(use Use, room bool) bool {
 	size := min(g.Reserve, (use[Bytes].Used+use[Bytes].Free)/reservePart)
 	name := filepath.Join(g.Dir, reserveFile)
@@ -166,7 +166,7 @@ func (g *Guard) keepReserve(use Use, room bool) bool {
 	return err == nil
 }
 
-// giveUpReserve makes room for the journal on a full disk.
+// giveUpReserve deletes the reserve to make room for the journal.
 func (g *Guard) giveUpReserve() {
 	if err := os.Remove(filepath.Join(g.Dir, reserveFile)); err == nil {
 		g.Log.Warn("the disk of director.data_dir is full: the space that was reserved for the journal is given up " +
@@ -174,8 +174,8 @@ func (g *Guard) giveUpReserve() {
 	}
 }
 
-// Ask looks at the disk, and writes to it if that is asked for. It gives up after patience: the look goes on then, and
-// the next call waits for it.
+// Ask checks the disk, with a test write if write is set. After patience it returns with Late set. The check then
+// goes on in the background, and the next call waits for it.
 func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) State {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -188,7 +188,7 @@ func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) Sta
 		select {
 		case l := <-g.looking:
 			g.looking = nil
-			if l.Wrote || !write || l.Failed != nil { // else it is an earlier call's, which asked for less
+			if l.Wrote || !write || l.Failed != nil { // otherwise it was an earlier call's check, which did not write
 				return l
 			}
 		case <-late.C:
@@ -200,7 +200,7 @@ func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) Sta
 	}
 }
 
-// Keep makes what a look found the state of now.
+// Keep stores the result of a check for Now and Able.
 func (g *Guard) Keep(l State) {
 	if l.Unusable() != nil {
 		if l.since = g.Now().since; l.since.IsZero() {
@@ -210,13 +210,13 @@ func (g *Guard) Keep(l State) {
 	g.state.Store(&l)
 }
 
-// Able reports whether this process can lead: its disk can be written, or could a moment ago.
+// Able reports whether this process can lead: its disk is writable, or was within the last BadFor.
 func (g *Guard) Able() bool {
 	since := g.Now().since
 	return since.IsZero() || time.Since(since) < g.BadFor
 }
 
-// Now returns what the last look found.
+// Now returns the result of the last check. It never blocks.
 func (g *Guard) Now() State {
 	if l := g.state.Load(); l != nil {
 		return *l

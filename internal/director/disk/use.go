@@ -6,21 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kinds of what a disk has.
+// Kinds of disk resources.
 const (
 	Bytes = iota
 	Files
 	kinds
 )
 
-// Use is what a file system has, as df shows it to a user who is not root: by kind.
+// Use is the use of a file system by kind, as df shows it to a user other than root.
 type Use [kinds]struct{ Used, Free int64 }
 
-// limits says what counts as room in bytes and in files, however many percent that is, and what growth is
-// worth a look: that, or a hundredth of a smaller disk.
+// limits holds two bounds for bytes and for files. A disk with more than room left is not full, whatever the
+// percentage. growth is the least increase that matters, or a hundredth of a smaller disk.
 var limits = [kinds]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
-// UseOf returns the use of the file system that a folder is on.
+// UseOf returns the use of the file system that holds a directory.
 func UseOf(dir string) (u Use, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -33,24 +33,24 @@ func UseOf(dir string) (u Use, err error) {
 	return u, nil
 }
 
-// Room is what may be used of a kind until the disk is full: both beyond the watermark and with less left than
-// is room anyway. At most 0: it is.
+// Room returns how much of a kind may still be used before the disk counts as full. A disk is full when it is past
+// the watermark and also has less than limits.room left. Zero or less means full.
 func (u Use) Room(kind int, watermark float64) int64 {
 	k := u[kind]
 	return max(int64(float64(k.Used+k.Free)*watermark/100)-k.Used, k.Free-limits[kind].room)
 }
 
-// growth is what growth of a kind is worth a look.
+// growth returns the least increase of a kind that matters.
 func (u Use) growth(kind int) int64 {
 	return max(1, min(limits[kind].growth, (u[kind].Used+u[kind].Free)/100))
 }
 
-// Percent returns how much of a kind is used.
+// Percent returns the used percentage of a kind.
 func (u Use) Percent(kind int) float64 {
 	return 100 * float64(u[kind].Used) / max(1, float64(u[kind].Used+u[kind].Free))
 }
 
-// past says that a disk is fuller than the watermark; empty: it is not.
+// past returns a message if a disk is fuller than the watermark, and "" otherwise.
 func (u Use) past(watermark float64, of string) string {
 	for kind, what := range [...]string{
 		"%.1f %% of the disk of %s are used",

@@ -6,18 +6,18 @@ import (
 	"github.com/docker/go-units"
 )
 
-// Watch decides which attempt has to go. It blames no attempt for what was there before: it compares with what
-// it saw at its first look, at the attempt's first one, and again whenever the room on the disk has halved or
-// doubled.
+// Watch decides which attempt must be stopped. It does not blame an attempt for what was there before. It compares
+// with its first measurement of the disk and of the attempt, and measures anew whenever the room on the disk has
+// halved or doubled.
 type Watch struct {
 	Watermark float64 // in percent
-	Of        string  // the key of the folder that is on the disk
+	Of        string  // the configuration key of the directory on the disk
 	seen      bool
-	disk      Use // at the last comparison
+	disk      Use // when the comparison began
 	attempts  map[string]mark
 }
 
-// mark is what an attempt's checkout used, and the disk at that time.
+// mark is the use of an attempt's checkout, and of the disk at the same time.
 type mark struct {
 	disk Use
 	own  [kinds]int64
@@ -25,19 +25,19 @@ type mark struct {
 
 // Blame names the attempt that fills the disk.
 type Blame struct {
-	Worker    string // empty: no attempt is known to fill it
+	Worker    string // empty if no attempt is known to fill it
 	Kind      int
-	of        string // the key of the folder that is on the disk
+	of        string // the configuration key of the directory on the disk
 	own, grew int64
-	disk      int64 // growth of the disk meanwhile
+	disk      int64 // the disk's growth in the same time
 }
 
-// Measure returns what a checkout uses; if not whole, at least that.
+// Measure returns what a checkout uses. If whole is false, it may use more.
 type Measure func(worker string) (own [kinds]int64, whole bool)
 
-// Look takes what the disk and the attempts that run use now. It reports whether the disk is full and has
-// grown, and who is to blame for that: the one that grew most, if that is at least half of the disk's growth,
-// and stopping it helps.
+// Look compares the use of the disk and of the running attempts with earlier measurements. full reports that the
+// disk is full and has grown. b names the attempt that grew most, if it accounts for at least half of the growth
+// and stopping it would help.
 func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full bool) {
 	kind := -1
 	again := !w.seen
@@ -68,7 +68,7 @@ func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full 
 		}
 		own, whole := measure(worker)
 		if !known {
-			if whole { // else it is not known what it grows from
+			if whole { // otherwise its starting point is unknown
 				w.attempts[worker] = mark{disk: now, own: own}
 			}
 			continue
@@ -83,10 +83,10 @@ func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full 
 	return b, kind >= 0
 }
 
-// Settled begins to compare anew: what was written stays, and only what is added to it counts.
+// Settled makes the next Look start a new comparison. Growth until then counts against no attempt.
 func (w *Watch) Settled() { w.seen = false }
 
-// String says why an attempt is stopped.
+// String explains why an attempt is stopped.
 func (b Blame) String() string {
 	if b.Kind == Files {
 		return fmt.Sprintf("its checkout has %d files and folders, %d more than before, while the disk of "+

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Pauses after a bell has rung.
+// Pauses after a ring.
 const (
-	wakeRest   = time.Second      // until the look: more rings may come, and GitHub's lists lag behind
-	SecondLook = 10 * time.Second // after the first look, in case they lagged for longer
+	wakeRest   = time.Second      // before the first poll: more rings may follow, and GitHub's lists lag behind
+	SecondLook = 10 * time.Second // before the second poll, in case the lists lagged longer
 )
 
-// Bell wakes one loop. Rings that come before the loop wakes coalesce.
+// Bell wakes one loop. Rings coalesce until the loop wakes.
 type Bell chan struct{}
 
-// NewBell returns a bell that nobody has rung.
+// NewBell returns a bell that has not been rung.
 func NewBell() Bell { return make(Bell, 1) }
 
 // Ring wakes the loop. It never blocks.
@@ -25,7 +25,8 @@ func (b Bell) Ring() {
 	}
 }
 
-// Await returns after most, or, if mayRing, a moment after a ring: rings within that moment share one look.
+// Await returns false after most, or when ctx ends. If mayRing is set, it returns true shortly after a ring;
+// further rings during that pause share the same poll.
 func (b Bell) Await(ctx context.Context, most time.Duration, mayRing bool) (rang bool) {
 	ring := b
 	if !mayRing {

@@ -13,11 +13,11 @@ import (
 	"retake/internal/github"
 )
 
-// untrustedPerPoll bounds how many people without write access learn in one poll that their commands do not
-// count: a flood of them must not become a flood of ours.
+// untrustedPerPoll bounds how many people without write access get a reaction per poll saying that their command
+// was ignored. A flood of their comments must not cause a flood of our reactions.
 const untrustedPerPoll = 3
 
-// Comments reads what people say on issues and pull requests.
+// Comments reads comments on issues and pull requests.
 type Comments struct {
 	Owner  *loop.Owner
 	GitHub commentClient
@@ -25,7 +25,7 @@ type Comments struct {
 	Log    *zap.Logger
 }
 
-// commentClient is what Comments needs of GitHub.
+// commentClient is the part of the GitHub client that Comments needs.
 type commentClient interface {
 	Comments(ctx context.Context, repo, cursor string) (github.Comments, error)
 	Vet(ctx context.Context, key string, a *github.Answer) error
@@ -34,9 +34,9 @@ type commentClient interface {
 	Stale(ctx context.Context, key string) (h github.Holder, last time.Time, ok bool, err error)
 }
 
-// Read reads what people said on a repository's issues and pull requests since the last time, and tells
-// the machine. What is wrong with a command as such is answered here. It is over if there is nothing that has
-// not been decided about, and answered, before.
+// Read reads the comments on a repository's issues and pull requests since the last call, and sends them to the
+// machine. It answers malformed commands directly. over reports that the cursor did not move: every comment read
+// was decided and answered before.
 func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error) {
 	known, err := loop.Look(ctx, c.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 		case a.Command == github.CommandNone:
 			if err := c.vetPlain(ctx, known, task, &a); err != nil && failure.Of(err).Transient {
 				return false, err
-			} else if err != nil { // it would not be known later either
+			} else if err != nil { // retrying later would not change the outcome
 				c.Log.Warn("whether a comment counts is not known", zap.String("issue", a.Issue), zap.Error(err))
 			}
 			if a.MayWrite {
@@ -69,7 +69,7 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 		case a.Command == github.CommandUnknown || a.Problem != "":
 			if err := c.correct(ctx, a, ours); err != nil {
 				c.Log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
-				if failure.Of(err).Transient { // the comment is read again
+				if failure.Of(err).Transient { // read the comment again with the next poll
 					seen.Cursor = ""
 				}
 			}
@@ -81,11 +81,11 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 	return heard.Cursor == known.cursor, nil
 }
 
-// repoTasks is what has to be known of the tasks of a repository to understand what people say there.
+// repoTasks is the state of a repository's tasks that is needed to interpret comments.
 type repoTasks struct {
 	cursor string
 	tasks  map[fsm.IssueKey]fsm.State
-	pulls  map[int]fsm.IssueKey // pull requests, by number
+	pulls  map[int]fsm.IssueKey // tasks by the number of their pull request
 }
 
 func tasksOf(m *fsm.Machine, repo string) repoTasks {
@@ -105,7 +105,7 @@ func tasksOf(m *fsm.Machine, repo string) repoTasks {
 	return h
 }
 
-// task is the task that a comment is about, and whether it is one of ours.
+// task returns the task that a comment is about, and whether we hold that task.
 func (h repoTasks) task(a github.Said) (fsm.IssueKey, bool) {
 	key := fsm.IssueKey(a.Issue)
 	if t, ok := h.pulls[key.Number()]; ok && a.PullRequest {
@@ -115,7 +115,8 @@ func (h repoTasks) task(a github.Said) (fsm.IssueKey, bool) {
 	return key, ok
 }
 
-// vetPlain looks up whether somebody who gave no command may write, where that matters: as an answer to a question.
+// vetPlain checks whether the author of a comment without a command may write. It asks GitHub only if the comment
+// could answer a question.
 func (c *Comments) vetPlain(ctx context.Context, known repoTasks, task fsm.IssueKey, a *github.Said) error {
 	if known.tasks[task] != fsm.Blocked {
 		return nil
@@ -123,7 +124,7 @@ func (c *Comments) vetPlain(ctx context.Context, known repoTasks, task fsm.Issue
 	return c.GitHub.Vet(ctx, a.Issue, &a.Answer)
 }
 
-// commentView is a comment as the machine takes it.
+// commentView converts a comment for the machine.
 func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
 	out := fsm.CommentView{
 		Task: task, CommandRef: fsm.CommandRef{Comment: a.CommentID, At: a.At}, By: a.By, Text: a.Text, For: a.For,
@@ -139,8 +140,8 @@ func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
 	return out
 }
 
-// correct answers a command that there is not, or whose argument is wrong. Nothing of it is used. On another
-// fleet's issue it is that one's business.
+// correct answers an unknown command, or a command with an invalid argument, and ignores its content. On an issue
+// that another fleet holds, it leaves the answer to that fleet.
 func (c *Comments) correct(ctx context.Context, a github.Said, ours bool) error {
 	if !ours {
 		holder, _, held, err := c.GitHub.Stale(ctx, a.Issue)
@@ -162,7 +163,7 @@ func (c *Comments) correct(ctx context.Context, a github.Said, ours bool) error 
 	return nil
 }
 
-// acknowledge shows on a comment that its command was not taken.
+// acknowledge marks a comment whose command was not accepted.
 func (c *Comments) acknowledge(ctx context.Context, on string, comment int64) {
 	if err := c.GitHub.React(ctx, on, comment, github.ReactionConfused); err != nil {
 		c.Log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))

@@ -1,6 +1,6 @@
-// Package intake turns what the world says into events for the machine: polls of GitHub, webhooks, comments, reviews,
-// and what workers send on the bus.
+// Package intake turns input from outside into events for the machine: polls of GitHub, webhooks, comments, reviews,
+// and messages that workers send on the bus.
 //
-// Nothing here decides. A webhook only says where to look, a hint of the runtime only asks for its list, and the
-// machine judges what was seen. Whatever is lost is seen by the next poll.
+// Nothing here decides. A webhook only says where to poll, a hint of the runtime only triggers its list, and the
+// machine judges the result. The next poll finds everything that was lost on the way.
 package intake

@@ -10,16 +10,17 @@ import (
 	"retake/internal/fsm"
 )
 
-// Hellos are the requests of workers that wait for the machine's answer. The zero value is ready.
+// Hellos holds the hello requests of workers that wait for the machine's answer. The zero value is ready to use.
 type Hellos struct {
 	last    atomic.Uint64
 	waiting sync.Map // token → chan wire.Payload
 }
 
-// helloTimeout is how long a hello waits for its answer; the worker asks again.
+// helloTimeout is how long a hello waits for its answer. After that the worker asks again.
 const helloTimeout = 5 * time.Second
 
-// Exchange hands a hello to the machine and returns its answer, or nil if none came in time or the worker was fenced.
+// Exchange sends a hello to the machine and returns the answer. It returns nil if the answer does not come in time,
+// or if the worker was fenced.
 func (h *Hellos) Exchange(ctx context.Context, worker string, m wire.Hello,
 	send func(context.Context, fsm.EventBody, func()),
 ) wire.Payload {
@@ -42,7 +43,8 @@ func (h *Hellos) Exchange(ctx context.Context, worker string, m wire.Hello,
 	}
 }
 
-// Answer answers the request that a token names, if it still waits; nil fences the worker.
+// Answer answers the request with the given token if it still waits. A nil payload fences the worker. It never
+// blocks.
 func (h *Hellos) Answer(token uint64, p wire.Payload) {
 	if c, ok := h.waiting.LoadAndDelete(token); ok {
 		c.(chan wire.Payload) <- p

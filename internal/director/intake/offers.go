@@ -17,37 +17,36 @@ import (
 	"retake/internal/github"
 )
 
-// Offers says what an issue looks like to the machine, and whether it asks for work. Its exported fields are set before
-// its first use.
+// Offers converts issues for the machine, and decides whether an issue asks for work. Set its exported fields
+// before the first use.
 type Offers struct {
 	GitHub   offerClient
 	Config   *inforce.Current
-	Unusable *sync.Map // repositories in which nothing new is begun, and why
+	Unusable *sync.Map // repositories where no new work begins, with the reason
 	Log      *zap.Logger
 
-	said      sync.Map // issues of which the log says that they are left alone
-	explained hourly   // issues that say so themselves
+	said      sync.Map // issues that the log already reports as ignored
+	explained hourly   // issues that received a comment with the reason
 }
 
-// offerClient is what Offers needs of GitHub.
+// offerClient is the part of the GitHub client that Offers needs.
 type offerClient interface {
 	OfferedByUntrusted(ctx context.Context, i github.Issue) (why string, err error)
 	Blockers(ctx context.Context, i github.Issue, left *int) (keys []string, err error)
 	Disapprove(ctx context.Context, key, why string) error
 }
 
-// LookupsPerPoll bounds how much is looked up in one poll of what issues depend on: the rest follows with the
-// next polls, and those issues wait.
+// LookupsPerPoll bounds the dependency lookups in one poll. The issues beyond it wait for the next polls.
 const LookupsPerPoll = 200
 
-// lookups are what is looked up in the polls of one repository.
+// lookups tracks the dependency lookups of one repository.
 type lookups struct {
-	left   int             // in this poll
-	waited map[string]bool // issues for which there were none left
+	left   int             // in the current poll
+	waited map[string]bool // issues that got no lookup last time
 }
 
-// first orders issues: those go first that had to wait. There may never be enough lookups for all before what
-// was looked up first is asked for again.
+// first sorts issues that already waited to the front. Otherwise, with more issues than lookups, the same issues
+// would be looked up again each time and the rest would starve.
 func (l *lookups) first(a, b github.Issue) int {
 	switch {
 	case l.waited[a.Key] == l.waited[b.Key]:
@@ -58,8 +57,9 @@ func (l *lookups) first(a, b github.Issue) int {
 	return 1
 }
 
-// View is the view of an issue, with its turn if it asks for work. An issue that nobody with rights has
-// offered does not seem to. What it depends on is looked up with the lookups that are left.
+// View converts an issue, and adds its place in the queue if it asks for work. If no one with write access has
+// offered the issue, View removes the task label from the view. left is the number of lookups that remain for
+// dependencies.
 func (o *Offers) View(ctx context.Context, i github.Issue, left *int) (fsm.IssueView, error) {
 	v := o.IssueView(i)
 	v.Standing = o.labelStanding(i)
@@ -86,8 +86,8 @@ func (o *Offers) View(ctx context.Context, i github.Issue, left *int) (fsm.Issue
 	return v, err
 }
 
-// whyLeftAlone says why an issue with the task label is not to be worked on because of who wrote and who
-// labelled it; empty: it may be.
+// whyLeftAlone returns why an issue with the task label must be ignored because of its author or the person who
+// labelled it. It returns "" if the issue may be worked on.
 func (o *Offers) whyLeftAlone(ctx context.Context, i github.Issue) (string, error) {
 	if o.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted {
 		return i.Author + notTrusted, nil
@@ -95,13 +95,15 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i github.Issue) (string, erro
 	return o.GitHub.OfferedByUntrusted(ctx, i)
 }
 
-// notTrusted ends the reason of an issue that nobody's label helps.
+// notTrusted ends the reason for an issue that no label can make acceptable.
 const notTrusted = ", who has written it, is not among github.trusted_authors (github.issue_authors)"
 
-// explainedPerHour bounds the comments that say why an issue is left alone: strangers may open many.
+// explainedPerHour bounds the comments that explain why an issue is ignored, because strangers may open many
+// issues.
 const explainedPerHour = 20
 
-// sayLeftAlone says it once: in the log, and on the issue if a person can do something about it there.
+// sayLeftAlone reports an ignored issue once. It writes to the log, and comments on the issue if a person can fix
+// the problem there.
 func (o *Offers) sayLeftAlone(ctx context.Context, i github.Issue, why string) {
 	if _, told := o.said.LoadOrStore(i.Key, true); told {
 		return
@@ -116,14 +118,14 @@ func (o *Offers) sayLeftAlone(ctx context.Context, i github.Issue, why string) {
 	}
 }
 
-// hourly counts what is done within an hour. Its zero value has counted nothing.
+// hourly counts actions within an hour. The zero value is ready to use.
 type hourly struct {
 	mu   sync.Mutex
 	from time.Time
 	done int
 }
 
-// take counts one more, and reports whether there was one left.
+// take counts one action, and reports whether the hour's limit allows it.
 func (h *hourly) take(now time.Time, most int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,7 +136,7 @@ func (h *hourly) take(now time.Time, most int) bool {
 	return h.done <= most
 }
 
-// labelStanding is what an issue's labels say about its turn.
+// labelStanding returns an issue's place in the queue according to its labels.
 func (o *Offers) labelStanding(i github.Issue) (stand fsm.Standing) {
 	found, gh := false, o.Config.Load().GitHub
 	for _, l := range i.Labels {
@@ -150,13 +152,13 @@ func (o *Offers) labelStanding(i github.Issue) (stand fsm.Standing) {
 	return stand
 }
 
-// AsksForWork reports whether an issue would be claimed now.
+// AsksForWork reports whether an issue is eligible for a claim now.
 func (o *Offers) AsksForWork(i github.Issue) bool {
 	names := o.Config.Load().GitHub.Labels
 	return i.State == "open" && i.Has(names.Task) && !i.Has(names.Claimed) && !i.Has(names.Blocked)
 }
 
-// IssueView is what the machine needs to know of any issue, without its turn.
+// IssueView converts any issue for the machine, without its place in the queue.
 func (o *Offers) IssueView(i github.Issue) fsm.IssueView {
 	v := fsm.IssueView{
 		Key: fsm.IssueKey(i.Key), Title: i.Title, URL: i.URL, Open: i.State == "open",

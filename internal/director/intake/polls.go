@@ -17,16 +17,17 @@ import (
 	"retake/internal/github"
 )
 
-// WholeEvery is how often everything is listed that carries our labels, whenever it changed: a claim that no task knows
-// changes no more. While nothing else changes either, the lists cost nothing of the hourly limit.
+// WholeEvery is the interval between full lists of the issues that carry our labels. It finds claims without a
+// task, which would otherwise never change and never show up. Unchanged lists do not count against the hourly
+// limit.
 const WholeEvery = time.Hour
 
-// CommentsEvery is how often the comments of a repository with a task are asked for although nothing says that
-// there are new ones: GitHub's lists may lag behind each other, and nowhere does it promise that an edited
-// comment changes its issue.
+// CommentsEvery is the interval at which a repository with a task is asked for comments even if nothing indicates
+// new ones. GitHub's lists may lag behind each other, and GitHub does not promise that an edited comment updates
+// its issue.
 const CommentsEvery = time.Minute
 
-// Polls reads repositories. Its exported fields are set before the first Run, and Add is called before the bells ring.
+// Polls polls repositories. Set its exported fields before the first Run. Call Add before any bell rings.
 type Polls struct {
 	Owner  *loop.Owner
 	GitHub interface {
@@ -36,10 +37,10 @@ type Polls struct {
 	Offers        *Offers
 	Comments      *Comments
 	Reviews       *Reviews
-	Refusals      *Postponed                                   // issues that could not be claimed
-	Open          func(ctx context.Context, repo string) error // makes sure, once, that a repository can be used
-	Closed        func(fsm.IssueKey)                           // hears of each issue that is not open
-	Unusable      *sync.Map                                    // what cannot be used, or not yet, and why
+	Refusals      *Postponed                                   // issues whose claim failed
+	Open          func(ctx context.Context, repo string) error // ensures, once, that a repository is usable
+	Closed        func(fsm.IssueKey)                           // called for each issue that is not open
+	Unusable      *sync.Map                                    // what is not usable, or not yet, with the reason
 	Record        Record
 	WholeEvery    time.Duration
 	CommentsEvery time.Duration
@@ -48,21 +49,22 @@ type Polls struct {
 	bells map[string]Bell // by repository in lower case
 }
 
-// poll is what the poll of one repository remembers.
+// poll is the state of one repository's poll loop.
 type poll struct {
 	*Polls
 	repo    string
 	bell    Bell
-	setup   *inforce.Setup // at the last look
-	whole   bool           // everything that carries our labels is due
-	looked  time.Time      // when it was listed
-	quiet   bool           // nobody has said anything new since the last look at comments
-	heard   time.Time      // when that was
-	rang    bool           // the bell asked for this look
+	setup   *inforce.Setup // in force at the last poll
+	whole   bool           // a full list is due
+	looked  time.Time      // when the last full list was read
+	quiet   bool           // the last read of comments found nothing new
+	heard   time.Time      // when comments were last read
+	rang    bool           // the bell triggered this poll
 	lookups lookups
 }
 
-// Add returns the poll of a repository: it runs until ctx ends, or until nothing is to be seen there any more.
+// Add returns the poll loop of a repository. It runs until ctx ends, or until the repository is not configured and
+// its last task is over.
 func (p *Polls) Add(repo string) (run func(context.Context) error) {
 	if p.bells == nil {
 		p.bells = map[string]Bell{}
@@ -75,20 +77,21 @@ func (p *Polls) Add(repo string) (run func(context.Context) error) {
 	return one.run
 }
 
-// Ring has a repository looked at soon.
+// Ring makes the loop poll a repository soon.
 func (p *Polls) Ring(repo string) {
 	if b, ok := p.bells[strings.ToLower(repo)]; ok {
 		b.Ring()
 	}
 }
 
-// Wake has what a webhook is about looked at soon, and reports whether it is anything of ours.
+// Wake makes the loops poll soon what a webhook is about. It reports whether the webhook concerns one of our
+// repositories.
 func (p *Polls) Wake(n github.Notice) bool {
 	poll, ours := p.bells[strings.ToLower(n.Repo)]
 	switch {
 	case !ours:
 		return false
-	case n.Issue > 0: // GitHub's lists say what changed
+	case n.Issue > 0: // GitHub's lists show the change
 		poll.Ring()
 	case p.Reviews.turns.wakeChecks(n.Repo, n.SHA):
 		p.Reviews.Bell.Ring()
@@ -98,8 +101,8 @@ func (p *Polls) Wake(n github.Notice) bool {
 	return true
 }
 
-// run looks every github.poll_seconds, and when the bell rings. A limit is waited for; other failures are logged, and
-// the next look comes in its time.
+// run polls every github.poll_seconds, and when the bell rings. After a rate limit it waits until the limit ends.
+// Other failures are logged, and the next poll comes at the usual time. The bell does not shorten either wait.
 func (p *poll) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		at, err := loop.Look(ctx, p.Owner, func(d *fsm.Driver) place { return placeOf(d.Machine(), p.repo) })
@@ -124,11 +127,11 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
-// place is where the poll of a repository goes on. The cursor is the machine's: it stays where it was if a view could
-// not be decided about yet.
+// place is where a repository's poll continues. The cursor belongs to the machine, and does not move while an issue
+// in the list could not be decided.
 type place struct {
 	cursor string
-	over   bool // the repository is not configured, and has no task
+	over   bool // not configured, and without a task
 	tasks  bool
 }
 
@@ -138,9 +141,9 @@ func placeOf(m *fsm.Machine, repo string) place {
 	return place{m.Cursor(repo), !m.Covers(repo) && !tasks, tasks}
 }
 
-// isWholeDue finds out whether the cursor may have passed something that matters now.
+// isWholeDue decides whether a full list is needed because the cursor may have passed an issue that matters now.
 func (p *poll) isWholeDue(ctx context.Context) {
-	if now := p.Config.Load(); now != p.setup { // priorities and caps are read off the labels
+	if now := p.Config.Load(); now != p.setup { // labels determine priorities and caps
 		p.setup, p.whole = now, true
 	}
 	p.whole = p.Refusals.Lapsed(p.repo) || p.whole || time.Since(p.looked) >= p.WholeEvery
@@ -148,7 +151,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 		return
 	}
 	_, was := p.Unusable.Load(p.repo)
-	// what could not be done at the start; see Offers
+	// retry what failed at the start; see Offers
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
 		p.Log.Warn("a repository cannot be used: nothing new is begun there", zap.String("repo", p.repo),
@@ -159,11 +162,11 @@ func (p *poll) isWholeDue(ctx context.Context) {
 	}
 }
 
-// look takes one look at the repository.
+// look polls the repository once.
 func (p *poll) look(ctx context.Context, at place) error {
 	p.lookups.left = LookupsPerPoll
 	later, same, err := p.list(ctx, at.cursor, true)
-	// A new comment changes its issue. After each change there are two looks, because GitHub's lists may lag behind
+	// A new comment updates its issue. Each change is followed by two polls, because GitHub's lists may lag behind
 	// each other.
 	if p.quiet = p.quiet && same && !p.rang && !p.whole; err == nil &&
 		(!p.quiet || at.tasks && time.Since(p.heard) >= p.CommentsEvery) {
@@ -173,7 +176,7 @@ func (p *poll) look(ctx context.Context, at place) error {
 	}
 	if err == nil && p.whole && at.cursor != "" {
 		var more int
-		more, _, err = p.list(ctx, "", false) // what carries our labels now, whenever it changed
+		more, _, err = p.list(ctx, "", false) // all that carry our labels now, whenever they changed
 		later = max(later, more)
 	}
 	if err != nil {
@@ -186,9 +189,9 @@ func (p *poll) look(ctx context.Context, at place) error {
 	return nil
 }
 
-// list asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if it advances
-// does the machine's cursor move: a look at labels alone misses what lost one. It returns how many issues wait for
-// lookups, and whether GitHub says that all is the same as when it was last asked.
+// list reads the issues that changed since the cursor, or all with our labels if cursor is "". The machine's cursor
+// moves only if advance is set, because a list by label misses issues that lost a label. It returns how many issues
+// wait for lookups, and whether GitHub reports the list as unchanged.
 func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int, same bool, err error) {
 	asked := p.Owner.Clock.Now()
 	page, err := p.GitHub.Poll(ctx, p.repo, cursor)
@@ -204,15 +207,15 @@ func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int
 	return later, page.Same, nil
 }
 
-// seen is what a list shows the machine, and how many issues of it wait because no lookups were left.
+// seen converts a list for the machine. later counts the issues that wait because no lookups were left.
 func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: p.repo, Cursor: page.Cursor, AskedAt: asked}
-	for _, key := range page.Closed { // an issue may depend on it
+	for _, key := range page.Closed { // other issues may depend on a closed one
 		seen.Issues = append(seen.Issues, fsm.IssueView{Key: fsm.IssueKey(key)})
 	}
 	slices.SortStableFunc(page.Issues, p.lookups.first)
 	for _, i := range page.Issues {
-		if i.State != "open" { // the machine decides about a delivery only when that has ended
+		if i.State != "open" { // a running delivery delays the machine's decision, so cancel it
 			p.Closed(fsm.IssueKey(i.Key))
 		}
 		if p.Refusals.Hold(i) {
@@ -226,7 +229,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (see
 			seen.Cursor = ""
 			continue
 		}
-		if err != nil { // the others go on; the cursor stays, so that this one is seen again
+		if err != nil { // keep the cursor, so that this issue is listed again; the others go on
 			p.Log.Warn("an issue is left for the next poll", zap.String("issue", i.Key), zap.Error(err))
 			seen.Cursor = ""
 			continue
@@ -236,7 +239,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (see
 	return seen, later
 }
 
-// sayWhatWaits says how many issues wait because it is not known yet what they depend on.
+// sayWhatWaits reports how many issues wait until their dependencies are known.
 func (p *poll) sayWhatWaits(later int) {
 	key := "what issues depend on in " + p.repo
 	if later == 0 {
@@ -251,9 +254,9 @@ func (p *poll) sayWhatWaits(later int) {
 	}
 }
 
-func pollsOf(repo string) string { return "polls of " + repo } // among what is unusable
+func pollsOf(repo string) string { return "polls of " + repo } // the key in Unusable
 
-// after returns how long to wait for the next look, and logs why if that is not the usual time.
+// after returns the pause before the next poll. It records the outcome, and logs a failure.
 func (p *poll) after(ctx context.Context, err error) time.Duration {
 	key, usual := pollsOf(p.repo), p.Config.Load().GitHub.Poll
 	switch limit, ok := errors.AsType[*github.Error](err); {
@@ -268,7 +271,7 @@ func (p *poll) after(ctx context.Context, err error) time.Duration {
 		return wait
 	default:
 		p.Record.Failed(CallerPoll, p.repo, err, usual)
-		if _, said := p.Unusable.Load(p.repo); !said { // why, and what to do
+		if _, said := p.Unusable.Load(p.repo); !said { // otherwise Unusable already has the reason and advice
 			p.Unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", p.repo, usual,
 				err))
 		}

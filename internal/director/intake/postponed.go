@@ -9,29 +9,29 @@ import (
 	"retake/internal/github"
 )
 
-// Postponed leaves issues alone until something changed on them, or some time has passed: those that could not be
-// claimed although they look eligible, and claims that no task knows.
+// Postponed holds issues back until they change or a time has passed. It holds issues that look eligible but could not
+// be claimed, and claims without a task.
 type Postponed struct {
-	keep  time.Duration           // for how long
-	fresh func(github.Issue) bool // asks to be begun; nil: every issue does
+	keep  time.Duration           // how long an issue is held back
+	fresh func(github.Issue) bool // reports whether an issue asks for new work; nil means that all do
 	mu    sync.Mutex
 	last  map[string]postponement
-	full  map[string]time.Time // by repository: until when nothing fresh is begun there, for lack of room in last
+	full  map[string]time.Time // by repository: until when fresh issues are held back because last was full
 }
 
 type postponement struct {
 	until   time.Time
-	updated time.Time // the issue's, at the first poll after it was postponed
+	updated time.Time // the issue's update time at the first poll after Note
 }
 
-// The bounds: how long one is good, and how many there are.
+// Bounds on the duration and the number of postponements.
 const (
 	PostponedFor = 10 * time.Minute
 	maxPostponed = 1000
 )
 
-// NewPostponed returns a Postponed that leaves each issue alone for a time. When it is full, it leaves alone all fresh
-// issues of a repository instead of the one.
+// NewPostponed returns a Postponed that holds each issue back for keep. When it is full, it holds back all fresh
+// issues of the repository instead of the one.
 func NewPostponed(keep time.Duration, fresh func(github.Issue) bool) *Postponed {
 	return &Postponed{keep: keep, fresh: fresh, last: map[string]postponement{}, full: map[string]time.Time{}}
 }
@@ -48,8 +48,8 @@ func (p *Postponed) Note(key string) {
 	p.last[key] = postponement{until: until}
 }
 
-// evict forgets the issue that was postponed first, if its time is over, and reports whether it was. Its repository is
-// remembered for Lapsed. The lock is held.
+// evict removes the oldest postponement if it has expired, and reports whether it did. It remembers the repository
+// for Lapsed. The caller holds the lock.
 func (p *Postponed) evict() bool {
 	oldest, found := "", false
 	for key, x := range p.last {
@@ -68,8 +68,8 @@ func (p *Postponed) evict() bool {
 	return true
 }
 
-// Lapsed forgets the issues of a repository that were postponed long enough, and reports whether there were any: they
-// may be behind the poll's cursor by now.
+// Lapsed removes a repository's expired postponements, and reports whether there were any. The poll's cursor may
+// have passed these issues by now, so the caller must list them all again.
 func (p *Postponed) Lapsed(repo string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *Postponed) Lapsed(repo string) bool {
 	return full || len(p.last) < before
 }
 
-// Hold reports whether an issue must be left alone now.
+// Hold reports whether an issue must be held back now.
 func (p *Postponed) Hold(i github.Issue) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"retake/internal/github"
 )
 
-// Reviews looks at the pull requests of tasks. Make one with NewReviews.
+// Reviews polls the pull requests of tasks. Create it with NewReviews.
 type Reviews struct {
 	ReviewSources
 	Bell  Bell // rung when a pull request has changed
 	turns *reviewTurns
 }
 
-// ReviewSources is what Reviews needs.
+// ReviewSources are the dependencies of Reviews.
 type ReviewSources struct {
 	Owner  *loop.Owner
 	GitHub interface {
@@ -31,33 +31,33 @@ type ReviewSources struct {
 	Log    *zap.Logger
 }
 
-// Record notes for people what could be read at GitHub, and what could not.
+// Record keeps, for people, which reads of GitHub succeeded and which failed.
 type Record interface {
 	Worked(what string)
 	Failed(caller, what string, err error, again time.Duration)
 }
 
-// The callers that Record hears of.
+// Callers that Record distinguishes.
 const (
 	CallerPoll   = "poll"
 	CallerReview = "review"
 )
 
-// NewReviews returns a Reviews that has looked at nothing.
+// NewReviews returns a Reviews that has not polled yet.
 func NewReviews(of ReviewSources) *Reviews {
 	return &Reviews{ReviewSources: of, Bell: NewBell(), turns: newReviewTurns()}
 }
 
-// Counts returns how many looks there were, and how many of them showed nothing new.
+// Counts returns the number of polls, and how many of them showed nothing new.
 func (r *Reviews) Counts() (looks, idle int) { return r.turns.counts() }
 
-// reviewedTask is a task whose work is a pull request.
+// reviewedTask is a task whose work is in a pull request.
 type reviewedTask struct {
 	key    fsm.IssueKey
 	number int
 }
 
-// Run looks at the pull requests of tasks without a running attempt, until ctx ends.
+// Run polls the pull requests of tasks without a running attempt, until ctx ends.
 func (r *Reviews) Run(ctx context.Context) error {
 	for wait := r.Config.Load().GitHub.Poll; ; {
 		r.Bell.Await(ctx, wait, true)
@@ -74,8 +74,8 @@ func (r *Reviews) Run(ctx context.Context) error {
 	}
 }
 
-// lookAtAll looks at pull requests until one cannot be read: it would hardly go better with the next one
-// now. It returns how long to wait for the next round.
+// lookAtAll polls pull requests until one cannot be read, because the next one would most likely fail as well. It
+// returns the pause before the next round.
 func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) time.Duration {
 	poll := r.Config.Load().GitHub.Poll
 	for _, t := range due {
@@ -87,7 +87,7 @@ func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) time.Durati
 			continue
 		}
 		if limit, ok := errors.AsType[*github.Error](err); ok && limit.Kind == github.KindRateLimited {
-			return max(poll, time.Until(limit.Until)) // the poll of issues says so
+			return max(poll, time.Until(limit.Until)) // the poll of issues logs the limit
 		}
 		r.turns.missed(t.key, time.Now(), poll)
 		r.Record.Failed(CallerReview, string(t.key), err, poll)
@@ -107,7 +107,7 @@ func reviewed(m *fsm.Machine) (tasks []reviewedTask) {
 	return tasks
 }
 
-// Look tells the machine what a pull request looks like.
+// Look reads a pull request and sends its state to the machine.
 func (r *Reviews) Look(ctx context.Context, task fsm.IssueKey, number int, issueClosed bool) error {
 	asked := r.Owner.Clock.Now()
 	pr, err := r.GitHub.PullRequest(ctx, string(task), number)
@@ -130,14 +130,14 @@ func (r *Reviews) Look(ctx context.Context, task fsm.IssueKey, number int, issue
 	return nil
 }
 
-// Wake has the pull requests of a repository looked at soon that changed.
+// Wake makes Run poll soon those pull requests of a repository that have changed.
 func (r *Reviews) Wake(ctx context.Context, repo string, changed map[int]time.Time) {
 	if len(changed) == 0 {
 		return
 	}
 	known, err := loop.Look(ctx, r.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
-		return // the session ends
+		return // the session is ending
 	}
 	for n, at := range changed {
 		if task, ok := known.pulls[n]; ok && r.turns.wake(task, at) {

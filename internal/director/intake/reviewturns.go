@@ -10,39 +10,39 @@ import (
 	"retake/internal/github"
 )
 
-// How long a pull request is left alone when nothing happens on it: at first github.poll_seconds, then half as
-// long again each time, up to this. A check that is under way is looked for more often. What people do there is
-// seen by the poll of issues at once.
+// Limits for the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by
+// half after each poll without a change, up to reviewRest, or checksRest while checks are running. The poll of
+// issues sees at once what people do there.
 const (
 	reviewRest    = 15 * time.Minute
 	checksRest    = 2 * time.Minute
 	reviewBackoff = 1.5
 )
 
-// reviewTurns knows when each pull request is to be looked at again.
+// reviewTurns tracks when each pull request is polled next.
 type reviewTurns struct {
 	mu    sync.Mutex
 	pulls map[fsm.IssueKey]*watchedPull
-	looks int // so far
-	idle  int // of them, those that showed nothing new
+	looks int // polls so far
+	idle  int // polls that showed nothing new
 }
 
 type watchedPull struct {
 	due  time.Time
 	rest time.Duration
-	last string // what was seen
-	head string // SHA
-	// woken: something has changed since the look that is under way, or the last one, began.
+	last string // the state last seen
+	head string // the SHA of the head commit
+	// woken means that something has changed since the current or last poll began.
 	woken bool
-	// changed is when GitHub last said that it changed; checks do not show there.
+	// changed is GitHub's last update time. Check results do not affect it.
 	changed time.Time
 }
 
-// newReviewTurns returns turns without any pull request.
+// newReviewTurns returns reviewTurns without pull requests.
 func newReviewTurns() *reviewTurns { return &reviewTurns{pulls: map[fsm.IssueKey]*watchedPull{}} }
 
-// wake makes a task's pull request be looked at with the next round, if it has changed since the last time. It
-// returns whether that is so.
+// wake schedules a task's pull request for the next round if it has changed since the last call, and reports
+// whether it has.
 func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	return woken
 }
 
-// keep forgets the pull requests of tasks that are gone, and returns the tasks whose turn it is.
+// keep removes pull requests whose tasks are gone, and returns the tasks that are due.
 func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedTask) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +74,7 @@ func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedT
 	return due
 }
 
-// note says what was seen, and with that when the next look is due.
+// note records the state of a pull request and schedules its next poll.
 func (w *reviewTurns) note(k fsm.IssueKey, seen github.PullRequest, now time.Time, first time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,8 +101,8 @@ func (w *reviewTurns) note(k fsm.IssueKey, seen github.PullRequest, now time.Tim
 	}
 }
 
-// wakeChecks makes the pull request of a repository be looked at with the next round whose head is a commit. It
-// returns whether there is one.
+// wakeChecks schedules a repository's pull requests with the given head commit for the next round, and reports
+// whether it found any.
 func (w *reviewTurns) wakeChecks(repo, sha string) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *reviewTurns) wakeChecks(repo, sha string) (woken bool) {
 	return woken
 }
 
-// missed puts off a pull request that could not be read, so that the others have their turn.
+// missed delays a pull request that could not be read, so that the others get their turn.
 func (w *reviewTurns) missed(k fsm.IssueKey, now time.Time, first time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,12 +127,12 @@ func (w *reviewTurns) missed(k fsm.IssueKey, now time.Time, first time.Duration)
 	p.due = now.Add(p.rest)
 }
 
-// longer is the rest after another look that showed nothing new.
+// longer returns the pause after another poll without a change.
 func longer(rest, first, most time.Duration) time.Duration {
 	return max(first, min(time.Duration(float64(rest)*reviewBackoff), most))
 }
 
-// counts returns how many looks there were, and how many of them showed nothing new.
+// counts returns the number of polls, and how many of them showed nothing new.
 func (w *reviewTurns) counts() (looks, idle int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

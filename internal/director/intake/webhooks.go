@@ -16,54 +16,54 @@ import (
 	"retake/internal/github"
 )
 
-// WebhookPath is where GitHub posts what has happened.
+// WebhookPath is the path that GitHub posts events to.
 const WebhookPath = "/webhooks/github"
 
-// Bounds of what anybody may send to the address.
+// Bounds for requests from anyone who can reach the address.
 const (
-	// GitHub sends no more: https://docs.github.com/webhooks/webhook-events-and-payloads
+	// GitHub's maximum: https://docs.github.com/webhooks/webhook-events-and-payloads
 	webhookBytes      = 25 << 20
 	webhooksAtOnce    = 4               // bodies in memory
-	webhookPatience   = 2 * time.Second // until there is room for a body
-	webhooksKnown     = 4096            // deliveries that are known when they come again
-	webhookComplaints = time.Minute     // between two lines of the log about what was refused
+	webhookPatience   = 2 * time.Second // wait for room for a body
+	webhooksKnown     = 4096            // remembered deliveries, to detect repeats
+	webhookComplaints = time.Minute     // between two log lines about refused webhooks
 )
 
-// What becomes of a webhook: the names of meters.
+// Outcomes of a webhook, which are also the names of meters.
 const (
-	webhookTaken    = "taken"       // a look at its repository follows
-	webhookRepeated = "repeated"    // its delivery was taken before
-	webhookIdle     = "idle"        // an event, or a repository, that does not matter to us
-	webhookForged   = "forged"      // the signature is not its body's
+	webhookTaken    = "taken"       // its repository will be polled
+	webhookRepeated = "repeated"    // the same delivery was taken before
+	webhookIdle     = "idle"        // an event or a repository that does not concern us
+	webhookForged   = "forged"      // the signature does not match the body
 	webhookTooLarge = "too_large"   // more than webhookBytes
-	webhookBad      = "bad"         // not what GitHub sends
-	webhookNotHere  = "not_leading" // nobody here looks at GitHub: a standby, or a director that begins
-	webhookBroken   = "not_read"    // the sender went away, or was too slow
+	webhookBad      = "bad"         // malformed
+	webhookNotHere  = "not_leading" // not polling here: a standby, or a director that is starting
+	webhookBroken   = "not_read"    // the sender disconnected or was too slow
 )
 
-// webhookOutcomes lists them.
+// webhookOutcomes lists all outcomes.
 var webhookOutcomes = []string{
 	webhookTaken, webhookRepeated, webhookIdle, webhookForged, webhookTooLarge, webhookBad,
 	webhookNotHere, webhookBroken,
 }
 
-// Webhooks answers what GitHub posts. A webhook only says where to look: one that is lost, late, doubled or out
-// of order changes when the director looks, and the poll sees what no webhook announced. Nothing of a body is
-// kept or logged.
+// Webhooks handles GitHub's webhooks. A webhook only says where to poll. One that is lost, late, doubled or out of
+// order merely changes when the director polls, and regular polls find everything that no webhook announced.
+// Nothing from a body is stored or logged.
 type Webhooks struct {
-	secret func() (string, error) // asked for each: it can be changed while the director runs
+	secret func() (string, error) // read for each webhook, because the secret may change while the director runs
 	log    *zap.Logger
-	room   chan struct{} // one for each body in memory
+	room   chan struct{} // limits the bodies in memory
 
 	mu         sync.Mutex
 	counts     map[string]int
 	known      map[string]bool // deliveries
-	order      []string        // of them, oldest first
+	order      []string        // known deliveries, oldest first
 	complained time.Time
-	look       func(github.Notice) bool // nil: nobody looks; false: nothing of ours
+	look       func(github.Notice) bool // reports false if the notice does not concern us; nil while not leading
 }
 
-// NewWebhooks returns a handler for WebhookPath. It asks for the secret at each webhook.
+// NewWebhooks returns a handler for WebhookPath. It reads the secret anew for each webhook.
 func NewWebhooks(secret func() (string, error), log *zap.Logger) *Webhooks {
 	return &Webhooks{
 		secret: secret, log: log, room: make(chan struct{}, webhooksAtOnce), counts: map[string]int{},
@@ -71,7 +71,7 @@ func NewWebhooks(secret func() (string, error), log *zap.Logger) *Webhooks {
 	}
 }
 
-// Enabled reports whether there is a secret: without one nothing can be checked.
+// Enabled reports whether a secret is configured. Without one, signatures cannot be verified.
 func (h *Webhooks) Enabled() bool { return h.secret != nil }
 
 // ServeHTTP answers one webhook.
@@ -85,7 +85,7 @@ func (h *Webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// take returns the status to answer with, what became of the webhook, and what is wrong with it.
+// take handles one webhook. It returns the status of the answer, the outcome, and the error to show.
 func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, outcome string, err error) {
 	if r.ContentLength > webhookBytes {
 		return http.StatusRequestEntityTooLarge, webhookTooLarge, fmt.Errorf("more than %d bytes", webhookBytes)
@@ -119,7 +119,7 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 	return h.pass(r.Header.Get("X-GitHub-Delivery"), notice)
 }
 
-// pass has the polls look where a notice points, unless its delivery is known.
+// pass forwards a notice to the polls unless its delivery is already known.
 func (h *Webhooks) pass(delivery string, n github.Notice) (status int, outcome string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,7 +141,7 @@ func (h *Webhooks) pass(delivery string, n github.Notice) (status int, outcome s
 	return http.StatusAccepted, webhookTaken, nil
 }
 
-// count notes what became of a webhook. What was refused is said in the log, but not each time.
+// count records the outcome of a webhook. It logs refusals, at most one a minute.
 func (h *Webhooks) count(outcome string, problem error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +154,7 @@ func (h *Webhooks) count(outcome string, problem error) {
 		zap.Int("refused_so_far", h.counts[webhookForged]+h.counts[webhookTooLarge]+h.counts[webhookBad]))
 }
 
-// Outcomes is how many webhooks there were, by what became of them.
+// Outcomes returns the number of webhooks by outcome.
 func (h *Webhooks) Outcomes() map[string]int {
 	all := map[string]int{}
 	for _, outcome := range webhookOutcomes {
@@ -166,7 +166,7 @@ func (h *Webhooks) Outcomes() map[string]int {
 	return all
 }
 
-// Meters adds how many webhooks there were, by what became of them.
+// Meters adds the number of webhooks by outcome.
 func (h *Webhooks) Meters(to map[string]float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +175,7 @@ func (h *Webhooks) Meters(to map[string]float64) {
 	}
 }
 
-// Serve has look find out, until ctx ends, what each webhook is about: it reports whether that is anything of ours.
+// Serve forwards webhooks to look until ctx ends. look reports whether a webhook concerns us.
 func (h *Webhooks) Serve(ctx context.Context, look func(github.Notice) bool) error {
 	h.lookWith(look)
 	<-ctx.Done()
@@ -183,7 +183,7 @@ func (h *Webhooks) Serve(ctx context.Context, look func(github.Notice) bool) err
 	return nil
 }
 
-// lookWith sets who looks from now on; nil means nobody.
+// lookWith sets the receiver of notices. Nil refuses them.
 func (h *Webhooks) lookWith(look func(github.Notice) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 
 const (
 	guardEvery = time.Second
-	// holdFor is for how long one look at a bad disk keeps new work back.
+	// holdFor is how long one failed check of the disk holds back new work.
 	holdFor = time.Minute
 )
 
-// DiskGuard holds new work back while the disk of the data directory is full or fails.
+// DiskGuard holds back new work while the disk of the data directory is full or failing.
 type DiskGuard struct {
 	Disk   *disk.Guard
 	Owner  *loop.Owner
@@ -27,13 +27,13 @@ type DiskGuard struct {
 	Log    *zap.Logger
 }
 
-// Run looks at the disk until ctx ends. When a disk that failed can be written again, it ends the session: a
-// server that once failed to write goes on refusing until it is opened anew.
+// Run checks the disk until ctx ends. When a failed disk becomes writable again, Run ends the session: a bus server
+// that once failed to write keeps refusing writes until it is reopened.
 func (g *DiskGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	var probed, held time.Time
-	last, closed := disk.State{}, true // perhaps, by an earlier session
+	last, closed := disk.State{}, true // an earlier session may have closed the resource
 	for {
 		write := last.Problem() != "" || time.Since(probed) >= disk.ProbeEvery
 		now := g.Disk.Ask(ctx, write, disk.Slow).After(last)

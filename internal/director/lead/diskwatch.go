@@ -14,31 +14,32 @@ import (
 
 const (
 	diskEvery = time.Second
-	// diskLook bounds a look at the checkouts; diskRest is how often as long as a look there is none.
+	// diskLook bounds one check of the checkouts. After a check, the next one waits diskRest times as long as the
+	// check took.
 	diskLook = 30 * time.Second
 	diskRest = 5
-	// diskWarnEvery is the pause between two warnings of a disk that no attempt is known to fill.
+	// diskWarnEvery is the pause between two warnings about a disk that no known attempt fills.
 	diskWarnEvery = 10 * time.Minute
-	// diskTries is how often a checkout is walked that changes meanwhile.
+	// diskTries is how often a checkout that changes during the walk is walked.
 	diskTries = 3
 )
 
-// DiskWatch keeps the disk that checkouts are on from being filled by an attempt: it stops the one that fills it. The
-// rest of that disk mostly belongs to the journal.
+// DiskWatch stops an attempt that fills the disk of the checkouts. The rest of that disk usually belongs to the
+// journal.
 type DiskWatch struct {
-	// the key of the folder that is on the disk
+	// the configuration key of the directory on that disk
 	Of        string
-	Watermark func() float64                                                   // in percent; 0: nothing is watched
-	Use       func() (disk.Use, error)                                         // of the disk
-	Live      func(context.Context) []fsm.Task                                 // the tasks with a worker that is up
-	Used      func(ctx context.Context, nonce string) (workspace.Usage, error) // of the disk, by a task's checkout
-	// bytes that a worker put on the embedded bus
+	Watermark func() float64                                                   // in percent; 0 disables the watch
+	Use       func() (disk.Use, error)                                         // of that disk
+	Live      func(context.Context) []fsm.Task                                 // tasks with a live worker
+	Used      func(ctx context.Context, nonce string) (workspace.Usage, error) // space that a task's checkout uses
+	// bytes that a worker has stored on the embedded bus
 	Uploaded func(worker string) int64
-	Stop     func(ctx context.Context, worker, why string) // ends an attempt, and asks a person
+	Stop     func(ctx context.Context, worker, why string) // ends an attempt and asks a person
 	Log      *zap.Logger
 }
 
-// Run watches until ctx ends.
+// Run watches the disk until ctx ends.
 func (d *DiskWatch) Run(ctx context.Context) error {
 	w := disk.Watch{Of: d.Of}
 	tick := time.NewTicker(diskEvery)
@@ -79,7 +80,8 @@ func (d *DiskWatch) Run(ctx context.Context) error {
 	}
 }
 
-// look takes one look at the running attempts, and returns which one fills the disk, and its task.
+// look checks the running attempts once. It returns the attempt that fills the disk, its task, and whether the disk
+// is full.
 func (d *DiskWatch) look(ctx context.Context, w *disk.Watch, use disk.Use) (b disk.Blame, of fsm.IssueKey, full bool) {
 	live := map[string]fsm.Task{}
 	var running []string
@@ -90,14 +92,14 @@ func (d *DiskWatch) look(ctx context.Context, w *disk.Watch, use disk.Use) (b di
 	defer cancel()
 	b, full = w.Look(use, running, func(worker string) ([2]int64, bool) {
 		u := d.used(ctx, live[worker].Nonce)
-		u.Bytes += d.Uploaded(worker) // on the embedded bus: the same disk
+		u.Bytes += d.Uploaded(worker) // the embedded bus is on the same disk
 		return [...]int64{u.Bytes, u.Files}, u.Whole
 	})
 	return b, live[b.Worker].Key, full
 }
 
-// used is what a checkout uses of the disk. One that changes while it is walked is walked again; then the most
-// that was seen counts.
+// used returns the space that a checkout uses. A checkout that changes during the walk is walked again. If it never
+// holds still, the maximum counts.
 func (d *DiskWatch) used(ctx context.Context, nonce string) (most workspace.Usage) {
 	for range diskTries {
 		u, err := d.Used(ctx, nonce)

@@ -16,27 +16,27 @@ import (
 	"retake/internal/safefile"
 )
 
-// LockFile is in every data directory that a director has run on.
+// LockFile exists in every data directory that a director has used.
 const LockFile = "lock"
 
-// A program that is just being started holds copies of all our files until it runs: the lock can be taken for a moment
-// although the director that had it has ended.
+// A program that is being started holds copies of our open files until it executes. The lock may therefore appear
+// taken for a moment after the previous director has ended.
 const (
 	lockPatience = 2 * time.Second
 	lockRetry    = 20 * time.Millisecond
 )
 
-// Lock makes sure that one process has the data directory; the kernel releases it when that process ends. The
-// zero value is a lock that was not taken. Any goroutine may call its methods.
+// Lock ensures that one process uses the data directory. The kernel releases it when the process ends. The zero
+// value is a lock that is not held. Its methods are safe for concurrent use.
 type Lock struct {
 	mu   sync.Mutex
-	file *os.File // nil: it is not taken, or was released
+	file *os.File // nil if the lock is not held
 }
 
-// ErrLocked means that another director has the data directory.
+// ErrLocked means that another director uses the data directory.
 var ErrLocked = errors.New("director: another director runs")
 
-// Take takes a data directory, and makes it.
+// Take creates the data directory if necessary and locks it.
 func (l *Lock) Take(ctx context.Context, dir string) error {
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
@@ -44,8 +44,8 @@ func (l *Lock) Take(ctx context.Context, dir string) error {
 	return l.take(ctx, dir, os.O_CREATE|os.O_RDWR, syscall.LOCK_EX)
 }
 
-// TakeToRead keeps directors from a data directory, and writes nothing: not even its lock file, if no director has ever
-// run on it.
+// TakeToRead keeps directors away from a data directory without writing to it. If no director has ever used the
+// directory, it does not even create the lock file, and returns nil.
 func (l *Lock) TakeToRead(ctx context.Context, dir string) error {
 	err := l.take(ctx, dir, os.O_RDONLY, syscall.LOCK_SH)
 	if errors.Is(err, os.ErrNotExist) {
@@ -76,7 +76,7 @@ func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
 	return nil
 }
 
-// Close releases it.
+// Close releases the lock.
 func (l *Lock) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,12 +87,12 @@ func (l *Lock) Close() error {
 	return f.Close()
 }
 
-// Renew makes sure that the data directory is the one that is locked. If its disk was away, and is back as
-// another device, it is locked anew.
+// Renew verifies that the locked directory is still the data directory. If its disk was away and came back as
+// another device, Renew locks it again.
 func (l *Lock) Renew(dir string) error {
 	name := filepath.Join(dir, LockFile)
-	now, err := os.Stat(name) // a disk that hangs keeps nobody from the lock
-	if err != nil {           // every director makes one: an empty folder is what is left when a disk is taken away
+	now, err := os.Stat(name) // without l.mu: a hanging disk must not block the other methods
+	if err != nil {           // every director creates one; an empty directory means that the disk was removed
 		return fmt.Errorf("director.data_dir is not the folder that it was: its disk is gone, or somebody has "+
 			"removed it (%w)", err)
 	}
@@ -120,11 +120,11 @@ func (l *Lock) Renew(dir string) error {
 	return nil
 }
 
-// bootFile names the run of the machine, and with it who keeps its locks.
+// bootFile identifies the boot of the machine, and thereby the kernel that holds the locks.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
-// Name is what the kernel that keeps the lock knows it by. A copy of the folder, on this machine or on a cloned
-// one, has another. Empty: it cannot be told.
+// Name returns an identity for the lock within the kernel that holds it. A copy of the directory, here or on a
+// cloned machine, has a different name. It returns "" if the name cannot be determined.
 func (l *Lock) Name() string {
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {
