@@ -236,8 +236,8 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 	}
 }
 
-// TakeBack revokes an attempt's right to send, and receives the data sent so far. Call it when the attempt's container
-// is gone, or when further data from it must not count.
+// TakeBack revokes an attempt's right to send, and receives the data sent so far. Call it when the attempt's
+// container is gone, or when further data from it must not count.
 func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	if _, err := c.Bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
 		return failure.OnBus(err)

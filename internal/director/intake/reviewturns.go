@@ -12,7 +12,7 @@ import (
 
 // Limits for the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by
 // half after each poll without a change, up to reviewRest, or checksRest while checks are running. The poll of
-// issues sees at once what people do there.
+// issues notices people's actions at once.
 const (
 	reviewRest    = 15 * time.Minute
 	checksRest    = 2 * time.Minute

@@ -159,7 +159,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	return o.err
 }
 
-// ended returns the error of a Look after Run. Another goroutine may report it before Run's caller does, so it
+// ended returns Run's result to callers of Look. Another goroutine may report it before Run's caller does, so it
 // must say as much as Run's own error.
 func (o *Owner) ended() error { return cmp.Or(o.err, ErrReload) }
 

@@ -21,48 +21,49 @@ import (
 	"retake/internal/fsm"
 )
 
-// ErrNotThere: nobody listens on the operator's socket of the data directory. No other failure is this one: who
-// does not answer in time is there.
+// ErrNotThere means that no director listens on the operator's socket of the data directory. Other failures are
+// different errors, because a director that does not answer in time still exists.
 var ErrNotThere = errors.New("director: no answer")
 
-// ErrNotNow: a director is there that cannot answer this yet: it begins, reads its journal anew, or stands by.
+// ErrNotNow means that a director exists but cannot answer yet: it is starting, reading its journal again, or
+// standing by.
 var ErrNotNow = errors.New("director: not now")
 
-// RefusedError is an answer of a director that is not what was asked for. It is ErrNotNow if the same may be
-// answered later.
+// RefusedError is a director's answer that refuses a request. It matches ErrNotNow if the same request may succeed
+// later.
 type RefusedError struct {
-	Status  int    // of HTTP
-	Problem string // in its words; empty: it does not know the question
-	asked   string // "GET /tasks"
+	Status  int    // HTTP status
+	Problem string // the director's explanation; empty if it does not know the request
+	asked   string // for example "GET /tasks"
 }
 
-// Error says what the director said.
+// Error returns the director's explanation.
 func (e *RefusedError) Error() string {
 	return "director: " + cmp.Or(e.Problem,
 		fmt.Sprintf("the director that runs does not answer %s (%d): it stands by, or is older than this program",
 			e.asked, e.Status))
 }
 
-// Is reports whether target is ErrNotNow, and the director said that it is not time yet.
+// Is reports whether target is ErrNotNow and a later request may succeed.
 func (e *RefusedError) Is(target error) bool {
 	return target == ErrNotNow && (e.Status == http.StatusServiceUnavailable || e.Status == http.StatusConflict ||
 		e.Status == http.StatusMethodNotAllowed)
 }
 
-// askTimeout bounds one question to a director on the same machine.
+// askTimeout bounds one request to a director on the same machine.
 const askTimeout = 5 * time.Second
 
 // question is one request to the operator's socket.
 type question struct {
 	method, path string
-	body         any           // as JSON
-	within       time.Duration // zero: askTimeout
-	answers      []int         // statuses beside 200 whose JSON is the answer, too
+	body         any           // sent as JSON
+	within       time.Duration // the timeout; askTimeout if zero
+	answers      []int         // statuses other than 200 whose JSON is also the answer
 }
 
 func (q question) String() string { return q.method + " " + q.path }
 
-// ask asks, and reads the JSON that comes back.
+// ask sends a request and decodes the JSON of the answer.
 func ask[T any](ctx context.Context, dataDir string, q question) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.within, askTimeout))
 	defer cancel()
@@ -77,8 +78,8 @@ func ask[T any](ctx context.Context, dataDir string, q question) (answer T, err 
 	return answer, nil
 }
 
-// send asks, and returns an answer that is one. The caller closes its body. Errors are ErrNotThere,
-// *RefusedError, and what keeps an answer from coming.
+// send sends a request and returns a valid answer, whose body the caller must close. The error is ErrNotThere, a
+// *RefusedError, or the reason why no answer arrived.
 func (q question) send(ctx context.Context, dataDir string) (*http.Response, error) {
 	var body io.Reader = http.NoBody
 	if q.method != http.MethodGet {
@@ -94,7 +95,7 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 	}
 	socket := filepath.Join(dataDir, SocketName)
 	resp, err := SocketClient(socket).Do(req)
-	if asked, ok := errors.AsType[*url.Error](err); ok { // the address is made up
+	if asked, ok := errors.AsType[*url.Error](err); ok { // hide the made-up address
 		err = asked.Err
 	}
 	switch {
@@ -112,11 +113,11 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 	}
 	defer resp.Body.Close()
 	var no Refusal
-	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&no) // whatever it says, the status is an answer
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&no) // without JSON the status alone is the answer
 	return nil, &RefusedError{Status: resp.StatusCode, Problem: no.Problem, asked: q.String()}
 }
 
-// refusedWith is the problem that a director states with a status; false: the error is another one.
+// refusedWith returns the problem that a director gave with this status. ok is false for any other error.
 func refusedWith(err error, status int) (problem string, ok bool) {
 	no, ok := errors.AsType[*RefusedError](err)
 	if !ok || no.Status != status || no.Problem == "" {
@@ -125,7 +126,7 @@ func refusedWith(err error, status int) (problem string, ok bool) {
 	return no.Problem, true
 }
 
-// SocketClient asks whoever answers on a Unix socket.
+// SocketClient returns an HTTP client for a Unix socket.
 func SocketClient(path string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -135,7 +136,7 @@ func SocketClient(path string) *http.Client {
 	}}
 }
 
-// AskHealth asks the director that runs on a data directory how it is.
+// AskHealth asks the director of a data directory for its health.
 func AskHealth(ctx context.Context, dataDir string) (Health, error) {
 	return ask[Health](ctx, dataDir, question{
 		method: http.MethodGet, path: "/healthz",
@@ -143,7 +144,7 @@ func AskHealth(ctx context.Context, dataDir string) (Health, error) {
 	})
 }
 
-// AskSnapshot asks it for its state.
+// AskSnapshot asks the director for its state.
 func AskSnapshot(ctx context.Context, dataDir string) (wire.Snapshot, error) {
 	return ask[wire.Snapshot](ctx, dataDir, question{
 		method: http.MethodGet, path: "/snapshot",
@@ -151,12 +152,12 @@ func AskSnapshot(ctx context.Context, dataDir string) (wire.Snapshot, error) {
 	})
 }
 
-// SendCommand gives it a command. It returns when the command is in the journal.
+// SendCommand sends the director a command. It returns when the command is in the journal.
 func SendCommand(ctx context.Context, dataDir string, c fsm.OperatorCommand) (Health, error) {
 	return ask[Health](ctx, dataDir, question{method: http.MethodPost, path: "/" + string(c)})
 }
 
-// Reload has it read its configuration again.
+// Reload makes the director read its configuration again.
 func Reload(ctx context.Context, dataDir string) (Reading, error) {
 	return ask[Reading](ctx, dataDir, question{
 		method: http.MethodPost, path: "/reload",
@@ -164,7 +165,7 @@ func Reload(ctx context.Context, dataDir string) (Reading, error) {
 	})
 }
 
-// ResetBudget sets what a task has used up of its paid calls. It returns when that is in the journal.
+// ResetBudget sets a task's number of used paid calls. It returns when the change is in the journal.
 func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) error {
 	_, err := ask[BudgetReset](ctx, dataDir, question{
 		method: http.MethodPost, path: "/budget/reset",
@@ -173,8 +174,8 @@ func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) erro
 	return err
 }
 
-// LiftCooldowns opens resources that are closed; none named: all of them. It returns, when that is in the
-// journal, what was closed. An answer with a problem says why nothing was lifted.
+// LiftCooldowns opens closed resources, all of them if resources is empty. It returns the resources that were
+// closed, once the change is in the journal. If nothing was lifted, the answer's Problem says why.
 func LiftCooldowns(ctx context.Context, dataDir string, resources []string) (CooldownLift, error) {
 	return ask[CooldownLift](ctx, dataDir, question{
 		method: http.MethodPost, path: "/cooldown/lift",

@@ -1,7 +1,7 @@
-// Package operator is the protocol of the operator's socket, and its client: what can be asked of a director that
-// runs on a data directory, and what it answers.
+// Package operator defines the protocol of the operator's socket, and its client. The client asks the director that
+// runs on a data directory.
 //
-// It knows no director: commands, the demo and tests of the program use it without one. A director that serves the
-// socket shares the types. An error of a question is ErrNotThere if nobody listens, a *RefusedError if the director
-// answered something else, and otherwise what kept the answer from coming.
+// The package does not depend on the director, so commands, the demo and tests use it alone. A director that serves
+// the socket shares the types. A request fails with ErrNotThere if no director listens, with a *RefusedError if the
+// director refuses it, and otherwise with the reason why no answer arrived.
 package operator

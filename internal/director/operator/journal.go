@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus"
 )
 
-// AskJournal reads the journal of the director that runs on a data directory.
+// AskJournal reads the journal of the director of a data directory.
 func AskJournal(ctx context.Context, dataDir string, take func(data []byte) error) error {
 	resp, err := question{method: http.MethodGet, path: "/journal"}.send(ctx, dataDir)
 	if err != nil {
@@ -42,7 +42,7 @@ func AskJournal(ctx context.Context, dataDir string, take func(data []byte) erro
 	}
 }
 
-// AskReport asks it for a stored report.
+// AskReport asks the director for a stored report.
 func AskReport(ctx context.Context, dataDir string, seq uint64) (bus.StoredReport, error) {
 	r, err := ask[bus.StoredReport](ctx, dataDir, question{method: http.MethodGet, path: "/journal/reports/" +
 		strconv.FormatUint(seq, 10)})

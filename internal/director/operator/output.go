@@ -16,12 +16,11 @@ import (
 	"retake/internal/page"
 )
 
-// ErrNoOutput: nothing is kept of what was asked for.
+// ErrNoOutput means that no output is stored for the request.
 var ErrNoOutput = errors.New("director: no output")
 
-// AskOutput asks the director that runs on a data directory for the output of an issue, oldest line first. An
-// error ends it: ErrNotThere or ErrNotNow if no director can answer, ErrNoOutput if nothing is known of the
-// issue, or the attempt.
+// AskOutput asks the director of a data directory for the output of an issue, oldest line first. An error ends the
+// sequence: ErrNotThere or ErrNotNow if no director can answer, ErrNoOutput if the issue or the attempt is unknown.
 func AskOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
 	return func(yield func(output.Line, error) bool) {
 		if err := askOutput(ctx, dataDir, issue, f, func(l output.Line) bool { return yield(l, nil) }); err != nil {
@@ -64,7 +63,7 @@ func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output
 	}
 }
 
-// StoredLines reads the output that is kept in a data directory, without a director. Errors are as of AskOutput.
+// StoredLines reads the output stored in a data directory without a director. Its errors are those of AskOutput.
 func StoredLines(ctx context.Context, dataDir string, issue fsm.IssueKey,
 	f output.Filter,
 ) iter.Seq2[output.Line, error] {

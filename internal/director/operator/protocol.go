@@ -18,29 +18,30 @@ import (
 	"retake/internal/story"
 )
 
-// StreamEnd is the last line of a journal that is read over the operator's socket: without it the stream was cut.
+// StreamEnd is the last line of a journal that is read over the operator's socket. Without it the stream was
+// truncated.
 type StreamEnd struct {
 	End     bool   `json:"end"`
 	Batches uint64 `json:"batches"`
-	Problem string `json:"problem,omitempty"` // why it ends before its end
+	Problem string `json:"problem,omitempty"` // why the stream is incomplete
 }
 
-// PhaseStandby is what a director that stands by shows instead of the machine's phase.
+// PhaseStandby is the phase that a standby shows instead of the machine's phase.
 const PhaseStandby = "STANDBY"
 
-// Refusal is what is answered instead of what was asked for.
+// Refusal is the answer to a refused request.
 type Refusal struct {
 	Problem string `json:"problem"`
 }
 
-// MetricsPath is where Prometheus finds the metrics, on both addresses.
+// MetricsPath is the path of the Prometheus metrics on both addresses.
 const MetricsPath = "/metrics"
 
-// SocketName is the operator's socket in the data directory: HTTP on a Unix socket. Who may open it is the file
-// system's business.
+// SocketName is the operator's socket in the data directory, which serves HTTP. File permissions decide who may
+// open it.
 const SocketName = "director.sock"
 
-// Health is what /healthz answers, with status 200 if OK and 503 if not.
+// Health is the answer of /healthz, with status 200 if OK and 503 if not.
 type Health struct {
 	OK      bool   `json:"ok"`
 	RunID   string `json:"run_id"`
@@ -48,24 +49,24 @@ type Health struct {
 	Tasks   int    `json:"tasks"`
 	Problem string `json:"problem,omitempty"`
 
-	Leader *wire.SnapshotLeadership `json:"leader,omitempty"` // of several directors on one bus
+	Leader *wire.SnapshotLeadership `json:"leader,omitempty"` // if several directors share a bus
 }
 
-// BudgetReset is what is posted to /budget/reset, and its answer.
+// BudgetReset is the request and the answer of /budget/reset.
 type BudgetReset struct {
 	Issue         string `json:"issue"`
 	PaidCallsUsed int64  `json:"paid_calls_used"`
 	Problem       string `json:"problem,omitempty"` // why it was refused
 }
 
-// CooldownLift is what is posted to /cooldown/lift, and its answer.
+// CooldownLift is the request and the answer of /cooldown/lift.
 type CooldownLift struct {
-	Resources []string                `json:"resources,omitempty"` // empty: all that are closed
+	Resources []string                `json:"resources,omitempty"` // in the request, empty means all closed resources
 	Lifted    []wire.SnapshotCooldown `json:"lifted"`
 	Problem   string                  `json:"problem,omitempty"` // why nothing was lifted
 }
 
-// String is one line for a person.
+// String returns the health as one line for people.
 func (h Health) String() string {
 	if !h.OK {
 		return fmt.Sprintf("unhealthy: %s (%s)", cmp.Or(h.Problem, "it does not say why"), h.Summary())
@@ -79,7 +80,7 @@ func (h Health) String() string {
 	return "healthy: " + h.Summary()
 }
 
-// Summary names the run, its phase and the number of its tasks.
+// Summary returns the run, its phase and its number of tasks.
 func (h Health) Summary() string {
 	tasks := "1 task"
 	if h.Tasks != 1 {
@@ -88,67 +89,68 @@ func (h Health) Summary() string {
 	return fmt.Sprintf("%s, phase %s, %s", h.RunID, cmp.Or(h.Phase, "unknown"), tasks)
 }
 
-// OutputLine is what stands instead of a line where the output breaks off.
+// OutputLine is a line of output, or the problem that cut the output short.
 type OutputLine struct {
 	output.Line
 	Problem string `json:"problem,omitempty"`
 }
 
-// What supervisors ask, on the operator's socket and at director.http_listen: is it healthy (`director health`
-// asks the same), and, since most of what makes it unhealthy is not mended by a restart, would one help?
+// Paths for supervisors, on the operator's socket and at director.http_listen. HealthPath reports whether the
+// director is healthy, like `director health`. LivePath reports whether a restart would help, since a
+// restart does not cure most of what makes a director unhealthy.
 const (
 	HealthPath = "/healthz"
 	LivePath   = "/livez"
 )
 
-// Reading is what came of reading the configuration again: what is posted to /reload answers with it.
+// Reading is the result of reading the configuration again, and the answer of /reload.
 type Reading struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`                // "start", "SIGHUP", "director reload", or the files that changed
-	Digest  string    `json:"digest"`            // of the configuration in force
-	Changed []string  `json:"changed,omitempty"` // keys with other values from now on
-	Restart []string  `json:"restart,omitempty"` // keys with other values in the file, which wait for a restart
-	// Problems are why it was refused, line by line: what was read before goes on.
+	Digest  string    `json:"digest"`            // digest of the configuration in force
+	Changed []string  `json:"changed,omitempty"` // keys whose values changed
+	Restart []string  `json:"restart,omitempty"` // keys whose values in the file wait for a restart
+	// Problems say why the configuration was refused, one line each. The previous configuration stays in force.
 	Problems []string  `json:"problems,omitempty"`
-	Since    time.Time `json:"since"` // when what is in force was read
-	// what has changed is not in the journal yet: it holds once the director decides again
+	Since    time.Time `json:"since"` // when the configuration in force was read
+	// the change is not in the journal yet, and holds once the director decides again
 	Pending bool `json:"pending,omitempty"`
 }
 
-// TaskCommand is what is posted to /tasks/{owner}/{repo}/{number}/commands: what people write on GitHub behind
-// "/agent", from the operator.
+// TaskCommand is a command of the operator, posted to /tasks/{owner}/{repo}/{number}/commands. On GitHub, people
+// write the same command after "/agent".
 type TaskCommand struct {
 	Command string `json:"command"`          // retry, resume, fresh, fix, snooze, budget, stop (or release) or take
-	Text    string `json:"text,omitempty"`   // for the agent
+	Text    string `json:"text,omitempty"`   // passed to the agent
 	For     string `json:"for,omitempty"`    // snooze: 30m, 2h, 1d; 1 minute to 30 days
 	Amount  int    `json:"amount,omitempty"` // budget: 1 to 20 attempts
-	By      string `json:"by,omitempty"`     // for whom; who opened the socket is known anyway
-	// Again: an issue whose work is done is worked on once more; of an offer alone.
+	By      string `json:"by,omitempty"`     // the person behind the command; the socket's user is recorded anyway
+	// Again asks to rework an issue whose work is done. It applies only to an offer.
 	Again bool `json:"again,omitempty"`
-	// ID names the request: repeated with it, it counts once. Empty: each counts.
+	// ID identifies the request, so that a repetition has no further effect. Without an ID, each repetition counts.
 	ID string `json:"id,omitempty"`
 }
 
-// TaskAnswer says what became of a command. Of one that was not carried out Problem says why.
+// TaskAnswer is the outcome of a command. Problem says why a command was not carried out.
 type TaskAnswer struct {
 	Issue    string `json:"issue"`
 	Command  string `json:"command"`
-	By       string `json:"by"`                  // as it was recorded
-	State    string `json:"state,omitempty"`     // of the task afterwards; empty: there is none any more
-	WaitsFor string `json:"waits_for,omitempty"` // for people
-	Until    string `json:"until,omitempty"`     // RFC 3339, if that is known
+	By       string `json:"by"`                  // as recorded
+	State    string `json:"state,omitempty"`     // state of the task afterwards; empty if the task is gone
+	WaitsFor string `json:"waits_for,omitempty"` // in words for people
+	Until    string `json:"until,omitempty"`     // RFC 3339, if known
 	Problem  string `json:"problem,omitempty"`
-	// it was not decided yet: an effect is at work on the issue. Ask again, with the same id
+	// undecided because an effect is running on the issue; ask again with the same ID
 	Busy bool `json:"busy,omitempty"`
 }
 
-// What may be said about who asks, and about a request: it stands in the journal and on GitHub.
+// Forms of a requester's name and of a request ID, both of which appear in the journal and on GitHub.
 var (
 	requesterForm = regexp.MustCompile(`^[\pL\pN][\pL\pN ._@+-]{0,63}$`)
 	RequestForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 )
 
-// CheckRequester returns what is wrong with a name under which a command is recorded.
+// CheckRequester returns an error if a command cannot be recorded under this name.
 func CheckRequester(name string) error {
 	if !requesterForm.MatchString(name) {
 		return errors.New("want a name of at most 64 letters, digits, spaces and . _ @ + -, the first a " +
@@ -157,27 +159,27 @@ func CheckRequester(name string) error {
 	return nil
 }
 
-// NewRequestID makes the id of a request.
+// NewRequestID returns a new request ID.
 func NewRequestID() string { return rand.Text() }
 
 // ViewTime bounds how long a view waits for the read model.
 const ViewTime = 10 * time.Second
 
-// NoStory says that the journal has nothing of an issue, and what to do.
+// NoStory returns a message for people that the journal does not know an issue, with advice.
 func NoStory(k fsm.IssueKey) string {
 	return fmt.Sprintf("the journal says nothing of %s: has it the label that offers work? director tasks lists "+
 		"what there is", k)
 }
 
-// EventFilter says which events are wanted.
+// EventFilter selects events.
 type EventFilter struct {
-	Issue  fsm.IssueKey // empty: of all, and of the fleet
-	After  story.Place  // zero: from the first that there is
-	Since  time.Time    // zero: from the first that there is
-	Follow bool         // and those to come
+	Issue  fsm.IssueKey // empty for all issues and the fleet
+	After  story.Place  // zero for the first event
+	Since  time.Time    // zero for the first event
+	Follow bool         // continue with future events
 }
 
-// ParseEventFilter reads a filter from a query, as EventFilter.query writes it. A malformed value is an error.
+// ParseEventFilter parses a query written by EventFilter.query. A malformed value is an error.
 func ParseEventFilter(q url.Values) (f EventFilter, err error) {
 	f.Issue = fsm.IssueKey(q.Get("issue"))
 	if err := f.After.UnmarshalText([]byte(q.Get("after"))); err != nil {
@@ -206,7 +208,7 @@ func (f EventFilter) query() string {
 	return q.Encode()
 }
 
-// Keep returns the events that are not older than the filter's Since.
+// Keep returns the events at or after the filter's Since.
 func (f EventFilter) Keep(all []story.Event) (kept []story.Event) {
 	for _, e := range all {
 		if !e.At.Before(f.Since) {
@@ -216,12 +218,12 @@ func (f EventFilter) Keep(all []story.Event) (kept []story.Event) {
 	return kept
 }
 
-// Refuse says what the problem is instead of answering.
+// Refuse answers a request with a problem.
 func Refuse(w http.ResponseWriter, status int, problem string) { Respond(w, status, Refusal{problem}) }
 
 // Respond writes an answer as JSON.
 func Respond(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the reader is gone, or it is not
+	_ = json.NewEncoder(w).Encode(body) // the reader may be gone
 }

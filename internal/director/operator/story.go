@@ -15,17 +15,17 @@ import (
 	"retake/internal/story"
 )
 
-// ErrNoStory: the journal has nothing of the issue.
+// ErrNoStory means that the journal does not know the issue.
 var ErrNoStory = errors.New("director: nothing is known")
 
-// AskTasks asks the director that runs on a data directory where its tasks stand, those included that are over
-// and not forgotten.
+// AskTasks asks the director of a data directory for the state of its tasks. It includes finished tasks that are
+// not forgotten yet.
 func AskTasks(ctx context.Context, dataDir string) ([]story.Story, error) {
 	return ask[[]story.Story](ctx, dataDir, question{method: http.MethodGet, path: "/tasks", within: 2 * ViewTime})
 }
 
-// AskStory asks it what has happened to an issue, as it looks now or, if at is not zero, looked then. An error
-// is ErrNoStory if the journal has nothing of it, ErrNotThere if no director runs.
+// AskStory asks the director for the history of an issue, as of now or, if at is not zero, as of that time. The
+// error is ErrNoStory if the journal does not know the issue, and ErrNotThere if no director runs.
 func AskStory(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time) (story.Story, error) {
 	path := page.TaskPath(k) + "/story"
 	if !at.IsZero() {
@@ -38,7 +38,8 @@ func AskStory(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time)
 	return told, err
 }
 
-// AskEvents asks it what has happened, and hands out each event; if the filter follows, until ctx ends.
+// AskEvents passes the events that the filter selects to each. If the filter follows, it returns only when ctx
+// ends, each fails or the connection ends.
 func AskEvents(ctx context.Context, dataDir string, f EventFilter, each func(story.Event) error) error {
 	resp, err := question{method: http.MethodGet, path: "/events?" + f.query()}.send(ctx, dataDir)
 	if err != nil {
@@ -53,7 +54,7 @@ func AskEvents(ctx context.Context, dataDir string, f EventFilter, each func(sto
 		}
 		switch err := lines.Decode(&line); {
 		case ctx.Err() != nil, errors.Is(err, io.EOF):
-			return nil // whoever asked has seen enough, or everything
+			return nil // the caller has stopped, or has read all events
 		case err != nil:
 			return fmt.Errorf("director: events: %w", err)
 		case line.Problem != "":

@@ -11,26 +11,27 @@ import (
 	"retake/internal/page"
 )
 
-// How long a command is repeated whose answer was lost, or that could not be decided yet, and the time between
-// two tries.
+// How long a command is repeated if its answer was lost or it could not be decided yet, and the pause between two
+// tries.
 const (
 	repeatFor   = 30 * time.Second
 	repeatEvery = 300 * time.Millisecond
 )
 
-// CommandTask gives the director that runs on a data directory a command about a task. It returns when that is
-// in the journal, or with a Problem that says why it was not carried out. A request whose answer was lost is
-// repeated, and counts once.
+// CommandTask sends the director of a data directory a command about a task. It returns when the command is in the
+// journal, or with a Problem that says why it was not carried out. A request whose answer was lost is repeated, and
+// takes effect once.
 func CommandTask(ctx context.Context, dataDir string, key fsm.IssueKey, c TaskCommand) (TaskAnswer, error) {
 	return repeat(ctx, dataDir, http.MethodPost, page.TaskPath(key)+"/commands", c)
 }
 
-// OfferIssue has it put the label of tasks on an issue; with again also if its work is done.
+// OfferIssue makes the director put the task label on an issue. If again is set, it does so even if the work is
+// done.
 func OfferIssue(ctx context.Context, dataDir string, key fsm.IssueKey, by string, again bool) (TaskAnswer, error) {
 	return repeat(ctx, dataDir, http.MethodPut, page.TaskPath(key), TaskCommand{By: by, Again: again})
 }
 
-// repeat asks until there is an answer. Nobody who listens at the first try is an answer, too.
+// repeat sends a request until it is answered. If no director listens at the first try, that is the answer.
 func repeat(ctx context.Context, dataDir, method, path string, c TaskCommand) (a TaskAnswer, err error) {
 	c.ID = cmp.Or(c.ID, NewRequestID())
 	q := question{method: method, path: path, body: c, answers: []int{
@@ -54,7 +55,7 @@ func repeat(ctx context.Context, dataDir, method, path string, c TaskCommand) (a
 	}
 }
 
-// askOnce asks once, and reports whether the answer may be another one in a moment.
+// askOnce sends the request once. again reports whether a later try may have a different result.
 func askOnce(ctx context.Context, dataDir string, q question) (a TaskAnswer, again bool, err error) {
 	a, err = ask[TaskAnswer](ctx, dataDir, q)
 	if no, ok := errors.AsType[*RefusedError](err); ok {

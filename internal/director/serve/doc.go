@@ -1,5 +1,5 @@
-// Package serve has what a director answers with, whoever leads: the operator's socket, the HTTP server at
-// director.http_listen, and the streams of its journal and of its attempts' output.
+// Package serve holds the servers of a director, leader or standby: the operator's socket, the HTTP server at
+// director.http_listen, and the streams of the journal and of the attempts' output.
 //
-// A Socket outlives sessions. It answers for the session that serves it, and says why there is none otherwise.
+// A Socket outlives sessions. It answers for the current session, or gives the reason why no session is running.
 package serve

@@ -14,8 +14,8 @@ import (
 	"retake/internal/director/operator"
 )
 
-// Journal answers GET /journal with every record of the journal, archived and live, one line of JSON each. It reads
-// beside the owner, which notices nothing of it.
+// Journal answers GET /journal with every record of the journal, archived and live, as one JSON object per line. It
+// reads the journal directly, so it does not slow the owner down.
 func Journal(j *bus.Journal) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/jsonl")
@@ -36,11 +36,11 @@ func Journal(j *bus.Journal) http.HandlerFunc {
 		if err == nil {
 			_, err = out.Write(append(line, '\n'))
 		}
-		_ = errors.Join(err, out.Flush()) // the reader is gone, or it is not
+		_ = errors.Join(err, out.Flush()) // the reader may be gone
 	}
 }
 
-// eachBatch hands out every batch that there is.
+// eachBatch calls take for every batch of the journal.
 func eachBatch(ctx context.Context, j *bus.Journal, take func(data []byte) error) error {
 	begin, err := j.Begin(ctx)
 	if err == nil {
@@ -49,7 +49,7 @@ func eachBatch(ctx context.Context, j *bus.Journal, take func(data []byte) error
 	return err
 }
 
-// Report answers GET /journal/reports/{seq} with a stored report, by its sequence.
+// Report answers GET /journal/reports/{seq} with the stored report of that sequence.
 func Report(b *bus.Bus) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)

@@ -14,8 +14,8 @@ import (
 	"retake/internal/output"
 )
 
-// Output answers GET /tasks/{owner}/{repo}/{number}/output?attempt=N&stage=S&last=N&follow=1 with one JSON
-// object per line.
+// Output answers GET /tasks/{owner}/{repo}/{number}/output?attempt=N&stage=S&last=N&follow=1 with one JSON object
+// per line.
 func Output(store *output.Store) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { showOutput(store, w, r) }
 }
@@ -62,14 +62,14 @@ func showOutput(store *output.Store, w http.ResponseWriter, r *http.Request) {
 		default:
 			begin()
 			if lines.Encode(l) != nil {
-				return // nobody reads any more
+				return // the reader is gone
 			}
 		}
 	}
 	flush()
 }
 
-// number reads a number from 0; nothing is 0.
+// number parses a number that is not negative. An empty text is 0.
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 31)
 	return int(n), err

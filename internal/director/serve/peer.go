@@ -13,13 +13,13 @@ import (
 
 type connKey struct{}
 
-// withConn keeps a request's connection, so that it can be asked who is at its other end.
+// withConn stores a request's connection in its context for PeerOf.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// PeerOf names the user who opened the Unix socket that a request came on, as the kernel knows it; "somebody"
-// if it does not.
+// PeerOf returns the user at the other end of the request's Unix socket, according to the kernel. It returns
+// "somebody" if the user is unknown.
 func PeerOf(ctx context.Context) string {
 	c, ok := ctx.Value(connKey{}).(*net.UnixConn)
 	if !ok {

@@ -18,7 +18,8 @@ import (
 	"retake/internal/director/operator"
 )
 
-// Socket answers on the operator's socket for as long as the director runs. While no session does it says why.
+// Socket serves the operator's socket for as long as the director runs. Without a session it answers with the
+// reason.
 type Socket struct {
 	server  *http.Server
 	ended   chan struct{}
@@ -26,14 +27,14 @@ type Socket struct {
 	problem atomic.Pointer[string]
 }
 
-// NewSocket begins to answer on a socket. The metrics are there from the beginning.
+// NewSocket starts serving a socket. The metrics are available at once.
 func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *zap.Logger) *Socket {
 	o := &Socket{ended: make(chan struct{})}
 	o.Say(errors.New("the director begins"))
 	o.server = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == operator.MetricsPath { // they are there whoever leads
+			if r.URL.Path == operator.MetricsPath { // available with and without a session
 				metrics.ServeHTTP(w, r)
 				return
 			}
@@ -47,7 +48,7 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 				return
 			}
 			status := http.StatusServiceUnavailable
-			if r.URL.Path == operator.LivePath { // it begins, or waits for what it needs
+			if r.URL.Path == operator.LivePath { // it is starting, or waits for something it needs
 				status = http.StatusOK
 			}
 			operator.Respond(w, status, operator.Health{RunID: runID, Problem: *o.problem.Load()})
@@ -62,7 +63,7 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 	return o
 }
 
-// Serve hands requests to a session, or a standby, until ctx ends.
+// Serve passes requests to the handlers of a session or a standby until ctx ends.
 func (o *Socket) Serve(ctx context.Context, mux *http.ServeMux) {
 	o.session.Store(mux)
 	<-ctx.Done()
@@ -70,7 +71,7 @@ func (o *Socket) Serve(ctx context.Context, mux *http.ServeMux) {
 	o.session.Store(nil)
 }
 
-// Say notes why no session runs.
+// Say stores the reason why no session is running.
 func (o *Socket) Say(problem error) {
 	if o != nil {
 		text := problem.Error()
@@ -78,7 +79,7 @@ func (o *Socket) Say(problem error) {
 	}
 }
 
-// Close interrupts whoever waits for an answer.
+// Close interrupts pending requests and waits until the server has stopped.
 func (o *Socket) Close() error {
 	if o == nil {
 		return nil
@@ -88,8 +89,8 @@ func (o *Socket) Close() error {
 	return err
 }
 
-// Probe answers with what the socket would, in one word: anybody may ask here, and why it is so is the
-// operator's business.
+// Probe answers with the status of the same request on the socket, and one word. Anyone may ask here, so the reason
+// stays on the operator's socket.
 func (o *Socket) Probe(w http.ResponseWriter, r *http.Request) {
 	var answer statusOnly
 	o.server.Handler.ServeHTTP(&answer, r)
@@ -99,10 +100,10 @@ func (o *Socket) Probe(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(answer.status)
-	_, _ = io.WriteString(w, word+"\n") // the reader is gone, or it is not
+	_, _ = io.WriteString(w, word+"\n") // the reader may be gone
 }
 
-// statusOnly keeps the status of an answer, and nothing else of it.
+// statusOnly is a ResponseWriter that keeps only the status.
 type statusOnly struct {
 	header http.Header
 	status int
@@ -119,7 +120,7 @@ func (s *statusOnly) WriteHeader(status int) { s.status = status }
 
 func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 
-// Listen begins to listen on the operator's socket of a data directory, in place of an earlier one.
+// Listen listens on the operator's socket of a data directory. It replaces a socket left by an earlier director.
 func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
 	path := filepath.Join(dataDir, operator.SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

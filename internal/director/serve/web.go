@@ -16,27 +16,28 @@ import (
 	"retake/internal/page"
 )
 
-// Bounds of the HTTP server, whoever asks. A route whose answer takes longer than webTime lifts its own
-// deadline: http.ResponseController.
+// Limits of the HTTP server for all clients. A route that needs longer than webTime extends its deadline with
+// http.ResponseController.
 const (
-	webTime  = 10 * time.Second // for a whole request; GitHub gives up its webhooks then, too
-	webConns = 256              // at the same time
+	webTime  = 10 * time.Second // for a whole request; GitHub gives up a webhook after the same time
+	webConns = 256              // concurrent connections
 )
 
-// Route is one thing that is served at director.http_listen.
+// Route is one route at director.http_listen.
 type Route struct {
-	Pattern string // of http.ServeMux
+	Pattern string // in the syntax of http.ServeMux
 	Handler http.Handler
 }
 
-// Loopback reports whether only this machine reaches an address.
+// Loopback reports whether an address can be reached only from this machine.
 func Loopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	return page.LocalName(host)
 }
 
-// ByLocalName answers, at an address of this machine, only those who ask for it by a name of this machine. Any other
-// name belongs to a foreign site that resolves to here, so that a browser hands it what only this machine should read.
+// ByLocalName protects an address of this machine against DNS rebinding. It answers only requests whose Host is a
+// name of this machine. Any other name belongs to a foreign site that resolves to this machine, so that a browser
+// would give it what only this machine may read.
 func ByLocalName(address string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if Loopback(address) && !page.LocalName(r.Host) {
@@ -48,14 +49,15 @@ func ByLocalName(address string, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Web is the HTTP server at director.http_listen, for all sessions.
+// Web is the HTTP server at director.http_listen. It outlives sessions.
 type Web struct {
 	listener net.Listener
 	server   *http.Server
 	served   sync.WaitGroup
 }
 
-// ListenHTTP takes the address of director.http_listen; nil if it is empty. Nothing is answered before Serve.
+// ListenHTTP listens at director.http_listen, or returns nil if address is empty. Requests are answered after
+// Serve.
 func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	if address == "" {
 		return nil, nil
@@ -68,7 +70,8 @@ func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	return &Web{listener: netutil.LimitListener(listener, webConns)}, nil
 }
 
-// Serve begins to answer, once for all sessions: what the routes read must be there. A nil Web serves nothing.
+// Serve starts answering, once for all sessions. Everything that the routes read must exist. A nil Web does
+// nothing.
 func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	if w == nil {
 		return
@@ -81,7 +84,7 @@ func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	}
 	w.server = &http.Server{
 		Handler: mux, ReadTimeout: webTime, WriteTimeout: webTime, IdleTimeout: webTime, MaxHeaderBytes: 16 << 10,
-		ErrorLog: zap.NewStdLog(zap.NewNop()), // of connections that break: anybody can make as many as they like
+		ErrorLog: zap.NewStdLog(zap.NewNop()), // errors of broken connections, which anyone can cause in any number
 	}
 	log.Info("listening", zap.String("address", "http://"+w.listener.Addr().String()), zap.Strings("paths", paths))
 	w.served.Go(func() {
@@ -91,7 +94,7 @@ func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	})
 }
 
-// Close interrupts whoever waits for an answer.
+// Close interrupts pending requests and waits until the server has stopped.
 func (w *Web) Close() error {
 	switch {
 	case w == nil:

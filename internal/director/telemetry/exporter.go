@@ -24,23 +24,23 @@ import (
 	"retake/internal/trace"
 )
 
-// Exporter makes OpenTelemetry's spans of ours and hands them to the queue of the exporter. It outlives
-// sessions. A nil one is off: its methods do nothing.
+// Exporter converts spans to OpenTelemetry and puts them in the export queue. It outlives sessions. A nil Exporter
+// is off: its methods do nothing.
 type Exporter struct {
 	fleet   string
 	sampler sdk.Sampler
 	out     *sdk.TracerProvider
 	queue   *spanQueue
 	redact  func(string) string // set before the first span
-	issues  sync.Map            // key of an issue in lower case → id of its trace: what the log is told
+	issues  sync.Map            // issue key in lower case → trace ID, for the log
 
-	exported time.Time // of the last record whose spans were handed over; the follower's own
+	exported time.Time // time of the last record whose spans were queued; used only by the follower
 }
 
-// tracesPath is where collectors take traces, below the endpoint.
+// tracesPath is the path of the collector's trace endpoint.
 const tracesPath = "/v1/traces"
 
-// Open is nil where no endpoint is configured. It connects to nothing yet.
+// Open returns nil if no endpoint is configured. It does not connect yet.
 func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 	if c.Telemetry.OTLPEndpoint == "" {
 		return nil, nil
@@ -54,7 +54,7 @@ func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 	}
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // the queue tries again
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // the queue retries
 	}
 	if name := c.Telemetry.OTLPHeadersEnv; name != "" {
 		headers, err := otlpHeaders(hidden.Getenv(name))
@@ -75,25 +75,26 @@ func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 		queue:  newSpanQueue(exporter, u.Redacted(), log),
 	}
 	t.out = sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.AlwaysSample()), // who is sampled was decided before
+		sdk.WithSampler(sdk.AlwaysSample()), // sampling was decided before
 		sdk.WithIDGenerator(givenIDs{}), sdk.WithSpanProcessor(t.queue), sdk.WithResource(t.resource(runID)))
 	go t.queue.run()
 	return t, nil
 }
 
-// resource says who sends. The standard variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
+// resource describes the sender. The standard variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take
+// precedence.
 func (t *Exporter) resource(runID string) *resource.Resource {
 	ours := resource.NewSchemaless(attribute.String("service.name", "retake"),
 		attribute.String("service.namespace", t.fleet),
 		attribute.String("service.instance.id", runID))
 	all, err := resource.Merge(ours, resource.Environment())
-	if err != nil { // of schemas that do not agree: ours has none
+	if err != nil { // the schemas conflict; ours sets no schema
 		return ours
 	}
 	return all
 }
 
-// otlpHeaders reads name=value,name=value with values in percent-encoding. Errors do not show the values.
+// otlpHeaders parses name=value,name=value with percent-encoded values. Errors never contain a value.
 func otlpHeaders(text string) (map[string]string, error) {
 	headers := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -110,14 +111,14 @@ func otlpHeaders(text string) (map[string]string, error) {
 	return headers, nil
 }
 
-// Hide says how secrets are hidden in what is exported.
+// Hide sets the function that removes secrets from exported text. Call it before the first span.
 func (t *Exporter) Hide(redact func(string) string) {
 	if t != nil {
 		t.redact = redact
 	}
 }
 
-// Parent is the traceparent of an attempt; empty: nothing is traced.
+// Parent returns the traceparent of an attempt, or "" if tracing is off.
 func (t *Exporter) Parent(worker string) string {
 	if t == nil {
 		return ""
@@ -135,14 +136,14 @@ func (t *Exporter) samples(p wire.TraceParent) bool {
 		Decision == sdk.RecordAndSample
 }
 
-// note remembers which trace an issue has, for the log. It is called by the owner.
+// note records an issue's trace for the log. The owner calls it.
 func (t *Exporter) note(k fsm.IssueKey, nonce string) {
 	if t != nil {
 		t.issues.Store(strings.ToLower(string(k)), trace.ID(trace.Of(t.fleet, nonce)))
 	}
 }
 
-// forget is note's end. Another trace of the same issue stays.
+// forget removes the entry added by note, unless a newer trace has replaced it.
 func (t *Exporter) forget(s trace.Span) {
 	for _, a := range s.Attributes {
 		if key, ok := a.Value.(string); ok && a.Key == trace.KeyIssue {
@@ -151,7 +152,7 @@ func (t *Exporter) forget(s trace.Span) {
 	}
 }
 
-// export hands spans to the queue.
+// export puts sampled spans in the queue.
 func (t *Exporter) export(spans []trace.Span) {
 	tracer := t.out.Tracer("retake")
 	for _, s := range spans {
@@ -181,7 +182,7 @@ func (t *Exporter) export(spans []trace.Span) {
 	}
 }
 
-// attributes hides secrets in what others wrote.
+// attributes converts attributes and removes secrets from their text.
 func (t *Exporter) attributes(list []trace.Attribute) []attribute.KeyValue {
 	out := make([]attribute.KeyValue, 0, len(list))
 	for _, a := range list {
@@ -205,7 +206,7 @@ func (t *Exporter) attributes(list []trace.Attribute) []attribute.KeyValue {
 	return out
 }
 
-// givenIDs gives spans the ids that the context has for them. It is that value's key, too.
+// givenIDs gives spans the IDs stored in the context. It is also the context key.
 type givenIDs struct{}
 
 func (givenIDs) NewIDs(ctx context.Context) (oteltrace.TraceID, oteltrace.SpanID) {
@@ -218,7 +219,7 @@ func (g givenIDs) NewSpanID(ctx context.Context, _ oteltrace.TraceID) oteltrace.
 	return span
 }
 
-// Close exports what waits, as far as that goes quickly.
+// Close exports the queued spans within a short time limit.
 func (t *Exporter) Close(ctx context.Context) error {
 	if t == nil {
 		return nil

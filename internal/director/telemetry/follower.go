@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	// tracedAgain is how much of the journal's end is exported once more by a process that begins: what the one
-	// before had decided and perhaps not sent. The ids are the same.
+	// tracedAgain is how much of the journal's end a new process exports again, because the previous process may
+	// not have sent it. The IDs stay the same.
 	tracedAgain = time.Minute
-	// recordsMost bounds what waits for the follower: it only falls behind while it reads a long journal.
+	// recordsMost bounds the follower's queue. The follower only falls behind while it reads a long journal.
 	recordsMost = 65_536
-	// stagesPatience is how long the reports of an attempt that has ended are waited for.
+	// stagesPatience bounds the wait for the reports of a finished attempt.
 	stagesPatience = 3 * time.Second
 )
 
 // reportsOf reads the reports of a worker.
 type reportsOf func(ctx context.Context, worker string) ([]bus.Report, error)
 
-// Follower follows the journal for telemetry, in a goroutine of its own: the owner hands records over and goes
-// on. It is of one session; nil: nothing is traced.
+// Follower derives spans from the journal in a separate goroutine. The owner only queues records and never waits
+// for it. A Follower serves one session. A nil Follower does nothing.
 type Follower struct {
 	*Exporter
 	log     *zap.Logger
 	journal feed.Source
 	reports reportsOf
 	book    *trace.Book
-	ended   []trace.Span // by the records that are followed
+	ended   []trace.Span // spans that the current records ended
 
-	snapshot []byte    // of the machine when the session began
-	before   uint64    // the journal's last sequence then
-	since    time.Time // what is newer was perhaps not exported yet
+	snapshot []byte    // the machine's snapshot at the start of the session
+	before   uint64    // the journal's last sequence at the start of the session
+	since    time.Time // newer records may not have been exported yet
 
 	mu      sync.Mutex
 	records []fsm.Record
 	missed  int
-	some    chan struct{} // a token while any wait
+	some    chan struct{} // holds a token while records are queued
 }
 
-// Follow makes the follower of a session whose machine has a snapshot at the journal's sequence last; nil if t is nil.
-// It is called before the owner begins.
+// Follow returns the follower of a session, or nil if t is nil. snapshot is the machine's state at the journal's
+// sequence last. Call it before the owner starts.
 func (t *Exporter) Follow(m *fsm.Machine, last uint64, snapshot []byte, j feed.Source, reports reportsOf,
 	log *zap.Logger,
 ) *Follower {
@@ -94,7 +94,7 @@ func (f *Follower) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// Run reads what the journal has, and follows it until ctx ends.
+// Run reads the journal's past and then follows the journal until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
 	if f == nil {
 		return
@@ -110,7 +110,7 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// Finish takes what became durable while the session ended.
+// Finish processes the records that became durable while the session ended.
 func (f *Follower) Finish() {
 	if f == nil {
 		return
@@ -120,8 +120,8 @@ func (f *Follower) Finish() {
 	f.take(ctx)
 }
 
-// load tells the book what began before this session. What cannot be read costs the beginnings of tasks that
-// are under way, and nothing else.
+// load fills the book with the journal before the session. If part of that cannot be read, running tasks only lose
+// the beginning of their traces.
 func (f *Follower) load(ctx context.Context) {
 	err := feed.Journal(ctx, f.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > f.before {
@@ -151,7 +151,7 @@ func (f *Follower) take(ctx context.Context) {
 	}
 }
 
-// follow exports what records end, unless that was done before.
+// follow exports the spans that records end, unless they were exported before.
 func (f *Follower) follow(ctx context.Context, seq uint64, records []fsm.Record) {
 	f.book.Apply(seq, records)
 	for _, s := range f.ended {
@@ -169,14 +169,14 @@ func (f *Follower) follow(ctx context.Context, seq uint64, records []fsm.Record)
 	}
 }
 
-// keep keeps a span for its export, unless an earlier process has exported it.
+// keep queues a span for export, unless an earlier process has exported it.
 func (f *Follower) keep(at time.Time, s trace.Span) {
 	if at.After(f.since) {
 		f.ended = append(f.ended, s)
 	}
 }
 
-// stages are what an attempt's report says of them; nil: it cannot be read, or does not say.
+// stages returns the stages from an attempt's report, or nil if they cannot be read.
 func (f *Follower) stages(ctx context.Context, s trace.Span) []wire.StageResult {
 	ctx, cancel := context.WithTimeout(ctx, stagesPatience)
 	defer cancel()

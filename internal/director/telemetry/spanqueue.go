@@ -12,38 +12,38 @@ import (
 	"go.uber.org/zap"
 )
 
-// Bounds of what waits for the collector, and of one try.
+// Limits of the queue and of one export.
 const (
 	spansMost      = 16_384 // some hundred tasks
 	spansAtOnce    = 512
-	spansGather    = time.Second // so long the first span of a batch waits for others
+	spansGather    = time.Second // how long the first span of a batch waits for others
 	spansTimeout   = 10 * time.Second
 	spansFlush     = 2 * time.Second // at the end of the process
 	spansRetryMost = 30 * time.Second
-	// so often a batch is sent that the collector answers with an error; one that does not answer is waited for
+	// a batch is dropped after this many errors from the collector; without any answer it stays queued
 	spansRefused = 5
 )
 
-// spanQueue keeps ended spans until the collector has them. Nobody waits for it: what is too much goes, the
-// oldest first, and is counted. Spans of the SDK's own queue are dropped uncounted, and those of a try that
-// failed are lost; here they are sent again, under the same ids.
+// spanQueue holds ended spans until the collector has accepted them. It never blocks its callers: when it is full,
+// it drops and counts the oldest span. The SDK's queue drops spans without counting them, and loses the spans of a
+// failed export. This queue sends them again with the same IDs.
 type spanQueue struct {
 	exporter sdk.SpanExporter
 	endpoint string
 	log      *zap.Logger
-	some     chan struct{} // a token while any wait
+	some     chan struct{} // holds a token while spans are queued
 	stop     chan struct{}
-	done     chan struct{} // closed when run has ended
+	done     chan struct{} // closed when run returns
 	ctx      context.Context
 	cancel   context.CancelFunc
 	once     sync.Once
 
 	mu      sync.Mutex
 	waiting []sdk.ReadOnlySpan
-	sending int // of the first of them
-	dropped int // since the collector last took any
+	sending int // the number of waiting spans that are being sent
+	dropped int // since the collector last accepted spans
 
-	away bool // run's own: the last try failed, and the log says so
+	away bool // the last export failed and was logged; used only by run, and by Shutdown after it
 }
 
 var _ sdk.SpanProcessor = (*spanQueue)(nil)
@@ -57,10 +57,10 @@ func newSpanQueue(to sdk.SpanExporter, endpoint string, log *zap.Logger) *spanQu
 	return q
 }
 
-// OnStart is the SDK's: spans come when they have ended.
+// OnStart implements sdk.SpanProcessor. It does nothing, because only ended spans are queued.
 func (*spanQueue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
-// OnEnd takes a span, and never blocks.
+// OnEnd queues a span. It never blocks.
 func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	q.mu.Lock()
 	if len(q.waiting) >= spansMost {
@@ -76,10 +76,11 @@ func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush is the SDK's; nobody asks for it.
+// ForceFlush implements sdk.SpanProcessor. It is never called.
 func (*spanQueue) ForceFlush(context.Context) error { return nil }
 
-// Shutdown sends what waits, once, for at most spansFlush, and says what is lost.
+// Shutdown stops run and sends the queued spans without retries, for at most spansFlush. It logs how many spans are
+// lost.
 func (q *spanQueue) Shutdown(ctx context.Context) error {
 	q.once.Do(func() { close(q.stop) })
 	flush, cancel := context.WithTimeout(ctx, spansFlush)
@@ -98,7 +99,7 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 	return q.exporter.Shutdown(flush)
 }
 
-// run sends batches until Shutdown.
+// run sends batches until Shutdown. After a failure it backs off, up to spansRetryMost.
 func (q *spanQueue) run() {
 	defer close(q.done)
 	again := backoff.NewExponentialBackOff()
@@ -126,13 +127,13 @@ func (q *spanQueue) run() {
 	}
 }
 
-// outOfReach: nobody has answered.
+// outOfReach reports whether an export failed without an answer.
 func outOfReach(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, context.DeadlineExceeded)
 }
 
-// gather waits for spans, and a little for more; false: the process ends.
+// gather waits for the first span, and then a moment for more. It returns false when the process ends.
 func (q *spanQueue) gather() bool {
 	select {
 	case <-q.some:
@@ -153,7 +154,7 @@ func (q *spanQueue) pause(d time.Duration) bool {
 	}
 }
 
-// batch is what is sent next; it goes on waiting.
+// batch returns the next spans to send. They stay in the queue until sent or refuse removes them.
 func (q *spanQueue) batch() []sdk.ReadOnlySpan {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,10 +174,10 @@ func (q *spanQueue) send(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 	return err
 }
 
-// sent takes what was sent off the queue, except what has left it meanwhile.
+// sent removes the sent spans from the queue, except those that were dropped in the meantime.
 func (q *spanQueue) sent(n int) {
 	q.mu.Lock()
-	dropped := q.dropped - (n - q.sending) // what left the queue on its way has arrived all the same
+	dropped := q.dropped - (n - q.sending) // spans dropped during the export have arrived after all
 	q.waiting, q.sending, q.dropped = q.waiting[q.sending:], 0, 0
 	q.mu.Unlock()
 	if q.away || dropped > 0 {
@@ -185,7 +186,7 @@ func (q *spanQueue) sent(n int) {
 	q.away = false
 }
 
-// refuse drops the batch that the collector does not want.
+// refuse drops the batch that the collector rejects.
 func (q *spanQueue) refuse() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

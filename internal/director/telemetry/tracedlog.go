@@ -8,14 +8,15 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// tracedLines adds trace_id to each line that carries an issue of which there is a trace: the one place that does.
+// tracedLines adds trace_id to each log line about an issue that has a trace. No other code adds it.
 type tracedLines struct {
 	zapcore.Core
-	traces *sync.Map // key of an issue in lower case → id
-	issue  string    // that the logger carries; empty: none
+	traces *sync.Map // issue key in lower case → trace ID
+	issue  string    // the issue in the logger's fields, if any
 }
 
-// Log returns a logger that adds the trace id to lines about a traced issue. Without an exporter it returns the logger.
+// Log returns a logger that adds the trace ID to lines about a traced issue. Without an exporter it returns the
+// logger unchanged.
 func (t *Exporter) Log(to *zap.Logger) *zap.Logger {
 	if t == nil {
 		return to
@@ -28,12 +29,12 @@ func (t *Exporter) Log(to *zap.Logger) *zap.Logger {
 	}))
 }
 
-// With keeps the issue: its trace may become known later.
+// With remembers the issue, because its trace may become known later.
 func (c *tracedLines) With(fields []zapcore.Field) zapcore.Core {
 	return &tracedLines{Core: c.Core.With(fields), traces: c.traces, issue: issueIn(fields, c.issue)}
 }
 
-// Check has the line come to Write, if the core behind it wants it.
+// Check routes the line to Write if the underlying core wants it.
 func (c *tracedLines) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Core.Check(e, nil) == nil {
 		return to
@@ -41,7 +42,7 @@ func (c *tracedLines) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.
 	return to.AddCore(e, c)
 }
 
-// Write adds the id.
+// Write adds the trace ID.
 func (c *tracedLines) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if issue := issueIn(fields, c.issue); issue != "" {
 		if id, ok := c.traces.Load(strings.ToLower(issue)); ok {

@@ -1,3 +1,3 @@
-// Package view keeps the read model of a director that runs. The owner hands over each batch that became durable, and
-// never waits: what the queue has no room for is read from the journal.
+// Package view keeps the read model of a running director. The owner queues each durable batch and never waits.
+// Batches that do not fit in the queue are read from the journal.
 package view

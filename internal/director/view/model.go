@@ -18,8 +18,8 @@ import (
 	"retake/internal/story"
 )
 
-// Model is the read model of a session: whatever people look at, by command, page or report, comes from its book. A
-// goroutine follows the journal, so that a look never makes the owner wait.
+// Model is the read model of a session. Commands, the page and reports all read its book. A goroutine follows the
+// journal and updates the book, so readers never make the owner wait.
 //
 //	journal, to where the session begins ─feed.Journal──▶ follow ──▶ book ◀── read ── commands, page
 //	owner, each durable batch ──Apply──▶ queue ─────────▶ follow
@@ -27,39 +27,39 @@ import (
 type Model struct {
 	log     *zap.Logger
 	journal feed.Source
-	config  fsm.Config // follow's own; for others under mu
-	begin   uint64     // what the journal had when the session began
-	state   []byte     // of the machine then; nil: the book has it. follow's own
+	config  fsm.Config // used by Follow's goroutine; others need mu
+	begin   uint64     // the journal's last sequence when the session began
+	state   []byte     // the machine's snapshot at begin, until the book contains it; used only by Follow's goroutine
 
 	queueMu sync.Mutex
-	queue   []decidedBatch // decided since, and not in the book yet; at most queueMost
-	newest  uint64         // of all that were decided, in the queue or not; 0: none since the beginning
-	decides *fsm.Config    // what decides from now on, instead; nil: the same
-	more    chan struct{}  // the queue has something; room for one
+	queue   []decidedBatch // decided since begin and not in the book yet; at most queueMost
+	newest  uint64         // the last decided sequence, queued or not; 0 if there was no decision since begin
+	decides *fsm.Config    // the next configuration of the machine, or nil if it has not changed
+	more    chan struct{}  // wakes Follow; capacity 1, wakes coalesce
 
-	mu      sync.Mutex    // never the owner's
-	book    *story.Book   // nil: what was before is still being read
-	changed chan struct{} // closed when the book has more
-	ended   chan struct{} // closed when nobody follows the journal any more: the session is over
-	whole   chan struct{} // one reading of the whole journal at a time; room for one
+	mu      sync.Mutex    // the owner never takes it
+	book    *story.Book   // nil while the journal's past is being read
+	changed chan struct{} // closed and replaced when the book has grown
+	ended   chan struct{} // closed when Follow returns because the session is over
+	whole   chan struct{} // capacity 1: at most one reader of the whole journal at a time
 }
 
-// queueMost bounds what waits for the follower: some minutes of a busy fleet. The rest is read from the journal.
+// queueMost bounds the queue to some minutes of a busy fleet. Batches beyond it are read from the journal.
 const queueMost = 4096
 
-// The pauses between tries to read what could not be read.
+// Pauses between tries to read the journal.
 const (
 	rereadFirst = 10 * time.Second
 	rereadMost  = 10 * time.Minute
 )
 
-// decidedBatch waits for the follower.
+// decidedBatch is a batch that waits for Follow.
 type decidedBatch struct {
 	seq     uint64
 	records []fsm.Record
 }
 
-// New begins with the machine as it is before it decides anything.
+// New returns the model of a machine that has not decided anything in this session yet.
 func New(d *fsm.Driver, j feed.Source, config fsm.Config, log *zap.Logger) (*Model, error) {
 	state, err := d.Machine().Snapshot()
 	if err != nil {
@@ -71,7 +71,7 @@ func New(d *fsm.Driver, j feed.Source, config fsm.Config, log *zap.Logger) (*Mod
 	}, nil
 }
 
-// State is the machine's snapshot when the session began. It is for the time before Follow.
+// State returns the machine's snapshot from the start of the session. Call it before Follow.
 func (v *Model) State() []byte { return v.state }
 
 // Apply implements projection.Projection. It only queues the batch.
@@ -85,7 +85,7 @@ func (v *Model) Apply(seq uint64, records []fsm.Record) {
 	v.wake()
 }
 
-// Configure takes the configuration that the machine decides by from now on.
+// Configure sets the configuration that the machine decides by from now on.
 func (v *Model) Configure(c fsm.Config) {
 	v.queueMu.Lock()
 	v.decides = &c
@@ -100,15 +100,16 @@ func (v *Model) wake() {
 	}
 }
 
-// Follow reads what was before, and then takes what is decided, until ctx ends. What cannot be read is missing
-// in the book, and read again.
+// Follow reads the journal's past, and then adds decided batches to the book until ctx ends. If part of the past
+// cannot be read, the book goes without it while a second goroutine retries. Follow waits for that goroutine before
+// it returns.
 func (v *Model) Follow(ctx context.Context) error {
 	defer close(v.ended)
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var again chan *story.Book // what is read again; nil: nothing is missing
+	var again chan *story.Book // receives a complete book; nil when nothing is missing
 	readAgain := func(state []byte) {
 		again = make(chan *story.Book, 1)
 		into, config := again, v.config
@@ -122,7 +123,7 @@ func (v *Model) Follow(ctx context.Context) error {
 		v.state = nil
 	case ctx.Err() == nil:
 		v.log.Warn("what happened before this run cannot be read; explain and events know less", zap.Error(missing))
-		if !errors.Is(missing, bus.ErrDamaged) { // that does not heal
+		if !errors.Is(missing, bus.ErrDamaged) { // damage does not heal
 			readAgain(v.state)
 		}
 	}
@@ -145,8 +146,8 @@ func (v *Model) Follow(ctx context.Context) error {
 	}
 }
 
-// load makes a book of what was before the session. missing says why some of that is not in it; the book stands
-// where the machine does all the same.
+// load builds the book from the journal before the session. missing says why part of that is not in the book, which
+// ends at the machine's state in any case.
 func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book *story.Book, missing, err error) {
 	book = story.NewBook(config, story.DefaultLimits)
 	missing = feed.Journal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
@@ -159,7 +160,8 @@ func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book
 	return book, missing, book.Restore(v.begin, state)
 }
 
-// readAgain makes the book that could not be made, until that works, ctx ends, or it turns out that it never will.
+// readAgain retries load until it succeeds, ctx ends, or the journal turns out to be damaged. On success it sends
+// the book to into.
 func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *story.Book) {
 	var book *story.Book
 	select {
@@ -184,8 +186,8 @@ func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 	}
 }
 
-// takeQueue adds to the book what was decided, and shows it. What the queue has not, the journal has; if that
-// cannot be read, the book stays as it is, and the channel says when it is time to try again.
+// takeQueue adds the queued batches to the book and publishes it. Batches that the queue dropped are read from the
+// journal. If that fails, the book stays behind, and late fires when it is time to retry.
 func (v *Model) takeQueue(ctx context.Context, book *story.Book) (late <-chan time.Time) {
 	v.queueMu.Lock()
 	queue, newest, decides := v.queue, v.newest, v.decides
@@ -216,7 +218,7 @@ func (v *Model) takeQueue(ctx context.Context, book *story.Book) (late <-chan ti
 	return late
 }
 
-// catchUp adds to a book what the journal has up to a sequence.
+// catchUp adds to a book the journal's batches up to sequence to.
 func (v *Model) catchUp(ctx context.Context, book *story.Book, to uint64) error {
 	if book.Last().Seq >= to {
 		return nil
@@ -232,10 +234,11 @@ func (v *Model) catchUp(ctx context.Context, book *story.Book, to uint64) error 
 	})
 }
 
-// errViewOver: who looks has to begin anew.
+// errViewOver tells the reader to start again with the next session.
 var errViewOver = errors.New("the director reads its journal anew, or another one leads now: ask again")
 
-// Read lets f look at the book, at least as of a place in the journal. It waits for that, and returns why it gave up.
+// Read calls f with the book once it covers seq. It blocks until then, and returns an error if ctx or the session
+// ends first. f runs under the model's lock.
 func (v *Model) Read(ctx context.Context, seq uint64, f func(*story.Book)) error {
 	for {
 		v.mu.Lock()
@@ -256,7 +259,8 @@ func (v *Model) Read(ctx context.Context, seq uint64, f func(*story.Book)) error
 	}
 }
 
-// Next waits until something has happened after a place, and returns the newest place then.
+// Next blocks until an event after the given place, and returns the newest place. It returns an error if ctx or the
+// session ends first.
 func (v *Model) Next(ctx context.Context, after story.Place) (story.Place, error) {
 	for {
 		v.mu.Lock()
@@ -278,7 +282,8 @@ func (v *Model) Next(ctx context.Context, after story.Place) (story.Place, error
 	}
 }
 
-// AsOf makes a book of what the journal had at a time; zero: of all of it. It reads all of the journal.
+// AsOf builds a book of the journal up to a time, or of the whole journal if at is zero. It reads the journal from
+// its beginning. Concurrent calls wait for each other.
 func (v *Model) AsOf(ctx context.Context, at time.Time) (*story.Book, error) {
 	select {
 	case v.whole <- struct{}{}:
@@ -293,7 +298,7 @@ func (v *Model) AsOf(ctx context.Context, at time.Time) (*story.Book, error) {
 	return book, feed.Journal(ctx, v.journal, Before(book, at))
 }
 
-// Before adds to a book what was decided up to a time; zero: everything.
+// Before returns a feed.Take that adds batches to a book up to a time, or all batches if at is zero.
 func Before(book *story.Book, at time.Time) feed.Take {
 	return func(seq uint64, records []fsm.Record) error {
 		if !at.IsZero() && len(records) > 0 && records[0].At.After(at) {
@@ -304,9 +309,9 @@ func Before(book *story.Book, at time.Time) feed.Take {
 	}
 }
 
-// Events hands out what has happened, at least up to a place in the journal, a list at a time, and then, if it
-// is to follow, what happens until ctx ends. Nothing is left out: what the book has dropped by the time that it
-// is asked is read from the journal.
+// Events passes past events to each, one list at a time, at least up to sequence seq. If the filter follows, it
+// continues with new events until ctx ends. It skips nothing: events that the book has already dropped are read
+// from the journal.
 func (v *Model) Events(ctx context.Context, seq uint64, f operator.EventFilter, each func([]story.Event) error) error {
 	for last := f.After; ; {
 		var all []story.Event
@@ -335,7 +340,7 @@ func (v *Model) Events(ctx context.Context, seq uint64, f operator.EventFilter, 
 		}
 		last, seq = next, 0
 		if _, err := v.Next(ctx, last); err != nil {
-			return err // whoever follows has gone, or the session is over
+			return err // the follower has gone, or the session is over
 		}
 	}
 }
