@@ -9,8 +9,8 @@ import (
 	"retake/internal/github"
 )
 
-// Postponed holds issues back until they change or a time has passed. The polls hold back issues that look eligible
-// but could not be claimed, and claims without a task.
+// Postponed holds issues back until they change or a time has passed. The polls use it for claims without a task,
+// and for issues that look eligible but could not be claimed.
 type Postponed struct {
 	keep  time.Duration           // how long an issue is held back
 	fresh func(github.Issue) bool // reports whether an issue asks for new work; nil means that all do

@@ -96,8 +96,8 @@ type OutputLine struct {
 }
 
 // Paths for supervisors, on the operator's socket and at director.http_listen. HealthPath reports whether the
-// director is healthy, like `director health`. LivePath reports whether a restart would help, since a
-// restart does not cure most of what makes a director unhealthy.
+// director is healthy, like `director health`. LivePath reports whether a restart would help, since a restart does
+// not cure most of what makes a director unhealthy.
 const (
 	HealthPath = "/healthz"
 	LivePath   = "/livez"

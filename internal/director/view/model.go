@@ -310,7 +310,7 @@ func Before(book *story.Book, at time.Time) feed.Take {
 }
 
 // Events passes past events to each, one list at a time, at least up to sequence seq. If the filter follows, it
-// continues with new events until ctx ends. It skips nothing: events that the book has already dropped are read
+// continues with new events until ctx ends. The list is complete: events that the book has already dropped are read
 // from the journal.
 func (v *Model) Events(ctx context.Context, seq uint64, f operator.EventFilter, each func([]story.Event) error) error {
 	for last := f.After; ; {
