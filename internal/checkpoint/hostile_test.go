@@ -40,7 +40,7 @@ var manyFolders = func() (all []Entry) {
 	return all
 }()
 
-// hostileManifests are what no scan makes, and what is said of each.
+// hostileManifests are manifests that a scan never makes, with the expected error of each.
 var hostileManifests = map[string]struct {
 	entries []Entry
 	want    string
@@ -128,7 +128,7 @@ func manyEntries(n int) (all []pageEntry) {
 // manyParts are those of one file.
 var manyParts = slices.Repeat([][3]int64{{0, 0, 1}}, 9000)
 
-// hostilePages are no pages of a manifest, and what is said of each.
+// hostilePages are invalid pages of a manifest, with the expected error of each.
 var hostilePages = map[string]struct {
 	page any
 	more int // times that the page is named
@@ -168,7 +168,7 @@ var hostilePages = map[string]struct {
 	"no page": {"text", 1, "no page"},
 }
 
-// TestHostilePages: what is no manifest is refused before it costs anything.
+// TestHostilePages checks that an invalid manifest is refused before it costs anything.
 func TestHostilePages(t *testing.T) {
 	put := func(s store, v any) Digest {
 		data, err := json.Marshal(v)

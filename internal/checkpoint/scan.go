@@ -56,8 +56,7 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino, st.Dev}
 }
 
-// Begin tells the scanner that the folder holds a tree, as after Apply. The next scan reads only files that
-// have changed since.
+// Begin tells the scanner that the folder holds a tree. The next scan reads only files changed since.
 func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	b := beginning{files: map[string]*Entry{}, last: map[string]known{}, now: time.Now()}
 	for i := range t.Entries {
@@ -73,8 +72,7 @@ func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// Know tells the scanner where the content of small files is stored. Such content is not emitted again,
-// whatever its path.
+// Know tells the scanner where the content of small files is stored. Such content is not emitted again.
 func (s *Scanner) Know(t *Tree) {
 	if s.sums == nil {
 		s.sums = map[Digest][]Part{}
@@ -86,8 +84,7 @@ func (s *Scanner) Know(t *Tree) {
 	}
 }
 
-// Keep tells the scanner that the result of the last scan is stored. The next scan reads only files that have
-// changed since.
+// Keep tells the scanner that the last scan is stored. The next scan reads only files changed since.
 func (s *Scanner) Keep(t *Tree) {
 	s.remember(s.scanned)
 	s.fresh = wasteful(t)

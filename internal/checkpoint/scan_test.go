@@ -46,8 +46,8 @@ func TestWhatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestNothingIsHandedOutTwice: what has not changed, or only its name, costs nothing, and one file of many
-// costs little.
+// TestNothingIsHandedOutTwice checks that unchanged and renamed files cost nothing, and that one changed file
+// of many costs little.
 func TestNothingIsHandedOutTwice(t *testing.T) {
 	files := map[string]string{}
 	for i := range 2000 {
@@ -134,7 +134,7 @@ func TestAChangeThatTheClockDoesNotTell(t *testing.T) {
 	}
 }
 
-// TestDeadChunksAreLeft: what is of no use any more is not kept for the sake of small files that are beside it.
+// TestDeadChunksAreLeft checks that unused content is not kept for the sake of small files in the same chunk.
 func TestDeadChunksAreLeft(t *testing.T) {
 	dir, s, _ := made(t, nil)
 	for round := range 200 {

@@ -89,7 +89,7 @@ func TestCheckRun(t *testing.T) {
 	}
 }
 
-// The address alone takes no webhooks; a place that is to hold their secret must hold one.
+// The address alone does not enable webhooks. A configured place for their secret must hold a secret.
 func TestWebhookSecretIsNeededWhereItsPlaceIsSet(t *testing.T) {
 	for _, row := range []struct {
 		name, secret, file string

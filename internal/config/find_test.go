@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFindInOrder: what is named wins over what lies there, and an error names the places.
+// TestFindInOrder checks that a named file wins over a default file, and that the error names the places.
 func TestFindInOrder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	env := ""

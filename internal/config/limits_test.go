@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// TestLimitsOverAPolicyFile: what is set holds over the policy's own guards, which hold over defaults.
+// TestLimitsOverAPolicyFile checks that explicit values win over the policy's guards, and these over defaults.
 func TestLimitsOverAPolicyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "own.toml")
 	if err := os.WriteFile(file,

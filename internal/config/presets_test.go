@@ -7,9 +7,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// TestARunDecidesAsThePresetSays: with nothing but recovery.preset set, a run decides about every failure as
-// the preset alone does, as often as it comes: what nobody has set leaves every rung of the preset within
-// reach.
+// TestARunDecidesAsThePresetSays checks that a run with only recovery.preset set decides about every failure as
+// the preset does, however often it occurs. Defaults leave every rung of the preset within reach.
 func TestARunDecidesAsThePresetSays(t *testing.T) {
 	for _, name := range policy.Presets {
 		c, problems := load("c.toml", []byte("recovery.preset = \""+name+"\""), nil, nil)

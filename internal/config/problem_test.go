@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// faulty is a configuration with every kind of fault, and faults is what is said of it.
+// faulty is a configuration with every kind of fault, and faults are the expected problems.
 const (
 	faulty = `[director]
 max_workers = 0
@@ -110,7 +110,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 // codeStage is the one stage that every configuration needs.
 const codeStage = "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\n"
 
-// singleProblems are configurations with one fault, and what is said of it.
+// singleProblems are configurations with one fault, and the expected problem.
 var singleProblems = map[string]string{
 	"director = 1": "c.toml:1:1: director: got 1, want a " +
 		"table: [director]",

@@ -84,7 +84,7 @@ func TestOperatorTables(t *testing.T) {
 	}
 }
 
-// checkTables reads a configuration that names tables, and compares what is said of them line by line.
+// checkTables reads a configuration that names tables, and compares the problems line by line.
 func checkTables(t *testing.T, doc string, want []string) {
 	t.Helper()
 	c, got := text(t, doc)

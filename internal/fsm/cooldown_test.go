@@ -255,7 +255,8 @@ func TestAStatementOfTheDeadCountsForNothing(t *testing.T) {
 	}
 }
 
-// TestLift: an operator opens a resource; who waited for it goes on at once, and what was said before counts no more.
+// TestLift checks that waiting tasks continue at once when an operator opens a resource, and that earlier
+// statements no longer count.
 func TestLift(t *testing.T) {
 	f, k := runningFleet(t, 2)
 	f.fails(k[0], "CODE", limit(5*time.Hour), nil)

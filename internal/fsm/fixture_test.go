@@ -50,7 +50,7 @@ func testPolicy(b recovery.Backoff) *policy.Policy {
 	return p.With(policy.Limits{MaxRetries: 3, PaidCallBudget: 10, Backoff: b})
 }
 
-// classify believes what it is told: these tests are not about reading evidence.
+// classify trusts the evidence, because these tests are not about reading it.
 func classify(e recovery.Evidence) recovery.Finding {
 	if strings.Contains(e.Message, "ImagePull") { // the one thing that is read in the words of a runtime
 		e.Known = recovery.ImagePullFailed
@@ -105,7 +105,8 @@ func (j *journal) facts(t rapid.TB) []Fact {
 // sound returns what is wrong with a machine between two steps, or nil.
 func sound(m *Machine) error { return soundWith(m, m.cfg.MaxWorkers) }
 
-// soundWith allows for more slots than there are now: who has one keeps it when there are fewer.
+// soundWith allows more slots than are configured now, because tasks keep their slots when the number is
+// lowered.
 func soundWith(m *Machine, most int) error {
 	slots := 0
 	for _, t := range m.hard.Tasks {

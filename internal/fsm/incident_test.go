@@ -134,7 +134,7 @@ func TestIncidentSparesNoBudget(t *testing.T) {
 	}
 }
 
-// What is one repository's keeps back that repository only, and only its own task can be the canary.
+// An incident of one repository holds back only that repository, and only its tasks can be the canary.
 func TestIncidentOfARepository(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
@@ -281,8 +281,8 @@ func TestIncidentsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNobodyIsTheCanaryTwiceInARow: one task that fails as the canary again and again keeps nobody else back,
-// if others wait to try.
+// TestNobodyIsTheCanaryTwiceInARow checks that a task that keeps failing as the canary does not hold others
+// back.
 func TestNobodyIsTheCanaryTwiceInARow(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {

@@ -9,8 +9,8 @@ import (
 // maxRecord is what one message of the journal may have.
 const maxRecord = 1 << 20
 
-// A whole fleet that falls silent, and comes back, at once: no record is too large for the journal, and nobody
-// is suspected whose heartbeat waits behind others'.
+// A whole fleet falls silent and comes back at once. Records stay small enough for the journal, and workers
+// whose heartbeats wait behind others are not suspected.
 func TestMassSilenceFitsTheJournal(t *testing.T) {
 	const n = 20_000
 	m := crowd(t, n)

@@ -103,7 +103,7 @@ func TestCursorWaitsForWhatCannotBeDecided(t *testing.T) {
 	if got := m.Cursor("acme/widgets"); got != "c1" {
 		t.Fatalf("cursor %q", got)
 	}
-	e.Cursor, e.AskedAt = "c2", at(2) // the claim is under way: closed or not, nobody can say what that means yet
+	e.Cursor, e.AskedAt = "c2", at(2) // the claim is under way, so the view cannot be judged yet
 	e.Issues[0].Open = false
 	mustStep(t, m, at(2), e)
 	if got := m.Cursor("acme/widgets"); got != "c1" {
@@ -180,7 +180,7 @@ func TestManyReportsOfOneAttempt(t *testing.T) {
 	}
 }
 
-// Whom the director itself ends for what it does gets no time to go on; who has reported gets it.
+// A worker that the director ends for its behaviour is killed at once. One that has reported gets time to end.
 func TestGraceOfAFinalReport(t *testing.T) {
 	for known, want := range map[recovery.Reason]time.Duration{"": testConfig().StopGrace, recovery.ScopeViolation: 0} {
 		r := Report{Ref: ReportRef{ID: "k1-1/end"}, Final: true, Evidence: recovery.Evidence{Known: known}}
@@ -192,7 +192,7 @@ func TestGraceOfAFinalReport(t *testing.T) {
 	}
 }
 
-// A new attempt has room for reports of its own.
+// A new attempt has room for new reports.
 func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
 	task := &Task{Nonce: "k1", Attempt: 2}
 	for i := range maxReports {
@@ -241,7 +241,7 @@ func TestWatchdogDoesNotCountWaitingForALimit(t *testing.T) {
 	}
 }
 
-// A withdrawal is told once, however often it is seen.
+// A withdrawal is recorded once, however often it is seen.
 func TestWithdrawalWhileStoppingIsRecordedOnce(t *testing.T) {
 	m := running(t)
 	closed := oneIssue("1")
@@ -269,8 +269,7 @@ func TestDeferredEffectWaitsALittle(t *testing.T) {
 	}
 }
 
-// Views that are older than our labels ask for one look, not for one each: a clock that stands still must not make a
-// loop of reads.
+// Views older than our labels cause a single read, because a clock that stands still must not cause a loop.
 func TestOldViewsAskForOneLook(t *testing.T) {
 	m := running(t)
 	old := oneIssue("1")
@@ -408,7 +407,7 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 	}
 }
 
-// A run for some issues takes no others from the queue, says so of them, and goes on with what was begun.
+// A run for some issues leaves the others in the queue, says so, and continues claims already begun.
 func TestOnlySomeAreTaken(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})
@@ -440,7 +439,7 @@ func TestOnlySomeAreTaken(t *testing.T) {
 	}
 }
 
-// A process that ends before it has answered what people said leaves the cursor before it, so that the next one does.
+// A process that ends before answering a comment leaves the cursor before it, so the next process answers it.
 func TestCursorWaitsForAnswers(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})

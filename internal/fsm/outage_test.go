@@ -68,7 +68,7 @@ func unreachable(resource string) *EffectError {
 	return &EffectError{Reason: recovery.NetworkTransient, Text: "error: 503", Transient: true, Resource: resource}
 }
 
-// An outage of the server is waited for: no attempt fails of it, so that nothing is charged and nobody is asked.
+// An outage of the server does not fail an attempt. Nothing is charged, and no question is asked.
 func TestOutageCostsNoAttempt(t *testing.T) {
 	issues := []IssueKey{"a/a#1", "a/a#2", "a/a#3", "a/a#4"}
 	for _, resource := range []string{recovery.GitHubGit, recovery.GitHubAPI} {
@@ -97,7 +97,7 @@ func TestOutageCostsNoAttempt(t *testing.T) {
 	}
 }
 
-// What lasts is no outage that passes by itself: it is judged, and others that fail alike make an incident.
+// A lasting outage is judged as a failure, and tasks that fail alike make an incident.
 func TestLongOutageIsAnIncident(t *testing.T) {
 	o := newOutage(t, func(e Effect) *EffectError {
 		if e.Kind == DoStart {
@@ -119,7 +119,7 @@ func TestLongOutageIsAnIncident(t *testing.T) {
 	}
 }
 
-// What is the director's machine's fault is an attempt that failed, as ever.
+// A fault of the director's machine still fails the attempt.
 func TestHostIsNoOutage(t *testing.T) {
 	o := newOutage(t, func(e Effect) *EffectError {
 		if e.Kind == DoStart {
@@ -160,7 +160,7 @@ func TestRefusedByTheGate(t *testing.T) {
 	}
 }
 
-// What an outage has cost a release in tries does not make one wrong refusal final.
+// Tries that a release spent on an outage do not make a single wrong refusal final.
 func TestRefusedAfterAnOutage(t *testing.T) {
 	var o *outage
 	refused, released := 0, false

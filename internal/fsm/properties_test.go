@@ -162,9 +162,8 @@ func decidedOnce(history []Fact) error {
 	return nil
 }
 
-// A delivery fails for good. A person has the same work handed in once more, and there is nothing to deliver
-// any more: that is a second verdict on the attempt, about its second delivery. Without that delivery it would
-// be one too many.
+// A delivery fails for good. A second delivery of the same work may find nothing to deliver, which is a second
+// verdict on the attempt. Without that delivery it would be one too many.
 func TestEachDeliveryIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	_, s := play(t, `

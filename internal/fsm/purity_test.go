@@ -15,8 +15,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// allowed are the direct imports that each pure package may have. A new one is a decision: it must do no I/O, know no
-// clock and start nothing by itself.
+// allowed are the direct imports that each pure package may have. A new import is a decision. It must not do
+// I/O, use a clock or start anything.
 var allowed = map[string][]string{
 	"retake/internal/budget": {"fmt", "retake/internal/bus/wire", "slices", "strings", "time"},
 	"retake/internal/agent": {
@@ -270,7 +270,7 @@ func sortedKeys(n ast.Node) ast.Node {
 	return nil
 }
 
-// offence says what is impure about one node; empty: nothing.
+// offence describes what makes a node impure. It is empty for a pure node.
 func offence(info *types.Info, n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.GoStmt:

@@ -47,7 +47,7 @@ func readAlike(t *testing.T, b *BatchReader, line []byte) (err error) {
 	return err
 }
 
-// The same bytes are the same facts, however they are read: as they were written, and damaged.
+// Both readers give the same facts for the same bytes, intact or damaged.
 func TestBatchesAreReadAsEncodingJSONReadsThem(t *testing.T) {
 	var b BatchReader
 	random := rand.New(rand.NewPCG(3, 4))
@@ -88,7 +88,7 @@ func mutate(line []byte, random *rand.Rand) []byte {
 	}
 }
 
-// What we write is read in one pass: nothing that is written is left to encoding/json.
+// Everything that we write is read in one pass, without encoding/json.
 func TestWhatIsWrittenIsReadFast(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -46,7 +46,7 @@ func TestRebuiltFromWhatWasFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		row   string
 		found FoundTask
-		state State // 0: no task
+		state State // 0 without a task
 		does  string
 	}{
 		"another's, or over": {"over", FoundTask{Labels: claimed}, 0, ""},
@@ -175,7 +175,7 @@ func TestRebuiltAttemptsGoOnCounting(t *testing.T) {
 	}
 }
 
-// A success that nobody has decided about is delivered; no attempt does the work again.
+// An undecided success is delivered without another attempt.
 func TestRebuiltSuccessIsDelivered(t *testing.T) {
 	t.Parallel()
 	m, _ := rebuild(t, nil, FoundTask{
@@ -257,8 +257,8 @@ func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
 	}
 }
 
-// The sound part of the journal ends before a claim that was not finished: the issue shows it, so that a task
-// that waits for its turn is not what it was.
+// The sound part of the journal ends before an unfinished claim. The issue shows the claim, so the task is no
+// longer queued.
 func TestRebuiltFromBeforeAClaim(t *testing.T) {
 	t.Parallel()
 	for labels, want := range map[Label]State{LabelTask: Queued, LabelClaimed: 0} {

@@ -113,7 +113,7 @@ func TestRepositoriesAreFairToEachOther(t *testing.T) {
 	}
 }
 
-// No more tasks with a capped label have a worker than the cap says; others go on.
+// The cap bounds how many tasks with a label have a worker. Others continue.
 func TestCapsOfLabels(t *testing.T) {
 	db := Standing{Capped: []string{"area/db"}, Priority: 5}
 	s := newStandings(t, 3, map[string]int{"area/db": 1, "none": 0})
@@ -138,7 +138,7 @@ func TestCapsOfLabels(t *testing.T) {
 	}
 }
 
-// An issue waits until what it depends on is closed, and says what that is.
+// An issue waits until its dependencies are closed, and names them.
 func TestDependenciesComeFirst(t *testing.T) {
 	s := newStandings(t, 3, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{After: []IssueKey{"acme/widgets#7", "Acme/Widgets#8"}}))

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// An attempt that was told to leave its validation to another is validated by one, also when the operator has
-// set worker.validate to "inside" meanwhile: while its worker was at it, or after its success had been
-// accepted.
+// An attempt that left its validation to another attempt is validated by one, even if the operator sets
+// worker.validate to "inside" while its worker runs or after its success was accepted.
 func TestValidationThatWasLeftToAnotherIsDue(t *testing.T) {
 	t.Parallel()
 	for name, accepted := range map[string]bool{

@@ -208,7 +208,7 @@ func (w *world) said() {
 	w.offer(CommentsSeen{Repo: "acme/widgets", Comments: []CommentView{s}, Cursor: s.At.Format(time.RFC3339)})
 }
 
-// review is a look at some task's pull request.
+// review polls the pull request of some task.
 func (w *world) review() {
 	i, _ := pick(w, w.issues, "issue")
 	state, _ := pick(w, []string{"open", "open", "open", "closed", "merged"}, "state")

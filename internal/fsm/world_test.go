@@ -11,9 +11,9 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// world is a small, unreliable world around the real driver: GitHub, a container runtime, workers, a journal and a
-// director that crashes. What happens next is drawn; what must hold is checked after every step, and again over the
-// whole journal (see history).
+// world is a small, unreliable world around the real driver: GitHub, a container runtime, workers, a journal
+// and a director that crashes. The next event is drawn. Invariants are checked after every step, and again over
+// the whole journal (see history).
 type world struct {
 	t   *rapid.T
 	cfg Config
@@ -71,7 +71,7 @@ func newWorld(t *rapid.T) *world {
 
 func (w *world) m() *Machine { return w.d.Machine() }
 
-// boot reads the journal, from the snapshot if there is one, and begins.
+// boot reads the journal, from the snapshot if it exists, and begins.
 func (w *world) boot() {
 	m := New(w.cfg)
 	after := uint64(0)
