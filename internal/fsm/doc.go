@@ -22,7 +22,7 @@
 //
 // Nothing here locks. One goroutine, the shell's, owns the Driver and its Machine. The shell may coalesce heartbeats
 // (WorkersSeen), but it must offer them before any event that makes a deadline due. At most one append is in flight,
-// and at most one durable effect of each task. At shutdown the machine stops beginning attempts and handing
+// and at most one durable effect of each task. At shutdown the machine stops dispatching tasks and handing
 // out durable effects. Running workers and the outbox are left to the next process.
 //
 // # Failure policy
