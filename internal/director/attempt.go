@@ -38,7 +38,7 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	if err != nil {
 		out := failure.Ended(err)
-		if !out.Failure.Transient { // time does not heal it
+		if !out.Failure.Transient { // waiting does not fix it
 			s.refusals.Note(string(e.Task))
 		}
 		return out
@@ -53,7 +53,7 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Claim: end}
 }
 
-// recheck reads the issue again: what is closed, or no longer labelled as claimed, is not ours any more.
+// recheck reads the issue again. We lose the claim if the issue is closed or has lost the claimed label.
 func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	i, err := s.github.Issue(ctx, string(e.Task))
 	if why, gone := failure.IssueGone(err); gone {
@@ -72,15 +72,15 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Claim: end}
 }
 
-// start makes the attempt: the checkout as the last attempt left it, a bus credential of its own, a container.
+// start creates the attempt: the checkout as the last attempt left it, a separate bus credential, and a container.
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	// an earlier process made it, perhaps not all of it: nothing of it has run, and it is made anew
+	// an earlier process created it, perhaps partially, and nothing in it has run: create it again
 	if s.lists(ctx, e.Worker, isPending) {
 		if _, err := s.runtime.Stop(ctx, e.Worker, 0, nil); err != nil {
 			return failure.Ended(err)
 		}
 	}
-	// an earlier process started it: nobody touches a checkout that a worker is in
+	// an earlier process started it: a checkout must not be touched while a worker uses it
 	if s.lists(ctx, e.Worker, container.State.MayRun) {
 		s.bus.Admit(e.Worker)
 		s.outside.admit(e.Worker)
@@ -103,7 +103,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	e.Start = withShownHints(*e.Start)
 	git, done := s.withdrawals.During(ctx, e.Task)
 	defer done()
-	c := s.setup() // all of the plan is of one configuration
+	c := s.setup() // the whole plan must come from one configuration
 	request := s.origin.Checkout(e.Task, e.Nonce)
 	request.Task, request.Attempt = string(e.Task), e.Attempt
 	if e.Start.Fresh {
@@ -193,7 +193,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
-// sayEdited says once that an issue was edited after it was approved: in the log, and on the issue.
+// sayEdited reports once, in the log and on the issue, that the issue was edited after its approval.
 func (s *session) sayEdited(ctx context.Context, key string, a github.Approval) {
 	if _, told := s.edited.LoadOrStore(key+" "+a.At.String(), true); told {
 		return
@@ -207,7 +207,7 @@ func (s *session) sayEdited(ctx context.Context, key string, a github.Approval) 
 	}
 }
 
-// approvedIssue is the issue with the text that somebody with rights has approved.
+// approvedIssue returns the issue with the text that a person with write access has approved.
 func (s *session) approvedIssue(ctx context.Context, e fsm.Effect) (github.Issue, error) {
 	issue, err := s.github.Issue(ctx, string(e.Task))
 	if err != nil {
@@ -228,8 +228,8 @@ func (s *session) approvedIssue(ctx context.Context, e fsm.Effect) (github.Issue
 	return issue, nil
 }
 
-// shownText is what people see of an issue on GitHub. That something was left out is said at its end, to agents
-// and to whoever reads what they were given.
+// shownText returns an issue's text as people see it on GitHub. If passages were left out, a note at the end says
+// this to agents and people.
 func shownText(title, body string) (string, string, int) {
 	title, n := shown.Markdown(title)
 	body, more := shown.Markdown(body)
@@ -246,7 +246,7 @@ func leftOut(passages int) string {
 	return fmt.Sprintf("(Retake: %d hidden passages were left out, which GitHub does not show.)", passages)
 }
 
-// withShownHints is an order whose hints are what people see of them on GitHub.
+// withShownHints returns the order with hints as people see them on GitHub.
 func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
 	order.Hints = slices.Clone(order.Hints)
 	for i, h := range order.Hints {
@@ -259,8 +259,7 @@ func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
 	return &order
 }
 
-// watchdogOf is the longest life of the attempt, as it was decided when it began. Old journals do not say when
-// that was.
+// watchdogOf returns the attempt's maximum life, as decided when it began. Old journals do not record that time.
 func watchdogOf(e fsm.Effect, c *inforce.Setup) time.Duration {
 	if life := e.Start.WatchdogAt.Sub(e.At); !e.At.IsZero() && life > 0 {
 		return life
@@ -276,7 +275,7 @@ func (s *session) spec(in *inforce.Setup, e fsm.Effect, checkout string) contain
 		Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, Env: s.environ,
 		ReadOnly: c.ReadOnly, Scratch: slices.Clone(c.Scratch), Life: watchdogOf(e, in) + workerLifeAfter,
 	}
-	if c.Runtime == "process" { // it has the machine's folders
+	if c.Runtime == "process" { // a plain process uses the machine's directories
 		spec.Scratch = nil
 	}
 	for _, m := range c.ParsedMounts() {
@@ -285,18 +284,18 @@ func (s *session) spec(in *inforce.Setup, e fsm.Effect, checkout string) contain
 	return spec
 }
 
-// stop ends the attempt's container, and returns when it is confirmed gone, or the attempt is fenced, and every
-// report of its worker was read. If there is none that ends the attempt, the director writes one itself: same
-// payload, same path.
+// stop ends the attempt's container. It returns once the container is confirmed gone or the attempt is fenced, and
+// all reports of its worker are read. If no report ends the attempt, the director stores one in the same form and
+// by the same path.
 func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if reason, ok := stopReasons[e.Stop.Reason]; ok && e.Stop.Grace > 0 {
 		s.sendControl(ctx, e.Worker, wire.Stop{Reason: reason, GraceSeconds: (e.Stop.Grace / 2).Seconds()})
 		s.waitEnded(ctx, e.Worker, e.Stop.Grace/2)
 	}
 	exit, err := s.runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
-		err := s.travel.TakeBack(ctx, e) // what the worker could not report is in it
+		err := s.travel.TakeBack(ctx, e) // it holds what the worker could not report
 		if err == nil {
-			// before the container is removed: a kill in between must not change the verdict
+			// before the container is removed, so that a crash in between cannot change the verdict
 			_, err = s.endReports(ctx, e, unmarked(x))
 		}
 		if err == nil {
@@ -332,7 +331,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.github.Redact(exit.Words),
 		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory,
 	}
-	// before it reports, a worker sends all that it has
+	// a worker sends everything before its final report
 	if !slices.ContainsFunc(stored, func(r bus.Report) bool { return !r.Own && report(r).Final }) {
 		gone.Lost = s.travel.LostWork(ctx, e.Worker)
 	}
@@ -345,14 +344,14 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Stop: gone}
 }
 
-// stopReasons maps why the machine stops an attempt to the reason that its worker gets. A worker that is
-// stopped for any other reason is not asked: it has reported, or is silent, or gone.
+// stopReasons maps the machine's reasons to those sent to a worker. For any other reason the worker is not asked to
+// stop, because it has reported, is silent, or is gone.
 var stopReasons = map[fsm.StopReason]string{
 	fsm.StopWithdrawn: wire.StopWithdrawn,
 	fsm.StopWatchdog:  wire.StopWatchdog,
 }
 
-// waitEnded gives a worker that was asked to stop the time to end by itself: it knows best what was going on.
+// waitEnded lets a worker that was asked to stop end voluntarily, because it knows the state of its work best.
 func (s *session) waitEnded(ctx context.Context, worker string, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -366,13 +365,14 @@ func (s *session) waitEnded(ctx context.Context, worker string, patience time.Du
 
 func isPending(s container.State) bool { return s == container.StatePending }
 
-// lists reports whether the runtime has a worker in such a state. A runtime that does not answer has nobody.
+// lists reports whether the runtime has a worker in such a state. It returns false if the runtime does not answer.
 func (s *session) lists(ctx context.Context, worker string, state func(container.State) bool) bool {
 	c, found, err := s.runtime.Find(ctx, worker)
 	return err == nil && found && state(c.State)
 }
 
-// warmed runs what an attempt begins with: beside it the runtime does what the attempt's start would wait for.
+// warmed returns an executor that warms up the runtime while the first effect of an attempt runs. It returns after
+// both have ended.
 func (s *session) warmed(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		var beside sync.WaitGroup

@@ -37,55 +37,55 @@ import (
 	"retake/internal/workspace"
 )
 
-// Options of Run.
+// Options configure Run.
 type Options struct {
 	Config config.Config
-	Token  func(context.Context) (string, error) // GitHub's; asked before every request
-	Login  func(context.Context) (string, error) // its account; nil: GitHub is asked
-	// Rights are a GitHub App's permissions, for Preflight alone; nil: it is none.
+	Token  func(context.Context) (string, error) // GitHub's token; called before every request
+	Login  func(context.Context) (string, error) // login of the token's account; nil asks GitHub
+	// Rights returns a GitHub App's permissions, for Preflight only. It is nil without an App.
 	Rights func(context.Context) (map[string]string, error)
-	// WebhookSecret is that of GitHub's webhooks, asked for each; nil: none are taken.
+	// WebhookSecret returns the secret of GitHub's webhooks, and is called for each webhook. Nil disables webhooks.
 	WebhookSecret func() (string, error)
-	Version       string // of this program, for people
-	// Read reads the configuration again, with what the command line has said; nil: it cannot be read again.
-	// ConfigFile is the file that it reads, which is watched. Each of Hangups has it read again.
+	Version       string // version of this program, for people
+	// Read reads the configuration again, including the command line's settings. Nil disables reloading. ConfigFile
+	// is the file that it reads, and is watched. Each value from Hangups triggers a reload.
 	Read         func() (config.Config, config.Problems)
 	ConfigFile   string
 	Hangups      <-chan struct{}
-	WorkerBinary string // empty: the file "worker" beside this program
-	// Only are the issues that are taken from the queue: the run ends when they are over, with ErrNotDone if
-	// they are not done. Empty: all, and it runs on.
+	WorkerBinary string // defaults to the file "worker" beside this program
+	// Only limits the run to these issues. The run ends when they are over, with ErrNotDone if one is not done. If
+	// it is empty, the run takes all issues and does not end.
 	Only []fsm.IssueKey
 	Log  *zap.Logger
-	// HideInLog is told who knows the values that the log must not have; nil: nobody asks.
+	// HideInLog receives a function that returns the values to hide in the log. It may be nil.
 	HideInLog func(values func() *redact.Redactor)
 
-	// For tests; zero: the configured runtime, the network, driftEvery, GitHub's second between two writes, and
-	// what the system says.
+	// Fields for tests. Zero values mean the configured runtime, the network, driftEvery, GitHub's second between
+	// two writes, and the system's own answers.
 	Runtime      container.Runtime
 	Transport    http.RoundTripper
 	DriftEvery   time.Duration
 	LeastBetween time.Duration
-	Outside      func(*egress.Options) // changes how the proxy of workers sees the internet
-	firstProbe   time.Duration         // of GitHub that is away; zero: the gate's own
-	wholeEvery   time.Duration         // zero: wholeEvery
-	// between two looks at comments that nothing points to; zero: commentsEvery
+	Outside      func(*egress.Options) // changes the options of the workers' proxy
+	firstProbe   time.Duration         // first probe of an unreachable GitHub; zero for the gate's default
+	wholeEvery   time.Duration         // zero for intake.WholeEvery
+	// zero for intake.CommentsEvery
 	commentsEvery time.Duration
-	findPatience  time.Duration // zero: findPatience
+	findPatience  time.Duration // zero for findPatience
 	diskUse       func(dir string) (disk.Use, error)
-	journalBytes  int64             // of the live journal; zero: the bus's own
-	badDiskFor    time.Duration     // zero: leadsOnBadDisk
-	filesEvery    time.Duration     // zero: filesEvery
-	decides       func(*fsm.Config) // has the last word on what decisions are made by; nil: nobody has
+	journalBytes  int64             // size of the live journal; zero for the bus's default
+	badDiskFor    time.Duration     // zero for leadsOnBadDisk
+	filesEvery    time.Duration     // zero for filesEvery
+	decides       func(*fsm.Config) // may change the machine's configuration last; may be nil
 }
 
-// daemon is what outlives a session: the adapters.
+// daemon holds what outlives a session: the adapters.
 type daemon struct {
-	config        config.Config // of the start: of keys that hold at once setup has what is in force
-	watchdog      time.Duration // of the start, which workers' keys outlive
+	config        config.Config // as of the start; for keys that can change at run time, use setup
+	watchdog      time.Duration // as of the start; workers' keys outlive it
 	log           *zap.Logger
 	runID         string
-	writer        string // names this process in the journal
+	writer        string // identifies this process in the journal
 	since         time.Time
 	workerBinary  string
 	driftEvery    time.Duration
@@ -96,61 +96,61 @@ type daemon struct {
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64
 	gateway       string   // address at which containers reach the bus
-	environ       []string // of every container
+	environ       []string // environment of every container
 	secrets       []string // values in environ that workers mask
-	// what nobody may push: those in environ that are secret, and GitHub's token
+	// values that must not be pushed: the secret ones in environ, and GitHub's token
 	known []leak.Value
-	token func(context.Context) (string, error) // GitHub's, as it is now
+	token func(context.Context) (string, error) // returns GitHub's current token
 
 	inForce   inforce.Current
-	reading   reading        // the configuration again
-	server    *server.Server // of the bus, if it is ours
+	reading   reading        // rereads the configuration
+	server    *server.Server // the embedded bus server, if any
 	runtime   container.Runtime
 	bus       *bus.Bus
 	github    *github.Client
 	workspace *workspace.Workspaces
 	audit     *audit.Writer
 	outputs   *output.Store
-	telemetry *telemetry.Exporter  // nil: nothing is traced
-	cooldowns chan github.Cooldown // from the gate, which must not wait
-	offences  chan struct{}        // from the bus: there are some; room for one
+	telemetry *telemetry.Exporter  // nil if tracing is off
+	cooldowns chan github.Cooldown // from the gate, which must not block
+	offences  chan struct{}        // wakes the reporter of offences; capacity 1, wakes coalesce
 	labelled  sync.Map             // repositories that answered and have our labels
-	// of the configuration with the tasks of an earlier run; written before a session's goroutines begin
+	// how the configuration meets the tasks of an earlier run; written before a session's goroutines begin
 	met *meeting
-	// what cannot be used, or not yet, and why: repositories, the archive, issues that wait for lookups
+	// what is not usable, or not yet, with the reason: repositories, the archive, issues that wait for lookups
 	unusable sync.Map
 	lock     lead.Lock
-	term     atomic.Pointer[term]    // this process leads; nil: it has not led yet
-	me       bus.Leader              // without Since, Why and Time; without ID: it has not stood for the lead yet
-	hot      *state                  // what a standby has followed; nil: nothing
-	works    bool                    // a session has begun: what fails from now on is not a matter of configuration
-	operator *serve.Socket           // nil: no session has begun yet
-	seat     atomic.Pointer[session] // the one that people may look at; nil: none
-	page     *page.Page              // nil: none is shown
-	webhooks *intake.Webhooks        // what GitHub posts
-	metrics  *metrics.Metrics        // what is counted of all sessions
-	gathered http.Handler            // of it
-	opened   atomic.Pointer[bus.Bus] // bus, for whoever asks while it is opened anew; nil: not yet
-	web      *serve.Web              // at director.http_listen; nil: none
-	disk     *disk.Guard             // of the data directory
-	only     *onlyRun                // nil: all issues are taken from the queue
-	outside  outside                 // what workers reach
-	keys     map[string]egress.Key   // that workers use and do not have, by variable
-	internet func(*egress.Options)   // Options.Outside; nil: as it is
-	aborted  string                  // why the policy has stopped the run; the owner's while a session lives
+	term     atomic.Pointer[term]    // the current term; nil before this process has led
+	me       bus.Leader              // without Since, Why and Time; ID is empty at first
+	hot      *state                  // the state followed by a standby, or nil
+	works    bool                    // a session has begun, so later failures are not configuration errors
+	operator *serve.Socket           // nil before the socket is opened
+	seat     atomic.Pointer[session] // the session that people may query, or nil
+	page     *page.Page              // nil if no page is served
+	webhooks *intake.Webhooks        // receives GitHub's webhooks
+	metrics  *metrics.Metrics        // counts over all sessions
+	gathered http.Handler            // serves metrics
+	opened   atomic.Pointer[bus.Bus] // bus, for readers that run while it is reopened; nil before the first open
+	web      *serve.Web              // at director.http_listen; may be nil
+	disk     *disk.Guard             // watches the disk of the data directory
+	only     *onlyRun                // nil if the run takes all issues
+	outside  outside                 // the proxy between workers and the network
+	keys     map[string]egress.Key   // by variable: keys that workers use without holding them
+	internet func(*egress.Options)   // Options.Outside; may be nil
+	aborted  string                  // why the policy stopped the run; belongs to the owner while a session lives
 }
 
-// ErrTasksFailed: the run has ended as asked, but its policy had aborted it (nothing new was begun), or tasks
+// ErrTasksFailed means that the run ended as asked, but its policy had aborted it (nothing new was begun), or tasks
 // failed under recovery.continue_on_error. ERROR_REPORT.md in the data directory lists them.
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
-// GCPercent is what a process that is a director gives the garbage collector (see debug.SetGCPercent). Go's own
-// is 100. With 200 the heap may grow to three times what is kept instead of two, and a busy director decides
-// 36,000 times a second instead of 31,000 (make bench ONLY=decisions).
+// GCPercent is the garbage collector's target for a director process (see debug.SetGCPercent). Go's default is 100.
+// With 200 the heap may grow to three times the live data instead of two, and a busy director decides 36,000 times
+// a second instead of 31,000 (make bench ONLY=decisions).
 const GCPercent = 200
 
-// Run is the director. It returns nil when ctx ended, and an error when it cannot start, or when another
-// director writes its journal. Running workers are left alone: the next run adopts them.
+// Run runs the director. It returns nil when ctx ends, and an error when it cannot start or another director writes
+// its journal. It does not stop running workers: the next run adopts them.
 func Run(ctx context.Context, o Options) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -176,7 +176,7 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// unlessEnded is nil for what could not be done because ctx has ended.
+// unlessEnded returns nil if err occurred only because ctx ended.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return nil
@@ -184,7 +184,7 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// work is one term after the other: a lease that was lost may be had again.
+// work serves one term after another. A director that lost its lease stands by, and may lead again.
 func (d *daemon) work(ctx context.Context) error {
 	d.unmarkLeader(ctx)
 	for {
@@ -204,16 +204,17 @@ func (d *daemon) work(ctx context.Context) error {
 	}
 }
 
-// lateAppends counts appends of the director that led before that came late, each of which makes the journal be
-// read again: a few in a row. Somebody who goes on writing is another director that heeds no lease.
+// lateAppends counts late appends by the previous leader. Each one forces a reread of the journal, and only a few
+// can follow each other. If they continue, another director is writing without respect for the lease.
 type lateAppends int
 
 const (
 	lateAppendsMost = 3
-	lateAppendsFor  = time.Minute // a session that has lasted so long met the first of a row
+	lateAppendsFor  = time.Minute // after a session of this length, counting starts again
 )
 
-// another reports whether one more may be such an append, after a session has lasted for a time.
+// another counts one late append after a session of the given length. It reports whether that is still within the
+// limit.
 func (l *lateAppends) another(lasted time.Duration) bool {
 	if lasted >= lateAppendsFor {
 		*l = 0
@@ -222,9 +223,9 @@ func (l *lateAppends) another(lasted time.Duration) bool {
 	return *l <= lateAppendsMost
 }
 
-// lead is one session after the other, until the term ends. A session that does not begin ends the director if
-// it is the first of all: then it is a matter of configuration. A successor has stood by, and tries again what
-// may heal.
+// lead runs one session after another until the term ends. If the very first session of the process cannot begin,
+// the director ends, because the configuration is probably wrong. A director that took over retries failures that
+// can heal.
 func (d *daemon) lead(t *term) error {
 	ctx, late, again := t.ctx, lateAppends(0), failure.Pauses(reloadAfter, bootRetryMost)
 	for {
@@ -232,10 +233,10 @@ func (d *daemon) lead(t *term) error {
 		err := s.run(ctx)
 		d.works = d.works || s.started
 		if !t.leads() {
-			t.end(loop.ErrLeaseLost) // it may be noticed here first: another one's decisions are in the journal
+			t.end(loop.ErrLeaseLost) // this process may notice first, from another leader's decisions in the journal
 		}
 		if errors.Is(err, loop.ErrAnotherDirector) && d.wroteLast(ctx, s.owner.Driver().Last()+1) {
-			err = loop.ErrReload // our own append of an earlier session, late
+			err = loop.ErrReload // a late append by an earlier session of this process
 		}
 		if errors.Is(err, loop.ErrAnotherDirector) && t.lease != nil && t.leads() && late.another(time.Since(began)) {
 			err = loop.ErrReload
@@ -263,26 +264,26 @@ func (d *daemon) lead(t *term) error {
 	}
 }
 
-// mayHeal reports whether what kept a session from beginning can pass while nobody does anything about it.
+// mayHeal reports whether the failure of a session to begin can pass without human action.
 func mayHeal(err error) bool {
 	return !errors.Is(err, errForGood) && failure.Of(err).Transient
 }
 
-// errForGood is wrapped by what keeps this process, as it was started, from ever leading.
+// errForGood marks failures that keep this process, as started, from ever leading.
 var errForGood = errors.New("director: it cannot lead")
 
-// wroteLast reports whether this process itself wrote the journal's batch at a sequence.
+// wroteLast reports whether this process wrote the journal's batch at the given sequence.
 func (d *daemon) wroteLast(ctx context.Context, seq uint64) bool {
 	id, err := d.bus.Journal().BatchID(ctx, seq)
 	return err == nil && strings.HasPrefix(id, d.writer+"-")
 }
 
-// reloadAfter is the pause before a session that ended badly is followed by another. It doubles while none begins.
+// reloadAfter is the pause after a failed session. It doubles until a session begins.
 const reloadAfter = 2 * time.Second
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// report leaves ERROR_REPORT.md behind, if the run has anything to report. It returns whether a task failed.
+// report writes ERROR_REPORT.md if there is anything to report. It returns whether a task failed.
 func (d *daemon) report() (failed bool) {
 	dir := d.config.Director.DataDir
 	store, err := audit.Load(dir)

@@ -1,5 +1,5 @@
-// Package director is the shell around fsm.Driver: it hands the machine what happens, makes its decisions durable, and
-// carries out its effects.
+// Package director is the shell around fsm.Driver. It feeds events to the machine, makes the machine's decisions durable,
+// and carries out the effects.
 //
 //	poll ─────┐                        ┌─▶ github
 //	bus ──────┤  inputs   ┌────────┐   ├─▶ container
@@ -10,26 +10,26 @@
 //
 // # Invariants
 //
-//   - One goroutine, the owner, touches the machine: see package loop, which also keeps effects behind their facts.
-//   - On a bus that others may join, nothing is decided and no effect begins but within the lease: see term.
-//   - A journal that refuses or loses an append ends the session: the machine is discarded and read again.
+//   - One goroutine, the owner, touches the machine. See package loop, which also holds effects back until their
+//     facts are durable.
+//   - On a bus that others may join, decisions are made and effects begin only while this process holds the lease.
+//     See term.
+//   - A refused or lost append ends the session. The machine is then discarded and rebuilt from the journal.
 //
 // # Failure policy
 //
-// What is missing at boot ends Run with one line for each thing, saying what to do. The same later never does: the bus
-// reconnects, or is opened again if it or its disk has failed, effects are tried again, GitHub cools down.
+// A missing prerequisite at boot ends Run. The error has one line for each, with advice. Later failures do not end Run:
+// the bus reconnects, or is reopened if it or its disk has failed, effects are retried, and GitHub cools down.
 //
 // # Files
 //
-// leading waits for the lease, and stands by meanwhile; session runs everything; durable and recorder follow
-// what became durable; executors names what carries out each effect. By topic: intake (issues), comments
-// (people), workers (heartbeats, hellos, containers), attempt (claim to stop), reports, operator (the socket),
-// traces (what telemetry exports). diskguard and healing: what becomes of a disk and a journal that fail. open
-// makes the adapters.
+// leading waits for the lease and stands by. session runs all parts. durable and recorder follow durable records.
+// executors lists the executor of each effect. By topic: intake (issues), commentpoll (people), workers (heartbeats,
+// hellos, containers), attempt (claim to stop), reports, operator (the socket). healing handles a failed bus or
+// journal. open creates the adapters.
 //
 // # Imports
 //
-// It joins everything: fsm, recovery and agent, the adapters (bus, container, github, workspace),
-// config, audit and budget. Only cmd/director
-// and the demo import it.
+// The package imports all others: fsm, recovery and agent, the adapters (bus, container, github, workspace), config,
+// audit and budget. Only cmd/director and the demo import it.
 package director

@@ -20,31 +20,31 @@ import (
 	"retake/internal/github"
 )
 
-// term is a time for which this process leads its fleet: nobody else decides, or carries out effects, within
-// it. On a bus of its own it lasts as long as the process, whose lock on the data directory is enough.
+// term is a period in which this process leads its fleet, so that no other process decides or carries out effects.
+// With an embedded bus the term lasts as long as the process, because the lock on the data directory suffices.
 type term struct {
-	ctx      context.Context // ends with it
+	ctx      context.Context // ends with the term
 	end      context.CancelCauseFunc
-	lease    *bus.Lease                 // nil: the bus is its own
+	lease    *bus.Lease                 // nil with an embedded bus
 	takeover bool                       // another director led when this one began to wait
-	clock    atomic.Pointer[loop.Clock] // of the machine
+	clock    atomic.Pointer[loop.Clock] // the machine's clock
 	ended    sync.WaitGroup
 }
 
-// leads: an effect may be carried out at this moment, by this process's own clock.
+// leads reports whether effects may run now, judged by this process's clock.
 func (t *term) leads() bool { return t == nil || t.lease == nil || t.lease.Leads() }
 
-// mayWrite: nobody else leads at this moment. Before its first term a director that has joined a bus knows
-// nothing of that.
+// mayWrite reports whether no other director leads at this moment. On a joined bus this is unknown before the first
+// term, so the result is false.
 func (d *daemon) mayWrite() bool {
 	t := d.term.Load()
 	return t.leads() && (t != nil || d.config.AgentBus.URL == "")
 }
 
-// expired: it ended although nobody asked for that.
+// expired reports whether the term ended because the lease was lost.
 func (t *term) expired() bool { return errors.Is(context.Cause(t.ctx), loop.ErrLeaseLost) }
 
-// watch ends it with its lease.
+// watch ends the term when its lease expires.
 func (t *term) watch() {
 	t.ended.Go(func() {
 		select {
@@ -55,7 +55,7 @@ func (t *term) watch() {
 	})
 }
 
-// release ends it, and lets another director lead at once.
+// release ends the term and releases the lease, so that another director can lead at once. It waits for watch.
 func (t *term) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -66,8 +66,8 @@ func (t *term) release() {
 	t.ended.Wait()
 }
 
-// now is the machine's time. A director that takes over goes on with the time of the one before: else deadlines
-// would come early, or stand still, by as much as their clocks differ.
+// now returns the machine's time. A director that takes over continues with its predecessor's time. Otherwise
+// deadlines would come early or stall by the difference between the two clocks.
 func (t *term) now() time.Time {
 	if c := t.clock.Load(); c != nil {
 		return c.Now()
@@ -80,8 +80,8 @@ func (t *term) now() time.Time {
 	return time.Now().UTC()
 }
 
-// stand waits until this process leads. On a joined bus another one may: then it stands by, follows the
-// journal, and says so to people. No term: ctx ended.
+// stand blocks until this process leads. On a joined bus another director may lead. Then this one stands by,
+// follows the journal, and answers on the operator's socket. stand returns a nil term when ctx ends.
 func (d *daemon) stand(ctx context.Context) (*term, error) {
 	t := &term{}
 	t.ctx, t.end = context.WithCancelCause(ctx)
@@ -94,7 +94,7 @@ func (d *daemon) stand(ctx context.Context) (*term, error) {
 	}
 	var err error
 	var by *standby
-	if d.term.Load() != nil { // it has led: people may ask what it does now
+	if d.term.Load() != nil { // this process has led before, so people may query it at once
 		by = d.standBy(ctx)
 	}
 	if t.lease, err = d.newLease(ctx, t); t.lease != nil {
@@ -125,7 +125,7 @@ func (d *daemon) stand(ctx context.Context) (*term, error) {
 	return t, nil
 }
 
-// take is a term for a command, which does not stand by: if another process leads, it says which.
+// take returns a term for a command. It does not stand by: if another process leads, the error names that process.
 func (d *daemon) take(ctx context.Context) (*term, error) {
 	t := &term{}
 	t.ctx, t.end = context.WithCancelCause(ctx)
@@ -152,7 +152,8 @@ func (d *daemon) take(ctx context.Context) (*term, error) {
 	return t, nil
 }
 
-// nameLeader says who leads when this process does. It is read once: later the disk may be away.
+// nameLeader sets the record that this process shows as leader. It reads the record once, because the disk may be
+// gone later.
 func (d *daemon) nameLeader() error {
 	if d.me.ID != "" {
 		return nil
@@ -169,8 +170,8 @@ func (d *daemon) nameLeader() error {
 	return nil
 }
 
-// newLease opens the fleet's lease. A bus that is away is waited for, but not at the first time: then it is a
-// matter of configuration.
+// newLease opens the fleet's lease. It retries while the bus is away, except before the first term, when the
+// configuration may be wrong.
 func (d *daemon) newLease(ctx context.Context, t *term) (*bus.Lease, error) {
 	for {
 		l, err := d.bus.NewLease(ctx, bus.LeaseOptions{
@@ -188,18 +189,18 @@ func (d *daemon) newLease(ctx context.Context, t *term) (*bus.Lease, error) {
 	}
 }
 
-// How often a standby reads what is new in the journal, and how long it waits if that cannot be read.
+// Intervals at which a standby reads the journal: normally, and after a failure.
 const (
 	followEvery = 250 * time.Millisecond
 	followAgain = 5 * time.Second
 )
 
-// standby is a director that follows another one.
+// standby is a director that follows the leader.
 type standby struct {
 	*daemon
-	leader  atomic.Pointer[bus.Leader] // nil: nobody, as far as it knows
+	leader  atomic.Pointer[bus.Leader] // nil while the leader is unknown
 	tasks   atomic.Int64
-	failed  atomic.Pointer[string] // why the journal is not followed; nil: it is
+	failed  atomic.Pointer[string] // why the journal cannot be followed, or nil
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 }
@@ -222,7 +223,7 @@ func (b *standby) end() {
 	b.stopped.Wait()
 }
 
-// follow keeps the state hot: whoever takes over has only the last moment to read.
+// follow keeps the state current, so that a takeover only has to read the last moment of the journal.
 func (b *standby) follow(ctx context.Context) {
 	s := b.newSession()
 	for ctx.Err() == nil {
@@ -254,7 +255,7 @@ func (b *standby) follow(ctx context.Context) {
 	}
 }
 
-// watchDisk looks at the disk of the data directory: without it this director cannot lead.
+// watchDisk checks the disk of the data directory, which this director needs in order to lead.
 func (b *standby) watchDisk(ctx context.Context) {
 	for ctx.Err() == nil {
 		if l := b.disk.Ask(ctx, true, disk.Slow); ctx.Err() == nil {
@@ -305,7 +306,7 @@ func (b *standby) mux() *http.ServeMux {
 	return mux
 }
 
-// problem is what keeps a standby from being ready to lead; empty: nothing.
+// problem returns what prevents the standby from leading, or "".
 func (b *standby) problem() string {
 	failed, bad := b.failed.Load(), b.disk.Now().Unusable()
 	switch {
@@ -319,7 +320,7 @@ func (b *standby) problem() string {
 	return ""
 }
 
-// leads is who leads, as far as a standby knows.
+// leads returns the leader, as far as the standby knows.
 func (b *standby) leads() *wire.SnapshotLeadership {
 	if l := b.leader.Load(); l != nil {
 		return leadership(*l)
@@ -331,7 +332,8 @@ func leadership(l bus.Leader) *wire.SnapshotLeadership {
 	return &wire.SnapshotLeadership{RunID: l.RunID, Host: l.Host, Since: wire.At(l.Since), Why: l.Why}
 }
 
-// leads is who leads, in a session; nil: nobody else can.
+// leads returns this process as leader during a session. It returns nil with an embedded bus, where no other
+// director can lead.
 func (d *daemon) leads() *wire.SnapshotLeadership {
 	if t := d.term.Load(); t != nil && t.lease != nil {
 		return leadership(t.lease.Me())
@@ -339,7 +341,7 @@ func (d *daemon) leads() *wire.SnapshotLeadership {
 	return nil
 }
 
-// leaseTransport lets nothing be written to GitHub outside of the lease, whatever began it.
+// leaseTransport blocks all writes to GitHub outside the lease, regardless of their origin.
 type leaseTransport struct {
 	http.RoundTripper
 	term *atomic.Pointer[term]

@@ -34,8 +34,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// open makes the adapters. Everything that is missing is reported at once. serves: it is the director's start,
-// which people may ask how it is.
+// open creates the adapters. It reports all missing prerequisites at once. serves is set for a running director,
+// which answers people's queries from here on.
 func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	d := newDaemon(o)
 	defer func() {
@@ -124,12 +124,12 @@ func (d *daemon) findDirectories() error {
 	return nil
 }
 
-// installation names this data directory for ever: what another one's director made is not ours to remove.
+// installation returns the permanent name of this data directory. A director removes only what carries that name.
 func (d *daemon) installation() (string, error) {
 	return d.installationOf(d.config.Director.DataDir)
 }
 
-// installationOf names a folder for ever.
+// installationOf returns the permanent name of a directory, and creates it if necessary.
 func (d *daemon) installationOf(dir string) (string, error) {
 	path := filepath.Join(dir, "installation")
 	name := ""
@@ -145,7 +145,7 @@ func (d *daemon) installationOf(dir string) (string, error) {
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		name = loop.NewNonce()
-		// another director shares the folder, and was first
+		// another director that shares the directory was first
 		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) {
 			return d.installationOf(dir)
 		}
@@ -168,7 +168,7 @@ func (d *daemon) openLocal(o Options) error {
 	for _, name := range sortedKeys(d.keys) {
 		d.known = append(d.known, leak.Value{Name: name, Text: d.keys[name].Value})
 	}
-	// Docker mounts a checkout without going through its parents; another user's plain process has to pass them.
+	// Docker mounts a checkout without traversing its parents. A plain process of another user must traverse them.
 	plain := d.plainProcesses()
 	if plain {
 		access = os.Chmod(d.sharedDir(), 0o711)
@@ -183,7 +183,7 @@ func (d *daemon) openLocal(o Options) error {
 	return errors.Join(tables, access, binary, environ, proxied, checkouts)
 }
 
-// limits are what an agent may leave in its checkout.
+// limits returns the bounds on what an agent may leave in its checkout.
 func limits(c config.Checkout) workspace.Limits {
 	return workspace.Limits{
 		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes,
@@ -192,12 +192,13 @@ func limits(c config.Checkout) workspace.Limits {
 	}
 }
 
-// sharedDir is where checkouts are, and what names the makers of containers: who takes over needs them.
+// sharedDir is the directory of the checkouts and of the name that marks containers, both of which a successor
+// needs.
 func (d *daemon) sharedDir() string {
 	return cmp.Or(d.config.Director.SharedDir, d.config.Director.DataDir)
 }
 
-// sharedKey names that folder to people.
+// sharedKey returns the configuration key of sharedDir, for people.
 func (d *daemon) sharedKey() string {
 	if d.config.Director.SharedDir == "" {
 		return "director.data_dir"
@@ -205,7 +206,7 @@ func (d *daemon) sharedKey() string {
 	return "director.shared_dir"
 }
 
-// leadsOnBadDisk is how long a director leads whose disk cannot be written, if another one may lead.
+// leadsOnBadDisk is how long a director with an unwritable disk keeps leading if another one may lead.
 const leadsOnBadDisk = time.Minute
 
 func (d *daemon) newDiskGuard(badFor time.Duration) *disk.Guard {
@@ -222,7 +223,7 @@ func (d *daemon) plainProcesses() bool {
 	return plain
 }
 
-// image is what workers run in; plain processes run in none.
+// image returns the image of the workers. Plain processes have no image.
 func (d *daemon) image() string {
 	if d.plainProcesses() {
 		return ""
@@ -230,7 +231,7 @@ func (d *daemon) image() string {
 	return d.config.Containers.Image
 }
 
-// gitAuth hands GitHub's token to git; GitHub takes any user name with it.
+// gitAuth passes GitHub's token to git. GitHub accepts any user name with a token.
 func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, err error) {
 	return func(ctx context.Context) (string, string, error) {
 		token, err := o.Token(ctx)
@@ -238,8 +239,8 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 	}
 }
 
-// workerLifeAfter is how much longer a worker's credential is good than its attempt may last: pauses do not
-// count for the watchdog.
+// workerLifeAfter is how long a worker's credential outlasts the maximum life of its attempt. The watchdog does not
+// count pauses.
 const workerLifeAfter = 24 * time.Hour
 
 func (d *daemon) openContainersAndBus(ctx context.Context) error {
@@ -270,12 +271,12 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	return d.openBus(ctx)
 }
 
-// openBus opens the bus, with an embedded server unless one is to be joined.
+// openBus opens the bus. It starts the embedded server unless the configuration names a bus to join.
 func (d *daemon) openBus(ctx context.Context) (err error) {
 	b := d.config.AgentBus
 	hosts := []string{b.ListenAddr}
 	switch {
-	case b.ListenAddr == "auto" && d.onCluster(): // pods come from anywhere, and the address may be a Service's
+	case b.ListenAddr == "auto" && d.onCluster(): // pods connect from anywhere, and the address may belong to a Service
 		hosts = []string{"0.0.0.0"}
 	case b.ListenAddr == "auto":
 		hosts = []string{"127.0.0.1", d.gateway}
@@ -301,12 +302,13 @@ func (d *daemon) openBus(ctx context.Context) (err error) {
 	return err
 }
 
-// openGitHub opens what the token is needed for: GitHub, and the look at patches, which must not have it.
+// openGitHub opens everything that needs the token: the client, and the check of patches, which must not contain
+// it.
 func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	c := d.setup().GitHub
 	token, err := o.Token(ctx)
 	if answer, ok := errors.AsType[*github.Error](err); ok && answer.Kind == github.KindTransient {
-		err = nil // GitHub is away, which mints an App's tokens: the session waits for it
+		err = nil // GitHub, which mints an App's tokens, is unreachable: the session waits for it
 	}
 	if err != nil {
 		return err
@@ -330,8 +332,8 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	return nil
 }
 
-// coolDown passes a cooldown of the gate on. The gate has shut already; if the owner is that far behind, it
-// learns from the next refusal.
+// coolDown passes on a cooldown of the gate without blocking. The gate has already closed. If the channel is full,
+// the owner learns of the cooldown from the next refusal.
 func (d *daemon) coolDown(c github.Cooldown) {
 	select {
 	case d.cooldowns <- c:
@@ -342,7 +344,7 @@ func (d *daemon) coolDown(c github.Cooldown) {
 func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if d.outputs != nil { // who follows output waits for nothing else
+	if d.outputs != nil { // first, to release readers that follow output
 		d.outputs.Close()
 	}
 	errs := []error{d.operator.Close(), d.web.Close()}
@@ -365,16 +367,16 @@ func (d *daemon) close() {
 	}
 }
 
-// passed is what workers get of variables.
+// passed holds the variables for workers.
 type passed struct {
 	environ []string // "NAME=value"
-	// values that workers mask: all from the director's own environment, and those that are declared
+	// values that workers mask: all from the director's environment, and those declared secret
 	secrets []string
-	known   []leak.Value // values that no patch may have; others, such as a proxy's address, may stand in any file
+	known   []leak.Value // values that no patch may contain; others, such as a proxy's address, may appear in any file
 }
 
-// passedOn collects the variables of workers. declared names those that are secrets, and with ! those that are
-// none; of all others leak.Variable says it.
+// passedOn collects the variables for workers. declared lists names that are secret, and with a leading ! names
+// that are not. For the rest, leak.Variable decides.
 func passedOn(env map[string]string, names, declared []string) (p passed, err error) {
 	add := func(name, value string, ofDirector bool) {
 		is, isNot := slices.Contains(declared, name), slices.Contains(declared, config.NoSecret+name)
@@ -402,7 +404,8 @@ func passedOn(env map[string]string, names, declared []string) (p passed, err er
 
 const elfMagic = "\x7fELF"
 
-// FindWorker returns the static worker binary: the given path, or the file "worker" beside this program.
+// FindWorker returns the path of the static worker binary: the given path, or the file "worker" beside this
+// program.
 func FindWorker(path string) (string, error) {
 	if path == "" {
 		self, err := os.Executable()

@@ -19,8 +19,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// reported does with a report what needs no order, on any core. What it returns hands the report to the
-// machine; it is acknowledged once it is in the journal.
+// reported prepares a report and may run concurrently. The returned function sends it to the machine, in order. The
+// report is acknowledged once it is in the journal.
 func (s *session) reported(ctx context.Context, r bus.Report) (take func()) {
 	r = withoutSecrets(r, s.github.Secrets())
 	report := s.report(ctx, r)
@@ -38,8 +38,8 @@ func (s *session) reported(ctx context.Context, r bus.Report) (take func()) {
 	}
 }
 
-// withoutSecrets is a report without secrets, before anything is made of it. The worker has looked for what it
-// was given; who reports in its place has not.
+// withoutSecrets returns the report with secrets removed, before anything else uses it. A worker searches its
+// reports for the secrets it was given, but a person who reports in its place does not.
 func withoutSecrets(r bus.Report, by *redact.Redactor) bus.Report {
 	switch body := r.Body.(type) {
 	case *wire.WorkerError:
@@ -56,7 +56,7 @@ func withoutSecrets(r bus.Report, by *redact.Redactor) bus.Report {
 	return r
 }
 
-// report translates a stored report, and adds what the director knows about it, and what its evidence means.
+// report translates a stored report, and adds the director's knowledge and the classification of the evidence.
 func (s *session) report(ctx context.Context, r bus.Report) fsm.Report {
 	out := report(r)
 	if out.OK {
@@ -72,7 +72,8 @@ func (s *session) report(ctx context.Context, r bus.Report) fsm.Report {
 	return out
 }
 
-// tooMuch says, for people, in what a failed attempt has gone beyond what its checkout may have; empty: in nothing.
+// tooMuch says, for people, which limit of its checkout a failed attempt exceeded. It returns "" if it exceeded no
+// limit.
 func (s *session) tooMuch(ctx context.Context, r bus.Report, found recovery.Finding) (cause string) {
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && s.config.Workspace.Travels() {
 		cause = s.travel.HeldBack(ctx, r.Worker)
@@ -83,7 +84,7 @@ func (s *session) tooMuch(ctx context.Context, r bus.Report, found recovery.Find
 	return cause
 }
 
-// report translates a stored report; the evidence goes along, but is not journaled.
+// report translates a stored report. The evidence is included but not journaled.
 func report(r bus.Report) fsm.Report {
 	out := fsm.Report{Ref: fsm.ReportRef{Seq: r.Seq, SHA256: r.SHA256}, Final: true}
 	switch b := r.Body.(type) {
@@ -104,7 +105,7 @@ func report(r bus.Report) fsm.Report {
 	return out
 }
 
-// Evidence is what a worker's report says of a failure, received at a time.
+// Evidence returns a worker's report of a failure as evidence. at is when it was received.
 func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 	e := recovery.Evidence{
 		At: at, Stage: b.Stage, Tool: b.Tool, Provider: b.Provider, ExitCode: b.ExitCode, Signal: b.Signal,
@@ -115,11 +116,11 @@ func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 			ErrorType: b.ErrorType, Transient: b.IsTransient, Retry: b.ShouldRetry, Escalate: b.EscalateToHuman,
 		},
 	}
-	// The worker has the kernel's own count for it; without such a death it is only a word.
+	// A worker reports this from the kernel's count. Without such an exit it is only a claim.
 	e.OOM = b.ErrorType == string(recovery.OOMKilled) && (b.Signal == "SIGKILL" || b.ExitCode != nil &&
 		*b.ExitCode == 137)
 	if e.OOM {
-		e.KnownCause = b.Message // with the limit
+		e.KnownCause = b.Message // it names the limit
 	}
 	if b.RetryAfterSeconds != nil {
 		e.RetryAfter = seconds(*b.RetryAfterSeconds)
@@ -127,7 +128,7 @@ func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 	return e
 }
 
-// usage is what a worker reports that its attempt has used; nil: nothing reported.
+// usage returns the usage that a worker reports for its attempt, or nil if it reports none.
 func usage(u *wire.Usage) *recovery.Usage {
 	if u == nil {
 		return nil
@@ -138,8 +139,8 @@ func usage(u *wire.Usage) *recovery.Usage {
 	}
 }
 
-// seconds converts a worker's number without overflow. What is longer than a month is no wait: quotas are of
-// days or months.
+// seconds converts a worker's number without overflow. It caps waits at a month, because quotas are of days or
+// months.
 func seconds(f float64) time.Duration {
 	const month = 31 * 24 * time.Hour
 	if f >= month.Seconds() {
@@ -148,8 +149,8 @@ func seconds(f float64) time.Duration {
 	return time.Duration(max(f, 0) * float64(time.Second))
 }
 
-// endReports returns every report of an attempt that has ended. If none ends it, what its worker could not send
-// is taken from its spool; if that does not end it either, the director's own is stored.
+// endReports returns all reports of an ended attempt. If none of them ends the attempt, the unsent reports in its
+// worker's spool are taken. If those do not end it either, the director stores its own report.
 func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit) ([]bus.Report, error) {
 	stored, err := s.reports.of(ctx, e.Worker)
 	if err != nil || hasEnd(stored) {
@@ -167,11 +168,11 @@ func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit
 	return s.reports.of(ctx, e.Worker)
 }
 
-// takeSpooled stores the reports that an attempt's worker wrote down and that nobody acknowledged. Only those
-// count that it signed: its agent can write there, too.
+// takeSpooled stores the reports that a worker spooled but could not get acknowledged. Only those with the worker's
+// signature count, because its agent can write to the spool as well.
 func (s *session) takeSpooled(ctx context.Context, e fsm.Effect) error {
 	log := s.log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker))
-	// the worker may have been started with another agent_bus.max_message_bytes
+	// the worker may have started with another agent_bus.max_message_bytes
 	found, err := s.workspace.Spooled(e.Nonce, e.Worker, wire.LongestMessage)
 	if err != nil {
 		log.Warn("a spooled report does not count", zap.Error(err))
@@ -191,12 +192,12 @@ func (s *session) takeSpooled(ctx context.Context, e fsm.Effect) error {
 	return nil
 }
 
-// reportStore is where reports are kept.
+// reportStore stores reports.
 type reportStore interface {
 	ReportsOf(ctx context.Context, worker string, after uint64) ([]bus.Report, error)
 }
 
-// hiddenReports are those of a store, without secrets.
+// hiddenReports removes secrets from the reports of a store.
 type hiddenReports struct {
 	reportStore
 	by func() *redact.Redactor
@@ -210,17 +211,16 @@ func (h hiddenReports) ReportsOf(ctx context.Context, worker string, after uint6
 	return list, err
 }
 
-// reportCache keeps what was read of a worker's reports, so that each is read from the stream and decoded once:
-// by the consumer, or at the attempt's end if the consumer has not come to it. What another process or session
-// consumed is read anew.
+// reportCache caches workers' reports, so that each one is read and decoded once: by the consumer, or at the end of
+// the attempt if the consumer is behind. Reports that another process or session consumed are read again.
 type reportCache struct {
 	store reportStore
 	mu    sync.Mutex
-	bytes int                     // of all of read, as stored
-	read  map[string][]bus.Report // by worker: all up to the last one, in the order of the stream
+	bytes int                     // stored size of all cached reports
+	read  map[string][]bus.Report // by worker: all reports up to the newest cached one, in stream order
 }
 
-// Bounds of the cache; beyond them everything is read anew. What is kept takes a few times its bytes in memory.
+// Limits of the cache. Beyond them it is cleared. In memory the reports take a few times their stored size.
 const (
 	maxCachedWorkers = 256
 	maxCachedBytes   = 8 << 20
@@ -230,14 +230,14 @@ func newReportCache(store reportStore) *reportCache {
 	return &reportCache{store: store, read: map[string][]bus.Report{}}
 }
 
-// begin is called before a worker can report anything.
+// begin starts the cache of a worker. Call it before the worker can report anything.
 func (c *reportCache) begin(worker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.put(worker, []bus.Report{})
 }
 
-// add takes a report from the consumer; one that comes again changes nothing.
+// add takes a report from the consumer. A repeated report has no effect.
 func (c *reportCache) add(r bus.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,12 +246,12 @@ func (c *reportCache) add(r bus.Report) {
 	case complete && r.Seq > lastSeq(list):
 		c.put(r.Worker, append(list, r))
 	case complete && !slices.ContainsFunc(list, func(one bus.Report) bool { return one.Seq == r.Seq }):
-		// it comes late: what was read ahead was given up in between
+		// it comes late: reports that were read ahead were dropped in between
 		c.forget(r.Worker)
 	}
 }
 
-// of returns every report of a worker that is stored by now.
+// of returns all reports of a worker that are stored so far.
 func (c *reportCache) of(ctx context.Context, worker string) ([]bus.Report, error) {
 	c.mu.Lock()
 	list := slices.Clone(c.read[worker])
@@ -263,13 +263,14 @@ func (c *reportCache) of(ctx context.Context, worker string) ([]bus.Report, erro
 	list = append(list, rest...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if lastSeq(list) >= lastSeq(c.read[worker]) { // the consumer may have come further meanwhile
+	if lastSeq(list) >= lastSeq(c.read[worker]) { // the consumer may have advanced in the meantime
 		c.put(worker, list)
 	}
 	return list, nil
 }
 
-// failure returns the error that a report carries, and whether it is only a person's word; nil if there is none.
+// failure returns the error in a referenced report, and whether a person wrote it. e is nil if the report is
+// missing or carries no error.
 func (c *reportCache) failure(ctx context.Context, worker string,
 	ref *fsm.ReportRef,
 ) (e *wire.WorkerError, persons bool, err error) {
@@ -285,7 +286,7 @@ func (c *reportCache) failure(ctx context.Context, worker string,
 	return nil, false, err
 }
 
-// put is called with the lock held.
+// put requires the lock.
 func (c *reportCache) put(worker string, list []bus.Report) {
 	c.bytes += sizeOf(list) - sizeOf(c.read[worker])
 	c.read[worker] = list
@@ -301,7 +302,7 @@ func (c *reportCache) drop(worker string) {
 	c.forget(worker)
 }
 
-// forget is drop, with the lock held.
+// forget is drop for callers that hold the lock.
 func (c *reportCache) forget(worker string) {
 	c.bytes -= sizeOf(c.read[worker])
 	delete(c.read, worker)
@@ -325,7 +326,7 @@ func hasEnd(reports []bus.Report) bool {
 	return slices.ContainsFunc(reports, func(r bus.Report) bool { return report(r).Final })
 }
 
-// exitReport is the report that the worker did not write.
+// exitReport returns the final report for a worker that wrote none.
 func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
 	kind := "docker_exit_nonzero"
 	if x.OOM {

@@ -21,28 +21,28 @@ import (
 	"retake/internal/projection/feed"
 )
 
-// A snapshot is saved after so many batches, which bounds what a restart replays, or after so much time with
-// any: only what is behind snapshots can leave the live journal.
+// A snapshot is saved after snapshotEvery batches, which bounds the replay after a restart, and after snapshotAfter
+// if there was any batch. Only batches before a snapshot can leave the live journal.
 const (
 	snapshotEvery = 1000
 	snapshotAfter = time.Hour
 )
 
-// session is one life of a machine: from reading the journal until the context ends or the journal refuses.
+// session is one life of a machine, from reading the journal until the context ends or the journal fails.
 type session struct {
 	*daemon
-	bus         *bus.Bus // the daemon's, and met its: a request may outlast the session, and the next one has others
+	bus         *bus.Bus // copied, like met, because a request may outlast the session
 	met         *meeting
 	owner       *loop.Owner
 	readAgain   func(error) // ends the session, so that the journal is read again
 	runner      *loop.Runner
 	hellos      intake.Hellos
-	refusals    *intake.Postponed // claims
-	reclaims    *intake.Postponed // looks at claims that no task knows
+	refusals    *intake.Postponed // issues whose claim failed
+	reclaims    *intake.Postponed // claims without a task that were checked recently
 	broker      *broker
 	recorder    *recorder
 	views       *view.Model
-	traces      *telemetry.Follower // nil: nothing is traced
+	traces      *telemetry.Follower // nil if tracing is off
 	projections []projection.Projection
 	reports     *reportCache
 	offers      *intake.Offers
@@ -57,17 +57,17 @@ type session struct {
 	questions   *effects.Questions
 	workSecrets *effects.Secrets
 	relists     chan struct{}
-	edited      sync.Map // what was edited in issues, of which the log says so
+	edited      sync.Map // edits of issues that the log already reports
 	sent        []string // tasks whose checkouts were on the bus before the journal was read
-	// that were there before the journal was read: what it does not know of them nobody needs
+	// present before the journal was read; those it does not know can be removed
 	checkouts []string
-	fleetKept string         // the fleet's file as it was written last; the housekeeper's own
-	begun     *inforce.Setup // that its machine decides by; followSettings' own once the session has begun
-	started   bool           // it began: what fails from now on is not a matter of configuration
-	saved     uint64         // journal sequence of the last snapshot; the housekeeper's own
+	fleetKept string         // the fleet file as last written; used only by housekeeping
+	begun     *inforce.Setup // the setup the machine decides by; used only by followSettings once the session has begun
+	started   bool           // the session has begun, so later failures are not configuration errors
+	saved     uint64         // journal sequence of the last snapshot; used only by housekeeping
 	savedAt   time.Time      // when it was saved, or when the session began
 	retires   retries
-	resave    bool // a kept snapshot cannot be read: another is saved; the housekeeper's own
+	resave    bool // a stored snapshot cannot be read, so save another; used only by housekeeping
 }
 
 func (d *daemon) newSession() *session {
@@ -98,17 +98,18 @@ func (d *daemon) newSession() *session {
 	return s
 }
 
-// state is a machine as the journal has it.
+// state is a machine with the state that the journal has.
 type state struct {
 	m     *fsm.Machine
-	saved uint64 // sequence of the snapshot that it began with
+	saved uint64 // sequence of the snapshot it was restored from
 	head  bus.Head
 
-	rebuild fsm.RebuildWritten // how much of a rebuild the journal has that begins with one
+	rebuild fsm.RebuildWritten // how much of a rebuild is in the journal, if the journal begins with one
 }
 
-// load reads the journal's state. What a standby has followed is only brought up to date. If the journal is
-// damaged, or a rebuild was interrupted, it is rebuilt first, or the director ends.
+// load reads the state from the journal. A state that a standby has followed is only brought up to date. A damaged
+// journal, or one whose rebuild was interrupted, is rebuilt first if the configuration allows it. Otherwise the
+// director ends.
 func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 	h, err := s.hot, error(nil)
 	if s.hot = nil; h != nil && s.readOn(ctx, h) != nil {
@@ -133,18 +134,18 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 		}
 	}
 	s.saved, s.begun = h.saved, s.setup()
-	h.m.Configure(s.machineConfig(s.begun)) // what was followed may be from before a change
+	h.m.Configure(s.machineConfig(s.begun)) // a followed state may have an older configuration
 	s.makeRoom(ctx, h)
 	s.log.Info("state read", zap.Uint64("snapshot", h.saved), zap.Uint64("journal", h.head.Seq),
 		zap.Int("tasks", len(h.m.Tasks())))
 	return fsm.NewDriver(h.m, h.head.Seq, s.writer+"-"+loop.NewNonce()), nil
 }
 
-// loadState reads the newest snapshot, and what was decided since. Beside bus.ErrDamaged the state is the one
-// before the damage.
+// loadState reads the newest snapshot and replays the journal after it. If it returns bus.ErrDamaged, the state is
+// the one before the damage.
 func (s *session) loadState(ctx context.Context) (*state, error) {
 	h := &state{m: fsm.New(s.machineConfig(s.setup()))}
-	from, err := s.bus.Journal().LoadSnapshot(ctx, h.m.Restore) // one of another version is refused
+	from, err := s.bus.Journal().LoadSnapshot(ctx, h.m.Restore) // refuses a snapshot of another version
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func (s *session) loadState(ctx context.Context) (*state, error) {
 	return h, s.readOn(ctx, h)
 }
 
-// readOn reads what was decided since the state.
+// readOn replays the journal after the state.
 func (s *session) readOn(ctx context.Context, h *state) error {
 	var head bus.Head
 	err := feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) (err error) {
@@ -172,15 +173,15 @@ func (s *session) readOn(ctx context.Context, h *state) error {
 	return err
 }
 
-// damaged says what to do about a journal that is not as it was written. Nothing has been changed so far, and
-// nothing may be begun from what is left of it: what is missing may have started work.
+// damaged returns the error for a damaged journal, with advice. Nothing has been changed so far, and nothing may
+// start from the remaining records, because a missing record may have started work.
 func (s *session) damaged(err error) error {
 	return fmt.Errorf("director: %w: nothing was changed. Look with `director journal verify`; then bring back an "+
 		"export with `director journal import FILE`, or what GitHub, the containers and the reports still know with "+
 		"`director journal rebuild`", err)
 }
 
-// sayWhoWeAre logs which account is used, and what that means for whoever owns it.
+// sayWhoWeAre logs the GitHub account, and whether its comments count as answers.
 func (s *session) sayWhoWeAre(ctx context.Context) {
 	switch login, bot, err := s.github.Account(ctx); {
 	case err != nil:
@@ -195,8 +196,8 @@ func (s *session) sayWhoWeAre(ctx context.Context) {
 	}
 }
 
-// adopt hands the machine what really runs, and what people changed, before it decides anything else; it removes what
-// no task needs.
+// adopt tells the machine which containers run and which budgets people edited, before it decides anything else. It
+// also removes everything that no task needs.
 func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetEdited) error {
 	var live []string
 	for _, t := range m.Tasks() {
@@ -217,7 +218,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	s.expectOutput(m, list)
 	for _, c := range list {
 		if t, current := m.Worker(c.AttemptID); current && c.State.MayRun() {
-			err := s.runtime.Adopt(ctx, c.AttemptID) // its output from now on; what came before is in the runtime's log
+			err := s.runtime.Adopt(ctx, c.AttemptID) // captures new output; earlier output is in the runtime's log
 			s.outputs.Begin(s.recording(t.Key, c.AttemptID, t.Attempt))
 			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID),
 				zap.Error(err))
@@ -250,7 +251,8 @@ func (s *session) watchGate(ctx context.Context) error {
 	}
 }
 
-// housekeeping publishes the state and saves a snapshot of it, every director.interval_seconds.
+// housekeeping runs every director.interval_seconds. It publishes the state, saves a snapshot when one is due, and
+// checks the journal.
 func (s *session) housekeeping(ctx context.Context) error {
 	for {
 		select {
@@ -286,13 +288,14 @@ func (s *session) housekeeping(ctx context.Context) error {
 	}
 }
 
-// savedState is a snapshot of the machine at a place in the journal.
+// savedState is a snapshot of the machine at a position in the journal.
 type savedState struct {
 	head bus.Head
-	data []byte // nil: it is not time to save one
+	data []byte // nil if no snapshot is due
 }
 
-// stateToSave is the owner's. While decisions are on their way to the journal there is none: they may never be in it.
+// stateToSave runs on the owner's goroutine. It returns nothing while decisions are on their way to the journal,
+// because they may never arrive there.
 func (s *session) stateToSave(d *fsm.Driver, now bool) savedState {
 	last := d.Last()
 	due := last >= s.saved+snapshotEvery || last > s.saved && (now || time.Since(s.savedAt) >= snapshotAfter)

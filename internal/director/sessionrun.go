@@ -19,7 +19,7 @@ import (
 	"retake/internal/projection"
 )
 
-// run is the session. It returns nil when ctx ended.
+// run runs the session. It returns nil when ctx ends.
 func (s *session) run(ctx context.Context) error {
 	driver, err := s.recall(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// recall reads what the journal, the workspace and GitHub know; nothing is decided yet.
+// recall reads the state from the journal, the workspace and GitHub. It decides nothing.
 func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	if s.checkouts, err = s.workspace.Found(); err != nil {
 		return nil, err
@@ -73,14 +73,14 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	for _, c := range driver.Machine().Cooldowns() {
 		s.github.Prime(github.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
-	if err := s.openRepositories(ctx); err != nil { // the gate knows by now what the journal says of limits
+	if err := s.openRepositories(ctx); err != nil { // only now does the gate know the limits from the journal
 		return nil, err
 	}
 	s.sayWhoWeAre(ctx)
 	return driver, s.meetTasks(driver.Machine())
 }
 
-// assemble puts the owner together with those who carry out, show and record what it decides.
+// assemble connects the owner to the parts that carry out, show and record its decisions.
 func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (edits []fsm.BudgetEdited, err error) {
 	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
 	s.readAgain = s.owner.Reload
@@ -108,7 +108,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 	return edits, nil
 }
 
-// newIntake puts together what reads GitHub.
+// newIntake creates the parts that read GitHub.
 func (s *session) newIntake() {
 	s.reviews = intake.NewReviews(intake.ReviewSources{
 		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Record: pollRecord{s.recorder}, Log: s.log,
@@ -124,12 +124,12 @@ func (s *session) newIntake() {
 	}
 }
 
-// serveWebhooks has webhooks wake the polls until ctx ends.
+// serveWebhooks lets webhooks wake the polls until ctx ends.
 func (s *session) serveWebhooks(ctx context.Context) error {
 	return s.webhooks.Serve(ctx, s.polls.Wake)
 }
 
-// sayHowWeBegin logs what the session begins with.
+// sayHowWeBegin logs the session's main settings.
 func (s *session) sayHowWeBegin() {
 	s.log.Info("director started", zap.String("run", s.runID), zap.String("fleet", s.config.Director.Fleet),
 		zap.Strings("repositories", s.config.GitHub.Repositories), zap.Bool("writes", s.config.GitHub.Writes),
@@ -140,12 +140,12 @@ func (s *session) sayHowWeBegin() {
 	}
 }
 
-// sessionPart is a goroutine of the session: it ends with ctx, or the session with its error.
+// sessionPart is one goroutine of a session. It returns when ctx ends. An error ends the whole session.
 type sessionPart func(context.Context) error
 
-// parts is the table of what runs beside the polls.
+// parts lists the goroutines of a session other than the polls.
 func (s *session) parts() []sessionPart {
-	snapshot := s.saved // the housekeeper's from now on
+	snapshot := s.saved // belongs to housekeeping from now on
 	return []sessionPart{
 		s.owner.Run,
 		s.owner.HandOver,
@@ -178,8 +178,8 @@ func (s *session) parts() []sessionPart {
 	}
 }
 
-// polls are those of the repositories, and who may ring their bells: the operator and webhooks, so they come
-// behind them.
+// pollsOf returns the polls of the repositories, followed by the operator's socket and the webhooks. These two ring
+// the polls' bells, which must all exist before.
 func (s *session) pollsOf(repositories []string) (all []sessionPart) {
 	for _, repo := range repositories {
 		all = append(all, s.polls.Add(repo))
@@ -187,7 +187,7 @@ func (s *session) pollsOf(repositories []string) (all []sessionPart) {
 	return append(all, s.serveOperator, s.serveWebhooks)
 }
 
-// endless is a part that cannot fail.
+// endless adapts a part that cannot fail.
 func endless(run func(context.Context)) sessionPart {
 	return func(ctx context.Context) error {
 		run(ctx)
@@ -195,7 +195,7 @@ func endless(run func(context.Context)) sessionPart {
 	}
 }
 
-// finish saves what the next session begins with, once nobody decides any more.
+// finish waits for running effects and saves the state for the next session. The owner has stopped by then.
 func (s *session) finish(t *term) {
 	s.traces.Finish()
 	s.runner.Wait()

@@ -71,14 +71,14 @@ func (s *session) fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
-// sendControl sends a worker a control message. It is a hint: what must happen is enforced through the runtime.
+// sendControl sends a worker a control message. The message is only a hint: the runtime enforces what must happen.
 func (s *session) sendControl(ctx context.Context, worker string, p wire.Payload) {
 	if err := s.bus.Send(ctx, worker, p); err != nil {
 		s.log.Debug("control message not sent", zap.String("worker", worker), zap.Error(err))
 	}
 }
 
-// control is the executor that sends a worker one control message.
+// control returns an executor that sends a worker one control message.
 func (s *session) control(p wire.Payload) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.sendControl(ctx, e.Worker, p)
@@ -98,10 +98,10 @@ func (s *session) probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
-// listEvery is how often the runtime's list is read when no hint asks for it earlier.
+// listEvery is the longest pause between two reads of the runtime's list.
 const listEvery = 5 * time.Second
 
-// relist asks for the runtime's list now; hints that come together make one list.
+// relist requests a read of the runtime's list. Requests coalesce.
 func (s *session) relist() {
 	select {
 	case s.relists <- struct{}{}:
@@ -109,8 +109,8 @@ func (s *session) relist() {
 	}
 }
 
-// listContainers reads the list regularly, and after each hint. The list decides; a daemon that does not answer
-// reveals nothing about its containers.
+// listContainers reads the list regularly, and after each hint. Only the list counts. A container engine that does
+// not answer reveals nothing about its containers.
 func (s *session) listContainers(ctx context.Context) error {
 	for {
 		select {
