@@ -13,8 +13,8 @@ import (
 	"retake/internal/story"
 )
 
-// ReadBook makes a book of what the journal of a director that does not run had at a time; zero: of all of it.
-// Nothing is changed.
+// ReadBook builds a book from the journal of a stopped director, up to a time, or of the whole journal if at is
+// zero. It changes nothing.
 func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.Book, err error) {
 	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
 		decides, err := decidesBy(c)
@@ -27,7 +27,8 @@ func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.B
 	return book, err
 }
 
-// ExportedBook makes a book of what a file of `director journal export` had at a time; zero: of all of it.
+// ExportedBook builds a book from a file of `director journal export`, up to a time, or of the whole file if at is
+// zero.
 func ExportedBook(c config.Config, file string, at time.Time) (*story.Book, error) {
 	decides, err := decidesBy(c)
 	if err != nil {
@@ -40,7 +41,7 @@ func ExportedBook(c config.Config, file string, at time.Time) (*story.Book, erro
 	return book, nil
 }
 
-// BookEvents are those of a book that a filter wants.
+// BookEvents returns the events of a book that a filter selects.
 func BookEvents(b *story.Book, f operator.EventFilter) []story.Event {
 	all, _ := b.Events(f.After, f.Issue)
 	return f.Keep(all)

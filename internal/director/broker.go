@@ -14,11 +14,11 @@ import (
 	"retake/internal/recovery/retryafter"
 )
 
-// broker hands out leases on models to all workers of the fleet. Leases are soft: a restart forgets them, and
-// the workers' own limiters rule meanwhile. Cooldowns are not: the machine journals them.
+// broker grants leases on models to all workers of the fleet. A restart forgets the leases; until workers have new
+// ones, their own limiters apply. Cooldowns survive a restart, because the machine journals them.
 type broker struct {
 	*session
-	ctx  context.Context // of the session
+	ctx  context.Context // the session's
 	mu   sync.Mutex
 	pool *budget.Pool
 }
@@ -34,7 +34,7 @@ func (s *session) newBroker(ctx context.Context, m *fsm.Machine) *broker {
 	return b
 }
 
-// limit takes other limits for the leases that are granted from now on.
+// limit sets the limits for future leases.
 func (b *broker) limit(l budget.Limits) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,12 +57,12 @@ func (b *broker) Release(worker string, r wire.BudgetRelease) {
 	b.pool.Release(b.now(), r.GrantID, worker)
 }
 
-// Report records how a call went. For how long that closes the resource for other workers is the machine's decision.
+// Report records the result of a call. The machine decides how long that closes the resource for other workers.
 func (b *broker) Report(worker string, r wire.BudgetReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, status, wait := b.now(), budget.Status(r.Status), budget.RetryAfter(r)
-	// whatever the status: nothing is left
+	// the headers can say that the limit is exhausted, whatever the status
 	if limit, ok := retryafter.ReadLimit(r.Headers, now); ok && limit.Wait(now) > 0 {
 		status, wait = budget.RateLimited, max(wait, limit.Wait(now))
 	}
@@ -79,7 +79,7 @@ func (b *broker) Report(worker string, r wire.BudgetReport) {
 	b.owner.Send(b.ctx, fsm.LimitReported{Worker: worker, Resource: c.Resource, Until: c.Until, Text: text}, nil)
 }
 
-// close shuts a resource that the machine closed, open opens it again, and drop forgets a worker that is gone.
+// close closes a resource that the machine closed, open reopens it, and drop forgets a worker that is gone.
 func (b *broker) close(c fsm.CooldownSet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

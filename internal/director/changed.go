@@ -19,7 +19,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// settings are what of the configuration the tasks remember.
+// settings returns the settings that tasks remember.
 func (d *daemon) settings() *fsm.Settings { return d.settingsOf(d.setup()) }
 
 func (d *daemon) settingsOf(c *inforce.Setup) *fsm.Settings {
@@ -30,9 +30,9 @@ func (d *daemon) settingsOf(c *inforce.Setup) *fsm.Settings {
 	}
 }
 
-// meetTasks has the configuration meet the tasks of the last run, before the machine decides anything: what
-// cannot be followed is refused, what becomes of each task is said once, and the earlier names of labels count
-// on.
+// meetTasks checks the configuration against the tasks of the last run, before the machine decides anything. It
+// refuses a change that the tasks cannot follow, logs once how a change affects each task, and keeps recognising
+// earlier label names.
 func (s *session) meetTasks(m *fsm.Machine) error {
 	before, now := m.LastSettings(), s.settings()
 	s.recogniseLabels(m)
@@ -43,12 +43,12 @@ func (s *session) meetTasks(m *fsm.Machine) error {
 				errForGood, now.Prefix, before.Prefix, strings.Join(workers, ", "))
 		}
 	}
-	if s.met == nil || !reflect.DeepEqual(before, now) { // otherwise this run has met them already
+	if s.met == nil || !reflect.DeepEqual(before, now) { // otherwise this run has checked them already
 		s.met = &meeting{before: before, attempts: map[fsm.IssueKey]string{}}
 		for _, t := range m.Tasks() {
 			s.met.attempts[t.Key] = t.AttemptID()
 		}
-		s.daemon.met = s.met // for the sessions to come
+		s.daemon.met = s.met // for later sessions
 	}
 	for _, t := range m.Tasks() {
 		if fate := fateOf(m, t, before, now); fate != "" {
@@ -60,7 +60,7 @@ func (s *session) meetTasks(m *fsm.Machine) error {
 	return nil
 }
 
-// recogniseLabels makes the labels that the tasks had under earlier names count.
+// recogniseLabels makes GitHub labels count that tasks got under earlier names.
 func (s *session) recogniseLabels(m *fsm.Machine) {
 	var earlier []github.Labels
 	for _, l := range m.EarlierLabels() {
@@ -69,14 +69,14 @@ func (s *session) recogniseLabels(m *fsm.Machine) {
 	s.github.Recognise(earlier)
 }
 
-// meeting is what a configuration has met: the settings of the run before, and the attempts of then.
+// meeting is what a configuration found at its start: the previous run's settings, and the attempts at that time.
 type meeting struct {
 	before   *fsm.Settings
 	attempts map[fsm.IssueKey]string
 }
 
-// fate says what has become of a task, as long as its attempt is the one that was met; of a later one only what
-// is true of all in its repository.
+// fate says how the configuration change affects a task. For an attempt that began after the change, it says only
+// what holds for the whole repository.
 func (x *meeting) fate(m *fsm.Machine, t *fsm.Task, now *fsm.Settings) string {
 	before := x.before
 	if x.attempts[t.Key] != t.AttemptID() {
@@ -94,8 +94,8 @@ func liveWorkers(m *fsm.Machine) (workers []string) {
 	return workers
 }
 
-// fateOf says what becomes of a task under the configuration of now; empty: nothing has changed for it. before
-// is nil if the last run did not write down what it had.
+// fateOf says how the current configuration affects a task, or returns "" if nothing has changed for it. before is
+// nil if the last run did not record its settings.
 func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	var fate []string
 	say := func(format string, args ...any) { fate = append(fate, fmt.Sprintf(format, args...)) }
@@ -132,7 +132,7 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	return strings.Join(fate, "; ")
 }
 
-// watched are the repositories that are polled: those of the configuration, and those in which a task is not over.
+// watched returns the repositories to poll: those in the configuration, and those with an unfinished task.
 func (s *session) watched(m *fsm.Machine) []string {
 	all := slices.Clone(s.config.GitHub.Repositories)
 	for _, t := range m.Tasks() {
@@ -143,19 +143,19 @@ func (s *session) watched(m *fsm.Machine) []string {
 	return all
 }
 
-// fleetFile names the fleet that a data directory belongs to. Streams, containers and comments carry its name,
-// so another one finds none of them.
+// fleetFile names the fleet that a data directory belongs to. Streams, containers and comments carry the fleet's
+// name, so another fleet would not find them.
 const fleetFile = "fleet.json"
 
 type fleetState struct {
 	Fleet      string   `json:"fleet"`
-	Unfinished []string `json:"unfinished,omitempty"` // issues with a claim, when the file was written
-	// Labels are the names that labels on these issues may have, newest last: should the journal be lost,
-	// nothing else knows the earlier ones.
+	Unfinished []string `json:"unfinished,omitempty"` // issues with a claim when the file was written
+	// Labels are the names that labels on these issues may have, newest last. If the journal is lost, only this
+	// file knows the earlier names.
 	Labels []fsm.LabelNames `json:"labels,omitempty"`
 }
 
-// readFleet returns nil if there is no file, or none that can be read: it is written again.
+// readFleet returns nil if the file is missing or unreadable. In both cases it is written again.
 func (d *daemon) readFleet() *fleetState {
 	path := filepath.Join(d.config.Director.DataDir, fleetFile)
 	data, err := os.ReadFile(path)
@@ -174,7 +174,7 @@ func (d *daemon) readFleet() *fleetState {
 	return was
 }
 
-// checkFleet refuses another fleet than the one whose tasks are under way here.
+// checkFleet refuses a fleet other than the one with unfinished tasks in this data directory.
 func (d *daemon) checkFleet() error {
 	was := d.readFleet()
 	if now := d.config.Director.Fleet; was != nil && was.Fleet != now && len(was.Unfinished) > 0 {
@@ -185,7 +185,7 @@ func (d *daemon) checkFleet() error {
 	return nil
 }
 
-// fleetOf is what would be forgotten by another fleet, and without the journal.
+// fleetOf returns what must survive a change of the fleet or the loss of the journal.
 func (d *daemon) fleetOf(m *fsm.Machine) fleetState {
 	now := fsm.LabelNames(d.config.GitHub.Labels)
 	labels := slices.DeleteFunc(m.EarlierLabels(), func(l fsm.LabelNames) bool { return l == now })
@@ -198,7 +198,7 @@ func (d *daemon) fleetOf(m *fsm.Machine) fleetState {
 	return f
 }
 
-// keepFleet writes the file if it would say something else.
+// keepFleet writes the fleet file if its content has changed.
 func (s *session) keepFleet(f fleetState) {
 	data, err := json.Marshal(f)
 	if err == nil && string(data) != s.fleetKept {

@@ -11,9 +11,9 @@ import (
 	"retake/internal/fsm"
 )
 
-// cleanSpec is the container of an attempt that only validates. It sees a copy of what would be delivered, and
-// nothing that an agent can have written: not the checkout, no mount that workers can write to, an empty folder
-// in its place. It gets no variable of the director's own.
+// cleanSpec returns the container of an attempt that only validates. It contains a copy of the work to deliver, and
+// nothing that an agent can have written. The checkout is absent, and an empty directory replaces each mount that
+// workers can write to. Variables of the director's environment are not passed.
 func (s *session) cleanSpec(ctx context.Context, c *inforce.Setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {
@@ -37,15 +37,15 @@ func (s *session) cleanSpec(ctx context.Context, c *inforce.Setup, e fsm.Effect)
 	return spec, nil
 }
 
-// rejection is what the last validation in a clean container said against the work, for the agent that is to
-// mend it; nil: there was none since the work was good, or its report is gone.
+// rejection returns, for the agent that must fix the work, what the last clean validation found. It returns nil if
+// no validation has failed since the work was last good, or if the report is gone.
 func (s *session) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection, error) {
 	if e.Start.Validate || e.Start.Fresh || !s.config.ValidatesFresh() {
 		return nil, nil
 	}
 	last := e.Attempt
 	for _, f := range slices.Backward(e.Start.Failures) {
-		if f.Attempt < last-1 { // one in between did well
+		if f.Attempt < last-1 { // an attempt in between succeeded
 			return nil, nil
 		}
 		if last = f.Attempt; f.Stage != wire.StageValidate {

@@ -20,8 +20,8 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// openRuntime opens what containers.runtime names. Nobody may be forgotten by a change from one to the other:
-// what runs in the former one is refused, or ended.
+// openRuntime opens the runtime that containers.runtime names. A change of the runtime must not orphan attempts, so
+// those in the previous runtime block the start or are ended.
 func (d *daemon) openRuntime(ctx context.Context, owner string) (container.Runtime, error) {
 	o := container.Options{
 		Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet,
@@ -48,8 +48,8 @@ func (d *daemon) openRuntime(ctx context.Context, owner string) (container.Runti
 
 func (d *daemon) onCluster() bool { return d.config.Containers.Runtime == config.OnKubernetes }
 
-// ownerOfAttempts is whose attempts ours are, for ever: this data directory's; on a cluster with a joined bus
-// the bus's, since the directors that take turns there share nothing else.
+// ownerOfAttempts returns the permanent owner name of our attempts. Normally it is the name of the data directory.
+// On a cluster with a joined bus it is the name of the bus, the only thing that the directors share.
 func (d *daemon) ownerOfAttempts() (string, error) {
 	if !d.onCluster() || d.config.AgentBus.URL == "" {
 		return d.installationOf(d.sharedDir())
@@ -61,8 +61,8 @@ func (d *daemon) ownerOfAttempts() (string, error) {
 	return k.Workers(), nil
 }
 
-// clusterOptions are what a configuration says of the cluster. A sample of what attempts will be like goes with
-// them, so that what the cluster has against it is known at the start.
+// clusterOptions returns the options for the cluster. They include a sample attempt, so that the cluster's
+// objections are known at the start.
 func clusterOptions(c config.Config, owner string) kubernetes.Options {
 	sample := container.Spec{
 		AttemptID: "sample-0", Task: "sample", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: "/",
@@ -78,15 +78,17 @@ func clusterOptions(c config.Config, owner string) kubernetes.Options {
 	}
 }
 
-// podVariable names the pod that a director runs in, as the chart sets it.
+// podVariable names the director's pod. The chart sets it.
 const podVariable = "POD_NAME"
 
-// wholeSeconds rounds up: a cluster knows no parts, and no grace of none.
+// wholeSeconds rounds up to whole seconds, and to at least one, because a cluster accepts neither fractions nor a
+// zero grace period.
 func wholeSeconds(d time.Duration) time.Duration {
 	return max(time.Second, (d + time.Second - 1).Truncate(time.Second))
 }
 
-// cluster names one in which attempts of ours may be. The file is there for as long as that is so.
+// cluster identifies a cluster in which our attempts may be running. Its file exists for as long as that is
+// possible.
 type cluster struct {
 	Namespace   string `json:"namespace"`
 	Kubeconfig  string `json:"kubeconfig"`
@@ -104,8 +106,8 @@ func (d *daemon) rememberCluster(o kubernetes.Options) error {
 	return safefile.Write(d.clusterFile(), 0o600, append(data, '\n'))
 }
 
-// leaveCluster refuses to start while attempts of an earlier configuration may run in a cluster: nobody would
-// list them, and each would go on beside its successor.
+// leaveCluster refuses to start while attempts of an earlier configuration may run in a cluster. Otherwise they
+// would not be listed, and would run beside their successors.
 func (d *daemon) leaveCluster(ctx context.Context) error {
 	data, err := os.ReadFile(d.clusterFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +149,7 @@ func leftInCluster(ctx context.Context, o kubernetes.Options) ([]container.Statu
 	return list, errors.Join(err, k.Close())
 }
 
-// sayEgressOfCluster says who keeps what workers reach, since nobody here does.
+// sayEgressOfCluster logs what restricts the workers' network access on a cluster, because the director cannot.
 func (d *daemon) sayEgressOfCluster() {
 	c := d.setup().Containers
 	if !d.onCluster() {

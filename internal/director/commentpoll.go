@@ -18,7 +18,7 @@ func reactionTo(accepted bool) string {
 	return github.ReactionConfused
 }
 
-// helps are the commands that help in a state, the best first.
+// helps lists the commands that help in a state, best first.
 var helps = map[fsm.State][]github.Command{
 	fsm.Blocked:  {github.CommandRetry, github.CommandSnooze, github.CommandTake, github.CommandStop},
 	fsm.Backoff:  {github.CommandRetry, github.CommandSnooze, github.CommandTake},
@@ -26,7 +26,7 @@ var helps = map[fsm.State][]github.Command{
 	fsm.InReview: {github.CommandFix, github.CommandTake},
 }
 
-// reply acknowledges a command that the machine has decided about, and answers if that needs words.
+// reply acknowledges a command that the machine has decided, and answers in words if necessary.
 func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	r := e.Reply
 	on := string(e.Task)
@@ -70,12 +70,12 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 				return err
 			}
 		}
-		// of an accepted command it is the whole answer
+		// for an accepted command the reaction is the whole answer
 		return s.github.React(ctx, on, r.Comment, reactionTo(r.Refused == ""))
 	})
 }
 
-// isOutage reports whether an issue is one of ours about an outage.
+// isOutage reports whether Retake created the issue to report an outage.
 func isOutage(m *fsm.Machine, issue string) bool {
 	return slices.ContainsFunc(m.AllIncidents(), func(i fsm.Incident) bool {
 		return i.Issue != "" &&
@@ -83,13 +83,14 @@ func isOutage(m *fsm.Machine, issue string) bool {
 	})
 }
 
-// isOthers reports whether another fleet's director works on an issue: then the answer is its business.
+// isOthers reports whether a director of another fleet works on an issue and is therefore responsible for the
+// answer.
 func (s *session) isOthers(ctx context.Context, issue string) (bool, error) {
 	holder, _, ok, err := s.github.Stale(ctx, issue)
 	return ok && holder.Fleet != s.config.Director.Fleet, err
 }
 
-// remind says once more that a question waits.
+// remind repeats that a question is waiting.
 func (s *session) remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	err := s.github.Remind(ctx, github.RemindRequest{Key: string(e.Task), Nonce: e.Nonce, Block: e.About()})
 	if _, gone := failure.IssueGone(err); gone {
@@ -98,7 +99,7 @@ func (s *session) remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// readReview looks at a pull request whose issue was closed.
+// readReview polls a pull request whose issue was closed.
 func (s *session) readReview(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, s.pollPause, func() error {
 		number, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) int {
@@ -107,7 +108,7 @@ func (s *session) readReview(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 			}
 			return 0
 		})
-		if err != nil || number == 0 { // the session ends, or the task has
+		if err != nil || number == 0 { // the session or the task is over
 			return err
 		}
 		return s.reviews.Look(ctx, e.Task, number, true)

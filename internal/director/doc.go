@@ -1,5 +1,5 @@
-// Package director is the shell around fsm.Driver. It feeds events to the machine, makes the machine's decisions durable,
-// and carries out the effects.
+// Package director is the shell around fsm.Driver. It feeds events to the machine, makes the machine's decisions
+// durable, and carries out the effects.
 //
 //	poll ─────┐                        ┌─▶ github
 //	bus ──────┤  inputs   ┌────────┐   ├─▶ container
@@ -18,8 +18,8 @@
 //
 // # Failure policy
 //
-// A missing prerequisite at boot ends Run. The error has one line for each, with advice. Later failures do not end Run:
-// the bus reconnects, or is reopened if it or its disk has failed, effects are retried, and GitHub cools down.
+// A missing prerequisite at boot ends Run. The error has one line for each, with advice. If one fails later, Run goes
+// on: the bus reconnects, or is reopened if it or its disk has failed, effects are retried, and GitHub cools down.
 //
 // # Files
 //

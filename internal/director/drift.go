@@ -18,10 +18,10 @@ import (
 	"retake/internal/workspace"
 )
 
-// catchUp brings a checkout up to date before its next attempt: with what people pushed to the branch of its
-// work, and with the base branch if that is further ahead than the policy allows. In an attempt that only
-// validates a conflict is an error: an agent is asked then. An agent that was asked to resolve a conflict finds
-// it in the files, and is told what was left there.
+// catchUp updates a checkout before its next attempt. It merges what people pushed to the branch of the work, and
+// the base branch if that is further ahead than the policy allows. If the attempt only validates, a conflict is an
+// error, and an agent is asked to resolve it. An agent that was asked finds the conflict in the files listed in
+// left.
 func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect,
 	r workspace.Request,
 ) (left []string, err error) {
@@ -33,7 +33,7 @@ func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect,
 		switch {
 		case err != nil && !errors.Is(err, workspace.ErrNotThere):
 			return nil, err
-		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent is there to be told
+		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent would see the conflict
 			return nil, &workspace.Error{
 				Kind: workspace.Conflict, Op: "join " + e.Nonce, Err: workspace.ErrMergeConflict,
 				Detail: "what was pushed to the branch and the work here don't go together: " +
@@ -63,19 +63,20 @@ func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect,
 	return synced.Left, err
 }
 
-// keepsConflicts: this attempt is asked to resolve a conflict, or an earlier one was and left it; then it is
-// still in the files. What a person has answered to one counts like that, too.
+// keepsConflicts reports whether this attempt or an earlier one was asked to resolve a conflict, which may
+// therefore still be in the files. It also counts a conflict that a person has answered.
 func keepsConflicts(o *fsm.StartOrder) bool {
 	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool { return f.Reason == recovery.GitConflict })
 }
 
-// driftEvery is how often running checkouts are compared with their base branch: each look is a fetch.
+// driftEvery is the interval at which running checkouts are compared with their base branch. Each comparison is a
+// fetch.
 const driftEvery = 10 * time.Minute
 
-// watchDrift warns running workers whose checkout has fallen behind. They go on; the merge comes before the next
-// attempt.
+// watchDrift warns running workers whose checkout has fallen behind. They continue, and the merge happens before
+// the next attempt.
 func (s *session) watchDrift(ctx context.Context) error {
-	warned := map[string]string{} // worker → base that it was last warned about
+	warned := map[string]string{} // worker → base of the last warning
 	for {
 		select {
 		case <-time.After(s.driftEvery):
@@ -109,9 +110,9 @@ func (s *session) watchDrift(ctx context.Context) error {
 	}
 }
 
-// liveTasks are the tasks with a worker that is up, as they are now.
+// liveTasks returns copies of the tasks with a live worker.
 func (s *session) liveTasks(ctx context.Context) []fsm.Task {
-	tasks, _ := loop.Look(ctx, s.owner, func(d *fsm.Driver) (out []fsm.Task) { // no answer: the session is over
+	tasks, _ := loop.Look(ctx, s.owner, func(d *fsm.Driver) (out []fsm.Task) { // on error the session is over
 		for _, t := range d.Machine().Tasks() {
 			if t.State.Info().Live && !t.UpAt.IsZero() {
 				out = append(out, *t)
@@ -122,7 +123,7 @@ func (s *session) liveTasks(ctx context.Context) []fsm.Task {
 	return tasks
 }
 
-// writeStates keeps .retake/STATE.json in the checkouts of running attempts up to date, for agents that want to know.
+// writeStates updates .retake/STATE.json in the checkouts of running attempts, for agents that want to read it.
 func (s *session) writeStates(ctx context.Context, phase string) {
 	for _, t := range s.liveTasks(ctx) {
 		doing, _ := t.Activity()

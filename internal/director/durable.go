@@ -8,14 +8,14 @@ import (
 	"retake/internal/recovery"
 )
 
-// onBatch folds a durable batch into the projections. The owner calls it before onDurable.
+// onBatch applies a durable batch to the projections. The owner calls it before onDurable.
 func (s *session) onBatch(seq uint64, records []fsm.Record) {
 	for _, p := range s.projections {
 		p.Apply(seq, records)
 	}
 }
 
-// onDurable logs each durable record and does what it asks of the process.
+// onDurable logs each durable record and reacts to it.
 func (s *session) onDurable(r fsm.Record) {
 	for _, f := range r.Facts {
 		s.logFact(f)
@@ -24,7 +24,7 @@ func (s *session) onDurable(r fsm.Record) {
 	}
 }
 
-// react does what a fact asks of the process itself.
+// react carries out what a fact requires of the process.
 func (s *session) react(f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.VerdictMade:
@@ -53,7 +53,7 @@ func (s *session) react(f fsm.Fact) {
 	}
 }
 
-// What continue_on_error means, where it begins to and where it does.
+// Explanations of continue_on_error, for its start and its effect.
 const (
 	continuesText = "errors are continued after (recovery.continue_on_error): no failure ends the run, also none " +
 		"that the policy calls fatal, such as a rejected credential; " +
@@ -63,7 +63,7 @@ const (
 		"follows may fail for the same cause"
 )
 
-// logFact writes one line for each fact that an operator would ask for.
+// logFact writes one line for each fact that an operator would look for.
 func (s *session) logFact(f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.Moved:

@@ -25,15 +25,15 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// outside is what stands between workers and everything else. Its zero value is nothing: workers sign in nowhere.
+// outside is the proxy between workers and the network. The zero value has no proxy.
 type outside struct {
-	proxy *egress.Proxy // nil: there is none
-	url   *url.URL      // of it, as workers reach it
-	hosts bool          // workers go through it to reach hosts
-	keys  []string      // names of the variables whose keys it has
+	proxy *egress.Proxy // nil without a proxy
+	url   *url.URL      // the proxy's URL, as seen by workers
+	hosts bool          // workers reach hosts through the proxy
+	keys  []string      // variables whose keys the proxy holds
 }
 
-// openEgress has the engine keep what workers reach, and puts the proxy up if there is need for one.
+// openEgress makes the engine restrict the workers' network access, and starts the proxy if one is needed.
 func (d *daemon) openEgress(ctx context.Context) error {
 	c := d.setup().Containers
 	if d.plainProcesses() && !c.EgressOpen() {
@@ -69,7 +69,7 @@ func (d *daemon) openEgress(ctx context.Context) error {
 
 func (d *daemon) needsProxy() bool { return d.setup().NeedsProxy() }
 
-// keyValues are the keys themselves.
+// keyValues returns the values of the keys.
 func (d *daemon) keyValues() (all []string) {
 	for _, name := range sortedKeys(d.keys) {
 		all = append(all, d.keys[name].Value)
@@ -77,7 +77,7 @@ func (d *daemon) keyValues() (all []string) {
 	return all
 }
 
-// proxiedKeys reads the keys that workers use and do not have.
+// proxiedKeys reads the keys that workers use without holding them.
 func proxiedKeys(hosts map[string]string) (map[string]egress.Key, error) {
 	all := map[string]egress.Key{}
 	for _, name := range sortedKeys(hosts) {
@@ -91,8 +91,8 @@ func proxiedKeys(hosts map[string]string) (map[string]egress.Key, error) {
 	return all, nil
 }
 
-// doors are the addresses that workers reach whatever else they do: the bus, and what was configured; and the
-// ports of the bus, for what stands on their own network in its place.
+// doors returns the addresses that workers may always reach: the bus, and the configured ones. It also returns the
+// bus's ports, for a server that stands in for it on the workers' network.
 func (d *daemon) doors(ctx context.Context) (doors []netip.AddrPort, ports []uint16, err error) {
 	doors = d.setup().Containers.Doors()
 	for one := range strings.SplitSeq(d.bus.WorkerURL(d.gateway), ",") {
@@ -106,8 +106,8 @@ func (d *daemon) doors(ctx context.Context) (doors []netip.AddrPort, ports []uin
 	return doors, ports, nil
 }
 
-// resolved are the addresses of a host and port, as this machine knows them; none if it knows none: a name that
-// only workers know is that of something on their network.
+// resolved returns the addresses of a host and port, as resolved on this machine. It returns nil for a name that
+// only workers can resolve, because that name belongs to their own network.
 func resolved(ctx context.Context, address string) (all []netip.AddrPort) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -126,13 +126,13 @@ func portOf(address string) uint16 {
 	return uint16(n)
 }
 
-// openProxy serves workers at the configured address, and returns where they reach it.
+// openProxy starts the proxy at the configured address, and returns the addresses at which workers reach it.
 func (d *daemon) openProxy(ctx context.Context) ([]netip.AddrPort, error) {
 	c := d.setup().Containers
 	listen := c.ProxyListen
 	if listen == "auto" {
 		listen = net.JoinHostPort(d.gateway, strconv.Itoa(config.ProxyPort))
-		if d.onCluster() { // pods come from anywhere, and the address may be a Service's
+		if d.onCluster() { // pods connect from anywhere, and the address may belong to a Service
 			listen = net.JoinHostPort("", strconv.Itoa(config.ProxyPort))
 		}
 	}
@@ -168,13 +168,14 @@ func (d *daemon) openProxy(ctx context.Context) ([]netip.AddrPort, error) {
 	return resolved(ctx, at.Host), nil
 }
 
-// egressSecret is made once: the workers that a later process adopts go on with what they have.
+// egressSecret returns the proxy's secret and creates it once. Workers that a later process adopts keep their
+// tokens.
 func (d *daemon) egressSecret() ([]byte, error) {
 	file := filepath.Join(d.sharedDir(), "egress.key")
 	secret, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		secret = make([]byte, 32)
-		rand.Read(secret) // it never fails
+		rand.Read(secret) // never fails
 		err = safefile.Write(file, 0o600, secret)
 	}
 	if err == nil && len(secret) < 32 {
@@ -183,21 +184,21 @@ func (d *daemon) egressSecret() ([]byte, error) {
 	return secret, err
 }
 
-// admit lets an attempt sign in at the proxy.
+// admit lets an attempt use the proxy.
 func (o outside) admit(attempt string) {
 	if o.proxy != nil {
 		o.proxy.Admit(attempt)
 	}
 }
 
-// dismiss ends what it has open there.
+// dismiss closes the attempt's connections at the proxy.
 func (o outside) dismiss(attempt string) {
 	if o.proxy != nil {
 		o.proxy.Dismiss(attempt)
 	}
 }
 
-// secrets are what an attempt has that is worth something until it ends.
+// secrets returns the attempt's secrets that are valid until it ends.
 func (o outside) secrets(attempt string) []string {
 	if o.proxy == nil {
 		return nil
@@ -205,7 +206,7 @@ func (o outside) secrets(attempt string) []string {
 	return []string{o.proxy.Token(attempt)}
 }
 
-// denied is what people are told of the hosts that an attempt did not get.
+// denied returns, for people, the hosts that the proxy denied to an attempt.
 func (o outside) denied(attempt string) (lines []string) {
 	if o.proxy == nil {
 		return nil
@@ -216,8 +217,8 @@ func (o outside) denied(attempt string) (lines []string) {
 	return lines
 }
 
-// environ adds to an attempt's variables those by which its programs find the proxy, and, for agents, what
-// stands for keys.
+// environ adds the variables by which an attempt's programs find the proxy. For agents it also adds placeholders
+// for the keys.
 func (o outside) environ(attempt string, before []string, agent bool) []string {
 	if o.proxy == nil {
 		return before
@@ -229,7 +230,7 @@ func (o outside) environ(attempt string, before []string, agent bool) []string {
 		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
 			ours = append(ours, name+"="+at.String(), strings.ToLower(name)+"="+at.String())
 		}
-		ours = append(ours, "NODE_USE_ENV_PROXY=1") // Node looks at the others only then
+		ours = append(ours, "NODE_USE_ENV_PROXY=1") // Node reads the other variables only with this one
 	}
 	for _, name := range o.keys {
 		if agent {
@@ -238,7 +239,7 @@ func (o outside) environ(attempt string, before []string, agent bool) []string {
 		}
 	}
 	none := "localhost,127.0.0.1," + o.url.Hostname()
-	for _, v := range before { // of a proxy of the user's own
+	for _, v := range before { // set for a proxy of the user
 		if name, hosts, _ := strings.Cut(v, "="); strings.EqualFold(name, "NO_PROXY") && hosts != "" {
 			none += "," + hosts
 		}
@@ -247,7 +248,7 @@ func (o outside) environ(attempt string, before []string, agent bool) []string {
 	return replacing(before, ours)
 }
 
-// replacing adds variables, in the place of those of the same name.
+// replacing adds variables and replaces those with the same name.
 func replacing(before, more []string) []string {
 	names := map[string]bool{}
 	for _, v := range more {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// executors is the table of what carries out which kind of effect.
+// executors lists the executor of each kind of effect.
 func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 	all := map[fsm.EffectKind]loop.Executor{
 		fsm.DoClaim:       s.warmed(s.claim),
@@ -46,7 +46,7 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 	return all
 }
 
-// remove ends a container of this fleet that no task knows.
+// remove ends a container of this fleet without a task.
 func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	_, err := s.runtime.Stop(ctx, e.Worker, 0, nil)
 	if err == nil {
@@ -56,11 +56,11 @@ func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// forgetFor is how long the removal of a checkout is tried again, such as one where a process that had not
-// ended goes on to write. The next claim waits for it; what is left then is removed at the next start.
+// forgetFor bounds the retries when a checkout is removed, for example while a leftover process still writes to it.
+// The next claim waits for the removal. Leftovers are removed at the next start.
 const forgetFor = 30 * time.Second
 
-// forget removes what a claim that is over has left.
+// forget removes what a finished claim has left.
 func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.credentials.Revoke(ctx, e.Worker)
 	s.reports.drop(e.Worker)
@@ -72,5 +72,5 @@ func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		}))
 }
 
-// pollPause is the least pause between two tries of what GitHub refuses.
+// pollPause returns the minimum pause between two tries of a request that GitHub refuses.
 func (s *session) pollPause() time.Duration { return s.setup().GitHub.Poll }

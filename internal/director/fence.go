@@ -12,16 +12,16 @@ import (
 	"retake/internal/fsm"
 )
 
-// fences reports whether an attempt whose stop failed with err is to be fenced now: its runtime cannot confirm
-// the end, and the order allows a fence.
+// fences reports whether to fence an attempt whose stop failed with err: its runtime cannot confirm the end, and
+// the order allows fencing now.
 func (s *session) fences(o *fsm.StopOrder, err error) bool {
 	return errors.Is(err, container.ErrUnconfirmed) && !o.FenceAt.IsZero() && !s.owner.Clock.Now().Before(o.FenceAt)
 }
 
-// lostOutput bounds the wait for the output of a fenced attempt, which may go on for ever where nobody hears it.
+// lostOutput bounds the wait for the output of a fenced attempt, which may keep printing out of reach.
 const lostOutput = time.Second
 
-// lastOutput is finishOutput at an attempt's end, or after its fence.
+// lastOutput is finishOutput at the end of an attempt or after its fence.
 func (s *session) lastOutput(ctx context.Context, e fsm.Effect, fenced bool) *audit.StoredOutput {
 	if fenced {
 		limited, cancel := context.WithTimeout(ctx, lostOutput)
@@ -31,7 +31,7 @@ func (s *session) lastOutput(ctx context.Context, e fsm.Effect, fenced bool) *au
 	return s.finishOutput(ctx, e)
 }
 
-// clusterSays is what a runtime that places attempts by itself says of an end, for people.
+// clusterSays returns, for people, the cluster's explanation of an end.
 func clusterSays(x container.Exit) string {
 	return fmt.Sprintf("the cluster on the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
 }

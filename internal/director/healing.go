@@ -13,28 +13,26 @@ import (
 	"retake/internal/director/loop"
 )
 
-// Pauses between two tries to open the bus again: doubling up to a bound that is a few seconds, because
-// everything waits for it.
+// Pauses between two tries to reopen the bus. They double up to a few seconds only, because everything waits for
+// the bus.
 const (
 	reopenFirst = 500 * time.Millisecond
 	reopenMost  = 5 * time.Second
 )
 
-// busFailed reports whether a session ended for something that opening the bus again can mend. A server that
-// once failed to write refuses every write from then on, and a stream that was removed is made again only when
-// the bus is opened.
+// busFailed reports whether reopening the bus can fix the error that ended a session. A server that once failed to
+// write refuses every later write, and a removed stream is recreated only when the bus is opened.
 func busFailed(err error) bool {
 	return errors.Is(err, loop.ErrReload) || errors.Is(err, failure.ErrBus)
 }
 
-// reopenBus opens the bus again, with an embedded server on the same files, port and keys: workers connect to
-// it again by themselves. Of a server that was joined the connections, and with them the lease, are as good as
-// before: only its streams are made sure of. It waits for a disk that cannot be written, and tries until it
-// works; the error is that of ctx.
+// reopenBus reopens the bus. An embedded server restarts on the same files, port and keys, so workers reconnect on
+// their own. With a joined server the connections and the lease remain valid, and only the streams are checked. It
+// retries, even while the disk cannot be written, until it succeeds or ctx ends.
 func (d *daemon) reopenBus(ctx context.Context) error {
 	joined := d.config.AgentBus.URL != ""
 	if d.bus != nil && !joined {
-		if err := d.bus.Close(ctx); err != nil && ctx.Err() == nil { // never two servers on one folder
+		if err := d.bus.Close(ctx); err != nil && ctx.Err() == nil { // never run two servers on one directory
 			d.log.Warn("the bus was closed incompletely", zap.Error(err))
 		}
 	}
@@ -64,7 +62,7 @@ func (d *daemon) reopenBus(ctx context.Context) error {
 	})
 }
 
-// journalChecked ends a session whose journal the server has lost. No answer is no word.
+// journalChecked ends a session whose journal the server has lost. A missing answer proves nothing.
 func (s *session) journalChecked(ctx context.Context, last uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -16,28 +16,28 @@ import (
 	"retake/internal/recovery"
 )
 
-// incidentRest is how long the issue about an incident is left as it is, so that a canary or a waiting task
-// more does not cost a request each.
+// incidentRest is the minimum pause between two updates of an incident's issue, so that each additional canary or
+// waiting task does not cost a request.
 const incidentRest = time.Minute
 
-// shownIncident is an outage as its issue shows it.
+// shownIncident is an outage as shown on its issue.
 type shownIncident struct {
-	issue fsm.IssueKey // empty: none yet
+	issue fsm.IssueKey // empty before the issue exists
 	text  github.IncidentIssue
 }
 
-// same reports whether people would read the same.
+// same reports whether both texts look the same to people.
 func (i shownIncident) same(j shownIncident) bool {
 	return i.text.Open == j.text.Open && i.text.Title == j.text.Title && slices.Equal(i.text.Waiting, j.text.Waiting)
 }
 
-// showIncidents keeps one issue for each outage that keeps tasks waiting, until ctx ends: what the machine says
-// now decides, so that nothing is lost when a request fails.
+// showIncidents maintains one issue for each outage that holds tasks back, until ctx ends. It compares with the
+// machine's current state each time, so a failed request loses nothing.
 func (s *session) showIncidents(ctx context.Context) error {
 	if !s.config.GitHub.Writes {
 		return nil
 	}
-	shown := map[string]shownIncident{} // by key, as this process has written it
+	shown := map[string]shownIncident{} // by key, as last written by this process
 	for {
 		select {
 		case <-time.After(min(incidentRest, max(s.setup().GitHub.Poll, time.Second))):
@@ -73,7 +73,7 @@ func (s *session) showIncidents(ctx context.Context) error {
 	}
 }
 
-// incidentsToShow are the outages that keep something back, and those that are over but still have an open issue.
+// incidentsToShow returns the outages that hold tasks back, and those that are over but still have an open issue.
 func (s *session) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 	out := map[string]shownIncident{}
 	for _, i := range m.AllIncidents() {
@@ -104,7 +104,7 @@ func (s *session) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 	return out
 }
 
-// resourceOf is what an incident is of, in its key.
+// resourceOf returns the resource in an incident's key.
 func resourceOf(key string) string {
 	resource, _, _ := strings.Cut(key, "/")
 	return resource

@@ -33,16 +33,15 @@ func (s *session) readIssue(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 }
 
-// issueGone is the event of an issue that is gone: like one that was closed.
+// issueGone returns the event for an issue that no longer exists. It equals that of a closed issue.
 func (s *session) issueGone(k fsm.IssueKey) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: k.Repo(), AskedAt: s.owner.Clock.Now(), Issues: []fsm.IssueView{{Key: k}}}
 }
 
-// reclaim looks at a claim that no task of ours knows. One of this fleet is from before the journal was lost;
-// it is given back once nothing has happened in it for long enough. Another fleet's claim is another director's
-// business.
+// reclaim checks a claim without a task. A claim of this fleet is left from a lost journal, and is released once it
+// has been idle for long enough. Other claims are left to the directors of their fleets.
 func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	if s.reclaims.Hold(github.Issue{Key: string(e.Task)}) { // every poll shows it, and a look costs requests
+	if s.reclaims.Hold(github.Issue{Key: string(e.Task)}) { // every poll lists it, and each check costs requests
 		return fsm.EffectEnded{}
 	}
 	s.reclaims.Note(string(e.Task))
@@ -69,11 +68,10 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// soon is how long is waited for a label to count as left behind, instead of looking again with the next list
-// of everything.
+// soon is the longest wait for a label to count as left behind. Beyond it, the next full list checks again.
 const soon = 2 * time.Minute
 
-// offerAgain offers an issue again that carries our label and nobody's claim.
+// offerAgain offers an issue again that carries our label without a claim.
 func (s *session) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 	for {
 		freed, due, err := s.github.Free(ctx, string(k), s.setup().Timeouts.IssueClaimStale)
@@ -95,7 +93,7 @@ func (s *session) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 	}
 }
 
-// tidy takes off the labels of ours that people have put beside the one that says what the task does.
+// tidy removes our labels that people have added beside the label of the task's state.
 func (s *session) tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	err := s.github.KeepLabel(ctx, string(e.Task), s.labelOf(fsm.Label(e.Why)), false)
 	if _, gone := failure.IssueGone(err); gone {
@@ -104,7 +102,7 @@ func (s *session) tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// labelOf is the name of a role's label.
+// labelOf returns the name of the label for a role.
 func (s *session) labelOf(role fsm.Label) string {
 	names := s.config.GitHub.Labels
 	return map[fsm.Label]string{
@@ -113,7 +111,7 @@ func (s *session) labelOf(role fsm.Label) string {
 	}[role]
 }
 
-// readAnswers looks for what people did since the question: took the blocked label off, or said something.
+// readAnswers checks whether people have removed the blocked label or commented since the question.
 func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, s.pollPause, func() error {
 		u, removed, err := s.github.Unblocked(ctx, string(e.Task))
@@ -130,7 +128,7 @@ func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 			s.owner.Decided(ctx, answer)
 			return nil
 		}
-		if removed { // the question stands, and GitHub must say so
+		if removed { // the question stands, so GitHub must show it
 			s.log.Warn("a bot took the blocked label off, which is no answer; it is put back",
 				zap.String("issue", string(e.Task)), zap.String("by", u.By))
 			if err := s.github.KeepLabel(ctx, string(e.Task), s.config.GitHub.Labels.Blocked, true); err != nil {
@@ -144,7 +142,7 @@ func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 	})
 }
 
-// hints are what people with write access said: text behind a command, and plain comments.
+// hints returns what people with write access said: the text after a command, and plain comments.
 func hints(said []github.Answer) (out []fsm.Hint) {
 	for _, a := range said {
 		text := a.Text

@@ -26,13 +26,14 @@ import (
 	"retake/internal/safefile"
 )
 
-// What of the journal is in the data directory, but not in the bus's folder: what befalls that one leaves them alone.
+// Parts of the journal in the data directory outside the bus's directory, so that damage there does not affect
+// them.
 const (
-	mirrorFile = "journal.head" // how far the journal went
-	archiveDir = "journal"      // what has left the live journal
+	mirrorFile = "journal.head" // the last known sequence of the journal
+	archiveDir = "journal"      // batches that have left the live journal
 )
 
-// journalOptions are those of the bus that the journal needs.
+// journalOptions returns the bus options that the journal needs.
 func (d *daemon) journalOptions() bus.Options {
 	c := d.config
 	return bus.Options{
@@ -47,9 +48,9 @@ func (d *daemon) journalOptions() bus.Options {
 	}
 }
 
-// withJournal opens the journal alone, and closes it after use. What only reads the journal of an embedded bus
-// reads a copy of it, since a server writes to whatever it serves; no director may run on the data directory
-// then, nor for anything but reading. On a joined bus anything but reading takes the lease.
+// withJournal opens only the journal, passes it to use, and closes it. It locks the data directory against
+// directors, except to read a joined bus. If readOnly is set, it reads a copy of an embedded bus, because a server
+// writes to the files it serves. On a joined bus, everything but reading takes the lease.
 func withJournal(ctx context.Context, c config.Config, readOnly bool,
 	use func(context.Context, *bus.Bus) error,
 ) (err error) {
@@ -85,7 +86,7 @@ func withJournal(ctx context.Context, c config.Config, readOnly bool,
 			Dir: o.Dir, Prefix: o.Prefix, Fleet: o.Fleet,
 			SyncAlways: !readOnly, Log: d.log,
 		})
-		readOnly = false // nobody else uses it, or the copy
+		readOnly = false // the lock is held, or it is a copy
 	}
 	if err != nil {
 		return err
@@ -106,8 +107,8 @@ func withJournal(ctx context.Context, c config.Config, readOnly bool,
 	return use(t.ctx, d.bus)
 }
 
-// copyBus copies the files of a bus that no director uses, and how far its journal went, and has the options
-// name the copy. The archive is only read anyway.
+// copyBus copies the files of a bus that no director uses, with the mirror of the journal's head, and points the
+// options to the copy. The archive is not copied, because it is only read.
 func copyBus(to string, o *bus.Options) error {
 	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, mirrorFile)
 	err := os.CopyFS(dir, os.DirFS(o.Dir))
@@ -116,7 +117,7 @@ func copyBus(to string, o *bus.Options) error {
 			if err != nil || e.IsDir() {
 				return err
 			}
-			// keys that others may read are refused, and a copy is made with what the umask allows
+			// keys readable by others are refused, and the copy's permissions depend on the umask
 			return os.Chmod(path, 0o600)
 		})
 	}
@@ -133,7 +134,7 @@ func copyBus(to string, o *bus.Options) error {
 	return nil
 }
 
-// VerifyJournal reads all of the journal and says what it found. It changes nothing.
+// VerifyJournal reads the whole journal and reports what it found. It changes nothing.
 func VerifyJournal(ctx context.Context, c config.Config) (v bus.Verification, err error) {
 	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
 		if v, err = b.Journal().Verify(ctx); err != nil || len(v.Damages) > 0 {
@@ -144,8 +145,8 @@ func VerifyJournal(ctx context.Context, c config.Config) (v bus.Verification, er
 	return v, err
 }
 
-// verifyStates compares the snapshots of a journal that is whole with what its batches lead to: from the
-// beginning, or, if that is gone, from the oldest snapshot on.
+// verifyStates compares the snapshots of a sound journal with the states that its batches lead to. It starts at the
+// beginning or, if that is gone, at the oldest snapshot.
 func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) error {
 	at, err := j.Begin(ctx)
 	if err != nil {
@@ -190,7 +191,7 @@ func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) erro
 	return nil
 }
 
-// replayTo applies the batches behind a head, up to a sequence.
+// replayTo applies the batches after a head, up to sequence last.
 func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, last uint64) (bus.Head, error) {
 	err := feed.After(ctx, j, at, func(seq uint64, records []fsm.Record) error {
 		if seq > last {
@@ -203,7 +204,7 @@ func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, 
 	return at, err
 }
 
-// ExportJournal writes the journal, archived batches included, and the newest snapshot to a file.
+// ExportJournal writes the journal, with archived batches, and the newest snapshot to a file.
 func ExportJournal(ctx context.Context, c config.Config, file string) (t chain.Trailer, err error) {
 	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
 		t, err = b.Journal().Export(ctx, file)
@@ -212,11 +213,11 @@ func ExportJournal(ctx context.Context, c config.Config, file string) (t chain.T
 	return t, err
 }
 
-// ImportJournal brings an exported journal back. The one that is there must be empty, unless aside names a file
-// that it is set aside to.
+// ImportJournal restores an exported journal. The current journal must be empty, unless aside names a file to which
+// it is moved.
 func ImportJournal(ctx context.Context, c config.Config, file, aside string) (t chain.Trailer, err error) {
 	err = withJournal(ctx, c, false, func(ctx context.Context, b *bus.Bus) error {
-		if _, err := chain.Read(file, nil, nil); err != nil { // before anything is set aside
+		if _, err := chain.Read(file, nil, nil); err != nil { // before anything is moved
 			return fmt.Errorf("director: import: %w", err)
 		}
 		if aside != "" {
@@ -227,17 +228,17 @@ func ImportJournal(ctx context.Context, c config.Config, file, aside string) (t 
 		if t, err = b.Import(ctx, file); err != nil {
 			return err
 		}
-		return removeNote(ctx, c, b) // what was to be rebuilt was brought back instead
+		return removeNote(ctx, c, b) // the import replaces the rebuild that was pending
 	})
 	return t, err
 }
 
-// makeRoom lets a session begin whose journal is nearly full: it takes a batch to begin, and only what is
-// behind two snapshots can leave.
+// makeRoom lets a session begin whose live journal is nearly full. The session must append a batch to begin, and
+// only batches older than two snapshots can leave the live journal.
 func (s *session) makeRoom(ctx context.Context, h *state) {
 	crowded, err := s.bus.Journal().Crowded(ctx)
 	if err != nil || !crowded {
-		return // what it appends will tell
+		return // the first append will show the problem
 	}
 	s.log.Warn("the live journal is more than half full: room is made before anything is appended")
 	if h.head.Seq > h.saved {
@@ -250,19 +251,18 @@ func (s *session) makeRoom(ctx context.Context, h *state) {
 	s.retireJournal(ctx)
 }
 
-// beforeSnapshot is what a start does not read of the live journal, and verifyRest the pause after each batch
-// of it that is read later.
+// beforeSnapshot names the part of the live journal that a start skips. verifyRest is the pause after each batch of
+// it that is read later.
 const (
 	beforeSnapshot = "the live journal before its snapshot"
 	verifyRest     = 2 * time.Millisecond
 )
 
-// verifyJournal reads the part of the live journal that the start did not: its snapshot, at a sequence, is
-// behind that. What is damaged there is said; it changes no state. What cannot be read at the moment is read
-// again.
+// verifyJournal reads the part of the live journal that the start skipped: everything before the snapshot at the
+// given sequence. It reports damage, which affects no state. It retries what cannot be read at the moment.
 func (s *session) verifyJournal(ctx context.Context, snapshot uint64) {
 	s.unusable.Delete(beforeSnapshot)
-	if snapshot == 0 { // the start has read all of it
+	if snapshot == 0 { // the start has read the whole journal
 		return
 	}
 	var n uint64
@@ -285,20 +285,20 @@ func (s *session) verifyJournal(ctx context.Context, snapshot uint64) {
 	}
 }
 
-// retireMost is the longest pause before retiring is tried again: a try may read much.
+// retireMost is the longest pause before retiring is retried, because a try may read a lot.
 const retireMost = 10 * time.Minute
 
-// retries are those of retiring, whose pauses double; the housekeeper's own. A session begins with one: an
-// earlier one may have failed.
+// retries schedules the retries of retireJournal with doubling pauses. Only housekeeping uses it. Each session
+// begins with one try, because the previous session's may have failed.
 type retries struct {
-	at    time.Time     // when the next one is due
-	pause time.Duration // before it; 0: the last one worked
-	done  bool          // none is due before the next snapshot
+	at    time.Time     // time of the next try
+	pause time.Duration // the last pause, or 0 after a success
+	done  bool          // no try is due before the next snapshot
 }
 
 func (r *retries) due(now time.Time) bool { return !r.done && !now.Before(r.at) }
 
-// ended is told how one went.
+// ended records the result of a try.
 func (r *retries) ended(now time.Time, first time.Duration, err error) {
 	if err == nil {
 		*r = retries{done: true}
@@ -308,7 +308,7 @@ func (r *retries) ended(now time.Time, first time.Duration, err error) {
 	r.at, r.done = now.Add(r.pause), false
 }
 
-// retireJournal moves what no restart needs any more out of the live journal.
+// retireJournal moves batches that no restart needs out of the live journal.
 func (s *session) retireJournal(ctx context.Context) {
 	err := s.bus.Journal().Retire(ctx, time.Now())
 	if ctx.Err() != nil {
@@ -316,7 +316,7 @@ func (s *session) retireJournal(ctx context.Context) {
 	}
 	s.retires.ended(time.Now(), s.setup().Director.Interval, err)
 	if s.resave = errors.Is(err, bus.ErrSnapshot); s.resave {
-		s.saved = 0 // what is saved there may be what cannot be read
+		s.saved = 0 // the snapshot there may be the unreadable one
 	}
 	if err == nil {
 		s.unusable.Delete(archiveDir)

@@ -17,15 +17,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// keptFile, beside the checkouts, names those that an empty journal did not know, one in a line. They may be
-// all that is left of a journal that was lost: no session removes them, of whichever director, until a rebuild
-// has used them or a person has removed the file.
+// keptFile lies beside the checkouts. It names those that an empty journal did not know, one per line. They may be
+// all that is left of a lost journal. No session of any director removes them until a rebuild has used them or a
+// person has removed the file.
 const keptFile = "checkouts.kept"
 
 func (d *daemon) keptPath() string { return filepath.Join(d.sharedDir(), keptFile) }
 
-// sweep removes the checkouts that no task needs. After an error nothing was removed: those that must be kept
-// are not known, or another director leads.
+// sweep removes the checkouts that no task needs. After an error it has removed nothing, because it is unknown
+// which ones must stay, or because another director leads.
 func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
 	if !s.term.Load().leads() {
 		return loop.ErrLeaseLost
@@ -64,7 +64,7 @@ func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
 	return nil
 }
 
-// kept are the checkouts that stay although no task needs them. They are written down while the journal is empty.
+// kept returns the checkouts that stay although no task needs them. It records them while the journal is empty.
 func (s *session) kept(tasks []string) (kept []string, err error) {
 	data, err := os.ReadFile(s.keptPath())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func (s *session) kept(tasks []string) (kept []string, err error) {
 		return nil, err
 	}
 	named := strings.Fields(string(data))
-	there := slices.Clone(s.sent) // on the bus, and on this machine
+	there := slices.Clone(s.sent) // on the bus and on this machine
 	for _, c := range claims {
 		there = append(there, c.Nonce)
 	}
@@ -94,7 +94,7 @@ func (s *session) kept(tasks []string) (kept []string, err error) {
 	return kept, safefile.Write(s.keptPath(), 0o600, []byte(strings.Join(kept, "\n")+"\n"))
 }
 
-// keptNoMore is for a rebuild: what it could use of the checkouts is a task's now.
+// keptNoMore removes keptFile after a rebuild. By then tasks own all usable checkouts.
 func (d *daemon) keptNoMore() error {
 	if err := os.Remove(d.keptPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

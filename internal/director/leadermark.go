@@ -9,17 +9,17 @@ import (
 	"retake/internal/director/failure"
 )
 
-// leaderMarker is a runtime by which others find the director that leads: a cluster's Services lead people,
-// webhooks and attempts there.
+// leaderMarker is a runtime that shows others which director leads. A cluster's Services route people, webhooks and
+// attempts to that director.
 type leaderMarker interface {
 	MarkLeader(ctx context.Context, leads bool) error
 }
 
-// unmarkFor bounds how long the end of a term takes for it.
+// unmarkFor bounds the time for removing the mark at the end of a term.
 const unmarkFor = 5 * time.Second
 
-// markLeader has the runtime show, for as long as the term lasts, that this director leads. It tries again: the
-// lead does not depend on it.
+// markLeader makes the runtime show that this director leads, for as long as the term lasts. It retries in the
+// background, because leading does not depend on the mark.
 func (d *daemon) markLeader(t *term) {
 	m, ok := d.runtime.(leaderMarker)
 	if !ok || t.lease == nil {
@@ -38,7 +38,7 @@ func (d *daemon) markLeader(t *term) {
 	})
 }
 
-// unmarkLeader takes back what an earlier term, or a process of before in the same place, has shown.
+// unmarkLeader removes the mark of an earlier term, or of an earlier process in the same place.
 func (d *daemon) unmarkLeader(ctx context.Context) {
 	m, ok := d.runtime.(leaderMarker)
 	if !ok || d.config.AgentBus.URL == "" {

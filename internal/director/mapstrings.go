@@ -2,9 +2,9 @@ package director
 
 import "reflect"
 
-// mapStrings puts f(s) in the place of every string s in a struct that nobody else changes: in exported fields,
-// in what pointers lead to, in elements of slices, and in keys and values of maps; not in interfaces, arrays
-// and byte slices. What pointers, slices and maps lead to is copied, since others may have it.
+// mapStrings replaces every string s in a struct by f(s): in exported fields, behind pointers, in elements of
+// slices, and in keys and values of maps. It skips interfaces, arrays and byte slices. It copies what pointers,
+// slices and maps refer to, because others may share it. No other goroutine may change the struct.
 func mapStrings[T any](in *T, f func(string) string) { mapValue(reflect.ValueOf(in).Elem(), f) }
 
 func mapValue(v reflect.Value, f func(string) string) {

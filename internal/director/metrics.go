@@ -12,17 +12,17 @@ import (
 	"retake/internal/metrics"
 )
 
-// openMetrics begins to count. What a scrape asks is there from serveHTTP on.
+// openMetrics starts counting. The values that a scrape reads are available from Web.Serve on.
 func (d *daemon) openMetrics(version string) {
 	registry := prometheus.NewRegistry()
 	d.metrics = metrics.New(registry, version)
 	d.gathered = d.metrics.Handler(registry)
 }
 
-// serveMetrics answers with the metrics, also while no session runs and when this director stands by.
+// serveMetrics answers a scrape, even without a session or as a standby.
 func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.gathered.ServeHTTP(w, r) }
 
-// readings are what a scrape is told beside what was decided. The owner is not asked.
+// readings returns the values of a scrape that do not come from decisions. It does not ask the owner.
 func (d *daemon) readings() metrics.Readings {
 	written, pace := d.audit.Counts(), d.github.Pace()
 	r := metrics.Readings{
@@ -47,7 +47,7 @@ func (d *daemon) requested(a github.Answered) {
 	})
 }
 
-// measuredJournal measures how long appends take.
+// measuredJournal measures the duration of appends.
 type measuredJournal struct {
 	*bus.Journal
 	metrics *metrics.Metrics
@@ -55,7 +55,7 @@ type measuredJournal struct {
 
 var _ loop.Journal = measuredJournal{}
 
-// Append is the journal's.
+// Append appends to the journal and measures the time.
 func (j measuredJournal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
 	j.metrics.AppendBegan()
 	seq, err := j.Journal.Append(ctx, batchID, expectLast, data)

@@ -16,7 +16,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// offended wakes whoever reports offences; the bus keeps them until that is done.
+// offended wakes watchOffences. Wakes coalesce, and the bus keeps the offences until they are reported.
 func (d *daemon) offended(bus.Offence) {
 	select {
 	case d.offences <- struct{}{}:
@@ -24,8 +24,8 @@ func (d *daemon) offended(bus.Offence) {
 	}
 }
 
-// watchOffences ends the attempts of workers that were cut off, by this director or one before it: by a report,
-// as every attempt ends.
+// watchOffences ends the attempts of workers that this or an earlier director cut off. Like every attempt, they end
+// with a report.
 func (s *session) watchOffences(ctx context.Context) error {
 	for {
 		all, err := s.bus.Offences(ctx)
@@ -48,11 +48,12 @@ func (s *session) watchOffences(ctx context.Context) error {
 	}
 }
 
-// ownRetry is the pause between two tries to store a report of the director's own.
+// ownRetry is the pause between two tries to store a report by the director.
 const ownRetry = time.Second
 
-// reportOwn stores the director's own report of a running attempt, which ends it: a person is asked for this
-// reason. It tries until the report is stored or the attempt is over, and returns false if ctx ended before.
+// reportOwn stores the director's own report of a running attempt. The report ends the attempt, and a person is
+// asked for this reason. reportOwn retries until the report is stored or the attempt is over. It returns false if
+// ctx ends first.
 func (s *session) reportOwn(ctx context.Context, worker, id string, reason recovery.Reason, message string) bool {
 	for ctx.Err() == nil {
 		of, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) *wire.WorkerError {
@@ -82,7 +83,7 @@ func (s *session) reportOwn(ctx context.Context, worker, id string, reason recov
 	return false
 }
 
-// ownReport fills in the report of an attempt that the director ends.
+// ownReport completes the report of an attempt that the director ends.
 func ownReport(r wire.WorkerError, worker, id string, reason recovery.Reason, message string) wire.WorkerError {
 	r.ErrorID, r.WorkerID, r.AttemptID, r.Stage = id, worker, worker, cmp.Or(r.Stage, wire.StageStart)
 	r.ErrorType, r.EscalateToHuman, r.Message = string(reason), true, message

@@ -22,7 +22,7 @@ import (
 	"retake/internal/story"
 )
 
-// putTask offers an issue: it puts the label on, once for all who ask.
+// putTask offers an issue. Concurrent requests for the same issue add the label once.
 func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
 	var c operator.TaskCommand
 	key, ok := s.taskKey(r)
@@ -42,8 +42,8 @@ func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, status, a)
 }
 
-// offerIssue puts the label of tasks on an issue, and shows it to the machine at once. That it was asked for,
-// and by whom, is in the journal before.
+// offerIssue adds the task label to an issue and shows the issue to the machine at once. Before that, it records
+// the request and the requester in the journal.
 func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id string,
 	again bool,
 ) (status int, problem string) {
@@ -78,7 +78,7 @@ func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id strin
 	return s.showOffered(ctx, key)
 }
 
-// showOffered shows the machine an issue that was just offered. What cannot be known of it yet the next poll says.
+// showOffered shows the machine an issue that was just offered. The next poll adds whatever is still unknown.
 func (s *session) showOffered(ctx context.Context, key fsm.IssueKey) (status int, problem string) {
 	asked := s.owner.Clock.Now()
 	i, err := s.github.Issue(ctx, string(key))
@@ -99,13 +99,13 @@ func (s *session) showOffered(ctx context.Context, key fsm.IssueKey) (status int
 	return http.StatusOK, ""
 }
 
-// offering is what the machine knows of an issue that somebody wants to have worked on.
+// offering is what the machine knows of an issue that a person offers.
 type offering struct {
-	state string // of its task; empty: there is none
-	asked bool   // this very request was made before
+	state string // state of the issue's task; empty without a task
+	asked bool   // the same request was made before
 }
 
-// mayOffer says why an issue cannot be offered; empty: it can.
+// mayOffer returns why an issue cannot be offered, or "".
 func (s *session) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (status int, problem string) {
 	if problem := s.cannotOffer(key, state); problem != "" {
 		return http.StatusConflict, problem
@@ -120,19 +120,20 @@ func (s *session) mayOffer(ctx context.Context, key fsm.IssueKey, state string) 
 	return http.StatusConflict, s.notToOffer(i)
 }
 
-// doneBefore says that Retake's work on an issue was taken, which nobody wants done twice unawares; empty: none was.
+// doneBefore returns a message if Retake's work on an issue was already accepted, so that it is not repeated by
+// mistake. Otherwise it returns "".
 func (s *session) doneBefore(ctx context.Context, key fsm.IssueKey) string {
 	var told story.Story
 	known := false
 	err := s.viewed(ctx, func(b *story.Book, now time.Time) { told, known = b.Story(key, now) })
-	if err != nil || !known || told.State != fsm.Done.String() { // what the read model has forgotten is long ago
+	if err != nil || !known || told.State != fsm.Done.String() { // what the read model has forgotten happened long ago
 		return ""
 	}
 	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, say in a comment what, and offer "+
 		"it once more with: director add %s --again", key, cmp.Or(told.Why, "it was handed in"), key)
 }
 
-// cannotOffer says why the director can offer no issue, or not this one; empty: it can.
+// cannotOffer returns why the director can offer no issue, or not this one, or "".
 func (s *session) cannotOffer(key fsm.IssueKey, state string) string {
 	why, unusable := s.unusable.Load(key.Repo())
 	switch {
@@ -149,7 +150,7 @@ func (s *session) cannotOffer(key fsm.IssueKey, state string) string {
 	return ""
 }
 
-// notToOffer says why an issue is not to be offered as it is on GitHub; empty: it is.
+// notToOffer returns why the issue's state on GitHub forbids an offer, or "".
 func (s *session) notToOffer(i github.Issue) string {
 	names := s.config.GitHub.Labels
 	switch {

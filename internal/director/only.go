@@ -15,24 +15,24 @@ import (
 	"retake/internal/fsm"
 )
 
-// errOnlyOver ends a run that takes only some issues, when each of them is over.
+// errOnlyOver ends a run for selected issues when all of them are over.
 var errOnlyOver = errors.New("the issues of this run are over")
 
-// ErrNotDone: a run for some issues has ended, since all of them are over, and not all are done.
+// ErrNotDone means that a run for selected issues has ended because all of them are over, but not all are done.
 var ErrNotDone = errors.New("director: not all issues of this run are done")
 
-// onlyRest is for how long the issues of a run must be over before it ends: what is still said on GitHub about them is.
+// onlyRest is how long a run's issues must be over before the run ends. The last comments are written in that time.
 const onlyRest = 3 * time.Second
 
-// onlyRun is a run that takes only some issues from the queue, and ends when each is delivered, waits for a
+// onlyRun is a run that takes only selected issues from the queue. It ends when each one is delivered, waits for a
 // person, or is given up.
 type onlyRun struct {
 	keys []fsm.IssueKey
-	end  context.CancelCauseFunc // of the run
+	end  context.CancelCauseFunc // ends the run
 
-	// The owner's while a session lives.
-	last   map[fsm.IssueKey]fsm.State // where this run has seen each, by its key in lower case
-	absent map[fsm.IssueKey]string    // why no task of an issue can come
+	// Used only by the owner while a session lives.
+	last   map[fsm.IssueKey]fsm.State // the last state seen in this run, by the issue's key in lower case
+	absent map[fsm.IssueKey]string    // why an issue cannot get a task
 }
 
 func newOnlyRun(keys []fsm.IssueKey, end context.CancelCauseFunc) *onlyRun {
@@ -42,7 +42,7 @@ func newOnlyRun(keys []fsm.IssueKey, end context.CancelCauseFunc) *onlyRun {
 	return &onlyRun{keys: keys, end: end, last: map[fsm.IssueKey]fsm.State{}, absent: map[fsm.IssueKey]string{}}
 }
 
-// issues are those that the run takes; none: all.
+// issues returns the issues that the run takes. Empty means all.
 func (o *onlyRun) issues() []fsm.IssueKey {
 	if o == nil {
 		return nil
@@ -50,7 +50,7 @@ func (o *onlyRun) issues() []fsm.IssueKey {
 	return o.keys
 }
 
-// names are the same, for people.
+// names returns the issues in words for people.
 func (o *onlyRun) names() (all []string) {
 	for _, k := range o.issues() {
 		all = append(all, string(k))
@@ -58,7 +58,7 @@ func (o *onlyRun) names() (all []string) {
 	return all
 }
 
-// note follows the issues by what the journal has taken.
+// note updates the issues' states from a durable fact.
 func (o *onlyRun) note(f fsm.Fact) {
 	if o == nil {
 		return
@@ -71,19 +71,19 @@ func (o *onlyRun) note(f fsm.Fact) {
 	}
 }
 
-// restsDone are the states in which this run has nothing more to do for an issue, and whether its work is done.
+// restsDone maps the states in which this run is finished with an issue to whether its work is done.
 var restsDone = map[fsm.State]bool{
 	fsm.InReview: true, fsm.Done: true, fsm.Blocked: false, fsm.Released: false,
 	fsm.Forgotten: false,
 }
 
-// onlyState is how far a run is.
+// onlyState is the progress of a run.
 type onlyState struct {
 	open   bool     // an issue is not over yet
-	undone []string // those that are over and not done, each with what keeps it
+	undone []string // issues that are over but not done, with the reason
 }
 
-// why is the cause of the run's end.
+// why returns the cause that ends the run.
 func (o onlyState) why() error {
 	if len(o.undone) == 0 {
 		return errOnlyOver
@@ -125,7 +125,7 @@ func (s *session) watchOnly(ctx context.Context) error {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var since time.Time // that they are over
+	var since time.Time // when all issues were first seen as over
 	for {
 		now, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) onlyState { return s.only.state(d.Machine()) })
 		switch {
@@ -147,14 +147,14 @@ func (s *session) watchOnly(ctx context.Context) error {
 	}
 }
 
-// Pauses between two questions of GitHub about an issue of the run.
+// Pauses between two queries to GitHub about an issue of the run.
 const (
 	absentFirst = time.Second
 	absentMost  = time.Minute
 )
 
-// findAbsent looks up the issues that have no task: one that nobody has offered would be waited for in vain. It
-// asks until GitHub has answered for each.
+// findAbsent looks up the issues without a task, because the run would wait forever for an issue that is not
+// offered. It retries until GitHub has answered for each.
 func (s *session) findAbsent(ctx context.Context) error {
 	for _, k := range s.only.keys {
 		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0,
@@ -170,7 +170,7 @@ func (s *session) findAbsent(ctx context.Context) error {
 	return nil
 }
 
-// noteAbsent looks up an issue, unless it has a task. An error that may pass is GitHub's.
+// noteAbsent looks up an issue unless it has a task. A transient error comes from GitHub.
 func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	there, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) bool {
 		return d.Machine().Task(k) != nil ||
@@ -194,7 +194,7 @@ func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	return nil
 }
 
-// whyAbsent says why no task of an issue will come by itself; empty: one may.
+// whyAbsent returns why an issue will not get a task without human action, or "".
 func (s *session) whyAbsent(ctx context.Context, k fsm.IssueKey) (string, error) {
 	i, err := s.github.Issue(ctx, string(k))
 	why, gone := failure.IssueGone(err)

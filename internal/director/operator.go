@@ -19,7 +19,8 @@ import (
 	"retake/internal/story"
 )
 
-// listenOperator begins to listen, once for all sessions: on a disk that has failed no socket could be made.
+// listenOperator opens the socket once for all sessions, because the socket could not be created on a disk that has
+// failed.
 func (d *daemon) listenOperator(ctx context.Context) error {
 	if d.operator != nil {
 		return nil
@@ -63,7 +64,7 @@ func (s *session) serveOperator(ctx context.Context) error {
 	return nil
 }
 
-// commands are what the operator may post.
+// commands maps what the operator may post.
 var commands = map[string]fsm.OperatorCommand{"pause": fsm.Pause, "resume": fsm.Resume, "drain": fsm.Drain}
 
 // operate carries out a command, and answers when the decision is in the journal.
@@ -80,7 +81,7 @@ func (s *session) operate(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, s.health(r.Context()))
 }
 
-// resetBudget sets what a task has used up of its paid calls.
+// resetBudget sets a task's number of used paid calls.
 func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
 	var b operator.BudgetReset
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&b); err != nil || b.PaidCallsUsed < 0 {
@@ -107,7 +108,7 @@ func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, b)
 }
 
-// liftCooldowns opens resources. All that are named must be closed, or nothing is done.
+// liftCooldowns opens resources. All named resources must be closed, or it changes nothing.
 func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	var l operator.CooldownLift
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 8<<10)).Decode(&l); err != nil {
@@ -143,7 +144,7 @@ func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, l)
 }
 
-// slowAppend is how long an append may take until the director is unwell.
+// slowAppend is the duration of an append beyond which the director is unhealthy.
 const slowAppend = 5 * time.Second
 
 func (s *session) health(ctx context.Context) operator.Health {
@@ -162,11 +163,11 @@ func (s *session) health(ctx context.Context) operator.Health {
 	return h
 }
 
-// busAway is what people are told while it is.
+// busAway is the message to people while the bus is unreachable.
 const busAway = "the agent bus does not answer, and nothing is decided until it does: look at its server " +
 	"(agent_bus.url), or at the director's log"
 
-// slowJournal says for how long the journal has not taken a decision, if that is too long. It is the owner's.
+// slowJournal says how long the current append has taken, if that is too long. It runs on the owner's goroutine.
 func (s *session) slowJournal() string {
 	began := s.owner.AppendingSince()
 	if began.IsZero() || time.Since(began) < slowAppend {
@@ -176,8 +177,8 @@ func (s *session) slowJournal() string {
 		time.Since(began).Round(time.Second))
 }
 
-// unwell says what keeps the director from working, if anything does: its owner's error, the bus, the disk, or
-// a journal that does not take decisions.
+// unwell returns what keeps the director from working, or "": an error from the owner, the bus, the disk, or a slow
+// journal.
 func (s *session) unwell(err error, journal string) string {
 	switch {
 	case err != nil:
@@ -189,12 +190,12 @@ func (s *session) unwell(err error, journal string) string {
 	return cmp.Or(s.disk.Now().Problem(), journal)
 }
 
-// snapshot is the state as the bus and the operator get it.
+// snapshot returns the state for the bus and the operator.
 func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 	return s.snapshotOf(ctx, (*fsm.Machine).Tasks)
 }
 
-// snapshotOf is the snapshot with some of the tasks only; those that have a worker must be among them.
+// snapshotOf returns the snapshot with the selected tasks, which must include those with a worker.
 func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm.Task) wire.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -205,13 +206,13 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 		err = s.views.Read(soon, seen.last,
 			func(b *story.Book) { out = s.pictured(b.Machine(), tasks(b.Machine()), seen) })
 		cancel()
-		if err != nil { // a long journal is still being read: the owner knows the present
+		if err != nil { // a long journal is still being read, so use the owner's state
 			out, err = loop.Look(ctx, s.owner,
 				func(d *fsm.Driver) wire.Snapshot { return s.pictured(d.Machine(), tasks(d.Machine()), seen) })
 		}
 	}
 	out.Director.Problem = seen.slow
-	if err != nil { // the lists are empty then
+	if err != nil { // the lists are empty in that case
 		out.Director.Phase = "UNRESPONSIVE"
 	}
 	out.Director.RunID, out.Director.Leader, out.Director.Since = s.runID, true, wire.At(s.since)
@@ -231,21 +232,21 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 	return out
 }
 
-// seenNow is what only the owner knows: how far the journal is, and what workers said of themselves. The rest
-// is the read model's.
+// seenNow is what only the owner knows: the journal's position, and what workers reported. The read model has the
+// rest.
 type seenNow struct {
-	last     uint64 // of the journal
+	last     uint64 // the journal's last sequence
 	at       time.Time
-	slow     string // why the journal takes no decision; empty: it does
+	slow     string // why the journal is slow, or empty
 	activity map[fsm.IssueKey]seenWorker
 }
 
 type seenWorker struct {
 	fsm.Activity
-	at time.Time // zero: this process has not heard of it
+	at time.Time // zero if this process has not heard from the worker
 }
 
-// ownersView is the owner's; it looks at no more tasks than have a worker.
+// ownersView runs on the owner's goroutine. It visits only tasks with a worker.
 func (s *session) ownersView(d *fsm.Driver) seenNow {
 	m := d.Machine()
 	now := seenNow{last: d.Last(), at: m.Now(), slow: s.slowJournal(), activity: map[fsm.IssueKey]seenWorker{}}
@@ -256,7 +257,7 @@ func (s *session) ownersView(d *fsm.Driver) seenNow {
 	return now
 }
 
-// pictured is the snapshot of the read model's machine.
+// pictured returns the snapshot of the read model's machine.
 func (s *session) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.Snapshot {
 	settings := s.settings()
 	out := machineSnapshot(m, tasks, seen)
@@ -298,7 +299,7 @@ func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.
 	}
 	for _, i := range m.Incidents() {
 		until := i.Breaker.NextDeadline(seen.at)
-		if until.IsZero() { // it depends on how the canary does, or holds nothing back
+		if until.IsZero() { // it depends on the canary, or holds nothing back
 			until = seen.at
 		}
 		row := wire.SnapshotCooldown{

@@ -16,7 +16,7 @@ import (
 	"retake/internal/secrets/leak"
 )
 
-// recording is what is kept of an attempt's output, and what of it is never written down.
+// recording describes what is stored of an attempt's output, and which values must never be written.
 func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output.Recording {
 	key := d.bus.AttemptKey(worker)
 	values := append(append(slices.Clone(d.secrets), d.keyValues()...), string(key),
@@ -24,7 +24,7 @@ func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output
 	for _, v := range d.known {
 		values = append(values, v.Text)
 	}
-	if seed, err := d.bus.Seed(worker); err == nil { // another director's key made it
+	if seed, err := d.bus.Seed(worker); err == nil { // fails if another director's key made the seed
 		values = append(values, seed)
 	}
 	return output.Recording{
@@ -36,7 +36,7 @@ func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output
 	}
 }
 
-// expectOutput tells who follows output which tasks go on, and finishes what no container prints to any more.
+// expectOutput tells the output store which tasks go on, and finishes the output of containers that are gone.
 func (s *session) expectOutput(m *fsm.Machine, list []container.Status) {
 	for _, t := range m.Tasks() {
 		if !t.State.Info().Final {
@@ -50,10 +50,10 @@ func (s *session) expectOutput(m *fsm.Machine, list []container.Status) {
 	s.outputs.SealOthers(there)
 }
 
-// outputTime bounds how long an attempt's end waits for the last of its output.
+// outputTime bounds how long the end of an attempt waits for its last output.
 const outputTime = 20 * time.Second
 
-// finishOutput returns the file with an ended attempt's output; nil: there is none.
+// finishOutput returns the file with an ended attempt's output, or nil if there is no output.
 func (s *session) finishOutput(ctx context.Context, e fsm.Effect) *audit.StoredOutput {
 	ctx, cancel := context.WithTimeout(ctx, outputTime)
 	defer cancel()
@@ -66,7 +66,7 @@ func (s *session) finishOutput(ctx context.Context, e fsm.Effect) *audit.StoredO
 	return new(audit.StoredOutput(stored))
 }
 
-// unmarked is how an attempt ended, without the marks of its stages in its output.
+// unmarked returns an attempt's exit without the stage marks in its output.
 func unmarked(x container.Exit) container.Exit {
 	x.Stdout, x.Stderr = wire.WithoutStageMarks(x.Stdout), wire.WithoutStageMarks(x.Stderr)
 	return x

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// planned is an effect in a task's outbox.
+// planned returns an effect from a task's outbox.
 func (c *recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 	if t := c.state.Task(k); t != nil {
 		for _, p := range t.Outbox {
@@ -23,13 +23,13 @@ func (c *recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 	return fsm.Effect{Task: k}
 }
 
-// judgedEffects are those whose end is an attempt's: the verdict on that attempt is written down.
+// judgedEffects are the effects whose failure ends an attempt. The audit records a verdict on that attempt.
 var judgedEffects = []fsm.EffectKind{fsm.DoStart, fsm.DoStop, fsm.DoDeliver}
 
-// tryAgainWhy says why an effect is tried again.
+// tryAgainWhy is the explanation for a retried effect.
 const tryAgainWhy = "the director tries it again by itself"
 
-// ownFailure is telemetry of what the director itself could not do for a task.
+// ownFailure records telemetry about a failure of the director itself in a task's effect.
 func (c *recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason, cause string, v recovery.Verdict) {
 	failure := audit.NewFailure(recovery.Finding{Reason: reason, Cause: cause, Rule: ruleOwn, Confidence: 1}, v)
 	attempt := audit.Classified{Caller: callerOf(e.Kind), Issue: string(e.Task), Failure: *failure}
@@ -39,7 +39,7 @@ func (c *recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason
 	c.out.Classified(at, c.runID, "", attempt)
 }
 
-// ruleOwn stands for the rule where a part of the director says itself what failed.
+// ruleOwn replaces the classifier's rule when a part of the director states what failed.
 const ruleOwn = "director.effect"
 
 // callerOf names the part of the director that carries out an effect.
@@ -50,8 +50,8 @@ func callerOf(k fsm.EffectKind) string {
 	return cmp.Or(string(k), "director")
 }
 
-// pollFailed is telemetry of a repository, or of a task's pull request, that a caller could not read: once for
-// each reason, until it can be read.
+// pollFailed records telemetry about a repository or pull request that could not be read. It records each reason
+// once, until a read succeeds.
 func (c *recorder) pollFailed(caller, what string, err error, again time.Duration) {
 	f := failure.Of(err)
 	written, _ := c.unread.Load(what)
@@ -65,10 +65,10 @@ func (c *recorder) pollFailed(caller, what string, err error, again time.Duratio
 	c.out.Classified(time.Now(), c.runID, "", audit.Classified{Caller: caller, Issue: what, Failure: *failure})
 }
 
-// pollWorked is told that it can be read.
+// pollWorked records a successful read.
 func (c *recorder) pollWorked(what string) { c.unread.Delete(what) }
 
-// pollRecord has the recorder hear of what the polls could read.
+// pollRecord passes the results of polls to the recorder.
 type pollRecord struct{ c *recorder }
 
 func (r pollRecord) Worked(what string) { r.c.pollWorked(what) }

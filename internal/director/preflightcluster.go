@@ -11,7 +11,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// clusterSeen is a cluster that workers are to run on.
+// clusterSeen is the cluster that workers are to run on.
 type clusterSeen struct {
 	*kubernetes.Seen
 	p preflight
@@ -19,7 +19,8 @@ type clusterSeen struct {
 
 var _ doctor.Cluster = (*clusterSeen)(nil)
 
-// clusterSeen connects to it, and lists nothing: all rights that are missing are to be named, not the first.
+// clusterSeen connects to the cluster. It lists nothing, so that the doctor can report all missing rights rather
+// than the first.
 func (p preflight) clusterSeen(ctx context.Context) (doctor.Engine, error) {
 	seen, err := kubernetes.Look(ctx, clusterOptions(p.o.Config, ""))
 	if err != nil {
@@ -28,7 +29,7 @@ func (p preflight) clusterSeen(ctx context.Context) (doctor.Engine, error) {
 	return &clusterSeen{seen, p}, nil
 }
 
-// Missing are rights, as people write them.
+// Missing returns the missing rights in words for people.
 func (c *clusterSeen) Missing(ctx context.Context) (lacks []string, err error) {
 	rights, err := c.Seen.Missing(ctx)
 	for _, r := range rights {
@@ -37,13 +38,13 @@ func (c *clusterSeen) Missing(ctx context.Context) (lacks []string, err error) {
 	return lacks, err
 }
 
-// Confines says that it does.
+// Confines returns true.
 func (*clusterSeen) Confines() bool { return true }
 
-// Cannot lists what a cluster does not keep.
+// Cannot lists what a cluster does not enforce.
 func (*clusterSeen) Cannot() []string { return kubernetes.Cannot() }
 
-// Isolation says what stands between a pod and its node, as the pod asks for it.
+// Isolation describes what isolates a pod from its node, according to the pod's own settings.
 func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err error) {
 	holds = append(holds, fmt.Sprintf("pods run without capabilities and new privileges, as user %s, with the filter "+
 		"of system calls %s", c.p.o.Config.Containers.User, c.Seccomp()))
@@ -60,26 +61,26 @@ func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err err
 	return holds, lacks, nil
 }
 
-// HasImage is not known of nodes.
+// HasImage returns false, because the nodes' images are unknown.
 func (*clusterSeen) HasImage(context.Context, string) (bool, error) { return false, nil }
 
-// Pullable is not known of nodes.
+// Pullable returns nil, because the nodes' access is unknown.
 func (*clusterSeen) Pullable(context.Context, string) error { return nil }
 
-// Gateway is where pods reach the director.
+// Gateway returns the address at which pods reach the director.
 func (c *clusterSeen) Gateway(context.Context) (string, error) {
 	return c.p.o.Config.Kubernetes.Address, nil
 }
 
-// Confine cannot be tried from here.
+// Confine returns an error, because it cannot be tried from here.
 func (*clusterSeen) Confine(context.Context) error {
 	return errors.New("NetworkPolicies keep it, or nobody")
 }
 
-// Close has nothing to leave.
+// Close does nothing.
 func (*clusterSeen) Close() error { return nil }
 
-// Try starts our own worker, which looks and ends, in a pod like those of attempts.
+// Try runs our own worker in a pod like those of attempts. The worker checks its environment and ends.
 func (c *clusterSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	id := trialFleet + loop.NewNonce()
 	o := clusterOptions(c.p.o.Config, id)

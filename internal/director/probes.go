@@ -12,20 +12,20 @@ import (
 	"retake/internal/fsm"
 )
 
-// live: the owner answers. Bus, disk and GitHub may be away.
+// live answers whether the owner responds. The bus, the disk and GitHub may be away.
 func (s *session) live(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	_, err := loop.Look(ctx, s.owner, func(*fsm.Driver) struct{} { return struct{}{} })
-	if err != nil && ctx.Err() != nil { // any other error is that of a session that is over
+	if err != nil && ctx.Err() != nil { // any other error means that the session is over
 		operator.Respond(w, http.StatusServiceUnavailable, operator.Health{RunID: s.runID, Problem: s.unwell(err, "")})
 		return
 	}
 	operator.Respond(w, http.StatusOK, operator.Health{OK: true, RunID: s.runID})
 }
 
-// routes is the table of what is served at director.http_listen, by a leader and a standby alike: what only one
-// of them can do says so itself.
+// routes lists what is served at director.http_listen, by leader and standby alike. A handler that needs one of
+// them says so in its answer.
 func (d *daemon) routes() []serve.Route {
 	local := func(next http.HandlerFunc) http.Handler { return serve.ByLocalName(d.config.Director.HTTPListen, next) }
 	all := []serve.Route{{Pattern: "GET " + operator.MetricsPath, Handler: local(d.serveMetrics)}}

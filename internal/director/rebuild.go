@@ -19,18 +19,18 @@ import (
 // RebuiltTask is one issue of a rebuild, for people.
 type RebuiltTask struct {
 	Issue   string
-	Nonce   string // of the claim; empty: there is none any more
+	Nonce   string // nonce of the claim; empty if the claim is gone
 	Attempt int
-	Was     string // its state in the sound part of the journal; empty: it is not there
-	Is      string // its state now; empty: it is no task any more
-	Row     string // of the table: see fsm.RebuildRows
+	Was     string // state in the sound part of the journal; empty if missing there
+	Is      string // state now; empty if the issue is not a task now
+	Row     string // row of the table in fsm.RebuildRows
 	Found   string // what was found, in words
-	Asks    bool   // a person is asked on the issue what became of it
+	Asks    bool   // a person is asked on the issue about the outcome
 }
 
-// Rebuild is `director journal rebuild`: it sets the journal of a data directory on which no director runs
-// aside, and begins a new one from what is known elsewhere and what of the old one is sound. It returns what
-// became of each issue, and the file that has the old journal.
+// Rebuild implements `director journal rebuild`. No director may be running on the data directory. It moves the
+// journal aside and begins a new one from what is known elsewhere and from the sound part of the old one. It
+// returns the outcome for each issue, and the file with the old journal.
 func Rebuild(ctx context.Context, o Options) (tasks []RebuiltTask, aside string, err error) {
 	d, err := open(ctx, o, false)
 	if err != nil {
@@ -58,12 +58,12 @@ func Rebuild(ctx context.Context, o Options) (tasks []RebuiltTask, aside string,
 	return s.rebuild(t.ctx, known, why)
 }
 
-// onDamageRebuild is the value of journal.on_damage with which a start rebuilds a damaged journal by itself.
+// onDamageRebuild is the value of journal.on_damage that makes a start rebuild a damaged journal automatically.
 const onDamageRebuild = "rebuild"
 
-// unsound says why the journal is not to be gone on with, and what is known then; empty: it is sound. h and err
-// are what loadState has found. begun: a rebuild has changed something already, so that there is nothing else
-// to be done than to finish it, whoever began it.
+// unsound returns why the journal must not be continued, and the known state. why is "" if the journal is sound. h
+// and found are the results of loadState. begun reports that a rebuild has already changed something, by this or
+// another director, and must be finished.
 func (s *session) unsound(ctx context.Context, h *state,
 	found error,
 ) (known *fsm.Machine, why string, begun bool, err error) {
@@ -92,8 +92,8 @@ func (s *session) unsound(ctx context.Context, h *state,
 	return nil, "", false, err
 }
 
-// knownBy is the later one of what was known when a rebuild began and what the journal says, if that is still
-// the old one.
+// knownBy returns the later of two states: the one known when the rebuild began, and the journal's, if that is
+// still the old journal.
 func (s *session) knownBy(note *rebuildNote, h *state) *fsm.Machine {
 	m := fsm.New(s.machineConfig(s.setup()))
 	if err := m.Restore(note.state); err != nil {
@@ -106,8 +106,7 @@ func (s *session) knownBy(note *rebuildNote, h *state) *fsm.Machine {
 	return m
 }
 
-// rebuild replaces the journal. Everything that can fail for a reason outside of this machine comes before
-// anything is changed.
+// rebuild replaces the journal. All steps that can fail for external reasons come before the first change.
 func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) ([]RebuiltTask, string, error) {
 	s.log.Warn("the journal is rebuilt from GitHub, containers, reports and checkouts", zap.String("reason", why))
 	for _, c := range known.Cooldowns() {
@@ -157,8 +156,8 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 	return tasks, aside, nil
 }
 
-// writeRebuilt decides about what was found, and appends it to the empty journal. Nothing else is done: the
-// session that reads the journal does it.
+// writeRebuilt decides about the found tasks, and appends the decisions to the empty journal. It does not
+// carry them out: the session that reads the journal does.
 func (s *session) writeRebuilt(ctx context.Context, events []fsm.Rebuilt,
 	notBefore time.Time,
 ) (facts []fsm.Fact, err error) {
@@ -185,7 +184,7 @@ func (s *session) writeRebuilt(ctx context.Context, events []fsm.Rebuilt,
 	return facts, nil
 }
 
-// rebuiltTasks says what became of each issue that is, or was, a task.
+// rebuiltTasks returns the outcome for each issue that is or was a task.
 func rebuiltTasks(known *fsm.Machine, found []fsm.FoundTask, facts []fsm.Fact) (all []RebuiltTask) {
 	rebuilt, asks := map[fsm.IssueKey]fsm.TaskRebuilt{}, map[fsm.IssueKey]bool{}
 	for _, f := range facts {

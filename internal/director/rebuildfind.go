@@ -19,21 +19,21 @@ import (
 	"retake/internal/workspace"
 )
 
-// evidence is what this machine knows of attempts without the journal: containers, stored reports and checkouts.
+// evidence is what this machine knows of attempts without the journal, from containers, stored reports and
+// checkouts.
 type evidence struct {
-	live      map[string]int          // by nonce: the attempt whose container lives, or may at any moment
-	shown     map[string]int          // by nonce: the highest attempt that a container or a report is of
-	reported  map[string][]int        // by nonce: the attempts that have reports, rising
-	running   map[fsm.IssueKey]string // by issue: the nonce of the container that lives
+	live      map[string]int          // by nonce: the attempt whose container is alive or may start at any moment
+	shown     map[string]int          // by nonce: the highest attempt with a container or a report
+	reported  map[string][]int        // by nonce: the attempts with reports, in ascending order
+	running   map[fsm.IssueKey]string // by issue: the nonce of the live container
 	checkouts []workspace.Claim
-	listens   map[string]string    // by repository: from where on the comments are read
-	branches  map[fsm.IssueKey]int // by issue: the highest attempt that a branch is named after
-	// by repository, of the journal, containers and checkouts: the claims that they know of the issue, the
-	// likeliest first
+	listens   map[string]string    // by repository: the cursor from which comments are read
+	branches  map[fsm.IssueKey]int // by issue: the highest attempt in the name of a branch
+	// by repository and issue, from the journal, containers and checkouts: the known claims, the most likely first
 	issues map[string]map[int][]string
 }
 
-// issue notes that something is known of an issue, and maybe of its claim.
+// issue records that an issue is known, and possibly its claims.
 func (e *evidence) issue(k fsm.IssueKey, nonces ...string) {
 	if e.issues[k.Repo()] == nil {
 		e.issues[k.Repo()] = map[int][]string{}
@@ -51,7 +51,7 @@ func (e *evidence) hasCheckout(nonce string) bool {
 	return slices.ContainsFunc(e.checkouts, func(c workspace.Claim) bool { return c.Nonce == nonce })
 }
 
-// collect reads what is on this machine, and on the bus.
+// collect reads the evidence on this machine and on the bus.
 func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, error) {
 	e := &evidence{
 		live: map[string]int{}, shown: map[string]int{}, reported: map[string][]int{},
@@ -97,7 +97,7 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 	if e.checkouts, err = s.workspace.Claims(); err != nil {
 		return nil, err
 	}
-	for _, c := range e.checkouts { // its issue may carry no label of ours any more: somebody took the question's off
+	for _, c := range e.checkouts { // its issue may have lost our labels
 		e.shown[c.Nonce] = max(e.shown[c.Nonce], c.Attempt)
 		if c.Task != "" {
 			e.issue(fsm.IssueKey(c.Task), c.Nonce)
@@ -106,7 +106,7 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 	return e, nil
 }
 
-// find says what is known of every issue that may be a task, and from where on comments are to be read.
+// find returns what is known of every issue that may be a task, and the cursors from which comments must be read.
 func (s *session) find(ctx context.Context,
 	known *fsm.Machine,
 ) (found []fsm.FoundTask, cursors []fsm.RepoCursor, err error) {
@@ -126,7 +126,7 @@ func (s *session) find(ctx context.Context,
 				return nil, nil, err
 			}
 			labels := s.config.GitHub.Labels
-			// nothing came of an answer so far
+			// no answer has had an effect so far
 			waits := f.Question != "" && !f.Answered && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) &&
 				!g.Has(labels.Review)
 			if waits && (asked.IsZero() || g.AskedAt.Before(asked)) {
@@ -135,7 +135,7 @@ func (s *session) find(ctx context.Context,
 			seen[f.Key], found = true, append(found, f)
 		}
 		from := e.listens[repo]
-		// what people have answered since is heard; what was carried out of it carries our thumbs-up
+		// read all answers since the question; those already carried out carry our thumbs-up
 		if !asked.IsZero() {
 			from = asked.UTC().Format(time.RFC3339)
 		}
@@ -153,9 +153,8 @@ func (s *session) find(ctx context.Context,
 	return found, cursors, nil
 }
 
-// withoutGitHub is what is known without GitHub of the issues that were not seen there: of those that are gone,
-// if the journal knows them, and of those that cannot be read, also if a container or a checkout does. The
-// usual course finds out more.
+// withoutGitHub returns what is known of the issues that GitHub did not show: deleted ones if the journal knows
+// them, and unreadable ones also if a container or a checkout does. Normal operation finds out the rest.
 func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.IssueKey]bool,
 	unread []int,
 ) (found []fsm.FoundTask) {
@@ -178,17 +177,17 @@ func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.I
 	return found
 }
 
-// Patience with GitHub. An outage, a limit and a credential that is refused since a moment are waited for as
-// long as they last. An issue that cannot be read while others can is one after findPatience, which is longer
-// than GitHub takes to say for sure that it is gone; if none can, it looks like an outage for longer.
+// Patience with GitHub. The rebuild waits for the end of an outage, a limit or a recently refused credential. If
+// one issue cannot be read while others can, it counts as unreadable after findPatience, which is longer than
+// GitHub needs to confirm a deletion. If no issue can be read, an outage is more likely, and the wait is longer.
 const (
 	findPatience  = 2 * time.Minute
 	findRetry     = 2 * time.Second
 	findRetryMost = 30 * time.Second
 )
 
-// listenFrom notes GitHub's time before anything of a repository is read: what people say after it is heard by
-// the new journal's first look.
+// listenFrom records GitHub's time before a repository is read, so that the new journal's first poll reads all
+// later comments.
 func (s *session) listenFrom(ctx context.Context, e *evidence, repo string) error {
 	if e.listens[repo] != "" {
 		return nil
@@ -200,12 +199,11 @@ func (s *session) listenFrom(ctx context.Context, e *evidence, repo string) erro
 	return err
 }
 
-// findOnGitHub reads a repository. One that was removed from the configuration, and cannot be read any more,
-// has nothing.
+// findOnGitHub reads a repository. An unreadable repository that is no longer configured has no issues.
 func (s *session) findOnGitHub(ctx context.Context, e *evidence,
 	repo string,
 ) (found []github.Found, unread []int, err error) {
-	since := time.Time{} // all but some issues can be read; zero: it was not so at the last look
+	since := time.Time{} // since when all but some issues can be read; zero if the last try failed altogether
 	for retry := min(findRetry, s.findPatience/10); ; retry = min(2*retry, findRetryMost) {
 		err := s.listenFrom(ctx, e, repo)
 		var failures map[int]error
@@ -257,8 +255,8 @@ func (s *session) findOnGitHub(ctx context.Context, e *evidence,
 
 var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0,4})(-|$)`)
 
-// findBranches reads which attempts the repository's branches are named after. Where git is refused, what else
-// shows them must do.
+// findBranches reads the attempts in the names of the repository's branches. If git is refused, the other evidence
+// must suffice.
 func (s *session) findBranches(ctx context.Context, e *evidence, repo string) error {
 	names, err := s.workspace.Branches(ctx, s.origin.Remote(repo), "retake")
 	if err != nil && !failure.Of(err).Transient {
@@ -269,18 +267,18 @@ func (s *session) findBranches(ctx context.Context, e *evidence, repo string) er
 	for _, name := range names {
 		if m := attemptBranch.FindStringSubmatch(name); m != nil {
 			key := fsm.IssueKey(repo + "#" + m[1])
-			attempt, _ := strconv.Atoi(m[2]) // five digits at most
+			attempt, _ := strconv.Atoi(m[2]) // at most five digits
 			e.branches[key] = max(e.branches[key], attempt)
 		}
 	}
 	return err
 }
 
-// found joins what GitHub and this machine say of one issue.
+// found combines GitHub's and this machine's knowledge of one issue.
 func (s *session) found(ctx context.Context, e *evidence, g github.Found, known *fsm.Task) (fsm.FoundTask, error) {
 	v := s.offers.IssueView(g.Issue)
 	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}
-	// somebody has deleted or changed our comment: nothing says that the claim has ended
+	// a person may have deleted or edited our comment, which does not end the claim
 	if f.Nonce == "" && !g.Others {
 		switch running := e.running[f.Key]; {
 		case known != nil && !slices.Contains(g.Ended, known.Nonce) && known.State != fsm.Queued &&
@@ -304,8 +302,8 @@ func (s *session) found(ctx context.Context, e *evidence, g github.Found, known 
 	return f, s.addEvidence(ctx, e, &f, g.Attempt)
 }
 
-// addEvidence adds what this machine knows of the claim. While a container lives no later attempt can have
-// begun, whatever a comment says.
+// addEvidence adds this machine's knowledge of the claim. While a container lives, no later attempt can have begun,
+// regardless of comments.
 func (s *session) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
 	f.Attempt, f.Live, f.Checkout, f.Branch = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce),
 		e.branches[f.Key]
@@ -324,7 +322,7 @@ func (s *session) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask
 			used = used.Max(r.Usage)
 			f.Reported = f.Reported || r.Final && n == f.Attempt
 		}
-		if used == nil || n == f.Attempt && (f.Live > 0 || f.Checkout) { // it counts when its end is decided
+		if used == nil || n == f.Attempt && (f.Live > 0 || f.Checkout) { // counted when its end is decided
 			continue
 		}
 		f.Spent = f.Spent.Plus(*used)

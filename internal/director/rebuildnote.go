@@ -17,20 +17,19 @@ import (
 	"retake/internal/safefile"
 )
 
-// rebuildNote is there from before the old journal is set aside until the new one is complete. Who finds it
-// finishes the rebuild. On a joined bus it is at the server, for whichever director leads next; else it is a
-// file in the data directory.
+// rebuildNote exists from before the old journal is moved aside until the new one is complete. A director that
+// finds it finishes the rebuild. On a joined bus the server stores it for the next leader. Otherwise it is a file
+// in the data directory.
 type rebuildNote struct {
 	ID  string `json:"id"`
 	Why string `json:"why"`
-	// id of the one that is to be set aside; empty: an older version wrote the note
+	// ID of the journal to move aside; empty in a note of an older version
 	Journal string `json:"journal,omitempty"`
-	state   []byte // of the machine: what was known
+	state   []byte // the machine's state before the rebuild
 }
 
-// over: the rebuild has come to its end, or another journal is gone on with by now than the one that it was
-// begun for, or what it has made of that: who noted it came late. h is what the journal says that is there,
-// which is whole.
+// over reports whether the note is obsolete: the rebuild is complete, or the current journal is neither the one to
+// rebuild nor its replacement. h is the state of the current journal, which is sound.
 func (n *rebuildNote) over(h *state, journal string) bool {
 	if n.ID != "" && h.rebuild.ID == n.ID {
 		return true
@@ -38,7 +37,7 @@ func (n *rebuildNote) over(h *state, journal string) bool {
 	return n.Journal != "" && n.Journal != journal && h.head.Seq > 0
 }
 
-// rebuildingFile is that file: a line of JSON, then the state.
+// rebuildingFile is the note's file: a line of JSON, then the state.
 const rebuildingFile = "rebuilding"
 
 func (n *rebuildNote) encode() ([]byte, error) {
@@ -46,7 +45,7 @@ func (n *rebuildNote) encode() ([]byte, error) {
 	return slices.Concat(line, []byte("\n"), n.state), err
 }
 
-// decodeNote reads a note. One of an older version is the reason alone.
+// decodeNote decodes a note. A note of an older version contains only the reason.
 func decodeNote(data []byte) *rebuildNote {
 	line, state, _ := bytes.Cut(data, []byte("\n"))
 	n := &rebuildNote{state: state}
@@ -72,7 +71,7 @@ func (d *daemon) writeNote(ctx context.Context, n *rebuildNote) error {
 	return safefile.Write(rebuildingPath(d.config), 0o600, data)
 }
 
-// readNote returns nil if no rebuild is under way.
+// readNote returns nil if no rebuild is in progress.
 func (d *daemon) readNote(ctx context.Context) (*rebuildNote, error) {
 	var data []byte
 	var err error
@@ -91,7 +90,8 @@ func (d *daemon) removeNote(ctx context.Context) error {
 	return removeNote(ctx, d.config, d.bus)
 }
 
-// removeNote makes it durable: else a power cut brings it back, and a journal that is whole is rebuilt.
+// removeNote removes the note durably. Otherwise a power cut could bring it back, and a sound journal would be
+// rebuilt.
 func removeNote(ctx context.Context, c config.Config, b *bus.Bus) error {
 	if c.AgentBus.URL != "" {
 		return b.ForgetRebuild(ctx)

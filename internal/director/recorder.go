@@ -22,32 +22,32 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// recorder writes what people read afterwards (audits, telemetry, the state of tasks), from what has become durable. It
-// belongs to the owner's goroutine; the writer behind it never blocks.
+// recorder writes what people read later (audits, telemetry, the state of tasks) from durable records. It runs on
+// the owner's goroutine. Its writer never blocks.
 type recorder struct {
-	state  *fsm.Machine // as of the last durable record: the owner's own is ahead of the journal
+	state  *fsm.Machine // as of the last durable record; the owner's machine is ahead of the journal
 	out    *audit.Writer
 	dir    string
 	runID  string
 	image  string
 	guards policy.Guards
 	preset string
-	course course                // of the attempts to come
+	course course                // of future attempts
 	setup  func() *inforce.Setup // in force
 	log    *zap.Logger
 	stats  map[fsm.IssueKey]audit.Stats // as last written
 
-	judgments []judgment // of the record that is followed
+	judgments []judgment // from the current record
 
-	ends    sync.Map // attempt → attemptEnd, until the next one begins or the task is over
-	courses sync.Map // attempt → its course, for as long; of one that an earlier process has begun there is none
-	unread  sync.Map // what cannot be read at GitHub → for which reasons, as written; each is one caller's
+	ends    sync.Map // attempt → attemptEnd, until the next attempt begins or the task is over
+	courses sync.Map // attempt → course, for the same time; missing for attempts that an earlier process began
+	unread  sync.Map // what cannot be read at GitHub → recorded reasons; each key has one caller
 }
 
-// course is what a whole attempt runs.
+// course is the sequence of stages of a whole attempt.
 type course struct {
-	stages []string // in their order
-	judges int      // so many of them, the last, are VALIDATE and what follows
+	stages []string // in order
+	judges int      // how many of the last stages are VALIDATE or follow it
 }
 
 func courseOf(in *inforce.Setup) (all course) {
@@ -58,14 +58,14 @@ func courseOf(in *inforce.Setup) (all course) {
 	return all
 }
 
-// judgment is a verdict that is written down with the state that it leads to.
+// judgment is a verdict to be written together with the resulting state.
 type judgment struct {
 	stats audit.Stats
 	last  *audit.LastFailure
 }
 
-// newRecorder begins with what the machine knows: an earlier process may have ended before it could write that down. It
-// returns the numbers of paid calls that people wrote into stats.json files while no director ran.
+// newRecorder starts from the machine's state, because an earlier process may have ended before it wrote
+// everything. It returns the numbers of paid calls that people edited in stats.json files while no director ran.
 func (d *daemon) newRecorder(m *fsm.Machine) (c *recorder, edits []fsm.BudgetEdited, err error) {
 	c = &recorder{
 		state: fsm.New(fsm.Config{}), out: d.audit, dir: d.config.Director.DataDir, runID: d.runID, image: d.image(),
@@ -99,13 +99,13 @@ func (d *daemon) newRecorder(m *fsm.Machine) (c *recorder, edits []fsm.BudgetEdi
 	return c, edits, nil
 }
 
-// follow takes another configuration for what is written from now on.
+// follow uses another configuration for future entries.
 func (c *recorder) follow(now *inforce.Setup) {
 	c.course = courseOf(now)
 	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()
 }
 
-// readStats takes from a task's stats.json what only people and earlier processes know.
+// readStats reads from a task's stats.json what only people and earlier processes know.
 func (c *recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	path, err := audit.StatsPath(c.dir, string(k))
 	if err != nil {
@@ -129,16 +129,16 @@ func (c *recorder) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// record writes down what the facts of a record changed.
+// record writes the changes that a record's facts make.
 func (c *recorder) record(r fsm.Record) {
 	defer c.pronounce(r.At)
 	for _, f := range r.Facts {
-		var moved *fsm.Task // a task that is over leaves the machine with this fact
+		var moved *fsm.Task // this fact removes a finished task from the machine
 		var tried fsm.Effect
 		switch f := f.(type) {
 		case fsm.Moved:
 			moved = c.state.Task(f.Task)
-		case fsm.EffectDone: // which leaves the outbox with it
+		case fsm.EffectDone: // this fact removes it from the outbox
 			tried = c.planned(f.Task, f.Effect)
 		case fsm.EffectDeferred:
 			tried = c.planned(f.Task, f.Effect)
@@ -173,7 +173,7 @@ func (c *recorder) record(r fsm.Record) {
 		case fsm.TallyReset:
 			c.task(r.At, c.state.Task(f.Task))
 		case fsm.TaskQueued:
-			if len(f.Standing.After) > 0 { // reports say what it waits for
+			if len(f.Standing.After) > 0 { // reports show what it waits for
 				c.task(r.At, c.state.Task(f.Task))
 			}
 		case fsm.StandingChanged:
@@ -184,7 +184,7 @@ func (c *recorder) record(r fsm.Record) {
 	}
 }
 
-// reached notes at which stage a task's attempt is, and which stages are behind it. They run in their order.
+// reached records the current stage of a task's attempt, and the stages before it. Stages run in order.
 func (c *recorder) reached(k fsm.IssueKey, stage string) {
 	s, t, of := c.stats[k], c.state.Task(k), c.course
 	if t != nil {
@@ -203,10 +203,10 @@ func (c *recorder) reached(k fsm.IssueKey, stage string) {
 		}
 		s.StagesCompleted = slices.Clone(done)
 	}
-	c.stats[k] = s // a stage of the director's own changes nothing: it is before all of them, or behind
+	c.stats[k] = s // a stage of the director comes before or after all of them and changes nothing
 }
 
-// waitFor are the tasks that are not begun before one is over.
+// waitFor returns the tasks that wait for the given one.
 func (c *recorder) waitFor(k fsm.IssueKey) (out []string) {
 	for _, t := range c.state.Tasks() {
 		if slices.Contains(t.Standing.After, k) {
@@ -223,7 +223,7 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 		return
 	}
 	c.forget(fsm.AttemptID(t.Nonce, f.N-1))
-	if s := c.stats[f.Task]; !f.Next.Validate { // else it goes on with what the last attempt has done
+	if s := c.stats[f.Task]; !f.Next.Validate { // otherwise it continues the last attempt's work
 		s.StagesCompleted = nil
 		c.stats[f.Task] = s
 	}
@@ -238,14 +238,14 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 	})
 }
 
-// forget leaves out what is known of an attempt that is over.
+// forget removes what is known of a finished attempt.
 func (c *recorder) forget(attempt string) {
 	c.ends.Delete(attempt)
 	c.courses.Delete(attempt)
 }
 
-// starts says who works in an attempt, as its plan has it, and keeps the course of it: another configuration
-// changes nothing of an attempt that has begun.
+// starts records the agent and model of an attempt from its plan, and keeps the attempt's course. A later
+// configuration does not affect an attempt that has begun.
 func (c *recorder) starts(e fsm.Effect, p wire.Plan, in *inforce.Setup) {
 	c.courses.Store(e.Worker, courseOf(in))
 	who, model := workerOf(p)
@@ -254,8 +254,8 @@ func (c *recorder) starts(e fsm.Effect, p wire.Plan, in *inforce.Setup) {
 	})
 }
 
-// workerOf names the agent that does a plan's work, or the program that does, and its model. Both are empty for
-// an attempt that only validates; the model is, too, if the agent chooses it.
+// workerOf returns the agent or program that does the work of a plan, and its model. Both are empty for an attempt
+// that only validates. The model is also empty if the agent chooses it.
 func workerOf(p wire.Plan) (who, model string) {
 	i := slices.IndexFunc(p.Stages, func(g wire.StagePlan) bool { return g.Name == wire.StageCode })
 	if i < 0 {
@@ -284,7 +284,7 @@ func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	if end := projection.AttemptEnd(f); end == projection.OK || end == projection.Withdrawn {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome, m.Failure = wire.At(at), end, nil })
 	} else if f.Attempt > 0 && (f.From == fsm.Stopping || f.From == fsm.Delivering || f.From == fsm.InReview) {
-		// the summary shows how it went on
+		// the summary shows what followed
 		c.attempt(t, f.Attempt, func(*audit.Meta) {})
 	}
 	switch f.To {
@@ -302,14 +302,14 @@ func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	}
 }
 
-// judged is the verdict on an attempt: telemetry, the attempt's audit, the task's state.
+// judged records the verdict on an attempt in the telemetry, the attempt's audit and the task's state.
 func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 	t := c.state.Task(f.Task)
 	if t == nil {
 		return
 	}
 	id := fsm.AttemptID(t.Nonce, f.Attempt)
-	var end attemptEnd // zero: it was not an attempt's end that failed
+	var end attemptEnd // stays zero if the failure did not end an attempt
 	if known, ok := c.ends.Load(id); ok {
 		end = known.(attemptEnd)
 	}
@@ -318,11 +318,11 @@ func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.out.Classified(at, c.runID, f.Stage, audit.Classified{
 		Caller: fsm.Caller(f.Stage), Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
 	})
-	// that work is good, and what is merged with it is tried
+	// that work is good, only its merge is tested
 	if f.Attempt > 0 && f.Verdict.Action != recovery.Revalidate {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) {
 			m.Outcome, m.Stage, m.Failure = audit.OutcomeFailed, f.Stage, failure
-			if m.EndedAt.IsZero() { // otherwise its delivery failed, or what people see of it
+			if m.EndedAt.IsZero() { // otherwise its delivery or its review failed
 				m.EndedAt = wire.At(at)
 			}
 		})
@@ -333,7 +333,7 @@ func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 	}
 	c.reached(t.Key, f.Stage)
 	s := c.standing(at, t)
-	s.Signatures = maps.Clone(s.Signatures) // the writer may be reading the last one
+	s.Signatures = maps.Clone(s.Signatures) // the writer may be reading the previous map
 	s.See(f.Finding.Signature, class, t.Tally.Seen(f.Finding.Signature), at)
 	c.stats[t.Key] = s
 	last := audit.NewLastFailure(s, failure, end.message, end.tail)
@@ -344,7 +344,7 @@ func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.judgments = append(c.judgments, judgment{s, last})
 }
 
-// pronounce writes the record's verdicts down, now that it is known what state they have led to.
+// pronounce writes the verdicts of a record once the resulting state is known.
 func (c *recorder) pronounce(at time.Time) {
 	for _, j := range c.judgments {
 		if t := c.state.Task(fsm.IssueKey(j.stats.Issue)); t != nil {
@@ -357,7 +357,7 @@ func (c *recorder) pronounce(at time.Time) {
 	c.judgments = nil
 }
 
-// task writes where a task stands.
+// task writes the state of a task.
 func (c *recorder) task(at time.Time, t *fsm.Task) {
 	if t != nil {
 		c.stats[t.Key] = c.standing(at, t)
@@ -382,7 +382,7 @@ func (c *recorder) standing(at time.Time, t *fsm.Task) audit.Stats {
 	return s
 }
 
-// attempt changes what is written of a task's attempt.
+// attempt changes the audit of a task's attempt.
 func (c *recorder) attempt(t *fsm.Task, n int, change func(*audit.Meta)) {
 	issue, title, url := string(t.Key), t.Title, t.URL
 	c.out.Attempt(fsm.AttemptID(t.Nonce, n), func(m *audit.Meta) {

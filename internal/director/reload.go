@@ -24,29 +24,29 @@ import (
 	"retake/internal/fsm"
 )
 
-// reading is how the configuration is read again.
+// reading holds what is needed to read the configuration again.
 type reading struct {
-	again   func() (config.Config, config.Problems) // nil: it cannot be
-	file    string                                  // that it is read from; empty: none
-	mu      sync.Mutex                              // one at a time
+	again   func() (config.Config, config.Problems) // nil if that is not possible
+	file    string                                  // the configuration file; may be empty
+	mu      sync.Mutex                              // serializes readings
 	last    atomic.Pointer[operator.Reading]
-	files   []string      // that it consists of, in force or as read last
-	sum     string        // of those before the last reading: what has changed while they were read has changed since
-	every   time.Duration // between two looks at the files, whatever the watch notices
-	changed chan struct{} // room for one: another setup is in force
+	files   []string      // the files of the configuration, in force or as read last
+	sum     string        // checksum of files from before the last reading
+	every   time.Duration // pause between two checks of the files, regardless of the watch
+	changed chan struct{} // another setup is in force; capacity 1, signals coalesce
 }
 
-// atStart is by whom the start has read it.
+// atStart is the origin of the first reading.
 const atStart = "start"
 
-// startReading notes what the start has read.
+// startReading records the first reading.
 func (d *daemon) startReading(o Options) {
 	d.reading.again, d.reading.file, d.reading.changed = o.Read, o.ConfigFile, make(chan struct{}, 1)
 	d.reading.files, d.reading.every = d.configFiles(d.setup().Read), cmp.Or(o.filesEvery, filesEvery)
 	d.reading.last.Store(&operator.Reading{At: d.since, By: atStart, Digest: d.setup().Digest, Since: d.since})
 }
 
-// configFiles are the files that configurations consist of.
+// configFiles returns the files of the given configurations.
 func (d *daemon) configFiles(of ...config.Config) (files []string) {
 	if d.reading.file != "" {
 		files = append(files, d.reading.file)
@@ -62,7 +62,7 @@ func (d *daemon) configFiles(of ...config.Config) (files []string) {
 	return files
 }
 
-// readFiles reads the configuration, and notes what its files held before that.
+// readFiles reads the configuration, and records the checksum of its files before the reading.
 func (d *daemon) readFiles() (next config.Config, problems config.Problems) {
 	for known := false; !known; {
 		d.reading.sum = sumOf(d.reading.files)
@@ -74,7 +74,7 @@ func (d *daemon) readFiles() (next config.Config, problems config.Problems) {
 	return next, problems
 }
 
-// sumOf is the sum of what files hold. One that cannot be read has a sum, too.
+// sumOf returns the checksum of the files' content. Unreadable files contribute as well.
 func sumOf(files []string) string {
 	sum := sha256.New()
 	for _, name := range files {
@@ -84,7 +84,7 @@ func sumOf(files []string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// ownSums are the sums of a configuration's own files, by key.
+// ownSums returns the checksums of a configuration's own files, by key.
 func ownSums(c config.Config) map[string]string {
 	sums := map[string]string{}
 	for key, path := range c.OwnFiles() {
@@ -93,8 +93,8 @@ func ownSums(c config.Config) map[string]string {
 	return sums
 }
 
-// reread reads the configuration again, and puts it in force as far as that goes while the director runs. by
-// says on whose word.
+// reread reads the configuration again and puts in force whatever can change at run time. by names the origin of
+// the request.
 func (d *daemon) reread(by string) operator.Reading {
 	d.reading.mu.Lock()
 	defer d.reading.mu.Unlock()
@@ -120,7 +120,7 @@ func (d *daemon) reread(by string) operator.Reading {
 	return r
 }
 
-// next is what would be in force after the one that is. An error: it is refused.
+// next returns the setup to put in force after the current one. An error means that the configuration is refused.
 func (d *daemon) next(next config.Config,
 	problems config.Problems,
 ) (now *inforce.Setup, change config.Change, err error) {
@@ -141,7 +141,7 @@ func (d *daemon) next(next config.Config,
 	if now, err = d.newSetup(mixed, sums); err != nil {
 		return nil, config.Change{}, err
 	}
-	for _, key := range sortedKeys(sums) { // the same path, and another content
+	for _, key := range sortedKeys(sums) { // same path, different content
 		if was.FileSums[key] != sums[key] && !slices.Contains(change.Keys, key) {
 			change.Keys = append(change.Keys, key)
 		}
@@ -149,7 +149,7 @@ func (d *daemon) next(next config.Config,
 	return now, change, nil
 }
 
-// putInForce replaces the setup as a whole. The session makes the machine follow.
+// putInForce replaces the whole setup. The session then updates the machine.
 func (d *daemon) putInForce(now *inforce.Setup, by string, change config.Change) {
 	d.inForce.Replace(now, &fsm.SettingsChanged{
 		By: by, Digest: now.Digest, Keys: change.Keys, Restart: change.Restart,
@@ -162,22 +162,22 @@ func (d *daemon) putInForce(now *inforce.Setup, by string, change config.Change)
 	}
 }
 
-// setup is what is in force. Keys that need a restart are in d.config, too, which never changes.
+// setup returns the setup in force. Keys that need a restart are also in d.config, which never changes.
 func (d *daemon) setup() *inforce.Setup {
 	if c := d.inForce.Load(); c != nil {
 		return c
 	}
-	return &inforce.Setup{Config: d.config} // nothing was opened yet
+	return &inforce.Setup{Config: d.config} // before the adapters are open
 }
 
-// newSetup derives a setup, whose folders are the absolute ones.
+// newSetup derives a setup and makes its directories absolute.
 func (d *daemon) newSetup(read config.Config, sums map[string]string) (*inforce.Setup, error) {
 	c, err := inforce.New(read, sums)
 	c.Director.DataDir, c.Director.SharedDir = d.config.Director.DataDir, d.config.Director.SharedDir
 	return c, err
 }
 
-// machineConfig is the part of a setup that decisions are made by.
+// machineConfig returns the part of a setup that the machine decides by.
 func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	cfg := c.Machine(d.only.issues())
 	if d.decides != nil {
@@ -186,7 +186,7 @@ func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	return cfg
 }
 
-// sayReading logs what came of it.
+// sayReading logs the result of a reading.
 func (d *daemon) sayReading(r operator.Reading) {
 	log := d.log.With(zap.String("by", r.By), zap.String("digest", r.Digest))
 	switch {
@@ -205,17 +205,17 @@ func (d *daemon) sayReading(r operator.Reading) {
 	}
 }
 
-// followSettings has the machine decide by the setup that is in force, until ctx ends.
+// followSettings makes the machine decide by the setup in force, until ctx ends.
 func (s *session) followSettings(ctx context.Context) error {
 	for {
-		// the session before may have ended too early
+		// the previous session may have ended before the decision
 		if now := s.setup(); now != s.begun || now.Change != nil && !now.IsDecided() {
 			if s.server != nil {
 				s.server.Admit(now.Director.MaxWorkers)
 			}
 			cfg := s.machineConfig(now)
 			if !s.owner.Decided(ctx, fsm.SettingsRead{SettingsChanged: *now.Change, Config: &cfg}) {
-				return nil // the next session begins with it, and says so
+				return nil // the next session starts with it and reports it
 			}
 			s.begun = now
 			s.views.Configure(cfg)
@@ -253,7 +253,7 @@ func (d *daemon) reload(w http.ResponseWriter, req *http.Request) {
 	operator.Respond(w, status, r)
 }
 
-// configState is the reading for who asks how the director is.
+// configState returns the last reading for status queries.
 func (d *daemon) configState() *wire.SnapshotConfig {
 	r := d.reading.last.Load()
 	if r == nil {
@@ -266,7 +266,7 @@ func (d *daemon) configState() *wire.SnapshotConfig {
 	return s
 }
 
-// configProblem is a clause about a configuration that was refused; empty: the last one was not.
+// configProblem returns a clause about a refused configuration, or "" if the last one was accepted.
 func (d *daemon) configProblem() string {
 	r := d.reading.last.Load()
 	if r == nil || len(r.Problems) == 0 {
@@ -284,7 +284,7 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// folders are where files lie, and where those lie that they are links to.
+// folders returns the directories of the files, and of the files that they link to.
 func folders(files []string) (dirs []string) {
 	add := func(name string) {
 		dir := filepath.Dir(name)
@@ -301,5 +301,5 @@ func folders(files []string) (dirs []string) {
 	return dirs
 }
 
-// changedFiles names the files of a configuration for people.
+// changedFiles names a configuration's files for people.
 func changedFiles(files []string) string { return cmp.Or(strings.Join(files, ", "), "a file") }

@@ -10,18 +10,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// A file is read when it has not been touched for a moment, or has been touched again and again for so long:
-// editors write in several steps.
+// A file is read when it has been unchanged for fileRest, or has kept changing for fileMost, because editors write
+// in several steps.
 const (
 	fileRest = 300 * time.Millisecond
 	fileMost = 2 * time.Second
 )
 
-// filesEvery is how often the files are looked at although the watch has noticed nothing: it may have missed
-// something, or be no more.
+// filesEvery is the interval at which the files are checked even without a notification. The watch may have missed
+// a change, or have failed.
 const filesEvery = 30 * time.Second
 
-// watchConfig reads the configuration again at a hangup, and when one of its files changes, until ctx ends.
+// watchConfig reads the configuration again on a hangup and when one of its files changes, until ctx ends.
 func (d *daemon) watchConfig(ctx context.Context, hangups <-chan struct{}) {
 	if d.reading.again == nil {
 		return
@@ -29,7 +29,7 @@ func (d *daemon) watchConfig(ctx context.Context, hangups <-chan struct{}) {
 	w := newFileWatch(d.watchedFiles())
 	defer func() { w.close() }()
 	d.sayWatch(nil, w.err)
-	d.reread(atStart) // it may have changed since the start has read it
+	d.reread(atStart) // it may have changed since the start
 	look := time.NewTicker(d.reading.every)
 	defer look.Stop()
 	for {
@@ -57,7 +57,7 @@ func (d *daemon) watchConfig(ctx context.Context, hangups <-chan struct{}) {
 	}
 }
 
-// sayWatch logs that changes are noticed late from now on, or at once again.
+// sayWatch logs when the watch fails, so that changes are noticed late, and when it works again.
 func (d *daemon) sayWatch(before, now error) {
 	switch {
 	case now != nil && before == nil:
@@ -86,12 +86,12 @@ func (d *daemon) rereadChanged() {
 	}
 }
 
-// fileWatch notices that something happens in the folders of files: editors and others replace files, so that
-// what is watched would be the old one.
+// fileWatch watches the directories of files. Editors replace files, so a watch on the file would stay on the old
+// one.
 type fileWatch struct {
-	notify *fsnotify.Watcher // nil: nothing is noticed
+	notify *fsnotify.Watcher // nil if watching is impossible
 	dirs   []string
-	err    error // why not everything is noticed
+	err    error // why some directories are not watched
 }
 
 func newFileWatch(files []string) *fileWatch {
@@ -100,7 +100,7 @@ func newFileWatch(files []string) *fileWatch {
 	return w
 }
 
-// follow watches the folders of files, and no others.
+// follow watches the directories of the files, and stops watching others.
 func (w *fileWatch) follow(files []string) {
 	if w.notify == nil {
 		if w.notify, w.err = fsnotify.NewWatcher(); w.err != nil {
@@ -115,7 +115,7 @@ func (w *fileWatch) follow(files []string) {
 			_ = w.notify.Remove(dir) // it may be gone
 		}
 	}
-	for _, dir := range dirs { // one that was replaced is watched anew
+	for _, dir := range dirs { // a replaced directory must be added again
 		w.err = errors.Join(w.err, w.notify.Add(dir))
 	}
 	w.dirs = dirs
@@ -135,7 +135,8 @@ func (w *fileWatch) errors() <-chan error {
 	return w.notify.Errors
 }
 
-// rest returns when nothing has happened for a moment, or too much for too long; false: ctx has ended.
+// rest returns true when nothing has changed for a moment, or when changes have gone on for too long. It returns
+// false if ctx ends.
 func (w *fileWatch) rest(ctx context.Context) bool {
 	most := time.NewTimer(fileMost)
 	defer most.Stop()

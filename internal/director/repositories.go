@@ -17,18 +17,18 @@ import (
 	"retake/internal/github"
 )
 
-// For so long a start waits for the container engine: one that has worked with it may be started before it is
-// when the machine boots, but who has made a mistake wants to know it soon.
+// How long a start waits for the container engine. When the machine boots, a director that has used the engine
+// before may start first. On the first start a short wait reveals a mistake soon.
 const (
 	enginePatience      = 2 * time.Minute
 	firstEnginePatience = 10 * time.Second
 	bootRetryMost       = 15 * time.Second
 )
 
-// openRepositories looks for a repository that can be used. Those behind it are their polls' to open, each
-// before its first look: a thousand, one after the other, would keep a director that takes over from its
-// workers for minutes. What cannot be used now is in health, and the director goes on without. It fails only if
-// GitHub refuses all of them: then it is a mistake. GitHub that is away comes back.
+// openRepositories opens repositories until it finds a usable one. The polls open the others before their first
+// use: opening a thousand in sequence would keep a new leader from its workers for minutes. Unusable repositories
+// appear in the health, and the director continues without them. openRepositories fails only if GitHub refuses all
+// of them, which is a configuration error. An outage does not count.
 func (s *session) openRepositories(ctx context.Context) error {
 	var refused []error
 	for _, repo := range s.config.GitHub.Repositories {
@@ -52,7 +52,7 @@ func (s *session) openRepositories(ctx context.Context) error {
 	return nil
 }
 
-// degraded says what cannot be used; empty: all can.
+// degraded lists what is not usable, or returns "".
 func (d *daemon) degraded() string {
 	var all []string
 	d.unusable.Range(func(_, why any) bool {
@@ -74,7 +74,7 @@ func (d *daemon) degraded() string {
 	return strings.Join(all, "; ")
 }
 
-// awaitEngine calls do until it works, or fails for good, or the engine has been away for too long.
+// awaitEngine calls do until it succeeds, fails permanently, or the engine has been away for too long.
 func (d *daemon) awaitEngine(ctx context.Context, do func() error) error {
 	patience := firstEnginePatience
 	if _, err := os.Stat(d.journalOptions().Dir); err == nil {
@@ -92,8 +92,8 @@ func (d *daemon) awaitEngine(ctx context.Context, do func() error) error {
 	})
 }
 
-// openRepository makes sure, once, that the repository answers and has our labels. A limit is no reason not to
-// start: the first poll that is answered looks again.
+// openRepository ensures, once, that the repository answers and has our labels. A rate limit does not prevent a
+// start: the first successful poll checks again.
 func (d *daemon) openRepository(ctx context.Context, repo string) error {
 	if _, done := d.labelled.Load(repo); done {
 		return nil

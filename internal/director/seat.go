@@ -21,7 +21,7 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// seat is what the page shows of a session.
+// seat provides the page with the state of a session.
 type seat struct{ *session }
 
 var _ page.Source = seat{}
@@ -41,7 +41,8 @@ func (s seat) Board(ctx context.Context, most int) (rows []story.Story, count ma
 	return rows, count, err
 }
 
-// Story is what the book has: a page asks often, and the journal's older stories are for whoever asks by command.
+// Story returns what the book has. It does not read older stories from the journal, because the page asks often.
+// The command does.
 func (s seat) Story(ctx context.Context, k fsm.IssueKey, _ time.Time) (told story.Story, ok bool, err error) {
 	err = s.viewed(ctx, func(b *story.Book, now time.Time) {
 		if told, ok = b.Story(k, now); ok {
@@ -56,7 +57,7 @@ func (s seat) Numbers(ctx context.Context, since time.Time) (n story.Numbers, er
 	return n, err
 }
 
-// Next waits until something has happened after a place.
+// Next blocks until an event after the given place.
 func (s seat) Next(ctx context.Context, after story.Place) (story.Place, error) {
 	return s.views.Next(ctx, after)
 }
@@ -79,7 +80,7 @@ func (s seat) Command(ctx context.Context, c page.Command) error {
 	return errors.New(answer.Problem)
 }
 
-// Tables are the policy's rows and guards, and the classifier's rules.
+// Tables returns the policy's rows and guards, and the classifier's rules.
 func (s seat) Tables() []page.Table {
 	in := s.setup()
 	rows, guards := advise.PolicyTable(in.Policy.With(in.Limits()))
@@ -100,7 +101,7 @@ func (s seat) Tables() []page.Table {
 	}
 }
 
-// openPage makes the page of the address, or returns nil: there is no address.
+// openPage creates the page, or returns nil without director.http_listen.
 func (d *daemon) openPage() (*page.Page, error) {
 	if d.config.Director.HTTPListen == "" {
 		return nil, nil

@@ -18,20 +18,20 @@ import (
 	"retake/internal/github"
 )
 
-// commandPatience is for how long a request waits for an effect on its issue, which has to end before anything
-// else is decided. Whoever asks does so for askTimeout.
+// commandPatience is how long a request waits for a running effect on its issue, which must end before anything
+// else is decided. The client repeats the request.
 const commandPatience = 3 * time.Second
 
-// Why there is no answer.
+// Reasons for a missing answer.
 const (
 	notWritten = "the director could not write it to its journal: director health says why. Ask again"
 	tooBusy    = "the director is too busy to answer: director health says why. Ask again"
 )
 
-// retryBusy is the time between two tries.
+// retryBusy is the pause between two tries.
 const retryBusy = 200 * time.Millisecond
 
-// taskKey is the issue that a request's path names, spelled as its task or its repository in the configuration is.
+// taskKey returns the issue in a request's path, spelled like its task or its repository in the configuration.
 func (s *session) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 	n, err := strconv.Atoi(r.PathValue("number"))
 	repo := r.PathValue("owner") + "/" + r.PathValue("repo")
@@ -43,7 +43,7 @@ func (s *session) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 	return fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), err == nil && n > 0
 }
 
-// requester is who asks: the user who opened the socket, and for whom, if that was said.
+// requester returns who asks: the user of the socket, and the person on whose behalf, if given.
 func requester(r *http.Request, whom string) string {
 	by := serve.PeerOf(r.Context()) + " (operator)"
 	if whom != "" {
@@ -71,11 +71,11 @@ func (s *session) postCommand(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, status, a)
 }
 
-// commandView reads a command as one in a comment is read, so that both mean the same. It returns a sentence if
-// something is wrong with it.
+// commandView parses a command like a command in a comment, so that both mean the same. It returns a problem as a
+// sentence.
 func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
-	if name == "release" { // the machine's word for what stop does to a claim
+	if name == "release" { // the machine's name for the effect of stop on a claim
 		name = string(fsm.CommandStop)
 	}
 	argument := c.For
@@ -101,9 +101,9 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 	}, a.Problem
 }
 
-// commandTask has the machine decide about a command, and returns with the decision in the journal: 200 if it
-// was carried out, 409 with the machine's reason if not, 404 without such a task, 400 if it is no command. By
-// is recorded, and shown on GitHub.
+// commandTask makes the machine decide a command, and returns when the decision is in the journal. The status is
+// 200 if the command was carried out, 409 with the machine's reason if not, 404 without such a task, and 400 for an
+// invalid command. by is recorded and shown on GitHub.
 func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c operator.TaskCommand,
 	by string,
 ) (status int, a operator.TaskAnswer) {
@@ -142,8 +142,8 @@ func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c operator.
 	return http.StatusConflict, a
 }
 
-// tasksOwn reports whether a command is about a task, also one that the command itself has ended, and spells
-// the issue as the task does.
+// tasksOwn reports whether a command concerns a task, even if the command itself has ended that task. It spells the
+// issue like the task.
 func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
 	key, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) fsm.IssueKey {
 		if t := d.Machine().Task(v.Task); t != nil {
@@ -160,7 +160,7 @@ func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error
 	return err == nil && key != "", err
 }
 
-// request offers a command until it is decided, and that is in the journal.
+// request offers a command until its decision is in the journal.
 func (s *session) request(ctx context.Context, v fsm.CommentView) (refused string, decided bool) {
 	type decision struct {
 		refused string
@@ -171,7 +171,7 @@ func (s *session) request(ctx context.Context, v fsm.CommentView) (refused strin
 			refused, made := d.Machine().Requested(v.Request)
 			return decision{refused, made}
 		})
-		if err == nil && d.made { // maybe for a repetition, a moment ago: then it is in no journal yet
+		if err == nil && d.made { // a repetition may find a decision that is not durable yet
 			return d.refused, s.owner.Decided(ctx, fsm.Tick{})
 		}
 		select {
@@ -182,7 +182,7 @@ func (s *session) request(ctx context.Context, v fsm.CommentView) (refused strin
 	return "", false
 }
 
-// tell says where the task stands, and reports whether that is known.
+// tell adds the state of the task to the answer, and reports whether that is known.
 func (s *session) tell(ctx context.Context, a *operator.TaskAnswer) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -12,12 +12,13 @@ import (
 	"retake/internal/story"
 )
 
-// issueOf is the issue that a path names.
+// issueOf returns the issue in a request's path.
 func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
 }
 
-// Rows returns where every task stands, those included that are over and not forgotten, without attempts and events.
+// Rows returns the state of every task, without attempts and events. It includes finished tasks that are not
+// forgotten yet.
 func (s *session) Rows(ctx context.Context) (rows []story.Story, err error) {
 	err = s.viewed(ctx, func(b *story.Book, now time.Time) {
 		rows = b.Rows(now)
@@ -29,7 +30,7 @@ func (s *session) Rows(ctx context.Context) (rows []story.Story, err error) {
 	return rows, err
 }
 
-// addFate says what the configuration will not let happen, beside what a task waits for.
+// addFate adds what the configuration prevents to what a task waits for.
 func (s *session) addFate(m *fsm.Machine, t *story.Story, settings *fsm.Settings) {
 	task := m.Task(t.Issue)
 	if task == nil {
@@ -40,7 +41,7 @@ func (s *session) addFate(m *fsm.Machine, t *story.Story, settings *fsm.Settings
 	}
 }
 
-// viewed lets f look at the book as it is now, with all that was decided before the question.
+// viewed passes the current book to f. The book includes everything decided before the call.
 func (s *session) viewed(ctx context.Context, f func(*story.Book, time.Time)) error {
 	ctx, cancel := context.WithTimeout(ctx, operator.ViewTime)
 	defer cancel()
@@ -65,8 +66,8 @@ func (s *session) listTasks(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, rows)
 }
 
-// Story returns what has happened to an issue, as it looks now or, if at is not zero, looked then. false: the
-// journal has nothing of it.
+// Story returns the history of an issue, as of now or, if at is not zero, as of that time. ok is false if the
+// journal does not know the issue.
 func (s *session) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told story.Story, ok bool, err error) {
 	if at.IsZero() {
 		err = s.viewed(ctx, func(b *story.Book, now time.Time) {
@@ -78,7 +79,7 @@ func (s *session) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told
 			return told, ok, err
 		}
 	}
-	b, err := s.views.AsOf(ctx, at) // it may be long over: the journal still has it
+	b, err := s.views.AsOf(ctx, at) // the task may be long over, but the journal still has it
 	if err != nil {
 		return told, false, err
 	}
@@ -132,8 +133,8 @@ func (s *session) listEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Events hands out what has happened, in order, a list at a time, and then, if it is to follow, what happens
-// until ctx ends.
+// Events passes past events to each, in order, one list at a time. If the filter follows, it continues with new
+// events until ctx ends.
 func (s *session) Events(ctx context.Context, f operator.EventFilter, each func([]story.Event) error) error {
 	soon, cancel := context.WithTimeout(ctx, operator.ViewTime)
 	seq, err := loop.Look(soon, s.owner, func(d *fsm.Driver) uint64 { return d.Last() })

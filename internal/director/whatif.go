@@ -17,23 +17,22 @@ import (
 	"retake/internal/whatif"
 )
 
-// WhatIf is a question to a journal.
+// WhatIf asks how other settings would have decided the events of a journal.
 type WhatIf struct {
-	Config config.Config // whose journal it is
-	Export string        // a file of `director journal export` instead; empty: the journal itself
-	Other  config.Config // what is decided by instead
-	// what is decided by now, so that cases can be told that are so already; nil: nothing is compared
+	Config config.Config // configuration of the journal's owner
+	Export string        // a file of `director journal export` to read instead of the journal
+	Other  config.Config // the configuration to decide by instead
+	// the current configuration, to mark cases that it already decides the same way; nil skips the comparison
 	Today  *config.Config
-	Reread bool      // stored reports are read again, with Other's rules; an export has none
-	Since  time.Time // verdicts before it are not reported; zero: all are
+	Reread bool      // classify stored reports again by Other's rules; an export has no reports
+	Since  time.Time // earlier verdicts are not reported; zero reports all
 	Only   func(fsm.IssueKey) bool
-	Seen   func(fsm.Fact) // is called with each fact that is read; may be nil
+	Seen   func(fsm.Fact) // called with each fact that is read; may be nil
 }
 
-// Ask follows the journal, archived batches included, and says what would have been decided otherwise. It
-// changes nothing. If a director runs on the data directory with an embedded bus, that one is asked for its
-// journal; if none runs, a copy of the bus is read, as by VerifyJournal. A joined bus is read beside its
-// directors.
+// Ask replays the journal, with archived batches, and reports which decisions would have differed. It changes
+// nothing. With an embedded bus it reads the journal from the running director or, if none runs, from a copy of the
+// bus like VerifyJournal. A joined bus is read while its directors run.
 func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	cfg, err := decidesBy(q.Other)
 	if err != nil {
@@ -68,7 +67,7 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	return r, err
 }
 
-// decidesBy is the part of a configuration that decisions are made by.
+// decidesBy returns the part of a configuration that the machine decides by.
 func decidesBy(c config.Config) (fsm.Config, error) {
 	d := &daemon{config: c}
 	in, err := d.newSetup(c, nil)
@@ -78,7 +77,7 @@ func decidesBy(c config.Config) (fsm.Config, error) {
 	return d.machineConfig(in), nil
 }
 
-// streamed reads the journal of the director that runs on a data directory, and numbers its batches from 1.
+// streamed reads the journal of the director of a data directory, and numbers its batches from 1.
 func streamed(ctx context.Context, dataDir string, take feed.Take) error {
 	return feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
 		n := uint64(0)
@@ -86,12 +85,12 @@ func streamed(ctx context.Context, dataDir string, take feed.Take) error {
 	}, take)
 }
 
-// follow reads batches, and reports as they are asked for; report nil: there are none.
+// follow replays batches and reads reports on request. A nil report function means that no reports are available.
 func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take feed.Take) error,
 	report func(seq uint64) (bus.StoredReport, error),
 ) (*whatif.Report, error) {
 	o := whatif.Options{Since: q.Since, Only: q.Only}
-	var failed error // a report that cannot be read is not one that is gone
+	var failed error // an unreadable report is not a missing one
 	if q.Reread {
 		o.Read = func(ref fsm.ReportRef) whatif.Reread {
 			if report == nil || failed != nil {
@@ -139,7 +138,7 @@ func (q WhatIf) see(records []fsm.Record) {
 	}
 }
 
-// evidenceOf reads what a report said. One with another digest than the journal has is not the one.
+// evidenceOf reads the evidence in a stored report. It rejects a report whose digest differs from the journal's.
 func evidenceOf(ref fsm.ReportRef, report func(seq uint64) (bus.StoredReport, error)) (recovery.Evidence, error) {
 	stored, err := report(ref.Seq)
 	if err != nil {
