@@ -25,11 +25,11 @@ type attemptEnd struct {
 	signal                            string
 }
 
-// patchTime bounds how long a verdict waits for a patch that is only there to be read.
+// patchTime bounds how long a verdict waits for a patch that only serves as information.
 const patchTime = 20 * time.Second
 
-// recordEnd puts down what an ended attempt left: what its container printed, what its stages said, what it
-// changed. It is on disk before the verdict, in case that the process ends in between.
+// recordEnd records an ended attempt: its container's output, the results of its stages, and its changes. The
+// record is on disk before the verdict, in case the process ends in between.
 func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report,
 	printed *audit.StoredOutput,
 ) {
@@ -45,8 +45,8 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	})
 }
 
-// reportedEnd gathers what the reports and the runtime say about the end of an attempt. A stage's exit code says more
-// than the container's.
+// reportedEnd collects what the reports and the runtime say about the end of an attempt. A stage's exit code takes
+// precedence over the container's.
 func (s *session) reportedEnd(x container.Exit, reports []bus.Report) (out audit.Output, meta audit.Meta,
 	end attemptEnd,
 ) {
@@ -54,7 +54,7 @@ func (s *session) reportedEnd(x container.Exit, reports []bus.Report) (out audit
 	if x.Known {
 		end.exitCode = &x.ExitCode
 	}
-	// Masked one by one: half a secret at the edge of a ring is only known as such at the edge of a text.
+	// Mask each separately: half a secret at the edge of a buffer is recognised only at the edge of a text.
 	out = audit.Output{WorkerLog: s.github.Redact(string(x.Stdout)) + "\n" + s.github.Redact(string(x.Stderr))}
 	for _, r := range reports {
 		switch body := r.Body.(type) {
@@ -67,7 +67,7 @@ func (s *session) reportedEnd(x container.Exit, reports []bus.Report) (out audit
 			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message,
 				effects.OutputTail(body)
 			if body.ExitCode != nil {
-				end.exitCode = body.ExitCode // the stage's says more than the container's
+				end.exitCode = body.ExitCode // the stage's code is more specific than the container's
 			}
 			if body.Stage == wire.StageValidate {
 				out.TestLog = end.tail
@@ -87,8 +87,8 @@ func (s *session) reportedEnd(x container.Exit, reports []bus.Report) (out audit
 	return out, meta, end
 }
 
-// maskedPatch returns the patch of an attempt with secrets masked. It is empty if it cannot be made within
-// patchTime, or if secrets cannot be told from it.
+// maskedPatch returns the patch of an attempt with secrets masked. It returns "" if the patch cannot be made within
+// patchTime, or if the secrets to mask are unknown.
 func (s *session) maskedPatch(ctx context.Context, e fsm.Effect) string {
 	git, done := s.withdrawals.During(ctx, e.Task)
 	defer done()
@@ -110,8 +110,8 @@ func (s *session) maskedPatch(ctx context.Context, e fsm.Effect) string {
 	return patch
 }
 
-// addEnd adds what is known of an attempt's end. It may be known already, and better: a stop that a restart has
-// interrupted is carried out again, and finds no container then.
+// addEnd adds what is known of an attempt's end. Better information may already be there: a stop that a restart
+// interrupted runs again, and then finds no container.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
 	m.Usage, m.ExitCode, m.Output = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode),

@@ -30,8 +30,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// Preflight joins what `director doctor` looks through with the adapters: GitHub through a client that may not
-// write, Docker beside all fleets, the data directory as it lies there. World's own fields are the caller's.
+// Preflight connects the adapters to the checks of `director doctor`: GitHub through a client that may not write,
+// Docker apart from all fleets, and the data directory unchanged. The caller sets World's other fields.
 func Preflight(o Options, w doctor.World) doctor.World {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	p := preflight{o}
@@ -44,10 +44,11 @@ type preflight struct{ o Options }
 
 var _ doctor.Machine = preflight{}
 
-// Now is the clock.
+// Now returns the current time.
 func (preflight) Now() time.Time { return time.Now() }
 
-// Programs looks where plain processes do, or, without a path, in the director's own.
+// Programs returns the missing programs. It searches path like plain processes do, or the director's own path if
+// path is empty.
 func (preflight) Programs(path string, names []string) (missing []string) {
 	if path != "" {
 		return container.MissingPrograms(path, names)
@@ -56,10 +57,10 @@ func (preflight) Programs(path string, names []string) (missing []string) {
 		func(name string) bool { _, err := exec.LookPath(name); return err == nil })
 }
 
-// Worker is what a start would take.
+// Worker returns the worker binary that a start would use.
 func (p preflight) Worker() (string, error) { return FindWorker(p.o.WorkerBinary) }
 
-// Disk is of the folder, or of the nearest one that is there.
+// Disk returns the disk of a directory, or of its nearest existing parent.
 func (p preflight) Disk(dir string) (doctor.Disk, error) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -86,7 +87,7 @@ func (p preflight) Disk(dir string) (doctor.Disk, error) {
 	}
 }
 
-// Listen listens for a moment.
+// Listen checks that the address is free by listening briefly.
 func (preflight) Listen(ctx context.Context, address string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -98,7 +99,8 @@ func (preflight) Listen(ctx context.Context, address string) error {
 	return l.Close()
 }
 
-// Running asks over the operator's socket; without an answer the lock says whether somebody has the folder.
+// Running asks over the operator's socket. Without an answer, the lock shows whether a process uses the data
+// directory.
 func (p preflight) Running(ctx context.Context) (string, error) {
 	dir := p.o.Config.Director.DataDir
 	h, err := operator.AskHealth(ctx, dir)
@@ -123,7 +125,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// Journal verifies it as `director journal verify` does.
+// Journal verifies the journal like `director journal verify`.
 func (p preflight) Journal(ctx context.Context) (string, error) {
 	if dir := filepath.Join(p.o.Config.Director.DataDir, "bus"); p.o.Config.AgentBus.URL == "" {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +144,7 @@ func (p preflight) Journal(ctx context.Context) (string, error) {
 
 func (p preflight) Quota(bytes int64) error { return workspace.CheckQuota(bytes) }
 
-// Fleet is what a start refuses.
+// Fleet returns the error with which a start would refuse the fleet.
 func (p preflight) Fleet() error {
 	d := &daemon{config: p.o.Config, log: zap.NewNop()}
 	return d.checkFleet()
@@ -177,7 +179,7 @@ type githubSeen struct {
 
 var _ doctor.GitHub = githubSeen{}
 
-// engine chooses what container.Open would, and leaves nothing behind.
+// engine selects the same engine as container.Open, and leaves nothing behind.
 func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	c := p.o.Config
 	if c.Containers.Runtime == "process" {
@@ -196,7 +198,7 @@ func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	return &dockerSeen{Docker: docker, p: p}, nil
 }
 
-// docker opens the engine for a fleet of its own, so that nobody takes what is made here for an attempt.
+// docker opens the engine under a separate fleet, so that no director takes the trial's containers for attempts.
 func (p preflight) docker(ctx context.Context, network, nonce string) (*container.Docker, error) {
 	return container.OpenDocker(ctx, container.Options{
 		Fleet: trialFleet + nonce, Owner: trialFleet + nonce,
@@ -206,22 +208,22 @@ func (p preflight) docker(ctx context.Context, network, nonce string) (*containe
 
 const trialFleet = "doctor-"
 
-// processesSeen stands for plain processes: there is nothing to look into.
+// processesSeen represents plain processes, which need no inspection.
 type processesSeen struct {
 	doctor.Engine
 	sameUser bool
 }
 
-// Name is theirs.
+// Name returns the engine's name.
 func (processesSeen) Name() string { return "plain processes" }
 
-// Confines says that they do not.
+// Confines returns false.
 func (processesSeen) Confines() bool { return false }
 
-// Cannot lists what they do not keep.
+// Cannot lists what plain processes do not enforce.
 func (p processesSeen) Cannot() []string { return container.CannotConfine(p.sameUser) }
 
-// Close has nothing to leave.
+// Close does nothing.
 func (processesSeen) Close() error { return nil }
 
 type dockerSeen struct {
@@ -231,13 +233,13 @@ type dockerSeen struct {
 
 var _ doctor.Engine = (*dockerSeen)(nil)
 
-// Name is where it is.
+// Name returns the engine's name and address.
 func (d *dockerSeen) Name() string { return "Docker at " + d.Host() }
 
-// Confines says that it does.
+// Confines returns true.
 func (*dockerSeen) Confines() bool { return true }
 
-// Try starts our own worker, which looks and ends, in a container of the image.
+// Try runs our own worker in a container of the image. The worker checks its environment and ends.
 func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	c, id := d.p.o.Config, trialFleet+loop.NewNonce()
 	binary, err := FindWorker(d.p.o.WorkerBinary)
@@ -262,12 +264,12 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 	return tryIn(ctx, docker, spec, t, doctor.Tried{Reached: map[string]string{}, Network: network}, gateway, gateway)
 }
 
-// tryIn has our own worker look around in a container. It reaches this machine at gateway; what is to be
-// listened at for it is listened at listen, empty: everywhere.
+// tryIn runs our own worker in a container to check its environment. The container reaches this machine at gateway.
+// Test listeners bind to listen, or to all addresses if it is empty.
 func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway,
 	listen string,
 ) (doctor.Tried, error) {
-	asked := map[string]string{} // as the container dials → as it was asked for
+	asked := map[string]string{} // the container's address → the address of the trial
 	var dials []string
 	for _, address := range t.Addresses {
 		host, port, err := net.SplitHostPort(address)
@@ -298,7 +300,7 @@ func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doc
 	return found, nil
 }
 
-// Confine puts the firewall up on a network that is made for it.
+// Confine sets up the firewall on a temporary network.
 func (d *dockerSeen) Confine(ctx context.Context) (err error) {
 	binary, err := FindWorker(d.p.o.WorkerBinary)
 	if err != nil {
@@ -320,7 +322,8 @@ func (d *dockerSeen) Confine(ctx context.Context) (err error) {
 	return made.Confine(ctx, container.Egress{Closed: true, Image: d.p.o.Config.Containers.Image, WorkerBinary: binary})
 }
 
-// network is the workers' own if it is there, else one that is made for the trial, and removed when done is called.
+// network returns the workers' network if it exists, and otherwise a temporary one. done removes the temporary
+// network.
 func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name string, done func() error, err error) {
 	at, err := d.Gateway(ctx)
 	if err != nil {
@@ -341,8 +344,8 @@ func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name str
 	}, nil
 }
 
-// trialFolder is mounted where the checkout would be. The engine sees the data directory under the same path,
-// but perhaps no other folder.
+// trialFolder is mounted in place of the checkout. The engine sees the data directory under the same path, but
+// perhaps no other directory.
 func trialFolder(c config.Config) (string, error) {
 	in, err := filepath.Abs(c.Director.DataDir)
 	if err != nil {
@@ -366,20 +369,21 @@ func trialSpec(c config.Config, id, dir, binary string, entry []string) containe
 		spec.Env = append(spec.Env, name+"="+c.Containers.Env[name])
 	}
 	for _, m := range c.Containers.ParsedMounts() {
-		if !m.Volume { // it would be made
+		if !m.Volume { // a volume would be created
 			spec.Mounts = append(spec.Mounts, container.Mount(m))
 		}
 	}
 	return spec
 }
 
-// pendingPatience is for how long a trial waits for a cluster to start it. What it waited for is a finding.
+// pendingPatience is how long a trial waits for a cluster to start it. The reason for the wait is reported as a
+// finding.
 const pendingPatience = time.Minute
 
-// lookEvery is how often a trial's container is asked for.
+// lookEvery is the interval at which a trial's container is polled.
 const lookEvery = 100 * time.Millisecond
 
-// lookFrom runs a trial's container to its end, removes it, and reads what it saw.
+// lookFrom runs a trial's container to its end, removes it, and reads its findings.
 func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec) (seen inside.Seen, err error) {
 	err = docker.Ensure(ctx, spec)
 	for live, since := true, time.Now(); live && err == nil; {

@@ -9,7 +9,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// kindOfToken is told by how GitHub begins tokens.
+// kindOfToken returns the kind of a token, judged by GitHub's prefixes.
 func kindOfToken(c config.Config, token string) string {
 	switch {
 	case c.IsApp():
@@ -22,7 +22,7 @@ func kindOfToken(c config.Config, token string) string {
 	return "token"
 }
 
-// Account asks who the credential is.
+// Account returns the account of the credential.
 func (g githubSeen) Account(ctx context.Context) (doctor.Account, error) {
 	c, err := g.Inspect(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (g githubSeen) Account(ctx context.Context) (doctor.Account, error) {
 	return a, err
 }
 
-// Repository asks about one.
+// Repository returns what GitHub says about a repository.
 func (g githubSeen) Repository(ctx context.Context, name string) (doctor.Repository, error) {
 	about, err := g.About(ctx, name)
 	return doctor.Repository(about), err
