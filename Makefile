@@ -79,6 +79,10 @@ generate: ## Write the generated documents and golden files anew
 	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus ./internal/bus/wire ./internal/config ./internal/doctor ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles -update
 	$(GO) test ./cmd/director -run Handbook -update
 
+.PHONY: nightly
+nightly: ## Run the long searches that tests leave out by day: all worlds, all mutants, more of every property
+	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m ./internal/fsm/...
+
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
 
