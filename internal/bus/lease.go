@@ -48,7 +48,7 @@ type Lease struct {
 	o   LeaseOptions
 	log *zap.Logger
 
-	clock func() time.Duration // bootTime, except in tests
+	clock func() time.Duration // nil means bootTime; tests have their own
 
 	mu   sync.Mutex
 	term lease.Term // by clock
@@ -78,7 +78,7 @@ func bootTime() time.Duration {
 // NewLease opens the fleet's lease, which this process does not have yet.
 func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 	l := &Lease{
-		bus: b, o: o, log: b.log, clock: bootTime, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},
+		bus: b, o: o, log: b.log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},
 		expired: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if err := l.open(ctx); err != nil {
@@ -168,7 +168,7 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 	if err := json.Unmarshal(e.Value(), &theirs); err != nil {
 		return false, fmt.Errorf("bucket %s, key %s: %w", l.kv.Bucket(), keyLeader, err)
 	}
-	now, renewal := l.clock(), lease.Renewal{Revision: e.Revision(), At: e.Created().UnixNano()}
+	now, renewal := l.now(), lease.Renewal{Revision: e.Revision(), At: e.Created().UnixNano()}
 	if renewal != l.seen {
 		l.live, l.age = l.seen.Revision != 0, 0 // renewed just now
 		if !l.live {
@@ -215,7 +215,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	l.seen = lease.Renewal{}
 	l.mu.Lock()
 	expired := l.term.Saw(lease.Renewal{At: s.(*jetstream.KeyValueBucketStatus).StreamInfo().Created.UnixNano()},
-		l.clock())
+		l.now())
 	l.mu.Unlock()
 	if !expired {
 		return false, nil
@@ -261,7 +261,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 	}
 	name := me.Time.UnixNano()
 	if _, same := l.sent[name]; !same { // else the first one counts
-		l.sent[name] = l.clock()
+		l.sent[name] = l.now()
 	}
 	if revision == 0 {
 		revision, err = l.kv.Create(ctx, keyLeader, data)
@@ -273,7 +273,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 
 // renew keeps the lease until ctx ends, or another process has it, or it could not be renewed in time.
 func (l *Lease) renew(ctx context.Context) {
-	next := l.clock() + l.o.Period/renewEvery
+	next := l.now() + l.o.Period/renewEvery
 	for l.rest(ctx, next) {
 		if !l.Leads() {
 			l.log.Warn("the lease is over: it could not be renewed in time")
@@ -282,7 +282,7 @@ func (l *Lease) renew(ctx context.Context) {
 		}
 		if !l.able() {
 			l.log.Warn("the lease is not renewed: this director cannot do a leader's work")
-			next = l.clock() + l.o.Period/lookParts
+			next = l.now() + l.o.Period/lookParts
 			continue
 		}
 		try, cancel := context.WithTimeout(ctx, l.o.Period/renewEvery)
@@ -291,7 +291,7 @@ func (l *Lease) renew(ctx context.Context) {
 			revision, sent, err = l.anew(try, err)
 		}
 		cancel()
-		next = l.clock() + l.o.Period/lookParts
+		next = l.now() + l.o.Period/lookParts
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -315,7 +315,7 @@ func (l *Lease) able() bool { return l.o.Able == nil || l.o.Able() }
 // at the clock all the while: timers stand still while the machine is suspended.
 func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	for ctx.Err() == nil {
-		left := min(until-l.clock(), l.left())
+		left := min(until-l.now(), l.left())
 		if left <= 0 {
 			return true
 		}
@@ -366,17 +366,25 @@ func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, 
 	return revision, sent, err
 }
 
+// now reads the clock that terms are measured by.
+func (l *Lease) now() time.Duration {
+	if l.clock == nil {
+		return bootTime()
+	}
+	return l.clock()
+}
+
 // Leads: the lease is this process's, at this moment, by its own clock.
 func (l *Lease) Leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.term.Leads(l.clock())
+	return l.term.Leads(l.now())
 }
 
 func (l *Lease) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.term.Left(l.clock())
+	return l.term.Left(l.now())
 }
 
 // renewed: what was sent is stored. Nothing that was sent before can be any more.
@@ -402,7 +410,7 @@ func (l *Lease) Me() Leader { return l.o.Me }
 
 // Before tells the time of the leader before, as it goes on; ok is false if it is not known.
 func (l *Lease) Before() (at time.Time, ok bool) {
-	return l.theirs.Time.Add(l.age + l.clock() - l.at), !l.theirs.Time.IsZero()
+	return l.theirs.Time.Add(l.age + l.now() - l.at), !l.theirs.Time.IsZero()
 }
 
 // Release gives the lease back: another director may lead at once.
