@@ -34,14 +34,15 @@ const (
 	lookEvery     = 30 * time.Second   // at what other directors have shared
 )
 
-// Files that are read once, and are in the bucket then.
+// Files of earlier versions. Their content moves to the bucket, and then they are removed.
 const (
 	oldFileWorkers = "workers.jwt"  // claims of the workers' account
 	oldFileLongest = "longest-life" // of a credential, as time.Duration has it
 )
 
-// workersAccount keeps the claims of the workers' account and makes the server know them. A credential that was revoked
-// stays so until it would have expired by itself.
+// workersAccount keeps the claims of the workers' account and pushes them to the server. One goroutine (run)
+// pushes, and all revocations made before a push begins share it. A revocation lasts until the credential would
+// have expired.
 type workersAccount struct {
 	keys     *keys.Director
 	fleet    string
@@ -57,30 +58,30 @@ type workersAccount struct {
 	stopped sync.WaitGroup
 	wake    chan struct{} // room for one
 
-	writing sync.Mutex // of the file; taken before mu
+	writing sync.Mutex // held while writing the file; acquired before mu
 	written uint64     // changes in the file
 
 	mu        sync.Mutex
 	shared    jetstream.KeyValue
-	secret    []byte // of the fleet: users' keys and attempts' keys derive from it; nil: nobody has shared one yet
+	secret    []byte // of the fleet, the source of all users' and attempts' keys, or nil until it is known
 	unwritten bool   // the copy of secret, since its disk failed
 	known     *credentials
 	shut      map[string]bool  // public keys of users that this process has revoked since it last issued for them
-	told      map[string]bool  // offences that a report tells of; by fleet and worker
+	told      map[string]bool  // offences covered by a report, by fleet and worker
 	next      *push            // that will carry what was revoked since the last one began
 	changes   uint64           // of known so far
 	pushed    uint64           // of them, at the server
 	revision  uint64           // of the bucket, at the server
-	claims    map[string]int64 // at the server; nil: not known
+	claims    map[string]int64 // at the server, or nil if unknown
 }
 
-// push is one update of the server. Everybody who revokes before it begins waits for the same one.
+// push is one update of the server. All revocations made before it begins wait for the same push.
 type push struct {
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid once done is closed
 }
 
-// newWorkersAccount reads what is known here.
+// newWorkersAccount loads the state known on this machine.
 func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*workersAccount, error) {
 	if err := safefile.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
@@ -95,8 +96,8 @@ func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*work
 	return a, errors.Join(a.readCopy(), a.readFiles())
 }
 
-// establish makes the bucket, if it is gone, or was never there, and lets the server know the workers' account,
-// before any worker or gatekeeper can sign in.
+// establish creates the bucket if it is missing, and tells the server of the workers' account. Until then,
+// neither a worker nor the gatekeeper can sign in.
 func (a *workersAccount) establish(ctx context.Context) error {
 	shared, err := openShared(ctx, a.js, a.replicas)
 	if err != nil {
@@ -115,7 +116,7 @@ func (a *workersAccount) establish(ctx context.Context) error {
 	return nil
 }
 
-// start keeps the server informed from now on.
+// start begins to keep the server up to date, in a goroutine.
 func (a *workersAccount) start(ctx context.Context) error {
 	for _, old := range [...]string{oldFileWorkers, oldFileLongest} { // it is in the bucket
 		if err := os.Remove(a.file(old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +128,7 @@ func (a *workersAccount) start(ctx context.Context) error {
 	a.sys.SetReconnectHandler(func(*nats.Conn) {
 		a.log.Info("bus connection back")
 		a.mu.Lock()
-		a.claims = nil // the server may be another, or have lost what it knew
+		a.claims = nil // this may be another server, or it may have lost its state
 		a.mu.Unlock()
 		a.again()
 	})
@@ -137,7 +138,7 @@ func (a *workersAccount) start(ctx context.Context) error {
 
 func (a *workersAccount) file(name string) string { return filepath.Join(a.dir, name) }
 
-// readCopy reads the copy of the fleet's secret, if there is one.
+// readCopy reads the local copy of the fleet's secret, if it exists.
 func (a *workersAccount) readCopy() error {
 	err := safefile.Load(a.file(fileAttempts), func(data []byte) error {
 		if len(data) != attemptBytes {
@@ -156,12 +157,12 @@ func (a *workersAccount) readCopy() error {
 	return err
 }
 
-// errNoSecret: nothing may follow from a secret that is not there, because everybody would know it.
+// errNoSecret reports a missing secret. Keys derived from an empty secret would be known to everybody.
 var errNoSecret = errors.New("bus: the fleet's secret is not known yet: whoever leads shares it")
 
-// shareSecret takes the fleet's secret that is there. If none is, who leads gives the bus its copy, or makes
-// one. Anybody else leaves it to that one: a newcomer may come first to a server that has lost everything, and
-// a director that was away for long may have a copy of an older secret.
+// shareSecret adopts the fleet's secret from the bus. If the bus has no secret, the leader stores its copy or
+// creates one. Other directors wait for the leader. A newcomer may be the first to reach a server that
+// lost everything, and a director that was away for long may have a copy of an older secret.
 func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyValue) error {
 	own := a.fleetSecret()
 	secret, err := sharedSecret(ctx, shared, a.fleet)
@@ -188,8 +189,8 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 	return err
 }
 
-// ShareSecret makes sure that the fleet's secret is known here, and to the bus. Who has begun to lead calls it
-// first: without it no worker is let in, and no report counts.
+// ShareSecret makes sure that this process and the bus know the fleet's secret. A new leader calls it first,
+// because without the secret no worker can sign in and no report counts.
 func (b *Bus) ShareSecret(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -212,13 +213,14 @@ func (a *workersAccount) fleetSecret() []byte {
 	return a.secret
 }
 
-// readFiles adds what a director with this folder knew, also an older one. What a damaged file has said, the
-// bus and the server know, too.
+// readFiles adds what earlier directors with this directory knew, even older versions. The content of a damaged
+// file is also known to the bus and the server.
 func (a *workersAccount) readFiles() error {
 	for name, read := range map[string]func([]byte) (*credentials, error){
 		fileWorkers: decodeCredentials,
 		oldFileWorkers: func(data []byte) (*credentials, error) {
-			// no server has taken it, and nobody can read it: all are revoked, running ones with them
+			// no server has accepted it and it cannot be read, so all credentials are revoked, including those
+			// of running workers
 			if len(data) > maxClaims {
 				return &credentials{All: time.Now().Unix()}, nil
 			}
@@ -260,7 +262,7 @@ func (a *workersAccount) close() {
 	a.stopped.Wait()
 }
 
-// user is the public and the whole key of a worker's credential.
+// user returns the public key and the key pair of a worker's credential.
 func (a *workersAccount) user(worker string) (string, nkeys.KeyPair, error) {
 	secret := a.fleetSecret()
 	if secret == nil {
@@ -274,7 +276,7 @@ func (a *workersAccount) user(worker string) (string, nkeys.KeyPair, error) {
 	return public, pair, err
 }
 
-// seed is that of a worker's credential.
+// seed returns the seed of a worker's credential.
 func (a *workersAccount) seed(worker string) (string, error) {
 	_, pair, err := a.user(worker)
 	if err != nil {
@@ -284,8 +286,8 @@ func (a *workersAccount) seed(worker string) (string, error) {
 	return string(seed), err
 }
 
-// issue makes a worker's credential. What is issued in the second in which an earlier one was revoked would be
-// revoked, too: it waits for the next.
+// issue issues a worker's credential. Revocations have a resolution of one second, so a credential issued in
+// the second of a revocation would be revoked with it. issue therefore waits for the next second.
 func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int,
 	more []string,
 ) (keys.User, error) {
@@ -315,8 +317,9 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
 }
 
-// revoke returns when the server has shut the worker out, or with an error when ctx ends or a push failed; it
-// is pushed again then. what is for an offence, and kept until a report tells of it.
+// revoke returns when the server has shut the worker out. It returns an error when ctx ends or a push fails,
+// and the push is then retried in the background. what describes an offence, which is kept until a report
+// covers it.
 func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
 	public, _, err := a.user(worker)
 	if err != nil {
@@ -349,12 +352,12 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 	}
 }
 
-// revoked reports whether the newest credential of a worker does not count any more, as far as is known here.
-// It is written down, so that a restart changes nothing.
+// revoked reports whether the newest credential of a worker is revoked, as far as this process knows. The
+// revocation is on disk, so a restart changes nothing.
 func (a *workersAccount) revoked(worker string) bool {
 	public, _, err := a.user(worker)
 	if err != nil {
-		return true // nobody has a credential without the secret
+		return true // without the secret, there are no credentials
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -363,7 +366,7 @@ func (a *workersAccount) revoked(worker string) bool {
 		max(a.known.Revoked[public], a.known.All) >= issued
 }
 
-// nextPush is called with the lock held.
+// nextPush must be called with the lock held.
 func (a *workersAccount) nextPush() *push {
 	if a.next == nil {
 		a.next = &push{done: make(chan struct{})}
@@ -373,7 +376,7 @@ func (a *workersAccount) nextPush() *push {
 
 func (a *workersAccount) offence(worker string) string { return a.fleet + "/" + worker }
 
-// offences are those of this fleet that no report tells of yet, also what other directors have found.
+// offences returns this fleet's offences that no report covers yet, including those found by other directors.
 func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	a.mu.Lock()
 	p := a.nextPush()
@@ -396,14 +399,14 @@ func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	return out, p.err
 }
 
-// offended: no report tells of the worker's offence yet.
+// offended reports whether a worker has an offence that no report covers yet.
 func (a *workersAccount) offended(worker string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.known.Offences[a.offence(worker)].Worker != ""
 }
 
-// reported forgets an offence.
+// reported removes an offence.
 func (a *workersAccount) reported(worker string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -413,7 +416,7 @@ func (a *workersAccount) reported(worker string) {
 	a.again()
 }
 
-// attemptKey is what a worker signs its reports with; nil, if the fleet's secret is not known.
+// attemptKey returns the key with which a worker signs its reports, or nil if the fleet's secret is unknown.
 func (a *workersAccount) attemptKey(worker string) []byte {
 	return wire.AttemptKey(a.fleetSecret(), worker)
 }

@@ -10,44 +10,44 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Bounds of what is read ahead. What is under way to one connection must stay far below what the server lets
-// wait there before it disconnects it, and the appends go over the same one.
+// Bounds of reading ahead. The data in transit on one connection must stay far below the server's limit for
+// pending data, beyond which it disconnects the client. Appends use the same connection.
 const (
-	aheadFrom    = 16          // batches: fewer are asked for one by one
-	aheadBatches = 1000        // of one request, at most
-	aheadBytes   = 2 << 20     // of one request, at most
-	aheadAtOnce  = 2           // requests under way of all who read the journal
-	aheadWait    = time.Second // for the next batch of a request
-	aheadTries   = 3           // in a row that give nothing: then there is no other
+	aheadFrom    = 16          // batches; fewer are requested one by one
+	aheadBatches = 1000        // most batches per request
+	aheadBytes   = 2 << 20     // most bytes per request
+	aheadAtOnce  = 2           // requests in progress, of all readers of the journal
+	aheadWait    = time.Second // longest wait for the next batch of a request
+	aheadTries   = 3           // starts in a row without a batch, after which it gives up
 )
 
-// ahead reads the live batches before they are asked for: by a consumer of the server's, which goes away by
-// itself. It is a hint. What it does not have, or not in its turn, is asked for by itself, and only the answer
-// to that says what there is. At most three requests' batches are in memory.
+// ahead prefetches live batches with an ephemeral consumer. The result is only a hint. A batch that it does not
+// deliver in turn is requested individually, and only the answer to that request is authoritative. At most
+// three requests' batches are in memory.
 type ahead struct {
 	j    *Journal
-	last uint64 // of what is read
+	last uint64 // last sequence to read
 
-	windows chan []chain.Record // in their order; closed when there are no more; nil: nothing is being read
-	window  []chain.Record      // what is left of the first
+	windows chan []chain.Record // in order, closed at the end; nil while not reading
+	window  []chain.Record      // rest of the first window
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
-	given   bool // something, since it was begun
-	barren  int  // beginnings in a row that gave nothing
+	given   bool // at least one window since the start
+	barren  int  // starts in a row without a window
 }
 
-// batch is the one at a sequence; ok is false if it has to be asked for by itself.
+// batch returns the batch at seq. If ok is false, the caller has to request it individually.
 func (a *ahead) batch(ctx context.Context, seq uint64) (r chain.Record, ok bool) {
 	if a.windows == nil && a.last-seq+1 >= aheadFrom && a.barren < aheadTries {
 		a.begin(ctx, seq)
 	}
 	for a.windows != nil {
-		for len(a.window) > 0 && a.window[0].Seq < seq { // it was asked for meanwhile
+		for len(a.window) > 0 && a.window[0].Seq < seq { // already requested individually
 			a.window = a.window[1:]
 		}
 		if len(a.window) > 0 {
 			r = a.window[0]
-			return r, r.Seq == seq // else there is a hole
+			return r, r.Seq == seq // otherwise there is a gap
 		}
 		if a.window, ok = <-a.windows; !ok {
 			a.end()
@@ -67,7 +67,7 @@ func (a *ahead) begin(ctx context.Context, next uint64) {
 	})
 }
 
-// end ends the reading, if there is one, and waits for it.
+// end stops the reading goroutine, if any, and waits for it.
 func (a *ahead) end() {
 	if a.windows == nil {
 		return
@@ -80,7 +80,7 @@ func (a *ahead) end() {
 	}
 }
 
-// readWindows reads live batches until something is in its way.
+// readWindows reads live batches until an error, the last one, or the end of ctx.
 func (j *Journal) readWindows(ctx context.Context, next, last uint64, windows chan<- []chain.Record) {
 	asked, cancel := context.WithTimeout(ctx, readTimeout)
 	consumer, err := j.stream.CreateConsumer(asked, jetstream.ConsumerConfig{
@@ -94,7 +94,7 @@ func (j *Journal) readWindows(ctx context.Context, next, last uint64, windows ch
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadWait)
 		defer cancel()
-		_ = j.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name) // or it goes away by itself
+		_ = j.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name) // otherwise the server removes it when idle
 	}()
 	for next <= last {
 		select {
@@ -116,7 +116,7 @@ func (j *Journal) readWindows(ctx context.Context, next, last uint64, windows ch
 	}
 }
 
-// readWindow reads at most n batches by one request; fewer if they are large, or if something is in its way.
+// readWindow requests at most n batches. It returns fewer if they are large or if an error occurs.
 func readWindow(ctx context.Context, from jetstream.Consumer, n uint64) (window []chain.Record) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

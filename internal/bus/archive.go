@@ -14,23 +14,23 @@ import (
 	"retake/internal/safefile"
 )
 
-// Archive says where batches go that have left the live journal.
+// Archive tells what happens to batches that leave the live journal.
 type Archive struct {
-	Dir  string        // of the segments; empty: nothing leaves the live journal
-	Keep time.Duration // of a segment, since it was archived; 0: for ever
+	Dir  string        // directory of the segments; if empty, nothing leaves the live journal
+	Keep time.Duration // lifetime of a segment after archiving; 0 keeps it permanently
 }
 
-// A segment is worth writing when it has so many batches, or when its first has stood there so long; and it has
-// at most so many.
+// A segment is written when there are segmentMin batches for it, or when its first batch is segmentAfter old.
+// It has at most segmentMax batches.
 const (
 	segmentMin   = 1000
 	segmentAfter = 24 * time.Hour
 	segmentMax   = 10_000
 )
 
-// Retire moves the batches that both kept snapshots are beyond into the archive: first a segment is written and
-// synced, then the stream is purged. Segments whose time has come are removed. Nothing happens while there is
-// little to move. It is called by one goroutine at a time, beside Append.
+// Retire moves the batches covered by both kept snapshots into the archive, and removes expired segments. It
+// writes and syncs a segment before it purges the stream. It does nothing while there is little to move. One
+// goroutine may call it at a time, concurrently with Append.
 func (j *Journal) Retire(ctx context.Context, now time.Time) error {
 	if j.archive.Dir == "" {
 		return nil
@@ -66,8 +66,8 @@ func (j *Journal) Retire(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Crowded reports whether more than half of what the live journal may have is used. Then a segment is worth
-// writing however short it is: a journal that is full takes no batch any more.
+// Crowded reports whether more than half of the live journal's capacity is used. Then even a short segment is
+// worth writing, because a full journal rejects appends.
 func (j *Journal) Crowded(ctx context.Context) (bool, error) {
 	info, err := j.info(ctx)
 	if err != nil {
@@ -81,8 +81,9 @@ func crowded(info *jetstream.StreamInfo) bool {
 	return most > 0 && info.State.Bytes > uint64(most)/2 //nolint:gosec // it is not negative
 }
 
-// retired is the last sequence that no restart needs any more: that of the older one of two snapshots. 0: there
-// are not two, or one is of before there was a chain. One that cannot be read is an error, ErrSnapshot.
+// retired returns the last sequence that a restart can do without, which is that of the older of two snapshots.
+// It returns 0 if there are fewer than two, or if one is older than the chain. It returns ErrSnapshot if one
+// cannot be read.
 func (j *Journal) retired(ctx context.Context) (uint64, error) {
 	all, err := j.snapshots(ctx)
 	if err != nil {
@@ -106,7 +107,7 @@ func (j *Journal) retired(ctx context.Context) (uint64, error) {
 	return all[keptSnapshots-1], nil
 }
 
-// retire archives what is not yet, makes that durable, then purges.
+// retire archives the batches that are not archived yet, makes the archive durable, and then purges.
 func (j *Journal) retire(ctx context.Context, first, to uint64) error {
 	if err := safefile.MkdirAll(j.archive.Dir, 0o700); err != nil {
 		return fmt.Errorf("bus: archive: %w", err)
@@ -122,9 +123,9 @@ func (j *Journal) retire(ctx context.Context, first, to uint64) error {
 		}
 		next = max(next, s.Last+1)
 	}
-	err = safefile.SyncDir(j.archive.Dir) // a segment that was found may have been put there without
+	err = safefile.SyncDir(j.archive.Dir) // a segment that was found may not have been synced
 	if err == nil {
-		_, _, err = j.bounds(ctx) // it is still this journal
+		_, _, err = j.bounds(ctx) // fails if the journal was replaced
 	}
 	if err == nil {
 		err = j.mayChange()
@@ -138,11 +139,12 @@ func (j *Journal) retire(ctx context.Context, first, to uint64) error {
 	return nil
 }
 
-// errNotOurs: a segment that is whole, but not followed by the batches that are live.
+// errNotOurs reports an intact segment that the live batches do not follow.
 var errNotOurs = errors.New("does not join the live journal")
 
-// archivedAlready are the segments of batches that are still live: an earlier try was interrupted before it
-// purged them. One that does not join is an error, also if it only ends where the live batches begin.
+// archivedAlready returns the segments of batches that are still live, because an earlier try was interrupted
+// before the purge. A segment that does not join the live journal is an error, even if it ends just before the
+// live batches.
 func (j *Journal) archivedAlready(ctx context.Context, first uint64) (live []chain.Segment, err error) {
 	all, err := chain.Segments(j.archive.Dir)
 	if err != nil {
@@ -170,8 +172,9 @@ func (j *Journal) archivedAlready(ctx context.Context, first uint64) (live []cha
 	return live, nil
 }
 
-// joins makes sure that a segment is of this journal, by its end: a digest is that of everything before it.
-// What is older than the chain cannot be told; it is taken only if nothing of it is live.
+// joins checks that a segment belongs to this journal, by comparing its final digest, which covers all batches
+// before it. A segment older than the chain cannot be checked, and is accepted only if none of its batches is
+// live.
 func (j *Journal) joins(ctx context.Context, s chain.Segment, first uint64) error {
 	file, err := chain.Read(s.Path, nil, nil)
 	if err != nil {
@@ -191,8 +194,8 @@ func (j *Journal) joins(ctx context.Context, s chain.Segment, first uint64) erro
 		file.Trailer.Head, s.Last+1, follows)
 }
 
-// before is the head that a live batch follows, as the batch itself says; its digest is not known for one of
-// before there was a chain.
+// before returns the head that a live batch follows, according to the batch. The digest is unknown for a batch
+// older than the chain.
 func (j *Journal) before(ctx context.Context, seq uint64) (Head, error) {
 	r, err := j.record(ctx, seq)
 	if err != nil {
@@ -210,8 +213,8 @@ func (j *Journal) before(ctx context.Context, seq uint64) (Head, error) {
 	return at, nil
 }
 
-// writeSegments archives live batches. A damaged one ends its segment; the log names it, and no state needs it
-// any more.
+// writeSegments archives live batches. A damaged batch ends its segment and is logged. The state no longer
+// depends on it.
 func (j *Journal) writeSegments(ctx context.Context, next, to uint64) error {
 	for next <= to {
 		after, err := j.before(ctx, next)
@@ -225,7 +228,7 @@ func (j *Journal) writeSegments(ctx context.Context, next, to uint64) error {
 		} else if err != nil {
 			return err
 		}
-		if end.Seq < next { // this batch cannot be read
+		if end.Seq < next { // the batch cannot be read
 			next++
 			continue
 		}
@@ -237,7 +240,7 @@ func (j *Journal) writeSegments(ctx context.Context, next, to uint64) error {
 	return nil
 }
 
-// sound is the head up to which the batches follow one another. An error that is a *Damage is that of the next one.
+// sound returns the head up to which the batches form a chain. A *Damage is about the batch after it.
 func (j *Journal) sound(ctx context.Context, after Head, to uint64) (Head, error) {
 	c := chain.Follow(after)
 	err := j.live(ctx, after.Seq+1, to, c.Add)

@@ -21,17 +21,17 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// Bus is the director's side of the agent bus. Its methods may be called from any goroutine.
+// Bus is the director's side of the agent bus. Its methods are safe for concurrent use.
 type Bus struct {
 	options  Options
 	subjects wire.Subjects
 	log      *zap.Logger
 
-	sys     *nats.Conn // in the server's account: who may sign in, and who has
+	sys     *nats.Conn // in the server's account, to push claims and to watch connections
 	nc      *nats.Conn // in the workers' account
-	own     *nats.Conn // in the director's account, where journal and snapshots are
+	own     *nats.Conn // in the director's account, with journal and snapshots
 	ownJS   jetstream.JetStream
-	stored  *nats.Conn // in the account of reports and dead letters, where people are
+	stored  *nats.Conn // in the account of reports and dead letters, which people share
 	reports jetstream.JetStream
 	workers *workersAccount
 
@@ -45,8 +45,8 @@ type Bus struct {
 	closed  error     // its result
 }
 
-// Open connects to the server and makes sure of its streams. Errors say what to do next. ctx bounds the opening only.
-// Options.Server belongs to the Bus from then on, also if there is an error.
+// Open connects to the server and creates missing streams. Its errors tell the user how to proceed. ctx bounds
+// only the opening. Open takes ownership of Options.Server, even if it fails.
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	b := &Bus{options: o.withDefaults()}
 	b.log, b.subjects = b.options.Log, wire.Subjects{Prefix: b.options.Prefix}
@@ -56,9 +56,8 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// OpenJournal opens the journal alone, without workers and reports: for the commands that look at it, export it
-// and bring it back. readOnly changes nothing, so that a director may be running; the journal must be there
-// then.
+// OpenJournal opens only the journal, without workers and reports, for commands that inspect, export or import
+// it. With readOnly it changes nothing, so a director may be running, and the journal must exist.
 func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	b := &Bus{options: o.withDefaults()}
 	b.log, b.subjects = b.options.Log, wire.Subjects{Prefix: b.options.Prefix}
@@ -108,8 +107,8 @@ func (b *Bus) open(ctx context.Context) error {
 	return b.intake.open(lineReport, &taker{handle: b.intake.takeReport})
 }
 
-// connect signs in to the accounts that the server was started with. The workers' account it knows only once it
-// was told.
+// connect signs in to the accounts with which the server was started. The server learns of the workers' account
+// later.
 func (b *Bus) connect() error {
 	var err error
 	if b.sys, err = b.signIn(b.options.Keys.System); err != nil {
@@ -133,7 +132,7 @@ func (b *Bus) signInToReports() (_ jetstream.JetStream, err error) {
 	return b.reports, err
 }
 
-// signIn opens one connection as a user of its own.
+// signIn opens a connection with a user made for it.
 func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats.Conn, error) {
 	options := append(connOptions(b.log), nats.Name("retake director "+b.options.Fleet), freshSignIn(make))
 	options = append(options, more...)
@@ -162,7 +161,7 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 	return nc, nil
 }
 
-// Close ends the connections and the embedded server. It waits for the server until ctx ends. A second call
+// Close closes the connections and the embedded server. It waits for the server until ctx ends. A second call
 // does nothing.
 func (b *Bus) Close(ctx context.Context) error {
 	b.once.Do(func() {
@@ -185,12 +184,12 @@ func (b *Bus) Close(ctx context.Context) error {
 	return b.closed
 }
 
-// Connected reports whether the bus can be used at this moment.
+// Connected reports whether the bus is usable at this moment.
 func (b *Bus) Connected() bool {
 	return b.nc.IsConnected() && b.own.IsConnected() && b.stored.IsConnected() && b.sys.IsConnected()
 }
 
-// Journal is the director's journal.
+// Journal returns the director's journal.
 func (b *Bus) Journal() *Journal { return b.journal }
 
 // WorkerURL is what a worker connects to that reaches this machine as host. On a server that was joined it is that
@@ -202,8 +201,8 @@ func (b *Bus) WorkerURL(host string) string {
 	return eachURL(b.options.URL, func(u *url.URL) string { u.Scheme, u.User = schemeTLS, nil; return u.String() })
 }
 
-// eachURL changes every server of a list as agent_bus.url has it. What cannot be read is left out: it may be a
-// credential.
+// eachURL applies change to every server of a list in agent_bus.url. It omits entries that cannot be parsed,
+// because they may contain credentials.
 func eachURL(list string, change func(*url.URL) string) string {
 	var out []string
 	for raw := range strings.SplitSeq(list, ",") {
@@ -214,7 +213,7 @@ func eachURL(list string, change func(*url.URL) string) string {
 	return strings.Join(out, ",")
 }
 
-// Credential is how one worker signs in, and signs.
+// Credential contains everything that a worker needs to sign in and to sign its reports.
 type Credential struct {
 	JWT, Seed string
 	CA        string // PEM, for a URL with tls
@@ -227,13 +226,14 @@ func (b *Bus) AuthorizeCheckout(ctx context.Context, worker string) (Credential,
 		b.subjects.CheckoutPublished(worker)...)
 }
 
-// Authorize admits a worker and makes its credential, which expires by itself. An id that is no subject token
-// (see wire.CheckID) is an error: it could widen its own permissions. So is one that was cut off.
+// Authorize admits a worker and issues its credential, which expires after Options.WorkerLife. It rejects
+// workers that were cut off, and ids that are not subject tokens (see wire.CheckID), because these could widen
+// the permissions.
 func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) {
 	return b.authorize(ctx, worker, b.options.MaxMessageBytes)
 }
 
-// authorize lets a worker publish on more subjects than all do.
+// authorize also permits the worker to publish on more subjects.
 func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more ...string) (Credential, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return Credential{}, err
@@ -250,19 +250,21 @@ func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more .
 	return Credential{JWT: user.JWT, Seed: user.Seed, CA: b.options.Keys.CA(), Key: b.AttemptKey(worker)}, nil
 }
 
-// Admit takes the messages of workers that an earlier director has started. Their credentials are those that they have.
+// Admit starts reading the messages of workers that an earlier director started. Their credentials stay the
+// same.
 func (b *Bus) Admit(workers ...string) { b.intake.admit(workers...) }
 
-// DismissAll takes no messages of any worker any more: another director does. Their credentials stay good.
+// DismissAll stops reading messages of all workers, because another director reads them now. Credentials stay
+// valid.
 func (b *Bus) DismissAll() {
 	for _, worker := range b.intake.admitted() {
 		b.intake.dismiss(worker)
 	}
 }
 
-// Revoke shuts a worker out: no credential that was made for it so far counts any more, also after a restart of
-// director or server. It returns when the server has closed its connections; ErrNoAnswer: not in time, then it
-// is tried again without end.
+// Revoke invalidates all credentials issued to a worker so far, even across restarts of director and server. It
+// returns when the server has closed the worker's connections. ErrNoAnswer means that this did not happen in
+// time; the revocation is then retried in the background until it succeeds.
 func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -274,8 +276,8 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	return nil
 }
 
-// Offences are the workers that this director, or one before it, has cut off, and of whom no report tells yet;
-// the oldest first. They are kept until OffenceReported, also when the director ends.
+// Offences returns the workers that this director or an earlier one has cut off and that no report covers yet,
+// oldest first. They survive restarts until OffenceReported.
 func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	all, err := b.workers.offences(ctx)
 	if err != nil {
@@ -284,17 +286,17 @@ func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	return all, nil
 }
 
-// OffenceReported forgets an offence: a report tells of it, or nobody waits for one.
+// OffenceReported removes an offence, because a report covers it or none is needed.
 func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
-// AttemptKey is what a worker signs its reports with; the same one each time, also after a restart. nil, if
-// nobody has shared the fleet's secret yet (ShareSecret).
+// AttemptKey returns the key with which a worker signs its reports. It is the same each time, even after a
+// restart, and nil until the fleet's secret is known (ShareSecret).
 func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(worker) }
 
-// Seed is that of a worker's credential; the same one each time, also after a restart.
+// Seed returns the seed of a worker's credential, which is the same each time, even after a restart.
 func (b *Bus) Seed(worker string) (string, error) { return b.workers.seed(worker) }
 
-// encode wraps a payload of the director's.
+// encode wraps a payload from the director.
 func (b *Bus) encode(p wire.Payload) ([]byte, error) {
 	return wire.Encode(b.from(), b.seq.Add(1), time.Now(), p)
 }
@@ -303,7 +305,7 @@ func (b *Bus) from() wire.Sender {
 	return wire.Sender{Role: wire.RoleDirector, ID: b.options.Fleet, RunID: b.options.RunID}
 }
 
-// redacted hides the passwords of a list of servers that goes into an error.
+// redacted hides the passwords in a list of servers that appears in an error.
 func redacted(list string) string {
 	return cmp.Or(eachURL(list, (*url.URL).Redacted), "the configured agent_bus.url")
 }

@@ -13,7 +13,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// run pushes when asked to, and again until the server has it.
+// run pushes whenever woken or when another director has shared something, and retries until the server has the
+// claims.
 func (a *workersAccount) run(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -33,7 +34,7 @@ func (a *workersAccount) run(ctx context.Context) {
 		a.mu.Unlock()
 		put := a.push
 		if failures > 0 {
-			put = a.establish // what it is put into may be gone
+			put = a.establish // the bucket may be gone
 		}
 		err := put(ctx)
 		if now != nil {
@@ -51,7 +52,7 @@ func (a *workersAccount) run(ctx context.Context) {
 	}
 }
 
-// again asks for a push that nobody waits for.
+// again requests a push without waiting for it. Requests made before the push begins are coalesced.
 func (a *workersAccount) again() {
 	select {
 	case a.wake <- struct{}{}:
@@ -59,7 +60,7 @@ func (a *workersAccount) again() {
 	}
 }
 
-// keep writes down what is known, unless it is. Those who come together share a writing.
+// keep writes the known credentials to disk unless they are unchanged. Concurrent callers share one write.
 func (a *workersAccount) keep() error {
 	a.writing.Lock()
 	defer a.writing.Unlock()
@@ -79,8 +80,8 @@ func (a *workersAccount) keep() error {
 	return err
 }
 
-// look takes the fleet's secret, should this director stand by and another one have shared it since, and
-// reports whether others have shared anything else.
+// look adopts the fleet's secret if another director has shared one since. It reports whether other directors
+// have shared anything else.
 func (a *workersAccount) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -90,7 +91,7 @@ func (a *workersAccount) look(ctx context.Context) bool {
 	return a.othersShared(ctx)
 }
 
-// othersShared: another director has changed what all know since the last push.
+// othersShared reports whether another director has changed the shared credentials since the last push.
 func (a *workersAccount) othersShared(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -100,9 +101,9 @@ func (a *workersAccount) othersShared(ctx context.Context) bool {
 	return err == nil && e.Revision() != a.revision
 }
 
-// push writes down what is known here first, for the server may be away; joins it with what other directors and
-// the server know; and makes the server have the whole. Should another director have shared more meanwhile, the
-// server may have got its claims before ours: then it is done again.
+// push writes the known credentials to disk first, because the server may be away. It then merges them with
+// those of the server and of other directors, and pushes the result. If another director shares more meanwhile,
+// the server may receive the two claims in the wrong order, and push repeats the work.
 func (a *workersAccount) push(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -163,7 +164,7 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 	return changes, nil
 }
 
-// lookup is what the server knows; nil: nothing.
+// lookup returns the revocations known to the server, or nil if it has no claims.
 func (a *workersAccount) lookup(ctx context.Context) (map[string]int64, error) {
 	m, err := a.sys.RequestWithContext(ctx, "$SYS.REQ.ACCOUNT."+a.keys.Workers()+".CLAIMS.LOOKUP", nil)
 	if err != nil {
@@ -179,7 +180,7 @@ func (a *workersAccount) lookup(ctx context.Context) (map[string]int64, error) {
 	return revoked, err
 }
 
-// update gives the server claims.
+// update pushes claims to the server.
 func (a *workersAccount) update(ctx context.Context, revoked map[string]int64) error {
 	claims, err := a.keys.WorkersAccount(revoked)
 	if err != nil {
@@ -188,7 +189,7 @@ func (a *workersAccount) update(ctx context.Context, revoked map[string]int64) e
 	return pushClaims(ctx, a.sys, claims)
 }
 
-// pushClaims waits for the answers of all servers that the connected one knows.
+// pushClaims pushes claims, and waits for the answers of all servers that the connected one knows.
 func pushClaims(ctx context.Context, sys *nats.Conn, claims string) error {
 	servers := 1
 	if sys.ConnectedClusterName() != "" {
@@ -226,8 +227,8 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string) error {
 	return nil
 }
 
-// PushClaims tells a server that runs about an account whose claims were changed outside of the director. url
-// is where people reach it.
+// PushClaims pushes the claims of an account that were changed outside of the director to a running server. url
+// is the address for people.
 func PushClaims(ctx context.Context, url string, d *keys.Director, claims string) error {
 	trust, err := trustOptions(url, d.CA())
 	if err != nil {

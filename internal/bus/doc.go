@@ -1,7 +1,7 @@
 // Package bus connects the director (Bus) and the workers (Client) to the agent bus, a NATS server. It carries
-// what package wire describes, keeps the director's journal, and hands out the credentials of workers. The
-// server that the director runs itself is in package server below this one; the worker links this package and
-// must not link a server.
+// the messages of package wire, keeps the director's journal and issues the workers' credentials. The server
+// run by the director itself is in package bus/server. The worker links this package and must not link a
+// server.
 //
 // # Subjects and streams
 //
@@ -13,42 +13,49 @@
 //	                                                          account DIRECTOR
 //	                                                           journal ─▶ RETAKE_JOURNAL
 //	                                                           object stores RETAKE_SNAPSHOTS, RETAKE_REBUILD
-//	                                                           bucket RETAKE_KEYS (credentials), RETAKE_LEASE (who leads)
+//	                                                           bucket RETAKE_KEYS (credentials), RETAKE_LEASE (leader)
 //
-// Nothing crosses from one account to another but through the director.
+// Only the director passes data from one account to another.
 //
-// It is the same on the embedded server and on one that was joined (package keys): whoever signs in has a
-// credential that the director signed. A worker's is made at its start, expires by itself, and is revoked at
-// its end, in the claims of the workers' account, which the director pushes to the server when it opens the
-// bus, at each reconnect and at each revocation.
+// Embedded and joined servers work alike (package keys): every client signs in with a credential signed by the
+// director. A worker's credential is issued at its start, expires on its date, and is revoked at its end.
+// Revocations are part of the claims of the workers' account. The director pushes these to the server when it
+// opens the bus, at each reconnect and at each revocation.
 //
 // # Invariants
 //
-//   - An append succeeds only behind the sequence that the caller expects: two directors never both write. An append that
-//     timed out is read back by its batch id before anything is concluded; ErrUnsure is returned only if that fails too.
-//   - A journal that is not as it was written is never replayed as if it were: ErrDamaged, with the exact place (package chain).
-//   - What a consumer hands out of the journal ahead is a hint: each batch is taken in its turn and by the chain, and what is not there is asked for by itself.
-//   - A batch leaves the live journal only when two snapshots are beyond it and it is in the archive, synced.
-//   - A report is acknowledged by the caller, never by this package, except when it cannot be read: then it is in the dead
-//     letters first (or over their rate, and counted).
-//   - The subject beats the payload.
-//   - One process has the lease at a time, by each one's own clock (package lease).
-//   - What was revoked stays revoked until it would have expired: it is written down before the server is asked anything.
-//   - Of a worker that is not admitted nothing is read. What one worker sends is bounded (see Offence), and delays nothing that another
-//     sends: each kind of message of each worker has subscriptions and a backlog of its own. Who sends nothing costs no goroutine.
-//   - What is stored, and where answers go, is not the choice of a worker: message ids are ours, reply subjects are below its own inbox.
-//   - Nobody but the director is in the account of the journal: a reply subject reaches no further than its account.
+//   - An append succeeds only after the sequence that the caller expects, so two directors never both write. An
+//     append that timed out is read back by its batch id before anything is concluded. ErrUnsure is returned
+//     only if that fails too.
+//   - A damaged journal is never replayed as if it were intact. The error is ErrDamaged with the exact place
+//     (package chain).
+//   - Batches prefetched by a consumer are only a hint. Each is taken in order and checked by the chain, and a
+//     missing one is requested individually.
+//   - A batch leaves the live journal only when it is synced in the archive and two snapshots cover it.
+//   - Reports are acknowledged by the caller, never by this package. The exception is an unreadable report,
+//     which is first stored as a dead letter (or counted, beyond their rate).
+//   - The subject takes precedence over the payload.
+//   - At most one process holds the lease, as judged by every local clock (package lease).
+//   - A revocation lasts until the credential would have expired. It is written to disk before any request to
+//     the server.
+//   - Messages of a worker that is not admitted are not read. The messages of one worker are bounded (see
+//     Offence), and do not delay those of another, because each kind of message of each worker has separate
+//     subscriptions and a separate backlog. A silent worker costs no goroutine.
+//   - Workers choose neither what is stored nor where answers go. The director makes the message ids, and reply
+//     subjects must be below the worker's inbox.
+//   - Only the director is in the account of the journal, and reply subjects do not reach beyond their account.
 //
 // # Clock
 //
-// Wall time stamps envelopes and Report.Received; it decides nothing. Timeouts and backoff use the monotonic clock.
+// Wall time stamps envelopes and Report.Received, but decides nothing. Timeouts and backoff use the monotonic
+// clock.
 //
 // # Failure policy
 //
-// A lost connection is retried for ever, with jittered backoff; consumers are durable and found again by name,
-// so that none pile up; those that read the journal ahead are removed, and go away by themselves after a
-// minute. Errors at Open are permanent and say what to do next. Later errors are transient unless Permanent
-// says otherwise.
+// A lost connection is retried without limit, with jittered backoff. Consumers are durable and found again by
+// name, so they do not pile up. Consumers that prefetch the journal are deleted after use, or expire after a
+// minute. Errors of Open are permanent, and tell the user how to proceed. Later errors are transient unless
+// Permanent reports otherwise.
 //
 // # Imports
 //

@@ -7,14 +7,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inOrderChunk is how many one goroutine takes at once, if so many wait: handing them over costs as much for
-// many as for one.
+// inOrderChunk is the most elements that one goroutine takes at once, because handing over many costs as much
+// as one.
 const inOrderChunk = 16
 
-// inOrder reads with read, prepares on all cores what it puts, and calls what that returns in the order of the
-// puts, one after the other. At most waiting of what was put waits. It returns read's error when read has
-// returned and all that it put was called, or the first error of a call, or ctx's; then nothing runs any more,
-// and what was not called is never called.
+// inOrder runs read, prepares the elements that it puts on all cores, and runs the prepared calls one at a time
+// in the order of the puts. At most waiting elements are queued, and put blocks while the queue is full.
+//
+// inOrder returns read's error after all calls have run, or else the first error of a call or of ctx. When it
+// returns, all its goroutines have ended and no further call will run.
 //
 //	read ──put──▶ waiting ──take──▶ prepare (one goroutine for each core) ──each after the one before──▶ call
 func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Context, put func(T)) error,
@@ -37,7 +38,7 @@ func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Cont
 	}
 	var ended error
 	group.Go(func() error {
-		defer close(q.in) // what was put is called all the same
+		defer close(q.in) // elements already put are still called
 		ended = read(ctx, func(one T) {
 			select {
 			case q.in <- one:
@@ -52,20 +53,20 @@ func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Cont
 	return ended
 }
 
-// queue is what was read and is prepared by nobody yet.
+// queue holds the elements that were read but not yet prepared.
 type queue[T any] struct {
 	in   chan T
-	last chan (<-chan struct{}) // whoever takes has what is in it: closed when the chunk that was taken last was called
+	last chan (<-chan struct{}) // a token: a channel that is closed after the chunk taken last was called
 }
 
-// chunk is some of it, in order.
+// chunk is a run of consecutive elements.
 type chunk[T any] struct {
 	all    []T
-	before <-chan struct{} // closed when it is this one's turn
-	called chan<- struct{} // to be closed after it
+	before <-chan struct{} // closed when it is this chunk's turn
+	called chan<- struct{} // closed after this chunk was called
 }
 
-// take waits for what is there, and takes several; not ok: there is nothing more.
+// take waits for elements and takes several. ok is false after the last one.
 func (q *queue[T]) take(ctx context.Context) (c chunk[T], ok bool) {
 	select {
 	case c.before = <-q.last:

@@ -20,8 +20,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// line is a kind of message of a worker's. Each worker's each line has subscriptions and a backlog of its own,
-// with a bound of its own, so that nothing waits behind what another worker, or another line, sends.
+// line is a kind of message from workers. Each line of each worker has separate subscriptions and a separate,
+// bounded backlog. Nothing waits behind messages of another worker or another line.
 type line int
 
 const (
@@ -34,7 +34,7 @@ const (
 	lines
 )
 
-// lineSubjects are what one worker publishes on.
+// lineSubjects returns the subjects of one worker's line.
 func (b *Bus) lineSubjects(l line, worker string) []string {
 	switch s := b.subjects; l {
 	case lineHello:
@@ -52,34 +52,34 @@ func (b *Bus) lineSubjects(l line, worker string) []string {
 	}
 }
 
-// Bounds of what waits of one line. Both are above what a worker may send at once, and what is over them is
-// lost: an offence, which is found out at the next message that is read.
+// Bounds of one line's backlog. Both exceed what a worker may send at once. Messages beyond them are lost and
+// are an offence, which is noticed at the next message that is read.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
 	pendingBytes    = bytesAtOnce
 )
 
-// storeTimeout bounds the storing of one report: the worker waits for answerTimeout, then sends it again.
+// storeTimeout bounds storing one report. The worker waits for answerTimeout and then sends it again.
 const storeTimeout = answerTimeout - time.Second
 
-// intake is where the messages of admitted workers come in. Nobody else's are subscribed to.
+// intake receives the messages of admitted workers. It has no subscriptions for other workers.
 type intake struct {
 	bus    *Bus
 	ctx    context.Context
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the sorter, and offences that are being dealt with
-	work   sync.WaitGroup // backlogs that are worked off
+	wg     sync.WaitGroup // the sorter, and offences in progress
+	work   sync.WaitGroup // goroutines that process backlogs
 
-	inbound chan *nats.Msg // of all subscriptions
+	inbound chan *nats.Msg // messages of all subscriptions
 
 	mu        sync.Mutex
 	closed    bool
 	gates     map[string]*gate
-	number    int // of gates that there have been
+	number    int // number of gates created so far
 	sources   map[*nats.Subscription]source
 	users     map[string]string // public key of an admitted worker's credential → worker
 	offenders map[string]bool   // never admitted again
-	takers    [lines]*taker     // nil: nobody serves the line, and who asks on it is told so by the server
+	takers    [lines]*taker     // nil while the line is not served; the server then rejects requests on it
 }
 
 func newIntake(b *Bus) *intake {
@@ -93,21 +93,21 @@ func newIntake(b *Bus) *intake {
 	return i
 }
 
-// gate is what the messages of one worker pass.
+// gate admits or drops the messages of one worker.
 type gate struct {
 	worker string
-	number int                         // of those that were admitted
-	user   string                      // the public key of its credential
-	subs   [lines][]*nats.Subscription // the intake's lock
+	number int                         // serial number of the admission
+	user   string                      // public key of its credential
+	subs   [lines][]*nats.Subscription // guarded by the intake's lock
 
-	shut   atomic.Bool   // nothing is read any more
-	sealed atomic.Bool   // nothing of its checkout is given or taken any more
-	stored atomic.Int64  // bytes of its checkout that it has sent
-	opened atomic.Uint64 // how often its checkout was opened for it
+	shut   atomic.Bool   // messages are no longer read
+	sealed atomic.Bool   // the checkout is no longer read or written
+	stored atomic.Int64  // bytes of its checkout received so far
+	opened atomic.Uint64 // number of times its checkout was opened for it
 
-	checkout *checkoutDesk // of lineCheckout's goroutine
+	checkout *checkoutDesk // owned by the goroutine of lineCheckout
 
-	mu    sync.Mutex // taken before the intake's
+	mu    sync.Mutex // acquired before the intake's lock
 	quota quota
 
 	backlogs
@@ -115,8 +115,8 @@ type gate struct {
 
 // taker handles the messages of one line.
 type taker struct {
-	// handle is called for one message of a worker after the other. atOnce: it does not block, and is called by
-	// the sorter itself.
+	// handle is called for the messages of one worker one at a time. With atOnce it must not block, because the
+	// sorter itself calls it.
 	handle func(*gate, *nats.Msg)
 	atOnce bool
 
@@ -132,14 +132,14 @@ func (t *taker) take(g *gate, m *nats.Msg) {
 	}
 }
 
-// end waits for what is being handled.
+// end waits for calls of handle in progress, and prevents further ones.
 func (t *taker) end() {
 	t.running.Lock()
 	defer t.running.Unlock()
 	t.over = true
 }
 
-// admit takes the messages of workers from now on, unless they were cut off before.
+// admit starts reading the messages of workers, except those that were cut off before.
 func (i *intake) admit(workers ...string) {
 	some := false
 	for _, worker := range workers {
@@ -150,7 +150,7 @@ func (i *intake) admit(workers ...string) {
 	}
 }
 
-// admitOne reports whether the server is to be told of anything.
+// admitOne reports whether the subscriptions changed, so that the server must confirm them.
 func (i *intake) admitOne(worker string) bool {
 	user, _, err := i.bus.workers.user(worker)
 	if err != nil {
@@ -179,7 +179,7 @@ func (i *intake) admitted() []string {
 	return slices.Collect(maps.Keys(i.gates))
 }
 
-// dismiss forgets a worker.
+// dismiss stops reading a worker's messages.
 func (i *intake) dismiss(worker string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -196,12 +196,12 @@ func (i *intake) dismiss(worker string) {
 	i.bus.dead.forget(worker)
 }
 
-// serve hands a line's messages to handle until ctx ends and all that was handed out is handled.
+// serve passes a line's messages to handle until ctx ends. It then waits for the calls in progress.
 func (i *intake) serve(ctx context.Context, l line, handle func(*gate, *nats.Msg)) error {
 	return i.serveBy(ctx, l, &taker{handle: handle})
 }
 
-// serveAtOnce is serve for what does not block.
+// serveAtOnce is serve for a handle that does not block.
 func (i *intake) serveAtOnce(ctx context.Context, l line, handle func(*gate, *nats.Msg)) error {
 	return i.serveBy(ctx, l, &taker{handle: handle, atOnce: true})
 }
@@ -216,7 +216,7 @@ func (i *intake) serveBy(ctx context.Context, l line, t *taker) error {
 	return nil
 }
 
-// open subscribes a line for every admitted worker. After an error it is not open.
+// open subscribes a line for every admitted worker, or for none if it returns an error.
 func (i *intake) open(l line, t *taker) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -247,7 +247,7 @@ func (i *intake) end(l line, t *taker) {
 	t.end()
 }
 
-// close waits for everything that is under way.
+// close stops the intake and waits for everything in progress.
 func (i *intake) close() {
 	i.mu.Lock()
 	i.closed = true
@@ -261,12 +261,12 @@ func (i *intake) close() {
 	i.work.Wait()
 }
 
-// within counts a message and reports whether it is to be read.
+// within counts a message and reports whether to read it.
 func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
 	if g.shut.Load() {
 		return false
 	}
-	if l == lineCheckout { // each request waits for its turn, see checkoutDesk; what waits is bounded
+	if l == lineCheckout { // requests wait for their turn in checkoutDesk, and the number that waits is bounded
 		return true
 	}
 	g.mu.Lock()
@@ -278,14 +278,14 @@ func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
 	return within
 }
 
-// workerOf is the admitted worker with a credential; empty: none.
+// workerOf returns the admitted worker with a credential, or "".
 func (i *intake) workerOf(user string) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.users[user]
 }
 
-// offend cuts a worker off for what it did elsewhere than in a message.
+// offend cuts a worker off for an offence that is not a message.
 func (i *intake) offend(worker, what string) {
 	i.mu.Lock()
 	g := i.gates[worker]
@@ -295,14 +295,15 @@ func (i *intake) offend(worker, what string) {
 	}
 }
 
-// offended: the worker was cut off by this process.
+// offended reports whether this process has cut the worker off.
 func (i *intake) offended(worker string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.offenders[worker]
 }
 
-// cutOff ends a worker's connections for good, and says so once. It takes the intake's lock.
+// cutOff permanently ends a worker's connections, and reports it once. It acquires the intake's lock. The
+// revocation and the report run on a goroutine that close waits for.
 func (i *intake) cutOff(g *gate, what string) {
 	if g.shut.Swap(true) {
 		return
@@ -317,7 +318,7 @@ func (i *intake) cutOff(g *gate, what string) {
 	i.wg.Go(func() {
 		i.bus.log.Warn("worker cut off from the bus", zap.String("worker", o.Worker), zap.String("reason", o.What))
 		i.dismiss(o.Worker)
-		// it is not heard any more, and its revocation is tried again
+		// its messages are no longer read, and the revocation is retried in the background
 		if err := i.bus.workers.revoke(i.ctx, o.Worker, &o); err != nil {
 			i.bus.log.Warn("a worker that was cut off may be connected still", zap.String("worker", o.Worker),
 				zap.Error(err))
@@ -328,9 +329,9 @@ func (i *intake) cutOff(g *gate, what string) {
 	})
 }
 
-// takeReport checks a worker's report, stores it under the director's own message id, and answers as the stream
-// would, so that the worker knows what became of it. A report that cannot be stored now gets no answer: it
-// comes again.
+// takeReport checks a worker's report and stores it under a message id chosen by the director. The answer has
+// the form of a stream's, and tells the worker the result. If a report cannot be stored now, takeReport does
+// not answer, and the worker sends the report again.
 func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	b := i.bus
 	id, err := b.readReport(g.worker, m)
@@ -379,7 +380,7 @@ func (b *Bus) readReport(worker string, m *nats.Msg) (id string, err error) {
 	return b.checkReport(worker, m.Subject, m.Data)
 }
 
-// checkReport returns the id of a report that a worker made itself. Every error is a *wire.Malformed.
+// checkReport returns the id of a report made by the worker itself. Every error is a *wire.Malformed.
 func (b *Bus) checkReport(worker, subject string, data []byte) (id string, err error) {
 	_, e, err := b.read(subject, data)
 	if err != nil {
@@ -400,20 +401,21 @@ func (b *Bus) checkReport(worker, subject string, data []byte) (id string, err e
 	return id, err
 }
 
-// ExitID, OffenceID and DiskID are the ids of the director's own reports of an attempt. No worker may use them.
+// ExitID, OffenceID and DiskID return the ids of the director's reports about an attempt. Workers may not use
+// them.
 func ExitID(worker string) string { return worker + "/exit" }
 
-// OffenceID is the id of the report of an Offence.
+// OffenceID returns the id of the report of an Offence.
 func OffenceID(worker string) string { return worker + "/offence" }
 
-// DiskID is the id of the report of an attempt that fills the disk.
+// DiskID returns the id of the report of an attempt that fills the disk.
 func DiskID(worker string) string { return worker + "/disk" }
 
 func reserved(worker, id string) bool {
 	return id == ExitID(worker) || id == OffenceID(worker) || id == DiskID(worker)
 }
 
-// store appends a report to the stream; the same one twice is stored once, within the stream's duplicate window.
+// store appends a report to the stream. Within the stream's duplicate window, the same report is stored once.
 func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jetstream.PubAck, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -426,7 +428,7 @@ func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jets
 		jetstream.WithMsgID(wire.ReportMessageID(key, worker, id)))
 }
 
-// storedReport is the answer to a report. It is that of a stream, so that other clients understand it.
+// storedReport answers a report. It has the form of a stream's answer, which other clients understand.
 type storedReport struct {
 	Stream    string         `json:"stream,omitempty"`
 	Seq       uint64         `json:"seq,omitempty"`
@@ -434,7 +436,7 @@ type storedReport struct {
 	Error     *reportRefusal `json:"error,omitempty"`
 }
 
-// reportRefusal is why a report was not stored, and will not be.
+// reportRefusal explains why a report was not stored and never will be.
 type reportRefusal struct {
 	Code        int    `json:"code"` // 400: it cannot be read, 429: over the quota
 	Description string `json:"description"`
@@ -453,8 +455,8 @@ func (i *intake) answer(g *gate, m *nats.Msg, a storedReport) {
 	}
 }
 
-// ownInbox makes sure that an answer goes to nobody but the worker that asked: the reply subject is the asker's choice,
-// and the director may publish where a worker may not.
+// ownInbox checks that an answer goes only to the worker that asked. The asker chooses the reply subject, and
+// the director may publish where a worker may not.
 func ownInbox(worker, reply string) error {
 	if strings.HasPrefix(reply, wire.Inbox(worker)+".") {
 		return nil

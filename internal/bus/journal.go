@@ -15,14 +15,14 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Bounds of one append. Who appends bounds the whole.
+// Bounds of one try to append. The caller of Append bounds the whole.
 const (
 	publishTimeout = 3 * time.Second // of one publish, and of one read-back
 	appendAttempts = 3
 )
 
-// Journal is the director's journal: batches in one stream, each of which names the digest of those before it
-// (package chain), and snapshots of the state that they lead to.
+// Journal is the director's journal. Its batches are in one stream, and each names the digest of all batches
+// before it (package chain). It also keeps snapshots of the state that the batches lead to.
 type Journal struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
@@ -32,16 +32,16 @@ type Journal struct {
 	log     *zap.Logger
 
 	archive  Archive
-	shared   bool          // its server was joined: other directors may have archived parts of it
+	shared   bool          // the server was joined, so other directors may have archived parts of the journal
 	leads    func() bool   // see Options.Leads
-	mirror   *chain.Mirror // of the head, outside of the stream; nil: none
-	readOnly bool          // nothing on this machine is changed: somebody else may be doing that
-	aheads   chan struct{} // a token for each request of those who read ahead
+	mirror   *chain.Mirror // copy of the head outside the stream, or nil
+	readOnly bool          // changes nothing on this machine, because another process may be changing it
+	aheads   chan struct{} // semaphore of the requests that read ahead
 
 	mu       sync.Mutex
-	identity identity // of the journal that is there
-	head     Head     // up to which this process has read or written
-	// the furthest that a journal is known to have gone: by this process, or by the mirror when the bus was opened
+	identity identity // of the current journal
+	head     Head     // up to here this process has read or written
+	// the furthest known end of a journal, seen by this process or found in the mirror when the bus was opened
 	known chain.Mark
 }
 
@@ -52,35 +52,35 @@ func (j *Journal) close() error {
 	return j.mirror.Close()
 }
 
-// Head is the place in the journal up to which this process has read or written it.
+// Head returns the position up to which this process has read or written the journal.
 func (j *Journal) Head() Head {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.head
 }
 
-// ID names the journal that was there at the last look: one that replaces another has an id of its own.
+// ID returns the id of the journal seen last. A replacement has another id.
 func (j *Journal) ID() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.identity.id
 }
 
-// mark is the furthest that the journal is known to have gone. One that ends before it was cut.
+// mark returns the furthest known end of the journal. A journal that ends before it was truncated.
 func (j *Journal) mark() chain.Mark {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.known
 }
 
-// of says whose batches a file has.
+// of identifies the journal whose batches a file contains.
 func (j *Journal) of() chain.Source {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return chain.Source{Fleet: j.fleet, Journal: j.identity.id}
 }
 
-// reached moves the head.
+// reached moves the head, and the mirror with it. A failing mirror is logged only.
 func (j *Journal) reached(h Head) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -97,8 +97,8 @@ func (j *Journal) reached(h Head) {
 	}
 }
 
-// mayChange is asked right before anything that writes over, or takes away: what the compare-and-set of an
-// append does not guard.
+// mayChange must be called immediately before overwriting or deleting anything, which the compare-and-set of an
+// append does not protect.
 func (j *Journal) mayChange() error {
 	if j.leads != nil && !j.leads() {
 		return ErrNotLeading
@@ -106,10 +106,13 @@ func (j *Journal) mayChange() error {
 	return nil
 }
 
-// Append writes one batch behind the sequence expectLast (0: an empty journal) and returns its own, which is
-// durable as far as the server's SyncAlways goes. The journal must have been read up to there (Replay). batchID
-// is unique for ever. ErrRefused: somebody else wrote. ErrUnsure: unknown, see there. Any other error: the
-// batch is not in the journal as far as the server knows, or ctx ended; discard and reload.
+// Append writes one batch after the sequence expectLast (0 for an empty journal) and returns the batch's
+// sequence. The batch is as durable as the server's SyncAlways setting makes it. The caller must have read the
+// journal up to expectLast (Replay), and batchID must be globally unique.
+//
+// ErrRefused means that another process wrote first. ErrUnsure means that the batch may or may not be stored.
+// After any other error, the batch is not in the journal as far as the server knows, or ctx has ended. The
+// caller must then discard its state and reload.
 func (j *Journal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
 	prev := j.Head()
 	if prev.Seq != expectLast {
@@ -140,7 +143,8 @@ func (j *Journal) append(ctx context.Context, batchID string, prev Head, data []
 		if definite(err) && !refused(err) {
 			return 0, fmt.Errorf("bus: append: %w", err)
 		}
-		// Refused may mean that our own earlier try was stored; a timeout may mean anything. The next message decides.
+		// A refusal may be caused by our earlier try, if that was stored. After a timeout, anything is
+		// possible. The next message in the stream decides.
 		switch found, err := j.BatchID(ctx, expectLast+1); {
 		case err == nil && found == batchID:
 			return expectLast + 1, nil
@@ -148,11 +152,11 @@ func (j *Journal) append(ctx context.Context, batchID string, prev Head, data []
 			return 0, fmt.Errorf("%w: expected last sequence %d", ErrRefused, expectLast)
 		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			last = errors.Join(last, err)
-		case refused(last): // a shorter journal than expected: it is not the one that we wrote
+		case refused(last): // the journal is shorter than expected, so it is not the one we wrote
 			return 0, fmt.Errorf("%w: the journal ends before sequence %d", ErrRefused, expectLast)
 		}
-		// Nothing stored yet, perhaps still on its way: publishing again with the same id and the same expectation
-		// stores it once.
+		// Nothing is stored yet, but our message may be in transit. Publishing again with the same id and the
+		// same expectation stores the batch once.
 	}
 	return 0, fmt.Errorf("%w: batch %s: %w", ErrUnsure, batchID, errors.Join(last, ctx.Err()))
 }
@@ -171,13 +175,14 @@ func (j *Journal) publish(ctx context.Context, batchID string, prev Head, data [
 	return ack.Sequence, nil
 }
 
-// definite: the server itself answered.
+// definite reports whether the server itself answered.
 func definite(err error) bool {
 	_, answered := errors.AsType[*jetstream.APIError](err)
 	return answered || !temporary(err)
 }
 
-// temporary: no answer, or one that does not tell what became of the message.
+// temporary reports whether an error is a missing answer, or one that leaves open whether the message was
+// stored.
 func temporary(err error) bool {
 	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
 }
@@ -189,7 +194,8 @@ func refused(err error) bool {
 			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// Check reports whether the server still has a journal that goes to a sequence. nil: it has, or does not answer.
+// Check returns an error if the journal on the server is gone or ends before last. It returns nil if the server
+// does not answer.
 func (j *Journal) Check(ctx context.Context, last uint64) error {
 	info, err := j.stream.Info(ctx)
 	switch {
@@ -201,7 +207,7 @@ func (j *Journal) Check(ctx context.Context, last uint64) error {
 	return nil
 }
 
-// BatchID returns the id that the batch at a sequence was appended with.
+// BatchID returns the id of the batch at a sequence.
 func (j *Journal) BatchID(ctx context.Context, seq uint64) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()

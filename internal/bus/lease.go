@@ -15,33 +15,34 @@ import (
 	"retake/internal/bus/lease"
 )
 
-// keyLeader is the one key of a lease's bucket.
+// keyLeader is the only key in a lease's bucket.
 const keyLeader = "leader"
 
-// Parts of the period after which a leader renews its lease, and others look at it.
+// The leader renews the lease every period/renewEvery, and others read it every period/lookParts.
 const (
 	renewEvery = 3
 	lookParts  = 20
-	// between two looks: a leader that leaves is noticed at once, and so is a machine that slept
+	// longest interval between two reads, so that a leader's release and a machine's resume are noticed at once
 	longestTry = 500 * time.Millisecond
 )
 
-// Leader is who leads a fleet, in its own words.
+// Leader describes the leader of a fleet, in its own words.
 type Leader struct {
-	ID      string `json:"id"` // of the process; no other one ever has it
+	ID      string `json:"id"` // unique id of the process
 	RunID   string `json:"run_id"`
 	Host    string `json:"host"`
 	DataDir string `json:"data_dir"`
-	Dir     string `json:"dir"` // names the data directory, and copies of it
-	// names the lock of the data directory, which one process has, and the run of the machine that knows of it;
-	// empty: unknown
+	Dir     string `json:"dir"` // identifies the data directory, and copies of it
+	// identifies the lock of the data directory, which one process holds, and the boot of the machine that
+	// grants it; empty if unknown
 	Lock  string    `json:"lock"`
 	Since time.Time `json:"since"` // by the leader's wall clock
-	Why   string    `json:"why"`   // it leads; a clause for people
-	Time  time.Time `json:"time"`  // of its machine, when the lease was renewed last
+	Why   string    `json:"why"`   // reason for leading, a clause for people
+	Time  time.Time `json:"time"`  // the machine's time at the last renewal
 }
 
-// Lease is the right to carry out effects: package lease says for how long. It is renewed every third of its period.
+// Lease is the right to carry out effects, for the terms defined by package lease. One goroutine renews it
+// every third of its period. Release stops that goroutine and waits for it.
 type Lease struct {
 	bus *Bus
 	kv  jetstream.KeyValue
@@ -53,29 +54,29 @@ type Lease struct {
 	mu   sync.Mutex
 	term lease.Term // by clock
 
-	revision uint64 // of the last renewal; the renewing goroutine's once it leads
-	// by clock, when each renewal was sent whose answer is not known, by the time that it carries; as revision
+	revision uint64 // of the last renewal; owned by the renewing goroutine while leading
+	// by clock, when each renewal without a known answer was sent, keyed by the time in it; owned like revision
 	sent map[int64]time.Duration
-	// closed when it is over and was not given back: another has it, or it was not renewed in time
+	// closed when the term ends without Release, because another process took the lease or a renewal was late
 	expired chan struct{}
 	stop    context.CancelFunc
 	stopped chan struct{}
 
-	seen   lease.Renewal // of another's lease; zero: none was seen
-	at     time.Duration // by clock, when it was first seen
-	age    time.Duration // that it had then
+	seen   lease.Renewal // last renewal seen of another process, or zero
+	at     time.Duration // by clock, when seen was first read
+	age    time.Duration // age of the renewal at that time
 	theirs Leader
-	live   bool // a renewal was seen
+	live   bool // another process has renewed while this one watched
 }
 
-// bootTime reads a clock that runs while the machine is suspended, and that nobody sets.
+// bootTime reads a clock that cannot be set, and that advances while the machine is suspended.
 func bootTime() time.Duration {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // never fails on Linux
 	return time.Duration(t.Nano())
 }
 
-// NewLease opens the fleet's lease, which this process does not have yet.
+// NewLease opens the fleet's lease without taking it.
 func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 	l := &Lease{
 		bus: b, o: o, log: b.log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},
@@ -87,7 +88,7 @@ func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 	return l, nil
 }
 
-// open makes the bucket, if it is not there. If it cannot, the one before is asked again.
+// open creates the bucket unless it exists. On failure the previous bucket stays in use.
 func (l *Lease) open(ctx context.Context) error {
 	name := l.bus.leaseBucket()
 	kv, err := l.bus.ownJS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -100,8 +101,8 @@ func (l *Lease) open(ctx context.Context) error {
 	return nil
 }
 
-// Await returns when this process has the lease, or ctx ends. standby is told of each other leader, once. It
-// outlasts a bus that is away.
+// Await blocks until this process has the lease or ctx ends, and survives outages of the bus. It calls standby
+// once for each other leader that it sees. After a nil return, a goroutine renews the lease until Release.
 func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 	told := ""
 	for failures := 0; ; {
@@ -126,7 +127,7 @@ func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 	}
 }
 
-// keep renews the lease from now on.
+// keep starts the goroutine that renews the lease. It outlives ctx, and Release stops it.
 func (l *Lease) keep(ctx context.Context) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
@@ -136,8 +137,8 @@ func (l *Lease) keep(ctx context.Context) {
 	}()
 }
 
-// Take is Await for who does not stand by: it gives up when it sees another process renew the lease, and
-// returns who. A lease that nobody renews it waits for.
+// Take is Await for callers that do not stand by. If another process renews the lease meanwhile, Take returns
+// that leader. If the lease is not renewed, Take waits until it expires.
 func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 	for {
 		leads, err := l.try(ctx)
@@ -156,7 +157,7 @@ func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 	}
 }
 
-// try looks at the lease once, and takes it if nobody has it.
+// try reads the lease once, and takes it if it is free or has expired.
 func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Period)
 	defer cancel()
@@ -185,16 +186,17 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 		return l.take(ctx, e.Revision(), fmt.Sprintf("%s on %s has not renewed its lease for %s", theirs.RunID,
 			theirs.Host, l.o.Period))
 	}
-	// its lock is ours
+	// this process holds the lock of that leader's data directory
 	if theirs.ID != l.o.Me.ID && theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" {
 		return l.take(ctx, e.Revision(), theirs.RunID+", which had the same data directory, has ended")
 	}
 	return false, nil
 }
 
-// vacant takes a lease that nobody has. If it was given back, that is said where it was. If nothing is said,
-// the server may have lost it and somebody may have it still: for a period, by this process's clock, for which
-// the same bucket was empty. unread is why it cannot be read.
+// vacant handles a lease without a value, and takes it if that is safe. A deletion mark shows that the last
+// leader gave the lease back, so it can be taken at once. Without a mark the server may have lost the lease
+// while a leader still holds it. The same bucket must then stay empty for one period of this process's clock.
+// unread is the error from reading it.
 func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error) {
 	s, err := l.kv.Status(ctx)
 	switch {
@@ -205,7 +207,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 		return false, noAnswer(err)
 	case !errors.Is(unread, jetstream.ErrKeyNotFound):
 		return false, noAnswer(unread)
-	case s.Values() > 0: // the mark of its end
+	case s.Values() > 0: // a deletion mark
 		why := "no director led"
 		if l.seen.Revision != 0 {
 			why = l.theirs.RunID + " on " + l.theirs.Host + " has given the lease back"
@@ -223,7 +225,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	return l.take(ctx, 0, fmt.Sprintf("no director is known to have led for %s", l.o.Period))
 }
 
-// ageOf is how long ago a lease was written, by the clock of the server, which has seen both moments.
+// ageOf returns how long ago a lease was written, by the server's clock at both moments.
 func (l *Lease) ageOf(ctx context.Context, e jetstream.KeyValueEntry) (time.Duration, error) {
 	s, err := l.kv.Status(ctx)
 	if err != nil {
@@ -232,7 +234,7 @@ func (l *Lease) ageOf(ctx context.Context, e jetstream.KeyValueEntry) (time.Dura
 	return max(0, s.(*jetstream.KeyValueBucketStatus).StreamInfo().TimeStamp.Sub(e.Created())), nil
 }
 
-// take writes the lease, if nobody else has since.
+// take writes the lease, provided that no other process has written it since revision.
 func (l *Lease) take(ctx context.Context, revision uint64, why string) (leads bool, err error) {
 	if !l.able() {
 		return false, nil
@@ -249,7 +251,7 @@ func (l *Lease) take(ctx context.Context, revision uint64, why string) (leads bo
 	return false, noAnswer(err)
 }
 
-// write stores a renewal. It returns its revision, and when it was sent.
+// write stores a renewal. It returns the revision, and the time when the renewal was sent.
 func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Duration, error) {
 	me := l.o.Me
 	if me.Time = time.Now().UTC(); l.o.Now != nil {
@@ -260,7 +262,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 		return 0, 0, err
 	}
 	name := me.Time.UnixNano()
-	if _, same := l.sent[name]; !same { // else the first one counts
+	if _, same := l.sent[name]; !same { // on a repeated name, the first time counts
 		l.sent[name] = l.now()
 	}
 	if revision == 0 {
@@ -271,7 +273,8 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 	return revision, l.sent[name], err
 }
 
-// renew keeps the lease until ctx ends, or another process has it, or it could not be renewed in time.
+// renew renews the lease until ctx ends, another process takes the lease, or the term ends without a renewal.
+// In the last two cases it closes expired.
 func (l *Lease) renew(ctx context.Context) {
 	next := l.now() + l.o.Period/renewEvery
 	for l.rest(ctx, next) {
@@ -311,8 +314,8 @@ func (l *Lease) renew(ctx context.Context) {
 
 func (l *Lease) able() bool { return l.o.Able == nil || l.o.Able() }
 
-// rest waits until a time by clock, or the end of the lease, and reports whether ctx is still alive. It looks
-// at the clock all the while: timers stand still while the machine is suspended.
+// rest waits until a time by clock or until the term ends, and reports whether ctx is still alive. It polls the
+// clock, because timers stop while the machine is suspended.
 func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	for ctx.Err() == nil {
 		left := min(until-l.now(), l.left())
@@ -326,9 +329,10 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 
 var errTaken = errors.New("bus: the lease is another's")
 
-// anew is the renewal that counts after one has failed, with its revision and when it was sent: ours that is
-// stored although its answer was lost, or one that is written where the server has lost the lease. Others wait
-// for a period when they find none, and longer if they find this one.
+// anew handles a failed renewal. It returns the revision and sending time of a renewal that counts after all,
+// or an error. Either an earlier renewal was stored and only its answer was lost, or the server has lost the
+// lease and anew writes it again. Other processes wait one period when they find no lease, and longer if they
+// find this one.
 func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, error) {
 	if !refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
 		return 0, 0, failed
@@ -350,23 +354,23 @@ func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, 
 		return 0, 0, err
 	case !errors.Is(unread, jetstream.ErrKeyNotFound):
 		return 0, 0, unread
-	case s.Values() > 0: // somebody has led since
+	case s.Values() > 0: // another process has led since
 		return 0, 0, errTaken
 	}
-	if !l.Leads() { // it would count for whoever has its lock, such as this process
+	if !l.Leads() { // otherwise it would count for any process with its lock, such as this one
 		return 0, 0, errTaken
 	}
 	l.log.Warn("the server has lost the lease; it is written again")
 	revision, sent, err := l.write(ctx, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.term.Leads(sent) { // it does not count: somebody may have led meanwhile, in a bucket that is gone, too
+	if !l.term.Leads(sent) { // too late: another process may have led meanwhile, in a bucket that is gone as well
 		return 0, 0, errTaken
 	}
 	return revision, sent, err
 }
 
-// now reads the clock that terms are measured by.
+// now reads the clock that measures terms.
 func (l *Lease) now() time.Duration {
 	if l.clock == nil {
 		return bootTime()
@@ -374,7 +378,7 @@ func (l *Lease) now() time.Duration {
 	return l.clock()
 }
 
-// Leads: the lease is this process's, at this moment, by its own clock.
+// Leads reports whether this process holds the lease at this moment, by its local clock.
 func (l *Lease) Leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -387,7 +391,7 @@ func (l *Lease) left() time.Duration {
 	return l.term.Left(l.now())
 }
 
-// renewed: what was sent is stored. Nothing that was sent before can be any more.
+// renewed records a stored renewal. Earlier renewals can no longer be stored.
 func (l *Lease) renewed(revision uint64, sent time.Duration) {
 	l.revision = revision
 	clear(l.sent)
@@ -402,18 +406,18 @@ func (l *Lease) giveUp() {
 	l.term.End()
 }
 
-// Expired is closed when the lease is over although it was not given back.
+// Expired returns a channel that is closed when the lease ends without Release.
 func (l *Lease) Expired() <-chan struct{} { return l.expired }
 
-// Me is who leads, once it does.
+// Me returns this process's entry, which is complete once it leads.
 func (l *Lease) Me() Leader { return l.o.Me }
 
-// Before tells the time of the leader before, as it goes on; ok is false if it is not known.
+// Before estimates the previous leader's current time. ok is false if it is unknown.
 func (l *Lease) Before() (at time.Time, ok bool) {
 	return l.theirs.Time.Add(l.age + l.now() - l.at), !l.theirs.Time.IsZero()
 }
 
-// Release gives the lease back: another director may lead at once.
+// Release stops renewing and gives the lease back, so that another director can lead at once.
 func (l *Lease) Release(ctx context.Context) {
 	if l.stop == nil {
 		return
@@ -425,7 +429,7 @@ func (l *Lease) Release(ctx context.Context) {
 	}
 	l.giveUp()
 	err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision))
-	if refused(err) { // perhaps by our own last renewal, whose answer was not waited for
+	if refused(err) { // perhaps because of our last renewal, whose answer was not awaited
 		var e jetstream.KeyValueEntry
 		var there Leader
 		if e, err = l.kv.Get(ctx, keyLeader); err == nil {

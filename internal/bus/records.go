@@ -8,9 +8,9 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Records hands out every batch behind a head, in order: from the archive what has left the live journal, then
-// the live journal itself. It returns the head of the last. A *Damage says where what is read is not as it was
-// written; everything before that place was handed out. An error of fn ends it.
+// Records passes every batch after a head to fn, in order, first from the archive and then from the live
+// journal. It returns the last head. A *Damage tells where the journal differs from what was written. All
+// batches before that place have been passed to fn. An error of fn ends the reading.
 func (j *Journal) Records(ctx context.Context, after Head, fn func(chain.Record) error) (Head, error) {
 	first, last, err := j.bounds(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (j *Journal) Records(ctx context.Context, after Head, fn func(chain.Record)
 	}
 }
 
-// live takes live batches.
+// live reads live batches.
 func (j *Journal) live(ctx context.Context, next, last uint64, take func(chain.Record) error) error {
 	a := &ahead{j: j, last: last}
 	defer a.end()
@@ -76,12 +76,12 @@ func (j *Journal) live(ctx context.Context, next, last uint64, take func(chain.R
 	return nil
 }
 
-// errLeft: a batch has been archived while the journal was read. Whoever reads again from what is there finds
-// it in the archive, or behind its beginning.
+// errLeft reports that a batch was archived while the journal was read. A second reading finds it in the
+// archive, or finds that the journal now begins after it.
 var errLeft = errors.New("bus: the live journal was shortened while it was read: read it again")
 
-// missed looks again for a batch that is not there: somebody else may just have archived it, and a server that
-// ends says that it has none.
+// missed reads a missing batch again. Another process may just have archived it, and a server that is shutting
+// down reports existing batches as missing.
 func (j *Journal) missed(ctx context.Context, seq uint64) (chain.Record, error) {
 	pause(ctx, backoff(0))
 	switch first, _, err := j.bounds(ctx); {
@@ -93,7 +93,7 @@ func (j *Journal) missed(ctx context.Context, seq uint64) (chain.Record, error) 
 	return j.record(ctx, seq)
 }
 
-// archived takes what is behind the chain's head and before the live journal's first batch.
+// archived reads the batches between the chain's head and the first live batch.
 func (j *Journal) archived(c *chain.Chain, first uint64, take func(chain.Record) error) error {
 	if c.Head().Seq+1 >= first {
 		return nil
@@ -119,7 +119,7 @@ func (j *Journal) archived(c *chain.Chain, first uint64, take func(chain.Record)
 	return nil
 }
 
-// Begin is the head before the first batch that there is, archived or live. Its digest is not known if the
+// Begin returns the head before the first existing batch, archived or live. Its digest is unknown if the
 // journal is older than the chain and its beginning is gone.
 func (j *Journal) Begin(ctx context.Context) (Head, error) {
 	first, _, err := j.bounds(ctx)
@@ -131,7 +131,7 @@ func (j *Journal) Begin(ctx context.Context) (Head, error) {
 		return Head{}, fmt.Errorf("bus: archive: %w", err)
 	}
 	begin := Head{Seq: max(first, 1) - 1}
-	for i := len(segments) - 1; i >= 0; i-- { // from the newest on, as far as they join
+	for i := len(segments) - 1; i >= 0; i-- { // newest first, while they are contiguous
 		if s := segments[i]; s.Last >= begin.Seq && s.First <= begin.Seq {
 			begin = Head{Seq: s.First - 1}
 		}

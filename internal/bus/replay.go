@@ -13,10 +13,10 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Replay hands out every batch behind a head, in order, and returns the head of the journal's last. It compares
-// what it reads with what else is known of the journal: the head that it begins at, the names of the snapshots,
-// and the mirror. A *Damage says where the journal is not as it was written; everything before that place was
-// handed out. An error of fn ends it.
+// Replay passes every batch after a head to fn, in order, and returns the journal's last head. It checks the
+// batches against everything else that is known of the journal: the starting head, the names of the snapshots,
+// and the mirror. A *Damage tells where the journal differs from what was written. All batches before that
+// place have been passed to fn. An error of fn ends the replay.
 func (j *Journal) Replay(ctx context.Context, after Head, fn func(seq uint64, data []byte) error) (Head, error) {
 	first, last, err := j.bounds(ctx)
 	if err != nil {
@@ -25,13 +25,13 @@ func (j *Journal) Replay(ctx context.Context, after Head, fn func(seq uint64, da
 	if err := j.checkJoint(ctx, after, "the snapshot", first, last); err != nil {
 		return Head{}, err
 	}
-	if known := j.mark(); known.Journal != "" && known.Head.Seq < after.Seq { // else it is compared when it is read
+	if known := j.mark(); known.Journal != "" && known.Head.Seq < after.Seq { // else it is compared during reading
 		if err := j.checkJoint(ctx, known.Head, "journal.head", first, last); err != nil {
 			return Head{}, err
 		}
 	}
 	from := after
-	if !after.Known() && first <= after.Seq { // of before there was a chain: the whole journal says where it begins
+	if !after.Known() && first <= after.Seq { // older than the chain, so the journal determines the start
 		from = Head{Seq: max(first, 1) - 1}
 	}
 	head, err := j.Records(ctx, from, func(r chain.Record) error {
@@ -43,7 +43,7 @@ func (j *Journal) Replay(ctx context.Context, after Head, fn func(seq uint64, da
 	if err != nil {
 		return Head{}, err
 	}
-	if head.Seq == after.Seq { // nothing was read: it may end before the snapshot
+	if head.Seq == after.Seq { // nothing was read, and the journal may end before the snapshot
 		head.Seq = last
 	}
 	if err := j.ended(ctx, head.Seq, after.Seq); err != nil {
@@ -53,8 +53,8 @@ func (j *Journal) Replay(ctx context.Context, after Head, fn func(seq uint64, da
 	return head, nil
 }
 
-// ended makes sure that nobody knows a batch behind the last one. What is not later than known is not missed: a
-// snapshot has it.
+// ended checks that no known batch is missing after the last one. Batches up to known are not missing, because
+// a snapshot covers them.
 func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	j.mu.Lock()
 	seq, by, until := j.known.Head.Seq, "journal.head", j.identity.until
@@ -66,7 +66,7 @@ func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	if known > seq {
 		seq, by = known, "the snapshot"
 	}
-	if err == nil && len(snapshots) > 0 && snapshots[0] > seq { // one that cannot be read still has a name
+	if err == nil && len(snapshots) > 0 && snapshots[0] > seq { // an unreadable snapshot still has a name
 		seq, by = snapshots[0], "a snapshot"
 	}
 	if err == nil && last < seq {
@@ -76,7 +76,7 @@ func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	return err
 }
 
-// bounds are the first and the last sequence of the stream. An empty one has a first that is one more than its last.
+// bounds returns the first and the last sequence of the stream. In an empty stream, first is last+1.
 func (j *Journal) bounds(ctx context.Context) (first, last uint64, err error) {
 	info, err := j.info(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (j *Journal) bounds(ctx context.Context) (first, last uint64, err error) {
 	return info.State.FirstSeq, info.State.LastSeq, nil
 }
 
-// info is what the server says of the stream. If that is another journal by now, the error says so.
+// info returns the state of the stream. It returns an error if another journal is there by now.
 func (j *Journal) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	info, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.StreamInfo,
 		error,
@@ -101,8 +101,8 @@ func (j *Journal) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return info, nil
 }
 
-// checkJoint makes sure that the batch at a head is the one that the head knows: all that is behind it would
-// link to it, but there may be none.
+// checkJoint checks that the batch at a head is the one that the head describes. Batches after it would show a
+// difference through their digests, but there may be none.
 func (j *Journal) checkJoint(ctx context.Context, at Head, by string, first, last uint64) error {
 	if at.Seq == 0 || !at.Known() || at.Seq < first || at.Seq > last {
 		return nil
@@ -120,7 +120,7 @@ func (j *Journal) checkJoint(ctx context.Context, at Head, by string, first, las
 	return nil
 }
 
-// joint compares a batch with the head that somebody knows there; nil: it is the one, or does not say.
+// joint compares a batch with a known head at its sequence. It returns nil if they agree or cannot be compared.
 func joint(r chain.Record, at Head, by string) *Damage {
 	var prev chain.Digest
 	if r.Prev == "" || prev.UnmarshalText([]byte(r.Prev)) != nil {
@@ -135,8 +135,8 @@ func joint(r chain.Record, at Head, by string) *Damage {
 	return nil
 }
 
-// record reads one batch. An error that is a *Damage is the batch's: the server says that it has none. Any
-// other is the server's own.
+// record reads one batch. A *Damage means that the server does not have the batch. All other errors are about
+// the server.
 func (j *Journal) record(ctx context.Context, seq uint64) (chain.Record, error) {
 	m, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.RawStreamMsg,
 		error,
@@ -156,14 +156,14 @@ func (j *Journal) record(ctx context.Context, seq uint64) (chain.Record, error) 
 	}
 }
 
-// Bounds of what is read from the server.
+// Bounds of reading from the server.
 const (
-	readTimeout = 3 * time.Second  // of one answer that is short
-	readFor     = 10 * time.Second // after so long it is not asked again
+	readTimeout = 3 * time.Second  // for one short answer
+	readFor     = 10 * time.Second // no further retry after this time
 )
 
-// answered asks the server, and asks again while it has no answer: its connection may come back, or its cluster
-// elects a leader. What it has not said after that says nothing of the journal.
+// answered retries a request while the server does not answer, because its connection may come back or its
+// cluster may be electing a leader. The final lack of an answer says nothing about the journal.
 func answered[T any](ctx context.Context, timeout time.Duration, ask func(context.Context) (T, error)) (T, error) {
 	for began, failures := time.Now(), 0; ; failures++ {
 		try, cancel := context.WithTimeout(ctx, timeout)
@@ -175,7 +175,7 @@ func answered[T any](ctx context.Context, timeout time.Duration, ask func(contex
 	}
 }
 
-// outage: the server does not answer, or answers that it cannot at this moment.
+// outage reports whether the server did not answer, or answered that it is unavailable.
 func outage(err error) bool {
 	if temporary(err) {
 		return true

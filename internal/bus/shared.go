@@ -13,34 +13,34 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// What all directors with one set of keys share is in one bucket of the director's account.
+// One bucket of the director's account holds the data shared by all directors with the same keys.
 const (
 	sharedKeys    = "RETAKE_KEYS"
 	keyWorkers    = "workers" // credentials
-	keySecret     = "secret." // and the fleet: what users' keys and attempts' keys derive from
-	sharedTries   = 16        // of a compare-and-set that others come before
-	everybody     = "*"       // instead of a user's public key, as NATS has it
-	maxRevoked    = 8192      // users that are revoked one by one: their claims must fit in a message of 1 MiB
+	keySecret     = "secret." // followed by the fleet; the source of users' and attempts' keys
+	sharedTries   = 16        // tries of a compare-and-set that others win
+	everybody     = "*"       // in place of a user's public key, as in NATS
+	maxRevoked    = 8192      // individual revocations; their claims must fit in a message of 1 MiB
 	keptOnSummary = maxRevoked / 2
-	sparedBySum   = 10 * time.Minute // what was issued so recently may not be known to other directors yet
+	sparedBySum   = 10 * time.Minute // other directors may not know credentials issued more recently
 )
 
-// credentials are what is known of the workers' credentials. All times are Unix seconds. Two directors'
-// knowledge is joined by merge, in any order, so nobody takes back what another has revoked.
+// credentials is the knowledge about workers' credentials. All times are Unix seconds. merge joins the
+// knowledge of directors in any order, and never loses a revocation.
 type credentials struct {
-	Longest time.Duration `json:"longest"`       // life of any credential so far
-	All     int64         `json:"all,omitempty"` // what was issued up to then does not count, whoever's it is
-	// public key of a user → what was issued up to then does not count
+	Longest time.Duration `json:"longest"`       // longest life of any credential so far
+	All     int64         `json:"all,omitempty"` // all credentials issued up to then are revoked
+	// public key of a user → its credentials issued up to then are revoked
 	Revoked  map[string]int64   `json:"revoked"`
-	Live     map[string]int64   `json:"live"`     // public key of a user → newest time of issue
-	Offences map[string]Offence `json:"offences"` // that no report tells of yet; by fleet and worker
+	Live     map[string]int64   `json:"live"`     // public key of a user → latest time of issue
+	Offences map[string]Offence `json:"offences"` // not covered by a report yet; by fleet and worker
 }
 
 func newCredentials() *credentials {
 	return &credentials{Revoked: map[string]int64{}, Live: map[string]int64{}, Offences: map[string]Offence{}}
 }
 
-// merge adds what others know.
+// merge adds the knowledge of others.
 func (c *credentials) merge(o *credentials) {
 	c.Longest, c.All = max(c.Longest, o.Longest), max(c.All, o.All)
 	for _, m := range [...]struct{ to, from map[string]int64 }{{c.Revoked, o.Revoked}, {c.Live, o.Live}} {
@@ -51,8 +51,8 @@ func (c *credentials) merge(o *credentials) {
 	maps.Copy(c.Offences, o.Offences)
 }
 
-// prune forgets what does not matter any more: what was issued at a time does not count after the longest life,
-// revoked or not.
+// prune removes entries that no longer matter, because they are older than the longest life of a credential or
+// are covered by a later revocation.
 func (c *credentials) prune(now time.Time) {
 	old := now.Add(-c.Longest).Unix()
 	if c.All < old {
@@ -63,9 +63,9 @@ func (c *credentials) prune(now time.Time) {
 	maps.DeleteFunc(c.Offences, func(_ string, o Offence) bool { return o.At.Unix() < old })
 }
 
-// summarise makes one revocation of many when they are too many for a message: of everything that was issued
-// before the oldest credential in use. If that does not help, those in use that are older than the newest half
-// of the revocations go with them. It returns how many.
+// summarise replaces revocations that are too many for one message. First it revokes everything issued before
+// the oldest credential in use. If that is not enough, it also revokes credentials in use that are older than
+// the newest half of the revocations. It returns the number of these.
 func (c *credentials) summarise(now time.Time) (cutOff int) {
 	c.prune(now)
 	if len(c.Revoked) <= maxRevoked {
@@ -86,7 +86,7 @@ func (c *credentials) summarise(now time.Time) (cutOff int) {
 	return before - len(c.Live)
 }
 
-// claims are the revocations as the server takes them.
+// claims returns the revocations in the form of the server.
 func (c *credentials) claims() map[string]int64 {
 	out := maps.Clone(c.Revoked)
 	if c.All > 0 {
@@ -95,7 +95,7 @@ func (c *credentials) claims() map[string]int64 {
 	return out
 }
 
-// fromClaims are the revocations that a server knows.
+// fromClaims converts revocations from the form of the server.
 func fromClaims(revoked map[string]int64) *credentials {
 	c := newCredentials()
 	maps.Copy(c.Revoked, revoked)
@@ -110,7 +110,7 @@ func (c *credentials) clone() *credentials {
 	return n
 }
 
-// decodeCredentials reads what another process wrote.
+// decodeCredentials decodes credentials written by another process.
 func decodeCredentials(data []byte) (*credentials, error) {
 	c := newCredentials()
 	if err := json.Unmarshal(data, c); err != nil {
@@ -119,7 +119,7 @@ func decodeCredentials(data []byte) (*credentials, error) {
 	return newCredentials().with(c), nil
 }
 
-// with is merge, for a chain: no map of the result is nil.
+// with is merge for chaining. No map of its result is nil.
 func (c *credentials) with(o *credentials) *credentials {
 	c.merge(o)
 	return c
@@ -138,7 +138,7 @@ func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 	return kv, nil
 }
 
-// sharedSecret is the fleet's secret that is in the bucket; jetstream.ErrKeyNotFound: none is.
+// sharedSecret returns the fleet's secret in the bucket, or jetstream.ErrKeyNotFound.
 func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]byte, error) {
 	e, err := kv.Get(ctx, keySecret+fleet)
 	if err == nil && len(e.Value()) != attemptBytes {
@@ -151,8 +151,8 @@ func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]b
 	return e.Value(), nil
 }
 
-// makeSecret puts a secret into the bucket, which a director has from before; none: it makes one. Another
-// director may come first: then that one's counts.
+// makeSecret stores own, or a new secret if own is nil, in the bucket. If another director does so first,
+// makeSecret returns that one's secret.
 func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []byte) ([]byte, error) {
 	if own == nil {
 		own = make([]byte, attemptBytes)
@@ -168,8 +168,8 @@ func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []
 	return own, nil
 }
 
-// share joins what this process knows with what all know, by compare-and-set. change sees the whole before it
-// is stored, and may change it. Nothing is written if nothing is new. It returns the whole, and its revision.
+// share merges this process's knowledge with the shared one by compare-and-set. change may modify the result
+// before it is stored. Without changes, share writes nothing. It returns the result and its revision.
 func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 	change func(*credentials),
 ) (*credentials, uint64, error) {

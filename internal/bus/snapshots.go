@@ -17,19 +17,19 @@ import (
 	"go.uber.org/zap"
 )
 
-// keptSnapshots: the newest, and the one before should it turn out damaged.
+// keptSnapshots are the newest one, and its predecessor in case the newest is damaged.
 const keptSnapshots = 2
 
 const snapshotPrefix = "snapshot-"
 
-// snapshotName sorts as text as its sequence does as a number.
+// snapshotName returns a name that sorts like its sequence.
 func snapshotName(seq uint64) string { return fmt.Sprintf("%s%020d", snapshotPrefix, seq) }
 
-// envelope is the first line of a stored snapshot; the state follows. Those of before there was one are the
-// state alone.
+// envelope is the first line of a stored snapshot, before the state. Snapshots of older versions contain only
+// the state.
 type envelope struct {
 	Version int    `json:"retake_snapshot"`
-	Head    Head   `json:"head"`   // of the journal that led to the state
+	Head    Head   `json:"head"`   // of the journal that leads to the state
 	SHA256  string `json:"sha256"` // of the head's text and the state
 }
 
@@ -62,8 +62,8 @@ func unwrapSnapshot(seq uint64, data []byte) (h Head, state []byte, err error) {
 	return e.Head, state, nil
 }
 
-// SaveSnapshot stores the state that the journal leads to at a head, then forgets all but the two newest that
-// can be read. An error may be ignored: the journal is still whole.
+// SaveSnapshot stores the state at a head, and then removes all but the two newest readable snapshots. The
+// caller may ignore an error, because the journal is still complete.
 func (j *Journal) SaveSnapshot(ctx context.Context, at Head, state []byte) error {
 	data, err := wrapSnapshot(at, state)
 	if err == nil {
@@ -108,10 +108,10 @@ func (j *Journal) SaveSnapshot(ctx context.Context, at Head, state []byte) error
 	return nil
 }
 
-// LoadSnapshot hands restore the newest snapshot, and the one before if that cannot be read or is refused,
-// which the log says. It returns the head of the one that was taken, whose digest is not known if it is of
-// before there was a chain; a zero one if there is none that could be: the journal knows it all. The error is
-// for a server that does not answer.
+// LoadSnapshot passes the newest snapshot to restore. If that snapshot cannot be read or restore rejects it,
+// LoadSnapshot logs this and tries the one before. It returns the head of the restored snapshot, whose digest
+// is unknown if the snapshot is older than the chain. If none can be restored it returns the zero Head, and the
+// journal has to provide the whole state. An error means that the server did not answer.
 func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) error) (Head, error) {
 	all, err := j.snapshots(ctx)
 	if err != nil {
@@ -129,10 +129,10 @@ func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) e
 		}
 		j.log.Warn("snapshot not used, taking what is before it", zap.Uint64("seq", seq), zap.Error(err))
 	}
-	return Head{}, unread // the live journal may begin behind it
+	return Head{}, unread // the live journal may begin after it
 }
 
-// Snapshot is the state that was saved at a sequence, and the head that it follows.
+// Snapshot returns the state saved at a sequence, and the head that it follows.
 func (j *Journal) Snapshot(ctx context.Context, seq uint64) (Head, []byte, error) {
 	at, state, err := j.getSnapshot(ctx, seq)
 	if err != nil {
@@ -141,9 +141,9 @@ func (j *Journal) Snapshot(ctx context.Context, seq uint64) (Head, []byte, error
 	return at, state, nil
 }
 
-// getSnapshot reads a snapshot. An error that is an outage says nothing of it, any other that it is not as it
-// was saved. It asks for one chunk after the other: the client's own way to read waits for a chunk that is lost
-// or damaged as it does for a server that is slow.
+// getSnapshot reads a snapshot. An error that is an outage says nothing about the snapshot. Any other error
+// means that it is damaged. Chunks are requested one at a time, because the client's reader waits for a missing
+// or damaged chunk as if the server were slow.
 func (j *Journal) getSnapshot(ctx context.Context, seq uint64) (Head, []byte, error) {
 	object, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.ObjectInfo, error) {
 		return j.store.GetInfo(ctx, snapshotName(seq))
@@ -175,8 +175,8 @@ func (j *Journal) getSnapshot(ctx context.Context, seq uint64) (Head, []byte, er
 	return unwrapSnapshot(seq, data)
 }
 
-// chunkBehind is the next message of a subject. One that is not there is asked for again: a replica may not
-// have it yet.
+// chunkBehind returns the next message of a subject. It requests a missing one again, because a replica may lag
+// behind.
 func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
 	last uint64,
 ) (m *jetstream.RawStreamMsg, err error) {
@@ -191,8 +191,8 @@ func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
 	return m, err
 }
 
-// snapshots lists the sequences, newest first. One of a journal that was replaced does not count: its writer
-// led no more, and did not know yet.
+// snapshots lists the sequences, newest first. It ignores snapshots of a replaced journal, whose writer did not
+// yet know that it had lost the lease.
 func (j *Journal) snapshots(ctx context.Context) ([]uint64, error) {
 	objects, err := answered(ctx, readTimeout, func(ctx context.Context) ([]*jetstream.ObjectInfo,
 		error,
