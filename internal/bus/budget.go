@@ -9,17 +9,17 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// BudgetHandler hands out the leases. Its methods are called one at a time and must not block. The worker is the
-// one that asked, as the bus has verified.
+// BudgetHandler hands out leases. Its methods are called one at a time and must not block. The bus has verified
+// that worker is the sender.
 type BudgetHandler interface {
 	Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant
 	Release(worker string, r wire.BudgetRelease)
 	Report(worker string, r wire.BudgetReport)
 }
 
-// ServeBudget answers requests for leases until ctx ends; it returns nil then. The subject names who asks, and
-// only that worker may publish on it. What cannot be read is a dead letter and gets no answer: the worker then
-// applies its own limits.
+// ServeBudget answers requests for leases until ctx ends, and then returns nil. The subject identifies the
+// worker, and only that worker may publish on it. Unreadable requests become dead letters and are not answered.
+// The worker then applies its local limits.
 func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	var one sync.Mutex
 	return b.intake.serve(ctx, lineBudget, func(g *gate, m *nats.Msg) {
@@ -43,7 +43,7 @@ func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	})
 }
 
-// readBudget reads what a worker asks for. Every error is a *wire.Malformed.
+// readBudget reads a worker's request. Every error is a *wire.Malformed.
 func (b *Bus) readBudget(worker string, m *nats.Msg) (wire.Payload, error) {
 	if err := ownInbox(worker, m.Reply); err != nil {
 		return nil, err

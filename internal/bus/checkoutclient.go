@@ -10,18 +10,19 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// RefusedError is a word of the director's about a checkout. RefusedBusy may pass.
+// RefusedError is the director's refusal of a request about a checkout. RefusedBusy may be temporary.
 type RefusedError struct{ Why, Text string }
 
 func (e *RefusedError) Error() string { return "bus: refused (" + e.Why + "): " + e.Text }
 
-// Chunk asks for a chunk of the checkout that the attempt begins with. Errors: ErrNoAnswer (5 s, if ctx has no
-// deadline), *RefusedError.
+// Chunk requests a chunk of the checkout that the attempt begins with. It returns ErrNoAnswer (after 5 s, if
+// ctx has no deadline) or a *RefusedError.
 func (c *Client) Chunk(ctx context.Context, name string) ([]byte, error) {
 	return c.exchange(ctx, wire.CheckoutOpGet, []byte(name))
 }
 
-// PutChunk sends a chunk of the checkout; when it returns, the director has stored it. Errors as of Chunk.
+// PutChunk sends a chunk of the checkout. When it returns nil, the director has stored the chunk. Errors are as
+// for Chunk.
 func (c *Client) PutChunk(ctx context.Context, data []byte) error {
 	_, err := c.exchange(ctx, wire.CheckoutOpPut, data)
 	return err
@@ -43,8 +44,8 @@ func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([
 	return m.Data, nil
 }
 
-// SaveCheckpoint says that what was sent is the checkout. It returns the chunks that have to be sent first;
-// none, and no error: it counts. Errors as of Chunk.
+// SaveCheckpoint asks the director to make the chunks sent so far the checkout. It returns chunks that must be
+// sent first. Without such chunks and without an error, the checkpoint counts. Errors are as for Chunk.
 func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing []string, err error) {
 	answer, err := c.request(ctx, c.subjects.Checkout(wire.CheckoutOpSave, c.options.WorkerID), p)
 	if err != nil {

@@ -15,26 +15,26 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// CheckoutRules are what checkouts that travel are held to.
+// CheckoutRules apply to checkouts that are transferred over the bus.
 type CheckoutRules struct {
 	Limits checkpoint.Limits
-	Quota  int64                      // of each, as its files use the disk, in bytes; 0: none
-	Task   func(worker string) string // whose checkout a worker has
+	Quota  int64                      // limit of a checkout's disk usage in bytes, or 0 for no limit
+	Task   func(worker string) string // returns the task of a worker's checkout
 }
 
-// How much of a checkout one worker may be given and send, in bytes. What is more waits, and keeps nobody else
-// waiting. A request costs at least some.
+// Rates at which one worker may read and write its checkout, in bytes. Requests beyond them wait without
+// delaying others. Every request costs a minimum.
 const (
 	checkoutPerSecond  = 64 << 20
 	checkoutAtOnce     = 512 << 20
 	checkoutPerRequest = 4 << 10
-	// spareChunks is how much may be stored of a task beyond twice what its checkout may have.
+	// spareChunks is how much may be stored for a task beyond twice the limit of its checkout.
 	spareChunks = 256 << 20
 	// mostMissing bounds an answer.
 	mostMissing = 500
 )
 
-// setUploads says whether anything is given and taken of the checkout of a worker that is admitted.
+// setUploads enables or disables reading and writing of an admitted worker's checkout.
 func (i *intake) setUploads(worker string, open bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -47,8 +47,8 @@ func (i *intake) setUploads(worker string, open bool) {
 	}
 }
 
-// ServeCheckouts gives workers the checkouts that they begin with, and takes what they send of them, until ctx
-// ends; it returns nil then.
+// ServeCheckouts serves workers the checkouts that they begin with, and stores the chunks that they send. It
+// returns nil when ctx ends.
 func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 	return b.intake.serve(ctx, lineCheckout, func(g *gate, m *nats.Msg) {
 		if err := ownInbox(g.worker, m.Reply); err != nil {
@@ -65,7 +65,7 @@ func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 	})
 }
 
-// checkoutDesk answers what one worker asks of its checkout. It belongs to the goroutine of its line.
+// checkoutDesk answers one worker's requests about its checkout. It belongs to the goroutine of its line.
 type checkoutDesk struct {
 	b     *Bus
 	gate  *gate
@@ -73,13 +73,13 @@ type checkoutDesk struct {
 	task  string
 	pace  *rate.Limiter
 
-	store  *CheckoutStore // nil: not looked at yet
-	opened uint64         // of the gate, at that look
+	store  *CheckoutStore // nil until it was read
+	opened uint64         // value of the gate's counter when store was read
 	open   OpenCheckout
-	names  map[checkpoint.Digest]int64 // that may be read
+	names  map[checkpoint.Digest]int64 // chunks that may be read
 }
 
-// refusal is why something is not given or taken.
+// refusal is the reason for rejecting a request.
 type refusal struct{ why, text string }
 
 func (r *refusal) Error() string { return "bus: checkout " + r.why + ": " + r.text }
@@ -88,7 +88,7 @@ func refuse(why, format string, args ...any) error {
 	return &refusal{why, fmt.Sprintf(format, args...)}
 }
 
-// refusalOf is what an error of ours is to the worker.
+// refusalOf converts an error into the refusal shown to the worker.
 func refusalOf(err error) *refusal {
 	var r *refusal
 	over, isOver := errors.AsType[*checkpoint.Exceeded](err)
@@ -110,7 +110,7 @@ func refusalOf(err error) *refusal {
 func (d *checkoutDesk) answer(ctx context.Context, m *nats.Msg) {
 	cost := min(max(len(m.Data), checkoutPerRequest), checkoutAtOnce)
 	if d.pace.WaitN(ctx, cost) != nil {
-		return // the worker asks again
+		return // the worker will repeat the request
 	}
 	switch m.Subject {
 	case d.b.subjects.Checkout(wire.CheckoutOpSave, d.gate.worker):
@@ -124,7 +124,7 @@ func (d *checkoutDesk) answer(ctx context.Context, m *nats.Msg) {
 	}
 }
 
-// respond answers with bytes, or with why there are none.
+// respond answers with bytes, or with the refusal of err.
 func (d *checkoutDesk) respond(m *nats.Msg, data []byte, err error) {
 	out := nats.NewMsg(m.Reply)
 	out.Data = data
@@ -137,7 +137,7 @@ func (d *checkoutDesk) respond(m *nats.Msg, data []byte, err error) {
 	}
 }
 
-// said logs what is not the worker's doing.
+// said logs errors that the worker did not cause.
 func (d *checkoutDesk) said(err error) *refusal {
 	r := refusalOf(err)
 	if r.why == wire.RefusedBusy {
@@ -147,7 +147,7 @@ func (d *checkoutDesk) said(err error) *refusal {
 	return r
 }
 
-// begin makes sure that the worker may ask anything. It looks at what is stored once.
+// begin checks that the worker may use its checkout. It reads the stored state once.
 func (d *checkoutDesk) begin(ctx context.Context) error {
 	if d.gate.sealed.Load() || d.gate.shut.Load() || d.b.workers.revoked(d.gate.worker) {
 		return ErrClosed
@@ -168,13 +168,13 @@ func (d *checkoutDesk) begin(ctx context.Context) error {
 		return ErrClosed
 	}
 	m, err := store.Load(ctx, s.Open.Start, checkpoint.Unlimited)
-	if errors.Is(err, ErrNoChunk) { // forgotten: the worker has had it, and has sent two checkpoints since
+	if errors.Is(err, ErrNoChunk) { // removed after two newer checkpoints of this worker
 		m, err = &checkpoint.Manifest{}, nil
 	}
 	if err != nil {
 		return err
 	}
-	// of an earlier director's time; what is lost of it is asked for
+	// stored under an earlier director; lost chunks will be requested
 	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) {
 		if _, err := store.Load(ctx, s.Manifest, checkpoint.Unlimited); err != nil && !errors.Is(err, ErrNoChunk) {
 			return err
@@ -184,7 +184,7 @@ func (d *checkoutDesk) begin(ctx context.Context) error {
 	return nil
 }
 
-// get is a chunk of what the attempt begins with.
+// get returns a chunk of the checkout that the attempt begins with.
 func (d *checkoutDesk) get(ctx context.Context, name []byte) ([]byte, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
@@ -200,13 +200,13 @@ func (d *checkoutDesk) get(ctx context.Context, name []byte) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	data, err := d.store.Chunk(ctx, digest)
-	if errors.Is(err, ErrNoChunk) { // asking again does not bring it back
+	if errors.Is(err, ErrNoChunk) { // a retry cannot help
 		err = refuse(wire.RefusedNotThere, "the bus has lost %s", digest)
 	}
 	return data, err
 }
 
-// put stores a chunk. It is called by what it holds, so there is nothing to believe.
+// put stores a chunk under the digest of its content, so nothing has to be trusted.
 func (d *checkoutDesk) put(ctx context.Context, data []byte) error {
 	if err := d.begin(ctx); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (d *checkoutDesk) put(ctx context.Context, data []byte) error {
 	return err
 }
 
-// Uploaded is how much a worker has sent of its checkout, in bytes, since it was admitted by this process.
+// Uploaded returns how many bytes of its checkout a worker has sent since this process admitted it.
 func (b *Bus) Uploaded(worker string) int64 {
 	b.intake.mu.Lock()
 	defer b.intake.mu.Unlock()
@@ -246,7 +246,7 @@ func (b *Bus) Uploaded(worker string) int64 {
 	return 0
 }
 
-// save makes a checkpoint the checkout, if all of it is there and as it should be.
+// save makes a checkpoint the checkout if it is complete and valid.
 func (d *checkoutDesk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 	_, e, err := d.b.readCheckpoint(d.gate.worker, m)
 	if err != nil {
@@ -255,7 +255,7 @@ func (d *checkoutDesk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 	}
 	missing, err := d.take(ctx, e)
 	if err == nil && e.TooMuch != "" {
-		err = refuse(wire.RefusedTooMuch, "%.1000s", e.TooMuch) // by the worker itself, which has signed it
+		err = refuse(wire.RefusedTooMuch, "%.1000s", e.TooMuch) // stated and signed by the worker
 	}
 	if err == nil {
 		return wire.CheckpointAnswer{Saved: len(missing) == 0, Missing: missing}
@@ -267,7 +267,7 @@ func (d *checkoutDesk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 	return wire.CheckpointAnswer{Refused: r.why, Detail: r.text}
 }
 
-// note keeps why a checkpoint does not count, for whoever decides about the attempt.
+// note records why a checkpoint does not count, for the decision about the attempt.
 func (d *checkoutDesk) note(ctx context.Context, r *refusal) {
 	_, err := d.store.change(ctx, func(s *CheckoutState, _ bool) error {
 		if s.Open == nil || s.Open.Worker != d.gate.worker {
@@ -281,7 +281,7 @@ func (d *checkoutDesk) note(ctx context.Context, r *refusal) {
 	}
 }
 
-// readCheckpoint reads what only the worker itself can say. Every error is a *wire.Malformed.
+// readCheckpoint reads a message that only the worker can have signed. Every error is a *wire.Malformed.
 func (b *Bus) readCheckpoint(worker string, m *nats.Msg) (wire.Envelope, *wire.Checkpoint, error) {
 	if err := wire.CheckSize(m.Data); err != nil {
 		return wire.Envelope{}, nil, err
@@ -296,7 +296,7 @@ func (b *Bus) readCheckpoint(worker string, m *nats.Msg) (wire.Envelope, *wire.C
 	return e, e.Payload.(*wire.Checkpoint), nil // it has the type of its subject
 }
 
-// take returns what is missing; nothing, and no error: the checkpoint counts.
+// take returns the missing chunks. With no chunks and no error, the checkpoint counts.
 func (d *checkoutDesk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, err error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
@@ -337,13 +337,13 @@ func (d *checkoutDesk) take(ctx context.Context, c *wire.Checkpoint) (missing []
 			zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
 	}
 	if err == nil && changed {
-		s.Open = &OpenCheckout{Start: root} // what it began with it has
+		s.Open = &OpenCheckout{Start: root} // it has what it began with
 		d.store.forget(ctx, s)
 	}
 	return nil, err
 }
 
-// load reads a manifest of which all must be stored, or says what is not.
+// load reads a manifest whose chunks must all be stored, or returns the missing ones.
 func (d *checkoutDesk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Manifest, []string, error) {
 	var missing []string
 	fetch := func(name checkpoint.Digest) ([]byte, error) {
@@ -372,12 +372,12 @@ func (d *checkoutDesk) load(ctx context.Context, root checkpoint.Digest) (*check
 	return m, missing[:min(len(missing), mostMissing)], nil
 }
 
-// withinQuota holds what the files would use of the disk against the quota of a checkout.
+// withinQuota checks the disk usage of the files against the limit.
 func (d *checkoutDesk) withinQuota(t *checkpoint.Tree) error {
 	const block = 4 << 10
 	var used int64
 	for i := range t.Entries {
-		used += block // its name, and what it is
+		used += block // directory entry and inode
 		for _, p := range t.Entries[i].Parts {
 			if p.Chunk != (checkpoint.Digest{}) {
 				used += (p.Len + block - 1) / block * block

@@ -18,27 +18,27 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// ErrClosed: nothing is taken for a checkout of an attempt that is over, or that never was to send anything.
+// ErrClosed rejects writes to the checkout of an attempt that is over, or that was never allowed to write.
 var ErrClosed = errors.New("bus: nothing is taken of this attempt any more")
 
-// CheckoutState is what is known of a task's checkout that travels.
+// CheckoutState is the known state of a task's checkout.
 type CheckoutState struct {
 	Version  int               `json:"version"`
-	N        int               `json:"n"`                 // checkpoints so far, of all attempts
-	Manifest checkpoint.Digest `json:"manifest"`          // the checkout as it is
-	Before   checkpoint.Digest `json:"before"`            // as it was before; zero: nothing
-	Attempt  string            `json:"attempt,omitempty"` // whose checkpoint it is; empty: the director's own doing
-	At       time.Time         `json:"at"`                // when it was that, as far as is known; UTC
-	Open     *OpenCheckout     `json:"open,omitempty"`    // the attempt that has it; nil: none
-	Refused  *RefusedCheckout  `json:"refused,omitempty"` // the last checkpoint, if it was
-	// what the director needs to have the checkout again elsewhere
+	N        int               `json:"n"`                 // number of checkpoints so far, of all attempts
+	Manifest checkpoint.Digest `json:"manifest"`          // current checkout
+	Before   checkpoint.Digest `json:"before"`            // previous checkout, or zero
+	Attempt  string            `json:"attempt,omitempty"` // author of the checkpoint, or empty if the director made it
+	At       time.Time         `json:"at"`                // time of the checkpoint as far as known, in UTC
+	Open     *OpenCheckout     `json:"open,omitempty"`    // the attempt that uses it, or nil
+	Refused  *RefusedCheckout  `json:"refused,omitempty"` // the last checkpoint, if it was refused
+	// data with which the director can restore the checkout elsewhere
 	Record json.RawMessage `json:"record,omitempty"`
 }
 
-// OpenCheckout is an attempt that may read a manifest, and whose checkpoints count if it writes.
+// OpenCheckout is an attempt that may read a manifest. If it may write, its checkpoints count.
 type OpenCheckout struct {
 	Worker string            `json:"worker"`
-	Start  checkpoint.Digest `json:"start"` // manifest that it begins with
+	Start  checkpoint.Digest `json:"start"` // the manifest that it begins with
 	Writes bool              `json:"writes"`
 }
 
@@ -52,7 +52,7 @@ type RefusedCheckout struct {
 
 const checkoutVersion = 1
 
-// Names of what is stored of a task: its state, and each chunk.
+// Names of a task's stored data: its state, and each chunk.
 const (
 	stateKey   = ".state"
 	chunkInfix = ".c."
@@ -60,7 +60,7 @@ const (
 
 func (b *Bus) checkoutBucket() string { return b.options.streamName("RETAKE_CHECKOUTS") }
 
-// ensureCheckouts opens the bucket of checkouts.
+// ensureCheckouts creates the bucket of checkouts.
 func (b *Bus) ensureCheckouts(ctx context.Context) error {
 	kv, err := b.ownJS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: b.checkoutBucket(), Description: "checkouts that travel: states and chunks, by task", History: 1,
@@ -75,18 +75,18 @@ func (b *Bus) ensureCheckouts(ctx context.Context) error {
 	return nil
 }
 
-// CheckoutStore is what is stored of one task's checkout. It belongs to one goroutine; the state is
-// everybody's, and changes by compare-and-set only.
+// CheckoutStore is the stored checkout of one task. A value belongs to one goroutine. The state is shared with
+// other processes, and changes only by compare-and-set.
 type CheckoutStore struct {
 	b      *Bus
 	kv     jetstream.KeyValue
 	task   string
 	stored map[checkpoint.Digest]bool
-	// a chunk has at least so many bytes: of what was stored or read by this value, or is named by what counts
+	// minimal sizes of chunks that this value stored or read, or that the current manifests name
 	sizes map[checkpoint.Digest]int64
 }
 
-// Checkout opens the store of a task. Nothing has to be there.
+// Checkout opens the store of a task, which may be empty.
 func (b *Bus) Checkout(ctx context.Context, task string) (*CheckoutStore, error) {
 	c := &CheckoutStore{
 		b: b, kv: *b.checkouts.Load(), task: task, stored: map[checkpoint.Digest]bool{},
@@ -135,8 +135,7 @@ func (c *CheckoutStore) stream(ctx context.Context) (jetstream.Stream, error) {
 // Has reports whether a chunk is stored.
 func (c *CheckoutStore) Has(d checkpoint.Digest) bool { return c.stored[d] }
 
-// Bytes is how much is stored, as far as this value knows: what it knows nothing of counts as the most that it
-// may have.
+// Bytes returns how much is stored. Chunks that this value does not know count with the largest size.
 func (c *CheckoutStore) Bytes() (n int64) {
 	for d := range c.stored {
 		n += cmp.Or(c.sizes[d], checkpoint.ChunkBytes)
@@ -144,8 +143,8 @@ func (c *CheckoutStore) Bytes() (n int64) {
 	return n
 }
 
-// holds makes sure that each chunk has as many bytes as a manifest takes of it. What is not stored is returned.
-// A *checkpoint.Malformed: one has fewer.
+// holds checks that each chunk is as long as a manifest needs. It returns the chunks that are not stored, and a
+// *checkpoint.Malformed if one is too short.
 func (c *CheckoutStore) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (missing []string, err error) {
 	for name, want := range chunks {
 		if !c.Has(name) {
@@ -172,7 +171,7 @@ func (c *CheckoutStore) holds(ctx context.Context, chunks map[checkpoint.Digest]
 	return missing, nil
 }
 
-// Put stores a chunk, unless it is. When it returns, the chunk is on the server's disk.
+// Put stores a chunk unless it is stored already. When it returns, the chunk is on the server's disk.
 func (c *CheckoutStore) Put(ctx context.Context, d checkpoint.Digest, data []byte) error {
 	if c.stored[d] {
 		return nil
@@ -184,10 +183,10 @@ func (c *CheckoutStore) Put(ctx context.Context, d checkpoint.Digest, data []byt
 	return nil
 }
 
-// ErrNoChunk: a chunk is not stored, or not any more.
+// ErrNoChunk reports that a chunk is not stored, or was removed.
 var ErrNoChunk = errors.New("bus: no such chunk")
 
-// Chunk reads one. It may be called from any goroutine.
+// Chunk reads a chunk. It is safe for concurrent use.
 func (c *CheckoutStore) Chunk(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
 	e, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.KeyValueEntry, error) {
 		return c.kv.Get(ctx, c.task+chunkInfix+d.String())
@@ -214,7 +213,7 @@ func (c *CheckoutStore) Load(ctx context.Context, d checkpoint.Digest,
 	return m, err
 }
 
-// State is what is known of the checkout. false: nothing is stored of this task.
+// State returns the state of the checkout, or false if nothing is stored for this task.
 func (c *CheckoutStore) State(ctx context.Context) (s CheckoutState, there bool, err error) {
 	s, revision, err := c.state(ctx)
 	return s, revision > 0, err
@@ -239,16 +238,16 @@ func (c *CheckoutStore) state(ctx context.Context) (s CheckoutState, revision ui
 	return s, e.Revision(), nil
 }
 
-// CheckoutState is the state of a task's checkout. false: nothing is stored of it.
+// CheckoutState returns the state of a task's checkout, or false if nothing is stored for it.
 func (b *Bus) CheckoutState(ctx context.Context, task string) (CheckoutState, bool, error) {
 	return (&CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}).State(ctx)
 }
 
-// ErrOlder: the record of a checkout is another director's meanwhile.
+// ErrOlder reports that another director has stored a newer record of the checkout.
 var ErrOlder = errors.New("bus: another director has replaced the record of the checkout")
 
-// KeepRecord replaces the record of a task's checkout, if something is stored of it, and over is true of the
-// record that is there; else ErrOlder.
+// KeepRecord replaces the record of a task's stored checkout if over accepts the present one. Otherwise it
+// returns ErrOlder.
 func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessage,
 	over func(json.RawMessage) bool,
 ) error {
@@ -256,7 +255,7 @@ func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessag
 	if err := c.mayChange(); err != nil {
 		return err
 	}
-	var short bytes.Buffer // as it is stored
+	var short bytes.Buffer // in stored form
 	if err := json.Compact(&short, record); err != nil {
 		return fmt.Errorf("bus: checkout of %s: its record: %w", task, err)
 	}
@@ -276,7 +275,8 @@ func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessag
 	return err
 }
 
-// change changes the state by compare-and-set; change is called again if another came before, and its error ends it.
+// change updates the state by compare-and-set. It calls change again after a conflict, and an error of change
+// ends it.
 func (c *CheckoutStore) change(ctx context.Context,
 	change func(s *CheckoutState, there bool) error,
 ) (CheckoutState, error) {
@@ -305,9 +305,9 @@ func (c *CheckoutStore) change(ctx context.Context,
 	return CheckoutState{}, fmt.Errorf("bus: checkout of %s: others were first %d times", c.task, sharedTries)
 }
 
-// Open gives a checkout to an attempt: from now on it may read what the manifest names, and if it writes, its
-// checkpoints are the checkout, and nobody else's. All that the manifest names is stored. record is kept beside
-// it, see CheckoutState.
+// Open gives a checkout to an attempt. The attempt may read everything that the manifest names, which must all
+// be stored. If it writes, its checkpoints become the checkout, and those of other attempts are rejected.
+// record is stored with it, see CheckoutState.
 func (c *CheckoutStore) Open(ctx context.Context, o OpenCheckout, record json.RawMessage) error {
 	if err := c.mayChange(); err != nil {
 		return err
@@ -332,8 +332,8 @@ func (c *CheckoutStore) Open(ctx context.Context, o OpenCheckout, record json.Ra
 	return err
 }
 
-// Replace makes the checkout what a manifest names, all of which is stored, and puts record beside it, as
-// KeepRecord does. While an attempt may write, that has the checkout, and this is an error.
+// Replace makes a manifest the checkout, and stores record as KeepRecord does. All chunks of the manifest must
+// be stored. Replace fails while an attempt may write.
 func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage,
 	over func(json.RawMessage) bool,
 ) error {
@@ -359,10 +359,9 @@ func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, rec
 	return err
 }
 
-// CloseCheckout ends what an attempt may do with its task's checkout, for ever: what it sends from now on is
-// refused, by every director, also by one that does not know yet that it leads no more. It returns what the
-// checkout is then. Who has not got nil does not know whether more will come. A task without anything stored is
-// fine.
+// CloseCheckout permanently ends an attempt's access to its task's checkout. Every director rejects its later
+// writes, even one that does not know yet that it lost the lease. CloseCheckout returns the final state. After
+// an error, more checkpoints may still arrive. A task without stored data is not an error.
 func (b *Bus) CloseCheckout(ctx context.Context, task, worker string) (CheckoutState, error) {
 	b.intake.setUploads(worker, false)
 	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}
@@ -381,7 +380,7 @@ func (b *Bus) CloseCheckout(ctx context.Context, task, worker string) (CheckoutS
 
 var errUnchanged = errors.New("bus: nothing to change")
 
-// DropCheckout forgets all that is stored of a task.
+// DropCheckout removes everything stored for a task.
 func (b *Bus) DropCheckout(ctx context.Context, task string) error {
 	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}
 	if err := c.mayChange(); err != nil {
@@ -397,7 +396,7 @@ func (b *Bus) DropCheckout(ctx context.Context, task string) error {
 	return nil
 }
 
-// Checkouts lists the tasks of which something is stored.
+// Checkouts lists the tasks with stored data.
 func (b *Bus) Checkouts(ctx context.Context) ([]string, error) {
 	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: "*"}
 	stream, err := c.stream(ctx)
@@ -425,9 +424,9 @@ func (c *CheckoutStore) mayChange() error {
 	return nil
 }
 
-// forget removes the chunks that no manifest of the state names: the checkout, the one before, and what an
-// attempt begins with. The one before is there for a director that was stopped in here, and removes late. It is
-// no error if something is left: the next time is soon.
+// forget removes chunks that are named by neither the current checkout, the previous one, nor the one that an
+// attempt begins with. The previous one is kept for a director that was stopped in this function and continues
+// late. Leftover chunks are not an error, because the next call comes soon.
 func (c *CheckoutStore) forget(ctx context.Context, s CheckoutState) {
 	named := map[checkpoint.Digest]int64{}
 	roots := []checkpoint.Digest{s.Manifest, s.Before}

@@ -14,7 +14,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// ClientOptions say how a worker reaches the bus and who it is.
+// ClientOptions tell how a worker reaches the bus and who it is.
 type ClientOptions struct {
 	URL             string
 	JWT, Seed       string // of its credential
@@ -24,13 +24,13 @@ type ClientOptions struct {
 	Key             []byte // of the attempt, from the plan: signs reports
 	RunID           string // the director's run, from the plan
 	MaxMessageBytes int    // of one message; default 65536. Tails of reports are cut to fit
-	TraceParent     string // header of every message, see wire.TraceParent; empty: none
-	// after the connection came back: say hello again, then send what was spooled. May block
+	TraceParent     string // header of every message, see wire.TraceParent; empty to omit
+	// called after a reconnect, to say hello again and then send what was spooled; may block
 	OnReconnect func()
-	InProcess   nats.InProcessConnProvider // instead of URL: without a socket
+	InProcess   nats.InProcessConnProvider // replaces URL with a connection without a socket
 }
 
-// Client is a worker's side of the bus. Its methods may be called from any goroutine. Errors are transient unless
+// Client is a worker's side of the bus. Its methods are safe for concurrent use. Errors are transient unless
 // Permanent reports otherwise.
 type Client struct {
 	options  ClientOptions
@@ -40,8 +40,8 @@ type Client struct {
 	seq      atomic.Uint64
 }
 
-// Dial connects once. Whoever dials tries again: the server may not be up yet, or may not know the workers'
-// account yet. Once connected, the client reconnects for ever. It logs nothing: its owner does.
+// Dial connects once. The caller retries, because the server may not be up yet, or may not know the workers'
+// account yet. Once connected, the client reconnects without limit. It does not log; its owner does.
 func Dial(o ClientOptions) (*Client, error) {
 	if err := wire.CheckID(o.WorkerID); err != nil {
 		return nil, err
@@ -82,19 +82,19 @@ func (c *Client) connect() error {
 	return nil
 }
 
-// Close ends the connection. What was published before is sent first.
+// Close flushes published messages and closes the connection.
 func (c *Client) Close() {
-	_ = c.nc.FlushTimeout(time.Second) // best effort: a bus that is away gets nothing
+	_ = c.nc.FlushTimeout(time.Second) // best effort; nothing is sent while the bus is away
 	c.nc.Close()
 }
 
-// Connected reports whether the bus can be used at this moment.
+// Connected reports whether the bus is usable at this moment.
 func (c *Client) Connected() bool { return c.nc.IsConnected() }
 
-// Reconnects counts how often the connection came back so far, and a return that is still awaited: what is sent after
-// the count was read goes over that connection or a later one. It changes earlier than OnReconnect is called.
+// Reconnects returns the number of reconnects so far, including one that is in progress. Messages sent after
+// this call use that connection or a later one. The count changes before OnReconnect is called.
 func (c *Client) Reconnects() uint64 {
-	away := !c.nc.IsConnected() // looked at first: a return in between is counted twice rather than not at all
+	away := !c.nc.IsConnected() // checked first, so that a concurrent reconnect is counted twice rather than missed
 	n := c.nc.Stats().Reconnects
 	if away {
 		n++
@@ -102,8 +102,8 @@ func (c *Client) Reconnects() uint64 {
 	return n
 }
 
-// Hello says hello and returns the director's answer: a *wire.Welcome or a *wire.Incompatibility. ErrNoAnswer: not in
-// time (5 s, if ctx has no deadline), or no director listens.
+// Hello says hello and returns the director's answer, a *wire.Welcome or a *wire.Incompatibility. ErrNoAnswer
+// means that there was no answer in time (5 s, if ctx has no deadline) or that no director listens.
 func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
 	p, err := c.request(ctx, c.subjects.Worker(c.options.WorkerID, wire.ChannelHello), h)
 	if err != nil {
@@ -117,9 +117,9 @@ func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) 
 	}
 }
 
-// AskBudget asks the director about a lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport. The answer to
-// an acquire is a lease, or how long to wait. ErrNoAnswer: not in time (5 s, if ctx has no deadline), or no
-// director listens.
+// AskBudget sends the director a request about a lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport.
+// The answer to an acquire is a lease, or how long to wait. ErrNoAnswer means that there was no answer in time
+// (5 s, if ctx has no deadline) or that no director listens.
 func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGrant, error) {
 	if a, ok := ask.(wire.BudgetAcquire); ok {
 		a.WorkerID = c.options.WorkerID
@@ -159,7 +159,7 @@ func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (w
 	return e.Payload, nil
 }
 
-// Heartbeat publishes without waiting; while the bus is away it is lost, which is an error.
+// Heartbeat publishes without waiting. It returns an error while the bus is away, and the heartbeat is lost.
 func (c *Client) Heartbeat(h wire.Heartbeat) error { return c.publish(wire.ChannelHeartbeat, h) }
 
 // Progress publishes without waiting, like Heartbeat.
@@ -174,9 +174,10 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 		c.options.TraceParent)))
 }
 
-// Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if ctx has no
-// deadline). Tails are cut to fit. After a transient error call it again with the same error_id or result_id: it is the
-// duplicate key. ErrRejected: the director will never take it.
+// Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if
+// ctx has no deadline). It cuts tails to fit. After a transient error, call it again with the same error_id or
+// result_id, by which duplicates are recognized. ErrRejected means that the director will never accept the
+// report.
 func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	channel, id := wire.ReportID(p)
 	if id == "" {
@@ -205,14 +206,14 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	return nil
 }
 
-// Command is a message of the director to this worker.
+// Command is a message from the director to this worker.
 type Command struct {
 	Payload wire.Payload               // *wire.Probe, *wire.Stop, *wire.Pause, *wire.Resume or *wire.SyncRequired
 	Reply   func(p wire.Payload) error // answers a probe with a wire.Heartbeat
 }
 
-// OnControl has every command handed to handle, one after the other, until Close. It returns when the server knows, so
-// that nothing is missed that is sent after the hello. What cannot be read is dropped.
+// OnControl passes every command to handle, one at a time, until Close. It returns when the server has the
+// subscription, so a command sent after the hello is not missed. Unreadable commands are dropped.
 func (c *Client) OnControl(handle func(Command)) error {
 	_, err := c.nc.Subscribe(c.subjects.Control(c.options.WorkerID), func(m *nats.Msg) {
 		e, err := wire.Decode(m.Data)

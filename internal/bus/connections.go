@@ -10,12 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// maxConnections of a worker: the one that it has, and a few that the server does not yet know to be dead. More than
-// offenceFactor times as many is an offence.
+// maxConnections is the limit for one worker: its connection, and a few dead ones that the server has not
+// noticed yet. More than offenceFactor times as many is an offence.
 const maxConnections = 4
 
-// connections counts those of each worker, from the events that the server publishes in its own account. It
-// belongs to the goroutine of its subscription.
+// connections counts the connections of each worker, from the events in the server's account. It belongs to the
+// goroutine of its subscription.
 type connections struct {
 	intake *intake
 	sys    *nats.Conn
@@ -27,7 +27,7 @@ type connections struct {
 	workers map[uint64]string // by number of the connection, on the embedded server
 }
 
-// connectionEvent is what is read of the server's event.
+// connectionEvent is the used part of the server's event.
 type connectionEvent struct {
 	Server struct {
 		ID string `json:"id"`
@@ -38,8 +38,8 @@ type connectionEvent struct {
 	} `json:"client"`
 }
 
-// watchConnections counts until the bus is closed. One subscription takes both events, so that they come in
-// their order.
+// watchConnections counts until the bus is closed. One subscription receives both events, which keeps them in
+// order.
 func (i *intake) watchConnections() error {
 	c := &connections{intake: i, sys: i.bus.sys, open: map[string]map[string]bool{}, workers: map[uint64]string{}}
 	subject := "$SYS.ACCOUNT." + i.bus.options.Keys.Workers() + ".*"
@@ -52,12 +52,12 @@ func (i *intake) watchConnections() error {
 	return c.sys.FlushTimeout(answerTimeout)
 }
 
-// refusalsWaiting is how many refusals wait to be counted; what is over that comes of a flood, which is found
-// out without it.
+// refusalsWaiting bounds the refusals that wait to be counted. Only a flood exceeds it, and a flood is noticed
+// without the excess.
 const refusalsWaiting = 1024
 
-// watchRefusals counts what the embedded server refuses each worker, until the intake is closed. A server that
-// was joined tells nobody.
+// watchRefusals counts the embedded server's refusals for each worker until the intake is closed. A joined
+// server does not report them.
 func (c *connections) watchRefusals(s Server) {
 	waiting := make(chan uint64, refusalsWaiting)
 	s.OnRefused(func(connection uint64) {
@@ -115,7 +115,7 @@ func (c *connections) take(m *nats.Msg) {
 	}
 }
 
-// number remembers whose connection has a number.
+// number remembers which worker a connection belongs to.
 func (c *connections) number(n uint64, worker, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

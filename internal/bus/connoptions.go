@@ -17,14 +17,14 @@ import (
 	"retake/internal/bus/keys"
 )
 
-// Backoff of reconnects and of recreated consumers: doubling, half of it jitter, so that many workers do not return at
-// the same moment. The upper end is short because the server is usually on the same machine.
+// Backoff of reconnects and of recreated consumers. It doubles, and half of it is jitter, so that many workers
+// do not return at the same moment. The maximum is short because the server is usually on the same machine.
 const (
 	backoffFirst = 50 * time.Millisecond
 	backoffMax   = 5 * time.Second
 )
 
-// backoff is the pause before try number n (0, 1, …).
+// backoff returns the pause before try number n, from 0.
 func backoff(n int) time.Duration {
 	full := backoffMax
 	if n < 10 {
@@ -43,9 +43,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// connOptions keep both sides connected: for ever, and through refused credentials too (a server that was
-// restarted may know the workers' account only after its director is back). Nothing is buffered while the
-// connection is lost: its owner spools or drops it.
+// connOptions make both sides reconnect without limit. They retry even after refused credentials, because a
+// restarted server may not know the workers' account until its director is back. Messages are not buffered
+// while the connection is lost; the owner spools or drops them.
 func connOptions(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1),
@@ -73,7 +73,7 @@ func connOptions(log *zap.Logger) []nats.Option {
 // schemeTLS of a URL: TLS from the connection's first byte.
 const schemeTLS = "tls"
 
-// trustOptions make connections to a URL with tls trust the certificate in PEM, and no other.
+// trustOptions make TLS connections trust only the certificate in PEM.
 func trustOptions(url, ca string) ([]nats.Option, error) {
 	if !strings.HasPrefix(url, schemeTLS+"://") {
 		return nil, nil
@@ -88,15 +88,15 @@ func trustOptions(url, ca string) ([]nats.Option, error) {
 	}, nil
 }
 
-// signInOptions present a credential: the claims as they are, and a signature of the server's challenge with
-// the seed. NATS's package nkeys does the same, and makes the worker a third of a megabyte larger.
+// signInOptions present a credential: its claims, and a signature of the server's challenge with the seed.
+// NATS's package nkeys does the same, but makes the worker a third of a megabyte larger.
 func signInOptions(token, seed string) nats.Option {
 	return nats.UserJWT(func() (string, error) { return token, nil },
 		func(challenge []byte) ([]byte, error) { return sign(seed, challenge) })
 }
 
-// freshSignIn presents another credential at each connection: all that were issued before a time may be revoked
-// at once.
+// freshSignIn presents a new credential at each connection, because all credentials issued before a time may be
+// revoked at once.
 func freshSignIn(make func() (keys.User, error)) nats.Option {
 	var user keys.User
 	return nats.UserJWT(func() (token string, err error) {
@@ -106,7 +106,7 @@ func freshSignIn(make func() (keys.User, error)) nats.Option {
 }
 
 func sign(seed string, challenge []byte) ([]byte, error) {
-	// Two bytes of what kind it is, the seed proper, two of a checksum.
+	// Two bytes of type, the seed, and two bytes of checksum.
 	data, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(seed)
 	if err != nil || len(data) != 2+ed25519.SeedSize+2 {
 		return nil, errors.New("bus: the credential's seed cannot be read")

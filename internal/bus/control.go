@@ -17,15 +17,14 @@ import (
 // answerTimeout bounds a request whose context has no deadline.
 const answerTimeout = 5 * time.Second
 
-// noAnswerErrors are NATS's ways to say that nobody answered.
+// noAnswerErrors are the errors of NATS that mean a missing answer.
 var noAnswerErrors = []error{
 	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrConnectionClosed,
 	nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrStaleConnection,
 	jetstream.ErrNoStreamResponse, nats.ErrInvalidConnection,
 }
 
-// Send sends a command to a worker: a wire.Stop, Pause, Resume, SyncRequired. It does not wait for the worker
-// to get it.
+// Send sends a command to a worker: a wire.Stop, Pause, Resume or SyncRequired. It does not wait for delivery.
 func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	if err := errors.Join(wire.CheckID(worker), ctx.Err()); err != nil {
 		return err
@@ -40,8 +39,8 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	return nil
 }
 
-// Probe asks a worker for a heartbeat. ErrNoAnswer: not in time (5 s, if ctx has no deadline), or nobody listens. An
-// answer that cannot be read is a dead letter and a *wire.Malformed.
+// Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s, if ctx
+// has no deadline) or does not listen. An unreadable answer becomes a dead letter and a *wire.Malformed.
 func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return wire.Heartbeat{}, err
@@ -56,7 +55,7 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 	if err != nil {
 		return wire.Heartbeat{}, noAnswer(err)
 	}
-	// The answer is held against the subject on which the worker's own heartbeats come.
+	// The answer is checked against the subject of the worker's heartbeats.
 	subject := b.subjects.Worker(worker, wire.ChannelHeartbeat)
 	_, e, err := b.read(subject, m.Data)
 	if err != nil {
@@ -66,7 +65,7 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 	return *e.Payload.(*wire.Heartbeat), nil // read has checked it
 }
 
-// traced is a message that says to which span it belongs; parent is empty where nothing is traced.
+// traced returns a message with the header of its span. parent is empty if tracing is off.
 func traced(subject string, data []byte, parent string) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if parent != "" {
@@ -76,7 +75,7 @@ func traced(subject string, data []byte, parent string) *nats.Msg {
 	return m
 }
 
-// traceParent is the span of an attempt; empty: nothing is traced.
+// traceParent returns the span of an attempt, or "" if tracing is off.
 func (b *Bus) traceParent(worker string) string {
 	if b.options.TraceParent == nil {
 		return ""
@@ -91,7 +90,7 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, answerTimeout)
 }
 
-// noAnswer is the error of a request that failed; nil stays nil.
+// noAnswer converts the error of a failed request. It returns nil for nil.
 func noAnswer(err error) error {
 	switch {
 	case err == nil:
@@ -102,7 +101,7 @@ func noAnswer(err error) error {
 	return fmt.Errorf("bus: %w", err)
 }
 
-// PublishSnapshot publishes the state of the project to everybody who subscribes.
+// PublishSnapshot publishes the state of the project to all subscribers.
 func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 	data, err := b.encode(s)
 	if err != nil {
@@ -114,10 +113,10 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 	return nil
 }
 
-// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover, until ctx
-// ends; it returns nil then. latest must not block. The service has a connection of its own, which ends with
-// it: its subscriptions, if they were drained while the server is away, would be there again when it is back,
-// with nobody behind them.
+// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover. It returns
+// nil when ctx ends. latest must not block. The service uses a separate connection and closes it at the end. On
+// a shared connection, subscriptions drained during an outage would be restored on reconnect, without a
+// handler.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
 	nc, err := b.signIn(b.options.Keys.Reports, nats.RetryOnFailedConnect(true))
 	if err != nil {
@@ -142,7 +141,7 @@ func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) er
 	return nil
 }
 
-// respond answers a request on a subject; nil: not at all.
+// respond answers a request on a subject, or not at all if the answer is nil.
 func (b *Bus) respond(subject string, send func([]byte) error, p wire.Payload) {
 	if p == nil {
 		return

@@ -25,8 +25,8 @@ const (
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
-// Rate of letters that are kept per cause, and how many are kept of one sender; what is over that is only
-// counted. One faulty worker must fill neither disk nor log, nor leave no room for another's.
+// Limits of the letters kept per cause and per sender. Letters beyond them are only counted. One faulty worker must
+// not fill the disk or the log, or use up the room for others.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50
@@ -35,17 +35,17 @@ const (
 	deadWindow    = time.Hour
 )
 
-// inStream is the sender of what was stored before it was read: the operator writes into the stream directly.
+// inStream is the sender of messages found in the stream, into which the operator writes directly.
 const inStream = ""
 
-// DeadLetterCount is how many messages of one cause could not be read since the start.
+// DeadLetterCount is the number of unreadable messages of one cause since the start.
 type DeadLetterCount struct {
 	Cause   wire.Cause
 	Total   uint64
-	Dropped uint64 // of Total: over a bound, or not storable; counted only
+	Dropped uint64 // part of Total that was counted but not kept, because of a limit or an error
 }
 
-// deadLetters keeps what cannot be read.
+// deadLetters stores unreadable messages.
 type deadLetters struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -60,7 +60,7 @@ type deadLetters struct {
 	senders map[string]*sentLetters // admitted workers, and inStream
 }
 
-// sentLetters are those of one sender that were kept in the last window.
+// sentLetters counts one sender's kept letters in the current window.
 type sentLetters struct {
 	since time.Time
 	kept  int
@@ -80,7 +80,7 @@ func newDeadLetters(nc *nats.Conn, js jetstream.JetStream, s wire.Subjects, maxB
 	return d
 }
 
-// DeadLetters returns the counters, one per cause, in the order of wire.Causes.
+// DeadLetters returns one counter per cause, in the order of wire.Causes.
 func (b *Bus) DeadLetters() []DeadLetterCount {
 	b.dead.mu.Lock()
 	defer b.dead.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *Bus) DeadLetters() []DeadLetterCount {
 	return all
 }
 
-// hasRoom reports whether another letter of the sender's may be kept.
+// hasRoom reports whether another letter of the sender may be kept.
 func (d *deadLetters) hasRoom(sender string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,14 +104,14 @@ func (d *deadLetters) hasRoom(sender string, now time.Time) bool {
 	return s.kept <= deadPerSender
 }
 
-// forget lets go of a sender that sends no more.
+// forget drops the counters of a dismissed sender.
 func (d *deadLetters) forget(sender string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.senders, sender)
 }
 
-// letter makes the message; m is nil if there is no room for it, then the origin is only to be counted.
+// letter makes the message. m is nil if there is no room; then the origin is only counted.
 func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject string, data []byte) *nats.Msg {
 	if !d.hasRoom(sender, time.Now()) || !d.limits[reason.Cause].Allow() {
 		return nil
@@ -130,15 +130,15 @@ func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject stri
 	return m
 }
 
-// core keeps a core message, fire and forget: the sender's own loss is not worth waiting for.
+// core stores a core message without waiting, because only its sender is affected by a loss.
 func (d *deadLetters) core(sender string, err error, subject string, data []byte) {
 	reason := reasonOf(err)
 	m := d.letter(sender, reason, subject, data)
 	d.count(reason.Cause, m != nil && d.nc.PublishMsg(m) == nil)
 }
 
-// report keeps a stored message and waits until it is kept; then the origin may be acknowledged. Its id makes a second
-// reading of the same origin the same letter.
+// report stores a stored message and waits for it, so that the origin can be acknowledged. The id makes a
+// second reading of the same origin the same letter.
 func (d *deadLetters) report(ctx context.Context, err error, subject string, seq uint64, data []byte) error {
 	reason := reasonOf(err)
 	m := d.letter(inStream, reason, subject, data)

@@ -11,9 +11,9 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Export writes the journal to a file: every batch that there is, archived or live, and the newest snapshot
-// that can be read. An error that is a *Damage says where the journal is not as it was written; there is no
-// file then. If a director archives meanwhile where its archive is not known here, it begins anew.
+// Export writes the journal to a file: all batches, archived and live, and the newest readable snapshot. A
+// *Damage tells where the journal differs from what was written, and then no file is written. If another
+// director archives batches meanwhile, where this process cannot read them, Export starts again.
 func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, err error) {
 	for range exportTries {
 		if end, err = j.export(ctx, file); !errors.Is(err, errLeft) {
@@ -23,7 +23,8 @@ func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, e
 	return end, err
 }
 
-// exportTries is how often that may happen: a director archives a thousand batches, or those of a day.
+// exportTries bounds these restarts. A director archives at least a thousand batches at a time, or those of a
+// day.
 const exportTries = 3
 
 func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error) {
@@ -62,9 +63,9 @@ func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error
 	return end, nil
 }
 
-// Import brings an exported journal back into an empty one: the same batches at the same sequences, and its
-// snapshot. The file is read to its end before anything is written. An import that was interrupted is noticed
-// as damage (cut).
+// Import restores an exported journal into an empty one, with the same batches at the same sequences, and its
+// snapshot. It reads the whole file before it writes anything. An interrupted import is detected as damage
+// (cut).
 func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	j := b.journal
 	switch _, last, err := j.bounds(ctx); {
@@ -91,10 +92,10 @@ func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	if err == nil {
 		err = j.begin(read.Trailer.Head)
 	}
-	if err != nil { // until all is there, both say that it is not: to other directors, and to this one
+	if err != nil { // until the import is complete, both mark it as incomplete, for other directors and for this one
 		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
 	}
-	if first := read.Header.First; first > 1 { // on an empty stream this says which sequence is next
+	if first := read.Header.First; first > 1 { // sets the next sequence of the empty stream
 		if err := j.stream.Purge(ctx, jetstream.WithPurgeSequence(first)); err != nil {
 			return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
 		}
@@ -102,7 +103,7 @@ func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	if _, err := chain.Read(file, func(r chain.Record) error { return j.restore(ctx, r) }, nil); err != nil {
 		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
 	}
-	err = b.ensureJournal(ctx, j, j.stream, j.next(read.Header.Journal)) // all is there
+	err = b.ensureJournal(ctx, j, j.stream, j.next(read.Header.Journal)) // complete
 	if err == nil {
 		err = j.begin(read.Trailer.Head)
 	}
@@ -117,7 +118,7 @@ func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	return read.Trailer, nil
 }
 
-// restore writes a batch as it was.
+// restore writes a batch unchanged.
 func (j *Journal) restore(ctx context.Context, r chain.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -17,13 +17,13 @@ import (
 	"retake/internal/safefile"
 )
 
-// identity names a journal, in the metadata of its stream. One that replaces another on purpose has an id of
-// its own and says which one that was. One that is made again because it was gone does not: what knows of the
-// old one tells that it is damaged.
+// identity names a journal, in the metadata of its stream. A deliberate replacement has a new id and names its
+// predecessors. A journal that was lost and created again does not name them, so that data about the old one
+// reveals the loss as damage.
 type identity struct {
 	id       string
-	replaces []string // ids, the last one first
-	until    uint64   // an import is under way, and ends with this batch; 0: none is
+	replaces []string // ids of the predecessors, latest first
+	until    uint64   // last sequence of an import in progress, or 0
 }
 
 const (
@@ -48,7 +48,7 @@ func (i identity) metadata() map[string]string {
 	return m
 }
 
-// next is the identity of a journal that replaces this one, and others.
+// next returns the identity of a journal that replaces this one, and others.
 func (i identity) next(others ...string) identity {
 	all := slices.Concat([]string{i.id}, others, i.replaces)
 	next := identity{id: newID()}
@@ -60,22 +60,22 @@ func (i identity) next(others ...string) identity {
 	return next
 }
 
-// next is the identity of what replaces this journal, the one that was known, and one that is imported.
+// next returns the identity of a journal that replaces this one, the one known before, and an imported one.
 func (j *Journal) next(imported string) identity {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.identity.next(imported, j.known.Journal)
 }
 
-// isReplaced: the journal that has an id was replaced by this one.
+// isReplaced reports whether this journal replaced the one with id.
 func (j *Journal) isReplaced(id string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return id != "" && slices.Contains(j.identity.replaces, id)
 }
 
-// journalThere is the stream that is there, and its identity; nil: none is. One without an id, and one that is
-// begun, is the journal that is known, or a new one.
+// journalThere returns the existing stream and its identity, or nil. A stream without an id, or one that is
+// newly created, is the known journal or a new one.
 func (b *Bus) journalThere(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
 	stream, err = b.ownJS.Stream(ctx, b.journalStream())
 	switch {
@@ -92,12 +92,12 @@ func (b *Bus) journalThere(ctx context.Context, known string) (stream jetstream.
 	return stream, i, nil
 }
 
-// recognise takes note of which journal is there. If it replaces the one that this process knows, that says
-// nothing of it: it is forgotten, and what was archived of it is set aside.
+// recognise records which journal exists. If it replaces the one known to this process, everything known about
+// the old one is forgotten, and its archive is set aside.
 func (j *Journal) recognise(there identity) (another bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if there.id == "" { // a version of before there were ids has written the stream's configuration
+	if there.id == "" { // an earlier version without ids has written the configuration
 		return false, nil
 	}
 	j.identity = there

@@ -9,21 +9,22 @@ import (
 	"go.uber.org/zap"
 )
 
-// All subscriptions of the intake deliver into one channel, and one goroutine, the sorter, puts what comes to
-// where it waits: with a goroutine for each of six subscriptions, a hundred thousand workers took some
-// gigabytes of stacks while nothing came.
+// All subscriptions of the intake deliver into one channel. One goroutine, the sorter, moves each message to
+// its backlog. With a goroutine for each of six subscriptions, a hundred thousand idle workers needed gigabytes
+// of stacks.
 
-// inboundMessages is how many messages may wait for the sorter. It waits for nothing but the intake's lock, so
-// that hardly more are there than the client reads in one go; what were over it is lost.
+// inboundMessages bounds the messages that wait for the sorter. The sorter blocks only on the intake's lock, so
+// hardly more wait than the client reads at once. Messages beyond the bound are lost.
 const inboundMessages = 1 << 16
 
-// source is where a subscription's messages come from. The zero one: from nobody any more.
+// source tells which worker and line a subscription belongs to. The zero source belongs to a removed
+// subscription.
 type source struct {
 	gate *gate
 	line line
 }
 
-// subscribe is called with the lock held.
+// subscribe must be called with the lock held.
 func (i *intake) subscribe(g *gate, l line, t *taker) error {
 	if t == nil {
 		return nil
@@ -39,7 +40,7 @@ func (i *intake) subscribe(g *gate, l line, t *taker) error {
 	return nil
 }
 
-// unsubscribe is called with the lock held.
+// unsubscribe must be called with the lock held.
 func (i *intake) unsubscribe(g *gate, l line) {
 	for _, sub := range g.subs[l] {
 		delete(i.sources, sub)
@@ -50,11 +51,11 @@ func (i *intake) unsubscribe(g *gate, l line) {
 	g.subs[l] = nil
 }
 
-// flush waits until the server knows of the subscriptions: who is admitted may ask at once. While the bus is
-// away it learns of them when it is back.
+// flush waits until the server knows the subscriptions, because an admitted worker may send requests at once.
+// While the bus is away it gives up, and the server learns of them on reconnect.
 func (i *intake) flush() {
 	if i.bus.nc.IsConnected() {
-		_ = i.bus.nc.FlushTimeout(answerTimeout) // else as above
+		_ = i.bus.nc.FlushTimeout(answerTimeout) // on error, see above
 	}
 }
 
@@ -85,7 +86,7 @@ func (i *intake) put(m *nats.Msg) {
 	}
 }
 
-// backlogs are what waits of a worker, of each line. While something does, a goroutine works the line off.
+// backlogs hold the waiting messages of one worker, by line. A goroutine works on each line that has some.
 type backlogs struct {
 	waits sync.Mutex
 	of    [lines]backlog
@@ -95,16 +96,17 @@ type backlog struct {
 	waiting []arrival
 	bytes   int
 	lost    int
-	busy    bool // somebody works it off
+	busy    bool // a goroutine works on it
 }
 
-// arrival is a message for who served its line when it came.
+// arrival is a message, and the taker that served its line when it came.
 type arrival struct {
 	m *nats.Msg
 	t *taker
 }
 
-// wait adds a message, unless its line is full. begin: somebody has to begin to work it off.
+// wait adds a message unless its line is full. If begin is true, the caller must start a goroutine for the
+// line.
 func (b *backlogs) wait(l line, t *taker, m *nats.Msg) (begin bool) {
 	b.waits.Lock()
 	defer b.waits.Unlock()
@@ -119,8 +121,8 @@ func (b *backlogs) wait(l line, t *taker, m *nats.Msg) (begin bool) {
 	return begin
 }
 
-// next takes the first message; false: there is none, and whoever asked is done. lost is how many were since
-// the beginning.
+// next removes the first message. If ok is false, the backlog is empty and the calling goroutine must end. lost
+// counts all messages lost so far.
 func (b *backlogs) next(l line) (a arrival, lost int, ok bool) {
 	b.waits.Lock()
 	defer b.waits.Unlock()

@@ -16,79 +16,85 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// The errors that a caller can act on.
+// Errors that a caller can handle.
 var (
-	// ErrRefused: another writer appended to the journal first. Permanent for this writer: discard what was decided.
+	// ErrRefused: another process appended to the journal first. Permanent: this writer must discard its
+	// decisions.
 	ErrRefused = errors.New("bus: append refused: another director writes this journal")
-	// ErrUnsure: an append was not acknowledged, and reading it back failed too. It may be stored or not.
+	// ErrUnsure: an append was not acknowledged, and reading it back failed too. The batch may or may not be
+	// stored.
 	ErrUnsure = errors.New("bus: append unsure: neither acknowledged nor readable")
-	// ErrDamaged: the journal is not as it was written. A *Damage says where.
+	// ErrDamaged: the journal differs from what was written. A *Damage tells where.
 	ErrDamaged = chain.ErrDamaged
-	// ErrSnapshot: one of the kept snapshots cannot be read, so nothing leaves the live journal before
-	// SaveSnapshot has put another one in its place.
+	// ErrSnapshot: one of the kept snapshots cannot be read. Nothing leaves the live journal until SaveSnapshot
+	// has replaced it.
 	ErrSnapshot = errors.New("bus: a snapshot cannot be read")
-	// ErrReplaced: another journal stands where the one was that was being read. From its beginning on it can be read.
+	// ErrReplaced: the journal that was being read has been replaced by another, which can be read from its
+	// beginning.
 	ErrReplaced = errors.New("bus: the journal was replaced by another one")
-	// ErrNotLeading: another director may lead by now. What would write over its work was not done.
+	// ErrNotLeading: another director may lead by now. An operation that could overwrite its work was not
+	// performed.
 	ErrNotLeading = errors.New("bus: this director leads no more")
 	// ErrJournalNotEmpty: an import needs an empty journal.
 	ErrJournalNotEmpty = errors.New("bus: the journal has batches: set it aside first")
-	// ErrNoAnswer: the other side did not answer in time, or nobody listens. Transient.
+	// ErrNoAnswer: the other side did not answer in time, or does not listen. Transient.
 	ErrNoAnswer = errors.New("bus: no answer")
-	// ErrRejected: the director takes no such report. Permanent.
+	// ErrRejected: the director will never accept the report. Permanent.
 	ErrRejected = errors.New("bus: report rejected")
 )
 
-// What package chain says of the journal.
+// Errors of package chain about the journal.
 type (
 	Damage = chain.Damage
 	Head   = chain.Head
 )
 
-// Permanent reports whether trying the same again cannot help.
+// Permanent reports whether a retry of the same operation cannot succeed.
 func Permanent(err error) bool {
 	_, malformed := errors.AsType[*wire.Malformed](err)
 	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrRejected) ||
 		errors.Is(err, ErrDamaged)
 }
 
-// Server is a NATS server that the director runs itself: package bus/server, which the worker does not link.
+// Server is a NATS server run by the director, as in package bus/server, which the worker does not link.
 type Server interface {
-	InProcessConn() (net.Conn, error)       // without a socket
-	Keys() *keys.Director                   // those that it trusts
+	InProcessConn() (net.Conn, error)       // does not use a socket
+	Keys() *keys.Director                   // keys that the server trusts
 	Dir() string                            // of the bus
 	URL(host string) string                 // for a worker that reaches this machine as host
-	OnRefused(told func(connection uint64)) // of each message and subscription without permission; told does not block
+	OnRefused(told func(connection uint64)) // told must not block; called for each refused message and subscription
 	Close(ctx context.Context) error        // waits until ctx ends
 }
 
-// Options say where the bus is and how it is bounded.
+// Options configure the connection to the bus, and its limits.
 type Options struct {
-	Server Server         // nil: join URL
+	Server Server         // if nil, URL is joined
 	URL    string         // of the server to join
 	Keys   *keys.Director // of the server to join
-	// what is kept besides the streams: who is revoked, the attempts' key; default: the embedded server's
+	// directory for data besides the streams, such as revocations and the fleet's secret; default: the embedded
+	// server's
 	Dir          string
 	Archive      Archive       // of the journal
-	JournalBytes int64         // of the journal's stream, which refuses more; default 4 GiB
-	Mirror       string        // file that says how far the journal went, outside of the server's; empty: none
-	WorkerLife   time.Duration // of a worker's credential; default 48 h
+	JournalBytes int64         // capacity of the journal's stream; default 4 GiB
+	Mirror       string        // file outside the server's directory with the journal's end; empty to disable
+	WorkerLife   time.Duration // validity of a worker's credential; default 48 h
 	Prefix       string        // of every subject; default wire.DefaultPrefix
 	Fleet        string        // names streams; default "default"
-	// nobody else may change the journal, or make the fleet's secret, at this moment; nil: nobody else ever does
+	// reports whether this process alone may change the journal and create the fleet's secret now; nil means
+	// always
 	Leads           func() bool
-	RunID           string // names this run in the envelopes that the director sends
+	RunID           string // name of this run in the director's envelopes
 	Replicas        int    // of streams; default 1
-	MaxMessageBytes int    // of one message of a worker that is authorized now, in bytes; default 65536
+	MaxMessageBytes int    // limit of one message from newly authorized workers, in bytes; default 65536
 	Log             *zap.Logger
 
-	// TraceParent is the traceparent header of messages to a worker, and of its reports as they are stored:
-	// what the worker itself says of its trace counts for nothing. It does not block. Empty: no header; nil:
-	// never one.
+	// TraceParent returns the traceparent header for messages to a worker, and for its stored reports. The
+	// worker's header is ignored. TraceParent must not block. If it is nil or returns "", the header is
+	// omitted.
 	TraceParent func(worker string) string
 
-	// OnOffence is told of a worker that was cut off, once, on a goroutine of its own. It may block, but Close
-	// waits for it.
+	// OnOffence is called once for each worker that was cut off, in a separate goroutine. It may block, but
+	// Close waits for it.
 	OnOffence func(Offence)
 }
 
@@ -131,10 +137,10 @@ func (o Options) check() error {
 	}
 }
 
-// LeaseOptions say who wants to lead.
+// LeaseOptions describe a process that wants to lead.
 type LeaseOptions struct {
 	Me     Leader           // without Since, Why and Time
-	Period time.Duration    // for which a renewal is good
-	Now    func() time.Time // the machine's time, while it leads; nil: the wall clock's
-	Able   func() bool      // it can do a leader's work: who cannot renews no lease, and takes none; nil: it can
+	Period time.Duration    // validity of a renewal
+	Now    func() time.Time // the machine's time while it leads; the wall clock if nil
+	Able   func() bool      // reports whether this process can lead (if not, it neither takes nor renews); nil means always
 }

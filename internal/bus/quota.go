@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What one worker may send. The rates are far above those of a worker that works (a heartbeat every few
-// seconds, one report, a lease for each start of an agent), so that reaching them is no accident.
+// Limits of one worker. The rates are far above those of a normal worker (a heartbeat every few seconds, one
+// report, a lease for each start of an agent), so they are not reached by accident.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300
@@ -19,26 +19,26 @@ const (
 	refusalsPerSecond = 1
 	refusalsAtOnce    = 100
 	reportsPerAttempt = 32
-	reportBytes       = 2 << 20 // of one attempt's reports together
+	reportBytes       = 2 << 20 // of all reports of one attempt
 )
 
-// offenceFactor is how many times what it may send at once a worker has to send to be cut off. Between the two
+// offenceFactor times the burst is the amount for which a worker is cut off. Between the burst and that amount,
 // its messages are dropped.
 const offenceFactor = 2
 
-// Offence is that a worker sent more than its quota allows by far. It is cut off by then.
+// Offence reports that a worker exceeded its quota by far. The worker has been cut off.
 type Offence struct {
 	Worker string    // also the attempt id
 	What   string    // a clause for people, with figures: "sent 601 messages …"
 	At     time.Time // UTC
 }
 
-// quota is what one worker has sent. The caller serialises its methods and has the clock.
+// quota counts the messages of one worker. The caller serializes its methods and provides the time.
 type quota struct {
 	messages, bytes, hellos, refusals meter
 
-	reports, reportBytes int // that are stored
-	refused              int // beyond what may be stored
+	reports, reportBytes int // stored so far
+	refused              int // beyond the limit
 }
 
 func newQuota() quota {
@@ -50,9 +50,9 @@ func newQuota() quota {
 	}
 }
 
-// take counts a message of so many bytes. It is to be read only if it is within the quota; offence, if not
-// empty, says what the worker has done. Too many hellos are none: a network that comes and goes costs one each
-// time.
+// take counts a message of size bytes, and reports whether it is within the quota and may be read. A non-empty
+// offence describes what the worker did. Too many hellos are not an offence, because an unstable network causes
+// one per reconnect.
 func (q *quota) take(now time.Time, l line, size int) (within bool, offence string) {
 	messages, bytes, hellos := q.messages.take(now, 1), q.bytes.take(now, size), inQuota
 	if l == lineHello {
@@ -69,7 +69,7 @@ func (q *quota) take(now time.Time, l line, size int) (within bool, offence stri
 	return messages == inQuota && bytes == inQuota && hellos == inQuota, offence
 }
 
-// mayReport reports whether a report of so many bytes may be stored as well; offence as in take.
+// mayReport reports whether another report of this size may be stored. offence is as in take.
 func (q *quota) mayReport(size int) (may bool, offence string) {
 	if q.reports < reportsPerAttempt && q.reportBytes+size <= reportBytes {
 		return true, ""
@@ -82,8 +82,8 @@ func (q *quota) mayReport(size int) (may bool, offence string) {
 	return false, offence
 }
 
-// refusal counts a message, or a subscription, that the server has refused: no worker that works has any.
-// offence as in take.
+// refusal counts a message or subscription that the server refused. A correct worker causes none. offence is as
+// in take.
 func (q *quota) refusal(now time.Time) (offence string) {
 	if q.refusals.take(now, 1) == farOver {
 		offence = fmt.Sprintf("tried %d times %s what it has no permission for", q.refusals.sum, q.refusals.within(now))
@@ -97,7 +97,7 @@ func (q *quota) reported(size int) {
 	q.reportBytes += size
 }
 
-// measure is what a meter says of one use.
+// measure is a meter's assessment of one use.
 type measure int
 
 const (
@@ -106,11 +106,11 @@ const (
 	farOver
 )
 
-// meter bounds one kind of use: a rate, so much at once, and how much beyond that is an offence.
+// meter bounds one kind of use by a rate and a burst, and by a larger burst whose excess is an offence.
 type meter struct {
 	soft, hard *rate.Limiter
-	since      time.Time // when the use began that has not been made up for since
-	sum        int       // of that use
+	since      time.Time // start of the current burst
+	sum        int       // amount used in it
 }
 
 func newMeter(perSecond float64, atOnce int) meter {
@@ -133,7 +133,7 @@ func (m *meter) take(now time.Time, n int) measure {
 	return inQuota
 }
 
-// within says in how much time the use was.
+// within describes the duration of the burst.
 func (m *meter) within(now time.Time) string {
 	if took := now.Sub(m.since).Round(time.Millisecond); took > 0 {
 		return "within " + took.String()

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// noteName is the one object of the store of a rebuild.
+// noteName is the only object in the store of a rebuild.
 const noteName = "note"
 
 func (b *Bus) rebuildStore() string { return b.options.streamName("RETAKE_REBUILD") }
@@ -17,8 +17,8 @@ func (b *Bus) rebuildStore() string { return b.options.streamName("RETAKE_REBUIL
 // noteTimeout bounds the reading of the note.
 const noteTimeout = 10 * time.Second
 
-// NoteRebuild keeps a note at the server, outside of the journal, that the journal is being rebuilt: whichever
-// director leads next finds it.
+// NoteRebuild stores a note on the server, outside the journal, that the journal is being rebuilt. The next
+// leader finds it.
 func (b *Bus) NoteRebuild(ctx context.Context, note []byte) error {
 	store, err := b.ownJS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: b.rebuildStore(), Description: "a rebuild of the journal is under way", Replicas: b.options.Replicas,
@@ -32,7 +32,7 @@ func (b *Bus) NoteRebuild(ctx context.Context, note []byte) error {
 	return nil
 }
 
-// RebuildNote is what was noted; nil: nothing.
+// RebuildNote returns the note, or nil.
 func (b *Bus) RebuildNote(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func (b *Bus) RebuildNote(ctx context.Context) ([]byte, error) {
 	return note, nil
 }
 
-// ForgetRebuild removes the note: the rebuild has ended.
+// ForgetRebuild removes the note after a rebuild.
 func (b *Bus) ForgetRebuild(ctx context.Context) error {
 	if err := b.ownJS.DeleteObjectStore(ctx, b.rebuildStore()); err != nil && !noStore(err) {
 		return fmt.Errorf("bus: object store %s: %w", b.rebuildStore(), err)

@@ -14,10 +14,10 @@ import (
 	"retake/internal/safefile"
 )
 
-// ReplaceJournal sets the journal aside, damaged as it may be, and begins a new, empty one, without snapshots:
-// everything of it that can be read is in the file aside then, in the form of an export, and what was archived
-// is in a folder beside it. It refuses a file that is there already. If it fails or is interrupted, calling it
-// again, with another file, does the rest.
+// ReplaceJournal sets a possibly damaged journal aside and begins a new, empty one without snapshots. All
+// readable parts of the old journal are then in the file aside, in the format of an export, and its archive is
+// in a directory beside it. The file must not exist. After a failure or an interruption, another call with
+// another file completes the replacement.
 func (b *Bus) ReplaceJournal(ctx context.Context, aside string) error {
 	if _, err := os.Lstat(aside); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("bus: replace the journal: %s is there already: name another file", aside)
@@ -39,8 +39,8 @@ func (b *Bus) ReplaceJournal(ctx context.Context, aside string) error {
 	return b.journal.begin(Head{})
 }
 
-// notReplaced: ErrReplaced, if another journal stands where the one was that this process knows. That it is
-// gone is fine.
+// notReplaced returns ErrReplaced if another journal has taken the place of the known one. A missing journal is
+// not an error.
 func (b *Bus) notReplaced(ctx context.Context) error {
 	s, err := b.ownJS.Stream(ctx, b.journalStream())
 	switch {
@@ -84,7 +84,7 @@ func (b *Bus) removeSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// begin forgets what was known: the journal begins behind a head.
+// begin resets the known state for a journal that begins after a head.
 func (j *Journal) begin(after Head) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -102,7 +102,7 @@ func (j *Journal) beginLocked(after Head) error {
 	return nil
 }
 
-// salvage writes what can be read, holes and wrong links and all.
+// salvage writes everything readable, including gaps and broken links.
 func (j *Journal) salvage(ctx context.Context, file string) error {
 	first, last, err := j.bounds(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func (j *Journal) salvage(ctx context.Context, file string) error {
 			if err == nil {
 				err = w.State(chain.State{Head: at, Data: state})
 			} else if !outage(err) {
-				err = nil // what is left of it says nothing
+				err = nil // the rest says nothing about it
 			}
 			if err != nil {
 				return err

@@ -16,36 +16,36 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Consumption of reports. Each request is for so many reports or bytes; twice as many reports may wait for
-// their acknowledgement, which is what bounds the memory. One that waits for longer than reportAckWait comes
-// again. That time is short: a director that was killed has read reports that nobody acknowledges, and its
-// successor wants them soon; a report that comes twice is known by its id.
+// Consumption of reports. Each request asks for a number of reports and bytes. At most twice that number of
+// reports may await acknowledgement, which bounds the memory. A report without acknowledgement is delivered
+// again after reportAckWait. That time is short, because a killed director leaves reports without
+// acknowledgement and its successor needs them soon. A report delivered twice is recognized by its id.
 const (
 	reportsAhead     = 512
 	reportBytesAhead = 8 << 20
 	reportAckWait    = 5 * time.Second
-	// the server's sign of life on an empty stream: a restarted one has forgotten the request
+	// heartbeat of the server on an empty stream, because a restarted server has forgotten the request
 	pullBeat = time.Second
 )
 
-// Report is one stored report of a worker (or of the operator for it).
+// Report is a stored report from a worker, or from the operator on its behalf.
 type Report struct {
-	Worker   string       // as in the subject; also the attempt id
+	Worker   string       // from the subject; also the attempt id
 	Seq      uint64       // in the reports stream
 	SHA256   string       // of the message as stored, lower-case hex
 	Received time.Time    // when the stream stored it
 	Body     wire.Payload // *wire.WorkerError or *wire.WorkerResult
 	Bare     bool         // the worker_error came without an envelope
-	Signed   bool         // with the attempt's key; false: a person's word, and no result
-	Own      bool         // signed, and the director wrote it
+	Signed   bool         // with the attempt's key; unsigned reports come from people and are never results
+	Own      bool         // signed and written by the director
 	Bytes    int          // of the message as stored
-	Ack      func() error // tells the stream that it is dealt with; nil from ReportsOf
+	Ack      func() error // tells the stream that the report was handled; nil from ReportsOf
 }
 
-// ConsumeReports reads every report until ctx ends; it returns nil then. prepare is called for several at once,
-// on all cores; what it returns is called in the order of the stream, one after the other. A report comes again
-// until its Ack was called: whoever takes it knows duplicates by their error_id. What cannot be read goes to
-// the dead letters. A server that goes away, or forgets the consumer, is waited for.
+// ConsumeReports reads every report until ctx ends, and then returns nil. prepare runs concurrently on all
+// cores. The functions it returns run one at a time, in the order of the stream. A report is delivered again
+// until its Ack is called, so the caller must recognize duplicates by error_id. Unreadable reports become dead
+// letters. If the server goes away or forgets the consumer, ConsumeReports waits.
 func (b *Bus) ConsumeReports(ctx context.Context, prepare func(Report) (take func())) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if served := b.serveReports(ctx, prepare); served {
@@ -56,7 +56,7 @@ func (b *Bus) ConsumeReports(ctx context.Context, prepare func(Report) (take fun
 	return nil
 }
 
-// serveReports consumes until something fails or ctx ends; it reports whether anything worked before.
+// serveReports consumes until an error or the end of ctx. It reports whether anything worked before.
 func (b *Bus) serveReports(ctx context.Context, prepare func(Report) func()) (served bool) {
 	consumer, err := b.reportConsumer(ctx)
 	began := time.Now()
@@ -77,7 +77,7 @@ func (b *Bus) consume(ctx context.Context, consumer jetstream.Consumer, prepare 
 			jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 				select {
 				case failed <- err:
-				default: // it ends already
+				default: // it is ending already
 				}
 			}))
 		if err != nil {
@@ -95,7 +95,7 @@ func (b *Bus) consume(ctx context.Context, consumer jetstream.Consumer, prepare 
 	}, func(m jetstream.Msg) func() error { return b.prepareReport(ctx, m, prepare) })
 }
 
-// reportConsumer finds the consumer by its name, or makes it: there is never more than one.
+// reportConsumer creates the consumer or updates the existing one with its name, so at most one exists.
 func (b *Bus) reportConsumer(ctx context.Context) (jetstream.Consumer, error) {
 	return b.reports.CreateOrUpdateConsumer(ctx, b.reportsStream(), jetstream.ConsumerConfig{
 		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
@@ -103,7 +103,7 @@ func (b *Bus) reportConsumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// prepareReport does with a stored report whatever needs no order.
+// prepareReport does the order-independent part of handling a stored report.
 func (b *Bus) prepareReport(ctx context.Context, m jetstream.Msg, prepare func(Report) func()) (take func() error) {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -142,10 +142,9 @@ func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Rep
 	}, nil
 }
 
-// ReportsOf returns every stored report of a worker behind the sequence after (0: all), in the order of the
-// stream, up to the stream's last one at the time of the call. What cannot be read is left out: the consumer
-// keeps it as a dead letter. Nothing is read of what others wrote: the server finds a subject's messages by its
-// index.
+// ReportsOf returns every stored report of a worker after the sequence after, in the order of the stream, up to
+// the stream's last one at the time of the call. It skips unreadable reports, which the consumer turns into
+// dead letters. It does not read other worker's reports, because the server has an index of subjects.
 func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
@@ -182,7 +181,7 @@ func (b *Bus) Reporters(ctx context.Context) ([]string, error) {
 			all = append(all, worker)
 		}
 	}
-	// attempt 10 after 9
+	// attempt 10 comes after 9
 	slices.SortFunc(all, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
 	return slices.Compact(all), nil
 }
@@ -209,9 +208,9 @@ func (b *Bus) reportsOn(ctx context.Context, stream jetstream.Stream, subject st
 	return all, nil
 }
 
-// Report stores the report that a worker did not write: its container ended, and the director writes how. It
-// goes the way of every report, signed as the worker's are. The same one twice is stored once, within the
-// stream's duplicate window. Tails are cut to fit.
+// Report stores a report by the director about a worker whose container ended without one. It is signed and
+// handled like a worker's. Within the stream's duplicate window, the same report is stored once. Tails are cut
+// to fit.
 func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -226,9 +225,9 @@ func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) err
 	return noAnswer(err)
 }
 
-// TakeSpooled stores a report that a worker wrote down and nobody acknowledged, as if it came over the bus. A
-// *wire.Malformed: it is not that worker's own report, so it does not count. The same one twice is stored once,
-// within the stream's duplicate window. Quotas do not apply: the caller bounds what it reads.
+// TakeSpooled stores a report that a worker wrote to its spool without an acknowledgement, as if it had come
+// over the bus. A *wire.Malformed means that it is not from that worker and does not count. Within the stream's
+// duplicate window, the same report is stored once. Quotas do not apply, so the caller bounds the amount.
 func (b *Bus) TakeSpooled(ctx context.Context, worker string, data []byte) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -252,17 +251,17 @@ func (b *Bus) TakeSpooled(ctx context.Context, worker string, data []byte) error
 	return noAnswer(err)
 }
 
-// ErrNoReport: the stream has no report at a sequence, or not any more.
+// ErrNoReport reports that the stream has no report at a sequence, or has removed it.
 var ErrNoReport = errors.New("bus: the report is not stored any more")
 
-// StoredReport is a report as it is stored.
+// StoredReport is a report in stored form.
 type StoredReport struct {
 	Data     []byte    `json:"data"`
 	Received time.Time `json:"received"`
 }
 
-// StoredReport reads the report at a sequence of the stream. Whether it is the one that is meant, its digest
-// tells. It works on a journal that was opened alone, too.
+// StoredReport reads the report at a sequence of the stream. The caller compares its digest to make sure that
+// it is the right one. It also works after OpenJournal.
 func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
 	js, err := b.reports, error(nil)
 	if js == nil {

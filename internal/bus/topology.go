@@ -14,16 +14,16 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// consumerName is the director's durable consumer on the reports.
+// consumerName is the name of the director's durable consumer of reports.
 const consumerName = "director"
 
-// Bounds of the streams. Reports keep a season for questions asked later; dead letters are for whoever looks
-// into them soon. The duplicate window covers a worker's spool after a short outage; beyond it the director's
-// own dedupe holds.
+// Limits of the streams. Reports are kept for a season, to answer later questions. Dead letters are for prompt
+// inspection. The duplicate window covers a worker's spool after a short outage. After longer outages, the
+// director recognizes duplicates.
 const (
 	reportsAge       = 30 * 24 * time.Hour
 	reportsBytes     = 1 << 30
-	reportsPerWorker = 1000 // per subject: one faulty worker must not push out the others' reports
+	reportsPerWorker = 1000 // per subject, so that one faulty worker cannot displace the reports of others
 	journalBytes     = 4 << 30
 	deadAge          = 14 * 24 * time.Hour
 	deadBytes        = 64 << 20
@@ -31,8 +31,8 @@ const (
 	duplicateWindow  = 10 * time.Minute
 )
 
-// streamName adds the fleet, so that several fleets can share a server. Streams of one server must not share subjects,
-// either: each fleet there needs an agent_bus.prefix of its own.
+// streamName adds the fleet, so that several fleets can share a server. Streams of one server must not share
+// subjects either, so each fleet needs a different agent_bus.prefix.
 func (o Options) streamName(base string) string {
 	if o.Fleet == defaultFleet {
 		return base
@@ -46,7 +46,8 @@ func (b *Bus) deadStream() string    { return b.options.streamName("RETAKE_DEAD"
 func (b *Bus) leaseBucket() string   { return b.options.streamName("RETAKE_LEASE") }
 func (b *Bus) snapshotStore() string { return b.options.streamName("RETAKE_SNAPSHOTS") }
 
-// streams describes every stream. Retention is by age and size, never work-queue: evidence outlives its reading.
+// streams describes every stream. Retention is by age and size, never work-queue, because reports are kept
+// after reading.
 func (b *Bus) streams() []jetstream.StreamConfig {
 	s := b.subjects
 	return []jetstream.StreamConfig{
@@ -63,8 +64,8 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	}
 }
 
-// journalConfig has no age, and refuses what is too much: a batch leaves the stream when it is in the archive
-// (Retire), never by itself.
+// journalConfig sets no age limit, and rejects messages when the stream is full. A batch leaves the stream only
+// when it is in the archive (Retire).
 func (b *Bus) journalConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.journalStream(), Description: "journal of the director: written by compare-and-set only",
@@ -73,8 +74,8 @@ func (b *Bus) journalConfig() jetstream.StreamConfig {
 	}
 }
 
-// Ensure makes what is missing of what a bus needs at its server: somebody may have taken it from one that was
-// joined. Journal is another one then; after an error it is the one that it was.
+// Ensure creates whatever the bus needs on its server and does not exist, such as after somebody deleted it on
+// a joined server. A successful call replaces the Journal, and after an error the old one stays.
 func (b *Bus) Ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -84,11 +85,11 @@ func (b *Bus) Ensure(ctx context.Context) error {
 	return nil
 }
 
-// ensureTimeout bounds that.
+// ensureTimeout bounds Ensure.
 const ensureTimeout = 20 * time.Second
 
-// ensure creates what is missing and leaves what is there as it was created, but for what may be changed:
-// workers' credentials, streams, journal.
+// ensure creates missing parts and leaves existing ones unchanged, except for settings that may be changed: the
+// workers' credentials, the streams and the journal.
 func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.workers.establish(ctx); err != nil {
 		return err
@@ -112,7 +113,7 @@ func (b *Bus) newJournal() *Journal {
 	}
 }
 
-// openJournal opens the journal, or makes it. The bus has it when it is whole.
+// openJournal opens or creates the journal, and sets b.journal once it is complete.
 func (b *Bus) openJournal(ctx context.Context) error {
 	j, old := b.newJournal(), b.journal
 	if b.options.Mirror != "" {
@@ -139,8 +140,8 @@ func (b *Bus) openJournal(ctx context.Context) error {
 	return old.close()
 }
 
-// findOrBegin opens the journal that is there. If none is, it begins the one that is known again, or a new one;
-// another director may do so at the same moment, and then there is one.
+// findOrBegin opens the existing journal. If there is no journal, it restarts the known one or begins a new
+// one. When several directors do so at the same time, they end up with a single journal.
 func (b *Bus) findOrBegin(ctx context.Context, j *Journal) error {
 	for again := false; ; again = true {
 		stream, there, err := b.journalThere(ctx, j.known.Journal)
@@ -153,7 +154,7 @@ func (b *Bus) findOrBegin(ctx context.Context, j *Journal) error {
 	}
 }
 
-// findJournal opens a journal that is there, for reading.
+// findJournal opens an existing journal for reading.
 func (b *Bus) findJournal(ctx context.Context) (err error) {
 	j := b.newJournal()
 	j.readOnly = true
@@ -173,14 +174,15 @@ func (b *Bus) findJournal(ctx context.Context) (err error) {
 	return nil
 }
 
-// errBegun: there was no journal at the last look, and somebody has begun one since.
+// errBegun reports that a journal was missing when this process checked, and that another process has created
+// one since.
 var errBegun = fmt.Errorf("%w, which was begun just now", ErrReplaced)
 
-// ensureJournal makes sure of the journal's stream and of the store of its snapshots. there is the stream that
-// was found; nil: none was, and another one than what is made now is left alone (errBegun). The server compares
-// nothing when a stream is changed, so one that is as it should be is not written to, and ErrReplaced says that
-// the change met another stream than the one that was found: that one has a wrong name now, which tells nobody
-// that it was replaced.
+// ensureJournal creates or updates the journal's stream and the store of its snapshots. there is the existing
+// stream, or nil. If it is nil and another journal appears meanwhile, ensureJournal leaves that one alone and
+// returns errBegun. The server updates streams without comparing, so a correct stream is not written.
+// ErrReplaced means that the update hit another stream than the one that was found. That stream now has a wrong
+// name, which nothing interprets as a replacement.
 func (b *Bus) ensureJournal(ctx context.Context, j *Journal, there jetstream.Stream, i identity) error {
 	c := b.onDisk(b.journalConfig())
 	c.Metadata = i.metadata()
@@ -211,7 +213,7 @@ func (b *Bus) ensureJournal(ctx context.Context, j *Journal, there jetstream.Str
 	return nil
 }
 
-// hasConfig reports whether the stream of a journal is as it should be.
+// hasConfig reports whether a journal's stream has the wanted configuration.
 func hasConfig(has, c jetstream.StreamConfig) bool {
 	should := has
 	should.Description, should.Subjects, should.Discard, should.DenyDelete = c.Description, c.Subjects, c.Discard,
@@ -228,14 +230,14 @@ func (b *Bus) ensureStream(ctx context.Context, js jetstream.JetStream, c jetstr
 	return b.noStream(c, err)
 }
 
-// onDisk is what all streams have in common.
+// onDisk sets the properties common to all streams.
 func (b *Bus) onDisk(c jetstream.StreamConfig) jetstream.StreamConfig {
 	c.Storage, c.Retention = jetstream.FileStorage, jetstream.LimitsPolicy
 	c.Replicas, c.Duplicates = b.options.Replicas, duplicateWindow
 	return c
 }
 
-// noStream says what may be the matter with a stream that cannot be made.
+// noStream explains why a stream may not be creatable.
 func (b *Bus) noStream(c jetstream.StreamConfig, err error) error {
 	if err == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Verification is what was found of a journal.
+// Verification is the result of checking a journal.
 type Verification struct {
 	First     uint64             `json:"first"`   // sequence of the first live batch
 	Last      uint64             `json:"last"`    // of the last
-	Batches   uint64             `json:"batches"` // that were read and follow, archived ones included
-	Head      Head               `json:"head"`    // of the last batch that follows
+	Batches   uint64             `json:"batches"` // number of intact batches read, archived ones included
+	Head      Head               `json:"head"`    // of the last intact batch
 	Mirror    *Head              `json:"mirror,omitempty"`
 	Segments  []VerifiedSegment  `json:"segments"`
 	Snapshots []VerifiedSnapshot `json:"snapshots"` // newest first
@@ -36,8 +36,8 @@ type VerifiedSnapshot struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// Verify reads all of the journal: the archive, the live batches, the snapshots and the mirror. It goes on
-// behind a damage, so that all are found. The error is for what could not be read at all.
+// Verify reads the whole journal: the archive, the live batches, the snapshots and the mirror. It continues
+// after each damage to find all of them. An error means that something could not be read at all.
 func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 	v := Verification{Segments: []VerifiedSegment{}, Damages: []*Damage{}}
 	var err error
@@ -77,7 +77,7 @@ func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 			break
 		}
 		d, damaged := errors.AsType[*Damage](err)
-		if errors.Is(err, errLeft) { // and the archive is another director's
+		if errors.Is(err, errLeft) { // and the archive belongs to another director
 			if at, err = j.beginning(ctx, at); err != nil {
 				return v, err
 			}
@@ -87,7 +87,7 @@ func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 		if !damaged {
 			return v, err
 		}
-		if !j.shared || d.Kind != chain.Gap || d.Seq >= v.First { // else another director may have archived it
+		if !j.shared || d.Kind != chain.Gap || d.Seq >= v.First { // otherwise another director may have archived it
 			v.Damages = append(v.Damages, d)
 		}
 		if at, err = j.behind(ctx, d, segments, v.Last); err != nil {
@@ -104,7 +104,7 @@ func (j *Journal) Verify(ctx context.Context) (Verification, error) {
 	return v, nil
 }
 
-// verifySnapshots reads the snapshots, newest first, and returns what they know of the journal.
+// verifySnapshots reads the snapshots, newest first, and returns the heads that they contain.
 func (j *Journal) verifySnapshots(ctx context.Context) (all []VerifiedSnapshot, heads map[uint64]Head, err error) {
 	all, heads = []VerifiedSnapshot{}, map[uint64]Head{}
 	seqs, err := j.snapshots(ctx)
@@ -124,7 +124,7 @@ func (j *Journal) verifySnapshots(ctx context.Context) (all []VerifiedSnapshot, 
 	return all, heads, err
 }
 
-// beginning is where the live journal begins, or a head that is behind that.
+// beginning returns the head before the live journal, or a given later one.
 func (j *Journal) beginning(ctx context.Context, at Head) (Head, error) {
 	first, _, err := j.bounds(ctx)
 	if err != nil || at.Seq+1 >= first {
@@ -133,8 +133,8 @@ func (j *Journal) beginning(ctx context.Context, at Head) (Head, error) {
 	return Head{Seq: first - 1}, nil
 }
 
-// VerifyLive reads the live batches up to a sequence, with a pause after each, and returns how many follow one
-// another. The first damage is an error, a *Damage. What is archived meanwhile is read where it is then.
+// VerifyLive reads the live batches up to a sequence, with a pause after each, and returns the number of intact
+// ones. The first damage is returned as a *Damage. Batches archived meanwhile are read from the archive.
 func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duration) (n uint64, err error) {
 	begin, err := j.beginning(ctx, Head{})
 	if err != nil {
@@ -155,8 +155,7 @@ func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duratio
 	return n, err
 }
 
-// behind is where reading goes on after a damage: behind the segment that has it, or behind the batch; behind a
-// hole, where there is something again.
+// behind returns where to continue after a damage: after the damaged segment or batch, or at the end of a gap.
 func (j *Journal) behind(ctx context.Context, d *Damage, segments []chain.Segment, last uint64) (Head, error) {
 	for _, s := range segments {
 		if d.Where == filepath.Base(s.Path) {

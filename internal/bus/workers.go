@@ -12,7 +12,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// read decodes what came on a worker's subject and holds it against that subject. Every error is a *wire.Malformed.
+// read decodes a message from a worker's subject and checks it against the subject. Every error is a
+// *wire.Malformed.
 func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope, err error) {
 	worker, channel, ok := b.subjects.ParseWorker(subject)
 	if !ok {
@@ -30,9 +31,10 @@ func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope,
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers hands out heartbeats and progress until ctx ends; it returns nil then. Several workers' are
-// handed out at the same time, but of each only one at a time. While a call takes its time, the newest of each
-// worker waits and the older ones are gone: they are soft state. What cannot be read goes to the dead letters.
+// WatchWorkers passes heartbeats and progress to the caller until ctx ends, and then returns nil. Calls for
+// different workers run concurrently, and calls for one worker one at a time. During a call, only the newest
+// message of each kind waits and older ones are dropped, because they are soft state. Unreadable messages
+// become dead letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat),
 	onProgress func(worker string, p wire.TaskProgress),
 ) error {
@@ -72,12 +74,13 @@ func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat),
 	}
 }
 
-// newest keeps the last message of each subject until it is taken, the subject that waits longest first.
+// newest keeps the last message of each subject until it is taken. The subject that has waited longest is
+// served first.
 type newest struct {
 	mu    sync.Mutex
 	order []string
 	last  map[string]*nats.Msg
-	some  chan struct{} // a token while any waits
+	some  chan struct{} // holds a token while a message waits
 }
 
 func newNewest() *newest { return &newest{last: map[string]*nats.Msg{}, some: make(chan struct{}, 1)} }
@@ -95,7 +98,7 @@ func (n *newest) put(m *nats.Msg) {
 	}
 }
 
-// next waits for a message; nil: ctx ended.
+// next waits for a message, and returns nil when ctx ends.
 func (n *newest) next(ctx context.Context) *nats.Msg {
 	for ctx.Err() == nil {
 		if m := n.pop(); m != nil {
@@ -122,11 +125,11 @@ func (n *newest) pop() *nats.Msg {
 	return m
 }
 
-// ServeHello answers hellos with what answer returns: a welcome, an incompatibility, or nil for no answer (the
-// worker asks again). It blocks until ctx ends and returns nil then. answer may take its time, and is called at
-// the same time for several workers, but for each only once at a time: of the hellos that come meanwhile the
-// newest waits. A hello that cannot be read is a dead letter; if it is of another major version, its sender is
-// answered with an incompatibility.
+// ServeHello answers hellos with the result of answer: a welcome, an incompatibility, or nil for no answer,
+// after which the worker asks again. It blocks until ctx ends, and then returns nil. answer may be slow. Calls
+// for different workers run concurrently, and calls for one worker one at a time; of the hellos that arrive
+// meanwhile, the newest waits. An unreadable hello becomes a dead letter. If it has another major version, its
+// sender receives an incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()
@@ -141,7 +144,7 @@ func (b *Bus) answerHello(m *nats.Msg, answer func(worker string, h wire.Hello) 
 		err = ownInbox(worker, m.Reply)
 	}
 	if err == nil {
-		// read has checked that a hello's subject carries a hello
+		// read has checked that the payload is a hello
 		b.respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello)))
 		return
 	}
@@ -154,10 +157,10 @@ func (b *Bus) answerHello(m *nats.Msg, answer func(worker string, h wire.Hello) 
 	}
 }
 
-// helloDesk has one goroutine for each worker whose hello is being answered.
+// helloDesk runs one goroutine for each worker whose hello is being answered.
 type helloDesk struct {
 	mu        sync.Mutex
-	waiting   map[string]*nats.Msg // by worker with a goroutine: its next hello; nil: none
+	waiting   map[string]*nats.Msg // next hello of each worker with a goroutine, or nil
 	answering sync.WaitGroup
 }
 
@@ -176,7 +179,7 @@ func (d *helloDesk) take(worker string, m *nats.Msg, answer func(*nats.Msg)) {
 	})
 }
 
-// nextOf is the worker's next hello; nil: there is none, and the goroutine ends.
+// nextOf returns the worker's next hello, or nil if the goroutine must end.
 func (d *helloDesk) nextOf(worker string) *nats.Msg {
 	d.mu.Lock()
 	defer d.mu.Unlock()
