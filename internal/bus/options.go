@@ -142,5 +142,5 @@ type LeaseOptions struct {
 	Me     Leader           // without Since, Why and Time
 	Period time.Duration    // validity of a renewal
 	Now    func() time.Time // the machine's time while it leads; the wall clock if nil
-	Able   func() bool      // reports whether this process can lead (if not, it neither takes nor renews); nil means always
+	Able   func() bool      // reports whether this process can lead, and so take and renew; nil means always
 }

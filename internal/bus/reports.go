@@ -144,7 +144,7 @@ func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Rep
 
 // ReportsOf returns every stored report of a worker after the sequence after, in the order of the stream, up to
 // the stream's last one at the time of the call. It skips unreadable reports, which the consumer turns into
-// dead letters. It does not read other worker's reports, because the server has an index of subjects.
+// dead letters. It does not read reports of other workers, because the server has an index of subjects.
 func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
