@@ -70,7 +70,7 @@ func (p *place) dialTCP(t *testing.T, id string) *Client {
 	return c
 }
 
-// raw speaks NATS's protocol by itself: no client library keeps it from anything.
+// raw speaks NATS's protocol directly, so no client library limits what it sends.
 type raw struct {
 	t    *testing.T
 	conn net.Conn
@@ -108,8 +108,8 @@ func (p *place) dialRaw(t *testing.T) *raw {
 	return r
 }
 
-// line is the next of the server's that is an answer; empty: it has closed the connection. News about itself
-// and its own pings come at any time.
+// line returns the server's next answer, or "" if the server has closed the connection. It skips the server's
+// information and pings, which come at any time.
 func (r *raw) line() string {
 	r.t.Helper()
 	for {
@@ -138,7 +138,7 @@ func (r *raw) send(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.conn, format+"\r\n", args...) // a connection that was closed shows in what is read
 }
 
-// signIn sends a credential as it is, and returns what the server says to a ping after it.
+// signIn sends a credential unchanged, and returns the server's answer to a ping after it.
 func (r *raw) signIn(token, seed string) string {
 	r.t.Helper()
 	connect := map[string]any{
@@ -306,7 +306,7 @@ func TestAWorkerReachesNothingButItsOwn(t *testing.T) {
 	})
 }
 
-// A publisher may name any reply subject: what is stored in its name must be acknowledged nowhere else.
+// A publisher may name any reply subject, so messages stored for it must not be acknowledged anywhere else.
 func TestReplySubjectsReachNoStream(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {

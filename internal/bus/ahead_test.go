@@ -45,7 +45,7 @@ func (c *consumer) Fetch(n int, o ...jetstream.FetchOpt) (jetstream.MessageBatch
 type watched struct {
 	jetstream.Stream
 	consume        func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error)
-	consumers, got int // that were asked for; batches that were asked for by themselves
+	consumers, got int // consumers created; batches requested individually
 }
 
 func (w *watched) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
@@ -93,7 +93,7 @@ func allInOrder(t *testing.T, j *Journal, after Head, also func(chain.Record) er
 	})
 }
 
-// What is read ahead is what is there: as if each batch was asked for by itself.
+// Prefetching gives the same batches as individual requests.
 func TestReadAheadIsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
@@ -128,7 +128,7 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 	}
 }
 
-// Whatever is in the way of reading ahead, each batch is handed out once, in order; the consumer is gone afterwards.
+// Each batch is handed out once and in order, even if prefetching is disturbed. The consumer is gone afterwards.
 func TestReadAheadIsAHint(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})

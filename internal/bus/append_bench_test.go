@@ -11,9 +11,9 @@ import (
 	"retake/internal/bus/server"
 )
 
-// BenchmarkAppend is what agent_bus.sync costs: one batch of the journal after the other, as the driver writes
-// them, with the times of the median and of the slowest hundredth. What is decided while an append is under way
-// goes into the next batch: so decisions per second are batches per second times decisions in each.
+// BenchmarkAppend measures the cost of agent_bus.sync. It appends one batch after the other, as the driver
+// does, and reports the median and the slowest hundredth. Decisions made during an append go into the next
+// batch, so decisions per second are batches per second times decisions per batch.
 func BenchmarkAppend(b *testing.B) {
 	for _, sync := range []string{"always", "default"} {
 		for _, size := range []int{1 << 10, 32 << 10} {

@@ -35,7 +35,7 @@ func openKept(t *testing.T, dir string, keep time.Duration) *kept {
 	}), t: t, dir: dir, now: time.Now(), stamped: map[string]bool{}}
 }
 
-// live appends batches that look like the director's.
+// live appends batches similar to the director's.
 func (k *kept) live(n int) {
 	k.t.Helper()
 	for range n {
@@ -112,7 +112,7 @@ func diskOf(t *testing.T, dir string) (bytes int64) {
 	return bytes
 }
 
-// A year in the life of a journal: what is live is bounded by the snapshots, what is archived by its age.
+// A year in the life of a journal: snapshots bound the live part, and age bounds the archive.
 func TestAYearOfJournal(t *testing.T) {
 	t.Parallel()
 	if raced {
@@ -166,7 +166,8 @@ func TestAYearOfJournal(t *testing.T) {
 	}
 }
 
-// What was archived is read as if it were live; an interruption between archiving and purging changes nothing.
+// Archived batches are read as if they were live. An interruption between archiving and purging changes
+// nothing.
 func TestRetiredBatchesAreRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

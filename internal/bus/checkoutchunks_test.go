@@ -57,8 +57,8 @@ func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
 	}
 }
 
-// What a manifest names of a chunk makes it no smaller, and what is not known of one counts as the most that it
-// may have.
+// A manifest that names a part of a chunk does not make it smaller. A chunk of unknown size counts with the
+// largest size.
 func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})

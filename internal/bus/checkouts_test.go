@@ -31,7 +31,7 @@ func checkoutRules() CheckoutRules {
 	}
 }
 
-// sender is a worker's side of a checkout: a folder of its own.
+// sender is a worker's side of a checkout, with a directory for it.
 type sender struct {
 	t      *testing.T
 	client *Client
@@ -268,8 +268,9 @@ func TestCheckoutTravels(t *testing.T) {
 	}
 }
 
-// TestNothingIsTakenOfAnAttemptThatIsOver: closed, revoked, replaced; at each request and when a checkpoint
-// would count; also by a director that began after that, and by one that does not know yet.
+// TestNothingIsTakenOfAnAttemptThatIsOver: an attempt that was closed, revoked or replaced is refused at each
+// request and when a checkpoint would count. A director that started later refuses it too, and so does one that
+// does not know yet.
 func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, b *Bus, out *outside){
@@ -357,7 +358,8 @@ func TestRevokedWorkerSendsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatAWorkerMayNotOfACheckout: what it did not begin with, what is no chunk, what it may only read.
+// TestWhatAWorkerMayNotOfACheckout: chunks that the worker did not begin with, invalid chunks, and read-only
+// access.
 func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
@@ -390,7 +392,7 @@ func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 	if err != nil || !slices.Equal(missing, []string{theirs.String()}) {
 		t.Errorf("another task's manifest: missing %q, %v", missing, err)
 	}
-	page := func(entries string) string { // a manifest of ours that names a chunk of another's
+	page := func(entries string) string { // our manifest, naming another's chunk
 		data := []byte(`{"chunks":["` + checkpoint.DigestOf([]byte("of another task")).String() + `"],"entries":[` +
 			entries + `]}`)
 		if err := s.client.PutChunk(ctx, data); err != nil {
@@ -419,7 +421,7 @@ func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 		t.Errorf("%+v", state)
 	}
 
-	thief := s.client.options // who has no more than the credential
+	thief := s.client.options // has only the credential
 	thief.Key = []byte("another key, of 32 bytes, guessed")
 	_, err = newSender(t, thief).client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: root.String()})
 	refusedBecause(t, err, wire.RefusedMalformed)
@@ -587,7 +589,7 @@ func TestAFloodOfChunks(t *testing.T) {
 	rules.Task = func(string) string { <-busy; return checkoutTask }
 	serveCheckouts(t, b, rules)
 	goOn := sync.OnceFunc(func() { close(busy) })
-	t.Cleanup(goOn) // before that of who serves, who would wait for ever
+	t.Cleanup(goOn) // runs before the server's cleanup, which would otherwise block
 	o := checkoutOptions(t, b, worker)
 	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
 	s := newSender(t, o)
@@ -615,8 +617,8 @@ func TestAFloodOfChunks(t *testing.T) {
 	}
 }
 
-// What an attempt began with is forgotten once two checkpoints have come. A director that takes over, or starts
-// again, goes on all the same, also after the server has lost a part of the last checkpoint.
+// The initial checkout of an attempt is removed after two checkpoints. A director that takes over or restarts
+// continues nevertheless, even after the server has lost a part of the last checkpoint.
 func TestCheckpointsGoOnAfterARestart(t *testing.T) {
 	worker := checkoutTask + "-1"
 	for name, lost := range map[string]bool{"whole": false, "with a chunk lost": true} {

@@ -135,7 +135,7 @@ func TestProbeAndCommands(t *testing.T) {
 		}
 		c := dial(t, b, worker)
 		heard := make(chan wire.Payload, 8)
-		answers := make(chan wire.Payload, 1) // what the worker says to the next probe; none: silence
+		answers := make(chan wire.Payload, 1) // the worker's answer to the next probe; silence if empty
 		if err := c.OnControl(func(cmd Command) {
 			if _, probe := cmd.Payload.(*wire.Probe); !probe {
 				heard <- cmd.Payload
@@ -237,8 +237,8 @@ func TestDialTriesOnce(t *testing.T) {
 	c.Close()
 }
 
-// A report must not go over a connection on which no hello was said: whoever reads the count while the bus is away gets
-// that of the connection to come.
+// A report must not use a connection on which no hello was sent. A count read while the bus is away is that of
+// the next connection.
 func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

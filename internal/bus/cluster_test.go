@@ -15,8 +15,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// startCluster starts three servers, on addresses of this machine of their own, with one folder of keys and the
-// configuration that `bus init --route` writes.
+// startCluster starts three servers on separate addresses of this machine. They share one directory of keys and
+// the configuration that `bus init --route` writes.
 func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls []string) {
 	t.Helper()
 	first = startOutside(t)
@@ -63,8 +63,8 @@ func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls [
 	return first, servers, urls
 }
 
-// In a cluster every account is open to every server. Whoever reaches its port is none without a certificate of
-// the same authority.
+// In a cluster every account is open to every server. A process that reaches the port cannot join without a
+// certificate of the same authority.
 func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 	t.Parallel()
 	first, _, _ := startCluster(t)

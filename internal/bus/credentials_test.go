@@ -46,7 +46,7 @@ func TestKeysAreNobodyElses(t *testing.T) {
 					return err
 				}
 				if d.IsDir() && (d.Name() == "jetstream" || d.Name() == "accounts") {
-					return fs.SkipDir // NATS's own, which hold no key, below a folder that nobody else can enter
+					return fs.SkipDir // NATS's files, without keys, below a private directory
 				}
 				info, err := d.Info()
 				if errors.Is(err, fs.ErrNotExist) { // a file that was being written has its name now

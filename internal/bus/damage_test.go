@@ -120,8 +120,8 @@ func cut(block int) func(*testing.T, string) {
 	}
 }
 
-// lived makes a journal, with a snapshot or without, and returns where it is. killed: as it is on disk while
-// the server runs.
+// lived creates a journal, with or without a snapshot, and returns its directory. With killed, it is the state
+// on disk while the server runs.
 func lived(t *testing.T, snapshot, killed bool) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -183,8 +183,8 @@ func readBack(t *testing.T, dir string) (state []byte, err error) {
 	return state, err
 }
 
-// Each damage is noticed, or the state is what it was. What is noticed in which way is in the documentation,
-// which -update rewrites.
+// Each damage is detected, or the state is unchanged. The documentation lists how each is detected, and -update
+// rewrites it.
 func TestDamageIsNoticed(t *testing.T) {
 	t.Parallel()
 	if raced {

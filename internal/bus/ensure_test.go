@@ -15,7 +15,7 @@ import (
 
 var errUnwilling = errors.New("the server does not feel like it")
 
-// unwilling is a JetStream that finds and makes no streams, or makes no object stores.
+// unwilling is a JetStream that neither finds nor creates streams, or that creates no object stores.
 type unwilling struct {
 	jetstream.JetStream
 	streams, stores bool // these it has

@@ -127,7 +127,7 @@ func TestAJournalThatIsMadeAgainIsDamaged(t *testing.T) {
 			mustDo(t, err)
 		}
 	}
-	// It is in front of a snapshot, too, that nobody needs what was forked to read.
+	// The same holds before a snapshot, although the forked batches are not needed then.
 	mustDo(t, stranger.Journal().SaveSnapshot(ctxFor(t), stranger.Journal().Head(), []byte("{}")))
 	at, _, err := lastState(t, one.Journal())
 	mustDo(t, err)
@@ -191,15 +191,15 @@ func TestAnOldHeadCounts(t *testing.T) {
 	}
 }
 
-// oldSlots is a journal.head as it was written before journals had an id.
+// oldSlots is a journal.head in the format from before journals had ids.
 func oldSlots(stream string, h Head) []byte {
 	line := fmt.Sprintf("%s %d %s", stream, h.Seq, h.Digest)
 	line = fmt.Sprintf("%s %x", line, sha256.Sum256([]byte(line)))
 	return fmt.Appendf(nil, "%256s%-255s\n", "", line) // an odd sequence is in the second slot
 }
 
-// Each of several directors archives what leaves the live journal while it leads. What another one has is no
-// hole in the journal.
+// Each of several directors archives the batches that leave the live journal while it leads. Batches in another
+// director's archive do not count as a gap.
 func TestWhatAnotherDirectorHasArchivedIsNotMissed(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -240,7 +240,7 @@ func TestALateRebuildLeavesAnotherJournalAlone(t *testing.T) {
 	one.mustRead(Head{}, 3)
 	closeBus(t, late.Bus)
 	asked := false
-	late.o.Leads = func() bool { // the last look at whether it leads: it does, and does no more a moment later
+	late.o.Leads = func() bool { // it leads at the check, and loses the lease a moment later
 		if !asked {
 			asked = true
 			one.replace()

@@ -50,7 +50,7 @@ func upTo(n int) []int {
 
 var errEnd = errors.New("the end")
 
-// TestInOrderEndsWithACall: after an error nothing is called any more, and nobody waits for ever.
+// TestInOrderEndsWithACall: after an error nothing is called and no goroutine blocks.
 func TestInOrderEndsWithACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var called []int
@@ -74,7 +74,7 @@ func TestInOrderEndsWithACall(t *testing.T) {
 	})
 }
 
-// TestInOrderEndsWithItsContext: what was put and not called by then is left, also of a chunk that was begun.
+// TestInOrderEndsWithItsContext: elements not called by then are dropped, even those of a chunk in progress.
 func TestInOrderEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -19,7 +19,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// offences collects what OnOffence is told.
+// offences collects the arguments of OnOffence.
 type offences chan Offence
 
 // open opens a bus with a socket: the client of a pipe takes seconds to see that it was cut off.
@@ -259,7 +259,7 @@ func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
 			defer mu.Unlock()
 			heard[w] = max(heard[w], h.State.Attempt)
 			if len(heard) == 1 {
-				time.Sleep(100 * time.Millisecond) // whoever decides is busy
+				time.Sleep(100 * time.Millisecond) // the deciding goroutine is busy
 			}
 		}, func(string, wire.TaskProgress) {})
 	})
@@ -326,7 +326,7 @@ func TestDeadLettersOfOneSenderAreBounded(t *testing.T) {
 	})
 }
 
-// What only the director writes, a worker cannot; and no id of a worker's choosing hides another's report.
+// A worker cannot write the director's reports, and no id that it chooses hides the report of another.
 func TestReportsThatAWorkerCannotMake(t *testing.T) {
 	b := openBus(t, Options{})
 	c := dial(t, b, worker)
@@ -412,7 +412,7 @@ func TestReportsOfAnAttemptAreBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_ = c.Report(ctx, failure("one more")) // whatever it is told, it is cut off
+	_ = c.Report(ctx, failure("one more")) // the worker is cut off, whatever the answer
 	if o := <-told; o.Worker != worker {
 		t.Errorf("%+v", o)
 	}
@@ -424,7 +424,7 @@ func TestReportsOfAnAttemptAreBounded(t *testing.T) {
 	}
 }
 
-// Who is not admitted is not heard.
+// Messages of a worker that is not admitted are not read.
 func TestUnknownWorkersAreNotHeard(t *testing.T) {
 	b := openBus(t, Options{})
 	c := dial(t, b, worker)

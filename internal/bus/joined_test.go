@@ -81,7 +81,7 @@ func (oneLease) Acquire(worker string, _ wire.BudgetAcquire) wire.BudgetGrant {
 func (oneLease) Release(string, wire.BudgetRelease) {}
 func (oneLease) Report(string, wire.BudgetReport)   {}
 
-// Before a server that was joined stands a relay of its own: TLS, signing in and being cut off go through it.
+// A relay stands before a joined server. TLS, signing in and being cut off work through it.
 func TestAWorkerBehindARelay(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -70,7 +70,7 @@ func free[S opener](t *testing.T, out S) S {
 	return out
 }
 
-// awaits returns the channel on which Await's end is told, and who was told to lead meanwhile.
+// awaits returns a channel with Await's result, and the leaders reported meanwhile.
 func awaits(t *testing.T, l *Lease) (leads chan error, led chan Leader) {
 	leads, led = make(chan error, 1), make(chan Leader, 8)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,7 +111,8 @@ func TestOneLeadsAndTheOtherStandsBy(t *testing.T) {
 	})
 }
 
-// Who cannot renew knows that its lease is over before anybody else can have it; and another has it within two periods.
+// A leader that cannot renew knows that its lease is over before another can take it, which happens within two
+// periods.
 func TestALeaseThatIsNotRenewedIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := startLeaseServer(t)
@@ -149,7 +150,8 @@ func TestALeaseThatIsNotRenewedIsTaken(t *testing.T) {
 	})
 }
 
-// Who has the same data directory has its lock: the one before has ended, and nobody waits.
+// A process with the same data directory holds its lock, so the previous leader has ended and the lease is
+// taken at once.
 func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := free(t, startLeaseServer(t))
@@ -193,7 +195,8 @@ func TestTheLeaseIsGivenBackAlthoughARenewalWasUnderWay(t *testing.T) {
 	})
 }
 
-// Who does not stand by is told who leads as soon as that one is seen to live, and has the lease if it does not.
+// A process that does not stand by learns of the leader as soon as it sees a renewal. Without one, it gets the
+// lease.
 func TestALeaseIsTakenOrNamesItsHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := startLeaseServer(t)
@@ -284,8 +287,8 @@ func TestALostAnswerCostsNoTerm(t *testing.T) {
 	})
 }
 
-// A machine that sleeps stops the timers of its processes, and not the lease: who was suspended with it knows
-// soon afterwards.
+// A sleeping machine stops the timers of its processes, but not the lease. A process that was suspended notices
+// soon after it resumes.
 func TestWhoWasSuspendedKnowsSoon(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := free(t, startLeaseServer(t))
@@ -333,7 +336,7 @@ func TestWhoStandsByLeadsAfterAWipe(t *testing.T) {
 	}
 }
 
-// A server that knows of no lease may have lost it: whoever finds none waits for as long as a lease can last.
+// A server without a lease may have lost it, so a newcomer waits as long as a lease can last.
 func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	out := free(t, startOutside(t))
@@ -343,7 +346,7 @@ func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 	if err := <-leads; err != nil {
 		t.Fatal(err)
 	}
-	first.stop() // it renews no more, and does what its lease allows
+	first.stop() // it does not renew, and does what its lease allows
 	<-first.stopped
 	out.wipe()
 	leads, _ = awaits(t, lessee(t, out.open(t), "second", "d2", period))
@@ -352,7 +355,7 @@ func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 	}
 }
 
-// A director that is ended while the bus is away gets no lease: one without a bucket would be asked.
+// A director that is stopped while the bus is away does not get a lease. A lease without a bucket must not be used.
 func TestALeaseThatCannotBeOpenedIsNone(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, startOutside(t).join())

@@ -18,7 +18,7 @@ func impatient(t *testing.T, out opener) *Lease {
 	return l
 }
 
-// looks holds what one look at the lease leads to against what it should.
+// looks compares the result of one try with what it should be.
 func (l *Lease) looks(t *testing.T, leads bool, when string) {
 	t.Helper()
 	time.Sleep(time.Nanosecond) // an impatient one's period, in a bubble
@@ -119,7 +119,7 @@ func TestALeaseWhoseBucketCannotBeMadeIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What is put back counts if that was within the term, and nobody has led since.
+// A rewritten lease counts if it was written within the term and no other process has led since.
 func TestALostLeaseIsNotPutBackLate(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, first, other *Lease){
 		"its term is over":  func(_ *testing.T, first, _ *Lease) { first.giveUp() },

@@ -9,8 +9,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A worker keeps the bound on messages that it was started with. A director with a lower one adopts it, and
-// takes what it says.
+// A worker keeps the message limit with which it was started. A director with a lower limit adopts the worker
+// and accepts its messages.
 func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 		t.Errorf("%d stored, %v", len(stored), err)
 	}
 
-	// Who is started now is bound at the server.
+	// The server enforces the limit of newly started workers.
 	now := clientOptions(t, after, "other-1")
 	now.MaxMessageBytes = 64 << 10
 	c, err = Dial(now)

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
 }
 
-// ctxFor bounds a test: a hang fails with a stack of its own instead of the package's timeout.
+// ctxFor bounds a test, so that a hang fails with the test's stack instead of the package's timeout.
 func ctxFor(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -242,7 +242,7 @@ func (o *outside) missed(b *Bus) {
 
 func (o *outside) url() string { return "tls://127.0.0.1:" + strconv.Itoa(o.opts.Port) }
 
-// join are the options of a director that joins the server; each has a folder of its own.
+// join returns the options of a director that joins the server. Each director has a separate directory.
 func (o *outside) join() Options {
 	o.t.Helper()
 	k, err := keys.Load(filepath.Join(o.dir, keys.DirDirector))

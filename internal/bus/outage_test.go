@@ -19,7 +19,7 @@ var noLeader = &jetstream.APIError{Code: 503, ErrorCode: 10008, Description: "Je
 type sick struct {
 	jetstream.Stream
 	err   error
-	times int // that it fails; < 0: for ever
+	times int // number of failures, unlimited if negative
 }
 
 func (s *sick) fails() bool {
@@ -102,8 +102,8 @@ func TestAnOutageIsNoDamage(t *testing.T) {
 	}
 }
 
-// Who reads beside a leader may come to a batch that is archived at that moment; and a server that ends has
-// none of what it has.
+// A reader beside a leader may reach a batch at the moment when it is archived. A server that is shutting down
+// denies having any batch.
 func TestABatchThatIsMissedForAMomentIsNoDamage(t *testing.T) {
 	b := openBus(t, Options{})
 	j := b.Journal()

@@ -44,7 +44,7 @@ func TestAPersonsCredential(t *testing.T) {
 	})
 }
 
-// Whatever reply subject a person names, the answer reaches neither the journal nor JetStream.
+// For every reply subject that a person names, the answer reaches neither the journal nor JetStream.
 func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {

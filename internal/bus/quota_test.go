@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What a worker sends at a steady rate, and what becomes of it.
+// Messages sent at a steady rate, and the result.
 func TestQuota(t *testing.T) {
 	for _, c := range []struct {
 		name    string

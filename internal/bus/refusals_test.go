@@ -18,7 +18,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// What nobody reads is refused, costs the log a few lines, and is an offence if it does not stop.
+// Messages without a reader are refused, cost a few log lines, and are an offence if they continue.
 func TestFloodOfWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zapcore.WarnLevel)
@@ -41,7 +41,7 @@ func TestFloodOfWhatIsRefused(t *testing.T) {
 	}
 }
 
-// What is lost because it waits too long is counted, too.
+// Messages lost from a full backlog are counted too.
 func TestLostMessagesAreAnOffence(t *testing.T) {
 	told := make(offences, 2)
 	b := told.open(t, 0)
@@ -71,7 +71,7 @@ func TestLostMessagesAreAnOffence(t *testing.T) {
 	}
 }
 
-// Who does not read what it is sent is disconnected before that takes much memory.
+// A client that does not read is disconnected before its messages use much memory.
 func TestWhoDoesNotReadTakesLittleMemory(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place) {
 		o := p.tcp(t, worker)
@@ -107,7 +107,7 @@ func TestWhoDoesNotReadTakesLittleMemory(t *testing.T) {
 	})
 }
 
-// The server's bound of what waits for one client is none for the director.
+// The server's limit of pending data for a client does not apply to the director.
 func TestLongSnapshotsPassTheServersBound(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {

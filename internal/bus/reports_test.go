@@ -341,7 +341,7 @@ func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 	}
 }
 
-// Who has stolen a worker's credential publishes in its name; without the attempt's key none of it counts.
+// A thief of a worker's credential can publish in its name. Without the attempt's key, none of it counts.
 func TestStolenCredentialForgesNothing(t *testing.T) {
 	b := openBus(t, Options{})
 	in := &inbox{}
@@ -390,7 +390,7 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 			t.Errorf("%s: %d dead letters, want %d", c.Cause, c.Total, want)
 		}
 	}
-	// What somebody else puts under the old ids swallows nothing either.
+	// Messages stored by others under the old ids hide nothing either.
 	for _, id := range []string{worker + "/" + result.ResultID, worker + "/" + exit.ErrorID} {
 		m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
 		m.Data = []byte("junk")

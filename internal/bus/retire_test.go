@@ -62,8 +62,8 @@ func (k *kept) segmentOf(first, last uint64, other bool) string {
 	return path
 }
 
-// A segment is believed for what it has, not for its name: what is not in the archive stays in the live
-// journal, and the error says what to do.
+// A segment is judged by its content, not by its name. Batches that are not in the archive stay in the live
+// journal, and the error tells the user how to proceed.
 func TestOnlyWhatIsArchivedLeavesTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -131,7 +131,7 @@ func (k *kept) harmed(path string) string {
 	return path
 }
 
-// What another journal has left before the live batches is noticed, too, although nothing would be lost yet.
+// Segments of another journal before the live batches are noticed, although nothing would be lost yet.
 func TestASegmentOfAnotherJournalBefore(t *testing.T) {
 	t.Parallel()
 	k := ready(t, t.TempDir())
@@ -147,13 +147,13 @@ func TestASegmentOfAnotherJournalBefore(t *testing.T) {
 		k.bounds().FirstSeq != 1201 {
 		t.Errorf("%v, and the live journal begins at %d", err, k.bounds().FirstSeq)
 	}
-	overwrite(t, other, []byte("damaged")) // whose it was cannot be told any more, and nothing of it is live
+	overwrite(t, other, []byte("damaged")) // its journal is unknown, and none of it is live
 	if err := k.journal.Retire(ctxFor(t), k.now); err != nil || k.bounds().FirstSeq != 2501 {
 		t.Errorf("%v, and the live journal begins at %d", err, k.bounds().FirstSeq)
 	}
 }
 
-// A segment's name is in the archive for good before its batches leave the live journal, whoever put it there.
+// A segment's name is durable before its batches leave the live journal, whichever process created it.
 func TestPowerCutAfterRetiring(t *testing.T) {
 	t.Parallel()
 	disk := powercut.New(t)
@@ -224,7 +224,7 @@ func (u *unavailable) CreateConsumer(context.Context, jetstream.ConsumerConfig) 
 	return nil, errNoRoom
 }
 
-// A server that cannot answer at the moment has lost nothing: its batch stays until it can be read.
+// A server that cannot answer at the moment has not lost anything. Its batch stays until it can be read.
 func TestWhatCannotBeReadNowIsArchivedLater(t *testing.T) {
 	t.Parallel()
 	k := ready(t, t.TempDir())
@@ -280,8 +280,8 @@ func TestAFullJournalMakesRoom(t *testing.T) {
 	}
 }
 
-// A snapshot that cannot be read is said, since nothing leaves the live journal for as long as it is one of the
-// two; a new one takes its place, and what can still be read is kept beside that.
+// An unreadable snapshot is reported, because nothing leaves the live journal while it is one of the two. A new
+// snapshot replaces it, and the readable one is kept.
 func TestAnUnreadableSnapshotIsSaidAndReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		damaged []uint64
@@ -313,7 +313,8 @@ func TestAnUnreadableSnapshotIsSaidAndReplaced(t *testing.T) {
 	}
 }
 
-// archiving is a stream whose director archives when a batch is read: by itself, or ahead with those behind it.
+// archiving is a stream whose director archives when a batch is read, individually or ahead with its
+// successors.
 type archiving struct {
 	jetstream.Stream
 	seq   uint64
@@ -342,8 +343,8 @@ func (a *archiving) GetMsg(ctx context.Context, seq uint64, o ...jetstream.GetMs
 	return a.Stream.GetMsg(ctx, seq, o...)
 }
 
-// What is archived while the journal is read is no damage: it is read from the archive, or left out where the
-// archive is another machine's.
+// Batches archived during a reading are not damage. They are read from the archive, or left out if the archive
+// is on another machine.
 func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 	if raced {
 		t.Skip("takes minutes with the race detector; shorter tests run the same code with it")

@@ -100,7 +100,7 @@ func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 	}
 }
 
-// What was revoked while the server was away is shut out before the worker can be back.
+// A revocation made while the server was away takes effect before the worker can reconnect.
 func TestRevocationWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -238,7 +238,8 @@ func TestTheNextDirectorRevokes(t *testing.T) {
 	})
 }
 
-// What a director issued after a revocation is revoked by the next one, which knows of the revocation only.
+// Credentials issued by a director after a revocation are revoked by its successor, which knows only of the
+// revocation.
 func TestTheNextDirectorRevokesWhatCameAfterARevocation(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {

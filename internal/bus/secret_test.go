@@ -8,8 +8,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A server that was wiped may meet a director first that knows nothing, and does not lead. What running workers
-// sign with is the fleet's secret still, as who leads has it.
+// The first director to reach a wiped server may know nothing and not lead. Running workers still sign with the
+// fleet's secret, which the leader knows.
 func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -48,7 +48,7 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	}
 }
 
-// Who leads, and finds no secret anywhere, makes one when its lease has begun.
+// A leader that finds no secret anywhere creates one at the start of its lease.
 func TestWhoLeadsMakesTheSecret(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -128,7 +128,7 @@ func TestTwentyThousandRevocations(t *testing.T) {
 	stays("with another folder")
 }
 
-// Directors with the same keys have one secret, and none takes back what another has revoked.
+// Directors with the same keys share one secret, and no director loses another's revocation.
 func TestTwoDirectorsShareWhatIsRevoked(t *testing.T) {
 	out := startOutside(t)
 	one, other := out.join(), out.join()
@@ -162,7 +162,7 @@ func TestTwoDirectorsShareWhatIsRevoked(t *testing.T) {
 	}
 }
 
-// What an old data directory has is taken over: the secret, who is revoked, and for how long.
+// The content of an old data directory is adopted: the secret, the revocations and their duration.
 func TestFilesOfAnOldFolderAreTakenOver(t *testing.T) {
 	out := startOutside(t)
 	o := out.join()
@@ -193,7 +193,7 @@ func TestFilesOfAnOldFolderAreTakenOver(t *testing.T) {
 	}
 }
 
-// An offence is kept until a report tells of it, whoever is the director then.
+// An offence is kept until a report covers it, under any director.
 func TestAnOffenceOutlivesItsDirector(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {
@@ -233,7 +233,8 @@ func TestAnOffenceOutlivesItsDirector(t *testing.T) {
 	})
 }
 
-// One person's credential ends, at once and for ever; another's, and the director, stay.
+// A person's credential is revoked at once and permanently. Those of another person and of the director stay
+// valid.
 func TestAPersonsCredentialIsRevokedByItself(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -38,7 +38,7 @@ func appendBatches(t *testing.T, j *Journal, n int) {
 }
 
 // A standby has read batches that the server loses before it takes over. It may have read them when it began,
-// or since; it says so for as long as they are gone.
+// or since. It reports the loss until they are back.
 func TestAStandbyKnowsWhatItHasRead(t *testing.T) {
 	out := startOutside(t)
 	leader := openBus(t, out.join())

@@ -62,7 +62,7 @@ func TestAJournalKeepsItsID(t *testing.T) {
 	before := one.idThere()
 	mustDo(t, one.ownJS.DeleteStream(ctxFor(t), one.journalStream()))
 	var other *joiner
-	done := one.interruptedBy(func() { // it has seen that there is none
+	done := one.interruptedBy(func() { // it found no journal
 		other = out.joiner()
 		appendBatches(t, other.Journal(), 1)
 	})
@@ -97,8 +97,8 @@ func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 	}
 }
 
-// Who changes what a stream may hold while another journal takes its place notices, and does not go on with
-// that one as if it were its own.
+// A director that changes a stream's limits while another journal replaces it notices, and does not adopt that
+// journal.
 func TestAChangeThatMeetsAnotherJournalIsNoticed(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// wipe takes everything from a server: streams, buckets, and the accounts that it was told of.
+// wipe removes everything from a server: streams, buckets and pushed accounts.
 func (o *outside) wipe() {
 	o.t.Helper()
 	o.stop()
@@ -23,9 +23,9 @@ func (o *outside) wipe() {
 	o.start()
 }
 
-// TestAWipedServerIsEstablishedAnew: opened again, the bus works as after its first opening. Workers come back
-// with what they have, who was revoked stays so, and the directors of the fleet have the secret that running
-// workers' keys derive from.
+// TestAWipedServerIsEstablishedAnew: after reopening, the bus works as at first. Workers return with their
+// credentials, revocations stay in force, and the directors still have the secret from which the keys of
+// running workers derive.
 func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -73,8 +73,8 @@ func TestTheSharedBucketIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyServesTheSnapshotWhenNobodyDoes: a service that ended while the server was away is not there again
-// when it is back. Who asks is told so at once, and no question is handed to it instead of to the next one.
+// TestNobodyServesTheSnapshotWhenNobodyDoes: a service that ended during an outage does not return with the
+// server. A request fails at once, and no request reaches the old service instead of its successor.
 func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
