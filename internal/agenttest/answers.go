@@ -11,8 +11,9 @@ import (
 
 // answer is the response to one request.
 type answer struct {
-	give    func(*exchange)
-	refuses func(*run, conversation) bool // if set, the answer repeats while it returns true; otherwise it is given once
+	give func(*exchange)
+	// if set, the answer repeats while it returns true; otherwise it is given once
+	refuses func(*run, conversation) bool
 }
 
 // works gives the scripted model's answer.

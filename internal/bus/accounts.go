@@ -40,9 +40,8 @@ const (
 	oldFileLongest = "longest-life" // of a credential, as time.Duration has it
 )
 
-// workersAccount keeps the claims of the workers' account and pushes them to the server. One goroutine (run)
-// pushes, and all revocations made before a push begins share it. A revocation lasts until the credential would
-// have expired.
+// workersAccount keeps the claims of the workers' account and pushes them to the server. One goroutine (run) pushes,
+// and all revocations made before a push begins share it. A revocation lasts until the credential would have expired.
 type workersAccount struct {
 	keys     *keys.Director
 	fleet    string
@@ -161,8 +160,7 @@ func (a *workersAccount) readCopy() error {
 var errNoSecret = errors.New("bus: the fleet's secret is not known yet: whoever leads shares it")
 
 // shareSecret adopts the fleet's secret from the bus. If the bus has no secret, the leader stores its copy or
-// creates one. Other directors wait for the leader. A newcomer may be the first to reach a server that
-// lost everything, and a director that was away for long may have a copy of an older secret.
+// creates one. Only the leader may: a newcomer or a director that was away could spread an older secret.
 func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyValue) error {
 	own := a.fleetSecret()
 	secret, err := sharedSecret(ctx, shared, a.fleet)
@@ -317,9 +315,8 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
 }
 
-// revoke returns when the server has shut the worker out. It returns an error when ctx ends or a push fails,
-// and the push is then retried in the background. what describes an offence, which is kept until a report
-// covers it.
+// revoke returns when the server has shut the worker out. It returns an error when ctx ends or a push fails, and the
+// push is then retried in the background. what describes an offence, which is kept until a report covers it.
 func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
 	public, _, err := a.user(worker)
 	if err != nil {

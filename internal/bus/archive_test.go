@@ -166,8 +166,7 @@ func TestAYearOfJournal(t *testing.T) {
 	}
 }
 
-// Archived batches are read as if they were live. An interruption between archiving and purging changes
-// nothing.
+// Archived batches are read as if they were live. An interruption between archiving and purging changes nothing.
 func TestRetiredBatchesAreRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

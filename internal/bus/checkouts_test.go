@@ -269,8 +269,7 @@ func TestCheckoutTravels(t *testing.T) {
 }
 
 // TestNothingIsTakenOfAnAttemptThatIsOver: an attempt that was closed, revoked or replaced is refused at each
-// request and when a checkpoint would count. A director that started later refuses it too, and so does one that
-// does not know yet.
+// request and when a checkpoint would count, also by a director that started later or does not know yet.
 func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, b *Bus, out *outside){
@@ -358,8 +357,7 @@ func TestRevokedWorkerSendsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatAWorkerMayNotOfACheckout: chunks that the worker did not begin with, invalid chunks, and read-only
-// access.
+// TestWhatAWorkerMayNotOfACheckout: chunks that the worker did not begin with, invalid chunks, and read-only access.
 func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})

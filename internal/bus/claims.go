@@ -7,10 +7,11 @@ import (
 	"maps"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"go.uber.org/zap"
 	"retake/internal/bus/keys"
 	"retake/internal/safefile"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
 )
 
 // run pushes whenever woken or when another director has shared something, and retries until the server has the

@@ -329,9 +329,8 @@ func (i *intake) cutOff(g *gate, what string) {
 	})
 }
 
-// takeReport checks a worker's report and stores it under a message id chosen by the director. The answer has
-// the form of a stream's, and tells the worker the result. If a report cannot be stored now, takeReport does
-// not answer, and the worker sends the report again.
+// takeReport checks a worker's report, stores it under an id of the director's choice, and answers as a stream
+// would. It does not answer if the report cannot be stored now: the worker then sends it again.
 func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	b := i.bus
 	id, err := b.readReport(g.worker, m)
@@ -401,8 +400,7 @@ func (b *Bus) checkReport(worker, subject string, data []byte) (id string, err e
 	return id, err
 }
 
-// ExitID, OffenceID and DiskID return the ids of the director's reports about an attempt. Workers may not use
-// them.
+// ExitID, OffenceID and DiskID return the ids of the director's reports about an attempt. Workers may not use them.
 func ExitID(worker string) string { return worker + "/exit" }
 
 // OffenceID returns the id of the report of an Offence.

@@ -313,8 +313,7 @@ func TestAnUnreadableSnapshotIsSaidAndReplaced(t *testing.T) {
 	}
 }
 
-// archiving is a stream whose director archives when a batch is read, individually or ahead with its
-// successors.
+// archiving is a stream whose director archives when a batch is read, individually or ahead with its successors.
 type archiving struct {
 	jetstream.Stream
 	seq   uint64

@@ -1,0 +1,106 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+)
+
+// renew renews the lease until ctx ends, another process takes the lease, or the term ends without a renewal.
+// In the last two cases it closes expired.
+func (l *Lease) renew(ctx context.Context) {
+	next := l.now() + l.o.Period/renewEvery
+	for l.rest(ctx, next) {
+		if !l.Leads() {
+			l.log.Warn("the lease is over: it could not be renewed in time")
+			close(l.expired)
+			return
+		}
+		if !l.able() {
+			l.log.Warn("the lease is not renewed: this director cannot do a leader's work")
+			next = l.now() + l.o.Period/lookParts
+			continue
+		}
+		try, cancel := context.WithTimeout(ctx, l.o.Period/renewEvery)
+		revision, sent, err := l.write(try, l.revision)
+		if err != nil {
+			revision, sent, err = l.anew(try, err)
+		}
+		cancel()
+		next = l.now() + l.o.Period/lookParts
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errTaken):
+			l.log.Warn("another director has the lease")
+			l.giveUp()
+			close(l.expired)
+			return
+		case err != nil:
+			l.log.Warn("the lease is not renewed yet", zap.Error(err))
+		default:
+			l.renewed(revision, sent)
+			next = max(next, sent+l.o.Period/renewEvery)
+		}
+	}
+}
+
+func (l *Lease) able() bool { return l.o.Able == nil || l.o.Able() }
+
+// rest waits until a time by clock or until the term ends, and reports whether ctx is still alive. It polls the
+// clock, because timers stop while the machine is suspended.
+func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
+	for ctx.Err() == nil {
+		left := min(until-l.now(), l.left())
+		if left <= 0 {
+			return true
+		}
+		pause(ctx, min(left, longestTry))
+	}
+	return false
+}
+
+// anew handles a failed renewal. It returns the revision and sending time of a renewal that counts after all,
+// or an error. Either an earlier renewal was stored and only its answer was lost, or the server has lost the
+// lease and anew writes it again. Other processes wait one period when they find no lease, and longer if they
+// find this one.
+func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, error) {
+	if !refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
+		return 0, 0, failed
+	}
+	e, unread := l.kv.Get(ctx, keyLeader)
+	if unread == nil {
+		var there Leader
+		if json.Unmarshal(e.Value(), &there) != nil || there.ID != l.o.Me.ID {
+			return 0, 0, errTaken
+		}
+		return e.Revision(), l.sent[there.Time.UnixNano()], nil
+	}
+	switch s, err := l.kv.Status(ctx); {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		if err := l.open(ctx); err != nil {
+			return 0, 0, err
+		}
+	case err != nil:
+		return 0, 0, err
+	case !errors.Is(unread, jetstream.ErrKeyNotFound):
+		return 0, 0, unread
+	case s.Values() > 0: // another process has led since
+		return 0, 0, errTaken
+	}
+	if !l.Leads() { // otherwise it would count for any process with its lock, such as this one
+		return 0, 0, errTaken
+	}
+	l.log.Warn("the server has lost the lease; it is written again")
+	revision, sent, err := l.write(ctx, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.term.Leads(sent) { // too late: another process may have led meanwhile, in a bucket that is gone as well
+		return 0, 0, errTaken
+	}
+	return revision, sent, err
+}
