@@ -28,9 +28,11 @@ const (
 var harnessDirs = []string{
 	"bench", "cmd/demo", "cmd/githubsim", "cmd/providersim", "docs/examples", "internal/agenttest", "internal/attack",
 	"internal/bench", "internal/bus/bustest", "internal/chaos", "internal/container/containertest",
-	"internal/container/kubernetes/kubetest", "internal/demo", "internal/fsm/fsmtest",
+	"internal/container/kubernetes/kubetest", "internal/demo", "internal/director/loop/looptest",
+	"internal/fsm/fsmtest",
 	"internal/github/githubtest", "internal/patience", "internal/recovery/recoverytest",
-	"internal/sys/clockshift", "internal/sys/crashpoint", "internal/sys/powercut", "internal/testbed", "internal/testfiles",
+	"internal/sys/clockshift", "internal/sys/crashpoint", "internal/sys/powercut", "internal/testbed",
+	"internal/testfiles",
 	"internal/trace/tracetest", "internal/worker/testdata", "tools",
 }
 
