@@ -16,6 +16,7 @@ import (
 
 	"retake/internal/bus/chain"
 	"retake/internal/bus/server"
+	"retake/internal/patience"
 )
 
 // consumer is one whose requests are seen.
@@ -274,8 +275,10 @@ func TestManyReadAhead(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{Server: startServer(t, server.Options{})})
 	j := b.Journal()
+	ctx, cancel := context.WithTimeout(t.Context(), patience.For(time.Minute))
+	defer cancel()
 	for n := range uint64(250) { // 60 MiB
-		if _, err := j.Append(ctxFor(t), fmt.Sprintf("w/%d", n+1), n, make([]byte, 250<<10)); err != nil {
+		if _, err := j.Append(ctx, fmt.Sprintf("w/%d", n+1), n, make([]byte, 250<<10)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -283,7 +286,7 @@ func TestManyReadAhead(t *testing.T) {
 	var slow atomic.Int64
 	for i := range 16 {
 		readers.Go(func() {
-			_, err := j.Records(ctxFor(t), Head{}, func(r chain.Record) error {
+			_, err := j.Records(ctx, Head{}, func(r chain.Record) error {
 				if i == 0 && r.Seq%20 == 0 {
 					time.Sleep(20 * time.Millisecond)
 					slow.Add(1)
@@ -298,7 +301,7 @@ func TestManyReadAhead(t *testing.T) {
 	var took []time.Duration
 	for n := uint64(250); n < 300; n++ {
 		began := time.Now()
-		if _, err := j.Append(ctxFor(t), fmt.Sprintf("w/%d", n+1), n, []byte("beside")); err != nil {
+		if _, err := j.Append(ctx, fmt.Sprintf("w/%d", n+1), n, []byte("beside")); err != nil {
 			t.Error(err)
 		}
 		took = append(took, time.Since(began))
