@@ -34,10 +34,13 @@ test: ## Run all tests; those that need Docker only if an engine answers (RETAKE
 
 # Nothing runs beside anything else in the pure packages, whose list a test keeps, nor in their simulator. What others do with them at the same time is run there.
 PURE  = $(shell sed -n 's|^\t"\(retake/internal/[^"]*\)":.*|\1|p' internal/fsm/purity_test.go) retake/internal/fsm/fsmtest
-RACED = $(filter-out $(PURE),$(shell $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(PKGS)))
+# Their tests start programs that are built without the detector, so by day they are only run without it.
+BUILT = $(addprefix retake/,cmd/demo internal/demo internal/demo/agent internal/release)
+RACED = $(filter-out $(PURE) $(BUILT),$(shell $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(PKGS)))
 race: ## Run the tests with the race detector; says what is left out, and why
 	@$(MAKE) --no-print-directory docker-hint
 	@echo "left out, since nothing runs beside anything else there:$(patsubst retake/internal/%, %,$(PURE))"
+	@echo "left out by day, since they test programs built without the detector (make nightly):$(patsubst retake/%, %,$(BUILT))"
 	@grep -rno --include='*_test.go' 'Skip("[^"]*race detector[^"]*")' cmd internal | sed 's|^\(.*\):Skip("\(.*\)")$$|left out: \1: \2|'
 	$(call run,-race -timeout 20m,$(RACED))
 	@echo "tests passed with the race detector"
@@ -82,6 +85,7 @@ generate: ## Write the generated documents and golden files anew
 .PHONY: nightly
 nightly: ## Run the long searches that tests leave out by day: all worlds, all mutants, more of every property
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m ./internal/fsm/...
+	$(GO) test -race -count=1 -timeout 60m $(BUILT)
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
