@@ -15,8 +15,8 @@ import (
 	"retake/internal/doctor"
 )
 
-// world is what a doctor looks at, as far as it is known without asking anybody: the configuration, even if it
-// is wrong.
+// world returns the part of the doctor's input that needs no request: the configuration, even if it is
+// invalid.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err

@@ -36,8 +36,8 @@ func run() int {
 	return exitCode(root.ExecuteContext(ctx), os.Stderr)
 }
 
-// exitCode is what a command's error means. What is said of it is redacted: it may quote what outsiders or
-// agents wrote.
+// exitCode prints a command's error and returns the exit code that it maps to. The text is redacted, because it may
+// quote outsiders or agents.
 func exitCode(err error, stderr io.Writer) int {
 	because, said := errors.AsType[noBecause](err)
 	switch {

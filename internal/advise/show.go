@@ -56,8 +56,8 @@ func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 // PolicyHead names the columns of PolicyTable's rows.
 var PolicyHead = []string{"failure", "ladder", "waits", "meter", "then"}
 
-// PolicyTable is what ShowPolicy prints, for a page: the rows that decide, a line of a cell after the other,
-// and the guards.
+// PolicyTable returns the content of ShowPolicy for a page: the deciding rows, with line breaks inside cells, and
+// the guards.
 func PolicyTable(p *policy.Policy) (rows, guards [][]string) {
 	for _, r := range p.Standings() {
 		if len(r.By) > 0 && !r.Own { // others decide

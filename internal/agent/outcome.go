@@ -71,7 +71,7 @@ func (o *Outcome) addFailure(e Failure) {
 	o.Failure = &e
 }
 
-// fillFrom copies from b what e lacks, provided that b may be the same error, which has no other status.
+// fillFrom copies the fields that e lacks from b, unless their statuses show that they are different errors.
 func (e *Failure) fillFrom(b Failure) {
 	if e.Status != 0 && b.Status != 0 && e.Status != b.Status {
 		return

@@ -32,7 +32,7 @@ type Reader struct {
 	events   []Event
 }
 
-// state is what a format remembers between lines.
+// state carries a format's data from one line to the next.
 type state struct {
 	id     string // of the last message, to count it once
 	text   string // the answer so far

@@ -2,8 +2,8 @@
 // what was understood. The worker is the real program, without a director (its flag --report); its report
 // becomes evidence and is classified as the director does it.
 //
-// Invariants: an agent has a HOME and a checkout of its own for each run, and no variable of whoever starts it
-// but PATH and the language. What it starts has ended when Run returns.
+// Invariants: each run has a separate HOME and checkout, and inherits only PATH and the language from the caller's
+// environment. All processes that the agent started have ended when Run returns.
 //
 // Clock: wall time; each run is bounded by Limit. Failure policy: what an agent does is a result, never an error.
 package trial

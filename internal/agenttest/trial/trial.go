@@ -61,8 +61,8 @@ type Result struct {
 	Output   string
 }
 
-// Reason is how the run is read; empty: it succeeded. Success without a change is no_progress, as the director
-// decides at the end.
+// Reason returns the classified failure of the run, or an empty reason on success. Success without a change is
+// no_progress, as in the director.
 func (r Result) Reason() recovery.Reason {
 	switch {
 	case r.Report != nil:

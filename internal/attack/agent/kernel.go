@@ -63,7 +63,7 @@ func privileges([]string) (string, error) {
 	return out.String(), nil
 }
 
-// call reports why a system call was refused; nil: it was not, its arguments were at most bad.
+// call returns the error of a refused system call, or nil if the kernel took the call or only its arguments were bad.
 func call(n, a uintptr) error {
 	switch _, _, e := syscall.Syscall(n, a, 0, 0); e {
 	case 0, syscall.EFAULT, syscall.EINVAL:
