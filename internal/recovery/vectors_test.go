@@ -2,7 +2,6 @@ package recovery_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"retake/internal/recovery/classify"
 	"retake/internal/recovery/policy"
-	"retake/internal/recovery/recoverytest"
 	"retake/internal/testfiles"
 )
 
@@ -135,20 +133,6 @@ func TestVectorTables(t *testing.T) {
 			t.Errorf("%+v: why?", o)
 		}
 	}
-}
-
-// TestSpecificationOfVectors compares the table of the specification with leftOut.
-func TestSpecificationOfVectors(t *testing.T) {
-	recoverytest.Compare(t, "../../docs/specs/error-handling.md", recoverytest.Table{Name: "vectors", Rows: outRows()})
-}
-
-// outRows is the table of the specification.
-func outRows() []string {
-	rows := []string{"| seed | kind | vector | why |", "|---|---|---|---|"}
-	for _, o := range leftOut {
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s |", o.seed, o.kind, o.id, o.why))
-	}
-	return rows
 }
 
 func exit(code int) *int { return &code }

@@ -13,7 +13,6 @@ func TestSpecificationOfReading(t *testing.T) {
 	recoverytest.Compare(t, "../../../docs/specs/error-handling.md",
 		recoverytest.Table{Name: "bands", Rows: bandRows()},
 		recoverytest.Table{Name: "statuses", Rows: statusRows(newClassifier(t))},
-		recoverytest.Table{Name: "providers", Rows: providerRows(newClassifier(t))},
 		recoverytest.Table{Name: "exits", Rows: exitRows(newClassifier(t))},
 	)
 }
@@ -42,30 +41,6 @@ func statusRows(c *Classifier) []string {
 			refine = append(refine, "`"+string(r)+"`")
 		}
 		rows = append(rows, fmt.Sprintf("| %s | `%s` | %s |", code, s.Reason, strings.Join(refine, " ")))
-	}
-	return rows
-}
-
-func providerRows(c *Classifier) []string {
-	rows := []string{
-		"| provider | row | code | type | says one of | means | a stated wait | source |",
-		"|---|---|---|---|---|---|---|---|",
-	}
-	words := func(list []string) string { return strings.ReplaceAll(strings.Join(list, ", "), "|", `\|`) }
-	for i := range c.rules {
-		p := c.rules[i].answer
-		if p == nil {
-			continue
-		}
-		means, wait := "`"+string(c.rules[i].Reason)+"`", "holds"
-		if p.Like != 0 {
-			means = fmt.Sprintf("as %d", p.Like)
-		}
-		if c.noWait(p.ID) {
-			wait = "means nothing"
-		}
-		rows = append(rows, fmt.Sprintf("| %s | `%s` | %s | %s | %s | %s | %s | %s |", p.Provider, p.ID, words(p.Code),
-			words(p.Type), words(p.Says), means, wait, p.Source))
 	}
 	return rows
 }

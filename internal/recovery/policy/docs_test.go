@@ -20,9 +20,7 @@ func TestSpecificationOfPolicies(t *testing.T) {
 	recoverytest.Compare(t, specification,
 		recoverytest.Table{Name: "actions", Rows: actionRows()},
 		recoverytest.Table{Name: "policy", Rows: policyRows(t)},
-		recoverytest.Table{Name: "presets", Rows: presetRows(t)},
 		recoverytest.Table{Name: "preset-bounds", Rows: boundRows(t)},
-		recoverytest.Table{Name: "callers", Rows: callerRows(t)},
 	)
 }
 
@@ -32,7 +30,7 @@ func TestSpecificationsExamplePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(data), "## A policy of your own")
+	_, section, _ := strings.Cut(string(data), "## Writing a policy")
 	_, rest, _ := strings.Cut(section, "```toml\n")
 	doc, _, _ := strings.Cut(rest, "```")
 	p, faults, err := Review("own.toml", nil, []byte(doc), nil)
@@ -132,27 +130,6 @@ func policyRows(t *testing.T) []string {
 	return rows
 }
 
-func presetRows(t *testing.T) []string {
-	head, line := "| reason |", "|---|"
-	for _, name := range Presets {
-		head, line = head+" "+name+" |", line+"---|"
-	}
-	rows := []string{head, line}
-	for _, about := range recovery.Reasons {
-		row := "| `" + string(about.Reason) + "` |"
-		for _, name := range Presets {
-			r, _ := preset(t, name).Row(about.Reason, "")
-			cell := ladderText(r)
-			if r.On != string(about.Reason) && r.On != "*" {
-				cell = "*" + r.On + "*: " + cell
-			}
-			row += " " + cell + " |"
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 // backoffText is a backoff in one cell.
 func backoffText(b recovery.Backoff) string {
 	s := fmt.Sprintf("%s × %g^(n-1)", b.Initial, b.Factor)
@@ -213,23 +190,6 @@ func boundRows(t *testing.T) []string {
 		}
 		rows = append(rows, fmt.Sprintf("| %s | %s%s | %s | %s |", name, own, backoffText(p.Backoff()),
 			strings.Join(counts, ", "), strings.Join(guards, "; ")))
-	}
-	return rows
-}
-
-func callerRows(t *testing.T) []string {
-	rows := []string{"| preset | caller | on | ladder | why |", "|---|---|---|---|---|"}
-	for _, name := range Presets {
-		for _, r := range preset(t, name).Table() {
-			if r.Caller == "" {
-				continue
-			}
-			ladder := ladderText(r)
-			if r.Backoff != nil {
-				ladder += "; " + backoffText(recovery.Backoff(*r.Backoff))
-			}
-			rows = append(rows, fmt.Sprintf("| %s | %s | `%s` | %s | %s |", name, r.Caller, r.On, ladder, r.Why))
-		}
 	}
 	return rows
 }
