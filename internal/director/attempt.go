@@ -12,13 +12,13 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/director/effects"
 	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/github/shown"
@@ -94,8 +94,8 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failure.Ended(err)
 	}
-	s.reports.drop(fsm.AttemptID(e.Nonce, e.Attempt-1))
-	s.reports.begin(e.Worker)
+	s.reports.Drop(fsm.AttemptID(e.Nonce, e.Attempt-1))
+	s.reports.Begin(e.Worker)
 	issue, err := s.approvedIssue(ctx, e)
 	if err != nil {
 		return failure.Ended(err)
@@ -296,7 +296,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		err := s.travel.TakeBack(ctx, e) // it holds what the worker could not report
 		if err == nil {
 			// before the container is removed, so that a crash in between cannot change the verdict
-			_, err = s.endReports(ctx, e, unmarked(x))
+			_, err = s.ending.Reports(ctx, e, unmarked(x))
 		}
 		if err == nil {
 			s.finishOutput(ctx, e)
@@ -319,7 +319,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err := s.travel.TakeBack(ctx, e); err != nil {
 		return failure.Ended(err)
 	}
-	stored, err := s.endReports(ctx, e, exit)
+	stored, err := s.ending.Reports(ctx, e, exit)
 	if err != nil {
 		return failure.Ended(err)
 	}
@@ -331,15 +331,14 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.github.Redact(exit.Words),
 		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory,
 	}
-	// a worker sends everything before its final report
-	if !slices.ContainsFunc(stored, func(r bus.Report) bool { return !r.Own && report(r).Final }) {
+	if !reports.WorkerEnded(stored) {
 		gone.Lost = s.travel.LostWork(ctx, e.Worker)
 	}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode
 	}
 	for _, r := range stored {
-		gone.Reports = append(gone.Reports, s.report(ctx, r))
+		gone.Reports = append(gone.Reports, s.reader.Read(ctx, r))
 	}
 	return fsm.EffectEnded{Stop: gone}
 }

@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
-	"retake/internal/director/effects"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/secrets/leak"
 	"retake/internal/secrets/scope"
@@ -30,10 +30,10 @@ const patchTime = 20 * time.Second
 
 // recordEnd records an ended attempt: its container's output, the results of its stages, and its changes. The
 // record is on disk before the verdict, in case the process ends in between.
-func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report,
+func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, stored []bus.Report,
 	printed *audit.StoredOutput,
 ) {
-	out, meta, end := s.reportedEnd(x, reports)
+	out, meta, end := s.reportedEnd(x, stored)
 	out.Patch = s.maskedPatch(ctx, e)
 	c := s.recorder
 	c.ends.Store(e.Worker, end)
@@ -47,7 +47,7 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 
 // reportedEnd collects what the reports and the runtime say about the end of an attempt. A stage's exit code takes
 // precedence over the container's.
-func (s *session) reportedEnd(x container.Exit, reports []bus.Report) (out audit.Output, meta audit.Meta,
+func (s *session) reportedEnd(x container.Exit, stored []bus.Report) (out audit.Output, meta audit.Meta,
 	end attemptEnd,
 ) {
 	end = attemptEnd{signal: x.Signal}
@@ -56,16 +56,16 @@ func (s *session) reportedEnd(x container.Exit, reports []bus.Report) (out audit
 	}
 	// Mask each separately: half a secret at the edge of a buffer is recognised only at the edge of a text.
 	out = audit.Output{WorkerLog: s.github.Redact(string(x.Stdout)) + "\n" + s.github.Redact(string(x.Stderr))}
-	for _, r := range reports {
+	for _, r := range stored {
 		switch body := r.Body.(type) {
 		case *wire.WorkerError:
-			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, effects.FixRounds(body),
-				effects.Observations(body)
+			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, reports.FixRounds(body),
+				reports.Observations(body)
 			if !r.Signed {
-				meta.Notes = append(meta.Notes, effects.PersonsWord)
+				meta.Notes = append(meta.Notes, reports.PersonsWord)
 			}
 			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message,
-				effects.OutputTail(body)
+				reports.OutputTail(body)
 			if body.ExitCode != nil {
 				end.exitCode = body.ExitCode // the stage's code is more specific than the container's
 			}
@@ -82,7 +82,7 @@ func (s *session) reportedEnd(x container.Exit, reports []bus.Report) (out audit
 		}
 	}
 	if x.Cause != "" {
-		meta.Notes = append(meta.Notes, clusterSays(x))
+		meta.Notes = append(meta.Notes, reports.ClusterSays(x))
 	}
 	return out, meta, end
 }

@@ -256,6 +256,7 @@ func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session
 	s.owner = loop.New(fsm.NewDriver(allRunning(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+
 		loop.NewNonce()),
 		b.Journal(), d.log)
+	s.newAttempts()
 	s.owner.Effects, s.owner.OnDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	s.owner.OnBatch = func(_ uint64, records []fsm.Record) { decided(records) }
 	return s
@@ -294,7 +295,7 @@ func (x *decisionBench) run(s *session) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.owner.Run(ctx) })
-	wg.Go(func() { _ = s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reported(ctx, r) }) })
+	wg.Go(func() { _ = s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reader.Received(ctx, r) }) })
 	return func() {
 		cancel()
 		wg.Wait()

@@ -51,11 +51,11 @@ func (s *session) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection,
 		if last = f.Attempt; f.Stage != wire.StageValidate {
 			continue
 		}
-		reports, err := s.reports.of(ctx, fsm.AttemptID(e.Nonce, f.Attempt))
+		stored, err := s.reports.Of(ctx, fsm.AttemptID(e.Nonce, f.Attempt))
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range slices.Backward(reports) {
+		for _, r := range slices.Backward(stored) {
 			if b, ok := r.Body.(*wire.WorkerError); ok && b.IsFinal() && b.Stage == wire.StageValidate {
 				r := &wire.Rejection{
 					Stage: b.Stage, Message: b.Message, StdoutTail: b.LastStdoutTail,

@@ -10,6 +10,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/failure"
 	"retake/internal/director/loop"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 )
 
@@ -46,6 +47,15 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 	return all
 }
 
+// newAttempts creates the parts that attempts need. It requires the owner.
+func (s *session) newAttempts() {
+	s.reader = &reports.Reader{
+		Setup: s.setup, Secrets: s.github.Secrets, Cache: s.reports, Send: s.owner.Send,
+		HeldBack: s.travel.HeldBack, QuotaUsedUp: s.hostDisk.QuotaUsedUp, Log: s.log,
+	}
+	s.ending = &reports.Ending{Cache: s.reports, Bus: s.bus, Spool: s.workspace, Log: s.log}
+}
+
 // remove ends a container of this fleet without a task.
 func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	_, err := s.runtime.Stop(ctx, e.Worker, 0, nil)
@@ -63,7 +73,7 @@ const forgetFor = 30 * time.Second
 // forget removes what a finished claim has left.
 func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.credentials.Revoke(ctx, e.Worker)
-	s.reports.drop(e.Worker)
+	s.reports.Drop(e.Worker)
 	return failure.Or(fsm.EffectEnded{}, failure.Retry(ctx, failure.Pauses(time.Second, 8*time.Second), forgetFor,
 		func() error { return errors.Join(s.travel.Mounted(ctx, e.Nonce), s.workspace.Remove(ctx, e.Nonce)) },
 		func(err error, wait time.Duration) {

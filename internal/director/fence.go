@@ -1,10 +1,8 @@
 package director
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"retake/internal/audit"
@@ -29,9 +27,4 @@ func (s *session) lastOutput(ctx context.Context, e fsm.Effect, fenced bool) *au
 		ctx = limited
 	}
 	return s.finishOutput(ctx, e)
-}
-
-// clusterSays returns, for people, the cluster's explanation of an end.
-func clusterSays(x container.Exit) string {
-	return fmt.Sprintf("the cluster on the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
 }

@@ -21,8 +21,8 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/disk"
-	"retake/internal/director/effects"
 	"retake/internal/director/operator"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 	"retake/internal/secrets/redact"
@@ -267,18 +267,18 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 	if v := s.verdicts(key); !slices.Equal(v, []string{"tests_failed"}) {
 		t.Errorf("verdicts %q; want one, tests_failed", v)
 	}
-	if s.logs.FilterMessage(effects.PersonsWord).FilterField(zap.String("worker", worker)).Len() == 0 {
+	if s.logs.FilterMessage(reports.PersonsWord).FilterField(zap.String("worker", worker)).Len() == 0 {
 		t.Error("the log does not say whose word it is")
 	}
 	s.until("a question that says whose word it is", func() bool {
 		return slices.ContainsFunc(s.github.Issue(key).Comments,
-			func(c githubtest.Comment) bool { return strings.Contains(c.Body, "- "+effects.PersonsWord) })
+			func(c githubtest.Comment) bool { return strings.Contains(c.Body, "- "+reports.PersonsWord) })
 	})
 	s.until("an audit that says so, too", func() bool {
 		found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "audits", worker+"*", "*"))
 		return slices.ContainsFunc(found, func(name string) bool {
 			data, _ := os.ReadFile(name)
-			return strings.Contains(string(data), effects.PersonsWord)
+			return strings.Contains(string(data), reports.PersonsWord)
 		})
 	})
 	s.until("all labels moved, and the claim's comment points to the question, which is the last change", func() bool {

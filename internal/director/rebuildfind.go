@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/director/failure"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -312,13 +313,13 @@ func (s *session) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask
 	}
 	asked := f.AskedAfter()
 	for _, n := range e.reported[f.Nonce] {
-		reports, err := s.reports.of(ctx, fsm.AttemptID(f.Nonce, n))
+		stored, err := s.reports.Of(ctx, fsm.AttemptID(f.Nonce, n))
 		if err != nil {
 			return err
 		}
 		var used *recovery.Usage
-		for _, r := range reports {
-			r := report(r)
+		for _, r := range stored {
+			r := reports.Translate(r)
 			used = used.Max(r.Usage)
 			f.Reported = f.Reported || r.Final && n == f.Attempt
 		}

@@ -14,6 +14,7 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
+	"retake/internal/director/reports"
 	"retake/internal/director/telemetry"
 	"retake/internal/director/view"
 	"retake/internal/fsm"
@@ -44,7 +45,9 @@ type session struct {
 	views       *view.Model
 	traces      *telemetry.Follower // nil if tracing is off
 	projections []projection.Projection
-	reports     *reportCache
+	reports     *reports.Cache
+	reader      *reports.Reader
+	ending      *reports.Ending
 	offers      *intake.Offers
 	polls       *intake.Polls
 	reviews     *intake.Reviews
@@ -81,17 +84,17 @@ func (d *daemon) newSession() *session {
 		},
 		hostDisk:    &effects.Disk{State: d.disk.Now, Use: d.diskUse, Workspace: d.workspace, Log: d.log},
 		credentials: &effects.Credentials{Bus: d.bus, Log: d.log},
-		savedAt:     time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}),
+		savedAt:     time.Now(), reports: reports.NewCache(d.bus, d.github.Secrets),
 		withdrawals: effects.NewWithdrawals(),
 	}
 	s.origin = effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.config.GitHub.BaseBranch}
 	s.workSecrets = &effects.Secrets{Setup: d.setup, Token: d.token, Values: d.known, Bus: d.bus}
 	s.delivery = &effects.Delivery{
 		Setup: d.setup, GitHub: d.github, Workspace: d.workspace, Origin: s.origin, Secrets: s.workSecrets,
-		Withdrawals: s.withdrawals, Reports: s.reports.of, Log: d.log,
+		Withdrawals: s.withdrawals, Reports: s.reports.Of, Log: d.log,
 	}
 	s.questions = &effects.Questions{
-		Setup: d.setup, ConfigFile: d.reading.file, GitHub: d.github, Delivery: s.delivery, Failure: s.reports.failure,
+		Setup: d.setup, ConfigFile: d.reading.file, GitHub: d.github, Delivery: s.delivery, Failure: s.reports.Failure,
 		Denied: d.outside.denied,
 		Gone:   func(ctx context.Context, k fsm.IssueKey) { s.owner.Send(ctx, s.issueGone(k), nil) },
 	}

@@ -85,6 +85,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
 	s.readAgain = s.owner.Reload
 	s.owner.Clock = t.clock.Load()
+	s.newAttempts()
 	s.hostDisk.Clock = s.owner.Clock
 	s.owner.Clock.AtLeast(driver.Machine().Now())
 	s.runner = loop.NewRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.Send(ctx, e, nil) }, t.leads, s.log)
@@ -100,7 +101,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 		return nil, err
 	}
 	s.projections = []projection.Projection{s.views, s.recorder, s.metrics}
-	if s.traces = s.telemetry.Follow(driver.Machine(), driver.Last(), s.views.State(), s.bus.Journal(), s.reports.of,
+	if s.traces = s.telemetry.Follow(driver.Machine(), driver.Last(), s.views.State(), s.bus.Journal(), s.reports.Of,
 		s.log); s.traces != nil {
 		s.projections = append(s.projections, s.traces)
 	}
@@ -150,7 +151,7 @@ func (s *session) parts() []sessionPart {
 		s.owner.Run,
 		s.owner.HandOver,
 		func(ctx context.Context) error {
-			return s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reported(ctx, r) })
+			return s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reader.Received(ctx, r) })
 		},
 		endless(s.traces.Run),
 		s.watchWorkers,

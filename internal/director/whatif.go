@@ -11,6 +11,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/operator"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/projection/feed"
 	"retake/internal/recovery"
@@ -150,5 +151,5 @@ func evidenceOf(ref fsm.ReportRef, report func(seq uint64) (bus.StoredReport, er
 	if err != nil || !ok || hex.EncodeToString(sum[:]) != ref.SHA256 {
 		return recovery.Evidence{}, bus.ErrNoReport
 	}
-	return Evidence(body, stored.Received), nil
+	return reports.Evidence(body, stored.Received), nil
 }

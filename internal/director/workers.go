@@ -9,6 +9,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/director/loop"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 )
 
@@ -34,7 +35,7 @@ func seenInHeartbeat(worker string, h wire.Heartbeat) fsm.WorkerSeen {
 		a.ErrorID = *id
 	}
 	if h.Usage != nil {
-		a.Usage = usage(h.Usage)
+		a.Usage = reports.Usage(h.Usage)
 	}
 	return fsm.WorkerSeen{Worker: worker, Activity: a}
 }

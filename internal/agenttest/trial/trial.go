@@ -17,7 +17,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/agenttest"
 	"retake/internal/bus/wire"
-	"retake/internal/director"
+	"retake/internal/director/reports"
 	"retake/internal/recovery"
 	"retake/internal/recovery/classify"
 )
@@ -253,7 +253,7 @@ func (r *Result) read(c *classify.Classifier, file string) error {
 		r.Usage = b.Usage
 	case *wire.WorkerError:
 		r.Usage, r.Report = b.Usage, b
-		r.Finding = c.Classify(director.Evidence(b, time.Now()))
+		r.Finding = c.Classify(reports.Evidence(b, time.Now()))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/inforce"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -42,7 +43,8 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) github.Es
 		text.Command = stage.Run[:1] // the rest are flags that Retake adds, and the prompt
 	}
 	if r := report; r != nil {
-		text.Tail, text.Tried, text.Question, text.ExitCode = OutputTail(r), FixRounds(r), r.Question, r.ExitCode
+		text.Tail, text.Tried = reports.OutputTail(r), reports.FixRounds(r)
+		text.Question, text.ExitCode = r.Question, r.ExitCode
 		if r.Signal != "" {
 			text.Facts = []string{"signal: " + r.Signal}
 		}

@@ -9,6 +9,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
+	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
@@ -64,7 +65,7 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 // which only the worker can have seen.
 func AsPersonsWord(q *github.Escalation) {
 	q.Command, q.ExitCode = nil, nil
-	q.Facts = append(q.Facts, PersonsWord)
+	q.Facts = append(q.Facts, reports.PersonsWord)
 }
 
 // Progress edits the comment of a claim.

@@ -1,4 +1,4 @@
-package director
+package reports
 
 import "reflect"
 

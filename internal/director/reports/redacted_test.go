@@ -1,4 +1,4 @@
-package director
+package reports
 
 import (
 	"encoding/json"
@@ -12,9 +12,9 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// TestWithoutSecretsAsInItsJSON: a report is left without secrets as its JSON would be, in which no string can
+// TestRedactedAsInItsJSON: a report is left without secrets as its JSON would be, in which no string can
 // be missed; what it was made of does not change.
-func TestWithoutSecretsAsInItsJSON(t *testing.T) {
+func TestRedactedAsInItsJSON(t *testing.T) {
 	by := redact.New("correct-horse-battery", "s3cr3t-of-two\nlines-here")
 	text := rapid.OneOf(rapid.StringMatching(`[a-z \n"]{0,20}`), rapid.SampledFrom([]string{
 		"", "password=correct-horse-battery", "lines-here", "AKIAIOSFODNN7EXAMPLE", "\x1b[31mred\x1b[0m s3cr3t-of-two",
@@ -44,7 +44,7 @@ func TestWithoutSecretsAsInItsJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		want.ErrorID, want.WorkerID = e.ErrorID, e.WorkerID
-		got, err := json.Marshal(withoutSecrets(bus.Report{Body: &before}, by).Body)
+		got, err := json.Marshal(Redacted(bus.Report{Body: &before}, by).Body)
 		if err != nil {
 			t.Fatal(err)
 		}

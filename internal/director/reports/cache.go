@@ -1,0 +1,134 @@
+package reports
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/director/failure"
+	"retake/internal/fsm"
+	"retake/internal/secrets/redact"
+)
+
+// Store is the part of the bus that a Cache reads.
+type Store interface {
+	ReportsOf(ctx context.Context, worker string, after uint64) ([]bus.Report, error)
+}
+
+// Cache keeps the reports of running attempts, so that each one is read and decoded once: by the consumer, or at the
+// end of the attempt if the consumer is behind. Reports that another process or session consumed are read again.
+type Cache struct {
+	store   Store
+	secrets func() *redact.Redactor
+
+	mu    sync.Mutex
+	bytes int                     // stored size of all cached reports
+	read  map[string][]bus.Report // by worker: all reports up to the newest cached one, in stream order
+}
+
+// Limits of the cache. Beyond them it is cleared. In memory the reports take a few times their stored size.
+const (
+	maxCachedWorkers = 256
+	maxCachedBytes   = 8 << 20
+)
+
+// NewCache returns an empty cache. It redacts what it reads from the store.
+func NewCache(store Store, secrets func() *redact.Redactor) *Cache {
+	return &Cache{store: store, secrets: secrets, read: map[string][]bus.Report{}}
+}
+
+// Begin starts to cache a worker's reports. Call it before the worker can report anything.
+func (c *Cache) Begin(worker string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(worker, []bus.Report{})
+}
+
+// add takes a redacted report from the consumer. A repeated report has no effect.
+func (c *Cache) add(r bus.Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, complete := c.read[r.Worker]
+	switch {
+	case complete && r.Seq > lastSeq(list):
+		c.put(r.Worker, append(list, r))
+	case complete && !slices.ContainsFunc(list, func(one bus.Report) bool { return one.Seq == r.Seq }):
+		// it comes late: reports that were read ahead were dropped in between
+		c.drop(r.Worker)
+	}
+}
+
+// Of returns all reports of a worker that are stored so far, without secrets.
+func (c *Cache) Of(ctx context.Context, worker string) ([]bus.Report, error) {
+	c.mu.Lock()
+	list := slices.Clone(c.read[worker])
+	c.mu.Unlock()
+	rest, err := c.store.ReportsOf(ctx, worker, lastSeq(list))
+	if err != nil {
+		return nil, failure.OnBus(err)
+	}
+	for _, r := range rest {
+		list = append(list, Redacted(r, c.secrets()))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if lastSeq(list) >= lastSeq(c.read[worker]) { // the consumer may have advanced in the meantime
+		c.put(worker, list)
+	}
+	return list, nil
+}
+
+// Failure returns the error in a referenced report, and whether a person wrote it. e is nil if the report is missing
+// or carries no error.
+func (c *Cache) Failure(ctx context.Context, worker string, ref *fsm.ReportRef,
+) (e *wire.WorkerError, persons bool, err error) {
+	if ref == nil {
+		return nil, false, nil
+	}
+	list, err := c.Of(ctx, worker)
+	for _, r := range list {
+		if body, ok := r.Body.(*wire.WorkerError); ok && r.Seq == ref.Seq {
+			return body, !r.Signed, nil
+		}
+	}
+	return nil, false, err
+}
+
+// Drop forgets the reports of a worker.
+func (c *Cache) Drop(worker string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(worker)
+}
+
+// put requires the lock.
+func (c *Cache) put(worker string, list []bus.Report) {
+	c.bytes += sizeOf(list) - sizeOf(c.read[worker])
+	c.read[worker] = list
+	if len(c.read) > maxCachedWorkers || c.bytes > maxCachedBytes {
+		clear(c.read)
+		c.bytes = 0
+	}
+}
+
+// drop requires the lock.
+func (c *Cache) drop(worker string) {
+	c.bytes -= sizeOf(c.read[worker])
+	delete(c.read, worker)
+}
+
+func sizeOf(list []bus.Report) (n int) {
+	for _, r := range list {
+		n += r.Bytes
+	}
+	return n
+}
+
+func lastSeq(list []bus.Report) uint64 {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[len(list)-1].Seq
+}

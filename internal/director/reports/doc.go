@@ -1,0 +1,15 @@
+// Package reports reads what workers report about their attempts. It makes each stored report an event of the machine,
+// and keeps the reports of running attempts for the executors.
+//
+// # Invariants
+//
+//   - Nothing outside this package sees a report before Redacted has removed the secrets in it.
+//   - An attempt ends with a report. If its worker wrote none, the director stores one in the worker's place.
+//   - A report is acknowledged when the event about it is in the journal, so a crash delivers it again.
+//
+// # Signatures
+//
+// The bus checks a worker's signature twice: before it stores a report, and when it reads the report from the stream.
+// The second check must stay. Operators publish on the same subjects, permissions of NATS cover subjects but not
+// headers, and so no mark in a stored message proves that the relay has seen it.
+package reports

@@ -1,0 +1,113 @@
+package reports
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+	"retake/internal/director/failure"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// Ending collects the reports of attempts that have ended.
+type Ending struct {
+	Cache *Cache
+	Bus   interface {
+		Report(ctx context.Context, worker string, e wire.WorkerError) error
+		TakeSpooled(ctx context.Context, worker string, data []byte) error
+	}
+	Spool interface {
+		Spooled(nonce, attempt string, maxBytes int64) (reports [][]byte, err error)
+	}
+	Log *zap.Logger
+}
+
+// Reports returns all reports of an ended attempt. If none of them ends the attempt, it takes the reports that the
+// worker could not send. If those do not end it either, it stores the director's report of the exit.
+func (d *Ending) Reports(ctx context.Context, e fsm.Effect, x container.Exit) ([]bus.Report, error) {
+	stored, err := d.Cache.Of(ctx, e.Worker)
+	if err != nil || hasEnd(stored) {
+		return stored, err
+	}
+	if err := d.takeSpooled(ctx, e); err != nil {
+		return nil, err
+	}
+	if stored, err = d.Cache.Of(ctx, e.Worker); err != nil || hasEnd(stored) {
+		return stored, err
+	}
+	if err := d.Bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
+		return nil, failure.OnBus(err)
+	}
+	return d.Cache.Of(ctx, e.Worker)
+}
+
+// takeSpooled stores the reports that a worker spooled but could not get acknowledged. Only those with the worker's
+// signature count, because its agent can write to the spool as well.
+func (d *Ending) takeSpooled(ctx context.Context, e fsm.Effect) error {
+	log := d.Log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker))
+	// the worker may have started with another agent_bus.max_message_bytes
+	found, err := d.Spool.Spooled(e.Nonce, e.Worker, wire.LongestMessage)
+	if err != nil {
+		log.Warn("a spooled report does not count", zap.Error(err))
+	}
+	for _, data := range found {
+		err := d.Bus.TakeSpooled(ctx, e.Worker, data)
+		_, forged := errors.AsType[*wire.Malformed](err)
+		switch {
+		case err == nil:
+			log.Info("took a report from the spool: its worker could not send it")
+		case forged:
+			log.Warn("a spooled report does not count", zap.Error(err))
+		default:
+			return failure.OnBus(err)
+		}
+	}
+	return nil
+}
+
+// WorkerEnded reports whether the worker itself wrote a final report. A worker sends everything else before it.
+func WorkerEnded(reports []bus.Report) bool {
+	return hasEnd(slices.DeleteFunc(slices.Clone(reports), func(r bus.Report) bool { return r.Own }))
+}
+
+func hasEnd(reports []bus.Report) bool {
+	return slices.ContainsFunc(reports, func(r bus.Report) bool { return Translate(r).Final })
+}
+
+// exitReport returns the final report for a worker that wrote none.
+func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
+	kind := "docker_exit_nonzero"
+	if x.OOM {
+		kind = string(recovery.OOMKilled)
+	}
+	r := wire.WorkerError{
+		ErrorID: bus.ExitID(e.Worker), WorkerID: e.Worker, AttemptID: e.Worker, IssueNumber: e.Task.Number(),
+		Stage: wire.StageStart, Attempt: e.Attempt, ErrorType: kind, IsTransient: true, ShouldRetry: true,
+		Signal:         x.Signal,
+		Message:        "the container ended without a report of its worker",
+		LastStdoutTail: string(x.Stdout), LastStderrTail: string(x.Stderr),
+	}
+	if x.Known {
+		r.ExitCode = &x.ExitCode
+	}
+	if x.Cause != "" {
+		r.Message = ClusterSays(x)
+	}
+	if x.StartError != "" {
+		r.Message = "the container did not start: " + x.StartError
+	}
+	return r
+}
+
+// ClusterSays returns, for people, the cluster's explanation of an end.
+func ClusterSays(x container.Exit) string {
+	return fmt.Sprintf("the cluster on the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
+}

@@ -1,0 +1,74 @@
+package reports
+
+import (
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// Translate returns a stored report as the machine sees it. The evidence is included but not journaled.
+func Translate(r bus.Report) fsm.Report {
+	out := fsm.Report{Ref: fsm.ReportRef{Seq: r.Seq, SHA256: r.SHA256}, Final: true}
+	switch b := r.Body.(type) {
+	case *wire.WorkerResult:
+		out.Ref.ID, out.OK, out.Stage, out.Usage = b.ResultID, true, wire.StageDone, Usage(b.Usage)
+	case *wire.WorkerError:
+		out.Ref.ID, out.Final, out.Stage, out.Usage = b.ErrorID, b.IsFinal(), b.Stage, Usage(b.Usage)
+		out.Exit = r.Own && b.ErrorID == bus.ExitID(r.Worker)
+		out.Evidence = Evidence(b, r.Received)
+		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {
+			out.Evidence.Known, out.Evidence.KnownCause = recovery.PolicyViolation, b.Message
+		}
+		if r.Own && b.ErrorID == bus.DiskID(r.Worker) {
+			out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, b.Message
+		}
+		out.Evidence.OOM = out.Evidence.OOM || out.Exit && b.ErrorType == string(recovery.OOMKilled)
+	}
+	return out
+}
+
+// Evidence returns a worker's report of a failure as evidence. at is when it was received.
+func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
+	e := recovery.Evidence{
+		At: at, Stage: b.Stage, Tool: b.Tool, Provider: b.Provider, ExitCode: b.ExitCode, Signal: b.Signal,
+		HTTPStatus: b.HTTPStatus, Headers: b.Headers, Message: b.Message, Stdout: b.LastStdoutTail,
+		Stderr:   b.LastStderrTail,
+		Question: b.Question,
+		Assertion: recovery.Assertion{
+			ErrorType: b.ErrorType, Transient: b.IsTransient, Retry: b.ShouldRetry, Escalate: b.EscalateToHuman,
+		},
+	}
+	// A worker reports this from the kernel's count. Without such an exit it is only a claim.
+	e.OOM = b.ErrorType == string(recovery.OOMKilled) &&
+		(b.Signal == "SIGKILL" || b.ExitCode != nil && *b.ExitCode == 137)
+	if e.OOM {
+		e.KnownCause = b.Message // it names the limit
+	}
+	if b.RetryAfterSeconds != nil {
+		e.RetryAfter = seconds(*b.RetryAfterSeconds)
+	}
+	return e
+}
+
+// Usage returns the usage that a worker reports for its attempt, or nil if it reports none.
+func Usage(u *wire.Usage) *recovery.Usage {
+	if u == nil {
+		return nil
+	}
+	return &recovery.Usage{
+		Tokens: u.Tokens, PaidCalls: int64(u.PaidCalls), CacheHits: int64(u.CacheHits), CostUSD: u.CostUSD,
+	}
+}
+
+// seconds converts a worker's number without overflow. It caps waits at a month, because quotas are of days or
+// months.
+func seconds(f float64) time.Duration {
+	const month = 31 * 24 * time.Hour
+	if f >= month.Seconds() {
+		return month
+	}
+	return time.Duration(max(f, 0) * float64(time.Second))
+}
