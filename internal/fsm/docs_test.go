@@ -3,7 +3,6 @@ package fsm
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,8 +20,7 @@ func TestSpecificationSaysWhatTheCodeDoes(t *testing.T) {
 	text := string(data)
 	for name, rows := range map[string][]string{
 		"states": stateRows(), "transitions": transitionRows(), "triggers": triggerRows(), "diagram": diagram(),
-		"effects":     effectRows(),
-		"transcripts": transcriptRows(t), "rebuild": rebuildRows(),
+		"effects": effectRows(), "rebuild": rebuildRows(),
 	} {
 		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 		_, rest, ok := strings.Cut(text, begin)
@@ -133,32 +131,6 @@ func effectRows() []string {
 	for _, k := range kinds {
 		github, overtaken := slices.Contains(githubEffects, k), slices.Contains(overtakenEffects, k)
 		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", k, yes(k.Durable()), yes(github), yes(overtaken)))
-	}
-	return rows
-}
-
-func transcriptRows(t *testing.T) []string {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []string
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var about []string // the first comment
-		for line := range strings.Lines(string(data)) {
-			line, ok := strings.CutPrefix(strings.TrimSpace(line), "# ")
-			if !ok {
-				break
-			}
-			about = append(about, line)
-		}
-		name := filepath.Base(f)
-		rows = append(rows, fmt.Sprintf("- [%s](../../internal/fsm/testdata/%s): %s", strings.TrimSuffix(name, ".txt"),
-			name, strings.Join(about, " ")))
 	}
 	return rows
 }

@@ -9,19 +9,21 @@ import (
 	"testing"
 )
 
-// update makes each test rewrite its part of the specification: TestSpecification what is in tables of the code,
-// TestMutants and TestExplore what they have measured.
-var update = flag.Bool("update", false, "rewrite the generated parts of the specification")
+// update makes TestSpecification rewrite the specification, and TestMutants and TestExplore their measured results.
+var update = flag.Bool("update", false, "rewrite the generated parts of the specification and testdata/searched.md")
 
-const specification = "../../../docs/specs/simulator.md"
+const (
+	specification = "../../../docs/specs/simulator.md"
+	searched      = "testdata/searched.md" // the results of TestMutants and TestExplore
+)
 
 // TestSpecification compares the generated parts with the code's tables. Of what was measured only the names are
 // compared: the figures belong to the day they were taken.
 func TestSpecification(t *testing.T) {
 	for name, rows := range map[string][]string{"invariants": invariantRows(), "faults": faultRows()} {
 		if *update {
-			rewrite(t, name, rows)
-		} else if part(t, name) != strings.Join(rows, "\n")+"\n" {
+			rewrite(t, specification, name, rows)
+		} else if part(t, specification, name) != strings.Join(rows, "\n")+"\n" {
 			t.Errorf("%s: part %q is not what the code does; run this test with -update", specification, name)
 		}
 	}
@@ -33,9 +35,9 @@ func TestSpecification(t *testing.T) {
 		worlds = append(worlds, s.Name)
 	}
 	for name, want := range map[string][]string{"mutants": bugs, "worlds": worlds} {
-		if has := firstCells(part(t, name)); !slices.Equal(has, want) && !*update {
+		if has := firstCells(part(t, searched, name)); !slices.Equal(has, want) && !*update {
 			t.Errorf("%s: part %q lists %q, the code has %q; run TestMutants and TestExplore with -update",
-				specification, name, has, want)
+				searched, name, has, want)
 		}
 	}
 }
@@ -69,31 +71,31 @@ func firstCells(table string) (cells []string) {
 	return cells
 }
 
-// part returns what stands between a part's two marks.
-func part(t *testing.T, name string) string {
+// part returns the text between the two marks of a part.
+func part(t *testing.T, document, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(specification)
+	data, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, begins := strings.Cut(string(data), "<!-- "+name+" -->\n")
 	text, _, ends := strings.Cut(rest, "<!-- /"+name+" -->")
 	if !begins || !ends {
-		t.Fatalf("%s: no part %q", specification, name)
+		t.Fatalf("%s: no part %q", document, name)
 	}
 	return text
 }
 
-func rewrite(t *testing.T, name string, rows []string) {
+func rewrite(t *testing.T, document, name string, rows []string) {
 	t.Helper()
-	old := part(t, name)
-	data, err := os.ReadFile(specification)
+	old := part(t, document, name)
+	data, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
 	begin := "<!-- " + name + " -->\n"
 	text := strings.Replace(string(data), begin+old, begin+strings.Join(rows, "\n")+"\n", 1)
-	if err := os.WriteFile(specification, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(document, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

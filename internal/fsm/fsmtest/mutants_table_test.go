@@ -25,7 +25,7 @@ var lossMutants = map[string]bool{
 	"numbers fall below those of branches": true,
 }
 
-// mutants are all of them; the specification lists them in this order.
+// mutants are all of them; testdata/searched.md lists them in this order.
 var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clusterMutants)
 
 // mutantTails are declarations that some mutants need.

@@ -18,7 +18,7 @@ import (
 const mutantSteps = 4_000_000
 
 // TestMutants plants bugs into the production code, and lists what catches them: an invariant that nothing
-// violates proves nothing. Where the specification says in which world a bug was seen last, that world is run
+// violates proves nothing. Where testdata/searched.md says in which world a bug was seen last, that world is run
 // first. By day those are looked for that one build can hold; by night all of them.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
@@ -28,7 +28,7 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := allSeen(part(t, "mutants"))
+	seen := allSeen(part(t, searched, "mutants"))
 	joined, alone := plant(t, internal)
 	sim := build(t, joined)
 	rows := make([]string, len(mutants))
@@ -51,7 +51,7 @@ func TestMutants(t *testing.T) {
 		}
 	})
 	if *update && nightly && !t.Failed() {
-		rewrite(t, "mutants", append([]string{
+		rewrite(t, searched, "mutants", append([]string{
 			"| bug | in | caught by | in world | after steps |",
 			"|---|---|---|---|---|",
 		}, rows...))
@@ -61,7 +61,7 @@ func TestMutants(t *testing.T) {
 // caught says what saw a bug, and where.
 type caught struct{ by, world, steps string }
 
-// allSeen is where the specification says that bugs were seen.
+// allSeen returns where testdata/searched.md says that bugs were seen.
 func allSeen(table string) map[string]caught {
 	seen := map[string]caught{}
 	for line := range strings.Lines(table) {
