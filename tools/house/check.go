@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,11 +19,12 @@ const (
 	maxFiles    = 30  // of one package, tests aside
 )
 
-// debtFile lists what is over a limit today, and by how much. A number in it may only fall.
+// debtFile records the current violations. Their numbers may only fall.
 const debtFile = "tools/house/debt.txt"
 
 // check compares the tree with its limits and its recorded debt.
-func check(root string, update bool, out io.Writer) error {
+// Kinds in harder have just got a harder rule: their numbers may rise this once.
+func check(root string, update bool, harder []string, out io.Writer) error {
 	t, err := measure(root)
 	if err != nil {
 		return err
@@ -36,12 +38,16 @@ func check(root string, update bool, out io.Writer) error {
 	first := errors.Is(err, os.ErrNotExist)
 	bad := 0
 	for _, key := range sortedKeys(now) {
-		if was, known := debt[key]; !first && (!known && !strings.HasPrefix(key, "idioms ") || known && now[key] > was) {
+		if kind, _, _ := strings.Cut(key, " "); slices.Contains(harder, kind) {
+			continue
+		}
+		was, known := debt[key]
+		if !first && (!known && !strings.HasPrefix(key, "idioms ") || known && now[key] > was) {
 			bad++
 			fmt.Fprintf(out, "%s: %d, %s\n", key, now[key], allowed(key, was, known))
 		}
 	}
-	if was, is := total(debt), total(now); !first && is > was {
+	if was, is := total(debt), total(now); !first && is > was && !slices.Contains(harder, "idioms") {
 		bad++
 		fmt.Fprintf(out, "idioms of all packages: %d, were %d\n", is, was)
 	}
@@ -79,9 +85,10 @@ func total(debt map[string]int) (n int) {
 	return n
 }
 
-// violations are the numbers over their limits, and the idioms of each package.
+// violations are the numbers over their limits, the idioms of each package and document, and the badly formed errors.
 func (t *tree) violations() map[string]int {
-	v, files, methods, words := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+	v, files, methods := map[string]int{}, map[string]int{}, map[string]int{}
+	words, faults := map[string]int{}, map[string]int{}
 	for _, f := range t.files {
 		if f.lines > maxFile {
 			v["file "+f.name] = f.lines
@@ -97,10 +104,11 @@ func (t *tree) violations() map[string]int {
 				methods[f.pkg+" "+fn.receiver]++
 			}
 		}
-		if f.kind != tests {
+		if f.kind != tests && f.kind != document {
 			files[f.pkg]++
 		}
-		words[f.pkg] += f.text.idioms
+		words[f.pkg] += len(f.text.idioms)
+		faults[f.pkg] += len(f.errors)
 	}
 	for key, n := range methods {
 		if n > maxMethods {
@@ -115,6 +123,11 @@ func (t *tree) violations() map[string]int {
 	for key, n := range words {
 		if n > 0 {
 			v["idioms "+key] = n
+		}
+	}
+	for key, n := range faults {
+		if n > 0 {
+			v["errors "+key] = n
 		}
 	}
 	return v
@@ -144,7 +157,7 @@ func readDebt(name string) (map[string]int, error) {
 
 func writeDebt(name string, debt map[string]int) error {
 	var b strings.Builder
-	b.WriteString("# What is over a limit, and by how much. Numbers only fall: make house.\n")
+	b.WriteString("# Recorded violations of limits. Numbers only fall: make house.\n")
 	for _, key := range sortedKeys(debt) {
 		fmt.Fprintf(&b, "%s %d\n", key, debt[key])
 	}

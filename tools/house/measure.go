@@ -22,9 +22,10 @@ const (
 	production = "production"
 	harness    = "harness"
 	tests      = "tests"
+	document   = "document"
 )
 
-// harnessDirs are what exists for tests, demonstrations and measurements alone; everything below them counts with them.
+// harnessDirs serve tests, demonstrations and measurements only. Their subdirectories belong to them.
 var harnessDirs = []string{
 	"bench", "cmd/demo", "cmd/githubsim", "cmd/providersim", "docs/examples", "internal/agenttest", "internal/attack",
 	"internal/bench", "internal/bus/bustest", "internal/chaos", "internal/container/containertest",
@@ -48,6 +49,7 @@ type file struct {
 	funcs    []function
 	exported int
 	text     sentences
+	errors   []sentence // texts of errors with another form
 }
 
 type function struct {
@@ -59,9 +61,10 @@ type function struct {
 
 type tree struct{ files []file }
 
-// measure reads every Go file that git knows.
+// measure reads every Go file and every document that git knows.
 func measure(root string) (*tree, error) {
-	git := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go")
+	git := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard",
+		"*.go", "*.md")
 	git.Stderr = os.Stderr
 	data, err := git.Output()
 	if err != nil {
@@ -71,10 +74,16 @@ func measure(root string) (*tree, error) {
 	for name := range strings.SplitSeq(strings.TrimRight(string(data), "\x00"), "\x00") {
 		src, err := os.ReadFile(filepath.Join(root, name))
 		if os.IsNotExist(err) {
-			continue // removed, and not committed yet
+			continue // removed but not committed
 		}
 		if err != nil {
 			return nil, err
+		}
+		if !strings.HasSuffix(name, ".go") {
+			if isDocument(name) {
+				t.files = append(t.files, file{name: name, pkg: name, kind: document, text: proseOf(src)})
+			}
+			continue
 		}
 		f, err := measureFile(name, src)
 		if err != nil {
@@ -105,7 +114,10 @@ func measureFile(name string, src []byte) (file, error) {
 			f.exported += exportedIn(d)
 		}
 	}
-	f.text = sentencesOf(parsed)
+	f.text = sentencesOf(fset, parsed)
+	if f.kind == production {
+		f.errors = badErrors(fset, parsed)
+	}
 	return f, nil
 }
 
@@ -164,8 +176,8 @@ const (
 	tabWidth   = 4
 )
 
-// scanLines counts the lines that hold code, and finds those that are too wide. Lines inside of a raw string are data,
-// as is the first one from the string on.
+// scanLines counts the lines that hold code, and returns the numbers of wide lines. Lines with parts of a raw string
+// are data.
 func scanLines(src []byte) (code int, wide []int, widest int) {
 	fset := token.NewFileSet()
 	f := fset.AddFile("", fset.Base(), len(src))
@@ -223,21 +235,28 @@ func columns(line []byte) (n int) {
 func (t *tree) print(out io.Writer) {
 	type row struct {
 		code, test, files, exported, widest, longest int
-		text                                         sentences
+		sentences, idioms                            int
+		kind                                         string
 	}
 	rows := map[string]*row{}
 	sum := map[string]int{}
 	for _, f := range t.files {
 		r := rows[f.pkg]
 		if r == nil {
-			r = &row{}
+			r = &row{kind: f.kind}
+			if r.kind != document {
+				r.kind = kindOf(f.pkg + "/x.go")
+			}
 			rows[f.pkg] = r
 		}
 		sum[f.kind] += f.code
 		r.widest = max(r.widest, f.widest)
-		r.text.all, r.text.idioms = r.text.all+f.text.all, r.text.idioms+f.text.idioms
+		r.sentences, r.idioms = r.sentences+f.text.all, r.idioms+len(f.text.idioms)
 		for _, fn := range f.funcs {
 			r.longest = max(r.longest, fn.lines)
+		}
+		if f.kind == document {
+			continue
 		}
 		if f.kind == tests {
 			r.test += f.code
@@ -250,10 +269,10 @@ func (t *tree) print(out io.Writer) {
 	for _, pkg := range sortedKeys(rows) {
 		r := rows[pkg]
 		rate := 0.0
-		if r.text.all > 0 {
-			rate = 100 * float64(r.text.idioms) / float64(r.text.all)
+		if r.sentences > 0 {
+			rate = 100 * float64(r.idioms) / float64(r.sentences)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f %%\t\n", pkg, kindOf(pkg+"/x.go"), r.code, r.test, r.files,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f %%\t\n", pkg, r.kind, r.code, r.test, r.files,
 			r.exported, r.widest, r.longest, rate)
 	}
 	_ = w.Flush()

@@ -10,8 +10,13 @@ import (
 
 const maxSubject = 72
 
+// severalPackages are the commits from the time when a subject could name more than one package.
+var severalPackages = strings.Fields(`
+b8b715a 360f9ae c8c65f5 5351e03 5bc51a9 021404d 62a0211 1e5bee5
+ee257d0 33aa6ea 60ba7e4 a8a4a03 821a632 1ab06f3 899454f c575c86`)
+
 var (
-	subjectForm = regexp.MustCompile(`^[a-z0-9.][A-Za-z0-9_./-]*(, [a-z0-9.][A-Za-z0-9_./-]*)*: (\S+)( .*)?$`)
+	subjectForm = regexp.MustCompile(`^[a-z0-9.][A-Za-z0-9_./-]*: (\S+)( .*)?$`)
 
 	// Words that only look like a third person, a past or a participle.
 	imperatives = map[string]bool{
@@ -22,7 +27,7 @@ var (
 	}
 )
 
-// subjectError explains why a commit subject does not have the form "package: verb what". Nil means that it has.
+// subjectError explains why a commit subject does not have the form "package: verb what". Nil means it does.
 func subjectError(subject string) error {
 	if strings.HasPrefix(subject, "Merge ") {
 		return nil
@@ -34,7 +39,7 @@ func subjectError(subject string) error {
 	if m == nil {
 		return errors.New(`want "package: verb what", such as "bus: retry a lost append"`)
 	}
-	verb := m[2]
+	verb := m[1]
 	third := strings.HasSuffix(verb, "s") && !strings.HasSuffix(verb, "ss")
 	if verb != strings.ToLower(verb) || !imperatives[verb] &&
 		(third || strings.HasSuffix(verb, "ed") || strings.HasSuffix(verb, "ing")) {
