@@ -289,7 +289,7 @@ func (s *session) spec(in *inforce.Setup, e fsm.Effect, checkout string) contain
 // by the same path.
 func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if reason, ok := stopReasons[e.Stop.Reason]; ok && e.Stop.Grace > 0 {
-		s.sendControl(ctx, e.Worker, wire.Stop{Reason: reason, GraceSeconds: (e.Stop.Grace / 2).Seconds()})
+		s.control.Send(ctx, e.Worker, wire.Stop{Reason: reason, GraceSeconds: (e.Stop.Grace / 2).Seconds()})
 		s.waitEnded(ctx, e.Worker, e.Stop.Grace/2)
 	}
 	exit, err := s.runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
@@ -315,7 +315,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.credentials.Revoke(ctx, e.Worker)
 	}
 	s.outside.dismiss(e.Worker)
-	s.broker.drop(e.Worker)
+	s.broker.Drop(e.Worker)
 	if err := s.travel.TakeBack(ctx, e); err != nil {
 		return failure.Ended(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
+	"retake/internal/director/workers"
 	"retake/internal/fsm"
 	"retake/internal/metrics"
 )
@@ -182,20 +183,20 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	must(t, hub.ShareSecret(ctx))
 
 	b := &beats{t: t, workers: fleetOf}
-	s := &session{daemon: &daemon{log: zap.NewNop(), metrics: metrics.New(prometheus.NewRegistry(), "bench")}, bus: hub}
-	workers := make([]string, fleetOf)
-	for n := range workers {
-		workers[n] = beatWorker(n)
+	signs := &workers.Signs{Bus: hub, Metrics: metrics.New(prometheus.NewRegistry(), "bench"), Log: zap.NewNop()}
+	names := make([]string, fleetOf)
+	for n := range names {
+		names[n] = beatWorker(n)
 	}
 	config := looptest.Config()
 	config.HeartbeatTTL, config.Watchdog = beatTTL, 24*time.Hour
 	var parts sync.WaitGroup
 	heap := heapInUse()
 	watching, stop := context.WithCancel(ctx)
-	s.owner = loop.New(fsm.NewDriver(fsm.New(config), 0, "none"), hub.Journal(), zap.NewNop())
-	parts.Go(func() { _ = s.watchWorkers(watching) })
+	signs.Owner = loop.New(fsm.NewDriver(fsm.New(config), 0, "none"), hub.Journal(), zap.NewNop())
+	parts.Go(func() { _ = signs.Watch(watching) })
 	began := time.Now()
-	hub.Admit(workers...)
+	hub.Admit(names...)
 	b.perWorker = float64(heapInUse()-heap) / float64(fleetOf)
 	t.Logf("admitted in %s", time.Since(began).Round(time.Millisecond))
 	stop()
@@ -209,14 +210,14 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	driver := fsm.NewDriver(m, hub.Journal().Head().Seq, "bench")
 	snapshot, err := m.Snapshot()
 	must(t, err)
-	s.metrics.Slots(fleetOf)
-	must(t, s.metrics.Restore(0, snapshot))
-	allSeen(m, workers)
+	signs.Metrics.Slots(fleetOf)
+	must(t, signs.Metrics.Restore(0, snapshot))
+	allSeen(m, names)
 	b.began = time.Now()
 	b.owner = loop.New(driver, hub.Journal(), zap.NewNop())
-	s.owner = b.owner
+	signs.Owner = b.owner
 	b.owner.OnDurable, b.owner.Effects = func(fsm.Record) {}, b.effect
-	running := []sessionPart{s.owner.Run, s.owner.HandOver, s.watchWorkers}
+	running := []sessionPart{b.owner.Run, b.owner.HandOver, signs.Watch}
 	if reports {
 		running = append(running, b.report)
 	}

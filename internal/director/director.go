@@ -26,6 +26,7 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
+	"retake/internal/director/workers"
 	"retake/internal/egress"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -60,8 +61,8 @@ type Options struct {
 	// HideInLog receives a function that returns the values to hide in the log. It may be nil.
 	HideInLog func(values func() *redact.Redactor)
 
-	// Fields for tests. Zero values mean the configured runtime, the network, driftEvery, GitHub's second between
-	// two writes, and the system's own answers.
+	// Fields for tests. Zero values mean the configured runtime, the network, workers.DriftEvery, GitHub's second
+	// between two writes, and the system's own answers.
 	Runtime      container.Runtime
 	Transport    http.RoundTripper
 	DriftEvery   time.Duration
@@ -113,7 +114,7 @@ type daemon struct {
 	outputs   *output.Store
 	telemetry *telemetry.Exporter  // nil if tracing is off
 	cooldowns chan github.Cooldown // from the gate, which must not block
-	offences  chan struct{}        // wakes the reporter of offences; capacity 1, wakes coalesce
+	offences  workers.Wake         // rung for each offence of a worker
 	labelled  sync.Map             // repositories that answered and have our labels
 	// how the configuration meets the tasks of an earlier run; written before a session's goroutines begin
 	met *meeting

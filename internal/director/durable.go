@@ -45,10 +45,10 @@ func (s *session) react(f fsm.Fact) {
 	case fsm.TaskQueued:
 		s.outputs.Expect(string(f.Task))
 	case fsm.CooldownSet:
-		s.broker.close(f)
+		s.broker.Close(f)
 		s.github.Prime(github.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
 	case fsm.CooldownLifted:
-		s.broker.open(f.Resource)
+		s.broker.Open(f.Resource)
 		s.github.Lift(f.Resource)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/director/effects"
+	"retake/internal/director/workers"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -262,7 +263,7 @@ var examples = []example{
 	{
 		name: "policy_violation-cut-off", reason: recovery.PolicyViolation, stage: "CODE", cause: recovery.CutOff +
 			"sent 601 messages within 38ms, and may send 100 a second and 300 at once",
-		report: new(ownReport(wire.WorkerError{Stage: "CODE"}, "k3v9qx2m-2", bus.OffenceID("k3v9qx2m-2"),
+		report: new(workers.EndReport(wire.WorkerError{Stage: "CODE"}, "k3v9qx2m-2", bus.OffenceID("k3v9qx2m-2"),
 			recovery.PolicyViolation, recovery.CutOff+"sent 601 messages within 38ms, and may send 100 a second "+
 				"and 300 at once")),
 	},

@@ -7,11 +7,16 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/disk"
 	"retake/internal/director/failure"
+	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/director/reports"
+	"retake/internal/director/workers"
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 // executors lists the executor of each kind of effect.
@@ -25,10 +30,10 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		fsm.DoEscalate:    s.travel.Received(s.questions.Escalate),
 		fsm.DoRelease:     s.travel.Received(s.delivery.Release),
 		fsm.DoRemind:      s.remind,
-		fsm.DoWelcome:     s.welcome,
-		fsm.DoRefuse:      s.refuse,
-		fsm.DoFence:       s.fence,
-		fsm.DoProbe:       s.probe,
+		fsm.DoWelcome:     s.hellos.Welcome,
+		fsm.DoRefuse:      s.hellos.Refuse,
+		fsm.DoFence:       s.hellos.Fence,
+		fsm.DoProbe:       s.signs.Probe,
 		fsm.DoRemove:      s.remove,
 		fsm.DoReadIssue:   s.readIssue,
 		fsm.DoProgress:    s.questions.Progress,
@@ -37,14 +42,47 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		fsm.DoReply:       s.reply,
 		fsm.DoReclaim:     s.reclaim,
 		fsm.DoTidy:        s.tidy,
-		fsm.DoPause:       s.control(wire.Pause{}),
-		fsm.DoResume:      s.control(wire.Resume{}),
+		fsm.DoPause:       s.control.Executor(wire.Pause{}),
+		fsm.DoResume:      s.control.Executor(wire.Resume{}),
 		fsm.DoForget:      s.forget,
 	}
 	for kind, run := range all {
 		all[kind] = s.hostDisk.Await(run)
 	}
 	return all
+}
+
+// newWorkers creates the parts that talk to workers. It requires the owner.
+func (s *session) newWorkers(ctx context.Context) {
+	s.control = &workers.Control{Bus: s.bus, Log: s.log}
+	s.hellos = &workers.Hellos{
+		Bus: s.bus, Send: s.owner.Send, Control: s.control, RunID: s.runID,
+		HeartbeatInterval: s.config.AgentBus.HeartbeatInterval, Log: s.log,
+	}
+	s.list = workers.NewList(s.owner, s.runtime, s.log)
+	s.signs = &workers.Signs{Bus: s.bus, Owner: s.owner, Metrics: s.metrics, List: s.list, Log: s.log}
+	s.ends = &workers.Ends{Bus: s.bus, Owner: s.owner, Log: s.log}
+	s.broker = workers.NewBroker(ctx, s.owner, s.runID, s.begun.ModelLimits(), s.log)
+	s.running = &workers.Checkouts{
+		Owner: s.owner, Workspace: s.workspace, Checkout: s.origin.Checkout, Setup: s.setup, Control: s.control,
+		Every: s.driftEvery, RunID: s.runID, Log: s.log,
+	}
+}
+
+func (s *session) diskWatch() *lead.DiskWatch {
+	return &lead.DiskWatch{
+		Of: s.sharedKey(), Watermark: func() float64 { return s.setup().Director.DiskWatermark },
+		Use:  func() (disk.Use, error) { return s.diskUse(s.sharedDir()) },
+		Live: func(ctx context.Context) []fsm.Task { return workers.Live(ctx, s.owner) },
+		Used: s.workspace.Used, Uploaded: s.bus.Uploaded, Log: s.log,
+		Stop: func(ctx context.Context, worker, why string) {
+			s.ends.End(ctx, worker, bus.DiskID(worker), recovery.ScopeViolation, recovery.TooMuch+why)
+		},
+	}
+}
+
+func (s *session) diskGuard() *lead.DiskGuard {
+	return &lead.DiskGuard{Disk: s.disk, Owner: s.owner, Reload: s.readAgain, Log: s.log}
 }
 
 // newAttempts creates the parts that attempts need. It requires the owner.

@@ -26,6 +26,7 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
+	"retake/internal/director/workers"
 	"retake/internal/github"
 	"retake/internal/output"
 	"retake/internal/safefile"
@@ -93,12 +94,12 @@ func newDaemon(o Options) *daemon {
 		runID:      "run_" + now.Format("20060102-150405Z"),
 		runtime:    o.Runtime,
 		internet:   o.Outside,
-		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
+		driftEvery: cmp.Or(o.DriftEvery, workers.DriftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
 		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
 		findPatience:  cmp.Or(o.findPatience, findPatience), decides: o.decides,
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
 		cooldowns: make(chan github.Cooldown, 64),
-		offences:  make(chan struct{}, 1), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
+		offences:  workers.NewWake(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
 	d.openMetrics(cmp.Or(o.Version, "unknown"))
 	if d.diskUse == nil {
@@ -282,7 +283,8 @@ func (d *daemon) openBus(ctx context.Context) (err error) {
 		hosts = []string{"127.0.0.1", d.gateway}
 	}
 	o := d.journalOptions()
-	o.MaxMessageBytes, o.WorkerLife, o.OnOffence = b.MaxMessageBytes, d.watchdog+workerLifeAfter, d.offended
+	o.MaxMessageBytes, o.WorkerLife = b.MaxMessageBytes, d.watchdog+workerLifeAfter
+	o.OnOffence = func(bus.Offence) { d.offences.Ring() }
 	if b.URL != "" {
 		o.Keys, err = keys.Load(b.Credentials)
 	} else {
@@ -326,10 +328,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 		Known: d.known, Transport: leaseTransport{cmp.Or(o.Transport, http.DefaultTransport), &d.term},
 		OnCooldown: d.coolDown, OnAnswer: d.requested, Log: d.log,
 	})
-	if err != nil {
-		return err
-	}
-	return nil
+	return err
 }
 
 // coolDown passes on a cooldown of the gate without blocking. The gate has already closed. If the channel is full,

@@ -14,7 +14,6 @@ import (
 	"retake/internal/agent"
 	"retake/internal/audit"
 	"retake/internal/bus/wire"
-	"retake/internal/director/effects"
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/projection"
@@ -233,7 +232,7 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 	}
 	c.attempt(t, f.N, func(m *audit.Meta) {
 		m.RunID, m.Action, m.Why, m.Image, m.Branch = c.runID, string(f.Next.Action), why, c.image,
-			cmp.Or(t.Work.Branch, effects.BranchName(f.Task, f.N))
+			cmp.Or(t.Work.Branch, fsm.BranchName(f.Task, f.N))
 		m.StartedAt = wire.At(at)
 	})
 }

@@ -220,7 +220,7 @@ func (s *session) followSettings(ctx context.Context) error {
 			s.begun = now
 			s.views.Configure(cfg)
 			s.metrics.Slots(now.Director.MaxWorkers)
-			s.broker.limit(now.ModelLimits())
+			s.broker.Limit(now.ModelLimits())
 			now.MarkDecided()
 		}
 		select {

@@ -17,6 +17,7 @@ import (
 	"retake/internal/director/reports"
 	"retake/internal/director/telemetry"
 	"retake/internal/director/view"
+	"retake/internal/director/workers"
 	"retake/internal/fsm"
 	"retake/internal/projection"
 	"retake/internal/projection/feed"
@@ -37,10 +38,15 @@ type session struct {
 	owner       *loop.Owner
 	readAgain   func(error) // ends the session, so that the journal is read again
 	runner      *loop.Runner
-	hellos      intake.Hellos
+	control     *workers.Control
+	hellos      *workers.Hellos
+	signs       *workers.Signs
+	list        *workers.List
+	ends        *workers.Ends
+	running     *workers.Checkouts
 	refusals    *intake.Postponed // issues whose claim failed
 	reclaims    *intake.Postponed // claims without a task that were checked recently
-	broker      *broker
+	broker      *workers.Broker
 	recorder    *recorder
 	views       *view.Model
 	traces      *telemetry.Follower // nil if tracing is off
@@ -59,7 +65,6 @@ type session struct {
 	delivery    *effects.Delivery
 	questions   *effects.Questions
 	workSecrets *effects.Secrets
-	relists     chan struct{}
 	edited      sync.Map // edits of issues that the log already reports
 	sent        []string // tasks whose checkouts were on the bus before the journal was read
 	// present before the journal was read; those it does not know can be removed
@@ -76,7 +81,7 @@ type session struct {
 func (d *daemon) newSession() *session {
 	offers := &intake.Offers{GitHub: d.github, Config: &d.inForce, Unusable: &d.unusable, Log: d.log}
 	s := &session{
-		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), offers: offers,
+		daemon: d, bus: d.bus, met: d.met, offers: offers,
 		refusals: intake.NewPostponed(intake.PostponedFor, offers.AsksForWork),
 		reclaims: intake.NewPostponed(min(intake.PostponedFor, d.wholeEvery), nil),
 		travel: &effects.Checkouts{
@@ -234,7 +239,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 			zap.Int64("paid_calls_used", e.PaidCalls))
 		events = append(events, e)
 	}
-	for _, body := range append(events, listed(asked, list)) {
+	for _, body := range append(events, workers.Listed(asked, list)) {
 		if err := s.owner.Offer(body); err != nil {
 			return err
 		}
@@ -267,7 +272,7 @@ func (s *session) housekeeping(ctx context.Context) error {
 		if err := s.bus.PublishSnapshot(now); err != nil {
 			s.log.Debug("snapshot not published", zap.Error(err))
 		}
-		s.writeStates(ctx, now.Director.Phase)
+		s.running.WriteStates(ctx, now.Director.Phase)
 		if fleet, err := loop.Look(ctx, s.owner,
 			func(d *fsm.Driver) fleetState { return s.fleetOf(d.Machine()) }); err == nil {
 			s.keepFleet(fleet)

@@ -14,6 +14,7 @@ import (
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
 	"retake/internal/director/view"
+	"retake/internal/director/workers"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/projection"
@@ -37,7 +38,6 @@ func (s *session) run(ctx context.Context) error {
 	}
 	watched := s.watched(driver.Machine())
 	s.keepFleet(s.fleetOf(driver.Machine()))
-	s.broker = s.newBroker(ctx, driver.Machine())
 	if err := s.listenOperator(ctx); err != nil {
 		return err
 	}
@@ -85,6 +85,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
 	s.readAgain = s.owner.Reload
 	s.owner.Clock = t.clock.Load()
+	s.newWorkers(ctx)
 	s.newAttempts()
 	s.hostDisk.Clock = s.owner.Clock
 	s.owner.Clock.AtLeast(driver.Machine().Now())
@@ -154,14 +155,14 @@ func (s *session) parts() []sessionPart {
 			return s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reader.Received(ctx, r) })
 		},
 		endless(s.traces.Run),
-		s.watchWorkers,
-		s.serveHello,
-		func(ctx context.Context) error { return s.runtime.Watch(ctx, s.relist) },
-		s.listContainers,
+		s.signs.Watch,
+		s.hellos.Serve,
+		func(ctx context.Context) error { return s.runtime.Watch(ctx, s.list.Hint) },
+		s.list.Run,
 		s.followSettings,
 		s.watchGate,
-		s.watchOffences,
-		s.watchDrift,
+		(&workers.Offences{Bus: s.bus, Ends: s.ends, Wakes: s.offences, Log: s.log}).Run,
+		s.running.WatchDrift,
 		s.diskWatch().Run,
 		s.diskGuard().Run,
 		s.reviews.Run,

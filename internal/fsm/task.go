@@ -40,6 +40,12 @@ func (k IssueKey) valid() bool {
 	return ok && owner != "" && name != "" && k.Number() > 0
 }
 
+// BranchName returns the name of the branch for the work of an attempt: retake/<issue>-a<attempt>. A founding decision
+// prescribes it.
+func BranchName(k IssueKey, attempt int) string {
+	return "retake/" + strconv.Itoa(k.Number()) + "-a" + strconv.Itoa(attempt)
+}
+
 // AttemptID returns the id of attempt n of a claim; it names the container and the worker, too.
 func AttemptID(nonce string, n int) string { return nonce + "-" + strconv.Itoa(n) }
 

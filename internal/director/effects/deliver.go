@@ -246,7 +246,7 @@ func BranchOf(e fsm.Effect) string {
 	if e.Work != nil && e.Work.Branch != "" {
 		return e.Work.Branch
 	}
-	return BranchName(e.Task, e.Attempt)
+	return fsm.BranchName(e.Task, e.Attempt)
 }
 
 // pushRequest asks the workspace to commit the work onto a branch, unless it contains something unsafe.

@@ -1,7 +1,6 @@
 package effects
 
 import (
-	"fmt"
 	"net/url"
 
 	"retake/internal/fsm"
@@ -28,9 +27,4 @@ func (o Origin) Checkout(k fsm.IssueKey, nonce string) workspace.Request {
 	return workspace.Request{
 		Nonce: nonce, Repo: k.Repo(), RemoteURL: o.Remote(k.Repo()), BaseBranch: o.BaseBranch,
 	}
-}
-
-// BranchName returns the name that the founding decision prescribes: retake/<issue>-a<attempt>.
-func BranchName(k fsm.IssueKey, attempt int) string {
-	return fmt.Sprintf("retake/%d-a%d", k.Number(), attempt)
 }

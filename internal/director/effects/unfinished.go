@@ -31,7 +31,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		return nil, "" // the issue is gone, so there is no reader
 	}
 	if e.Work != nil && e.Work.PullRequest > 0 {
-		branch = BranchName(e.Task, e.Attempt) + "-unfinished"
+		branch = fsm.BranchName(e.Task, e.Attempt) + "-unfinished"
 		shown := *e.Work
 		shown.URL, shown.Unfinished, shown.UnfinishedSHA = github.BranchURL(issue.URL, shown.Branch), "", ""
 		work = &shown

@@ -1,4 +1,4 @@
-package director
+package workers
 
 import (
 	"context"
@@ -10,55 +10,60 @@ import (
 	"retake/internal/budget"
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/recovery/retryafter"
 )
 
-// broker grants leases on models to all workers of the fleet. A restart forgets the leases; until workers have new
-// ones, their own limiters apply. Cooldowns survive a restart, because the machine journals them.
-type broker struct {
-	*session
-	ctx  context.Context // the session's
+// Broker grants leases on models to all workers of the fleet. A restart forgets the leases; until workers have new
+// ones, their own limiters apply. Cooldowns survive a restart, because the machine journals them. Create it with
+// NewBroker.
+type Broker struct {
+	ctx   context.Context // the session's
+	owner *loop.Owner
+	log   *zap.Logger
+
 	mu   sync.Mutex
 	pool *budget.Pool
 }
 
-var _ bus.BudgetHandler = (*broker)(nil)
+var _ bus.BudgetHandler = (*Broker)(nil)
 
-func (s *session) newBroker(ctx context.Context, m *fsm.Machine) *broker {
-	b := &broker{session: s, ctx: ctx, pool: budget.New(s.runID, s.begun.ModelLimits())}
+// NewBroker returns a broker for a session of the given run. The cooldowns of the owner's machine are in force.
+func NewBroker(ctx context.Context, owner *loop.Owner, runID string, l budget.Limits, log *zap.Logger) *Broker {
+	b := &Broker{ctx: ctx, owner: owner, log: log, pool: budget.New(runID, l)}
 	b.pool.Expire(b.now())
-	for _, c := range m.Cooldowns() {
+	for _, c := range owner.Driver().Machine().Cooldowns() {
 		b.pool.Close(c.Resource, c.Until)
 	}
 	return b
 }
 
-// limit sets the limits for future leases.
-func (b *broker) limit(l budget.Limits) {
+func (b *Broker) now() time.Time { return b.owner.Clock.Now() }
+
+// Limit sets the limits for future leases.
+func (b *Broker) Limit(l budget.Limits) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pool.Limit(l)
 }
 
-func (b *broker) now() time.Time { return b.owner.Clock.Now() }
-
 // Acquire grants a lease, or says how long to wait.
-func (b *broker) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
+func (b *Broker) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.pool.Acquire(b.now(), a.Resource, worker).Message()
 }
 
 // Release takes a lease back.
-func (b *broker) Release(worker string, r wire.BudgetRelease) {
+func (b *Broker) Release(worker string, r wire.BudgetRelease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pool.Release(b.now(), r.GrantID, worker)
 }
 
 // Report records the result of a call. The machine decides how long that closes the resource for other workers.
-func (b *broker) Report(worker string, r wire.BudgetReport) {
+func (b *Broker) Report(worker string, r wire.BudgetReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, status, wait := b.now(), budget.Status(r.Status), budget.RetryAfter(r)
@@ -79,20 +84,22 @@ func (b *broker) Report(worker string, r wire.BudgetReport) {
 	b.owner.Send(b.ctx, fsm.LimitReported{Worker: worker, Resource: c.Resource, Until: c.Until, Text: text}, nil)
 }
 
-// close closes a resource that the machine closed, open reopens it, and drop forgets a worker that is gone.
-func (b *broker) close(c fsm.CooldownSet) {
+// Close closes a resource that the machine has closed.
+func (b *Broker) Close(c fsm.CooldownSet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pool.Close(c.Resource, c.Until)
 }
 
-func (b *broker) open(resource string) {
+// Open opens a resource that the machine has opened.
+func (b *Broker) Open(resource string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pool.Open(b.now(), resource)
 }
 
-func (b *broker) drop(worker string) {
+// Drop takes back the leases of a worker that is gone.
+func (b *Broker) Drop(worker string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pool.Drop(b.now(), worker)

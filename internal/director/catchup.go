@@ -1,0 +1,66 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/inforce"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+	"retake/internal/workspace"
+)
+
+// catchUp updates a checkout before its next attempt. It merges what people pushed to the branch of the work, and
+// the base branch if that is further ahead than the policy allows. If the attempt only validates, a conflict is an
+// error, and an agent is asked to resolve it. An agent that was asked finds the conflict in the files listed in
+// left.
+func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect,
+	r workspace.Request,
+) (left []string, err error) {
+	if e.Attempt == 1 {
+		return nil, nil
+	}
+	if e.Work != nil && e.Work.Branch != "" {
+		joined, err := s.workspace.Join(ctx, r, e.Work.Branch)
+		switch {
+		case err != nil && !errors.Is(err, workspace.ErrNotThere):
+			return nil, err
+		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent would see the conflict
+			return nil, &workspace.Error{
+				Kind: workspace.Conflict, Op: "join " + e.Nonce, Err: workspace.ErrMergeConflict,
+				Detail: "what was pushed to the branch and the work here don't go together: " +
+					strings.Join(joined.Left, ", "),
+			}
+		case !e.Start.Validate && len(joined.Left) > 0:
+			return joined.Left, nil
+		}
+	}
+	keep := keepsConflicts(e.Start) && !e.Start.Validate
+	if !keep && e.Start.Action != recovery.Revalidate {
+		drift, err := s.workspace.Drift(ctx, r)
+		if err != nil || c.SyncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+			return nil, err
+		}
+	}
+	synced, err := s.workspace.Sync(ctx, r, workspace.SyncOptions{KeepConflicts: keep})
+	log := s.log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt))
+	switch {
+	case errors.Is(err, workspace.ErrCannotMerge):
+		log.Warn("the base branch is not merged; the attempt works on the old one", zap.Error(err))
+		return nil, nil
+	case err == nil && synced.Merged:
+		log.Info("merged the base branch", zap.String("from", synced.From), zap.String("to", synced.To),
+			zap.Int("conflicts", len(synced.Conflicts)))
+	}
+	return synced.Left, err
+}
+
+// keepsConflicts reports whether this attempt or an earlier one was asked to resolve a conflict, which may
+// therefore still be in the files. It also counts a conflict that a person has answered.
+func keepsConflicts(o *fsm.StartOrder) bool {
+	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool { return f.Reason == recovery.GitConflict })
+}

@@ -1,0 +1,40 @@
+// Package workers holds the director's side of its conversation with running workers: heartbeats, hellos, control
+// messages, leases on models, and warnings. Package reports has the reports that end attempts.
+//
+// Messages to a worker are hints: the runtime enforces what must happen. A hint of the runtime only triggers a read of
+// its list, and only the list counts.
+package workers
+
+import (
+	"context"
+
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+)
+
+// Live returns copies of the tasks with a live worker. It returns none when the session is over.
+func Live(ctx context.Context, owner *loop.Owner) []fsm.Task {
+	tasks, _ := loop.Look(ctx, owner, func(d *fsm.Driver) (out []fsm.Task) {
+		for _, t := range d.Machine().Tasks() {
+			if t.State.Info().Live && !t.UpAt.IsZero() {
+				out = append(out, *t)
+			}
+		}
+		return out
+	})
+	return tasks
+}
+
+// Wake wakes one loop. Wakes coalesce until the loop receives.
+type Wake chan struct{}
+
+// NewWake returns a Wake that has not been rung.
+func NewWake() Wake { return make(Wake, 1) }
+
+// Ring wakes the loop. It never blocks.
+func (w Wake) Ring() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,89 @@
+package workers
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+)
+
+// Hellos answers the hello requests of workers with the machine's decisions.
+type Hellos struct {
+	Bus               *bus.Bus
+	Send              func(context.Context, fsm.EventBody, func()) // offers an event to the machine
+	Control           *Control
+	RunID             string
+	HeartbeatInterval time.Duration
+	Log               *zap.Logger
+
+	last    atomic.Uint64
+	waiting sync.Map // token → chan wire.Payload
+}
+
+// Serve answers hellos until ctx ends.
+func (h *Hellos) Serve(ctx context.Context) error {
+	return h.Bus.ServeHello(ctx, func(worker string, m wire.Hello) wire.Payload { return h.exchange(ctx, worker, m) })
+}
+
+// helloTimeout is how long a hello waits for its answer. After that the worker asks again.
+const helloTimeout = 5 * time.Second
+
+// exchange sends a hello to the machine and returns the answer. It returns nil if the answer does not come in time, or
+// if the worker was fenced.
+func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire.Payload {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	answer := make(chan wire.Payload, 1)
+	token := h.last.Add(1)
+	h.waiting.Store(token, answer)
+	defer h.waiting.Delete(token)
+	body := fsm.Hello{Worker: worker, Token: token}
+	if wire.CheckVersion(m.ProtocolVersion) != nil {
+		body.Incompatible = m.ProtocolVersion
+	}
+	h.Send(ctx, body, nil)
+	select {
+	case p := <-answer:
+		return p
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// answer answers the request with the given token if it still waits. A nil payload fences the worker. It never blocks.
+func (h *Hellos) answer(token uint64, p wire.Payload) {
+	if c, ok := h.waiting.LoadAndDelete(token); ok {
+		c.(chan wire.Payload) <- p
+	}
+}
+
+// Welcome accepts a worker.
+func (h *Hellos) Welcome(_ context.Context, e fsm.Effect) fsm.EffectEnded {
+	h.answer(e.Token, wire.Welcome{
+		ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: h.RunID},
+		AttemptID: e.Worker, HeartbeatIntervalSeconds: h.HeartbeatInterval.Seconds(),
+	})
+	return fsm.EffectEnded{}
+}
+
+// Refuse refuses a worker that speaks another version of the protocol.
+func (h *Hellos) Refuse(_ context.Context, e fsm.Effect) fsm.EffectEnded {
+	if no := wire.CheckVersion(e.Why); no != nil {
+		h.answer(e.Token, *no)
+	}
+	return fsm.EffectEnded{}
+}
+
+// Fence tells a worker without an attempt to stop.
+func (h *Hellos) Fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	h.Log.Info("fenced a worker without an attempt", zap.String("worker", e.Worker))
+	h.Control.Send(ctx, e.Worker, wire.Stop{Reason: wire.StopFenced})
+	h.answer(e.Token, nil)
+	return fsm.EffectEnded{}
+}

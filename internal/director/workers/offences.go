@@ -1,0 +1,95 @@
+package workers
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// Offences ends the attempts of workers that this or an earlier director cut off from the bus. Like every attempt,
+// they end with a report.
+type Offences struct {
+	Bus   *bus.Bus
+	Ends  *Ends
+	Wakes Wake // rung for each new offence; the bus keeps offences until they are reported
+	Log   *zap.Logger
+}
+
+// Run reports offences until ctx ends.
+func (o *Offences) Run(ctx context.Context) error {
+	for {
+		all, err := o.Bus.Offences(ctx)
+		if err != nil && ctx.Err() == nil {
+			o.Log.Warn("offences are not known yet", zap.Error(err))
+		}
+		for _, f := range all {
+			if o.Ends.End(ctx, f.Worker, bus.OffenceID(f.Worker), recovery.PolicyViolation, recovery.CutOff+f.What) {
+				o.Bus.OffenceReported(f.Worker)
+			}
+		}
+		if err != nil {
+			o.Wakes.Ring()
+		}
+		select {
+		case <-o.Wakes:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Ends ends running attempts for reasons that the director itself has found.
+type Ends struct {
+	Bus   *bus.Bus
+	Owner *loop.Owner
+	Log   *zap.Logger
+}
+
+// endRetry is the pause between two tries to store a report.
+const endRetry = time.Second
+
+// End stores the director's report of a running attempt. The report ends the attempt, and a person is asked for this
+// reason. End retries until the report is stored or the attempt is over. It returns false if ctx ends first.
+func (d *Ends) End(ctx context.Context, worker, id string, reason recovery.Reason, message string) bool {
+	for ctx.Err() == nil {
+		of, err := loop.Look(ctx, d.Owner, func(d *fsm.Driver) *wire.WorkerError {
+			t, current := d.Machine().Worker(worker)
+			if !current {
+				return nil
+			}
+			seen, _ := t.Activity()
+			return &wire.WorkerError{IssueNumber: t.Key.Number(), Attempt: t.Attempt, Stage: seen.Stage}
+		})
+		if err != nil {
+			return false
+		}
+		if of == nil {
+			return true
+		}
+		if err = d.Bus.Report(ctx, worker, EndReport(*of, worker, id, reason, message)); err == nil {
+			return true
+		}
+		d.Log.Warn("the director's report of an attempt is not stored yet", zap.String("worker", worker),
+			zap.String("error_id", id), zap.Error(err))
+		select {
+		case <-time.After(endRetry):
+		case <-ctx.Done():
+		}
+	}
+	return false
+}
+
+// EndReport completes the report of an attempt that the director ends.
+func EndReport(r wire.WorkerError, worker, id string, reason recovery.Reason, message string) wire.WorkerError {
+	r.ErrorID, r.WorkerID, r.AttemptID, r.Stage = id, worker, worker, cmp.Or(r.Stage, wire.StageStart)
+	r.ErrorType, r.EscalateToHuman, r.Message = string(reason), true, message
+	return r
+}
