@@ -92,7 +92,7 @@ func triggerRows() []string {
 	return rows
 }
 
-// diagram draws the transitions; those between the same two states share an arrow.
+// diagram draws the transitions; up to six between the same two states share an arrow.
 func diagram() []string {
 	rows := []string{"```mermaid", "stateDiagram-v2", "    [*] --> Queued: eligible"}
 	type arrow struct{ from, to State }
@@ -108,7 +108,9 @@ func diagram() []string {
 		}
 	}
 	for _, a := range arrows {
-		rows = append(rows, fmt.Sprintf("    %s --> %s: %s", a.from, a.to, strings.Join(labels[a], "<br>")))
+		for some := range slices.Chunk(labels[a], 6) {
+			rows = append(rows, fmt.Sprintf("    %s --> %s: %s", a.from, a.to, strings.Join(some, "<br>")))
+		}
 	}
 	for _, s := range States {
 		if s.Final || s.State == Forgotten {

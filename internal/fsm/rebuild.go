@@ -117,17 +117,18 @@ type RebuildRow struct {
 // RebuildRows is the table.
 var RebuildRows = []RebuildRow{
 	{
-		"known", "the sound part of the journal knows the claim, and nothing that was found is newer", "what it was",
+		"known", "the sound part of the journal knows the claim, and nothing that was found is newer",
+		"the task as the journal has it",
 		(*FoundTask).agrees, func(_ *Machine, f *FoundTask, t *Task) { *t = *f.Known },
 	},
 	{
-		"over", "the claim has ended (released, delivered, merged), another fleet or account holds the issue, " +
-			"or nobody does", "no task; a container that is left is removed",
+		"over", "the claim has ended, or this fleet does not hold the issue",
+		"no task; remaining containers are removed",
 		func(f *FoundTask) bool { return f.Nonce == "" }, nil,
 	},
 	{
-		"in_review", "the review label, a pull request with the claim's marker, and no question that is being asked",
-		"InReview; whether it was merged or closed meanwhile is seen at the next look",
+		"in_review", "the review label, a pull request with the claim's marker, and no question in progress",
+		"InReview; the next poll sees a merge or close",
 		func(f *FoundTask) bool {
 			asking := f.isAsked() && (!f.Landed || f.has(LabelBlocked))
 			return f.inReview() && !asking
@@ -135,19 +136,19 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = InReview },
 	},
 	{
-		"asked", "a question about the last attempt, and its label, or no label: then somebody took it off, and no " +
-			"claim followed", "Blocked, with that question; answers to it are read",
+		"asked", "a question about the last attempt, with its label, or without it if somebody removed it and no " +
+			"claim followed", "Blocked, with that question; its answers are read",
 		func(f *FoundTask) bool { return f.asksLast() && f.Landed && !f.has(LabelClaimed) },
 		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
 	},
 	{
-		"half_asked", "a question about the last attempt that was never labelled as one",
-		"Blocked, with that question; its label is put on",
+		"half_asked", "a question about the last attempt that never got its label",
+		"Blocked, with that question; its label is added",
 		func(f *FoundTask) bool { return f.asksLast() && !f.Landed },
 		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
 	},
 	{
-		"running", "a container of the last attempt lives, and its worker has not reported the end", "Running: adopted",
+		"running", "a running container of the last attempt, without a final report", "Running: adopted",
 		func(f *FoundTask) bool { return f.Live > 0 && f.Live == f.Attempt && !f.Reported },
 		func(m *Machine, _ *FoundTask, t *Task) {
 			t.State, t.UpAt, t.WatchdogAt = Running, m.now, m.now.Add(m.cfg.Watchdog)
@@ -159,8 +160,8 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
 	},
 	{
-		"attempt_over", "an attempt that no question was asked about since, and its checkout or a container that lives",
-		"Stopping: its reports are read and decided about; a success is delivered",
+		"attempt_over", "an attempt without a later question, and its checkout or a running container",
+		"Stopping: its reports are read and decided; a success is delivered",
 		func(f *FoundTask) bool { return f.Attempt > 0 && !f.isAsked() && (f.Checkout || f.Live > 0) },
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Stopping },
 	},
@@ -170,8 +171,8 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
 	},
 	{
-		"claimed", "the claim alone, an answered question, or an attempt of which nothing is left",
-		"Backoff: the next attempt has a number above all that were seen",
+		"claimed", "the claim alone, an answered question, or an attempt without remains",
+		"Backoff; the next attempt gets a number above all that were found",
 		func(*FoundTask) bool { return true },
 		func(m *Machine, _ *FoundTask, t *Task) {
 			t.State, t.Until = Backoff, m.now

@@ -55,12 +55,12 @@ type StateInfo struct {
 
 // States is the table of states, in order.
 var States = []StateInfo{
-	{State: Forgotten, Name: "Forgotten", Means: "not ours (any more); what a refused claim left is taken back"},
+	{State: Forgotten, Name: "Forgotten", Means: "not claimed, or given up; remains of a refused claim are removed"},
 	{State: Queued, Name: "Queued", Label: LabelTask, Means: "eligible, waits for a slot"},
 	{State: Claiming, Name: "Claiming", Label: LabelTask, Slot: true, Means: "the claim protocol runs on GitHub"},
 	{
 		State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true,
-		Means: "checkout and container are made; the worker has not said hello",
+		Means: "checkout and container are created; the worker has not said hello",
 	},
 	{
 		State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true,
@@ -75,13 +75,13 @@ var States = []StateInfo{
 		Means: "the attempt is decided; its container must be confirmed gone, or the attempt fenced",
 	},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
-	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "a person has put it off until a time"},
+	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "a person postponed it until a time"},
 	{State: Delivering, Name: "Delivering", Label: LabelClaimed, Means: "the work is committed, pushed and shown"},
 	{
 		State: InReview, Name: "InReview", Label: LabelReview,
-		Means: "the work is a pull request, which is watched until it is merged or closed",
+		Means: "the work is a pull request that is neither merged nor closed",
 	},
-	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered; what was watched is merged"},
+	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered; a pull request was merged"},
 	{State: Blocked, Name: "Blocked", Label: LabelBlocked, Means: "a person was asked"},
 	{State: Released, Name: "Released", Label: NoLabel, Final: true, Means: "the claim was given up"},
 }

@@ -37,184 +37,199 @@ const (
 // Invariants is the table.
 var invariants = []Invariant{
 	{
-		Name: twoAttempts, Says: "the leader starts no container beside another attempt's of which anything could " +
-			"still count: that is confirmed gone, or was fenced, shut out of the bus and with a checkout of its own; " +
-			"and nobody welcomes a worker whose attempt is over",
+		Name: twoAttempts, Says: "the leader starts a container only if every earlier attempt is confirmed gone, " +
+			"or is fenced with a separate checkout; a worker of a finished attempt is never welcomed",
 		carried: runsAlone, handed: welcomesTheCurrent,
 	},
 	{
-		Name: effectAfterFact, Says: "what the driver hands out was decided, in this order, and every record up to " +
-			"its decision is in the journal; a durable effect is in the outbox there",
+		Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, after every record up " +
+			"to the decision is in the journal",
 		handed: plannedInJournal,
 	},
-	{Name: "NoEffectOutsideItsLease", Says: "a director whose lease another one has taken carries out no effect, " +
+	{Name: "NoEffectOutsideItsLease", Says: "a director whose lease another one has taken carries out nothing, " +
 		"however long it was suspended", carried: withinItsLease},
-	{Name: "OneLeadersDecisions", Says: "after the first decision of a director in the journal there is none of " +
-		"one before it", fact: decidesInTurn},
+	{Name: "OneLeadersDecisions", Says: "a director's first decision in the journal follows all decisions of " +
+		"earlier directors", fact: decidesInTurn},
 	{Name: ackAfterFact, Says: "an input is acknowledged after every record up to its decision is in the journal"},
 	{
-		Name: "OldAttemptsAreFenced", Says: "what a worker says whose attempt is over decides nothing about its task",
+		Name: "OldAttemptsAreFenced", Says: "a message of a finished attempt decides nothing about its task",
 		step: fenced,
 	},
-	{Name: fencedCounts, Says: "an attempt is fenced when nobody could confirm its end for a minute after the time " +
-		"that it had, and the journal says so; what its worker says after that decides nothing, and nothing of it is " +
-		"handed in before another attempt has validated it", fact: fencedAtItsTime, step: countsNothing},
+	{Name: fencedCounts, Says: "an attempt is fenced a minute after its time to end, with a fact; later messages " +
+		"decide nothing, and its work is validated before delivery", fact: fencedAtItsTime, step: countsNothing},
 	{
-		Name: pendingWaits, Says: "an attempt that waits for room misses no hello and has no watchdog; it is given up " +
-			"when its time is over, five minutes at most for an image, and runs when the list or its worker says so",
+		Name: pendingWaits, Says: "an attempt that waits for room has no deadline for its hello and no watchdog; " +
+			"it is given up after its time, or five minutes for an image, and runs when the list or its " +
+			"worker shows it",
 		fact: waitsForRoom, step: runsWhenSeen,
 	},
-	{Name: clustersReason, Says: "an attempt that the cluster has ended, and of which nobody knows anything else, " +
-		"fails for the cluster's reason", step: clusterSaysWhy},
-	{Name: "NoReportLost", Says: "a report that was acknowledged was accepted, or its attempt is over, or has been " +
-		"told too much", ack: reportKept},
-	{Name: "NoReportDecidedTwice", Says: "no report is accepted twice, and an attempt has one verdict, and one more " +
-		"for each time that its work is handed in again", fact: decidedOnce},
-	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it " +
-		"was withdrawn", fact: successDelivered},
+	{Name: clustersReason, Says: "an attempt that the cluster ended, without other evidence, fails for the " +
+		"cluster's reason", step: clusterSaysWhy},
+	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt is over or exceeded " +
+		"its reports", ack: reportKept},
+	{Name: "NoReportDecidedTwice", Says: "a report is accepted once, and an attempt has one verdict for each " +
+		"time its work is handed in", fact: decidedOnce},
+	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it was " +
+		"withdrawn", fact: successDelivered},
 	{
-		Name: "NothingFinishedIsThrownAway", Says: "an attempt whose worker's own final report was found before its " +
-			"container was removed, in the stream or in the spool, is judged by a report and not by its silence",
+		Name: "NothingFinishedIsThrownAway", Says: "a final report in the stream or the spool, found before the " +
+			"container is removed, is judged instead of the silence",
 		step: judgedByItsReport,
 	},
 	{
-		Name: "NothingShownOfTheClosed", Says: "a delivery that found the issue closed releases it, and asks nobody",
+		Name: "NothingShownOfTheClosed", Says: "a delivery that finds the issue closed releases it without a " +
+			"question",
 		step: closedIsReleased,
 	},
-	{Name: "BudgetsNeverExceeded", Says: "dispatches between two answers of a human stay within director.max_retries " +
-		"and the policy's rows, and each of them is charged, a wait, or an incident's; an attempt that goes over its " +
-		"task's paid calls or cost is stopped; when these or the iterations are used up no further one begins until " +
-		"a human or the operator resets them", fact: withinBudget, step: affords},
-	{Name: "SlotsNeverExceeded", Says: "no more tasks hold a slot than there are workers", fact: slotsHeld},
-	{Name: decidesNothing, Says: "a configuration that is read again is in the journal before anything that is " +
-		"decided by it, and stops, begins and charges nothing by itself; an attempt that has begun keeps the " +
-		"watchdog of its plan", step: readingDecidesNothing, fact: planKept},
+	{Name: "BudgetsNeverExceeded", Says: "dispatches between two answers stay within director.max_retries and " +
+		"the policy's rows; each is charged, a wait or an incident's. An attempt over its paid calls or " +
+		"cost is stopped, and a used-up budget allows no attempt until a person or the operator resets " +
+		"it", fact: withinBudget, step: affords},
+	{Name: "SlotsNeverExceeded", Says: "at most as many tasks hold a slot as there are workers", fact: slotsHeld},
 	{
-		Name: "DependenciesComeFirst", Says: "no task begins while an issue that it waits for has not been closed",
+		Name: decidesNothing, Says: "a reloaded configuration is journaled before any decision that uses it, and " +
+			"starts, stops and charges nothing; a running attempt keeps its watchdog",
+		step: readingDecidesNothing, fact: planKept,
+	},
+	{
+		Name: "DependenciesComeFirst", Says: "a task begins only after the issues that it waits for are closed",
 		fact: dependenciesFirst,
 	},
-	{Name: "CapsAreKept", Says: "no more tasks with a capped label take a slot than its cap says", fact: capsKept},
-	{Name: "TheLongestWaiterGoesFirst", Says: "of one repository's queue the task begins that waits for longest, a " +
-		"priority counted as hours of waiting", fact: longestWaiter},
 	{
-		Name: "NothingBegunOnAFullDisk", Says: "while the director's machine is closed for new work no task takes a slot",
+		Name: "CapsAreKept",
+		Says: "at most as many tasks with a capped label hold a slot as the cap allows", fact: capsKept,
+	},
+	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that waited longest begins, with " +
+		"priority counted as hours", fact: longestWaiter},
+	{
+		Name: "NothingBegunOnAFullDisk", Says: "while the director's disk is full, tasks get no slot",
 		fact: hostOpen,
 	},
 	{
-		Name: "NoGitHubCallInCooldown", Says: "no effect that uses GitHub is decided while GitHub is closed",
+		Name: "NoGitHubCallInCooldown", Says: "while GitHub is closed, effects that use it are not decided",
 		step: githubOpen,
 	},
 	{
-		Name: "OneTaskClosesLittle", Says: "what the workers of one task say of limits closes a resource for others no " +
-			"longer than max_wait_seconds, in sum over a day; beyond that it is closed until the earlier deadline that " +
-			"two tasks have said within twice that time, since it was lifted last", fact: oneTaskClosesLittle,
+		Name: "OneTaskClosesLittle", Says: "on the word of one task's workers, a resource is closed for others " +
+			"for at most max_wait_seconds a day; beyond that, until the earlier of the deadlines that two " +
+			"tasks stated within twice that time", fact: oneTaskClosesLittle,
 		step: wordsAreWords,
 	},
-	{Name: "LiftedIsOpen", Says: "a resource that an operator lifts is open, and the tasks that waited for " +
-		"it may go on", step: liftedIsOpen},
-	{Name: "OneOpenEscalationPerBlock", Says: "a blocked task has asked once, and nobody else asks", fact: asksOnce},
-	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the stop of the last one was " +
-		"confirmed, or that one was fenced, and is numbered next", fact: beginsAfterStop},
+	{Name: "LiftedIsOpen", Says: "a resource that an operator lifts is open, and the tasks that waited for it " +
+		"may continue", step: liftedIsOpen},
+	{Name: "OneOpenEscalationPerBlock", Says: "a blocked task has exactly one open question", fact: asksOnce},
+	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the last one's stop was confirmed " +
+		"or fenced, and has the next number", fact: beginsAfterStop},
 	{
-		Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from where the task was",
+		Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from the task's state",
 		fact: inTheTable,
 	},
 	{
-		Name: "EffectIDsAreForEver", Says: "no effect is planned twice, nor two under way for one task", fact: plannedOnce,
+		Name: "EffectIDsAreForEver",
+		Says: "an effect is planned once, and a task has at most one under way", fact: plannedOnce,
 		handed: oneUnderWay,
 	},
 	{
-		Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence are decided after this attempt's " +
-			"own deadline, and not within the grace after a start or a suspension", fact: deadlinePassed,
+		Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence use this attempt's " +
+			"deadlines, with grace after a start or a suspension", fact: deadlinePassed,
 		step: silenceForgiven,
 	},
 	{
-		Name: "SilenceIsSeenInTime", Says: "a running worker of which nothing has come for its time is suspected in the " +
-			"first step after that: what it has shown of life counts from when it came, not from when it was handed over",
+		Name: "SilenceIsSeenInTime", Says: "a silent worker is suspected in the first step after its time; a " +
+			"sign of life counts from its arrival",
 		step: silenceSeen,
 	},
-	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only after a time without any cooldown in " +
-		"which its next attempt was due", fact: staleFairly},
-	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime was heard since it " +
-		"was suspected", step: twoWitnesses},
+	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only after a time in which its next " +
+		"attempt was due and could have begun", fact: staleFairly},
+	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime answered since " +
+		"the suspicion", step: twoWitnesses},
 	{
-		Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began or has ended, and one that a " +
-			"report of the director's own ends, is stopped at once; any other has its time to end by itself",
+		Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began, has ended, or is ended by " +
+			"a director's report is stopped at once; others get their grace",
 		step: graceOfStop,
 	},
 	{
-		Name: "UsageSurvivesCrashes", Says: "a paid call that was heard of is in the journal before anything else is " +
-			"decided, only rises there, is found by the next director, and is counted before the attempt is judged",
+		Name: "UsageSurvivesCrashes", Says: "a paid call is journaled before other decisions, never decreases, " +
+			"survives a takeover, and counts before the attempt is judged",
 		fact: usageKept, step: usageDurable, boot: usageRestored,
 	},
-	{Name: "NothingIntoAnOutage", Says: "nothing that an incident concerns is dispatched while its breaker is open, " +
-		"and one task while it is half open", fact: canaryStays, step: nothingIntoOutage},
-	{Name: "CanariesTakeTurns", Says: "who failed last in an incident is its canary only if nobody else waits " +
-		"who could be", step: canariesTakeTurns},
-	{Name: "IncidentsKeepToTheirRepository", Says: "what no open incident concerns takes a free slot: that of one " +
-		"repository is no other's", step: othersGoOn},
-	{Name: "IncidentsAreOfWhatFailed", Says: "an incident's failures, and the limits that close a model, are of what " +
-		"the failing part used: the director's effect, or the agent whose stage it was; a command's own connections " +
-		"are nobody else's", fact: ofWhatFailed},
-	{Name: "OutagesAreWaitedFor", Says: "an attempt that waits for git or for GitHub's API has failed only when " +
-		"these were away for ten minutes", fact: outageWaited},
-	{Name: "GitHubClosesItself", Says: "a resource of GitHub is closed until the deadline that the gate reports, or " +
-		"that an effect was refused with, or by a verdict; failures of effects close none", step: closedByGitHub},
-	{Name: "HealedMeansHealed", Says: "a healed incident opens again only when three tasks have failed since; a " +
-		"checkout that was made ends the wait for git", fact: threeToOpen, step: fetchHeals},
-	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost is a failed attempt that the policy " +
-		"judges, and no delivery that is given up", fact: lostWork},
-	{Name: "DeterministicIsOnlyTold", Says: "a failure that the same work repeats keeps nothing back, has no canary, " +
-		"and nobody waits for its end", fact: onlyTold},
-	{Name: "OnlyAHumanUnblocks", Says: "a blocked task goes on only by an answer of a human, or because its " +
+	{Name: "NothingIntoAnOutage", Says: "tasks that an incident concerns are not dispatched while its breaker is " +
+		"open, and one at a time while it is half open", fact: canaryStays, step: nothingIntoOutage},
+	{Name: "CanariesTakeTurns", Says: "the task that failed last is the next canary only if it is the only " +
+		"candidate", step: canariesTakeTurns},
+	{Name: "IncidentsKeepToTheirRepository", Says: "an incident of one repository does not keep other tasks from " +
+		"a free slot", step: othersGoOn},
+	{Name: "IncidentsAreOfWhatFailed", Says: "incidents and closed models concern the resource of the failing " +
+		"part: the director's effect, or the agent whose stage it was. A command's own connections " +
+		"concern that task alone", fact: ofWhatFailed},
+	{Name: "OutagesAreWaitedFor", Says: "an attempt that waits for git or GitHub's API fails only after ten " +
+		"minutes of outage", fact: outageWaited},
+	{Name: "GitHubClosesItself", Says: "a resource of GitHub closes by the gate's deadline, an effect's refusal " +
+		"or a verdict, never by failures of effects", step: closedByGitHub},
+	{Name: "HealedMeansHealed", Says: "a healed incident opens again only after three more failures; a new " +
+		"checkout ends the wait for git", fact: threeToOpen, step: fetchHeals},
+	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost is a failed attempt, judged by the " +
+		"policy", fact: lostWork},
+	{
+		Name: "DeterministicIsOnlyTold",
+		Says: "a deterministic failure holds no task back and has no canary", fact: onlyTold,
+	},
+	{Name: "OnlyAHumanUnblocks", Says: "a blocked task continues only after a person's answer, or when its " +
 		"incident is over", step: humanUnblocks},
 	{
-		Name: "CommandsCountOnce", Says: "a command is carried out or refused once for each comment and edit, and for " +
-			"each request of the operator however often it is repeated, none is lost that was given since the director " +
-			"listens, and the answer to it says what was decided and is given before the cursor passes it",
+		Name: "CommandsCountOnce", Says: "each edit of a command, and each request of the operator, is decided " +
+			"once, none is lost, and the answer states the decision before the cursor passes it",
 		fact: commandOnce, handed: answeredAsDecided, end: everyoneHeard,
 	},
-	{Name: "ReviewsCountOnce", Says: "each commit's failing checks, each commit's conflict and each review begin at " +
-		"most one attempt, and what leads to one is noted with it", fact: reviewedOnce, step: notedBefore},
-	{Name: "MergedIsTheEnd", Says: "a pull request that is seen merged or closed ends its claim, unless an attempt " +
-		"or a delivery is under way; then it does after that", step: endsWithPull},
-	{Name: "OneReminder", Says: "a question is raised once more when its time has come, not again, and not when " +
-		"it is answered", fact: remindedOnce},
+	{Name: "ReviewsCountOnce", Says: "each commit's failing checks, each commit's conflict and each review begin " +
+		"at most one attempt, and are journaled with it", fact: reviewedOnce, step: notedBefore},
+	{Name: "MergedIsTheEnd", Says: "a merged or closed pull request ends its claim, after a running attempt or " +
+		"delivery", step: endsWithPull},
 	{
-		Name: "SnoozedSleeps", Says: "a snoozed task begins nothing before its time, unless a person says so",
+		Name: "OneReminder",
+		Says: "a question is raised once more at its time, once, unless it is answered", fact: remindedOnce,
+	},
+	{
+		Name: "SnoozedSleeps", Says: "a snoozed task begins an attempt only after its time, or when a person " +
+			"asks for one",
 		fact: putOff, step: wokenByPeople,
 	},
-	{Name: "WorkGoesOntoWork", Says: "whoever hands in or shows more of a claim's work is told the branch and the " +
-		"pull request of what was shown before", fact: ontoTheLast},
-	{Name: "NothingUnvalidated", Says: "after a delivery that had to merge the base branch first another attempt " +
-		"validates it before anything is delivered", fact: validatedFirst},
-	{Name: cleanlyValidated, Says: "where a clean container validates, nothing is handed in but by an attempt " +
-		"without an agent that has reported success, and only what that attempt was given; which attempt leaves its " +
-		"validation to another is decided, told and remembered when it begins; each such attempt follows a success " +
-		"of an agent's, or is charged or a wait by a verdict", fact: validatedCleanly, carried: handsInTheValidated},
-	{Name: "DeliveriesEnd", Says: "a delivery that goes on failing is given up after its time, waits for a stated " +
-		"reset not counted", fact: failsForGood},
-	{Name: "OneRefusalEndsNothing", Says: "a push that seems to be refused is given up when it has been for two " +
-		"minutes, three times and more, and nothing else was said", fact: refusedForLong},
-	{Name: "HandedInAgain", Says: "work that only could not be handed in is handed in before another attempt begins, " +
-		"when a person says to go on and nothing else", fact: handedInAgain},
-	{Name: "OutboxSurvives", Says: "what a new director finds pending is what the journal has planned and " +
-		"not seen done", boot: outboxIsTheJournals},
+	{Name: "WorkGoesOntoWork", Says: "a delivery or push receives the branch and pull request of the claim's " +
+		"earlier work", fact: ontoTheLast},
+	{Name: "NothingUnvalidated", Says: "after a delivery that had to merge the base branch, another attempt " +
+		"validates the result first", fact: validatedFirst},
+	{
+		Name: cleanlyValidated, Says: "with clean validation, only an attempt without an agent that reported " +
+			"success leads to a delivery, of exactly its input. Each attempt knows from its begin whether " +
+			"another one validates it, and each validation follows an agent's success, a charge or a wait",
+		fact: validatedCleanly, carried: handsInTheValidated,
+	},
+	{
+		Name: "DeliveriesEnd",
+		Says: "a delivery that keeps failing is given up after its time, without stated waits", fact: failsForGood,
+	},
+	{Name: "OneRefusalEndsNothing", Says: "a push counts as refused after two minutes and three tries with the " +
+		"same answer", fact: refusedForLong},
+	{Name: "HandedInAgain", Says: "work that could not be delivered is handed in before another attempt, when a " +
+		"person only says to continue", fact: handedInAgain},
+	{Name: "OutboxSurvives", Says: "a new director finds pending exactly what the journal planned and did not " +
+		"see done", boot: outboxIsTheJournals},
 	{
 		Name: replaySame, Says: "snapshot and facts give the live hard state, by hash", boot: replayedAtCrash,
 		full: replayed,
 	},
-	{Name: decisionsAlike, Says: "the same machine decides the same about the same event", step: decidesAlike},
+	{Name: decisionsAlike, Says: "two equal machines decide alike about the same event", step: decidesAlike},
 	{
-		Name: "NothingUnbounded", Says: "every queue, list and text of the machine has a bound by the number of its tasks",
+		Name: "NothingUnbounded", Says: "every queue, list and text of the machine is bounded by the number of " +
+			"its tasks",
 		full: bounded,
 	},
-	{Name: timerMeansWork, Says: "after the deadline was offered it is another one, and none is left when " +
+	{Name: timerMeansWork, Says: "after its deadline was offered, the machine has another deadline, or none if " +
 		"nothing waits", end: noTimerLeft},
-	{Name: endsSomewhere, Says: "once faults stop every task comes to Running, InReview with an open pull request, " +
-		"Done, Blocked or Released, and what is eligible is taken", end: atRest},
-	{Name: "NoLabelLeftBehind", Says: "at rest every issue's labels say what its task's state does", end: labelsAgree},
-	{Name: "DriverTakesEvents", Says: "the driver takes every event"},
+	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull " +
+		"request, Done, Blocked or Released, and eligible issues are taken", end: atRest},
+	{Name: "NoLabelLeftBehind", Says: "at rest, every issue's labels agree with its task's state", end: labelsAgree},
+	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }
 
 // fullEvery is how many steps lie between two full checks.
