@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -24,18 +25,21 @@ const (
 type change struct {
 	path string
 	mode string // in the second tree
-	was  string // name of the object in the first tree; empty: there was no content
-	is   string // in the second tree; of no meaning without content
+	was  string // SHA of the object in the first tree, or "" without content
+	is   string // SHA of the object in the second tree, if it has content
 }
 
-// changes lists what differs between two trees, in git's order, renames as a deletion and an addition.
-// ErrTooMuch: more than is kept.
-func (w *Workspaces) changes(ctx context.Context, t task, from, to string) ([]change, error) {
+// hasContent reports whether the path is a file or link in the second tree.
+func (c change) hasContent() bool { return c.mode != modeNone && c.mode != modeSubmodule }
+
+// changes lists the differences between two trees in git's order. A rename is a deletion and an addition. ErrTooMuch
+// means that the list is too long.
+func (o objects) changes(ctx context.Context, from, to string) ([]change, error) {
 	var all []change
-	var next *change // its path comes now
+	var next *change // waits for its path, the next record
 	// :<old mode> <new mode> <old sha> <new sha> <status> NUL <path> NUL
-	err := w.git.records(ctx, t.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from,
-		to), 0, func(record []byte) error {
+	c := o.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to)
+	err := o.git.records(ctx, c, 0, func(record []byte) error {
 		if next != nil {
 			next.path = string(record)
 			all, next = append(all, *next), nil
@@ -43,7 +47,7 @@ func (w *Workspaces) changes(ctx context.Context, t task, from, to string) ([]ch
 		}
 		fields := strings.Fields(string(record))
 		if len(fields) != 5 {
-			return refuse(t.op, "", "git compares two trees to %.80q", record)
+			return refuse(o.op, "", "git compares two trees to %.80q", record)
 		}
 		next = &change{mode: fields[1], is: fields[3]}
 		if had := strings.TrimPrefix(fields[0], ":"); had != modeNone && had != modeSubmodule {
@@ -52,39 +56,63 @@ func (w *Workspaces) changes(ctx context.Context, t task, from, to string) ([]ch
 		return nil
 	})
 	if err == nil && next != nil {
-		err = refuse(t.op, "", "git compares two trees, and does not say all")
+		err = refuse(o.op, "", "git compares two trees, and does not say all")
 	}
 	return all, err
 }
 
-// treeUpdate brings changes into a checkout. The tree is untrusted: paths are walked inside of it only, and a link is
-// never followed, neither out of it nor within.
+// treeUpdate writes changes into a checkout. The tree is untrusted, so paths are resolved inside of it and links are
+// never followed.
 type treeUpdate struct {
-	task    task     // its staging folder has the new files
+	task    *task    // its staging folder has the new files
 	root    *os.Root // the checkout
 	changes []change
-	deleted map[string]bool // paths that the second tree doesn't have
+	deleted map[string]bool // paths that the second tree lacks
 }
 
-func newTreeUpdate(t task, changes []change) (*treeUpdate, error) {
-	root, err := os.OpenRoot(t.checkout())
+// openUpdate prepares to turn the work tree into the result of a merge. The new files are staged.
+func openUpdate(ctx context.Context, t *task, m merge) (*treeUpdate, error) {
+	changes, err := t.changes(ctx, m.Ours, m.Merged)
 	if err != nil {
 		return nil, err
 	}
+	changes = slices.DeleteFunc(changes, func(c change) bool {
+		return c.path == retakeDir || strings.HasPrefix(c.path, retakeDir+"/")
+	})
+	root, err := os.OpenRoot(t.checkout())
+	if err != nil {
+		return nil, system(t.op, err)
+	}
 	u := &treeUpdate{task: t, root: root, changes: changes, deleted: map[string]bool{}}
+	var names []string
 	for _, c := range changes {
 		if c.mode == modeNone {
 			u.deleted[c.path] = true
 		}
+		if c.hasContent() {
+			names = append(names, c.path)
+		}
+	}
+	if err := t.stageFiles(ctx, m.Merged, names); err != nil {
+		return nil, errors.Join(err, system(t.op, u.close()))
 	}
 	return u, nil
 }
 
 func (u *treeUpdate) close() error { return errors.Join(u.root.Close(), u.task.clearStage()) }
 
-// blocked lists the paths that cannot get what they shall because something that git doesn't know is in the
-// way: a folder with ignored files where a file shall be, an ignored file or link where a folder shall be. An
-// ignored file in the place of a file is not in the way: that it is ignored says that it can be made again.
+// checkBlocked returns ErrMergeConflict if a path is blocked.
+func (u *treeUpdate) checkBlocked() error {
+	paths, err := u.blocked()
+	if err == nil && len(paths) > 0 {
+		return conflict(u.task.op, paths)
+	}
+	return system(u.task.op, err)
+}
+
+// blocked lists the paths where files that git does not know block an update: a folder with ignored files in the
+// place of a file, or an ignored file or link in the place of a folder. An ignored file in the place of a file does
+// not block, because ignored files can be regenerated.
 func (u *treeUpdate) blocked() ([]string, error) {
 	var paths []string
 	for _, c := range u.changes {
@@ -95,7 +123,7 @@ func (u *treeUpdate) blocked() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		free := u.deleted[parent] // then it makes way, and nothing else can be at the path
+		free := u.deleted[parent] // the parent goes away, and nothing else can be at the path
 		if parent == "" {
 			if free, err = u.replaceable(c); err != nil {
 				return nil, err
@@ -108,8 +136,7 @@ func (u *treeUpdate) blocked() ([]string, error) {
 	return paths, nil
 }
 
-// replacedParent returns the first folder of the path that is something else, such as a link to a folder; "" if
-// all that exist are folders.
+// replacedParent returns the first parent of the path that is not a folder, such as a link to one, or "".
 func (u *treeUpdate) replacedParent(name string) (string, error) {
 	for i, r := range name {
 		if r != '/' {
@@ -128,7 +155,7 @@ func (u *treeUpdate) replacedParent(name string) (string, error) {
 	return "", nil
 }
 
-// replaceable tells whether what lies at the path itself may be replaced.
+// replaceable reports whether the file or folder at the path may be replaced.
 func (u *treeUpdate) replaceable(c change) (bool, error) {
 	info, err := u.root.Lstat(c.path)
 	switch {
@@ -150,7 +177,7 @@ func (u *treeUpdate) replaceable(c change) (bool, error) {
 	return free, err
 }
 
-// apply makes the changes, the deletions first. It may be repeated after having stopped anywhere.
+// apply makes the changes, deletions first. It may be repeated after an interruption at any point.
 func (u *treeUpdate) apply() error {
 	for _, c := range u.changes {
 		if c.mode == modeNone {
@@ -169,11 +196,10 @@ func (u *treeUpdate) apply() error {
 	return nil
 }
 
-// remove removes the file and the folders that are empty then. A submodule's folder stays while there is
-// something in it.
+// remove removes a file and then empty parents. A submodule's folder stays while it has content.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
-		return err // what was there is gone, another file took its folder's place
+		return err // the file is gone, since another file took its folder's place
 	}
 	for ; name != "."; name = path.Dir(name) {
 		err := u.root.Remove(name)
@@ -187,7 +213,7 @@ func (u *treeUpdate) remove(name string) error {
 	return nil
 }
 
-// put replaces what is at the path with a new file. Nothing is written through what was there.
+// put replaces the file at the path. It never writes through an existing file.
 func (u *treeUpdate) put(c change) error {
 	replaced, err := u.replacedParent(c.path)
 	if err != nil {
@@ -226,7 +252,7 @@ func (u *treeUpdate) put(c change) error {
 }
 
 func (u *treeUpdate) copy(staged string, c change) error {
-	in, err := os.Open(staged) // in a folder of ours, that git wrote
+	in, err := os.Open(staged) // git wrote it, in our own folder
 	if err != nil {
 		return err
 	}

@@ -3,23 +3,21 @@ package workspace
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 
 	"go.uber.org/zap"
 
 	"retake/internal/safefile"
-	"retake/internal/worktree"
 )
 
-// Request says which checkout is wanted.
+// Request names a checkout.
 type Request struct {
-	Nonce      string // claim nonce: the checkout's name for ever
-	Repo       string // owner/name: the mirror's name
-	RemoteURL  string // http(s):// or an absolute path; no credentials in it
+	Nonce      string // claim nonce, the checkout's permanent name
+	Repo       string // owner/name, the mirror's name
+	RemoteURL  string // http(s):// or an absolute path, without credentials
 	BaseBranch string // checked with the configuration
-	Task       string // issue key, and
-	// for which attempt it is made ready: noted, for a director that has lost its journal; 0: for none
+	Task       string // issue key
+	// Attempt is the attempt that the checkout is prepared for, or zero. It is recorded for a director that has
+	// lost its journal.
 	Attempt int
 }
 
@@ -28,187 +26,153 @@ func (q Request) check(op string) (remote, error) {
 	return r, errors.Join(checkNonce(op, q.Nonce), checkRepo(op, q.Repo), err)
 }
 
-// belongs tells whether the request is about the checkout that the record describes.
-func (q Request) belongs(op string, rec record) error {
-	if rec.Repo != q.Repo || rec.BaseBranch != q.BaseBranch {
-		return refuse(op, "", "nonce belongs to %s at %s, not to %s at %s", rec.Repo, rec.BaseBranch, q.Repo,
-			q.BaseBranch)
-	}
-	return nil
-}
-
-// Checkout is a work tree that a worker may have.
+// Checkout is a work tree for a worker.
 type Checkout struct {
 	Path    string // absolute
-	BaseSHA string // the commit that its work is on top of: where it began, or what Sync merged last
-	Reused  bool   // an earlier attempt may have left its traces in it
+	BaseSHA string // the commit that the work is based on: the first one, or the last that Sync merged
+	Reused  bool   // an earlier attempt may have left changes in it
 }
 
-// retakeDir is where director and worker put files of their own into a checkout; never committed.
-const retakeDir = worktree.OwnFolder
-
 const (
-	// Anchored: a folder of this name further down is the repository's business. An ignore file of the tree
-	// outranks this one, so Deliver leaves the folder out by itself too; this is for the agent's own look at
-	// things.
+	// infoExclude is anchored, because a folder of this name further down belongs to the repository. An ignore
+	// file of the tree outranks this one, so snapshots leave the folder out in their own way. This line is for
+	// agents that run git status.
 	infoExclude = "/" + retakeDir + "/\n"
-	// Outranks every .gitattributes: no conversion, no filter. "!" and not "-": git dies of a false encoding.
+	// infoAttributes outranks every .gitattributes: no conversion, no filter. It says "!" instead of "-" because
+	// git rejects a false encoding.
 	infoAttributes = "* -text -eol -ident -filter !working-tree-encoding\n"
 )
 
-// Checkout makes the task's checkout from the remote's base branch as it is now, or returns the one that an
-// earlier attempt of the same task left, unchanged but for the owner of its files, an existing .retake folder,
-// and a merge that was interrupted, which it finishes. ErrLost: that one is damaged and cannot be made again;
-// the next call begins anew.
+// Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the
+// same task has left a checkout, Checkout returns that one. It then only fixes the owner of files and the .retake
+// folder, and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair. The next
+// call begins anew.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
 	r, err := q.check(op)
 	if err != nil {
 		return Checkout{}, err
 	}
-	c, err := mended(ctx, w, op, q.Nonce, func() (Checkout, error) { return w.checkoutOnce(ctx, op, q, r) })
+	c, err := mended(ctx, w.repairs, op, q.Nonce, func() (Checkout, error) { return w.checkoutOnce(ctx, op, q, r) })
 	if errors.Is(err, ErrLost) {
-		err = errors.Join(err, w.beginAnew(ctx, op, q))
+		err = errors.Join(err, w.repairs.beginAnew(ctx, op, q))
 	}
 	return c, err
 }
 
 func (w *Workspaces) checkoutOnce(ctx context.Context, op string, q Request, r remote) (Checkout, error) {
-	lock, err := w.lockTask(ctx, q.Nonce)
+	t, err := w.tasks.lock(ctx, op, q.Nonce)
 	if err != nil {
 		return Checkout{}, err
 	}
-	defer lock.unlock()
-	t := w.task(op, q.Nonce, lock)
-	rec, err := w.settled(ctx, t)
+	defer t.lock.unlock()
+	err = w.trees.settle(ctx, t)
 	reused := err == nil
-	switch {
-	case reused:
-		if err = q.belongs(op, rec); err == nil {
-			err = w.measure(ctx, t)
-		}
-		if err == nil && rec.Remote != q.RemoteURL { // of an earlier version, or the server moved
-			rec.Remote = q.RemoteURL
-			err = system(op, t.save(rec))
-		}
-	case !errors.Is(err, ErrNoCheckout):
-	case rec.Fresh:
-		if err = q.belongs(op, rec); err == nil {
-			rec, err = w.remakeCheckout(ctx, t, q, r, rec)
-		}
-	default:
-		rec, err = w.newCheckout(ctx, t, q, r)
-	}
-	if err == nil && !reused {
-		if err = w.measureBase(ctx, t); err != nil {
-			err = errors.Join(err, t.removeCheckout()) // there is no record of it, so it is made again
-		}
+	if reused {
+		err = w.reuse(ctx, t, q)
+	} else if errors.Is(err, ErrNoCheckout) {
+		err = w.newCheckout(ctx, t, q, r)
 	}
 	if err != nil {
 		return Checkout{}, err
 	}
-	if err := w.prepareForWorker(ctx, t); err != nil {
+	if err := w.trees.handOver(ctx, t); err != nil {
 		return Checkout{}, system(op, err)
 	}
-	if !reused { // git syncs its objects, not the files
+	if !reused { // git syncs its objects but not the files
 		if err := safefile.SyncDisk(t.checkout()); err != nil {
 			return Checkout{}, system(op, err)
 		}
 	}
-	if noted := q.Attempt == 0 || rec.Task == q.Task && rec.Attempt == q.Attempt; !reused || !noted {
-		rec.Task, rec.Attempt = q.Task, max(q.Attempt, rec.Attempt)
-		if err := t.save(rec); err != nil {
-			return Checkout{}, system(op, err)
+	if noted := q.Attempt == 0 || t.rec.Task == q.Task && t.rec.Attempt == q.Attempt; !reused || !noted {
+		t.rec.Task, t.rec.Attempt = q.Task, max(q.Attempt, t.rec.Attempt)
+		if err := t.save(); err != nil {
+			return Checkout{}, err
 		}
 	}
 	if !reused {
-		w.log.Info("checkout made", zap.String("task", q.Nonce), zap.String("repo", q.Repo),
-			zap.String("base", rec.BaseSHA))
+		w.log.Info("created checkout", zap.String("task", q.Nonce), zap.String("repo", q.Repo),
+			zap.String("base", t.rec.BaseSHA))
 	}
-	return Checkout{Path: t.checkout(), BaseSHA: rec.BaseSHA, Reused: reused}, nil
+	return Checkout{Path: t.checkout(), BaseSHA: t.rec.BaseSHA, Reused: reused}, nil
 }
 
-// newCheckout builds the folder from nothing; what a crash left of an earlier try is removed first.
-func (w *Workspaces) newCheckout(ctx context.Context, t task, q Request, r remote) (record, error) {
-	if err := errors.Join(t.unmount(), safefile.RemoveAll(t.dir)); err != nil {
-		return record{}, system(t.op, err)
-	}
-	sha, err := w.fetchBase(ctx, q.Repo, q.BaseBranch, r)
-	if err != nil {
-		return record{}, err
-	}
-	if err := w.initTask(ctx, t, t.gitDir(), q.Repo); err != nil {
-		return record{}, err
-	}
-	if err := w.makeCheckout(ctx, t); err != nil {
-		return record{}, system(t.op, err)
-	}
-	if err := w.fill(ctx, t, sha); err != nil {
-		return record{}, err
-	}
-	return record{
-		Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha,
-		Remote: q.RemoteURL,
-	}, nil
-}
-
-// initTask makes a task's git directory, which borrows the mirror's objects.
-func (w *Workspaces) initTask(ctx context.Context, t task, dir, repo string) error {
-	if err := w.initGitDir(ctx, t.op, dir, t.lock); err != nil {
+// reuse checks the checkout of an earlier attempt.
+func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
+	if err := t.rec.belongs(t.op, q); err != nil {
 		return err
 	}
-	// Relative to the objects folder, so that the data directory can be moved.
-	alternates, err := filepath.Rel(filepath.Join(dir, "objects"), filepath.Join(w.mirrorDir(repo), "objects"))
-	for _, f := range []struct{ name, text string }{
-		{"objects/info/alternates", filepath.ToSlash(alternates) + "\n"},
-		{"info/exclude", infoExclude},
-		{"info/attributes", infoAttributes},
-	} {
-		if err == nil {
-			err = writeFile(filepath.Join(dir, filepath.FromSlash(f.name)), f.text)
-		}
-	}
-	return system(t.op, err)
-}
-
-func writeFile(path, text string) error {
-	if err := safefile.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := w.snapshots.measure(ctx, t); err != nil {
 		return err
 	}
-	return safefile.Write(path, 0o600, []byte(text))
-}
-
-// prepareForWorker makes the tree ready: .retake is a real folder, everything belongs to the worker's user.
-func (w *Workspaces) prepareForWorker(ctx context.Context, t task) error {
-	root, err := os.OpenRoot(t.checkout())
-	if err != nil {
-		return err
-	}
-	err = ensureRetakeDir(root)
-	if err = errors.Join(err, root.Close()); err != nil {
-		return err
-	}
-	if w.passable { // but git's own folder is nobody's business
-		if err := errors.Join(os.Chmod(t.gitDir(), 0o700), os.Chmod(t.dir, passable)); err != nil {
-			return err
-		}
-	}
-	if w.owner == nil || os.Geteuid() != 0 {
-		return nil // then it belongs to the right one already: Open saw to it
-	}
-	return chownTree(ctx, t.checkout(), *w.owner)
-}
-
-// ensureRetakeDir replaces whatever else has that name: an agent may have put a link to somewhere there.
-func ensureRetakeDir(checkout *os.Root) error {
-	info, err := checkout.Lstat(retakeDir)
-	if err == nil && info.IsDir() {
+	if t.rec.Remote == q.RemoteURL {
 		return nil
 	}
-	if err == nil {
-		if err := checkout.Remove(retakeDir); err != nil {
+	t.rec.Remote = q.RemoteURL // the record is of an earlier version, or the server moved
+	return t.save()
+}
+
+// newCheckout creates a work tree. After Fresh the task's git directory stays, because it holds what was pushed.
+// Otherwise everything that a crash left of an earlier try is removed.
+func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remote) error {
+	remake := t.rec.Fresh
+	if remake {
+		if err := t.rec.belongs(t.op, q); err != nil {
 			return err
 		}
+	} else if err := errors.Join(t.unmount(), safefile.RemoveAll(t.dir)); err != nil {
+		return system(t.op, err)
 	}
-	return checkout.Mkdir(retakeDir, 0o755)
+	sha, err := w.mirrors.head(ctx, q.Repo, q.BaseBranch, r)
+	if err != nil {
+		return err
+	}
+	if remake {
+		err = errors.Join(t.removeStaleLocks(), t.clearStage(), t.removeCheckout())
+		t.rec.BaseSHA, t.rec.Fresh, t.rec.Changed = sha, false, true
+	} else {
+		err = w.mirrors.lend(ctx, t.objects, q.Repo)
+		t.rec = record{
+			Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha,
+			Remote: q.RemoteURL,
+		}
+	}
+	if err == nil {
+		err = w.trees.create(ctx, t)
+	}
+	if err != nil {
+		return system(t.op, err)
+	}
+	if err := t.fill(ctx, sha); err != nil {
+		return err
+	}
+	if err := w.snapshots.measureBase(ctx, t); err != nil {
+		return errors.Join(err, t.removeCheckout()) // without a record the next call creates it again
+	}
+	return nil
+}
+
+// Fresh discards a task's work tree, so that the next Checkout begins at the then current base branch. Pushed
+// commits stay known, and a later delivery is a child of them. A task without a checkout is fine. No worker may
+// be running in the checkout.
+func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
+	t, err := w.tasks.lock(ctx, "throw away "+nonce, nonce)
+	if err != nil {
+		return err
+	}
+	defer t.lock.unlock()
+	err = t.load()
+	if errors.Is(err, ErrNoCheckout) && !t.rec.Fresh {
+		return nil
+	}
+	if err != nil && !t.rec.Fresh {
+		return err
+	}
+	// The record comes first, so that a half removed work tree does not count as a checkout.
+	t.rec.discard()
+	if err := errors.Join(t.save(), t.removeCheckout(), t.clearStage()); err != nil {
+		return system(t.op, err)
+	}
+	w.log.Info("discarded checkout", zap.String("task", nonce))
+	return nil
 }

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -12,20 +11,38 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// What conflict markers call the two sides. They are branches in the task's git directory, because git takes
-// the names from there.
+// Labels of the two sides in conflict markers. Git takes them from branch names in the task's git directory.
 const (
 	labelOurs   = "this-task"
 	labelBase   = "base-branch"
 	labelPushed = "pushed-by-others"
 )
 
-// leftover is a file in which a merge left something to decide.
+// merge is a computed merge. The work tree contains Ours, or already parts of Merged, and becomes Merged.
+type merge struct {
+	Ours      string     `json:"ours"`   // tree
+	Merged    string     `json:"merged"` // tree
+	To        string     `json:"to"`     // commit, the new base
+	Branch    string     `json:"branch,omitempty"`
+	Tip       string     `json:"tip,omitempty"` // commit of Branch that the work tree contains afterwards
+	Conflicts []leftover `json:"conflicts,omitempty"`
+}
+
+// refused is the error about the conflicts of this merge, without those before it.
+func (m merge) refused(op string, before []leftover) error {
+	var names []string
+	for _, l := range m.Conflicts[len(before):] {
+		names = append(names, l.name())
+	}
+	return conflict(op, names)
+}
+
+// leftover is a file in which a merge left a conflict.
 type leftover struct {
-	Path   string `json:"path"`   // escaped as in an URL: a name may be no UTF-8
-	Marked bool   `json:"marked"` // git's conflict markers are in it
+	Path   string `json:"path"`   // escaped as in a URL, since a name may not be UTF-8
+	Marked bool   `json:"marked"` // it contains git's conflict markers
 	Note   string `json:"note"`   // what git left there, in words
-	Tree   string `json:"tree"`   // that the merge gave
+	Tree   string `json:"tree"`   // result of the merge
 }
 
 func (l leftover) name() string {
@@ -35,7 +52,7 @@ func (l leftover) name() string {
 	return l.Path
 }
 
-// leftovers reads what merge-tree prints behind the tree: names of files, an empty one, and messages.
+// leftovers parses the output of merge-tree after the tree: names of files, an empty name, and messages.
 func leftovers(tree, out string) []leftover {
 	fields := strings.Split(out, "\x00")
 	end := max(slices.Index(fields, ""), 0)
@@ -59,11 +76,45 @@ func leftovers(tree, out string) []leftover {
 	return all
 }
 
-// describe finds out in which of the files the merge left markers, and says what else it left.
-func (w *Workspaces) describe(ctx context.Context, t task, files []leftover) error {
+// merge merges two commits. It returns Merged and Conflicts.
+func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, error) {
+	if !o.git.merges {
+		return merge{}, &Error{
+			Kind: Permanent, Op: o.op, Detail: "git is too old to merge without touching files",
+			Next: "install git 2.38 or newer", Err: ErrCannotMerge,
+		}
+	}
+	names := o.call("update-ref", "--stdin")
+	names.stdin = strings.NewReader("update refs/heads/" + labelOurs + " " + mine + "\nupdate refs/heads/" + label +
+		" " + theirs + "\n")
+	if _, err := o.git.run(ctx, names); err != nil {
+		return merge{}, err
+	}
+	c := o.call("merge-tree", "--write-tree", "-z", "--name-only", "--messages", labelOurs, label)
+	// A folder that the base branch renamed takes the agent's new files along, instead of asking a person.
+	c.config = [][2]string{{"merge.directoryRenames", "true"}, {"merge.conflictStyle", "merge"}}
+	out, clean, err := o.try(ctx, c)
+	tree, rest, _ := strings.Cut(out, "\x00")
+	switch {
+	case err != nil:
+		return merge{}, err
+	case !shaForm.MatchString(tree):
+		return merge{}, refuse(o.op, "", "git merges to %.80q", tree)
+	case clean:
+		return merge{Merged: tree}, nil
+	}
+	m := merge{Merged: tree, Conflicts: leftovers(tree, rest)}
+	if len(m.Conflicts) == 0 {
+		return merge{}, refuse(o.op, "", "git does not say which files conflict: %.200q", rest)
+	}
+	return m, o.describe(ctx, m.Conflicts)
+}
+
+// describe finds the files in which the merge left markers, and notes what it left in the others.
+func (o objects) describe(ctx context.Context, files []leftover) error {
 	for i := range files {
 		l := &files[i]
-		text, err := w.content(ctx, t, l.Tree, l.name())
+		text, err := o.content(ctx, l.Tree, l.name())
 		if err != nil {
 			return err
 		}
@@ -77,25 +128,23 @@ func (w *Workspaces) describe(ctx context.Context, t task, files []leftover) err
 	return nil
 }
 
-// unresolved returns what is still as merges left it: files with conflict markers, and others that nobody has
-// touched since.
-func (w *Workspaces) unresolved(ctx context.Context, t task, files []leftover,
-	tree string,
-) (left []leftover, err error) {
+// unresolved returns the conflicts that are left in a tree: files with conflict markers, and files without markers
+// that have not changed since the merge.
+func (o objects) unresolved(ctx context.Context, files []leftover, tree string) (left []leftover, err error) {
 	for _, l := range files {
 		var open bool
 		if l.Marked {
-			text, err := w.content(ctx, t, tree, l.name())
+			text, err := o.content(ctx, tree, l.name())
 			if err != nil {
 				return nil, err
 			}
 			open = hasMarkers(text)
 		} else {
-			was, err := w.object(ctx, t, l.Tree, l.name())
+			was, err := o.object(ctx, l.Tree, l.name())
 			if err != nil {
 				return nil, err
 			}
-			is, err := w.object(ctx, t, tree, l.name())
+			is, err := o.object(ctx, tree, l.name())
 			if err != nil {
 				return nil, err
 			}
@@ -108,43 +157,15 @@ func (w *Workspaces) unresolved(ctx context.Context, t task, files []leftover,
 	return left, nil
 }
 
-// object names the object at a path of a tree; "" if there is none.
-func (w *Workspaces) object(ctx context.Context, t task, tree, name string) (string, error) {
-	c := t.call("rev-parse", "--verify", "--quiet", "--end-of-options", tree+":"+name)
-	c.asks = true
-	out, err := w.git.run(ctx, c)
-	if errors.Is(err, errNo) {
-		return "", nil
-	}
-	return strings.TrimSpace(out), err
-}
-
-// content reads the file at a path of a tree; "" if there is none, but a folder or a submodule, whose commit is
-// not here.
-func (w *Workspaces) content(ctx context.Context, t task, tree, name string) (string, error) {
-	sha, err := w.object(ctx, t, tree, name)
-	if err != nil || sha == "" {
-		return "", err
-	}
-	c := t.call("cat-file", "--batch-check=%(objecttype)")
-	c.stdin = strings.NewReader(sha + "\n")
-	if kind, err := w.git.run(ctx, c); err != nil || kind != "blob\n" {
-		return "", err
-	}
-	c = t.call("cat-file", "blob", sha)
-	c.most = baseBytes
-	return w.git.run(ctx, c)
-}
-
-// markers are the lines of one conflict, in their order.
+// markers are the lines of one conflict, in order.
 var markers = []func(line string) bool{
 	func(line string) bool { return strings.HasPrefix(line, "<<<<<<< ") },
 	func(line string) bool { return line == "=======" },
 	func(line string) bool { return strings.HasPrefix(line, ">>>>>>> ") },
 }
 
-// hasMarkers reports whether a text has all three lines of a conflict: a line of equals signs alone underlines
-// a heading.
+// hasMarkers reports whether a text has all three lines of a conflict. A line of equals signs alone may underline a
+// heading.
 func hasMarkers(text string) bool {
 	found := 0
 	for line := range strings.Lines(text) {
@@ -167,15 +188,6 @@ func marked(files []leftover) (names []string) {
 	return names
 }
 
-// checkResolved refuses a tree in which conflict markers are left.
-func (w *Workspaces) checkResolved(ctx context.Context, t task, rec record, tree string) error {
-	left, err := w.unresolved(ctx, t, rec.Conflicts, tree)
-	if err != nil {
-		return err
-	}
-	return markersLeft(t.op, marked(left))
-}
-
 func markersLeft(op string, files []string) error {
 	if len(files) == 0 {
 		return nil
@@ -187,10 +199,10 @@ func markersLeft(op string, files []string) error {
 	}
 }
 
-// mostConflicts is how many names an error's text has: as many as a person reads.
+// mostConflicts bounds the names in an error, for readability.
 const mostConflicts = 10
 
-// listed writes names for people.
+// listed formats names for people.
 func listed(files []string) string {
 	slices.Sort(files)
 	files = slices.Compact(files)
@@ -205,7 +217,7 @@ func listed(files []string) string {
 	return text
 }
 
-// printable quotes a name that is no ordinary text.
+// printable quotes a name that contains special characters.
 func printable(name string) string { return checkpoint.Printable(name) }
 
 func conflict(op string, files []string) error {

@@ -10,11 +10,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/safefile"
 	"retake/internal/sys/crashpoint"
 )
 
-// Who a delivered commit is by.
+// Author of delivered commits.
 const (
 	commitName  = "Retake"
 	commitEmail = "retake@users.noreply.github.com"
@@ -26,41 +25,40 @@ type DeliverRequest struct {
 	RemoteURL  string
 	Branch     string // wanted name, retake/<issue>-a<attempt>
 	BaseBranch string // never pushed to
-	// Onto is a commit that this claim pushed to Branch before, or that Join found there; empty: a first
-	// delivery. The new commit is a child of what is on Branch, and of the base if that was merged since.
+	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The new commit is a
+	// child of the branch, and of the base if that was merged since. Empty means a first delivery.
 	Onto    string
 	Message string // of the commit
-	// Unfinished work is shown to people as it is: conflict markers that a merge left in it are no reason to
-	// keep it back.
+	// Unfinished allows conflict markers of a merge in the work, to show it to people in its current state.
 	Unfinished bool
-	// Shown is a commit that people can see already; empty: none. A tree like its is nothing to deliver.
+	// Shown is a commit that people can already see, or empty. A work tree equal to it is nothing to deliver.
 	Shown string
-	// Validated is an attempt that has validated the work; empty: any tree may go. Another tree than Validation
-	// gave it is ErrNotValidated.
+	// Validated is the attempt that validated the work. A tree other than the one that Validation gave it is
+	// ErrNotValidated. Empty allows any tree.
 	Validated string
-	// AuthoredAt is author and committer date, whole seconds, UTC. The same time, message and tree give the same SHA.
+	// AuthoredAt is the author and committer date in whole seconds, UTC. The same time, message and tree give the
+	// same SHA.
 	AuthoredAt time.Time
-	// Check looks at what would be pushed. With its error nothing is, and Deliver fails with it; nothing is
-	// pushed unseen.
+	// Check inspects what would be pushed. If it fails, nothing is pushed and Deliver returns its error.
 	Check func(ctx context.Context, p *Patch) error
 }
 
-// Delivery is what stands on the remote now.
+// Delivery is the state of the remote after Deliver.
 type Delivery struct {
-	Branch       string // as wanted, or with "-<nonce>" behind it if the name was taken
+	Branch       string // the wanted name, or that and "-<nonce>" if the name was taken
 	SHA          string
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
-// Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it, after a crash at any
-// point or a success, gives the same answer. A branch of the wanted name that we did not push is left alone.
-// ErrNothingToDeliver: the tree equals the base, or what is Shown. The agent's own commits and branches don't
-// count, only its files, and of these not what StatePaths name. ErrMergeConflict: a merge left conflict markers
-// in files, and they are still there in work that is not Unfinished.
+// Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it gives the same result,
+// also after a crash at any point. An existing branch of the wanted name that we did not push is left alone.
+// ErrNothingToDeliver means that the tree equals the base, or Shown. Only the agent's files count, not its own
+// commits and branches, and not files that match StatePaths. ErrMergeConflict means that conflict markers of a
+// merge are left in work that is not Unfinished.
 //
-// With Onto the branch only moves forward, and nobody's commits are pushed over: ErrBranchMoved, transient, if
-// somebody pushed to it since Join. Check sees what the branch does not have yet. If it has all of the work,
-// nothing is pushed.
+// With Onto the branch only moves forward and nobody's commits are overwritten: if somebody has pushed to it
+// since Join, Deliver fails with ErrBranchMoved, transient. Check sees what the branch lacks. If the branch
+// already has all of the work, nothing is pushed.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
 	r, err := parseRemote(op, q.RemoteURL)
@@ -74,148 +72,205 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	if q.Check == nil {
 		return Delivery{}, refuse(op, "", "nobody looks at what would be pushed")
 	}
-	return mended(ctx, w, op, q.Nonce, func() (Delivery, error) { return w.deliverOnce(ctx, op, q, r) })
+	return onCheckout(ctx, w, op, q.Nonce, func(t *task) (done Delivery, err error) {
+		d := delivery{q: q, remote: r, task: t, mirrors: w.mirrors, remotes: w.mirrors.remotes}
+		if d.tree, err = w.snapshots.take(ctx, t, t.rec.known()); err != nil {
+			return done, err
+		}
+		if done, err = d.deliver(ctx); err == nil {
+			w.log.Info("delivered", zap.String("task", q.Nonce), zap.String("branch", done.Branch),
+				zap.String("sha", done.SHA), zap.Int("changed_files", done.ChangedFiles))
+		}
+		return done, err
+	})
 }
 
-func (w *Workspaces) deliverOnce(ctx context.Context, op string, q DeliverRequest, r remote) (Delivery, error) {
-	t, rec, err := w.lockCheckout(ctx, op, q.Nonce)
-	if err != nil {
-		return Delivery{}, err
+// delivery is one run of Deliver.
+type delivery struct {
+	q       DeliverRequest
+	remote  remote
+	task    *task
+	tree    string
+	changes []change // from the base to tree
+	mirrors *mirrors
+	remotes *remotes
+}
+
+func (d *delivery) deliver(ctx context.Context) (done Delivery, err error) {
+	t := d.task
+	if err := t.rec.checkValidated(t.op, d.q.Validated, d.tree); err != nil {
+		return done, err
 	}
-	defer t.lock.unlock()
-	tree, err := w.snapshot(ctx, t, rec.known())
-	if err != nil {
-		return Delivery{}, err
+	if d.changes, err = t.changes(ctx, t.rec.BaseSHA, d.tree); err != nil {
+		return done, err
 	}
-	if err := rec.checkValidated(t.op, q.Validated, tree); err != nil {
-		return Delivery{}, err
+	if len(d.changes) == 0 {
+		return done, ErrNothingToDeliver
 	}
-	changes, err := w.changes(ctx, t, rec.BaseSHA, tree)
-	if err != nil {
-		return Delivery{}, err
-	}
-	if len(changes) == 0 {
-		return Delivery{}, ErrNothingToDeliver
-	}
-	if q.Shown != "" {
-		if shown, err := w.ask(ctx, t.op, t.gitDir(), t.lock, "rev-parse", q.Shown+"^{tree}"); err == nil &&
-			shown == tree {
-			return Delivery{}, ErrNothingToDeliver
+	if d.q.Shown != "" {
+		if shown, err := t.ask(ctx, "rev-parse", d.q.Shown+"^{tree}"); err == nil && shown == d.tree {
+			return done, ErrNothingToDeliver
 		}
 	}
-	if !q.Unfinished {
-		if err := w.checkResolved(ctx, t, rec, tree); err != nil {
-			return Delivery{}, err
+	if !d.q.Unfinished {
+		left, err := t.unresolved(ctx, t.rec.Conflicts, d.tree)
+		if err == nil {
+			err = markersLeft(t.op, marked(left))
+		}
+		if err != nil {
+			return done, err
 		}
 	}
-	d := Delivery{Branch: q.Branch, ChangedFiles: len(changes)}
-	if q.Onto != "" {
-		d.SHA, err = w.deliverOnto(ctx, t, &rec, r, q, tree, changes)
+	done = Delivery{Branch: d.q.Branch, ChangedFiles: len(d.changes)}
+	if d.q.Onto != "" {
+		done.SHA, err = d.onto(ctx)
 	} else {
-		d.Branch, d.SHA, err = w.deliverFirst(ctx, t, &rec, r, q, tree, changes)
+		done.Branch, done.SHA, err = d.first(ctx)
 	}
-	if err != nil {
-		return Delivery{}, err
-	}
-	w.log.Info("delivered", zap.String("task", q.Nonce), zap.String("branch", d.Branch), zap.String("sha", d.SHA),
-		zap.Int("changed_files", d.ChangedFiles))
-	return d, nil
+	return done, err
 }
 
-// deliverFirst pushes the tree as one commit on top of the base, to a branch that is free.
-func (w *Workspaces) deliverFirst(ctx context.Context, t task, rec *record, r remote, q DeliverRequest, tree string,
-	changes []change,
-) (branch, sha string, err error) {
-	if err := q.Check(ctx, &Patch{w: w, task: t, changes: changes}); err != nil {
-		return "", "", system(t.op, err)
-	}
-	if sha, err = w.commitTree(ctx, t, q.AuthoredAt, tree, q.Message, rec.BaseSHA); err != nil {
+func (d *delivery) check(ctx context.Context, changes []change) error {
+	return system(d.task.op, d.q.Check(ctx, &Patch{objects: d.task.objects, changes: changes}))
+}
+
+func (d *delivery) commit(ctx context.Context, parents ...string) (string, error) {
+	return d.task.commit(ctx, d.q.AuthoredAt, d.tree, d.q.Message, parents...)
+}
+
+// pushTries bounds how often somebody else may take the branch between listing and pushing.
+const pushTries = 3
+
+// first pushes the tree as one commit on top of the base to a free branch, and returns that branch.
+func (d *delivery) first(ctx context.Context) (branch, sha string, err error) {
+	t := d.task
+	if err := d.check(ctx, d.changes); err != nil {
 		return "", "", err
 	}
-	branch, err = w.push(ctx, t, rec, r, q.Branch, sha)
-	return branch, sha, err
-}
-
-// lockCheckout locks a task and loads its record, once an interrupted merge is finished. The caller unlocks.
-func (w *Workspaces) lockCheckout(ctx context.Context, op, nonce string) (t task, rec record, err error) {
-	lock, err := w.lockTask(ctx, nonce)
-	if err != nil {
-		return t, rec, err
+	if sha, err = d.commit(ctx, t.rec.BaseSHA); err != nil {
+		return "", "", err
 	}
-	t = w.task(op, nonce, lock)
-	if rec, err = w.settled(ctx, t); err != nil {
-		lock.unlock()
-	}
-	return t, rec, err
-}
-
-// snapshot writes what lies in the checkout as a tree object, on top of a base that says which ignored files
-// and which files of agents are tracked all the same. Git sees a staging folder of ours, never the checkout.
-// ErrTooMuch: the checkout is beyond the limits.
-func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree string, err error) {
-	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage()); err != nil {
-		return "", system(t.op, err)
-	}
-	if err := w.measure(ctx, t); err != nil {
-		return "", err
-	}
-	defer func() {
-		if cleanErr := t.clearStage(); cleanErr != nil {
-			err = errors.Join(err, system(t.op, cleanErr))
+	op := "push " + d.q.Branch
+	names := []string{d.q.Branch, d.q.Branch + "-" + t.nonce}
+	for try := 1; ; try++ {
+		listing := t.call()
+		listing.op = op
+		heads, err := d.remotes.heads(ctx, listing, d.remote, names...)
+		if err != nil {
+			return "", "", err
 		}
-	}()
-	leaveOut, err := w.leaveOutState(ctx, t, base)
+		name, expect, ok := choose(names, heads, t.rec.Pushed, sha)
+		switch {
+		case !ok:
+			return "", "", &Error{Kind: Conflict, Op: op, Detail: "the remote has other content in " +
+				strings.Join(names, " and in "), Next: "rename or delete one of them"}
+		case expect == sha:
+			return name, sha, nil
+		}
+		err = d.push(ctx, op, name, sha, expect)
+		if err == nil {
+			return name, sha, nil
+		}
+		if KindOf(err) != Conflict || try == pushTries {
+			return "", "", err
+		}
+	}
+}
+
+// onto pushes the tree as a child of the branch's head.
+func (d *delivery) onto(ctx context.Context) (sha string, err error) {
+	t := d.task
+	parent, there, err := d.top(ctx)
 	if err != nil {
 		return "", err
 	}
-	if err := stageTree(ctx, t.op, t.checkout(), t.stage(), w.copyLimit(t), leaveOut); err != nil {
-		return "", system(t.op, err)
-	}
-	if _, err := w.staged(ctx, t, "", "read-tree", base); err != nil {
+	fresh, err := d.unseen(ctx, parent)
+	if err != nil {
 		return "", err
 	}
-	if err := w.measureWork(ctx, t); err != nil {
+	if err := d.check(ctx, fresh); err != nil {
 		return "", err
 	}
-	// The exclusion keeps a .retake that the base already has: neither changed nor deleted.
-	if _, err := w.staged(ctx, t, "", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir); err != nil {
+	parents, err := t.parents(ctx, parent, t.rec.BaseSHA)
+	if err != nil {
 		return "", err
 	}
-	tree, err = w.staged(ctx, t, "", "write-tree")
-	return strings.TrimSpace(tree), err
-}
-
-// staged runs git with the staging folder as its work tree.
-func (w *Workspaces) staged(ctx context.Context, t task, stdin string, args ...string) (string, error) {
-	return w.git.run(ctx, t.stagedCall(stdin, args...))
-}
-
-func (t task) stagedCall(stdin string, args ...string) call {
-	c := t.call(args...)
-	c.dir, c.stdin, c.env = t.stage(), strings.NewReader(stdin), []string{
-		"GIT_WORK_TREE=" + t.stage(),
-		"GIT_INDEX_FILE=" + t.index(),
+	same, err := t.ask(ctx, "rev-parse", parent+"^{tree}")
+	if err != nil {
+		return "", err
 	}
-	return c
-}
-
-// commitTree makes the same commit for the same arguments.
-func (w *Workspaces) commitTree(ctx context.Context, t task, at time.Time, tree, message string,
-	parents ...string,
-) (string, error) {
-	args := []string{"commit-tree", tree, "-F", "-"}
-	for _, p := range parents {
-		args = append(args, "-p", p)
+	if sha = parent; same != d.tree || len(parents) > 1 {
+		if sha, err = d.commit(ctx, parents...); err != nil {
+			return "", err
+		}
 	}
-	c := t.call(args...)
-	c.env, c.stdin = identity(at), strings.NewReader(cleanMessage(message))
-	sha, err := w.git.run(ctx, c)
-	return strings.TrimSpace(sha), err
+	if sha == there {
+		return sha, nil
+	}
+	op := "push " + d.q.Branch
+	err = d.push(ctx, op, d.q.Branch, sha, there)
+	if err != nil && KindOf(err) == Conflict {
+		err = moved(op, d.q.Branch)
+	}
+	return sha, err
 }
 
-func (t task) clearStage() error {
-	return errors.Join(safefile.RemoveAll(t.stage()), safefile.RemoveAll(t.index()),
-		safefile.RemoveAll(t.index()+".lock"))
+// top returns the parent of a further delivery, and the branch's head. The head must be ours, be contained in the
+// work, or be known to the caller, so that nobody's commits are overwritten. A deleted branch is recreated.
+func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
+	rec, branch := &d.task.rec, d.q.Branch
+	there, err = d.mirrors.head(ctx, rec.Repo, branch, d.remote)
+	switch {
+	case errors.Is(err, ErrNotThere):
+		return d.q.Onto, "", nil
+	case err != nil:
+		return "", "", err
+	case there != d.q.Onto && there != rec.Tips[branch] && !slices.Contains(rec.Pushed[branch], there):
+		return "", "", moved(d.task.op, branch)
+	}
+	return there, there, nil
+}
+
+// unseen returns the changes that a push on top of parent would add: those in which the tree differs from both the
+// base and the branch.
+func (d *delivery) unseen(ctx context.Context, parent string) ([]change, error) {
+	onTop, err := d.task.changes(ctx, parent, d.tree)
+	if err != nil {
+		return nil, err
+	}
+	fresh := map[string]bool{}
+	for _, c := range onTop {
+		fresh[c.path] = true
+	}
+	return slices.DeleteFunc(slices.Clone(d.changes), func(c change) bool { return !fresh[c.path] }), nil
+}
+
+// push records a commit as ours and pushes it to a branch that is at expect. Empty means that the branch does not
+// exist.
+func (d *delivery) push(ctx context.Context, op, branch, sha, expect string) error {
+	t := d.task
+	if t.rec.push(branch, sha) {
+		if err := t.save(); err != nil {
+			return err
+		}
+	}
+	c := t.call(
+		"push", "--quiet", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
+		"--force-with-lease=refs/heads/"+branch+":"+expect, "--", d.remote.url, sha+":refs/heads/"+branch)
+	c.op = op
+	crashpoint.Reached("git/push/before")
+	_, err := d.remotes.run(ctx, c, d.remote)
+	crashpoint.Reached("git/push/after")
+	return err
+}
+
+// ErrBranchMoved is wrapped when somebody has pushed to one of our branches since Join. Joining and delivering
+// again includes those commits.
+var ErrBranchMoved = errors.New("workspace: the branch moved")
+
+func moved(op, branch string) error {
+	return &Error{Kind: Transient, Op: op, Err: ErrBranchMoved, Detail: "somebody pushed to " + branch +
+		" meanwhile; it is taken in first"}
 }
 
 func identity(at time.Time) []string {
@@ -226,7 +281,7 @@ func identity(at time.Time) []string {
 	}
 }
 
-// cleanMessage makes any text a message that git takes as it is.
+// cleanMessage turns any text into a message that git accepts.
 func cleanMessage(m string) string {
 	m = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(m, "\x00", ""), "?"))
 	if m == "" {
@@ -235,60 +290,7 @@ func cleanMessage(m string) string {
 	return m + "\n"
 }
 
-// pushTries bounds how often somebody may take the branch between our look and our push.
-const pushTries = 3
-
-// push puts the commit on the remote and returns the branch that has it now.
-func (w *Workspaces) push(ctx context.Context, t task, rec *record, r remote, branch, sha string) (string, error) {
-	op := "push " + branch
-	config, secrets, err := w.credentials(ctx, op, r)
-	if err != nil {
-		return "", err
-	}
-	git := func(args ...string) (string, error) {
-		c := t.call(args...)
-		c.op, c.config, c.secrets, c.remote = op, config, secrets, true
-		return w.git.run(ctx, c)
-	}
-	names := []string{branch, branch + "-" + t.nonce}
-	for try := 1; ; try++ {
-		heads, err := git("ls-remote", "--quiet", "--heads", "--", r.url, "refs/heads/"+names[0], "refs/heads/"+
-			names[1])
-		if err != nil {
-			return "", err
-		}
-		name, expect, ok := choose(names, parseHeads(heads), rec.Pushed, sha)
-		switch {
-		case !ok:
-			return "", &Error{Kind: Conflict, Op: op, Detail: "the remote has other content in " +
-				strings.Join(names, " and in "), Next: "rename or delete one of them"}
-		case expect == sha:
-			return name, nil
-		}
-		if err := notePushed(t, rec, name, sha); err != nil {
-			return "", system(op, err)
-		}
-		crashpoint.Reached("git/push/before")
-		_, err = git(pushArgs(r, name, sha, expect)...)
-		crashpoint.Reached("git/push/after")
-		if err == nil {
-			return name, nil
-		}
-		if KindOf(err) != Conflict || try == pushTries {
-			return "", err
-		}
-	}
-}
-
-// pushArgs push a commit to a branch that is at expect; empty: that is not there.
-func pushArgs(r remote, branch, sha, expect string) []string {
-	return []string{
-		"push", "--quiet", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
-		"--force-with-lease=refs/heads/" + branch + ":" + expect, "--", r.url, sha + ":refs/heads/" + branch,
-	}
-}
-
-// choose picks the first name that is free, or ours, or has the commit already (then expect equals sha).
+// choose picks the first name that is free or ours, or that already has the commit (then expect equals sha).
 func choose(names []string, heads map[string]string, pushed map[string][]string,
 	sha string,
 ) (name, expect string, ok bool) {
@@ -301,7 +303,13 @@ func choose(names []string, heads map[string]string, pushed map[string][]string,
 	return "", "", false
 }
 
-func parseHeads(out string) map[string]string {
+// heads returns the commits of a remote's branches that match patterns.
+func (s *remotes) heads(ctx context.Context, c call, r remote, patterns ...string) (map[string]string, error) {
+	c.args = []string{"ls-remote", "--quiet", "--heads", "--", r.url}
+	for _, p := range patterns {
+		c.args = append(c.args, "refs/heads/"+p)
+	}
+	out, err := s.run(ctx, c, r)
 	heads := map[string]string{}
 	for line := range strings.Lines(out) {
 		sha, ref, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -309,20 +317,5 @@ func parseHeads(out string) map[string]string {
 			heads[name] = sha
 		}
 	}
-	return heads
-}
-
-// notePushed notes, before the push, that this commit on this branch is ours.
-func notePushed(t task, rec *record, branch, sha string) error {
-	if slices.Contains(rec.Pushed[branch], sha) && rec.Tips[branch] == sha {
-		return nil
-	}
-	rec.tip(branch, sha)
-	if rec.Pushed == nil {
-		rec.Pushed = map[string][]string{}
-	}
-	if !slices.Contains(rec.Pushed[branch], sha) {
-		rec.Pushed[branch] = append(rec.Pushed[branch], sha)
-	}
-	return t.save(*rec)
+	return heads, err
 }

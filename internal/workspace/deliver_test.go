@@ -59,7 +59,7 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("commit:\n%s\nwant\n%s", got, want)
 	}
 	for _, left := range []string{"stage", "index"} {
-		if _, err := os.Lstat(filepath.Join(w.taskDir(nonceB), left)); err == nil {
+		if _, err := os.Lstat(filepath.Join(w.tasks.at("", nonceB).dir, left)); err == nil {
 			t.Errorf("%s left behind", left)
 		}
 	}
@@ -73,12 +73,9 @@ func TestDeliverIsIdempotent(t *testing.T) {
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
 	first := deliver(t, w, o, nonceB)
 	// The push landed, then the director died: no record of it, another process asks again.
-	rec, err := w.task("test", nonceB, nil).load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec.Pushed = nil
-	if err := w.task("test", nonceB, nil).save(rec); err != nil {
+	task := loaded(t, w, nonceB)
+	task.rec.Pushed = nil
+	if err := task.save(); err != nil {
 		t.Fatal(err)
 	}
 	o.change(t, map[string]string{"later.txt": "main goes on"})

@@ -84,11 +84,11 @@ func TestDriftDoesNotWait(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	checkout(t, w, o, nonceB)
-	lock, err := w.lockTask(t.Context(), nonceB)
+	task, err := w.tasks.lock(t.Context(), "test", nonceB)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.unlock()
+	defer task.lock.unlock()
 	o.change(t, map[string]string{"b.txt": "x"})
 	if d, err := w.Drift(t.Context(), Request{
 		Nonce: nonceB, Repo: repo, RemoteURL: o.bare,

@@ -418,19 +418,19 @@ func TestLockIsHeldByOrphanedGit(t *testing.T) {
 	}
 	fakeGit(t, `case "$1" in --version) echo git version 2.40.0;; *) echo go > `+started+"; cat "+release+";; esac")
 	w := open(t, Options{Dir: dir})
-	lock, err := w.lockTask(t.Context(), nonceB)
+	task, err := w.tasks.lock(t.Context(), "test", nonceB)
 	if err != nil {
 		t.Fatal(err)
 	}
-	orphan := w.git.command(t.Context(), call{dir: dir, args: []string{"push"}, lock: lock})
+	orphan := w.tasks.git.command(t.Context(), call{dir: dir, args: []string{"push"}, lock: task.lock})
 	if err := orphan.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.ReadFile(started); err != nil {
 		t.Fatal(err)
 	}
-	lock.unlock() // as the system does when the director dies
-	if l, err := tryLock(lock.path); l != nil || err != nil {
+	task.lock.unlock() // as the system does when the director dies
+	if l, err := tryLock(task.lock.path); l != nil || err != nil {
 		t.Errorf("got the lock while the orphan runs: %v, %v", l, err)
 	}
 	canceled, cancel := context.WithCancel(t.Context())
@@ -443,10 +443,10 @@ func TestLockIsHeldByOrphanedGit(t *testing.T) {
 	if err := orphan.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if lock, err = w.lockTask(t.Context(), nonceB); err != nil {
+	if task, err = w.tasks.lock(t.Context(), "test", nonceB); err != nil {
 		t.Fatal(err)
 	}
-	lock.unlockAndRemove()
+	task.lock.unlockAndRemove()
 }
 
 func TestEnvironmentOfGit(t *testing.T) {

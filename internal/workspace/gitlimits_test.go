@@ -21,9 +21,9 @@ func TestGitHasLimits(t *testing.T) {
 	checkout(t, w, o, nonceB)
 	for range 20 { // the limits come from outside: it must not be a race
 		for remote, files := range map[bool]int64{false: 1<<30 + maxAnswer, true: 1 << 32} {
-			c := w.task("", nonceB, nil).call("-c", "alias.limits=!cat /proc/self/limits", "limits")
+			c := w.tasks.at("", nonceB).call("-c", "alias.limits=!cat /proc/self/limits", "limits")
 			c.remote = remote
-			out, err := w.git.run(t.Context(), c)
+			out, err := w.tasks.git.run(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,14 +63,14 @@ func TestGitBeyondItsLimits(t *testing.T) {
 	} {
 		w := open(t, Options{Limits: c.limits})
 		checkout(t, w, o, nonceB)
-		busy := w.task("", nonceB, nil).call("-c", "alias.busy=!"+c.alias, "busy")
+		busy := w.tasks.at("", nonceB).call("-c", "alias.busy=!"+c.alias, "busy")
 		if c.alias == "" {
 			large := filepath.Join(t.TempDir(), "noise")
 			noise(t, large, 64<<20)
 			busy.args = []string{"hash-object", "-w", large}
 		}
 		began := time.Now()
-		_, err := w.git.run(t.Context(), busy)
+		_, err := w.tasks.git.run(t.Context(), busy)
 		if !errors.Is(err, ErrTooMuch) || !strings.Contains(err.Error(), c.text) || time.Since(began) > 10*time.Second {
 			t.Errorf("%s: %v after %s", c.alias, err, time.Since(began))
 		}
@@ -85,7 +85,7 @@ func TestOnlyWorkOfItsOwnIsEvidence(t *testing.T) {
 	checkout(t, w, o, nonceB)
 	large := filepath.Join(t.TempDir(), "large")
 	sparse(t, large, 1<<40)
-	busy, idle := w.task("", nonceB, nil).call("hash-object", large), w.task("", nonceB, nil).call("-c",
+	busy, idle := w.tasks.at("", nonceB).call("hash-object", large), w.tasks.at("", nonceB).call("-c",
 		"alias.idle=!sleep 60", "idle")
 	base := busy
 	base.base = true
@@ -99,10 +99,10 @@ func TestOnlyWorkOfItsOwnIsEvidence(t *testing.T) {
 		{"busy", busy, Permanent, ErrTooMuch},
 		{"busy with the base alone", base, Permanent, ErrLimitTooLow},
 	} {
-		_, err := w.git.run(t.Context(), c.call)
+		_, err := w.tasks.git.run(t.Context(), c.call)
 		if slow := c.name != "idle" && errors.Is(err, ErrSlow); slow {
 			t.Logf("%s: the machine is busy: %v", c.name, err)
-			err = w.git.tookTooLong(c.call, time.Second)
+			err = w.tasks.git.tookTooLong(c.call, time.Second)
 		}
 		if !errors.Is(err, c.want) || KindOf(err) != c.kind || !strings.Contains(err.Error(), "checkout.git_seconds") {
 			t.Errorf("%s: %v", c.name, err)
@@ -119,9 +119,9 @@ func TestFetchAndPushBeyondOurLimits(t *testing.T) {
 	checkout(t, w, o, nonceB)
 	large := filepath.Join(t.TempDir(), "noise")
 	noise(t, large, 64<<20)
-	c := w.task("", nonceB, nil).call("hash-object", "-w", large)
+	c := w.tasks.at("", nonceB).call("hash-object", "-w", large)
 	c.remote = true
-	_, err := w.git.run(t.Context(), c)
+	_, err := w.tasks.git.run(t.Context(), c)
 	if !errors.Is(err, ErrLimitTooLow) || errors.Is(err, ErrTooMuch) ||
 		!strings.Contains(err.Error(), "checkout.max_bytes") {
 		t.Errorf("size of a file: %v", err)
@@ -131,7 +131,7 @@ func TestFetchAndPushBeyondOurLimits(t *testing.T) {
 		"fatal: Out of memory, malloc failed (tried to allocate 9 bytes)":                   "checkout.git_memory",
 		"remote: fatal: Out of memory, malloc failed\nfatal: early EOF":                     "",
 	} {
-		if got := w.git.overLimit(c, &exec.ExitError{ProcessState: &os.ProcessState{}}, said); !strings.Contains(got,
+		if got := w.tasks.git.overLimit(c, &exec.ExitError{ProcessState: &os.ProcessState{}}, said); !strings.Contains(got,
 			want) || want == "" && got != "" {
 			t.Errorf("%q: %q", said, got)
 		}
@@ -153,21 +153,21 @@ func TestAnswersAreBounded(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	checkout(t, w, o, nonceB)
-	endless := w.task("", nonceB, nil).call("-c", "alias.endless=!exec yes "+strings.Repeat("x", 500), "endless")
+	endless := w.tasks.at("", nonceB).call("-c", "alias.endless=!exec yes "+strings.Repeat("x", 500), "endless")
 	_, before := peak(t)
 	began := time.Now()
-	if _, err := w.git.run(t.Context(), endless); !errors.Is(err, ErrTooMuch) {
+	if _, err := w.tasks.git.run(t.Context(), endless); !errors.Is(err, ErrTooMuch) {
 		t.Errorf("kept: %v", err)
 	}
 	n := 0
-	if err := w.git.records(t.Context(), endless, '\n', func([]byte) error { n++; return nil }); !errors.Is(err,
+	if err := w.tasks.git.records(t.Context(), endless, '\n', func([]byte) error { n++; return nil }); !errors.Is(err,
 		ErrTooMuch) || n > maxAnswer/501 || n < maxAnswer/501-200 {
 		t.Errorf("listed: %v after %d lines", err, n)
 	}
 	endless.unbounded = true
 	stop := errors.New("stop")
 	n = 0
-	err := w.git.records(t.Context(), endless, '\n', func([]byte) error {
+	err := w.tasks.git.records(t.Context(), endless, '\n', func([]byte) error {
 		if n++; n == 1_000_000 {
 			return stop
 		}
@@ -176,7 +176,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	if !errors.Is(err, stop) || n != 1_000_000 {
 		t.Errorf("streamed: %v after %d lines", err, n)
 	}
-	if err := w.git.records(t.Context(), endless, 0, func([]byte) error { return nil }); err == nil ||
+	if err := w.tasks.git.records(t.Context(), endless, 0, func([]byte) error { return nil }); err == nil ||
 		!strings.Contains(err.Error(), "more than 65536 bytes") {
 		t.Errorf("one endless line: %v", err)
 	}

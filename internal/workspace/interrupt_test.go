@@ -61,41 +61,33 @@ func beginSync(t *testing.T, w *Workspaces, o origin, head string, done int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := w.lockTask(ctx, nonceB)
+	task, err := w.tasks.open(ctx, "test", nonceB)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.unlock()
-	task := w.task("test", nonceB, lock)
-	rec, err := task.load()
+	defer task.lock.unlock()
+	if _, err := w.mirrors.head(ctx, repo, "main", r); err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := w.snapshots.mergeBase(ctx, task, head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.fetchBase(ctx, repo, "main", r); err != nil {
-		t.Fatal(err)
-	}
-	m, _, err := w.mergeBase(ctx, task, rec, head)
+	task.rec.Merge = &m
+	u, err := openUpdate(ctx, task, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec.Merge = &m
-	changes, err := w.changes(ctx, task, rec.Merge.Ours, rec.Merge.Merged)
-	if err != nil || len(changes) < done {
-		t.Fatal(err, changes)
-	}
-	if err := errors.Join(task.save(rec), w.stageMerged(ctx, task, rec.Merge.Merged, changes)); err != nil {
-		t.Fatal(err)
-	}
-	// The deletions come first, as apply has them.
-	slices.SortStableFunc(changes, func(a, b change) int {
+	defer func() { _ = u.root.Close() }() // the staging folder stays, as after a crash
+	// apply begins with the deletions.
+	slices.SortStableFunc(u.changes, func(a, b change) int {
 		return boolInt(b.mode == modeNone) - boolInt(a.mode == modeNone)
 	})
-	a, err := newTreeUpdate(task, changes[:done])
-	if err != nil {
-		t.Fatal(err)
+	if len(u.changes) < done {
+		t.Fatal(u.changes)
 	}
-	defer func() { _ = a.root.Close() }() // and the staging folder stays, as after a crash
-	if err := a.apply(); err != nil {
+	u.changes = u.changes[:done]
+	if err := errors.Join(task.save(), u.apply()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,28 +15,27 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrTooMuch is wrapped when a checkout, or what would be made of it, is beyond Limits; Error.Detail says which
-// one. Beyond what is counted first, no file's content was read; git may have read some until it was beyond a
-// limit of its own.
+// ErrTooMuch is wrapped when a checkout, or the commit made from it, exceeds Limits. Error.Detail names the
+// limit. Limits on names and sizes are checked before any file's content is read.
 var ErrTooMuch = errors.New("workspace: more than the limits allow")
 
-// ErrLimitTooLow is wrapped when Limits do not let through what no agent made: the base, or a fetch or push of
-// it. Error.Detail says which one.
+// ErrLimitTooLow is wrapped when Limits are too low for data that no agent made, such as the base or a fetch of
+// it. Error.Detail names the limit.
 var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
 
-// ErrSlow is wrapped, transient, when git was ended by the clock without having done much: something else keeps
-// the machine busy.
+// ErrSlow is wrapped, transient, when git exceeded its time without using much of the processor, because
+// something else keeps the machine busy.
 var ErrSlow = errors.New("workspace: git was slow")
 
-// Limits bound what an agent may leave in a checkout, and what our git may use for it. A zero is the default.
+// Limits bound what an agent may leave in a checkout, and what our git may use for it. Zero means the default.
 type Limits struct {
 	Files     int           // files, links and folders; 500,000
-	Entries   int           // of them in one folder; 100,000
-	Depth     int           // folders in each other; 200
-	PathBytes int           // of a path relative to the checkout; 1024, at most 4000: git takes no longer ones
-	Bytes     int64         // of all files: what they say or what they use of the disk, whichever is more; 20 GiB
-	WorkBytes int64         // of the files that git would store: neither ignored nor the state of agents; 4 GiB
-	GitTime   time.Duration // of a run of git that asks no server, and twice as much of a processor; 5 minutes
+	Entries   int           // entries of one folder; 100,000
+	Depth     int           // nesting of folders; 200
+	PathBytes int           // length of a path relative to the checkout; 1024, at most 4000, which is git's maximum
+	Bytes     int64         // total of all files, apparent or on disk, whichever is more; 20 GiB
+	WorkBytes int64         // total of the files that git would store, without ignored files and agents' state; 4 GiB
+	GitTime   time.Duration // run time of a local git, which may use twice that of a processor; 5 minutes
 	GitMemory int64         // address space of a git process; 4 GiB
 }
 
@@ -62,7 +61,7 @@ func tooLow(op, format string, args ...any) error {
 	}
 }
 
-// size is what a checkout holds, counted while it is walked.
+// size counts the content of a checkout during a walk.
 type size struct {
 	limits Limits
 	op     string
@@ -70,27 +69,6 @@ type size struct {
 	files          int
 	apparent, used int64
 	entries        []int // so far, by depth
-}
-
-// measure walks a checkout and ends at the first limit that it is beyond. It reads names and sizes only.
-func (w *Workspaces) measure(ctx context.Context, t task) error {
-	s := size{limits: w.limits, op: t.op}
-	return system(t.op, safefile.Walk(ctx, t.checkout(), &s))
-}
-
-// measureBase measures a checkout that is new: nothing but the base is in it. So what is beyond a limit is
-// nobody's work, and a clean checkout would be no better.
-func (w *Workspaces) measureBase(ctx context.Context, t task) error {
-	s := size{limits: w.limits, op: t.op}
-	err := system(t.op, safefile.Walk(ctx, t.checkout(), &s))
-	if e, ok := errors.AsType[*Error](err); ok && errors.Is(err, ErrTooMuch) {
-		return tooLow(t.op, "the base branch alone is beyond a limit: %s", e.Detail)
-	}
-	if err == nil && s.apparent > w.limits.WorkBytes {
-		return tooLow(t.op, "the base branch alone is beyond a limit: its files have %d bytes, more than %d "+
-			"(checkout.max_work_bytes)", s.apparent, w.limits.WorkBytes)
-	}
-	return err
 }
 
 // Visit counts one entry.
@@ -106,7 +84,7 @@ func (s *size) Visit(e *safefile.Entry) error {
 		own = e.Stat.Size
 	}
 	s.apparent += own
-	s.used += e.Stat.Blocks * 512 // of folders, too: a million names are megabytes
+	s.used += e.Stat.Blocks * 512 // including folders, since a million names take megabytes
 	over := s.limits.tree().Check(checkpoint.Seen{
 		Files: s.files, InFolder: s.entries[e.Depth-1], Depth: e.Depth, Path: e.Path, Size: own,
 		IsFile: mode == unix.S_IFREG, Apparent: s.apparent, Used: s.used,
@@ -117,12 +95,12 @@ func (s *size) Visit(e *safefile.Entry) error {
 	return nil
 }
 
-// tree are those of the limits that a manifest is held against, too.
+// tree returns the limits that also apply to a manifest.
 func (l Limits) tree() checkpoint.Limits {
 	return checkpoint.Limits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes}
 }
 
-// Leave begins to count anew for the next folder at this depth.
+// Leave resets the count for the next folder at this depth.
 func (s *size) Leave(e *safefile.Entry) error {
 	if len(s.entries) > e.Depth {
 		s.entries[e.Depth] = 0
@@ -132,52 +110,27 @@ func (s *size) Leave(e *safefile.Entry) error {
 
 func shortened(path []byte) string { return checkpoint.Shortened(path) }
 
-// measureWork counts the bytes that git would store of the staging folder, before it does. The index holds the base.
-func (w *Workspaces) measureWork(ctx context.Context, t task) error {
-	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return system(t.op, err)
-	}
-	defer func() { _ = unix.Close(stage) }()
-	var bytes int64
-	c := t.stagedCall("", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	c.unbounded = true
-	return w.git.records(ctx, c, 0, func(name []byte) error {
-		var st unix.Stat_t
-		if err := unix.Fstatat(stage, string(name), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
-			st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return nil //nolint:nilerr // deleted, or in the place of a folder; a submodule
-		}
-		if bytes += st.Size; bytes > w.limits.WorkBytes {
-			return tooMuch(t.op, "the work has more than %d bytes (checkout.max_work_bytes), with %s: is there "+
-				"something in it that .gitignore should name?",
-				w.limits.WorkBytes, shortened(name))
-		}
-		return nil
-	})
-}
-
-// Usage is what a checkout uses of the disk of the data directory.
+// Usage is the disk usage of a checkout.
 type Usage struct {
 	Bytes, Files int64
-	// false: at least that. There were more files than the limit, or it changed while it was walked, or time was up.
+	// Whole is false if the usage is a lower bound: there were more files than the limit, the tree changed during
+	// the walk, or time was up.
 	Whole bool
 }
 
-// Used returns what a task's checkout uses of the disk. A worker may be running in it. One with a quota is one
-// file, as large as what was written into it, also of what was deleted since. Nothing: there is none.
+// Used returns the disk usage of a task's checkout. A worker may be running in it. A checkout with a quota counts
+// as one file that includes blocks of deleted files. A missing checkout uses nothing.
 func (w *Workspaces) Used(ctx context.Context, nonce string) (Usage, error) {
-	op := "measure " + nonce
-	if err := checkNonce(op, nonce); err != nil {
+	t, err := w.tasks.find("measure "+nonce, nonce)
+	if err != nil {
 		return Usage{}, err
 	}
-	t := w.task(op, nonce, nil)
 	var st unix.Stat_t
 	if err := unix.Lstat(t.image(), &st); err == nil {
 		return Usage{Bytes: st.Blocks * 512, Files: 1, Whole: true}, nil
 	}
-	u := usage{most: int64(w.limits.Files)}
-	err := safefile.Walk(ctx, t.checkout(), &u)
+	u := usage{most: int64(w.snapshots.limits.Files)}
+	err = safefile.Walk(ctx, t.checkout(), &u)
 	switch {
 	case err == nil:
 		u.Whole = true
@@ -187,7 +140,7 @@ func (w *Workspaces) Used(ctx context.Context, nonce string) (Usage, error) {
 	case errors.Is(err, errEnough), ctx.Err() == nil && u.Files > 0:
 		err = nil
 	}
-	return u.Usage, system(op, err)
+	return u.Usage, system(t.op, err)
 }
 
 var errEnough = errors.New("workspace: enough")

@@ -94,7 +94,7 @@ func tooMuchSays(t *testing.T, w *Workspaces, o origin, texts ...string) {
 	if took > 30*time.Second {
 		t.Error("late")
 	}
-	if _, err := os.Lstat(w.task("", nonceB, nil).stage()); !os.IsNotExist(err) {
+	if _, err := os.Lstat(w.tasks.at("", nonceB).stage()); !os.IsNotExist(err) {
 		t.Errorf("the staging folder is left: %v", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestLimits(t *testing.T) {
 			o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 			w := open(t, Options{Limits: c.limits, Owner: &Owner{UID: os.Getuid(), GID: os.Getgid()}})
 			put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
-			c.make(t, w.task("", nonceB, nil).checkout())
+			c.make(t, w.tasks.at("", nonceB).checkout())
 			tooMuchSays(t, w, o, c.text)
 			if _, err := w.Patch(t.Context(), nonceB); !errors.Is(err, ErrTooMuch) {
 				t.Errorf("patch: %v", err)
@@ -251,7 +251,7 @@ func TestWithinLimits(t *testing.T) {
 		used.Files < 6 {
 		t.Errorf("uses %+v of the disk: %v", used, err)
 	}
-	w.limits.Files = 3
+	w.snapshots.limits.Files = 3
 	if used, err := w.Used(t.Context(), nonceB); err != nil || used.Whole {
 		t.Errorf("more files than are counted: %+v, %v", used, err)
 	}
@@ -377,7 +377,7 @@ func TestWithdrawnEndsGit(t *testing.T) {
 		t.Errorf("ended after %s", took)
 	}
 	wantKind(t, err, Transient, "the issue was closed")
-	if _, err := os.Lstat(w.task("", nonceB, nil).stage()); !os.IsNotExist(err) {
+	if _, err := os.Lstat(w.tasks.at("", nonceB).stage()); !os.IsNotExist(err) {
 		t.Errorf("the staging folder is left: %v", err)
 	}
 }

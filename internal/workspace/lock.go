@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// lockPoll is how often a busy lock is tried again: far below the time that a fetch takes, far above the cost of a try.
+// lockPoll is the interval between two tries of a busy lock. It is much shorter than a fetch, and much longer than a
+// try.
 const lockPoll = 20 * time.Millisecond
 
-// fileLock is an exclusive flock(2). It excludes other processes and other calls of this one, and it stays held as long
-// as any child that inherited the file runs, which is what makes a killed director's git safe to wait for.
+// fileLock is an exclusive flock(2). It excludes other processes and other calls of this one. It stays held while any
+// child that inherited the file runs, so that a new director waits for the git of a killed one.
 type fileLock struct {
 	file *os.File
 	path string
 }
 
-// lockFile waits for the lock, until ctx ends.
+// lockFile waits for the lock until ctx ends.
 func lockFile(ctx context.Context, path string) (*fileLock, error) {
 	for {
 		l, err := tryLock(path)
@@ -34,7 +35,7 @@ func lockFile(ctx context.Context, path string) (*fileLock, error) {
 	}
 }
 
-// tryLock returns nil, nil when somebody else holds the lock.
+// tryLock returns nil, nil if the lock is held.
 func tryLock(path string) (*fileLock, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -51,7 +52,7 @@ func tryLock(path string) (*fileLock, error) {
 	return nil, system("lock "+path, err)
 }
 
-// sameFile tells whether the path still names the locked file: its last holder may have removed it while we waited.
+// sameFile reports whether the path still names the locked file. Its last holder may have removed it meanwhile.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {
@@ -63,7 +64,7 @@ func sameFile(f *os.File, path string) bool {
 
 func (l *fileLock) unlock() { _ = l.file.Close() }
 
-// unlockAndRemove also takes the file away; whoever waits for it notices and makes a new one.
+// unlockAndRemove also removes the file. Waiting callers notice and create a new one.
 func (l *fileLock) unlockAndRemove() {
 	_ = os.Remove(l.path)
 	l.unlock()

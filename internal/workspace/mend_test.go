@@ -31,43 +31,43 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 		}
 	}
 	damages := map[string]func(t *testing.T, w *Workspaces){
-		"mirror: HEAD empty":    func(t *testing.T, w *Workspaces) { put(t, w.mirrorDir(repo), "HEAD", "") },
-		"mirror: objects empty": func(t *testing.T, w *Workspaces) { objects(t, w.mirrorDir(repo)) },
+		"mirror: HEAD empty":    func(t *testing.T, w *Workspaces) { put(t, w.mirrors.path(repo), "HEAD", "") },
+		"mirror: objects empty": func(t *testing.T, w *Workspaces) { objects(t, w.mirrors.path(repo)) },
 		"mirror: objects gone": func(_ *testing.T,
 			w *Workspaces,
 		) {
-			_ = os.RemoveAll(filepath.Join(w.mirrorDir(repo), "objects"))
+			_ = os.RemoveAll(filepath.Join(w.mirrors.path(repo), "objects"))
 		},
 		"mirror: refs gone": func(_ *testing.T,
 			w *Workspaces,
 		) {
-			_ = os.RemoveAll(filepath.Join(w.mirrorDir(repo), "refs"))
+			_ = os.RemoveAll(filepath.Join(w.mirrors.path(repo), "refs"))
 		},
-		"mirror: all gone": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(w.mirrorDir(repo)) },
+		"mirror: all gone": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(w.mirrors.path(repo)) },
 		"mirror: config garbage": func(t *testing.T, w *Workspaces) {
-			put(t, w.mirrorDir(repo), "config",
+			put(t, w.mirrors.path(repo), "config",
 				"\x00\x00\x00")
 		},
 		"task: HEAD empty": func(t *testing.T, w *Workspaces) {
-			put(t, filepath.Join(w.taskDir(nonceA), "git"),
+			put(t, filepath.Join(w.tasks.at("", nonceA).dir, "git"),
 				"HEAD", "")
 		},
 		"task: objects empty": func(t *testing.T,
 			w *Workspaces,
 		) {
-			objects(t, filepath.Join(w.taskDir(nonceA), "git"))
+			objects(t, filepath.Join(w.tasks.at("", nonceA).dir, "git"))
 		},
 		"task: alternates empty": func(t *testing.T, w *Workspaces) {
-			put(t, filepath.Join(w.taskDir(nonceA), "git"), "objects/info/alternates", "")
+			put(t, filepath.Join(w.tasks.at("", nonceA).dir, "git"), "objects/info/alternates", "")
 		},
 		"task: all gone": func(_ *testing.T,
 			w *Workspaces,
 		) {
-			_ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "git"))
+			_ = os.RemoveAll(filepath.Join(w.tasks.at("", nonceA).dir, "git"))
 		},
 		"both: objects empty": func(t *testing.T, w *Workspaces) {
-			objects(t, w.mirrorDir(repo))
-			objects(t, filepath.Join(w.taskDir(nonceA), "git"))
+			objects(t, w.mirrors.path(repo))
+			objects(t, filepath.Join(w.tasks.at("", nonceA).dir, "git"))
 		},
 	}
 	for name, damage := range damages {
@@ -108,12 +108,12 @@ func TestLostWorkBeginsAnew(t *testing.T) {
 		"no files": func(_ *testing.T,
 			w *Workspaces,
 		) {
-			_ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "checkout"))
+			_ = os.RemoveAll(filepath.Join(w.tasks.at("", nonceA).dir, "checkout"))
 		},
 		"base rewritten": func(t *testing.T, w *Workspaces) {
-			_ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "git"))
-			put(t, w.taskDir(nonceA), "task.json",
-				strings.ReplaceAll(read(t, filepath.Join(w.taskDir(nonceA), "task.json")), baseOf(t, w),
+			_ = os.RemoveAll(filepath.Join(w.tasks.at("", nonceA).dir, "git"))
+			put(t, w.tasks.at("", nonceA).dir, "task.json",
+				strings.ReplaceAll(read(t, filepath.Join(w.tasks.at("", nonceA).dir, "task.json")), baseOf(t, w),
 					strings.Repeat("1", 40)))
 		},
 	} {
@@ -138,11 +138,7 @@ func TestLostWorkBeginsAnew(t *testing.T) {
 
 func baseOf(t *testing.T, w *Workspaces) string {
 	t.Helper()
-	rec, err := w.task("test", nonceA, nil).load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rec.BaseSHA
+	return loaded(t, w, nonceA).rec.BaseSHA
 }
 
 func read(t *testing.T, path string) string {
@@ -214,23 +210,20 @@ func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	}
 	put(t, c.Path, "work.txt", "work\n")
 	tip := strings.TrimSpace(sh(t, o.bare, "rev-parse", "main"))
-	rec, err := w.task("test", nonceA, nil).load()
-	if err != nil {
+	task := loaded(t, w, nonceA)
+	task.rec.tip("theirs", tip)
+	if err := task.save(); err != nil {
 		t.Fatal(err)
 	}
-	rec.tip("theirs", tip)
-	if err := w.task("test", nonceA, nil).save(rec); err != nil {
-		t.Fatal(err)
-	}
-	for _, damaged := range []string{filepath.Join(w.taskDir(nonceA), "git"), w.mirrorDir(repo)} {
+	for _, damaged := range []string{filepath.Join(w.tasks.at("", nonceA).dir, "git"), w.mirrors.path(repo)} {
 		if err := os.RemoveAll(damaged); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.initGitDir(t.Context(), "test", w.mirrorDir(repo), nil); err != nil {
+	if err := w.mirrors.at("test", repo, nil).init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.renewed.Store(repo, time.Now()) // another task has had it made again, before the base branch was rewritten
+	w.mirrors.renewed.Store(repo, time.Now()) // another task has had it made again, before the base branch was rewritten
 	q := request(o, nonceA)
 	q.RemoteURL = url
 	for _, code := range []int{500, 502, 503, 504, 429, 401, 403, 404} {
@@ -244,7 +237,7 @@ func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	if err != nil || o.files(t, d.Branch) != "a.txt\nwork.txt" {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if rec, err := w.task("test", nonceA, nil).load(); err != nil || rec.Tips["theirs"] != tip {
-		t.Errorf("%+v, %v", rec, err)
+	if rec := loaded(t, w, nonceA).rec; rec.Tips["theirs"] != tip {
+		t.Errorf("%+v", rec)
 	}
 }

@@ -5,97 +5,186 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
 
 	"retake/internal/safefile"
 )
 
-// fetchBase brings the mirror up to date and returns the commit of the base branch. One caller at a time per
-// repository.
-func (w *Workspaces) fetchBase(ctx context.Context, repo, branch string, r remote) (sha string, err error) {
-	op := "fetch " + repo
-	lock, err := w.lockMirror(ctx, repo)
+// remotes runs git against servers, with their credentials.
+type remotes struct {
+	git  *program
+	auth func(ctx context.Context) (user, token string, err error)
+}
+
+// run runs a call that talks to r's server.
+func (s *remotes) run(ctx context.Context, c call, r remote) (string, error) {
+	var user, token string
+	if s.auth != nil && r.origin != "" {
+		var err error
+		if user, token, err = s.auth(ctx); err != nil {
+			return "", &Error{
+				Kind: Auth, Op: c.op, Detail: "no credentials: " + err.Error(), Next: nextCredentials,
+				Err: err,
+			}
+		}
+	}
+	c.config, c.secrets = r.config(user, token)
+	c.remote = true
+	return s.git.run(ctx, c)
+}
+
+// fetch fetches one refspec.
+func (s *remotes) fetch(ctx context.Context, o objects, r remote, args ...string) error {
+	args = append([]string{
+		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--no-recurse-submodules",
+	}, args...)
+	_, err := s.run(ctx, o.call(args...), r)
+	return err
+}
+
+// obtain reports whether a git directory has a commit, fetching it if necessary. Only the server's answer counts
+// as a no, so an outage loses nothing.
+func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (bool, error) {
+	there, err := o.hasTree(ctx, sha)
+	if there || err != nil {
+		return there, err
+	}
+	err = s.fetch(ctx, o, r, "--", r.url, sha)
+	switch {
+	case errors.Is(err, errNoCommit):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return o.hasTree(ctx, sha)
+}
+
+// mirrors keeps the objects of one repository per folder below <dir>/mirrors.
+type mirrors struct {
+	dir     string // the data directory
+	remotes *remotes
+	log     *zap.Logger
+
+	renewed sync.Map // repository → time.Time of the last refetch after damage
+}
+
+func (m *mirrors) path(repo string) string {
+	return filepath.Join(m.dir, "mirrors", filepath.FromSlash(repo)+".git")
+}
+
+// at returns a repository's mirror for one operation.
+func (m *mirrors) at(op, repo string, lock *fileLock) objects {
+	return objects{git: m.remotes.git, op: op, gitDir: m.path(repo), lock: lock}
+}
+
+func (m *mirrors) lock(ctx context.Context, repo string) (*fileLock, error) {
+	// "+" occurs in no owner or name, so no two repositories share a lock.
+	return lockFile(ctx, filepath.Join(m.dir, "locks", "mirror-"+strings.ReplaceAll(repo, "/", "+")))
+}
+
+// head updates the mirror and returns the commit of a branch. Callers of the same repository take turns.
+func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (sha string, err error) {
+	lock, err := m.lock(ctx, repo)
 	if err != nil {
 		return "", err
 	}
 	defer lock.unlock()
-	sha, err = w.fetchInto(ctx, op, w.mirrorDir(repo), branch, r, lock)
+	mirror := m.at("fetch "+repo, repo, lock)
+	sha, err = m.fetch(ctx, mirror, branch, r)
 	if errors.Is(err, ErrDamaged) {
-		sha, err = w.renewMirror(ctx, op, repo, branch, r, lock, err)
+		sha, err = m.renew(ctx, mirror, repo, branch, r, err)
 	}
 	return sha, err
 }
 
-func (w *Workspaces) fetchInto(ctx context.Context, op, dir, branch string, r remote,
-	lock *fileLock,
-) (sha string, err error) {
-	if err := w.initGitDir(ctx, op, dir, lock); err != nil {
+func (m *mirrors) fetch(ctx context.Context, mirror objects, branch string, r remote) (sha string, err error) {
+	if err := mirror.init(ctx); err != nil {
 		return "", err
 	}
-	config, secrets, err := w.credentials(ctx, op, r)
-	if err != nil {
-		return "", err
-	}
-	// The branch's name in hex: no two of them can stand in each other's way as file and folder.
+	// The branch name is in hex so that no two names conflict as file and folder.
 	ref := "refs/retake/base/" + hex.EncodeToString([]byte(branch))
-	_, err = w.git.run(ctx, call{
-		op: op, dir: dir, gitDir: dir, config: config, secrets: secrets, lock: lock, remote: true,
-		args: []string{
-			"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
-			"--no-recurse-submodules",
-			"--force", "--", r.url, "+refs/heads/" + branch + ":" + ref,
-		},
-	})
-	if err != nil {
+	if err := m.remotes.fetch(ctx, mirror, r, "--force", "--", r.url, "+refs/heads/"+branch+":"+ref); err != nil {
 		return "", err
 	}
-	return w.resolve(ctx, op, dir, ref+"^{commit}", lock)
+	return mirror.resolve(ctx, ref+"^{commit}")
 }
 
-// initGitDir makes a bare git directory without templates, so without hooks. In an existing one it only removes what a
-// killed git left in the way.
-func (w *Workspaces) initGitDir(ctx context.Context, op, dir string, lock *fileLock) error {
-	if err := safefile.MkdirAll(dir, 0o700); err != nil {
-		return system(op, err)
+// lend creates a task's git directory, which borrows the mirror's objects.
+func (m *mirrors) lend(ctx context.Context, o objects, repo string) error {
+	if err := o.init(ctx); err != nil {
+		return err
 	}
-	if err := removeStaleLocks(dir); err != nil {
-		return system(op, err)
+	// Relative to the objects folder, so that the data directory can be moved.
+	alternates, err := filepath.Rel(filepath.Join(o.gitDir, "objects"), filepath.Join(m.path(repo), "objects"))
+	for _, f := range []struct{ name, text string }{
+		{"objects/info/alternates", filepath.ToSlash(alternates) + "\n"},
+		{"info/exclude", infoExclude},
+		{"info/attributes", infoAttributes},
+	} {
+		path := filepath.Join(o.gitDir, filepath.FromSlash(f.name))
+		if err == nil {
+			err = safefile.MkdirAll(filepath.Dir(path), 0o700)
+		}
+		if err == nil {
+			err = safefile.Write(path, 0o600, []byte(f.text))
+		}
 	}
-	_, missing := os.Lstat(filepath.Join(dir, "HEAD"))
-	_, err := w.ask(ctx, op, dir, lock, "init", "--quiet", "--bare", "--template=")
-	if err == nil && missing != nil { // git syncs objects and refs, and not what makes it a repository
-		err = system(op, safefile.SyncDisk(dir))
+	return system(o.op, err)
+}
+
+// renewEvery is the minimum time between two refetches of a mirror on behalf of tasks that find its objects
+// damaged. One refetch serves all of them.
+const renewEvery = 10 * time.Minute
+
+// renewOnce refetches the mirror unless that has just happened.
+func (m *mirrors) renewOnce(ctx context.Context, op string, rec *record, r remote, why error) error {
+	lock, err := m.lock(ctx, rec.Repo)
+	if err != nil {
+		return err
 	}
+	defer lock.unlock()
+	if at, ok := m.renewed.Load(rec.Repo); ok && time.Since(at.(time.Time)) < renewEvery {
+		return nil
+	}
+	_, err = m.renew(ctx, m.at(op, rec.Repo, lock), rec.Repo, rec.BaseBranch, r, why)
 	return err
 }
 
-// ask runs git on what no agent made in a git directory, and returns the answer without the line break at its end.
-func (w *Workspaces) ask(ctx context.Context, op, gitDir string, lock *fileLock, args ...string) (string, error) {
-	out, err := w.git.run(ctx, call{op: op, dir: gitDir, gitDir: gitDir, lock: lock, base: true, args: args})
-	return strings.TrimSpace(out), err
-}
-
-func (w *Workspaces) resolve(ctx context.Context, op, gitDir, rev string, lock *fileLock) (string, error) {
-	sha, err := w.ask(ctx, op, gitDir, lock, "rev-parse", "--verify", "--quiet", "--end-of-options", rev)
-	if err == nil && !shaForm.MatchString(sha) {
-		return "", refuse(op, "", "git resolves %s to %.80q", rev, sha)
+// renew fetches a mirror into a new folder and replaces the damaged one with it. The remote has everything that
+// was in it.
+func (m *mirrors) renew(ctx context.Context, mirror objects, repo, branch string, r remote,
+	why error,
+) (string, error) {
+	m.log.Warn("refetching damaged mirror", zap.String("repo", repo), zap.Error(why))
+	fresh := mirror
+	fresh.gitDir = mirror.gitDir + ".new"
+	if err := safefile.RemoveAll(fresh.gitDir); err != nil {
+		return "", system(mirror.op, err)
+	}
+	sha, err := m.fetch(ctx, fresh, branch, r)
+	if err == nil {
+		err = system(mirror.op, replaceDir(fresh.gitDir, mirror.gitDir))
+	}
+	if err == nil {
+		m.renewed.Store(repo, time.Now())
 	}
 	return sha, err
 }
 
-// removeStaleLocks removes what a killed git left behind. We hold the folder's own lock, so no git is at work in it.
-func removeStaleLocks(gitDir string) error {
-	return filepath.WalkDir(gitDir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path == filepath.Join(gitDir, "objects"):
-			return filepath.SkipDir
-		case !d.IsDir() && strings.HasSuffix(path, ".lock"):
-			return os.Remove(path)
-		}
-		return nil
-	})
+// replaceDir moves a folder over another one. A crash leaves one of them in place, or neither.
+func replaceDir(fresh, dir string) error {
+	old := dir + ".old"
+	if err := safefile.RemoveAll(old); err != nil {
+		return err
+	}
+	if err := safefile.Rename(dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(safefile.Rename(fresh, dir), safefile.RemoveAll(old))
 }

@@ -255,23 +255,23 @@ func TestInterruptedJoinIsFinished(t *testing.T) {
 	w := open(t, Options{Dir: dir})
 	o, work, first := delivered(t, w)
 	theirs := o.push(t, branch, map[string]string{"theirs.txt": "x\n"})
-	if _, err := w.fetchBase(t.Context(), repo, branch, remote{url: o.bare, scheme: "file"}); err != nil {
+	if _, err := w.mirrors.head(t.Context(), repo, branch, remote{url: o.bare, scheme: "file"}); err != nil {
 		t.Fatal(err)
 	}
-	task, rec, err := w.lockCheckout(t.Context(), "test", nonceB)
+	task, err := w.tasks.open(t.Context(), "test", nonceB)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, _, err := w.ours(t.Context(), task, rec)
+	ours, _, err := w.snapshots.current(t.Context(), task)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := w.mergeBranch(t.Context(), task, rec, ours, first.SHA, theirs, rec.BaseSHA)
+	m, err := task.mergeBranch(t.Context(), ours, first.SHA, theirs, task.rec.BaseSHA)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Branch, rec.Merge = branch, &m
-	if err := task.save(rec); err != nil {
+	m.Branch, task.rec.Merge = branch, &m
+	if err := task.save(); err != nil {
 		t.Fatal(err)
 	}
 	task.lock.unlock()

@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,28 +10,23 @@ import (
 	"syscall"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"retake/internal/safefile"
 	"retake/internal/sys/ring"
 )
 
-// A quota is a file system of its own for each checkout, in a file beside it: tasks/<nonce>/checkout.img,
-// mounted at tasks/<nonce>/checkout. The file is as large as the quota, and takes of the disk what was written
-// into it.
+// A quota gives each checkout a file system of its own in the file tasks/<nonce>/checkout.img, mounted at
+// tasks/<nonce>/checkout. The file's apparent size is the quota. It occupies as much of the disk as was written to it.
 
-// mountTime bounds making or mounting a file system: neither depends on its size.
+// mountTime bounds creating or mounting a file system. Neither depends on its size.
 const mountTime = time.Minute
 
-func (t task) image() string { return filepath.Join(t.dir, "checkout.img") }
-
-// Quota is where the file system of a task's checkout is mounted; empty: it has none of its own.
+// Quota returns the mount point of a checkout's own file system, or "".
 func (w *Workspaces) Quota(nonce string) string {
-	if checkNonce("quota", nonce) != nil {
+	t, err := w.tasks.find("quota", nonce)
+	if err != nil {
 		return ""
 	}
-	t := w.task("quota", nonce, nil)
 	if _, err := os.Lstat(t.image()); err != nil {
 		return ""
 	}
@@ -42,8 +36,8 @@ func (w *Workspaces) Quota(nonce string) string {
 	return t.checkout()
 }
 
-// CheckQuota says what this machine lacks for giving each checkout so many bytes of the disk; 0: nothing is
-// wanted. Its error is an *Error.
+// CheckQuota returns an *Error that names what this machine lacks for a quota of so many bytes per checkout. Zero
+// needs nothing.
 func CheckQuota(quota int64) error {
 	if quota == 0 {
 		return nil
@@ -61,49 +55,12 @@ func CheckQuota(quota int64) error {
 	return nil
 }
 
-// makeCheckout makes the folder of a new checkout, with its quota if there is one.
-func (w *Workspaces) makeCheckout(ctx context.Context, t task) error {
-	if err := os.Mkdir(t.checkout(), 0o755); err != nil || w.quota == 0 {
-		return err
-	}
-	f, err := os.OpenFile(t.image(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Truncate(w.quota), f.Close()); err != nil {
-		return err
-	}
-	if err := w.mountTool(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-E", "root_owner=0:0,lazy_itable_init=1",
-		t.image()); err != nil {
-		return err
-	}
-	if err := w.mount(ctx, t); err != nil {
-		return err
-	}
-	return os.Remove(filepath.Join(t.checkout(), "lost+found"))
+func (t *task) mount(ctx context.Context) error {
+	return mountTool(ctx, "mount", "-t", "ext4", "-o", "loop,nosuid,nodev,noatime", t.image(), t.checkout())
 }
 
-// ensureMounted mounts the file system of a checkout that has one, after a restart of the machine.
-func (w *Workspaces) ensureMounted(ctx context.Context, t task) error {
-	if _, err := os.Lstat(t.image()); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return system(t.op, err)
-	}
-	mounted, err := isMount(t.checkout())
-	if err != nil || mounted {
-		return system(t.op, err)
-	}
-	w.log.Info("mounting a checkout again", zap.String("task", t.nonce))
-	return system(t.op, w.mount(ctx, t))
-}
-
-func (w *Workspaces) mount(ctx context.Context, t task) error {
-	return w.mountTool(ctx, "mount", "-t", "ext4", "-o", "loop,nosuid,nodev,noatime", t.image(), t.checkout())
-}
-
-// mountTool runs a program of the system's.
-func (w *Workspaces) mountTool(ctx context.Context, name string, args ...string) error {
+// mountTool runs a program of the operating system.
+func mountTool(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, mountTime)
 	defer cancel()
 	said := ring.New(tailBytes)
@@ -118,9 +75,9 @@ func (w *Workspaces) mountTool(ctx context.Context, name string, args ...string)
 	return nil
 }
 
-// unmount takes the file system of a checkout away, if it has one; what is in it goes with its file. Whoever
-// still has a file open there keeps it until then.
-func (t task) unmount() error {
+// unmount unmounts a checkout's own file system, if any. A process with an open file there keeps it until the
+// file is closed.
+func (t *task) unmount() error {
 	mounted, err := isMount(t.checkout())
 	if err != nil || !mounted {
 		return err
@@ -132,7 +89,7 @@ func (t task) unmount() error {
 	return err
 }
 
-// isMount reports whether a folder is where another file system begins. One that is not there is none.
+// isMount reports whether a folder is a mount point. A missing folder is not.
 func isMount(dir string) (bool, error) {
 	var in, around unix.Stat_t
 	if err := unix.Lstat(dir, &in); errors.Is(err, unix.ENOENT) {
@@ -144,9 +101,4 @@ func isMount(dir string) (bool, error) {
 		return false, err
 	}
 	return in.Mode&unix.S_IFMT == unix.S_IFDIR && in.Dev != around.Dev, nil
-}
-
-// removeCheckout takes the work tree away, whatever is in it.
-func (t task) removeCheckout() error {
-	return errors.Join(t.unmount(), safefile.RemoveAll(t.checkout()), safefile.RemoveAll(t.image()))
 }

@@ -29,7 +29,7 @@ func openWithQuota(t *testing.T, dir string) *Workspaces {
 			if err := w.Remove(t.Context(), nonce); err != nil && t.Context().Err() == nil {
 				t.Error(err)
 			}
-			_ = w.task("", nonce, nil).unmount()
+			_ = w.tasks.at("", nonce).unmount()
 		}
 	})
 	return w
@@ -83,7 +83,7 @@ func TestQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	task := w.task("", nonceB, nil)
+	task := w.tasks.at("", nonceB)
 	if err := task.unmount(); err != nil { // as a restart of the machine does
 		t.Fatal(err)
 	}

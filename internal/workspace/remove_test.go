@@ -17,7 +17,7 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 		checkout(t, before, o, nonce)
 	}
 	// Read-only and closed folders, as module caches and hostile agents make them.
-	closed := filepath.Join(before.taskDir("stubborn"), "checkout", "mod", "cache")
+	closed := filepath.Join(before.tasks.at("", "stubborn").dir, "checkout", "mod", "cache")
 	put(t, closed, "file", "x")
 	if err := errors.Join(os.Chmod(closed, 0), os.Chmod(filepath.Dir(closed), 0o500)); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestRemoveIsIdempotent(t *testing.T) {
 		}
 	}
 	for _, sub := range []string{"tasks", "locks"} {
-		entries, _ := os.ReadDir(filepath.Join(w.dir, sub))
+		entries, _ := os.ReadDir(filepath.Join(w.tasks.dir, sub))
 		for _, e := range entries {
 			if e.Name() != "mirror-acme+widgets" {
 				t.Errorf("%s/%s left behind", sub, e.Name())

@@ -11,20 +11,19 @@ import (
 	"retake/internal/worktree"
 )
 
-// maxSpooled is how many reports of an attempt are looked for. A worker makes one, which ends the attempt.
+// maxSpooled bounds the reports per attempt. A worker writes only one, which ends the attempt.
 const maxSpooled = 4
 
-// Spooled returns what an attempt's worker has left in its spool: reports that nobody acknowledged, in the
-// order in which they were written, each of at most maxBytes. They are the files <attempt>.0001.json and so on
-// in .retake/spool of the checkout and of the copy that is validated. No link is followed, and nothing else
-// there is looked at, but the agent may have written all of it: the signature says whether it counts. A file
-// that cannot be read is an error beside those that can.
+// Spooled returns the unacknowledged reports that an attempt's worker left in its spool, oldest first, each at most
+// maxBytes long. They are the files <attempt>.0001.json and so on in .retake/spool, of the checkout and of the copy
+// for validation. Spooled follows no links and reads no other files. The agent may have written the reports, so the
+// caller must verify their signatures. Readable reports are returned even with an error about another one.
 func (w *Workspaces) Spooled(nonce, attempt string, maxBytes int64) (reports [][]byte, err error) {
 	const op = "read the spool"
-	if err := checkNonce(op, nonce); err != nil {
+	t, err := w.tasks.find(op, nonce)
+	if err != nil {
 		return nil, err
 	}
-	t := w.task(op, nonce, nil)
 	for _, dir := range []string{t.checkout(), t.validation()} {
 		root, failed := os.OpenRoot(dir)
 		if errors.Is(failed, fs.ErrNotExist) {

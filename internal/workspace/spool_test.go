@@ -12,7 +12,7 @@ import (
 // else an agent puts there is neither followed nor waited for.
 func TestSpooled(t *testing.T) {
 	t.Parallel()
-	w := &Workspaces{dir: t.TempDir()}
+	w := &Workspaces{tasks: &tasks{dir: t.TempDir()}}
 	const nonce, attempt = "k3v9qx2m", "k3v9qx2m-2"
 	read := func(want ...string) error {
 		t.Helper()
@@ -29,7 +29,7 @@ func TestSpooled(t *testing.T) {
 	if err := read(); err != nil {
 		t.Errorf("no checkout: %v", err)
 	}
-	spool := filepath.Join(w.task("", nonce, nil).checkout(), ".retake", "spool")
+	spool := filepath.Join(w.tasks.at("", nonce).checkout(), ".retake", "spool")
 	for _, err := range []error{
 		os.MkdirAll(filepath.Join(spool, attempt+".0005.json"), 0o755),
 		os.WriteFile(filepath.Join(spool, attempt+".0002.json"), []byte("second"), 0o600),

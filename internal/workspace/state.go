@@ -16,27 +16,27 @@ import (
 	"retake/internal/safefile"
 )
 
-// StateSchema is the version of STATE.json that is written, and the only one that is read.
+// StateSchema is the only supported version of STATE.json.
 const StateSchema = "retake-state/v1"
 
 const (
 	stateFile  = "STATE.json"
-	stateBytes = 64 << 10 // far above what is written, which is less than 2 KiB
+	stateBytes = 64 << 10 // read at most; we write less than 2 KiB
 )
 
-// State is what .retake/STATE.json in a checkout says about the task: for an agent or a person who looks in. Nothing is
-// decided by it, it may be deleted at any time, and it never holds a secret: no text of an issue, of a report or of the
-// environment belongs here. Readers ignore fields that they don't know. Times are UTC, to the millisecond.
+// State is the content of .retake/STATE.json in a checkout. It tells agents and people about the task. No decision
+// depends on it, and it may be deleted at any time. It must not contain secrets, and so no text of an issue, a report
+// or the environment. Readers ignore unknown fields. Times are UTC, to the millisecond.
 type State struct {
-	SchemaVersion string        `json:"schema_version"` // WriteState sets it
-	CreatedAt     time.Time     `json:"created_at"`     // when the file came to be; WriteState sets it
-	UpdatedAt     time.Time     `json:"updated_at"`     // when all of this was so
+	SchemaVersion string        `json:"schema_version"` // set by WriteState
+	CreatedAt     time.Time     `json:"created_at"`     // of the file; set by WriteState
+	UpdatedAt     time.Time     `json:"updated_at"`     // when the state was current
 	LastSeen      LastSeen      `json:"last_seen"`
 	Director      DirectorState `json:"director"`
-	Worker        *WorkerState  `json:"worker,omitempty"` // nil: no attempt is under way
+	Worker        *WorkerState  `json:"worker,omitempty"` // nil without a running attempt
 }
 
-// LastSeen is what the director last saw of the repository and the issue.
+// LastSeen is the director's last view of the repository and the issue.
 type LastSeen struct {
 	BaseSHA        string    `json:"base_sha,omitempty"`        // the checkout's base
 	MainSHA        string    `json:"main_sha,omitempty"`        // the base branch on the remote
@@ -49,7 +49,7 @@ type DirectorState struct {
 	Phase string `json:"phase,omitempty"`
 }
 
-// WorkerState is the attempt that is under way.
+// WorkerState is the running attempt.
 type WorkerState struct {
 	WorkerID    string `json:"worker_id"`
 	AttemptID   string `json:"attempt_id"`
@@ -61,10 +61,9 @@ type WorkerState struct {
 	LastErrorID string `json:"last_error_id,omitempty"`
 }
 
-// WriteState replaces the task's STATE.json as a whole; the last one to write wins. created_at stays what the
-// present file says; one that is missing or malformed gives way to UpdatedAt. A worker may be running in the
-// checkout: what it puts into the way is replaced, never followed. ErrNoCheckout: there is nothing to write it
-// into.
+// WriteState replaces the task's STATE.json as a whole. The last writer wins. created_at is taken from the present
+// file, or from UpdatedAt if that is missing or malformed. A worker may be running in the checkout. Obstacles that it
+// creates are replaced, and links are never followed. ErrNoCheckout means that there is no checkout.
 func (w *Workspaces) WriteState(nonce string, s State) error {
 	op := "write state " + nonce
 	err := w.writeState(op, nonce, s)
@@ -75,7 +74,11 @@ func (w *Workspaces) WriteState(nonce string, s State) error {
 }
 
 func (w *Workspaces) writeState(op, nonce string, s State) error {
-	dir, err := w.openRetakeDir(op, nonce)
+	t, err := w.tasks.find(op, nonce)
+	if err != nil {
+		return err
+	}
+	dir, err := t.openRetakeDir()
 	if err != nil {
 		return err
 	}
@@ -89,7 +92,7 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	case err == nil && !before.CreatedAt.IsZero():
 		s.CreatedAt = before.CreatedAt
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		w.log.Warn("STATE.json is malformed and counts as missing", zap.String("task", nonce),
+		w.log.Warn("replaced malformed STATE.json", zap.String("task", nonce),
 			zap.NamedError("reason", err))
 	}
 	data, err := json.MarshalIndent(s, "", "  ")
@@ -99,13 +102,10 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	return replaceState(dir, append(data, '\n'))
 }
 
-// openRetakeDir opens the checkout's .retake; from then on it is that very folder, wherever an agent may move
-// it. Anything else than a folder is replaced.
-func (w *Workspaces) openRetakeDir(op, nonce string) (*os.Root, error) {
-	if err := checkNonce(op, nonce); err != nil {
-		return nil, err
-	}
-	checkout, err := os.OpenRoot(w.task(op, nonce, nil).checkout())
+// openRetakeDir opens the checkout's .retake and replaces anything that is not a folder. The result stays that very
+// folder even if an agent moves it.
+func (t *task) openRetakeDir() (*os.Root, error) {
+	checkout, err := os.OpenRoot(t.checkout())
 	if err != nil {
 		return nil, err
 	}
@@ -127,9 +127,9 @@ func (w *Workspaces) openRetakeDir(op, nonce string) (*os.Root, error) {
 	return dir, nil
 }
 
-// readState reads a file that an agent may have replaced by anything.
+// readState reads a file that an agent may have replaced.
 func readState(dir *os.Root) (s State, err error) {
-	f, err := dir.OpenFile(stateFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // never waits for a pipe's other end
+	f, err := dir.OpenFile(stateFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the other end of a pipe
 	if err != nil {
 		return State{}, err
 	}
@@ -147,7 +147,7 @@ func readState(dir *os.Root) (s State, err error) {
 	return s, err
 }
 
-// replaceState writes STATE.json. The folder that an agent may have put in its place makes way, whatever is in it.
+// replaceState writes STATE.json. A folder that an agent put in its place is renamed.
 func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
 		if err := dir.Rename(stateFile, fmt.Sprintf("%s.in-the-way-%08x", stateFile, rand.Uint32())); err != nil {

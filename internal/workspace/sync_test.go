@@ -133,7 +133,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 		t.Error("a folder without files stayed")
 	}
 	for _, left := range []string{"stage", "index"} {
-		if _, err := os.Lstat(filepath.Join(w.taskDir(nonceB), left)); err == nil {
+		if _, err := os.Lstat(filepath.Join(w.tasks.at("", nonceB).dir, left)); err == nil {
 			t.Errorf("%s left behind", left)
 		}
 	}
@@ -150,7 +150,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 		"D\tuntouched.txt" {
 		t.Errorf("delivered changes:\n%s", got)
 	}
-	if got := sh(t, filepath.Join(w.taskDir(nonceB), "git"), "show", "refs/retake/before/"+head+":both.txt"); got+
+	if got := sh(t, filepath.Join(w.tasks.at("", nonceB).dir, "git"), "show", "refs/retake/before/"+head+":both.txt"); got+
 		"\n" != lines(map[int]string{1: "agent's"}) {
 		t.Errorf("kept from before: %s", got)
 	}
@@ -323,7 +323,7 @@ func TestSyncWithAnOldGit(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
-	w.git.merges = false
+	w.tasks.git.merges = false
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
 	if s := mustSync(t, w, o); s.Merged {
 		t.Errorf("%+v", s)

@@ -14,80 +14,80 @@ import (
 	"retake/internal/safefile"
 )
 
-// A checkout that travels is a copy of what a worker has elsewhere. It is published before an attempt, and
-// receives what the attempt has sent after it: never while somebody works in it.
+// A checkout that travels is a copy of a worker's tree elsewhere. It is published before an attempt and receives the
+// attempt's changes afterwards, never while somebody works in it.
 
-// Publish hands the chunks of a task's work tree to emit, and returns its manifest, with the record that
-// Receive needs where there is no checkout. before is where content is stored already; nil: nowhere. Published
-// notes that it was. No worker may be in the checkout.
+// Publish passes the chunks of a task's work tree to emit. It returns the manifest, and the record that Receive needs
+// where there is no checkout. before, if not nil, describes content that is already stored. Published notes the
+// success. No worker may be in the checkout.
 func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoint.Tree,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, json.RawMessage, error) {
-	op := "publish " + nonce
-	if err := checkNonce(op, nonce); err != nil {
-		return nil, nil, err
-	}
-	t, rec, err := w.lockCheckout(ctx, op, nonce)
+	t, err := w.tasks.open(ctx, "publish "+nonce, nonce)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer t.lock.unlock()
-	m, err := w.manifest(ctx, op, t.checkout(), before, emit)
+	m, err := w.snapshots.manifest(ctx, t.op, t.checkout(), before, emit)
 	if err != nil {
 		return nil, nil, err
 	}
-	rec.Manifest, rec.Changed = &m.Root, false
-	record, err := json.Marshal(rec)
-	return m, record, system(op, err)
+	t.rec.Manifest, t.rec.Changed = &m.Root, false
+	record, err := json.Marshal(t.rec)
+	return m, record, system(t.op, err)
 }
 
-// PublishValidation is Publish for the folder that Validation made. Nothing comes back of it. Every file is
-// read: what a worker has said of its own could have something else validated than is delivered.
+// PublishValidation is Publish for the folder that Validation made. Nothing is received for it. It reads every file,
+// because a worker's claims about its files could have something else validated than is delivered.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, error) {
-	op := "publish the copy of " + nonce
-	if err := checkNonce(op, nonce); err != nil {
+	t, err := w.tasks.find("publish the copy of "+nonce, nonce)
+	if err != nil {
 		return nil, err
 	}
-	return w.manifest(ctx, op, w.task(op, nonce, nil).validation(), nil, emit)
+	return w.snapshots.manifest(ctx, t.op, t.validation(), nil, emit)
 }
 
-func (w *Workspaces) manifest(ctx context.Context, op, dir string, before *checkpoint.Tree,
+func (s *snapshots) manifest(ctx context.Context, op, dir string, before *checkpoint.Tree,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, error) {
-	s := checkpoint.Scanner{Dir: dir, Limits: w.limits.tree(), Emit: emit}
+	scan := checkpoint.Scanner{Dir: dir, Limits: s.limits.tree(), Emit: emit}
 	if before != nil {
-		s.Know(before)
+		scan.Know(before)
 	}
-	tree, err := s.Scan(ctx, true)
+	tree, err := scan.Scan(ctx, true)
 	var m *checkpoint.Manifest
 	if err == nil {
 		m, err = tree.Encode(emit)
 	}
-	if over, ok := errors.AsType[*checkpoint.Exceeded](err); ok {
-		err = tooMuch(op, "%s", over.Text)
-	}
-	return m, system(op, err)
+	return m, system(op, exceeded(op, err))
 }
 
-// Published notes that a task's work tree is what a manifest says.
+// exceeded turns an exceeded limit of a checkpoint into ErrTooMuch.
+func exceeded(op string, err error) error {
+	if over, ok := errors.AsType[*checkpoint.Exceeded](err); ok {
+		return tooMuch(op, "%s", over.Text)
+	}
+	return err
+}
+
+// Published notes that a manifest describes a task's work tree.
 func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoint.Digest) error {
-	op := "note what was published of " + nonce
-	t, rec, err := w.lockCheckout(ctx, op, nonce)
+	t, err := w.tasks.open(ctx, "note what was published of "+nonce, nonce)
 	if err != nil {
 		return err
 	}
 	defer t.lock.unlock()
-	rec.Manifest, rec.Changed = &root, false
-	return system(op, t.save(rec))
+	t.rec.Manifest, t.rec.Changed = &root, false
+	return t.save()
 }
 
-// Record is what Receive needs where there is no checkout; nil: there is none here either. changed: it goes
-// with other files than were published or received last, so that it is of use only beside those of a later
-// Publish.
+// Record returns the record that Receive needs where there is no checkout, or nil if there is no checkout here
+// either. changed means that it belongs to other files than the last published or received ones. It is then only
+// useful together with those of a later Publish.
 func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
-	data, err := os.ReadFile(w.task("read the record", nonce, nil).file())
+	data, err := os.ReadFile(w.tasks.at("read the record", nonce).file())
 	var rec record
 	if err == nil {
 		err = json.Unmarshal(data, &rec)
@@ -98,40 +98,35 @@ func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 	return data, rec.Changed && !rec.Fresh
 }
 
-// Sent is what an attempt has sent of a task's checkout.
+// Sent is the checkout that an attempt has sent.
 type Sent struct {
 	Root   checkpoint.Digest
-	Record json.RawMessage // of Publish, or of Record; nil: a checkout is needed
-	// nil: the files are not wanted, the work tree is thrown away
+	Record json.RawMessage // from Publish or Record; nil requires an existing checkout
+	// Load loads the manifest. Nil means that the files are not wanted and the work tree is discarded.
 	Load  func(context.Context) (*checkpoint.Manifest, error)
 	Fetch func(context.Context, checkpoint.Digest) ([]byte, error)
-	// Replace puts another record where Record was found, and fails if it is not there any more. It comes
-	// before a checkout that is made again counts here.
+	// Replace replaces Record where it was stored, and fails if it was removed there. It is called before a
+	// restored checkout becomes valid here.
 	Replace func(context.Context, json.RawMessage) error
 }
 
-// Receive makes a task's work tree what was sent, unless it is, or was thrown away. With a record that was sent
-// along it is made again with its git directory where there is none that can be used, as on a director that
-// takes over, and where the one here is older, as on a director that leads again after another one did, or is
-// not what was sent with a merge on top. No worker may be in the checkout. It may be repeated after having
-// stopped anywhere.
+// Receive makes a task's work tree equal to a sent one, unless it already is, or was discarded. With a sent record it
+// restores the checkout with its git directory in three cases: there is no checkout, as on a director that takes
+// over; the one here is older, as on a director that leads again after another one did; or the one here does not descend
+// from the sent one. No worker may be in the checkout. It may be repeated after an interruption at any point.
 func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error {
-	op := "receive " + nonce
-	if err := checkNonce(op, nonce); err != nil {
-		return err
-	}
-	lock, err := w.lockTask(ctx, nonce)
+	t, err := w.tasks.lock(ctx, "receive "+nonce, nonce)
 	if err != nil {
 		return err
 	}
-	defer lock.unlock()
-	t := w.task(op, nonce, lock)
-	rec, err := t.load()
+	defer t.lock.unlock()
+	err = t.load()
+	rec := &t.rec
 	same := rec.Manifest != nil && *rec.Manifest == sent.Root
-	// else it was begun, or merged, beside what was sent
+	// otherwise it was created or merged independently of the sent one
 	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed)
 	switch {
-	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // what is here is not known
+	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // the state here is unknown
 		return err
 	case sent.Record != nil && (newer(sent.Record, rec.Remade) || !usable && !rec.Fresh):
 		return w.restore(ctx, t, sent)
@@ -140,36 +135,33 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	case err != nil:
 		return err
 	}
-	if err := w.ensureMounted(ctx, t); err != nil {
+	if err := w.trees.ensureMounted(ctx, t); err != nil {
 		return err
 	}
-	if err := w.put(ctx, t, sent); err != nil {
+	if err := w.snapshots.receive(ctx, t, sent); err != nil {
 		return err
 	}
 	rec.Manifest, rec.Changed = &sent.Root, false
-	return system(op, t.save(rec))
+	return t.save()
 }
 
-// newer reports whether a record is of a checkout that was made again more often. One that cannot be read is not.
+// newer reports whether a record's checkout was restored more often. An unreadable record is not newer.
 func newer(data json.RawMessage, remade int) bool {
 	var rec record
 	return json.Unmarshal(data, &rec) == nil && rec.Remade > remade
 }
 
-// Newer reports whether a record is newer than another one, of another director.
+// Newer reports whether record a is newer than record b of another director.
 func Newer(a, b json.RawMessage) bool {
 	var rec record
 	return json.Unmarshal(b, &rec) == nil && newer(a, rec.Remade)
 }
 
-// put writes what was sent into the work tree, synced.
-func (w *Workspaces) put(ctx context.Context, t task, sent Sent) error {
+// receive writes a sent tree into the work tree and syncs it.
+func (s *snapshots) receive(ctx context.Context, t *task, sent Sent) error {
 	m, err := sent.Load(ctx)
 	if err == nil {
-		err = m.Tree.Check(w.limits.tree())
-	}
-	if over, ok := errors.AsType[*checkpoint.Exceeded](err); ok {
-		return tooMuch(t.op, "%s", over.Text)
+		err = m.Tree.Check(s.limits.tree())
 	}
 	if err == nil {
 		err = checkpoint.Apply(ctx, t.checkout(), nil, m.Tree, sent.Fetch)
@@ -177,16 +169,13 @@ func (w *Workspaces) put(ctx context.Context, t task, sent Sent) error {
 	if err == nil {
 		err = safefile.SyncDisk(t.checkout())
 	}
-	return system(t.op, err)
+	return system(t.op, exceeded(t.op, err))
 }
 
-// restore makes a checkout again that another director had. The record comes last: without one there is no checkout.
-func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
-	var rec record
-	err := json.Unmarshal(sent.Record, &rec)
-	if err == nil && (rec.Version != recordVersion || rec.Nonce != t.nonce || !shaForm.MatchString(rec.BaseSHA)) {
-		err = fmt.Errorf("version %d, nonce %.20q, base %.40q", rec.Version, rec.Nonce, rec.BaseSHA)
-	}
+// restore recreates the checkout of another director. It saves the record last, because the record makes a checkout
+// valid.
+func (w *Workspaces) restore(ctx context.Context, t *task, sent Sent) error {
+	rec, err := parseRecord(sent.Record, t.nonce)
 	if err != nil {
 		return lost(t.op, fmt.Errorf("the record that was sent along cannot be used: %w", err))
 	}
@@ -197,8 +186,8 @@ func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
 	if err != nil {
 		return err
 	}
-	w.log.Info("a checkout is made again from what was sent", zap.String("task", t.nonce), zap.String("repo", rec.Repo))
-	if _, err := w.fetchBase(ctx, rec.Repo, rec.BaseBranch, r); err != nil {
+	w.log.Info("restoring sent checkout", zap.String("task", t.nonce), zap.String("repo", rec.Repo))
+	if _, err := w.mirrors.head(ctx, rec.Repo, rec.BaseBranch, r); err != nil {
 		return err
 	}
 	if err := errors.Join(t.unmount(), safefile.RemoveAll(t.dir), safefile.MkdirAll(t.dir, 0o700)); err != nil {
@@ -207,11 +196,12 @@ func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
 	rec.Manifest, rec.Merge, rec.Changed = &sent.Root, nil, false
 	rec.Remade++
 	rec.Fresh = rec.Fresh || sent.Load == nil
+	t.rec = rec
 	if !rec.Fresh {
-		if err := w.makeCheckout(ctx, t); err != nil {
+		if err := w.trees.create(ctx, t); err != nil {
 			return system(t.op, err)
 		}
-		if err := w.put(ctx, t, sent); err != nil {
+		if err := w.snapshots.receive(ctx, t, sent); err != nil {
 			return err
 		}
 	}
@@ -222,5 +212,5 @@ func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
 	if err != nil {
 		return system(t.op, err)
 	}
-	return w.renewTask(ctx, t, rec, r, fs.ErrNotExist)
+	return w.repairs.rebuild(ctx, t, r, fs.ErrNotExist)
 }

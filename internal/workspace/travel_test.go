@@ -316,7 +316,7 @@ func TestDamagedRecordIsMadeAgain(t *testing.T) {
 	w, shared := open(t, Options{}), &onBus{chunks: sentChunks{}}
 	put(t, checkout(t, w, o, nonceB).Path, "work.txt", "done\n")
 	shared.keep(t, w)
-	if err := os.WriteFile(w.task("", nonceB, nil).file(), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(w.tasks.at("", nonceB).file(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	shared.receive(t, w, true)
@@ -334,7 +334,7 @@ func TestNothingIsRemovedForARecordThatCannotBeRead(t *testing.T) {
 	c := checkout(t, w, o, nonceB)
 	shared.keep(t, w)
 	put(t, c.Path, "mine.txt", "not sent\n")
-	file := w.task("", nonceB, nil).file()
+	file := w.tasks.at("", nonceB).file()
 	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
 		t.Fatal(err)
 	}

@@ -14,15 +14,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// chown gives everything to an owner, links themselves and not what they point to. Files that belong to it
-// already are left alone, so a reused tree costs one look per file.
+// chown gives everything to an owner, including links but not their targets. It skips files that already belong to
+// the owner, so a reused tree costs one stat per file.
 type chown Owner
 
 func chownTree(ctx context.Context, dir string, o Owner) error {
 	return errors.Join(os.Lchown(dir, o.UID, o.GID), safefile.Walk(ctx, dir, chown(o)))
 }
 
-// Visit gives one entry away.
+// Visit changes the owner of one entry.
 func (o chown) Visit(e *safefile.Entry) error {
 	if int(e.Stat.Uid) == o.UID && int(e.Stat.Gid) == o.GID {
 		return nil
@@ -33,10 +33,10 @@ func (o chown) Visit(e *safefile.Entry) error {
 // Leave does nothing.
 func (chown) Leave(*safefile.Entry) error { return nil }
 
-// stageTree builds at dst what git shall see of src: the same files by hard link (copied where a link can't
-// be), the same symbolic links, no folder or file named .git anywhere, no .retake at the top, nothing that
-// leaveOut names, no sockets, pipes or devices. Names are compared as a careless file system would, so that
-// ".GIT" gets no further than ".git". Copies keep holes, and their data is bounded.
+// stageTree builds the tree that git may see of src at dst. It contains the same files as hard links, or as copies
+// where links are impossible, and the same symbolic links. It leaves out everything named .git, .retake at the top,
+// files that leaveOut names, sockets, pipes and devices. Names are compared without case, so ".GIT" is left out like
+// ".git". Copies keep holes, and most bounds their data.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit, leaveOut func(name string) bool) (err error) {
 	if err := os.Mkdir(dst, 0o700); err != nil {
 		return err
@@ -50,24 +50,10 @@ func stageTree(ctx context.Context, op, src, dst string, most copyLimit, leaveOu
 	return safefile.Walk(ctx, src, &s)
 }
 
-// copyLimit bounds the bytes that are copied of one checkout, holes not counted.
-type copyLimit struct {
-	bytes int64
-	key   string // of the configuration
-}
-
-// copyLimit is what the checkout's file system can hold, if it has one of its own. Then nothing of it can be linked.
-func (w *Workspaces) copyLimit(t task) copyLimit {
-	if info, err := os.Lstat(t.image()); err == nil && info.Size() < w.limits.Bytes {
-		return copyLimit{info.Size(), "checkout.quota"}
-	}
-	return copyLimit{w.limits.Bytes, "checkout.max_bytes"}
-}
-
-// stager follows a walk through a checkout in the staging folder, which is ours alone.
+// stager mirrors a walk through a checkout in the staging folder, which only this package uses.
 type stager struct {
 	ctx      context.Context // of the walk
-	at       int             // the folder there that is like the present one
+	at       int             // descriptor of the corresponding folder there
 	leaveOut func(name string) bool
 	left     int64 // bytes that may be copied
 	most     copyLimit
@@ -95,7 +81,7 @@ func (s *stager) Visit(e *safefile.Entry) error {
 	return nil
 }
 
-// Leave goes back.
+// Leave returns to the parent.
 func (s *stager) Leave(*safefile.Entry) error { return s.move("..", 0) }
 
 func (s *stager) move(name string, flags int) error {
@@ -119,12 +105,12 @@ func (s *stager) link(e *safefile.Entry) error {
 
 func (s *stager) file(e *safefile.Entry) error {
 	if !s.root && e.Stat.Mode&0o400 == 0 {
-		if err := e.MakeReadable(); err != nil { // matters only to a director that is not root
+		if err := e.MakeReadable(); err != nil { // only relevant without root
 			return err
 		}
 	}
 	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
-	if errors.Is(err, unix.EMLINK) { // each further one would be a copy
+	if errors.Is(err, unix.EMLINK) { // copying each further name would multiply the file
 		return tooMuch(s.op, "a file has too many names: %d, and one of them is %s", e.Stat.Nlink, shortened(e.Path))
 	}
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
@@ -133,8 +119,7 @@ func (s *stager) file(e *safefile.Entry) error {
 	return err
 }
 
-// copy opens without following a link and without waiting for a pipe's other end. A file that grows meanwhile
-// is not followed either.
+// copy neither follows a link nor waits for the other end of a pipe, and fails if the file changes meanwhile.
 func (s *stager) copy(e *safefile.Entry) (err error) {
 	fd, err := unix.Openat(e.Dir, e.Name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -161,15 +146,15 @@ func (s *stager) copy(e *safefile.Entry) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// copyAtOnce is how much is copied between two looks at the context.
+// copyAtOnce is the number of bytes copied between two checks of the context.
 const copyAtOnce = 16 << 20
 
-// data copies what lies between holes of a file's first size bytes.
+// data copies the first size bytes of a file, except holes.
 func (s *stager) data(in, out *os.File, size int64) error {
 	for at := int64(0); at < size; {
 		from, err := unix.Seek(int(in.Fd()), at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			return nil // a hole is all that follows
+			return nil // only a hole follows
 		}
 		if err != nil {
 			return err
@@ -180,7 +165,7 @@ func (s *stager) data(in, out *os.File, size int64) error {
 		}
 		end = min(end, size, from+copyAtOnce)
 		if end <= from {
-			return nil // beyond size: it has grown
+			return nil // beyond size, because the file has grown
 		}
 		if s.left -= end - from; s.left < 0 {
 			return tooMuch(s.op, "the files cannot be linked, and are too much to copy: more than %d bytes (%s)",

@@ -164,6 +164,16 @@ func checkout(t testing.TB, w *Workspaces, o origin, nonce string) Checkout {
 	return c
 }
 
+// loaded returns a task with its record.
+func loaded(t testing.TB, w *Workspaces, nonce string) *task {
+	t.Helper()
+	task := w.tasks.at("test", nonce)
+	if err := task.load(); err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
 func wantKind(t testing.TB, err error, kind Kind, texts ...string) {
 	t.Helper()
 	var e *Error
@@ -287,7 +297,7 @@ func TestCheckoutBelongsToOwner(t *testing.T) {
 	if uid, _ := ownerOf(t, outside); uid != 0 {
 		t.Errorf("a link was followed: what it points to belongs to %d", uid)
 	}
-	if uid, _ := ownerOf(t, filepath.Join(w.taskDir(nonceB), "git")); uid != 0 {
+	if uid, _ := ownerOf(t, filepath.Join(w.tasks.at("", nonceB).dir, "git")); uid != 0 {
 		t.Errorf("our git directory belongs to %d", uid)
 	}
 	if info, err := os.Lstat(filepath.Join(c.Path, "closed")); err != nil || info.Mode().Perm() != 0 {
@@ -383,7 +393,7 @@ func TestDamagedRecord(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a": "1"})
 	w := open(t, Options{})
 	checkout(t, w, o, nonceB)
-	put(t, w.taskDir(nonceB), "task.json", `{"version":1`)
+	put(t, w.tasks.at("", nonceB).dir, "task.json", `{"version":1`)
 	_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"})
 	wantKind(t, err, Permanent, "damaged", "the work so far is lost")
 	if c := checkout(t, w, o, nonceB); !errors.Is(err, ErrLost) || c.Reused {

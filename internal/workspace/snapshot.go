@@ -1,0 +1,220 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"slices"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"retake/internal/safefile"
+	"retake/internal/worktree"
+)
+
+// snapshots turns untrusted work trees into tree objects, within limits.
+type snapshots struct {
+	limits Limits
+	state  atomic.Pointer[worktree.Globs] // files that agents write for their own use
+	log    *zap.Logger
+}
+
+// take writes the content of the checkout as a tree object. base determines which ignored files and which files
+// of agents are tracked. Git sees a staging folder of this package, never the checkout. ErrTooMuch means that
+// the checkout exceeds the limits.
+func (s *snapshots) take(ctx context.Context, t *task, base string) (tree string, err error) {
+	if err := errors.Join(t.removeStaleLocks(), t.clearStage()); err != nil {
+		return "", system(t.op, err)
+	}
+	if err := s.measure(ctx, t); err != nil {
+		return "", err
+	}
+	defer func() {
+		if cleanErr := t.clearStage(); cleanErr != nil {
+			err = errors.Join(err, system(t.op, cleanErr))
+		}
+	}()
+	leaveOut, err := s.leaveOut(ctx, t, base)
+	if err != nil {
+		return "", err
+	}
+	if err := stageTree(ctx, t.op, t.checkout(), t.stage(), s.copyLimit(t), leaveOut); err != nil {
+		return "", system(t.op, err)
+	}
+	if _, err := t.git.run(ctx, t.staged("", "read-tree", base)); err != nil {
+		return "", err
+	}
+	if err := s.measureWork(ctx, t); err != nil {
+		return "", err
+	}
+	// The exclusion keeps a .retake of the base: neither changed nor deleted.
+	if _, err := t.git.run(ctx, t.staged("", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir)); err != nil {
+		return "", err
+	}
+	return t.trimmed(ctx, t.staged("", "write-tree"))
+}
+
+// current returns the work tree as a tree, and the conflicts that are left in it.
+func (s *snapshots) current(ctx context.Context, t *task) (tree string, left []leftover, err error) {
+	if tree, err = s.take(ctx, t, t.rec.known()); err != nil {
+		return "", nil, err
+	}
+	left, err = t.unresolved(ctx, t.rec.Conflicts, tree)
+	return tree, left, err
+}
+
+// leaveOut returns a function that tells agents' own files from work. Files that the base has are work.
+func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(name string) bool, error) {
+	state := *s.state.Load()
+	if len(state) == 0 {
+		return func(string) bool { return false }, nil
+	}
+	files, err := t.files(ctx, base, state.Match)
+	if err != nil {
+		return nil, err
+	}
+	tracked := map[string]bool{}
+	for _, name := range files {
+		tracked[name] = true
+	}
+	return func(name string) bool {
+		if !state.Match(name) || tracked[name] {
+			return false
+		}
+		s.log.Debug("left out an agent's own file", zap.String("task", t.nonce), zap.String("file", name))
+		return true
+	}, nil
+}
+
+// copyLimit bounds the bytes that are copied of one checkout, not counting holes.
+type copyLimit struct {
+	bytes int64
+	key   string // of the configuration
+}
+
+// copyLimit is the capacity of the checkout's own file system, if any. Files on it cannot be linked.
+func (s *snapshots) copyLimit(t *task) copyLimit {
+	if info, err := os.Lstat(t.image()); err == nil && info.Size() < s.limits.Bytes {
+		return copyLimit{info.Size(), "checkout.quota"}
+	}
+	return copyLimit{s.limits.Bytes, "checkout.max_bytes"}
+}
+
+// measure walks a checkout and stops at the first exceeded limit. It reads only names and sizes.
+func (s *snapshots) measure(ctx context.Context, t *task) error {
+	return system(t.op, safefile.Walk(ctx, t.checkout(), &size{limits: s.limits, op: t.op}))
+}
+
+// measureBase measures a new checkout. It contains only the base, so a clean checkout would not help against an
+// exceeded limit.
+func (s *snapshots) measureBase(ctx context.Context, t *task) error {
+	counted := size{limits: s.limits, op: t.op}
+	err := system(t.op, safefile.Walk(ctx, t.checkout(), &counted))
+	if e, ok := errors.AsType[*Error](err); ok && errors.Is(err, ErrTooMuch) {
+		return tooLow(t.op, "the base branch alone is beyond a limit: %s", e.Detail)
+	}
+	if err == nil && counted.apparent > s.limits.WorkBytes {
+		return tooLow(t.op, "the base branch alone is beyond a limit: its files have %d bytes, more than %d "+
+			"(checkout.max_work_bytes)", counted.apparent, s.limits.WorkBytes)
+	}
+	return err
+}
+
+// measureWork counts the bytes of the staging folder that git will store. The index holds the base.
+func (s *snapshots) measureWork(ctx context.Context, t *task) error {
+	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return system(t.op, err)
+	}
+	defer func() { _ = unix.Close(stage) }()
+	var bytes int64
+	c := t.staged("", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	c.unbounded = true
+	return t.git.records(ctx, c, 0, func(name []byte) error {
+		var st unix.Stat_t
+		if err := unix.Fstatat(stage, string(name), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
+			st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			return nil //nolint:nilerr // deleted, replaced by a folder, or a submodule
+		}
+		if bytes += st.Size; bytes > s.limits.WorkBytes {
+			return tooMuch(t.op, "the work has more than %d bytes (checkout.max_work_bytes), with %s: is there "+
+				"something in it that .gitignore should name?",
+				s.limits.WorkBytes, shortened(name))
+		}
+		return nil
+	})
+}
+
+// maxTracked bounds Tracked.
+const maxTracked = 2000
+
+// Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore of
+// the base matches them. A worker has no git and cannot find out. All is false if the list was cut at maxTracked.
+// The worker may then take work for state. No worker may be in the checkout.
+func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string, all bool, err error) {
+	names, err = onCheckout(ctx, w, "list "+nonce, nonce, func(t *task) ([]string, error) {
+		return w.snapshots.tracked(ctx, t)
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	if len(names) > maxTracked {
+		w.log.Warn("many tracked files are ignored: an agent that changes only those may look idle",
+			zap.String("task", nonce),
+			zap.Int("files at least", len(names)), zap.Int("known to the worker", maxTracked))
+		return names[:maxTracked], false, nil
+	}
+	return names, true, nil
+}
+
+func (s *snapshots) tracked(ctx context.Context, t *task) (names []string, err error) {
+	state := *s.state.Load()
+	ignores := func(name string) bool { return path.Base(name) == ".gitignore" }
+	files, err := t.files(ctx, t.rec.BaseSHA, func(name string) bool { return ignores(name) || state.Match(name) })
+	if err != nil {
+		return nil, err
+	}
+	var ignoreFiles []string
+	for _, name := range files {
+		if ignores(name) {
+			ignoreFiles = append(ignoreFiles, name)
+		}
+		if state.Match(name) {
+			names = append(names, name)
+		}
+	}
+	ignored, err := t.trackedIgnored(ctx, t.rec.BaseSHA, ignoreFiles)
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, ignored...)
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// trackedIgnored lists the tracked files that the base's .gitignore files match. It returns at most maxTracked+1
+// names.
+func (t *task) trackedIgnored(ctx context.Context, base string, ignoreFiles []string) (names []string, err error) {
+	if len(ignoreFiles) == 0 {
+		return nil, nil
+	}
+	defer func() { err = errors.Join(err, system(t.op, t.clearStage())) }()
+	if err := t.stageFiles(ctx, base, ignoreFiles); err != nil {
+		return nil, err
+	}
+	err = t.git.records(ctx, t.staged("", "ls-files", "-z", "--cached", "--ignored",
+		"--exclude-per-directory=.gitignore"), 0, func(name []byte) error {
+		if len(names) > maxTracked {
+			return errEnough
+		}
+		names = append(names, string(name))
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return names, err
+}
