@@ -188,7 +188,7 @@ func TestWhoTakesOverIsGivenWhatWasSent(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "tasks")))
 	s.start()
 	s.github.AddComment(key, "octocat", "/agent take")
-	s.until("the checkout is made again", s.logged("a checkout is made again from what was sent"))
+	s.until("the checkout is made again", s.logged("restoring sent checkout"))
 	s.until("released", func() bool { return !slices.Contains(s.labels(key), "agent-claimed") })
 	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "one.txt"}) {
 		t.Errorf("given %q", got)
