@@ -12,63 +12,61 @@ import (
 	"retake/internal/sys/diskfault"
 )
 
-// ErrNothingToDeliver says that the work tree equals the base commit: a success of an agent that changed nothing.
+// ErrNothingToDeliver means that the work tree equals the base commit, because the agent changed nothing.
 var ErrNothingToDeliver = errors.New("workspace: nothing to deliver: the work tree equals its base")
 
-// ErrDiskFull is wrapped when a disk or a quota is exhausted: nothing is wrong with the task.
+// ErrDiskFull is wrapped when a disk or a quota is exhausted. The task is not at fault.
 var ErrDiskFull = errors.New("workspace: disk full")
 
-// ErrDiskFails is wrapped when a disk cannot be written or read, in whole or in part.
+// ErrDiskFails is wrapped when a disk cannot be written or read.
 var ErrDiskFails = errors.New("workspace: disk fails")
 
-// ErrRefused is wrapped when the remote's rules refuse a push: a hook, a protected branch, a secret that was
-// found in it.
+// ErrRefused is wrapped when the remote's rules refuse a push, such as a hook, a protected branch or a secret scan.
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
-// ErrNotThere is wrapped when the remote has no such repository or branch: a matter of configuration.
+// ErrNotThere is wrapped when the remote lacks a repository or branch. That is a configuration error.
 var ErrNotThere = errors.New("workspace: no such repository or branch")
 
-// errNoCommit is wrapped when the remote says that it has no such commit, or gives it to nobody.
+// errNoCommit is wrapped when the remote lacks a commit or refuses to serve it.
 var errNoCommit = errors.New("workspace: no such commit on the remote")
 
-// ErrDamaged is wrapped when git finds one of our own repositories damaged. What can be made again is, before
-// anybody sees this error.
+// ErrDamaged is wrapped when git finds one of our repositories damaged. Callers see it only after a failed repair.
 var ErrDamaged = errors.New("workspace: a repository is damaged")
 
-// ErrLost is wrapped when what a task had done is damaged and cannot be made again. The next Checkout begins anew.
+// ErrLost is wrapped when a task's work is damaged beyond repair. The next Checkout begins anew.
 var ErrLost = errors.New("workspace: the work is lost")
 
-// ErrNoCheckout is wrapped when a task has no (complete) checkout.
+// ErrNoCheckout is wrapped when a task lacks a complete checkout.
 var ErrNoCheckout = errors.New("workspace: no checkout")
 
 // ErrMergeConflict is wrapped when the base branch cannot be merged into a work tree; Error.Detail names the files.
 var ErrMergeConflict = errors.New("workspace: merge conflict")
 
-// ErrCannotMerge is wrapped when the git program is too old for Sync. Working on the old base goes on being possible.
+// ErrCannotMerge is wrapped when git is too old for Sync. Attempts can still work on the old base.
 var ErrCannotMerge = errors.New("workspace: git cannot merge")
 
-// Kind says what repeating the operation can bring.
+// Kind says whether repeating the operation can succeed.
 type Kind string
 
 // The kinds of error.
 const (
-	Transient Kind = "transient" // may pass by itself: network, a busy server, a canceled context
-	Permanent Kind = "permanent" // the same again brings the same: missing repository, refused content, disk full
-	Conflict  Kind = "conflict"  // the remote holds something else under the names that we may use, or a merge failed
-	Auth      Kind = "auth"      // the remote refused the credentials, or there are none
+	Transient Kind = "transient" // may pass: network, a busy server, a canceled context
+	Permanent Kind = "permanent" // will fail again: missing repository, refused content
+	Conflict  Kind = "conflict"  // the remote has other content under our names, or a merge failed
+	Auth      Kind = "auth"      // the remote refused the credentials, or they are missing
 	Limited   Kind = "limited"   // the remote asked for a pause
 )
 
-// Error is what every operation of this package fails with.
+// Error is the error of every operation of this package.
 type Error struct {
 	Kind   Kind
-	Op     string // what was tried, such as "fetch acme/widgets"
-	Detail string // what was seen; for git its last lines, at most 2 KiB, credentials masked
-	Next   string // what a person can do about it; may be empty
-	Err    error  // the cause, if it is one of ours or the system's; may be nil
+	Op     string // the operation, such as "fetch acme/widgets"
+	Detail string // the observation; of git the last lines of output, at most 2 KiB, credentials masked
+	Next   string // a person's next step, or empty
+	Err    error  // a cause from this package or the system, or nil
 }
 
-// Error gives all of it in one text; only Detail may hold line breaks.
+// Error formats the error. Only Detail may contain line breaks.
 func (e *Error) Error() string {
 	s := "workspace: " + e.Op + ": " + e.Detail
 	if e.Next != "" {
@@ -96,7 +94,7 @@ func noCheckout(op, nonce string) error {
 	return &Error{Kind: Permanent, Op: op, Detail: "task " + nonce + " has no checkout", Err: ErrNoCheckout}
 }
 
-// diskFailed is an error for what the disk of the data directory does; nil: nothing.
+// diskFailed returns the error for a fault of the data directory's disk, or nil without a fault.
 func diskFailed(f diskfault.Fault) *Error {
 	switch f {
 	case diskfault.Full:
@@ -111,7 +109,7 @@ func diskFailed(f diskfault.Fault) *Error {
 	return nil
 }
 
-// systemErrors says what the other errors of the system mean; the first that matches wins, none: permanent.
+// systemErrors classifies other errors of the system. The first match wins, and the default is permanent.
 var systemErrors = []struct {
 	is   error
 	kind Kind
@@ -135,7 +133,7 @@ var systemErrors = []struct {
 	{exec.ErrWaitDelay, Transient, exec.ErrWaitDelay, ""},
 }
 
-// system turns an error of the operating system into an *Error; nil and errors that are one already pass.
+// system turns an error of the operating system into an *Error. It returns nil and *Error unchanged.
 func system(op string, err error) error {
 	if _, own := errors.AsType[*Error](err); err == nil || own {
 		return err
@@ -159,16 +157,16 @@ const (
 	nextBranch      = "create it on the remote or set github.base_branch"
 )
 
-// gitWords says what git's own words mean (it runs with LC_ALL=C; it has no codes for this). The first row with a text
-// that occurs, in any case, wins; so the specific ones come before the general ones.
+// gitWords classifies git's messages, since it has no codes for them (it runs with LC_ALL=C). The first row with a
+// contained text wins, ignoring case, so specific rows come before general ones.
 var gitWords = []struct {
 	kind  Kind
 	next  string
 	err   error
 	texts []string
 }{
-	// Before what it says of the network: a push that finds a damaged object of ours ends with "the remote end
-	// hung up", too.
+	// This row precedes the network, because a push that finds a damaged object also ends with "the remote end hung
+	// up".
 	{Permanent, "", ErrDamaged, []string{
 		"fatal: not a git repository", "loose object", "error: object file ", "is corrupt", "bad object",
 		"missing blob", "missing tree", "missing commit",
@@ -180,9 +178,9 @@ var gitWords = []struct {
 		"reference broken", "broken ref", "bad ref ",
 		"unable to normalize alternate", "bad config line", "did not send all necessary objects",
 	}},
-	// Of a branch it is one that moved between two of the server's answers.
+	// For a branch it means that it moved between two answers of the server.
 	{Transient, "", errNoCommit, []string{"not our ref", "unadvertised object"}},
-	// also as 403
+	// GitHub also sends it with status 403.
 	{Limited, "", nil, []string{
 		"rate limit", "abuse detection", "requested url returned error: 429", "http 429",
 		"too many requests",
@@ -225,7 +223,7 @@ var gitWords = []struct {
 	}},
 }
 
-// ownWords are those of a git of ours: without what the server's has to say of its own repository.
+// ownWords returns the messages of our git, without those of the server's.
 func ownWords(tail string) string {
 	var own []string
 	for line := range strings.Lines(tail) {
@@ -236,7 +234,7 @@ func ownWords(tail string) string {
 	return strings.Join(own, "")
 }
 
-// gitFailed makes the error of a git that ended badly.
+// gitFailed returns the error of a failed git.
 func gitFailed(op, tail string, cause error) *Error {
 	lower := strings.ToLower(tail)
 	own := ownWords(lower)

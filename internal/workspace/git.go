@@ -22,62 +22,62 @@ import (
 )
 
 const (
-	// The oldest git that knows GIT_CONFIG_COUNT (2.31) and GIT_CONFIG_GLOBAL (2.32).
+	// The oldest git with GIT_CONFIG_COUNT (2.31) and GIT_CONFIG_GLOBAL (2.32).
 	minGitMajor, minGitMinor = 2, 32
-	// The oldest git that knows core.fsync, and that warns of the key from before in each of its runs.
+	// The oldest git with core.fsync. It warns about the older key in each run.
 	fsyncGitMajor, fsyncGitMinor = 2, 36
-	// The oldest git whose merge-tree writes trees without touching files. Only Sync needs it.
+	// The oldest git whose merge-tree writes trees without touching files, for Sync.
 	mergeGitMajor, mergeGitMinor = 2, 38
 
-	tailBytes   = 8 << 10 // of git's output kept while it runs
-	detailBytes = 2 << 10 // of it put into an error
+	tailBytes   = 8 << 10 // kept of git's output
+	detailBytes = 2 << 10 // of that in an error
 	detailLines = 12
 
 	versionTimeout = 10 * time.Second // for `git --version` at Open
-	pipeGrace      = 5 * time.Second  // for a killed git's children to let go of the pipes
+	pipeGrace      = 5 * time.Second  // for children of a killed git to close their pipes
 )
 
-// program is the git program with an environment of its own.
+// program runs git in a private environment.
 type program struct {
 	path   string
 	env    []string
 	limits Limits
-	config [][2]string // for every run
-	merges bool        // new enough for Sync
+	config [][2]string // of every run
+	merges bool        // git is new enough for Sync
 	log    *zap.Logger
 }
 
 // call is one run of git.
 type call struct {
 	op      string      // for errors
-	dir     string      // working directory; never inside of a checkout that a worker has touched
-	gitDir  string      // always explicit: git discovers nothing
+	dir     string      // working directory, never in a checkout that a worker has touched
+	gitDir  string      // always explicit, so that git discovers nothing
 	env     []string    // more environment
 	config  [][2]string // more configuration, through the environment
 	args    []string
 	stdin   io.Reader
 	lock    *fileLock // inherited by git
-	secrets []string  // masked in what git says
-	asks    bool      // exit code 1 is an answer: run returns what git printed, and errNo
-	most    int       // bytes of the answer that are kept; 0: all, and more than maxAnswer are too many
-	remote  bool      // it talks to a server: what that takes and sends is not the agent's
-	base    bool      // it looks at nothing that an agent made
-	// unbounded: what it lists is looked at as it comes, and not kept
+	secrets []string  // masked in git's messages
+	asks    bool      // exit code 1 is an answer; run returns the output and errNo
+	most    int       // bytes of the answer to keep; zero keeps all, and fails beyond maxAnswer
+	remote  bool      // talks to a server, so its limits do not concern the agent's work
+	base    bool      // reads only objects that no agent made
+	// unbounded output is processed record by record and not kept
 	unbounded bool
 }
 
-// errNo is git's no to a call that asks.
+// errNo is git's negative answer to a call that asks.
 var errNo = errors.New("workspace: git answers no")
 
-// passedOn are the director's variables that git may see: where programs, temporary files, proxies and
-// certificates are.
+// passedOn are the director's variables that git may see. They locate programs, temporary files, proxies and
+// certificates.
 var passedOn = []string{
 	"PATH", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy",
 	"all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH", "LD_LIBRARY_PATH",
 }
 
-// baseConfig holds for every run. Nothing of the system, the user or a tree may start a program or change bytes.
+// baseConfig applies to every run. Nothing of the system, the user or a tree may start a program or change bytes.
 var baseConfig = [][2]string{
 	{"core.hooksPath", "/dev/null"},
 	{"core.fsmonitor", "false"},
@@ -100,18 +100,18 @@ var baseConfig = [][2]string{
 	{"push.recurseSubmodules", "no"},
 	{"diff.ignoreSubmodules", "all"},
 	{"protocol.allow", "never"},
-	// So that it fits into Limits.GitMemory, whatever the size of a repository and the number of processors.
+	// These keep git within Limits.GitMemory for any size of repository and number of processors.
 	{"core.packedGitWindowSize", "32m"},
 	{"core.packedGitLimit", "512m"},
 	{"core.bigFileThreshold", "128m"},
 	{"pack.threads", "2"},
 	{"pack.windowMemory", "256m"},
-	// A dead connection ends after a minute of less than 1 kB/s instead of never.
+	// A dead connection ends after a minute below 1 kB/s.
 	{"http.lowSpeedLimit", "1000"},
 	{"http.lowSpeedTime", "60"},
 }
 
-// Whatever is written is durable before it is named: a power cut leaves no empty object.
+// Objects are durable before a name refers to them, so a power cut leaves no empty object.
 var (
 	fsyncConfig    = [][2]string{{"core.fsync", "all"}, {"core.fsyncMethod", "fsync"}}
 	oldFsyncConfig = [][2]string{{"core.fsyncObjectFiles", "true"}}
@@ -170,7 +170,7 @@ func ownEnvironment() []string {
 	return env
 }
 
-// environment is what one call sees: ours, its own, and its configuration as GIT_CONFIG_COUNT/KEY/VALUE.
+// environment returns a call's variables, with its configuration as GIT_CONFIG_COUNT/KEY/VALUE.
 func (p *program) environment(c call) []string {
 	env := append(append([]string{}, p.env...), c.env...)
 	if c.gitDir != "" {
@@ -185,7 +185,7 @@ func (p *program) environment(c call) []string {
 	return env
 }
 
-// command prepares git; when ctx ends, git and its children are killed.
+// command prepares git. The end of ctx kills git and its children.
 func (p *program) command(ctx context.Context, c call) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path, c.args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = c.dir, p.environment(c), c.stdin
@@ -198,10 +198,10 @@ func (p *program) command(ctx context.Context, c call) *exec.Cmd {
 	return cmd
 }
 
-// maxAnswer bounds what git may answer if all of it is kept, and what it may list.
+// maxAnswer bounds git's answers and lists.
 const maxAnswer = 16 << 20
 
-// run runs git to its end and returns what it printed.
+// run runs git and returns its output.
 func (p *program) run(ctx context.Context, c call) (string, error) {
 	stdout := &head{max: c.most, call: c}
 	err := p.feed(ctx, c, stdout)
@@ -211,9 +211,8 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	return stdout.String(), err
 }
 
-// records runs git and hands out what it prints, in pieces that end in end, one by one as they come. A piece is
-// valid until the next one. Once each has failed it is not called again, and git, which finds nobody to read,
-// ends when it prints the next.
+// records runs git and passes its output to each, in records that end in end. A record is valid only during the call.
+// After each has failed it is not called again, and git ends with a broken pipe.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)
@@ -223,14 +222,14 @@ func (p *program) records(ctx context.Context, c call, end byte, each func(recor
 	return err
 }
 
-// answer takes what git prints.
+// answer receives git's output.
 type answer interface {
 	io.Writer
 	said() string  // for errors
-	failed() error // why it took no more
+	failed() error // why it stopped reading
 }
 
-// feed runs git to its end. What it prints goes to out.
+// feed runs git and writes its output to out.
 func (p *program) feed(ctx context.Context, c call, out answer) error {
 	limited, cancel := context.WithTimeout(ctx, p.timeFor(c))
 	defer cancel()
@@ -272,15 +271,15 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 		return c.beyond("git was ended: %s", why)
 	}
 	failed := gitFailed(c.op, said, err)
-	if !exit.Exited() { // killed, and not by us
+	if !exit.Exited() { // killed, but not by this process
 		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
 	}
 	return failed
 }
 
-// head keeps the first max bytes; all that maxAnswer allows, if max is 0.
+// head keeps the first max bytes. If max is zero, it keeps everything and fails beyond maxAnswer.
 type head struct {
-	kept bytes.Buffer // no embedding: its ReadFrom would pass Write by
+	kept bytes.Buffer // not embedded, since its ReadFrom would bypass Write
 	max  int
 	call call
 	err  error
@@ -307,17 +306,17 @@ func tooMuchSaid(c call) error {
 		"piece of work", maxAnswer)
 }
 
-// maxRecord bounds one piece of a splitter: a path and what git says of it.
+// maxRecord bounds one record, which is a path and git's remarks on it.
 const maxRecord = 64 << 10
 
-// splitter hands out pieces.
+// splitter passes on records.
 type splitter struct {
 	end     byte
 	each    func([]byte) error
 	call    call
 	bounded bool
 	taken   int
-	part    []byte // of a piece that has not come to its end
+	part    []byte // of an incomplete record
 	err     error
 }
 
@@ -358,7 +357,7 @@ func (s *splitter) finish() error {
 	return nil
 }
 
-// onlyRejections keeps of `push --porcelain` the lines that say why a ref was refused.
+// onlyRejections keeps the lines of `push --porcelain` that explain why a ref was refused.
 func onlyRejections(stdout string) string {
 	var keep []string
 	for line := range strings.Lines(stdout) {
@@ -369,8 +368,8 @@ func onlyRejections(stdout string) string {
 	return strings.Join(keep, "\n")
 }
 
-// lastLines cuts to the end that fits into an error, at line boundaries where it can. Git's hints are for
-// people at a terminal.
+// lastLines cuts a text for an error, preferably at line boundaries. It drops git's hints, which are for people at a
+// terminal.
 func lastLines(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", "\n"), "?")
 	var lines []string

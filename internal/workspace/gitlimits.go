@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remoteTime bounds a run of git that talks to a server. A dead connection ends much earlier, see baseConfig.
+// remoteTime bounds a run of git that talks to a server. baseConfig ends dead connections much earlier.
 const remoteTime = time.Hour
 
 func (p *program) timeFor(c call) time.Duration {
@@ -23,10 +23,9 @@ func (p *program) timeFor(c call) time.Duration {
 	return p.limits.GitTime
 }
 
-// start starts git with limits of its own. They are set from outside, by prlimit(2), which needs no rights
-// beyond those over a child of the same user. Git waits for them: its global configuration is a pipe, which it
-// reads first of all and before it starts anything, and which ends when they are set. So they hold for its
-// children, too, and also when the director is killed.
+// start starts git with resource limits. They are set by prlimit(2), which needs no privileges for a child of the
+// same user. Git waits for them, because its global configuration is a pipe that ends once they are set. It reads
+// that before it starts anything, so its children have the limits too, even if the director is killed.
 func (p *program) start(cmd *exec.Cmd, c call) error {
 	gate, open, err := os.Pipe()
 	if err != nil {
@@ -44,12 +43,12 @@ func (p *program) start(cmd *exec.Cmd, c call) error {
 	return nil
 }
 
-// bound sets the limits of a process that was just started, as far as it has not lower ones.
+// bound lowers the limits of a process that has just started.
 func (p *program) bound(pid int, c call) error {
 	for _, l := range []struct {
 		resource int
 		value    uint64
-		more     uint64 // from here on it is killed; before that it is told
+		more     uint64 // beyond value, between the signal and the kill
 	}{
 		{unix.RLIMIT_AS, uint64(p.limits.GitMemory), 0},              //nolint:gosec // positive
 		{unix.RLIMIT_CPU, uint64(2 * p.timeFor(c) / time.Second), 5}, //nolint:gosec // positive
@@ -62,15 +61,14 @@ func (p *program) bound(pid int, c call) error {
 			value := min(l.value, now.Max)
 			err = unix.Prlimit(pid, l.resource, &unix.Rlimit{Cur: value, Max: min(l.value+l.more, now.Max)}, nil)
 		}
-		if err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended already
+		if err != nil && !errors.Is(err, unix.ESRCH) { // it may have exited
 			return err
 		}
 	}
 	return nil
 }
 
-// beyond is the error about a limit that a call exceeds. What an agent made is too much; without any of that
-// the limit is too low.
+// beyond is the error about an exceeded limit. It blames the agent's work, or the limit if no such work is involved.
 func (c call) beyond(format string, args ...any) error {
 	if c.remote || c.base {
 		return tooLow(c.op, format, args...)
@@ -78,9 +76,8 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong is the error about a git that was ended by its deadline, and had used so much of a processor.
-// Only that is git's own doing: a clock goes on while others keep disk and processor busy. Half of the time is
-// what is left to it beside one that wants as much.
+// tookTooLong is the error about a git that exceeded its deadline, given its processor time. A git that used little of
+// that was delayed by other load. It counts as busy from half of its time, its share beside one competitor.
 func (p *program) tookTooLong(c call, used time.Duration) error {
 	switch {
 	case c.remote:
@@ -95,8 +92,8 @@ func (p *program) tookTooLong(c call, used time.Duration) error {
 	return c.beyond("git was ended: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)
 }
 
-// overLimit says which limit ended a git, or one that it started; empty: none. What a server says of itself is
-// not about ours.
+// overLimit names the limit that ended git or one of its children, or "". It ignores messages of the server about
+// itself.
 func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 	var own strings.Builder
 	for line := range strings.Lines(strings.ToLower(said)) {
@@ -129,7 +126,7 @@ func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 	return ""
 }
 
-// largest is the size of the largest file that a git may write.
+// largest is the maximum size of a file that git may write.
 func (p *program) largest(c call) int64 {
 	if c.remote || c.base {
 		return max(p.limits.WorkBytes+maxAnswer, p.limits.Bytes)

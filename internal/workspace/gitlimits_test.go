@@ -131,7 +131,8 @@ func TestFetchAndPushBeyondOurLimits(t *testing.T) {
 		"fatal: Out of memory, malloc failed (tried to allocate 9 bytes)":                   "checkout.git_memory",
 		"remote: fatal: Out of memory, malloc failed\nfatal: early EOF":                     "",
 	} {
-		if got := w.tasks.git.overLimit(c, &exec.ExitError{ProcessState: &os.ProcessState{}}, said); !strings.Contains(got,
+		got := w.tasks.git.overLimit(c, &exec.ExitError{ProcessState: &os.ProcessState{}}, said)
+		if !strings.Contains(got,
 			want) || want == "" && got != "" {
 			t.Errorf("%q: %q", said, got)
 		}

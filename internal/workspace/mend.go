@@ -52,7 +52,8 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	defer t.lock.unlock()
 	err = t.load()
 	switch {
-	case t.rec.Remote == "" && (err == nil || errors.Is(err, ErrNoCheckout)): // no checkout yet, or of an earlier version
+	// There is no checkout yet, or its record is of an earlier version.
+	case t.rec.Remote == "" && (err == nil || errors.Is(err, ErrNoCheckout)):
 		return why
 	case err != nil && !t.rec.Fresh:
 		return err
@@ -94,7 +95,8 @@ func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) err
 		t.rec.Known = ""
 	}
 	there, err := t.rec.Fresh, error(nil)
-	if !t.rec.Fresh && t.rec.Merge == nil { // the target tree of an unfinished merge is gone, and the work tree is half merged
+	// The target of an unfinished merge is lost, and its work tree is half merged.
+	if !t.rec.Fresh && t.rec.Merge == nil {
 		there, err = s.mirrors.remotes.obtain(ctx, fresh, t.rec.BaseSHA, r)
 	}
 	switch {

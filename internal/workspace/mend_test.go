@@ -136,6 +136,16 @@ func TestLostWorkBeginsAnew(t *testing.T) {
 	}
 }
 
+// loaded returns a task with its record.
+func loaded(t testing.TB, w *Workspaces, nonce string) *task {
+	t.Helper()
+	task := w.tasks.at("test", nonce)
+	if err := task.load(); err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
 func baseOf(t *testing.T, w *Workspaces) string {
 	t.Helper()
 	return loaded(t, w, nonceA).rec.BaseSHA
@@ -223,7 +233,8 @@ func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	if err := w.mirrors.at("test", repo, nil).init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.mirrors.renewed.Store(repo, time.Now()) // another task has had it made again, before the base branch was rewritten
+	// Another task has caused a refetch, before the base branch was rewritten.
+	w.mirrors.renewed.Store(repo, time.Now())
 	q := request(o, nonceA)
 	q.RemoteURL = url
 	for _, code := range []int{500, 502, 503, 504, 429, 401, 403, 404} {

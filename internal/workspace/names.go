@@ -11,9 +11,9 @@ import (
 )
 
 var (
-	// Made of a-z and 2-7; any digit is let through, as the customary example k3v9qx2m has a 9.
+	// Nonces consist of a-z and 2-7. Any digit is accepted, because the customary example k3v9qx2m has a 9.
 	nonceForm = regexp.MustCompile(`^[a-z0-9]{8}$`)
-	// An owner may hold an underscore (managed users); a repository any of these but never "." or "..".
+	// Owners of managed users contain underscores. The names "." and ".." are refused elsewhere.
 	repoForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
 	shaForm  = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
@@ -33,11 +33,11 @@ func checkRepo(op, repo string) error {
 	return nil
 }
 
-// remote is where a repository is fetched from and pushed to.
+// remote is the URL of a repository.
 type remote struct {
 	url    string
-	scheme string // of the one transport that git may use
-	origin string // scheme://host[:port]/, where credentials may be sent; empty unless http or https
+	scheme string // the only transport that git may use
+	origin string // scheme://host[:port]/, which may receive credentials; empty unless http or https
 }
 
 func parseRemote(op, raw string) (remote, error) {
@@ -47,7 +47,7 @@ func parseRemote(op, raw string) (remote, error) {
 	const next = "want http:// or https:// without credentials in it, or an absolute path"
 	u, err := url.Parse(raw)
 	if err != nil {
-		return remote{}, refuse(op, next, "remote URL cannot be read") // err would quote it, credentials and all
+		return remote{}, refuse(op, next, "remote URL cannot be read") // err would quote its credentials
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return remote{}, refuse(op, next, "remote URL %.120q", redact.Text(raw))
@@ -55,7 +55,8 @@ func parseRemote(op, raw string) (remote, error) {
 	return remote{url: raw, scheme: u.Scheme, origin: u.Scheme + "://" + u.Host + "/"}, nil
 }
 
-// config is what git needs for this remote: its one transport, and the credentials as a header for its origin only.
+// config returns git's configuration for this remote: its only transport, and the credentials as a header for its
+// origin.
 func (r remote) config(user, token string) (config [][2]string, secrets []string) {
 	config = [][2]string{{"protocol." + r.scheme + ".allow", "always"}}
 	if r.origin == "" || token == "" {
@@ -65,7 +66,7 @@ func (r remote) config(user, token string) (config [][2]string, secrets []string
 	config = append(
 		config,
 		[2]string{"http." + r.origin + ".extraHeader", "Authorization: Basic " + basic},
-		// After a redirect git would send the header to whatever server it was led to.
+		// Git would send the header to the target of a redirect.
 		[2]string{"http.followRedirects", "false"},
 	)
 	return config, []string{token, basic}

@@ -150,7 +150,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 		"D\tuntouched.txt" {
 		t.Errorf("delivered changes:\n%s", got)
 	}
-	if got := sh(t, filepath.Join(w.tasks.at("", nonceB).dir, "git"), "show", "refs/retake/before/"+head+":both.txt"); got+
+	if got := sh(t, w.tasks.at("", nonceB).gitDir, "show", "refs/retake/before/"+head+":both.txt"); got+
 		"\n" != lines(map[int]string{1: "agent's"}) {
 		t.Errorf("kept from before: %s", got)
 	}

@@ -111,9 +111,9 @@ type Sent struct {
 }
 
 // Receive makes a task's work tree equal to a sent one, unless it already is, or was discarded. With a sent record it
-// restores the checkout with its git directory in three cases: there is no checkout, as on a director that takes
-// over; the one here is older, as on a director that leads again after another one did; or the one here does not descend
-// from the sent one. No worker may be in the checkout. It may be repeated after an interruption at any point.
+// restores the checkout and its git directory if there is none here, as on a director that takes over, if the one
+// here is older, as on a director that leads again after another one did, or if it does not descend from the sent
+// one. No worker may be in the checkout. Receive may be repeated after an interruption at any point.
 func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error {
 	t, err := w.tasks.lock(ctx, "receive "+nonce, nonce)
 	if err != nil {

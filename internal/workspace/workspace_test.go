@@ -164,16 +164,6 @@ func checkout(t testing.TB, w *Workspaces, o origin, nonce string) Checkout {
 	return c
 }
 
-// loaded returns a task with its record.
-func loaded(t testing.TB, w *Workspaces, nonce string) *task {
-	t.Helper()
-	task := w.tasks.at("test", nonce)
-	if err := task.load(); err != nil {
-		t.Fatal(err)
-	}
-	return task
-}
-
 func wantKind(t testing.TB, err error, kind Kind, texts ...string) {
 	t.Helper()
 	var e *Error
