@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,13 +217,14 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestDismiss: what an attempt has open ends with it, and it has no more open than allowed.
-func TestDismiss(t *testing.T) {
+// acceptsAll listens on loopback, accepts every connection, and never writes.
+func acceptsAll(t *testing.T) net.Listener {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -235,41 +234,49 @@ func TestDismiss(t *testing.T) {
 			defer c.Close()
 		}
 	}()
+	return l
+}
+
+// openTunnel asks the proxy for a tunnel as attempt-1, and returns the connection and the status of the answer.
+func openTunnel(t *testing.T, w *world) (net.Conn, string) {
+	t.Helper()
+	c, err := net.Dial("tcp", w.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	r, err := http.NewRequest(http.MethodConnect, "http://api.example.com:443", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "api.example.com:443"
+	r.SetBasicAuth("attempt-1", w.Token("attempt-1"))
+	r.Header.Set("Proxy-Authorization", r.Header.Get("Authorization"))
+	if err := errors.Join(c.SetDeadline(time.Now().Add(10*time.Second)), r.Write(c)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(c), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return c, answer.Status
+}
+
+// TestDismiss: what an attempt has open ends with it, and it has no more open than allowed.
+func TestDismiss(t *testing.T) {
+	l := acceptsAll(t)
 	w := newWorld(t, Options{Hosts: []string{"api.example.com"}}, l)
 	w.Admit("attempt-1")
-	open := func() (net.Conn, string) {
-		t.Helper()
-		c, err := net.Dial("tcp", w.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		r, err := http.NewRequest(http.MethodConnect, "http://api.example.com:443", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Host = "api.example.com:443"
-		r.SetBasicAuth("attempt-1", w.Token("attempt-1"))
-		r.Header.Set("Proxy-Authorization", r.Header.Get("Authorization"))
-		if err := errors.Join(c.SetDeadline(time.Now().Add(10*time.Second)), r.Write(c)); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.ReadResponse(bufio.NewReader(c), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		return c, answer.Status
-	}
 	var all []net.Conn
 	for range mostOfGuest {
-		c, status := open()
+		c, status := openTunnel(t, w)
 		if status != "200 OK" {
 			t.Fatal(status)
 		}
 		all = append(all, c)
 	}
-	if _, status := open(); status != "429 Too Many Requests" {
+	if _, status := openTunnel(t, w); status != "429 Too Many Requests" {
 		t.Errorf("one more: %s", status)
 	}
 	w.Dismiss("attempt-1")
@@ -278,111 +285,7 @@ func TestDismiss(t *testing.T) {
 			t.Errorf("a tunnel is open: %v", err)
 		}
 	}
-	if _, status := open(); status != "407 Proxy Authentication Required" {
+	if _, status := openTunnel(t, w); status != "407 Proxy Authentication Required" {
 		t.Error(status)
-	}
-}
-
-// TestKeys: a provider gets the key, from nobody but an attempt under way, which never sees it.
-func TestKeys(t *testing.T) {
-	const secret = "sk-ant-the-real-one"
-	said := make(chan http.Header, 10)
-	release := make(chan struct{})
-	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := r.Header.Clone()
-		h.Set("X-Host", r.Host)
-		h.Set("X-Url", r.URL.String())
-		said <- h
-		if r.URL.Path == "/v1/stream" {
-			fmt.Fprint(w, "data: one\n\n")
-			w.(http.Flusher).Flush()
-			<-release
-		}
-		fmt.Fprint(w, "done")
-	}))
-	defer web.Close()
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})) {
-		t.Fatal("no certificate")
-	}
-	w := newWorld(t, Options{
-		Keys: map[string]Key{
-			"ANTHROPIC_API_KEY": {Host: "api.example.com", Value: secret},
-			"INSIDE_KEY":        {Host: "inside.example.com", Value: secret},
-		},
-		TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"},
-	}, web.Listener)
-	w.Admit("attempt-1")
-	mine := w.Placeholder("attempt-1")
-	ask := func(path string, header, value string) (*http.Response, error) {
-		r, err := http.NewRequest(http.MethodPost, "http://"+w.at+path, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set(header, value)
-		r.Header.Set("X-Other", mine)
-		return (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}).Do(r)
-	}
-	for _, h := range []struct{ name, before string }{
-		{"X-Api-Key", ""},
-		{"Authorization", "Bearer "},
-		{"X-Goog-Api-Key", ""},
-	} {
-		answer, err := ask("/ANTHROPIC_API_KEY/v1/messages?beta=true", h.name, h.before+mine)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		got := <-said
-		if answer.StatusCode != 200 || got.Get(h.name) != h.before+secret || got.Get("X-Other") != mine ||
-			got.Get("X-Host") != "api.example.com" || got.Get("X-Url") != "/v1/messages?beta=true" {
-			t.Errorf("%s: %d, %v", h.name, answer.StatusCode, got)
-		}
-	}
-	answer, err := ask("/ANTHROPIC_API_KEY/v1beta/models/x:generate?alt=sse&key="+mine, "X-None", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
-	if got := <-said; !strings.Contains(got.Get("X-Url"), "key="+secret) ||
-		!strings.HasPrefix(got.Get("X-Url"), "/v1beta/models/x:generate?") {
-		t.Errorf("%v", got)
-	}
-	for _, x := range []struct {
-		path, value string
-		want        int
-	}{
-		{"/ANTHROPIC_API_KEY/v1/messages", "", 401},
-		{"/ANTHROPIC_API_KEY/v1/messages", placeholderPrefix + "attempt-1-" + w.Token("attempt-2"), 401},
-		{"/ANTHROPIC_API_KEY/v1/messages", w.Placeholder("attempt-2"), 401},
-		{"/ANTHROPIC_API_KEY/v1/messages", secret, 401},
-		{"/OTHER_KEY/v1/messages", mine, 404},
-		{"/ANTHROPIC_API_KEY%2Fv1/messages", mine, 404},
-		{"/INSIDE_KEY/v1/messages", mine, 403}, // not public
-	} {
-		answer, err := ask(x.path, "X-Api-Key", x.value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if answer.StatusCode != x.want || strings.Contains(string(text), secret) {
-			t.Errorf("%s with %q: %d %s, want %d", x.path, x.value, answer.StatusCode, text, x.want)
-		}
-	}
-	stream, err := ask("/ANTHROPIC_API_KEY/v1/stream", "X-Api-Key", mine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
-	first := make([]byte, 64)
-	n, err := stream.Body.Read(first) // before the answer is complete
-	close(release)
-	if rest, _ := io.ReadAll(stream.Body); string(first[:n]) != "data: one\n\n" || err != nil ||
-		string(rest) != "done" {
-		t.Errorf("%q, %v, then %q", first[:n], err, rest)
-	}
-	if !slices.Equal(w.Denied("attempt-1"), nil) {
-		t.Error(w.Denied("attempt-1"))
 	}
 }
