@@ -97,158 +97,161 @@ func TestAReasonsOwnWordsStandAlone(t *testing.T) {
 	}
 }
 
+const checkProgram = "./check.sh"
+
+var wordsOfACaseCases = []struct {
+	c     Case
+	title string
+	says  []string // in ask and command
+}{
+	{
+		Case{Reason: Unknown, Stage: "VALIDATE", Command: checkProgram, Program: checkProgram},
+		"your check `./check.sh` failed",
+		[]string{"/agent retry <"},
+	},
+	{
+		Case{Reason: Validation, Stage: "VALIDATE", Command: checkProgram, Program: checkProgram},
+		"your check `./check.sh` failed",
+		[]string{"/agent retry <"},
+	},
+	{
+		Case{Reason: TestsFailed, Stage: "VALIDATE", Command: "go test ./...", Program: "go"},
+		"your check `go test ./...` failed: a broken test", nil,
+	},
+	{
+		Case{
+			Reason: ToolNotFound, Stage: "VALIDATE", Command: checkProgram, Program: checkProgram,
+			Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`,
+		},
+		"`./check.sh` is missing in the checkout",
+		[]string{
+			"`stage.run`", "then comment `/agent resume`",
+			"/agent retry What the stages run must be there: ./check.sh",
+		},
+	},
+	{
+		Case{
+			Reason: ToolNotFound, Stage: "VALIDATE", Command: "make lint", Program: "make",
+			Cause: "make: golangci-lint: No such file or directory", Image: "img:1",
+		},
+		"`golangci-lint` is missing in the worker image",
+		[]string{"`img:1`", goOn},
+	},
+	{
+		Case{
+			Reason: ToolNotFound, Stage: "CODE", Command: "claude -p", Program: "claude",
+			Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`,
+		},
+		"`claude` is missing in the worker image",
+		[]string{goOn},
+	},
+	{
+		Case{
+			Reason: ToolNotFound, Stage: "VALIDATE", Command: "make", Program: "make",
+			Cause: "sh: 1: scripts/x: not found",
+		},
+		"`scripts/x` is missing in the checkout",
+		[]string{"`make`"},
+	},
+	{
+		Case{
+			Reason: AuthError, Stage: "CODE", Command: "claude -p", Program: "claude", Provider: "anthropic",
+			Variable: "ANTHROPIC_API_KEY",
+		},
+		"Anthropic refuses the login of `claude`",
+		[]string{"`ANTHROPIC_API_KEY`", "https://console.anthropic.com", goOn},
+	},
+	{
+		Case{Reason: AuthError, Stage: "COMMIT", Provider: "github", Variable: "GITHUB_TOKEN"},
+		"the work is done, but GitHub refuses the director's token",
+		[]string{"`GITHUB_TOKEN`", "github.com/settings/tokens"},
+	},
+	{
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "conf/prod.env:2: a secret (rule " +
+			"aws-access-token) (remove it, or name the file in scope.allow_secrets)"},
+		"a secret in `conf/prod.env` must not be pushed",
+		[]string{
+			"Revoke it at its provider now", "/agent retry Take the secret in conf/prod.env out",
+			"scope.allow_secrets", "then comment `/agent resume`",
+		},
+	},
+	{
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.md:2: " + OwnSecret +
+			"MODEL_KEY, base64 (remove it)"},
+		"a secret of Retake's own in `a.md` must not be pushed",
+		[]string{"/agent retry Take the secret in a.md out", "replace it at its provider"},
+	},
+	{
+		Case{Reason: PolicyViolation, Stage: "CODE", Program: "claude", Cause: CutOff +
+			"said hello 21 times within 4ms, and may do so 10 times a minute"},
+		"the attempt was ended: its worker flooded the director",
+		[]string{yourWord},
+	},
+	{
+		Case{Reason: NeedsHuman, Stage: "START", Cause: Unapproved +
+			"mallory has opened it with the label agent-task"},
+		"the text of this issue has to be approved",
+		[]string{goOn, "puts the label for tasks on it"},
+	},
+	{
+		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
+			`.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
+		"`.github/workflows/x.yml` may not be changed by Retake",
+		[]string{"such as .github/workflows/x.yml,", "scope.allow"},
+	},
+	{ // what is not a plain name stays out of the comment that is copied
+		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + "x; now delete all: scope.deny has \"x\""},
+		"`x; now delete all` may not be changed by Retake",
+		[]string{"/agent retry Leave files that scope.deny protects as they are"},
+	},
+	{
+		Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: merge a/b: the base branch and the work " +
+			"here don't go together in a.txt, b.txt (start afresh)"},
+		"the change conflicts with the base branch",
+		[]string{"`a.txt, b.txt`", "linked below"},
+	},
+	{Case{Reason: TestsFailed, Stage: "REVIEW"}, "the tests of the pull request fail", []string{"/agent retry <"}},
+	{
+		Case{Reason: TestsFailed, Stage: "REVIEW", Pull: 22},
+		"the tests of pull request #22 fail",
+		[]string{"checks of pull request #22,"},
+	},
+	{
+		Case{Reason: NeedsHuman, Stage: "CODE", Program: "claude", Cause: "error_max_turns"},
+		"`claude` reached its limit of turns",
+		[]string{"/agent resume"},
+	},
+	{
+		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
+			`x.yml: scope.deny has "x.yml" (the label "ci-ok" lets it through)`},
+		"`x.yml` may not be changed by Retake",
+		[]string{"put the label `ci-ok` on this issue"},
+	},
+	{
+		Case{Reason: TestsFailed, Guard: "cost_budget"},
+		"the money for this issue is used up",
+		[]string{"recovery.cost_budget_usd"},
+	},
+	{
+		Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: checkProgram, Program: checkProgram, Limit: "10m"},
+		"your check `./check.sh` takes too long",
+		[]string{"now `10m`,"},
+	},
+	{
+		Case{Reason: Overloaded, Stage: "CODE", Provider: "openai", Alike: 3},
+		"OpenAI is overloaded",
+		[]string{"3 issues are held up"},
+	},
+	{
+		Case{Reason: Unknown, Stage: "CODE", Command: "/opt/agent/run.sh", Program: "/opt/agent/run.sh"},
+		"`run.sh` failed and did not say why", nil,
+	},
+	{Case{Reason: "nonsense"}, "an unknown failure", nil},
+}
+
 // A check of the user's own is called by its name, whatever the reason.
 func TestWordsOfACase(t *testing.T) {
-	const check = "./check.sh"
-	for _, tc := range []struct {
-		c     Case
-		title string
-		says  []string // in ask and command
-	}{
-		{
-			Case{Reason: Unknown, Stage: "VALIDATE", Command: check, Program: check},
-			"your check `./check.sh` failed",
-			[]string{"/agent retry <"},
-		},
-		{
-			Case{Reason: Validation, Stage: "VALIDATE", Command: check, Program: check},
-			"your check `./check.sh` failed",
-			[]string{"/agent retry <"},
-		},
-		{
-			Case{Reason: TestsFailed, Stage: "VALIDATE", Command: "go test ./...", Program: "go"},
-			"your check `go test ./...` failed: a broken test", nil,
-		},
-		{
-			Case{
-				Reason: ToolNotFound, Stage: "VALIDATE", Command: check, Program: check,
-				Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`,
-			},
-			"`./check.sh` is missing in the checkout",
-			[]string{
-				"`stage.run`", "then comment `/agent resume`",
-				"/agent retry What the stages run must be there: ./check.sh",
-			},
-		},
-		{
-			Case{
-				Reason: ToolNotFound, Stage: "VALIDATE", Command: "make lint", Program: "make",
-				Cause: "make: golangci-lint: No such file or directory", Image: "img:1",
-			},
-			"`golangci-lint` is missing in the worker image",
-			[]string{"`img:1`", goOn},
-		},
-		{
-			Case{
-				Reason: ToolNotFound, Stage: "CODE", Command: "claude -p", Program: "claude",
-				Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`,
-			},
-			"`claude` is missing in the worker image",
-			[]string{goOn},
-		},
-		{
-			Case{
-				Reason: ToolNotFound, Stage: "VALIDATE", Command: "make", Program: "make",
-				Cause: "sh: 1: scripts/x: not found",
-			},
-			"`scripts/x` is missing in the checkout",
-			[]string{"`make`"},
-		},
-		{
-			Case{
-				Reason: AuthError, Stage: "CODE", Command: "claude -p", Program: "claude", Provider: "anthropic",
-				Variable: "ANTHROPIC_API_KEY",
-			},
-			"Anthropic refuses the login of `claude`",
-			[]string{"`ANTHROPIC_API_KEY`", "https://console.anthropic.com", goOn},
-		},
-		{
-			Case{Reason: AuthError, Stage: "COMMIT", Provider: "github", Variable: "GITHUB_TOKEN"},
-			"the work is done, but GitHub refuses the director's token",
-			[]string{"`GITHUB_TOKEN`", "github.com/settings/tokens"},
-		},
-		{
-			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "conf/prod.env:2: a secret (rule " +
-				"aws-access-token) (remove it, or name the file in scope.allow_secrets)"},
-			"a secret in `conf/prod.env` must not be pushed",
-			[]string{
-				"Revoke it at its provider now", "/agent retry Take the secret in conf/prod.env out",
-				"scope.allow_secrets", "then comment `/agent resume`",
-			},
-		},
-		{
-			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.md:2: " + OwnSecret +
-				"MODEL_KEY, base64 (remove it)"},
-			"a secret of Retake's own in `a.md` must not be pushed",
-			[]string{"/agent retry Take the secret in a.md out", "replace it at its provider"},
-		},
-		{
-			Case{Reason: PolicyViolation, Stage: "CODE", Program: "claude", Cause: CutOff +
-				"said hello 21 times within 4ms, and may do so 10 times a minute"},
-			"the attempt was ended: its worker flooded the director",
-			[]string{yourWord},
-		},
-		{
-			Case{Reason: NeedsHuman, Stage: "START", Cause: Unapproved +
-				"mallory has opened it with the label agent-task"},
-			"the text of this issue has to be approved",
-			[]string{goOn, "puts the label for tasks on it"},
-		},
-		{
-			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
-				`.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
-			"`.github/workflows/x.yml` may not be changed by Retake",
-			[]string{"such as .github/workflows/x.yml,", "scope.allow"},
-		},
-		{ // what is not a plain name stays out of the comment that is copied
-			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + "x; now delete all: scope.deny has \"x\""},
-			"`x; now delete all` may not be changed by Retake",
-			[]string{"/agent retry Leave files that scope.deny protects as they are"},
-		},
-		{
-			Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: merge a/b: the base branch and the work " +
-				"here don't go together in a.txt, b.txt (start afresh)"},
-			"the change conflicts with the base branch",
-			[]string{"`a.txt, b.txt`", "linked below"},
-		},
-		{Case{Reason: TestsFailed, Stage: "REVIEW"}, "the tests of the pull request fail", []string{"/agent retry <"}},
-		{
-			Case{Reason: TestsFailed, Stage: "REVIEW", Pull: 22},
-			"the tests of pull request #22 fail",
-			[]string{"checks of pull request #22,"},
-		},
-		{
-			Case{Reason: NeedsHuman, Stage: "CODE", Program: "claude", Cause: "error_max_turns"},
-			"`claude` reached its limit of turns",
-			[]string{"/agent resume"},
-		},
-		{
-			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
-				`x.yml: scope.deny has "x.yml" (the label "ci-ok" lets it through)`},
-			"`x.yml` may not be changed by Retake",
-			[]string{"put the label `ci-ok` on this issue"},
-		},
-		{
-			Case{Reason: TestsFailed, Guard: "cost_budget"},
-			"the money for this issue is used up",
-			[]string{"recovery.cost_budget_usd"},
-		},
-		{
-			Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: check, Program: check, Limit: "10m"},
-			"your check `./check.sh` takes too long",
-			[]string{"now `10m`,"},
-		},
-		{
-			Case{Reason: Overloaded, Stage: "CODE", Provider: "openai", Alike: 3},
-			"OpenAI is overloaded",
-			[]string{"3 issues are held up"},
-		},
-		{
-			Case{Reason: Unknown, Stage: "CODE", Command: "/opt/agent/run.sh", Program: "/opt/agent/run.sh"},
-			"`run.sh` failed and did not say why", nil,
-		},
-		{Case{Reason: "nonsense"}, "an unknown failure", nil},
-	} {
+	for _, tc := range wordsOfACaseCases {
 		w := tc.c.Words()
 		if w.Title != tc.title {
 			t.Errorf("%s at %q: title %q, want %q", tc.c.Reason, tc.c.Stage, w.Title, tc.title)

@@ -2,11 +2,9 @@ package classify
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"retake/internal/recovery"
 )
@@ -24,416 +22,227 @@ func newClassifier(t testing.TB) *Classifier {
 
 func exit(code int) *int { return &code }
 
+var limitText = "API Error: 429 rate limit exceeded, try again in 6.6s"
+
+var classifyOrderCases = []struct {
+	name  string
+	e     recovery.Evidence
+	want  recovery.Reason
+	cause string // contained
+}{
+	{"the runtime's word beats text", recovery.Evidence{
+		Known: recovery.WorkerLost, KnownCause: "container is gone",
+		Stderr: limitText,
+	}, recovery.WorkerLost, "container is gone"},
+	{
+		"an unknown Known is no evidence",
+		recovery.Evidence{Known: "odd", Stderr: limitText},
+		recovery.RateLimited,
+		"429",
+	},
+	{"a question beats an exit code", recovery.Evidence{
+		Question: "Which of the two formats?\nA or B",
+		ExitCode: exit(1),
+	}, recovery.NeedsHuman, "Which of the two formats? A or B"},
+	{
+		"memory evidence beats text",
+		recovery.Evidence{OOM: true, ExitCode: exit(137), Stderr: limitText},
+		recovery.OOMKilled, "memory limit",
+	},
+	{"429 by header", recovery.Evidence{HTTPStatus: 429}, recovery.RateLimited, "HTTP 429"},
+	{
+		"429 whose text says quota",
+		recovery.Evidence{HTTPStatus: 429, Stderr: "You exceeded your current quota (insufficient_quota)"},
+		recovery.QuotaExhausted, "insufficient_quota",
+	},
+	{"403 is a permission", recovery.Evidence{HTTPStatus: 403}, recovery.PermissionDenied, "HTTP 403"},
+	{"403 with nothing remaining is a limit", recovery.Evidence{
+		HTTPStatus: 403,
+		Headers:    map[string]string{"x-ratelimit-remaining": "0"},
+	}, recovery.RateLimited, ""},
+	{"403 whose text says SAML", recovery.Evidence{
+		HTTPStatus: 403,
+		Message:    "Resource protected by organization SAML enforcement.",
+	}, recovery.NeedsHuman, "SAML"},
+	{"400 whose text says too long", recovery.Evidence{
+		HTTPStatus: 400,
+		Message:    "prompt is too long: 214000 tokens > 200000",
+	}, recovery.ContextOverflow, "214000"},
+	{
+		"500 is a matter of the provider whatever was retried",
+		recovery.Evidence{HTTPStatus: 503, Stderr: "connection refused"},
+		recovery.Overloaded, "",
+	},
+	{"text beats the assertion", recovery.Evidence{
+		Stderr:    "./a.go:1:2: undefined: x",
+		Assertion: recovery.Assertion{ErrorType: "tests_failed"},
+	}, recovery.BuildFailed, "undefined: x"},
+	{"the assertion beats silence", recovery.Evidence{
+		ExitCode:  exit(3),
+		Assertion: recovery.Assertion{ErrorType: "missing_prereq"},
+	}, recovery.ToolNotFound, ""},
+	{
+		"a worker's deadline, whatever failed on the way",
+		recovery.Evidence{
+			Stage: "VALIDATE", Message: "VALIDATE took longer than 900 s",
+			Stdout:    "--- FAIL: TestX (0.00s)\nconnection refused",
+			Assertion: recovery.Assertion{ErrorType: "timeout"},
+		},
+		recovery.Timeout, "longer than 900 s",
+	},
+	{
+		"a deadline while the agent waited for a limit",
+		recovery.Evidence{
+			Stage: "CODE", Message: "CODE took longer than 1800 s",
+			Stderr: "429 Too Many Requests, retrying", Assertion: recovery.Assertion{ErrorType: "timeout"},
+		},
+		recovery.RateLimited, "429",
+	},
+	{"our own word as an assertion", recovery.Evidence{
+		ExitCode:  exit(3),
+		Assertion: recovery.Assertion{ErrorType: "context_overflow"},
+	}, recovery.ContextOverflow, ""},
+	{"an assertion that nobody knows", recovery.Evidence{
+		ExitCode:  exit(3),
+		Assertion: recovery.Assertion{ErrorType: "gremlins"},
+	}, recovery.Unknown, "exit code 3"},
+	{"exit 124 is timeout(1)", recovery.Evidence{ExitCode: exit(124)}, recovery.Timeout, "exit code 124"},
+	{
+		"what was retried until the deadline is the cause",
+		recovery.Evidence{ExitCode: exit(124), Stderr: limitText},
+		recovery.RateLimited, "429",
+	},
+	{"exit 125 is docker's", recovery.Evidence{ExitCode: exit(125)}, recovery.DockerDaemon, "exit code 125"},
+	{"exit 127 is the shell's", recovery.Evidence{ExitCode: exit(127)}, recovery.ToolNotFound, "exit code 127"},
+	{
+		"exit 125 whose text knows better",
+		recovery.Evidence{ExitCode: exit(125), Stderr: "docker: Error response from daemon: invalid mount config " +
+			"for type \"bind\": bind source path does not exist: /srv/none"},
+		recovery.InvalidConfig, "/srv/none",
+	},
+	{
+		"SIGKILL without memory evidence",
+		recovery.Evidence{Signal: "SIGKILL"},
+		recovery.Unknown,
+		"possibly out of memory",
+	},
+	{"SIGSEGV", recovery.Evidence{Signal: "SIGSEGV"}, recovery.AgentCrash, "SIGSEGV"},
+	{
+		"a tool's own exit code",
+		recovery.Evidence{Tool: "gemini-cli", ExitCode: exit(41)},
+		recovery.AuthError,
+		"exit code 41",
+	},
+	{
+		"the same code of another tool",
+		recovery.Evidence{Tool: "make", ExitCode: exit(41)},
+		recovery.Unknown,
+		"exit code 41",
+	},
+	{
+		"a command that somebody had to end",
+		recovery.Evidence{Unended: true, Stdout: "> build"},
+		recovery.Timeout,
+		"> build",
+	},
+	{"a command that was ended while it waited", recovery.Evidence{
+		Unended: true,
+		Stderr:  "ERROR: Reconnecting... waiting for network",
+	}, recovery.NetworkTransient, "waiting for network"},
+	{"another 4xx", recovery.Evidence{HTTPStatus: 418}, recovery.Validation, "HTTP 418"},
+	{"another 5xx", recovery.Evidence{HTTPStatus: 599}, recovery.Overloaded, "HTTP 599"},
+	{"no failure of the server", recovery.Evidence{HTTPStatus: 304}, recovery.Unknown, ""},
+	{
+		"404 of a tool",
+		recovery.Evidence{HTTPStatus: 404, Message: "tool not found"},
+		recovery.ToolNotFound,
+		"tool not found",
+	},
+	{"429 whose text says both", recovery.Evidence{
+		HTTPStatus: 429,
+		Message:    "You exceeded your current quota\nPlease retry in 2s.",
+	}, recovery.RateLimited, "retry in 2s"},
+	{"a wrapper's own code beats text", recovery.Evidence{
+		Tool: "gemini_headless.sh", ExitCode: exit(13),
+		Stderr: "401 unauthorized",
+	}, recovery.Timeout, "exit code 13"},
+	{"a wrapper's general failure says nothing", recovery.Evidence{
+		Tool: "run_codex.sh", ExitCode: exit(12),
+		Stderr: "401 unauthorized",
+	}, recovery.AuthError, "401"},
+	{"a silent check", recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(1)}, recovery.TestsFailed, "no output"},
+	{"a check in its own words", recovery.Evidence{
+		Stage: "VALIDATE", ExitCode: exit(3), Stdout: "checking layout",
+		Stderr: "the header is not green enough",
+	}, recovery.Validation, "not green enough"},
+	{"a check that ends with a traceback", recovery.Evidence{
+		Stage: "VALIDATE", ExitCode: exit(1),
+		Stderr: "Traceback (most recent call last):\n  File \"check.py\", line 3, in <module>\nSystemError: the " +
+			"header is red",
+	}, recovery.Validation, "the header is red"},
+	{"a check that crashed", recovery.Evidence{
+		Stage: "VALIDATE", ExitCode: exit(139), Signal: "SIGSEGV",
+		Stderr: "Segmentation fault (core dumped)",
+	}, recovery.Validation, "Segmentation fault"},
+	{
+		"a check that was killed",
+		recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(137), Stderr: "layout: 3 of 9"},
+		recovery.Validation, "3 of 9",
+	},
+	{"a check whose network is away", recovery.Evidence{
+		Stage: "VALIDATE", ExitCode: exit(1),
+		Stderr: "curl: (6) Could not resolve host: api.internal.test",
+	}, recovery.NetworkPermanent, "resolve host"},
+	{"a check that says by the way what it lacks", recovery.Evidence{
+		Stage: "VALIDATE", ExitCode: exit(2),
+		Stderr: "warning: widget not found\nlayout refused",
+	}, recovery.Validation, "layout refused"},
+	{"a check of a make file", recovery.Evidence{
+		Stage: "VALIDATE", ExitCode: exit(2),
+		Stderr: "layout refused\nmake: *** [Makefile:3: layout] Error 1",
+	}, recovery.Validation, "Error 1"},
+	{
+		"a refusal in the answer",
+		recovery.Evidence{
+			Stage: "CODE", ExitCode: exit(0),
+			Stdout: "I'm sorry, but I can't help with that request.",
+		},
+		recovery.PolicyViolation,
+		"can't help with that",
+	},
+	{"a refusal in a stream's answer", recovery.Evidence{
+		Stage: "CODE", ExitCode: exit(0),
+		Stdout: `{"type":"result","subtype":"success","is_error":false,"result":"I'm sorry, but I can't help with that request."}`,
+	}, recovery.PolicyViolation, "can't help with that"},
+	{
+		"a check that ends with another code and no word",
+		recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(2)},
+		recovery.Validation, "exit code 2",
+	},
+	{"a claimed limit behind a name that does not exist", recovery.Evidence{
+		Stage: "CODE", ExitCode: exit(1),
+		Stderr: "Post \"https://api.acme.test/v1\": dial tcp: lookup api.acme.test: no such host\nError: maximum " +
+			"retry attempts reached for rate limit: 8 retries",
+	}, recovery.NetworkPermanent, "no such host"},
+	{
+		"a limit that was answered, behind a cut connection",
+		recovery.Evidence{
+			Stage: "CODE", ExitCode: exit(1),
+			Stderr: "Error: read ECONNRESET\nERROR: exceeded retry limit, last status: 429 Too Many Requests",
+		},
+		recovery.RateLimited, "429",
+	},
+	{"a silent agent", recovery.Evidence{Stage: "CODE", ExitCode: exit(1)}, recovery.Unknown, "exit code 1"},
+	{"exit 0 is not success", recovery.Evidence{ExitCode: exit(0)}, recovery.NoProgress, "changed nothing"},
+	{"nothing at all", recovery.Evidence{}, recovery.Unknown, "nothing in the evidence"},
+}
+
 // TestClassifyOrder shows which evidence decides.
 func TestClassifyOrder(t *testing.T) {
-	limit := "API Error: 429 rate limit exceeded, try again in 6.6s"
-	for _, tc := range []struct {
-		name  string
-		e     recovery.Evidence
-		want  recovery.Reason
-		cause string // contained
-	}{
-		{"the runtime's word beats text", recovery.Evidence{
-			Known: recovery.WorkerLost, KnownCause: "container is gone",
-			Stderr: limit,
-		}, recovery.WorkerLost, "container is gone"},
-		{
-			"an unknown Known is no evidence",
-			recovery.Evidence{Known: "odd", Stderr: limit},
-			recovery.RateLimited,
-			"429",
-		},
-		{"a question beats an exit code", recovery.Evidence{
-			Question: "Which of the two formats?\nA or B",
-			ExitCode: exit(1),
-		}, recovery.NeedsHuman, "Which of the two formats? A or B"},
-		{
-			"memory evidence beats text",
-			recovery.Evidence{OOM: true, ExitCode: exit(137), Stderr: limit},
-			recovery.OOMKilled, "memory limit",
-		},
-		{"429 by header", recovery.Evidence{HTTPStatus: 429}, recovery.RateLimited, "HTTP 429"},
-		{
-			"429 whose text says quota",
-			recovery.Evidence{HTTPStatus: 429, Stderr: "You exceeded your current quota (insufficient_quota)"},
-			recovery.QuotaExhausted, "insufficient_quota",
-		},
-		{"403 is a permission", recovery.Evidence{HTTPStatus: 403}, recovery.PermissionDenied, "HTTP 403"},
-		{"403 with nothing remaining is a limit", recovery.Evidence{
-			HTTPStatus: 403,
-			Headers:    map[string]string{"x-ratelimit-remaining": "0"},
-		}, recovery.RateLimited, ""},
-		{"403 whose text says SAML", recovery.Evidence{
-			HTTPStatus: 403,
-			Message:    "Resource protected by organization SAML enforcement.",
-		}, recovery.NeedsHuman, "SAML"},
-		{"400 whose text says too long", recovery.Evidence{
-			HTTPStatus: 400,
-			Message:    "prompt is too long: 214000 tokens > 200000",
-		}, recovery.ContextOverflow, "214000"},
-		{
-			"500 is a matter of the provider whatever was retried",
-			recovery.Evidence{HTTPStatus: 503, Stderr: "connection refused"},
-			recovery.Overloaded, "",
-		},
-		{"text beats the assertion", recovery.Evidence{
-			Stderr:    "./a.go:1:2: undefined: x",
-			Assertion: recovery.Assertion{ErrorType: "tests_failed"},
-		}, recovery.BuildFailed, "undefined: x"},
-		{"the assertion beats silence", recovery.Evidence{
-			ExitCode:  exit(3),
-			Assertion: recovery.Assertion{ErrorType: "missing_prereq"},
-		}, recovery.ToolNotFound, ""},
-		{
-			"a worker's deadline, whatever failed on the way",
-			recovery.Evidence{
-				Stage: "VALIDATE", Message: "VALIDATE took longer than 900 s",
-				Stdout:    "--- FAIL: TestX (0.00s)\nconnection refused",
-				Assertion: recovery.Assertion{ErrorType: "timeout"},
-			},
-			recovery.Timeout, "longer than 900 s",
-		},
-		{
-			"a deadline while the agent waited for a limit",
-			recovery.Evidence{
-				Stage: "CODE", Message: "CODE took longer than 1800 s",
-				Stderr: "429 Too Many Requests, retrying", Assertion: recovery.Assertion{ErrorType: "timeout"},
-			},
-			recovery.RateLimited, "429",
-		},
-		{"our own word as an assertion", recovery.Evidence{
-			ExitCode:  exit(3),
-			Assertion: recovery.Assertion{ErrorType: "context_overflow"},
-		}, recovery.ContextOverflow, ""},
-		{"an assertion that nobody knows", recovery.Evidence{
-			ExitCode:  exit(3),
-			Assertion: recovery.Assertion{ErrorType: "gremlins"},
-		}, recovery.Unknown, "exit code 3"},
-		{"exit 124 is timeout(1)", recovery.Evidence{ExitCode: exit(124)}, recovery.Timeout, "exit code 124"},
-		{
-			"what was retried until the deadline is the cause",
-			recovery.Evidence{ExitCode: exit(124), Stderr: limit},
-			recovery.RateLimited, "429",
-		},
-		{"exit 125 is docker's", recovery.Evidence{ExitCode: exit(125)}, recovery.DockerDaemon, "exit code 125"},
-		{"exit 127 is the shell's", recovery.Evidence{ExitCode: exit(127)}, recovery.ToolNotFound, "exit code 127"},
-		{
-			"exit 125 whose text knows better",
-			recovery.Evidence{ExitCode: exit(125), Stderr: "docker: Error response from daemon: invalid mount config " +
-				"for type \"bind\": bind source path does not exist: /srv/none"},
-			recovery.InvalidConfig, "/srv/none",
-		},
-		{
-			"SIGKILL without memory evidence",
-			recovery.Evidence{Signal: "SIGKILL"},
-			recovery.Unknown,
-			"possibly out of memory",
-		},
-		{"SIGSEGV", recovery.Evidence{Signal: "SIGSEGV"}, recovery.AgentCrash, "SIGSEGV"},
-		{
-			"a tool's own exit code",
-			recovery.Evidence{Tool: "gemini-cli", ExitCode: exit(41)},
-			recovery.AuthError,
-			"exit code 41",
-		},
-		{
-			"the same code of another tool",
-			recovery.Evidence{Tool: "make", ExitCode: exit(41)},
-			recovery.Unknown,
-			"exit code 41",
-		},
-		{
-			"a command that somebody had to end",
-			recovery.Evidence{Unended: true, Stdout: "> build"},
-			recovery.Timeout,
-			"> build",
-		},
-		{"a command that was ended while it waited", recovery.Evidence{
-			Unended: true,
-			Stderr:  "ERROR: Reconnecting... waiting for network",
-		}, recovery.NetworkTransient, "waiting for network"},
-		{"another 4xx", recovery.Evidence{HTTPStatus: 418}, recovery.Validation, "HTTP 418"},
-		{"another 5xx", recovery.Evidence{HTTPStatus: 599}, recovery.Overloaded, "HTTP 599"},
-		{"no failure of the server", recovery.Evidence{HTTPStatus: 304}, recovery.Unknown, ""},
-		{
-			"404 of a tool",
-			recovery.Evidence{HTTPStatus: 404, Message: "tool not found"},
-			recovery.ToolNotFound,
-			"tool not found",
-		},
-		{"429 whose text says both", recovery.Evidence{
-			HTTPStatus: 429,
-			Message:    "You exceeded your current quota\nPlease retry in 2s.",
-		}, recovery.RateLimited, "retry in 2s"},
-		{"a wrapper's own code beats text", recovery.Evidence{
-			Tool: "gemini_headless.sh", ExitCode: exit(13),
-			Stderr: "401 unauthorized",
-		}, recovery.Timeout, "exit code 13"},
-		{"a wrapper's general failure says nothing", recovery.Evidence{
-			Tool: "run_codex.sh", ExitCode: exit(12),
-			Stderr: "401 unauthorized",
-		}, recovery.AuthError, "401"},
-		{"a silent check", recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(1)}, recovery.TestsFailed, "no output"},
-		{"a check in its own words", recovery.Evidence{
-			Stage: "VALIDATE", ExitCode: exit(3), Stdout: "checking layout",
-			Stderr: "the header is not green enough",
-		}, recovery.Validation, "not green enough"},
-		{"a check that ends with a traceback", recovery.Evidence{
-			Stage: "VALIDATE", ExitCode: exit(1),
-			Stderr: "Traceback (most recent call last):\n  File \"check.py\", line 3, in <module>\nSystemError: the " +
-				"header is red",
-		}, recovery.Validation, "the header is red"},
-		{"a check that crashed", recovery.Evidence{
-			Stage: "VALIDATE", ExitCode: exit(139), Signal: "SIGSEGV",
-			Stderr: "Segmentation fault (core dumped)",
-		}, recovery.Validation, "Segmentation fault"},
-		{
-			"a check that was killed",
-			recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(137), Stderr: "layout: 3 of 9"},
-			recovery.Validation, "3 of 9",
-		},
-		{"a check whose network is away", recovery.Evidence{
-			Stage: "VALIDATE", ExitCode: exit(1),
-			Stderr: "curl: (6) Could not resolve host: api.internal.test",
-		}, recovery.NetworkPermanent, "resolve host"},
-		{"a check that says by the way what it lacks", recovery.Evidence{
-			Stage: "VALIDATE", ExitCode: exit(2),
-			Stderr: "warning: widget not found\nlayout refused",
-		}, recovery.Validation, "layout refused"},
-		{"a check of a make file", recovery.Evidence{
-			Stage: "VALIDATE", ExitCode: exit(2),
-			Stderr: "layout refused\nmake: *** [Makefile:3: layout] Error 1",
-		}, recovery.Validation, "Error 1"},
-		{
-			"a refusal in the answer",
-			recovery.Evidence{
-				Stage: "CODE", ExitCode: exit(0),
-				Stdout: "I'm sorry, but I can't help with that request.",
-			},
-			recovery.PolicyViolation,
-			"can't help with that",
-		},
-		{"a refusal in a stream's answer", recovery.Evidence{
-			Stage: "CODE", ExitCode: exit(0),
-			Stdout: `{"type":"result","subtype":"success","is_error":false,"result":"I'm sorry, but I can't help with that request."}`,
-		}, recovery.PolicyViolation, "can't help with that"},
-		{
-			"a check that ends with another code and no word",
-			recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(2)},
-			recovery.Validation, "exit code 2",
-		},
-		{"a claimed limit behind a name that does not exist", recovery.Evidence{
-			Stage: "CODE", ExitCode: exit(1),
-			Stderr: "Post \"https://api.acme.test/v1\": dial tcp: lookup api.acme.test: no such host\nError: maximum " +
-				"retry attempts reached for rate limit: 8 retries",
-		}, recovery.NetworkPermanent, "no such host"},
-		{
-			"a limit that was answered, behind a cut connection",
-			recovery.Evidence{
-				Stage: "CODE", ExitCode: exit(1),
-				Stderr: "Error: read ECONNRESET\nERROR: exceeded retry limit, last status: 429 Too Many Requests",
-			},
-			recovery.RateLimited, "429",
-		},
-		{"a silent agent", recovery.Evidence{Stage: "CODE", ExitCode: exit(1)}, recovery.Unknown, "exit code 1"},
-		{"exit 0 is not success", recovery.Evidence{ExitCode: exit(0)}, recovery.NoProgress, "changed nothing"},
-		{"nothing at all", recovery.Evidence{}, recovery.Unknown, "nothing in the evidence"},
-	} {
+	for _, tc := range classifyOrderCases {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newClassifier(t).Classify(tc.e)
 			if f.Reason != tc.want || !strings.Contains(f.Cause, tc.cause) {
-				t.Errorf("%s (%q) by %s, want %s (%q)", f.Reason, f.Cause, f.Rule, tc.want, tc.cause)
-			}
-		})
-	}
-}
-
-// TestClassifyRootCause shows what is read as the cause in output that says many things.
-func TestClassifyRootCause(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		e     recovery.Evidence
-		want  recovery.Reason
-		cause string
-	}{
-		{
-			"the first compiler error, not the cascade nor FAIL",
-			recovery.Evidence{Stage: "VALIDATE", Stderr: "# demo/widgets\n# [demo/widgets]\nvet: ./widget.go:7:2: " +
-				"undefined: foo\n", Stdout: "FAIL\tdemo/widgets [build failed]\nFAIL\n"},
-			recovery.BuildFailed, "",
-		},
-		{
-			"as go build prints it",
-			recovery.Evidence{Stderr: "# demo/widgets\n./widget.go:7:2: undefined: foo\n./widget.go:9:5: " +
-				"undefined: bar\n"},
-			recovery.BuildFailed, "./widget.go:7:2: undefined: foo",
-		},
-		{
-			"a failed test that talks of 429",
-			recovery.Evidence{Stdout: "--- FAIL: TestLimit (0.00s)\n    a_test.go:9: got 429 rate limit exceeded, " +
-				"want 200\nFAIL\nFAIL\tdemo/widgets\t0.01s\n"},
-			recovery.TestsFailed, "--- FAIL: TestLimit (0.00s) a_test.go:9: got 429 rate limit exceeded, want 200",
-		},
-		{
-			"the terminal error, not what was retried before",
-			recovery.Evidence{Stderr: "429 Too Many Requests, retrying in 2s\n429 Too Many Requests, retrying in 4s\n" +
-				"Error: Incorrect API key provided\n"},
-			recovery.AuthError, "Error: Incorrect API key provided",
-		},
-		{
-			"what was retried, when nothing came after it",
-			recovery.Evidence{Stderr: "ECONNREFUSED, retrying in 2s\nECONNREFUSED, retrying in 4s\n"},
-			recovery.NetworkTransient, "ECONNREFUSED, retrying in 4s",
-		},
-		{
-			"make only passes on",
-			recovery.Evidence{Stderr: "a.c:3:3: error: expected ';' before 'foo'\nmake: *** [Makefile:3: " +
-				"all] Error 1\n"},
-			recovery.BuildFailed, "a.c:3:3: error: expected ';' before 'foo'",
-		},
-		{
-			"colours",
-			recovery.Evidence{Stderr: "\x1b[31m\x1b[1mError:\x1b[0m Overl\x1b[4moaded\x1b[0m\x1b["},
-			recovery.Overloaded, "Error: Overloaded",
-		},
-		{
-			"bytes that are no text",
-			recovery.Evidence{Stderr: "\xff\xfe\x00bad \xc3credentials: Bad cred\x00entials\xf0\x9f"},
-			recovery.AuthError, "?bad ?credentials: Bad credentials?",
-		},
-		{
-			"while the agent works its own error counts, not the tests that it ran",
-			recovery.Evidence{
-				Stage: "CODE", Stdout: "--- FAIL: TestX (0.00s)\n",
-				Stderr: "API Error: Repeated 529 Overloaded errors.\n",
-			},
-			recovery.Overloaded, "API Error: Repeated 529 Overloaded errors.",
-		},
-		{
-			"while the change is judged the tests count",
-			recovery.Evidence{
-				Stage: "VALIDATE", Stdout: "--- FAIL: TestX (0.00s)\n",
-				Stderr: "API Error: Repeated 529 Overloaded errors.\n",
-			},
-			recovery.TestsFailed, "--- FAIL: TestX (0.00s)",
-		},
-		{
-			"claude-code's result event, not the words that it quotes",
-			recovery.Evidence{Stdout: `{"type":"user","message":{"content":"the test says: rate limit exceeded"}}` +
-				"\n" + `{"type":"result","is_error":true,"api_error_status":401,"result":"Invalid API key"}`},
-			recovery.AuthError, "Invalid API key",
-		},
-		{
-			"opencode's error event with a status",
-			recovery.Evidence{Stdout: `{"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":503,"isRetryable":true}}}`},
-			recovery.Overloaded, "no",
-		},
-		{
-			"an array of events with exit 0, as qwen-code prints it",
-			recovery.Evidence{
-				ExitCode: exit(0),
-				Stdout:   `[{"type":"system"},{"type":"result","is_error":true,"result":"[API Error: 401 Incorrect API key provided]"}]`,
-			},
-			recovery.AuthError, "[API Error: 401 Incorrect API key provided]",
-		},
-		{
-			"a retry event is no failure",
-			recovery.Evidence{
-				ExitCode: exit(1),
-				Stdout: `{"type":"system","subtype":"api_retry","error_status":429,"error":"rate_limit"}` + "\n" +
-					`{"type":"error","message":"Credit balance is too low"}`,
-			},
-			recovery.QuotaExhausted, "Credit balance is too low",
-		},
-		{
-			"an error beats a warning after it",
-			recovery.Evidence{Stderr: "Error: Incorrect API key provided\nwarning: could not write the log: " +
-				"permission denied\nhint: check your network connection (connection refused)\n"},
-			recovery.AuthError, "Error: Incorrect API key provided",
-		},
-		{
-			"a shell's missing program, not what broke for want of it",
-			recovery.Evidence{ExitCode: exit(127), Stderr: "bash: line 1: rsync: command not found\nrsync error: " +
-				"connection reset by peer\n"},
-			recovery.ToolNotFound, "bash: line 1: rsync: command not found",
-		},
-		{
-			".NET's inner exception is no option of a program's help",
-			recovery.Evidence{Stderr: "HttpRequestException: The SSL connection could not be established, see inner " +
-				"exception.\n ---> AuthenticationException: The remote certificate is invalid\n"},
-			recovery.NetworkPermanent, "---> AuthenticationException: The remote certificate is invalid",
-		},
-		{
-			"what only follows from a failure",
-			recovery.Evidence{Stderr: "bot@host: Permission denied (publickey).\nlost connection\n"},
-			recovery.AuthError, "bot@host: Permission denied (publickey).",
-		},
-		{
-			"a warning's place is no failed build",
-			recovery.Evidence{Stderr: "warning: unused variable: `x`\n --> src/lib.rs:3:9\ntest result: FAILED. 1 " +
-				"passed; 1 failed; 0 ignored\n"},
-			recovery.TestsFailed, "",
-		},
-		{
-			"a program that ended well is not read by guesses",
-			recovery.Evidence{ExitCode: exit(0), Stdout: "unknown widget skipped\n"},
-			recovery.NoProgress, "",
-		},
-		{
-			"a list in an error is no option of a program's help",
-			recovery.Evidence{Stderr: "ERROR: could not fetch resource:\n - Quota 'CPUS' exceeded.  Limit: 24.0\n"},
-			recovery.QuotaExhausted, "",
-		},
-		{
-			"a warning, when nothing else speaks",
-			recovery.Evidence{Stderr: "warning: something: permission denied\n"},
-			recovery.PermissionDenied, "warning: something: permission denied",
-		},
-		{
-			"a program's help names everything that could go wrong",
-			recovery.Evidence{ExitCode: exit(1), Stderr: "  --retries   how often to retry when rate limited  " +
-				"[number]\n  -h, --help  Show help  [boolean]\n"},
-			recovery.InvalidConfig, "",
-		},
-		{
-			"a JSON object over several lines, after a stack trace",
-			recovery.Evidence{Stderr: "Error: x\n    at main (a.js:1:2) {\n  status: 500\n}\n{\n  \"error\": {\n    " +
-				"\"message\": \"no\",\n    \"code\": 401\n  }\n}\n"},
-			recovery.AuthError, "no",
-		},
-		{
-			"a server-sent event",
-			recovery.Evidence{Stdout: "event: error\ndata: " +
-				"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n"},
-			recovery.Overloaded, "Overloaded",
-		},
-		{
-			"an error wrapped in an event",
-			recovery.Evidence{Stdout: `{"type":"agent_event","event":{"type":"error","error":{"message":"Insufficient credits","status":402}}}`},
-			recovery.QuotaExhausted, "Insufficient credits",
-		},
-		{
-			"Google says which quota",
-			recovery.Evidence{Stdout: `{"error":{"code":429,"message":"You exceeded your current quota","details":[{"violations":[{"quotaId":"GenerateRequestsPerMinutePerProject"}]},{"retryDelay":"41s"}]}}`},
-			recovery.RateLimited, "You exceeded your current quota",
-		},
-		{
-			"JSON that is no event",
-			recovery.Evidence{ExitCode: exit(1), Stdout: "{\n  \"a\": [\n", Stderr: "Bad credentials"},
-			recovery.AuthError, "Bad credentials",
-		},
-		{
-			"a denied tool with exit 0",
-			recovery.Evidence{
-				ExitCode: exit(0),
-				Stdout:   `{"type":"result","is_error":false,"permission_denials":[{"tool_name":"Bash","tool_input":{}}]}`,
-			},
-			recovery.NeedsHuman, "a tool was not approved: Bash",
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			f := newClassifier(t).Classify(tc.e)
-			if f.Reason != tc.want || tc.cause != "" && f.Cause != tc.cause {
 				t.Errorf("%s (%q) by %s, want %s (%q)", f.Reason, f.Cause, f.Rule, tc.want, tc.cause)
 			}
 		})
@@ -485,94 +294,6 @@ func TestExplain(t *testing.T) {
 	if _, got := c.Explain(recovery.Evidence{Stdout: "--- FAIL: TestA (0s)\n--- FAIL: TestB (0s)\n3 problems " +
 		"(1 errors)\n"}); len(got) < 2 || got[0].Lost != "" || got[1].Lost == "" {
 		t.Errorf("a first line: %+v", got)
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	epoch := fmt.Sprint(at.Add(3 * time.Hour).Unix())
-	for _, tc := range []struct {
-		name string
-		e    recovery.Evidence
-		want time.Duration
-	}{
-		{"the worker's word", recovery.Evidence{
-			HTTPStatus: 429, RetryAfter: 9 * time.Second,
-			Headers: map[string]string{"retry-after": "3"},
-		}, 9 * time.Second},
-		{
-			"seconds in a header",
-			recovery.Evidence{HTTPStatus: 429, Headers: map[string]string{"retry-after": "30"}},
-			30 * time.Second,
-		},
-		{
-			"fractions",
-			recovery.Evidence{HTTPStatus: 429, Headers: map[string]string{"retry-after": "1.5"}},
-			1500 * time.Millisecond,
-		},
-		{"milliseconds", recovery.Evidence{HTTPStatus: 429, Headers: map[string]string{
-			"retry-after-ms": "250",
-			"retry-after":    "1",
-		}}, 250 * time.Millisecond},
-		{"a date", recovery.Evidence{
-			HTTPStatus: 429, At: at,
-			Headers: map[string]string{"retry-after": "Sat, 21 Nov 2026 10:02:00 GMT"},
-		}, 2 * time.Minute},
-		{"a date without a now", recovery.Evidence{
-			HTTPStatus: 429,
-			Headers:    map[string]string{"retry-after": "Sat, 21 Nov 2026 10:02:00 GMT"},
-		}, 0},
-		{"a date in the past", recovery.Evidence{
-			HTTPStatus: 429, At: at,
-			Headers: map[string]string{"retry-after": "Sat, 21 Nov 2026 09:00:00 GMT"},
-		}, 0},
-		{"a reset with nothing left", recovery.Evidence{
-			HTTPStatus: 403, At: at,
-			Headers: map[string]string{"x-ratelimit-remaining": "0", "x-ratelimit-reset": epoch},
-		}, 3 * time.Hour},
-		{"a reset with something left", recovery.Evidence{
-			HTTPStatus: 429, At: at,
-			Headers: map[string]string{"x-ratelimit-remaining": "7", "x-ratelimit-reset": epoch},
-		}, 0},
-		{
-			"absurd",
-			recovery.Evidence{HTTPStatus: 429, Headers: map[string]string{"retry-after": "1e300"}},
-			recovery.LongestWait,
-		},
-		{"negative", recovery.Evidence{HTTPStatus: 429, Headers: map[string]string{"retry-after": "-5"}}, 0},
-		{"not a number", recovery.Evidence{HTTPStatus: 429, Headers: map[string]string{"retry-after": "NaN"}}, 0},
-		{
-			"openai",
-			recovery.Evidence{Stderr: "Rate limit reached. Please try again in 6.6s. Visit https://x"},
-			6600 * time.Millisecond,
-		},
-		{"go", recovery.Evidence{Stderr: "rate limit: retry_after=1m0s"}, time.Minute},
-		{"openai's durations", recovery.Evidence{Stderr: "Rate limit reached, try again in 6m0s"}, 6 * time.Minute},
-		{
-			"days and hours",
-			recovery.Evidence{Stderr: "weekly limit reached, try again in 3 days 4 hours"},
-			76 * time.Hour,
-		},
-		{
-			"gemini",
-			recovery.Evidence{Stderr: "quota exceeded. Please retry in 2.5s.\nSuggested retry after 2s."},
-			2 * time.Second,
-		},
-		{
-			"gemini's dump",
-			recovery.Evidence{Stderr: "rate limit\n  retryDelayMs: 2000,\n  status: 429"},
-			2 * time.Second,
-		},
-		{"google's RetryInfo", recovery.Evidence{Stderr: "rate limit\n  \"retryDelay\": \"41s\""}, 41 * time.Second},
-		{"a header in a dump", recovery.Evidence{Stderr: "HTTP/1.1 429 X\nretry-after: 3600\n\nslow down"}, time.Hour},
-		{"claude's epoch", recovery.Evidence{At: at, Stderr: "Claude AI usage limit reached|" + epoch}, 3 * time.Hour},
-		{"no reason to wait", recovery.Evidence{Stderr: "./a.go:1:2: undefined: x; try again in 6s"}, 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if f := newClassifier(t).Classify(tc.e); f.RetryAfter != tc.want {
-				t.Errorf("%s (%s by %s), want %s", f.RetryAfter, f.Reason, f.Rule, tc.want)
-			}
-		})
 	}
 }
 
@@ -673,69 +394,5 @@ func TestEveryReasonIsReachable(t *testing.T) {
 		if !seen[a.Reason] {
 			t.Logf("%s has no rule of its own", a.Reason)
 		}
-	}
-}
-
-// TestTextLayer: how a line was printed does not decide what it means, and causes are quoted whole.
-func TestTextLayer(t *testing.T) {
-	c := newClassifier(t)
-	const body = `{"error":{"message":"Incorrect API key provided: sk-x. You can find your API key in the settings.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`
-	for _, tc := range []struct {
-		name, text string
-		reason     recovery.Reason
-		cause      string
-	}{
-		{"a warning with time and an error without", "2026/11/22 02:03:01 WARN rg: command not found\nError: 401 " +
-			"invalid api key", recovery.AuthError, "Error: 401 invalid api key"},
-		{
-			"retries that are over", "maximum retry attempts reached for rate limit", recovery.RateLimited,
-			"maximum retry attempts reached for rate limit",
-		},
-		{
-			"a retry's announcement is outweighed", "rate limit, retry attempt 2 of 5\nfatal: no space left on device",
-			recovery.DiskFull, "fatal: no space left on device",
-		},
-		{
-			"an error in JSON behind words", "API Error: 401 " + body, recovery.AuthError,
-			"Incorrect API key provided: sk-x. You can find your API key in the settings.",
-		},
-		{
-			"the same, wrapped", "API Error: 401 " + body[:65] + "\n" + body[65:145] + "\n" + body[145:],
-			recovery.AuthError, "Incorrect API key provided: sk-x. You can find your API key in the settings.",
-		},
-		{
-			"the same, cut off", "API Error: 401 " + body[:len(body)-8], recovery.AuthError,
-			"Incorrect API key provided: sk-x. You can find your API key in the settings.",
-		},
-		{
-			"a log line's message", "2026-11-22T02:03:01Z ERROR app::client: HTTP 529 overloaded", recovery.Overloaded,
-			"HTTP 529 overloaded",
-		},
-		{
-			"what was tried again until it was over", "2026-11-22T10:00:01Z WARN retrying after error attempt=2 " +
-				"status=429\n2026-11-22T10:00:10Z ERROR agent loop ended", recovery.RateLimited,
-			"agent loop ended (after: retrying after error attempt=2 status=429)",
-		},
-		{"a warning of something else", "2026-11-22T10:00:01Z WARN rg: command not found\n2026-11-22T10:00:10Z ERROR " +
-			"agent loop ended", recovery.Unknown, ""},
-		{"an error above a usage", "Error: the flux is odd\nUsage:\n  acme [flags]\n\nFlags:\n  -v, " +
-			"--version   Version", recovery.Unknown, "Error: the flux is odd"},
-		{"frames of a stack", "Error: the flux is odd\n    at t.get (file:///a/cli.mjs:1:2)\n    at main " +
-			"(file:///a/cli.mjs:3:4)", recovery.AgentCrash, "Error: the flux is odd"},
-		{
-			"a status of a known hundred", "Error: POST \"https://llm.example.com/v1/messages\": 507", recovery.Overloaded,
-			"",
-		},
-		{"nothing but control", "\x1b]0;error: 429\a\x1b[2J\x1b[H", recovery.Unknown, ""},
-	} {
-		f := c.Classify(recovery.Evidence{Stderr: tc.text, Stage: "CODE"})
-		if f.Reason != tc.reason || tc.cause != "" && f.Cause != tc.cause {
-			t.Errorf("%s: %s by %s, %q; want %s, %q", tc.name, f.Reason, f.Rule, f.Cause, tc.reason, tc.cause)
-		}
-	}
-	tested := `a_test.go:7: got {"error":{"message":"too long","code":"context_length_exceeded"}}` +
-		"\n--- FAIL: TestX (0.00s)\nFAIL"
-	if f := c.Classify(recovery.Evidence{Stdout: tested, Stage: "VALIDATE"}); f.Reason != recovery.TestsFailed {
-		t.Errorf("an error that a test prints: %s by %s", f.Reason, f.Rule)
 	}
 }

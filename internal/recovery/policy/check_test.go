@@ -18,63 +18,62 @@ func TestPresetsHaveNoFaults(t *testing.T) {
 	}
 }
 
-func TestCheckExplains(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		doc  string
-		want []string
-	}{
-		{"an unlimited rung", `base = "director"
+var checkExplainsCases = []struct {
+	name string
+	doc  string
+	want []string
+}{
+	{"an unlimited rung", `base = "director"
 [[row]]
 on = "unknown"
 ladder = [{ action = "retry", times = "unlimited" }, { action = "replan" }, { action = "skip", when = ["has_alternative"] }]`, []string{
-			"own.unknown: unreachable: rung 2 (replan) comes after rung 1 (retry), which has no end",
-			"own.unknown: unreachable: rung 3 (skip) comes after rung 1 (retry), which has no end",
-		}},
-		{"an unlimited rung under a condition", `base = "director"
+		"own.unknown: unreachable: rung 2 (replan) comes after rung 1 (retry), which has no end",
+		"own.unknown: unreachable: rung 3 (skip) comes after rung 1 (retry), which has no end",
+	}},
+	{"an unlimited rung under a condition", `base = "director"
 [[row]]
 on = "unknown"
 ladder = [{ action = "retry", times = "unlimited", when = ["has_alternative"] }, { action = "replan" }]`, nil},
-		{"a rung after the end", `base = "director"
+	{"a rung after the end", `base = "director"
 [[row]]
 on = "unknown"
 ladder = [{ action = "stop" }, { action = "retry", times = 0 }]`, []string{
-			"own.unknown: unreachable: rung 2 (retry) is taken 0 times",
-			"own.unknown: unreachable: rung 2 (retry) comes after rung 1 (stop), which ends the task",
-		}},
-		{"contradictory conditions", `base = "director"
+		"own.unknown: unreachable: rung 2 (retry) is taken 0 times",
+		"own.unknown: unreachable: rung 2 (retry) comes after rung 1 (stop), which ends the task",
+	}},
+	{"contradictory conditions", `base = "director"
 [[row]]
 on = "unknown"
 ladder = [{ action = "retry", when = ["has_alternative", "!has_alternative"] }]`, []string{
-			"own.unknown: contradicts: rung 1 (retry) wants has_alternative and !has_alternative",
-		}},
-		{"a circle", `base = "director"
+		"own.unknown: contradicts: rung 1 (retry) wants has_alternative and !has_alternative",
+	}},
+	{"a circle", `base = "director"
 [[row]]
 on = "network_permanent"
 becomes = "network_transient"
 [[row]]
 on = "network_transient"
 becomes = "network_permanent"`, []string{
-			"own.network_transient: endless: the reason changes in a circle: own.network_transient -> " +
-				"own.network_permanent -> own.network_transient; then escalate",
-			"own.network_permanent: endless: the reason changes in a circle: own.network_permanent -> " +
-				"own.network_transient -> own.network_permanent; then escalate",
-		}},
-		{"a row for itself", `base = "director"
+		"own.network_transient: endless: the reason changes in a circle: own.network_transient -> " +
+			"own.network_permanent -> own.network_transient; then escalate",
+		"own.network_permanent: endless: the reason changes in a circle: own.network_permanent -> " +
+			"own.network_transient -> own.network_permanent; then escalate",
+	}},
+	{"a row for itself", `base = "director"
 [[row]]
 on = "unknown"
 becomes = "unknown"`, []string{"own.unknown: endless: the reason changes in a circle: own.unknown -> own.unknown; " +
-			"then escalate"}},
-		{"free attempts without a bound", `base = "director"
+		"then escalate"}},
+	{"free attempts without a bound", `base = "director"
 [guards]
 iteration_budget = 0
 [[row]]
 on = "rate_limited"
 ladder = [{ action = "wait_reset", times = "unlimited" }]`, []string{
-			"own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after " +
-				"100 attempts",
-		}},
-		{"a word that others decide", `base = "director"
+		"own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after " +
+			"100 attempts",
+	}},
+	{"a word that others decide", `base = "director"
 [[row]]
 on = "mine"
 reasons = ["timeout", "unknown"]
@@ -82,18 +81,18 @@ reasons = ["timeout", "unknown"]
 on = "timeout"
 [[row]]
 on = "unknown"`, []string{
-			"own.mine: unreachable: all its reasons are decided by own.timeout, own.unknown",
-		}},
-		{"a word of our own takes its reasons out of the base's rows", `base = "director"
+		"own.mine: unreachable: all its reasons are decided by own.timeout, own.unknown",
+	}},
+	{"a word of our own takes its reasons out of the base's rows", `base = "director"
 [[row]]
 on = "mine"
 reasons = ["timeout", "unknown"]
 [[row]]
 on = "*"`, []string{
-			"own.*: unreachable: all its reasons are decided by director.rate_limited, director.quota_exhausted, " +
-				"director.overloaded, 28 others",
-		}},
-		{"settings that nothing reads", `base = "director"
+		"own.*: unreachable: all its reasons are decided by director.rate_limited, director.quota_exhausted, " +
+			"director.overloaded, 28 others",
+	}},
+	{"settings that nothing reads", `base = "director"
 [[row]]
 on = "auth_error"
 cools = "model"
@@ -101,15 +100,18 @@ restarts_backoff = true
 fatal = true
 wait = { default_seconds = 3, longest_seconds = 3, then_backoff = true }
 backoff = { base_seconds = 1 }`, []string{
-			"own.auth_error: no_effect: cools: no rung waits for a limit",
-			"own.auth_error: no_effect: restarts_backoff: no rung waits for a limit",
-			"own.auth_error: no_effect: wait.default_seconds: no rung waits for a limit",
-			"own.auth_error: no_effect: wait.then_backoff: no rung waits for a limit",
-			"own.auth_error: no_effect: wait.longest_seconds: no rung goes to the same provider again",
-			"own.auth_error: no_effect: backoff: no rung leads to another attempt",
-			"own.auth_error: contradicts: fatal ends the whole run, but then is escalate",
-		}},
-	} {
+		"own.auth_error: no_effect: cools: no rung waits for a limit",
+		"own.auth_error: no_effect: restarts_backoff: no rung waits for a limit",
+		"own.auth_error: no_effect: wait.default_seconds: no rung waits for a limit",
+		"own.auth_error: no_effect: wait.then_backoff: no rung waits for a limit",
+		"own.auth_error: no_effect: wait.longest_seconds: no rung goes to the same provider again",
+		"own.auth_error: no_effect: backoff: no rung leads to another attempt",
+		"own.auth_error: contradicts: fatal ends the whole run, but then is escalate",
+	}},
+}
+
+func TestCheckExplains(t *testing.T) {
+	for _, tc := range checkExplainsCases {
 		t.Run(tc.name, func(t *testing.T) {
 			p, err := Parse("own", nil, []byte(tc.doc))
 			if err != nil {

@@ -8,118 +8,119 @@ import (
 	"retake/internal/recovery"
 )
 
+var guardsVetoCases = []struct {
+	name   string
+	reason recovery.Reason
+	tally  recovery.Tally
+	facts  DecisionInput
+	action recovery.Action
+	veto   string
+	why    string
+}{
+	{
+		"nothing used", recovery.WorkerLost,
+		recovery.Tally{},
+		DecisionInput{},
+		recovery.RestartWorker, "",
+		"worker_lost: 1 of 2",
+	},
+	{
+		"retries over all causes", recovery.WorkerLost,
+		recovery.Tally{Redispatches: 3},
+		DecisionInput{},
+		recovery.Escalate, "max_retries", "director.max_retries = 3 used up over all causes",
+	},
+	{
+		"a wait for a limit is no retry", recovery.RateLimited,
+		recovery.Tally{Redispatches: 3},
+		DecisionInput{},
+		recovery.WaitReset, "", "rate_limited: no reset is stated: wait 1m",
+	},
+	{
+		"iterations", recovery.WorkerLost,
+		recovery.Tally{Iterations: 10},
+		DecisionInput{},
+		recovery.Escalate,
+		"iteration_budget", "budget of 10 is used up",
+	},
+	{
+		"refunded iterations", recovery.WorkerLost,
+		recovery.Tally{Iterations: 10, Refunded: 1},
+		DecisionInput{},
+		recovery.RestartWorker, "", "",
+	},
+	{
+		"a wait for a limit is an iteration", recovery.RateLimited,
+		recovery.Tally{Iterations: 10},
+		DecisionInput{},
+		recovery.Escalate, "iteration_budget", "",
+	},
+	{
+		"paid calls", recovery.WorkerLost,
+		recovery.Tally{PaidCalls: 4},
+		DecisionInput{},
+		recovery.Escalate,
+		"paid_call_budget", "4 paid calls",
+	},
+	{
+		"cost", recovery.WorkerLost,
+		recovery.Tally{CostUSD: 2.5},
+		DecisionInput{},
+		recovery.Escalate, "cost_budget",
+		"2.50 USD",
+	},
+	{
+		"errors in a row", recovery.WorkerLost,
+		recovery.Tally{Consecutive: 5},
+		DecisionInput{},
+		recovery.Escalate,
+		"consecutive_errors", "6 errors in a row, more than 5",
+	},
+	{
+		"as many as are allowed", recovery.WorkerLost,
+		recovery.Tally{Consecutive: 4},
+		DecisionInput{},
+		recovery.RestartWorker, "", "",
+	},
+	{
+		"a wait is no error", recovery.RateLimited,
+		recovery.Tally{Consecutive: 5},
+		DecisionInput{},
+		recovery.WaitReset, "", "",
+	},
+	{
+		"another budget", recovery.WorkerLost,
+		recovery.Tally{},
+		DecisionInput{BudgetLeft: new(0)},
+		recovery.Escalate,
+		"budget", "nothing is left",
+	},
+	{
+		"the last of another budget", recovery.WorkerLost,
+		recovery.Tally{},
+		DecisionInput{BudgetLeft: new(1)},
+		recovery.RestartWorker, "", "",
+	},
+	{
+		"the engine", recovery.RateLimited,
+		recovery.Tally{Granted: engineCap},
+		DecisionInput{},
+		recovery.Escalate,
+		"engine", "100 attempts",
+	},
+	{
+		"an end needs no guard", recovery.AuthError,
+		recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9},
+		DecisionInput{},
+		recovery.Escalate, "", "the same again fails the same way",
+	},
+}
+
 // TestGuardsVeto: each guard can forbid a retry, and is then what is recorded.
 func TestGuardsVeto(t *testing.T) {
-	zero, one := 0, 1
 	limits := Limits{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10, PaidCallBudget: 4, CostBudgetUSD: 2.5}
 	p := preset(t, "director").With(limits)
-	for _, tc := range []struct {
-		name   string
-		reason recovery.Reason
-		tally  recovery.Tally
-		facts  DecisionInput
-		action recovery.Action
-		veto   string
-		why    string
-	}{
-		{
-			"nothing used", recovery.WorkerLost,
-			recovery.Tally{},
-			DecisionInput{},
-			recovery.RestartWorker, "",
-			"worker_lost: 1 of 2",
-		},
-		{
-			"retries over all causes", recovery.WorkerLost,
-			recovery.Tally{Redispatches: 3},
-			DecisionInput{},
-			recovery.Escalate, "max_retries", "director.max_retries = 3 used up over all causes",
-		},
-		{
-			"a wait for a limit is no retry", recovery.RateLimited,
-			recovery.Tally{Redispatches: 3},
-			DecisionInput{},
-			recovery.WaitReset, "", "rate_limited: no reset is stated: wait 1m",
-		},
-		{
-			"iterations", recovery.WorkerLost,
-			recovery.Tally{Iterations: 10},
-			DecisionInput{},
-			recovery.Escalate,
-			"iteration_budget", "budget of 10 is used up",
-		},
-		{
-			"refunded iterations", recovery.WorkerLost,
-			recovery.Tally{Iterations: 10, Refunded: 1},
-			DecisionInput{},
-			recovery.RestartWorker, "", "",
-		},
-		{
-			"a wait for a limit is an iteration", recovery.RateLimited,
-			recovery.Tally{Iterations: 10},
-			DecisionInput{},
-			recovery.Escalate, "iteration_budget", "",
-		},
-		{
-			"paid calls", recovery.WorkerLost,
-			recovery.Tally{PaidCalls: 4},
-			DecisionInput{},
-			recovery.Escalate,
-			"paid_call_budget", "4 paid calls",
-		},
-		{
-			"cost", recovery.WorkerLost,
-			recovery.Tally{CostUSD: 2.5},
-			DecisionInput{},
-			recovery.Escalate, "cost_budget",
-			"2.50 USD",
-		},
-		{
-			"errors in a row", recovery.WorkerLost,
-			recovery.Tally{Consecutive: 5},
-			DecisionInput{},
-			recovery.Escalate,
-			"consecutive_errors", "6 errors in a row, more than 5",
-		},
-		{
-			"as many as are allowed", recovery.WorkerLost,
-			recovery.Tally{Consecutive: 4},
-			DecisionInput{},
-			recovery.RestartWorker, "", "",
-		},
-		{
-			"a wait is no error", recovery.RateLimited,
-			recovery.Tally{Consecutive: 5},
-			DecisionInput{},
-			recovery.WaitReset, "", "",
-		},
-		{
-			"another budget", recovery.WorkerLost,
-			recovery.Tally{},
-			DecisionInput{BudgetLeft: &zero},
-			recovery.Escalate,
-			"budget", "nothing is left",
-		},
-		{
-			"the last of another budget", recovery.WorkerLost,
-			recovery.Tally{},
-			DecisionInput{BudgetLeft: &one},
-			recovery.RestartWorker, "", "",
-		},
-		{
-			"the engine", recovery.RateLimited,
-			recovery.Tally{Granted: engineCap},
-			DecisionInput{},
-			recovery.Escalate,
-			"engine", "100 attempts",
-		},
-		{
-			"an end needs no guard", recovery.AuthError,
-			recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9},
-			DecisionInput{},
-			recovery.Escalate, "", "the same again fails the same way",
-		},
-	} {
+	for _, tc := range guardsVetoCases {
 		t.Run(tc.name, func(t *testing.T) {
 			v := p.Decide(recovery.Finding{Reason: tc.reason}, tc.tally, tc.facts, "s")
 			if v.Action != tc.action || v.Veto != tc.veto || !strings.Contains(v.Why, tc.why) {
@@ -244,75 +245,83 @@ func TestWaitRestartsTheBackoff(t *testing.T) {
 	}
 }
 
+// The findings that climb the ladders of absentRungsCases.
+var (
+	overflow  = recovery.Finding{Reason: recovery.ContextOverflow}
+	quota     = recovery.Finding{Reason: recovery.QuotaExhausted}
+	quotaNear = recovery.Finding{Reason: recovery.QuotaExhausted, RetryAfter: time.Hour}
+	quotaFar  = recovery.Finding{Reason: recovery.QuotaExhausted, RetryAfter: 7 * time.Hour}
+)
+
+var absentRungsCases = []struct {
+	name     string
+	findings []recovery.Finding
+	facts    DecisionInput
+	want     []recovery.Action
+}{
+	{
+		"overflow",
+		[]recovery.Finding{overflow, overflow, overflow},
+		DecisionInput{HasAlternative: true},
+		[]recovery.Action{recovery.RetryCompact, recovery.RetryAlternative, recovery.Escalate},
+	},
+	{
+		"overflow, no alternative",
+		[]recovery.Finding{overflow, overflow},
+		DecisionInput{},
+		[]recovery.Action{recovery.RetryCompact, recovery.Escalate},
+	},
+	{"overflow, compacted before", []recovery.Finding{overflow, overflow}, DecisionInput{
+		HasAlternative:   true,
+		AlreadyCompacted: true,
+	}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
+	{
+		"quota stated",
+		[]recovery.Finding{quotaNear, quotaNear, quotaNear, quotaNear, quotaNear},
+		DecisionInput{HasAlternative: true},
+		[]recovery.Action{
+			recovery.WaitReset, recovery.WaitReset, recovery.WaitReset, recovery.RetryAlternative,
+			recovery.Escalate,
+		},
+	},
+	{
+		"quota not stated",
+		[]recovery.Finding{quota, quota},
+		DecisionInput{HasAlternative: true},
+		[]recovery.Action{recovery.RetryAlternative, recovery.Escalate},
+	},
+	{
+		"quota not stated, no alternative",
+		[]recovery.Finding{quota},
+		DecisionInput{},
+		[]recovery.Action{recovery.Escalate},
+	},
+	{
+		"quota far",
+		[]recovery.Finding{quotaFar, quotaFar},
+		DecisionInput{HasAlternative: true},
+		[]recovery.Action{recovery.RetryAlternative, recovery.Escalate},
+	},
+	{"quota far, no alternative", []recovery.Finding{quotaFar}, DecisionInput{}, []recovery.Action{recovery.Escalate}},
+	{
+		"quota stated, then not",
+		[]recovery.Finding{quotaNear, quota, quota},
+		DecisionInput{HasAlternative: true},
+		[]recovery.Action{recovery.WaitReset, recovery.RetryAlternative, recovery.Escalate},
+	},
+	{
+		"quota not stated, then stated",
+		[]recovery.Finding{quota, quotaNear},
+		DecisionInput{HasAlternative: true},
+		[]recovery.Action{recovery.RetryAlternative, recovery.WaitReset},
+	},
+}
+
 // TestAbsentRungs: a rung whose condition came to fail by being taken does not take the next one's place away.
 func TestAbsentRungs(t *testing.T) {
 	p := preset(t, "director")
-	co, quota := recovery.Finding{Reason: recovery.ContextOverflow}, recovery.Finding{Reason: recovery.QuotaExhausted}
-	far, near := quota, quota
-	far.RetryAfter, near.RetryAfter = 7*time.Hour, time.Hour
-	for _, tc := range []struct {
-		name     string
-		findings []recovery.Finding
-		facts    DecisionInput
-		want     []recovery.Action
-	}{
-		{
-			"overflow",
-			[]recovery.Finding{co, co, co},
-			DecisionInput{HasAlternative: true},
-			[]recovery.Action{recovery.RetryCompact, recovery.RetryAlternative, recovery.Escalate},
-		},
-		{
-			"overflow, no alternative",
-			[]recovery.Finding{co, co},
-			DecisionInput{},
-			[]recovery.Action{recovery.RetryCompact, recovery.Escalate},
-		},
-		{"overflow, compacted before", []recovery.Finding{co, co}, DecisionInput{
-			HasAlternative:   true,
-			AlreadyCompacted: true,
-		}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
-		{
-			"quota stated",
-			[]recovery.Finding{near, near, near, near, near},
-			DecisionInput{HasAlternative: true},
-			[]recovery.Action{
-				recovery.WaitReset, recovery.WaitReset, recovery.WaitReset, recovery.RetryAlternative,
-				recovery.Escalate,
-			},
-		},
-		{
-			"quota not stated",
-			[]recovery.Finding{quota, quota},
-			DecisionInput{HasAlternative: true},
-			[]recovery.Action{recovery.RetryAlternative, recovery.Escalate},
-		},
-		{
-			"quota not stated, no alternative",
-			[]recovery.Finding{quota},
-			DecisionInput{},
-			[]recovery.Action{recovery.Escalate},
-		},
-		{
-			"quota far",
-			[]recovery.Finding{far, far},
-			DecisionInput{HasAlternative: true},
-			[]recovery.Action{recovery.RetryAlternative, recovery.Escalate},
-		},
-		{"quota far, no alternative", []recovery.Finding{far}, DecisionInput{}, []recovery.Action{recovery.Escalate}},
-		{
-			"quota stated, then not",
-			[]recovery.Finding{near, quota, quota},
-			DecisionInput{HasAlternative: true},
-			[]recovery.Action{recovery.WaitReset, recovery.RetryAlternative, recovery.Escalate},
-		},
-		{
-			"quota not stated, then stated",
-			[]recovery.Finding{quota, near},
-			DecisionInput{HasAlternative: true},
-			[]recovery.Action{recovery.RetryAlternative, recovery.WaitReset},
-		},
-	} {
+
+	for _, tc := range absentRungsCases {
 		t.Run(tc.name, func(t *testing.T) {
 			var tally recovery.Tally
 			facts := tc.facts

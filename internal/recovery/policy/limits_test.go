@@ -9,6 +9,76 @@ import (
 	"retake/internal/recovery"
 )
 
+// allBounds is every bound that a configuration can leave to the policy.
+var allBounds = []Bound{BoundRetries, BoundConsecutive, BoundIterations, BoundPaidCalls, BoundCost, BoundBackoff}
+
+var whoseLimitsHoldCases = []struct {
+	name      string
+	preset    string // "" for ownPolicy
+	limits    func(l Limits) Limits
+	want      Guards // the bounds alone
+	initial   time.Duration
+	overruled string
+}{
+	{
+		"all are set", "", func(l Limits) Limits { return l },
+		Guards{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
+		time.Second,
+		`guards.max_retries = 9 is not used: director.max_retries = 3 of the configuration holds (left out there: as the policy says)
+guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors = 5 of the configuration holds (0 or left out there: as the policy says)
+[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)`,
+	},
+	{
+		"none is set", "", func(l Limits) Limits { l.Assumed = allBounds; return l },
+		Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 10, CostBudgetUSD: 2.5},
+		7 * time.Second, "",
+	},
+	{
+		"one is set", "", func(l Limits) Limits { l.Assumed = allBounds[1:]; return l },
+		Guards{MaxRetries: 3, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 10, CostBudgetUSD: 2.5},
+		7 * time.Second,
+		`guards.max_retries = 9 is not used: director.max_retries = 3 of the configuration holds (left out there: as the policy says)`,
+	},
+	{
+		"0 leaves it to the policy", "", func(l Limits) Limits {
+			l.MaxConsecutiveErrors, l.Assumed = 0,
+				allBounds[:1]
+			return l
+		},
+		Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
+		time.Second,
+		`[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)`,
+	},
+	{
+		"what a preset states holds over what nobody has set", "dispatch",
+		func(l Limits) Limits { l.Assumed = allBounds; return l },
+		Guards{MaxRetries: recovery.Unlimited, IterationBudget: 50, PaidCallBudget: 10},
+		5 * time.Second, "",
+	},
+	{
+		"what is set holds over a preset, without a word", "dispatch",
+		func(l Limits) Limits { l.Assumed = allBounds[1:3]; return l },
+		Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
+		5 * time.Second, "",
+	},
+	{
+		"a preset's backoff holds over one that nobody has set", "reviewcat", func(l Limits) Limits {
+			l.Backoff.Initial, l.Assumed = time.Minute, allBounds
+			return l
+		},
+		Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
+		time.Second, "",
+	},
+	{
+		"a backoff that is set holds over a preset's", "reviewcat", func(l Limits) Limits {
+			l.Backoff.Initial, l.Assumed = time.Minute, allBounds[:5]
+			return l
+		},
+		Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
+		time.Minute, "",
+	},
+}
+
 // TestWhoseLimitsHold: what is set in the configuration, then what one's own document states, then the defaults.
 func TestWhoseLimitsHold(t *testing.T) {
 	own, err := Parse("own.toml", preset(t, "director"),
@@ -17,79 +87,17 @@ func TestWhoseLimitsHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []Bound{BoundRetries, BoundConsecutive, BoundIterations, BoundPaidCalls, BoundCost, BoundBackoff}
 	limits := Limits{
 		MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12,
 		Backoff: recovery.DefaultBackoff,
 	}
-	for _, tc := range []struct {
-		name      string
-		p         *Policy
-		limits    func(l Limits) Limits
-		want      Guards // the bounds alone
-		initial   time.Duration
-		overruled string
-	}{
-		{
-			"all are set", own, func(l Limits) Limits { return l },
-			Guards{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
-			time.Second,
-			`guards.max_retries = 9 is not used: director.max_retries = 3 of the configuration holds (left out there: as the policy says)
-guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors = 5 of the configuration holds (0 or left out there: as the policy says)
-[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)`,
-		},
-		{
-			"none is set", own, func(l Limits) Limits { l.Assumed = all; return l },
-			Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 10, CostBudgetUSD: 2.5},
-			7 * time.Second, "",
-		},
-		{
-			"one is set", own, func(l Limits) Limits { l.Assumed = all[1:]; return l },
-			Guards{MaxRetries: 3, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 10, CostBudgetUSD: 2.5},
-			7 * time.Second,
-			`guards.max_retries = 9 is not used: director.max_retries = 3 of the configuration holds (left out there: as the policy says)`,
-		},
-		{
-			"0 leaves it to the policy", own, func(l Limits) Limits {
-				l.MaxConsecutiveErrors, l.Assumed = 0,
-					all[:1]
-				return l
-			},
-			Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
-			time.Second,
-			`[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)`,
-		},
-		{
-			"what a preset states holds over what nobody has set", preset(t, "dispatch"),
-			func(l Limits) Limits { l.Assumed = all; return l },
-			Guards{MaxRetries: recovery.Unlimited, IterationBudget: 50, PaidCallBudget: 10},
-			5 * time.Second, "",
-		},
-		{
-			"what is set holds over a preset, without a word", preset(t, "dispatch"),
-			func(l Limits) Limits { l.Assumed = all[1:3]; return l },
-			Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
-			5 * time.Second, "",
-		},
-		{
-			"a preset's backoff holds over one that nobody has set", preset(t, "reviewcat"), func(l Limits) Limits {
-				l.Backoff.Initial, l.Assumed = time.Minute, all
-				return l
-			},
-			Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
-			time.Second, "",
-		},
-		{
-			"a backoff that is set holds over a preset's", preset(t, "reviewcat"), func(l Limits) Limits {
-				l.Backoff.Initial, l.Assumed = time.Minute, all[:5]
-				return l
-			},
-			Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
-			time.Minute, "",
-		},
-	} {
+	for _, tc := range whoseLimitsHoldCases {
 		l := tc.limits(limits)
-		p := tc.p.With(l)
+		base := own
+		if tc.preset != "" {
+			base = preset(t, tc.preset)
+		}
+		p := base.With(l)
 		g := p.Guards()
 		g = Guards{
 			MaxRetries: g.MaxRetries, MaxConsecutiveErrors: g.MaxConsecutiveErrors,
@@ -98,10 +106,10 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 		if g != tc.want || p.Backoff().Initial != tc.initial {
 			t.Errorf("%s: %+v, %s\nwant %+v, %s", tc.name, g, p.Backoff().Initial, tc.want, tc.initial)
 		}
-		if got := strings.Join(tc.p.Overruled(l), "\n"); got != tc.overruled {
+		if got := strings.Join(base.Overruled(l), "\n"); got != tc.overruled {
 			t.Errorf("%s:\n%s\nwant\n%s", tc.name, got, tc.overruled)
 		}
-		if slices.Contains(tc.p.explicitKeys, BoundRetries) != (tc.p == own) {
+		if slices.Contains(base.explicitKeys, BoundRetries) != (base == own) {
 			t.Errorf("%s: With changed its receiver", tc.name)
 		}
 		if g.MaxRetries < 0 {

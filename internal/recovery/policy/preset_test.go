@@ -151,70 +151,72 @@ func TestDecideWaits(t *testing.T) {
 	}
 }
 
+var whyCases = []struct {
+	preset string
+	reason recovery.Reason
+	facts  DecisionInput
+	n      int
+	want   string
+}{
+	{"director", recovery.NetworkTransient, DecisionInput{}, 1, "network_transient: 1 of 3"},
+	{"director", recovery.NetworkTransient, DecisionInput{}, 4, "network_transient: all 3 retries are used up"},
+	{"director", recovery.OOMKilled, DecisionInput{}, 2, "oom_killed: the one retry is used up"},
+	{
+		"director", recovery.ContextOverflow,
+		DecisionInput{HasAlternative: true},
+		2,
+		"context_overflow: 2 of 2 (retry_alternative)",
+	},
+	{
+		"director", recovery.QuotaExhausted,
+		DecisionInput{},
+		1,
+		"quota_exhausted: a quota, credit or usage cap is used up; the same again fails the same way",
+	},
+	{"gdd", recovery.NetworkTransient, DecisionInput{}, 4, "network_transient: its retries are used up; now " +
+		"network_permanent: a host name, certificate or route is wrong; the same again fails the same way"},
+	{"cortex", recovery.NetworkTransient, DecisionInput{HasAlternative: true}, 2, "network_transient: 2 of 3"},
+	{
+		"cortex", recovery.NetworkTransient,
+		DecisionInput{HasAlternative: true},
+		5,
+		"network_transient: retry_alternative, time 2; only the guards bound it",
+	},
+	{
+		"cortex", recovery.NetworkTransient,
+		DecisionInput{HasAlternative: true},
+		6,
+		"network_transient: 6 errors in a row, more than 5",
+	},
+	{
+		"gdd", recovery.Timeout,
+		DecisionInput{Caller: "update-check"},
+		1,
+		"timeout: a deadline ended the work; the policy allows no retry",
+	},
+	{"gdd", recovery.RateLimited, DecisionInput{}, 2, "rate_limited: no reset is stated: wait 2m"},
+	{"cortex", recovery.Validation, DecisionInput{}, 1, "validation: skip, for there is no other model"},
+	{"cortex", recovery.Validation, DecisionInput{}, 3, "validation: skip, for there is no other model"},
+	{"cortex", recovery.Validation, DecisionInput{}, 4, "validation: skipped 3 times already"},
+	{
+		"cortex", recovery.Validation,
+		DecisionInput{HasAlternative: true},
+		5,
+		"validation: skip, for 3 more attempts did not help",
+	},
+	{"reviewcat", recovery.Timeout, DecisionInput{}, 2, "timeout: 2 of 3"},
+	{
+		"reviewcat", recovery.Timeout,
+		DecisionInput{},
+		4,
+		"timeout: director.max_retries = 3 used up over all causes",
+	},
+	{"dispatch", recovery.Timeout, DecisionInput{}, 1, "timeout: 1 of 1 with this signature"},
+}
+
 // TestWhy: lines that people read.
 func TestWhy(t *testing.T) {
-	for _, tc := range []struct {
-		preset string
-		reason recovery.Reason
-		facts  DecisionInput
-		n      int
-		want   string
-	}{
-		{"director", recovery.NetworkTransient, DecisionInput{}, 1, "network_transient: 1 of 3"},
-		{"director", recovery.NetworkTransient, DecisionInput{}, 4, "network_transient: all 3 retries are used up"},
-		{"director", recovery.OOMKilled, DecisionInput{}, 2, "oom_killed: the one retry is used up"},
-		{
-			"director", recovery.ContextOverflow,
-			DecisionInput{HasAlternative: true},
-			2,
-			"context_overflow: 2 of 2 (retry_alternative)",
-		},
-		{
-			"director", recovery.QuotaExhausted,
-			DecisionInput{},
-			1,
-			"quota_exhausted: a quota, credit or usage cap is used up; the same again fails the same way",
-		},
-		{"gdd", recovery.NetworkTransient, DecisionInput{}, 4, "network_transient: its retries are used up; now " +
-			"network_permanent: a host name, certificate or route is wrong; the same again fails the same way"},
-		{"cortex", recovery.NetworkTransient, DecisionInput{HasAlternative: true}, 2, "network_transient: 2 of 3"},
-		{
-			"cortex", recovery.NetworkTransient,
-			DecisionInput{HasAlternative: true},
-			5,
-			"network_transient: retry_alternative, time 2; only the guards bound it",
-		},
-		{
-			"cortex", recovery.NetworkTransient,
-			DecisionInput{HasAlternative: true},
-			6,
-			"network_transient: 6 errors in a row, more than 5",
-		},
-		{
-			"gdd", recovery.Timeout,
-			DecisionInput{Caller: "update-check"},
-			1,
-			"timeout: a deadline ended the work; the policy allows no retry",
-		},
-		{"gdd", recovery.RateLimited, DecisionInput{}, 2, "rate_limited: no reset is stated: wait 2m"},
-		{"cortex", recovery.Validation, DecisionInput{}, 1, "validation: skip, for there is no other model"},
-		{"cortex", recovery.Validation, DecisionInput{}, 3, "validation: skip, for there is no other model"},
-		{"cortex", recovery.Validation, DecisionInput{}, 4, "validation: skipped 3 times already"},
-		{
-			"cortex", recovery.Validation,
-			DecisionInput{HasAlternative: true},
-			5,
-			"validation: skip, for 3 more attempts did not help",
-		},
-		{"reviewcat", recovery.Timeout, DecisionInput{}, 2, "timeout: 2 of 3"},
-		{
-			"reviewcat", recovery.Timeout,
-			DecisionInput{},
-			4,
-			"timeout: director.max_retries = 3 used up over all causes",
-		},
-		{"dispatch", recovery.Timeout, DecisionInput{}, 1, "timeout: 1 of 1 with this signature"},
-	} {
+	for _, tc := range whyCases {
 		if v, _ := story(preset(t, tc.preset), recovery.Finding{Reason: tc.reason, Signature: "sig:0"}, tc.facts,
 			tc.n); v.Why != tc.want {
 			t.Errorf("%s, failure %d: %q, want %q", tc.preset, tc.n, v.Why, tc.want)
