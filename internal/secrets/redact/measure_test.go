@@ -94,55 +94,59 @@ func TestMeasureRecall(t *testing.T) {
 // ordinary is output without a secret.
 type ordinaryText struct{ name, text string }
 
-// ordinaryTexts are those that every machine has which can build this project, and the corpus, where it is.
-func ordinaryTexts(t testing.TB) (out []ordinaryText) {
+// printedBy returns what a command prints in the root of the repository.
+func printedBy(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	run := func(name string, args ...string) string {
-		t.Helper()
-		c := exec.Command(name, args...)
-		c.Dir = "../../.."
-		text, err := c.Output()
-		if err != nil {
-			t.Fatalf("%s %q: %v", name, args, err)
-		}
-		return string(text)
+	c := exec.Command(name, args...)
+	c.Dir = "../../.."
+	text, err := c.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v", name, args, err)
 	}
-	files := func(patterns ...string) string {
-		t.Helper()
-		var b strings.Builder
-		for _, p := range patterns {
-			found, err := filepath.Glob(filepath.Join("../../..", p))
+	return string(text)
+}
+
+// filesOf returns the files of the repository that match the patterns, one after the other.
+func filesOf(t testing.TB, patterns ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, p := range patterns {
+		found, err := filepath.Glob(filepath.Join("../../..", p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if info, err := os.Stat(f); err == nil && info.IsDir() { // rapid keeps failed inputs in directories there
+				continue
+			}
+			text, err := os.ReadFile(f)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range found {
-				if info, err := os.Stat(f); err == nil && info.IsDir() { // rapid keeps what failed in folders there
-					continue
-				}
-				text, err := os.ReadFile(f)
-				if err != nil {
-					t.Fatal(err)
-				}
-				b.Write(text)
-			}
+			b.Write(text)
 		}
-		if b.Len() == 0 {
-			t.Fatalf("no %q", patterns)
-		}
-		return b.String()
 	}
+	if b.Len() == 0 {
+		t.Fatalf("no %q", patterns)
+	}
+	return b.String()
+}
+
+// ordinaryTexts are those that every machine has which can build this project, and the corpus, where it is.
+func ordinaryTexts(t testing.TB) (out []ordinaryText) {
+	t.Helper()
 	out = []ordinaryText{
-		{"go list -deps, as go build -v prints it", run("go", "list", "-deps", "./...")},
-		{"go list -m -json all", run("go", "list", "-m", "-json", "all")},
-		{"go.sum", files("go.sum", "tools/go.sum")},
+		{"go list -deps, as go build -v prints it", printedBy(t, "go", "list", "-deps", "./...")},
+		{"go list -m -json all", printedBy(t, "go", "list", "-m", "-json", "all")},
+		{"go.sum", filesOf(t, "go.sum", "tools/go.sum")},
 		{"go test -json", goTestJSON()},
 		{"npm", npmLog() + npmLock()},
 		{"pip", pipLog()},
 		{"cargo", cargoLog()},
 		{"maven", mavenLog()},
 		{"docker build", dockerLog()},
-		{"golden stories and sessions", files("internal/story/testdata/*", "internal/fsm/testdata/*/*")},
-		{"documents of this repository", files("docs/*.md", "docs/decisions/*.md", "README.md", "CHANGELOG.md")},
+		{"golden stories and sessions", filesOf(t, "internal/story/testdata/*", "internal/fsm/testdata/*/*")},
+		{"documents of this repository", filesOf(t, "docs/*.md", "docs/decisions/*.md", "README.md", "CHANGELOG.md")},
 	}
 	dir := os.Getenv("RETAKE_TESTDATA")
 	if dir == "" {

@@ -54,120 +54,122 @@ func look(t testing.TB, r *Rules, f File, text, base string, labels ...string) e
 	return l.Err(t.Context())
 }
 
+var whatMayNotLeaveCases = []struct {
+	name       string
+	file       File
+	text, base string
+	labels     []string
+	reason     recovery.Reason // empty: it may
+	says       []string
+}{
+	{name: "a change", file: File{Path: "a.go"}, text: "package a\n"},
+	{
+		name: "an AWS key", file: File{Path: "conf/prod.env"}, text: "x\n\nAWS_ACCESS_KEY_ID=" + awsKey + "\n",
+		reason: recovery.PolicyViolation, says: []string{"conf/prod.env:3", "aws-access-token"},
+	},
+	{name: "a token of GitHub", file: File{Path: "a.sh"}, text: "curl -H 'Authorization: token " + githubPAT +
+		"'\n", reason: recovery.PolicyViolation, says: []string{"a.sh:1", "github-pat"}},
+	{
+		name: "a private key", file: File{Path: "id"}, text: "\n" + privateKey, reason: recovery.PolicyViolation,
+		says: []string{"id:2", "private-key"},
+	},
+	{name: "a comment allows nothing", file: File{Path: "a.sh"}, text: "T=" + githubPAT + " # gitleaks" +
+		":allow\n", reason: recovery.PolicyViolation},
+	{
+		name: "nor does a name of the file", file: File{Path: "node_modules/x/go.sum"}, text: "T=" + githubPAT + "\n",
+		reason: recovery.PolicyViolation,
+	},
+	{
+		name: "a lock file is no guess", file: File{Path: "go.sum"},
+		text: "github.com/99designs/keyring v1.2.1 h1:tYLp1ULvO7i3fI5vE21ReQuj99QFSs7lGm0xWyJo87o=\n",
+	},
+	{name: "it was there before", file: File{Path: "a.env"}, text: "new line\nK=" + awsKey + "\n", base: "K=" +
+		awsKey + "\n"},
+	{name: "another one was", file: File{Path: "a.env"}, text: "K=" + awsKey + "\n", base: "K=" +
+		strings.Replace(awsKey, "Q3", "R4", 1) + "\n", reason: recovery.PolicyViolation},
+	{name: "test data", file: File{Path: "testdata/a.env"}, text: "K=" + awsKey + "\n"},
+	{
+		name: "a file's name", file: File{Path: "notes/" + githubPAT + ".txt"}, reason: recovery.PolicyViolation,
+		says: []string{"notes/[REDACTED]", "github-pat"},
+	},
+	{
+		name: "a workflow", file: File{Path: ".github/workflows/x.yml"}, reason: recovery.ScopeViolation,
+		says: []string{
+			".github/workflows/x.yml", `scope.deny has ".github/workflows/"`,
+			`the label "ci-ok" lets it through`,
+		},
+	},
+	{
+		name: "a workflow deleted", file: File{Path: ".github/workflows/x.yml", Gone: true},
+		reason: recovery.ScopeViolation,
+	},
+	{
+		name: "a workflow allowed", file: File{Path: ".github/workflows/x.yml"},
+		labels: []string{"agent-claimed", "CI-ok"},
+	},
+	{
+		name: "GitLab", file: File{Path: "sub/.gitlab-ci.yml"}, labels: []string{"ci-ok"},
+		reason: recovery.ScopeViolation, says: []string{"no label in scope.allow"},
+	},
+	{name: "an allowed workflow with a secret", file: File{Path: ".github/workflows/x.yml"}, text: "T: " +
+		githubPAT, labels: []string{"ci-ok"}, reason: recovery.PolicyViolation},
+	{name: "as large as may be", file: File{Path: "a", Bytes: 1000}},
+	{
+		name: "too large", file: File{Path: "a", Bytes: 1001}, reason: recovery.PolicyViolation,
+		says: []string{"a: 1001 bytes", "scope.max_file_bytes = 1000"},
+	},
+	{name: "a link", file: File{Path: "a/b/l", Link: true}, text: "../../c"},
+	{name: "a link beside", file: File{Path: "l", Link: true}, text: "./c/d"},
+	{
+		name: "a link to the system", file: File{Path: "l", Link: true}, text: "/etc/passwd",
+		reason: recovery.PolicyViolation, says: []string{"l: a symbolic link that leaves the tree"},
+	},
+	{name: "a link above", file: File{Path: "a/l", Link: true}, text: "../../x", reason: recovery.PolicyViolation},
+	{
+		name: "a link over another one", file: File{Path: "a/b/l", Link: true}, text: "c/../x",
+		reason: recovery.PolicyViolation,
+	},
+	{
+		name: "a link into git's folder", file: File{Path: "l", Link: true}, text: ".GIT/hooks",
+		reason: recovery.PolicyViolation,
+	},
+	{
+		name: "a link in test data", file: File{Path: "testdata/l", Link: true}, text: "/etc/passwd",
+		reason: recovery.PolicyViolation,
+	},
+	{
+		name: "the director's own, in base64", file: File{Path: "a"}, text: "one\n" +
+			base64.StdEncoding.EncodeToString([]byte(ownSecret)), reason: recovery.PolicyViolation,
+		says: []string{"a:2: Retake's own API_KEY, base64"},
+	},
+	{
+		name: "the director's own, in a binary file", file: File{Path: "a.bin"}, text: "\x00" + ownSecret,
+		reason: recovery.PolicyViolation, says: []string{"a.bin:1: Retake's own API_KEY (remove it)"},
+	},
+	{
+		name: "the director's own, in test data", file: File{Path: "testdata/a"}, text: ownSecret,
+		reason: recovery.PolicyViolation,
+	},
+	{
+		name: "the director's own, a link", file: File{Path: "l", Link: true}, text: url.PathEscape(ownSecret),
+		reason: recovery.PolicyViolation,
+	},
+	{
+		name: "the director's own, a name", file: File{Path: "the director's/own/value"},
+		reason: recovery.PolicyViolation, says: []string{"[REDACTED]: Retake's own"},
+	},
+	{
+		name: "the director's own, there before", file: File{Path: "a"}, text: "x\n" + ownSecret + "\n" + ownSecret,
+		base: ownSecret,
+	},
+	{name: "the director's own, now in another encoding", file: File{Path: "a"}, text: ownSecret +
+		hex.EncodeToString([]byte(ownSecret)), base: ownSecret, reason: recovery.PolicyViolation},
+	{name: "binary", file: File{Path: "a.bin"}, text: "\x00" + githubPAT},
+}
+
 func TestWhatMayNotLeave(t *testing.T) {
 	r := rules(t, options)
-	for _, row := range []struct {
-		name       string
-		file       File
-		text, base string
-		labels     []string
-		reason     recovery.Reason // empty: it may
-		says       []string
-	}{
-		{name: "a change", file: File{Path: "a.go"}, text: "package a\n"},
-		{
-			name: "an AWS key", file: File{Path: "conf/prod.env"}, text: "x\n\nAWS_ACCESS_KEY_ID=" + awsKey + "\n",
-			reason: recovery.PolicyViolation, says: []string{"conf/prod.env:3", "aws-access-token"},
-		},
-		{name: "a token of GitHub", file: File{Path: "a.sh"}, text: "curl -H 'Authorization: token " + githubPAT +
-			"'\n", reason: recovery.PolicyViolation, says: []string{"a.sh:1", "github-pat"}},
-		{
-			name: "a private key", file: File{Path: "id"}, text: "\n" + privateKey, reason: recovery.PolicyViolation,
-			says: []string{"id:2", "private-key"},
-		},
-		{name: "a comment allows nothing", file: File{Path: "a.sh"}, text: "T=" + githubPAT + " # gitleaks" +
-			":allow\n", reason: recovery.PolicyViolation},
-		{
-			name: "nor does a name of the file", file: File{Path: "node_modules/x/go.sum"}, text: "T=" + githubPAT + "\n",
-			reason: recovery.PolicyViolation,
-		},
-		{
-			name: "a lock file is no guess", file: File{Path: "go.sum"},
-			text: "github.com/99designs/keyring v1.2.1 h1:tYLp1ULvO7i3fI5vE21ReQuj99QFSs7lGm0xWyJo87o=\n",
-		},
-		{name: "it was there before", file: File{Path: "a.env"}, text: "new line\nK=" + awsKey + "\n", base: "K=" +
-			awsKey + "\n"},
-		{name: "another one was", file: File{Path: "a.env"}, text: "K=" + awsKey + "\n", base: "K=" +
-			strings.Replace(awsKey, "Q3", "R4", 1) + "\n", reason: recovery.PolicyViolation},
-		{name: "test data", file: File{Path: "testdata/a.env"}, text: "K=" + awsKey + "\n"},
-		{
-			name: "a file's name", file: File{Path: "notes/" + githubPAT + ".txt"}, reason: recovery.PolicyViolation,
-			says: []string{"notes/[REDACTED]", "github-pat"},
-		},
-		{
-			name: "a workflow", file: File{Path: ".github/workflows/x.yml"}, reason: recovery.ScopeViolation,
-			says: []string{
-				".github/workflows/x.yml", `scope.deny has ".github/workflows/"`,
-				`the label "ci-ok" lets it through`,
-			},
-		},
-		{
-			name: "a workflow deleted", file: File{Path: ".github/workflows/x.yml", Gone: true},
-			reason: recovery.ScopeViolation,
-		},
-		{
-			name: "a workflow allowed", file: File{Path: ".github/workflows/x.yml"},
-			labels: []string{"agent-claimed", "CI-ok"},
-		},
-		{
-			name: "GitLab", file: File{Path: "sub/.gitlab-ci.yml"}, labels: []string{"ci-ok"},
-			reason: recovery.ScopeViolation, says: []string{"no label in scope.allow"},
-		},
-		{name: "an allowed workflow with a secret", file: File{Path: ".github/workflows/x.yml"}, text: "T: " +
-			githubPAT, labels: []string{"ci-ok"}, reason: recovery.PolicyViolation},
-		{name: "as large as may be", file: File{Path: "a", Bytes: 1000}},
-		{
-			name: "too large", file: File{Path: "a", Bytes: 1001}, reason: recovery.PolicyViolation,
-			says: []string{"a: 1001 bytes", "scope.max_file_bytes = 1000"},
-		},
-		{name: "a link", file: File{Path: "a/b/l", Link: true}, text: "../../c"},
-		{name: "a link beside", file: File{Path: "l", Link: true}, text: "./c/d"},
-		{
-			name: "a link to the system", file: File{Path: "l", Link: true}, text: "/etc/passwd",
-			reason: recovery.PolicyViolation, says: []string{"l: a symbolic link that leaves the tree"},
-		},
-		{name: "a link above", file: File{Path: "a/l", Link: true}, text: "../../x", reason: recovery.PolicyViolation},
-		{
-			name: "a link over another one", file: File{Path: "a/b/l", Link: true}, text: "c/../x",
-			reason: recovery.PolicyViolation,
-		},
-		{
-			name: "a link into git's folder", file: File{Path: "l", Link: true}, text: ".GIT/hooks",
-			reason: recovery.PolicyViolation,
-		},
-		{
-			name: "a link in test data", file: File{Path: "testdata/l", Link: true}, text: "/etc/passwd",
-			reason: recovery.PolicyViolation,
-		},
-		{
-			name: "the director's own, in base64", file: File{Path: "a"}, text: "one\n" +
-				base64.StdEncoding.EncodeToString([]byte(ownSecret)), reason: recovery.PolicyViolation,
-			says: []string{"a:2: Retake's own API_KEY, base64"},
-		},
-		{
-			name: "the director's own, in a binary file", file: File{Path: "a.bin"}, text: "\x00" + ownSecret,
-			reason: recovery.PolicyViolation, says: []string{"a.bin:1: Retake's own API_KEY (remove it)"},
-		},
-		{
-			name: "the director's own, in test data", file: File{Path: "testdata/a"}, text: ownSecret,
-			reason: recovery.PolicyViolation,
-		},
-		{
-			name: "the director's own, a link", file: File{Path: "l", Link: true}, text: url.PathEscape(ownSecret),
-			reason: recovery.PolicyViolation,
-		},
-		{
-			name: "the director's own, a name", file: File{Path: "the director's/own/value"},
-			reason: recovery.PolicyViolation, says: []string{"[REDACTED]: Retake's own"},
-		},
-		{
-			name: "the director's own, there before", file: File{Path: "a"}, text: "x\n" + ownSecret + "\n" + ownSecret,
-			base: ownSecret,
-		},
-		{name: "the director's own, now in another encoding", file: File{Path: "a"}, text: ownSecret +
-			hex.EncodeToString([]byte(ownSecret)), base: ownSecret, reason: recovery.PolicyViolation},
-		{name: "binary", file: File{Path: "a.bin"}, text: "\x00" + githubPAT},
-	} {
+	for _, row := range whatMayNotLeaveCases {
 		t.Run(row.name, func(t *testing.T) {
 			err := look(t, r, row.file, row.text, row.base, row.labels...)
 			v, _ := errors.AsType[*Violation](err)
