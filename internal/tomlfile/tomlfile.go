@@ -242,24 +242,26 @@ func (f *File) set(path string, v any, to reflect.Value) {
 		f.set(path, v, fresh.Elem())
 		to.Set(fresh)
 	case reflect.Slice:
-		list, ok := v.([]any)
-		if !ok {
+		if list, ok := v.([]any); ok {
+			f.setList(path, list, to)
+		} else {
 			refuse("a list")
-			return
-		}
-		to.Set(reflect.MakeSlice(to.Type(), len(list), len(list)))
-		for i, e := range list {
-			f.set(Element(path, i), e, to.Index(i))
 		}
 	case reflect.Struct:
-		table, ok := v.(map[string]any)
-		if !ok {
+		if table, ok := v.(map[string]any); ok {
+			f.table(path, table, to)
+		} else {
 			refuse("a table")
-			return
 		}
-		f.table(path, table, to)
 	default:
 		panic("tomlfile: no values for a " + to.Type().String())
+	}
+}
+
+func (f *File) setList(path string, list []any, to reflect.Value) {
+	to.Set(reflect.MakeSlice(to.Type(), len(list), len(list)))
+	for i, e := range list {
+		f.set(Element(path, i), e, to.Index(i))
 	}
 }
 
