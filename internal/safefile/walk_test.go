@@ -50,9 +50,9 @@ func (s *seen) Leave(*Entry) error {
 	return nil
 }
 
-// TestWalk compares Walk with the standard library's, for wide directories beside ones deeper than openLevels.
-func TestWalk(t *testing.T) {
-	dir := memoryDir(t)
+// makeDeep fills dir with directories deeper than Walk keeps open, and wide ones.
+func makeDeep(t *testing.T, dir string) {
+	t.Helper()
 	for i := range 3 {
 		deep := strings.Repeat(fmt.Sprintf("d%d/", i), openLevels+5)
 		for _, folder := range []string{deep + "a", deep + "b", strings.Repeat(fmt.Sprintf("d%d/", i), openLevels/2) +
@@ -68,6 +68,12 @@ func TestWalk(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWalk compares Walk with the standard library's, for wide directories beside ones deeper than openLevels.
+func TestWalk(t *testing.T) {
+	dir := memoryDir(t)
+	makeDeep(t, dir)
 	if err := os.Symlink(dir, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,25 @@ func put(t *testing.T, dir, path, text string) {
 	}
 }
 
+var readerMeetsTheUnknownCases = []string{
+	"vectors/003.json: unknown field \"mood\" of a vector",
+	"vectors/003.json: vector 10 cannot be read (json: cannot unmarshal number into Go struct field Vector.id of " +
+		"type string)",
+	"vectors/003.json: vector 11 cannot be read (json: cannot unmarshal string into Go value of type " +
+		"testfiles.Vector)",
+	"vectors of kind 003 exit_code: unknown shape: input.has_failures is string",
+	"vectors of kind 003 exit_code: unknown field input.weather",
+	"vectors of kind 003 exit_code: unknown shape: expected is array",
+	"vectors/003.json: unknown kind of vectors: 003 omen",
+	"vectors/005.json: unknown kind of vectors: 005 exit_code",
+	"vectors/006.json: no list of vectors",
+	"vectors/notes.txt: no test reads such a file",
+	"corpus/more.jsonl: unknown field \"colour\" of a line",
+	"corpus/more.jsonl:4: cannot be read: unexpected end of JSON input",
+	"corpus/table.csv: no test reads such a file",
+	"webhooks/broken.json: no JSON",
+}
+
 // TestReaderMeetsTheUnknown: each unknown thing is one problem that names it, however often it comes; the rest is read.
 func TestReaderMeetsTheUnknown(t *testing.T) {
 	dir := t.TempDir()
@@ -92,24 +111,7 @@ func TestReaderMeetsTheUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{
-		"vectors/003.json: unknown field \"mood\" of a vector",
-		"vectors/003.json: vector 10 cannot be read (json: cannot unmarshal number into Go struct field Vector.id of " +
-			"type string)",
-		"vectors/003.json: vector 11 cannot be read (json: cannot unmarshal string into Go value of type " +
-			"testfiles.Vector)",
-		"vectors of kind 003 exit_code: unknown shape: input.has_failures is string",
-		"vectors of kind 003 exit_code: unknown field input.weather",
-		"vectors of kind 003 exit_code: unknown shape: expected is array",
-		"vectors/003.json: unknown kind of vectors: 003 omen",
-		"vectors/005.json: unknown kind of vectors: 005 exit_code",
-		"vectors/006.json: no list of vectors",
-		"vectors/notes.txt: no test reads such a file",
-		"corpus/more.jsonl: unknown field \"colour\" of a line",
-		"corpus/more.jsonl:4: cannot be read: unexpected end of JSON input",
-		"corpus/table.csv: no test reads such a file",
-		"webhooks/broken.json: no JSON",
-	}
+	want := readerMeetsTheUnknownCases
 	if !slices.Equal(f.problems, want) {
 		t.Errorf("problems:\n%s\nwant:\n%s", strings.Join(f.problems, "\n"), strings.Join(want, "\n"))
 	}

@@ -87,6 +87,24 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// seenByGit lists the files of dir that git does not ignore, sorted.
+func seenByGit(t *rapid.T, dir, gitDir string) (names []string) {
+	git := exec.Command("git", "ls-files", "-z", "--others", "--exclude-per-directory=.gitignore")
+	git.Dir, git.Env = dir, append(os.Environ(), "GIT_DIR="+gitDir, "GIT_WORK_TREE="+dir,
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	out, err := git.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := range strings.SplitSeq(string(out), "\x00") {
+		if f != "" {
+			names = append(names, f)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // TestIgnoredAsGitIgnores: of any tree and any .gitignore files, git lists the same files as untracked.
 func TestIgnoredAsGitIgnores(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
@@ -126,20 +144,7 @@ func TestIgnoredAsGitIgnores(t *testing.T) {
 			text := strings.Join(rapid.SliceOfN(line, 0, 4).Draw(t, "ignore file in "+folder), "\n")
 			_ = os.WriteFile(filepath.Join(dir, folder, ignoreName), []byte(text), 0o644)
 		}
-		git := exec.Command("git", "ls-files", "-z", "--others", "--exclude-per-directory=.gitignore")
-		git.Dir, git.Env = dir, append(os.Environ(), "GIT_DIR="+gitDir, "GIT_WORK_TREE="+dir,
-			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-		out, err := git.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var want []string
-		for f := range strings.SplitSeq(string(out), "\x00") {
-			if f != "" {
-				want = append(want, f)
-			}
-		}
-		slices.Sort(want)
+		want := seenByGit(t, dir, gitDir)
 		var got []string
 		_ = Files(os.DirFS(dir), nil, nil, func(name string, _ fs.DirEntry) error {
 			got = append(got, name)
