@@ -18,7 +18,7 @@ const realKey = "sk-ant-the-real-one"
 // keyed is a proxy that puts realKey into the requests of attempt-1 to a provider.
 type keyed struct {
 	*world
-	mine     string           // what attempt-1 holds instead of the key
+	mine     string           // attempt-1's placeholder
 	requests chan http.Header // headers that reached the provider, with X-Host and X-Url added
 	release  chan struct{}    // closed: the provider ends its stream
 }
@@ -74,7 +74,7 @@ func (k *keyed) post(t *testing.T, path, header, value string) *http.Response {
 	return answer
 }
 
-// TestKeysReachTheProvider shows that the key replaces the placeholder, and only there.
+// TestKeysReachTheProvider shows that the proxy replaces the placeholder by the key in requests to the provider.
 func TestKeysReachTheProvider(t *testing.T) {
 	k := newKeyed(t)
 	for _, h := range []struct{ name, before string }{
@@ -99,7 +99,7 @@ func TestKeysReachTheProvider(t *testing.T) {
 	}
 }
 
-// TestKeysAreRefused shows that only a running attempt's placeholder is replaced, and that no answer has the key.
+// TestKeysAreRefused shows that only the placeholder of a running attempt works, and that no answer leaks the key.
 func TestKeysAreRefused(t *testing.T) {
 	k := newKeyed(t)
 	for _, x := range []struct {
@@ -122,7 +122,7 @@ func TestKeysAreRefused(t *testing.T) {
 	}
 }
 
-// TestKeysOfAStream shows that a stream's beginning arrives before its end exists.
+// TestKeysOfAStream shows that the proxy does not buffer a stream until it ends.
 func TestKeysOfAStream(t *testing.T) {
 	k := newKeyed(t)
 	stream := k.post(t, "/ANTHROPIC_API_KEY/v1/stream", "X-Api-Key", k.mine)

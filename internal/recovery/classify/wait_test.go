@@ -87,7 +87,11 @@ var retryAfterCases = []struct {
 	},
 	{"google's RetryInfo", recovery.Evidence{Stderr: "rate limit\n  \"retryDelay\": \"41s\""}, 41 * time.Second},
 	{"a header in a dump", recovery.Evidence{Stderr: "HTTP/1.1 429 X\nretry-after: 3600\n\nslow down"}, time.Hour},
-	{"claude's epoch", recovery.Evidence{At: tenOClock, Stderr: "Claude AI usage limit reached|" + threeHoursLater}, 3 * time.Hour},
+	{
+		"claude's epoch",
+		recovery.Evidence{At: tenOClock, Stderr: "Claude AI usage limit reached|" + threeHoursLater},
+		3 * time.Hour,
+	},
 	{"no reason to wait", recovery.Evidence{Stderr: "./a.go:1:2: undefined: x; try again in 6s"}, 0},
 }
 

@@ -94,7 +94,7 @@ func TestMeasureRecall(t *testing.T) {
 // ordinary is output without a secret.
 type ordinaryText struct{ name, text string }
 
-// printedBy returns what a command prints in the root of the repository.
+// printedBy runs a command in the root of the repository and returns its output.
 func printedBy(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	c := exec.Command(name, args...)
@@ -106,7 +106,7 @@ func printedBy(t testing.TB, name string, args ...string) string {
 	return string(text)
 }
 
-// filesOf returns the files of the repository that match the patterns, one after the other.
+// filesOf concatenates the files of the repository that match the patterns.
 func filesOf(t testing.TB, patterns ...string) string {
 	t.Helper()
 	var b strings.Builder
