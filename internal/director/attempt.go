@@ -184,7 +184,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failure.Ended(err)
 	}
 	spec.Stdin = data
-	s.recorder.starts(e, plan, c)
+	s.recorder.Starts(e, plan, c)
 	s.outside.admit(e.Worker)
 	if err := s.runtime.Ensure(ctx, spec); err != nil {
 		return failure.Ended(err)
@@ -326,7 +326,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err := s.workspace.DropValidation(ctx, e.Nonce); err != nil {
 		s.log.Warn("the copy that was validated is left", zap.String("worker", e.Worker), zap.Error(err))
 	}
-	s.recordEnd(ctx, e, exit, stored, s.lastOutput(ctx, e, fenced))
+	s.recorder.Ended(e, exit, stored, s.maskedPatch(ctx, e), s.lastOutput(ctx, e, fenced))
 	gone := &fsm.StopResult{
 		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.github.Redact(exit.Words),
 		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory,

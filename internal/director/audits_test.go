@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"retake/internal/audit"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/record"
 	"retake/internal/github/githubtest"
 )
 
@@ -202,26 +202,6 @@ func TestGitHubsFailuresLeaveEvents(t *testing.T) {
 	}
 }
 
-// TestAnEndThatIsReadAgainErasesNothing: a stop that a restart has interrupted finds no container when it is
-// carried out again.
-func TestAnEndThatIsReadAgainErasesNothing(t *testing.T) {
-	one := 1
-	m := audit.Meta{}
-	addEnd(&m, audit.Meta{
-		Stage: "CODE", ExitCode: &one, Signal: "SIGKILL", OOM: true, Usage: &wire.Usage{PaidCalls: 2},
-		Tried: []string{"two rounds"}, Notes: []string{"program: go"},
-	})
-	before := m
-	addEnd(&m, audit.Meta{})
-	if !reflect.DeepEqual(m, before) {
-		t.Errorf("was\n%+v\nand is\n%+v", before, m)
-	}
-	two := 2
-	if addEnd(&m, audit.Meta{Stage: "VALIDATE", ExitCode: &two}); m.Stage != "VALIDATE" || *m.ExitCode != 2 {
-		t.Errorf("%+v; want what is known now", m)
-	}
-}
-
 // TestNoFileForPeopleShowsAToken: anybody who may publish a report or write an issue can put a token into it.
 // Each field of both is somewhere in what people read, and none of them in clear. The log and the errors that
 // are printed are cmd/director's, and so are their tests.
@@ -297,7 +277,8 @@ func TestContinuingAfterErrorsIsSaid(t *testing.T) {
 		}
 		report, err := os.ReadFile(filepath.Join(s.config.Director.DataDir, "ERROR_REPORT.md"))
 		must(t, err)
-		begins, each, told := s.logs.FilterMessage(continuesText).Len(), s.logs.FilterMessage(continuedText).Len(),
+		begins, each, told := s.logs.FilterMessage(record.ContinuesText).Len(),
+			s.logs.FilterMessage(record.ContinuedText).Len(),
 			strings.Contains(string(report), "1 failure of that kind")
 		if on != (begins == 1) || on != (each == 1) || on != told {
 			t.Errorf("continue_on_error = %v: %d lines at the start, %d of failures; in the report: %v\n%s", on, begins,

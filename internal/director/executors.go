@@ -13,6 +13,7 @@ import (
 	"retake/internal/director/failure"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/record"
 	"retake/internal/director/reports"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
@@ -83,6 +84,14 @@ func (s *session) diskWatch() *lead.DiskWatch {
 
 func (s *session) diskGuard() *lead.DiskGuard {
 	return &lead.DiskGuard{Disk: s.disk, Owner: s.owner, Reload: s.readAgain, Log: s.log}
+}
+
+// recordOptions configures the recorder.
+func (d *daemon) recordOptions() record.Options {
+	return record.Options{
+		Out: d.audit, Dir: d.config.Director.DataDir, RunID: d.runID, Image: d.image(), Setup: d.setup,
+		Redact: d.github.Redact, Log: d.log,
+	}
 }
 
 // newAttempts creates the parts that attempts need. It requires the owner.

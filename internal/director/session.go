@@ -14,6 +14,7 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
+	"retake/internal/director/record"
 	"retake/internal/director/reports"
 	"retake/internal/director/telemetry"
 	"retake/internal/director/view"
@@ -47,7 +48,7 @@ type session struct {
 	refusals    *intake.Postponed // issues whose claim failed
 	reclaims    *intake.Postponed // claims without a task that were checked recently
 	broker      *workers.Broker
-	recorder    *recorder
+	recorder    *record.Recorder
 	views       *view.Model
 	traces      *telemetry.Follower // nil if tracing is off
 	projections []projection.Projection

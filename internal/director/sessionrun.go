@@ -13,6 +13,7 @@ import (
 	"retake/internal/director/failure"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
+	"retake/internal/director/record"
 	"retake/internal/director/view"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
@@ -94,7 +95,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 		return nil, err
 	}
 	s.owner.Effects, s.owner.OnDurable, s.owner.OnBatch = s.runner.Submit, s.onDurable, s.onBatch
-	if s.recorder, edits, err = s.newRecorder(driver.Machine()); err != nil {
+	if s.recorder, edits, err = record.New(driver.Machine(), s.recordOptions()); err != nil {
 		return nil, err
 	}
 	s.metrics.Slots(s.begun.Director.MaxWorkers)
@@ -113,7 +114,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 // newIntake creates the parts that read GitHub.
 func (s *session) newIntake() {
 	s.reviews = intake.NewReviews(intake.ReviewSources{
-		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Record: pollRecord{s.recorder}, Log: s.log,
+		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Record: s.recorder, Log: s.log,
 	})
 	s.polls = &intake.Polls{
 		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Offers: s.offers, Reviews: s.reviews,
@@ -121,7 +122,7 @@ func (s *session) newIntake() {
 		Comments: &intake.Comments{
 			Owner: s.owner, GitHub: s.github, Config: &s.inForce, Log: s.log,
 		},
-		Open: s.openRepository, Closed: s.withdrawals.End, Unusable: &s.unusable, Record: pollRecord{s.recorder},
+		Open: s.openRepository, Closed: s.withdrawals.End, Unusable: &s.unusable, Record: s.recorder,
 		WholeEvery: s.wholeEvery, CommentsEvery: s.commentsEvery, Log: s.log,
 	}
 }
@@ -138,7 +139,7 @@ func (s *session) sayHowWeBegin() {
 		zap.String("bus", s.bus.WorkerURL(s.gateway)), zap.String("data_dir", s.config.Director.DataDir),
 		zap.String("image", s.image()))
 	if d := s.machineConfig(s.begun); d.Policy.ContinuesOnError() {
-		s.log.Warn(continuesText)
+		s.log.Warn(record.ContinuesText)
 	}
 }
 

@@ -1,12 +1,8 @@
-package director
+package record
 
 import (
 	"cmp"
-	"context"
 	"strings"
-	"time"
-
-	"go.uber.org/zap"
 
 	"retake/internal/audit"
 	"retake/internal/bus"
@@ -14,8 +10,6 @@ import (
 	"retake/internal/container"
 	"retake/internal/director/reports"
 	"retake/internal/fsm"
-	"retake/internal/secrets/leak"
-	"retake/internal/secrets/scope"
 )
 
 // attemptEnd is what a failed attempt's last report and its container said.
@@ -25,21 +19,17 @@ type attemptEnd struct {
 	signal                            string
 }
 
-// patchTime bounds how long a verdict waits for a patch that only serves as information.
-const patchTime = 20 * time.Second
-
-// recordEnd records an ended attempt: its container's output, the results of its stages, and its changes. The
-// record is on disk before the verdict, in case the process ends in between.
-func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, stored []bus.Report,
+// Ended records an ended attempt: its container's output, the results of its stages, and its changes. The record is on
+// disk before the verdict, in case the process ends in between. patch must have no secrets.
+func (c *Recorder) Ended(e fsm.Effect, x container.Exit, stored []bus.Report, patch string,
 	printed *audit.StoredOutput,
 ) {
-	out, meta, end := s.reportedEnd(x, stored)
-	out.Patch = s.maskedPatch(ctx, e)
-	c := s.recorder
+	out, meta, end := c.reportedEnd(x, stored)
+	out.Patch = patch
 	c.ends.Store(e.Worker, end)
-	c.out.Output(e.Worker, out)
+	c.Out.Output(e.Worker, out)
 	meta.ExitCode, meta.Signal, meta.OOM, meta.Output = end.exitCode, x.Signal, x.OOM, printed
-	c.out.Attempt(e.Worker, func(m *audit.Meta) {
+	c.Out.Attempt(e.Worker, func(m *audit.Meta) {
 		m.Issue, m.Attempt = string(e.Task), e.Attempt
 		addEnd(m, meta)
 	})
@@ -47,7 +37,7 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 
 // reportedEnd collects what the reports and the runtime say about the end of an attempt. A stage's exit code takes
 // precedence over the container's.
-func (s *session) reportedEnd(x container.Exit, stored []bus.Report) (out audit.Output, meta audit.Meta,
+func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit.Output, meta audit.Meta,
 	end attemptEnd,
 ) {
 	end = attemptEnd{signal: x.Signal}
@@ -55,7 +45,7 @@ func (s *session) reportedEnd(x container.Exit, stored []bus.Report) (out audit.
 		end.exitCode = &x.ExitCode
 	}
 	// Mask each separately: half a secret at the edge of a buffer is recognised only at the edge of a text.
-	out = audit.Output{WorkerLog: s.github.Redact(string(x.Stdout)) + "\n" + s.github.Redact(string(x.Stderr))}
+	out = audit.Output{WorkerLog: c.Redact(string(x.Stdout)) + "\n" + c.Redact(string(x.Stderr))}
 	for _, r := range stored {
 		switch body := r.Body.(type) {
 		case *wire.WorkerError:
@@ -85,29 +75,6 @@ func (s *session) reportedEnd(x container.Exit, stored []bus.Report) (out audit.
 		meta.Notes = append(meta.Notes, reports.ClusterSays(x))
 	}
 	return out, meta, end
-}
-
-// maskedPatch returns the patch of an attempt with secrets masked. It returns "" if the patch cannot be made within
-// patchTime, or if the secrets to mask are unknown.
-func (s *session) maskedPatch(ctx context.Context, e fsm.Effect) string {
-	git, done := s.withdrawals.During(ctx, e.Task)
-	defer done()
-	limited, cancel := context.WithTimeout(git, patchTime)
-	defer cancel()
-	patch, err := s.workspace.Patch(limited, e.Nonce)
-	if err == nil {
-		var known *leak.Finder
-		if known, err = s.workSecrets.Known(limited, e.Worker); err != nil {
-			patch = ""
-		} else {
-			patch, err = scope.Mask(limited, patch, known)
-		}
-	}
-	if err != nil {
-		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
-			zap.Error(err))
-	}
-	return patch
 }
 
 // addEnd adds what is known of an attempt's end. Better information may already be there: a stop that a restart

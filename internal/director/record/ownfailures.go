@@ -1,4 +1,4 @@
-package director
+package record
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 )
 
 // planned returns an effect from a task's outbox.
-func (c *recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
+func (c *Recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 	if t := c.state.Task(k); t != nil {
 		for _, p := range t.Outbox {
 			if p.Effect.ID == id {
@@ -30,13 +30,13 @@ var judgedEffects = []fsm.EffectKind{fsm.DoStart, fsm.DoStop, fsm.DoDeliver}
 const tryAgainWhy = "the director tries it again by itself"
 
 // ownFailure records telemetry about a failure of the director itself in a task's effect.
-func (c *recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason, cause string, v recovery.Verdict) {
+func (c *Recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason, cause string, v recovery.Verdict) {
 	failure := audit.NewFailure(recovery.Finding{Reason: reason, Cause: cause, Rule: ruleOwn, Confidence: 1}, v)
 	attempt := audit.Classified{Caller: callerOf(e.Kind), Issue: string(e.Task), Failure: *failure}
 	if e.Attempt > 0 {
 		attempt.Attempt, attempt.AttemptID = e.Attempt, fsm.AttemptID(e.Nonce, e.Attempt)
 	}
-	c.out.Classified(at, c.runID, "", attempt)
+	c.Out.Classified(at, c.RunID, "", attempt)
 }
 
 // ruleOwn replaces the classifier's rule when a part of the director states what failed.
@@ -50,9 +50,9 @@ func callerOf(k fsm.EffectKind) string {
 	return cmp.Or(string(k), "director")
 }
 
-// pollFailed records telemetry about a repository or pull request that could not be read. It records each reason
+// Failed records telemetry about a repository or pull request that could not be read. It records each reason
 // once, until a read succeeds.
-func (c *recorder) pollFailed(caller, what string, err error, again time.Duration) {
+func (c *Recorder) Failed(caller, what string, err error, again time.Duration) {
 	f := failure.Of(err)
 	written, _ := c.unread.Load(what)
 	reasons, _ := written.([]recovery.Reason)
@@ -62,17 +62,8 @@ func (c *recorder) pollFailed(caller, what string, err error, again time.Duratio
 	c.unread.Store(what, append(slices.Clone(reasons), f.Reason))
 	failure := audit.NewFailure(recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: ruleOwn, Confidence: 1},
 		recovery.Verdict{Action: recovery.Retry, Delay: again, Why: tryAgainWhy})
-	c.out.Classified(time.Now(), c.runID, "", audit.Classified{Caller: caller, Issue: what, Failure: *failure})
+	c.Out.Classified(time.Now(), c.RunID, "", audit.Classified{Caller: caller, Issue: what, Failure: *failure})
 }
 
-// pollWorked records a successful read.
-func (c *recorder) pollWorked(what string) { c.unread.Delete(what) }
-
-// pollRecord passes the results of polls to the recorder.
-type pollRecord struct{ c *recorder }
-
-func (r pollRecord) Worked(what string) { r.c.pollWorked(what) }
-
-func (r pollRecord) Failed(caller, what string, err error, again time.Duration) {
-	r.c.pollFailed(caller, what, err, again)
-}
+// Worked records a successful read.
+func (c *Recorder) Worked(what string) { c.unread.Delete(what) }

@@ -1,0 +1,75 @@
+package record
+
+import (
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+)
+
+// Explanations of continue_on_error, for its start and its effect.
+const (
+	ContinuesText = "errors are continued after (recovery.continue_on_error): no failure ends the run, also none " +
+		"that the policy calls fatal, such as a rejected credential; " +
+		"every task that fails is still a question to a person, ERROR_REPORT.md is written at the end in any case, " +
+		"and the exit code is 1 if a task failed"
+	ContinuedText = "a failure that the policy calls fatal is continued after (recovery.continue_on_error): what " +
+		"follows may fail for the same cause"
+)
+
+// Log writes one line for each fact that an operator would look for.
+func Log(log *zap.Logger, f fsm.Fact) {
+	switch f := f.(type) {
+	case fsm.Moved:
+		log.Info("transition", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt),
+			zap.Stringer("from", f.From), zap.Stringer("to", f.To), zap.String("event", string(f.On)),
+			zap.String("reason", f.Why))
+	case fsm.PhaseChanged:
+		log.Info("phase", zap.String("from", string(f.From)), zap.String("to", string(f.To)),
+			zap.String("reason", f.Why))
+	case fsm.SettingsChanged:
+		log.Info("decided by another configuration from now on", zap.String("by", f.By),
+			zap.Strings("changed", f.Keys), zap.String("digest", f.Digest))
+	case fsm.VerdictMade:
+		log.Info("verdict", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt),
+			zap.String("stage", f.Stage),
+			zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause),
+			zap.String("rule", f.Finding.Rule),
+			zap.String("action", string(f.Verdict.Action)), zap.Duration("delay", f.Verdict.Delay),
+			zap.String("why", f.Verdict.Why))
+		if f.Verdict.Continued {
+			log.Warn(ContinuedText, zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt),
+				zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause))
+		}
+	case fsm.CommandTaken:
+		log.Info("command", zap.String("issue", string(f.Task)), zap.String("command", string(f.Command)),
+			zap.String("by", f.By), zap.String("refused", f.Refused))
+	case fsm.ReportAccepted:
+		log.Info("report", zap.String("issue", string(f.Task)), zap.String("worker", f.Worker),
+			zap.String("error_id", f.Ref.ID),
+			zap.Bool("ok", f.OK), zap.Bool("final", f.Final))
+	case fsm.WorkDelivered:
+		log.Info("delivered", zap.String("issue", string(f.Task)), zap.String("branch", f.Delivery.Branch),
+			zap.String("sha", f.Delivery.SHA),
+			zap.String("url", f.Delivery.URL))
+	case fsm.IncidentChanged:
+		if f.Over {
+			log.Debug("incident forgotten", zap.String("incident", f.Incident.Key))
+		} else if i := f.Incident; i.Breaker.Opened > 0 {
+			log.Warn("incident", zap.String("incident", i.Key), zap.String("reason", string(i.Reason)),
+				zap.String("cause", i.Cause),
+				zap.Int("tasks", len(i.Breaker.Strikes)), zap.Time("until", i.Breaker.Until),
+				zap.String("canary", i.Breaker.Canary))
+		}
+	case fsm.CooldownSet:
+		log.Warn("cooldown", zap.String("resource", f.Resource), zap.Time("until", f.Until),
+			zap.String("reason", f.Why),
+			zap.String("said_by", fsm.Cooldown(f).Origin()))
+	case fsm.CooldownLifted:
+		log.Warn("an operator lifted a cooldown", zap.String("resource", f.Resource), zap.Int("tasks", len(f.Tasks)))
+	case fsm.EffectDone:
+		if f.Failed != "" {
+			log.Error("effect given up", zap.String("issue", string(f.Task)), zap.String("effect", f.Effect),
+				zap.String("error", f.Failed))
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package record
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"retake/internal/audit"
+	"retake/internal/bus/wire"
+	"retake/internal/director/inforce"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
+)
+
+// Recorder writes from durable records. Apply runs on the owner's goroutine, and the writer never blocks. Executors
+// call the other methods. Create it with New.
+type Recorder struct {
+	Options
+	state  *fsm.Machine // as of the last durable record; the owner's machine is ahead of the journal
+	guards policy.Guards
+	preset string
+	course course                       // of future attempts
+	stats  map[fsm.IssueKey]audit.Stats // as last written
+
+	judgments []judgment // from the current record
+
+	ends    sync.Map // attempt → attemptEnd, until the next attempt begins or the task is over
+	courses sync.Map // attempt → course, for the same time; missing for attempts that an earlier process began
+	unread  sync.Map // what cannot be read at GitHub → recorded reasons; each key has one caller
+}
+
+// course is the sequence of stages of a whole attempt.
+type course struct {
+	stages []string // in order
+	judges int      // how many of the last stages are VALIDATE or follow it
+}
+
+func courseOf(in *inforce.Setup) (all course) {
+	for _, g := range in.StagePlans {
+		all.stages = append(all.stages, g.Name)
+	}
+	all.judges = len(in.ValidateStages())
+	return all
+}
+
+// judgment is a verdict to be written together with the resulting state.
+type judgment struct {
+	stats audit.Stats
+	last  *audit.LastFailure
+}
+
+// Options configure a Recorder.
+type Options struct {
+	Out    *audit.Writer
+	Dir    string // the data directory
+	RunID  string
+	Image  string                // of the workers; empty for plain processes
+	Setup  func() *inforce.Setup // in force
+	Redact func(string) string
+	Log    *zap.Logger
+}
+
+// New returns a Recorder that starts from the machine's state, because an earlier process may have ended before it
+// wrote everything. It also returns the numbers of paid calls that people edited in stats.json files while no director
+// ran.
+func New(m *fsm.Machine, o Options) (c *Recorder, edits []fsm.BudgetEdited, err error) {
+	c = &Recorder{Options: o, state: fsm.New(fsm.Config{}), stats: map[fsm.IssueKey]audit.Stats{}}
+	c.follow(c.Setup())
+	state, err := m.Snapshot()
+	if err == nil {
+		err = c.state.Restore(state)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, t := range c.state.Tasks() {
+		if calls, edited := c.readStats(t.Key); edited {
+			edits = append(edits, fsm.BudgetEdited{Task: t.Key, PaidCalls: calls})
+		} else {
+			c.task(m.Now(), t)
+		}
+		for _, f := range t.History {
+			if f.Attempt == 0 || f.Attempt == t.Attempt && t.State.Info().Live {
+				continue
+			}
+			c.attempt(t, f.Attempt, func(m *audit.Meta) {
+				if m.Outcome == audit.OutcomeRunning {
+					m.EndedAt, m.Outcome, m.Stage = wire.At(f.At), audit.OutcomeFailed, f.Stage
+				}
+			})
+		}
+	}
+	return c, edits, nil
+}
+
+// follow uses another configuration for future entries.
+func (c *Recorder) follow(now *inforce.Setup) {
+	c.course = courseOf(now)
+	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()
+}
+
+// readStats reads from a task's stats.json what only people and earlier processes know.
+func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
+	path, err := audit.StatsPath(c.Dir, string(k))
+	if err != nil {
+		return 0, false
+	}
+	s, err := audit.ReadStats(path)
+	if errors.Is(err, audit.ErrCorrupt) {
+		aside, renamed := audit.SetAside(path)
+		c.Log.Error("stats.json cannot be read; the director's own count goes on", zap.String("issue", string(k)),
+			zap.String("kept_as", aside),
+			zap.Error(errors.Join(err, renamed)))
+	}
+	c.stats[k] = audit.Stats{Stage: s.Stage, Signatures: s.Signatures, StagesCompleted: s.StagesCompleted}
+	return int64(s.PaidCallsUsed), err == nil && s.Edited()
+}
+
+// Apply implements projection.Projection.
+func (c *Recorder) Apply(_ uint64, records []fsm.Record) {
+	for _, r := range records {
+		c.record(r)
+	}
+}
+
+// record writes the changes that a record's facts make.
+func (c *Recorder) record(r fsm.Record) {
+	defer c.pronounce(r.At)
+	for _, f := range r.Facts {
+		var moved *fsm.Task // this fact removes a finished task from the machine
+		var tried fsm.Effect
+		switch f := f.(type) {
+		case fsm.Moved:
+			moved = c.state.Task(f.Task)
+		case fsm.EffectDone: // this fact removes it from the outbox
+			tried = c.planned(f.Task, f.Effect)
+		case fsm.EffectDeferred:
+			tried = c.planned(f.Task, f.Effect)
+		}
+		c.state.Replay([]fsm.Record{{At: r.At, Facts: fsm.FactList{f}}})
+		switch f := f.(type) {
+		case fsm.AttemptBegan:
+			c.began(r.At, f)
+		case fsm.ReportAccepted:
+			c.reached(f.Task, f.Stage)
+		case fsm.EffectDeferred:
+			if f.Reason != "" {
+				c.ownFailure(r.At, tried, f.Reason, f.Why,
+					recovery.Verdict{Action: recovery.Retry, Delay: f.Until.Sub(r.At), Why: tryAgainWhy})
+			}
+		case fsm.EffectDone:
+			if f.Reason != "" && !slices.Contains(judgedEffects, tried.Kind) {
+				c.ownFailure(r.At, tried, f.Reason, f.Failed, recovery.Verdict{Why: "it is given up"})
+			}
+		case fsm.Moved:
+			c.moved(r.At, f, moved)
+		case fsm.VerdictMade:
+			c.judged(r.At, f)
+		case fsm.WorkDelivered:
+			if t := c.state.Task(f.Task); t != nil {
+				c.attempt(t, t.Attempt, func(m *audit.Meta) { m.Branch = f.Delivery.Branch })
+			}
+		case fsm.UsageCounted:
+			if f.Ended || f.PaidCalls != nil {
+				c.task(r.At, c.state.Task(f.Task))
+			}
+		case fsm.TallyReset:
+			c.task(r.At, c.state.Task(f.Task))
+		case fsm.TaskQueued:
+			if len(f.Standing.After) > 0 { // reports show what it waits for
+				c.task(r.At, c.state.Task(f.Task))
+			}
+		case fsm.StandingChanged:
+			c.task(r.At, c.state.Task(f.Task))
+		case fsm.SettingsChanged:
+			c.follow(c.Setup())
+		}
+	}
+}
