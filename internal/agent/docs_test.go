@@ -71,11 +71,12 @@ func profileTable() string {
 
 func rowTable() string {
 	var b strings.Builder
+	b.WriteString("| agent | notes | output, format | set unless it is set already |\n|---|---|---|---|\n")
 	for _, p := range Builtin().rows {
-		fmt.Fprintf(&b, "**%s.** %s Listened to on %s, format %s. Set unless it is set already: %s.\n\n", p.Name, p.Why,
-			strings.Join(p.Streams, " and "), code(p.Format), codes(p.Env))
+		fmt.Fprintf(&b, "| %s | %s | %s, %s | %s |\n", code(p.Name), p.Why, strings.Join(p.Streams, " and "),
+			code(p.Format), codes(p.Env))
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return b.String()
 }
 
 func formatTable() string {

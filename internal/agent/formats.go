@@ -21,7 +21,7 @@ var formats = []format{
 	{"gemini", "gemini's stream-json, and the object that its json mode ends with", gemini, geminiWords, nil},
 	{"opencode", "opencode run --format json", opencode, nil, nil},
 	{"pi", "pi --mode json", pi, nil, nil},
-	{"retake", "lines for wrappers of your own", wrapper, nil, nil},
+	{"retake", "lines that your wrapper prints", wrapper, nil, nil},
 	{
 		"text", "no JSON: all that is printed is the answer",
 		func(r *Reader, _ object) { r.state.text = "{…}" },
