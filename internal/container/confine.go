@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -22,176 +23,208 @@ import (
 	"retake/internal/container/fence"
 )
 
-// Egress is what workers reach.
+// Egress is the set of addresses that workers can reach.
 type Egress struct {
-	Closed       bool             // nothing but the doors; else public addresses, too
-	Doors        []netip.AddrPort // of this host and elsewhere: the bus, the proxy, what was configured
-	Ports        []uint16         // doors on what stands on the workers' network and is no worker, such as a relay
-	Image        string           // of the container that puts up the rules
-	WorkerBinary string           // the program in it, which knows fence.Command
+	Closed       bool             // only the doors; otherwise public addresses, too
+	Doors        []netip.AddrPort // on this host and elsewhere: the bus, the proxy, configured addresses
+	Ports        []uint16         // doors on non-workers of the workers' network, such as a relay
+	Image        string           // of the container that installs the rules
+	WorkerBinary string           // the program in it, which implements fence.Command
 }
 
-// LabelFence marks the containers that put up rules; its value is the fleet.
+// LabelFence marks the containers that install rules. Its value is the fleet.
 const LabelFence = "retake.fence"
 
-// fenceAge is for how long rules that were put up are taken to be there. Whoever empties the host's nftables
-// opens the workers' network for no longer than this while an attempt starts, or an event of the engine comes.
+// fenceAge is how long installed rules are assumed to be present. If somebody flushes the host's nftables, the workers'
+// network stays open for no longer than this while an attempt starts or workers run.
 const fenceAge = time.Minute
 
-// keepEvery is how often the engine is asked whether the rules should be others.
+// keepEvery is the interval of checks whether the rules must change.
 const keepEvery = 5 * time.Second
 
-// deadResolver is what closed workers ask for names: nobody, in their own network. The engine's resolver asks
-// from outside of the rules otherwise, and what it asks carries words out.
+// deadResolver is the name server of confined workers, an address in their own network where nobody answers. The
+// daemon's resolver would send queries from outside of the rules, and queries can carry data out.
 const deadResolver = "127.0.0.1"
 
-// fenceState is what was put up, held by Docker.fencing.
+// firewall keeps the rules of the workers' network in the kernel of the daemon's host.
+type firewall struct {
+	*engine
+	net        *workerNetwork
+	programs   *programs
+	background *background
+
+	mu    sync.Mutex
+	state fenceState
+}
+
+// fenceState is the state of the installed rules.
 type fenceState struct {
-	egress      *Egress // nil: nobody asked for any
+	egress      *Egress // nil before Confine
 	nameservers []netip.Addr
-	rules       rules  // that are up
-	keeping     bool   // somebody looks after them
-	network     string // id; empty: nothing is up
-	bridge      string // of it
+	rules       rules  // installed
+	keeping     bool   // a goroutine checks the rules
+	network     string // id, or "" if no rules are installed
+	bridge      string // of network
 	at          time.Time
 	warned      bool
 }
 
-// Confine has the kernel of the engine's host keep what workers reach, now and at each start of an attempt. It
-// needs no right of this process but the engine's: a container of the host's network puts the rules up, and is
-// gone when they are. Errors: ErrNetwork if the kernel refuses; ErrDaemon. After an error no attempt starts if
-// e is closed; else attempts start as if nothing were to be kept.
+// Confine limits what workers reach, from now on. It installs rules in the kernel of the daemon's host now, and
+// renews them at each start of an attempt. It needs no privileges except access to the daemon, because a short-lived
+// container in the host's network installs the rules. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an
+// error attempts do not start if e is closed, and start without rules otherwise.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
-	d.fencing.Lock()
-	before := d.fence
-	d.fence = fenceState{egress: &e, bridge: before.bridge, keeping: true}
-	d.fencing.Unlock()
-	d.mu.Lock()
-	if d.ctx.Err() == nil && !before.keeping {
-		d.readers.Go(d.keep)
+	f := d.firewall
+	f.mu.Lock()
+	before := f.state
+	f.state = fenceState{egress: &e, bridge: before.bridge, keeping: true}
+	f.mu.Unlock()
+	if !before.keeping {
+		f.background.start(f.keep)
 	}
-	d.mu.Unlock()
-	return d.fenced(ctx)
+	return f.ensure(ctx)
 }
 
-// keep looks after the rules until Close: relays come back with other addresses, and hosts' firewalls are
-// loaded anew while workers run.
-func (d *Docker) keep() {
+// Unconfine removes the rules of Confine.
+func (d *Docker) Unconfine(ctx context.Context) error {
+	d.firewall.mu.Lock()
+	bridge := d.firewall.state.bridge
+	d.firewall.mu.Unlock()
+	return d.firewall.takeDown(ctx, bridge)
+}
+
+// RemoveRules removes the rules of networks that no longer exist, for callers that removed a director's network without
+// RemoveNetwork. A container of the image runs the worker's program for it.
+func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) error {
+	f := d.firewall
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state.egress = &Egress{Image: image, WorkerBinary: workerBinary}
+	_, err := f.handOver(ctx, nil)
+	return err
+}
+
+// Warm renews the rules ahead of an Ensure, which would have to wait for them after a while without attempts. That
+// Ensure reports errors.
+func (d *Docker) Warm(ctx context.Context) {
+	if err := d.firewall.ensure(ctx); err != nil {
+		d.log.Debug("the firewall is not up yet", zap.Error(err))
+	}
+}
+
+// keep checks the rules until Close. Relays may return with other addresses, and a host's firewall may be reloaded
+// while workers run.
+func (f *firewall) keep() {
 	for {
 		select {
 		case <-time.After(keepEvery):
-		case <-d.ctx.Done():
+		case <-f.background.ctx.Done():
 			return
 		}
-		if err := d.mendFence(); err != nil && d.ctx.Err() == nil {
-			d.log.Warn("the firewall of the workers' network could not be looked after", zap.Error(err))
+		if err := f.mend(); err != nil && f.background.ctx.Err() == nil {
+			f.log.Warn("cannot check the firewall of the workers' network", zap.Error(err))
 		}
 	}
 }
 
-// mendFence puts the rules up anew if they should be others, or if workers run and it was not done for long.
-func (d *Docker) mendFence() error {
-	d.fencing.Lock()
-	defer d.fencing.Unlock()
-	id := d.used().id
-	if d.fence.network == "" || d.fence.network != id || d.fence.warned { // the next start puts them up, or nobody can
+// mend reinstalls the rules if they must change, or if workers run and they are old.
+func (f *firewall) mend() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := f.net.used().id
+	if f.state.network == "" || f.state.network != id || f.state.warned { // the next start installs them, or fails
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, d.limits.operation)
+	ctx, cancel := context.WithTimeout(f.background.ctx, f.limits.operation)
 	defer cancel()
-	r, workers, err := d.rulesOf(ctx, id)
+	r, workers, err := f.rules(ctx, id)
 	if cerrdefs.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if slices.Equal(r.doors, d.fence.rules.doors) && (workers == 0 || time.Since(d.fence.at) < fenceAge) {
+	if slices.Equal(r.doors, f.state.rules.doors) && (workers == 0 || time.Since(f.state.at) < fenceAge) {
 		return nil
 	}
-	d.fence.network = "" // unless it succeeds
-	return d.putUp(ctx)
+	f.state.network = "" // until it succeeds
+	return f.install(ctx)
 }
 
-// Warm does ahead of time what an Ensure would wait for: the rules, which are put up anew for an attempt that
-// starts after a while without any. What keeps it from that, the Ensure says.
-func (d *Docker) Warm(ctx context.Context) {
-	if err := d.fenced(ctx); err != nil {
-		d.log.Debug("the firewall is not up yet", zap.Error(err))
-	}
-}
-
-// fenced makes sure that the rules are up. While nothing is to be kept closed, what keeps it from that is a
-// warning, once.
-func (d *Docker) fenced(ctx context.Context) error {
-	d.fencing.Lock()
-	defer d.fencing.Unlock()
-	if d.fence.egress == nil || d.fence.network == d.used().id && time.Since(d.fence.at) < fenceAge {
+// ensure makes sure that the rules are installed. If egress is not closed, it logs a failure once instead of returning
+// it.
+func (f *firewall) ensure(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.state
+	if s.egress == nil || s.network == f.net.used().id && time.Since(s.at) < fenceAge {
 		return nil
 	}
-	err := d.putUp(ctx)
-	if err == nil || d.fence.egress.Closed || ctx.Err() != nil {
+	err := f.install(ctx)
+	if err == nil || s.egress.Closed || ctx.Err() != nil {
 		return err
 	}
-	d.fence.network, d.fence.at = d.used().id, time.Now() // not again at once
-	if !d.fence.warned {
-		d.fence.warned = true
-		d.log.Warn("the firewall of the workers' network is not up: workers reach each other, this machine and "+
+	s.network, s.at = f.net.used().id, time.Now() // do not retry at once
+	if !s.warned {
+		s.warned = true
+		f.log.Warn("the firewall of the workers' network is not up: workers reach each other, this machine and "+
 			"private networks", zap.Error(err))
 	}
 	return nil
 }
 
-// resolvers are the name servers of a worker; none: the engine's.
-func (d *Docker) resolvers() []string {
-	d.fencing.Lock()
-	defer d.fencing.Unlock()
-	if d.fence.egress != nil && d.fence.egress.Closed {
+// resolvers returns the name servers of a worker. Nil means the daemon's.
+func (f *firewall) resolvers() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state.egress != nil && f.state.egress.Closed {
 		return []string{deadResolver}
 	}
 	return nil
 }
 
-// putUp puts the rules in place of those of before.
-func (d *Docker) putUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+// install replaces the rules. The caller holds the mutex, as for all methods below.
+func (f *firewall) install(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, f.limits.operation)
 	defer cancel()
-	id := d.used().id
+	id, s := f.net.used().id, &f.state
 	for {
-		r, _, err := d.rulesOf(ctx, id)
+		r, _, err := f.rules(ctx, id)
 		if err != nil {
 			return err
 		}
 		batches, err := r.batches()
 		if err != nil {
-			return refused("firewall of "+d.network, "%w", err)
+			return refused(f.doing(), "%w", err)
 		}
-		done, err := d.handOver(ctx, batches)
+		done, err := f.handOver(ctx, batches)
 		switch {
 		case err != nil:
 			return err
 		case done.Used < 0:
 			return &Error{
-				Kind: ErrNetwork, Doing: "firewall of " + d.network, Cause: errors.New(done.Why),
+				Kind: ErrNetwork, Doing: f.doing(), Cause: errors.New(done.Why),
 				Next: "the kernel of the engine's host needs nf_tables with the families inet and bridge (modprobe " +
 					"nf_tables, nf_tables_bridge)",
 			}
 		}
 		asked := addresses(done.Nameservers)
 		if !r.closed && !slices.Equal(asked, r.nameservers) {
-			d.fence.nameservers = asked
+			s.nameservers = asked
 			continue
 		}
-		if d.fence.at.IsZero() {
-			d.log.Info("the firewall of the workers' network is up", zap.String("network", d.network),
+		if s.at.IsZero() {
+			f.log.Info("the firewall of the workers' network is up", zap.String("network", f.net.name),
 				zap.Bool("public_addresses", !r.closed), zap.Int("by", done.Used))
 		}
-		d.fence.network, d.fence.bridge, d.fence.rules, d.fence.at = id, r.bridge, r, time.Now()
+		s.network, s.bridge, s.rules, s.at = id, r.bridge, r, time.Now()
 		return nil
 	}
 }
 
-// addresses are those of texts that are some.
+func (f *firewall) doing() string { return "firewall of " + f.net.name }
+
+// addresses parses IP addresses and skips other texts.
 func addresses(texts []string) (all []netip.Addr) {
 	for _, t := range texts {
 		if a, err := netip.ParseAddr(t); err == nil {
@@ -201,35 +234,36 @@ func addresses(texts []string) (all []netip.Addr) {
 	return all
 }
 
-// rulesOf asks the engine what stands on the network, and how many workers do.
-func (d *Docker) rulesOf(ctx context.Context, id string) (r rules, workers int, err error) {
-	info, err := d.api.NetworkInspect(ctx, id, network.InspectOptions{})
+// rules returns the rules for the network's present members, and the number of workers among them.
+func (f *firewall) rules(ctx context.Context, id string) (r rules, workers int, err error) {
+	info, err := f.api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if cerrdefs.IsNotFound(err) {
-		return r, 0, err // as the start of a container says it: then it is made anew
+		return r, 0, err // like the start of a container, so that the caller recreates the network
 	}
 	if err != nil {
-		return r, 0, failure("network "+d.network, err)
+		return r, 0, failure("network "+f.net.name, err)
 	}
-	e := d.fence.egress
+	e := f.state.egress
 	r = rules{
-		fleet: d.fleet, bridge: bridgeOf(info), stale: d.fence.bridge, doors: slices.Clone(e.Doors),
-		nameservers: d.fence.nameservers, closed: e.Closed,
+		fleet: f.fleet, bridge: bridgeOf(info), stale: f.state.bridge, doors: slices.Clone(e.Doors),
+		nameservers: f.state.nameservers, closed: e.Closed,
 	}
 	for _, c := range info.IPAM.Config {
 		if p, err := netip.ParsePrefix(c.Subnet); err == nil {
 			r.subnets = append(r.subnets, p)
 		}
 	}
-	there, err := d.api.ContainerList(ctx,
+	there, err := f.api.ContainerList(ctx,
 		apicontainer.ListOptions{Filters: filters.NewArgs(filters.Arg("network", id))})
 	if err != nil {
-		return r, 0, failure("list containers on "+d.network, err)
+		return r, 0, failure("list containers on "+f.net.name, err)
 	}
 	for _, c := range there {
 		if c.Labels[LabelAttempt] != "" {
 			workers++
+			continue
 		}
-		if c.Labels[LabelAttempt] != "" || c.NetworkSettings == nil {
+		if c.NetworkSettings == nil {
 			continue
 		}
 		for _, n := range c.NetworkSettings.Networks {
@@ -244,7 +278,7 @@ func (d *Docker) rulesOf(ctx context.Context, id string) (r rules, workers int, 
 	return r, workers, nil
 }
 
-// bridgeOf names the interface of a network: as the engine does unless it was told another one.
+// bridgeOf returns the network's interface, which has the daemon's default name unless configured.
 func bridgeOf(n network.Inspect) string {
 	if name := n.Options["com.docker.network.bridge.name"]; name != "" {
 		return name
@@ -252,129 +286,107 @@ func bridgeOf(n network.Inspect) string {
 	return "br-" + n.ID[:min(12, len(n.ID))]
 }
 
-// Unconfine removes the rules that Confine has put up.
-func (d *Docker) Unconfine(ctx context.Context) error {
-	d.fencing.Lock()
-	bridge := d.fence.bridge
-	d.fencing.Unlock()
-	return d.takeDown(ctx, bridge)
-}
-
-// RemoveRules removes the rules of networks that are gone, by a container of an image with the worker's program
-// in it: for whoever has removed a director's network past RemoveNetwork.
-func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) error {
-	d.fencing.Lock()
-	defer d.fencing.Unlock()
-	d.fence.egress = &Egress{Image: image, WorkerBinary: workerBinary}
-	_, err := d.handOver(ctx, nil)
-	return err
-}
-
-// takeDown removes this fleet's rules of networks, by the names of their bridges, if Confine was called.
-func (d *Docker) takeDown(ctx context.Context, bridges ...string) (err error) {
-	d.fencing.Lock()
-	defer d.fencing.Unlock()
+// takeDown removes this fleet's rules for bridges, if Confine was called.
+func (f *firewall) takeDown(ctx context.Context, bridges ...string) (err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, b := range bridges {
-		if d.fence.egress == nil || b == "" {
+		if f.state.egress == nil || b == "" {
 			continue
 		}
-		batch, failed := rules{fleet: d.fleet, bridge: b}.removal()
+		batch, failed := rules{fleet: f.fleet, bridge: b}.removal()
 		if failed == nil {
-			_, failed = d.handOver(ctx, [][]byte{batch})
+			_, failed = f.handOver(ctx, [][]byte{batch})
 		}
 		err = errors.Join(err, failed)
 	}
-	d.fence.network, d.fence.bridge = "", ""
+	f.state.network, f.state.bridge = "", ""
 	return err
 }
 
-// handOver runs the program that hands rules to the kernel, in the network of the engine's host, and removes
-// its container. It has no right but that.
-func (d *Docker) handOver(ctx context.Context, batches [][]byte) (done fence.Done, err error) {
-	e := d.fence.egress
+// handOver runs the program that passes rules to the kernel, in the network of the daemon's host with only the needed
+// capability, and removes its container.
+func (f *firewall) handOver(ctx context.Context, batches [][]byte) (done fence.Done, err error) {
+	e := f.state.egress
+	p, err := f.programs.of(Spec{AttemptID: f.doing(), WorkerBinary: e.WorkerBinary})
+	if err != nil {
+		return done, err
+	}
 	config := &apicontainer.Config{
 		Image: e.Image, Entrypoint: append([]string{WorkerPath, fence.Command}, fence.Args(batches...)...), User: "0:0",
 		WorkingDir:  "/",
 		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
-		// an image may have them: it is no worker
-		Labels: map[string]string{LabelFence: d.fleet, LabelFleet: "", LabelAttempt: ""},
+		// These override labels of the image, since this is not a worker.
+		Labels: map[string]string{LabelFence: f.fleet, LabelFleet: "", LabelAttempt: ""},
 	}
 	host := &apicontainer.HostConfig{
-		NetworkMode: "host", UsernsMode: "host", // of the machine's own users: others have no right in its network
+		NetworkMode: "host", UsernsMode: "host", // other users have no rights in the host's network
 		CapDrop: []string{"ALL"}, CapAdd: []string{"NET_ADMIN"}, SecurityOpt: []string{"no-new-privileges"},
 		LogConfig: apicontainer.LogConfig{Type: "json-file"}, Resources: apicontainer.Resources{Memory: 64 << 20},
+		Mounts: []mount.Mount{p.mount(f.fleet, true)},
 	}
-	doing := "firewall of " + d.network
-	p, err := d.programOf(Spec{AttemptID: doing, WorkerBinary: e.WorkerBinary})
-	if err != nil {
-		return done, err
-	}
-	host.Mounts = []mount.Mount{p.mount(d.fleet, true)}
-	d.sweep(ctx)
-	made, err := d.createAside(ctx, config, host)
+	f.sweep(ctx)
+	made, err := f.createAside(ctx, config, host)
 	if cerrdefs.IsNotFound(err) {
-		if err := d.pull(ctx, e.Image); err != nil {
+		if err := f.pull(ctx, e.Image); err != nil {
 			return done, err
 		}
-		made, err = d.createAside(ctx, config, host)
+		made, err = f.createAside(ctx, config, host)
 	}
 	if err != nil {
-		return done, failure(doing, err)
+		return done, failure(f.doing(), err)
 	}
 	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.limits.confirm)
-		defer cancel()
-		if failed := d.api.ContainerRemove(ending, made.ID, apicontainer.RemoveOptions{Force: true}); failed != nil &&
-			!cerrdefs.IsNotFound(failed) {
-			d.log.Warn("a container is left that put up the firewall; the next one removes it",
+		if failed := f.removeAside(ctx, made.ID, apicontainer.RemoveOptions{Force: true}); failed != nil {
+			f.log.Warn("container of the firewall was not removed; the next one removes it",
 				zap.String("container", made.ID), zap.Error(failed))
 		}
 	}()
-	if err := d.provide(ctx, e.Image, p); err != nil {
+	if err := f.programs.provide(ctx, e.Image, p); err != nil {
 		return done, err
 	}
-	ended, failed := d.api.ContainerWait(ctx, made.ID, apicontainer.WaitConditionNextExit)
-	if err := d.api.ContainerStart(ctx, made.ID, apicontainer.StartOptions{}); err != nil {
-		return done, failure(doing, err)
+	return f.runFence(ctx, made.ID)
+}
+
+// runFence runs a created container and reads its output.
+func (f *firewall) runFence(ctx context.Context, id string) (done fence.Done, err error) {
+	ended, failed := f.api.ContainerWait(ctx, id, apicontainer.WaitConditionNextExit)
+	if err := f.api.ContainerStart(ctx, id, apicontainer.StartOptions{}); err != nil {
+		return done, failure(f.doing(), err)
 	}
 	select {
 	case err := <-failed:
-		return done, failure(doing, err)
+		return done, failure(f.doing(), err)
 	case <-ended:
 	}
-	return d.readDone(ctx, made.ID)
-}
-
-// readDone reads what the program has printed.
-func (d *Docker) readDone(ctx context.Context, id string) (done fence.Done, err error) {
-	doing := "firewall of " + d.network
-	log, err := d.api.ContainerLogs(ctx, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true})
+	log, err := f.api.ContainerLogs(ctx, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true})
 	if err != nil {
-		return done, failure(doing, err)
+		return done, failure(f.doing(), err)
 	}
 	defer log.Close()
 	var stdout, stderr bytes.Buffer
 	if _, err := stdcopy.StdCopy(&stdout, &stderr, log); err != nil {
-		return done, failure(doing, err)
+		return done, failure(f.doing(), err)
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &done); err != nil {
-		return done, failure(doing, fmt.Errorf("%w: %s", err, strings.TrimSpace(stdout.String()+" "+stderr.String())))
+		said := strings.TrimSpace(stdout.String() + " " + stderr.String())
+		return done, failure(f.doing(), fmt.Errorf("%w: %s", err, said))
 	}
 	return done, nil
 }
 
-// sweep removes what a process that was killed has left of it, and of the helpers that files go through.
-func (d *Docker) sweep(ctx context.Context) {
+// sweep removes containers of the firewall and file helpers that a killed process left.
+func (f *firewall) sweep(ctx context.Context) {
 	for _, label := range []string{LabelFence, labelHelper} {
-		old, err := d.api.ContainerList(ctx,
-			apicontainer.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label+"="+d.fleet))})
+		old, err := f.api.ContainerList(ctx,
+			apicontainer.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label+"="+f.fleet))})
 		if err != nil {
-			return // what is done next fails for the same reason
+			return // the caller's next request fails for the same reason
 		}
 		for _, c := range old {
-			if time.Since(time.Unix(c.Created, 0)) > d.limits.operation {
-				// those of a worker that is there stay
-				_ = d.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true})
+			if time.Since(time.Unix(c.Created, 0)) > f.limits.operation {
+				// Volumes that a worker uses are kept.
+				_ = f.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true})
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package container
 import (
 	"context"
 	"errors"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,10 +15,9 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Ensure makes sure that the attempt's container was started. See the package comment for what happens when it
-// exists already; an exited one is not restarted and not an error. Errors: ErrSpec, ErrImageMissing,
-// ErrImagePull, ErrDaemon. After an error a container may exist that never ran: Stop removes it, a further
-// Ensure starts it.
+// Ensure starts the attempt's container unless it exists. The package comment describes what happens to an existing
+// one. An exited container is not restarted, which is not an error. Errors: ErrSpec, ErrImageMissing, ErrImagePull,
+// ErrDaemon. After an error a container may exist that never ran. Stop removes it, and another Ensure starts it.
 func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err := d.check(spec); err != nil {
 		return err
@@ -33,7 +31,7 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	// an earlier Ensure that was cut off may have ended its input
+	// An interrupted Ensure may have ended the input of a created container.
 	if found && stateOf(info) == StateCreated && len(spec.Stdin) > 0 {
 		if err := d.remove(ctx, info.ID, spec.AttemptID); err != nil {
 			return err
@@ -53,18 +51,18 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	case state == StateRemoving:
 		return failure("start "+spec.AttemptID, errors.New("a container of that name is being removed"))
 	case state.Live():
-		return d.follow(ctx, a, info.ID)
+		return d.readers.follow(ctx, a, info.ID)
 	default:
 		return nil
 	}
 }
 
-func (d *Docker) check(spec Spec) error {
+func (e *engine) check(spec Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
 	protected := sockets
-	if u, err := url.Parse(d.api.DaemonHost()); err == nil && u.Scheme == "unix" {
+	if u, err := url.Parse(e.api.DaemonHost()); err == nil && u.Scheme == "unix" {
 		protected = append([]string{u.Path}, sockets...)
 	}
 	for _, m := range apiMounts(spec) {
@@ -76,7 +74,7 @@ func (d *Docker) check(spec Spec) error {
 	return nil
 }
 
-// create makes the container without starting it. A missing image is pulled once.
+// create creates the container without starting it. It pulls a missing image once.
 func (d *Docker) create(ctx context.Context, spec Spec) (id string, err error) {
 	id, err = d.createOnce(ctx, spec)
 	if !cerrdefs.IsNotFound(err) {
@@ -92,24 +90,24 @@ func (d *Docker) create(ctx context.Context, spec Spec) (id string, err error) {
 	return id, err
 }
 
-// createOnce does not wrap "not found": of all that a create refers to, only the image can be missing.
+// createOnce returns "not found" unwrapped. Among the objects that a create refers to, only the image can be missing.
 func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
-	if d.used().id == "" {
-		if _, err := d.EnsureNetwork(ctx); err != nil {
+	if d.net.used().id == "" {
+		if _, err := d.net.ensure(ctx); err != nil {
 			return "", err
 		}
 	}
-	p, err := d.programOf(spec)
+	p, err := d.programs.of(spec)
 	if err != nil {
 		return "", err
 	}
-	// The engine remembers the name of a network, and looks it up again at the start, unless its id stands beside it.
-	endpoints := map[string]*network.EndpointSettings{d.network: {NetworkID: d.used().id}}
+	// Without the id, the daemon would look up the network by name at the start.
+	endpoints := map[string]*network.EndpointSettings{d.net.name: {NetworkID: d.net.used().id}}
 	create := func(home string) (apicontainer.CreateResponse, error) {
-		config, host := apiConfig(spec, d.fleet, d.owner, d.network, home, p)
-		host.DNS, host.Runtime = d.resolvers(), d.oci
+		config, host := apiConfig(spec, d.fleet, d.owner, d.net.name, home, p)
+		host.DNS, host.Runtime = d.firewall.resolvers(), d.oci
 		return d.api.ContainerCreate(ctx, config, host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil,
 			spec.AttemptID)
 	}
@@ -133,41 +131,31 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	return made.ID, err
 }
 
-// launch starts a created container, and follows its output.
+// launch starts a created container and follows its output. If the network is gone, most likely by "docker network
+// prune" while no worker ran, it recreates both.
 func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Spec) error {
-	id, err := d.start(ctx, id, spec)
-	if err != nil {
-		return err
-	}
-	return d.follow(ctx, a, id)
-}
-
-// start gives a created container its files and its input, and starts it. It returns the id: a container whose
-// network is gone is made anew.
-func (d *Docker) start(ctx context.Context, id string, spec Spec) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	starting, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
-	in, err := d.begin(ctx, id, spec)
-	// most likely "docker network prune" while no worker ran
+	in, err := d.begin(starting, id, spec)
 	if _, own := errors.AsType[*Error](err); !own && cerrdefs.IsNotFound(err) {
-		if id, err = d.onNewNetwork(ctx, id, spec); err != nil {
-			return "", err
+		if id, err = d.onNewNetwork(starting, id, spec); err != nil {
+			return err
 		}
-		in, err = d.begin(ctx, id, spec)
+		in, err = d.begin(starting, id, spec)
 	}
 	if own, ok := errors.AsType[*Error](err); ok {
-		return "", own
+		return own
 	}
 	if err != nil {
-		return "", d.startFailure(ctx, id, spec, err)
+		return d.startFailure(starting, id, spec, err)
 	}
-	d.passOn(ctx, in, spec.AttemptID)
-	return id, nil
+	d.passOn(starting, in, spec.AttemptID)
+	return d.readers.follow(ctx, a, id)
 }
 
-// onNewNetwork makes a container anew whose network is gone: it knows that one by its id.
+// onNewNetwork recreates a container on a new network, since a container refers to its network by id.
 func (d *Docker) onNewNetwork(ctx context.Context, id string, spec Spec) (string, error) {
-	if _, err := d.EnsureNetwork(ctx); err != nil {
+	if _, err := d.net.ensure(ctx); err != nil {
 		return "", err
 	}
 	if err := d.remove(ctx, id, spec.AttemptID); err != nil {
@@ -176,11 +164,11 @@ func (d *Docker) onNewNetwork(ctx context.Context, id string, spec Spec) (string
 	return d.create(ctx, spec)
 }
 
-// begin gives a created container its files, and starts it with its input open, once the firewall is up. A
-// start that fails ends the input: the next one opens it anew. Errors: *Error, or the engine's own about the
-// start.
+// begin installs the firewall, copies the files into a created container, and starts it with its input open. If the
+// start fails, the input is closed and the next start opens another. The error is an *Error, or the daemon's own about
+// the start.
 func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error) {
-	if err := d.fenced(ctx); err != nil {
+	if err := d.firewall.ensure(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.copyFiles(ctx, id, spec); err != nil {
@@ -199,31 +187,30 @@ func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error
 	return in, nil
 }
 
-// startFailure distinguishes a program that cannot be executed from a daemon in trouble: for the former the
-// daemon sets the shell's exit codes 126 (not executable) and 127 (not there), whatever HTTP status it answers
-// with.
-func (d *Docker) startFailure(ctx context.Context, id string, spec Spec, err error) error {
-	e := failure("start "+spec.AttemptID, err)
-	if errors.Is(e, ErrDaemon) {
-		info, inspectErr := d.api.ContainerInspect(ctx, id)
+// startFailure distinguishes a program that cannot run from a daemon in trouble. For the former, the daemon sets the
+// shell's exit codes 126 (not executable) or 127 (not found) whatever its HTTP status.
+func (e *engine) startFailure(ctx context.Context, id string, spec Spec, err error) error {
+	failed := failure("start "+spec.AttemptID, err)
+	if errors.Is(failed, ErrDaemon) {
+		info, inspectErr := e.api.ContainerInspect(ctx, id)
 		if inspectErr != nil || info.State == nil || (info.State.ExitCode != 126 && info.State.ExitCode != 127) {
-			return e
+			return failed
 		}
-		e.Kind, e.Transient = ErrSpec, false
+		failed.Kind, failed.Transient = ErrSpec, false
 	}
-	e.Next = "check the entrypoint, the user and the mounts of image " + spec.Image
-	return e
+	failed.Next = "check the entrypoint, the user and the mounts of image " + spec.Image
+	return failed
 }
 
-// copyFiles lets a created container have the worker, puts its files in, and gives new volumes to the worker's user.
+// copyFiles provides the worker and the files of a created container and gives new volumes to the worker's user.
 func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
-	p, err := d.programOf(spec)
+	p, err := d.programs.of(spec)
 	if err != nil {
 		return err
 	}
 	own := p.volume == ""
 	if !own {
-		if err := d.provide(ctx, spec.Image, p); err != nil || spec.Checkout != "" &&
+		if err := d.programs.provide(ctx, spec.Image, p); err != nil || spec.Checkout != "" &&
 			!slices.ContainsFunc(spec.Mounts, isGiven) {
 			return err
 		}
@@ -236,31 +223,3 @@ func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
 
 // isGiven reports whether a mount's root is given to the worker's user.
 func isGiven(m Mount) bool { return m.Volume && !m.ReadOnly }
-
-// copyArchive streams the tar: a worker is some tens of MB.
-func (d *Docker) copyArchive(ctx context.Context, id string, spec Spec, withWorker bool) error {
-	var worker io.Reader
-	var size int64
-	if withWorker {
-		f, n, err := openWorker(spec)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		worker, size = f, n
-	}
-	r, w := io.Pipe()
-	written := make(chan error, 1)
-	go func() {
-		err := archive(w, spec, worker, size)
-		w.CloseWithError(err)
-		written <- err
-	}()
-	err := d.api.CopyToContainer(ctx, id, "/", r, apicontainer.CopyToContainerOptions{})
-	r.CloseWithError(errors.New("the daemon has stopped reading"))
-	archiveErr := <-written
-	if err != nil {
-		return failure("copy files into "+spec.AttemptID, errors.Join(err, archiveErr))
-	}
-	return nil
-}

@@ -13,10 +13,10 @@ const ringsRefusedSince = 25
 
 // Isolation says, for people, what stands between a container and this engine's host beside the limits of
 // Cannot, and what does not.
-func (d *Docker) Isolation(ctx context.Context) (holds, lacks []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
 	defer cancel()
-	info, err := d.api.Info(ctx)
+	info, err := e.api.Info(ctx)
 	if err != nil {
 		return nil, nil, failure("ask the engine about itself", err)
 	}
@@ -24,9 +24,9 @@ func (d *Docker) Isolation(ctx context.Context) (holds, lacks []string, err erro
 		return slices.ContainsFunc(info.SecurityOptions,
 			func(o string) bool { return o == name || strings.HasPrefix(o, "name="+name) })
 	}
-	if d.oci != "" {
+	if e.oci != "" {
 		holds = append(holds, fmt.Sprintf("workers run in the engine's runtime %s, as containers.oci_runtime says",
-			d.oci))
+			e.oci))
 	}
 	switch {
 	case has("rootless"):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -16,40 +17,52 @@ import (
 	"go.uber.org/zap"
 )
 
-// twinAge is for how long an older network of the same name may still come to light: the engine looks for
-// another one of that name before it makes one, and shows it when it is made, which takes some tenths of a
-// second.
+// twinAge is how long an older network of the same name may stay hidden. The daemon checks for the name before it
+// creates a network and lists the network only when it is complete, some tenths of a second later.
 const twinAge = time.Second
 
-// networkInUse is the workers' network that this process uses, by its id: names are not unique.
+// workerNetwork is the network of the workers.
+type workerNetwork struct {
+	*engine
+	name     string
+	ensuring sync.Mutex // held by ensure
+
+	mu    sync.Mutex
+	inUse networkInUse
+}
+
+// networkInUse is the network that this process uses. Its id identifies it, since names are not unique.
 type networkInUse struct {
 	id      string
 	gateway string
-	subnet  *network.IPAM // so that one that was pruned comes back the same: the bus listens on its gateway
+	subnet  *network.IPAM // for recreating a pruned network, since the bus listens on the gateway
 }
 
-// EnsureNetwork makes the workers' network unless it exists, and returns its gateway: the host's address that
-// workers reach, since from a bridge network the host's loopback is out of reach. An existing bridge of that
-// name is used, whoever made it. Two directors that make it at the same time, or one that is killed meanwhile,
-// may leave several of one name; all choose the same one (see choose), and what they made themselves for
-// nothing they remove. For the life of a process the gateway stays the same. Errors: ErrNetwork (permanent) if
-// it cannot serve, ErrDaemon.
+// EnsureNetwork creates the workers' network unless it exists. It returns its gateway, the address at which workers
+// reach the host, since they cannot reach the host's loopback. An existing bridge of that name is used, regardless of
+// its creator. Two directors that create the network concurrently, or a killed one, may leave several networks of that
+// name. All directors then choose the same one (see choose) and remove superfluous ones of their own. The gateway does
+// not change during the life of a process. Errors: ErrNetwork (permanent) if the network is unsuitable, ErrDaemon.
 func (d *Docker) EnsureNetwork(ctx context.Context) (gateway string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	return d.net.ensure(ctx)
+}
+
+func (n *workerNetwork) ensure(ctx context.Context) (gateway string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, n.limits.operation)
 	defer cancel()
-	d.ensuring.Lock()
-	defer d.ensuring.Unlock()
+	n.ensuring.Lock()
+	defer n.ensuring.Unlock()
 	for waited := false; ; {
-		all, err := d.networks(ctx)
+		all, err := n.list(ctx)
 		if err != nil {
 			return "", err
 		}
-		chosen, err := d.choose(ctx, all)
+		chosen, err := n.choose(ctx, all)
 		switch {
 		case err != nil:
 			return "", err
 		case chosen == nil:
-			if err := d.createNetwork(ctx, len(all) > 0); err != nil {
+			if err := n.create(ctx, len(all) > 0); err != nil {
 				return "", err
 			}
 			continue
@@ -58,26 +71,65 @@ func (d *Docker) EnsureNetwork(ctx context.Context) (gateway string, err error) 
 			select {
 			case <-time.After(twinAge):
 			case <-ctx.Done():
-				return "", failure("network "+d.network, ctx.Err())
+				return "", failure("network "+n.name, ctx.Err())
 			}
 			continue
 		}
-		gateway, err = d.join(*chosen)
+		gateway, err = n.join(*chosen)
 		if err == nil {
-			d.removeTwins(ctx, all, chosen.ID)
+			n.removeTwins(ctx, all, chosen.ID)
 		}
 		return gateway, err
 	}
 }
 
-// networks lists those of the configured name, the oldest first.
-func (d *Docker) networks(ctx context.Context) ([]network.Summary, error) {
-	all, err := d.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", d.network))})
+// Gateway returns the gateway that EnsureNetwork would return, or "" if the network does not exist. It creates none.
+func (d *Docker) Gateway(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	defer cancel()
+	d.net.ensuring.Lock()
+	defer d.net.ensuring.Unlock()
+	all, err := d.net.list(ctx)
 	if err != nil {
-		return nil, failure("network "+d.network, err)
+		return "", err
 	}
-	// the filter takes parts of names, too
-	all = slices.DeleteFunc(all, func(n network.Summary) bool { return n.Name != d.network })
+	chosen, err := d.net.choose(ctx, all)
+	if err != nil || chosen == nil {
+		return "", err
+	}
+	return d.net.join(*chosen)
+}
+
+// RemoveNetwork removes this fleet's networks of the configured name, and their firewall if Confine was called.
+func (d *Docker) RemoveNetwork(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	defer cancel()
+	all, err := d.net.list(ctx)
+	if err != nil {
+		return err
+	}
+	var gone []string
+	for _, n := range all {
+		if n.Labels[LabelFleet] != d.fleet {
+			continue
+		}
+		if err := d.api.NetworkRemove(ctx, n.ID); err != nil && !cerrdefs.IsNotFound(err) {
+			d.log.Warn("network not removed", zap.String("network", n.Name), zap.Error(err))
+			return failure("remove network "+n.Name, err)
+		}
+		gone = append(gone, bridgeOf(n))
+	}
+	return d.firewall.takeDown(ctx, gone...)
+}
+
+// list returns the networks of the configured name, oldest first.
+func (n *workerNetwork) list(ctx context.Context) ([]network.Summary, error) {
+	all, err := n.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", n.name))})
+	if err != nil {
+		return nil, failure("network "+n.name, err)
+	}
+	// The filter matches parts of names, too.
+	all = slices.DeleteFunc(all, func(one network.Summary) bool { return one.Name != n.name })
 	slices.SortFunc(all, func(a, b network.Summary) int {
 		return cmp.Or(a.Created.Compare(b.Created),
 			cmp.Compare(a.ID, b.ID))
@@ -85,17 +137,17 @@ func (d *Docker) networks(ctx context.Context) ([]network.Summary, error) {
 	return all, nil
 }
 
-// choose picks one of the networks of our name: the one that this process has used, or one with the same
-// addresses; else, of the one that workers of this fleet are on and the oldest, the first. Nil: one has to be
-// made.
-func (d *Docker) choose(ctx context.Context, all []network.Summary) (*network.Summary, error) {
+// choose picks one of the networks of our name. A process keeps its network, or replaces it by one with the same
+// gateway. At first it takes the network with workers of this fleet, or else the oldest bridge. Nil means that the
+// network must be created.
+func (n *workerNetwork) choose(ctx context.Context, all []network.Summary) (*network.Summary, error) {
 	find := func(is func(network.Summary) bool) *network.Summary {
 		if i := slices.IndexFunc(all, is); i >= 0 {
 			return &all[i]
 		}
 		return nil
 	}
-	if before := d.used(); before.id != "" {
+	if before := n.used(); before.id != "" {
 		if same := find(func(n network.Summary) bool { return n.ID == before.id }); same != nil {
 			return same, nil
 		}
@@ -105,23 +157,23 @@ func (d *Docker) choose(ctx context.Context, all []network.Summary) (*network.Su
 		}), nil
 	}
 	if len(all) > 1 {
-		on, err := d.networksOfWorkers(ctx)
+		on, err := n.ofWorkers(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if n := find(func(n network.Summary) bool { return on[n.ID] }); n != nil {
-			return n, nil
+		if found := find(func(n network.Summary) bool { return on[n.ID] }); found != nil {
+			return found, nil
 		}
-		if n := find(func(n network.Summary) bool { return n.Driver == network.NetworkBridge }); n != nil {
-			return n, nil
+		if found := find(func(n network.Summary) bool { return n.Driver == network.NetworkBridge }); found != nil {
+			return found, nil
 		}
 	}
 	return find(func(network.Summary) bool { return true }), nil
 }
 
-// networksOfWorkers are the ids of the networks that running containers of this fleet are on.
-func (d *Docker) networksOfWorkers(ctx context.Context) (map[string]bool, error) {
-	running, err := d.api.ContainerList(ctx, apicontainer.ListOptions{Filters: fleetFilter(d.fleet)})
+// ofWorkers returns the ids of the networks of running containers of this fleet.
+func (n *workerNetwork) ofWorkers(ctx context.Context) (map[string]bool, error) {
+	running, err := n.api.ContainerList(ctx, apicontainer.ListOptions{Filters: fleetFilter(n.fleet)})
 	if err != nil {
 		return nil, failure("list containers", err)
 	}
@@ -130,85 +182,83 @@ func (d *Docker) networksOfWorkers(ctx context.Context) (map[string]bool, error)
 		if c.NetworkSettings == nil {
 			continue
 		}
-		for _, n := range c.NetworkSettings.Networks {
-			on[n.NetworkID] = true
+		for _, endpoint := range c.NetworkSettings.Networks {
+			on[endpoint.NetworkID] = true
 		}
 	}
 	return on, nil
 }
 
-// join makes a network the one that this process uses.
-func (d *Docker) join(n network.Summary) (gateway string, err error) {
-	if n.Driver != network.NetworkBridge {
+// join makes this process use a network.
+func (n *workerNetwork) join(chosen network.Summary) (gateway string, err error) {
+	if chosen.Driver != network.NetworkBridge {
 		return "", &Error{
-			Kind: ErrNetwork, Doing: d.network,
-			Cause: fmt.Errorf("it exists with driver %q, workers need %q", n.Driver, network.NetworkBridge),
+			Kind: ErrNetwork, Doing: n.name,
+			Cause: fmt.Errorf("it exists with driver %q, workers need %q", chosen.Driver, network.NetworkBridge),
 			Next: fmt.Sprintf("remove it (docker network rm %s), or set containers.network to another name",
-				d.network),
+				n.name),
 		}
 	}
-	gateway, err = gatewayOf(n.IPAM)
+	gateway, err = gatewayOf(chosen.IPAM)
 	if err != nil {
 		return "", &Error{
-			Kind: ErrNetwork, Doing: d.network, Cause: err,
-			Next: fmt.Sprintf("remove it (docker network rm %s) and let the director make it", d.network),
+			Kind: ErrNetwork, Doing: n.name, Cause: err,
+			Next: fmt.Sprintf("remove it (docker network rm %s) and let the director make it", n.name),
 		}
 	}
-	d.mu.Lock()
-	d.inUse = networkInUse{n.ID, gateway, &network.IPAM{
-		Driver: n.IPAM.Driver, Options: n.IPAM.Options,
-		Config: n.IPAM.Config,
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.inUse = networkInUse{chosen.ID, gateway, &network.IPAM{
+		Driver: chosen.IPAM.Driver, Options: chosen.IPAM.Options, Config: chosen.IPAM.Config,
 	}}
-	d.mu.Unlock()
 	return gateway, nil
 }
 
-// used is the network that this process uses; without an id: none yet.
-func (d *Docker) used() networkInUse {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.inUse
+// used returns the network that this process uses. Its id is empty before the first join.
+func (n *workerNetwork) used() networkInUse {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.inUse
 }
 
-// createNetwork makes the network, with the addresses it had when it was last seen. Who was faster made it,
-// unless others of the name are there, none of which has these addresses.
-func (d *Docker) createNetwork(ctx context.Context, others bool) error {
-	_, err := d.api.NetworkCreate(ctx, d.network, network.CreateOptions{
-		Driver: network.NetworkBridge, IPAM: d.used().subnet, Labels: map[string]string{LabelFleet: d.fleet},
+// create creates the network, with its last known addresses. A conflict means that somebody else was faster, unless
+// others of the name existed before, which have different addresses.
+func (n *workerNetwork) create(ctx context.Context, others bool) error {
+	_, err := n.api.NetworkCreate(ctx, n.name, network.CreateOptions{
+		Driver: network.NetworkBridge, IPAM: n.used().subnet, Labels: map[string]string{LabelFleet: n.fleet},
 	})
 	switch {
 	case err == nil, cerrdefs.IsConflict(err) && !others:
 		return nil
 	case cerrdefs.IsConflict(err):
 		return &Error{
-			Kind: ErrNetwork, Doing: d.network, Transient: true,
+			Kind: ErrNetwork, Doing: n.name, Transient: true,
 			Cause: errors.New("it was removed, and another one of its name has other addresses than the bus"),
 			Next:  "restart the director: it will use the other one",
 		}
 	}
-	return failure("create network "+d.network, err)
+	return failure("create network "+n.name, err)
 }
 
-// removeTwins removes what this fleet has made and does not use. The engine keeps a network that a container is on.
-func (d *Docker) removeTwins(ctx context.Context, all []network.Summary, keep string) {
-	for _, n := range all {
-		if n.ID == keep {
+// removeTwins removes unused networks that this fleet created. The daemon keeps a network with containers.
+func (n *workerNetwork) removeTwins(ctx context.Context, all []network.Summary, keep string) {
+	for _, twin := range all {
+		if twin.ID == keep {
 			continue
 		}
-		log := d.log.With(zap.String("network", n.Name), zap.String("id", n.ID), zap.String("used", keep))
+		log := n.log.With(zap.String("network", twin.Name), zap.String("id", twin.ID), zap.String("used", keep))
 		switch {
-		case n.Labels[LabelFleet] != d.fleet:
-			log.Info("there is another network of this name, which another fleet or a person has made; nothing " +
-				"here uses it")
-		case d.api.NetworkRemove(ctx, n.ID) == nil:
-			log.Info("removed a second network of this name that this fleet had made")
+		case twin.Labels[LabelFleet] != n.fleet:
+			log.Info("found an unused network of the same name that another fleet or a person created")
+		case n.api.NetworkRemove(ctx, twin.ID) == nil:
+			log.Info("removed this fleet's second network of the same name")
 		default:
-			log.Info("a second network of this name is left until no container uses it")
+			log.Info("kept this fleet's second network of the same name until no container uses it")
 		}
 	}
 }
 
-// gatewayOf picks the first IPv4 gateway, or else the first of any family. Some daemons write it with a prefix length.
+// gatewayOf returns the first IPv4 gateway, or else the first of any family. Some daemons add a prefix length.
 func gatewayOf(ipam network.IPAM) (string, error) {
 	var first string
 	for _, c := range ipam.Config {

@@ -120,7 +120,7 @@ func TestHelperIsNoWorker(t *testing.T) {
 			t.Errorf("%s is %q (set: %v), want an empty one over the image's", name, value, set)
 		}
 	}
-	if d.sweep(t.Context()); removed != 1 {
+	if d.firewall.sweep(t.Context()); removed != 1 {
 		t.Errorf("removed %d times, want once", removed)
 	}
 }

@@ -24,7 +24,7 @@ type Printed struct {
 func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)()
+	defer context.AfterFunc(d.background.ctx, cancel)()
 	info, found, err := d.lookup(ctx, attemptID)
 	if err != nil || !found {
 		return err

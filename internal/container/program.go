@@ -8,46 +8,43 @@ import (
 	"sync"
 	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
 )
 
-// labelMade says which making of a container made a program's volume. The engine makes one that is not there
-// with the labels that the container asks for, empty: so a volume of the same name with another label is not
-// the one that was filled.
+// labelMade identifies the creation of a program's volume. The daemon recreates a missing volume, empty, with the
+// labels that a container asks for. A volume of the same name with another label is therefore not the filled one.
 const labelMade = "retake.made"
 
-// leavePatience is how long the end waits for the engine. The next one finds the volume.
+// leavePatience bounds the removal of volumes at Close. The next process finds a volume that is left.
 const leavePatience = 2 * time.Second
 
-// programs are the volumes with the worker's program in it, one for each version and process: all containers
-// that a process makes with it have it mounted read-only. A copy for each of them cost a second container, and
-// its size on the engine's disk, at every start. No two processes share one, so what one finds half filled is
-// its own.
+// programs are the volumes with the worker's program, one per version and process. All containers of a process mount
+// its volume read-only, because a copy for each would cost a second container and disk space at every start. Processes
+// do not share volumes, so a half filled one belongs to its finder.
 type programs struct {
+	*engine
 	mu     sync.Mutex
 	names  map[binaryFile]string // of their volumes
-	filled map[string]string     // by the volume's name: its labelMade when it had all of the program
+	filled map[string]string     // by volume name, its labelMade when it was complete
 }
 
-// binaryFile is one content of a file, as far as its surroundings tell.
+// binaryFile identifies the content of a file by its metadata.
 type binaryFile struct {
 	path string
 	size int64
 	at   time.Time
 }
 
-// program is the worker's program as containers get it.
+// program is the worker's program for containers.
 type program struct {
-	path   string // on this process's side
-	volume string
+	path   string // on this process's host
+	volume string // empty if the program is copied into a folder of the container
 }
 
-// programOf names the volume of a spec's program. A spec with files has none: it gets a folder of its own, with
-// the program in it.
-func (d *Docker) programOf(spec Spec) (program, error) {
+// of returns the program of a spec. A spec with files gets a folder with program and files instead of a volume.
+func (s *programs) of(spec Spec) (program, error) {
 	if len(spec.Files) > 0 {
 		return program{}, nil
 	}
@@ -61,21 +58,21 @@ func (d *Docker) programOf(spec Spec) (program, error) {
 		return program{}, refused("attempt "+spec.AttemptID, "%w", err)
 	}
 	b := binaryFile{spec.WorkerBinary, size, info.ModTime()}
-	d.programs.mu.Lock()
-	defer d.programs.mu.Unlock()
-	name, known := d.programs.names[b]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, known := s.names[b]
 	if !known {
-		name = programPrefix(d.fleet) + strings.ToLower(rand.Text()[:8])
-		d.programs.names[b] = name
+		name = s.prefix() + strings.ToLower(rand.Text()[:8])
+		s.names[b] = name
 	}
 	return program{b.path, name}, nil
 }
 
-// programPrefix begins the names of a fleet's volumes.
-func programPrefix(fleet string) string { return "retake-worker-" + fleet + "-" }
+// prefix begins the names of the fleet's volumes.
+func (s *programs) prefix() string { return "retake-worker-" + s.fleet + "-" }
 
-// mount shows the program at WorkerPath. Nobody writes to Dir: not a worker, which fills no disk there, and not
-// the image, whose own Dir would be copied.
+// mount mounts the program at WorkerPath. NoCopy keeps out the image's own Dir, and read-only keeps workers from
+// filling the disk there.
 func (p program) mount(fleet string, readOnly bool) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeVolume, Source: p.volume, Target: Dir, ReadOnly: readOnly,
@@ -85,81 +82,59 @@ func (p program) mount(fleet string, readOnly bool) mount.Mount {
 	}
 }
 
-// provide makes sure that the program's volume, which a container holds, has all of it.
-func (d *Docker) provide(ctx context.Context, image string, p program) error {
+// provide completes the program's volume, which a container already holds.
+func (s *programs) provide(ctx context.Context, image string, p program) error {
 	doing := "put the worker into volume " + p.volume
-	d.programs.mu.Lock()
-	defer d.programs.mu.Unlock()
-	v, err := d.api.VolumeInspect(ctx, p.volume)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.api.VolumeInspect(ctx, p.volume)
 	if err != nil {
 		return failure(doing, err)
 	}
 	made := v.Labels[labelMade]
-	if d.programs.filled[p.volume] == made && made != "" {
+	if s.filled[p.volume] == made && made != "" {
 		return nil
 	}
-	helper, err := d.createAside(ctx, &apicontainer.Config{
-		// an image may have them: it is no worker
-		Image: image, Entrypoint: []string{WorkerPath}, Labels: map[string]string{
-			labelHelper: d.fleet, LabelFleet: "",
-			LabelAttempt: "",
-		},
-	}, &apicontainer.HostConfig{Mounts: []mount.Mount{p.mount(d.fleet, false)}, NetworkMode: "none"})
+	helper, err := s.createAside(ctx, s.helperConfig(image, []string{WorkerPath}),
+		&apicontainer.HostConfig{Mounts: []mount.Mount{p.mount(s.fleet, false)}, NetworkMode: "none"})
 	if err != nil {
 		return failure(doing, err)
 	}
-	err = d.copyArchive(ctx, helper.ID, Spec{AttemptID: "volume " + p.volume, WorkerBinary: p.path, User: "1:1"}, true)
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.limits.confirm)
-	defer cancel()
-	// the sweep removes it
-	if failed := d.api.ContainerRemove(ending, helper.ID, apicontainer.RemoveOptions{}); failed != nil &&
-		!cerrdefs.IsNotFound(failed) {
+	err = s.copyArchive(ctx, helper.ID, Spec{AttemptID: "volume " + p.volume, WorkerBinary: p.path, User: "1:1"}, true)
+	// The sweep removes a helper that is left.
+	if failed := s.removeAside(ctx, helper.ID, apicontainer.RemoveOptions{}); failed != nil {
 		err = errors.Join(err, failure(doing, failed))
 	}
 	if err == nil {
-		d.programs.filled[p.volume] = made
-		d.removePrograms(ctx, func(name string) bool { return name != p.volume })
+		s.filled[p.volume] = made
+		s.removeUnused(ctx, func(name string) bool { return name != p.volume })
 	}
 	return err
 }
 
-// createAside makes a container that is no attempt, and that the caller removes. The engine goes on with it
-// when the asker goes away, and it would be nobody's: so the end of ctx is found out by what comes next.
-func (d *Docker) createAside(ctx context.Context, config *apicontainer.Config,
-	host *apicontainer.HostConfig,
-) (apicontainer.CreateResponse, error) {
-	if err := ctx.Err(); err != nil {
-		return apicontainer.CreateResponse{}, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.limits.operation)
-	defer cancel()
-	return d.api.ContainerCreate(ctx, config, host, nil, nil, "")
-}
-
-// removePrograms removes those of this fleet's volumes that nobody uses: of programs and processes of before.
-// The engine keeps one that a container has, and a process that still lives and finds its own gone fills it
-// again.
-func (d *Docker) removePrograms(ctx context.Context, which func(name string) bool) {
-	all, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: fleetFilter(d.fleet)})
+// removeUnused removes volumes of earlier programs and processes. The daemon keeps a volume that a container uses. A
+// live process whose volume is gone fills it again.
+func (s *programs) removeUnused(ctx context.Context, which func(name string) bool) {
+	all, err := s.api.VolumeList(ctx, volume.ListOptions{Filters: fleetFilter(s.fleet)})
 	if err != nil {
-		return // they are in nobody's way
+		return // the volumes do no harm
 	}
 	for _, v := range all.Volumes {
-		if strings.HasPrefix(v.Name, programPrefix(d.fleet)) && which(v.Name) {
-			_ = d.api.VolumeRemove(ctx, v.Name, false)
+		if strings.HasPrefix(v.Name, s.prefix()) && which(v.Name) {
+			_ = s.api.VolumeRemove(ctx, v.Name, false)
 		}
 	}
 }
 
-// leavePrograms removes the volume that no container has.
-func (d *Docker) leavePrograms() {
-	d.programs.mu.Lock()
-	used := len(d.programs.filled) > 0
-	d.programs.mu.Unlock()
+// leave removes volumes without containers.
+func (s *programs) leave() {
+	s.mu.Lock()
+	used := len(s.filled) > 0
+	s.mu.Unlock()
 	if !used {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 	defer cancel()
-	d.removePrograms(ctx, func(string) bool { return true })
+	s.removeUnused(ctx, func(string) bool { return true })
 }

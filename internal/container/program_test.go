@@ -12,11 +12,11 @@ import (
 func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 	for name, try := range map[string]func(context.Context, *Docker, Spec) error{
 		"the program's helper": func(ctx context.Context, d *Docker, s Spec) error {
-			return d.provide(ctx, s.Image, program{s.WorkerBinary, "v"})
+			return d.programs.provide(ctx, s.Image, program{s.WorkerBinary, "v"})
 		},
 		"the firewall": func(ctx context.Context, d *Docker, s Spec) error {
-			d.fence.egress = &Egress{Image: s.Image, WorkerBinary: s.WorkerBinary}
-			_, err := d.handOver(ctx, nil)
+			d.firewall.state.egress = &Egress{Image: s.Image, WorkerBinary: s.WorkerBinary}
+			_, err := d.firewall.handOver(ctx, nil)
 			return err
 		},
 	} {
@@ -49,10 +49,10 @@ func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 // TestInterruptedFirewallIsNoWarning: who stops waiting has not found out that the rules cannot be put up.
 func TestInterruptedFirewallIsNoWarning(t *testing.T) {
 	d, logs := openAttached(t, nil)
-	d.fence.egress, d.inUse.id = &Egress{}, "n1"
+	d.firewall.state.egress, d.net.inUse.id = &Egress{}, "n1"
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	if d.Warm(ctx); d.fence.warned || d.fence.network != "" || logs.Len() > 0 {
-		t.Errorf("warned %v, network %q, logged %v", d.fence.warned, d.fence.network, logs.All())
+	if d.Warm(ctx); d.firewall.state.warned || d.firewall.state.network != "" || logs.Len() > 0 {
+		t.Errorf("warned %v, network %q, logged %v", d.firewall.state.warned, d.firewall.state.network, logs.All())
 	}
 }

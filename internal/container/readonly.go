@@ -10,19 +10,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 )
 
-// scratch are the folders where programs expect to write, whatever the image. They are in memory, which the
-// container's limit bounds.
+// scratch are folders that programs expect to be writable in any image. They are in memory, within the container's
+// limit.
 var scratch = []string{"/tmp", "/var/tmp", "/run"}
 
-// writable is what a container with a read-only root file system gets to write to, beside its checkout and its
-// mounts: folders in memory, and volumes without a name, which go with it. Dir is one if files are put there,
-// which the engine does only in a volume; the home is one, since it begins with what the image has there.
+// writable returns the writable places of a container with a read-only root, besides its checkout and mounts. They are
+// folders in memory, and anonymous volumes that are removed with the container. Dir is a volume if the spec has files,
+// because the daemon copies files only into volumes. The home is a volume because it starts with the image's content.
 func writable(spec Spec, home string, p program) (memory map[string]string, volumes []mount.Mount) {
 	taken := []string{spec.Workdir}
 	for _, m := range spec.Mounts {
@@ -47,24 +48,30 @@ func writable(spec Spec, home string, p program) (memory map[string]string, volu
 	return memory, volumes
 }
 
-// homes are found once for an image and a user.
+// homes are the home folders of users in images.
+type homes struct {
+	*engine
+	mu    sync.Mutex
+	found map[homeKey]string
+}
+
 type homeKey struct{ image, user string }
 
-// home is HOME as the worker will have it: the spec's, or the image's, or that of the user in the image's
-// /etc/passwd, as the engine sets it. known is false if a container of the image has to be looked into first.
-func (d *Docker) home(ctx context.Context, spec Spec) (home string, known bool) {
+// of returns HOME as the worker will see it: from the spec, from the image, or from the image's /etc/passwd. known is
+// false if the caller must read /etc/passwd in a container of the image.
+func (h *homes) of(ctx context.Context, spec Spec) (home string, known bool) {
 	if home, ok := variable(spec.Env, "HOME"); ok {
 		return path.Clean(home), true
 	}
-	info, err := d.api.ImageInspect(ctx, spec.Image)
+	info, err := h.api.ImageInspect(ctx, spec.Image)
 	if err == nil && info.Config != nil {
 		if home, ok := variable(info.Config.Env, "HOME"); ok {
 			return path.Clean(home), true
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	home, known = d.homes[homeKey{info.ID, spec.User}]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	home, known = h.found[homeKey{info.ID, spec.User}]
 	return home, known
 }
 
@@ -77,14 +84,14 @@ func variable(env []string, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// learnHome reads it in a container that was created.
-func (d *Docker) learnHome(ctx context.Context, id string, spec Spec) (string, error) {
+// learn reads the home from /etc/passwd of a created container.
+func (h *homes) learn(ctx context.Context, id string, spec Spec) (string, error) {
 	uid, _, err := spec.IDs()
 	if err != nil {
 		return "", err
 	}
 	home := ""
-	content, _, err := d.api.CopyFromContainer(ctx, id, "/etc/passwd")
+	content, _, err := h.api.CopyFromContainer(ctx, id, "/etc/passwd")
 	switch {
 	case cerrdefs.IsNotFound(err):
 	case err != nil:
@@ -95,13 +102,13 @@ func (d *Docker) learnHome(ctx context.Context, id string, spec Spec) (string, e
 			return "", failure("read the users of image "+spec.Image, err)
 		}
 	}
-	info, err := d.api.ImageInspect(ctx, spec.Image)
+	info, err := h.api.ImageInspect(ctx, spec.Image)
 	if err != nil {
 		return "", failure("look for image "+spec.Image, err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.homes[homeKey{info.ID, spec.User}] = home
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.found[homeKey{info.ID, spec.User}] = home
 	return home, nil
 }
 
@@ -121,17 +128,17 @@ func homeIn(archive io.Reader, uid int) (string, error) {
 	return "", lines.Err()
 }
 
-// createReadOnly makes a container that can write where it must. The first one of an image is looked into, and
-// made anew if it needs a home.
+// createReadOnly creates a container with a read-only root. The first container of an image is inspected for the
+// user's home, and recreated if there is a home to mount.
 func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home string) (apicontainer.CreateResponse,
 	error),
 ) (apicontainer.CreateResponse, error) {
-	home, known := d.home(ctx, spec)
+	home, known := d.homes.of(ctx, spec)
 	made, err := create(home)
 	if err != nil || known {
 		return made, err
 	}
-	if home, err = d.learnHome(ctx, made.ID, spec); err != nil || home == "" {
+	if home, err = d.homes.learn(ctx, made.ID, spec); err != nil || home == "" {
 		return made, err
 	}
 	if err := d.remove(ctx, made.ID, spec.AttemptID); err != nil {
@@ -140,41 +147,70 @@ func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home
 	return create(home)
 }
 
-// helperSuffix ends the name of the container through which another one gets its files. It is never started,
-// and no attempt.
+// helperSuffix ends the name of the container through which another one gets its files. A helper is never started.
 const helperSuffix = "-files"
 
-// throughHelper copies into a container whose root file system is read-only: the engine refuses that, and in a
-// volume's root it would not give it an owner. What has the same volumes and another root file system is
-// unpacked into instead.
-func (d *Docker) throughHelper(ctx context.Context, id string, spec Spec, withWorker bool) error {
-	if err := d.removeHelper(ctx, spec.AttemptID); err != nil { // of an Ensure that was cut off
+// labelHelper is the fleet of a helper.
+const labelHelper = "retake.files"
+
+// helperConfig configures a helper. It overrides labels of the image that would make it look like a worker.
+func (e *engine) helperConfig(image string, entrypoint []string) *apicontainer.Config {
+	return &apicontainer.Config{
+		Image: image, Entrypoint: entrypoint,
+		Labels: map[string]string{labelHelper: e.fleet, LabelFleet: "", LabelAttempt: ""},
+	}
+}
+
+// throughHelper copies files into a container with a read-only root. The daemon refuses to copy into such a container,
+// and would not change the owner of a volume's root. So the files go into a helper with the same volumes.
+func (e *engine) throughHelper(ctx context.Context, id string, spec Spec, withWorker bool) error {
+	if err := e.removeHelper(ctx, spec.AttemptID); err != nil { // of an interrupted Ensure
 		return err
 	}
-	made, err := d.api.ContainerCreate(ctx, &apicontainer.Config{
-		// an image may have them: it is no worker
-		Image: spec.Image, Entrypoint: spec.Entrypoint, Labels: map[string]string{
-			labelHelper: d.fleet, LabelFleet: "",
-			LabelAttempt: "",
-		},
-	}, &apicontainer.HostConfig{VolumesFrom: []string{id}, NetworkMode: "none"}, nil, nil, spec.AttemptID+helperSuffix)
+	made, err := e.api.ContainerCreate(ctx, e.helperConfig(spec.Image, spec.Entrypoint),
+		&apicontainer.HostConfig{VolumesFrom: []string{id}, NetworkMode: "none"}, nil, nil, spec.AttemptID+helperSuffix)
 	if err != nil {
 		return failure("copy files into "+spec.AttemptID, err)
 	}
-	return errors.Join(d.copyArchive(ctx, made.ID, spec, withWorker),
-		d.removeHelper(context.WithoutCancel(ctx), spec.AttemptID))
+	return errors.Join(e.copyArchive(ctx, made.ID, spec, withWorker),
+		e.removeHelper(context.WithoutCancel(ctx), spec.AttemptID))
 }
 
-// labelHelper says of which fleet a helper is.
-const labelHelper = "retake.files"
-
-// removeHelper leaves the volumes alone: they are another container's.
-func (d *Docker) removeHelper(ctx context.Context, attemptID string) error {
-	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+// removeHelper removes a helper but not the volumes, which belong to another container.
+func (e *engine) removeHelper(ctx context.Context, attemptID string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
 	defer cancel()
-	err := d.api.ContainerRemove(ctx, attemptID+helperSuffix, apicontainer.RemoveOptions{})
+	err := e.api.ContainerRemove(ctx, attemptID+helperSuffix, apicontainer.RemoveOptions{})
 	if err != nil && !cerrdefs.IsNotFound(err) {
 		return failure("remove "+attemptID+helperSuffix, err)
+	}
+	return nil
+}
+
+// copyArchive streams the tar archive of a spec, since a worker has some tens of MB.
+func (e *engine) copyArchive(ctx context.Context, id string, spec Spec, withWorker bool) error {
+	var worker io.Reader
+	var size int64
+	if withWorker {
+		f, n, err := openWorker(spec)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		worker, size = f, n
+	}
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := archive(w, spec, worker, size)
+		w.CloseWithError(err)
+		written <- err
+	}()
+	err := e.api.CopyToContainer(ctx, id, "/", r, apicontainer.CopyToContainerOptions{})
+	r.CloseWithError(errors.New("the daemon has stopped reading"))
+	archiveErr := <-written
+	if err != nil {
+		return failure("copy files into "+spec.AttemptID, errors.Join(err, archiveErr))
 	}
 	return nil
 }

@@ -13,25 +13,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// input is the standard input of a container that is about to start; nil: it has none. Whatever happens to this
-// process, the first process of the container reads either all of it or an early end: the daemon closes the
-// pipe when the connection ends.
+// input is the open standard input of a starting container, or nil without one. If this process dies, the container's
+// first process reads either all of it or an early end, because the daemon closes the pipe with the connection.
 type input struct {
 	types.HijackedResponse
-	written chan error // one: all of it is with the daemon, or why not
+	written chan error // receives the result of writing to the daemon, once
 }
 
-// writtenBefore bounds the wait for the input to be with the daemon before the container starts. The socket
-// holds some 200 KB, more than most plans: then a start that the daemon has begun needs this process no more.
-// What is longer is written while the container reads.
+// writtenBefore bounds the wait for writing the input before the container starts. The socket buffers about 200 KB,
+// more than most plans need. The daemon can then complete the start without this process. Longer inputs are written
+// while the container reads.
 const writtenBefore = 200 * time.Millisecond
 
-// attach opens the input of a created container, before it starts, and begins to write it.
-func (d *Docker) attach(ctx context.Context, id string, spec Spec) (*input, error) {
+// attach opens the input of a created container and begins to write it.
+func (e *engine) attach(ctx context.Context, id string, spec Spec) (*input, error) {
 	if len(spec.Stdin) == 0 {
 		return nil, nil
 	}
-	answer, err := d.api.ContainerAttach(ctx, id, apicontainer.AttachOptions{Stream: true, Stdin: true})
+	answer, err := e.api.ContainerAttach(ctx, id, apicontainer.AttachOptions{Stream: true, Stdin: true})
 	if err != nil {
 		return nil, fmt.Errorf("attach: %w", err)
 	}
@@ -51,41 +50,36 @@ func (d *Docker) attach(ctx context.Context, id string, spec Spec) (*input, erro
 	return i, nil
 }
 
-// passOn returns when all of the input is with the daemon, or ctx ends. What the daemon has, it passes on,
-// whoever goes away; it says so by ending the connection, but not always: one that looks at the container only
-// after the start keeps the connection until the container ends. So nobody waits for that word, and missing it
-// is nothing; an end without it is told. Of an input that did not come whole, the first process sees the end
-// too early, and what it makes of that is how it ends.
+// passOn returns when the daemon has received the whole input, or ctx ends. The daemon passes on what it received, and
+// usually confirms that by closing the connection. A daemon that inspects the container only after the start keeps the
+// connection open until the container ends, so a missing confirmation is ignored. An early close without one is logged.
+// The first process then sees its input end too early, which shows in how it ends.
 func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 	if i == nil {
 		return
 	}
-	tell := func(err error) {
+	warn := func(err error) {
 		d.log.Warn("a worker did not get its whole input", zap.String("worker", attemptID), zap.Error(err))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })
 	err := <-i.written
 	stop()
 	if err != nil {
-		tell(errors.Join(err, ctx.Err()))
+		warn(errors.Join(err, ctx.Err()))
 		i.close()
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx.Err() != nil { // the socket has it all
-		i.close()
-		return
-	}
-	d.readers.Go(func() {
+	if !d.background.start(func() {
 		defer i.close()
 		_ = i.Conn.SetReadDeadline(time.Now().Add(d.limits.input))
-		defer context.AfterFunc(d.ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })()
-		// nothing comes
+		defer context.AfterFunc(d.background.ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })()
+		// The daemon sends nothing here.
 		if _, err := io.Copy(io.Discard, i.Reader); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			tell(err)
+			warn(err)
 		}
-	})
+	}) {
+		i.close() // the socket holds all of it
+	}
 }
 
 func (i *input) close() {

@@ -12,15 +12,15 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// pollEvery is how often the daemon, or the machine, is asked whether something is gone yet.
+// pollEvery is the interval of checks whether something is gone.
 const pollEvery = 20 * time.Millisecond
 
-// Recorder keeps how an attempt ended before the last trace of it is removed; what is not kept then is lost if
-// the process is killed a moment later. Its error ends Stop with nothing removed, so that it can be called
-// again. nil: nobody cares.
+// Recorder records how an attempt ended before its last trace is removed. Otherwise the result would be lost if the
+// process is killed a moment later. If it fails, Stop fails without removing anything and can be called again. It may
+// be nil.
 type Recorder func(Exit) error
 
-// Keep calls r, if there is one.
+// Keep calls r unless it is nil.
 func (r Recorder) Keep(x Exit) error {
 	if r == nil {
 		return nil
@@ -28,11 +28,10 @@ func (r Recorder) Keep(x Exit) error {
 	return r(x)
 }
 
-// Stop ends the attempt's container, collects how it ended, removes it, and returns once the daemon has
-// confirmed that it is gone. A running one gets SIGTERM and grace (0: none), then SIGKILL; a paused one is
-// killed at once. Absent: Exit{Known: false}. Errors: ErrDaemon (transient) while the end or the removal is not
-// confirmed; ErrSpec if a container of that name is not of this fleet. Whatever was learnt is kept for the next
-// call.
+// Stop ends the attempt's container, determines how it ended, removes it, and returns after the daemon has confirmed
+// the removal. A running container gets SIGTERM, grace if positive, and SIGKILL. A paused one is killed at once. For an
+// absent one Exit.Known is false. Errors: ErrDaemon (transient) while end or removal is not confirmed; ErrSpec if a
+// container of that name belongs to another fleet. The next call continues with the knowledge of this one.
 func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*d.limits.confirm+d.limits.operation)
 	defer cancel()
@@ -55,9 +54,9 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 	if err != nil {
 		return Exit{}, err
 	}
-	if !found { // removed by somebody else, or never there
+	if !found { // somebody else removed it, or it never existed
 		var exit Exit
-		exit.Stdout, exit.Stderr = d.tails(ctx, a)
+		exit.Stdout, exit.Stderr = d.readers.tails(ctx, a)
 		return exit, nil
 	}
 	if state := stateOf(info); state != StateExited && state != StateCreated && state != StateRemoving {
@@ -81,88 +80,44 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 	if err := d.remove(ctx, info.ID, attemptID); err != nil {
 		return Exit{}, err
 	}
-	d.mu.Lock()
-	delete(d.ooms, info.ID)
-	d.mu.Unlock()
+	d.ooms.forget(info.ID)
 	return exit, nil
 }
 
-// end makes a live container end, and returns once the daemon reports that it does not run.
-func (d *Docker) end(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string,
+// end ends a live container and returns when the daemon reports that it does not run.
+func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string,
 	grace time.Duration,
 ) error {
-	// A paused container does not see a SIGTERM: it would only wait out its grace.
+	// A paused container does not see a SIGTERM and would only wait out its grace.
 	if grace > 0 && stateOf(info) != StatePaused {
-		accepted, err := d.signal(ctx, info.ID, attemptID, "SIGTERM")
+		accepted, err := e.signal(ctx, info.ID, attemptID, "SIGTERM")
 		if err != nil {
 			return err
 		}
 		a.sent.term = a.sent.term || accepted
-		if ended, err := d.awaitEnd(ctx, info.ID, grace); err != nil || ended {
+		if ended, err := e.awaitEnd(ctx, info.ID, grace); err != nil || ended {
 			return err
 		}
 	}
-	accepted, err := d.signal(ctx, info.ID, attemptID, "SIGKILL")
+	accepted, err := e.signal(ctx, info.ID, attemptID, "SIGKILL")
 	if err != nil {
 		return err
 	}
 	a.sent.kill = a.sent.kill || accepted
-	if now, err := d.api.ContainerInspect(ctx, info.ID); err == nil && now.State != nil && now.State.Paused {
-		// Frozen processes die when they are thawed. Newer daemons do it by themselves.
-		if err := d.api.ContainerUnpause(ctx, info.ID); err != nil {
-			d.log.Debug("unpause after the kill", zap.String("worker", attemptID), zap.Error(err))
+	if now, err := e.api.ContainerInspect(ctx, info.ID); err == nil && now.State != nil && now.State.Paused {
+		// Frozen processes die when they are thawed. Newer daemons thaw them after a kill.
+		if err := e.api.ContainerUnpause(ctx, info.ID); err != nil {
+			e.log.Debug("unpause after the kill", zap.String("worker", attemptID), zap.Error(err))
 		}
 	}
-	ended, err := d.awaitEnd(ctx, info.ID, d.limits.confirm)
+	ended, err := e.awaitEnd(ctx, info.ID, e.limits.confirm)
 	if err == nil && !ended {
 		err = failure("stop "+attemptID, errors.New("it still runs after SIGKILL"))
 	}
 	return err
 }
 
-// signal sends a signal. Not accepted: the container did not run any more.
-func (d *Docker) signal(ctx context.Context, id, attemptID, name string) (accepted bool, err error) {
-	err = d.api.ContainerKill(ctx, id, name)
-	switch {
-	case err == nil:
-		return true, nil
-	case cerrdefs.IsConflict(err), cerrdefs.IsNotFound(err):
-		return false, nil
-	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
-		// E.g. the process ended between the daemon's look and its kill. The wait that follows finds out.
-		d.log.Warn("signal was not delivered", zap.String("worker", attemptID), zap.String("signal", name),
-			zap.Error(err))
-		return false, nil
-	default:
-		return false, failure("send "+name+" to "+attemptID, err)
-	}
-}
-
-// awaitEnd waits until the daemon reports that the container does not run (or is gone), at most for limit.
-func (d *Docker) awaitEnd(ctx context.Context, id string, limit time.Duration) (bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	result, failed := d.api.ContainerWait(waiting, id, apicontainer.WaitConditionNotRunning)
-	// Exactly one of the two answers, also after the limit; leaving earlier would leave the client's goroutine behind.
-	select {
-	case r := <-result:
-		if r.Error != nil {
-			return false, failure("wait for "+id, errors.New(r.Error.Message))
-		}
-		return true, nil
-	case err := <-failed:
-		switch {
-		case cerrdefs.IsNotFound(err):
-			return true, nil
-		case waiting.Err() != nil && ctx.Err() == nil:
-			return false, nil
-		default:
-			return false, failure("wait for "+id, err)
-		}
-	}
-}
-
-// examine finds out how a container that does not run ended.
+// examine determines how a container ended.
 func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer.InspectResponse,
 	attemptID string,
 ) (Exit, error) {
@@ -173,32 +128,32 @@ func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer
 	e := ending{state: state, exitCode: info.State.ExitCode, oom: info.State.OOMKilled, startError: info.State.Error}
 	exit := e.exit(a.sent)
 	if state == StateExited && !exit.OOM {
-		exit.OOM = d.oomHappened(ctx, info, exit)
+		exit.OOM = d.ooms.happened(ctx, info, exit)
 	}
-	if state == StateCreated { // it wrote nothing, and its streams never end
+	if state == StateCreated { // without output, and its streams never end
 		return exit, nil
 	}
 	var err error
-	exit.Stdout, exit.Stderr, err = d.collect(ctx, a, attemptID, info.ID)
+	exit.Stdout, exit.Stderr, err = d.readers.collect(ctx, a, attemptID, info.ID)
 	return exit, err
 }
 
-// remove removes a container that does not run, with its anonymous volumes, and waits for the daemon's 404.
-func (d *Docker) remove(ctx context.Context, id, attemptID string) error {
-	ctx, cancel := context.WithTimeout(ctx, d.limits.confirm)
+// remove removes an ended container with its anonymous volumes and waits for the daemon's 404.
+func (e *engine) remove(ctx context.Context, id, attemptID string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.confirm)
 	defer cancel()
-	if err := d.removeHelper(ctx, attemptID); err != nil { // of an Ensure that was cut off
+	if err := e.removeHelper(ctx, attemptID); err != nil { // of an interrupted Ensure
 		return err
 	}
-	// A conflict: its removal is under way already, and either ends or shows in the inspection.
+	// A conflict means that a removal is in progress. It either ends or shows in the inspection.
 	crashpoint.Reached("container/remove/before")
-	err := d.api.ContainerRemove(ctx, id, apicontainer.RemoveOptions{RemoveVolumes: true})
+	err := e.api.ContainerRemove(ctx, id, apicontainer.RemoveOptions{RemoveVolumes: true})
 	crashpoint.Reached("container/remove/after")
 	if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
 		return failure("remove "+attemptID, err)
 	}
-	gone, err := pollUntil(ctx, d.limits.confirm, func() (bool, error) {
-		_, err := d.api.ContainerInspect(ctx, id)
+	gone, err := pollUntil(ctx, e.limits.confirm, func() (bool, error) {
+		_, err := e.api.ContainerInspect(ctx, id)
 		return cerrdefs.IsNotFound(err), err
 	})
 	switch {
@@ -210,8 +165,7 @@ func (d *Docker) remove(ctx context.Context, id, attemptID string) error {
 	return failure("remove "+attemptID, errors.New("the daemon still knows it"))
 }
 
-// pollUntil asks again and again whether something is so, at most for limit. An error ends it, and so does the
-// end of ctx.
+// pollUntil polls ok up to limit. It stops at an error, and at the end of ctx.
 func pollUntil(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

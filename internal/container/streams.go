@@ -13,19 +13,25 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// TailBytes is how much of each stream is kept for an Exit: worker_error.v1 carries two tails within the bus's 64 KiB.
+// TailBytes is the size of each stream's tail in an Exit. worker_error.v1 carries two tails within the bus's 64 KiB.
 const TailBytes = 32 << 10
 
-// streams is the newest output of one container while somebody reads it.
+// streams is the newest output of one container while a goroutine reads it.
 type streams struct {
 	stdout, stderr *ring.Buffer
-	close          func()        // ends the reading
-	done           chan struct{} // closed after the reading has ended
+	close          func()        // stops reading
+	done           chan struct{} // closed after reading has stopped
 }
 
-// Adopt follows the streams of a running container that an earlier process started, or whose connection broke:
-// to be called for each known attempt at boot. For one that is followed already, has ended or is absent it does
-// nothing. Errors: ErrDaemon; ErrSpec if a container of that name is not of this fleet.
+// streamReaders reads the output of containers in the background.
+type streamReaders struct {
+	*engine
+	background *background
+}
+
+// Adopt follows the streams of a running container that an earlier process started, or whose connection broke. Call it
+// for each known attempt at boot. It does nothing for a container that is already followed, has ended or is absent.
+// Errors: ErrDaemon; ErrSpec if a container of that name belongs to another fleet.
 func (d *Docker) Adopt(ctx context.Context, attemptID string) error {
 	a, release, err := d.attempts.acquire(ctx, attemptID)
 	if err != nil {
@@ -37,25 +43,24 @@ func (d *Docker) Adopt(ctx context.Context, attemptID string) error {
 		return err
 	}
 	defer release(false)
-	return d.follow(ctx, a, info.ID)
+	return d.readers.follow(ctx, a, info.ID)
 }
 
-// follow replays the log file and goes on with what comes, without a gap between the two, unless somebody reads
-// already.
-func (d *Docker) follow(ctx context.Context, a *attemptState, id string) error {
+// follow replays the log file and continues with new output, without a gap, unless a goroutine is already reading.
+func (s *streamReaders) follow(ctx context.Context, a *attemptState, id string) error {
 	if a.streams != nil {
 		select {
-		case <-a.streams.done: // broke off: the log file has what was missed
+		case <-a.streams.done: // the connection broke, and the log file has what was missed
 		default:
 			return nil
 		}
 	}
-	ctx, asked := context.WithTimeout(ctx, d.limits.operation)
+	ctx, asked := context.WithTimeout(ctx, s.limits.operation)
 	defer asked()
-	// The request's context is the reader's: it must outlive this call.
-	reading, stop := context.WithCancel(d.ctx)
+	// The request's context must outlive this call, because the reader uses it.
+	reading, stop := context.WithCancel(s.background.ctx)
 	cancelled := context.AfterFunc(ctx, stop)
-	logs, err := d.api.ContainerLogs(reading, id, apicontainer.LogsOptions{
+	logs, err := s.api.ContainerLogs(reading, id, apicontainer.LogsOptions{
 		ShowStdout: true, ShowStderr: true,
 		Follow: true,
 	})
@@ -67,45 +72,45 @@ func (d *Docker) follow(ctx context.Context, a *attemptState, id string) error {
 		stop()
 		return failure("follow the logs of "+id, err)
 	}
-	return d.read(a, id, logs, func() {
+	return s.read(a, id, logs, func() {
 		stop()
 		logs.Close()
 	})
 }
 
-// read starts the goroutine that owns source until its end, the attempt's, or Close.
-func (d *Docker) read(a *attemptState, id string, source io.Reader, closeSource func()) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx.Err() != nil {
-		closeSource()
-		return failure("read "+id, errors.New("closed"))
+// read starts a goroutine that owns source until the source, the attempt or the process ends.
+func (s *streamReaders) read(a *attemptState, id string, source io.Reader, closeSource func()) error {
+	reading, cancel := context.WithCancel(s.background.ctx)
+	streams := &streams{
+		stdout: ring.New(TailBytes), stderr: ring.New(TailBytes), close: cancel, done: make(chan struct{}),
 	}
-	reading, cancel := context.WithCancel(d.ctx)
-	s := &streams{stdout: ring.New(TailBytes), stderr: ring.New(TailBytes), close: cancel, done: make(chan struct{})}
-	a.streams = s
-	d.readers.Go(func() {
-		defer close(s.done)
+	if !s.background.start(func() {
+		defer close(streams.done)
 		defer cancel()
 		unhook := context.AfterFunc(reading, closeSource)
-		_, _ = stdcopy.StdCopy(s.stdout, s.stderr, source) // what was missed is in the log file: see collect
+		_, _ = stdcopy.StdCopy(streams.stdout, streams.stderr, source) // collect reads missed output from the log file
 		if unhook() {
 			closeSource()
 		}
-	})
+	}) {
+		cancel()
+		closeSource()
+		return failure("read "+id, errors.New("closed"))
+	}
+	a.streams = streams
 	return nil
 }
 
-// collect returns the newest output of a container that has ended, from the rings and the log file. Only a
-// daemon that does not answer is an error; unreadable logs must not keep a container for ever.
-func (d *Docker) collect(ctx context.Context, a *attemptState, attemptID,
+// collect returns the newest output of an ended container from the rings and the log file. It only fails if the daemon
+// does not answer. Unreadable logs must not keep a container from being removed.
+func (s *streamReaders) collect(ctx context.Context, a *attemptState, attemptID,
 	id string,
 ) (stdout, stderr []byte, err error) {
-	stdout, stderr = d.tails(ctx, a)
+	stdout, stderr = s.tails(ctx, a)
 	logged := streams{stdout: ring.New(TailBytes), stderr: ring.New(TailBytes)}
-	// No Tail: it counts lines before it separates the streams. The log file's size is bounded, the rings keep
-	// the newest.
-	logs, err := d.api.ContainerLogs(ctx, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true})
+	// Tail is not used, because it counts lines of both streams together. The log file is bounded, and the rings keep
+	// the newest part.
+	logs, err := s.api.ContainerLogs(ctx, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true})
 	if err == nil {
 		_, err = stdcopy.StdCopy(logged.stdout, logged.stderr, logs)
 		logs.Close()
@@ -114,15 +119,15 @@ func (d *Docker) collect(ctx context.Context, a *attemptState, attemptID,
 	case err == nil:
 		return longer(logged.stdout.Bytes(), stdout), longer(logged.stderr.Bytes(), stderr), nil
 	case cerrdefs.IsInternal(err), cerrdefs.IsNotImplemented(err), cerrdefs.IsNotFound(err):
-		d.log.Warn("container logs are not readable", zap.String("worker", attemptID), zap.Error(err))
+		s.log.Warn("container logs are not readable", zap.String("worker", attemptID), zap.Error(err))
 		return stdout, stderr, nil
 	default:
 		return nil, nil, failure("read the logs of "+attemptID, err)
 	}
 }
 
-// longer chooses the log file's tail, which is newer, unless the ring has more: then the other stream's flood
-// has pushed this one's lines out of the file.
+// longer returns the log file's tail, which is newer, unless the ring has more. Then the other stream's output has
+// pushed this one's lines out of the file.
 func longer(logged, seen []byte) []byte {
 	if len(seen) > len(logged) {
 		return seen
@@ -130,12 +135,12 @@ func longer(logged, seen []byte) []byte {
 	return logged
 }
 
-// tails are what the rings hold of a container that has ended. Its reader is given a moment to see the end.
-func (d *Docker) tails(ctx context.Context, a *attemptState) (stdout, stderr []byte) {
+// tails returns the rings of an ended container, after giving the reader a moment to see the end.
+func (s *streamReaders) tails(ctx context.Context, a *attemptState) (stdout, stderr []byte) {
 	if a.streams == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.limits.streams)
+	ctx, cancel := context.WithTimeout(ctx, s.limits.streams)
 	defer cancel()
 	select {
 	case <-a.streams.done:

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -12,18 +13,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// overlap is how far before the last event seen a new connection begins: events of one moment can be delivered in any
-// order. The daemon keeps 256 events of all kinds, hence the relist besides.
+// overlap is how far a new connection goes back before the last event seen, since simultaneous events may arrive in any
+// order. The daemon keeps only 256 events, so callers also list now and then.
 const overlap = 2 * time.Second
 
 // watched are the events after which the list may have changed.
 var watched = []events.Action{events.ActionDie, events.ActionOOM, events.ActionDestroy}
 
-// Watch calls changed, from one goroutine, when something has happened to this fleet's containers, once at the
-// beginning and after each reconnection, until ctx ends; it returns ctx's error. A call may come twice or not
-// at all: the list decides.
+// Watch calls changed from one goroutine at the beginning, after each reconnection, and when something happened to this
+// fleet's containers. It returns the error of ctx. Calls may be duplicated or missing, so callers rely on the list.
 func (d *Docker) Watch(ctx context.Context, changed func()) error {
-	var last time.Time // the daemon's time of the newest event seen
+	var last time.Time // daemon's time of the newest event
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval, wait.Multiplier = d.limits.backoff, maxBackoff, 2
 	for down := false; ; {
@@ -50,7 +50,7 @@ func (d *Docker) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchOnce is one connection. It ends with an error, always.
+// watchOnce is one connection, which always ends with an error.
 func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 	changed func(),
 ) (seen time.Time, connected bool, err error) {
@@ -66,7 +66,7 @@ func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 		}
 	}()
 	select {
-	case err := <-failed: // before the answer's head: not connected
+	case err := <-failed: // before the answer's header, so not connected
 		return seen, false, err
 	default:
 	}
@@ -77,7 +77,7 @@ func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 			if at := time.Unix(0, m.TimeNano); at.After(seen) {
 				seen = at
 			}
-			d.noteOOM(m)
+			d.ooms.note(m)
 			changed()
 		case err := <-failed:
 			return seen, true, err
@@ -85,53 +85,64 @@ func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 	}
 }
 
-// noteOOM remembers an out-of-memory kill, which the container's own flag can miss.
-func (d *Docker) noteOOM(m events.Message) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// oomKills finds out-of-memory kills that the container's own flag misses.
+type oomKills struct {
+	*engine
+	mu   sync.Mutex
+	seen map[string]struct{} // ids of containers with an OOM event
+}
+
+func (k *oomKills) note(m events.Message) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	switch m.Action {
 	case events.ActionOOM:
-		d.ooms[m.Actor.ID] = struct{}{}
+		k.seen[m.Actor.ID] = struct{}{}
 	case events.ActionDestroy:
-		delete(d.ooms, m.Actor.ID)
+		delete(k.seen, m.Actor.ID)
 	}
 }
 
-func (d *Docker) sawOOM(id string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, ok := d.ooms[id]
+func (k *oomKills) forget(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.seen, id)
+}
+
+func (k *oomKills) saw(id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.seen[id]
 	return ok
 }
 
-// oomHappened looks for what the flag missed: an oom event that Watch saw, or one in the daemon's buffer. Both
-// the event and the flag can come after the exit (up to 50 ms here, on a busy machine), so a failure that was
-// not of our making is given a moment, and the flag is asked for again. An attempt that ended longer ago waits
-// for nothing.
-func (d *Docker) oomHappened(ctx context.Context, info apicontainer.InspectResponse, exit Exit) bool {
-	if d.sawOOM(info.ID) {
+// happened looks for an OOM event that Watch saw or that the daemon's buffer has. Event and flag can both arrive
+// after the exit (50 ms in measurements on a busy machine). So it waits a moment for a failure that we did not cause,
+// and asks for the flag again. For an attempt that ended earlier it does not wait.
+func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectResponse, exit Exit) bool {
+	if k.saw(info.ID) {
 		return true
 	}
 	suspicious := exit.ExitCode != 0 && !exit.Killed
 	until := apiTime(info.State.FinishedAt)
 	if suspicious {
-		until = until.Add(d.limits.lateOOM)
+		until = until.Add(k.limits.lateOOM)
 	}
-	if d.oomEvent(ctx, info.ID, apiTime(info.State.StartedAt), until) {
+	if k.event(ctx, info.ID, apiTime(info.State.StartedAt), until) {
 		return true
 	}
 	if !suspicious {
 		return false
 	}
-	again, err := d.api.ContainerInspect(ctx, info.ID)
+	again, err := k.api.ContainerInspect(ctx, info.ID)
 	return err == nil && again.State != nil && again.State.OOMKilled
 }
 
-// oomEvent asks the daemon's buffer; the answer ends at until, in the daemon's time. Its failure is no evidence.
-func (d *Docker) oomEvent(ctx context.Context, id string, since, until time.Time) bool {
+// event searches the daemon's buffer. The answer ends at until, in the daemon's time. A failure counts as no event.
+func (k *oomKills) event(ctx context.Context, id string, since, until time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	messages, failed := d.api.Events(ctx, events.ListOptions{
+	messages, failed := k.api.Events(ctx, events.ListOptions{
 		Since: apiStamp(since), Until: apiStamp(until),
 		Filters: filters.NewArgs(filters.Arg("container", id), filters.Arg("event", string(events.ActionOOM))),
 	})
@@ -141,7 +152,7 @@ func (d *Docker) oomEvent(ctx context.Context, id string, since, until time.Time
 		case <-messages:
 			found = true
 		case err := <-failed:
-			d.log.Debug("oom events were read", zap.String("worker", id), zap.Bool("found", found), zap.Error(err))
+			k.log.Debug("read OOM events", zap.String("worker", id), zap.Bool("found", found), zap.Error(err))
 			return found
 		}
 	}
@@ -156,5 +167,5 @@ func eventFilter(fleet string) filters.Args {
 	return f
 }
 
-// apiStamp is a time as the events API wants it: seconds and nanoseconds since 1970.
+// apiStamp formats a time for the events API as seconds and nanoseconds since 1970.
 func apiStamp(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }

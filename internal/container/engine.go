@@ -1,0 +1,224 @@
+package container
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	apicontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+	"go.uber.org/zap"
+)
+
+// engine is a Docker daemon as seen by one fleet.
+type engine struct {
+	api    *client.Client
+	fleet  string
+	owner  string
+	oci    string   // runtime of attempts, or "" for the daemon's default
+	cannot []string // promises of a Spec that the daemon cannot keep
+	log    *zap.Logger
+	limits limits
+}
+
+// Host is the address of the daemon.
+func (e *engine) Host() string { return e.api.DaemonHost() }
+
+// Cannot lists the limits of a Spec that the daemon cannot enforce. An ordinary daemon enforces all of them.
+func (e *engine) Cannot() []string { return e.cannot }
+
+// inspect asks the daemon for the limits that it cannot enforce and checks that it has the configured runtime. Without
+// a configured runtime the daemon need not answer.
+func (e *engine) inspect(ctx context.Context) error {
+	info, err := e.api.Info(ctx)
+	switch {
+	case err == nil:
+		e.cannot = missing(info)
+		return e.checkRuntime(info)
+	case e.oci != "":
+		return failure("ask the engine for its runtimes", err)
+	}
+	e.log.Debug("cannot list the daemon's capabilities", zap.Error(err))
+	return nil
+}
+
+func missing(info system.Info) (cannot []string) {
+	for _, c := range []struct {
+		can  bool
+		what string
+	}{
+		{info.MemoryLimit, "no memory limit: the engine cannot enforce one"},
+		{info.SwapLimit || !info.MemoryLimit, "no limit on swap: the engine cannot enforce one"},
+		{info.CPUCfsQuota, "no CPU limit: the engine cannot enforce one"},
+		{info.PidsLimit, "no limit on processes: the engine cannot enforce one"},
+	} {
+		if !c.can {
+			cannot = append(cannot, c.what)
+		}
+	}
+	return cannot
+}
+
+// checkRuntime refuses an unknown runtime at start, since the daemon would refuse every attempt.
+func (e *engine) checkRuntime(info system.Info) error {
+	if _, known := info.Runtimes[e.oci]; known || e.oci == "" {
+		return nil
+	}
+	return &Error{
+		Kind: ErrSpec, Doing: "runtime " + e.oci,
+		Cause: fmt.Errorf("the engine has none of that name (%s)", strings.Join(slices.Sorted(maps.Keys(info.Runtimes)),
+			", ")),
+		Next: fmt.Sprintf(
+			`install it and add it to the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to one that it has; "" is its default, %s`,
+			cmp.Or(info.DefaultRuntime, "runc")),
+	}
+}
+
+// lookup inspects the container of that exact name. The daemon also accepts a prefix of an id.
+func (e *engine) lookup(ctx context.Context,
+	attemptID string,
+) (info apicontainer.InspectResponse, found bool, err error) {
+	info, err = e.api.ContainerInspect(ctx, attemptID)
+	switch {
+	case cerrdefs.IsNotFound(err):
+		return info, false, nil
+	case err != nil:
+		return info, false, failure("inspect "+attemptID, err)
+	case strings.TrimPrefix(info.Name, "/") != attemptID:
+		return info, false, nil
+	case info.Config == nil || info.State == nil:
+		return info, false, failure("inspect "+attemptID, errors.New("answer without state"))
+	case info.Config.Labels[LabelFleet] != e.fleet:
+		return info, false, &Error{
+			Kind: ErrSpec, Doing: "container " + attemptID,
+			Cause: errors.New("a container of that name exists and is not of fleet " + e.fleet),
+			Next:  "remove or rename it",
+		}
+	}
+	return info, true, nil
+}
+
+func stateOf(info apicontainer.InspectResponse) State { return states[info.State.Status] }
+
+// containers lists all containers with this fleet's label.
+func (e *engine) containers(ctx context.Context) ([]apicontainer.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
+	defer cancel()
+	found, err := e.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: fleetFilter(e.fleet)})
+	if err != nil {
+		return nil, failure("list containers", err)
+	}
+	return found, nil
+}
+
+// refuseForeign refuses a fleet that has containers of another installation. Two directors of one fleet on one daemon
+// would remove each other's workers.
+func (e *engine) refuseForeign(ctx context.Context) error {
+	found, err := e.containers(ctx)
+	if err != nil {
+		return err
+	}
+	var foreign []string
+	for _, c := range found {
+		if c.Labels[LabelOwner] != e.owner {
+			foreign = append(foreign, c.Labels[LabelAttempt])
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	slices.Sort(foreign)
+	return &Error{
+		Kind: ErrSpec, Doing: "open",
+		Cause: fmt.Errorf("fleet %s has containers of another director, or of a data directory that is lost (%s)",
+			e.fleet, strings.Join(foreign, ", ")),
+		Next: fmt.Sprintf("give this director a director.fleet of its own; if no other one runs, remove them: docker "+
+			"rm -f $(docker ps -aq --filter label=%s=%s)",
+			LabelFleet, e.fleet),
+	}
+}
+
+// fleetFilter selects objects with this fleet's label.
+func fleetFilter(fleet string) filters.Args {
+	return filters.NewArgs(filters.Arg("label", LabelFleet+"="+fleet))
+}
+
+// apiTime parses a time of the daemon. The daemon's "never" is the year 1, like Go's zero time.
+func apiTime(text string) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, text) // zero if unreadable
+	return t.UTC()
+}
+
+// signal sends a signal. accepted is false if the container had ended.
+func (e *engine) signal(ctx context.Context, id, attemptID, name string) (accepted bool, err error) {
+	err = e.api.ContainerKill(ctx, id, name)
+	switch {
+	case err == nil:
+		return true, nil
+	case cerrdefs.IsConflict(err), cerrdefs.IsNotFound(err):
+		return false, nil
+	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
+		// For example the process ended between the daemon's check and its kill. The caller's wait finds out.
+		e.log.Warn("signal was not delivered", zap.String("worker", attemptID), zap.String("signal", name),
+			zap.Error(err))
+		return false, nil
+	default:
+		return false, failure("send "+name+" to "+attemptID, err)
+	}
+}
+
+// awaitEnd waits up to limit until the daemon reports that the container does not run or does not exist.
+func (e *engine) awaitEnd(ctx context.Context, id string, limit time.Duration) (bool, error) {
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	result, failed := e.api.ContainerWait(waiting, id, apicontainer.WaitConditionNotRunning)
+	// Exactly one channel delivers, even after the limit. Returning earlier would leak the client's goroutine.
+	select {
+	case r := <-result:
+		if r.Error != nil {
+			return false, failure("wait for "+id, errors.New(r.Error.Message))
+		}
+		return true, nil
+	case err := <-failed:
+		switch {
+		case cerrdefs.IsNotFound(err):
+			return true, nil
+		case waiting.Err() != nil && ctx.Err() == nil:
+			return false, nil
+		default:
+			return false, failure("wait for "+id, err)
+		}
+	}
+}
+
+// createAside creates a container that is not an attempt. The caller removes it. The daemon completes a create even
+// if the client goes away, and nobody would own the result. So the end of ctx does not interrupt it and only fails the
+// next step.
+func (e *engine) createAside(ctx context.Context, config *apicontainer.Config,
+	host *apicontainer.HostConfig,
+) (apicontainer.CreateResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return apicontainer.CreateResponse{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.limits.operation)
+	defer cancel()
+	return e.api.ContainerCreate(ctx, config, host, nil, nil, "")
+}
+
+// removeAside removes a container that createAside made, even after ctx has ended.
+func (e *engine) removeAside(ctx context.Context, id string, o apicontainer.RemoveOptions) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.limits.confirm)
+	defer cancel()
+	if err := e.api.ContainerRemove(ctx, id, o); err != nil && !cerrdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/jsonmessage"
+	"go.uber.org/zap"
+)
+
+// pull fetches an image. The error is ErrImagePull or ErrDaemon. ErrImagePull is permanent if the registry lacks the
+// image or denies access, and transient if the registry did not answer.
+func (e *engine) pull(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.pull)
+	defer cancel()
+	e.log.Info("pulling missing image", zap.String("image", name))
+	stream, err := e.api.ImagePull(ctx, name, image.PullOptions{})
+	if err == nil {
+		// The stream reports late failures.
+		err = jsonmessage.DisplayJSONMessagesStream(stream, io.Discard, 0, false, nil)
+		stream.Close()
+	}
+	if err == nil {
+		return nil
+	}
+	if client.IsErrConnectionFailed(err) || ctx.Err() != nil {
+		return failure("pull "+name, err)
+	}
+	answered := cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) ||
+		cerrdefs.IsUnauthorized(err) || cerrdefs.IsPermissionDenied(err)
+	return &Error{Kind: ErrImagePull, Transient: !answered, Doing: name, Cause: err, Next: nextImage(name)}
+}
+
+// EnsureImage pulls an image unless the daemon has it. Errors are those of a pull.
+func (e *engine) EnsureImage(ctx context.Context, name string) error {
+	has, err := e.HasImage(ctx, name)
+	if err != nil || has {
+		return err
+	}
+	return e.pull(ctx, name)
+}
+
+// HasImage reports whether the daemon has an image. It pulls nothing.
+func (e *engine) HasImage(ctx context.Context, name string) (bool, error) {
+	_, err := e.api.ImageInspect(ctx, name)
+	switch {
+	case err == nil:
+		return true, nil
+	case cerrdefs.IsNotFound(err):
+		return false, nil
+	}
+	return false, failure("look for image "+name, err)
+}
+
+// Pullable checks that the image's registry has it, without fetching it. Errors: ErrImageMissing.
+func (e *engine) Pullable(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
+	defer cancel()
+	if _, err := e.api.DistributionInspect(ctx, name, ""); err != nil {
+		return &Error{Kind: ErrImageMissing, Transient: !cerrdefs.IsNotFound(err), Doing: name, Cause: err}
+	}
+	return nil
+}
+
+func nextImage(name string) string {
+	return fmt.Sprintf("build it (docker build -t %s .), or set containers.image to one that exists", name)
+}
