@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,12 +29,7 @@ type day struct {
 
 // keepsClosed is until when a task keeps anything closed.
 func (d day) keepsClosed() (until time.Time) {
-	for _, at := range d.until {
-		if at.After(until) {
-			until = at
-		}
-	}
-	return until
+	return latest(until, slices.Collect(maps.Values(d.until))...)
 }
 
 func newLimits() *limits {
@@ -69,36 +65,28 @@ func (l *limits) take(at time.Time, f fsm.Fact) {
 // prolonged is for how much longer a fact closes its resource, beyond the time in which the task kept one
 // closed anyway.
 func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) time.Duration {
-	for _, was := range []time.Time{l.until[f.Resource], closed} {
-		if was.After(at) {
-			at = was
-		}
-	}
-	return max(0, f.Until.Sub(at))
+	return max(0, f.Until.Sub(latest(at, l.until[f.Resource], closed)))
 }
 
-// oneTaskClosesLittle: what is closed on the word of workers was said by them since the last lift, by one task
-// for maxStatedWait in a day whatever resources it names, beyond that by two of them to the earlier deadline.
-func oneTaskClosesLittle(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
-	c, ok := f.(fsm.CooldownSet)
-	if !ok || len(c.By) == 0 {
+// oneTaskClosesLittle: workers must have said since the last lift what a resource is closed for. One task closes
+// resources for maxStatedWait a day in sum, two tasks close one until the earlier of their deadlines.
+func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
+	if len(c.By) == 0 {
 		return ""
 	}
 	for _, by := range c.By {
-		i := slices.IndexFunc(h.limits.stated, func(s fsm.Statement) bool {
-			return s.Resource == c.Resource &&
-				s.Stated == by
-		})
+		said := slices.ContainsFunc(r.limits.stated,
+			func(s fsm.Statement) bool { return s.Resource == c.Resource && s.Stated == by })
 		switch {
-		case i < 0:
+		case !said:
 			return fmt.Sprintf("%s is closed on the word of %s, which did not say so", c.Resource, by.Task)
-		case by.At.Before(h.limits.lifted[c.Resource]):
+		case by.At.Before(r.limits.lifted[c.Resource]):
 			return fmt.Sprintf("%s is closed on what %s said before it was lifted", c.Resource, by.Task)
 		case c.Until.After(by.Until):
 			return fmt.Sprintf("%s is closed until %s, and %s said %s", c.Resource, clock(c.Until), by.Task,
 				clock(by.Until))
-		case len(c.By) > 1 && r.At.Sub(by.At) > 2*maxStatedWait:
-			return fmt.Sprintf("%s is closed on what %s said %s ago", c.Resource, by.Task, r.At.Sub(by.At))
+		case len(c.By) > 1 && r.at.Sub(by.At) > 2*maxStatedWait:
+			return fmt.Sprintf("%s is closed on what %s said %s ago", c.Resource, by.Task, r.at.Sub(by.At))
 		}
 	}
 	switch {
@@ -107,25 +95,25 @@ func oneTaskClosesLittle(h *history, _ *process, r fsm.Record, f fsm.Fact) strin
 	case len(c.By) == 2:
 		return ""
 	}
-	d := h.limits.days[c.By[0].Task]
-	alone := d.closed + h.limits.prolonged(r.At, c, d.keepsClosed())
-	if alone > maxStatedWait || c.Until.After(r.At.Add(maxStatedWait)) {
+	d := r.limits.days[c.By[0].Task]
+	alone := d.closed + r.limits.prolonged(r.at, c, d.keepsClosed())
+	if alone > maxStatedWait || c.Until.After(r.at.Add(maxStatedWait)) {
 		return fmt.Sprintf("%s alone closes %s until %s, for %s of a day", c.By[0].Task, c.Resource, clock(c.Until),
 			alone)
 	}
 	return ""
 }
 
-// wordsAreWords: what a worker says is never taken for what the director saw itself.
-func wordsAreWords(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+// wordsAreWords: a worker's statement is never taken for what the director saw.
+func wordsAreWords(d decision) string {
 	said := false
-	for _, f := range facts {
+	for _, f := range d.facts {
 		switch f := f.(type) {
 		case fsm.VerdictMade:
-			t := p.m.Task(f.Task)
+			t := d.p.m.Task(f.Task)
 			said = t != nil && t.Ending.Finding != nil && t.Ending.Known == ""
 		case fsm.CooldownSet:
-			if _, reported := body.(fsm.LimitReported); len(f.By) == 0 && (said || reported) {
+			if _, reported := d.body.(fsm.LimitReported); len(f.By) == 0 && (said || reported) {
 				return fmt.Sprintf("%s is closed until %s because a worker says so, and nothing says which", f.Resource,
 					clock(f.Until))
 			}
@@ -134,52 +122,18 @@ func wordsAreWords(_ *history, p *process, _ time.Time, body fsm.EventBody, fact
 	return ""
 }
 
-// liftedIsOpen: after an operator's command the resource is open, and who waits for it, or may be put off
-// because of it, may go on.
-func liftedIsOpen(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
-	l, ok := body.(fsm.LiftCommanded)
-	if !ok {
-		return ""
-	}
-	for _, c := range p.m.Cooldowns() {
+func liftedIsOpen(d decision, l fsm.LiftCommanded) string {
+	for _, c := range d.p.m.Cooldowns() {
 		if c.Resource == l.Resource {
 			return fmt.Sprintf("%s was lifted and is closed until %s", c.Resource, clock(c.Until))
 		}
 	}
-	for _, f := range facts {
-		if lifted, ok := f.(fsm.CooldownLifted); ok {
-			for _, k := range lifted.Tasks {
-				if t := p.m.Task(k); t != nil && t.State == fsm.Backoff && t.Until.After(p.m.Now()) {
-					return fmt.Sprintf("%s was lifted and %s waits until %s", l.Resource, k, clock(t.Until))
-				}
+	return each(d, func(lifted fsm.CooldownLifted) string {
+		for _, k := range lifted.Tasks {
+			if t := d.p.m.Task(k); t != nil && t.State == fsm.Backoff && t.Until.After(d.p.m.Now()) {
+				return fmt.Sprintf("%s was lifted and %s waits until %s", l.Resource, k, clock(t.Until))
 			}
 		}
-	}
-	return ""
-}
-
-// limitSaid lets a worker say that a model is limited, and now and then another one the same a little later.
-func (w *world) limitSaid() {
-	resource := [...]string{"model.anthropic", "model.default"}[w.choices.pick(limitStated, 2)]
-	until := w.now + seconds([...]int{30, 600, 7200, 18000, 70000}[w.choices.pick(limitStated, 5)])
-	for n := range 1 + w.choices.pick(limitStated, 3) {
-		w.after(int64(n)*w.delay(1800), func() {
-			if len(w.containers) == 0 {
-				return
-			}
-			b := w.containers[w.choices.pick(limitStated, len(w.containers))]
-			w.offer(w.lead, fsm.LimitReported{
-				Worker: b.attempt, Resource: resource,
-				Until: epoch.Add(time.Duration(until)), Text: "429",
-			}, nil)
-		})
-	}
-}
-
-// lift opens one of the resources that are closed. Workers may not have heard of it.
-func (w *world) lift(p *process) {
-	if closed := p.m.Cooldowns(); len(closed) > 0 {
-		w.offer(p, fsm.LiftCommanded{Resource: closed[w.choices.pick(limitLifted, len(closed))].Resource}, func() {})
-		w.after(w.delay(600), w.limitSaid)
-	}
+		return ""
+	})
 }

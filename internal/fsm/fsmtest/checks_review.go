@@ -11,37 +11,6 @@ import (
 	"retake/internal/recovery"
 )
 
-// reviewed is what the twin knows of a claim's work and of what people said about it.
-type reviewed struct {
-	work        fsm.DeliverResult // that was shown last
-	unvalidated int               // the last attempt of which only a merge came that nobody has validated
-	noted       fsm.Reviewed      // of the pull request
-	heads       []string          // commits whose checks, and whose conflict, were acted upon
-	reminded    string            // the question that was raised once more
-	granted     bool              // the pending attempt was granted before a person set the meters
-}
-
-func (h *history) takeReview(c *claim, f fsm.Fact) {
-	switch f := f.(type) {
-	case fsm.VerdictMade:
-		c.granted = false
-		if again(f.Verdict.Row) {
-			c.unvalidated = c.attempt
-		}
-	case fsm.ReviewNoted:
-		c.heads = append(c.heads, headsOf(c.noted, f.Reviewed)...)
-		c.noted = f.Reviewed
-	case fsm.WorkPushed:
-		pull := c.work.PullRequest
-		c.work = f.Work
-		c.work.PullRequest = max(pull, f.Work.PullRequest)
-	case fsm.EffectPlanned:
-		if f.Effect.Kind == fsm.DoRemind {
-			c.reminded = c.asked
-		}
-	}
-}
-
 // headsOf names what a note about a review acts upon.
 func headsOf(was, is fsm.Reviewed) (heads []string) {
 	if is.Checks != was.Checks {
@@ -57,44 +26,71 @@ const (
 	rowBaseMoved   = "director.base_moved"
 	rowWorkChanged = "director.work_changed"
 	rowFixRound    = "director.validate_fresh"
+	rowFenced      = "director.fenced" // of a success of an attempt that had to be fenced
 )
 
-// again reports whether a verdict is a delivery's, which wants the work validated once more.
+// again reports whether a delivery made a verdict: the work is to be validated once more.
 func again(row string) bool { return row == rowBaseMoved || row == rowWorkChanged }
 
-// rowFenced is that of a success of an attempt that had to be fenced.
-const rowFenced = "director.fenced"
-
-// noPolicys reports whether no row of a policy has made a verdict, whose bounds are others then.
+// noPolicys reports whether a verdict was not made by a row of a policy, which has other bounds.
 func noPolicys(row string) bool {
 	return row == rowIncident || row == rowFixRound || row == rowFenced || again(row)
 }
 
-// commandOnce: a command is taken once for each of its edits, and answered before the cursor passes it.
-func commandOnce(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
-	if c, ok := f.(fsm.CursorAdvanced); ok {
-		upTo, _ := strconv.ParseInt(c.Cursor, 10, 64)
-		for _, said := range h.w.comments {
-			ref := said.said.CommandRef
-			if _, taken := h.taken[ref]; taken && !h.answered[ref] && said.at < upTo &&
-				c.Repo == fsm.CommentsOf(said.said.Task.Repo()) {
-				return fmt.Sprintf("the cursor of %s passes comment %d, which nobody has answered", c.Repo, ref.Comment)
+func asksOnce(r record, f fsm.EffectPlanned) string {
+	if f.Effect.Kind == fsm.DoEscalate && r.c.asked != "" {
+		return fmt.Sprintf("%s is planned, %s is open", f.Effect.ID, r.c.asked)
+	}
+	return ""
+}
+
+func asksBeforeBlocking(r record, f fsm.Moved) string {
+	if f.To == fsm.Blocked && r.c.asked == "" {
+		return fmt.Sprintf("%s is blocked, and nobody was asked", f.Task)
+	}
+	return ""
+}
+
+func humanUnblocks(d decision) string {
+	healed := false
+	for _, f := range d.facts {
+		switch f := f.(type) {
+		case fsm.IncidentChanged:
+			healed = true
+		case fsm.Moved:
+			_, answered := d.body.(fsm.QuestionAnswered)
+			_, said := d.body.(fsm.CommentsSeen)
+			if f.From == fsm.Blocked && f.To == fsm.Backoff && !answered && !said &&
+				(f.On != fsm.OnIncidentOver || !healed) {
+				return fmt.Sprintf("%s goes on after %T", f.Task, d.body)
 			}
 		}
 	}
-	c, ok := f.(fsm.CommandTaken)
-	if !ok {
-		return ""
+	return ""
+}
+
+func answersBeforeCursor(r record, c fsm.CursorAdvanced) string {
+	upTo, _ := strconv.ParseInt(c.Cursor, 10, 64)
+	for _, said := range r.w.hub.comments {
+		ref := said.said.CommandRef
+		if _, taken := r.taken[ref]; taken && !r.answered[ref] && said.at < upTo &&
+			c.Repo == fsm.CommentsOf(said.said.Task.Repo()) {
+			return fmt.Sprintf("the cursor of %s passes comment %d, which has no answer", c.Repo, ref.Comment)
+		}
 	}
-	if _, again := h.taken[c.CommandRef]; again {
+	return ""
+}
+
+func takenOnce(r record, c fsm.CommandTaken) string {
+	if _, again := r.taken[c.CommandRef]; again {
 		return fmt.Sprintf("comment %d, or request %q, on %s is taken a second time", c.Comment, c.Request, c.Task)
 	}
 	return ""
 }
 
-// answeredAsDecided: the answer to a command says what was decided about it, also if it is given again.
+// answeredAsDecided covers repeated answers, too.
 func answeredAsDecided(h *history, p *process, e fsm.Effect) string {
-	if e.Reply == nil || p != h.w.lead {
+	if e.Reply == nil || p != h.w.directors.lead {
 		return ""
 	}
 	refused, taken := h.taken[e.Reply.CommandRef]
@@ -108,15 +104,10 @@ func answeredAsDecided(h *history, p *process, e fsm.Effect) string {
 	return ""
 }
 
-func everyoneHeard(h *history, _ *process) string { return h.w.unheard() }
+func everyoneHeard(h *history, _ *process) string { return h.w.operator.unheard() }
 
-// reviewedOnce: what was acted upon once does not count again.
-func reviewedOnce(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
-	n, ok := f.(fsm.ReviewNoted)
-	if !ok {
-		return ""
-	}
-	c := h.claim(n.Task)
+func reviewedOnce(r record, n fsm.ReviewNoted) string {
+	c := r.c
 	if c == nil || c.state != fsm.InReview || n.Reviewed == c.noted || n.Reviewed.Change < c.noted.Change {
 		return fmt.Sprintf("%s: a review is acted upon that says nothing new: %+v", n.Task, n.Reviewed)
 	}
@@ -128,13 +119,9 @@ func reviewedOnce(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	return ""
 }
 
-// notedBefore: a review leads to nothing that is not noted with it.
-func notedBefore(_ *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
-	if _, review := body.(fsm.ReviewSeen); !review {
-		return ""
-	}
+func notedBefore(d decision, _ fsm.ReviewSeen) string {
 	noted := fsm.IssueKey("")
-	for _, f := range facts {
+	for _, f := range d.facts {
 		switch f := f.(type) {
 		case fsm.ReviewNoted:
 			noted = f.Task
@@ -147,14 +134,9 @@ func notedBefore(_ *history, _ *process, _ time.Time, body fsm.EventBody, facts 
 	return ""
 }
 
-// endsWithPull: a pull request that is seen merged or closed ends its claim.
-func endsWithPull(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
-	b, ok := body.(fsm.ReviewSeen)
-	if !ok || b.State == "open" {
-		return ""
-	}
-	t := p.m.Task(b.Task)
-	if t == nil || t.Work.PullRequest != b.Number || b.AskedAt.Before(t.LabelsAt) {
+func endsWithPull(d decision, b fsm.ReviewSeen) string {
+	t := d.p.m.Task(b.Task)
+	if b.State == "open" || t == nil || t.Work.PullRequest != b.Number || b.AskedAt.Before(t.LabelsAt) {
 		return ""
 	}
 	switch t.State {
@@ -164,100 +146,129 @@ func endsWithPull(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []f
 	return ""
 }
 
-// remindedOnce: a question is raised once more, after its time, and not when it was answered.
-func remindedOnce(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
-	if d, deferred := f.(fsm.EffectDeferred); deferred {
-		return remindedInTime(h, d)
-	}
-	e, ok := f.(fsm.EffectPlanned)
-	if !ok || e.Effect.Kind != fsm.DoRemind {
-		return ""
-	}
-	c := h.claim(e.Effect.Task)
+func remindedOnce(r record, e fsm.EffectPlanned) string {
+	c := r.c
 	switch {
+	case e.Effect.Kind != fsm.DoRemind:
 	case c == nil || c.state != fsm.Blocked:
 		return string(e.Effect.Task) + " is not blocked, and somebody is reminded"
 	case c.reminded == c.asked:
 		return fmt.Sprintf("%s is raised a third time", c.asked)
-	case r.At.Before(c.since.Add(c.remindAfter)):
-		return fmt.Sprintf("%s is raised once more after %s", c.asked, r.At.Sub(c.since))
+	case r.at.Before(c.since.Add(c.remindAfter)):
+		return fmt.Sprintf("%s is raised once more after %s", c.asked, r.at.Sub(c.since))
 	}
 	return ""
 }
 
-// remindedInTime: nobody is reminded later of a question that is known to be answered.
-func remindedInTime(h *history, f fsm.EffectDeferred) string {
-	if c := h.claim(f.Task); strings.Contains(f.Effect, "/remind") && (c == nil || c.state != fsm.Blocked) {
+func remindedInTime(r record, f fsm.EffectDeferred) string {
+	if strings.Contains(f.Effect, "/remind") && (r.c == nil || r.c.state != fsm.Blocked) {
 		return fmt.Sprintf("%s was answered, and %s is tried again", f.Task, f.Effect)
 	}
 	return ""
 }
 
-// putOff: a snoozed task goes on when its time has come.
-func putOff(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
-	m, ok := f.(fsm.Moved)
-	if !ok || m.From != fsm.Parked || m.To != fsm.Backoff || m.On == fsm.OnUnblocked {
-		return ""
-	}
-	if c := h.claim(m.Task); c != nil && r.At.Before(c.until) {
-		return fmt.Sprintf("%s goes on %s before its time", m.Task, c.until.Sub(r.At))
+func putOff(r record, m fsm.Moved) string {
+	if m.From == fsm.Parked && m.To == fsm.Backoff && m.On != fsm.OnUnblocked && r.at.Before(r.c.until) {
+		return fmt.Sprintf("%s goes on %s before its time", m.Task, r.c.until.Sub(r.at))
 	}
 	return ""
 }
 
-// wokenByPeople: a person says until when, and before that only a person wakes the task.
-func wokenByPeople(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
-	said, _ := body.(fsm.CommentsSeen)
-	for _, f := range facts {
-		m, ok := f.(fsm.Moved)
+// wokenByPeople: a person says until when a task sleeps, and only a person wakes it earlier.
+func wokenByPeople(d decision) string {
+	said, _ := d.body.(fsm.CommentsSeen)
+	return each(d, func(m fsm.Moved) string {
+		commented := func(ok func(fsm.CommentView) bool) bool {
+			return slices.ContainsFunc(said.Comments, func(s fsm.CommentView) bool { return s.Task == m.Task && ok(s) })
+		}
 		switch {
-		case !ok:
 		case m.From == fsm.Parked && m.On == fsm.OnUnblocked &&
-			!slices.ContainsFunc(said.Comments, func(s fsm.CommentView) bool { return s.Task == m.Task }):
-			return fmt.Sprintf("%s is woken by %T", m.Task, body)
-		case m.To == fsm.Parked && !slices.ContainsFunc(said.Comments,
-			func(s fsm.CommentView) bool { return s.Task == m.Task && p.m.Now().Add(s.For).Equal(m.Until) }):
+			!commented(func(fsm.CommentView) bool { return true }):
+			return fmt.Sprintf("%s is woken by %T", m.Task, d.body)
+		case m.To == fsm.Parked &&
+			!commented(func(s fsm.CommentView) bool { return d.p.m.Now().Add(s.For).Equal(m.Until) }):
 			return fmt.Sprintf("%s is put off until %s, which nobody said", m.Task, m.Until)
 		}
-	}
-	return ""
+		return ""
+	})
 }
 
-// ontoTheLast: who hands in, or shows, more of a claim's work is told what was shown before.
-func ontoTheLast(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
-	e, ok := f.(fsm.EffectPlanned)
-	if !ok || e.Effect.Kind != fsm.DoDeliver && e.Effect.Kind != fsm.DoEscalate {
+func ontoTheLast(r record, e fsm.EffectPlanned) string {
+	if e.Effect.Kind != fsm.DoDeliver && e.Effect.Kind != fsm.DoEscalate {
 		return ""
 	}
-	c, work := h.claim(e.Effect.Task), fsm.DeliverResult{}
+	c, work := r.c, fsm.DeliverResult{}
 	if e.Effect.Work != nil {
 		work = *e.Effect.Work
 	}
-	if c != nil && (work.Branch != c.work.Branch || work.PullRequest != c.work.PullRequest) {
-		return fmt.Sprintf("%s is told of %q and #%d, shown were %q and #%d", e.Effect.ID, work.Branch,
+	if work.Branch != c.work.Branch || work.PullRequest != c.work.PullRequest {
+		return fmt.Sprintf("%s gets %q and #%d, shown were %q and #%d", e.Effect.ID, work.Branch,
 			work.PullRequest, c.work.Branch, c.work.PullRequest)
 	}
 	return ""
 }
 
-// validatedFirst: what came of a merge is handed in by another attempt, which validates it.
-func validatedFirst(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
-	switch f := f.(type) {
-	case fsm.WorkDelivered:
-		if c := h.claim(f.Task); c != nil && (f.Delivery.Merged || c.unvalidated == c.attempt && c.attempt > 0) {
-			return fmt.Sprintf("attempt %d of %s is delivered, and nobody has validated the merge", c.attempt, c.key)
-		}
-	case fsm.Moved:
-		if c := h.claim(f.Task); c != nil && f.From == fsm.Delivering && (f.To == fsm.InReview || f.To == fsm.Done) &&
-			c.unvalidated == c.attempt {
-			return fmt.Sprintf("attempt %d of %s is shown, and nobody has validated the merge", c.attempt, c.key)
-		}
-	case fsm.AttemptBegan:
-		if c := h.claim(f.Task); c != nil && c.unvalidated == c.attempt && c.attempt > 0 && c.last != nil &&
-			f.Next.Action != recovery.Revalidate {
-			return fmt.Sprintf("attempt %d of %s begins with %q, the merge is to be validated", f.N, f.Task,
-				f.Next.Action)
-		}
+// unvalidated reports whether the current attempt is the one whose merge still needs a validation.
+func (c *claim) mergeOpen() bool { return c.unvalidated == c.attempt && c.attempt > 0 }
+
+func deliversNoMerge(r record, f fsm.WorkDelivered) string {
+	if f.Delivery.Merged || r.c.mergeOpen() {
+		return fmt.Sprintf("attempt %d of %s is delivered without a validation of the merge", r.c.attempt, r.c.key)
+	}
+	return ""
+}
+
+func showsNoMerge(r record, f fsm.Moved) string {
+	if f.From == fsm.Delivering && (f.To == fsm.InReview || f.To == fsm.Done) && r.c.unvalidated == r.c.attempt {
+		return fmt.Sprintf("attempt %d of %s is shown without a validation of the merge", r.c.attempt, r.c.key)
+	}
+	return ""
+}
+
+func validatesMerge(r record, f fsm.AttemptBegan) string {
+	if r.c.mergeOpen() && r.c.last != nil && f.Next.Action != recovery.Revalidate {
+		return fmt.Sprintf("attempt %d of %s begins with %q, the merge is to be validated", f.N, f.Task, f.Next.Action)
+	}
+	return ""
+}
+
+// The bounds of a delivery's patience, beside its configured time.
+const (
+	deliveryDoubt = 2 * time.Minute
+	deliveryOften = 3
+)
+
+func failsForGood(r record, d fsm.EffectDeferred) string {
+	c, patience := r.c, r.set.cfg.DeliverFor
+	if !delivers(d.Effect) || patience == 0 || d.Tries == c.tries || c.failing.IsZero() {
+		return ""
+	}
+	if c.failed >= deliveryOften && r.at.Sub(c.failing) >= 4*patience+deliveryDoubt {
+		return fmt.Sprintf("%s has failed %d times since %s, and nobody is asked", d.Effect, c.failed+1, c.failing)
+	}
+	return ""
+}
+
+// pushRefused is what git says then.
+const pushRefused = "push: error: 403"
+
+// refusedForLong allows a refusal to count at once if the delivery is given up anyway.
+func refusedForLong(r record, d fsm.EffectDone) string {
+	if d.Failed != pushRefused {
+		return ""
+	}
+	c, patience := r.c, r.set.cfg.DeliverFor
+	over := patience > 0 && c.tries >= deliveryOften && !c.failing.IsZero() &&
+		r.at.Sub(c.failing) >= 4*patience+deliveryDoubt
+	if !over && (c.doubts < deliveryOften || c.doubted.IsZero() || r.at.Sub(c.doubted) < deliveryDoubt) {
+		return fmt.Sprintf("%s is given up after %d refusals since %s", d.Effect, c.doubts+1, c.doubted)
+	}
+	return ""
+}
+
+func handedInAgain(r record, f fsm.AttemptBegan) string {
+	if r.c.resumed {
+		return fmt.Sprintf("attempt %d of %s begins, though the work is done and was to be handed in", f.N, f.Task)
 	}
 	return ""
 }

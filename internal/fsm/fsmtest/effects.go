@@ -9,8 +9,8 @@ import (
 )
 
 // submit begins an effect. It is carried out a little later, if its director lives so long.
-func (w *world) submit(p *process, e fsm.Effect) {
-	if !w.may(p) {
+func (w *shell) submit(p *process, e fsm.Effect) {
+	if !w.directors.may(p) {
 		return
 	}
 	if !e.Kind.Durable() {
@@ -27,7 +27,7 @@ func (w *world) submit(p *process, e fsm.Effect) {
 }
 
 // execute carries a durable effect out and tells its outcome.
-func (w *world) execute(p *process, f *flight) {
+func (w *shell) execute(p *process, f *flight) {
 	if p.dead || w.bad != nil {
 		return
 	}
@@ -35,12 +35,12 @@ func (w *world) execute(p *process, f *flight) {
 		w.queue.add(p.asleep, func() { w.execute(p, f) })
 		return
 	}
-	if !w.may(p) {
+	if !w.directors.may(p) {
 		return // it is pending in the journal
 	}
 	e := f.effect
 	if w.fault(crashAtEffect) {
-		w.crash(p, "crash before "+e.ID)
+		w.directors.crash(p, "crash before "+e.ID)
 		return
 	}
 	f.over = true
@@ -60,17 +60,17 @@ func (w *world) execute(p *process, f *flight) {
 	}
 	out.Task, out.Effect = e.Task, e.ID
 	if w.fault(crashAtEffect) {
-		w.crash(p, "crash after "+e.ID)
+		w.directors.crash(p, "crash after "+e.ID)
 		return
 	}
-	w.offer(p, out, nil)
+	w.directors.offer(p, out, nil)
 	if w.fault(outcomeTwice) {
 		w.after(w.delay(60), func() { w.repeat(p, out) })
 	}
 }
 
 // repeat tells an outcome again. Unless the same effect is under way again it must decide nothing.
-func (w *world) repeat(p *process, out fsm.EffectEnded) {
+func (w *shell) repeat(p *process, out fsm.EffectEnded) {
 	if p.asleep > w.now {
 		w.queue.add(p.asleep+1, func() { w.repeat(p, out) })
 		return
@@ -85,7 +85,7 @@ func (w *world) repeat(p *process, out fsm.EffectEnded) {
 			return
 		}
 	}
-	w.offer(p, out, nil)
+	w.directors.offer(p, out, nil)
 }
 
 // githubKinds use GitHub. (Written down here once more: the machine's table is what is searched.)
@@ -104,16 +104,16 @@ func halfOf(k fsm.EffectKind) site {
 }
 
 // refuse reports whether the effect fails before anything was done.
-func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
+func (w *shell) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	switch {
-	case githubKinds[e.Kind] && w.isAway():
+	case githubKinds[e.Kind] && w.hub.isAway():
 		return fsm.EffectEnded{Failure: apiFailure()}, true
-	case (e.Kind == fsm.DoStart || e.Kind == fsm.DoDeliver) && w.now < w.gitTo && !w.faultsStopped:
+	case (e.Kind == fsm.DoStart || e.Kind == fsm.DoDeliver) && w.now < w.hub.gitTo && !w.faultsStopped:
 		return fsm.EffectEnded{Failure: w.gitFailure(e.Kind)}, true
 	case e.Kind == fsm.DoStart && e.Attempt > 1 && w.fault(baseConflicts): // what was kept is merged at the start
 		return fsm.EffectEnded{Failure: conflictWithBase()}, true
 	case e.Kind == fsm.DoDeliver && w.fault(pushesFail):
-		w.gitTo = max(w.gitTo, w.now+w.delay(1200))
+		w.hub.gitTo = max(w.hub.gitTo, w.now+w.delay(1200))
 		return fsm.EffectEnded{Failure: w.gitFailure(e.Kind)}, true
 	case !githubKinds[e.Kind] || e.Kind == fsm.DoStart:
 		if w.fault(runtimeFails) {
@@ -140,11 +140,11 @@ func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 }
 
 // limit draws how long GitHub closes. The reset may be past already: clocks differ.
-func (w *world) limit() int64 {
+func (w *stage) limit() int64 {
 	return seconds([...]int{60, 120, 600, 3000, -5}[w.choices.pick(githubLimit, 5)])
 }
 
-func (w *world) failure(k fsm.EffectKind) *fsm.EffectError {
+func (w *shell) failure(k fsm.EffectKind) *fsm.EffectError {
 	switch {
 	case !githubKinds[k]:
 		return &fsm.EffectError{
@@ -176,13 +176,13 @@ func apiFailure() *fsm.EffectError {
 }
 
 // isAway reports whether GitHub answers nothing for a while.
-func (w *world) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
+func (w *hub) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
 
 // answers reports whether GitHub answers what is asked now.
-func (w *world) answers() bool { return !w.isAway() && !w.fault(githubFails) }
+func (w *hub) answers() bool { return !w.isAway() && !w.fault(githubFails) }
 
 // gitFailure is how git fails. Every other three minutes a push seems to be refused.
-func (w *world) gitFailure(k fsm.EffectKind) *fsm.EffectError {
+func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
 		return &fsm.EffectError{
 			Reason: recovery.AuthError, Text: pushRefused, Resource: recovery.GitHubGit,
@@ -196,13 +196,13 @@ func (w *world) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 }
 
 // carryOut does a durable effect in the world. Doing it twice changes nothing more.
-func (w *world) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
+func (w *shell) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	w.tell("    world: %s", e.ID)
-	w.history.carriedOut(p, e)
-	i := w.issue(e.Task)
+	w.directors.history.carriedOut(p, e)
+	i := w.hub.issue(e.Task)
 	switch e.Kind {
 	case fsm.DoClaim:
-		return fsm.EffectEnded{Claim: w.claim(i, e)}
+		return fsm.EffectEnded{Claim: w.hub.claim(i, e)}
 	case fsm.DoRecheck:
 		end := &fsm.ClaimResult{Ours: i.open && i.labels&claimedLabel != 0 && i.nonce == e.Nonce}
 		if !end.Ours {
@@ -210,64 +210,64 @@ func (w *world) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 		}
 		return fsm.EffectEnded{Claim: end}
 	case fsm.DoStart:
-		w.start(p, e)
+		w.runtime.start(p, e)
 	case fsm.DoStop:
-		return w.stop(p, e)
+		return w.runtime.stop(p, e)
 	case fsm.DoDeliver:
 		return w.deliver(i, e)
 	case fsm.DoEscalate:
-		return w.question(i, e)
+		return w.hub.question(i, e)
 	case fsm.DoRelease:
-		w.release(i, e)
+		w.hub.release(i, e)
 	}
 	return fsm.EffectEnded{}
 }
 
 // soft carries out what may be lost.
-func (w *world) soft(p *process, e fsm.Effect) {
+func (w *shell) soft(p *process, e fsm.Effect) {
 	switch e.Kind {
 	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse, fsm.DoProbe, fsm.DoPause, fsm.DoResume:
 		if w.fault(busDrop) {
 			return
 		}
-		w.after(w.lag(), func() { w.control(e) })
+		w.after(w.lag(), func() { w.workers.control(e) })
 	case fsm.DoRemove:
 		if !w.fault(runtimeFails) {
-			w.after(w.delay(4), func() { w.shutOut(e.Worker) })
+			w.after(w.delay(4), func() { w.runtime.shutOut(e.Worker) })
 		}
 	case fsm.DoReply:
 		w.retryGitHub(p, func() {
-			w.history.answered[e.Reply.CommandRef] = true
-			w.after(w.delay(3), func() { w.offer(p, fsm.EffectEnded{Task: e.Task, Effect: e.ID}, nil) })
+			w.directors.history.answered[e.Reply.CommandRef] = true
+			w.after(w.delay(3), func() { w.directors.offer(p, fsm.EffectEnded{Task: e.Task, Effect: e.ID}, nil) })
 		})
 	case fsm.DoReadIssue:
 		w.retryGitHub(p, func() {
-			v := w.view(p, w.issue(e.Task))
-			w.after(w.delay(3), func() { w.offer(p, v, nil) })
+			v := w.hub.view(p, w.hub.issue(e.Task))
+			w.after(w.delay(3), func() { w.directors.offer(p, v, nil) })
 		})
 	case fsm.DoReadAnswers:
-		w.retryGitHub(p, func() { w.read(p, w.issue(e.Task)) })
+		w.retryGitHub(p, func() { w.read(p, w.hub.issue(e.Task)) })
 	case fsm.DoReadReview:
 		w.retryGitHub(p, func() {
 			if t := p.m.Task(e.Task); t != nil {
-				w.look(p, w.issue(e.Task), t.Work.PullRequest)
+				w.look(p, w.hub.issue(e.Task), t.Work.PullRequest)
 			}
 		})
 	case fsm.DoTidy:
-		w.retryGitHub(p, func() { w.tidy(w.issue(e.Task), fsm.Label(e.Why)) })
+		w.retryGitHub(p, func() { w.hub.tidy(w.hub.issue(e.Task), fsm.Label(e.Why)) })
 	case fsm.DoReclaim:
-		if w.answers() {
-			w.after(w.delay(3), func() { w.reclaim(p, w.issue(e.Task)) })
+		if w.hub.answers() {
+			w.after(w.delay(3), func() { w.reclaim(p, w.hub.issue(e.Task)) })
 		}
 	}
 }
 
 // insist does what is asked of GitHub, again and again until it does not fail, for as long as the director lives.
-func (w *world) retryGitHub(p *process, do func()) {
+func (w *shell) retryGitHub(p *process, do func()) {
 	w.after(w.delay(3), func() {
 		switch {
 		case p.dead || w.bad != nil:
-		case !w.answers():
+		case !w.hub.answers():
 			w.after(w.interval(30), func() { w.retryGitHub(p, do) })
 		default:
 			do()
@@ -276,7 +276,7 @@ func (w *world) retryGitHub(p *process, do func()) {
 }
 
 // lag is how long the bus takes.
-func (w *world) lag() int64 {
+func (w *stage) lag() int64 {
 	if w.fault(busLate) {
 		return w.delay(150)
 	}

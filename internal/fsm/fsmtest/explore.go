@@ -1,393 +1,295 @@
 package fsmtest
 
-import "retake/internal/fsm"
+import (
+	"slices"
+
+	"retake/internal/fsm"
+)
+
+// node is a state of a small world.
+type node struct {
+	w        *world
+	messages []message
+	left     smallFaults // what may still go wrong
+}
+
+// message is on its way to a director.
+type message struct {
+	hello  bool
+	worker string
+}
 
 // newSmall is the first state.
 func newSmall(s Small) *node {
-	w := &world{
-		faultsStopped: true, explored: true, maxWorkers: s.Workers, maxRetries: s.Retries, limits: budgets[0],
-		steps: 1,
+	w := assemble(newChoices(1))
+	w.faultsStopped, w.explored, w.steps = true, true, 1
+	limits := budgets[0]
+	limits.MaxRetries = 2
+	w.directors.set = newSettings(s.Issues, 0, "director", limits)
+	cfg := &w.directors.set.cfg
+	cfg.CleanValidation, cfg.FixRounds = s.Clean, 2
+	w.hub.withPulls = s.Faults[reviews] > 0
+	if w.runtime.inCluster = s.Cluster; s.Cluster {
+		cfg.PendingTimeout, cfg.CheckoutTravels = pendingTimeout, !s.Mounts
 	}
-	w.choices = newChoices(1)
-	w.limits.MaxRetries = s.Retries
-	w.cfg = machineConfig(s.Workers, 0, "director", w.limits)
-	w.cfg.CleanValidation, w.cfg.FixRounds = s.Clean, 2
-	w.withPulls = s.Reviews > 0
-	if w.inCluster = s.Cluster; s.Cluster {
-		w.cfg.PendingTimeout, w.cfg.CheckoutTravels = pendingTimeout, !s.Mounts
+	w.directors.history = newHistory(w)
+	for _, key := range []fsm.IssueKey{"o/x#7", "o/y#7"}[:s.Issues] {
+		w.hub.add(&issue{key: key, open: true, labels: taskLabel})
 	}
-	w.history = newHistory(w)
-	keys := []fsm.IssueKey{"o/x#7", "o/y#7"}
-	for i := range s.Issues {
-		w.add(&issue{key: keys[i], open: true, labels: taskLabel})
-	}
-	n := &node{w: w, left: faultsLeft{
-		s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence,
-		s.Reviews, s.Words, s.Lost, s.Back,
-	}}
+	n := &node{w: w, left: s.Faults}
 	n.boot()
 	return n
 }
 
 // boot starts a leader on the journal.
 func (n *node) boot() {
-	w := n.w
-	w.born++
-	p := &process{id: w.born, cfg: w.cfg, began: w.settings()}
-	p.m = fsm.New(p.cfg)
-	if err := w.journal.load(p.m); err != nil {
-		w.fail(replaySame, "%v", err)
+	w, d := n.w, n.w.directors
+	p := d.newProcess()
+	if p == nil {
 		return
 	}
-	p.d = fsm.NewDriver(p.m, w.journal.last, "p")
-	omitData(p.d)
-	w.lead = p
-	w.history.booted(p)
-	n.offer(p, fsm.Booted{RunID: "r"}, 0)
-	n.offer(p, w.list(p), 0)
-	for _, r := range w.repos {
-		if n.left.words > 0 && p.m.Cursor(fsm.CommentsOf(r)) == "" {
-			seen, _ := w.commentsSeen(p, r)
-			n.offer(p, seen, 0)
+	d.lead = p
+	d.history.booted(p)
+	n.tell(fsm.Booted{RunID: "r"})
+	n.tell(w.runtime.list(p))
+	for _, r := range w.hub.repos {
+		if n.left[words] > 0 && p.m.Cursor(fsm.CommentsOf(r)) == "" {
+			seen, _ := w.shell.commentsSeen(p, r)
+			n.tell(seen)
 		}
 	}
 }
 
-// offer is what a shell does: it tells the driver and takes what is ready.
+// offer is what a shell does: it offers an event to the driver, and takes what is ready.
 func (n *node) offer(p *process, body fsm.EventBody, tok fsm.Token) {
-	w := n.w
-	if p.dead || w.bad != nil {
-		return
+	if !p.dead && n.w.bad == nil && n.w.directors.step(p, body, tok, nil) {
+		n.flush(p)
 	}
-	at := w.wall(p)
-	w.history.stepping(p, at, body)
-	if err := p.d.Offer(fsm.Event{At: at, Body: body}, tok); err != nil {
-		w.fail("DriverTakesEvents", "%T: %v", body, err)
-		return
-	}
-	facts, effects := decided(p.m)
-	if w.say != nil {
-		w.tell("p%d ← %s", p.id, eventLine(body))
-		for _, f := range facts {
-			w.tell("    %s", factLine(f))
-		}
-	}
-	if len(facts) > 0 {
-		p.decided++
-	}
-	if tok != 0 {
-		p.tokens = append(p.tokens, token{tok, p.decided, nil})
-	}
-	for _, e := range effects {
-		p.waiting = append(p.waiting, pendingEffect{e, p.decided})
-	}
-	w.history.stepped(p, at, body, facts, effects)
-	n.flush(p)
 }
 
 func (n *node) flush(p *process) {
-	r := p.d.Ready()
-	w := n.w
-	for _, a := range r.Acks {
-		if t := p.tokens[0]; t.id != a || t.need > p.durable {
-			w.fail(ackAfterFact, "token %d was handed out after %d records, it waits for %d", a, p.durable, t.need)
-		}
-		p.tokens = p.tokens[1:]
-		report := w.reports[a-1]
-		w.history.acked(p, report)
+	n.w.directors.takeReady(p, func(t token) {
+		report := n.w.workers.reports[t.id-1]
+		n.w.directors.history.acked(report)
 		report.acked = true
-	}
-	for _, e := range r.Effects {
-		if t := p.waiting[0]; t.effect.ID != e.ID || t.need > p.durable {
-			w.fail(effectAfterFact, "%s was handed out after %d records, it waits for %d", e.ID, p.durable, t.need)
-		}
-		p.waiting = p.waiting[1:]
-		w.history.handed(p, e)
+	}, func(e fsm.Effect) {
 		if e.Kind.Durable() {
 			p.flight = append(p.flight, &flight{effect: e})
-			continue
+			return
 		}
-		n.soft(e)
-	}
-	if r.Batch != nil {
-		p.batch = r.Batch
-	}
+		switch e.Kind { // These happen at once, or are lost where a message may be.
+		case fsm.DoRemove:
+			n.w.runtime.shutOut(e.Worker)
+		case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse:
+			n.w.workers.control(e)
+		}
+	}, func(b *fsm.Batch) { p.batch = b })
 }
 
-// soft effects happen at once, or are lost where a message may be.
-func (n *node) soft(e fsm.Effect) {
-	switch e.Kind {
-	case fsm.DoRemove:
-		n.w.shutOut(e.Worker)
-	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse:
-		n.w.control(e)
-	}
-}
-
-// land appends what is under way. A refused append is how a stale director learns that it is one.
+// land appends the batch under way. A refused append is how a director learns that it was replaced.
 func (n *node) land(p *process) {
-	w, b := n.w, p.batch
+	d, b := n.w.directors, p.batch
 	p.batch = nil
-	seq, err := w.journal.append(b)
+	seq, err := d.journal.append(b)
 	if err != nil {
 		p.d.Stop()
 		p.dead = true
-		w.again()
-		if p == w.stale {
-			w.stale = nil
+		d.again()
+		if p == d.stale {
+			d.stale = nil
 		} else {
 			n.boot()
 		}
 		return
 	}
-	w.tell("    journal %d: %d records of p%d", seq, len(b.Records), p.id)
-	w.history.appended(p, b.Records)
-	n.settled(p, b, seq)
-}
-
-func (n *node) settled(p *process, b *fsm.Batch, seq uint64) {
+	n.w.tell("    journal %d: %d records of p%d", seq, len(b.Records), p.id)
+	d.history.appended(p, b.Records)
 	p.durable += len(b.Records)
 	p.d.Appended(seq)
 	n.flush(p)
 }
 
-// directors are the leader and the stale one.
-func (w *world) directors() [2]*process { return [2]*process{w.lead, w.stale} }
+// pair is the leader and the stale director.
+func (w *directors) pair() [2]*process { return [2]*process{w.lead, w.stale} }
+
+// again lets reports without an acknowledgement be delivered again.
+func (w *directors) again() {
+	for _, r := range w.workers.reports {
+		r.waits = false
+	}
+}
 
 // choices lists what can happen next.
 func (n *node) choices(out []step) []step {
-	w, l := n.w, n.left
-	for i, p := range w.directors() {
-		if p == nil || p.dead {
-			continue
-		}
-		a := uint8(i)
-		if p.batch != nil {
-			out = append(out, step{lands, a, 0})
-		}
-		for j := range p.flight {
-			out = append(out, step{isDone, a, uint8(j)})
-			if l.failures > 0 {
-				out = append(out, step{fails, a, uint8(j)}, step{half, a, uint8(j)})
-			}
-		}
-		for j := range n.messages {
-			out = append(out, step{arrives, uint8(j), a})
-			if l.doubles > 0 {
-				out = append(out, step{arrives2, uint8(j), a})
-			}
-		}
-		for j, r := range w.reports {
-			if !r.acked && !r.waits {
-				out = append(out, step{isRead, uint8(j), a})
-			}
+	w, d := n.w, n.w.directors
+	for i, p := range d.pair() {
+		if p != nil && !p.dead {
+			out = n.ofDirector(out, p, uint8(i))
 		}
 	}
-	for j := range n.messages {
-		if l.drops > 0 {
+	if n.left[drops] > 0 {
+		for j := range n.messages {
 			out = append(out, step{isLost, uint8(j), 0})
 		}
 	}
-	for j, b := range w.containers {
-		out = n.moves(out, b, uint8(j))
-		if !b.alive() {
-			continue
-		}
-		switch {
-		case !b.welcomed && b.patience > 0:
-			out = append(out, step{says, uint8(j), 0})
-		case b.welcomed && b.sent == 0:
-			out = append(out, step{succeeds, uint8(j), 0})
-			if l.bad > 0 {
-				out = append(out, step{goesWrong, uint8(j), 0})
-			}
-		}
-		if l.deaths > 0 {
-			out = append(out, step{dies, uint8(j), 0})
-		}
+	for j, b := range w.runtime.containers {
+		out = n.ofContainer(out, b, uint8(j))
 	}
-	for j, i := range w.issues {
-		if w.lead.m.Task(i.key) == nil && i.labels&taskLabel != 0 && i.nonce == "" {
+	for j, i := range w.hub.issues {
+		if d.lead.m.Task(i.key) == nil && i.labels&taskLabel != 0 && i.nonce == "" {
 			out = append(out, step{polled, uint8(j), 0})
 		}
 	}
-	out = n.people(out)
+	for j, i := range w.hub.issues {
+		out = n.ofPeople(out, i, uint8(j))
+	}
 	if n.listTells() {
 		out = append(out, step{listed, 0, 0})
 	}
-	if l.crashes > 0 {
+	if n.left[crash] > 0 {
 		out = append(out, step{crashes, 0, 0})
-		if w.lead.batch != nil {
+		if d.lead.batch != nil {
 			out = append(out, step{crashes, 1, 0})
 		}
 	}
-	if l.stale > 0 && w.stale == nil {
+	if n.left[stale] > 0 && d.stale == nil {
 		out = append(out, step{replaces, 0, 0})
 	}
-	if next := w.lead.m.NextDeadline(); !next.IsZero() && (len(out) == 0 || l.silence > 0) {
+	if next := d.lead.m.NextDeadline(); !next.IsZero() && (len(out) == 0 || n.left[silence] > 0) {
 		out = append(out, step{passes, 0, 0})
 	}
 	return out
 }
 
+func (n *node) ofDirector(out []step, p *process, a uint8) []step {
+	if p.batch != nil {
+		out = append(out, step{lands, a, 0})
+	}
+	for j := range p.flight {
+		out = append(out, step{isDone, a, uint8(j)})
+		if n.left[failures] > 0 {
+			out = append(out, step{fails, a, uint8(j)}, step{half, a, uint8(j)})
+		}
+	}
+	for j := range n.messages {
+		out = append(out, step{arrives, uint8(j), a})
+		if n.left[doubles] > 0 {
+			out = append(out, step{arrives2, uint8(j), a})
+		}
+	}
+	for j, r := range n.w.workers.reports {
+		if !r.acked && !r.waits {
+			out = append(out, step{isRead, uint8(j), a})
+		}
+	}
+	return out
+}
+
+func (n *node) ofContainer(out []step, b *container, j uint8) []step {
+	if b.pending {
+		out = append(out, step{isPlaced, j, 0})
+	}
+	if b.running && !b.lost && n.left[lost] > 0 {
+		out = append(out, step{isCutOff, j, 0})
+	}
+	if b.lost && n.left[back] > 0 {
+		out = append(out, step{isBack, j, 0})
+	}
+	if !b.alive() {
+		return out
+	}
+	switch {
+	case !b.welcomed && b.patience > 0:
+		out = append(out, step{says, j, 0})
+	case b.welcomed && b.sent == 0:
+		out = append(out, step{succeeds, j, 0})
+		if n.left[bad] > 0 {
+			out = append(out, step{goesWrong, j, 0})
+		}
+	}
+	if n.left[deaths] > 0 {
+		out = append(out, step{dies, j, 0})
+	}
+	return out
+}
+
+// ofPeople lists what people can do on an issue, and what the leader can see of it.
+func (n *node) ofPeople(out []step, i *issue, j uint8) []step {
+	x := i.pull
+	if x != nil && x.state == "open" && n.left[reviews] > 0 {
+		for kind := range smallReviews {
+			out = append(out, step{isReviewed, j, uint8(kind)})
+		}
+	}
+	if n.left[words] > 0 {
+		for kind := range smallWords {
+			out = append(out, step{speaks, j, uint8(kind)})
+		}
+	}
+	t := n.w.directors.lead.m.Task(i.key)
+	if t != nil && x != nil && (t.State == fsm.InReview && x.news(t.Reviewed) ||
+		waitsForPeople(t) && x.state != "open") {
+		out = append(out, step{looked, j, 0})
+	}
+	if n.unheard() && canHear(t) {
+		out = append(out, step{listens, j, 0})
+	}
+	return out
+}
+
+// unheard reports whether the leader has still to decide about a command.
+func (n *node) unheard() bool {
+	return slices.ContainsFunc(n.w.hub.comments, func(c *comment) bool {
+		_, taken := n.w.directors.history.taken[c.said.CommandRef]
+		return !taken && n.w.directors.lead.told&(1<<c.said.Comment) == 0
+	})
+}
+
+// news reports whether the pull request has something that led to nothing yet.
+func (p *pull) news(r fsm.Reviewed) bool {
+	return p.state != "open" || len(p.changes) > 0 && p.changes[len(p.changes)-1].ID > r.Change ||
+		p.failing && r.Checks != p.commit()
+}
+
+func waitsForPeople(t *fsm.Task) bool {
+	return t.Work.PullRequest > 0 && (t.State == fsm.InReview || t.State == fsm.Backoff || t.State == fsm.Parked ||
+		t.State == fsm.Blocked)
+}
+
+// canHear reports whether a command can be decided: no effect is at work on the issue.
+func canHear(t *fsm.Task) bool {
+	switch {
+	case t == nil:
+		return true
+	case t.State == fsm.Blocked || t.State == fsm.Parked:
+		return len(t.Outbox) == 0
+	}
+	return t.State == fsm.Queued || t.State == fsm.Backoff || t.State == fsm.InReview || t.State.Info().Live
+}
+
 // listTells reports whether the runtime's list differs from what the leader expects.
 func (n *node) listTells() bool {
-	for _, b := range n.w.containers {
-		t, current := n.w.lead.m.Worker(b.attempt)
+	lead := n.w.directors.lead
+	for _, b := range n.w.runtime.containers {
+		t, current := lead.m.Worker(b.attempt)
 		switch {
-		case !b.listed, b.lost && b.revoked: // that one is there for good
-		case !current, !b.running && !b.pending && (!t.UpAt.IsZero() || t.Waits != nil) && t.State != fsm.Stopping:
-			return true
-		case current && t.Waits != nil && (b.running || b.waits != t.Waits.For):
-			return true
-		}
-	}
-	for _, t := range n.w.lead.m.Tasks() {
-		if s := t.State; (!t.UpAt.IsZero() || t.Waits != nil) && (s == fsm.Starting || s == fsm.Running ||
-			s == fsm.Suspect) && n.w.container(t.AttemptID()) == nil {
+		case !b.listed, b.lost && b.revoked: // The latter stays for good.
+		case !current, !b.running && !b.pending && (!t.UpAt.IsZero() || t.Waits != nil) && t.State != fsm.Stopping,
+			t.Waits != nil && (b.running || b.waits != t.Waits.For):
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(lead.m.Tasks(), func(t *fsm.Task) bool {
+		s := t.State
+		return (!t.UpAt.IsZero() || t.Waits != nil) && (s == fsm.Starting || s == fsm.Running || s == fsm.Suspect) &&
+			n.w.runtime.container(t.AttemptID()) == nil
+	})
 }
 
-// take makes one step.
-func (n *node) take(s step) {
-	w := n.w
-	switch s.kind {
-	case lands:
-		n.land(w.directors()[s.a])
-	case isDone, fails, half:
-		n.end(w.directors()[s.a], int(s.b), s.kind)
-	case says:
-		b := w.containers[s.a]
-		b.patience--
-		n.messages = append(n.messages, message{true, b.attempt})
-	case succeeds, goesWrong:
-		b := w.containers[s.a]
-		b.sent++
-		r := fsm.Report{Ref: fsm.ReportRef{ID: "r1"}, OK: s.kind == succeeds, Final: true, Stage: "CODE"}
-		if s.kind == goesWrong {
-			n.left.bad--
-			r.Evidence = retryableFailure
-		}
-		if b.revoked {
-			n.offer(w.lead, fsm.ReportReceived{Worker: b.attempt, Report: r}, 0)
-			break
-		}
-		w.publish(b.attempt, r)
-	case isPlaced, isCutOff, isBack:
-		n.move(s)
-	case dies:
-		n.left.deaths--
-		b := w.containers[s.a]
-		b.running, b.code = false, 1
-	case arrives, arrives2:
-		m := n.messages[s.a]
-		if s.kind == arrives {
-			n.messages = append(n.messages[:s.a:s.a], n.messages[s.a+1:]...)
-		} else {
-			n.left.doubles--
-		}
-		n.offer(w.directors()[s.b], fsm.Hello{Worker: m.worker}, 0)
-	case isLost:
-		n.left.drops--
-		n.messages = append(n.messages[:s.a:s.a], n.messages[s.a+1:]...)
-	case isRead:
-		r := w.reports[s.a]
-		r.waits = true
-		n.offer(w.directors()[s.b], fsm.ReportReceived{Worker: r.worker, Report: r.body}, fsm.Token(s.a)+1)
-	case polled:
-		n.offer(w.lead, w.view(w.lead, w.issues[s.a]), 0)
-	case listed:
-		n.offer(w.lead, w.list(w.lead), 0)
-	case isReviewed, speaks, looked, listens:
-		n.act(s)
-	case passes:
-		n.pass()
-	case crashes:
-		n.left.crashes--
-		p := w.lead
-		if s.a == 1 {
-			if _, err := w.journal.append(p.batch); err == nil {
-				w.history.appended(p, p.batch.Records)
-			}
-		}
-		p.dead = true
-		w.again()
-		w.tell("p%d crashes", p.id)
-		n.boot()
-	case replaces:
-		n.left.stale--
-		w.stale = w.lead
-		w.tell("p%d is replaced", w.stale.id)
-		n.boot()
-	}
-}
-
-// again: what was not acknowledged is delivered again.
-func (w *world) again() {
-	for _, r := range w.reports {
-		r.waits = false
-	}
-}
-
-// retryableFailure is a failure that another attempt may heal.
-var retryableFailure = failureEvidence[3]
-
-func (n *node) end(p *process, j int, how happening) {
-	w, e := n.w, p.flight[j].effect
-	p.flight = append(p.flight[:j:j], p.flight[j+1:]...)
-	out := fsm.EffectEnded{}
-	if how != fails {
-		out = w.carryOut(p, e)
-	}
-	if how != isDone {
-		n.left.failures--
-		out = fsm.EffectEnded{Failure: w.failure(e.Kind)}
-	}
-	out.Task, out.Effect = e.Task, e.ID
-	n.offer(p, out, 0)
-}
-
-// pass lets time go on to the leader's next deadline.
-func (n *node) pass() {
-	w := n.w
-	next := w.lead.m.NextDeadline()
-	if len(n.choicesNow()) > 0 {
-		n.left.silence--
-	}
-	if w.stale != nil { // its lease has run out by then
-		w.stale.dead, w.stale = true, nil
-		w.again()
-	}
-	w.now = max(w.now, int64(next.Sub(epoch)))
-	n.offer(w.lead, fsm.Tick{}, 0)
-	if after := w.lead.m.NextDeadline(); !after.IsZero() && !after.After(w.wall(w.lead)) {
-		w.fail(timerMeansWork, "the deadline was offered, and is there still")
-	}
-	for _, b := range w.containers { // a worker that was not answered says hello again
-		if !b.welcomed && b.patience == 0 {
-			b.patience = 1
-		}
-	}
-}
-
-// choicesNow are the choices that need no time.
-func (n *node) choicesNow() []step {
-	all := n.choices(nil)
-	for i, s := range all {
-		if s.kind == passes {
-			return append(all[:i:i], all[i+1:]...)
-		}
-	}
-	return all
-}
-
-// over says what is wrong with a state in which nothing can happen any more.
+// over returns what is wrong with a state in which nothing more can happen.
 func (n *node) over() string {
 	if text := n.w.atRest(); text != "" {
 		return text
 	}
-	return labelsAgree(n.w.history, n.w.lead)
+	return labelsAgree(n.w.directors.history, n.w.directors.lead)
 }

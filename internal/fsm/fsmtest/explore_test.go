@@ -61,32 +61,19 @@ func (e Explored) row() string {
 	if e.Closed {
 		how = "closed"
 	}
-	return fmt.Sprintf("| %s | %d, %d | %s | %d | %d | %d | %s | %s |", e.Small.Name, e.Small.Issues, e.Small.Workers,
+	return fmt.Sprintf("| %s | %d, %d | %s | %d | %d | %d | %s | %s |", e.Small.Name, e.Small.Issues, e.Small.Issues,
 		e.Small.faults(),
 		e.States, e.Steps, e.Depth, how, e.Took.Round(100*time.Millisecond))
 }
 
 func (s Small) faults() string {
 	var all []string
-	for _, f := range []struct {
-		n    int
-		name string
-	}{
-		{s.Drops, "lost"},
-		{s.Doubles, "doubled"},
-		{s.Failures, "effects failed"},
-		{s.Deaths, "worker dead"},
-		{s.Bad, "failure reported"},
-		{s.Crashes, "crash"},
-		{s.Stale, "stale leader"},
-		{s.Silence, "early deadlines"},
-		{s.Reviews, "reviews"},
-		{s.Words, "commands"},
-		{s.Lost, "node lost"},
-		{s.Back, "back"},
+	for i, name := range []string{
+		"lost", "doubled", "effects failed", "worker dead", "failure reported", "crash", "stale leader",
+		"early deadlines", "reviews", "commands", "node lost", "back",
 	} {
-		if f.n > 0 {
-			all = append(all, fmt.Sprintf("%d %s", f.n, f.name))
+		if n := s.Faults[i]; n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", n, name))
 		}
 	}
 	return strings.Join(all, ", ")

@@ -72,7 +72,7 @@ var labelSets = func() (sets [16][]fsm.Label) {
 
 const foreign = "foreign"
 
-func (w *world) issue(k fsm.IssueKey) *issue {
+func (w *hub) issue(k fsm.IssueKey) *issue {
 	for _, i := range w.issues {
 		if i.key == k {
 			return i
@@ -81,15 +81,15 @@ func (w *world) issue(k fsm.IssueKey) *issue {
 	panic("no issue " + string(k))
 }
 
-func (w *world) touch(i *issue) { i.changed = w.now / seconds(1) }
+func (w *hub) touch(i *issue) { i.changed = w.now / seconds(1) }
 
-func (w *world) relabel(i *issue, l labels, nonce string) {
+func (w *hub) relabel(i *issue, l labels, nonce string) {
 	i.labels, i.nonce = l, nonce
 	w.touch(i)
 }
 
 // claim runs the protocol: it succeeds again if it has before.
-func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
+func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	if i.nonce == "" && i.open && i.labels&taskLabel != 0 && w.fault(githubTaken) {
 		w.relabel(i, claimedLabel, foreign)
 		w.after(w.delay(4000), func() {
@@ -129,7 +129,7 @@ func answers(effect string) int {
 	return known
 }
 
-func (w *world) escalate(i *issue, e fsm.Effect) {
+func (w *hub) escalate(i *issue, e fsm.Effect) {
 	if i.nonce != e.Nonce && i.nonce != "" || i.asked == e.ID || i.ended == e.Nonce { // given back by the successor
 		return
 	}
@@ -138,7 +138,7 @@ func (w *world) escalate(i *issue, e fsm.Effect) {
 	w.relabel(i, blockedLabel, e.Nonce)
 }
 
-func (w *world) release(i *issue, e fsm.Effect) {
+func (w *hub) release(i *issue, e fsm.Effect) {
 	if i.nonce != e.Nonce && i.nonce != "" {
 		return
 	}
@@ -152,7 +152,7 @@ func (w *world) release(i *issue, e fsm.Effect) {
 }
 
 // tidy takes off what people have put beside the label that says what the task does.
-func (w *world) tidy(i *issue, own fsm.Label) {
+func (w *hub) tidy(i *issue, own fsm.Label) {
 	set := labels(1) << slices.Index(roles, own)
 	if i.labels&set == 0 || i.labels == set {
 		return
@@ -163,11 +163,11 @@ func (w *world) tidy(i *issue, own fsm.Label) {
 }
 
 // poll reads what changed since the machine's cursor, every half a minute, and everything at the first time.
-func (w *world) poll(p *process, whole bool) {
-	if p.dead || p == w.stale || w.bad != nil {
+func (w *shell) poll(p *process, whole bool) {
+	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
 	}
-	answered := p.asleep <= w.now && !w.closed(p) && w.answers()
+	answered := p.asleep <= w.now && !p.closed() && w.hub.answers()
 	defer w.after(w.interval(30), func() { w.poll(p, whole && !answered) })
 	if !answered {
 		return
@@ -175,20 +175,20 @@ func (w *world) poll(p *process, whole bool) {
 	if p.refused > 0 && w.now > p.refused+seconds(600) { // it may be behind the cursor by now
 		whole, p.refused = true, 0
 	}
-	for _, r := range w.repos {
+	for _, r := range w.hub.repos {
 		w.ask(p, r, whole)
 	}
 }
 
 // ask reads one repository.
-func (w *world) ask(p *process, repo string, whole bool) {
+func (w *shell) ask(p *process, repo string, whole bool) {
 	cursor := p.m.Cursor(repo)
 	since, _ := strconv.ParseInt(cursor, 10, 64)
 	seen := fsm.IssuesSeen{Repo: repo, Cursor: cursor, AskedAt: w.wall(p)}
 	newest := since
-	for _, i := range w.issues {
+	for _, i := range w.hub.issues {
 		if i.key.Repo() == repo && (whole || cursor == "" || i.changed >= since) {
-			seen.Issues = append(seen.Issues, w.viewOf(i))
+			seen.Issues = append(seen.Issues, w.hub.viewOf(i))
 			newest = max(newest, i.changed)
 		}
 	}
@@ -196,11 +196,11 @@ func (w *world) ask(p *process, repo string, whole bool) {
 		return
 	}
 	seen.Cursor = strconv.FormatInt(newest, 10)
-	w.after(w.delay(3), func() { w.offer(p, seen, nil) })
+	w.after(w.delay(3), func() { w.directors.offer(p, seen, nil) })
 }
 
 // closed reports whether the gate of the process lets nobody through.
-func (w *world) closed(p *process) bool {
+func (p *process) closed() bool {
 	for _, c := range p.m.Cooldowns() {
 		if c.Resource == fsm.GitHubRead || c.Resource == fsm.GitHubWrite || c.Resource == fsm.GitHubAPI {
 			return true
@@ -210,11 +210,11 @@ func (w *world) closed(p *process) bool {
 }
 
 // view is what a look at one issue says.
-func (w *world) view(p *process, i *issue) fsm.IssuesSeen {
+func (w *hub) view(p *process, i *issue) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: i.key.Repo(), AskedAt: w.wall(p), Issues: []fsm.IssueView{w.viewOf(i)}}
 }
 
-func (w *world) viewOf(i *issue) fsm.IssueView {
+func (w *hub) viewOf(i *issue) fsm.IssueView {
 	v := fsm.IssueView{
 		Key: i.key, Title: "widget", Open: i.open, Labels: labelSets[i.labels],
 		UpdatedAt: epoch.Add(time.Duration(i.changed) * time.Second),
@@ -233,7 +233,7 @@ func (w *world) viewOf(i *issue) fsm.IssueView {
 }
 
 // read is what people did to a blocked issue: only then does anybody know that they answered.
-func (w *world) read(p *process, i *issue) {
+func (w *shell) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return
 	}
@@ -243,11 +243,17 @@ func (w *world) read(p *process, i *issue) {
 	}}
 	switch {
 	case i.removed:
-		w.offer(p, fsm.QuestionAnswered{Task: i.key, By: "octocat", Command: "removed the blocked label", Hints: hints},
+		w.directors.offer(p, fsm.QuestionAnswered{
+			Task: i.key, By: "octocat", Command: "removed the blocked label",
+			Hints: hints,
+		},
 			func() {})
 	case i.answer != "":
 		answer := i.answer
-		w.offer(p, fsm.QuestionAnswered{Task: i.key, By: "octocat", Command: answer, Comment: i.changed, Hints: hints},
+		w.directors.offer(p, fsm.QuestionAnswered{
+			Task: i.key, By: "octocat", Command: answer, Comment: i.changed,
+			Hints: hints,
+		},
 			func() {
 				if i.answer == answer {
 					i.answer = "" // a reaction
@@ -258,7 +264,7 @@ func (w *world) read(p *process, i *issue) {
 
 // reclaim gives back a claim of ours that no task knows, when nothing has happened in it for long. That a claim
 // has stopped between its labels is waited for.
-func (w *world) reclaim(p *process, i *issue) {
+func (w *shell) reclaim(p *process, i *issue) {
 	if p.dead || w.bad != nil || p.m.Task(i.key) != nil {
 		return
 	}
@@ -267,14 +273,14 @@ func (w *world) reclaim(p *process, i *issue) {
 	case i.halfClaimed() && quiet <= seconds(60):
 		w.after(seconds(60)-quiet+1, func() { w.reclaim(p, i) })
 	case i.halfClaimed():
-		w.relabel(i, i.labels&^claimedLabel, "")
-	case i.nonce != "" && i.nonce != foreign && quiet > max(int64(w.claimStale), seconds(900)):
-		w.relabel(i, taskLabel, "")
+		w.hub.relabel(i, i.labels&^claimedLabel, "")
+	case i.nonce != "" && i.nonce != foreign && quiet > max(int64(w.directors.set.cfg.ClaimStale), seconds(900)):
+		w.hub.relabel(i, taskLabel, "")
 	}
 }
 
 // people do something now and then: they answer, offer again what is done, and some meddle.
-func (w *world) people() {
+func (w *hub) people() {
 	w.after(seconds(60)+w.delay(800), w.people)
 	i := w.issues[w.choices.pick(atHuman, len(w.issues))]
 	switch {
@@ -308,7 +314,7 @@ func (w *world) people() {
 
 func (i *issue) setOpen(open bool) { i.open, i.closed = open, i.closed || !open }
 
-func (w *world) meddle(i *issue) {
+func (w *hub) meddle(i *issue) {
 	switch w.choices.pick(humanMeddles, 6) {
 	case 0:
 		i.setOpen(!i.open)

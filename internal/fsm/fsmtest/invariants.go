@@ -1,23 +1,22 @@
 package fsmtest
 
 import (
-	"time"
+	"fmt"
 
 	"retake/internal/fsm"
 )
 
-// Invariant is something that holds in every world, and where it is looked at. Each check returns what is wrong, or
+// Invariant is something that holds in every world, and where it is checked. Each check returns what is wrong, or
 // nothing.
 type Invariant struct {
 	Name string
 	Says string
 
-	fact func(h *history, p *process, r fsm.Record, f fsm.Fact) string // of the journal, before the twin takes it
-	step func(h *history, p *process, at time.Time, body fsm.EventBody, facts []fsm.Fact,
-		effects []fsm.Effect) string
+	fact    factCheck                                         // in the journal, before the twin takes it
+	step    stepCheck                                         // after each step
 	handed  func(h *history, p *process, e fsm.Effect) string // an effect that was handed out
 	carried func(h *history, p *process, e fsm.Effect) string // before it is carried out in the world
-	ack     func(h *history, p *process, r *report) string
+	ack     func(h *history, r *report) string
 	boot    func(h *history, p *process) string // before a new director's first step
 	full    func(h *history, p *process) string // now and then
 	end     func(h *history, p *process) string // after the faults have stopped
@@ -25,27 +24,30 @@ type Invariant struct {
 
 // The names of those that are also checked outside of the table.
 const (
-	replaySame      = "ReplayReachesTheSameState"
-	ackAfterFact    = "NoAckBeforeItsFact"
-	effectAfterFact = "NoEffectBeforeItsFact"
-	timerMeansWork  = "EveryTimerMeansWork"
-	twoAttempts     = "NeverTwoAuthorisedAttempts"
-	decisionsAlike  = "DecisionsComeFromTheEvent"
-	endsSomewhere   = "EveryTaskEndsSomewhere"
+	replaySame       = "ReplayReachesTheSameState"
+	ackAfterFact     = "NoAckBeforeItsFact"
+	effectAfterFact  = "NoEffectBeforeItsFact"
+	timerMeansWork   = "EveryTimerMeansWork"
+	twoAttempts      = "NeverTwoAuthorisedAttempts"
+	decisionsAlike   = "DecisionsComeFromTheEvent"
+	endsSomewhere    = "EveryTaskEndsSomewhere"
+	fencedCounts     = "NothingOfTheFencedCounts"
+	pendingWaits     = "PendingIsWaiting"
+	clustersReason   = "TheClusterSaysWhy"
+	decidesNothing   = "ReadingDecidesNothing"
+	cleanlyValidated = "ValidatedCleanly"
 )
 
-// Invariants is the table.
+// invariants is the table.
 var invariants = []Invariant{
 	{
-		Name: twoAttempts, Says: "the leader starts a container only if every earlier attempt is confirmed gone, " +
-			"or is fenced with a separate checkout; a worker of a finished attempt is never welcomed",
+		Name: twoAttempts,
+		Says: "the leader starts a container only if every earlier attempt is confirmed gone, or is " +
+			"fenced with a separate checkout; a worker of a finished attempt is never welcomed",
 		carried: runsAlone, handed: welcomesTheCurrent,
 	},
-	{
-		Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, after every record up " +
-			"to the decision is in the journal",
-		handed: plannedInJournal,
-	},
+	{Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, after every record up to " +
+		"the decision is in the journal", handed: plannedInJournal},
 	{Name: "NoEffectOutsideItsLease", Says: "a director whose lease another one has taken carries out nothing, " +
 		"however long it was suspended", carried: withinItsLease},
 	{Name: "OneLeadersDecisions", Says: "a director's first decision in the journal follows all decisions of " +
@@ -55,179 +57,202 @@ var invariants = []Invariant{
 		Name: "OldAttemptsAreFenced", Says: "a message of a finished attempt decides nothing about its task",
 		step: fenced,
 	},
-	{Name: fencedCounts, Says: "an attempt is fenced a minute after its time to end, with a fact; later messages " +
-		"decide nothing, and its work is validated before delivery", fact: fencedAtItsTime, step: countsNothing},
 	{
-		Name: pendingWaits, Says: "an attempt that waits for room has no deadline for its hello and no watchdog; " +
-			"it is given up after its time, or five minutes for an image, and runs when the list or its " +
-			"worker shows it",
-		fact: waitsForRoom, step: runsWhenSeen,
+		Name: fencedCounts, Says: "an attempt is fenced a minute after its time to end, with a fact; later messages " +
+			"decide nothing, and its work is validated before delivery",
+		fact: several(onClaim(fencedInTime), onClaim(fencedStaysBack)), step: countsNothing,
+	},
+	{
+		Name: pendingWaits, Says: "an attempt that waits for room has no deadline for its hello and no watchdog; it " +
+			"is given up after its time, or five minutes for an image, and runs when the list or its worker shows " +
+			"it",
+		fact: several(onClaim(waitsInTime), onClaim(waitingIsNoSilence), onClaim(helloInTime)),
+		step: after(runsWhenSeen),
 	},
 	{Name: clustersReason, Says: "an attempt that the cluster ended, without other evidence, fails for the " +
-		"cluster's reason", step: clusterSaysWhy},
-	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt is over or exceeded " +
-		"its reports", ack: reportKept},
-	{Name: "NoReportDecidedTwice", Says: "a report is accepted once, and an attempt has one verdict for each " +
-		"time its work is handed in", fact: decidedOnce},
+		"cluster's reason", step: after(clusterSaysWhy)},
+	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt is over or exceeded its " +
+		"reports", ack: reportKept},
+	{Name: "NoReportDecidedTwice", Says: "a report is accepted once, and an attempt has one verdict for each time " +
+		"its work is handed in", fact: several(onClaim(acceptedOnce), onClaim(judgedOnce))},
 	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it was " +
-		"withdrawn", fact: successDelivered},
+		"withdrawn", fact: onClaim(successDelivered)},
 	{
 		Name: "NothingFinishedIsThrownAway", Says: "a final report in the stream or the spool, found before the " +
 			"container is removed, is judged instead of the silence",
-		step: judgedByItsReport,
+		step: after(judgedByItsReport),
 	},
 	{
-		Name: "NothingShownOfTheClosed", Says: "a delivery that finds the issue closed releases it without a " +
-			"question",
-		step: closedIsReleased,
+		Name: "NothingShownOfTheClosed", Says: "a delivery that finds the issue closed releases it without a question",
+		step: after(closedIsReleased),
 	},
-	{Name: "BudgetsNeverExceeded", Says: "dispatches between two answers stay within director.max_retries and " +
-		"the policy's rows; each is charged, a wait or an incident's. An attempt over its paid calls or " +
-		"cost is stopped, and a used-up budget allows no attempt until a person or the operator resets " +
-		"it", fact: withinBudget, step: affords},
-	{Name: "SlotsNeverExceeded", Says: "at most as many tasks hold a slot as there are workers", fact: slotsHeld},
+	{
+		Name: "BudgetsNeverExceeded", Says: "dispatches between two answers stay within director.max_retries and " +
+			"the policy's rows; each is charged, a wait or an incident's. An attempt over its paid calls or cost is " +
+			"stopped, and a used-up budget allows no attempt until a person or the operator resets it",
+		fact: onClaim(withinBudget), step: affords,
+	},
+	{Name: "SlotsNeverExceeded", Says: "at most as many tasks hold a slot as there are workers", fact: several(
+		on(slotsLowered[fsm.SettingsChanged]), on(slotsLowered[fsm.RunBegan]), onClaim(slotForRereading),
+		on(slotsHeld))},
 	{
 		Name: decidesNothing, Says: "a reloaded configuration is journaled before any decision that uses it, and " +
 			"starts, stops and charges nothing; a running attempt keeps its watchdog",
-		step: readingDecidesNothing, fact: planKept,
+		step: after(readingDecidesNothing), fact: onClaim(planKept),
 	},
 	{
 		Name: "DependenciesComeFirst", Says: "a task begins only after the issues that it waits for are closed",
-		fact: dependenciesFirst,
+		fact: dequeued(dependenciesFirst),
 	},
 	{
-		Name: "CapsAreKept",
-		Says: "at most as many tasks with a capped label hold a slot as the cap allows", fact: capsKept,
+		Name: "CapsAreKept", Says: "at most as many tasks with a capped label hold a slot as the cap allows",
+		fact: onClaim(capsKept),
 	},
 	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that waited longest begins, with " +
-		"priority counted as hours", fact: longestWaiter},
+		"priority counted as hours", fact: dequeued(longestWaiter)},
 	{
 		Name: "NothingBegunOnAFullDisk", Says: "while the director's disk is full, tasks get no slot",
-		fact: hostOpen,
+		fact: several(on(hostOpen), on(hostOpenForNext)),
 	},
 	{
 		Name: "NoGitHubCallInCooldown", Says: "while GitHub is closed, effects that use it are not decided",
 		step: githubOpen,
 	},
 	{
-		Name: "OneTaskClosesLittle", Says: "on the word of one task's workers, a resource is closed for others " +
-			"for at most max_wait_seconds a day; beyond that, until the earlier of the deadlines that two " +
-			"tasks stated within twice that time", fact: oneTaskClosesLittle,
+		Name: "OneTaskClosesLittle", Says: "on the word of one task's workers, a resource is closed for others for " +
+			"at most max_wait_seconds a day; beyond that, until the earlier of the deadlines that two tasks stated " +
+			"within twice that time", fact: on(oneTaskClosesLittle),
 		step: wordsAreWords,
 	},
-	{Name: "LiftedIsOpen", Says: "a resource that an operator lifts is open, and the tasks that waited for it " +
-		"may continue", step: liftedIsOpen},
-	{Name: "OneOpenEscalationPerBlock", Says: "a blocked task has exactly one open question", fact: asksOnce},
-	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the last one's stop was confirmed " +
-		"or fenced, and has the next number", fact: beginsAfterStop},
 	{
-		Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from the task's state",
-		fact: inTheTable,
+		Name: "LiftedIsOpen", Says: "a resource that an operator lifts is open, and the tasks that waited for it " +
+			"may continue",
+		step: after(liftedIsOpen),
 	},
 	{
-		Name: "EffectIDsAreForEver",
-		Says: "an effect is planned once, and a task has at most one under way", fact: plannedOnce,
-		handed: oneUnderWay,
+		Name: "OneOpenEscalationPerBlock", Says: "a blocked task has exactly one open question",
+		fact: several(onClaim(asksOnce), onClaim(asksBeforeBlocking)),
+	},
+	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the last one's stop was confirmed or " +
+		"fenced, and has the next number", fact: on(beginsAfterStop)},
+	{
+		Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from the task's state",
+		fact: on(inTheTable),
+	},
+	{
+		Name: "EffectIDsAreForEver", Says: "an effect is planned once, and a task has at most one under way",
+		fact: onClaim(plannedOnce), handed: oneUnderWay,
 	},
 	{
 		Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence use this attempt's " +
-			"deadlines, with grace after a start or a suspension", fact: deadlinePassed,
+			"deadlines, with grace after a start or a suspension", fact: onClaim(deadlinePassed),
 		step: silenceForgiven,
 	},
-	{
-		Name: "SilenceIsSeenInTime", Says: "a silent worker is suspected in the first step after its time; a " +
-			"sign of life counts from its arrival",
-		step: silenceSeen,
-	},
-	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only after a time in which its next " +
-		"attempt was due and could have begun", fact: staleFairly},
-	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime answered since " +
-		"the suspicion", step: twoWitnesses},
-	{
-		Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began, has ended, or is ended by " +
-			"a director's report is stopped at once; others get their grace",
-		step: graceOfStop,
-	},
+	{Name: "SilenceIsSeenInTime", Says: "a silent worker is suspected in the first step after its time; a sign of " +
+		"life counts from its arrival", step: silenceSeen},
+	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only after a time in which its next attempt " +
+		"was due and could have begun", fact: onClaim(staleFairly)},
+	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime answered since the " +
+		"suspicion", step: twoWitnesses},
+	{Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began, has ended, or is ended by a " +
+		"director's report is stopped at once; others get their grace", step: graceOfStop},
 	{
 		Name: "UsageSurvivesCrashes", Says: "a paid call is journaled before other decisions, never decreases, " +
 			"survives a takeover, and counts before the attempt is judged",
-		fact: usageKept, step: usageDurable, boot: usageRestored,
+		fact: several(onClaim(usageRises), onClaim(usageCounted)), step: usageDurable, boot: usageRestored,
 	},
 	{Name: "NothingIntoAnOutage", Says: "tasks that an incident concerns are not dispatched while its breaker is " +
-		"open, and one at a time while it is half open", fact: canaryStays, step: nothingIntoOutage},
-	{Name: "CanariesTakeTurns", Says: "the task that failed last is the next canary only if it is the only " +
-		"candidate", step: canariesTakeTurns},
-	{Name: "IncidentsKeepToTheirRepository", Says: "an incident of one repository does not keep other tasks from " +
-		"a free slot", step: othersGoOn},
-	{Name: "IncidentsAreOfWhatFailed", Says: "incidents and closed models concern the resource of the failing " +
-		"part: the director's effect, or the agent whose stage it was. A command's own connections " +
-		"concern that task alone", fact: ofWhatFailed},
-	{Name: "OutagesAreWaitedFor", Says: "an attempt that waits for git or GitHub's API fails only after ten " +
-		"minutes of outage", fact: outageWaited},
-	{Name: "GitHubClosesItself", Says: "a resource of GitHub closes by the gate's deadline, an effect's refusal " +
-		"or a verdict, never by failures of effects", step: closedByGitHub},
-	{Name: "HealedMeansHealed", Says: "a healed incident opens again only after three more failures; a new " +
-		"checkout ends the wait for git", fact: threeToOpen, step: fetchHeals},
-	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost is a failed attempt, judged by the " +
-		"policy", fact: lostWork},
+		"open, and one at a time while it is half open", fact: on(canaryStays), step: nothingIntoOutage},
 	{
-		Name: "DeterministicIsOnlyTold",
-		Says: "a deterministic failure holds no task back and has no canary", fact: onlyTold,
+		Name: "CanariesTakeTurns", Says: "the task that failed last is the next canary only if it is the only " +
+			"candidate",
+		step: canariesTakeTurns,
 	},
-	{Name: "OnlyAHumanUnblocks", Says: "a blocked task continues only after a person's answer, or when its " +
-		"incident is over", step: humanUnblocks},
+	{Name: "IncidentsKeepToTheirRepository", Says: "an incident of one repository does not keep other tasks from a " +
+		"free slot", step: othersGoOn},
+	{
+		Name: "IncidentsAreOfWhatFailed", Says: "incidents and closed models concern the resource of the failing " +
+			"part: the director's effect, or the agent whose stage it was. A command's own connections concern that " +
+			"task alone",
+		fact: several(on(countsWhatFailed), on(closesWhatFailed)),
+	},
+	{Name: "OutagesAreWaitedFor", Says: "an attempt that waits for git or GitHub's API fails only after ten minutes " +
+		"of outage", fact: onClaim(outageWaited)},
+	{Name: "GitHubClosesItself", Says: "a resource of GitHub closes by the gate's deadline, an effect's refusal or " +
+		"a verdict, never by failures of effects", step: closedByGitHub},
+	{Name: "HealedMeansHealed", Says: "a healed incident opens again only after three more failures; a new checkout " +
+		"ends the wait for git", fact: on(threeToOpen), step: fetchHeals},
+	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost is a failed attempt, judged by the " +
+		"policy", fact: on(lostWork)},
+	{
+		Name: "DeterministicIsOnlyTold", Says: "a deterministic failure holds no task back and has no canary",
+		fact: several(on(keepsNothingBack), on(waitsForNothing)),
+	},
+	{
+		Name: "OnlyAHumanUnblocks", Says: "a blocked task continues only after a person's answer, or when its " +
+			"incident is over",
+		step: humanUnblocks,
+	},
 	{
 		Name: "CommandsCountOnce", Says: "each edit of a command, and each request of the operator, is decided " +
 			"once, none is lost, and the answer states the decision before the cursor passes it",
-		fact: commandOnce, handed: answeredAsDecided, end: everyoneHeard,
+		fact:   several(on(answersBeforeCursor), on(takenOnce)),
+		handed: answeredAsDecided, end: everyoneHeard,
 	},
-	{Name: "ReviewsCountOnce", Says: "each commit's failing checks, each commit's conflict and each review begin " +
-		"at most one attempt, and are journaled with it", fact: reviewedOnce, step: notedBefore},
+	{Name: "ReviewsCountOnce", Says: "each commit's failing checks, each commit's conflict and each review begin at " +
+		"most one attempt, and are journaled with it", fact: on(reviewedOnce), step: after(notedBefore)},
 	{Name: "MergedIsTheEnd", Says: "a merged or closed pull request ends its claim, after a running attempt or " +
-		"delivery", step: endsWithPull},
+		"delivery", step: after(endsWithPull)},
 	{
-		Name: "OneReminder",
-		Says: "a question is raised once more at its time, once, unless it is answered", fact: remindedOnce,
+		Name: "OneReminder", Says: "a question is raised once more at its time, once, unless it is answered",
+		fact: several(on(remindedOnce), on(remindedInTime)),
 	},
 	{
-		Name: "SnoozedSleeps", Says: "a snoozed task begins an attempt only after its time, or when a person " +
-			"asks for one",
-		fact: putOff, step: wokenByPeople,
+		Name: "SnoozedSleeps", Says: "a snoozed task begins an attempt only after its time, or when a person asks " +
+			"for one",
+		fact: onClaim(putOff), step: wokenByPeople,
 	},
 	{Name: "WorkGoesOntoWork", Says: "a delivery or push receives the branch and pull request of the claim's " +
-		"earlier work", fact: ontoTheLast},
-	{Name: "NothingUnvalidated", Says: "after a delivery that had to merge the base branch, another attempt " +
-		"validates the result first", fact: validatedFirst},
+		"earlier work", fact: onClaim(ontoTheLast)},
+	{
+		Name: "NothingUnvalidated", Says: "after a delivery that had to merge the base branch, another attempt " +
+			"validates the result first",
+		fact: several(onClaim(deliversNoMerge), onClaim(showsNoMerge), onClaim(validatesMerge)),
+	},
 	{
 		Name: cleanlyValidated, Says: "with clean validation, only an attempt without an agent that reported " +
-			"success leads to a delivery, of exactly its input. Each attempt knows from its begin whether " +
-			"another one validates it, and each validation follows an agent's success, a charge or a wait",
-		fact: validatedCleanly, carried: handsInTheValidated,
+			"success leads to a delivery, of exactly its input. Each attempt knows from its begin whether another " +
+			"one validates it, and each validation follows an agent's success, a charge or a wait",
+		fact:    several(on(leavesValidation), on(handsInValidated), onClaim(deliversValidated)),
+		carried: handsInTheValidated,
 	},
 	{
-		Name: "DeliveriesEnd",
-		Says: "a delivery that keeps failing is given up after its time, without stated waits", fact: failsForGood,
+		Name: "DeliveriesEnd", Says: "a delivery that keeps failing is given up after its time, without stated waits",
+		fact: onClaim(failsForGood),
 	},
-	{Name: "OneRefusalEndsNothing", Says: "a push counts as refused after two minutes and three tries with the " +
-		"same answer", fact: refusedForLong},
+	{Name: "OneRefusalEndsNothing", Says: "a push counts as refused after two minutes and three tries with the same " +
+		"answer", fact: onClaim(refusedForLong)},
 	{Name: "HandedInAgain", Says: "work that could not be delivered is handed in before another attempt, when a " +
-		"person only says to continue", fact: handedInAgain},
-	{Name: "OutboxSurvives", Says: "a new director finds pending exactly what the journal planned and did not " +
-		"see done", boot: outboxIsTheJournals},
+		"person only says to continue", fact: onClaim(handedInAgain)},
+	{Name: "OutboxSurvives", Says: "a new director finds pending exactly what the journal planned and did not see " +
+		"done", boot: outboxIsTheJournals},
 	{
 		Name: replaySame, Says: "snapshot and facts give the live hard state, by hash", boot: replayedAtCrash,
 		full: replayed,
 	},
 	{Name: decisionsAlike, Says: "two equal machines decide alike about the same event", step: decidesAlike},
 	{
-		Name: "NothingUnbounded", Says: "every queue, list and text of the machine is bounded by the number of " +
-			"its tasks",
+		Name: "NothingUnbounded", Says: "every queue, list and text of the machine is bounded by the number of its " +
+			"tasks",
 		full: bounded,
 	},
-	{Name: timerMeansWork, Says: "after its deadline was offered, the machine has another deadline, or none if " +
-		"nothing waits", end: noTimerLeft},
-	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull " +
-		"request, Done, Blocked or Released, and eligible issues are taken", end: atRest},
+	{
+		Name: timerMeansWork, Says: "after its deadline was offered, the machine has another deadline, or none if " +
+			"nothing waits",
+		end: noTimerLeft,
+	},
+	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull request, " +
+		"Done, Blocked or Released, and eligible issues are taken", end: atRest},
 	{Name: "NoLabelLeftBehind", Says: "at rest, every issue's labels agree with its task's state", end: labelsAgree},
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }
@@ -238,33 +263,58 @@ const fullEvery = 1000
 // everyOne stands for all invariants.
 const everyOne = "*"
 
-// rules are the rows that have each kind of check, so that nothing is asked in vain.
-type rules struct{ fact, step, handed, carried, ack, boot, full, end []*Invariant }
-
-func newRules(without string) *rules {
-	r := &rules{}
+// enabled returns the rows that are checked.
+func enabled(without string) (rows []*Invariant) {
 	for i := range invariants {
-		row := &invariants[i]
-		if row.Name == without || without == everyOne {
-			continue
-		}
-		for _, kind := range []struct {
-			has bool
-			to  *[]*Invariant
-		}{
-			{row.fact != nil, &r.fact},
-			{row.step != nil, &r.step},
-			{row.handed != nil, &r.handed},
-			{row.carried != nil, &r.carried},
-			{row.ack != nil, &r.ack},
-			{row.boot != nil, &r.boot},
-			{row.full != nil, &r.full},
-			{row.end != nil, &r.end},
-		} {
-			if kind.has {
-				*kind.to = append(*kind.to, row)
-			}
+		if without != everyOne && invariants[i].Name != without {
+			rows = append(rows, &invariants[i])
 		}
 	}
-	return r
+	return rows
+}
+
+// lossInvariants hold in worlds that lose their journal, beside the ones above that need no twin of it.
+var lossInvariants = []Invariant{
+	{Name: "NoAttemptRunsTwice", Says: "no attempt is started again whose container was confirmed gone, and none " +
+		"beside another", carried: runsOnce},
+	{
+		Name: "NoQuestionTwice", Says: "while a question is open and nobody has answered, no other one is asked",
+		carried: questionOnce,
+	},
+}
+
+// foundAgain is checked at each loss.
+const foundAgain = "WhatIsShownIsFoundAgain"
+
+// lossRules are those rows, and the usual ones that look at the world alone.
+func lossRules() (rows []*Invariant) {
+	for i := range lossInvariants {
+		rows = append(rows, &lossInvariants[i])
+	}
+	for i := range invariants {
+		if name := invariants[i].Name; name == endsSomewhere || name == "NoLabelLeftBehind" {
+			rows = append(rows, &invariants[i])
+		}
+	}
+	return rows
+}
+
+func runsOnce(h *history, p *process, e fsm.Effect) string {
+	if e.Kind == fsm.DoStart && p == h.w.directors.lead && h.w.hub.losses.over[e.Worker] {
+		return e.Worker + " is started again"
+	}
+	return runsAlone(h, p, e)
+}
+
+func questionOnce(h *history, p *process, e fsm.Effect) string {
+	if e.Kind != fsm.DoEscalate || p != h.w.directors.lead {
+		return ""
+	}
+	i := h.w.hub.issue(e.Task)
+	for _, open := range []string{i.asked, h.w.hub.losses.half[e.Nonce]} {
+		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= e.Answers {
+			return fmt.Sprintf("%s is asked on %s, %s is open", e.ID, i.key, open)
+		}
+	}
+	return ""
 }

@@ -59,168 +59,134 @@ func (l *losses) shown(p *pull) {
 	}
 }
 
-// Losses is the table of what holds in worlds that lose their journal, beside those of the other table that
-// need no twin of it.
-var lossInvariants = []Invariant{
-	{Name: "NoAttemptRunsTwice", Says: "no attempt is started again whose container was confirmed gone, and none " +
-		"beside another", carried: runsOnce},
-	{
-		Name: "NoQuestionTwice", Says: "while a question is open and nobody has answered, no other one is asked",
-		carried: questionOnce,
-	},
-}
-
-// FoundAgain is what is checked at each loss.
-const foundAgain = "WhatIsShownIsFoundAgain"
-
-// lossRules are those rows, and of the usual ones those that look at the world alone.
-func lossRules() *rules {
-	r := &rules{}
-	for i := range lossInvariants {
-		r.carried = append(r.carried, &lossInvariants[i])
-	}
-	for i := range invariants {
-		if row := &invariants[i]; row.end != nil && (row.Name == endsSomewhere || row.Name == "NoLabelLeftBehind") {
-			r.end = append(r.end, row)
-		}
-	}
-	return r
-}
-
-func runsOnce(h *history, p *process, e fsm.Effect) string {
-	if e.Kind == fsm.DoStart && p == h.w.lead && h.w.losses.over[e.Worker] {
-		return e.Worker + " is started again"
-	}
-	return runsAlone(h, p, e)
-}
-
-func questionOnce(h *history, p *process, e fsm.Effect) string {
-	if e.Kind != fsm.DoEscalate || p != h.w.lead {
-		return ""
-	}
-	i := h.w.issue(e.Task)
-	for _, open := range []string{i.asked, h.w.losses.half[e.Nonce]} {
-		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= e.Answers {
-			return fmt.Sprintf("%s is asked on %s, %s is open", e.ID, i.key, open)
-		}
-	}
-	return ""
-}
-
 // runWithLosses runs a world that loses its journal, or a part of it, two times.
 func (w *world) runWithLosses(seed uint64, steps int) {
-	w.losses = newLosses(seed)
+	w.hub.losses = newLosses(seed)
 	for range 2 {
-		w.run(w.steps + 50 + w.losses.choices.pick(atShape, steps/2))
+		w.run(w.steps + 50 + w.hub.losses.choices.pick(atShape, steps/2))
 		w.lose()
 	}
 	w.run(steps)
 	w.settle()
 }
 
-// lose takes the journal, or its tail, or all that is behind the snapshot. The next director rebuilds it, as
-// its head, which is known elsewhere, tells it to.
+// lose takes the journal, its tail, or all that is behind the snapshot. The next director rebuilds it, as the
+// journal's head, which is known elsewhere, makes it do.
 func (w *world) lose() {
 	if w.bad != nil {
 		return
 	}
-	l := w.losses
+	l, d := w.hub.losses, w.directors
 	l.happened++
-	for _, i := range w.issues { // what claims it had got as far as to show the label
-		if t := w.lead.m.Task(i.key); t != nil && t.State == fsm.Claiming && i.offered() && i.nonce == "" &&
+	for _, i := range w.hub.issues { // a claim may have got as far as its label
+		if t := d.lead.m.Task(i.key); t != nil && t.State == fsm.Claiming && i.offered() && i.nonce == "" &&
 			l.choices.pick(atHuman, 4) > 0 {
-			w.relabel(i, i.labels|claimedLabel, "")
+			w.hub.relabel(i, i.labels|claimedLabel, "")
 		}
 	}
 	w.halfAsk()
 	w.takeBack()
-	for _, p := range []*process{w.stale, w.lead} {
+	for _, p := range []*process{d.stale, d.lead} {
 		if p != nil {
-			w.end(p, "the journal is lost")
+			d.end(p, "the journal is lost")
 		}
 	}
 	w.loseMore()
-	known := fsm.New(w.cfg)
-	if keep := l.choices.pick(atShape, 3); keep > 0 { // 1: what is behind the snapshot is gone, 2: a tail
-		if keep == 1 {
-			w.journal.batches = nil
-		} else {
-			w.journal.batches = w.journal.batches[:l.choices.pick(atShape, len(w.journal.batches)+1)]
-		}
-		if err := w.journal.load(known); err != nil {
-			w.fail(foundAgain, "%v", err)
-			return
-		}
+	known, err := w.cutJournal()
+	if err == nil {
+		w.operator.requests = nil // a rebuild takes longer than requests are repeated
+		w.tell("the journal is lost; %d tasks are known of %d batches", len(known.Tasks()), len(d.journal.batches))
+		err = w.rebuild(known)
 	}
-	w.requests = nil // a rebuild takes longer than anybody repeats one
-	w.tell("the journal is lost; %d tasks are known of %d batches", len(known.Tasks()), len(w.journal.batches))
-	found := w.found(known)
-	before := w.history
-	w.history = newHistory(w)
-	w.history.moves, w.history.record, w.history.rows, w.history.taken = before.moves, before.record, lossRules(),
-		before.taken
-	parts := fsm.Rebuild("lost", known, found, nil, "lost")
-	// it may be interrupted, and is begun again then
-	for _, some := range [][]fsm.Rebuilt{parts[:l.choices.pick(atShape, len(parts)+1)], parts} {
-		if err := w.writeRebuilt(known, some); err != nil {
-			w.fail(foundAgain, "%v", err)
-			return
-		}
-		if len(some) > 0 && !w.journal.rebuild().Unfinished() {
-			break
-		}
-	}
-	m := fsm.New(w.cfg)
-	if err := w.journal.load(m); err != nil {
+	if err != nil {
 		w.fail(foundAgain, "%v", err)
 		return
 	}
-	for _, b := range w.journal.batches {
-		w.history.appended(w.lead, b.records)
+	d.boot()
+}
+
+// cutJournal loses all of the journal, what is behind the snapshot, or a tail. It returns what is left.
+func (w *world) cutJournal() (*fsm.Machine, error) {
+	l, journal := w.hub.losses, &w.directors.journal
+	known := fsm.New(w.directors.set.cfg)
+	switch l.choices.pick(atShape, 3) {
+	case 0:
+		return known, nil
+	case 1:
+		journal.batches = nil
+	case 2:
+		journal.batches = journal.batches[:l.choices.pick(atShape, len(journal.batches)+1)]
+	}
+	return known, journal.load(known)
+}
+
+// rebuild writes a journal from what is found, and checks that it finds everything that is shown. The writing may be
+// interrupted, and starts again then.
+func (w *world) rebuild(known *fsm.Machine) error {
+	d, found := w.directors, w.found(known)
+	before := d.history
+	d.history = newHistory(w)
+	d.history.moves, d.history.record, d.history.taken = before.moves, before.record, before.taken
+	d.history.rows = lossRules()
+	parts := fsm.Rebuild("lost", known, found, nil, "lost")
+	for _, some := range [][]fsm.Rebuilt{parts[:w.hub.losses.choices.pick(atShape, len(parts)+1)], parts} {
+		if err := w.writeRebuilt(known, some); err != nil {
+			return err
+		}
+		if len(some) > 0 && !d.journal.rebuild().Unfinished() {
+			break
+		}
+	}
+	m := fsm.New(d.set.cfg)
+	if err := d.journal.load(m); err != nil {
+		return err
+	}
+	for _, b := range d.journal.batches {
+		d.history.appended(d.lead, b.records)
 	}
 	for _, f := range found {
 		if text := w.foundAgain(known, m, f); text != "" {
 			w.fail(foundAgain, "%s", text)
 		}
 	}
-	w.boot()
+	return nil
 }
 
 // halfAsk ends some questions between their comment and their label.
 func (w *world) halfAsk() {
-	for _, i := range w.issues {
+	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoEscalate)
-		if !ok || i.asked == e.ID || i.labels&blockedLabel != 0 || w.losses.choices.pick(atHuman, 3) == 0 {
+		if !ok || i.asked == e.ID || i.labels&blockedLabel != 0 || w.hub.losses.choices.pick(atHuman, 3) == 0 {
 			continue
 		}
 		w.tell("    world: %s, without its label", e.ID)
-		w.losses.asked(e)
-		w.losses.half[e.Nonce] = e.ID
+		w.hub.losses.asked(e)
+		w.hub.losses.half[e.Nonce] = e.ID
 		w.land(e)
 	}
 }
 
 // takeBack ends some claims behind their last call, where a person takes an issue back that was answered.
 func (w *world) takeBack() {
-	for _, i := range w.issues {
+	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoClaim)
-		if !ok || e.Attempt == 0 || w.losses.choices.pick(atHuman, 3) == 0 || !w.claim(i, e).Ours {
+		if !ok || e.Attempt == 0 || w.hub.losses.choices.pick(atHuman, 3) == 0 || !w.hub.claim(i, e).Ours {
 			continue
 		}
 		w.tell("    world: %s, and somebody takes the claimed label off", e.ID)
-		w.relabel(i, i.labels&^claimedLabel, i.nonce)
+		w.hub.relabel(i, i.labels&^claimedLabel, i.nonce)
 		w.land(e)
 	}
 }
 
 // underWay is the next effect of an issue's task, if it is of that kind and was begun.
 func (w *world) underWay(i *issue, kind fsm.EffectKind) (e fsm.Effect, ok bool) {
-	t := w.lead.m.Task(i.key)
+	t := w.directors.lead.m.Task(i.key)
 	if t == nil || len(t.Outbox) == 0 || t.Nonce != i.nonce {
 		return e, false
 	}
 	e, ok = t.Outbox[0].Effect, t.Outbox[0].Tries > 0
-	for _, f := range w.lead.flight {
+	for _, f := range w.directors.lead.flight {
 		ok = ok || f.effect.ID == e.ID
 	}
 	return e, ok && e.Kind == kind
@@ -228,13 +194,14 @@ func (w *world) underWay(i *issue, kind fsm.EffectKind) (e fsm.Effect, ok bool) 
 
 // land ends an effect that is under way.
 func (w *world) land(e fsm.Effect) {
-	w.lead.flight = slices.DeleteFunc(w.lead.flight, func(f *flight) bool { return f.effect.ID == e.ID })
+	w.directors.lead.flight = slices.DeleteFunc(w.directors.lead.flight,
+		func(f *flight) bool { return f.effect.ID == e.ID })
 }
 
 // loseMore takes with the journal what is kept beside it: the stored reports, or checkouts that no container
 // uses, or both.
 func (w *world) loseMore() {
-	l := w.losses
+	l := w.hub.losses
 	what := l.choices.pick(atShape, 6)
 	if what == 0 || what == 2 {
 		w.loseReports()
@@ -245,13 +212,13 @@ func (w *world) loseMore() {
 }
 
 func (w *world) loseReports() {
-	l := w.losses
+	l := w.hub.losses
 	w.tell("the reports are lost")
-	for _, r := range w.reports {
+	for _, r := range w.workers.reports {
 		r.acked = true // nobody delivers it any more
 		l.well[r.worker] = l.well[r.worker] || r.body.OK && r.body.Final
 	}
-	w.reports = nil
+	w.workers.reports = nil
 	for a := range l.over { // nothing shows an attempt that never had a checkout, and it may have its number again
 		if nonce, n, _ := fsm.ParseAttemptID(a); n > l.begun[nonce] {
 			delete(l.over, a)
@@ -261,15 +228,16 @@ func (w *world) loseReports() {
 
 func (w *world) loseCheckouts() {
 	w.tell("checkouts are lost")
-	for _, i := range w.issues {
-		used := slices.ContainsFunc(w.containers, func(b *container) bool { return b.issue == i.key && b.listed })
-		if used || w.losses.choices.pick(atHuman, 2) != 0 {
+	for _, i := range w.hub.issues {
+		used := slices.ContainsFunc(w.runtime.containers,
+			func(b *container) bool { return b.issue == i.key && b.listed })
+		if used || w.hub.losses.choices.pick(atHuman, 2) != 0 {
 			continue
 		}
-		w.losses.gone[i.nonce] = true
-		for a := range w.spools {
+		w.hub.losses.gone[i.nonce] = true
+		for a := range w.workers.spools {
 			if nonce, _, _ := fsm.ParseAttemptID(a); nonce == i.nonce {
-				delete(w.spools, a)
+				delete(w.workers.spools, a)
 			}
 		}
 	}
@@ -277,22 +245,19 @@ func (w *world) loseCheckouts() {
 
 // writeRebuilt begins a journal with some parts of a rebuild, each in a batch of its own.
 func (w *world) writeRebuilt(known *fsm.Machine, parts []fsm.Rebuilt) error {
-	w.journal = journal{}
-	w.born++
-	d := fsm.NewDriver(fsm.New(w.cfg), 0, fmt.Sprintf("p%d", w.born))
-	if !w.withData {
+	w.directors.journal = journal{}
+	w.directors.born++
+	d := fsm.NewDriver(fsm.New(w.directors.set.cfg), 0, fmt.Sprintf("p%d", w.directors.born))
+	if !w.directors.withData {
 		omitData(d)
 	}
 	for _, e := range parts {
-		at := w.wall(w.lead)
-		if known.Now().After(at) {
-			at = known.Now()
-		}
+		at := latest(w.wall(w.directors.lead), known.Now())
 		if err := d.Offer(fsm.Event{At: at, Body: e}, 0); err != nil {
 			return err
 		}
 		if r := d.Ready(); r.Batch != nil {
-			seq, err := w.journal.append(r.Batch)
+			seq, err := w.directors.journal.append(r.Batch)
 			if err != nil {
 				return err
 			}
@@ -312,8 +277,8 @@ func (j *journal) rebuild() (w fsm.RebuildWritten) {
 
 // found is what is outside of the journal.
 func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
-	l := w.losses
-	for _, i := range w.issues {
+	l := w.hub.losses
+	for _, i := range w.hub.issues {
 		f := fsm.FoundTask{Key: i.key, Title: "widget", Labels: labelSets[i.labels]}
 		if i.nonce == foreign || i.nonce == "" {
 			if t := known.Task(i.key); t != nil {
@@ -329,12 +294,12 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 		}
 		f.Answered = f.Question != "" && f.Landed && i.asked == "" // a claim has come after it
 		f.Checkout = l.begun[i.nonce] > 0 && !l.gone[i.nonce]
-		for _, b := range w.containers {
+		for _, b := range w.runtime.containers {
 			if nonce, n, _ := fsm.ParseAttemptID(b.attempt); nonce == i.nonce && b.listed && (b.running || b.pending) {
 				f.Live = max(f.Live, n)
 			}
 		}
-		f.Reported = slices.ContainsFunc(w.reports, func(r *report) bool {
+		f.Reported = slices.ContainsFunc(w.workers.reports, func(r *report) bool {
 			return r.worker == fsm.AttemptID(f.Nonce, f.Attempt) && r.body.Final
 		})
 		if x := i.pull; x != nil && x.nonce == i.nonce {
@@ -349,11 +314,11 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 // shownAttempt is the last attempt of a claim that a checkout or a report is of. Of a checkout that is gone, a
 // branch is left.
 func (w *world) shownAttempt(nonce string) int {
-	last := w.losses.begun[nonce]
-	if w.losses.gone[nonce] {
+	last := w.hub.losses.begun[nonce]
+	if w.hub.losses.gone[nonce] {
 		last = 0
 	}
-	for _, r := range w.reports {
+	for _, r := range w.workers.reports {
 		if of, n, _ := fsm.ParseAttemptID(r.worker); of == nonce {
 			last = max(last, n)
 		}
@@ -363,7 +328,7 @@ func (w *world) shownAttempt(nonce string) int {
 
 // foundAgain says what of an issue is not as everybody can see it.
 func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
-	i, t, l := w.issue(f.Key), m.Task(f.Key), w.losses
+	i, t, l := w.hub.issue(f.Key), m.Task(f.Key), w.hub.losses
 	asked, _, _ := strings.Cut(strings.TrimPrefix(f.Question, f.Nonce+"-"), ".")
 	plans := func(k fsm.EffectKind) bool {
 		return t != nil && slices.ContainsFunc(t.Outbox, func(p fsm.Planned) bool { return p.Effect.Kind == k })
@@ -399,7 +364,7 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && t.State != fsm.Blocked &&
 		!t.State.Info().Final && t.State != fsm.Backoff && t.State != fsm.Parked:
 		return fmt.Sprintf("%s is blocked, and found %s", f.Key, t.State)
-	case f.Live > 0 && f.Live == f.Attempt && !w.container(fsm.AttemptID(f.Nonce, f.Live)).revoked &&
+	case f.Live > 0 && f.Live == f.Attempt && !w.runtime.container(fsm.AttemptID(f.Nonce, f.Live)).revoked &&
 		!t.State.Info().Live && !t.State.Info().Final:
 		return fmt.Sprintf("%s runs, and %s is found %s", fsm.AttemptID(f.Nonce, f.Live), f.Key, t.State)
 	}

@@ -32,17 +32,17 @@ func TestLosses(t *testing.T) {
 // know it, and then it is not.
 func TestWhatWasHeardBeforeALossWasHeard(t *testing.T) {
 	w := newWorld(newChoices(mix(1)), "")
-	w.losses = newLosses(1)
-	i := w.issues[0]
+	w.hub.losses = newLosses(1)
+	i := w.hub.issues[0]
 	said := fsm.CommentView{Task: i.key, CommandRef: fsm.CommandRef{Comment: 1, At: epoch}, Command: fsm.CommandWhy}
-	w.comments = []*comment{{said: said}}
+	w.hub.comments = []*comment{{said: said}}
 	for _, heard := range []bool{false, true} {
 		if heard {
-			w.history.taken[said.CommandRef] = ""
+			w.directors.history.taken[said.CommandRef] = ""
 		}
 		w.lose()
-		w.history.listens[i.key.Repo()] = 0
-		if text := w.unheard(); (text == "") != heard {
+		w.directors.history.listens[i.key.Repo()] = 0
+		if text := w.operator.unheard(); (text == "") != heard {
 			t.Errorf("heard before the loss: %t; after it %q", heard, text)
 		}
 	}

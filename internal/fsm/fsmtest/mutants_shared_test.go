@@ -14,12 +14,7 @@ var sharedMutants = []mutant{
 		stuck,
 		false,
 	},
-	{
-		"a cap lets one more in", "fsm/schedule.go",
-		"if n >= most {", "if n > most {",
-		[]string{"CapsAreKept"},
-		false,
-	},
+	{"a cap lets one more in", "fsm/schedule.go", "if n >= most {", "if n > most {", []string{"CapsAreKept"}, false},
 	{
 		"a priority keeps waiting", "fsm/schedule.go",
 		"t.Since.Add(-time.Duration(", "t.Since.Add(time.Duration(",
@@ -190,8 +185,7 @@ var sharedMutants = []mutant{
 	},
 	{
 		"stale while the model is closed", "fsm/claim.go",
-		"later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), " +
-			"m.hostOpensAt())",
+		"later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt())",
 		"later(later(t.Since, t.Until), m.dispatchableSince)",
 		[]string{"StaleOnlyWhenItCouldHaveGoneOn"},
 		false,

@@ -1,13 +1,13 @@
 package fsmtest
 
 import (
-	"strings"
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/fsm/fsmtest/deep"
 )
 
-// softView is what one process was told, which its journal does not say.
+// softView is what one process heard that its journal does not say.
 type softView struct {
 	grace  time.Time            // no silence counts before
 	heard  map[string]time.Time // by worker: when something of it came last, though it may wait
@@ -15,13 +15,90 @@ type softView struct {
 	listed map[string]time.Time // by attempt: when the last list that has it was asked for
 }
 
-// This file is where the world tells the history what happens; each asks its part of the table.
+// record is a fact that is in the journal, before the twin takes it.
+type record struct {
+	*history
+	p     *process
+	at    time.Time
+	cause string // the kind of the event that led to it
+	c     *claim // that the fact is about, or nil
+}
+
+type factCheck func(record, fsm.Fact) string
+
+// on checks the facts of one type.
+func on[F fsm.Fact](check func(record, F) string) factCheck {
+	return func(r record, f fsm.Fact) string {
+		if f, ok := f.(F); ok {
+			return check(r, f)
+		}
+		return ""
+	}
+}
+
+// onClaim checks the facts of one type that are about a claim.
+func onClaim[F fsm.Fact](check func(record, F) string) factCheck {
+	return on(func(r record, f F) string {
+		if r.c == nil {
+			return ""
+		}
+		return check(r, f)
+	})
+}
+
+// several joins checks of one invariant.
+func several(checks ...factCheck) factCheck {
+	return func(r record, f fsm.Fact) string {
+		for _, check := range checks {
+			if wrong := check(r, f); wrong != "" {
+				return wrong
+			}
+		}
+		return ""
+	}
+}
+
+// decision is what a step has decided.
+type decision struct {
+	*history
+	p       *process
+	at      time.Time
+	body    fsm.EventBody
+	facts   []fsm.Fact
+	effects []fsm.Effect
+}
+
+type stepCheck func(decision) string
+
+// after checks what is decided about events of one type.
+func after[E fsm.EventBody](check func(decision, E) string) stepCheck {
+	return func(d decision) string {
+		if e, ok := d.body.(E); ok {
+			return check(d, e)
+		}
+		return ""
+	}
+}
+
+// each checks the decision's facts of one type.
+func each[F fsm.Fact](d decision, check func(F) string) string {
+	for _, f := range d.facts {
+		if f, ok := f.(F); ok {
+			if wrong := check(f); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return ""
+}
 
 // booted begins the soft knowledge of a process.
 func (h *history) booted(p *process) {
 	p.soft = &softView{heard: map[string]time.Time{}, listed: map[string]time.Time{}}
-	for _, row := range h.rows.boot {
-		h.judge(row, row.boot(h, p))
+	for _, row := range h.rows {
+		if row.boot != nil {
+			h.judge(row, row.boot(h, p))
+		}
 	}
 	h.before = nil
 }
@@ -37,46 +114,42 @@ func (h *history) appended(p *process, records []fsm.Record) {
 	for _, r := range records {
 		h.record++
 		for _, f := range r.Facts {
-			for _, row := range h.rows.fact {
-				h.judge(row, row.fact(h, p, r, f))
+			fact := record{h, p, r.At, r.Cause.Kind, h.claim(fsm.About(f))}
+			for _, row := range h.rows {
+				if row.fact != nil {
+					h.judge(row, row.fact(fact, f))
+				}
 			}
 			switch f := f.(type) {
 			case fsm.RunBegan:
 				h.set = p.began
 			case fsm.SettingsChanged:
-				h.set = h.w.readBy(f)
+				h.set = h.w.directors.readBy(f)
 			}
 			h.take(r.At, f)
 		}
-		if h.w.follow != nil {
-			h.w.follow(p, r)
+		if h.w.directors.follow != nil {
+			h.w.directors.follow(p, r)
 		}
 	}
 }
 
-// alikeEvery is how many steps lie between two that are made twice.
+// Every alikeEvery-th step is made twice.
 const alikeEvery = 500
 
-// arrived is told of a sign of life that waits, and returns when that is.
+// arrived notes a sign of life that waits, and returns its time.
 func (h *history) arrived(p *process, worker string) time.Time {
-	at := h.w.wall(p)
-	if now := p.m.Now(); now.After(at) {
-		at = now
-	}
+	at := latest(h.w.wall(p), p.m.Now())
 	p.soft.heard[worker] = at
 	return at
 }
 
-// stepping is told before a step.
+// stepping is called before a step.
 func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
-	if h.twin = nil; h.w.steps%alikeEvery == 0 && h.w.without != decisionsAlike && h.w.without != everyOne {
-		h.twin = clone(decisive, p.m)
+	if h.twin = nil; h.w.steps%alikeEvery == 0 && h.rows != nil && h.w.without != decisionsAlike {
+		h.twin = deep.Clone(decisive, p.m)
 	}
-	now := p.m.Now()
-	if at.After(now) {
-		now = at
-	}
-	s := p.soft
+	now, s := latest(p.m.Now(), at), p.soft
 	switch b := body.(type) {
 	case fsm.Booted, fsm.DirectorResumed:
 		s.grace = now.Add(2 * heartbeatTTL)
@@ -96,43 +169,50 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 	}
 }
 
-// stepped is told after a step.
+// stepped is called after a step.
 func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []fsm.Fact, effects []fsm.Effect) {
-	defer func() { p.soft.last = p.m.Now() }()
-	for _, row := range h.rows.step {
-		h.judge(row, row.step(h, p, at, body, facts, effects))
-	}
-	if h.w.steps%fullEvery == 0 {
-		for _, row := range h.rows.full {
+	d := decision{h, p, at, body, facts, effects}
+	for _, row := range h.rows {
+		if row.step != nil {
+			h.judge(row, row.step(d))
+		}
+		if row.full != nil && h.w.steps%fullEvery == 0 {
 			h.judge(row, row.full(h, p))
+		}
+	}
+	p.soft.last = p.m.Now()
+}
+
+func (h *history) handed(p *process, e fsm.Effect) {
+	for _, row := range h.rows {
+		if row.handed != nil {
+			h.judge(row, row.handed(h, p, e))
 		}
 	}
 }
 
-func (h *history) handed(p *process, e fsm.Effect) {
-	for _, row := range h.rows.handed {
-		h.judge(row, row.handed(h, p, e))
-	}
-}
-
 func (h *history) carriedOut(p *process, e fsm.Effect) {
-	for _, row := range h.rows.carried {
-		h.judge(row, row.carried(h, p, e))
+	for _, row := range h.rows {
+		if row.carried != nil {
+			h.judge(row, row.carried(h, p, e))
+		}
 	}
 }
 
-func (h *history) acked(p *process, r *report) {
-	for _, row := range h.rows.ack {
-		h.judge(row, row.ack(h, p, r))
+func (h *history) acked(r *report) {
+	for _, row := range h.rows {
+		if row.ack != nil {
+			h.judge(row, row.ack(h, r))
+		}
 	}
 }
 
 // saveEvery is how many records lie between two snapshots.
 const saveEvery = 40
 
-// durable makes a snapshot when it is time to, and everything is in the journal.
+// durable makes a snapshot from time to time, once everything is in the journal.
 func (h *history) durable(p *process) {
-	if h.record < h.saved+saveEvery || p != h.w.lead || p.dead || !p.d.Idle() {
+	if h.record < h.saved+saveEvery || p != h.w.directors.lead || p.dead || !p.d.Idle() {
 		return
 	}
 	data, err := p.m.Snapshot()
@@ -141,27 +221,22 @@ func (h *history) durable(p *process) {
 		return
 	}
 	h.saved = h.record
-	h.w.journal.save(data)
-	h.w.prune()
+	h.w.directors.journal.save(data)
+	h.w.workers.prune()
 }
 
-// prune forgets acknowledged reports of attempts that are over: nobody asks for them again.
-func (w *world) prune() {
-	if w.losses != nil { // somebody does
+// prune forgets acknowledged reports of attempts that are over. Only a rebuild would ask for them again.
+func (w *workers) prune() {
+	if w.hub.losses != nil {
 		return
 	}
 	kept := w.reports[:0]
 	for _, r := range w.reports {
-		c, n := w.history.of(r.worker)
-		if !r.acked || c != nil && c.attempt == n || w.container(r.worker) != nil {
+		c, n := w.directors.history.of(r.worker)
+		if !r.acked || c != nil && c.attempt == n || w.runtime.container(r.worker) != nil {
 			kept = append(kept, r)
 		}
 	}
 	clear(w.reports[len(kept):])
 	w.reports = kept
-}
-
-// stops reports whether an effect is the stop of a claim's current attempt.
-func (c *claim) stops(effect string) bool {
-	return strings.HasPrefix(effect, fsm.AttemptID(c.nonce, c.attempt)+"/stop")
 }

@@ -59,43 +59,56 @@ type flight struct {
 	over   bool
 }
 
-// boot starts a director on the journal. One that is there already is stale from now on.
-func (w *world) boot() {
+// newProcess makes a director that has read the journal. It is nil if the journal cannot be read.
+func (w *directors) newProcess() *process {
 	w.born++
-	w.transport()
-	p := &process{id: w.born, cfg: w.cfg, began: w.settings(), wake: never}
+	p := &process{id: w.born, cfg: w.set.cfg, began: w.set, wake: never}
 	p.m = fsm.New(p.cfg)
 	if err := w.journal.load(p.m); err != nil {
 		w.fail(replaySame, "the journal cannot be read: %v", err)
+		return nil
+	}
+	name := "p"
+	if !w.explored { // where equal states have equal names
+		name = fmt.Sprintf("p%d", p.id)
+	}
+	p.d = fsm.NewDriver(p.m, w.journal.last, name)
+	if !w.withData {
+		omitData(p.d)
+	}
+	return p
+}
+
+// boot starts a director on the journal. The leader before it is stale from now on.
+func (w *directors) boot() {
+	w.transport()
+	p := w.newProcess()
+	if p == nil {
 		return
 	}
 	if w.lead != nil && w.fault(clockSkewed) {
 		p.skew = int64(time.Duration(w.choices.pick(clockSkewed, 240)-120) * 5 * time.Second)
 	}
-	p.d = fsm.NewDriver(p.m, w.journal.last, fmt.Sprintf("p%d", p.id))
-	if !w.withData {
-		omitData(p.d)
-	}
 	w.lead = p
 	w.tell("p%d begins, the journal is at %d", p.id, w.journal.last)
 	w.history.booted(p)
 	w.offer(p, fsm.Booted{RunID: fmt.Sprintf("run-%d", p.id)}, nil)
-	w.offer(p, w.list(p), nil)
-	for _, r := range w.reports {
+	w.offer(p, w.runtime.list(p), nil)
+	for _, r := range w.workers.reports {
 		if !r.acked {
-			w.redeliver(r)
+			w.workers.redeliver(r)
 		}
 	}
-	w.after(w.delay(5), func() { w.poll(p, true) })
-	w.after(w.delay(20), func() { w.listing(p) })
-	w.after(w.delay(20), func() { w.listen(p) })
-	w.after(w.delay(40), func() { w.watch(p) })
-	w.after(w.delay(300), func() { w.directorFaults(p) })
+	w.after(w.delay(5), func() { w.shell.poll(p, true) })
+	w.after(w.delay(20), func() { w.shell.listing(p) })
+	w.after(w.delay(20), func() { w.shell.listen(p) })
+	w.after(w.delay(40), func() { w.shell.watch(p) })
+	w.after(w.delay(300), func() { w.operator.directorFaults(p) })
 }
 
 // end kills a process. Of the effects under way some are carried out all the same, unless its lease was over:
 // from then on its shell has sent nothing.
-func (w *world) end(p *process, why string) {
+func (w *directors) end(p *process, why string) {
 	if p.dead {
 		return
 	}
@@ -103,7 +116,7 @@ func (w *world) end(p *process, why string) {
 	p.dead, p.wake = true, never
 	for _, f := range p.flight {
 		if !f.over && w.may(p) && w.fault(crashHalf) {
-			w.carryOut(p, f.effect)
+			w.shell.carryOut(p, f.effect)
 		}
 	}
 	p.flight = nil
@@ -113,7 +126,7 @@ func (w *world) end(p *process, why string) {
 }
 
 // crash kills the leader, and starts the next one a little later.
-func (w *world) crash(p *process, why string) {
+func (w *directors) crash(p *process, why string) {
 	leader := p == w.lead
 	w.end(p, why)
 	if leader {
@@ -123,7 +136,7 @@ func (w *world) crash(p *process, why string) {
 }
 
 // offer tells a process something, checks what it decides, and takes what it has ready.
-func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
+func (w *directors) offer(p *process, body fsm.EventBody, acked func()) {
 	if p.dead || w.bad != nil {
 		return
 	}
@@ -139,28 +152,36 @@ func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
 			return
 		}
 	}
-	var tok fsm.Token
-	if acked != nil {
-		p.lastToken++
-		tok = p.lastToken
-	}
-	at := w.wall(p)
-	if _, sign := body.(fsm.WorkerSeen); sign || p.m.Due(at) {
+	if _, sign := body.(fsm.WorkerSeen); sign || p.m.Due(w.wall(p)) {
 		w.handOver(p)
 		if p.dead || w.bad != nil {
 			return
 		}
 	}
 	w.steps++
+	var tok fsm.Token
+	if acked != nil {
+		p.lastToken++
+		tok = p.lastToken
+	}
+	if w.step(p, body, tok, acked) {
+		w.flush(p)
+		p.wake = w.wakes(p)
+	}
+}
+
+// step offers an event to the driver, and checks what it decides. It reports whether the driver took it.
+func (w *directors) step(p *process, body fsm.EventBody, tok fsm.Token, acked func()) bool {
+	at := w.wall(p)
 	w.history.stepping(p, at, body)
 	if s, ok := body.(fsm.SettingsRead); ok {
 		p.cfg = *s.Config
 	}
 	if err := p.d.Offer(fsm.Event{At: at, Body: body}, tok); err != nil {
 		w.fail("DriverTakesEvents", "%T: %v", body, err)
-		return
+		return false
 	}
-	facts, effects := decided(p.m)
+	facts, effects := p.m.Decided()
 	if w.say != nil {
 		w.tell("p%d ← %s", p.id, eventLine(body))
 		for _, f := range facts {
@@ -177,12 +198,11 @@ func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
 		p.waiting = append(p.waiting, pendingEffect{e, p.decided})
 	}
 	w.history.stepped(p, at, body, facts, effects)
-	w.flush(p)
-	p.wake = w.wakes(p)
+	return true
 }
 
 // heard is a sign of life that reaches a process. Its shell offers it, or keeps it for a while.
-func (w *world) heard(p *process, s fsm.WorkerSeen) {
+func (w *directors) heard(p *process, s fsm.WorkerSeen) {
 	if p.dead || w.bad != nil || p.asleep > w.now || !w.fault(signsWait) {
 		w.offer(p, s, nil)
 		return
@@ -198,14 +218,14 @@ func (w *world) heard(p *process, s fsm.WorkerSeen) {
 }
 
 // handOver offers the signs of life that wait.
-func (w *world) handOver(p *process) {
+func (w *directors) handOver(p *process) {
 	if all := p.signs; len(all) > 0 {
 		p.signs = nil
 		w.offer(p, fsm.WorkersSeen{Signs: all}, nil)
 	}
 }
 
-func (w *world) wakes(p *process) int64 {
+func (w *directors) wakes(p *process) int64 {
 	if p.dead {
 		return never
 	}
@@ -217,7 +237,7 @@ func (w *world) wakes(p *process) int64 {
 }
 
 // deadline is the shell's one timer. It may be late.
-func (w *world) deadline(p *process) {
+func (w *directors) deadline(p *process) {
 	before := p.m.NextDeadline()
 	w.offer(p, fsm.Tick{}, nil)
 	if w.bad != nil || p.dead {
@@ -229,7 +249,13 @@ func (w *world) deadline(p *process) {
 }
 
 // flush takes what the driver has ready.
-func (w *world) flush(p *process) {
+func (w *directors) flush(p *process) {
+	w.takeReady(p, func(t token) { t.then() }, func(e fsm.Effect) { w.shell.submit(p, e) },
+		func(b *fsm.Batch) { w.write(p, b) })
+}
+
+// takeReady takes what the driver has ready, and checks that it comes in order and after its records.
+func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effect), write func(*fsm.Batch)) {
 	for !p.dead && w.bad == nil {
 		r := p.d.Ready()
 		if r.Batch == nil && len(r.Acks) == 0 && len(r.Effects) == 0 {
@@ -245,7 +271,7 @@ func (w *world) flush(p *process) {
 			if t.need > p.durable {
 				w.fail(ackAfterFact, "token %d was handed out after %d records, it waits for %d", a, p.durable, t.need)
 			}
-			t.then()
+			ack(t)
 		}
 		for _, e := range r.Effects {
 			if len(p.waiting) == 0 || p.waiting[0].effect.ID != e.ID {
@@ -258,17 +284,17 @@ func (w *world) flush(p *process) {
 				w.fail(effectAfterFact, "%s was handed out after %d records, it waits for %d", e.ID, p.durable, need)
 			}
 			w.history.handed(p, e)
-			w.submit(p, e)
+			submit(e)
 		}
 		if r.Batch != nil {
-			w.write(p, r.Batch)
+			write(r.Batch)
 		}
 	}
 }
 
 // write begins an append. What can happen to it: it lands, fails, lands without an answer, or the director dies before
 // or after.
-func (w *world) write(p *process, b *fsm.Batch) {
+func (w *directors) write(p *process, b *fsm.Batch) {
 	if b.Data != nil {
 		b.Data = bytes.Clone(b.Data)
 	}
@@ -283,7 +309,7 @@ func (w *world) write(p *process, b *fsm.Batch) {
 	w.after(w.delay(2), func() { w.landed(p, b) })
 }
 
-func (w *world) landed(p *process, b *fsm.Batch) {
+func (w *directors) landed(p *process, b *fsm.Batch) {
 	if p.dead || w.bad != nil {
 		return
 	}
@@ -318,9 +344,6 @@ func (w *world) landed(p *process, b *fsm.Batch) {
 	p.wake = w.wakes(p)
 	w.history.durable(p)
 }
-
-// decided returns what the machine's last step decided, before anything of it is durable.
-func decided(m *fsm.Machine) ([]fsm.Fact, []fsm.Effect) { return m.Decided() }
 
 // omitData keeps the driver from writing JSON.
 func omitData(d *fsm.Driver) {

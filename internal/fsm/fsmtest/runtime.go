@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"slices"
+	"time"
 
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -44,7 +45,7 @@ type container struct {
 
 func (b *container) alive() bool { return b.running || b.lingering > 0 }
 
-func (w *world) container(attempt string) *container {
+func (w *runtime) container(attempt string) *container {
 	for _, b := range w.containers {
 		if b.attempt == attempt {
 			return b
@@ -54,15 +55,15 @@ func (w *world) container(attempt string) *container {
 }
 
 // start makes sure that there is a container for the attempt.
-func (w *world) start(p *process, e fsm.Effect) {
-	w.losses.began(e)
+func (w *runtime) start(p *process, e fsm.Effect) {
+	w.hub.losses.began(e)
 	if b := w.container(e.Worker); b != nil && b.listed {
-		b.orphan = b.orphan && p != w.lead
+		b.orphan = b.orphan && p != w.directors.lead
 		return
 	}
 	b := &container{
 		attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30,
-		orphan: p != w.lead || p.dead, travels: e.Start.Travels, made: w.now,
+		orphan: p != w.directors.lead || p.dead, travels: e.Start.Travels, made: w.now,
 	}
 	b.ends = w.now + seconds(30) + w.delay(1500)
 	if w.explored {
@@ -72,24 +73,24 @@ func (w *world) start(p *process, e fsm.Effect) {
 		b.ends = w.now + seconds(60)
 	}
 	w.containers = append(w.containers, b)
-	i := w.issue(e.Task)
+	i := w.hub.issue(e.Task)
 	if b.validates = e.Start.Validate; b.validates {
 		if i.validatedBy != e.Worker { // the copy of an attempt is made once
 			i.validated, i.validatedBy = i.work, e.Worker
 		}
 	} else {
-		w.works++
-		i.work = w.works
+		w.hub.works++
+		i.work = w.hub.works
 	}
 	if w.inCluster {
 		w.accept(b)
 		return
 	}
-	w.after(w.delay(20), func() { w.workerTurn(b) })
+	w.after(w.delay(20), func() { w.workers.workerTurn(b) })
 }
 
 // stop ends the container. Without certainty that it is gone, it fails.
-func (w *world) stop(p *process, e fsm.Effect) fsm.EffectEnded {
+func (w *runtime) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	b := w.container(e.Worker)
 	gone := &fsm.StopResult{}
 	if b != nil && b.listed && b.lost {
@@ -116,28 +117,29 @@ func (w *world) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 
 // reported is the outcome of a stop with the reports of the worker; one of the director's own, if there is none
 // of an end.
-func (w *world) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
+func (w *runtime) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	hasEnd := func() bool {
-		return slices.ContainsFunc(w.reports, func(r *report) bool { return r.worker == e.Worker && r.body.Final })
+		return slices.ContainsFunc(w.workers.reports,
+			func(r *report) bool { return r.worker == e.Worker && r.body.Final })
 	}
 	if !hasEnd() && !gone.Fenced { // nobody reaches its spool
-		for _, r := range w.spools[e.Worker] {
-			w.publish(e.Worker, r)
+		for _, r := range w.workers.spools[e.Worker] {
+			w.workers.publish(e.Worker, r)
 		}
 	}
 	if !hasEnd() {
 		exit := fsm.Report{
-			Ref: fsm.ReportRef{ID: e.Worker + "/exit", Seq: uint64(len(w.reports))}, Final: true,
+			Ref: fsm.ReportRef{ID: e.Worker + "/exit", Seq: uint64(len(w.workers.reports))}, Final: true,
 			Exit: true, Stage: "START",
 		}
 		exit.Evidence = recovery.Evidence{
 			ExitCode: gone.ExitCode, Signal: gone.Signal,
 			Message: "the container ended without a report",
 		}
-		w.publish(e.Worker, exit)
+		w.workers.publish(e.Worker, exit)
 	}
-	w.losses.stopped(e)
-	for _, r := range w.reports {
+	w.hub.losses.stopped(e)
+	for _, r := range w.workers.reports {
 		if r.worker == e.Worker {
 			gone.Reports = append(gone.Reports, r.body)
 		}
@@ -146,7 +148,7 @@ func (w *world) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 }
 
 // remove takes a container away. Its worker may go on for a while, where nobody can reach it.
-func (w *world) remove(attempt string) {
+func (w *runtime) remove(attempt string) {
 	b := w.container(attempt)
 	if b == nil || !b.listed {
 		return
@@ -165,27 +167,27 @@ func (w *world) remove(attempt string) {
 	}
 }
 
-func (w *world) forget(b *container) {
+func (w *runtime) forget(b *container) {
 	w.containers = slices.DeleteFunc(w.containers, func(x *container) bool { return x == b })
 }
 
 // listing reads the runtime's list every twenty seconds.
-func (w *world) listing(p *process) {
-	if p.dead || p == w.stale || w.bad != nil {
+func (w *shell) listing(p *process) {
+	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
 	}
 	defer w.after(w.interval(20), func() { w.listing(p) })
 	if p.asleep > w.now || w.fault(runtimeFails) {
 		return
 	}
-	l := w.list(p)
+	l := w.runtime.list(p)
 	if len(l.Containers) == 0 && len(p.m.Tasks()) == 0 {
 		return
 	}
-	w.after(w.delay(2), func() { w.offer(p, l, nil) })
+	w.after(w.delay(2), func() { w.directors.offer(p, l, nil) })
 }
 
-func (w *world) list(p *process) fsm.ContainersListed {
+func (w *runtime) list(p *process) fsm.ContainersListed {
 	l := fsm.ContainersListed{TakenAt: w.wall(p)}
 	for _, b := range w.containers {
 		switch {
@@ -201,4 +203,135 @@ func (w *world) list(p *process) fsm.ContainersListed {
 		}
 	}
 	return l
+}
+
+// pendingTimeout is for how long a cluster may look for room.
+const pendingTimeout = 10 * time.Minute
+
+// What clusters say.
+const (
+	noRoom     = "0/3 nodes are available: 3 Insufficient memory."
+	lessRoom   = "0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient memory."
+	noImage    = "ImagePullBackOff: Back-off pulling image"
+	nodeIsLost = "node node-3 does not answer"
+)
+
+// cluster makes one world in four one whose runtime places attempts by itself. Most of their attempts have
+// checkouts of their own; the transport may be another one whenever a director begins.
+func (w *world) cluster() {
+	if w.choices.pick(atCluster, 4) < 3 {
+		return
+	}
+	w.runtime.inCluster = true
+	w.directors.set.cfg.PendingTimeout, w.directors.set.cfg.CheckoutTravels = pendingTimeout,
+		w.choices.pick(atCluster, 4) > 0
+	for _, s := range []site{nodeLost, clusterEnds} {
+		if w.choices.pick(atCluster, 3) > 0 {
+			w.rates[s] = siteTable[s].most
+		}
+	}
+}
+
+// transport is drawn anew for the attempts of a director that begins. Whoever rebuilds a journal takes it for granted.
+func (w *directors) transport() {
+	if w.runtime.inCluster && w.hub.losses == nil && w.choices.pick(atCluster, 4) == 3 {
+		w.set.cfg.CheckoutTravels = !w.set.cfg.CheckoutTravels
+	}
+}
+
+// accept has a container wait: for room, for an image that is missing, or for ever. An attempt that begins once
+// faults have stopped finds room.
+func (w *runtime) accept(b *container) {
+	b.pending, b.running, b.waits = true, false, noRoom
+	waits := w.delay(20)
+	switch n := w.choices.pick(atCluster, 8); {
+	case w.faultsStopped:
+	case n == 7:
+		return
+	case n == 6:
+		b.waits = noImage
+		waits = w.delay(900)
+	case n == 5:
+		waits = w.delay(1500)
+	}
+	w.after(waits, func() { w.place(b) })
+}
+
+// place lets a container run that has waited.
+func (w *runtime) place(b *container) {
+	if !b.pending || !b.listed {
+		return
+	}
+	b.pending, b.running = false, true
+	b.ends += w.now - b.made
+	w.tell("    %s is placed", b.attempt)
+	w.workers.workerTurn(b)
+}
+
+// words are what a container waits for, as the list says it.
+func (w *runtime) words(b *container) string {
+	if b.waits == noRoom && !w.explored && w.now/seconds(240)%2 == 1 {
+		return lessRoom
+	}
+	return b.waits
+}
+
+// loseNode cuts a container's node off from the cluster: its end cannot be confirmed any more. Its worker works
+// on, and may be heard. The node comes back, sooner or later, or never.
+func (w *runtime) loseNode(b *container) {
+	b.lost = true
+	w.tell("    the node of %s is lost", b.attempt)
+	if w.choices.pick(nodeLost, 2) == 1 {
+		b.cut = w.now + w.delay(3000)
+	}
+	if w.choices.pick(nodeLost, 3) > 0 || !b.travels {
+		w.after(w.delay(3000), func() { w.returns(b) })
+	}
+}
+
+// returns brings a node back: what was to be ended on it ends.
+func (w *runtime) returns(b *container) {
+	if !b.lost {
+		return
+	}
+	b.lost = false
+	w.tell("    the node of %s is back", b.attempt)
+	if b.told {
+		w.remove(b.attempt)
+	}
+}
+
+// unconfirmed is the outcome of a stop that a lost node cannot confirm: the attempt is fenced if and when the
+// order allows it. The bus takes nothing of its worker from then on.
+func (w *runtime) unconfirmed(p *process, b *container, e fsm.Effect) fsm.EffectEnded {
+	b.told = true
+	if at := e.Stop.FenceAt; at.IsZero() || w.wall(p).Before(at) {
+		return fsm.EffectEnded{Failure: &fsm.EffectError{
+			Reason: recovery.WorkerLost, Text: nodeIsLost,
+			Transient: true,
+		}}
+	}
+	b.revoked = true
+	return w.reported(e, &fsm.StopResult{Fenced: true, Cause: fsm.EndNodeLost, Words: nodeIsLost})
+}
+
+// endByCluster ends a worker for a reason of the cluster's own.
+func (w *runtime) endByCluster(b *container) {
+	causes := [...]fsm.EndCause{fsm.EndEvicted, fsm.EndPreempted, fsm.EndDeleted, fsm.EndDeadline, fsm.EndNodeLost}
+	b.running, b.code, b.cause = false, 143, causes[w.choices.pick(clusterEnds, len(causes))]
+}
+
+// offerShutOut offers the leader a report of a worker that was shut out, which no stream has: nothing may come of it.
+func (w *workers) offerShutOut(b *container, r fsm.Report) {
+	w.after(w.lag(), func() {
+		w.directors.offer(w.directors.lead, fsm.ReportReceived{Worker: b.attempt, Report: r}, nil)
+	})
+}
+
+// shutOut removes a container that no task knows, and shuts its worker out of the bus.
+func (w *runtime) shutOut(attempt string) {
+	if b := w.container(attempt); b != nil {
+		b.revoked = true
+	}
+	w.remove(attempt)
 }

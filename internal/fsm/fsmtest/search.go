@@ -3,94 +3,171 @@ package fsmtest
 import (
 	"fmt"
 	"time"
+
+	"retake/internal/fsm/fsmtest/deep"
 )
 
-// Explored is what the search of a small world has found.
+// Small is a world small enough for a search of every order of everything that can happen in it. It has as many
+// workers as issues, and director.max_retries is 2.
+type Small struct {
+	Name    string
+	Issues  int // 1 or 2
+	Faults  smallFaults
+	Clean   bool // work is validated in a clean container
+	Cluster bool // attempts wait for room, with their own checkouts
+	Mounts  bool // or on the director's
+}
+
+// smallFaults is how many of each kind can happen.
+type smallFaults [12]int
+
+type smallFault uint8
+
+const (
+	drops    smallFault = iota // messages lost
+	doubles                    // messages delivered twice
+	failures                   // effects that fail: before they were carried out, or after
+	deaths                     // workers that end without a report
+	bad                        // reports of a failure
+	crash                      // of the director, at any moment; an append under way lands or not
+	stale                      // directors that are replaced and do not notice
+	silence                    // deadlines that pass although something else could happen
+	// reviews, checks and merges of pull requests; without any, work is delivered as a branch
+	reviews
+	words // commands in comments
+	lost  // nodes that are lost
+	back  // lost nodes that come back
+)
+
+// SmallWorlds are searched by CI. The order of messages, reports and appends is free in all of them.
+var SmallWorlds = []Small{
+	{Name: "one issue, bus", Issues: 1, Faults: smallFaults{drops: 1, doubles: 1, bad: 1}},
+	{Name: "one issue, effects fail", Issues: 1, Faults: smallFaults{failures: 2, bad: 1}},
+	{Name: "one issue, a crash", Issues: 1, Faults: smallFaults{deaths: 1, bad: 1, crash: 1}},
+	{Name: "one issue, a stale leader", Issues: 1, Faults: smallFaults{doubles: 1, stale: 1}},
+	{Name: "one issue, both", Issues: 1, Faults: smallFaults{bad: 1, crash: 1, stale: 1}},
+	{Name: "one issue, silence", Issues: 1, Faults: smallFaults{drops: 1, silence: 2}},
+	{Name: "one issue, all", Issues: 1, Faults: smallFaults{drops: 1, doubles: 1, bad: 1, crash: 1, stale: 1}},
+	{Name: "one issue, reviews", Issues: 1, Faults: smallFaults{reviews: 3, crash: 1}},
+	{Name: "one issue, a command", Issues: 1, Faults: smallFaults{bad: 1, words: 1}},
+	{Name: "one issue, a command, a crash", Issues: 1, Faults: smallFaults{bad: 1, words: 1, crash: 1}},
+	{Name: "one issue, two commands", Issues: 1, Faults: smallFaults{bad: 1, words: 2}},
+	{Name: "one issue, all of people", Issues: 1, Faults: smallFaults{reviews: 2, words: 1}},
+	{Name: "one issue, a review, stale", Issues: 1, Faults: smallFaults{reviews: 1, stale: 1}},
+	{Name: "one issue, a command, stale", Issues: 1, Faults: smallFaults{words: 1, stale: 1}},
+	{Name: "one issue, validated cleanly", Issues: 1, Faults: smallFaults{bad: 1, crash: 1}, Clean: true},
+	{Name: "one issue, validated cleanly, stale", Issues: 1, Faults: smallFaults{stale: 1}, Clean: true},
+	{Name: "one issue, a cluster", Issues: 1, Faults: smallFaults{bad: 1, crash: 1, silence: 1}, Cluster: true},
+	{Name: "one issue, a lost node", Issues: 1, Faults: smallFaults{crash: 1, lost: 1}, Cluster: true},
+	{Name: "one issue, a lost node, stale", Issues: 1, Faults: smallFaults{stale: 1, lost: 1}, Cluster: true},
+	{
+		Name: "one issue, a lost node, a mount", Issues: 1, Faults: smallFaults{crash: 1, lost: 1, back: 1},
+		Cluster: true, Mounts: true,
+	},
+	{Name: "two issues, bus", Issues: 2, Faults: smallFaults{drops: 1, doubles: 1, bad: 1}},
+	{Name: "two issues, three attempts", Issues: 2, Faults: smallFaults{bad: 2}},
+	{Name: "two issues, a crash", Issues: 2, Faults: smallFaults{crash: 1}},
+	{Name: "two issues, all", Issues: 2, Faults: smallFaults{drops: 1, doubles: 1, bad: 2, crash: 1, stale: 1}},
+}
+
+// Explored is the result of a search.
 type Explored struct {
 	Small  Small
 	States int
 	Steps  int  // edges between states
 	Depth  int  // of the state that is the furthest from the first
-	Ends   int  // states in which nothing can happen any more
+	Ends   int  // states in which nothing more can happen
 	Closed bool // every state was seen
 	Took   time.Duration
 	Bad    *Violation
 	Path   []string // how it came about
 }
 
-// Explore searches a small world breadth first, up to so many states.
-func Explore(s Small, most int, now func() time.Time) Explored {
-	out := Explored{Small: s}
-	began := now()
-	first := newSmall(s)
-	type came struct {
-		from int32
-		by   step
-	}
-	seen := map[uint64]struct{}{first.key(): {}}
-	origin := []came{{-1, step{}}}
-	level := []*node{first}
-	ids := []int32{0}
-	var buffer []step
-	for ; len(level) > 0 && out.Bad == nil; out.Depth++ {
-		var next []*node
-		var nextIDs []int32
-		for i, n := range level {
-			buffer = n.choices(buffer[:0])
-			if len(buffer) == 0 {
-				out.Ends++
-				if text := n.over(); text != "" {
-					out.Bad = &Violation{endsSomewhere, text, out.Depth}
-				}
-			}
-			for _, c := range buffer {
-				m := clone(whole, n)
-				m.take(c)
-				out.Steps++
-				if m.w.bad != nil {
-					out.Bad = m.w.bad
-				}
-				k := m.key()
-				if _, known := seen[k]; known && out.Bad == nil {
-					continue
-				}
-				seen[k] = struct{}{}
-				origin = append(origin, came{ids[i], c})
-				next, nextIDs = append(next, m), append(nextIDs, int32(len(origin)-1))
-				if out.Bad != nil {
-					ids[i] = int32(len(origin) - 1)
-					break
-				}
-			}
-			level[i] = nil
-			if out.Bad != nil {
-				var path []step
-				for at := ids[i]; at > 0; at = origin[at].from {
-					path = append(path, origin[at].by)
-				}
-				out.Path = retell(s, path)
-				break
-			}
-			if len(seen) >= most {
-				out.States, out.Took = len(seen), now().Sub(began)
-				return out
-			}
-		}
-		level, ids = next, nextIDs
-	}
-	out.States, out.Took, out.Closed = len(seen), now().Sub(began), out.Bad == nil
-	return out
+// search goes through a small world breadth first.
+type search struct {
+	Explored
+	most int
+	seen map[uint64]struct{}
+	came []origin
 }
 
-// retell walks a path, given from its end, and keeps what is told.
-func retell(s Small, path []step) (lines []string) {
-	n := newSmall(s)
-	n.w.transcript(&lines)
+// origin is how a state was reached first.
+type origin struct {
+	from int // its place in the list; -1 for the first state
+	by   step
+}
+
+// found is a state whose successors are not known yet.
+type found struct {
+	*node
+	id int
+}
+
+// Explore searches a small world, up to so many states.
+func Explore(s Small, most int, now func() time.Time) Explored {
+	began, first := now(), newSmall(s)
+	x := &search{
+		Explored: Explored{Small: s}, most: most, seen: map[uint64]struct{}{first.key(): {}},
+		came: []origin{{from: -1}},
+	}
+	for level := []found{{first, 0}}; len(level) > 0 && x.Bad == nil && len(x.seen) < most; {
+		if level = x.next(level); len(x.seen) < most {
+			x.Depth++
+		}
+	}
+	x.States, x.Took, x.Closed = len(x.seen), now().Sub(began), x.Bad == nil && len(x.seen) < most
+	return x.Explored
+}
+
+// next returns the states one step after those of a level.
+func (x *search) next(level []found) (after []found) {
+	var choices []step
+	for i, n := range level {
+		choices = n.choices(choices[:0])
+		if len(choices) == 0 {
+			x.Ends++
+			if text := n.over(); text != "" {
+				x.fail(&Violation{endsSomewhere, text, x.Depth}, n.id)
+				return nil
+			}
+		}
+		for _, c := range choices {
+			m := deep.Clone(whole, n.node)
+			m.take(c)
+			x.Steps++
+			k := m.key()
+			if _, known := x.seen[k]; known && m.w.bad == nil {
+				continue
+			}
+			x.seen[k] = struct{}{}
+			x.came = append(x.came, origin{n.id, c})
+			if m.w.bad != nil {
+				x.fail(m.w.bad, len(x.came)-1)
+				return nil
+			}
+			after = append(after, found{m, len(x.came) - 1})
+		}
+		level[i].node = nil // for the collector
+		if len(x.seen) >= x.most {
+			return after
+		}
+	}
+	return after
+}
+
+// fail keeps a violation, and retells how its state came about.
+func (x *search) fail(bad *Violation, id int) {
+	x.Bad = bad
+	var path []step
+	for ; id > 0; id = x.came[id].from {
+		path = append(path, x.came[id].by)
+	}
+	n := newSmall(x.Small)
+	n.w.transcript(&x.Path)
 	for i := len(path) - 1; i >= 0; i-- {
 		n.w.tell("%s", path[i])
 		n.take(path[i])
 	}
-	return lines
 }
 
 func (e Explored) String() string {

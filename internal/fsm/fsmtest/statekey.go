@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/fsm/fsmtest/deep"
 )
 
 // key is the state's sum: equal for states that differ in nothing but the names of their two issues, or in when they
 // were reached.
 func (n *node) key() uint64 {
 	straight := n.sum(nil)
-	if len(n.w.issues) < 2 {
+	if len(n.w.hub.issues) < 2 {
 		return straight
 	}
 	return min(straight, n.sum(&swapped))
@@ -27,77 +28,62 @@ var swapped = func() (letters [256]byte) {
 
 func (n *node) sum(letters *[256]byte) uint64 {
 	w := n.w
-	now := w.wall(w.lead)
-	h := hash{from: now, letters: letters}
-	for i, p := range w.directors() {
+	now := w.wall(w.directors.lead)
+	h := deep.Hash{From: now, Letters: letters}
+	for i, p := range w.directors.pair() {
 		if p == nil {
-			h.add(uint64(100 + i))
+			h.Add(uint64(100 + i))
 			continue
 		}
-		sum(decisive, p.d, &h)
-		h.add(p.told)
-		h.add(boolean(p.batch != nil) | boolean(p.dead)<<1 | boolean(p.d.Last() == w.journal.last)<<2)
-		h.unordered(len(p.flight), func(i int, one *hash) { one.text(p.flight[i].effect.ID) })
+		deep.Sum(decisive, p.d, &h)
+		h.Add(p.told)
+		h.Add(boolean(p.batch != nil) | boolean(p.dead)<<1 | boolean(p.d.Last() == w.directors.journal.last)<<2)
+		h.Unordered(len(p.flight), func(i int, one *deep.Hash) { one.Text(p.flight[i].effect.ID) })
 	}
-	h.unordered(len(w.issues), func(i int, one *hash) {
-		x := w.issues[i]
-		one.text(string(x.key))
-		one.text(x.nonce)
-		one.text(x.asked)
-		one.add(uint64(x.labels) | boolean(x.open)<<8)
-		one.text(x.delivered)
-		one.text(x.reclaimed)
-		one.text(x.ended)
-		one.add(uint64(x.reclaimedAt))
-		one.add(uint64(x.answersAt))
-		one.text(x.validatedBy)
-		one.add(boolean(x.validated == x.work))
+	h.Unordered(len(w.hub.issues), func(i int, one *deep.Hash) {
+		x := w.hub.issues[i]
+		one.Text(string(x.key))
+		one.Text(x.nonce)
+		one.Text(x.asked)
+		one.Add(uint64(x.labels) | boolean(x.open)<<8)
+		one.Text(x.delivered)
+		one.Text(x.reclaimed)
+		one.Text(x.ended)
+		one.Add(uint64(x.reclaimedAt))
+		one.Add(uint64(x.answersAt))
+		one.Text(x.validatedBy)
+		one.Add(boolean(x.validated == x.work))
 		if p := x.pull; p != nil {
-			one.text(p.state)
-			one.add(uint64(p.number) | uint64(p.head)<<32 | uint64(len(p.changes))<<48 | boolean(p.failing)<<60)
+			one.Text(p.state)
+			one.Add(uint64(p.number) | uint64(p.head)<<32 | uint64(len(p.changes))<<48 | boolean(p.failing)<<60)
 		}
 	})
-	h.unordered(len(w.containers), func(i int, one *hash) {
-		b := w.containers[i]
-		one.text(b.attempt)
-		one.add(boolean(b.listed) | boolean(b.running)<<1 | boolean(b.welcomed)<<2 | boolean(b.orphan)<<3 | uint64(
+	h.Unordered(len(w.runtime.containers), func(i int, one *deep.Hash) {
+		b := w.runtime.containers[i]
+		one.Text(b.attempt)
+		one.Add(boolean(b.listed) | boolean(b.running)<<1 | boolean(b.welcomed)<<2 | boolean(b.orphan)<<3 | uint64(
 			b.sent)<<4 | uint64(b.patience)<<8 | boolean(b.validates)<<16 |
 			boolean(b.pending)<<17 | boolean(b.lost)<<18 | boolean(b.told)<<19 | boolean(b.revoked)<<20 | boolean(
 			b.travels)<<21)
 	})
-	h.unordered(len(w.reports), func(i int, one *hash) {
-		r := w.reports[i]
-		one.text(r.worker)
-		one.text(r.body.Ref.ID)
-		one.add(boolean(r.acked) | boolean(r.body.OK)<<1 | boolean(r.waits)<<2)
+	h.Unordered(len(w.workers.reports), func(i int, one *deep.Hash) {
+		r := w.workers.reports[i]
+		one.Text(r.worker)
+		one.Text(r.body.Ref.ID)
+		one.Add(boolean(r.acked) | boolean(r.body.OK)<<1 | boolean(r.waits)<<2)
 	})
-	h.unordered(len(n.messages), func(i int, one *hash) { one.text(n.messages[i].worker) })
-	h.unordered(len(w.comments), func(i int, one *hash) {
-		c := w.comments[i]
-		one.text(string(c.said.Task) + string(c.said.Command))
-		one.add(uint64(c.said.Comment))
+	h.Unordered(len(n.messages), func(i int, one *deep.Hash) { one.Text(n.messages[i].worker) })
+	h.Unordered(len(w.hub.comments), func(i int, one *deep.Hash) {
+		c := w.hub.comments[i]
+		one.Text(string(c.said.Task) + string(c.said.Command))
+		one.Add(uint64(c.said.Comment))
 	})
-	h.add(uint64(len(w.history.taken)))
-	h.add(w.journal.sum(letters, now, w.lead.cfg))
-	l := n.left
-	for _, x := range [...]int{
-		l.drops, l.doubles, l.failures, l.deaths, l.bad, l.crashes, l.stale, l.silence,
-		l.reviews, l.words, l.lost, l.back,
-	} {
-		h.add(uint64(x))
+	h.Add(uint64(len(w.directors.history.taken)))
+	h.Add(w.directors.journal.sum(letters, now, w.directors.lead.cfg))
+	for _, x := range n.left {
+		h.Add(uint64(x))
 	}
-	return h.sum
-}
-
-// unordered adds elements whose order means nothing.
-func (h *hash) unordered(n int, each func(int, *hash)) {
-	var all uint64
-	for i := range n {
-		one := hash{from: h.from, letters: h.letters}
-		each(i, &one)
-		all += one.sum * 0xBF58476D1CE4E5B9
-	}
-	h.add(all + uint64(n))
+	return h.Sum
 }
 
 func boolean(b bool) uint64 {
@@ -115,7 +101,68 @@ func (j *journal) sum(letters *[256]byte, now time.Time, cfg fsm.Config) uint64 
 	for ; j.readTo < len(j.batches); j.readTo++ {
 		j.read.Replay(j.batches[j.readTo].records)
 	}
-	h := hash{from: now, letters: letters}
-	sum(hardState, j.read, &h)
-	return h.sum
+	h := deep.Hash{From: now, Letters: letters}
+	deep.Sum(hardState, j.read, &h)
+	return h.Sum
+}
+
+// epoch is when every world begins.
+var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// notHard are the fields of the machine that no fact builds: configuration, what is derived from the hard state, and
+// soft state. Every other field is hard, also one that is added later.
+var notHard = []string{
+	"memory.cfg", "memory.tasks", "memory.nonces", "memory.slots", "agenda.timers", "agenda.ready",
+	"memory.now", "agenda.began", "agenda.grace", "agenda.githubClosed", "agenda.dispatchableSince",
+	"recorder.facts", "recorder.effects", "agenda.dirty", "recorder.unknownWorkers", "Machine.answers", "Task.soft",
+	"Task.timer", "Task.ready", "Task.slot",
+}
+
+// notDecisive are the fields that decide nothing: two machines that differ in nothing else will do the same.
+var notDecisive = []string{
+	"memory.cfg", "memory.tasks", "memory.nonces", "recorder.facts", "recorder.effects", "agenda.dirty",
+	"hardState.Decided", "hardState.RunID", "Failure.At", "agenda.timers", "agenda.ready", "memory.slots",
+	"turn.list",
+	"Driver.writer", "Driver.last",
+}
+
+// mutable are the types whose values change behind their pointers.
+var mutable = []string{
+	"Machine", "Task", "waiterList", "Driver",
+	"world", "stage", "hub", "runtime", "workers", "directors", "shell", "operator", "process", "history", "claim",
+	"softView", "issue", "pull", "comment", "container", "report", "flight",
+}
+
+var (
+	hardState = deep.New(mutable, notHard...)
+	decisive  = deep.New(mutable, notDecisive...)
+	whole     = deep.New(mutable, "memory.cfg", "agenda.timers", "agenda.ready", "memory.slots", "turn.list")
+)
+
+// The bound of what a machine holds: list elements and map entries, of all that it is, for no task and for each.
+const (
+	baseElements = 1200
+	taskElements = 150
+)
+
+// elements counts what a machine holds.
+func elements(m *fsm.Machine) int {
+	h := deep.Hash{From: epoch}
+	deep.Sum(whole, m, &h)
+	return h.Size
+}
+
+// decisionSum is the sum of what a step decided.
+func decisionSum(facts []fsm.Fact, effects []fsm.Effect) uint64 {
+	h := deep.Hash{From: epoch}
+	deep.Sum(whole, &facts, &h)
+	deep.Sum(whole, &effects, &h)
+	return h.Sum
+}
+
+// hardSum is the sum of a machine's hard state.
+func hardSum(m *fsm.Machine) uint64 {
+	h := deep.Hash{From: epoch}
+	deep.Sum(hardState, m, &h)
+	return h.Sum
 }

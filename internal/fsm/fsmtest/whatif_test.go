@@ -14,10 +14,10 @@ import (
 func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found func(*world, *whatif.Report)) {
 	t.Helper()
 	for n := range worlds {
-		w := &world{choices: newChoices(worldSeed(62, n))}
+		w := assemble(newChoices(worldSeed(62, n)))
 		var records []fsm.Record // the configuration is drawn when the first ones are there
 		by := map[string]bool{}
-		w.follow = func(p *process, r fsm.Record) {
+		w.directors.follow = func(p *process, r fsm.Record) {
 			records = append(records, r)
 			by[fmt.Sprintf("%p %d %v %v", p.cfg.Policy, p.cfg.FixRounds, p.cfg.HasAlternative,
 				p.cfg.CleanValidation)] = true
@@ -42,9 +42,9 @@ func TestTheSamePolicyDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	worlds := effort(30, 150)
 	var sum whatif.Counts
-	followed(t, worlds, func(w *world) fsm.Config { return w.cfg }, func(w *world, r *whatif.Report) {
+	followed(t, worlds, func(w *world) fsm.Config { return w.directors.set.cfg }, func(w *world, r *whatif.Report) {
 		for _, c := range r.Cases {
-			t.Errorf("%s, %s:\n%+v", w.preset, c.Kind, *c)
+			t.Errorf("%s, %s:\n%+v", w.directors.set.preset, c.Kind, *c)
 		}
 		sum.Same += r.Counts.Same
 		sum.ByIncident += r.Counts.ByIncident
@@ -64,16 +64,16 @@ func TestAnotherBoundOfRetriesIsFound(t *testing.T) {
 	t.Parallel()
 	cases := 0
 	followed(t, effort(20, 100), func(w *world) fsm.Config {
-		c, l := w.cfg, w.limits
+		c, l := w.directors.set.cfg, w.directors.set.limits
 		l.MaxRetries++
-		c.Policy = policies()[w.preset].With(l)
+		c.Policy = policies()[w.directors.set.preset].With(l)
 		return c
 	}, func(w *world, r *whatif.Report) {
 		claims := map[string]bool{}
 		for _, c := range r.Cases {
 			nonce, _, _ := fsm.ParseAttemptID(c.Worker)
 			if c.Was.Veto != "max_retries" && c.Was.Action.Again() || c.Would.Veto == "max_retries" || claims[nonce] {
-				t.Errorf("%s: %+v", w.preset, *c)
+				t.Errorf("%s: %+v", w.directors.set.preset, *c)
 			}
 			claims[nonce] = true
 			cases++

@@ -17,23 +17,23 @@ type report struct {
 }
 
 // live is one turn of a worker: hello, heartbeats, notices, the end of its work.
-func (w *world) workerTurn(b *container) {
+func (w *workers) workerTurn(b *container) {
 	if !b.alive() || w.bad != nil {
 		return
 	}
 	if !b.running { // it outlived its container: it still says what it has to say, and nobody may listen
 		b.lingering--
 		if b.lingering == 0 {
-			defer w.forget(b)
+			defer w.runtime.forget(b)
 		}
 	}
 	next := int64(heartbeatTTL) / 3
 	if b.running && !b.lost && w.fault(nodeLost) {
-		w.loseNode(b)
+		w.runtime.loseNode(b)
 	}
 	switch {
 	case b.running && w.fault(clusterEnds):
-		w.endByCluster(b)
+		w.runtime.endByCluster(b)
 		return
 	case b.running && w.fault(workerDies):
 		b.running, b.code, b.oom = false, 1+w.choices.pick(workerDies, 2)*136, w.choices.pick(workerDies, 4) == 3
@@ -78,7 +78,7 @@ func (w *world) workerTurn(b *container) {
 }
 
 // spend is what the attempt has used so far. A liar forgets some of it.
-func (w *world) usageSoFar(b *container) *recovery.Usage {
+func (w *workers) usageSoFar(b *container) *recovery.Usage {
 	if w.faultsStopped || b.validates || w.choices.pick(atLife, 4) == 0 {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (w *world) usageSoFar(b *container) *recovery.Usage {
 	return u
 }
 
-func (w *world) version() string {
+func (w *workers) version() string {
 	if !w.faultsStopped && w.rates[workerLies] > 0 && w.choices.chance(workerLies, 10) {
 		return "2.0"
 	}
@@ -98,7 +98,7 @@ func (w *world) version() string {
 }
 
 // trouble is a report of a failure.
-func (w *world) failureReport(b *container, final bool) fsm.Report {
+func (w *workers) failureReport(b *container, final bool) fsm.Report {
 	e := failureEvidence[w.choices.pick(atOutcome, len(failureEvidence))]
 	if w.now < w.outageTo {
 		e = w.outageEnd
@@ -110,7 +110,7 @@ func (w *world) failureReport(b *container, final bool) fsm.Report {
 }
 
 // finish sends a final report: once faults have stopped the work succeeds.
-func (w *world) finish(b *container) {
+func (w *workers) finish(b *container) {
 	b.final++
 	if w.faultsStopped || w.now >= w.outageTo && w.choices.pick(atOutcome, 5) < 2 {
 		w.send(b, fsm.Report{OK: true, Final: true, Stage: "DONE"})
@@ -119,7 +119,7 @@ func (w *world) finish(b *container) {
 	w.send(b, w.failureReport(b, true))
 }
 
-func (w *world) send(b *container, r fsm.Report) {
+func (w *workers) send(b *container, r fsm.Report) {
 	b.sent++
 	r.Usage = w.usageSoFar(b)
 	r.Ref = fsm.ReportRef{ID: "r" + strconv.Itoa(b.sent), Seq: uint64(len(w.reports))}
@@ -140,7 +140,7 @@ func (w *world) send(b *container, r fsm.Report) {
 }
 
 // spool keeps a report in the attempt's checkout.
-func (w *world) spool(b *container, r fsm.Report) {
+func (w *workers) spool(b *container, r fsm.Report) {
 	if w.spools == nil {
 		w.spools = map[string][]fsm.Report{}
 	}
@@ -148,10 +148,9 @@ func (w *world) spool(b *container, r fsm.Report) {
 }
 
 // publish puts a report into the stream.
-func (w *world) publish(worker string, body fsm.Report) {
+func (w *workers) publish(worker string, body fsm.Report) {
 	if slices.ContainsFunc(w.reports, func(r *report) bool {
-		return r.worker == worker &&
-			r.body.Ref.ID == body.Ref.ID
+		return r.worker == worker && r.body.Ref.ID == body.Ref.ID
 	}) {
 		return
 	}
@@ -162,14 +161,14 @@ func (w *world) publish(worker string, body fsm.Report) {
 }
 
 // redeliver offers a report to the leader, and again until it is acknowledged.
-func (w *world) redeliver(r *report) {
+func (w *workers) redeliver(r *report) {
 	lag := int64(0)
 	if w.fault(streamLate) {
 		lag = w.delay(100)
 	}
-	p := w.lead
-	if w.stale != nil && w.fault(staleHears) {
-		p = w.stale
+	p := w.directors.lead
+	if w.directors.stale != nil && w.fault(staleHears) {
+		p = w.directors.stale
 		w.after(lag+seconds(30), func() { // not acknowledged in time: another consumer gets it
 			if !r.acked {
 				w.redeliver(r)
@@ -177,13 +176,13 @@ func (w *world) redeliver(r *report) {
 		})
 	}
 	w.after(lag, func() {
-		w.offer(p, fsm.ReportReceived{Worker: r.worker, Report: r.body}, func() {
-			w.history.acked(p, r)
+		w.directors.offer(p, fsm.ReportReceived{Worker: r.worker, Report: r.body}, func() {
+			w.directors.history.acked(r)
 			r.acked = true
 			if w.fault(streamTwice) {
 				w.after(w.delay(300), func() {
-					w.offer(w.lead, fsm.ReportReceived{Worker: r.worker, Report: r.body},
-						func() { w.history.acked(w.lead, r) })
+					w.directors.offer(w.directors.lead, fsm.ReportReceived{Worker: r.worker, Report: r.body},
+						func() { w.directors.history.acked(r) })
 				})
 			}
 		})
@@ -191,7 +190,7 @@ func (w *world) redeliver(r *report) {
 }
 
 // core sends a message that may be lost.
-func (w *world) sendUnreliably(b *container, body fsm.EventBody) {
+func (w *workers) sendUnreliably(b *container, body fsm.EventBody) {
 	if w.now < b.cut && !w.faultsStopped || w.fault(busDrop) {
 		return
 	}
@@ -201,23 +200,23 @@ func (w *world) sendUnreliably(b *container, body fsm.EventBody) {
 	}
 	for range n {
 		w.after(w.lag(), func() {
-			to := w.lead
+			to := w.directors.lead
 			// a host that was cut off is with it
-			if w.stale != nil && (!b.running && !w.faultsStopped || w.fault(staleHears)) {
-				to = w.stale
+			if w.directors.stale != nil && (!b.running && !w.faultsStopped || w.fault(staleHears)) {
+				to = w.directors.stale
 			}
 			if s, ok := body.(fsm.WorkerSeen); ok {
-				w.heard(to, s)
+				w.directors.heard(to, s)
 				return
 			}
-			w.offer(to, body, nil)
+			w.directors.offer(to, body, nil)
 		})
 	}
 }
 
 // control reaches a worker.
-func (w *world) control(e fsm.Effect) {
-	b := w.container(e.Worker)
+func (w *workers) control(e fsm.Effect) {
+	b := w.runtime.container(e.Worker)
 	if b == nil || !b.alive() || b.revoked || w.now < b.cut && !w.faultsStopped || w.now < b.silent {
 		return
 	}
@@ -231,7 +230,7 @@ func (w *world) control(e fsm.Effect) {
 		}
 		b.lingering = 0
 		if !b.listed {
-			w.forget(b)
+			w.runtime.forget(b)
 		}
 	case fsm.DoProbe:
 		w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt})

@@ -7,66 +7,127 @@ import (
 
 	"retake/internal/fsm"
 	"retake/internal/recovery"
-	"retake/internal/recovery/policy"
 )
 
-// world is everything around the driver: what happens in it is drawn from choices, what must hold in it is
-// checked by the table of invariants. It knows two directors at most: the leader, and one that was replaced and
-// does not know it yet.
+// world is everything around the driver: what happens in it is drawn from choices, and the table of invariants
+// checks what must hold. Its parts share the stage.
 type world struct {
+	*stage
+	hub       *hub
+	runtime   *runtime
+	workers   *workers
+	directors *directors
+	shell     *shell
+	operator  *operator
+	without   string // the invariant that is not checked, to learn its cost
+}
+
+// stage is the time, the chance and the transcript of a world.
+type stage struct {
 	choices       *choices
 	rates         [sites]int
 	happened      [sites]int // faults so far
-	faultsStopped bool       // faults have stopped
-	explored      bool       // nothing happens later: the explorer decides what happens
+	faultsStopped bool
+	explored      bool // nothing happens later: the explorer decides what happens
 
 	now   int64 // since epoch
 	queue eventQueue
 	steps int // events that a machine has decided about
 
-	maxWorkers, maxRetries int
-	claimStale             time.Duration
-	preset                 string
-	limits                 policy.Limits
-	cfg                    fsm.Config // of every machine that begins
-	kept                   []settings // each of them
-	withData               bool       // the journal keeps JSON, as production's does
+	bad *Violation
+	say func(format string, args ...any) // writes the transcript; nil: nobody reads
+}
 
-	journal  journal
-	lead     *process
-	stale    *process
-	standing bool // a standby waits for the end of the leader's lease
-	born     int  // processes so far
+// hub is GitHub and the people on it.
+type hub struct {
+	*stage
+	issues    []*issue
+	repos     []string
+	claims    int        // nonces so far
+	works     int        // attempts with an agent so far
+	comments  []*comment // in order of their last edits
+	said      int        // comments so far
+	pulls     int        // pull requests so far
+	reviews   int        // that request changes, so far
+	withPulls bool       // work is delivered as a pull request
+	gitTo     int64      // until then no attempt gets its checkout
+	awayTo    int64      // until then GitHub answers nothing
+	losses    *losses    // nil: the journal stays
+}
 
-	issues     []*issue
-	containers []*container            // containers, and what outlived them
-	spools     map[string][]fsm.Report // by worker: what it could not send yet; its checkout keeps it
-	reports    []*report
-	repos      []string
-	claims     int        // nonces so far
-	works      int        // attempts with an agent so far
-	comments   []*comment // in order of their last edits
-	said       int        // comments so far
-	pulls      int        // pull requests so far
-	reviews    int        // that request changes, so far
-	requests   []*request // of the operator, that are not answered yet
-	asked      int        // requests so far
-	withPulls  bool       // work is delivered as a pull request
+// runtime makes containers. In a cluster it places attempts when there is room.
+type runtime struct {
+	*stage
+	hub        *hub
+	workers    *workers
+	directors  *directors
+	containers []*container // and what outlived them
+	inCluster  bool
+}
 
+// workers are in the containers. What they say reaches directors by the bus and by the stream of reports.
+type workers struct {
+	*stage
+	hub       *hub
+	runtime   *runtime
+	directors *directors
+	spools    map[string][]fsm.Report // by worker: what it could not send yet; its checkout keeps it
+	reports   []*report
 	outageTo  int64             // until then nothing succeeds, in any attempt
 	outageEnd recovery.Evidence // how it ends instead
-	gitTo     int64             // until then no attempt gets its checkout
-	awayTo    int64             // until then GitHub answers nothing
+}
 
-	losses *losses // nil: no journal is lost
+// directors are two at most: the leader, and one that was replaced and does not know it yet.
+type directors struct {
+	*stage
+	hub      *hub
+	runtime  *runtime
+	workers  *workers
+	shell    *shell
+	operator *operator
+	set      settings   // of every machine that begins
+	kept     []settings // each of them
+	withData bool       // the journal keeps JSON, as production's does
+	journal  journal
+	history  *history
+	lead     *process
+	stale    *process
+	standing bool                       // a standby waits for the end of the leader's lease
+	born     int                        // processes so far
+	follow   func(*process, fsm.Record) // gets what a process has put into the journal; may be nil
+}
 
-	inCluster bool // the runtime places attempts by itself
+// shell is what a director does for its machine: effects and polls.
+type shell struct {
+	*stage
+	hub       *hub
+	runtime   *runtime
+	workers   *workers
+	directors *directors
+}
 
-	without string // the invariant that is not checked, to learn what it costs
-	history *history
-	bad     *Violation
-	say     func(format string, args ...any) // tells the transcript; nil: nobody reads
-	follow  func(*process, fsm.Record)       // gets what a process has put into the journal; nil: nobody follows
+// operator commands directors, and edits their configuration. Other faults of directors are here, too.
+type operator struct {
+	*stage
+	hub       *hub
+	runtime   *runtime
+	workers   *workers
+	directors *directors
+	requests  []*request // that are not answered yet
+	asked     int        // requests so far
+}
+
+// assemble joins the parts of a world.
+func assemble(c *choices) *world {
+	st := &stage{choices: c}
+	w := &world{stage: st, hub: &hub{stage: st}, runtime: &runtime{stage: st}, workers: &workers{stage: st}}
+	d := &directors{stage: st, hub: w.hub, runtime: w.runtime, workers: w.workers}
+	w.runtime.hub, w.runtime.workers, w.runtime.directors = w.hub, w.workers, d
+	w.workers.hub, w.workers.runtime, w.workers.directors = w.hub, w.runtime, d
+	w.shell = &shell{stage: st, hub: w.hub, runtime: w.runtime, workers: w.workers, directors: d}
+	w.operator = &operator{stage: st, hub: w.hub, runtime: w.runtime, workers: w.workers, directors: d}
+	w.directors, d.shell, d.operator = d, w.shell, w.operator
+	return w
 }
 
 // Violation is an invariant that did not hold.
@@ -81,14 +142,14 @@ func (v *Violation) Error() string {
 }
 
 // fail keeps the first violation.
-func (w *world) fail(invariant, format string, args ...any) {
+func (w *stage) fail(invariant, format string, args ...any) {
 	if w.bad == nil {
 		w.bad = &Violation{invariant, fmt.Sprintf(format, args...), w.steps}
 		w.tell("VIOLATION %s: %s", invariant, w.bad.Text)
 	}
 }
 
-func (w *world) tell(format string, args ...any) {
+func (w *stage) tell(format string, args ...any) {
 	if w.say != nil {
 		w.say(format, args...)
 	}
@@ -97,12 +158,14 @@ func (w *world) tell(format string, args ...any) {
 // newWorld draws the size of a world, and which faults it has: worlds with few kinds of faults find what worlds with
 // all of them hide.
 func newWorld(t *choices, without string) *world {
-	return (&world{choices: t, without: without}).begin()
+	w := assemble(t)
+	w.without = without
+	return w.begin()
 }
 
 // newRecordedWorld is a world whose lines are kept, from its beginning.
 func newRecordedWorld(t *choices, lines *[]string) *world {
-	w := &world{choices: t}
+	w := assemble(t)
 	if lines != nil {
 		w.transcript(lines)
 	}
@@ -111,24 +174,24 @@ func newRecordedWorld(t *choices, lines *[]string) *world {
 
 func (w *world) begin() *world {
 	t := w.choices
-	w.history = newHistory(w)
-	w.maxWorkers = 1 + t.pick(atShape, 3)
-	w.maxRetries = t.pick(atShape, 5)
-	w.claimStale = claimStales[t.pick(atShape, len(claimStales))]
+	w.directors.history = newHistory(w)
+	workers, retries := 1+t.pick(atShape, 3), t.pick(atShape, 5)
+	claimStale := claimStales[t.pick(atShape, len(claimStales))]
 	keys := issueKeys[t.pick(atShape, len(issueKeys))]
 	for _, k := range keys[:1+t.pick(atShape, len(keys))] {
-		w.add(&issue{key: k, open: true, labels: taskLabel})
+		w.hub.add(&issue{key: k, open: true, labels: taskLabel})
 	}
-	w.preset = presets[t.pick(atShape, len(presets))]
-	w.limits = budgets[t.pick(atShape, len(budgets))]
-	w.limits.MaxRetries = w.maxRetries
-	w.cfg = machineConfig(w.maxWorkers, w.claimStale, w.preset, w.limits)
-	w.cfg.HasAlternative = t.pick(atShape, 2) == 1
-	w.cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
-	w.cfg.RemindAfter = remindAfters[t.pick(atShape, len(remindAfters))]
-	w.cfg.DeliverFor = deliverFors[t.pick(atShape, len(deliverFors))]
-	w.withPulls = t.pick(atShape, 3) > 0
-	w.withData = t.pick(atShape, 8) == 7
+	preset := presets[t.pick(atShape, len(presets))]
+	limits := budgets[t.pick(atShape, len(budgets))]
+	limits.MaxRetries = retries
+	w.directors.set = newSettings(workers, claimStale, preset, limits)
+	cfg := &w.directors.set.cfg
+	cfg.HasAlternative = t.pick(atShape, 2) == 1
+	cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
+	cfg.RemindAfter = remindAfters[t.pick(atShape, len(remindAfters))]
+	cfg.DeliverFor = deliverFors[t.pick(atShape, len(deliverFors))]
+	w.hub.withPulls = t.pick(atShape, 3) > 0
+	w.directors.withData = t.pick(atShape, 8) == 7
 	all := t.pick(atShape, 6) == 5 // one world in six has every fault, in the others each has a third of them
 	for s := faults; s < faultsEnd; s++ {
 		if t.pick(atShape, 3) < 2 && !all {
@@ -136,7 +199,7 @@ func (w *world) begin() *world {
 		}
 		w.rates[s] = max(siteTable[s].most/(1+2*t.pick(atShape, 2)), 1)
 	}
-	w.cfg.CleanValidation, w.cfg.FixRounds = t.pick(atShape, 3) == 2, 1+t.pick(atShape, 3)
+	cfg.CleanValidation, cfg.FixRounds = t.pick(atShape, 3) == 2, 1+t.pick(atShape, 3)
 	if t.pick(settingsRead, 6) == 5 {
 		w.rates[settingsRead] = siteTable[settingsRead].most
 	}
@@ -145,10 +208,10 @@ func (w *world) begin() *world {
 	}
 	w.order()
 	w.cluster()
-	w.boot()
-	w.after(w.delay(10), w.people)
+	w.directors.boot()
+	w.after(w.delay(10), w.hub.people)
 	if w.choices.pick(atRequest, 4) == 3 {
-		w.after(seconds(60), w.request)
+		w.after(seconds(60), w.operator.request)
 	}
 	return w
 }
@@ -166,7 +229,7 @@ var issueKeys = [][]fsm.IssueKey{
 	{"acme/widgets#1", "acme/widgets#2", "acme/gadgets#3", "acme/widgets#4", "acme/gadgets#5", "acme/widgets#6"},
 }
 
-func (w *world) add(i *issue) {
+func (w *hub) add(i *issue) {
 	w.issues = append(w.issues, i)
 	if r := i.key.Repo(); !slices.Contains(w.repos, r) {
 		w.repos = append(w.repos, r)
@@ -174,7 +237,7 @@ func (w *world) add(i *issue) {
 }
 
 // fault reports whether a fault happens now.
-func (w *world) fault(s site) bool {
+func (w *stage) fault(s site) bool {
 	if w.faultsStopped || !w.choices.chance(s, w.rates[s]) {
 		return false
 	}
@@ -184,12 +247,12 @@ func (w *world) fault(s site) bool {
 }
 
 // delay draws a time up to so many seconds.
-func (w *world) delay(seconds int) int64 {
+func (w *stage) delay(seconds int) int64 {
 	return int64(100*time.Millisecond) + int64(w.choices.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
 }
 
 // interval is how much time lies between two polls. Without faults they are rarer.
-func (w *world) interval(n int) int64 {
+func (w *stage) interval(n int) int64 {
 	if w.faultsStopped {
 		n *= 5
 	}
@@ -198,7 +261,7 @@ func (w *world) interval(n int) int64 {
 
 func seconds(n int) int64 { return int64(n) * int64(time.Second) }
 
-func (w *world) after(d int64, do func()) {
+func (w *stage) after(d int64, do func()) {
 	if !w.explored {
 		w.queue.add(w.now+d, do)
 	}
@@ -214,7 +277,7 @@ func (w *world) run(steps int) {
 // next lets the next thing happen: what is in the calendar, or a deadline of a director.
 func (w *world) next() {
 	at, p := w.queue.first(), (*process)(nil)
-	for _, q := range [...]*process{w.lead, w.stale} {
+	for _, q := range [...]*process{w.directors.lead, w.directors.stale} {
 		if q != nil && q.wake < at {
 			at, p = q.wake, q
 		}
@@ -224,8 +287,8 @@ func (w *world) next() {
 		w.queue.take()()
 		return
 	}
-	w.deadline(p)
+	w.directors.deadline(p)
 }
 
 // wall is the time by a process's clock.
-func (w *world) wall(p *process) time.Time { return epoch.Add(time.Duration(w.now + p.skew)) }
+func (w *stage) wall(p *process) time.Time { return epoch.Add(time.Duration(w.now + p.skew)) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/fsm/fsmtest/deep"
 )
 
 // A world is a function of its choices, drawn or played back: otherwise no seed would repeat anything.
@@ -28,22 +29,22 @@ func TestCloneSharesNothing(t *testing.T) {
 	for i := range 20 {
 		w := newWorld(newChoices(worldSeed(2, i)), "")
 		w.run(400 + 37*i)
-		m := w.lead.m
-		whole := newWalker("turn.list") // which leads back
+		m := w.directors.lead.m
+		whole := deep.New(mutable, "turn.list") // which leads back
 		state := func(m *fsm.Machine) uint64 {
-			h := hash{from: epoch}
-			sum(whole, m, &h)
-			return h.sum
+			h := deep.Hash{From: epoch}
+			deep.Sum(whole, m, &h)
+			return h.Sum
 		}
-		before, c := state(m), clone(whole, m)
+		before, c := state(m), deep.Clone(whole, m)
 		if state(c) != before {
 			t.Fatal("the copy differs")
 		}
-		at := w.wall(w.lead)
+		at := w.wall(w.directors.lead)
 		for _, body := range []fsm.EventBody{
 			fsm.Booted{RunID: "copy"},
 			fsm.DirectorResumed{Gap: time.Hour},
-			w.list(w.lead),
+			w.runtime.list(w.directors.lead),
 			fsm.ContainersListed{TakenAt: at.Add(time.Hour)},
 			fsm.OperatorCommanded{Command: fsm.Pause},
 			fsm.OperatorCommanded{Command: fsm.Resume},
@@ -98,7 +99,7 @@ func TestLateClaimsAreRefused(t *testing.T) {
 			i.nonce = ""
 		}
 		before := i.labels
-		got := w.claim(&i, fsm.Effect{
+		got := w.hub.claim(&i, fsm.Effect{
 			ID: row.claim, Nonce: "n1", Attempt: row.attempt, Kind: fsm.DoClaim, Answers: answers(row.claim),
 		})
 		if got.Ours != row.ours || !row.ours && i.labels != before || row.ours && i.labels != claimedLabel {

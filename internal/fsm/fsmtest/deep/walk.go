@@ -1,4 +1,8 @@
-package fsmtest
+// Package deep hashes, counts and copies values of any type, unexported fields included.
+//
+// It goes by the types, so a field that is added to a type is covered without a change here. It reads memory
+// directly, and so it must not be used beside goroutines that change the value.
+package deep
 
 import (
 	"reflect"
@@ -6,56 +10,84 @@ import (
 	"unsafe"
 )
 
-// walker hashes, counts and copies values of one type, unexported fields included. It goes by the types, so
-// that a field that is added to the machine is hashed and copied without anybody thinking of it. Plans are made
-// once for each type.
-type walker struct {
-	skip  map[string]bool // "Type.field": not hashed
-	plans map[reflect.Type]*plan
+// Walker hashes and copies values. It plans once for each type.
+type Walker struct {
+	skip    map[string]bool // "Type.field": not hashed
+	mutable map[string]bool // types of which a value behind a pointer is copied
+	plans   map[reflect.Type]*plan
+}
+
+// New returns a walker. Skip names fields that are not hashed, as "Type.field". Mutable names types whose values
+// change behind their pointers: a copy gets its own, and shares all others.
+func New(mutable []string, skip ...string) *Walker {
+	w := &Walker{skip: map[string]bool{}, mutable: map[string]bool{}, plans: map[reflect.Type]*plan{}}
+	for _, s := range skip {
+		w.skip[s] = true
+	}
+	for _, t := range mutable {
+		w.mutable[t] = true
+	}
+	return w
 }
 
 type plan struct {
-	hash func(unsafe.Pointer, *hash)
+	hash func(unsafe.Pointer, *Hash)
 	copy func(dst, src unsafe.Pointer, seen *copies)
 }
 
-// hash is a sum under way. Times count relative to from; every string is spelt by letters first, if that is set.
-type hash struct {
-	sum     uint64
-	from    time.Time
-	letters *[256]byte
-	size    int // elements of lists and maps
+// Hash is a sum under way.
+type Hash struct {
+	From    time.Time  // times count relative to it
+	Letters *[256]byte // replaces the letters of every string, unless nil
+	Sum     uint64
+	Size    int // elements of lists and maps
 }
 
-func (h *hash) add(x uint64) {
-	h.sum = (h.sum ^ x) * 0x9E3779B97F4A7C15
-	h.sum ^= h.sum >> 29
+// part returns an empty hash that reads values in the same way.
+func (h *Hash) part() Hash { return Hash{From: h.From, Letters: h.Letters} }
+
+// Add adds a number.
+func (h *Hash) Add(x uint64) {
+	h.Sum = (h.Sum ^ x) * 0x9E3779B97F4A7C15
+	h.Sum ^= h.Sum >> 29
 }
 
-func (h *hash) text(s string) {
+// Text adds a string.
+func (h *Hash) Text(s string) {
 	sum := uint64(0xcbf29ce484222325)
-	if h.letters == nil {
+	if h.Letters == nil {
 		for i := range len(s) {
 			sum = (sum ^ uint64(s[i])) * 0x100000001b3
 		}
 	} else {
 		for i := range len(s) {
-			sum = (sum ^ uint64(h.letters[s[i]])) * 0x100000001b3
+			sum = (sum ^ uint64(h.Letters[s[i]])) * 0x100000001b3
 		}
 	}
-	h.add(sum ^ uint64(len(s))<<56)
+	h.Add(sum ^ uint64(len(s))<<56)
+}
+
+// Unordered adds elements whose order means nothing.
+func (h *Hash) Unordered(n int, each func(int, *Hash)) {
+	var all uint64
+	for i := range n {
+		one := h.part()
+		each(i, &one)
+		all += one.Sum * 0xBF58476D1CE4E5B9
+	}
+	h.Add(all + uint64(n))
 }
 
 // when hashes a time by its distance.
-func (h *hash) when(t time.Time) {
+func (h *Hash) when(t time.Time) {
 	if t.IsZero() {
-		h.add(1 << 63)
+		h.Add(1 << 63)
 		return
 	}
-	h.add(uint64(t.Sub(h.from)))
+	h.Add(uint64(t.Sub(h.From)))
 }
 
-// copies are what was copied already: several lists point to one task.
+// copies keeps what was copied already, as several pointers may lead to one value.
 type copies struct {
 	from, to []unsafe.Pointer
 }
@@ -69,26 +101,18 @@ func (c *copies) find(p unsafe.Pointer) unsafe.Pointer {
 	return nil
 }
 
-func newWalker(skip ...string) *walker {
-	w := &walker{skip: map[string]bool{}, plans: map[reflect.Type]*plan{}}
-	for _, s := range skip {
-		w.skip[s] = true
-	}
-	return w
-}
+// Sum adds the value behind p to h.
+func Sum[T any](w *Walker, p *T, h *Hash) { w.plan(reflect.TypeFor[T]()).hash(unsafe.Pointer(p), h) }
 
-// sum adds the value behind p to h. P must be a pointer.
-func sum[T any](w *walker, p *T, h *hash) { w.plan(reflect.TypeFor[T]()).hash(unsafe.Pointer(p), h) }
-
-// clone copies the value behind p. What is behind a pointer is shared, unless its type is a changing one.
-func clone[T any](w *walker, p *T) *T {
+// Clone copies the value behind p.
+func Clone[T any](w *Walker, p *T) *T {
 	q := new(T)
 	seen := &copies{from: []unsafe.Pointer{unsafe.Pointer(p)}, to: []unsafe.Pointer{unsafe.Pointer(q)}}
 	w.plan(reflect.TypeFor[T]()).copy(unsafe.Pointer(q), unsafe.Pointer(p), seen)
 	return q
 }
 
-func (w *walker) plan(t reflect.Type) *plan {
+func (w *Walker) plan(t reflect.Type) *plan {
 	if p, ok := w.plans[t]; ok {
 		return p
 	}
@@ -101,7 +125,7 @@ func (w *walker) plan(t reflect.Type) *plan {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-func (w *walker) make(t reflect.Type) plan {
+func (w *Walker) make(t reflect.Type) plan {
 	size := t.Size()
 	flat := func(dst, src unsafe.Pointer, _ *copies) {
 		copy(unsafe.Slice((*byte)(dst), size), unsafe.Slice((*byte)(src), size))
@@ -115,13 +139,13 @@ func (w *walker) make(t reflect.Type) plan {
 		return plan{number(size), flat}
 	case reflect.String:
 		return plan{
-			func(p unsafe.Pointer, h *hash) { h.text(*(*string)(p)) },
+			func(p unsafe.Pointer, h *Hash) { h.Text(*(*string)(p)) },
 			func(dst, src unsafe.Pointer, _ *copies) { *(*string)(dst) = *(*string)(src) },
 		}
 	case reflect.Struct:
 		if t == timeType {
 			return plan{
-				func(p unsafe.Pointer, h *hash) { h.when(*(*time.Time)(p)) },
+				func(p unsafe.Pointer, h *Hash) { h.when(*(*time.Time)(p)) },
 				func(dst, src unsafe.Pointer, _ *copies) { *(*time.Time)(dst) = *(*time.Time)(src) },
 			}
 		}
@@ -135,22 +159,22 @@ func (w *walker) make(t reflect.Type) plan {
 	case reflect.Interface:
 		return plan{w.dynamic(t), assign}
 	}
-	return plan{func(unsafe.Pointer, *hash) {}, assign} // functions
+	return plan{func(unsafe.Pointer, *Hash) {}, assign} // functions
 }
 
-func number(size uintptr) func(unsafe.Pointer, *hash) {
+func number(size uintptr) func(unsafe.Pointer, *Hash) {
 	switch size {
 	case 1:
-		return func(p unsafe.Pointer, h *hash) { h.add(uint64(*(*uint8)(p))) }
+		return func(p unsafe.Pointer, h *Hash) { h.Add(uint64(*(*uint8)(p))) }
 	case 2:
-		return func(p unsafe.Pointer, h *hash) { h.add(uint64(*(*uint16)(p))) }
+		return func(p unsafe.Pointer, h *Hash) { h.Add(uint64(*(*uint16)(p))) }
 	case 4:
-		return func(p unsafe.Pointer, h *hash) { h.add(uint64(*(*uint32)(p))) }
+		return func(p unsafe.Pointer, h *Hash) { h.Add(uint64(*(*uint32)(p))) }
 	}
-	return func(p unsafe.Pointer, h *hash) { h.add(*(*uint64)(p)) }
+	return func(p unsafe.Pointer, h *Hash) { h.Add(*(*uint64)(p)) }
 }
 
-func (w *walker) structure(t reflect.Type) plan {
+func (w *Walker) structure(t reflect.Type) plan {
 	type field struct {
 		at   uintptr
 		skip bool
@@ -162,7 +186,7 @@ func (w *walker) structure(t reflect.Type) plan {
 		fields[i] = field{f.Offset, w.skip[t.Name()+"."+f.Name], w.plan(f.Type)}
 	}
 	return plan{
-		func(p unsafe.Pointer, h *hash) {
+		func(p unsafe.Pointer, h *Hash) {
 			for _, f := range fields {
 				if !f.skip {
 					f.hash(unsafe.Add(p, f.at), h)
@@ -177,24 +201,17 @@ func (w *walker) structure(t reflect.Type) plan {
 	}
 }
 
-// changing are the types of which a value behind a pointer is changed after it was made.
-var changing = map[string]bool{
-	"Machine": true, "Task": true, "waiterList": true, "Driver": true,
-	"world": true, "process": true, "history": true, "claim": true, "softView": true, "issue": true, "pull": true,
-	"comment": true, "container": true, "report": true, "flight": true,
-}
-
-func (w *walker) pointer(t reflect.Type) plan {
+func (w *Walker) pointer(t reflect.Type) plan {
 	to := w.plan(t.Elem())
-	shared := !changing[t.Elem().Name()]
+	shared := !w.mutable[t.Elem().Name()]
 	return plan{
-		func(p unsafe.Pointer, h *hash) {
+		func(p unsafe.Pointer, h *Hash) {
 			at := *(*unsafe.Pointer)(p)
 			if at == nil {
-				h.add(2)
+				h.Add(2)
 				return
 			}
-			h.add(3)
+			h.Add(3)
 			to.hash(at, h)
 		},
 		func(dst, src unsafe.Pointer, c *copies) {
@@ -220,13 +237,13 @@ type header struct {
 	len, cap int
 }
 
-func (w *walker) slice(t reflect.Type) plan {
+func (w *Walker) slice(t reflect.Type) plan {
 	of, size := w.plan(t.Elem()), t.Elem().Size()
 	return plan{
-		func(p unsafe.Pointer, h *hash) {
+		func(p unsafe.Pointer, h *Hash) {
 			s := (*header)(p)
-			h.add(uint64(s.len))
-			h.size += s.len
+			h.Add(uint64(s.len))
+			h.Size += s.len
 			for i := range s.len {
 				of.hash(unsafe.Add(s.data, uintptr(i)*size), h)
 			}
@@ -245,7 +262,7 @@ func (w *walker) slice(t reflect.Type) plan {
 	}
 }
 
-func (w *walker) mapping(t reflect.Type) plan {
+func (w *Walker) mapping(t reflect.Type) plan {
 	key, of := w.plan(t.Key()), w.plan(t.Elem())
 	hold := func(v reflect.Value, t reflect.Type) unsafe.Pointer {
 		q := reflect.New(t)
@@ -253,19 +270,19 @@ func (w *walker) mapping(t reflect.Type) plan {
 		return q.UnsafePointer()
 	}
 	return plan{
-		func(p unsafe.Pointer, h *hash) {
+		func(p unsafe.Pointer, h *Hash) {
 			m := reflect.NewAt(t, p).Elem()
-			h.add(uint64(m.Len()))
-			h.size += m.Len()
-			var all uint64 // in no order
+			h.Add(uint64(m.Len()))
+			h.Size += m.Len()
+			var all uint64 // the order of a map means nothing
 			for it := m.MapRange(); it.Next(); {
-				one := hash{from: h.from, letters: h.letters}
+				one := h.part()
 				key.hash(hold(it.Key(), t.Key()), &one)
 				of.hash(hold(it.Value(), t.Elem()), &one)
-				all += one.sum
-				h.size += one.size
+				all += one.Sum
+				h.Size += one.Size
 			}
-			h.add(all)
+			h.Add(all)
 		},
 		func(dst, src unsafe.Pointer, c *copies) {
 			m := reflect.NewAt(t, src).Elem()
@@ -284,14 +301,14 @@ func (w *walker) mapping(t reflect.Type) plan {
 }
 
 // dynamic hashes what an interface holds, by its type's name and its value.
-func (w *walker) dynamic(t reflect.Type) func(unsafe.Pointer, *hash) {
-	return func(p unsafe.Pointer, h *hash) {
+func (w *Walker) dynamic(t reflect.Type) func(unsafe.Pointer, *Hash) {
+	return func(p unsafe.Pointer, h *Hash) {
 		v := reflect.NewAt(t, p).Elem().Elem()
 		if !v.IsValid() {
-			h.add(4)
+			h.Add(4)
 			return
 		}
-		h.text(v.Type().Name())
+		h.Text(v.Type().Name())
 		q := reflect.New(v.Type())
 		q.Elem().Set(v)
 		w.plan(v.Type()).hash(q.UnsafePointer(), h)

@@ -1,0 +1,385 @@
+package fsmtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+func runsAlone(h *history, p *process, e fsm.Effect) string {
+	if e.Kind != fsm.DoStart || p != h.w.directors.lead {
+		return ""
+	}
+	for _, b := range h.w.runtime.containers {
+		if b.issue == e.Task && b.attempt != e.Worker && b.canCount() {
+			return fmt.Sprintf("%s starts beside the container of %s", e.Worker, b.attempt)
+		}
+	}
+	return ""
+}
+
+func welcomesTheCurrent(h *history, p *process, e fsm.Effect) string {
+	if e.Kind != fsm.DoWelcome {
+		return ""
+	}
+	c, n := h.of(e.Worker)
+	if c == nil || c.attempt != n || !c.state.Info().Live {
+		return fmt.Sprintf("p%d welcomes %s, whose attempt is over", p.id, e.Worker)
+	}
+	if c.state == fsm.Starting {
+		return fmt.Sprintf("%s is welcomed, and the journal has it Starting", e.Worker)
+	}
+	return ""
+}
+
+// decidesForOthers looks for what was decided about a claim on the word of a worker whose attempt is over.
+func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
+	for _, f := range facts {
+		switch f := f.(type) {
+		case fsm.ReportAccepted:
+			return fmt.Sprintf("%s says something, and it counts for %s", worker, f.Worker)
+		case fsm.WorkerAnswered:
+			if f.Welcome {
+				return fmt.Sprintf("%s says hello, and %s is welcomed", worker, f.Worker)
+			}
+		case fsm.Moved:
+			if f.Task == c.key && (f.On == fsm.OnHello || f.On == fsm.OnSeenAgain || f.On == fsm.OnReport ||
+				f.On == fsm.OnIncompatible) {
+				return fmt.Sprintf("%s says something, and attempt %d moves: %s", worker, f.Attempt, f.On)
+			}
+		}
+	}
+	return ""
+}
+
+// speakers are the workers that an event comes from.
+func speakers(body fsm.EventBody) (all []string) {
+	switch b := body.(type) {
+	case fsm.Hello:
+		return []string{b.Worker}
+	case fsm.ReportReceived:
+		return []string{b.Worker}
+	}
+	for _, s := range signsIn(body) {
+		all = append(all, s.Worker)
+	}
+	return all
+}
+
+// signsIn are the signs of life in an event.
+func signsIn(body fsm.EventBody) (all []fsm.WorkerSeen) {
+	switch b := body.(type) {
+	case fsm.WorkerSeen:
+		return []fsm.WorkerSeen{b}
+	case fsm.WorkersSeen:
+		for _, s := range b.Signs {
+			all = append(all, s.WorkerSeen)
+		}
+	}
+	return all
+}
+
+func plannedInJournal(h *history, p *process, e fsm.Effect) string {
+	if e.Kind.Durable() && p == h.w.directors.lead && h.open[e.ID] == 0 {
+		return e.ID + " is not planned in the journal"
+	}
+	return ""
+}
+
+func oneUnderWay(_ *history, p *process, e fsm.Effect) string {
+	if !e.Kind.Durable() {
+		return ""
+	}
+	for _, f := range p.flight {
+		if f.effect.Task == e.Task && !f.over {
+			return e.ID + " is handed out beside " + f.effect.ID
+		}
+	}
+	return ""
+}
+
+func outboxIsTheJournals(h *history, p *process) string {
+	var has, wants []string
+	for _, t := range p.m.Tasks() {
+		for _, e := range t.Outbox {
+			has = append(has, e.Effect.ID)
+		}
+	}
+	for _, c := range h.claims {
+		wants = append(wants, c.outbox...)
+	}
+	if !slices.Equal(has, wants) {
+		return fmt.Sprintf("p%d finds %v, the journal has %v", p.id, has, wants)
+	}
+	return ""
+}
+
+func replayedAtCrash(h *history, p *process) string {
+	if h.before == nil || !h.before.d.Idle() {
+		return ""
+	}
+	return differ(h.before.m, p.m)
+}
+
+func replayed(h *history, p *process) string {
+	if p != h.w.directors.lead || !p.d.Idle() {
+		return ""
+	}
+	m := fsm.New(p.cfg)
+	if err := h.w.directors.journal.load(m); err != nil {
+		return err.Error()
+	}
+	return differ(p.m, m)
+}
+
+func differ(lived, read *fsm.Machine) string {
+	a, b := hardSum(lived), hardSum(read)
+	if a == b {
+		return ""
+	}
+	x, _ := lived.Snapshot()
+	y, _ := read.Snapshot()
+	return fmt.Sprintf("lived %x, read %x:\n%s\n%s", a, b, x, y)
+}
+
+func bounded(h *history, p *process) string {
+	tasks := p.m.Tasks()
+	if len(tasks) > len(h.w.hub.issues) {
+		return fmt.Sprintf("%d tasks, there are %d issues", len(tasks), len(h.w.hub.issues))
+	}
+	for _, t := range tasks {
+		if len(t.Reports) > 16 || len(t.History) > 5 || len(t.Hints) > 10 || len(t.Outbox) > 3 {
+			return fmt.Sprintf("%s remembers %d reports, %d failures, %d hints, %d effects", t.Key, len(t.Reports),
+				len(t.History), len(t.Hints), len(t.Outbox))
+		}
+	}
+	if n := elements(p.m); n > baseElements+len(tasks)*taskElements {
+		return fmt.Sprintf("%d list elements for %d tasks", n, len(tasks))
+	}
+	return ""
+}
+
+func fenced(d decision) string {
+	if len(d.facts) == 0 || d.p != d.w.directors.lead {
+		return ""
+	}
+	all := speakers(d.body)
+	for _, worker := range all {
+		c, n := d.of(worker)
+		// A worker of the current attempt in the same event may have moved the task.
+		current := func(other string) bool { o, k := d.of(other); return o == c && k >= c.attempt }
+		if c == nil || n >= c.attempt || slices.ContainsFunc(all, current) {
+			continue
+		}
+		if wrong := decidesForOthers(c, worker, d.facts); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+// withinItsLease lets effects of a dead director happen, as they may have been under way.
+func withinItsLease(h *history, p *process, e fsm.Effect) string {
+	if p.lease != nil && !p.dead && h.w.directors.lead != p {
+		return fmt.Sprintf("p%d carries out %s, and p%d leads", p.id, e.ID, h.w.directors.lead.id)
+	}
+	return ""
+}
+
+// decidesInTurn relies on directors being numbered in the order in which they began.
+func decidesInTurn(r record, _ fsm.Fact) string {
+	if r.p.id < r.decider {
+		return fmt.Sprintf("p%d decided at %s, after p%d had", r.p.id, r.at.Sub(epoch), r.decider)
+	}
+	r.decider = r.p.id
+	return ""
+}
+
+func reportKept(h *history, r *report) string {
+	const most = 15 // One more place is reserved for the first final report.
+	c, n := h.of(r.worker)
+	if c == nil || c.attempt != n || !c.state.Info().Live || r.body.Exit || c.mine >= most {
+		return ""
+	}
+	if !slices.Contains(c.accepted, r.worker+"/"+r.body.Ref.ID) {
+		return fmt.Sprintf("%s of %s was acknowledged and is not in the journal", r.body.Ref.ID, r.worker)
+	}
+	return ""
+}
+
+func acceptedOnce(r record, f fsm.ReportAccepted) string {
+	if slices.Contains(r.c.accepted, f.Worker+"/"+f.Ref.ID) {
+		return fmt.Sprintf("%s of %s is accepted twice", f.Ref.ID, f.Worker)
+	}
+	return ""
+}
+
+func judgedOnce(r record, f fsm.VerdictMade) string {
+	if ofAttempt(f) && r.c.verdict == f.Attempt {
+		return fmt.Sprintf("a second verdict on attempt %d of %s", f.Attempt, f.Task)
+	}
+	return ""
+}
+
+func successDelivered(r record, m fsm.Moved) string {
+	c := r.c
+	switch {
+	case m.From != fsm.Stopping:
+	case c.outcome == fsm.OutcomeOK && r.w.directors.set.cfg.CleanValidation && !c.validates:
+		if m.On != fsm.OnValidate {
+			return fmt.Sprintf("attempt %d of %s ended well, is to be validated, and went to %s", c.attempt, c.key,
+				m.To)
+		}
+	case c.outcome == fsm.OutcomeOK && m.To != fsm.Delivering && !c.fenced[c.attempt],
+		c.outcome == fsm.OutcomeWithdrawn && m.To != fsm.Released,
+		c.outcome != fsm.OutcomeOK && m.To == fsm.Delivering:
+		return fmt.Sprintf("attempt %d of %s ended %q and went to %s", c.attempt, c.key, c.outcome, m.To)
+	}
+	return ""
+}
+
+// judgedByItsReport: the first final report decides. The director's report of an exit is a final one.
+func judgedByItsReport(d decision, e fsm.EffectEnded) string {
+	if e.Stop == nil || !slices.ContainsFunc(d.facts,
+		func(f fsm.Fact) bool { m, ok := f.(fsm.Moved); return ok && m.Task == e.Task && m.From == fsm.Stopping }) {
+		return ""
+	}
+	first := slices.IndexFunc(e.Stop.Reports, func(r fsm.Report) bool { return r.Final })
+	t := d.p.m.Task(e.Task)
+	if first < 0 || e.Stop.Reports[first].Exit || t == nil || t.Ending.Outcome != fsm.OutcomeFailed {
+		return ""
+	}
+	if t.Ending.Report == nil || t.Ending.Report.ID == t.AttemptID()+"/exit" {
+		return fmt.Sprintf("%s: %s reported %s, and its end is judged without it: %q", e.Effect, t.AttemptID(),
+			e.Stop.Reports[first].Ref.ID, t.Ending.Known)
+	}
+	return ""
+}
+
+// closedIsReleased recognises the delivery that found the issue closed: only that one says something of the claim.
+func closedIsReleased(d decision, e fsm.EffectEnded) string {
+	if e.Claim == nil || e.Claim.Ours || !delivers(e.Effect) || len(d.facts) == 0 { // without facts, a repetition
+		return ""
+	}
+	for _, f := range d.facts {
+		if m, ok := f.(fsm.Moved); ok && m.Task == e.Task && m.To == fsm.Released {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s found the issue closed, and %s was not released", e.Effect, e.Task)
+}
+
+func delivers(effect string) bool { return strings.Contains(effect, "/"+string(fsm.DoDeliver)) }
+
+func beginsAfterStop(r record, b fsm.AttemptBegan) string {
+	c := r.c
+	switch {
+	case c == nil:
+		return "an attempt without a claim: " + string(b.Task)
+	case !c.confirmed:
+		return fmt.Sprintf("attempt %d of %s begins, and the stop of %d is not confirmed", b.N, b.Task, c.attempt)
+	case b.N != c.attempt+1:
+		return fmt.Sprintf("attempt %d of %s follows %d", b.N, b.Task, c.attempt)
+	case c.attempt > 0:
+		if x := r.w.runtime.container(fsm.AttemptID(c.nonce, c.attempt)); x != nil && x.running && x.canCount() {
+			return fmt.Sprintf("attempt %d of %s begins, and the container of %d runs", b.N, b.Task, c.attempt)
+		}
+	}
+	return ""
+}
+
+func inTheTable(r record, m fsm.Moved) string {
+	if to, ok := m.From.After(m.On); !ok || to != m.To || r.c == nil || r.c.state != m.From {
+		return fmt.Sprintf("%s moves from %s to %s: %s", m.Task, m.From, m.To, m.On)
+	}
+	return ""
+}
+
+func plannedOnce(r record, f fsm.EffectPlanned) string {
+	if slices.Contains(r.c.planned, f.Effect.ID) {
+		return f.Effect.ID + " is planned a second time"
+	}
+	return ""
+}
+
+func decidesAlike(d decision) string {
+	if d.twin == nil {
+		return ""
+	}
+	f, e := d.twin.Step(fsm.Event{At: d.at, Body: d.body})
+	if a, b := decisionSum(d.facts, d.effects), decisionSum(f, e); a != b {
+		return fmt.Sprintf("%T decides\n%v\n%v\nand again\n%v\n%v", d.body, d.facts, d.effects, f, e)
+	}
+	return ""
+}
+
+// afterSuccess reports whether an attempt is due because an agent succeeded: no verdict has granted it.
+func afterSuccess(n fsm.Next) bool { return n.Validate && n.Reason == "" }
+
+// ofTheWork reports whether an agent has to mend a failure.
+func ofTheWork(r recovery.Reason) bool {
+	about, _ := recovery.Describe(r)
+	return about.Cause == recovery.Agent
+}
+
+func leavesValidation(r record, f fsm.AttemptBegan) string {
+	clean, c := r.p.cfg.CleanValidation, r.c
+	switch {
+	case f.LeavesValidation != (clean && !f.Next.Validate):
+		return fmt.Sprintf("attempt %d of %s leaves its validation to another: %t", f.N, f.Task, f.LeavesValidation)
+	case !f.Next.Validate || c == nil:
+	case !clean:
+		return fmt.Sprintf("attempt %d of %s only validates, without clean validation", f.N, f.Task)
+	case afterSuccess(f.Next) && (c.validates || c.outcome != fsm.OutcomeOK || f.Next.Charges != ""):
+		return fmt.Sprintf("attempt %d of %s validates after no agent's success", f.N, f.Task)
+	case !afterSuccess(f.Next) && !again(c.last.Row) && ofTheWork(f.Next.Reason):
+		return fmt.Sprintf("attempt %d of %s validates again, though no agent mended %s", f.N, f.Task, f.Next.Reason)
+	}
+	return ""
+}
+
+func handsInValidated(r record, f fsm.EffectPlanned) string {
+	clean := r.p.cfg.CleanValidation
+	if o := f.Effect.Start; o != nil && o.LeavesValidation != (clean && !o.Validate) {
+		return fmt.Sprintf("%s leaves its validation to another: %t", f.Effect.ID, o.LeavesValidation)
+	}
+	if c := r.c; f.Effect.Kind == fsm.DoDeliver && clean && c != nil &&
+		(!c.validates || c.outcome != fsm.OutcomeOK || !f.Effect.Deliver.Validated) {
+		return fmt.Sprintf("attempt %d of %s is handed in without a clean validation", c.attempt, c.key)
+	}
+	return ""
+}
+
+func deliversValidated(r record, f fsm.WorkDelivered) string {
+	if r.p.cfg.CleanValidation && (!r.c.validates || f.Delivery.Changed) {
+		return fmt.Sprintf("attempt %d of %s is delivered without a clean validation", r.c.attempt, r.c.key)
+	}
+	return ""
+}
+
+// handsInTheValidated: an order to hand in says that only what was validated may be.
+func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
+	if e.Kind == fsm.DoDeliver && h.w.directors.set.cfg.CleanValidation && !e.Deliver.Validated {
+		return e.ID + " hands in whatever there is"
+	}
+	return ""
+}
+
+// shown: what people see of a delivery is what a container without an agent was given, and that container has
+// reported success.
+func (h *history) shown(i *issue, e fsm.Effect) {
+	if !h.w.directors.set.cfg.CleanValidation || i.delivered == e.Worker {
+		return
+	}
+	well := h.w.hub.losses != nil && h.w.hub.losses.well[e.Worker] // the journal may know it still
+	for _, r := range h.w.workers.reports {
+		well = well || r.worker == e.Worker && r.body.OK && r.body.Final
+	}
+	if !well || i.validatedBy != e.Worker || i.validated != i.work {
+		h.w.fail(cleanlyValidated, "%s shows work %d, validated was %d by %q, well %t", e.ID, i.work, i.validated,
+			i.validatedBy, well)
+	}
+}

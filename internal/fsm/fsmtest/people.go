@@ -1,0 +1,360 @@
+package fsmtest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// comment is what a person with write access said; an edit keeps its place and id.
+type comment struct {
+	said fsm.CommentView
+	at   int64 // of its last edit, in seconds as GitHub tells it
+}
+
+// spoken are the commands that people give, and nothing.
+var spoken = []fsm.CommentView{
+	{Text: "try the other table"},
+	{Command: fsm.CommandRetry},
+	{Command: fsm.CommandRetry, Text: "with the other table"},
+	{Command: fsm.CommandResume},
+	{Command: fsm.CommandFresh},
+	{Command: fsm.CommandFix, Text: "the test is flaky"},
+	{Command: fsm.CommandSnooze, For: 10 * time.Minute},
+	{Command: fsm.CommandSnooze, For: 2 * time.Hour},
+	{Command: fsm.CommandBudget, Amount: 1},
+	{Command: fsm.CommandBudget, Amount: 4},
+	{Command: fsm.CommandStop},
+	{Command: fsm.CommandTake},
+	{Command: fsm.CommandWhy},
+	{Command: fsm.CommandHelp},
+}
+
+// speak lets somebody comment on an issue, or edit the last comment on it.
+func (w *hub) speak(i *issue) {
+	s := spoken[w.choices.pick(atComment, len(spoken))]
+	s.Task, s.By = i.key, "octocat"
+	c := &comment{at: w.now / seconds(1)}
+	last := slices.IndexFunc(w.comments, func(c *comment) bool {
+		return c.said.Task == i.key && c.at < w.now/seconds(1)
+	})
+	if last >= 0 && w.choices.pick(atComment, 5) == 4 {
+		s.Comment = w.comments[last].said.Comment
+		w.comments = slices.Delete(w.comments, last, last+1)
+	} else {
+		w.said++
+		s.Comment = int64(w.said)
+	}
+	s.At = epoch.Add(time.Duration(c.at) * time.Second)
+	c.said = s
+	w.comments = append(w.comments, c)
+	w.tell("somebody says %q %q on %s: comment %d", s.Command, s.Text, i.key, s.Comment)
+}
+
+// listen reads the comments of every repository, from where the machine's cursor stands.
+func (w *shell) listen(p *process) {
+	if p.dead || p == w.directors.stale || w.bad != nil {
+		return
+	}
+	w.after(w.interval(30), func() { w.listen(p) })
+	if p.asleep > w.now || p.listening > 0 || p.closed() || !w.hub.answers() {
+		return
+	}
+	for _, r := range w.hub.repos {
+		w.readComments(p, r)
+	}
+}
+
+func (w *shell) readComments(p *process, repo string) {
+	seen, news := w.commentsSeen(p, repo)
+	if !news {
+		return
+	}
+	p.listening++ // one look after the other, or the second would begin where the first did
+	w.after(w.delay(3), func() {
+		w.directors.offer(p, seen, nil)
+		p.listening--
+	})
+}
+
+// commentsSeen is what a look at a repository's comments says.
+func (w *shell) commentsSeen(p *process, repo string) (seen fsm.CommentsSeen, news bool) {
+	cursor := p.m.Cursor(fsm.CommentsOf(repo))
+	seen = fsm.CommentsSeen{Repo: repo, Cursor: strconv.FormatInt(w.now/seconds(1), 10)}
+	if cursor != "" { // without one, what was said before is nobody's
+		since, _ := strconv.ParseInt(cursor, 10, 64)
+		newest := since
+		for _, c := range w.hub.comments {
+			if c.said.Task.Repo() == repo && c.at >= since {
+				seen.Comments, newest = append(seen.Comments, c.said), max(newest, c.at)
+			}
+		}
+		if len(seen.Comments) == 0 {
+			return seen, false
+		}
+		seen.Cursor = strconv.FormatInt(newest, 10)
+	}
+	return seen, true
+}
+
+// unheard names a command that nobody has decided about yet.
+func (w *operator) unheard() string {
+	for _, r := range w.hub.repos {
+		first, listens := w.directors.history.listens[r]
+		for _, c := range w.hub.comments {
+			if !listens || c.said.Task.Repo() != r || c.at < first || c.said.Command == "" {
+				continue
+			}
+			if _, taken := w.directors.history.taken[c.said.CommandRef]; !taken {
+				return fmt.Sprintf("nobody has heard comment %d on %s: %s", c.said.Comment, c.said.Task, c.said.Command)
+			}
+		}
+	}
+	return w.unanswered()
+}
+
+// capped is the label of which at most one task has a worker, in a world with an order.
+const capped = "area/db"
+
+// order gives the issues of one world in eight priorities, a cap, and an issue without our label that must be
+// closed first.
+func (w *world) order() {
+	if w.choices.pick(atStanding, 8) < 7 {
+		return
+	}
+	w.directors.set.cfg.Caps = map[string]int{capped: 1}
+	for _, i := range w.hub.issues {
+		i.priority = w.choices.pick(atStanding, 5) - 2
+		i.capped = w.choices.pick(atStanding, 2) == 1
+	}
+	late := w.hub.issues[w.choices.pick(atStanding, len(w.hub.issues))]
+	first := &issue{key: fsm.IssueKey(late.key.Repo() + "#90"), open: true}
+	w.hub.add(first)
+	late.after = first
+	w.after(w.delay(4000), func() {
+		first.setOpen(false)
+		w.tell("somebody closes %s", first.key)
+		w.hub.touch(first)
+	})
+}
+
+// waits reports whether another issue must be closed first, again if somebody has opened that again.
+func (i *issue) waits() bool { return i.after != nil && i.after.open }
+
+// standing is what the issue says about its turn.
+func (i *issue) standing() (s fsm.Standing) {
+	s.Priority = i.priority
+	if i.capped {
+		s.Capped = []string{capped}
+	}
+	if i.waits() {
+		s.After = []fsm.IssueKey{i.after.key}
+	}
+	return s
+}
+
+// pull is a pull request on GitHub.
+type pull struct {
+	number   int
+	nonce    string // of the claim whose work it is
+	state    string // open, merged or closed
+	head     int    // deliveries so far
+	settles  int64  // when the checks of the head have all ended
+	failing  bool   // one of them fails
+	conflict bool
+	changes  []fsm.Change
+}
+
+// commit names the newest one: another pull request of the same claim has others.
+func (p *pull) commit() string { return fmt.Sprintf("%d.%d", p.number, p.head) }
+
+// deliver shows the work. Doing it again finds what it made, and sets the labels.
+func (w *shell) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
+	if i.delivered != e.Worker {
+		switch {
+		case !i.open || e.Attempt == 3 && w.fault(humanMeddles):
+			// of a few: what comes after a delivery is worth seeing, too
+			i.setOpen(false)
+			w.hub.touch(i)
+			return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
+		case w.fault(nothingDone):
+			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
+		case w.fault(baseConflicts):
+			if e.Attempt%2 == 0 {
+				return fsm.EffectEnded{Failure: &fsm.EffectError{
+					Reason: recovery.WorkLost,
+					Text:   "the record of the checkout is damaged",
+				}}
+			}
+			return fsm.EffectEnded{Failure: conflictWithBase()}
+		case e.Deliver.Validate && w.fault(baseMoves):
+			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
+		case w.fault(workChanges):
+			w.hub.works++
+			i.work = w.hub.works
+		}
+		switch validated := i.validated == i.work && i.validatedBy == e.Worker; {
+		case !e.Deliver.Validated || validated:
+		case e.Deliver.Validate:
+			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Changed: true}}
+		default:
+			return fsm.EffectEnded{Failure: &fsm.EffectError{
+				Reason: recovery.Validation,
+				Text:   "the work is not what was validated",
+			}}
+		}
+	}
+	w.directors.history.shown(i, e)
+	work := &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}
+	// for a director that was replaced meanwhile
+	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt && e.Answers < i.answersAt
+	switch {
+	case late || i.nonce != e.Nonce && i.nonce != "":
+	case w.hub.withPulls:
+		if i.delivered != e.Worker {
+			w.hub.show(i, e.Nonce)
+			w.hub.touch(i)
+		}
+		i.delivered, i.deliveredAt = e.Worker, e.Attempt
+		if i.labels != reviewLabel || i.nonce != e.Nonce {
+			w.hub.relabel(i, reviewLabel, e.Nonce)
+		}
+	default:
+		i.delivered, i.deliveredAt = e.Worker, e.Attempt
+		w.hub.relabel(i, reviewLabel, "")
+	}
+	if w.hub.withPulls && i.pull != nil && i.pull.nonce == e.Nonce {
+		work.PullRequest = i.pull.number
+	}
+	return fsm.EffectEnded{Delivery: work}
+}
+
+func conflictWithBase() *fsm.EffectError {
+	return &fsm.EffectError{Reason: recovery.GitConflict, Text: "both changed main.go", Resource: recovery.GitHubGit}
+}
+
+// question asks people, and may show them what there is of the work.
+func (w *hub) question(i *issue, e fsm.Effect) fsm.EffectEnded {
+	w.escalate(i, e)
+	if e.Attempt == 0 || !w.explored && w.choices.pick(atReview, 2) == 0 {
+		return fsm.EffectEnded{}
+	}
+	return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}}
+}
+
+// show makes the pull request of a claim's work, or a new head of the one that is open.
+func (w *hub) show(i *issue, nonce string) {
+	if i.pull == nil || i.pull.nonce != nonce || i.pull.state != "open" {
+		w.pulls++
+		i.pull = &pull{number: 100 + w.pulls, nonce: nonce, state: "open"}
+	}
+	p := i.pull
+	p.head++
+	w.losses.shown(p)
+	p.conflict, p.failing, p.settles = false, w.fault(checksFail), w.now
+	if !w.explored {
+		p.settles += w.delay(600)
+	}
+}
+
+// watch looks at the pull requests of idle tasks now and then, and tells people of incidents.
+func (w *shell) watch(p *process) {
+	if p.dead || p == w.directors.stale || w.bad != nil {
+		return
+	}
+	w.after(w.interval(60), func() { w.watch(p) })
+	if p.asleep > w.now || p.closed() || !w.hub.answers() {
+		return
+	}
+	for _, t := range p.m.Tasks() {
+		if t.Work.PullRequest > 0 {
+			w.look(p, w.hub.issue(t.Key), t.Work.PullRequest)
+		}
+	}
+	w.showIncidents(p)
+}
+
+// look reads one pull request.
+func (w *shell) look(p *process, i *issue, number int) {
+	if i.pull == nil || i.pull.number != number {
+		return
+	}
+	seen := w.hub.pullSeen(p, i)
+	w.after(w.delay(3), func() { w.directors.offer(p, seen, nil) })
+}
+
+// pullSeen is what a look at an issue's pull request says.
+func (w *hub) pullSeen(p *process, i *issue) fsm.ReviewSeen {
+	x := i.pull
+	seen := fsm.ReviewSeen{
+		Task: i.key, AskedAt: w.wall(p), Number: x.number, State: x.state, By: "octocat", Head: x.commit(),
+		IssueClosed: !i.open,
+		Conflict:    x.conflict && x.state == "open", Settled: w.now >= x.settles,
+		Changes: x.changes[:len(x.changes):len(x.changes)],
+	}
+	if x.failing && (seen.Settled || x.head%2 == 0) {
+		seen.Failing = []fsm.FailedCheck{{Name: "lint", Text: "line too long"}}
+	}
+	return seen
+}
+
+// showIncidents keeps an issue for each incident that keeps work back.
+func (w *shell) showIncidents(p *process) {
+	const issue = "acme/widgets#99"
+	for _, i := range p.m.Incidents() {
+		if i.Issue == "" && i.Breaker.KeepsBack(p.m.Now()) {
+			w.directors.offer(p, fsm.IncidentShown{Key: i.Key, Issue: issue}, nil)
+		}
+	}
+	for _, i := range w.directors.history.incidents {
+		if i.Issue != "" && i.Breaker.State(p.m.Now()) == recovery.BreakerClosed {
+			w.directors.offer(p, fsm.IncidentShown{Key: i.Key}, nil)
+		}
+	}
+}
+
+// review is what people do with an open pull request, or the base branch to it.
+func (w *hub) review(i *issue) {
+	x := i.pull
+	switch w.choices.pick(atReview, 7) {
+	case 0:
+		return
+	case 1:
+		x.state = "merged"
+		i.setOpen(w.choices.pick(atReview, 2) == 0) // "Closes #1"
+	case 2:
+		x.state = "closed"
+	case 3, 4:
+		w.reviews++
+		x.changes = append(x.changes, fsm.Change{
+			ID:   int64(w.reviews),
+			Hint: fsm.Hint{From: "octocat", At: epoch.Add(time.Duration(w.now)), Text: "use the other table"},
+		})
+	case 5:
+		x.conflict = true
+	case 6:
+		i.labels |= taskLabel
+	}
+	w.tell("somebody reviews #%d of %s: %s, %d reviews, conflict %t, open %t, labels %v", x.number, i.key, x.state,
+		len(x.changes), x.conflict, i.open, labelSets[i.labels])
+	w.touch(i)
+}
+
+// reviewOpen says what a review still has to lead to; empty: nothing.
+func (w *hub) reviewOpen(t *fsm.Task) string {
+	i := w.issue(t.Key)
+	switch x := i.pull; {
+	case t.State != fsm.InReview:
+	case x == nil || x.number != t.Work.PullRequest:
+		return fmt.Sprintf("%s is InReview, and #%d is not its pull request", t.Key, t.Work.PullRequest)
+	case x.state != "open" || !i.open:
+		return fmt.Sprintf("%s is InReview, its pull request is %s, the issue open: %t", t.Key, x.state, i.open)
+	case x.settles > w.now:
+		return fmt.Sprintf("the checks of #%d go on", x.number)
+	}
+	return ""
+}
