@@ -30,6 +30,7 @@ import (
 	"retake/internal/egress"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/gate"
 	"retake/internal/metrics"
 	"retake/internal/output"
 	"retake/internal/page"
@@ -112,10 +113,10 @@ type daemon struct {
 	workspace *workspace.Workspaces
 	audit     *audit.Writer
 	outputs   *output.Store
-	telemetry *telemetry.Exporter  // nil if tracing is off
-	cooldowns chan github.Cooldown // from the gate, which must not block
-	offences  workers.Wake         // rung for each offence of a worker
-	labelled  sync.Map             // repositories that answered and have our labels
+	telemetry *telemetry.Exporter // nil if tracing is off
+	cooldowns chan gate.Cooldown  // from the gate, which must not block
+	offences  workers.Wake        // rung for each offence of a worker
+	labelled  sync.Map            // repositories that answered and have our labels
 	// how the configuration meets the tasks of an earlier run; written before a session's goroutines begin
 	met *meeting
 	// what is not usable, or not yet, with the reason: repositories, the archive, issues that wait for lookups

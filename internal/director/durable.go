@@ -3,7 +3,7 @@ package director
 import (
 	"retake/internal/director/record"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/gate"
 	"retake/internal/recovery"
 )
 
@@ -45,9 +45,9 @@ func (s *session) react(f fsm.Fact) {
 		s.outputs.Expect(string(f.Task))
 	case fsm.CooldownSet:
 		s.broker.Close(f)
-		s.github.Prime(github.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
+		s.github.Gate.Prime(gate.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
 	case fsm.CooldownLifted:
 		s.broker.Open(f.Resource)
-		s.github.Lift(f.Resource)
+		s.github.Gate.Lift(f.Resource)
 	}
 }

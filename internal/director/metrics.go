@@ -24,7 +24,7 @@ func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.gather
 
 // readings returns the values of a scrape that do not come from decisions. It does not ask the owner.
 func (d *daemon) readings() metrics.Readings {
-	written, pace := d.audit.Counts(), d.github.Pace()
+	written, pace := d.audit.Counts(), d.github.Gate.Pace()
 	r := metrics.Readings{
 		DiskUsable: d.disk.Now().Unusable() == nil, ChangesLeft: pace.ChangesLeft, WaitingRequests: pace.Waiting,
 		Webhooks: d.webhooks.Outcomes(), DeadLetters: map[string]uint64{},

@@ -28,6 +28,7 @@ import (
 	"retake/internal/director/telemetry"
 	"retake/internal/director/workers"
 	"retake/internal/github"
+	"retake/internal/github/gate"
 	"retake/internal/output"
 	"retake/internal/safefile"
 	"retake/internal/secrets/leak"
@@ -35,8 +36,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// open creates the adapters. It reports all missing prerequisites at once. serves is set for a running director,
-// which answers people's queries from here on.
+// open creates the adapters, and reports all missing prerequisites at once. With serves it answers queries.
 func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	d := newDaemon(o)
 	defer func() {
@@ -98,7 +98,7 @@ func newDaemon(o Options) *daemon {
 		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
 		findPatience:  cmp.Or(o.findPatience, findPatience), decides: o.decides,
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
-		cooldowns: make(chan github.Cooldown, 64),
+		cooldowns: make(chan gate.Cooldown, 64),
 		offences:  workers.NewWake(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
 	d.openMetrics(cmp.Or(o.Version, "unknown"))
@@ -333,7 +333,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 
 // coolDown passes on a cooldown of the gate without blocking. The gate has already closed. If the channel is full,
 // the owner learns of the cooldown from the next refusal.
-func (d *daemon) coolDown(c github.Cooldown) {
+func (d *daemon) coolDown(c gate.Cooldown) {
 	select {
 	case d.cooldowns <- c:
 	default:

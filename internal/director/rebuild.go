@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/gate"
 )
 
 // RebuiltTask is one issue of a rebuild, for people.
@@ -110,7 +110,7 @@ func (s *session) knownBy(note *rebuildNote, h *state) *fsm.Machine {
 func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) ([]RebuiltTask, string, error) {
 	s.log.Warn("the journal is rebuilt from GitHub, containers, reports and checkouts", zap.String("reason", why))
 	for _, c := range known.Cooldowns() {
-		s.github.Prime(github.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
+		s.github.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
 	if f := s.readFleet(); f != nil && f.Fleet == s.config.Director.Fleet {
 		known.RecallLabels(f.Labels)

@@ -63,11 +63,11 @@ func (d *daemon) degraded() string {
 		all = append(all, why)
 	}
 	slices.Sort(all)
-	if since, why := d.github.Away(); !since.IsZero() {
+	if since, why := d.github.Gate.Away(); !since.IsZero() {
 		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): it is tried again by itself",
 			since.UTC().Format(time.RFC3339), why))
 	}
-	if until, why := d.github.Closed(); !until.IsZero() {
+	if until, why := d.github.Gate.Closed(); !until.IsZero() {
 		all = slices.Insert(all, 0, fmt.Sprintf("GitHub is left alone until %s: %s", until.UTC().Format(time.RFC3339),
 			why))
 	}

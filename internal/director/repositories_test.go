@@ -11,6 +11,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/director/operator"
 	"retake/internal/github"
+	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
 
@@ -148,12 +149,12 @@ func TestHealthSaysWhatHasClosedGitHub(t *testing.T) {
 		BaseURL: "https://github.test/", Fleet: "default", Token: func(context.Context) (string, error) {
 			return "",
 				nil
-		}, OnCooldown: func(github.Cooldown) {},
+		}, OnCooldown: func(gate.Cooldown) {},
 	})
 	must(t, err)
 	d := &daemon{github: client}
 	until := time.Now().Add(time.Hour)
-	client.Prime(github.Cooldown{Resource: github.ResourceAPI, Until: until, Why: "three tasks failed alike"})
+	client.Gate.Prime(gate.Cooldown{Resource: gate.API, Until: until, Why: "three tasks failed alike"})
 	if want, got := "GitHub is left alone until "+until.UTC().Format(time.RFC3339)+
 		": three tasks failed alike", d.degraded(); got != want {
 		t.Errorf("got %q, want %q", got, want)

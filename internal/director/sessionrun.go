@@ -17,7 +17,7 @@ import (
 	"retake/internal/director/view"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/gate"
 	"retake/internal/projection"
 )
 
@@ -72,7 +72,7 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 		return nil, failure.OnBus(err)
 	}
 	for _, c := range driver.Machine().Cooldowns() {
-		s.github.Prime(github.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
+		s.github.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
 	if err := s.openRepositories(ctx); err != nil { // only now does the gate know the limits from the journal
 		return nil, err

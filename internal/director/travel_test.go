@@ -37,8 +37,8 @@ func travelling(t *testing.T, script string) *harness {
 	return s
 }
 
-// gate is a file that a script waits for, and opens when it is made.
-func gate(t *testing.T) (wait string, open func()) {
+// latch is a file that a script waits for, and opens when it is made.
+func latch(t *testing.T) (wait string, open func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "go")
 	must(t, os.Chmod(filepath.Dir(file), 0o755))
@@ -95,7 +95,7 @@ func TestCheckoutTravelsToItsWorker(t *testing.T) {
 // with what had arrived, and the issue says how much had not.
 func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 	t.Parallel()
-	wait, open := gate(t)
+	wait, open := latch(t)
 	s := travelling(t, "if [ -e half.txt ]; then echo done > work.txt; exit; fi; echo half > half.txt; "+wait)
 	key := s.github.CreateIssue(repo, "octocat", "Vanishes", "", "agent-task")
 	s.start()
@@ -123,7 +123,7 @@ func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 // TestDirectorEndsInMidAttempt: the next one takes what the worker sends, and knows what the one before has taken.
 func TestDirectorEndsInMidAttempt(t *testing.T) {
 	t.Parallel()
-	wait, open := gate(t)
+	wait, open := latch(t)
 	s := travelling(t, "echo half > half.txt; "+wait+"; echo done > work.txt")
 	key := s.github.CreateIssue(repo, "octocat", "Goes on", "", "agent-task")
 	s.start()
@@ -145,7 +145,7 @@ func TestDirectorEndsInMidAttempt(t *testing.T) {
 // were pushed. A director with storage of its own goes on from there, not from what the worker had sent.
 func TestDirectorElsewhereHasWhatPeoplePushed(t *testing.T) {
 	t.Parallel()
-	wait, open := gate(t)
+	wait, open := latch(t)
 	const fails = "echo 'Invalid API key · Please run /login' >&2; exit 1"
 	s := travelling(t, "if [ -e two.txt ]; then echo done > done.txt; exit; fi; if [ -e one.txt ]; then echo "+
 		"2 > two.txt; "+wait+"; "+fails+"; fi; echo 1 > one.txt; "+fails)

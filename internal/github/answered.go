@@ -48,18 +48,3 @@ func (t *transport) tell(method string, sent time.Time, a answer, l *limit) {
 	}
 	t.onAnswer(told)
 }
-
-// Pace says how the gate stands.
-type Pace struct {
-	ChangesLeft int // of our own limit of changes within an hour
-	Waiting     int // requests that wait for their turn
-}
-
-// Pace returns how the gate stands now. It waits for nothing.
-func (c *Client) Pace() Pace {
-	g := c.transport.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.content.forget(time.Now())
-	return Pace{ChangesLeft: max(contentPerHour-g.content.used, 0), Waiting: len(g.queue)}
-}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // Answer is a comment by a person, never by a bot or by a director: what a director writes begins with a
@@ -47,7 +49,7 @@ const (
 // comments and edits, in the order of GitHub's ids and times, which needs no clock of ours. There are none if
 // there was no escalation.
 func (c *Client) Answers(ctx context.Context, key string) ([]Answer, error) {
-	t, err := c.threadComments(ctx, laneReads, key)
+	t, err := c.threadComments(ctx, gate.Reads, key)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +125,7 @@ func (c *Client) vet(ctx context.Context, p place, a *Answer) (err error) {
 		a.thumbs == 0 {
 		return err
 	}
-	self, err := c.self(ctx, laneReads)
+	self, err := c.self(ctx, gate.Reads)
 	if err != nil {
 		return err
 	}
@@ -156,7 +158,7 @@ func (c *Client) Unblocked(ctx context.Context, key string) (u Unblock, ok bool,
 	if err != nil {
 		return Unblock{}, false, err
 	}
-	e, err := c.lastLabelEvent(ctx, laneReads, p, c.labels.Blocked)
+	e, err := c.lastLabelEvent(ctx, gate.Reads, p, c.labels.Blocked)
 	if err != nil || e.GetEvent() != "unlabeled" {
 		return Unblock{}, false, err
 	}

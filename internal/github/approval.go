@@ -10,6 +10,8 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // Approval is the text of an issue as it was approved: by whoever put the task label on, which is for people
@@ -72,7 +74,7 @@ func (c *Client) Approved(ctx context.Context, i Issue) (Approval, error) {
 
 // approvedUnedited is the text as it is, of an author who may write.
 func (c *Client) approvedUnedited(ctx context.Context, p place, i Issue, noHistory error) (Approval, error) {
-	h, err := c.labelHistory(ctx, laneReads, p)
+	h, err := c.labelHistory(ctx, gate.Reads, p)
 	if err != nil {
 		return Approval{}, err
 	}
@@ -209,11 +211,11 @@ func (c *Client) sayOnce(ctx context.Context, key, about, page string, data any)
 	if err := c.checkWrites("explain", key, zap.String("reason", page)); err != nil {
 		return err
 	}
-	t, err := c.threadComments(ctx, laneProgress, key)
+	t, err := c.threadComments(ctx, gate.Progress, key)
 	if err != nil {
 		return err
 	}
-	_, err = c.post(ctx, laneProgress, t, marker{
+	_, err = c.post(ctx, gate.Progress, t, marker{
 		kind: markUnapproved, Fleet: c.opts.Fleet,
 		Nonce: incidentNonce(about),
 	}, c.page(page, data))
@@ -232,7 +234,7 @@ func (c *Client) OfferedByUntrusted(ctx context.Context, i Issue) (why string, e
 	if err != nil {
 		return "", err
 	}
-	h, err := c.labelHistory(ctx, laneReads, p)
+	h, err := c.labelHistory(ctx, gate.Reads, p)
 	if err != nil {
 		return "", err
 	}

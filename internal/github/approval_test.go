@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
 
@@ -193,7 +194,7 @@ func TestApprovalCosts(t *testing.T) {
 		w.sim.AddLabel(key, "acme", "agent-task")
 		i, err := c.Issue(w.Context(), key)
 		w.must(err)
-		_, err = c.self(w.Context(), laneReads)
+		_, err = c.self(w.Context(), gate.Reads)
 		w.must(err)
 		cost := func(want int) {
 			w.Helper()

@@ -7,6 +7,8 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // HasBranch fails with a permanent *Error if a repository lacks a branch: naming it is a matter of configuration.
@@ -15,11 +17,11 @@ func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = c.lanes[laneReads].Git.GetRef(ctx, p.owner, p.repo, "heads/"+branch)
+	_, _, err = c.lanes[gate.Reads].Git.GetRef(ctx, p.owner, p.repo, "heads/"+branch)
 	if err = normalize(err); !isGone(err) {
 		return err
 	}
-	about, _, err := c.lanes[laneReads].Repositories.Get(ctx, p.owner, p.repo)
+	about, _, err := c.lanes[gate.Reads].Repositories.Get(ctx, p.owner, p.repo)
 	if err != nil {
 		return normalize(err) // it is the repository that is not there
 	}
@@ -33,7 +35,7 @@ func (c *Client) DeleteUnshown(ctx context.Context, repo, branch, sha string) er
 	if err != nil {
 		return err
 	}
-	pulls, _, err := c.lanes[laneCompletion].PullRequests.List(ctx, p.owner, p.repo,
+	pulls, _, err := c.lanes[gate.Completion].PullRequests.List(ctx, p.owner, p.repo,
 		&gh.PullRequestListOptions{State: "all", Head: p.owner + ":" + branch})
 	if err != nil || slices.ContainsFunc(pulls,
 		func(pr *gh.PullRequest) bool { return pr.GetHead().GetRef() == branch }) {
@@ -52,7 +54,7 @@ func (c *Client) DeleteBranch(ctx context.Context, repo, branch, sha string) err
 	if err != nil {
 		return err
 	}
-	ref, _, err := c.lanes[laneCompletion].Git.GetRef(ctx, p.owner, p.repo, "heads/"+branch)
+	ref, _, err := c.lanes[gate.Completion].Git.GetRef(ctx, p.owner, p.repo, "heads/"+branch)
 	if err != nil {
 		return unlessGone(err)
 	}
@@ -61,12 +63,12 @@ func (c *Client) DeleteBranch(ctx context.Context, repo, branch, sha string) err
 			zap.String("reason", "it points to "+now))
 		return nil
 	}
-	_, err = c.lanes[laneCompletion].Git.DeleteRef(ctx, p.owner, p.repo, "heads/"+branch)
+	_, err = c.lanes[gate.Completion].Git.DeleteRef(ctx, p.owner, p.repo, "heads/"+branch)
 	err = unlessGone(err)
 	if statusOf(err) != http.StatusUnprocessableEntity {
 		return err
 	}
-	if _, _, again := c.lanes[laneCompletion].Git.GetRef(ctx, p.owner, p.repo, "heads/"+
+	if _, _, again := c.lanes[gate.Completion].Git.GetRef(ctx, p.owner, p.repo, "heads/"+
 		branch); isGone(normalize(again)) {
 		return nil // somebody was faster
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // Outcome of a claim.
@@ -55,8 +57,8 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 	if err := c.checkWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
 		return ClaimResult{}, err
 	}
-	ctx = c.transport.gate.inOneGo(ctx)
-	t, err := c.thread(ctx, laneClaim, req.Key)
+	ctx = c.Gate.InOneGo(ctx)
+	t, err := c.thread(ctx, gate.Claim, req.Key)
 	if err != nil {
 		return ClaimResult{}, err
 	}
@@ -85,18 +87,18 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 		old = append(old, c.labels.Blocked)
 	}
 	text := c.page("claim", req.Nonce)
-	if t, err = c.mutate(ctx, laneClaim, t, bundle{on: c.labels.Claimed, off: old, mark: m, text: text}); err != nil {
+	if t, err = c.mutate(ctx, gate.Claim, t, bundle{on: c.labels.Claimed, off: old, mark: m, text: text}); err != nil {
 		return ClaimResult{}, err
 	}
-	if err := c.addLabel(ctx, laneClaim, t, c.labels.Claimed); err != nil {
+	if err := c.addLabel(ctx, gate.Claim, t, c.labels.Claimed); err != nil {
 		return ClaimResult{}, err
 	}
 	for _, label := range old {
-		if err := c.dropLabel(ctx, laneClaim, t, label); err != nil {
+		if err := c.dropLabel(ctx, gate.Claim, t, label); err != nil {
 			return ClaimResult{}, err
 		}
 	}
-	if _, err := c.post(ctx, laneClaim, t, m, text); err != nil {
+	if _, err := c.post(ctx, gate.Claim, t, m, text); err != nil {
 		return ClaimResult{}, err
 	}
 	return c.verify(ctx, t.place, req, m)
@@ -122,7 +124,7 @@ func (c *Client) asksNewer(t thread, req ClaimRequest) bool {
 
 // verify reads back what the claim has written and what everybody else has.
 func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker) (ClaimResult, error) {
-	t, err := c.thread(ctx, laneClaim, p.key())
+	t, err := c.thread(ctx, gate.Claim, p.key())
 	if err != nil {
 		return ClaimResult{}, err
 	}
@@ -155,7 +157,7 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 		return c.undo(ctx, t, m, c.claimRemoved())
 	}
 	for _, again := range t.ownComments(m)[1:] { // a lost answer, and a list that lagged behind
-		if err := c.remove(ctx, laneClaim, t, again); err != nil {
+		if err := c.remove(ctx, gate.Claim, t, again); err != nil {
 			return ClaimResult{}, err
 		}
 	}
@@ -166,7 +168,7 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 // meanwhile, the issue was still offered: it is so again.
 func (c *Client) takeTask(ctx context.Context, t thread, m marker) (ClaimResult, error) {
 	for _, name := range t.issue.named(c.labels.Task) {
-		left, err := c.removeLabel(ctx, laneClaim, t, name)
+		left, err := c.removeLabel(ctx, gate.Claim, t, name)
 		if err != nil {
 			return ClaimResult{}, err
 		}
@@ -174,7 +176,7 @@ func (c *Client) takeTask(ctx context.Context, t thread, m marker) (ClaimResult,
 			continue
 		}
 		t.issue = *left
-		if err := c.addLabel(ctx, laneClaim, t, c.labels.Task); err != nil {
+		if err := c.addLabel(ctx, gate.Claim, t, c.labels.Task); err != nil {
 			return ClaimResult{}, err
 		}
 		t.issue.Labels = append(t.issue.Labels, c.labels.Task)
@@ -226,7 +228,7 @@ func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (st
 	if t.issue.Has(c.labels.Task) || t.issue.Has(c.labels.Claimed) {
 		return c.leftToPeople(ctx, t)
 	}
-	h, err := c.labelHistory(ctx, laneClaim, t.place)
+	h, err := c.labelHistory(ctx, gate.Claim, t.place)
 	if err != nil || t.tookTaskLabel(h) {
 		return "", err
 	}
@@ -240,7 +242,7 @@ func (c *Client) takenBack(ctx context.Context, t thread, req ClaimRequest) (str
 	if slices.ContainsFunc(c.labels.others(""), t.issue.Has) {
 		return "", nil
 	}
-	h, err := c.labelHistory(ctx, laneClaim, t.place)
+	h, err := c.labelHistory(ctx, gate.Claim, t.place)
 	at := h.takenOff(c.labels.Claimed)
 	own := t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})
 	if err != nil || at < max(h.offered(), h.last(c.labels.Blocked), h.last(c.labels.Review), 0) || len(own) == 0 ||
@@ -272,7 +274,7 @@ func (t thread) tookTaskLabel(h labelHistory) bool {
 // own account that counts only after the claim's comment: before it another director of the same account may
 // have taken the claim for one that has ended (see Free).
 func (c *Client) claimTakenOff(ctx context.Context, t thread, m marker) (bool, error) {
-	h, err := c.labelHistory(ctx, laneClaim, t.place)
+	h, err := c.labelHistory(ctx, gate.Claim, t.place)
 	at := h.takenOff(c.labels.Claimed)
 	if err != nil || at < 0 || at < h.offered() {
 		return false, err
@@ -289,7 +291,7 @@ func (c *Client) withdraw(ctx context.Context, t thread, m marker, result ClaimR
 		if !c.isFreshClaim(r) {
 			continue
 		}
-		if err := c.remove(ctx, laneClaim, t, r); err != nil {
+		if err := c.remove(ctx, gate.Claim, t, r); err != nil {
 			return ClaimResult{}, err
 		}
 	}
@@ -307,7 +309,7 @@ func (c *Client) isFreshClaim(r comment) bool {
 // back here.
 func (c *Client) undo(ctx context.Context, t thread, m marker, why string) (ClaimResult, error) {
 	if holder, ok := t.holder(); ok && c.isOwnClaim(t, holder, m.Nonce) && c.isFreshClaim(holder) {
-		if err := c.dropLabel(ctx, laneClaim, t, c.labels.Claimed); err != nil {
+		if err := c.dropLabel(ctx, gate.Claim, t, c.labels.Claimed); err != nil {
 			return ClaimResult{}, err
 		}
 	}

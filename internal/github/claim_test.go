@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
+	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
 
@@ -39,116 +38,6 @@ func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
 			t.Errorf("comment = %q", body)
 		}
 	})
-}
-
-// TestOneWinnerInEveryInterleaving runs two claims of different credentials, and of the same, request by
-// request in every possible order.
-func TestOneWinnerInEveryInterleaving(t *testing.T) {
-	for mode, setUp := range modes {
-		for _, rival := range []string{"other-bot", "retake-bot"} {
-			t.Run(mode+", "+rival, func(t *testing.T) {
-				t.Parallel()
-				runs := 0
-				for order := []bool{}; order != nil; runs++ {
-					order = interleave(t, setUp, rival, order)
-				}
-				t.Logf("%d interleavings", runs)
-				if runs < 100 {
-					t.Errorf("only %d interleavings: the requests were not interleaved", runs)
-				}
-			})
-		}
-	}
-}
-
-// interleave lets two claims take turns as order says, false for the first, and then the first whenever possible.
-// It returns the next order to try, nil after the last.
-func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (next []bool) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		setUp(w)
-		var turns [2]chan struct{}
-		var waiting, reads, ended [2]bool
-		var results [2]ClaimResult
-		var errs [2]error
-		for i, login := range []string{"retake-bot", rival} {
-			turns[i] = make(chan struct{})
-			c := w.client(login, func(o *Options) { o.Fleet = fmt.Sprint("fleet", i) },
-				// unchecked: other tests do that, and thousands are many
-				via(func(http.RoundTripper) http.RoundTripper {
-					return roundTrip(func(r *http.Request) (*http.Response, error) {
-						waiting[i], reads[i] = true, r.Method == http.MethodGet
-						<-turns[i]
-						return w.sim.Transport().RoundTrip(r)
-					})
-				}))
-			c.login.Store(&login)
-			go func() {
-				results[i], errs[i] = c.Claim(t.Context(), claimRequest(w, fmt.Sprintf("nonce%daa", i+2)))
-				ended[i] = true
-			}()
-		}
-		var taken []bool // whose turn it was
-		var free []bool  // whether there was a choice
-		lastRead := false
-		for {
-			time.Sleep(2 * time.Second) // longer than the pacing of writes
-			synctest.Wait()
-			if ended[0] && ended[1] {
-				break
-			}
-			choice := !ended[0] && !ended[1]
-			second := ended[0]
-			switch at := len(taken); {
-			case choice && lastRead && taken[at-1] && reads[0]:
-				second, choice = true, false // two reads in a row commute: the other order is tried anyway
-			case choice && at < len(order):
-				second = order[at]
-			}
-			taken, free = append(taken, second), append(free, choice)
-			i := map[bool]int{false: 0, true: 1}[second]
-			if !waiting[i] {
-				t.Fatalf("client %d neither waits nor has ended", i)
-			}
-			waiting[i], lastRead = false, reads[i]
-			turns[i] <- struct{}{}
-		}
-		checkRace(w, results, errs, taken)
-		for at := len(taken) - 1; at >= 0; at-- {
-			if free[at] && !taken[at] {
-				next = append(slices.Clone(taken[:at]), true)
-				break
-			}
-		}
-	})
-	return next
-}
-
-func checkRace(w *world, results [2]ClaimResult, errs [2]error, taken []bool) {
-	w.Helper()
-	won := 0
-	for i, r := range results {
-		if errs[i] != nil {
-			w.Fatalf("%v: client %d: %v", taken, i, errs[i])
-		}
-		switch r.Outcome {
-		case Won:
-			won++
-		case Lost:
-			if r.Winner.Nonce == "" || r.Winner.Nonce == fmt.Sprintf("nonce%daa", i+2) {
-				w.Fatalf("%v: client %d lost to %+v", taken, i, r.Winner)
-			}
-		}
-	}
-	if comments := w.marked(markClaim); won != 1 || len(comments) != 1 {
-		w.Fatalf("%v: outcomes %s, %s; claim comments %+v", taken, results[0].Outcome, results[1].Outcome, comments)
-	}
-	if events := w.labelEvents(); !slices.Equal(events, []string{"+agent-claimed", "-agent-task"}) {
-		w.Fatalf("%v: label events %q", taken, events)
-	}
-	if w.Failed() {
-		w.FailNow()
-	}
 }
 
 func TestClaimCompetition(t *testing.T) {
@@ -385,7 +274,7 @@ func TestWritesDisabledChangesNothing(t *testing.T) {
 			}
 		}
 		// What no method asks for cannot leave either.
-		err := c.call(ctx, laneClaim, http.MethodPost, "repos/acme/widgets/issues/1/labels",
+		err := c.call(ctx, gate.Claim, http.MethodPost, "repos/acme/widgets/issues/1/labels",
 			map[string][]string{"labels": {"x"}})
 		if !errors.Is(err, ErrWritesDisabled) || len(w.changes()) > 0 {
 			t.Errorf("error = %v, writes %+v", err, w.changes())

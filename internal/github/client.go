@@ -14,6 +14,7 @@ import (
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
 
+	"retake/internal/github/gate"
 	"retake/internal/secrets/leak"
 	"retake/internal/secrets/redact"
 )
@@ -41,10 +42,11 @@ type Options struct {
 	CooldownDefault time.Duration // first wait after a limit that states none
 	Writes          bool          // false: nothing on GitHub is ever changed
 
-	Secrets    []string     // values that are never posted, beside those that look like secrets
-	Known      []leak.Value // those among them that are never posted in any encoding
-	Transport  http.RoundTripper
-	OnCooldown func(Cooldown) // called after the gate has shut, on the goroutine of the request; must not block
+	Secrets   []string     // values that are never posted, beside those that look like secrets
+	Known     []leak.Value // those among them that are never posted in any encoding
+	Transport http.RoundTripper
+	// OnCooldown is called after the gate has closed, on the request's goroutine. It must not block.
+	OnCooldown func(gate.Cooldown)
 	// called with each answer, on the goroutine of the request; must not block; nil: nobody counts
 	OnAnswer func(Answered)
 	Log      *zap.Logger
@@ -52,10 +54,11 @@ type Options struct {
 
 // Client is one credential's access to GitHub. It is safe for concurrent use and starts no goroutine.
 type Client struct {
+	Gate      *gate.Gate
 	opts      Options
 	labels    Labels
 	transport *transport
-	lanes     [laneCount]*gh.Client
+	lanes     [gate.Lanes]*gh.Client
 	log       *zap.Logger
 	graphql   string               // address of GitHub's other API
 	rights    memory[right]        // by repository and login
@@ -69,6 +72,9 @@ type Client struct {
 	offers    atomic.Pointer[map[string]bool] // labels that offered work earlier
 	restUntil atomic.Pointer[time.Time]       // GraphQL has failed: not used before; nil: it has not
 }
+
+// leastBetween is the shortest pause between two writes to GitHub.
+const leastBetween = time.Second
 
 // remembered bounds how many people's rights and claims' comments are kept in memory.
 const remembered = 1024
@@ -90,6 +96,11 @@ func New(o Options) (*Client, error) {
 	}
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	c := &Client{
+		Gate: gate.New(gate.Options{
+			Between:    max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)),
+			Concurrent: o.MaxConcurrent, Fallback: o.CooldownDefault,
+			FirstProbe: o.FirstProbe, OnCooldown: o.OnCooldown,
+		}),
 		opts: o, labels: o.Labels, log: o.Log, rights: memory[right]{entries: remembered},
 		claims: memory[claimComment]{entries: remembered},
 		lost:   memory[doubt]{entries: remembered}, unsettled: memory[unsettled]{entries: remembered},
@@ -103,27 +114,18 @@ func New(o Options) (*Client, error) {
 			entries: keptAnswers, bytes: keptBytes,
 			size: func(a answer) int { return headerBytes + len(a.body) },
 		},
-		gate: newGate(max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)), o.MaxConcurrent,
-			o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
+		gate: c.Gate,
 	}
-	c.transport.gate.silence.first = cmp.Or(o.FirstProbe, firstProbe)
 	for l := range c.lanes {
-		api := gh.NewClient(&http.Client{Transport: laneTransport{c.transport, lane(l)}})
+		api := gh.NewClient(&http.Client{Transport: laneTransport{c.transport, gate.Lane(l)}})
 		api.BaseURL, api.UserAgent = base, "retake"
 		c.lanes[l] = api
 	}
 	return c, nil
 }
 
-// Prime shuts a resource as a journal says; any other name changes nothing. It does not call OnCooldown.
-func (c *Client) Prime(cd Cooldown) { c.transport.gate.prime(cd) }
-
-// Lift opens a resource that is shut, as an operator wants it; any other name changes nothing. GitHub's next
-// refusal shuts it again.
-func (c *Client) Lift(resource string) { c.transport.gate.lift(resource) }
-
 // self is the login that our token belongs to. It is asked for once.
-func (c *Client) self(ctx context.Context, l lane) (string, error) {
+func (c *Client) self(ctx context.Context, l gate.Lane) (string, error) {
 	if login := c.login.Load(); login != nil {
 		return *login, nil
 	}
@@ -149,10 +151,10 @@ func (c *Client) self(ctx context.Context, l lane) (string, error) {
 // is a person's.
 func (c *Client) Account(ctx context.Context) (login string, bot bool, err error) {
 	if c.opts.Login != nil {
-		login, err = c.self(ctx, laneReads)
+		login, err = c.self(ctx, gate.Reads)
 		return login, true, err
 	}
-	u, _, err := c.lanes[laneReads].Users.Get(ctx, "")
+	u, _, err := c.lanes[gate.Reads].Users.Get(ctx, "")
 	if err != nil {
 		return "", false, normalize(err)
 	}

@@ -14,6 +14,8 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // Said is what a person has written on an issue or a pull request. Of one without a command only what the
@@ -52,7 +54,7 @@ func (c *Client) Comments(ctx context.Context, repo, cursor string) (Comments, e
 	if err != nil {
 		return Comments{}, err
 	}
-	self, err := c.self(ctx, laneReads)
+	self, err := c.self(ctx, gate.Reads)
 	if err != nil {
 		return Comments{}, err
 	}
@@ -77,7 +79,7 @@ func (c *Client) repoComments(ctx context.Context, p place, since time.Time,
 	page int,
 ) ([]*gh.IssueComment, *gh.Response, error) {
 	sort, direction, since := "updated", "asc", since.UTC().Truncate(time.Second)
-	raw, resp, err := c.lanes[laneReads].Issues.ListComments(ctx, p.owner, p.repo, 0, &gh.IssueListCommentsOptions{
+	raw, resp, err := c.lanes[gate.Reads].Issues.ListComments(ctx, p.owner, p.repo, 0, &gh.IssueListCommentsOptions{
 		Sort: &sort, Direction: &direction, Since: &since, ListOptions: gh.ListOptions{PerPage: pageSize, Page: page},
 	})
 	return raw, resp, normalize(err)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // DeliverRequest hands a task's work over for review. The branch is on the remote already.
@@ -73,8 +75,8 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 		zap.String("to", req.Branch)); err != nil {
 		return Delivered{}, err
 	}
-	ctx = c.transport.gate.inOneGo(ctx)
-	t, err := c.thread(ctx, laneCompletion, req.Key)
+	ctx = c.Gate.InOneGo(ctx)
+	t, err := c.thread(ctx, gate.Completion, req.Key)
 	if err != nil {
 		return Delivered{}, err
 	}
@@ -86,7 +88,7 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	done := Delivered{URL: branch}
 	var shown bool
 	if !ended {
-		if done.Withdrawn, shown, err = c.withdrawn(ctx, laneCompletion, t.place, t.issue); err != nil ||
+		if done.Withdrawn, shown, err = c.withdrawn(ctx, gate.Completion, t.place, t.issue); err != nil ||
 			done.Withdrawn != "" {
 			return done, err
 		}
@@ -112,9 +114,9 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 		}
 	}
 	if todo.edit == nil {
-		_, err = c.post(ctx, laneCompletion, t, todo.mark, todo.text)
+		_, err = c.post(ctx, gate.Completion, t, todo.mark, todo.text)
 	} else {
-		_, err = c.edit(ctx, laneCompletion, t.place, *todo.edit, todo.mark, todo.text)
+		_, err = c.edit(ctx, gate.Completion, t.place, *todo.edit, todo.mark, todo.text)
 	}
 	c.claims.drop(req.Key + " " + req.Nonce)
 	return done, err
@@ -127,14 +129,14 @@ func (c *Client) Withdrawn(ctx context.Context, i Issue) (why string, err error)
 	if err != nil {
 		return "", err
 	}
-	why, _, err = c.withdrawn(ctx, laneCompletion, p, i)
+	why, _, err = c.withdrawn(ctx, gate.Completion, p, i)
 	return why, err
 }
 
 // withdrawn decides what it means for a delivery that an issue has neither the claimed nor the review label: a
 // person has taken the first one off and nobody wants the work any more, or the other one, which was on
 // (shown).
-func (c *Client) withdrawn(ctx context.Context, l lane, p place, i Issue) (why string, shown bool, err error) {
+func (c *Client) withdrawn(ctx context.Context, l gate.Lane, p place, i Issue) (why string, shown bool, err error) {
 	if !c.movedAway(thread{issue: i}, c.labels.Review) {
 		return "", false, nil
 	}
@@ -152,7 +154,7 @@ func (c *Client) withdrawn(ctx context.Context, l lane, p place, i Issue) (why s
 // head, if it was merged or closed, or what there is of a claim that has ended. Without either the URL is
 // empty.
 func (c *Client) Settled(ctx context.Context, req DeliverRequest) (_ Delivered, head string, _ error) {
-	t, err := c.thread(ctx, laneCompletion, req.Key)
+	t, err := c.thread(ctx, gate.Completion, req.Key)
 	if err != nil {
 		return Delivered{}, "", err
 	}

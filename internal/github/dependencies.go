@@ -12,6 +12,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // rawIssue is an issue with what go-github does not know of it.
@@ -27,7 +29,7 @@ type rawIssue struct {
 }
 
 // rawIssue asks for one issue.
-func (c *Client) rawIssue(ctx context.Context, l lane, p place) (*rawIssue, error) {
+func (c *Client) rawIssue(ctx context.Context, l gate.Lane, p place) (*rawIssue, error) {
 	req, err := c.lanes[l].NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/issues/%d", p.owner, p.repo, p.number),
 		nil)
 	if err != nil {
@@ -39,7 +41,7 @@ func (c *Client) rawIssue(ctx context.Context, l lane, p place) (*rawIssue, erro
 }
 
 // readIssues asks for a list of issues.
-func (c *Client) readIssues(ctx context.Context, l lane, path string,
+func (c *Client) readIssues(ctx context.Context, l gate.Lane, path string,
 	query url.Values,
 ) ([]*rawIssue, *gh.Response, error) {
 	req, err := c.lanes[l].NewRequest(http.MethodGet, path+"?"+query.Encode(), nil)
@@ -197,7 +199,7 @@ func (c *Client) Blockers(ctx context.Context, i Issue, left *int) (keys []strin
 		}
 		open, err := c.openAt(i.Key+"/"+list.path+"@"+format(i.UpdatedAt), left, func() (open []string, err error) {
 			path := fmt.Sprintf("repos/%s/%s/issues/%d/%s", p.owner, p.repo, p.number, list.path)
-			raw, _, err := c.readIssues(ctx, laneReads, path, url.Values{"per_page": {strconv.Itoa(pageSize)}})
+			raw, _, err := c.readIssues(ctx, gate.Reads, path, url.Values{"per_page": {strconv.Itoa(pageSize)}})
 			for _, r := range raw {
 				if at, err := placeOf(&r.Issue); err == nil {
 					c.noteState(at.key(), r.GetState())
@@ -226,7 +228,7 @@ func (c *Client) Blockers(ctx context.Context, i Issue, left *int) (keys []strin
 			continue
 		}
 		open, err := c.openAt(key, left, func() ([]string, error) {
-			raw, err := c.rawIssue(ctx, laneReads, other)
+			raw, err := c.rawIssue(ctx, gate.Reads, other)
 			switch {
 			case kindOf(err) == KindPermanent: // none of our business
 				return nil, nil

@@ -5,22 +5,13 @@
 //
 // # Invariants
 //
-//   - Every request passes the gate of its credential. While a resource is closed no request for it leaves the process;
-//     the caller gets an *Error of kind rate_limited with the deadline at once instead of sleeping. The gate closes
-//     before it reports a cooldown, and Prime restores the cooldowns that a journal remembers.
-//   - Writes leave one at a time, at least MinBetweenWrites after the answer to the previous one.
+//   - Every request passes the gate of its credential (package gate). While a resource is closed, the caller gets an
+//     *Error of kind rate_limited with the deadline at once.
 //   - Without Options.Writes no request other than GET leaves: the transport refuses it, whatever the caller does.
 //   - Every operation may be repeated after a crash at any point. What it writes is looked up by marker and author before
 //     it is created, and labels are read before they are changed: a repetition makes no second comment and no second
 //     label event.
 //   - Nothing is posted unredacted, and no marker in foreign text survives (markdown.go).
-//
-// # Cooldowns
-//
-// A primary limit (5,000 requests an hour) belongs to the credential and closes reads and writes. A secondary
-// limit closes both as well, although GitHub mostly means writes: continuing while limited may get the
-// integration banned. Only our own hourly budget of changes, to which GitHub has not objected yet, closes
-// writes alone. A GitHub that does not answer is closed as a whole, and probed (silence.go).
 //
 // # Claims
 //

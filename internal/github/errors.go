@@ -2,7 +2,6 @@ package github
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // ErrWritesDisabled is returned by everything that would change something on GitHub while writes are off.
@@ -47,8 +48,11 @@ type Error struct {
 
 func (e *Error) Error() string { return "github: " + string(e.Kind) + e.text() }
 
-// Reserved: what is left is kept for escalations.
-func (e *Error) Reserved() bool { return strings.HasSuffix(e.Resource, reserved) }
+// Reserved reports whether the resource is closed only to keep a reserve for escalations.
+func (e *Error) Reserved() bool {
+	_, reserved := gate.CutReserved(e.Resource)
+	return reserved
+}
 
 // Detail is what was seen, without how we call it.
 func (e *Error) Detail() string { return strings.TrimPrefix(e.text(), ": ") }
@@ -122,9 +126,14 @@ func permanent(format string, args ...any) *Error {
 	return &Error{Kind: KindPermanent, Message: fmt.Sprintf(format, args...)}
 }
 
-// cancelled is the error of a wait that its context ended.
-func cancelled(ctx context.Context) *Error {
-	return &Error{Kind: KindTransient, Message: "given up while waiting", Err: context.Cause(ctx)}
+// notAdmitted turns an error of the gate into an *Error.
+func notAdmitted(err error) *Error {
+	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+		return &Error{
+			Kind: KindRateLimited, Resource: refused.Resource, Until: refused.Until, Message: refused.Why,
+		}
+	}
+	return &Error{Kind: KindTransient, Message: "given up while waiting", Err: err}
 }
 
 // kindOfStatus classifies a status >= 300 that is neither a redirect nor a limit.

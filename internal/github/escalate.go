@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/github/gate"
 	"retake/internal/github/prose"
 	"retake/internal/recovery/plaintext"
 )
@@ -52,21 +53,21 @@ func (c *Client) Escalate(ctx context.Context, e Escalation) error {
 		zap.String("reason", e.Reason)); err != nil {
 		return err
 	}
-	t, err := c.thread(ctx, laneEscalation, e.Key)
+	t, err := c.thread(ctx, gate.Escalation, e.Key)
 	if err != nil {
 		return err
 	}
 	m := marker{kind: markBlocked, Fleet: c.opts.Fleet, Nonce: e.Nonce, Attempt: cmp.Or(e.Block, e.AttemptID)}
-	created, err := c.post(ctx, laneEscalation, t, m, c.escalationText(e))
+	created, err := c.post(ctx, gate.Escalation, t, m, c.escalationText(e))
 	if err != nil {
 		return err
 	}
 	if created == 0 {
 		// whoever has taken the label off since: by our own doing it goes only once the question was answered
 		question := t.ownComments(m)[0]
-		unfinished, err := c.reviewedBefore(ctx, laneEscalation, t, question)
+		unfinished, err := c.reviewedBefore(ctx, gate.Escalation, t, question)
 		if err == nil && !unfinished {
-			answered, err := c.leftAlone(ctx, laneEscalation, t, c.labels.Blocked, question.at)
+			answered, err := c.leftAlone(ctx, gate.Escalation, t, c.labels.Blocked, question.at)
 			if err != nil || answered {
 				return err
 			}
@@ -75,10 +76,10 @@ func (c *Client) Escalate(ctx context.Context, e Escalation) error {
 			return err
 		}
 	}
-	if err := c.moveLabels(ctx, laneEscalation, t, c.labels.Blocked); err != nil || created == 0 {
+	if err := c.moveLabels(ctx, gate.Escalation, t, c.labels.Blocked); err != nil || created == 0 {
 		return err
 	}
-	return c.readBack(ctx, laneEscalation, t, created)
+	return c.readBack(ctx, gate.Escalation, t, created)
 }
 
 // Preview is the comment that Escalate would write, without its marker.

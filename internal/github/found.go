@@ -11,6 +11,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // Found is what GitHub alone says about a task of ours: for a director whose journal is lost.
@@ -60,7 +62,7 @@ func (c *Client) FindTasks(ctx context.Context, repo string,
 	if err != nil {
 		return nil, nil, err
 	}
-	self, err := c.self(ctx, laneReads)
+	self, err := c.self(ctx, gate.Reads)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +84,7 @@ func (c *Client) FindTasks(ctx context.Context, repo string,
 		if _, known := issues[n]; known {
 			continue
 		}
-		switch i, err := c.issue(ctx, laneReads, place{p.owner, p.repo, n}); {
+		switch i, err := c.issue(ctx, gate.Reads, place{p.owner, p.repo, n}); {
 		case err == nil:
 			issues[n] = i
 		case concernsAll(ctx, err):
@@ -137,7 +139,7 @@ func (c *Client) deliveries(ctx context.Context, p place, self string) (map[stri
 		ListOptions: gh.ListOptions{PerPage: pageSize},
 	}
 	for range findPages {
-		raw, resp, err := c.lanes[laneReads].PullRequests.List(ctx, p.owner, p.repo, opts)
+		raw, resp, err := c.lanes[gate.Reads].PullRequests.List(ctx, p.owner, p.repo, opts)
 		if err != nil {
 			return nil, normalize(err)
 		}
@@ -175,7 +177,7 @@ func issuesOf(pulls map[string]*gh.PullRequest) (numbers []int) {
 // find reads the comments of one issue.
 func (c *Client) find(ctx context.Context, i Issue, pulls map[string]*gh.PullRequest, known []string) (Found, error) {
 	f := Found{Issue: i}
-	t, err := c.threadComments(ctx, laneReads, i.Key)
+	t, err := c.threadComments(ctx, gate.Reads, i.Key)
 	if err != nil {
 		return f, err
 	}
@@ -196,7 +198,7 @@ func (c *Client) find(ctx context.Context, i Issue, pulls map[string]*gh.PullReq
 		f.Question, f.AskedAt = last.mark.Attempt, last.at
 		f.Landed = i.Has(c.labels.Blocked)
 		if !f.Landed {
-			h, err := c.labelHistory(ctx, laneReads, t.place)
+			h, err := c.labelHistory(ctx, gate.Reads, t.place)
 			if err != nil {
 				return f, err
 			}
@@ -260,7 +262,7 @@ func (c *Client) claimOf(t *thread, f Found, known []string) (nonce string, othe
 // followed is the newest review that wants something changed in another head than the one that is in review.
 func (c *Client) followed(ctx context.Context, p place, pull *FoundPull) (id int64, err error) {
 	err = eachPage(func(page gh.ListOptions) (*gh.Response, error) {
-		list, resp, err := c.lanes[laneReads].PullRequests.ListReviews(ctx, p.owner, p.repo, pull.Number, &page)
+		list, resp, err := c.lanes[gate.Reads].PullRequests.ListReviews(ctx, p.owner, p.repo, pull.Number, &page)
 		for _, v := range list {
 			if v.GetState() == "CHANGES_REQUESTED" && v.GetCommitID() != pull.Head {
 				id = max(id, v.GetID())

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"retake/internal/github/gate"
 )
 
 // A label of ours without anybody's claim is taken off after a while, and the issue is offered again if we had
@@ -13,7 +15,7 @@ func TestFreeALabelWithoutAClaim(t *testing.T) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
 		for _, r := range w.marked(markClaim) { // somebody deletes our comment
-			_, err := c.lanes[laneClaim].Issues.DeleteComment(ctx, "acme", "widgets", r.ID)
+			_, err := c.lanes[gate.Claim].Issues.DeleteComment(ctx, "acme", "widgets", r.ID)
 			w.must(err)
 		}
 		if freed, _, err := c.Free(ctx, w.key, time.Hour); err != nil || freed {

@@ -10,6 +10,8 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // IncidentIssue is the issue that shows one outage to people. Repo and Key make one issue, which later outages
@@ -58,7 +60,7 @@ func (c *Client) EnsureIncident(ctx context.Context, i IncidentIssue) (key strin
 		return "", err
 	}
 	if found == nil {
-		found, _, err = c.lanes[laneCompletion].Issues.Create(ctx, p.owner, p.repo,
+		found, _, err = c.lanes[gate.Completion].Issues.Create(ctx, p.owner, p.repo,
 			&gh.IssueRequest{Title: &title, Body: &body})
 		p.number = found.GetNumber()
 		if err = accepted(p.number, "the issue about an outage", err); err != nil {
@@ -91,7 +93,7 @@ func (c *Client) updateIncident(ctx context.Context, p place, now *gh.Issue, m m
 	if change == (gh.IssueRequest{}) {
 		return nil
 	}
-	edited, _, err := c.lanes[laneCompletion].Issues.Edit(ctx, p.owner, p.repo, p.number, &change)
+	edited, _, err := c.lanes[gate.Completion].Issues.Edit(ctx, p.owner, p.repo, p.number, &change)
 	return accepted(edited.GetNumber(), "the change of "+p.key(), err)
 }
 
@@ -105,11 +107,11 @@ func (c *Client) knownIncident(ctx context.Context, repo place, want marker, key
 	if err != nil {
 		return nil, err
 	}
-	self, err := c.self(ctx, laneCompletion)
+	self, err := c.self(ctx, gate.Completion)
 	if err != nil {
 		return nil, err
 	}
-	i, _, err := c.lanes[laneCompletion].Issues.Get(ctx, p.owner, p.repo, p.number)
+	i, _, err := c.lanes[gate.Completion].Issues.Get(ctx, p.owner, p.repo, p.number)
 	if err = normalize(err); err != nil {
 		return nil, unlessGone(err)
 	}
@@ -128,7 +130,7 @@ func isIncident(i *gh.Issue, want marker, self string) bool {
 
 // findIncident is our issue with the marker, nil if there is none. The oldest counts.
 func (c *Client) findIncident(ctx context.Context, p place, want marker) (found *gh.Issue, err error) {
-	self, err := c.self(ctx, laneCompletion)
+	self, err := c.self(ctx, gate.Completion)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func (c *Client) findIncident(ctx context.Context, p place, want marker) (found 
 		State: "all", Creator: self, Sort: "created", Direction: "desc", ListOptions: gh.ListOptions{PerPage: pageSize},
 	}
 	for range incidentPages {
-		raw, resp, err := c.lanes[laneCompletion].Issues.ListByRepo(ctx, p.owner, p.repo, opts)
+		raw, resp, err := c.lanes[gate.Completion].Issues.ListByRepo(ctx, p.owner, p.repo, opts)
 		if err != nil {
 			return nil, normalize(err)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // Issue is what Retake reads of an issue.
@@ -85,10 +87,10 @@ func (c *Client) Issue(ctx context.Context, key string) (Issue, error) {
 	if err != nil {
 		return Issue{}, err
 	}
-	return c.issue(ctx, laneReads, p)
+	return c.issue(ctx, gate.Reads, p)
 }
 
-func (c *Client) issue(ctx context.Context, l lane, p place) (Issue, error) {
+func (c *Client) issue(ctx context.Context, l gate.Lane, p place) (Issue, error) {
 	raw, err := c.rawIssue(ctx, l, p)
 	if err = c.missing(p, err); err != nil {
 		return Issue{}, err
@@ -111,7 +113,7 @@ func (p place) same(q place) bool {
 
 // renamed accepts an issue that lives elsewhere if its whole repository does: the number stayed and the repository
 // redirects to the same place.
-func (c *Client) renamed(ctx context.Context, l lane, asked, found place) error {
+func (c *Client) renamed(ctx context.Context, l gate.Lane, asked, found place) error {
 	moved := &Error{
 		Kind: KindNotFound, Status: http.StatusMovedPermanently, Message: "the issue was transferred",
 		MovedTo: found.key(),

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // historyPages bounds the requests for one issue's history: 1,000 edits, and as many labellings and titles.
@@ -103,7 +105,7 @@ func (t timelineItem) event() *gh.IssueEvent {
 // issueHistory reads the history of an issue back to where it was approved; mostly that is one request.
 // errNoHistory: GraphQL does not show it.
 func (c *Client) issueHistory(ctx context.Context, i Issue) (x issueTexts, err error) {
-	if x.labels, err = c.noHistory(ctx, laneReads); err != nil {
+	if x.labels, err = c.noHistory(ctx, gate.Reads); err != nil {
 		return x, err
 	}
 	variables := map[string]any{"id": i.node}
@@ -168,10 +170,10 @@ var errNoHistory = errors.New("no history")
 
 // askHistory makes one request.
 func (c *Client) askHistory(ctx context.Context, variables map[string]any) (answer historyAnswer, err error) {
-	r, err := c.lanes[laneReads].NewRequest(http.MethodPost, c.graphql,
+	r, err := c.lanes[gate.Reads].NewRequest(http.MethodPost, c.graphql,
 		map[string]any{"query": issueQuery, "variables": variables})
 	if err == nil {
-		_, err = c.lanes[laneReads].Do(ctx, r, &answer)
+		_, err = c.lanes[gate.Reads].Do(ctx, r, &answer)
 	}
 	err = normalize(err)
 	var why string

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // labelHistory is what happened to the labels of one issue, oldest first; of many events, those of the latest
@@ -20,7 +22,7 @@ type labelHistory struct {
 }
 
 // labelHistory reads it. Whoever wants to know only whether a label is on need not ask for it.
-func (c *Client) labelHistory(ctx context.Context, l lane, p place) (labelHistory, error) {
+func (c *Client) labelHistory(ctx context.Context, l gate.Lane, p place) (labelHistory, error) {
 	h, err := c.noHistory(ctx, l)
 	if err != nil {
 		return h, err
@@ -43,7 +45,7 @@ func (c *Client) labelHistory(ctx context.Context, l lane, p place) (labelHistor
 }
 
 // noHistory is one without events.
-func (c *Client) noHistory(ctx context.Context, l lane) (h labelHistory, err error) {
+func (c *Client) noHistory(ctx context.Context, l gate.Lane) (h labelHistory, err error) {
 	h = labelHistory{labels: c.labels, former: c.formerLabels()}
 	if offers := c.offers.Load(); offers != nil {
 		h.offers = *offers
@@ -172,7 +174,7 @@ func (h labelHistory) offeredBy() int64 {
 }
 
 // lastLabelEvent is the last time that a label was put on an issue or taken off it, nil if never.
-func (c *Client) lastLabelEvent(ctx context.Context, l lane, p place, label string) (*gh.IssueEvent, error) {
+func (c *Client) lastLabelEvent(ctx context.Context, l gate.Lane, p place, label string) (*gh.IssueEvent, error) {
 	h, err := c.labelHistory(ctx, l, p)
 	if at := h.last(label); err == nil && at >= 0 {
 		return h.events[at], nil

@@ -11,6 +11,8 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // labelPages bounds the labels of a repository that are read: 2,000.
@@ -43,7 +45,7 @@ func (c *Client) EnsureLabels(ctx context.Context, repo string) error {
 		return err
 	}
 	for _, l := range missing {
-		_, _, err := c.lanes[laneCompletion].Issues.CreateLabel(ctx, p.owner, p.repo,
+		_, _, err := c.lanes[gate.Completion].Issues.CreateLabel(ctx, p.owner, p.repo,
 			&gh.Label{Name: &l.name, Color: &l.color, Description: &l.description})
 		// 422: somebody else made it
 		if err = normalize(err); err != nil && statusOf(err) != http.StatusUnprocessableEntity {
@@ -61,7 +63,7 @@ func (c *Client) missingLabels(ctx context.Context, p place) ([]labelSpec, error
 	missing := c.labels.specs()
 	opts := &gh.ListOptions{PerPage: pageSize}
 	for range labelPages {
-		raw, resp, err := c.lanes[laneCompletion].Issues.ListLabels(ctx, p.owner, p.repo, opts)
+		raw, resp, err := c.lanes[gate.Completion].Issues.ListLabels(ctx, p.owner, p.repo, opts)
 		if err != nil {
 			return nil, normalize(err)
 		}
@@ -85,7 +87,7 @@ func names(specs []labelSpec) []string {
 }
 
 // addLabel puts a label on an issue that lacks it. go-github would send a bare array, where GitHub describes an object.
-func (c *Client) addLabel(ctx context.Context, l lane, t thread, label string) error {
+func (c *Client) addLabel(ctx context.Context, l gate.Lane, t thread, label string) error {
 	if t.issue.Has(label) {
 		return nil
 	}
@@ -104,7 +106,7 @@ func (c *Client) addLabel(ctx context.Context, l lane, t thread, label string) e
 }
 
 // dropLabel removes a label from an issue that carries it, under each of its names.
-func (c *Client) dropLabel(ctx context.Context, l lane, t thread, label string) error {
+func (c *Client) dropLabel(ctx context.Context, l gate.Lane, t thread, label string) error {
 	for _, name := range t.issue.named(label) {
 		if _, err := c.removeLabel(ctx, l, t, name); err != nil {
 			return err
@@ -115,7 +117,7 @@ func (c *Client) dropLabel(ctx context.Context, l lane, t thread, label string) 
 
 // removeLabel removes a label, and returns the issue with the labels that it carries then; nil: somebody else
 // has removed it (404). go-github returns nothing.
-func (c *Client) removeLabel(ctx context.Context, l lane, t thread, name string) (*Issue, error) {
+func (c *Client) removeLabel(ctx context.Context, l gate.Lane, t thread, name string) (*Issue, error) {
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels/%s", t.owner, t.repo, t.number, url.PathEscape(name))
 	req, err := c.lanes[l].NewRequest(http.MethodDelete, path, nil)
 	var left []gh.Label
@@ -144,7 +146,7 @@ func (l Labels) others(kept string) []string {
 }
 
 // dropOthers removes all labels of ours but one, "" for all.
-func (c *Client) dropOthers(ctx context.Context, l lane, t thread, kept string) error {
+func (c *Client) dropOthers(ctx context.Context, l gate.Lane, t thread, kept string) error {
 	for _, label := range c.labels.others(kept) {
 		if err := c.dropLabel(ctx, l, t, label); err != nil {
 			return err
@@ -161,7 +163,7 @@ func (c *Client) movedAway(t thread, goal string) bool {
 }
 
 // leftAlone reports whether a move to goal was completed, and somebody has taken that label off since.
-func (c *Client) leftAlone(ctx context.Context, l lane, t thread, goal string, since time.Time) (bool, error) {
+func (c *Client) leftAlone(ctx context.Context, l gate.Lane, t thread, goal string, since time.Time) (bool, error) {
 	if goal == "" || !c.movedAway(t, goal) {
 		return c.movedAway(t, goal), nil
 	}
@@ -172,7 +174,7 @@ func (c *Client) leftAlone(ctx context.Context, l lane, t thread, goal string, s
 // moveLabels takes an issue from claimed to the label goal ("" for none). The goal comes first and is read
 // back, so that an interrupted move still shows the claimed label, and a goal that is missing later was taken
 // off.
-func (c *Client) moveLabels(ctx context.Context, l lane, t thread, goal string) error {
+func (c *Client) moveLabels(ctx context.Context, l gate.Lane, t thread, goal string) error {
 	if err := c.showLabel(ctx, l, t, goal); err != nil {
 		return err
 	}
@@ -180,7 +182,7 @@ func (c *Client) moveLabels(ctx context.Context, l lane, t thread, goal string) 
 }
 
 // showLabel puts a label on and reads it back; nothing for "".
-func (c *Client) showLabel(ctx context.Context, l lane, t thread, goal string) error {
+func (c *Client) showLabel(ctx context.Context, l gate.Lane, t thread, goal string) error {
 	if goal == "" || t.issue.Has(goal) {
 		return nil
 	}
@@ -196,7 +198,7 @@ func (c *Client) showLabel(ctx context.Context, l lane, t thread, goal string) e
 
 // reviewedBefore reports whether the issue carries the review label since before a comment of ours: then we
 // were interrupted between that comment and the labels.
-func (c *Client) reviewedBefore(ctx context.Context, l lane, t thread, r comment) (bool, error) {
+func (c *Client) reviewedBefore(ctx context.Context, l gate.Lane, t thread, r comment) (bool, error) {
 	if !t.issue.Has(c.labels.Review) {
 		return false, nil
 	}
@@ -213,11 +215,11 @@ func (c *Client) Offer(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	issue, err := c.issue(ctx, laneClaim, p)
+	issue, err := c.issue(ctx, gate.Claim, p)
 	if err != nil {
 		return err
 	}
-	return c.addLabel(ctx, laneClaim, thread{place: p, issue: issue}, c.labels.Task)
+	return c.addLabel(ctx, gate.Claim, thread{place: p, issue: issue}, c.labels.Task)
 }
 
 // KeepLabel makes an issue carry one of our labels alone, because people or bots have put on others or taken it
@@ -231,13 +233,13 @@ func (c *Client) KeepLabel(ctx context.Context, key, label string, again bool) e
 	if err != nil {
 		return err
 	}
-	issue, err := c.issue(ctx, laneCompletion, p)
+	issue, err := c.issue(ctx, gate.Completion, p)
 	if err != nil || issue.State != "open" || !again && !issue.Has(label) {
 		return err
 	}
 	t := thread{place: p, issue: issue}
-	if err := c.addLabel(ctx, laneCompletion, t, label); err != nil {
+	if err := c.addLabel(ctx, gate.Completion, t, label); err != nil {
 		return err
 	}
-	return c.dropOthers(ctx, laneCompletion, t, label)
+	return c.dropOthers(ctx, gate.Completion, t, label)
 }

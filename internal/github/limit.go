@@ -9,6 +9,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // Bounds on the wait that an answer can cause.
@@ -16,7 +18,6 @@ const (
 	shortestWait = time.Second // a reset that has just passed
 	// nothing GitHub documents is longer than an hour; garbage must not close us for ever
 	longestWait  = 24 * time.Hour
-	backoffLimit = 30 * time.Minute  // of waits that GitHub did not state
 	bodyPrefix   = 64 * 1024         // bytes of an error's body that are looked at
 	coreResource = "core"            // x-ratelimit-resource of everything that we call
 	secondaryDoc = "secondary-rate-" // in documentation_url; the anchor has had several endings
@@ -25,15 +26,16 @@ const (
 // graphQLLimit is an error of GraphQL, which no answer of REST begins like.
 var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMIT(?:ED)?"`)
 
-// limit is a rate limit, as one answer states it.
+// requestReserve is the part of an hour's requests kept for escalations, at most one in reserveShare.
+const (
+	requestReserve = 100
+	reserveShare   = 20
+)
+
+// limit is a rate limit stated by one answer. A secondary limit belongs to the credential, so it closes all of REST.
 type limit struct {
+	gate.Limit
 	secondary bool
-	stated    bool          // GitHub said how long; otherwise wait is 0 and the gate backs off
-	wait      time.Duration // from now
-	why       string
-	// resource is what is closed; empty: all of REST, reads and writes. A secondary limit is of the credential.
-	resource string
-	reserve  bool // what is left is kept for escalations
 }
 
 var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
@@ -52,7 +54,9 @@ func resourceOf(h http.Header) string {
 func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
-		return limit{wait: wait, stated: stated, why: "primary limit of GraphQL", resource: ResourceGraphQL}, true
+		return limit{Limit: gate.Limit{
+			Wait: wait, Stated: stated, Why: "primary limit of GraphQL", Resource: gate.GraphQL,
+		}}, true
 	}
 	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
 		return limit{}, false
@@ -68,29 +72,31 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bo
 	l := limit{secondary: saysSecondary || !spent && !saysPrimary}
 	switch {
 	case hasAfter:
-		l.wait, l.stated = after, true
+		l.Wait, l.Stated = after, true
 	case spent:
-		l.wait, l.stated = untilReset(h, now)
+		l.Wait, l.Stated = untilReset(h, now)
 	}
-	l.why, l.resource = "primary limit", resourceOf(h)
+	l.Why, l.Resource = "primary limit", resourceOf(h)
 	if l.secondary {
-		l.why, l.resource = "secondary limit", ""
+		l.Why, l.Resource = "secondary limit", ""
 	}
 	if m := complaintText(c, 160); m != "" {
-		l.why += ": " + m
+		l.Why += ": " + m
 	}
 	return l, true
 }
 
 // spentAfter reads a success that used the last request of the hour, so that the next one would be refused, or
 // the last that is not kept for escalations.
-func spentAfter(h http.Header, now time.Time) (limit, bool) {
+func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
 	wait, ok := untilReset(h, now)
-	l := limit{stated: ok, wait: wait, why: "primary limit: no requests left in this hour", resource: resourceOf(h)}
+	l := gate.Limit{
+		Stated: ok, Wait: wait, Why: "primary limit: no requests left in this hour", Resource: resourceOf(h),
+	}
 	if left > 0 {
-		l.why, l.reserve = fmt.Sprintf("the last %d requests of this hour are kept for questions to people", left), true
+		l.Why, l.Reserve = fmt.Sprintf("the last %d requests of this hour are kept for questions to people", left), true
 	}
 	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
 }

@@ -49,7 +49,7 @@ func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTr
 	w.client, err = New(Options{ // as config/dev.toml has it
 		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: 2 * time.Second,
 		MaxConcurrent:   2,
-		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {}, TrustedAuthors: []string{"OWNER"}, Transport: slow,
+		CooldownDefault: time.Minute, TrustedAuthors: []string{"OWNER"}, Transport: slow,
 		Token: func(context.Context) (string, error) { return "token", nil },
 	})
 	if err != nil {
@@ -170,6 +170,7 @@ func (w *load) verify() {
 }
 
 func (w *load) report() {
+	const pointsOfRead, pointsOfWrite = 1, 5
 	reads, free, writes, points, created := 0, 0, 0, 0, 0
 	for _, r := range w.sim.Requests()[w.before:] {
 		switch {

@@ -25,7 +25,7 @@ func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests
 	counts := false
 	client, err := New(Options{ // as config/dev.toml has it
 		BaseURL: testAPI, Fleet: "default", Labels: testLabels, MinBetweenWrites: 2 * time.Second, MaxConcurrent: 2,
-		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {}, TrustedAuthors: []string{"OWNER"},
+		CooldownDefault: time.Minute, TrustedAuthors: []string{"OWNER"},
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(latency)
 			answer, err := sim.Transport().RoundTrip(r)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // bundle is what one request of GraphQL does to an issue, in this order. Only named labels come on or go off,
@@ -54,7 +56,7 @@ type labelableAnswer struct {
 // to the calls of REST that follow, which do nothing for what is done. So a request that is refused, or carried
 // out in part, costs nothing but time. It is not sent for a single change, nor for a while after GraphQL has
 // failed. An error means that nobody knows what was done.
-func (c *Client) mutate(ctx context.Context, l lane, t thread, todo bundle) (thread, error) {
+func (c *Client) mutate(ctx context.Context, l gate.Lane, t thread, todo bundle) (thread, error) {
 	if c.restAlone() {
 		return t, nil
 	}
@@ -72,7 +74,8 @@ func (c *Client) mutate(ctx context.Context, l lane, t thread, todo bundle) (thr
 	}
 	if err = normalize(err); err != nil {
 		k := kindOf(err)
-		if k == KindRateLimited && strings.TrimSuffix(detail(err).Resource, reserved) == ResourceGraphQL {
+		resource, _ := gate.CutReserved(detail(err).Resource)
+		if k == KindRateLimited && resource == gate.GraphQL {
 			return t, nil // nothing was done, and REST has points of its own
 		}
 		if k != KindRateLimited && ctx.Err() == nil && !errors.Is(err, ErrNotSent) {
@@ -112,7 +115,7 @@ func (c *Client) avoidGraphQL(t thread, why string) {
 
 // mutationInput is the input of each field, without those that have nothing to do, and the whole text of the
 // comment. It is empty if an id is not known.
-func (c *Client) mutationInput(ctx context.Context, l lane, t thread,
+func (c *Client) mutationInput(ctx context.Context, l gate.Lane, t thread,
 	todo bundle,
 ) (input map[string]map[string]any, body string, err error) {
 	input = map[string]map[string]any{}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // How long GitHub's answer about one person is kept. A right that was withdrawn or granted meanwhile takes
@@ -85,7 +87,7 @@ func (c *Client) right(ctx context.Context, p place, login string) (right, error
 	if r, known := c.rights.get(rightKey(p, login)); known && r.stands() {
 		return r, nil
 	}
-	level, _, err := c.lanes[laneReads].Repositories.GetPermissionLevel(ctx, p.owner, p.repo, url.PathEscape(login))
+	level, _, err := c.lanes[gate.Reads].Repositories.GetPermissionLevel(ctx, p.owner, p.repo, url.PathEscape(login))
 	err = normalize(err)
 	switch {
 	case statusOf(err) == http.StatusForbidden && kindOf(err) == KindPermanent:

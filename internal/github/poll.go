@@ -13,6 +13,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // Bounds of one Poll.
@@ -184,7 +186,7 @@ func (c *Client) list(ctx context.Context, p place, query url.Values, page int) 
 	if page > 0 {
 		query.Set("page", strconv.Itoa(page))
 	}
-	raw, resp, err := c.readIssues(ctx, laneReads, fmt.Sprintf("repos/%s/%s/issues", p.owner, p.repo), query)
+	raw, resp, err := c.readIssues(ctx, gate.Reads, fmt.Sprintf("repos/%s/%s/issues", p.owner, p.repo), query)
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = transient("a list of issues with status "+resp.Status, nil)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
 
@@ -333,7 +334,7 @@ func TestRequestsFitGitHubsDescription(t *testing.T) {
 			"repos/acme/widgets/collaborators/retake-bot", "repos/acme/widgets/collaborators/retake-bot/permission",
 			"repos/acme/widgets/issues/1/labels",
 		} {
-			w.must(c.call(ctx, laneReads, "GET", path, nil))
+			w.must(c.call(ctx, gate.Reads, "GET", path, nil))
 		}
 		if n := validated.Load() - before; n < 40 {
 			w.Errorf("only %d exchanges were checked", n)

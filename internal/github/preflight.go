@@ -7,6 +7,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // Credential is what GitHub says of the credential in use. Everything but Login may be missing: GitHub does not
@@ -30,17 +32,17 @@ const (
 // Inspect asks GitHub for the account of the credential, and returns what the answer tells of it.
 func (c *Client) Inspect(ctx context.Context) (Credential, error) {
 	if c.opts.Login != nil { // an App has no user
-		login, err := c.self(ctx, laneReads)
+		login, err := c.self(ctx, gate.Reads)
 		if err != nil {
 			return Credential{}, err
 		}
-		_, resp, err := c.lanes[laneReads].RateLimit.Get(ctx) // anybody may, for nothing
+		_, resp, err := c.lanes[gate.Reads].RateLimit.Get(ctx) // anybody may, for nothing
 		if err != nil {
 			return Credential{}, normalize(err)
 		}
 		return Credential{Login: login, Bot: true, Date: dateOf(resp.Header)}, nil
 	}
-	u, resp, err := c.lanes[laneReads].Users.Get(ctx, "")
+	u, resp, err := c.lanes[gate.Reads].Users.Get(ctx, "")
 	if err != nil {
 		return Credential{}, normalize(err)
 	}
@@ -74,7 +76,7 @@ func (c *Client) About(ctx context.Context, repo string) (About, error) {
 	if err != nil {
 		return About{}, err
 	}
-	r, _, err := c.lanes[laneReads].Repositories.Get(ctx, p.owner, p.repo)
+	r, _, err := c.lanes[gate.Reads].Repositories.Get(ctx, p.owner, p.repo)
 	if err != nil {
 		return About{}, normalize(err)
 	}
@@ -102,7 +104,7 @@ func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []stri
 	if err != nil {
 		return nil, err
 	}
-	api, few := c.lanes[laneReads], gh.ListOptions{PerPage: 1}
+	api, few := c.lanes[gate.Reads], gh.ListOptions{PerPage: 1}
 	for _, r := range []struct {
 		permission string
 		read       func() error

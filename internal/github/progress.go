@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // AttemptLine is one attempt in a table that people read.
@@ -63,13 +65,13 @@ func (c *Client) Progress(ctx context.Context, key, nonce string, v ProgressView
 		}
 		var open asked
 		if v.State == stateBlocked {
-			t, err := c.threadComments(ctx, laneProgress, key)
+			t, err := c.threadComments(ctx, gate.Progress, key)
 			if err != nil {
 				return err
 			}
 			open = askedIn(t.ownComments(marker{kind: markBlocked, Fleet: c.opts.Fleet, Nonce: nonce}))
 		}
-		own.body, err = c.edit(ctx, laneProgress, own.place, own.comment, *own.mark,
+		own.body, err = c.edit(ctx, gate.Progress, own.place, own.comment, *own.mark,
 			c.page("progress", progressPage{v, nonce, open}))
 		if isGone(err) {
 			c.claims.drop(key + " " + nonce)
@@ -88,7 +90,7 @@ func (c *Client) claimComment(ctx context.Context, key, nonce string) (claimComm
 	if own, ok := c.claims.get(key + " " + nonce); ok {
 		return own, nil
 	}
-	t, err := c.threadComments(ctx, laneProgress, key)
+	t, err := c.threadComments(ctx, gate.Progress, key)
 	if err != nil {
 		return claimComment{}, err
 	}

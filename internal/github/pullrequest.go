@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // pullRequest finds the task's pull request and brings it up to date, or creates it. Once the claim has ended
@@ -33,10 +35,10 @@ func (c *Client) pullRequest(ctx context.Context, t thread, req DeliverRequest, 
 // it stays closed.
 func (c *Client) ownPullRequest(ctx context.Context, t thread, req DeliverRequest) (*gh.PullRequest, error) {
 	if req.Number > 0 {
-		pr, _, err := c.lanes[laneCompletion].PullRequests.Get(ctx, t.owner, t.repo, req.Number)
+		pr, _, err := c.lanes[gate.Completion].PullRequests.Get(ctx, t.owner, t.repo, req.Number)
 		return pr, normalize(err)
 	}
-	raw, _, err := c.lanes[laneCompletion].PullRequests.List(ctx, t.owner, t.repo, &gh.PullRequestListOptions{
+	raw, _, err := c.lanes[gate.Completion].PullRequests.List(ctx, t.owner, t.repo, &gh.PullRequestListOptions{
 		State: "all", Head: t.owner + ":" + req.Branch, ListOptions: gh.ListOptions{PerPage: pageSize},
 	})
 	if err != nil {
@@ -72,7 +74,7 @@ func (c *Client) createPullRequest(ctx context.Context, t thread, req DeliverReq
 	if req.Draft {
 		fresh.Draft = &req.Draft
 	}
-	pr, _, err := c.lanes[laneCompletion].PullRequests.Create(ctx, t.owner, t.repo, fresh)
+	pr, _, err := c.lanes[gate.Completion].PullRequests.Create(ctx, t.owner, t.repo, fresh)
 	err = accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 	if statusOf(err) != http.StatusUnprocessableEntity {
 		return pr, err
@@ -82,7 +84,7 @@ func (c *Client) createPullRequest(ctx context.Context, t thread, req DeliverReq
 	}
 	if req.Draft && strings.Contains(strings.ToLower(detail(err).Message), "draft pull requests are not supported") {
 		fresh.Draft = nil // by this repository's plan; the text still says why it would be one
-		pr, _, err = c.lanes[laneCompletion].PullRequests.Create(ctx, t.owner, t.repo, fresh)
+		pr, _, err = c.lanes[gate.Completion].PullRequests.Create(ctx, t.owner, t.repo, fresh)
 	}
 	return pr, accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 }
@@ -98,7 +100,7 @@ func (c *Client) updatePullRequest(ctx context.Context, t thread, req DeliverReq
 		return err
 	}
 	if !sameText(body, pr.GetBody()) {
-		edited, _, err := c.lanes[laneCompletion].PullRequests.Edit(ctx, t.owner, t.repo, pr.GetNumber(),
+		edited, _, err := c.lanes[gate.Completion].PullRequests.Edit(ctx, t.owner, t.repo, pr.GetNumber(),
 			&gh.PullRequest{Body: &body})
 		if err = accepted(edited.GetNumber(), "the text of the pull request of "+req.Branch, err); err != nil {
 			return err
@@ -136,7 +138,7 @@ func (c *Client) markReady(ctx context.Context, pr *gh.PullRequest) error {
 		Errors []struct{ Type, Message string } `json:"errors"`
 	}
 	ask := map[string]any{"query": readyMutation, "variables": map[string]string{"id": pr.GetNodeID()}}
-	l := c.lanes[laneCompletion]
+	l := c.lanes[gate.Completion]
 	r, err := l.NewRequest(http.MethodPost, c.graphql, ask)
 	if err == nil {
 		_, err = l.Do(ctx, r, &answer)

@@ -9,6 +9,8 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // The reactions that acknowledge a command; a comment carries at most one of them from us.
@@ -49,7 +51,7 @@ func (c *Client) react(ctx context.Context, key string, commentID int64, content
 	if err != nil {
 		return err
 	}
-	self, err := c.self(ctx, laneCompletion)
+	self, err := c.self(ctx, gate.Completion)
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func (c *Client) react(ctx context.Context, key string, commentID int64, content
 		}
 	}
 	if !there {
-		_, _, err := c.lanes[laneCompletion].Reactions.CreateIssueCommentReaction(ctx, p.owner, p.repo, commentID,
+		_, _, err := c.lanes[gate.Completion].Reactions.CreateIssueCommentReaction(ctx, p.owner, p.repo, commentID,
 			content)
 		if err != nil {
 			return normalize(err)
@@ -79,7 +81,7 @@ func (c *Client) react(ctx context.Context, key string, commentID int64, content
 
 // isCurrent reports whether a reaction of ours is to the text that the comment has now; if not, it is taken back.
 func (c *Client) isCurrent(ctx context.Context, p place, commentID int64, mine ownReaction) (bool, error) {
-	raw, _, err := c.lanes[laneReads].Issues.GetComment(ctx, p.owner, p.repo, commentID)
+	raw, _, err := c.lanes[gate.Reads].Issues.GetComment(ctx, p.owner, p.repo, commentID)
 	if err != nil {
 		return false, normalize(err)
 	}
@@ -90,7 +92,7 @@ func (c *Client) isCurrent(ctx context.Context, p place, commentID int64, mine o
 }
 
 func (c *Client) unreact(ctx context.Context, p place, commentID int64, r ownReaction) error {
-	_, err := c.lanes[laneCompletion].Reactions.DeleteIssueCommentReaction(ctx, p.owner, p.repo, commentID, r.GetID())
+	_, err := c.lanes[gate.Completion].Reactions.DeleteIssueCommentReaction(ctx, p.owner, p.repo, commentID, r.GetID())
 	return normalize(err)
 }
 
@@ -102,12 +104,12 @@ func (c *Client) ourReactions(ctx context.Context, p place, commentID int64,
 	for page, pages := 1, 0; page != 0 && pages < reactionPages; pages++ {
 		path := fmt.Sprintf("repos/%s/%s/issues/comments/%d/reactions?per_page=%d&page=%d", p.owner, p.repo, commentID,
 			pageSize, page)
-		req, err := c.lanes[laneReads].NewRequest(http.MethodGet, path, nil)
+		req, err := c.lanes[gate.Reads].NewRequest(http.MethodGet, path, nil)
 		if err != nil {
 			return nil, normalize(err)
 		}
 		var raw []ownReaction
-		resp, err := c.lanes[laneReads].Do(ctx, req, &raw)
+		resp, err := c.lanes[gate.Reads].Do(ctx, req, &raw)
 		if err != nil {
 			return nil, normalize(err)
 		}

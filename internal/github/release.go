@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // ErrAlive is returned by a reclaim of a claim that has shown progress since it was called stale, or that is
@@ -48,7 +50,7 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 		zap.String("reason", req.Why)); err != nil {
 		return err
 	}
-	t, err := c.thread(ctx, laneCompletion, req.Key)
+	t, err := c.thread(ctx, gate.Completion, req.Key)
 	if err != nil {
 		return err
 	}
@@ -65,13 +67,13 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	created, err := c.post(ctx, laneCompletion, t, m,
+	created, err := c.post(ctx, gate.Completion, t, m,
 		c.page("release", releasePage{req, BranchURL(t.issue.URL, req.Branch), t.issue.State != "open"}))
 	if err != nil {
 		return err
 	}
 	if created != 0 && req.Reclaim { // somebody may have been faster, and a third one claimed since
-		if t, err = c.thread(ctx, laneCompletion, req.Key); err != nil {
+		if t, err = c.thread(ctx, gate.Completion, req.Key); err != nil {
 			return err
 		}
 	}
@@ -87,12 +89,12 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 	}
 	done := false
 	if created == 0 && !t.issue.Has(c.labels.Blocked) && !t.issue.Has(c.labels.Review) {
-		if done, err = c.leftAlone(ctx, laneCompletion, t, goal, t.ownComments(m)[0].at); err != nil {
+		if done, err = c.leftAlone(ctx, gate.Completion, t, goal, t.ownComments(m)[0].at); err != nil {
 			return err
 		}
 	}
 	if !done {
-		if err := c.moveLabels(ctx, laneCompletion, t, goal); err != nil {
+		if err := c.moveLabels(ctx, gate.Completion, t, goal); err != nil {
 			return err
 		}
 	}
@@ -116,7 +118,7 @@ func (c *Client) endMerged(ctx context.Context, t thread, req ReleaseRequest) er
 	}
 	if holder, ok := t.holder(); !ok || c.isOwnClaim(t, holder, req.Nonce) {
 		for _, label := range []string{c.labels.Claimed, c.labels.Blocked, c.labels.Review} {
-			if err := c.dropLabel(ctx, laneCompletion, t, label); err != nil {
+			if err := c.dropLabel(ctx, gate.Completion, t, label); err != nil {
 				return err
 			}
 		}
@@ -125,7 +127,7 @@ func (c *Client) endMerged(ctx context.Context, t thread, req ReleaseRequest) er
 		return nil // somebody has deleted it
 	}
 	m.Run = claims[0].mark.Run
-	_, err := c.edit(ctx, laneCompletion, t.place, claims[0], m, c.page("merged", req))
+	_, err := c.edit(ctx, gate.Completion, t.place, claims[0], m, c.page("merged", req))
 	c.claims.drop(req.Key + " " + req.Nonce)
 	return err
 }
@@ -150,7 +152,7 @@ func (c *Client) reclaimed(t thread, m marker, lastSeen time.Time) (done bool, e
 // state or stage, so a claim whose comment is older than issue_claim_stale_seconds has nobody at work; whether
 // that is so is the caller's decision.
 func (c *Client) Stale(ctx context.Context, key string) (h Holder, last time.Time, ok bool, err error) {
-	t, err := c.thread(ctx, laneReads, key)
+	t, err := c.thread(ctx, gate.Reads, key)
 	if err != nil {
 		return Holder{}, time.Time{}, false, err
 	}
@@ -171,14 +173,14 @@ const halfClaimed = time.Minute
 // zero for never. An issue that is offered still is one that a claim has not finished with: it can be within a
 // minute.
 func (c *Client) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
-	t, err := c.thread(ctx, laneReads, key)
+	t, err := c.thread(ctx, gate.Reads, key)
 	if err != nil {
 		return false, due, err
 	}
 	if _, held := t.holder(); held || t.issue.State != "open" || !t.issue.Has(c.labels.Claimed) {
 		return false, due, nil
 	}
-	h, err := c.labelHistory(ctx, laneReads, t.place)
+	h, err := c.labelHistory(ctx, gate.Reads, t.place)
 	if err != nil {
 		return false, due, err
 	}
@@ -196,18 +198,18 @@ func (c *Client) Free(ctx context.Context, key string, stale time.Duration) (fre
 		return false, due, err
 	}
 	if t.tookTaskLabel(h) {
-		if err := c.addLabel(ctx, laneCompletion, t, c.labels.Task); err != nil {
+		if err := c.addLabel(ctx, gate.Completion, t, c.labels.Task); err != nil {
 			return false, due, err
 		}
 	}
-	if err := c.dropLabel(ctx, laneCompletion, t, c.labels.Claimed); err != nil {
+	if err := c.dropLabel(ctx, gate.Completion, t, c.labels.Claimed); err != nil {
 		return false, due, err
 	}
-	now, err := c.thread(ctx, laneCompletion, key)
+	now, err := c.thread(ctx, gate.Completion, key)
 	if _, held := now.holder(); err != nil || !held {
 		return err == nil, due, err
 	}
 	// Another director of our account has claimed it since we looked. It would take the missing label for a
 	// person's doing.
-	return false, time.Time{}, c.addLabel(ctx, laneCompletion, now, c.labels.Claimed)
+	return false, time.Time{}, c.addLabel(ctx, gate.Completion, now, c.labels.Claimed)
 }

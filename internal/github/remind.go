@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // RemindRequest asks again for the answer to a question of ours. Nonce and Block make one comment, ever.
@@ -29,7 +31,7 @@ func (c *Client) Remind(ctx context.Context, req RemindRequest) error {
 		zap.String("attempt", req.Block)); err != nil {
 		return err
 	}
-	t, err := c.thread(ctx, laneEscalation, req.Key)
+	t, err := c.thread(ctx, gate.Escalation, req.Key)
 	if err != nil {
 		return err
 	}
@@ -46,6 +48,6 @@ func (c *Client) Remind(ctx context.Context, req RemindRequest) error {
 		req.Title = titleOf(question)
 	}
 	page := reminderPage{req, question.at, fmt.Sprintf("%s#issuecomment-%d", t.issue.URL, question.id)}
-	_, err = c.post(ctx, laneEscalation, t, m, c.page("reminder", page))
+	_, err = c.post(ctx, gate.Escalation, t, m, c.page("reminder", page))
 	return err
 }

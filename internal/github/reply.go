@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // ReplyKind is what a reply says.
@@ -59,10 +61,10 @@ func (c *Client) Reply(ctx context.Context, req ReplyRequest) error {
 		zap.String("to", string(req.Kind))); err != nil {
 		return err
 	}
-	t, err := c.threadComments(ctx, laneCompletion, req.Key)
+	t, err := c.threadComments(ctx, gate.Completion, req.Key)
 	if err == nil {
 		m := marker{kind: markReply, Fleet: c.opts.Fleet, Comment: req.Comment, Edit: req.Edit.Unix()}
-		_, err = c.post(ctx, laneCompletion, t, m, c.replyText(req, t))
+		_, err = c.post(ctx, gate.Completion, t, m, c.replyText(req, t))
 	}
 	return unlessGone(err)
 }

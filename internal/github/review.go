@@ -11,6 +11,8 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // States of a pull request.
@@ -65,7 +67,7 @@ func (c *Client) PullRequest(ctx context.Context, key string, number int) (PullR
 		return PullRequest{}, err
 	}
 	p.number = number
-	raw, _, err := c.lanes[laneReads].PullRequests.Get(ctx, p.owner, p.repo, number)
+	raw, _, err := c.lanes[gate.Reads].PullRequests.Get(ctx, p.owner, p.repo, number)
 	if err != nil {
 		return PullRequest{}, normalize(err)
 	}
@@ -80,7 +82,7 @@ func (c *Client) PullRequest(ctx context.Context, key string, number int) (PullR
 	case raw.GetState() != "open":
 		pr.State = PullClosed
 		// a pull request does not say who closed it
-		about, _, err := c.lanes[laneReads].Issues.Get(ctx, p.owner, p.repo, number)
+		about, _, err := c.lanes[gate.Reads].Issues.Get(ctx, p.owner, p.repo, number)
 		pr.By = about.GetClosedBy().GetLogin()
 		return pr, normalize(err)
 	}
@@ -116,7 +118,7 @@ func eachPage(ask func(gh.ListOptions) (*gh.Response, error)) error {
 // checkRuns reads the latest run of each check.
 func (c *Client) checkRuns(ctx context.Context, p place, pr *PullRequest) error {
 	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
-		list, resp, err := c.lanes[laneReads].Checks.ListCheckRunsForRef(ctx, p.owner, p.repo, pr.Head,
+		list, resp, err := c.lanes[gate.Reads].Checks.ListCheckRunsForRef(ctx, p.owner, p.repo, pr.Head,
 			&gh.ListCheckRunsOptions{ListOptions: page})
 		if err != nil {
 			return nil, err
@@ -138,7 +140,7 @@ func (c *Client) checkRuns(ctx context.Context, p place, pr *PullRequest) error 
 // statuses reads the latest commit status of each context.
 func (c *Client) statuses(ctx context.Context, p place, pr *PullRequest) error {
 	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
-		list, resp, err := c.lanes[laneReads].Repositories.GetCombinedStatus(ctx, p.owner, p.repo, pr.Head, &page)
+		list, resp, err := c.lanes[gate.Reads].Repositories.GetCombinedStatus(ctx, p.owner, p.repo, pr.Head, &page)
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +179,7 @@ var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 func (c *Client) changeRequests(ctx context.Context, p place) ([]ChangeRequest, error) {
 	latest := map[string]*gh.PullRequestReview{}
 	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
-		list, resp, err := c.lanes[laneReads].PullRequests.ListReviews(ctx, p.owner, p.repo, p.number, &page)
+		list, resp, err := c.lanes[gate.Reads].PullRequests.ListReviews(ctx, p.owner, p.repo, p.number, &page)
 		for _, v := range list { // oldest first
 			if isPerson(v.GetUser()) && slices.Contains(opinions, v.GetState()) {
 				latest[strings.ToLower(v.GetUser().GetLogin())] = v
@@ -214,7 +216,7 @@ func (c *Client) changeRequests(ctx context.Context, p place) ([]ChangeRequest, 
 // addInline adds to each review what its author wrote at lines of files.
 func (c *Client) addInline(ctx context.Context, p place, all []ChangeRequest) error {
 	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
-		list, resp, err := c.lanes[laneReads].PullRequests.ListComments(ctx, p.owner, p.repo, p.number,
+		list, resp, err := c.lanes[gate.Reads].PullRequests.ListComments(ctx, p.owner, p.repo, p.number,
 			&gh.PullRequestListCommentsOptions{ListOptions: page})
 		for _, r := range list { // oldest first
 			at := slices.IndexFunc(all, func(v ChangeRequest) bool { return v.ID == r.GetPullRequestReviewID() })

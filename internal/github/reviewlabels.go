@@ -9,6 +9,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // toReview takes a delivered issue from claimed to review, and returns it as it is then. With GraphQL the
@@ -23,15 +25,15 @@ func (c *Client) toReview(ctx context.Context, t thread, todo bundle) (thread, e
 	if done, err := c.replaceLabels(ctx, t); done || err != nil {
 		return t, err
 	}
-	if err := c.showLabel(ctx, laneCompletion, t, c.labels.Review); err != nil {
+	if err := c.showLabel(ctx, gate.Completion, t, c.labels.Review); err != nil {
 		return t, err
 	}
 	todo.off = c.labels.others(c.labels.Review)
-	t, err := c.mutate(ctx, laneCompletion, t, todo)
+	t, err := c.mutate(ctx, gate.Completion, t, todo)
 	if err != nil {
 		return t, err
 	}
-	return t, c.dropOthers(ctx, laneCompletion, t, c.labels.Review)
+	return t, c.dropOthers(ctx, gate.Completion, t, c.labels.Review)
 }
 
 // finishReview takes the claimed label off a delivered issue whose claim comment was written without it. With
@@ -40,7 +42,7 @@ func (c *Client) finishReview(ctx context.Context, t thread) error {
 	if _, held := t.holder(); held || !t.issue.Has(c.labels.Review) || t.issue.Has(c.labels.Task) {
 		return nil
 	}
-	return c.dropLabel(ctx, laneCompletion, t, c.labels.Claimed)
+	return c.dropLabel(ctx, gate.Completion, t, c.labels.Claimed)
 }
 
 // replaceLabels is what REST alone has to take an issue from claimed to review in one write: all labels are set
@@ -50,7 +52,7 @@ func (c *Client) replaceLabels(ctx context.Context, t thread) (done bool, err er
 	if !c.restAlone() || !t.issue.Has(c.labels.Claimed) {
 		return false, nil
 	}
-	if t.issue, err = c.issue(ctx, laneCompletion, t.place); err != nil { // a pull request may have been made since
+	if t.issue, err = c.issue(ctx, gate.Completion, t.place); err != nil { // a pull request may have been made since
 		return false, err
 	}
 	if !t.issue.Has(c.labels.Claimed) || t.issue.Has(c.labels.Task) || t.issue.Has(c.labels.Blocked) ||
@@ -60,7 +62,7 @@ func (c *Client) replaceLabels(ctx context.Context, t thread) (done bool, err er
 	claimed := t.issue.named(c.labels.Claimed)
 	want := slices.DeleteFunc(slices.Clone(t.issue.Labels), func(l string) bool { return slices.Contains(claimed, l) })
 	want = append(want, c.labels.Review)
-	api := c.lanes[laneCompletion]
+	api := c.lanes[gate.Completion]
 	r, err := api.NewRequest(http.MethodPut, fmt.Sprintf("repos/%s/%s/issues/%d/labels", t.owner, t.repo, t.number),
 		map[string][]string{"labels": want})
 	var now []gh.Label
@@ -80,7 +82,7 @@ func (c *Client) replaceLabels(ctx context.Context, t thread) (done bool, err er
 // repairLabels gives back what others have changed while all labels were set at once, as GitHub's events tell.
 // After a restart nobody knows any more what they were set to: nil.
 func (c *Client) repairLabels(ctx context.Context, t thread, to []string) error {
-	h, err := c.labelHistory(ctx, laneCompletion, t.place)
+	h, err := c.labelHistory(ctx, gate.Completion, t.place)
 	if err != nil {
 		return err
 	}
@@ -90,12 +92,12 @@ func (c *Client) repairLabels(ctx context.Context, t thread, to []string) error 
 	}
 	on, off := h.setAtOnce(to)
 	for _, label := range on {
-		if err := c.addLabel(ctx, laneCompletion, thread{place: t.place}, label); err != nil {
+		if err := c.addLabel(ctx, gate.Completion, thread{place: t.place}, label); err != nil {
 			return err
 		}
 	}
 	for _, label := range off {
-		if _, err := c.removeLabel(ctx, laneCompletion, thread{place: t.place}, label); err != nil {
+		if _, err := c.removeLabel(ctx, gate.Completion, thread{place: t.place}, label); err != nil {
 			return err
 		}
 	}

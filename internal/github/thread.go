@@ -9,6 +9,8 @@ import (
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
 )
 
 // threadPages bounds the comments of one issue that are read: 5,000.
@@ -37,7 +39,7 @@ type thread struct {
 }
 
 // thread reads an issue and all its comments.
-func (c *Client) thread(ctx context.Context, l lane, key string) (thread, error) {
+func (c *Client) thread(ctx context.Context, l gate.Lane, key string) (thread, error) {
 	t, err := c.threadComments(ctx, l, key)
 	if err == nil {
 		t.issue, err = c.issue(ctx, l, t.place)
@@ -46,7 +48,7 @@ func (c *Client) thread(ctx context.Context, l lane, key string) (thread, error)
 }
 
 // comments reads the comments of an issue, without the issue.
-func (c *Client) threadComments(ctx context.Context, l lane, key string) (t thread, err error) {
+func (c *Client) threadComments(ctx context.Context, l gate.Lane, key string) (t thread, err error) {
 	if t.place, err = parseKey(key); err != nil {
 		return thread{}, err
 	}
@@ -57,7 +59,7 @@ func (c *Client) threadComments(ctx context.Context, l lane, key string) (t thre
 	return t, err
 }
 
-func (c *Client) listComments(ctx context.Context, l lane, p place, self string) ([]comment, error) {
+func (c *Client) listComments(ctx context.Context, l gate.Lane, p place, self string) ([]comment, error) {
 	var all []comment
 	opts := &gh.IssueListCommentsOptions{ListOptions: gh.ListOptions{PerPage: pageSize}}
 	for range threadPages {
@@ -246,7 +248,7 @@ func (t *thread) named(fleet string, after int64) (nonces []string) {
 }
 
 // post creates our comment with the given marker and text below it, unless it is there: then created is 0, else its id.
-func (c *Client) post(ctx context.Context, l lane, t thread, m marker, text string) (created int64, err error) {
+func (c *Client) post(ctx context.Context, l gate.Lane, t thread, m marker, text string) (created int64, err error) {
 	if len(t.ownComments(m)) > 0 {
 		return 0, nil
 	}
@@ -269,13 +271,13 @@ func accepted[N int | int64](number N, what string, err error) error {
 
 // readBack looks whether a comment that was made is there. One that is gone again was deleted by a person, and
 // is not made once more.
-func (c *Client) readBack(ctx context.Context, l lane, t thread, id int64) error {
+func (c *Client) readBack(ctx context.Context, l gate.Lane, t thread, id int64) error {
 	_, _, err := c.lanes[l].Issues.GetComment(ctx, t.owner, t.repo, id)
 	return unlessGone(err)
 }
 
 // edit changes the body of our comment, unless it is what it should be already.
-func (c *Client) edit(ctx context.Context, l lane, p place, r comment, m marker, text string) (string, error) {
+func (c *Client) edit(ctx context.Context, l gate.Lane, p place, r comment, m marker, text string) (string, error) {
 	body, err := withMarker(m, text)
 	if err != nil || sameText(body, r.body) {
 		return body, err
@@ -285,7 +287,7 @@ func (c *Client) edit(ctx context.Context, l lane, p place, r comment, m marker,
 }
 
 // remove deletes our comment; one that is gone already is no error.
-func (c *Client) remove(ctx context.Context, l lane, t thread, r comment) error {
+func (c *Client) remove(ctx context.Context, l gate.Lane, t thread, r comment) error {
 	_, err := c.lanes[l].Issues.DeleteComment(ctx, t.owner, t.repo, r.id)
 	return unlessGone(err)
 }

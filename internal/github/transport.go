@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"retake/internal/github/gate"
 	"retake/internal/sys/crashpoint"
 )
 
@@ -57,7 +58,7 @@ type transport struct {
 	base   *url.URL
 	next   http.RoundTripper
 	token  func(context.Context) (string, error)
-	gate   *gate
+	gate   *gate.Gate
 	cache  memory[answer] // by address
 	writes bool
 	// onAnswer is told what came of each request; nil: nobody is.
@@ -75,7 +76,7 @@ type transport struct {
 // is either 2xx or an *Error; redirects, 304 and limits never reach go-github.
 type laneTransport struct {
 	*transport
-	lane lane
+	lane gate.Lane
 }
 
 var _ http.RoundTripper = laneTransport{}
@@ -120,22 +121,21 @@ func isRedirect(a answer) bool {
 
 // exchange is one turn at the gate: one request, its whole answer, and what the answer means for the gate.
 func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, error) {
-	w := t.waiterOf(req)
-	write := w.write
-	if err := t.gate.enter(req.Context(), w); err != nil {
-		return answer{}, err
+	w := t.turnOf(req)
+	if err := t.gate.Enter(req.Context(), w); err != nil {
+		return answer{}, notAdmitted(err)
 	}
 	sent, op := time.Now(), req.Method+" "+target.Path
-	if write {
+	if w.Write {
 		crashpoint.Reached("github/write/before")
 	}
 	ans, err := t.send(req, target)
-	if write {
+	if w.Write {
 		crashpoint.Reached("github/write/after")
 	}
 	if err != nil {
 		t.tell(req.Method, sent, answer{}, nil)
-		t.gate.leave(w, sent, unanswered(req.Context(), err))
+		t.gate.Leave(w, sent, unanswered(req.Context(), err))
 		return answer{}, err
 	}
 	now := time.Now()
@@ -144,18 +144,18 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, err
 	}
 	if l, limited := readLimit(ans.status, ans.header, ans.body, now); limited {
 		t.tell(req.Method, sent, ans, &l)
-		until := t.gate.leave(w, sent, result{limit: &l})
+		until := t.gate.Leave(w, sent, gate.Result{Limit: &l.Limit})
 		return answer{}, &Error{
-			Kind: KindRateLimited, Status: ans.status, Until: until, Resource: cmp.Or(l.resource, w.resources()[1]),
-			Message: l.why, Op: op,
+			Kind: KindRateLimited, Status: ans.status, Until: until, Resource: cmp.Or(l.Resource, w.Resource()),
+			Message: l.Why, Op: op,
 		}
 	}
 	t.tell(req.Method, sent, ans, nil)
 	r := answered(ans, op)
 	if l, spent := spentAfter(ans.header, now); spent {
-		r.limit = &l
+		r.Limit = &l
 	}
-	t.gate.leave(w, sent, r)
+	t.gate.Leave(w, sent, r)
 	return ans, nil
 }
 
@@ -187,22 +187,38 @@ func isQuery(req *http.Request) bool {
 // mutation begins what one field of a request to GraphQL changes: each has exactly one input.
 var mutation = regexp.MustCompile(`\(\s*input\s*:`)
 
-// waiterOf says what a request costs. Each mutation of GraphQL counts as a change that people see.
-func (t laneTransport) waiterOf(req *http.Request) *waiter {
-	w := &waiter{lane: t.lane, write: changes(req)}
-	w.ticket, _ = req.Context().Value(ticketKey{}).(int)
-	w.graphQL = asksGraphQL(req)
+// turnOf returns what a request costs at the gate. Each mutation of GraphQL counts as a change that people see.
+func (t laneTransport) turnOf(req *http.Request) *gate.Request {
+	w := &gate.Request{Lane: t.lane, Write: changes(req), GraphQL: asksGraphQL(req)}
 	switch {
-	case w.graphQL && w.write && req.GetBody != nil:
+	case w.GraphQL && w.Write && req.GetBody != nil:
 		if body, err := req.GetBody(); err == nil {
 			text, _ := io.ReadAll(body)
 			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // which have what people and agents write
-			w.content = len(mutation.FindAll(text, -1))
+			w.Content = len(mutation.FindAll(text, -1))
 		}
-	case w.write && req.Method != http.MethodDelete:
-		w.content = 1
+	case w.Write && req.Method != http.MethodDelete:
+		w.Content = 1
 	}
 	return w
+}
+
+// unanswered is the result of a request that ended with an error.
+func unanswered(ctx context.Context, err error) gate.Result {
+	if ctx.Err() != nil {
+		return gate.Result{GivenUp: true}
+	}
+	return gate.Result{
+		Failure: detail(err).Detail(), Unsent: kindOf(err) != KindTransient || errors.Is(err, ErrNotSent),
+	}
+}
+
+// answered is the result of a request with an answer. The answer of a failing server counts as silence.
+func answered(a answer, op string) gate.Result {
+	if a.status >= 300 && kindOfStatus(a.status) == KindTransient {
+		return gate.Result{Failure: fmt.Sprintf("%s: status %d", op, a.status)}
+	}
+	return gate.Result{OK: a.status < 400}
 }
 
 // send does the I/O. Everything that can go wrong on the way is transient: whether the request had its effect

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
 )
 
 // unsettledTries is how often an issue is claimed whose labels are changed meanwhile. It is left alone then:
@@ -24,7 +26,7 @@ func (c *Client) labelsChanged(ctx context.Context, t thread, m marker) (ClaimRe
 		c.unsettled.put(t.key(), u)
 		return ClaimResult{}, labelsChanging(t)
 	}
-	h, err := c.labelHistory(ctx, laneClaim, t.place)
+	h, err := c.labelHistory(ctx, gate.Claim, t.place)
 	if err == nil && h.takenOff(c.labels.Claimed) < 0 { // it has never come on, whatever GitHub said
 		err = labelsChanging(t)
 	}
@@ -58,7 +60,7 @@ func (c *Client) leftToPeople(ctx context.Context, t thread) (string, error) {
 	if !known || u.times < unsettledTries {
 		return "", nil
 	}
-	h, err := c.labelHistory(ctx, laneClaim, t.place)
+	h, err := c.labelHistory(ctx, gate.Claim, t.place)
 	if err != nil || h.offeredBy() == u.offered {
 		return c.leavesAlone(u), err
 	}

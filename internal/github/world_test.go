@@ -18,6 +18,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
+	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
 
@@ -74,10 +75,10 @@ func (w *world) client(login string, change ...func(*Options)) *Client {
 	o := Options{
 		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: time.Second,
 		MaxConcurrent:   2,
-		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {},
-		TrustedAuthors: []string{"OWNER", "MEMBER", "COLLABORATOR"},
-		Token:          func(context.Context) (string, error) { return "token-of-" + login, nil },
-		Transport:      checked(w.T, w.sim.Transport()),
+		CooldownDefault: time.Minute,
+		TrustedAuthors:  []string{"OWNER", "MEMBER", "COLLABORATOR"},
+		Token:           func(context.Context) (string, error) { return "token-of-" + login, nil },
+		Transport:       checked(w.T, w.sim.Transport()),
 	}
 	for _, f := range change {
 		f(&o)
@@ -268,7 +269,7 @@ func (w *world) claimed(c *Client) {
 }
 
 // call sends a request of its own; path segments must be escaped already.
-func (c *Client) call(ctx context.Context, l lane, method, path string, in any) error {
+func (c *Client) call(ctx context.Context, l gate.Lane, method, path string, in any) error {
 	req, err := c.lanes[l].NewRequest(method, path, in)
 	if err != nil {
 		return permanent("cannot make a request for %s: %v", path, err)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
 
@@ -252,7 +253,7 @@ func TestMutationsAreCountedInTheQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := (laneTransport{lane: laneClaim}).waiterOf(r); got.content != 2 || !got.graphQL {
-		t.Errorf("it counts as %d changes", got.content)
+	if got := (laneTransport{lane: gate.Claim}).turnOf(r); got.Content != 2 || !got.GraphQL {
+		t.Errorf("it counts as %d changes", got.Content)
 	}
 }

@@ -1,0 +1,105 @@
+package gate
+
+import (
+	"strings"
+	"time"
+)
+
+// close closes the resources of a limit. Answers to requests that were under way when a limit without a stated wait
+// was met do not count as further strikes.
+func (g *Gate) close(l Limit, sent time.Time) time.Time {
+	now := time.Now()
+	wait := l.Wait
+	if !l.Stated {
+		if sent.After(g.limited) || g.strikes == 0 {
+			g.strikes++
+			g.limited = now
+		}
+		wait = min(g.Fallback<<min(g.strikes-1, 10), max(backoffLimit, g.Fallback))
+	}
+	until := now.Add(wait)
+	resources := []string{Read, Write}
+	if l.Resource != "" {
+		resources = []string{l.Resource}
+	}
+	for _, name := range resources {
+		if l.Reserve {
+			g.extend(Cooldown{name + reserved, until, l.Why})
+		} else {
+			g.shutUntil(Cooldown{name, until, l.Why})
+		}
+	}
+	return until
+}
+
+// extend sets a cooldown that is later than the current one; it never shortens one.
+func (g *Gate) extend(c Cooldown) (extended bool) {
+	if extended = c.Until.After(g.shut[c.Resource].Until); extended {
+		g.shut[c.Resource] = c
+	}
+	return extended
+}
+
+// shutUntil extends a cooldown and queues its report.
+func (g *Gate) shutUntil(c Cooldown) {
+	if g.extend(c) {
+		g.unreported = append(g.unreported, c)
+	}
+}
+
+// Prime restores a cooldown without reporting it. Names of other resources have no effect.
+func (g *Gate) Prime(c Cooldown) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	why, away := strings.CutPrefix(c.Why, silent)
+	if now := time.Now(); g.extend(c) && away && c.Resource == API && now.Before(c.Until) {
+		g.silence.prime(now, why)
+	}
+}
+
+// Lift opens a resource on an operator's behalf and wakes waiting requests. The next limit without a stated wait counts
+// as the first one. Names of other resources have no effect.
+func (g *Gate) Lift(resource string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, shut := g.shut[resource]; shut {
+		delete(g.shut, resource)
+		g.strikes = 0
+		g.notify()
+	}
+}
+
+// Away returns since when GitHub has not answered and how the last request failed, or zero while it answers.
+func (g *Gate) Away() (since time.Time, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.silence.down() {
+		return time.Time{}, ""
+	}
+	return g.silence.since, g.silence.why
+}
+
+// Closed returns until when and why the whole API is closed for a reason other than silence. It returns zero if it is
+// open, or away.
+func (g *Gate) Closed() (until time.Time, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.shut[API]; !g.silence.down() && time.Now().Before(c.Until) {
+		return c.Until, c.Why
+	}
+	return time.Time{}, ""
+}
+
+// Pace is the state of the gate.
+type Pace struct {
+	ChangesLeft int // within our own hourly limit
+	Waiting     int // requests waiting for their turn
+}
+
+// Pace returns the state of the gate without waiting.
+func (g *Gate) Pace() Pace {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.content.forget(time.Now())
+	return Pace{ChangesLeft: max(contentPerHour-g.content.used, 0), Waiting: len(g.queue)}
+}

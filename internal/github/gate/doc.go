@@ -1,0 +1,24 @@
+// Package gate decides when a request to GitHub may leave. It orders waiting requests by urgency, spaces writes,
+// keeps the process below GitHub's documented limits, and refuses requests while a limit or an outage closes a
+// resource.
+//
+//	Enter ─▶ closed? ─▶ own hourly budget ─▶ turn (urgency, then age) ─▶ request ─▶ Leave
+//
+// # Invariants
+//
+//   - While a resource is closed, no request for it leaves. The caller gets *Refused at once instead of sleeping.
+//   - A cooldown closes the gate before OnCooldown reports it. Prime restores cooldowns from the journal without
+//     a report.
+//   - Writes leave one at a time, at least Options.Between after the previous one ended. The first write waits that
+//     long after New, so a process that keeps crashing writes no faster than one that keeps running.
+//   - A request that waits for the points budget is not overtaken, so cheap reads cannot starve an escalation.
+//
+// # Cooldowns
+//
+// A primary limit (5,000 requests an hour) belongs to the credential and closes reads and writes. A secondary limit
+// closes both as well, although GitHub mostly means writes: continuing while limited may get the integration banned.
+// Only our own hourly budget of changes, to which GitHub has not objected yet, closes writes alone. After three
+// requests without an answer the whole API is closed, and one request at a time probes it (silence.go).
+//
+// The clock is time.Now. The gate starts no goroutine and does no I/O.
+package gate
