@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/keys"
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 	"retake/internal/safefile"
 )
@@ -182,8 +183,8 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 	}
 	err = safefile.Write(a.file(fileAttempts), 0o600, secret)
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.unwritten = err != nil
-	a.mu.Unlock()
 	return err
 }
 
@@ -192,11 +193,10 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 func (b *Bus) ShareSecret(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
-	err := b.workers.shareSecret(ctx, b.workers.bucket())
-	if err == nil && b.workers.fleetSecret() == nil {
-		err = errNoSecret
+	if err := b.workers.shareSecret(ctx, b.workers.bucket()); err != nil || b.workers.fleetSecret() != nil {
+		return err
 	}
-	return err
+	return errNoSecret
 }
 
 func (a *workersAccount) bucket() jetstream.KeyValue {
@@ -303,7 +303,7 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 		}
 		wait := time.Until(time.Unix(last+1, 0))
 		a.mu.Unlock()
-		waited := pause(ctx, wait)
+		waited := link.Pause(ctx, wait)
 		a.mu.Lock()
 		if !waited {
 			return keys.User{}, ctx.Err()

@@ -89,7 +89,7 @@ func (p *place) dialRaw(t *testing.T) *raw {
 		t.Fatal(err)
 	}
 	r := &raw{t: t}
-	if u.Scheme == schemeTLS {
+	if u.Scheme == "tls" {
 		trusted := x509.NewCertPool()
 		trusted.AppendCertsFromPEM([]byte(p.Bus.options.Keys.CA()))
 		r.conn, err = tls.Dial("tcp", u.Host, &tls.Config{RootCAs: trusted})
@@ -320,7 +320,7 @@ func TestReplySubjectsReachNoStream(t *testing.T) {
 			t.Fatal(got)
 		}
 		for i, reply := range []string{
-			p.subjects.Journal(), "$JS.API.STREAM.PURGE." + p.journalStream(),
+			p.subjects.Journal(), "$JS.API.STREAM.PURGE." + "RETAKE_JOURNAL",
 			p.subjects.Worker("other-1", wire.ChannelError),
 		} {
 			body := signed(t, p.Bus, worker, failure(fmt.Sprintf("e%d", i)))

@@ -16,7 +16,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/journal"
 	"retake/internal/bus/keys"
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 	"retake/internal/checkpoint"
 )
@@ -39,7 +41,7 @@ type Bus struct {
 
 	dead    *deadLetters
 	intake  *intake
-	journal *Journal
+	journal atomic.Pointer[Journal] // Ensure replaces it
 	seq     atomic.Uint64
 	once    sync.Once // of Close
 	closed  error     // its result
@@ -68,14 +70,18 @@ func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	if err == nil {
 		b.ownJS, err = jetstream.New(b.own)
 	}
-	if err == nil && readOnly {
-		err = b.findJournal(ctx)
-	} else if err == nil {
-		err = b.openJournal(ctx)
+	var j *Journal
+	switch {
+	case err != nil:
+	case readOnly:
+		j, err = journal.Find(ctx, b.journalOptions())
+	default:
+		j, err = journal.Open(ctx, b.journalOptions())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("bus: %w", err), b.Close(context.WithoutCancel(ctx)))
 	}
+	b.journal.Store(j)
 	return b, nil
 }
 
@@ -132,15 +138,23 @@ func (b *Bus) signInToReports() (_ jetstream.JetStream, err error) {
 	return b.reports, err
 }
 
+// fresh makes a user for each connection.
+func fresh(make func() (keys.User, error)) func() (token, seed string, err error) {
+	return func() (string, string, error) {
+		u, err := make()
+		return u.JWT, u.Seed, err
+	}
+}
+
 // signIn opens a connection with a user made for it.
 func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats.Conn, error) {
-	options := append(connOptions(b.log), nats.Name("retake director "+b.options.Fleet), freshSignIn(make))
+	options := append(link.Options(b.log), nats.Name("retake director "+b.options.Fleet), link.SignIn(fresh(make)))
 	options = append(options, more...)
 	if s := b.options.Server; s != nil {
 		return nats.Connect("", append(options, nats.InProcessServer(s))...)
 	}
 	url := b.WorkerURL("")
-	trust, err := trustOptions(url, b.options.Keys.CA())
+	trust, err := link.Trust(url, b.options.Keys.CA())
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +193,7 @@ func (b *Bus) Close(ctx context.Context) error {
 		if b.options.Server != nil {
 			b.closed = b.options.Server.Close(ctx)
 		}
-		b.closed = errors.Join(b.closed, b.journal.close())
+		b.closed = errors.Join(b.closed, b.journal.Load().Close())
 	})
 	return b.closed
 }
@@ -190,7 +204,7 @@ func (b *Bus) Connected() bool {
 }
 
 // Journal returns the director's journal.
-func (b *Bus) Journal() *Journal { return b.journal }
+func (b *Bus) Journal() *Journal { return b.journal.Load() }
 
 // WorkerURL is what a worker connects to that reaches this machine as host. On a server that was joined it is that
 // server's own address, which always speaks TLS, without what may stand before an @ there.
@@ -198,7 +212,7 @@ func (b *Bus) WorkerURL(host string) string {
 	if b.options.Server != nil {
 		return b.options.Server.URL(host)
 	}
-	return eachURL(b.options.URL, func(u *url.URL) string { u.Scheme, u.User = schemeTLS, nil; return u.String() })
+	return eachURL(b.options.URL, func(u *url.URL) string { u.Scheme, u.User = link.SchemeTLS, nil; return u.String() })
 }
 
 // eachURL applies change to every server of a list in agent_bus.url. It omits entries that cannot be parsed,

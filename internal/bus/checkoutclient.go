@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
@@ -29,14 +30,14 @@ func (c *Client) PutChunk(ctx context.Context, data []byte) error {
 }
 
 func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([]byte, error) {
-	ctx, cancel := withDeadline(ctx)
+	ctx, cancel := link.WithDeadline(ctx)
 	defer cancel()
 	m, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{
 		Subject: c.subjects.Checkout(operation, c.options.WorkerID),
 		Data:    data,
 	})
 	if err != nil {
-		return nil, noAnswer(err)
+		return nil, link.NoAnswer(err)
 	}
 	if why := m.Header[wire.RefusedHeader]; len(why) > 0 {
 		return nil, &RefusedError{why[0], string(m.Data)}

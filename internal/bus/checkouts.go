@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/link"
 	"retake/internal/checkpoint"
 )
 
@@ -69,7 +70,7 @@ func (b *Bus) ensureCheckouts(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w: does the server have JetStream, room, and %d replica(s)?", b.checkoutBucket(),
-			noAnswer(err), b.options.Replicas)
+			link.NoAnswer(err), b.options.Replicas)
 	}
 	b.checkouts.Store(&kv)
 	return nil
@@ -97,7 +98,7 @@ func (b *Bus) Checkout(ctx context.Context, task string) (*CheckoutStore, error)
 		return nil, err
 	}
 	prefix := c.subject(chunkInfix)
-	info, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+	info, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return stream.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
 	})
 	if err != nil {
@@ -113,7 +114,7 @@ func (b *Bus) Checkout(ctx context.Context, task string) (*CheckoutStore, error)
 }
 
 func (c *CheckoutStore) failed(what string, err error) error {
-	return fmt.Errorf("bus: checkout of %s: %s: %w", c.task, what, noAnswer(err))
+	return fmt.Errorf("bus: checkout of %s: %s: %w", c.task, what, link.NoAnswer(err))
 }
 
 func (c *CheckoutStore) subject(rest string) string {
@@ -121,9 +122,7 @@ func (c *CheckoutStore) subject(rest string) string {
 }
 
 func (c *CheckoutStore) stream(ctx context.Context) (jetstream.Stream, error) {
-	s, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.Stream,
-		error,
-	) {
+	s, err := link.Answered(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return c.b.ownJS.Stream(ctx, "KV_"+c.kv.Bucket())
 	})
 	if err != nil {
@@ -188,7 +187,7 @@ var ErrNoChunk = errors.New("bus: no such chunk")
 
 // Chunk reads a chunk. It is safe for concurrent use.
 func (c *CheckoutStore) Chunk(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
-	e, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.KeyValueEntry, error) {
+	e, err := link.Answered(ctx, func(ctx context.Context) (jetstream.KeyValueEntry, error) {
 		return c.kv.Get(ctx, c.task+chunkInfix+d.String())
 	})
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -220,9 +219,7 @@ func (c *CheckoutStore) State(ctx context.Context) (s CheckoutState, there bool,
 }
 
 func (c *CheckoutStore) state(ctx context.Context) (s CheckoutState, revision uint64, err error) {
-	e, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.KeyValueEntry,
-		error,
-	) {
+	e, err := link.Answered(ctx, func(ctx context.Context) (jetstream.KeyValueEntry, error) {
 		return c.kv.Get(ctx, c.task+stateKey)
 	})
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -298,7 +295,7 @@ func (c *CheckoutStore) change(ctx context.Context,
 		if err == nil {
 			return s, nil
 		}
-		if !errors.Is(err, jetstream.ErrKeyExists) && !refused(err) {
+		if !errors.Is(err, jetstream.ErrKeyExists) && !link.Refused(err) {
 			return s, c.failed("write its state", err)
 		}
 	}
@@ -404,7 +401,7 @@ func (b *Bus) Checkouts(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	tasks := map[string]bool{}
-	info, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+	info, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return stream.Info(ctx, jetstream.WithSubjectFilter(c.subject(stateKey)))
 	})
 	if err != nil {

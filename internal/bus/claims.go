@@ -7,11 +7,12 @@ import (
 	"maps"
 	"time"
 
-	"retake/internal/bus/keys"
-	"retake/internal/safefile"
-
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
+
+	"retake/internal/bus/keys"
+	"retake/internal/bus/link"
+	"retake/internal/safefile"
 )
 
 // run pushes whenever woken or when another director has shared something, and retries until the server has the
@@ -47,7 +48,7 @@ func (a *workersAccount) run(ctx context.Context) {
 			continue
 		}
 		a.log.Warn("revocations are not at the server yet, trying again", zap.Error(err))
-		pause(ctx, backoff(failures))
+		link.Pause(ctx, link.Backoff(failures))
 		failures++
 		a.again()
 	}
@@ -169,7 +170,7 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 func (a *workersAccount) lookup(ctx context.Context) (map[string]int64, error) {
 	m, err := a.sys.RequestWithContext(ctx, "$SYS.REQ.ACCOUNT."+a.keys.Workers()+".CLAIMS.LOOKUP", nil)
 	if err != nil {
-		return nil, noAnswer(err)
+		return nil, link.NoAnswer(err)
 	}
 	if len(m.Data) == 0 {
 		return nil, nil
@@ -204,17 +205,17 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string) error {
 			err = json.Unmarshal(m.Data, &about)
 		}
 		if err != nil {
-			return noAnswer(err)
+			return link.NoAnswer(err)
 		}
 		servers = max(about.Statsz.Active, 1)
 	}
 	answers, err := sys.SubscribeSync(sys.NewRespInbox())
 	if err != nil {
-		return noAnswer(err)
+		return link.NoAnswer(err)
 	}
 	defer func() { _ = answers.Unsubscribe() }()
 	if err := sys.PublishRequest(updateSubject, answers.Subject, []byte(claims)); err != nil {
-		return noAnswer(err)
+		return link.NoAnswer(err)
 	}
 	for have := range servers {
 		m, err := answers.NextMsgWithContext(ctx)
@@ -222,7 +223,7 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string) error {
 			err = updateAnswer(m.Data)
 		}
 		if err != nil {
-			return fmt.Errorf("%d of %d servers have the claims: %w", have, servers, noAnswer(err))
+			return fmt.Errorf("%d of %d servers have the claims: %w", have, servers, link.NoAnswer(err))
 		}
 	}
 	return nil
@@ -231,13 +232,13 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string) error {
 // PushClaims pushes the claims of an account that were changed outside of the director to a running server. url
 // is the address for people.
 func PushClaims(ctx context.Context, url string, d *keys.Director, claims string) error {
-	trust, err := trustOptions(url, d.CA())
+	trust, err := link.Trust(url, d.CA())
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(url, append(trust, freshSignIn(d.System), nats.Name("retake bus"))...)
+	nc, err := nats.Connect(url, append(trust, link.SignIn(fresh(d.System)), nats.Name("retake bus"))...)
 	if err != nil {
-		return fmt.Errorf("bus: %w", noAnswer(err))
+		return fmt.Errorf("bus: %w", link.NoAnswer(err))
 	}
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)

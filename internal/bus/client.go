@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
@@ -59,13 +60,13 @@ func Dial(o ClientOptions) (*Client, error) {
 }
 
 func (c *Client) connect() error {
-	trust, err := trustOptions(c.options.URL, c.options.CA)
+	trust, err := link.Trust(c.options.URL, c.options.CA)
 	if err != nil {
 		return err
 	}
-	options := append(connOptions(zap.NewNop()),
+	options := append(link.Options(zap.NewNop()),
 		nats.Name("retake worker "+c.options.WorkerID),
-		signInOptions(c.options.JWT, c.options.Seed),
+		link.SignIn(func() (string, string, error) { return c.options.JWT, c.options.Seed, nil }),
 		nats.CustomInboxPrefix(wire.Inbox(c.options.WorkerID)))
 	options = append(options, trust...)
 	if back := c.options.OnReconnect; back != nil {
@@ -146,11 +147,11 @@ func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (w
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := withDeadline(ctx)
+	ctx, cancel := link.WithDeadline(ctx)
 	defer cancel()
-	m, err := c.nc.RequestMsgWithContext(ctx, traced(subject, data, c.options.TraceParent))
+	m, err := c.nc.RequestMsgWithContext(ctx, link.Traced(subject, data, c.options.TraceParent))
 	if err != nil {
-		return nil, noAnswer(err)
+		return nil, link.NoAnswer(err)
 	}
 	e, err := wire.Decode(m.Data)
 	if err != nil {
@@ -170,7 +171,7 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 	if err != nil {
 		return err
 	}
-	return noAnswer(c.nc.PublishMsg(traced(c.subjects.Worker(c.options.WorkerID, channel), data,
+	return link.NoAnswer(c.nc.PublishMsg(link.Traced(c.subjects.Worker(c.options.WorkerID, channel), data,
 		c.options.TraceParent)))
 }
 
@@ -187,12 +188,12 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := withDeadline(ctx)
+	ctx, cancel := link.WithDeadline(ctx)
 	defer cancel()
-	m, err := c.nc.RequestMsgWithContext(ctx, traced(c.subjects.Worker(c.options.WorkerID, channel), data,
+	m, err := c.nc.RequestMsgWithContext(ctx, link.Traced(c.subjects.Worker(c.options.WorkerID, channel), data,
 		c.options.TraceParent))
 	if err != nil {
-		return noAnswer(err)
+		return link.NoAnswer(err)
 	}
 	var answer storedReport
 	switch err := json.Unmarshal(m.Data, &answer); {
@@ -229,9 +230,9 @@ func (c *Client) OnControl(handle func(Command)) error {
 		}})
 	})
 	if err == nil {
-		err = c.nc.FlushTimeout(answerTimeout)
+		err = c.nc.FlushTimeout(link.AnswerTimeout)
 	}
-	return noAnswer(err)
+	return link.NoAnswer(err)
 }
 
 func (c *Client) encode(p wire.Payload) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
@@ -153,7 +154,7 @@ func TestProbeAndCommands(t *testing.T) {
 		}
 		start := time.Now()
 		if _, err := b.Probe(context.Background(), worker); !errors.Is(err, ErrNoAnswer) ||
-			time.Since(start) != answerTimeout {
+			time.Since(start) != link.AnswerTimeout {
 			t.Errorf("silent worker: %v after %s", err, time.Since(start))
 		}
 		answers <- heartbeat()

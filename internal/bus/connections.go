@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"retake/internal/bus/link"
 )
 
 // maxConnections is the limit for one worker: its connection, and a few dead ones that the server has not
@@ -49,7 +51,7 @@ func (i *intake) watchConnections() error {
 	if s := i.bus.options.Server; s != nil {
 		c.watchRefusals(s)
 	}
-	return c.sys.FlushTimeout(answerTimeout)
+	return c.sys.FlushTimeout(link.AnswerTimeout)
 }
 
 // refusalsWaiting bounds the refusals that wait to be counted. Only a flood exceeds it, and a flood is noticed

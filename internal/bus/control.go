@@ -4,25 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
-
-// answerTimeout bounds a request whose context has no deadline.
-const answerTimeout = 5 * time.Second
-
-// noAnswerErrors are the errors of NATS that mean a missing answer.
-var noAnswerErrors = []error{
-	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrConnectionClosed,
-	nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrStaleConnection,
-	jetstream.ErrNoStreamResponse, nats.ErrInvalidConnection,
-}
 
 // Send sends a command to a worker: a wire.Stop, Pause, Resume or SyncRequired. It does not wait for delivery.
 func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
@@ -33,7 +22,7 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	if err != nil {
 		return err
 	}
-	if err := b.nc.PublishMsg(traced(b.subjects.Control(worker), data, b.traceParent(worker))); err != nil {
+	if err := b.nc.PublishMsg(link.Traced(b.subjects.Control(worker), data, b.traceParent(worker))); err != nil {
 		return fmt.Errorf("bus: send %s to %s: %w", p.MessageType(), worker, err)
 	}
 	return nil
@@ -45,15 +34,15 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 	if err := wire.CheckID(worker); err != nil {
 		return wire.Heartbeat{}, err
 	}
-	ctx, cancel := withDeadline(ctx)
+	ctx, cancel := link.WithDeadline(ctx)
 	defer cancel()
 	data, err := b.encode(wire.Probe{ProbeID: fmt.Sprintf("%s/%d", worker, b.seq.Load()+1)})
 	if err != nil {
 		return wire.Heartbeat{}, err
 	}
-	m, err := b.nc.RequestMsgWithContext(ctx, traced(b.subjects.Control(worker), data, b.traceParent(worker)))
+	m, err := b.nc.RequestMsgWithContext(ctx, link.Traced(b.subjects.Control(worker), data, b.traceParent(worker)))
 	if err != nil {
-		return wire.Heartbeat{}, noAnswer(err)
+		return wire.Heartbeat{}, link.NoAnswer(err)
 	}
 	// The answer is checked against the subject of the worker's heartbeats.
 	subject := b.subjects.Worker(worker, wire.ChannelHeartbeat)
@@ -65,40 +54,12 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 	return *e.Payload.(*wire.Heartbeat), nil // read has checked it
 }
 
-// traced returns a message with the header of its span. parent is empty if tracing is off.
-func traced(subject string, data []byte, parent string) *nats.Msg {
-	m := &nats.Msg{Subject: subject, Data: data}
-	if parent != "" {
-		// in lower case, as W3C has it: Set would not change that either
-		m.Header = nats.Header{wire.TraceHeader: {parent}}
-	}
-	return m
-}
-
 // traceParent returns the span of an attempt, or "" if tracing is off.
 func (b *Bus) traceParent(worker string) string {
 	if b.options.TraceParent == nil {
 		return ""
 	}
 	return b.options.TraceParent(worker)
-}
-
-func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, answerTimeout)
-}
-
-// noAnswer converts the error of a failed request. It returns nil for nil.
-func noAnswer(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case temporary(err):
-		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
-	}
-	return fmt.Errorf("bus: %w", err)
 }
 
 // PublishSnapshot publishes the state of the project to all subscribers.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
+
+	"retake/internal/bus/link"
 )
 
 // All subscriptions of the intake deliver into one channel. One goroutine, the sorter, moves each message to
@@ -55,7 +57,7 @@ func (i *intake) unsubscribe(g *gate, l line) {
 // While the bus is away it gives up, and the server learns of them on reconnect.
 func (i *intake) flush() {
 	if i.bus.nc.IsConnected() {
-		_ = i.bus.nc.FlushTimeout(answerTimeout) // on error, see above
+		_ = i.bus.nc.FlushTimeout(link.AnswerTimeout) // on error, see above
 	}
 }
 

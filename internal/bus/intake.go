@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
@@ -59,8 +60,8 @@ const (
 	pendingBytes    = bytesAtOnce
 )
 
-// storeTimeout bounds storing one report. The worker waits for answerTimeout and then sends it again.
-const storeTimeout = answerTimeout - time.Second
+// storeTimeout bounds storing one report. The worker waits for AnswerTimeout and then sends it again.
+const storeTimeout = link.AnswerTimeout - time.Second
 
 // intake receives the messages of admitted workers. It has no subscriptions for other workers.
 type intake struct {
@@ -336,10 +337,7 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	id, err := b.readReport(g.worker, m)
 	if err != nil {
 		b.dead.core(g.worker, err, m.Subject, m.Data)
-		i.answer(g, m, storedReport{Error: &reportRefusal{
-			Code:        http.StatusBadRequest,
-			Description: reasonOf(err).Error(),
-		}})
+		i.answer(g, m, storedReport{Error: &reportRefusal{http.StatusBadRequest, reasonOf(err).Error()}})
 		return
 	}
 	g.mu.Lock()
@@ -422,7 +420,7 @@ func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jets
 	if key == nil {
 		return nil, errNoSecret
 	}
-	return b.reports.PublishMsg(ctx, traced(subject, data, b.traceParent(worker)),
+	return b.reports.PublishMsg(ctx, link.Traced(subject, data, b.traceParent(worker)),
 		jetstream.WithMsgID(wire.ReportMessageID(key, worker, id)))
 }
 

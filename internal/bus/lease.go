@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"retake/internal/bus/lease"
+	"retake/internal/bus/link"
 )
 
 // keyLeader is the only key in a lease's bucket.
@@ -115,7 +116,7 @@ func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 			return ctx.Err()
 		case err != nil:
 			l.log.Warn("the lease cannot be read, trying again", zap.Error(err))
-			pause(ctx, backoff(failures))
+			link.Pause(ctx, link.Backoff(failures))
 			failures++
 			continue
 		}
@@ -123,7 +124,7 @@ func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 			told = l.theirs.ID
 			standby(l.theirs)
 		}
-		pause(ctx, min(l.o.Period/lookParts, longestTry))
+		link.Pause(ctx, min(l.o.Period/lookParts, longestTry))
 	}
 }
 
@@ -151,7 +152,7 @@ func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 		case l.live:
 			return &l.theirs, nil
 		}
-		if !pause(ctx, min(l.o.Period/lookParts, longestTry)) {
+		if !link.Pause(ctx, min(l.o.Period/lookParts, longestTry)) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -202,11 +203,11 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		l.log.Warn("the server has lost the lease's bucket; it is made again")
-		return false, noAnswer(l.open(ctx))
+		return false, link.NoAnswer(l.open(ctx))
 	case err != nil:
-		return false, noAnswer(err)
+		return false, link.NoAnswer(err)
 	case !errors.Is(unread, jetstream.ErrKeyNotFound):
-		return false, noAnswer(unread)
+		return false, link.NoAnswer(unread)
 	case s.Values() > 0: // a deletion mark
 		why := "no director led"
 		if l.seen.Revision != 0 {
@@ -229,7 +230,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 func (l *Lease) ageOf(ctx context.Context, e jetstream.KeyValueEntry) (time.Duration, error) {
 	s, err := l.kv.Status(ctx)
 	if err != nil {
-		return 0, noAnswer(err)
+		return 0, link.NoAnswer(err)
 	}
 	return max(0, s.(*jetstream.KeyValueBucketStatus).StreamInfo().TimeStamp.Sub(e.Created())), nil
 }
@@ -245,10 +246,10 @@ func (l *Lease) take(ctx context.Context, revision uint64, why string) (leads bo
 	case err == nil:
 		l.renewed(revision, sent)
 		return true, nil
-	case refused(err) || errors.Is(err, jetstream.ErrKeyExists):
+	case link.Refused(err) || errors.Is(err, jetstream.ErrKeyExists):
 		return false, nil
 	}
-	return false, noAnswer(err)
+	return false, link.NoAnswer(err)
 }
 
 // write stores a renewal. It returns the revision, and the time when the renewal was sent.
@@ -334,7 +335,7 @@ func (l *Lease) Release(ctx context.Context) {
 	}
 	l.giveUp()
 	err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision))
-	if refused(err) { // perhaps because of our last renewal, whose answer was not awaited
+	if link.Refused(err) { // perhaps because of our last renewal, whose answer was not awaited
 		var e jetstream.KeyValueEntry
 		var there Leader
 		if e, err = l.kv.Get(ctx, keyLeader); err == nil {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
+
+	"retake/internal/bus/link"
 )
 
 // renew renews the lease until ctx ends, another process takes the lease, or the term ends without a renewal.
@@ -59,7 +61,7 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 		if left <= 0 {
 			return true
 		}
-		pause(ctx, min(left, longestTry))
+		link.Pause(ctx, min(left, longestTry))
 	}
 	return false
 }
@@ -69,7 +71,7 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 // lease and anew writes it again. Other processes wait one period when they find no lease, and longer if they
 // find this one.
 func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, error) {
-	if !refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
+	if !link.Refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
 		return 0, 0, failed
 	}
 	e, unread := l.kv.Get(ctx, keyLeader)

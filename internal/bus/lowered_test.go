@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 )
@@ -49,7 +50,7 @@ func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 	t.Cleanup(c.Close)
 	e := failureOf("other-1", "e2")
 	e.LastStdoutTail = long.LastStdoutTail
-	ctx, cancel := context.WithTimeout(t.Context(), answerTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), link.AnswerTimeout)
 	defer cancel()
 	if err := c.Report(ctx, e); err == nil {
 		t.Error("a message beyond the bound is taken of who was started with it")

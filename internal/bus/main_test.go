@@ -310,3 +310,10 @@ func person(t *testing.T, dir string) keys.Person {
 	}
 	return p
 }
+
+func mustDo(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -12,41 +12,38 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/chain"
+	"retake/internal/bus/journal"
 	"retake/internal/bus/keys"
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
 // Errors that a caller can handle.
 var (
-	// ErrRefused: another process appended to the journal first. Permanent: this writer must discard its
-	// decisions.
-	ErrRefused = errors.New("bus: append refused: another director writes this journal")
-	// ErrUnsure: an append was not acknowledged, and reading it back failed too. The batch may or may not be
-	// stored.
-	ErrUnsure = errors.New("bus: append unsure: neither acknowledged nor readable")
-	// ErrDamaged: the journal differs from what was written. A *Damage tells where.
-	ErrDamaged = chain.ErrDamaged
-	// ErrSnapshot: one of the kept snapshots cannot be read. Nothing leaves the live journal until SaveSnapshot
-	// has replaced it.
-	ErrSnapshot = errors.New("bus: a snapshot cannot be read")
-	// ErrReplaced: the journal that was being read has been replaced by another, which can be read from its
-	// beginning.
-	ErrReplaced = errors.New("bus: the journal was replaced by another one")
-	// ErrNotLeading: another director may lead by now. An operation that could overwrite its work was not
-	// performed.
-	ErrNotLeading = errors.New("bus: this director leads no more")
-	// ErrJournalNotEmpty: an import needs an empty journal.
-	ErrJournalNotEmpty = errors.New("bus: the journal has batches: set it aside first")
 	// ErrNoAnswer: the other side did not answer in time, or does not listen. Transient.
-	ErrNoAnswer = errors.New("bus: no answer")
+	ErrNoAnswer = link.ErrNoAnswer
 	// ErrRejected: the director will never accept the report. Permanent.
 	ErrRejected = errors.New("bus: report rejected")
 )
 
-// Errors of package chain about the journal.
+// The journal, as the callers of this package see it.
 type (
-	Damage = chain.Damage
-	Head   = chain.Head
+	Journal      = journal.Journal
+	Verification = journal.Verification
+	Archive      = journal.Archive
+	Damage       = chain.Damage
+	Head         = chain.Head
+)
+
+// Errors of the journal. See packages journal, chain and link.
+var (
+	ErrRefused         = journal.ErrRefused
+	ErrUnsure          = journal.ErrUnsure
+	ErrSnapshot        = journal.ErrSnapshot
+	ErrReplaced        = journal.ErrReplaced
+	ErrDamaged         = chain.ErrDamaged
+	ErrJournalNotEmpty = journal.ErrNotEmpty
+	ErrNotLeading      = link.ErrNotLeading
 )
 
 // Permanent reports whether a retry of the same operation cannot succeed.
@@ -82,7 +79,7 @@ type Options struct {
 	Fleet        string        // names streams; default "default"
 	// reports whether this process alone may change the journal and create the fleet's secret now; nil means
 	// always
-	Leads           func() bool
+	Leads           link.Leads
 	RunID           string // name of this run in the director's envelopes
 	Replicas        int    // of streams; default 1
 	MaxMessageBytes int    // limit of one message from newly authorized workers, in bytes; default 65536

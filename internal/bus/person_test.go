@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"retake/internal/bus/keys"
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
@@ -63,8 +64,8 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 		if got := r.signIn(op.JWT, op.Seed); got != "PONG" {
 			t.Fatal(got)
 		}
-		replies := []string{p.subjects.Journal(), "$O." + p.snapshotStore() + ".M.x"}
-		for _, stream := range []string{p.journalStream(), "OBJ_" + p.snapshotStore(), p.reportsStream()} {
+		replies := []string{p.subjects.Journal(), "$O." + "RETAKE_SNAPSHOTS" + ".M.x"}
+		for _, stream := range []string{"RETAKE_JOURNAL", "OBJ_" + "RETAKE_SNAPSHOTS", p.reportsStream()} {
 			replies = append(replies, "$JS.API.STREAM.PURGE."+stream, "$JS.API.STREAM.DELETE."+stream)
 		}
 		reported := 0
@@ -148,7 +149,7 @@ func (p *place) person(t *testing.T) keys.Person {
 // connectAs is what a person's tool does with its credential file.
 func connectAs(t *testing.T, p keys.Person) []nats.Option {
 	t.Helper()
-	options, err := trustOptions(p.URL, p.CA)
+	options, err := link.Trust(p.URL, p.CA)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
@@ -51,7 +52,7 @@ func (b *Bus) ConsumeReports(ctx context.Context, prepare func(Report) (take fun
 		if served := b.serveReports(ctx, prepare); served {
 			failures = 0
 		}
-		pause(ctx, backoff(failures))
+		link.Pause(ctx, link.Backoff(failures))
 	}
 	return nil
 }
@@ -222,7 +223,7 @@ func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) err
 		return err
 	}
 	_, err = b.store(ctx, b.subjects.Worker(worker, wire.ChannelError), e.ErrorID, data)
-	return noAnswer(err)
+	return link.NoAnswer(err)
 }
 
 // TakeSpooled stores a report that a worker wrote to its spool without an acknowledgement, as if it had come
@@ -248,7 +249,7 @@ func (b *Bus) TakeSpooled(ctx context.Context, worker string, data []byte) error
 		return err
 	}
 	_, err = b.store(ctx, subject, id, data)
-	return noAnswer(err)
+	return link.NoAnswer(err)
 }
 
 // ErrNoReport reports that the stream has no report at a sequence, or has removed it.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/link"
 )
 
 // One bucket of the director's account holds the data shared by all directors with the same keys.
@@ -133,7 +135,7 @@ func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w: does the server have JetStream, room, and %d replica(s)?", sharedKeys,
-			noAnswer(err), replicas)
+			link.NoAnswer(err), replicas)
 	}
 	return kv, nil
 }
@@ -146,7 +148,7 @@ func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]b
 			"not count then", e.Key(), len(e.Value()), attemptBytes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, noAnswer(err))
+		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, link.NoAnswer(err))
 	}
 	return e.Value(), nil
 }
@@ -163,7 +165,7 @@ func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []
 		return sharedSecret(ctx, kv, fleet)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, noAnswer(err))
+		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, link.NoAnswer(err))
 	}
 	return own, nil
 }
@@ -185,7 +187,7 @@ func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 			before, revision = string(e.Value()), e.Revision()
 			whole.merge(known)
 		case !errors.Is(err, jetstream.ErrKeyNotFound):
-			return nil, 0, noAnswer(err)
+			return nil, 0, link.NoAnswer(err)
 		}
 		change(whole)
 		data, err := json.Marshal(whole)
@@ -199,8 +201,8 @@ func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 		if err == nil {
 			return whole, now, nil
 		}
-		if !refused(err) {
-			return nil, 0, noAnswer(err)
+		if !link.Refused(err) {
+			return nil, 0, link.NoAnswer(err)
 		}
 	}
 	return nil, 0, fmt.Errorf("bucket %s: others were first %d times", sharedKeys, sharedTries)

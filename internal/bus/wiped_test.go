@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
@@ -80,7 +81,7 @@ func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 	out := startOutside(t)
 	b := openBus(t, out.join())
 	someone := person(t, out.dir)
-	trust, err := trustOptions(out.url(), someone.CA)
+	trust, err := link.Trust(out.url(), someone.CA)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestTheArchiveIsTriedAgain(t *testing.T) {
 	s.until("the log says it", func() bool {
 		return s.logs.FilterMessage("the live journal is not shortened; it is tried again").Len() > 0
 	})
-	problem := "the live journal is not shortened: bus: archive: "
+	problem := "the live journal is not shortened: journal: archive: "
 	if h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
 		!strings.HasPrefix(h.Problem, problem) {
 		t.Errorf("health: %+v, %v", h, err)

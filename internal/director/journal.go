@@ -221,11 +221,11 @@ func ImportJournal(ctx context.Context, c config.Config, file, aside string) (t 
 			return fmt.Errorf("director: import: %w", err)
 		}
 		if aside != "" {
-			if err := b.ReplaceJournal(ctx, aside); err != nil {
+			if err := b.Journal().Replace(ctx, aside); err != nil {
 				return err
 			}
 		}
-		if t, err = b.Import(ctx, file); err != nil {
+		if t, err = b.Journal().Import(ctx, file); err != nil {
 			return err
 		}
 		return removeNote(ctx, c, b) // the import replaces the rebuild that was pending

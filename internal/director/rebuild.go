@@ -132,7 +132,7 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 	if err != nil {
 		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
 	}
-	if err := s.bus.ReplaceJournal(ctx, aside); err != nil {
+	if err := s.bus.Journal().Replace(ctx, aside); err != nil {
 		return nil, "", fmt.Errorf("director: rebuild: %w", err)
 	}
 	s.log.Info("the old journal is set aside", zap.String("file", aside))

@@ -157,7 +157,7 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 func (s *harness) firstPart() {
 	s.t.Helper()
 	must(s.t, withJournal(s.t.Context(), s.config, false, func(_ context.Context, b *bus.Bus) error {
-		if err := b.ReplaceJournal(s.t.Context(), filepath.Join(s.t.TempDir(), "aside.jsonl.zst")); err != nil {
+		if err := b.Journal().Replace(s.t.Context(), filepath.Join(s.t.TempDir(), "aside.jsonl.zst")); err != nil {
 			return err
 		}
 		d := fsm.NewDriver(fsm.New(fsm.Config{}), 0, "a test")

@@ -66,7 +66,7 @@ func (d *daemon) writeNote(ctx context.Context, n *rebuildNote) error {
 	case err != nil:
 		return err
 	case d.config.AgentBus.URL != "":
-		return d.bus.NoteRebuild(ctx, data)
+		return d.bus.Journal().NoteRebuild(ctx, data)
 	}
 	return safefile.Write(rebuildingPath(d.config), 0o600, data)
 }
@@ -76,7 +76,7 @@ func (d *daemon) readNote(ctx context.Context) (*rebuildNote, error) {
 	var data []byte
 	var err error
 	if d.config.AgentBus.URL != "" {
-		data, err = d.bus.RebuildNote(ctx)
+		data, err = d.bus.Journal().RebuildNote(ctx)
 	} else if data, err = os.ReadFile(rebuildingPath(d.config)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -94,7 +94,7 @@ func (d *daemon) removeNote(ctx context.Context) error {
 // rebuilt.
 func removeNote(ctx context.Context, c config.Config, b *bus.Bus) error {
 	if c.AgentBus.URL != "" {
-		return b.ForgetRebuild(ctx)
+		return b.Journal().ForgetRebuild(ctx)
 	}
 	switch err := os.Remove(rebuildingPath(c)); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -91,7 +91,7 @@ func TestAStandbyGoesOnWithARebuiltJournal(t *testing.T) {
 	leader := leadInstead(t, s.config)
 	leader.append(5)
 	s.standBy(leader)
-	must(t, leader.ReplaceJournal(t.Context(), filepath.Join(t.TempDir(), "aside.jsonl.zst")))
+	must(t, leader.Journal().Replace(t.Context(), filepath.Join(t.TempDir(), "aside.jsonl.zst")))
 	leader.append(2)
 	s.until("the standby has read that", func() bool {
 		mark, _, err := chain.ReadMirror(filepath.Join(s.config.Director.DataDir, mirrorFile), "RETAKE_JOURNAL")

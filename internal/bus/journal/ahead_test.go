@@ -1,4 +1,4 @@
-package bus
+package journal
 
 import (
 	"bytes"
@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"retake/internal/bus/chain"
-	"retake/internal/bus/server"
 	"retake/internal/patience"
 )
 
@@ -63,10 +62,9 @@ func (w *watched) GetMsg(ctx context.Context, seq uint64, o ...jetstream.GetMsgO
 }
 
 // longJournal has batches of all sizes, more than two windows' worth by number and by size.
-func longJournal(t *testing.T, b *Bus) (batches uint64) {
+func longJournal(t *testing.T, j *Journal) (batches uint64) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(5, 6))
-	j := b.Journal()
 	for n := uint64(0); n < 2300; n++ {
 		size := 1 + random.IntN(200)
 		if n%40 == 0 {
@@ -83,7 +81,7 @@ func longJournal(t *testing.T, b *Bus) (batches uint64) {
 const keysLongest = 1 << 20
 
 // allInOrder reads everything behind a head and fails unless it is each batch once.
-func allInOrder(t *testing.T, j *Journal, after Head, also func(chain.Record) error) (Head, error) {
+func allInOrder(t *testing.T, j *Journal, after chain.Head, also func(chain.Record) error) (chain.Head, error) {
 	t.Helper()
 	next := after.Seq
 	return j.Records(ctxFor(t), after, func(r chain.Record) error {
@@ -97,12 +95,12 @@ func allInOrder(t *testing.T, j *Journal, after Head, also func(chain.Record) er
 // Prefetching gives the same batches as individual requests.
 func TestReadAheadIsWhatIsThere(t *testing.T) {
 	t.Parallel()
-	b := openBus(t, Options{})
-	last, j := longJournal(t, b), b.Journal()
-	w := &watched{Stream: j.stream}
-	j.stream = w
-	var at Head
-	head, err := allInOrder(t, j, Head{}, func(r chain.Record) error {
+	j := begun(t)
+	last := longJournal(t, j.Journal)
+	w := &watched{Stream: j.live.stream}
+	j.live.stream = w
+	var at chain.Head
+	head, err := allInOrder(t, j.Journal, chain.Head{}, func(r chain.Record) error {
 		at = at.Next(r.ID, r.Data)
 		if r.Seq%50 != 0 {
 			return nil
@@ -120,9 +118,9 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 	if w.consumers != 1 || w.got > 0 {
 		t.Errorf("%d consumers, and %d batches were asked for by themselves; want one that has all", w.consumers, w.got)
 	}
-	from, err := j.before(ctxFor(t), last-aheadFrom+2) // a few are asked for one by one
+	from, err := j.live.before(ctxFor(t), last-aheadFrom+2) // a few are asked for one by one
 	if err == nil {
-		head, err = allInOrder(t, j, from, func(chain.Record) error { return nil })
+		head, err = allInOrder(t, j.Journal, from, func(chain.Record) error { return nil })
 	}
 	if err != nil || head != j.Head() || w.consumers != 1 {
 		t.Errorf("the last few: to %v, %v, %d consumers", head, err, w.consumers)
@@ -132,9 +130,9 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 // Each batch is handed out once and in order, even if prefetching is disturbed. The consumer is gone afterwards.
 func TestReadAheadIsAHint(t *testing.T) {
 	t.Parallel()
-	b := openBus(t, Options{})
-	last, j := longJournal(t, b), b.Journal()
-	stream := j.stream
+	j := begun(t)
+	last := longJournal(t, j.Journal)
+	stream := j.live.stream
 	for name, c := range map[string]struct {
 		consume func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error)
 		most    int // consumers
@@ -174,9 +172,9 @@ func TestReadAheadIsAHint(t *testing.T) {
 		}, 1},
 	} {
 		w := &watched{Stream: stream, consume: c.consume}
-		j.stream = w
+		j.live.stream = w
 		n := uint64(0)
-		head, err := allInOrder(t, j, Head{}, func(chain.Record) error { n++; return nil })
+		head, err := allInOrder(t, j.Journal, chain.Head{}, func(chain.Record) error { n++; return nil })
 		if err != nil || head != j.Head() || n != last || w.consumers > c.most || w.consumers == 0 {
 			t.Errorf("%s: %d batches to %v, %v; %d consumers", name, n, head, err, w.consumers)
 		}
@@ -220,11 +218,10 @@ func noConsumer(t *testing.T, s jetstream.Stream, name string) {
 // context.
 func TestReadAheadEnds(t *testing.T) {
 	t.Parallel()
-	b := openBus(t, Options{})
-	longJournal(t, b)
-	j, enough := b.Journal(), errors.New("enough")
+	j, enough := begun(t), errors.New("enough")
+	longJournal(t, j.Journal)
 	for _, at := range []uint64{1, 2, 999, 1000, 1001} {
-		head, err := allInOrder(t, j, Head{}, func(r chain.Record) error {
+		head, err := allInOrder(t, j.Journal, chain.Head{}, func(r chain.Record) error {
 			if r.Seq == at {
 				return enough
 			}
@@ -235,7 +232,7 @@ func TestReadAheadEnds(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		n := uint64(0)
-		_, err = j.Records(ctx, Head{}, func(r chain.Record) error {
+		_, err = j.Records(ctx, chain.Head{}, func(r chain.Record) error {
 			if n = r.Seq; n == at {
 				cancel()
 			}
@@ -244,28 +241,10 @@ func TestReadAheadEnds(t *testing.T) {
 		if n < j.Head().Seq && !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled at %d: %d batches, %v", at, n, err)
 		}
-		noConsumer(t, j.stream, fmt.Sprint("ended at ", at))
+		noConsumer(t, j.live.stream, fmt.Sprint("ended at ", at))
 	}
-	if len(j.aheads) > 0 {
+	if len(j.live.aheads) > 0 {
 		t.Error("a request is still under way")
-	}
-}
-
-// A server that is started again while the journal is read has forgotten the consumer; nothing is read twice or
-// passed over.
-func TestReadAheadOutlivesItsServer(t *testing.T) {
-	t.Parallel()
-	out := startOutside(t)
-	b := openBus(t, out.join())
-	last, n := longJournal(t, b), uint64(0)
-	head, err := allInOrder(t, b.Journal(), Head{}, func(r chain.Record) error {
-		if n++; r.Seq == 100 {
-			out.restart(b)
-		}
-		return nil
-	})
-	if err != nil || head != b.Journal().Head() || n != last {
-		t.Errorf("%d of %d batches, to %v: %v", n, last, head, err)
 	}
 }
 
@@ -273,8 +252,10 @@ func TestReadAheadOutlivesItsServer(t *testing.T) {
 // appends go over it, too.
 func TestManyReadAhead(t *testing.T) {
 	t.Parallel()
-	b := openBus(t, Options{Server: startServer(t, server.Options{})})
-	j := b.Journal()
+	s, err := start(t.TempDir())
+	mustDo(t, err)
+	defer func() { mustDo(t, s.stop()) }()
+	j := openAs(t, options(t, s.js))
 	ctx, cancel := context.WithTimeout(t.Context(), patience.For(time.Minute))
 	defer cancel()
 	for n := range uint64(250) { // 60 MiB
@@ -286,7 +267,7 @@ func TestManyReadAhead(t *testing.T) {
 	var slow atomic.Int64
 	for i := range 16 {
 		readers.Go(func() {
-			_, err := j.Records(ctx, Head{}, func(r chain.Record) error {
+			_, err := j.Records(ctx, chain.Head{}, func(r chain.Record) error {
 				if i == 0 && r.Seq%20 == 0 {
 					time.Sleep(20 * time.Millisecond)
 					slow.Add(1)
@@ -307,7 +288,7 @@ func TestManyReadAhead(t *testing.T) {
 		took = append(took, time.Since(began))
 	}
 	readers.Wait()
-	if n := b.own.Stats().Reconnects; n > 0 || slow.Load() == 0 {
+	if n := s.nc.Stats().Reconnects; n > 0 || slow.Load() == 0 {
 		t.Errorf("the connection was lost %d times", n)
 	}
 	t.Logf("an append took %s at most", slices.Max(took))

@@ -1,4 +1,4 @@
-package bus
+package journal
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/chain"
 )
 
 // interrupted is a JetStream of a director that is held up, once, right before it makes or changes the stream
@@ -39,15 +41,25 @@ func (i interrupted) UpdateStream(ctx context.Context, c jetstream.StreamConfig)
 	return i.JetStream.UpdateStream(ctx, c)
 }
 
-func (j *joiner) interruptedBy(by func()) *atomic.Bool {
+func (j *director) interruptedBy(by func()) *atomic.Bool {
 	done := &atomic.Bool{}
-	j.ownJS = interrupted{j.ownJS, j.journalStream(), done, by}
+	j.o.JS = interrupted{j.o.JS, j.o.stream(), done, by}
 	return done
 }
 
-func (j *joiner) idThere() string {
+// again opens the journal again, as after an outage.
+func (j *director) again() error {
 	j.t.Helper()
-	s, err := j.ownJS.Stream(ctxFor(j.t), j.journalStream())
+	next, err := j.Reopen(ctxFor(j.t), j.o)
+	if err == nil {
+		j.Journal = next
+	}
+	return err
+}
+
+func (j *director) idThere() string {
+	j.t.Helper()
+	s, err := j.o.JS.Stream(ctxFor(j.t), j.o.stream())
 	mustDo(j.t, err)
 	return identityIn(s.CachedInfo().Config).id
 }
@@ -56,43 +68,41 @@ func (j *joiner) idThere() string {
 // the id of the one before leaves that one its own.
 func TestAJournalKeepsItsID(t *testing.T) {
 	t.Parallel()
-	out := startOutside(t)
-	one := out.joiner()
-	appendBatches(t, one.Journal(), 3)
+	one := begun(t)
+	one.more(3)
 	before := one.idThere()
-	mustDo(t, one.ownJS.DeleteStream(ctxFor(t), one.journalStream()))
-	var other *joiner
+	mustDo(t, one.o.JS.DeleteStream(ctxFor(t), one.o.stream()))
+	var other *director
 	done := one.interruptedBy(func() { // it found no journal
-		other = out.joiner()
-		appendBatches(t, other.Journal(), 1)
+		other = one.beside()
+		other.more(1)
 	})
-	if err := one.Ensure(ctxFor(t)); err != nil || !done.Load() {
+	if err := one.again(); err != nil || !done.Load() {
 		t.Fatal(err)
 	}
-	if id := other.idThere(); id == before || id != other.Journal().identity.id || id != one.Journal().identity.id {
+	if id := other.idThere(); id == before || id != other.ID() || id != one.ID() {
 		t.Errorf("the journal is %s by now; it was begun as %s, and the one before was %s", id,
-			other.Journal().identity.id, before)
+			other.ID(), before)
 	}
-	if _, _, err := one.read(Head{}); !errors.Is(err, ErrDamaged) {
+	if _, _, err := one.read(chain.Head{}); !errors.Is(err, chain.ErrDamaged) {
 		t.Errorf("what it knew is gone: %v", err)
 	}
-	other.mustRead(Head{}, 1)
+	other.mustRead(chain.Head{}, 1)
 }
 
 // The stream of a journal is not written to by who finds it as it should be.
 func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 	t.Parallel()
-	out := startOutside(t)
-	one := out.joiner()
+	one := begun(t)
 	done := one.interruptedBy(func() {})
-	mustDo(t, one.Ensure(ctxFor(t)))
+	mustDo(t, one.again())
 	if done.Load() {
 		t.Error("it is written though nothing is to be changed")
 	}
-	one.options.JournalBytes *= 2
-	mustDo(t, one.Ensure(ctxFor(t)))
-	if s, err := one.ownJS.Stream(ctxFor(t), one.journalStream()); err != nil ||
-		s.CachedInfo().Config.MaxBytes != one.options.JournalBytes || !done.Load() {
+	one.o.Bytes *= 2
+	mustDo(t, one.again())
+	if s, err := one.o.JS.Stream(ctxFor(t), one.o.stream()); err != nil ||
+		s.CachedInfo().Config.MaxBytes != one.o.Bytes || !done.Load() {
 		t.Errorf("another bound of its size is not made: %v", err)
 	}
 }
@@ -101,16 +111,15 @@ func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 // journal.
 func TestAChangeThatMeetsAnotherJournalIsNoticed(t *testing.T) {
 	t.Parallel()
-	out := startOutside(t)
-	one := out.joiner()
-	one.options.JournalBytes *= 2
+	one := begun(t)
+	one.o.Bytes *= 2
 	done := one.interruptedBy(func() {
-		mustDo(t, one.ownJS.DeleteStream(ctxFor(t), one.journalStream()))
-		appendBatches(t, out.joiner().Journal(), 1)
+		mustDo(t, one.o.JS.DeleteStream(ctxFor(t), one.o.stream()))
+		one.beside().more(1)
 	})
-	if err := one.Ensure(ctxFor(t)); !errors.Is(err, ErrReplaced) || !done.Load() {
+	if err := one.again(); !errors.Is(err, ErrReplaced) || !done.Load() {
 		t.Errorf("nothing is noticed: %v", err)
 	}
-	mustDo(t, one.Ensure(ctxFor(t))) // it looks again
-	one.mustRead(Head{}, 1)
+	mustDo(t, one.again())
+	one.mustRead(chain.Head{}, 1)
 }

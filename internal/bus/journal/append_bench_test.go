@@ -1,4 +1,4 @@
-package bus
+package journal
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"retake/internal/bus/server"
 )
@@ -22,15 +24,22 @@ func BenchmarkAppend(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				bus, err := Open(b.Context(), Options{Server: s})
+				defer func() { _ = s.Close(context.WithoutCancel(b.Context())) }()
+				js, err := connect(s)
 				if err != nil {
 					b.Fatal(err)
 				}
-				defer func() { _ = bus.Close(context.WithoutCancel(b.Context())) }()
+				defer js.Conn().Close()
+				j, err := Open(b.Context(), Options{
+					JS: js, Subject: "journal", Fleet: "default", Bytes: 4 << 30, Replicas: 1, Log: zap.NewNop(),
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
 				data, took, last := bytes.Repeat([]byte("x"), size), []time.Duration(nil), uint64(0)
 				for b.Loop() {
 					began := time.Now()
-					if last, err = bus.Journal().Append(b.Context(), fmt.Sprintf("bench/%d", last+1), last,
+					if last, err = j.Append(b.Context(), fmt.Sprintf("bench/%d", last+1), last,
 						data); err != nil {
 						b.Fatal(err)
 					}

@@ -1,4 +1,4 @@
-package bus
+package journal
 
 import (
 	"context"
@@ -9,10 +9,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"retake/internal/bus/chain"
+	"retake/internal/bus/link"
 )
 
 // Export writes the journal to a file: all batches, archived and live, and the newest readable snapshot. A
-// *Damage tells where the journal differs from what was written, and then no file is written. If another
+// *chain.Damage tells where the journal differs from what was written, and then no file is written. If another
 // director archives batches meanwhile, where this process cannot read them, Export starts again.
 func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, err error) {
 	for range exportTries {
@@ -33,7 +34,7 @@ func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error
 		return chain.Trailer{}, err
 	}
 	var end chain.Trailer
-	err = chain.Create(file, j.of(), begin, func(w *chain.Writer) error {
+	err = chain.Create(file, j.position.source(), begin, func(w *chain.Writer) error {
 		head, err := j.Records(ctx, begin, w.Add)
 		if err != nil {
 			return err
@@ -42,23 +43,23 @@ func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error
 		if err := j.ended(ctx, head.Seq, 0); err != nil {
 			return err
 		}
-		all, err := j.snapshots(ctx)
+		all, err := j.snapshots.list(ctx)
 		if err != nil {
 			return err
 		}
 		for _, seq := range all {
-			at, state, err := j.getSnapshot(ctx, seq)
+			at, state, err := j.snapshots.get(ctx, seq)
 			if err == nil && at.Seq <= head.Seq {
 				return w.State(chain.State{Head: at, Data: state})
 			}
-			if outage(err) {
+			if link.Outage(err) {
 				return fmt.Errorf("snapshot %d: %w", seq, err)
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return chain.Trailer{}, fmt.Errorf("bus: export: %w", err)
+		return chain.Trailer{}, fmt.Errorf("journal: export: %w", err)
 	}
 	return end, nil
 }
@@ -66,49 +67,26 @@ func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error
 // Import restores an exported journal into an empty one, with the same batches at the same sequences, and its
 // snapshot. It reads the whole file before it writes anything. An interrupted import is detected as damage
 // (cut).
-func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
-	j := b.journal
-	switch _, last, err := j.bounds(ctx); {
+func (j *Journal) Import(ctx context.Context, file string) (chain.Trailer, error) {
+	switch _, last, err := j.live.bounds(ctx); {
 	case err != nil:
 		return chain.Trailer{}, err
-	case last > 0 || j.mark().Head.Seq > 0:
-		return chain.Trailer{}, ErrJournalNotEmpty
+	case last > 0 || j.position.mark().Head.Seq > 0:
+		return chain.Trailer{}, ErrNotEmpty
 	}
 	var state *chain.State
 	read, err := chain.Read(file, nil, func(s chain.State) error { state = &s; return nil })
 	switch {
 	case err != nil:
-		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
-	case read.Header.Fleet != b.options.Fleet:
-		return chain.Trailer{}, fmt.Errorf("bus: import: it is the journal of the fleet %s, and director.fleet is %s",
-			read.Header.Fleet, b.options.Fleet)
+	case read.Header.Fleet != j.site.Fleet:
+		err = fmt.Errorf("it is the journal of the fleet %s, and director.fleet is %s", read.Header.Fleet, j.site.Fleet)
 	case read.Header.First > 1 && state == nil:
-		return chain.Trailer{}, fmt.Errorf("bus: import: it begins at %d and has no snapshot: what was before "+
-			"is not known", read.Header.First)
-	}
-	begun := j.identity
-	begun.until = read.Trailer.Head.Seq
-	err = b.ensureJournal(ctx, j, j.stream, begun)
-	if err == nil {
-		err = j.begin(read.Trailer.Head)
-	}
-	if err != nil { // until the import is complete, both mark it as incomplete, for other directors and for this one
-		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
-	}
-	if first := read.Header.First; first > 1 { // sets the next sequence of the empty stream
-		if err := j.stream.Purge(ctx, jetstream.WithPurgeSequence(first)); err != nil {
-			return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
-		}
-	}
-	if _, err := chain.Read(file, func(r chain.Record) error { return j.restore(ctx, r) }, nil); err != nil {
-		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
-	}
-	err = b.ensureJournal(ctx, j, j.stream, j.next(read.Header.Journal)) // complete
-	if err == nil {
-		err = j.begin(read.Trailer.Head)
+		err = fmt.Errorf("it begins at %d without a snapshot: the state before is unknown", read.Header.First)
+	default:
+		err = j.fill(ctx, file, read)
 	}
 	if err != nil {
-		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
+		return chain.Trailer{}, fmt.Errorf("journal: import: %w", err)
 	}
 	if state != nil {
 		if err := j.SaveSnapshot(ctx, state.Head, state.Data); err != nil {
@@ -118,15 +96,41 @@ func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	return read.Trailer, nil
 }
 
+// fill copies the batches of a file. Until all are stored, the stream and the mirror mark the import as incomplete,
+// for other directors and for this one.
+func (j *Journal) fill(ctx context.Context, file string, read chain.File) error {
+	begun := j.position.current()
+	begun.until = read.Trailer.Head.Seq
+	if err := j.startAt(ctx, begun, read.Trailer.Head); err != nil {
+		return err
+	}
+	if first := read.Header.First; first > 1 { // sets the next sequence of the empty stream
+		if err := j.live.stream.Purge(ctx, jetstream.WithPurgeSequence(first)); err != nil {
+			return err
+		}
+	}
+	if _, err := chain.Read(file, func(r chain.Record) error { return j.restore(ctx, r) }, nil); err != nil {
+		return err
+	}
+	return j.startAt(ctx, j.position.next(read.Header.Journal), read.Trailer.Head)
+}
+
+func (j *Journal) startAt(ctx context.Context, i identity, head chain.Head) error {
+	if err := j.ensure(ctx, j.live.stream, i); err != nil {
+		return err
+	}
+	return j.position.begin(head)
+}
+
 // restore writes a batch unchanged.
 func (j *Journal) restore(ctx context.Context, r chain.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 	defer cancel()
-	m := &nats.Msg{Subject: j.subject, Data: r.Data, Header: nats.Header{}}
+	m := &nats.Msg{Subject: j.site.Subject, Data: r.Data, Header: nats.Header{}}
 	if r.Prev != "" {
 		m.Header.Set(chain.HeaderPrev, r.Prev)
 	}
-	ack, err := j.js.PublishMsg(ctx, m, jetstream.WithMsgID(r.ID), jetstream.WithExpectLastSequence(r.Seq-1))
+	ack, err := j.site.JS.PublishMsg(ctx, m, jetstream.WithMsgID(r.ID), jetstream.WithExpectLastSequence(r.Seq-1))
 	if err == nil && ack.Sequence != r.Seq {
 		err = fmt.Errorf("it was stored as %d", ack.Sequence)
 	}

@@ -1,4 +1,4 @@
-package bus
+package link
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
-
-	"retake/internal/bus/keys"
 )
 
 // Backoff of reconnects and of recreated consumers. It doubles, and half of it is jitter, so that many workers
@@ -24,8 +22,8 @@ const (
 	backoffMax   = 5 * time.Second
 )
 
-// backoff returns the pause before try number n, from 0.
-func backoff(n int) time.Duration {
+// Backoff returns the pause before try number n, from 0.
+func Backoff(n int) time.Duration {
 	full := backoffMax
 	if n < 10 {
 		full = min(backoffFirst<<n, backoffMax)
@@ -33,8 +31,8 @@ func backoff(n int) time.Duration {
 	return full/2 + rand.N(full/2)
 }
 
-// pause waits for d or until ctx ends, and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
+// Pause waits for d or until ctx ends, and reports whether ctx is still alive.
+func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -43,14 +41,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// connOptions make both sides reconnect without limit. They retry even after refused credentials, because a
+// Options make both sides reconnect without limit. They retry even after refused credentials, because a
 // restarted server may not know the workers' account until its director is back. Messages are not buffered
 // while the connection is lost; the owner spools or drops them.
-func connOptions(log *zap.Logger) []nats.Option {
+func Options(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
-		nats.CustomReconnectDelay(backoff),
+		nats.CustomReconnectDelay(Backoff),
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(10 * time.Second), // a half-open connection is noticed within 30 s
 		nats.MaxPingsOutstanding(2),
@@ -70,12 +68,12 @@ func connOptions(log *zap.Logger) []nats.Option {
 	}
 }
 
-// schemeTLS of a URL: TLS from the connection's first byte.
-const schemeTLS = "tls"
+// SchemeTLS of a URL: TLS from the connection's first byte.
+const SchemeTLS = "tls"
 
-// trustOptions make TLS connections trust only the certificate in PEM.
-func trustOptions(url, ca string) ([]nats.Option, error) {
-	if !strings.HasPrefix(url, schemeTLS+"://") {
+// Trust makes TLS connections trust only the certificate in PEM.
+func Trust(url, ca string) ([]nats.Option, error) {
+	if !strings.HasPrefix(url, SchemeTLS+"://") {
 		return nil, nil
 	}
 	trusted := x509.NewCertPool()
@@ -88,21 +86,15 @@ func trustOptions(url, ca string) ([]nats.Option, error) {
 	}, nil
 }
 
-// signInOptions present a credential: its claims, and a signature of the server's challenge with the seed.
-// NATS's package nkeys does the same, but makes the worker a third of a megabyte larger.
-func signInOptions(token, seed string) nats.Option {
-	return nats.UserJWT(func() (string, error) { return token, nil },
-		func(challenge []byte) ([]byte, error) { return sign(seed, challenge) })
-}
-
-// freshSignIn presents a new credential at each connection, because all credentials issued before a time may be
-// revoked at once.
-func freshSignIn(make func() (keys.User, error)) nats.Option {
-	var user keys.User
+// SignIn presents a credential: its claims, and a signature of the server's challenge with the seed. It asks for
+// the credential at each connection, because all credentials issued before a time may be revoked at once. NATS's
+// package nkeys signs, too, but makes the worker a third of a megabyte larger.
+func SignIn(credential func() (token, seed string, err error)) nats.Option {
+	var seed string
 	return nats.UserJWT(func() (token string, err error) {
-		user, err = make()
-		return user.JWT, err
-	}, func(challenge []byte) ([]byte, error) { return sign(user.Seed, challenge) })
+		token, seed, err = credential()
+		return token, err
+	}, func(challenge []byte) ([]byte, error) { return sign(seed, challenge) })
 }
 
 func sign(seed string, challenge []byte) ([]byte, error) {

@@ -1,4 +1,4 @@
-package bus
+package journal
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/chain"
 )
 
 // noLeader is what a cluster answers while its servers elect one.
@@ -59,36 +61,35 @@ var outages = map[string]error{
 
 func TestAnOutageIsNoDamage(t *testing.T) {
 	t.Parallel()
-	b := openBus(t, Options{})
-	j := b.Journal()
-	appendBatches(t, j, 3)
+	j := begun(t)
+	j.more(3)
 	mustDo(t, j.SaveSnapshot(ctxFor(t), j.Head(), []byte("{}")))
-	stream, store := j.stream, j.store
+	stream, store := j.live.stream, j.snapshots.store
 	for name, err := range outages {
 		t.Run(name, func(t *testing.T) {
-			defer func() { j.stream, j.store = stream, store }()
-			replay := func(ctx context.Context) (Head, error) {
-				return j.Replay(ctx, Head{}, func(uint64, []byte) error { return nil })
+			defer func() { j.live.stream, j.snapshots.store = stream, store }()
+			replay := func(ctx context.Context) (chain.Head, error) {
+				return j.Replay(ctx, chain.Head{}, func(uint64, []byte) error { return nil })
 			}
-			j.stream, j.store = &sick{stream, err, 2}, &sickStore{store, sick{err: err, times: 1}}
+			j.live.stream, j.snapshots.store = &sick{stream, err, 2}, &sickStore{store, sick{err: err, times: 1}}
 			if head, err := replay(ctxFor(t)); err != nil || head.Seq != 3 {
 				t.Errorf("it is not read again: %v, %v", head, err)
 			}
-			if at, _, err := lastState(t, j); err != nil || at.Seq != 3 {
+			if at, _, err := j.lastState(); err != nil || at.Seq != 3 {
 				t.Errorf("the snapshot is not read again: %v, %v", at, err)
 			}
 
-			j.stream, j.store = &sick{stream, err, -1}, &sickStore{store, sick{err: err, times: -1}}
+			j.live.stream, j.snapshots.store = &sick{stream, err, -1}, &sickStore{store, sick{err: err, times: -1}}
 			short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			if _, err := replay(short); err == nil || errors.Is(err, ErrDamaged) {
+			if _, err := replay(short); err == nil || errors.Is(err, chain.ErrDamaged) {
 				t.Errorf("a journal that cannot be read: %v", err)
 			}
 			if at, err := j.LoadSnapshot(short, func([]byte) error { return nil }); err == nil {
 				t.Errorf("a snapshot that cannot be read is passed over: %v", at)
 			}
 			aside := filepath.Join(t.TempDir(), "aside.jsonl.zst")
-			if err := b.ReplaceJournal(short, aside); err == nil {
+			if err := j.Replace(short, aside); err == nil {
 				t.Error("what cannot be read for the moment is thrown away")
 			}
 			if _, err := os.Stat(aside); err == nil {
@@ -96,7 +97,7 @@ func TestAnOutageIsNoDamage(t *testing.T) {
 			}
 		})
 	}
-	if head, err := j.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { return nil }); err != nil ||
+	if head, err := j.Replay(ctxFor(t), chain.Head{}, func(uint64, []byte) error { return nil }); err != nil ||
 		head.Seq != 3 {
 		t.Errorf("afterwards: %v, %v", head, err)
 	}
@@ -105,20 +106,19 @@ func TestAnOutageIsNoDamage(t *testing.T) {
 // A reader beside a leader may reach a batch at the moment when it is archived. A server that is shutting down
 // denies having any batch.
 func TestABatchThatIsMissedForAMomentIsNoDamage(t *testing.T) {
-	b := openBus(t, Options{})
-	j := b.Journal()
-	appendBatches(t, j, 5)
-	stream := j.stream
+	j := begun(t)
+	j.more(5)
+	stream := j.live.stream
 	read := func() (n int, err error) {
-		_, err = j.Replay(ctxFor(t), Head{}, func(uint64, []byte) error { n++; return nil })
+		_, err = j.Replay(ctxFor(t), chain.Head{}, func(uint64, []byte) error { n++; return nil })
 		return n, err
 	}
-	j.stream = &sick{stream, jetstream.ErrMsgNotFound, 1}
+	j.live.stream = &sick{stream, jetstream.ErrMsgNotFound, 1}
 	if n, err := read(); n != 5 || err != nil {
 		t.Errorf("missed once: %d batches, %v", n, err)
 	}
-	j.stream = &purged{Stream: stream, t: t, to: 3}
-	if n, err := read(); n != 0 || err == nil || errors.Is(err, ErrDamaged) {
+	j.live.stream = &purged{Stream: stream, t: t, to: 3}
+	if n, err := read(); n != 0 || err == nil || errors.Is(err, chain.ErrDamaged) {
 		t.Errorf("archived meanwhile: %d batches, %v", n, err)
 	}
 }

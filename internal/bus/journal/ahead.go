@@ -1,4 +1,4 @@
-package bus
+package journal
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"retake/internal/bus/chain"
+	"retake/internal/bus/link"
 )
 
 // Bounds of reading ahead. The data in transit on one connection must stay far below the server's limit for
@@ -25,7 +26,7 @@ const (
 // deliver in turn is requested individually, and only the answer to that request is authoritative. At most
 // three requests' batches are in memory.
 type ahead struct {
-	j    *Journal
+	live *live
 	last uint64 // last sequence to read
 
 	windows chan []chain.Record // in order, closed at the end; nil while not reading
@@ -63,7 +64,7 @@ func (a *ahead) begin(ctx context.Context, next uint64) {
 	a.windows, a.given = windows, false
 	a.reading.Go(func() {
 		defer close(windows)
-		a.j.readWindows(ctx, next, a.last, windows)
+		a.live.readWindows(ctx, next, a.last, windows)
 	})
 }
 
@@ -81,9 +82,9 @@ func (a *ahead) end() {
 }
 
 // readWindows reads live batches until an error, the last one, or the end of ctx.
-func (j *Journal) readWindows(ctx context.Context, next, last uint64, windows chan<- []chain.Record) {
-	asked, cancel := context.WithTimeout(ctx, readTimeout)
-	consumer, err := j.stream.CreateConsumer(asked, jetstream.ConsumerConfig{
+func (l *live) readWindows(ctx context.Context, next, last uint64, windows chan<- []chain.Record) {
+	asked, cancel := context.WithTimeout(ctx, link.ReadTimeout)
+	consumer, err := l.stream.CreateConsumer(asked, jetstream.ConsumerConfig{
 		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
 	})
@@ -94,16 +95,16 @@ func (j *Journal) readWindows(ctx context.Context, next, last uint64, windows ch
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadWait)
 		defer cancel()
-		_ = j.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name) // otherwise the server removes it when idle
+		_ = l.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name) // otherwise the server removes it when idle
 	}()
 	for next <= last {
 		select {
-		case j.aheads <- struct{}{}:
+		case l.aheads <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
 		window := readWindow(ctx, consumer, min(last-next+1, aheadBatches))
-		<-j.aheads
+		<-l.aheads
 		if len(window) == 0 {
 			return
 		}

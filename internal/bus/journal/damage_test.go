@@ -1,4 +1,4 @@
-package bus
+package journal
 
 import (
 	"bytes"
@@ -12,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"retake/internal/bus/chain"
-	"retake/internal/bus/server"
 )
 
 var update = flag.Bool("update", false, "rewrite the table of damages in docs/specs/journal.md")
@@ -62,18 +63,6 @@ var damages = []struct {
 	{"everything of the server's removed", func(t *testing.T, stream string) {
 		mustDo(t, os.RemoveAll(filepath.Join(stream, "../../..")))
 	}},
-}
-
-func mustDo(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func overwrite(t *testing.T, file string, data []byte) {
-	t.Helper()
-	mustDo(t, os.WriteFile(file, data, 0o600))
 }
 
 func remove(names ...string) func(*testing.T, string) {
@@ -125,15 +114,13 @@ func cut(block int) func(*testing.T, string) {
 func lived(t *testing.T, snapshot, killed bool) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	b := openBus(t, Options{
-		Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}),
-		Mirror: filepath.Join(dir, "journal.head"),
-	})
-	j := b.Journal()
+	s, err := start(filepath.Join(dir, "bus"))
+	mustDo(t, err)
+	j, err := Open(ctxFor(t), damageOptions(s, dir))
+	mustDo(t, err)
 	for seq := 1; seq <= damageBatches; seq++ {
-		if _, err := j.Append(ctxFor(t), fmt.Sprintf("w/%d", seq), uint64(seq-1), damageBatch(seq)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := j.Append(ctxFor(t), fmt.Sprintf("w/%d", seq), uint64(seq-1), damageBatch(seq))
+		mustDo(t, err)
 		if snapshot && seq == damageSnapshot {
 			mustDo(t, j.SaveSnapshot(ctxFor(t), j.Head(), stateAt(damageSnapshot)))
 		}
@@ -141,8 +128,14 @@ func lived(t *testing.T, snapshot, killed bool) (dir string) {
 	if killed {
 		dir = copied(t, dir)
 	}
-	closeBus(t, b)
+	mustDo(t, errors.Join(s.stop(), j.Close()))
 	return dir
+}
+
+func damageOptions(s *served, dir string) Options {
+	return Options{
+		JS: s.js, Subject: "journal", Fleet: "default", Bytes: 1 << 30, Replicas: 1, Log: zap.NewNop(),
+	}.in(dir)
 }
 
 // copied is a copy with modes, as keys need them.
@@ -161,82 +154,88 @@ func stateAt(seq int) (state []byte) {
 	return state
 }
 
-// read does what the director does at boot.
+// readBack does what the director does at boot.
 func readBack(t *testing.T, dir string) (state []byte, err error) {
-	s, err := server.Start(ctxFor(t), server.Options{Dir: filepath.Join(dir, "bus")})
+	s, err := start(filepath.Join(dir, "bus"))
 	if err != nil {
 		return nil, err
 	}
-	b, err := Open(ctxFor(t), Options{Server: s, Mirror: filepath.Join(dir, "journal.head")})
+	defer func() { mustDo(t, s.stop()) }()
+	j, err := Open(ctxFor(t), damageOptions(s, dir))
 	if err != nil {
 		return nil, err
 	}
-	defer closeBus(t, b)
-	at, err := b.Journal().LoadSnapshot(ctxFor(t), func(data []byte) error { state = slices.Clone(data); return nil })
+	defer func() { mustDo(t, j.Close()) }()
+	at, err := j.LoadSnapshot(ctxFor(t), func(data []byte) error { state = slices.Clone(data); return nil })
 	if err != nil {
 		return nil, err
 	}
-	_, err = b.Journal().Replay(ctxFor(t), at, func(_ uint64, data []byte) error {
+	_, err = j.Replay(ctxFor(t), at, func(_ uint64, data []byte) error {
 		state = append(state, data[:9]...)
 		return nil
 	})
 	return state, err
 }
 
-// Each damage is detected, or the state is unchanged. The documentation lists how each is detected, and -update
-// rewrites it.
+// TestDamageIsNoticed checks that each damage is detected, or that the state is unchanged. The documentation lists how
+// each is detected, and -update rewrites it.
 func TestDamageIsNoticed(t *testing.T) {
 	t.Parallel()
 	if raced {
 		t.Skip("takes minutes with the race detector; shorter tests run the same code with it")
 	}
+	found := make([][4]string, len(damages))
+	t.Run("each", func(t *testing.T) {
+		for i, killed := range []bool{false, true} {
+			for k, snapshot := range []bool{false, true} {
+				base := lived(t, snapshot, killed)
+				for n, d := range damages {
+					t.Run(fmt.Sprintf("%s/snapshot=%t/killed=%t", d.name, snapshot, killed), func(t *testing.T) {
+						t.Parallel()
+						found[n][2*i+k] = noticed(t, base, d.name, d.do)
+					})
+				}
+			}
+		}
+	})
 	table := "| what befell the journal | no snapshot | snapshot | no snapshot, killed | snapshot, killed |\n" +
 		"|---|---|---|---|---|\n"
-	var bases []string
-	for _, killed := range []bool{false, true} {
-		for _, snapshot := range []bool{false, true} {
-			bases = append(bases, lived(t, snapshot, killed))
-		}
+	for n, d := range damages {
+		table += "| " + d.name + " | " + strings.Join(found[n][:], " | ") + " |\n"
 	}
-	for _, d := range damages {
-		table += "| " + d.name
-		for i, base := range bases {
-			at := copied(t, base)
-			streams, err := filepath.Glob(filepath.Join(at, "bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
-			if err != nil || len(streams) != 1 {
-				t.Fatal("no stream", streams, err)
-			}
-			d.do(t, streams[0])
-			state, err := readBack(t, at)
-			damage, noticed := errors.AsType[*Damage](err)
-			switch {
-			case noticed:
-				table += fmt.Sprintf(" | %s at %d", damage.Kind, damage.Seq)
-				if d.name == "nothing" {
-					t.Errorf("undamaged: %v", err)
-				}
-				if !bytes.Equal(state, stateAt(int(damage.Seq)-1)) && len(state) > 0 {
-					t.Errorf("%s, %d: what is handed out is not what is before %d: %d batches", d.name, i, damage.Seq,
-						len(state)/9)
-				}
-			case err != nil:
-				t.Errorf("%s, %d: %v", d.name, i, err)
-			case !bytes.Equal(state, stateAt(damageBatches)):
-				t.Errorf("%s, %d: not noticed: %d of %d batches", d.name, i, len(state)/9, damageBatches)
-			default:
-				table += " | as it was"
-			}
-		}
-		table += " |\n"
-	}
-	t.Log("\n" + table)
 	documented(t, "damages", table)
+}
+
+// noticed damages a copy of a journal and returns how the documentation describes what is found.
+func noticed(t *testing.T, base, name string, do func(t *testing.T, stream string)) string {
+	t.Helper()
+	at := copied(t, base)
+	streams, err := filepath.Glob(filepath.Join(at, "bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
+	if err != nil || len(streams) != 1 {
+		t.Fatal("no stream", streams, err)
+	}
+	do(t, streams[0])
+	state, err := readBack(t, at)
+	damage, ok := errors.AsType[*chain.Damage](err)
+	switch {
+	case ok && name == "nothing":
+		t.Errorf("undamaged: %v", err)
+	case ok && !bytes.Equal(state, stateAt(int(damage.Seq)-1)) && len(state) > 0:
+		t.Errorf("%d batches are handed out, which are not those before %d", len(state)/9, damage.Seq)
+	case ok:
+		return fmt.Sprintf("%s at %d", damage.Kind, damage.Seq)
+	case err != nil:
+		t.Error(err)
+	case !bytes.Equal(state, stateAt(damageBatches)):
+		t.Errorf("not noticed: %d of %d batches", len(state)/9, damageBatches)
+	}
+	return "as it was"
 }
 
 // documented compares a part of docs/specs/journal.md, between two marks, with what a test found.
 func documented(t *testing.T, name, is string) {
 	t.Helper()
-	const file = "../../docs/specs/journal.md"
+	const file = "../../../docs/specs/journal.md"
 	data, err := os.ReadFile(file)
 	mustDo(t, err)
 	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
@@ -249,52 +248,46 @@ func documented(t *testing.T, name, is string) {
 		return
 	}
 	if !*update {
-		t.Errorf("%s says otherwise: run `go test ./internal/bus -run %s -update` and read the diff", file, t.Name())
+		t.Errorf("%s differs: run `go test ./internal/bus/journal -run %s -update`", file, t.Name())
 		return
 	}
 	overwrite(t, file, []byte(before+begin+is+end+after))
 }
 
-// A damaged journal is set aside with all that can be read of it, and the new one begins at nothing, for what
-// knows it, too.
+// TestAJournalIsReplaced sets a damaged journal aside with everything readable. The new one begins empty, also for
+// the mirror of the old one.
 func TestAJournalIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := lived(t, true, false)
 	streams, err := filepath.Glob(filepath.Join(dir, "bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
 	mustDo(t, err)
 	flip(damageLate)(t, streams[0])
-	open := func() *Bus {
-		return openBus(t, Options{
-			Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}),
-			Mirror: filepath.Join(dir, "journal.head"),
-		})
-	}
-	b := open()
+	s, err := start(filepath.Join(dir, "bus"))
+	mustDo(t, err)
+	defer func() { mustDo(t, s.stop()) }()
+	j := openAs(t, damageOptions(s, dir))
 	aside := filepath.Join(dir, "aside.jsonl.zst")
-	mustDo(t, b.ReplaceJournal(ctxFor(t), aside))
-	if err := b.ReplaceJournal(ctxFor(t), aside); err == nil {
-		t.Error("what was set aside is overwritten")
+	mustDo(t, j.Replace(ctxFor(t), aside))
+	if err := j.Replace(ctxFor(t), aside); err == nil {
+		t.Error("the file set aside before is overwritten")
 	}
-	for range 2 { // and after a restart
-		at, state, err := lastState(t, b.Journal())
-		if at != (Head{}) || state != "" || err != nil {
+	for range 2 { // and after reopening
+		at, state, err := j.lastState()
+		if at != (chain.Head{}) || state != "" || err != nil {
 			t.Errorf("the new journal has a snapshot: %v, %v", at, err)
 		}
-		if head, err := b.Journal().Replay(ctxFor(t), at, nil); head != (Head{}) || err != nil {
+		if head, err := j.Replay(ctxFor(t), at, nil); head != (chain.Head{}) || err != nil {
 			t.Errorf("the new journal is not empty: %v, %v", head, err)
 		}
-		closeBus(t, b)
-		b = open()
+		j.reopen()
 	}
-	if _, err := b.Journal().Append(ctxFor(t), "n/1", 0, []byte("new")); err != nil {
-		t.Error(err)
-	}
+	j.more(1)
 
 	var got []uint64
 	var states int
 	_, err = chain.Read(aside, func(r chain.Record) error { got = append(got, r.Seq); return nil },
 		func(chain.State) error { states++; return nil })
-	damage, ok := errors.AsType[*Damage](err)
+	damage, ok := errors.AsType[*chain.Damage](err)
 	if !ok || damage.Kind != chain.Gap || damage.Seq != damageLate || len(got) != damageLate-1 {
 		t.Errorf("what was set aside has %d batches to the damage: %v", len(got), err)
 	}

@@ -1,0 +1,154 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// duplicateWindow covers the retries of one append.
+const duplicateWindow = 10 * time.Minute
+
+func (o Options) stream() string    { return "RETAKE_JOURNAL" + o.Suffix }
+func (o Options) snapshots() string { return "RETAKE_SNAPSHOTS" + o.Suffix }
+func (o Options) rebuild() string   { return "RETAKE_REBUILD" + o.Suffix }
+
+// site creates, updates and removes the stream and the stores of a journal.
+type site struct{ Options }
+
+// config sets only a size limit, beyond which the stream rejects messages. A batch leaves the stream only when it is
+// in the archive (Retire).
+func (s site) config() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: s.stream(), Description: "journal of the director: written by compare-and-set only",
+		Subjects: []string{s.Subject},
+		MaxBytes: s.Bytes, Discard: jetstream.DiscardNew, DenyDelete: true,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		Replicas: s.Replicas, Duplicates: duplicateWindow,
+	}
+}
+
+// findOrBegin opens the existing journal. If there is no journal, it restarts the known one or begins a new
+// one. When several directors do so at the same time, they end up with a single journal.
+func (s site) findOrBegin(ctx context.Context, p *position) (jetstream.Stream, jetstream.ObjectStore, error) {
+	for again := false; ; again = true {
+		stream, there, err := s.find(ctx, p.known.Journal)
+		var store jetstream.ObjectStore
+		if err == nil {
+			stream, store, err = s.ensure(ctx, stream, there)
+		}
+		if err == nil {
+			p.become(there)
+		}
+		if again || !errors.Is(err, errBegun) {
+			return stream, store, err
+		}
+	}
+}
+
+// find returns the existing stream and its identity, or nil. A stream without an id, or one that is newly
+// created, is the known journal or a new one.
+func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
+	stream, err = s.JS.Stream(ctx, s.stream())
+	switch {
+	case err == nil:
+		i = identityIn(stream.CachedInfo().Config)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		stream = nil
+	default:
+		return nil, i, fmt.Errorf("stream %s: %w", s.stream(), err)
+	}
+	if i.id == "" {
+		i.id = cmp.Or(known, newID())
+	}
+	return stream, i, nil
+}
+
+// errBegun reports that a journal was missing when this process checked, and that another process has created
+// one since.
+var errBegun = fmt.Errorf("journal: another director has created it: %w", ErrReplaced)
+
+// ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream,
+// or nil. If it is nil and another journal appears meanwhile, ensure leaves that one alone and returns errBegun.
+// The server updates streams without comparing, so a correct stream is not written. ErrReplaced means that the
+// update hit another stream than the one that was found. That stream now has a wrong name, which nothing
+// interprets as a replacement.
+func (s site) ensure(ctx context.Context, there jetstream.Stream,
+	i identity,
+) (jetstream.Stream, jetstream.ObjectStore, error) {
+	c := s.config()
+	c.Metadata = i.metadata()
+	stream, err := there, error(nil)
+	switch {
+	case there == nil:
+		if stream, err = s.JS.CreateStream(ctx, c); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return nil, nil, errBegun
+		}
+	case !hasConfig(there.CachedInfo().Config, c):
+		if stream, err = s.JS.UpdateStream(ctx, c); err == nil &&
+			!stream.CachedInfo().Created.Equal(there.CachedInfo().Created) {
+			return nil, nil, ErrReplaced
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and "+
+			"does no other fleet there use the same agent_bus.prefix?", c.Name, err, s.Replicas)
+	}
+	store, err := s.JS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: s.snapshots(), Description: "snapshots of the director's state", Replicas: s.Replicas,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("object store %s: %w", s.snapshots(), err)
+	}
+	return stream, store, nil
+}
+
+// hasConfig reports whether a journal's stream has the wanted configuration.
+func hasConfig(has, c jetstream.StreamConfig) bool {
+	should := has
+	should.Description, should.Subjects, should.Discard, should.DenyDelete = c.Description, c.Subjects, c.Discard,
+		c.DenyDelete
+	should.Storage, should.Retention, should.Replicas, should.Duplicates = c.Storage, c.Retention, c.Replicas,
+		c.Duplicates
+	should.MaxBytes, should.MaxAge, should.MaxMsgs, should.MaxMsgsPerSubject = c.MaxBytes, 0, -1, -1
+	return reflect.DeepEqual(should, has) && reflect.DeepEqual(identityIn(has), identityIn(c))
+}
+
+// isReplaced returns ErrReplaced if another journal has taken the place of the known one. A missing journal is
+// not an error.
+func (s site) isReplaced(ctx context.Context, known string) error {
+	stream, err := s.JS.Stream(ctx, s.stream())
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	if there := identityIn(stream.CachedInfo().Config).id; there != "" && there != known {
+		return ErrReplaced
+	}
+	return nil
+}
+
+func (s site) removeStream(ctx context.Context) error {
+	if err := s.JS.DeleteStream(ctx, s.stream()); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	return nil
+}
+
+func (s site) removeSnapshots(ctx context.Context) error {
+	if err := s.JS.DeleteObjectStore(ctx, s.snapshots()); err != nil && !noStore(err) {
+		return fmt.Errorf("snapshots: %w", err)
+	}
+	return nil
+}
+
+func noStore(err error) bool {
+	return errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
+}

@@ -1,0 +1,101 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Bounds of requests.
+const (
+	AnswerTimeout = 5 * time.Second  // of a request whose context has no deadline
+	ReadTimeout   = 3 * time.Second  // for one short answer of the server
+	readFor       = 10 * time.Second // no further retry after this time
+)
+
+var (
+	// ErrNoAnswer: the other side did not answer in time, or does not listen. Transient.
+	ErrNoAnswer = errors.New("bus: no answer")
+	// ErrNotLeading: another director may lead by now. An operation that could overwrite its work was not
+	// performed.
+	ErrNotLeading = errors.New("bus: this director has stopped leading")
+)
+
+// noAnswerErrors are the errors of NATS that mean a missing answer.
+var noAnswerErrors = []error{
+	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrConnectionClosed,
+	nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrStaleConnection,
+	jetstream.ErrNoStreamResponse, nats.ErrInvalidConnection,
+}
+
+// Leads reports whether this process alone may change shared data now. Nil means always.
+type Leads func() bool
+
+// MayChange must be called immediately before overwriting or deleting anything that no compare-and-set protects.
+func (l Leads) MayChange() error {
+	if l != nil && !l() {
+		return ErrNotLeading
+	}
+	return nil
+}
+
+// WithDeadline adds AnswerTimeout to a context without a deadline.
+func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, AnswerTimeout)
+}
+
+// NoAnswer converts the error of a failed request. It returns nil for nil.
+func NoAnswer(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case Temporary(err):
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	return fmt.Errorf("bus: %w", err)
+}
+
+// Temporary reports whether an error is a missing answer, or one that leaves open whether the message was
+// stored.
+func Temporary(err error) bool {
+	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
+}
+
+// Refused reports whether the server rejected a compare-and-set because another process wrote first.
+func Refused(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok &&
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// Outage reports whether the server did not answer, or answered that it is unavailable.
+func Outage(err error) bool {
+	if Temporary(err) {
+		return true
+	}
+	e, ok := errors.AsType[jetstream.JetStreamError](err)
+	return ok && e.APIError() != nil && e.APIError().Code >= http.StatusInternalServerError
+}
+
+// Answered retries a read while the server does not answer, because its connection may come back or its cluster
+// may be electing a leader. The final lack of an answer says nothing about the data.
+func Answered[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	for began, failures := time.Now(), 0; ; failures++ {
+		try, cancel := context.WithTimeout(ctx, ReadTimeout)
+		answer, err := ask(try)
+		cancel()
+		if !Outage(err) || time.Since(began) > readFor || !Pause(ctx, Backoff(failures)) {
+			return answer, err
+		}
+	}
+}
