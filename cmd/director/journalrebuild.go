@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/director"
+	"retake/internal/director/restore"
 )
 
 // journalRebuildCommand is the last resort after a damaged journal.
@@ -54,7 +55,7 @@ func journalRebuildCommand(o *options) *cobra.Command {
 	return c
 }
 
-func printRebuilt(out io.Writer, tasks []director.RebuiltTask, aside string) error {
+func printRebuilt(out io.Writer, tasks []restore.Rebuilt, aside string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(tasks) > 0 {
 		fmt.Fprintln(w, "ISSUE\tCLAIM\tATTEMPT\tWAS\tIS\tASKS\tFOUND")

@@ -109,6 +109,9 @@ type Kubernetes struct {
 	PendingTimeout time.Duration
 }
 
+// OnDamageRebuild is Journal.OnDamage for starts that rebuild a damaged journal.
+const OnDamageRebuild = "rebuild"
+
 // OnKubernetes is Containers.Runtime for Jobs of a cluster.
 const OnKubernetes = "kubernetes"
 
@@ -150,7 +153,7 @@ type AgentBus struct {
 
 // Journal is about damage to the director's journal and the age of its segments.
 type Journal struct {
-	OnDamage string // stop | rebuild
+	OnDamage string // stop | OnDamageRebuild
 	KeepDays int    // of archived segments; 0 keeps all
 }
 

@@ -192,3 +192,7 @@ func TestAClaimCostsOneRequestMore(t *testing.T) {
 		t.Errorf("%d queries, and %d looks at permissions; want one query", len(queries), rights)
 	}
 }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"retake/internal/bus"
+	"retake/internal/director/lead"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
@@ -39,7 +40,7 @@ func (s *harness) longJournal(batches int) {
 
 func (s *harness) segments() []string {
 	s.t.Helper()
-	all, err := filepath.Glob(filepath.Join(s.config.Director.DataDir, archiveDir, "*.jsonl.zst"))
+	all, err := filepath.Glob(filepath.Join(s.config.Director.DataDir, lead.ArchiveDir, "*.jsonl.zst"))
 	must(s.t, err)
 	return all
 }
@@ -50,7 +51,7 @@ func TestTheArchiveIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.longJournal(1100)
-	inTheWay := filepath.Join(s.config.Director.DataDir, archiveDir)
+	inTheWay := filepath.Join(s.config.Director.DataDir, lead.ArchiveDir)
 	must(t, os.WriteFile(inTheWay, nil, 0o600))
 	s.start()
 	s.until("the log says it", func() bool {

@@ -13,13 +13,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/zap"
 
 	"retake/internal/bench"
 	"retake/internal/bus"
 	"retake/internal/bus/chain"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
+	"retake/internal/director/lead"
+	"retake/internal/director/restore"
 	"retake/internal/fsm"
 )
 
@@ -66,16 +67,16 @@ func benchReplay(t *testing.T, facts, most int) {
 		time.Since(began).Round(time.Second),
 		fleet.facts, fleet.issues, len(fleet.d.Machine().Tasks()), records, fleet.seq, bytes/1e6)
 
-	var h *state
+	var h *restore.State
 	replayed := perSecond(fleet.facts, func() {
-		h = &state{m: fsm.New(fleet.cfg)}
-		must(t, (&session{bus: b}).readOn(t.Context(), h))
+		h = &restore.State{Machine: fsm.New(fleet.cfg)}
+		must(t, h.ReadOn(t.Context(), b.Journal()))
 	})
-	is, err := h.m.Snapshot()
+	is, err := h.Machine.Snapshot()
 	must(t, err)
 	was, err := fleet.d.Machine().Snapshot()
 	must(t, err)
-	if h.head != b.Journal().Head() || string(is) != string(was) {
+	if h.Head != b.Journal().Head() || string(is) != string(was) {
 		t.Fatal("what is read is not what was written")
 	}
 	verified := perSecond(fleet.facts, func() {
@@ -238,7 +239,7 @@ func (f *foundFleet) parts() {
 		took = append(took, fmt.Sprintf("%s %.1f ms", what, milliseconds(time.Since(began))))
 		began = time.Now()
 	}
-	o := (&daemon{config: f.config, log: zap.NewNop(), runID: "parts"}).journalOptions()
+	o := lead.BusOptions(f.config)
 	var err error
 	o.Server, err = server.Start(t.Context(), server.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Prefix: o.Prefix,

@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/workspace"
@@ -133,7 +134,7 @@ func (x *decisionBench) open(synced bool) *bus.Bus {
 	}
 	b, err := bus.Open(ctx, bus.Options{
 		Server: s, Dir: filepath.Join(x.dir, "bus"),
-		Mirror: filepath.Join(x.dir, mirrorFile), Archive: bus.Archive{Dir: filepath.Join(x.dir, archiveDir)},
+		Mirror: filepath.Join(x.dir, lead.MirrorFile), Archive: bus.Archive{Dir: filepath.Join(x.dir, lead.ArchiveDir)},
 	})
 	if err == nil {
 		err = b.ShareSecret(ctx)
@@ -239,7 +240,12 @@ func allRunning(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
 // session is one whose machine has running workers, and decided is called with the records of each durable batch.
 func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session {
 	x.Helper()
-	d := &daemon{config: config.Default(), log: zap.NewNop(), bus: b}
+	d := &daemon{config: config.Default(), log: zap.NewNop(), candidate: &lead.Candidate{}}
+	d.hub = &lead.Hub{Joined: true}
+	d.hub.Connect = func(context.Context) (*bus.Bus, error) { return b, nil }
+	if err := d.hub.Open(context.Background()); err != nil {
+		x.Fatal(err)
+	}
 	first, err := d.newSetup(d.config, nil)
 	if err != nil {
 		x.Fatal(err)

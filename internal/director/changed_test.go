@@ -107,7 +107,7 @@ func TestLabelsRenamedUnderTasks(t *testing.T) {
 	s.config.Director.MaxWorkers, s.config.Containers.Image = 1, "retake-dev:next"
 	s.start()
 	s.until("it is said", func() bool { return len(s.said(one)) > 0 && len(s.said(two)) > 0 })
-	for _, part := range []string{"labels are called otherwise", "retake-dev:next", "director.max_workers = 1"} {
+	for _, part := range []string{"labels have new names", "retake-dev:next", "director.max_workers = 1"} {
 		if l := s.said(one)[0]; !strings.Contains(l, part) {
 			t.Errorf("not said: %s in %q", part, l)
 		}
@@ -158,13 +158,13 @@ func TestWhatBecomesOfATaskIsOver(t *testing.T) {
 	s.stop()
 	s.config.Containers.Image = "retake-dev:next"
 	s.start()
-	s.until("it is said", func() bool { return strings.Contains(s.waitsFor(key), "its attempt goes on in") })
+	s.until("it is said", func() bool { return strings.Contains(s.waitsFor(key), "its attempt continues in") })
 	close(goOn)
 	s.until("the next attempt runs", func() bool {
 		return strings.HasSuffix(s.runtime.running(key), "-2") &&
 			s.state(key) == "Running"
 	})
-	if w := s.waitsFor(key); strings.Contains(w, "its attempt goes on in") || w == "" {
+	if w := s.waitsFor(key); strings.Contains(w, "its attempt continues in") || w == "" {
 		t.Errorf("of the next attempt: %q", w)
 	}
 }

@@ -14,16 +14,14 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/audit"
-	"retake/internal/bus"
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/disk"
-	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
-	"retake/internal/director/loop"
+	"retake/internal/director/restore"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
 	"retake/internal/director/workers"
@@ -73,7 +71,7 @@ type Options struct {
 	wholeEvery   time.Duration         // zero for intake.WholeEvery
 	// zero for intake.CommentsEvery
 	commentsEvery time.Duration
-	findPatience  time.Duration // zero for findPatience
+	findPatience  time.Duration // zero for restore.FindPatience
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64             // size of the live journal; zero for the bus's default
 	badDiskFor    time.Duration     // zero for leadsOnBadDisk
@@ -93,7 +91,6 @@ type daemon struct {
 	driftEvery    time.Duration
 	wholeEvery    time.Duration
 	commentsEvery time.Duration
-	findPatience  time.Duration
 	decides       func(*fsm.Config)
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64
@@ -108,7 +105,7 @@ type daemon struct {
 	reading   reading        // rereads the configuration
 	server    *server.Server // the embedded bus server, if any
 	runtime   container.Runtime
-	bus       *bus.Bus
+	hub       *lead.Hub // the bus
 	github    *github.Client
 	workspace *workspace.Workspaces
 	audit     *audit.Writer
@@ -118,28 +115,25 @@ type daemon struct {
 	offences  workers.Wake        // rung for each offence of a worker
 	labelled  sync.Map            // repositories that answered and have our labels
 	// how the configuration meets the tasks of an earlier run; written before a session's goroutines begin
-	met *meeting
+	met *inforce.Meeting
 	// what is not usable, or not yet, with the reason: repositories, the archive, issues that wait for lookups
-	unusable sync.Map
-	lock     lead.Lock
-	term     atomic.Pointer[term]    // the current term; nil before this process has led
-	me       bus.Leader              // without Since, Why and Time; ID is empty at first
-	hot      *state                  // the state followed by a standby, or nil
-	works    bool                    // a session has begun, so later failures are not configuration errors
-	operator *serve.Socket           // nil before the socket is opened
-	seat     atomic.Pointer[session] // the session that people may query, or nil
-	page     *page.Page              // nil if no page is served
-	webhooks *intake.Webhooks        // receives GitHub's webhooks
-	metrics  *metrics.Metrics        // counts over all sessions
-	gathered http.Handler            // serves metrics
-	opened   atomic.Pointer[bus.Bus] // bus, for readers that run while it is reopened; nil before the first open
-	web      *serve.Web              // at director.http_listen; may be nil
-	disk     *disk.Guard             // watches the disk of the data directory
-	only     *onlyRun                // nil if the run takes all issues
-	outside  outside                 // the proxy between workers and the network
-	keys     map[string]egress.Key   // by variable: keys that workers use without holding them
-	internet func(*egress.Options)   // Options.Outside; may be nil
-	aborted  string                  // why the policy stopped the run; belongs to the owner while a session lives
+	unusable  sync.Map
+	lock      lead.Lock
+	candidate *lead.Candidate // leads, or stands by
+	restorer  *restore.Restorer
+	operator  *serve.Socket           // nil before the socket is opened
+	seat      atomic.Pointer[session] // the session that people may query, or nil
+	page      *page.Page              // nil if no page is served
+	webhooks  *intake.Webhooks        // receives GitHub's webhooks
+	metrics   *metrics.Metrics        // counts over all sessions
+	gathered  http.Handler            // serves metrics
+	web       *serve.Web              // at director.http_listen; may be nil
+	disk      *disk.Guard             // watches the disk of the data directory
+	only      *onlyRun                // nil if the run takes all issues
+	outside   outside                 // the proxy between workers and the network
+	keys      map[string]egress.Key   // by variable: keys that workers use without holding them
+	internet  func(*egress.Options)   // Options.Outside; may be nil
+	aborted   string                  // why the policy stopped the run; belongs to the owner while a session lives
 }
 
 // ErrTasksFailed means that the run ended as asked, but its policy had aborted it (nothing new was begun), or tasks
@@ -164,7 +158,7 @@ func Run(ctx context.Context, o Options) error {
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { d.watchConfig(watch, o.Hangups) })
-	err = unlessEnded(ctx, d.work(ctx))
+	err = unlessEnded(ctx, d.candidate.Run(ctx, d.sessions().Lead))
 	stop()
 	watching.Wait()
 	d.close()
@@ -186,102 +180,28 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// work serves one term after another. A director that lost its lease stands by, and may lead again.
-func (d *daemon) work(ctx context.Context) error {
-	d.unmarkLeader(ctx)
-	for {
-		t, err := d.stand(ctx)
-		if err != nil || t == nil {
-			return err
-		}
-		d.term.Store(t)
-		d.markLeader(t)
-		err = d.lead(t)
-		t.release()
-		if !t.expired() || ctx.Err() != nil {
-			return err
-		}
-		d.bus.DismissAll()
-		d.log.Warn("this director leads no more", zap.Error(errors.Join(loop.ErrLeaseLost, err)))
+// sessions runs the sessions of all terms.
+func (d *daemon) sessions() *lead.Sessions {
+	return &lead.Sessions{
+		Run: d.runSession, Wrote: d.wroteLast, Reopen: d.hub.Reopen, Say: d.operator.Say, Log: d.log,
 	}
 }
 
-// lateAppends counts late appends by the previous leader. Each one forces a reread of the journal, and only a few
-// can follow each other. If they continue, another director is writing without respect for the lease.
-type lateAppends int
-
-const (
-	lateAppendsMost = 3
-	lateAppendsFor  = time.Minute // after a session of this length, counting starts again
-)
-
-// another counts one late append after a session of the given length. It reports whether that is still within the
-// limit.
-func (l *lateAppends) another(lasted time.Duration) bool {
-	if lasted >= lateAppendsFor {
-		*l = 0
+// runSession runs one session.
+func (d *daemon) runSession(ctx context.Context, t *lead.Term) (end lead.Ended) {
+	s := d.newSession()
+	end.Err = s.run(ctx, t)
+	if end.Began = s.started; s.owner != nil {
+		end.Last = s.owner.Driver().Last()
 	}
-	*l++
-	return *l <= lateAppendsMost
+	return end
 }
-
-// lead runs one session after another until the term ends. If the very first session of the process cannot begin,
-// the director ends, because the configuration is probably wrong. A director that took over retries failures that
-// can heal.
-func (d *daemon) lead(t *term) error {
-	ctx, late, again := t.ctx, lateAppends(0), failure.Pauses(reloadAfter, bootRetryMost)
-	for {
-		s, began := d.newSession(), time.Now()
-		err := s.run(ctx)
-		d.works = d.works || s.started
-		if !t.leads() {
-			t.end(loop.ErrLeaseLost) // this process may notice first, from another leader's decisions in the journal
-		}
-		if errors.Is(err, loop.ErrAnotherDirector) && d.wroteLast(ctx, s.owner.Driver().Last()+1) {
-			err = loop.ErrReload // a late append by an earlier session of this process
-		}
-		if errors.Is(err, loop.ErrAnotherDirector) && t.lease != nil && t.leads() && late.another(time.Since(began)) {
-			err = loop.ErrReload
-		}
-		ends := errors.Is(err, loop.ErrAnotherDirector) || errors.Is(err, bus.ErrDamaged) ||
-			errors.Is(err, errForGood) ||
-			!d.works && (!t.takeover || !mayHeal(err))
-		if err == nil || ctx.Err() != nil || ends {
-			return err
-		}
-		if s.started {
-			again.Reset()
-		}
-		pause := again.NextBackOff()
-		d.operator.Say(err)
-		d.log.Error("session ended; the journal is read again", zap.Error(err), zap.Duration("in", pause))
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil
-		}
-		if busFailed(err) && d.reopenBus(ctx) != nil {
-			return nil //nolint:nilerr // ctx has ended: nothing else ends it
-		}
-	}
-}
-
-// mayHeal reports whether the failure of a session to begin can pass without human action.
-func mayHeal(err error) bool {
-	return !errors.Is(err, errForGood) && failure.Of(err).Transient
-}
-
-// errForGood marks failures that keep this process, as started, from ever leading.
-var errForGood = errors.New("director: it cannot lead")
 
 // wroteLast reports whether this process wrote the journal's batch at the given sequence.
 func (d *daemon) wroteLast(ctx context.Context, seq uint64) bool {
-	id, err := d.bus.Journal().BatchID(ctx, seq)
+	id, err := d.hub.Bus().Journal().BatchID(ctx, seq)
 	return err == nil && strings.HasPrefix(id, d.writer+"-")
 }
-
-// reloadAfter is the pause after a failed session. It doubles until a session begins.
-const reloadAfter = 2 * time.Second
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

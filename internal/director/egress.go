@@ -95,7 +95,7 @@ func proxiedKeys(hosts map[string]string) (map[string]egress.Key, error) {
 // bus's ports, for a server that stands in for it on the workers' network.
 func (d *daemon) doors(ctx context.Context) (doors []netip.AddrPort, ports []uint16, err error) {
 	doors = d.setup().Containers.Doors()
-	for one := range strings.SplitSeq(d.bus.WorkerURL(d.gateway), ",") {
+	for one := range strings.SplitSeq(d.hub.Bus().WorkerURL(d.gateway), ",") {
 		u, err := url.Parse(one)
 		if err != nil {
 			return nil, nil, fmt.Errorf("director: address of the bus: %w", err)

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"retake/internal/bus"
 	"retake/internal/bus/server"
 	"retake/internal/config"
+	"retake/internal/director/lead"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 )
@@ -38,8 +37,7 @@ func newFoundFleet(t *testing.T, sync string) *foundFleet {
 	f := &foundFleet{harness: newHarness(t, func(ctx context.Context, _ *fakeWorker) int { <-ctx.Done(); return 1 })}
 	f.config.Director.MaxWorkers, f.config.AgentBus.Sync = foundWorkers, sync
 	f.config.Director.Interval = config.Default().Director.Interval
-	d := &daemon{config: f.config, log: zap.NewNop(), runID: "prepared"}
-	o := d.journalOptions()
+	o := lead.BusOptions(f.config)
 	var err error
 	o.Server, err = server.Start(t.Context(), server.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Prefix: o.Prefix,

@@ -18,35 +18,14 @@ import (
 	"retake/internal/bus/keys"
 	"retake/internal/bus/server"
 	"retake/internal/config"
-	"retake/internal/director/disk"
 	"retake/internal/director/failure"
+	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/restore"
 	"retake/internal/fsm"
 	"retake/internal/projection/feed"
 	"retake/internal/safefile"
 )
-
-// Parts of the journal in the data directory outside the bus's directory, so that damage there does not affect
-// them.
-const (
-	mirrorFile = "journal.head" // the last known sequence of the journal
-	archiveDir = "journal"      // batches that have left the live journal
-)
-
-// journalOptions returns the bus options that the journal needs.
-func (d *daemon) journalOptions() bus.Options {
-	c := d.config
-	return bus.Options{
-		URL: c.AgentBus.URL, Prefix: c.AgentBus.Prefix, Fleet: c.Director.Fleet, Replicas: c.AgentBus.Replicas,
-		Dir: filepath.Join(c.Director.DataDir, "bus"), Mirror: filepath.Join(c.Director.DataDir, mirrorFile),
-		Archive: bus.Archive{
-			Dir:  filepath.Join(c.Director.DataDir, archiveDir),
-			Keep: time.Duration(c.Journal.KeepDays) * 24 * time.Hour,
-		},
-		RunID: d.runID, Leads: d.mayWrite, Log: d.log,
-		JournalBytes: d.journalBytes, TraceParent: d.telemetry.Parent,
-	}
-}
 
 // withJournal opens only the journal, passes it to use, and closes it. It locks the data directory against
 // directors, except to read a joined bus. If readOnly is set, it reads a copy of an embedded bus, because a server
@@ -54,14 +33,14 @@ func (d *daemon) journalOptions() bus.Options {
 func withJournal(ctx context.Context, c config.Config, readOnly bool,
 	use func(context.Context, *bus.Bus) error,
 ) (err error) {
-	d := &daemon{
-		config: c, log: zap.NewNop(), writer: "command-" + loop.NewNonce(), runID: "`director journal`",
-		disk: &disk.Guard{},
-	}
+	d := &daemon{config: c, log: zap.NewNop(), writer: "command-" + loop.NewNonce(), runID: "`director journal`"}
 	if d.config.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
 	}
-	o := d.journalOptions()
+	var b *bus.Bus
+	d.candidate = d.newCandidate(func() *bus.Bus { return b })
+	o := lead.BusOptions(d.config)
+	o.RunID, o.Leads, o.Log = d.runID, d.candidate.MayWrite, d.log
 	switch {
 	case !readOnly:
 		err = d.lock.Take(ctx, d.config.Director.DataDir)
@@ -91,26 +70,25 @@ func withJournal(ctx context.Context, c config.Config, readOnly bool,
 	if err != nil {
 		return err
 	}
-	if d.bus, err = bus.OpenJournal(ctx, o, readOnly); err != nil {
+	if b, err = bus.OpenJournal(ctx, o, readOnly); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.bus.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, b.Close(context.WithoutCancel(ctx))) }()
 	if readOnly {
-		return use(ctx, d.bus)
+		return use(ctx, b)
 	}
-	t, err := d.take(ctx)
+	t, err := d.candidate.Take(ctx)
 	if err != nil {
 		return fmt.Errorf("director: nothing was changed: %w", err)
 	}
-	defer t.release()
-	d.term.Store(t)
-	return use(t.ctx, d.bus)
+	defer t.Release()
+	return use(t.Context(), b)
 }
 
 // copyBus copies the files of a bus that no director uses, with the mirror of the journal's head, and points the
 // options to the copy. The archive is not copied, because it is only read.
 func copyBus(to string, o *bus.Options) error {
-	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, mirrorFile)
+	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, lead.MirrorFile)
 	err := os.CopyFS(dir, os.DirFS(o.Dir))
 	if err == nil {
 		err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -228,25 +206,25 @@ func ImportJournal(ctx context.Context, c config.Config, file, aside string) (t 
 		if t, err = b.Journal().Import(ctx, file); err != nil {
 			return err
 		}
-		return removeNote(ctx, c, b) // the import replaces the rebuild that was pending
+		return restore.ForgetRebuild(ctx, c, b) // the import replaces the rebuild that was pending
 	})
 	return t, err
 }
 
 // makeRoom lets a session begin whose live journal is nearly full. The session must append a batch to begin, and
 // only batches older than two snapshots can leave the live journal.
-func (s *session) makeRoom(ctx context.Context, h *state) {
+func (s *session) makeRoom(ctx context.Context, h *restore.State) {
 	crowded, err := s.bus.Journal().Crowded(ctx)
 	if err != nil || !crowded {
 		return // the first append will show the problem
 	}
 	s.log.Warn("the live journal is more than half full: room is made before anything is appended")
-	if h.head.Seq > h.saved {
-		data, err := h.m.Snapshot()
+	if h.Head.Seq > h.Saved {
+		data, err := h.Machine.Snapshot()
 		if err != nil {
 			s.log.Warn("snapshot not made", zap.Error(err))
 		}
-		s.save(ctx, savedState{h.head, data})
+		s.save(ctx, savedState{h.Head, data})
 	}
 	s.retireJournal(ctx)
 }
@@ -319,10 +297,21 @@ func (s *session) retireJournal(ctx context.Context) {
 		s.saved = 0 // the snapshot there may be the unreadable one
 	}
 	if err == nil {
-		s.unusable.Delete(archiveDir)
+		s.unusable.Delete(lead.ArchiveDir)
 		return
 	}
-	s.unusable.Store(archiveDir, "the live journal is not shortened: "+err.Error())
+	s.unusable.Store(lead.ArchiveDir, "the live journal is not shortened: "+err.Error())
 	s.log.Warn("the live journal is not shortened; it is tried again", zap.Duration("in", s.retires.pause),
 		zap.Error(err))
+}
+
+// journalChecked ends a session whose journal the server has lost. A missing answer proves nothing.
+func (s *session) journalChecked(ctx context.Context, last uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := s.bus.Journal().Check(ctx, last)
+	if err != nil {
+		return fmt.Errorf("%w: %w", loop.ErrReload, err)
+	}
+	return nil
 }

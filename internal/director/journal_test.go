@@ -26,7 +26,7 @@ func TestADirectorStopsAtADamagedJournal(t *testing.T) {
 	s.until("started", func() bool { return s.logs.FilterMessage("director started").Len() == 1 })
 	s.stop()
 	data := s.config.Director.DataDir
-	before, err := os.ReadFile(filepath.Join(data, mirrorFile))
+	before, err := os.ReadFile(filepath.Join(data, lead.MirrorFile))
 	must(t, err)
 	must(t, os.RemoveAll(filepath.Join(data, "bus/jetstream")))
 	s.start()
@@ -36,7 +36,7 @@ func TestADirectorStopsAtADamagedJournal(t *testing.T) {
 		!strings.Contains(err.Error(), "director journal verify") {
 		t.Errorf("it ended with: %v", err)
 	}
-	if after, err := os.ReadFile(filepath.Join(data, mirrorFile)); err != nil || string(after) != string(before) {
+	if after, err := os.ReadFile(filepath.Join(data, lead.MirrorFile)); err != nil || string(after) != string(before) {
 		t.Errorf("it forgot how far the journal went: %q, %v", after, err)
 	}
 }

@@ -143,22 +143,3 @@ func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	move(".away", "")
 	first.until("the first one leads again", func() bool { return strings.HasPrefix(first.health(), "healthy: ") })
 }
-
-// TestLateAppendsAreCountedInARow: a director that leads for months is not ended by what a predecessor has left
-// behind now and then.
-func TestLateAppendsAreCountedInARow(t *testing.T) {
-	var l lateAppends
-	for n := range 2 * lateAppendsMost {
-		if !l.another(time.Hour) {
-			t.Errorf("the %dth in months is one too many", n+1)
-		}
-	}
-	for range lateAppendsMost - 1 {
-		if !l.another(time.Second) {
-			t.Error("a few in a row are too many")
-		}
-	}
-	if l.another(time.Second) {
-		t.Error("somebody who goes on writing is not told from a predecessor")
-	}
-}

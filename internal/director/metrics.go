@@ -30,7 +30,7 @@ func (d *daemon) readings() metrics.Readings {
 		Webhooks: d.webhooks.Outcomes(), DeadLetters: map[string]uint64{},
 		AuditDropped: written.Dropped, AuditWriteErrors: written.WriteErrors,
 	}
-	if b := d.opened.Load(); b != nil {
+	if b := d.hub.Bus(); b != nil {
 		r.BusConnected = b.Connected()
 		for _, l := range b.DeadLetters() {
 			r.DeadLetters[string(l.Cause)] = l.Total

@@ -15,15 +15,14 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/audit"
-	"retake/internal/bus"
-	"retake/internal/bus/keys"
-	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/disk"
 	"retake/internal/director/effects"
 	"retake/internal/director/intake"
+	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/restore"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
 	"retake/internal/director/workers"
@@ -51,7 +50,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		return nil, err
 	}
 	d.disk = d.newDiskGuard(cmp.Or(o.badDiskFor, leadsOnBadDisk))
-	if err := d.checkFleet(); err != nil {
+	if err := d.fleetFile().Check(); err != nil {
 		return nil, err
 	}
 	if serves {
@@ -65,9 +64,16 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 			return nil, err
 		}
 	}
+	d.hub = &lead.Hub{
+		Joined: d.config.AgentBus.URL != "", Connect: d.connect, Disk: d.disk, Say: d.operator.Say, Log: d.log,
+	}
+	d.candidate = d.newCandidate(d.hub.Bus)
+	d.candidate.Able, d.candidate.StandBy = d.disk.Able, d.standBy
 	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {
 		return nil, err
 	}
+	d.restorer = d.newRestorer(cmp.Or(o.findPatience, restore.FindPatience))
+	d.candidate.Marker, _ = d.runtime.(lead.Marker)
 	if err := d.openEgress(ctx); err != nil {
 		return nil, err
 	}
@@ -96,8 +102,8 @@ func newDaemon(o Options) *daemon {
 		internet:   o.Outside,
 		driftEvery: cmp.Or(o.DriftEvery, workers.DriftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
 		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
-		findPatience:  cmp.Or(o.findPatience, findPatience), decides: o.decides,
-		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
+		decides:       o.decides,
+		diskUse:       o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
 		cooldowns: make(chan gate.Cooldown, 64),
 		offences:  workers.NewWake(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
@@ -269,39 +275,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 		func() (err error) { d.gateway, err = d.runtime.EnsureNetwork(ctx); return err }); err != nil {
 		return err
 	}
-	return d.openBus(ctx)
-}
-
-// openBus opens the bus. It starts the embedded server unless the configuration names a bus to join.
-func (d *daemon) openBus(ctx context.Context) (err error) {
-	b := d.config.AgentBus
-	hosts := []string{b.ListenAddr}
-	switch {
-	case b.ListenAddr == "auto" && d.onCluster(): // pods connect from anywhere, and the address may belong to a Service
-		hosts = []string{"0.0.0.0"}
-	case b.ListenAddr == "auto":
-		hosts = []string{"127.0.0.1", d.gateway}
-	}
-	o := d.journalOptions()
-	o.MaxMessageBytes, o.WorkerLife = b.MaxMessageBytes, d.watchdog+workerLifeAfter
-	o.OnOffence = func(bus.Offence) { d.offences.Ring() }
-	if b.URL != "" {
-		o.Keys, err = keys.Load(b.Credentials)
-	} else {
-		d.server, err = server.Start(ctx, server.Options{
-			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Names: []string{d.gateway}, Port: b.ListenPort,
-			MaxWorkers: d.setup().Director.MaxWorkers,
-			Prefix:     b.Prefix, Fleet: d.config.Director.Fleet, SyncAlways: b.Sync == "always", Log: d.log,
-		})
-		o.Server = d.server
-	}
-	if err != nil {
-		return err
-	}
-	if d.bus, err = bus.Open(ctx, o); err == nil {
-		d.opened.Store(d.bus)
-	}
-	return err
+	return d.hub.Open(ctx)
 }
 
 // openGitHub opens everything that needs the token: the client, and the check of patches, which must not contain
@@ -325,7 +299,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 		MaxConcurrent:   d.config.RateLimits.GitHub.MaxConcurrentRequests,
 		CooldownDefault: d.config.RateLimits.GitHub.CooldownOnRateLimit,
 		Writes:          c.Writes, Secrets: append(append(slices.Clone(d.secrets), d.keyValues()...), token),
-		Known: d.known, Transport: leaseTransport{cmp.Or(o.Transport, http.DefaultTransport), &d.term},
+		Known: d.known, Transport: d.candidate.Transport(cmp.Or(o.Transport, http.DefaultTransport)),
 		OnCooldown: d.coolDown, OnAnswer: d.requested, Log: d.log,
 	})
 	return err
@@ -353,8 +327,8 @@ func (d *daemon) close() {
 	if d.outside.proxy != nil {
 		errs = append(errs, d.outside.proxy.Close())
 	}
-	if d.bus != nil {
-		errs = append(errs, d.bus.Close(ctx))
+	if d.hub != nil {
+		errs = append(errs, d.hub.Close(ctx))
 	}
 	if d.runtime != nil {
 		errs = append(errs, d.runtime.Close())

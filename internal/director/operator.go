@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 	"retake/internal/director/serve"
@@ -155,7 +156,7 @@ func (s *session) health(ctx context.Context) operator.Health {
 		h.Problem = s.slowJournal()
 		return h
 	})
-	h.RunID, h.Leader = s.runID, s.leads()
+	h.RunID, h.Leader = s.runID, lead.Leadership(s.candidate.Me())
 	h.Problem = s.unwell(err, h.Problem)
 	if h.OK = h.Problem == ""; h.OK {
 		h.Problem = s.degraded()
@@ -218,7 +219,8 @@ func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fs
 	out.Director.RunID, out.Director.Leader, out.Director.Since = s.runID, true, wire.At(s.since)
 	out.Director.Only = s.only.names()
 	out.Director.Config = s.configState()
-	out.Director.Leadership, out.Director.Problem = s.leads(), cmp.Or(s.unwell(err, out.Director.Problem), s.degraded())
+	out.Director.Leadership = lead.Leadership(s.candidate.Me())
+	out.Director.Problem = cmp.Or(s.unwell(err, out.Director.Problem), s.degraded())
 	out.Meters = map[string]float64{}
 	for _, d := range s.bus.DeadLetters() {
 		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
@@ -262,7 +264,7 @@ func (s *session) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire
 	settings := s.settings()
 	out := machineSnapshot(m, tasks, seen)
 	for i, t := range tasks {
-		if fate := s.met.fate(m, t, settings); fate != "" {
+		if fate := s.met.Fate(m, t, settings); fate != "" {
 			out.Tasks[i].WaitsFor += " (" + fate + ")"
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/bus"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
 	"retake/internal/director/operator"
@@ -84,18 +83,5 @@ func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 				t.Errorf("the owner ended with %v", ended)
 			}
 		})
-	}
-}
-
-// A request may outlast its session. It never sees what the daemon has made anew for the next one.
-func TestSessionKeepsWhatRequestsAskFor(t *testing.T) {
-	t.Parallel()
-	d := &daemon{bus: &bus.Bus{}, met: &meeting{}}
-	s, server, met := d.newSession(), d.bus, d.met
-	kept := make(chan bool)
-	go func() { kept <- s.bus == server && s.met == met }() // of a request, while the bus is opened again
-	d.bus, d.met = &bus.Bus{}, &meeting{}
-	if !<-kept || s.bus != server || s.met != met {
-		t.Error("the session has the next one's bus, or what the next configuration has met")
 	}
 }

@@ -18,13 +18,13 @@ import (
 
 // recording describes what is stored of an attempt's output, and which values must never be written.
 func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output.Recording {
-	key := d.bus.AttemptKey(worker)
+	key := d.hub.Bus().AttemptKey(worker)
 	values := append(append(slices.Clone(d.secrets), d.keyValues()...), string(key),
 		base64.StdEncoding.EncodeToString(key))
 	for _, v := range d.known {
 		values = append(values, v.Text)
 	}
-	if seed, err := d.bus.Seed(worker); err == nil { // fails if another director's key made the seed
+	if seed, err := d.hub.Bus().Seed(worker); err == nil { // fails if another director's key made the seed
 		values = append(values, seed)
 	}
 	return output.Recording{

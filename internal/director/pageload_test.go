@@ -18,6 +18,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
 	"retake/internal/director/view"
@@ -76,7 +77,7 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	driver := fsm.NewDriver(m, j.Head().Seq, "load")
 	s := &session{
 		daemon: &daemon{config: h.config, log: zap.NewNop()},
-		met:    &meeting{attempts: map[fsm.IssueKey]string{}}, owner: loop.New(driver, j, zap.NewNop()),
+		met:    &inforce.Meeting{}, owner: loop.New(driver, j, zap.NewNop()),
 	}
 	s.owner.Effects, s.owner.OnDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	var err error

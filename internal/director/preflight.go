@@ -147,7 +147,7 @@ func (p preflight) Quota(bytes int64) error { return workspace.CheckQuota(bytes)
 // Fleet returns the error with which a start would refuse the fleet.
 func (p preflight) Fleet() error {
 	d := &daemon{config: p.o.Config, log: zap.NewNop()}
-	return d.checkFleet()
+	return d.fleetFile().Check()
 }
 
 // github opens a client that may not write.

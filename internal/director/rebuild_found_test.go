@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/config"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 )
@@ -38,7 +39,7 @@ func (s *harness) rebuiltAs(key string) (to, why string) {
 func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
 	s.until("it asks", func() bool {
@@ -76,7 +77,7 @@ func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
 	s.until("it asks", func() bool {
@@ -117,7 +118,7 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 		<-goOn
 		return a.work(ctx)
 	})
-	s.config.Journal.OnDamage, s.patience = onDamageRebuild, time.Second
+	s.config.Journal.OnDamage, s.patience = config.OnDamageRebuild, time.Second
 	asked, runs := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task"), s.github.CreateIssue(repo,
 		"octocat", "Run", "", "agent-task")
 	s.start()
@@ -151,7 +152,7 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 func TestRebuildKnowsThatAQuestionWasAnswered(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
 	s.until("it asks", func() bool {
@@ -188,7 +189,7 @@ func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestRebuildHearsWhatIsSaidMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Review this", "", "agent-task")
 	s.start()
 	s.until("in review", func() bool {
@@ -212,7 +213,7 @@ func TestRebuildHearsWhatIsSaidMeanwhile(t *testing.T) {
 func TestRebuildCountsBranches(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
 	s.until("it asks", func() bool {

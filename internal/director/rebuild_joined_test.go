@@ -1,11 +1,14 @@
 package director
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,23 +128,25 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, waits)
 	key, until := s.putOff("Wait for the network")
-	path := rebuildingPath(s.config)
-	var late *rebuildNote
+	path := filepath.Join(s.config.Director.DataDir, "rebuilding")
+	var line, state []byte
 	log := s.log
 	s.at("the old journal is set aside", func() {
 		data, err := os.ReadFile(path)
 		must(t, err)
-		late = decodeNote(data)
+		line, state, _ = bytes.Cut(data, []byte("\n"))
 	})
 	_, _, err := Rebuild(t.Context(), s.options())
 	must(t, err)
 	s.log = log
 	rebuilt := s.logs.FilterMessage("the journal is rebuilt").Len()
 
-	late.ID = loop.NewNonce() // another director's
-	data, err := late.encode()
+	var late map[string]string
+	must(t, json.Unmarshal(line, &late))
+	late["id"] = loop.NewNonce() // another director's
+	line, err = json.Marshal(late)
 	must(t, err)
-	must(t, os.WriteFile(path, data, 0o600))
+	must(t, os.WriteFile(path, slices.Concat(line, []byte("\n"), state), 0o600))
 	s.start()
 	s.until("it waits", s.inState(key, fsm.Backoff.String()))
 	if now := s.nextDeadline(key); !now.Equal(until) ||

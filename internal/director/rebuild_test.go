@@ -15,6 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/director/lead"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 )
@@ -96,7 +98,7 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 		}
 		return a.work(ctx)
 	}))
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	s.config.Director.MaxWorkers = 2
 	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = time.Hour, 2*time.Hour
 	s.config.Escalation.RemindAfter = 0
@@ -243,12 +245,12 @@ func TestRebuildCommand(t *testing.T) {
 
 	// Ended between setting the old journal aside and the new one's first batch: nothing of the journal itself says so.
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
-	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, mirrorFile)))
-	must(t, os.WriteFile(filepath.Join(s.config.Director.DataDir, rebuildingFile), []byte("a test\n"), 0o600))
+	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, lead.MirrorFile)))
+	must(t, os.WriteFile(filepath.Join(s.config.Director.DataDir, "rebuilding"), []byte("a test\n"), 0o600))
 	s.start()
 	s.until("rebuilt at the start", s.inState(asked, fsm.Blocked.String()))
 	s.stop()
-	if _, err := os.Stat(filepath.Join(s.config.Director.DataDir, rebuildingFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(s.config.Director.DataDir, "rebuilding")); err == nil {
 		t.Error("the next start would rebuild again")
 	}
 	if after := s.outside(); after != before {
@@ -261,7 +263,7 @@ func TestRebuildCommand(t *testing.T) {
 func TestAnsweredQuestionIsNotAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, asks))
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	asked := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
 	s.until("it asks", func() bool {
@@ -299,10 +301,10 @@ func TestAnEmptyJournalRemovesNoCheckout(t *testing.T) {
 	})
 	s.stop()
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
-	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, mirrorFile)))
+	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, lead.MirrorFile)))
 	s.start()
 	s.until("a line that says so", func() bool {
-		return s.logs.FilterMessageSnippet("checkouts are there from before the journal began").Len() == 1
+		return s.logs.FilterMessageSnippet("found checkouts from before the journal began").Len() == 1
 	})
 	sessions := 2
 	begun := func() bool { return s.logs.FilterMessage("director started").Len() == sessions }
@@ -327,8 +329,8 @@ func TestAnEmptyJournalRemovesNoCheckout(t *testing.T) {
 	if tasks, _, err := Rebuild(t.Context(), s.options()); err != nil || len(tasks) != 1 || tasks[0].Is != "Blocked" {
 		t.Errorf("rebuilt: %+v, %v", tasks, err)
 	}
-	if _, err := os.Stat(filepath.Join(s.config.Director.DataDir, keptFile)); err == nil {
-		t.Errorf("%s is still there", keptFile)
+	if _, err := os.Stat(filepath.Join(s.config.Director.DataDir, "checkouts.kept")); err == nil {
+		t.Errorf("%s is still there", "checkouts.kept")
 	}
 }
 
@@ -342,11 +344,11 @@ func TestKeptCheckoutsCanBeGivenUp(t *testing.T) {
 	s.until("it asks", s.labelled(asked, "agent-blocked"))
 	s.stop()
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
-	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, mirrorFile)))
+	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, lead.MirrorFile)))
 	s.start()
 	s.until("started", func() bool { return s.logs.FilterMessage("director started").Len() == 2 })
 	s.stop()
-	must(t, os.Remove(filepath.Join(s.config.Director.SharedDir, keptFile)))
+	must(t, os.Remove(filepath.Join(s.config.Director.SharedDir, "checkouts.kept")))
 	s.start()
 	s.until("it is removed", s.logged("removed orphaned checkouts"))
 }
@@ -355,7 +357,7 @@ func TestKeptCheckoutsCanBeGivenUp(t *testing.T) {
 func TestRebuildAsksWhatItCannotTell(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	asked := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
 	s.until("it asks", func() bool {

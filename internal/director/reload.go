@@ -153,7 +153,7 @@ func (d *daemon) next(next config.Config,
 func (d *daemon) putInForce(now *inforce.Setup, by string, change config.Change) {
 	d.inForce.Replace(now, &fsm.SettingsChanged{
 		By: by, Digest: now.Digest, Keys: change.Keys, Restart: change.Restart,
-		Settings: d.settingsOf(now),
+		Settings: now.Settings(d.image()),
 	})
 	d.workspace.LeaveOut(now.StateGlobs)
 	select {
@@ -303,3 +303,6 @@ func folders(files []string) (dirs []string) {
 
 // changedFiles names a configuration's files for people.
 func changedFiles(files []string) string { return cmp.Or(strings.Join(files, ", "), "a file") }
+
+// settings returns the settings that tasks remember.
+func (d *daemon) settings() *fsm.Settings { return d.setup().Settings(d.image()) }

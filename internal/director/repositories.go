@@ -14,6 +14,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/director/failure"
+	"retake/internal/director/lead"
 	"retake/internal/github"
 )
 
@@ -22,7 +23,7 @@ import (
 const (
 	enginePatience      = 2 * time.Minute
 	firstEnginePatience = 10 * time.Second
-	bootRetryMost       = 15 * time.Second
+	engineRetryMost     = 15 * time.Second
 )
 
 // openRepositories opens repositories until it finds a usable one. The polls open the others before their first
@@ -77,10 +78,10 @@ func (d *daemon) degraded() string {
 // awaitEngine calls do until it succeeds, fails permanently, or the engine has been away for too long.
 func (d *daemon) awaitEngine(ctx context.Context, do func() error) error {
 	patience := firstEnginePatience
-	if _, err := os.Stat(d.journalOptions().Dir); err == nil {
+	if _, err := os.Stat(lead.BusOptions(d.config).Dir); err == nil {
 		patience = enginePatience
 	}
-	return failure.Retry(ctx, failure.Pauses(time.Second, bootRetryMost), patience, func() error {
+	return failure.Retry(ctx, failure.Pauses(time.Second, engineRetryMost), patience, func() error {
 		err := do()
 		if err != nil && !container.Transient(err) {
 			return backoff.Permanent(err)

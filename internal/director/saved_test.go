@@ -7,6 +7,8 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
+	"retake/internal/bus"
+	"retake/internal/bus/server"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
@@ -41,4 +43,24 @@ func TestNothingIsSavedBeforeItIsInTheJournal(t *testing.T) {
 		cancel()
 		<-b.Ended
 	})
+}
+
+// A process that has lost its lease replaces no snapshot.
+func TestOnlyTheLeaderSavesSnapshots(t *testing.T) {
+	leads := true
+	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})
+	must(t, err)
+	b, err := bus.Open(t.Context(), bus.Options{Server: srv, Leads: func() bool { return leads }})
+	must(t, err)
+	defer func() { must(t, b.Close(context.Background())) }()
+	j := b.Journal()
+	s := &session{daemon: &daemon{log: zaptest.NewLogger(t)}, bus: b}
+	for _, leads = range []bool{true, false} {
+		_, err := j.Append(t.Context(), "w/"+loop.NewNonce(), j.Head().Seq, []byte("{}"))
+		must(t, err)
+		s.save(t.Context(), savedState{j.Head(), []byte("{}")})
+		if saved := s.saved == j.Head().Seq; saved != leads {
+			t.Errorf("leads: %t, saved: %t", leads, saved)
+		}
+	}
 }

@@ -12,8 +12,10 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/failure"
 	"retake/internal/director/intake"
+	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/director/record"
+	"retake/internal/director/restore"
 	"retake/internal/director/view"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
@@ -22,13 +24,12 @@ import (
 )
 
 // run runs the session. It returns nil when ctx ends.
-func (s *session) run(ctx context.Context) error {
+func (s *session) run(ctx context.Context, t *lead.Term) error {
 	driver, err := s.recall(ctx)
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	t := s.term.Load()
 	edits, err := s.assemble(ctx, driver, t)
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	watched := s.watched(driver.Machine())
-	s.keepFleet(s.fleetOf(driver.Machine()))
+	s.fleet.Keep(s.fleet.Of(driver.Machine()))
 	if err := s.listenOperator(ctx); err != nil {
 		return err
 	}
@@ -59,11 +60,8 @@ func (s *session) run(ctx context.Context) error {
 
 // recall reads the state from the journal, the workspace and GitHub. It decides nothing.
 func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
-	if s.checkouts, err = s.workspace.Found(); err != nil {
+	if err := s.leftovers.Look(ctx); err != nil {
 		return nil, err
-	}
-	if s.sent, err = s.bus.Checkouts(ctx); err != nil {
-		return nil, failure.OnBus(err)
 	}
 	if err := s.bus.ShareSecret(ctx); err != nil {
 		return nil, failure.OnBus(err)
@@ -78,19 +76,24 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 		return nil, err
 	}
 	s.sayWhoWeAre(ctx)
-	return driver, s.meetTasks(driver.Machine())
+	restore.RecogniseLabels(s.github, driver.Machine())
+	s.met, err = s.met.Meet(driver.Machine(), s.settings(), s.log)
+	s.daemon.met = s.met // for later sessions
+	return driver, err
 }
 
 // assemble connects the owner to the parts that carry out, show and record its decisions.
-func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (edits []fsm.BudgetEdited, err error) {
+func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term) (
+	edits []fsm.BudgetEdited, err error,
+) {
 	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
 	s.readAgain = s.owner.Reload
-	s.owner.Clock = t.clock.Load()
+	s.owner.Clock = t.Clock()
 	s.newWorkers(ctx)
 	s.newAttempts()
 	s.hostDisk.Clock = s.owner.Clock
 	s.owner.Clock.AtLeast(driver.Machine().Now())
-	s.runner = loop.NewRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.Send(ctx, e, nil) }, t.leads, s.log)
+	s.runner = loop.NewRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.Send(ctx, e, nil) }, t.Leads, s.log)
 	if s.views, err = view.New(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
 		return nil, err
 	}
@@ -109,6 +112,49 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (ed
 	}
 	s.newIntake()
 	return edits, nil
+}
+
+// adopt tells the machine which containers run and which budgets people edited, before it decides anything else. It
+// also removes everything that no task needs.
+func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetEdited) error {
+	var live []string
+	for _, t := range m.Tasks() {
+		if t.State.Info().Live && t.Attempt > 0 {
+			live = append(live, t.AttemptID())
+			s.outside.admit(t.AttemptID())
+		}
+	}
+	s.bus.Admit(live...)
+	if err := s.leftovers.Sweep(ctx, m, s.owner.Driver().Last() == 0); err != nil {
+		return err
+	}
+	asked := s.owner.Clock.Now()
+	list, err := s.runtime.List(ctx)
+	if err != nil {
+		return err
+	}
+	s.expectOutput(m, list)
+	for _, c := range list {
+		if t, current := m.Worker(c.AttemptID); current && c.State.MayRun() {
+			err := s.runtime.Adopt(ctx, c.AttemptID) // captures new output; earlier output is in the runtime's log
+			s.outputs.Begin(s.recording(t.Key, c.AttemptID, t.Attempt))
+			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID),
+				zap.Error(err))
+		}
+	}
+	s.owner.Clock.Restart()
+	events := []fsm.EventBody{fsm.Booted{RunID: s.runID, Settings: s.settings()}}
+	for _, e := range edits {
+		s.log.Info("took a hand-edited budget", zap.String("issue", string(e.Task)),
+			zap.Int64("paid_calls_used", e.PaidCalls))
+		events = append(events, e)
+	}
+	for _, body := range append(events, workers.Listed(asked, list)) {
+		if err := s.owner.Offer(body); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newIntake creates the parts that read GitHub.
@@ -199,13 +245,13 @@ func endless(run func(context.Context)) sessionPart {
 }
 
 // finish waits for running effects and saves the state for the next session. The owner has stopped by then.
-func (s *session) finish(t *term) {
+func (s *session) finish(t *lead.Term) {
 	s.traces.Finish()
 	s.runner.Wait()
 	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if t.leads() {
+	if t.Leads() {
 		s.save(late, s.stateToSave(s.owner.Driver(), true))
-		s.keepFleet(s.fleetOf(s.owner.Driver().Machine()))
+		s.fleet.Keep(s.fleet.Of(s.owner.Driver().Machine()))
 	}
 }

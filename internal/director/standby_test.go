@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/chain"
 	"retake/internal/bus/keys"
 	"retake/internal/config"
+	"retake/internal/director/lead"
 	"retake/internal/director/operator"
 )
 
@@ -48,7 +49,7 @@ func leadInstead(t *testing.T, c config.Config) *playedLeader {
 	p := &playedLeader{t: t, dir: t.TempDir()}
 	p.Bus, err = bus.Open(t.Context(), bus.Options{
 		URL: c.AgentBus.URL, Keys: k, Dir: p.dir,
-		Mirror: filepath.Join(p.dir, mirrorFile),
+		Mirror: filepath.Join(p.dir, lead.MirrorFile),
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
@@ -77,7 +78,7 @@ func (s *harness) standBy(p *playedLeader) {
 	s.t.Helper()
 	s.start()
 	s.until("it has read what the leader wrote", func() bool {
-		mark, _, err := chain.ReadMirror(filepath.Join(s.config.Director.DataDir, mirrorFile), "RETAKE_JOURNAL")
+		mark, _, err := chain.ReadMirror(filepath.Join(s.config.Director.DataDir, lead.MirrorFile), "RETAKE_JOURNAL")
 		return err == nil && mark.Head.Seq == p.Journal().Head().Seq
 	})
 }
@@ -94,7 +95,7 @@ func TestAStandbyGoesOnWithARebuiltJournal(t *testing.T) {
 	must(t, leader.Journal().Replace(t.Context(), filepath.Join(t.TempDir(), "aside.jsonl.zst")))
 	leader.append(2)
 	s.until("the standby has read that", func() bool {
-		mark, _, err := chain.ReadMirror(filepath.Join(s.config.Director.DataDir, mirrorFile), "RETAKE_JOURNAL")
+		mark, _, err := chain.ReadMirror(filepath.Join(s.config.Director.DataDir, lead.MirrorFile), "RETAKE_JOURNAL")
 		return err == nil && mark.Head == leader.Journal().Head()
 	})
 	leader.lease.Release(t.Context())

@@ -36,7 +36,7 @@ func (s *session) addFate(m *fsm.Machine, t *story.Story, settings *fsm.Settings
 	if task == nil {
 		return
 	}
-	if fate := s.met.fate(m, task, settings); fate != "" {
+	if fate := s.met.Fate(m, task, settings); fate != "" {
 		t.Waits += " (" + fate + ")"
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
+	"retake/internal/config"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 )
@@ -84,7 +85,7 @@ func TestJoinedServerWipedLive(t *testing.T) {
 		}
 		return a.work(ctx)
 	})
-	s.config.Journal.OnDamage = onDamageRebuild
+	s.config.Journal.OnDamage = config.OnDamageRebuild
 	s.config.RateLimits.GitHub.MinBetweenWrites = 50 * time.Millisecond
 	server := s.joins()
 	must(t, s.github.Inject(githubtest.Fault{Times: 1000, Status: 503}.OnPush()))

@@ -20,6 +20,9 @@ import (
 // ErrBus marks failures of the agent bus.
 var ErrBus = errors.New("director: agent bus")
 
+// ErrForGood marks failures that keep this process, as started, from ever leading.
+var ErrForGood = errors.New("director: it cannot lead")
+
 // OnBus marks an error with ErrBus. Nil stays nil.
 func OnBus(err error) error {
 	if err == nil {

@@ -31,7 +31,7 @@ type Setup struct {
 	Pushable   *scope.Rules
 	FileSums   map[string]string // checksums of the configuration's files, by key
 
-	// Change is what the journal records, or will record, about this setup. It is nil for the first setup, which
+	// Change is the journal's record of this setup, now or later. It is nil for the first setup, which
 	// the fact about the director's start covers.
 	Change  *fsm.SettingsChanged
 	decided chan struct{}
@@ -39,7 +39,7 @@ type Setup struct {
 }
 
 // New derives a setup from a valid configuration. fileSums are the checksums of the configuration's files, by key.
-// On error, the setup holds whatever could be derived.
+// On error, the setup is incomplete.
 func New(read config.Config, fileSums map[string]string) (*Setup, error) {
 	s := &Setup{Config: read, Read: read, Digest: read.Digest(fileSums), FileSums: fileSums}
 	s.GitHub.Priorities, s.GitHub.LabelCaps = lowered(read.GitHub.Priorities), lowered(read.GitHub.LabelCaps)
@@ -75,7 +75,7 @@ func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	return out, errors.Join(faults...)
 }
 
-// FenceAfter is how long the director keeps asking for the end of an attempt that its runtime cannot confirm. A
+// FenceAfter bounds the wait for the end of an attempt that its runtime cannot confirm. A
 // node that restarted or was briefly unreachable confirms the end in that time. Until then the attempt holds a
 // slot.
 const FenceAfter = time.Minute

@@ -15,7 +15,7 @@ import (
 
 const (
 	guardEvery = time.Second
-	// holdFor is how long one failed check of the disk holds back new work.
+	// One failed check of the disk holds back new work for holdFor.
 	holdFor = time.Minute
 )
 
@@ -23,7 +23,7 @@ const (
 type DiskGuard struct {
 	Disk   *disk.Guard
 	Owner  *loop.Owner
-	Reload func(error) // ends the session, so that the bus is opened anew
+	Reload func(error) // ends the session and opens the bus again
 	Log    *zap.Logger
 }
 

@@ -15,7 +15,7 @@ import (
 	"retake/internal/director/loop"
 )
 
-// badDisk is what the probe of a disk meets.
+// badDisk plays the disk for a probe.
 type badDisk struct {
 	probe atomic.Pointer[func() error]
 }
@@ -25,7 +25,7 @@ func (b *badDisk) does(f func() error) {
 	b.probe.Store(&f)
 }
 
-// hangs until it is told to go on.
+// hangs blocks probes until goOn is called.
 func (b *badDisk) hangs() (goOn func()) {
 	wait := make(chan struct{})
 	b.does(func() error { <-wait; return nil })
@@ -42,8 +42,7 @@ func onBadDisk(t *testing.T) (*disk.Guard, *badDisk) {
 	}, bad
 }
 
-// TestADiskThatHangsIsNotHealed: a disk that failed, and then does not even answer, is no better than before.
-// It is when it has been written.
+// A disk that failed and then hangs is still broken, until a test write succeeds.
 func TestADiskThatHangsIsNotHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, bad := onBadDisk(t)
@@ -72,7 +71,7 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 		after(time.Minute, false, "has not answered")
 		bad.fails(syscall.EROFS)
 		goOn()
-		after(0, true, "") // that look has written
+		after(0, true, "") // that check has written
 		<-broken
 		after(2*disk.ProbeEvery, false, "read-only")
 		goOn = bad.hangs()
@@ -85,7 +84,7 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 	})
 }
 
-// TestADiskThatIsSlowIsNotOpenedAnew: what did not fail needs no new session.
+// A slow disk ends no session.
 func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, bad := onBadDisk(t)

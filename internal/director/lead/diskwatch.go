@@ -20,7 +20,7 @@ const (
 	diskRest = 5
 	// diskWarnEvery is the pause between two warnings about a disk that no known attempt fills.
 	diskWarnEvery = 10 * time.Minute
-	// diskTries is how often a checkout that changes during the walk is walked.
+	// diskTries bounds the walks through a checkout that keeps changing.
 	diskTries = 3
 )
 

@@ -20,7 +20,7 @@ import (
 const LockFile = "lock"
 
 // A program that is being started holds copies of our open files until it executes. The lock may therefore appear
-// taken for a moment after the previous director has ended.
+// taken shortly after the previous director has ended.
 const (
 	lockPatience = 2 * time.Second
 	lockRetry    = 20 * time.Millisecond
@@ -87,7 +87,7 @@ func (l *Lock) Close() error {
 	return f.Close()
 }
 
-// Renew verifies that the locked directory is still the data directory. If its disk was away and came back as
+// Renew verifies that the locked directory is still the data directory. If its disk was removed and came back as
 // another device, Renew locks it again.
 func (l *Lock) Renew(dir string) error {
 	name := filepath.Join(dir, LockFile)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestDataLockIsWaitedFor: a lock that is released soon is taken, as copies of it live on for a moment; one
-// that stays is another director's.
+// Take waits briefly for a lock, because copies of the file outlive the previous director. A lock that stays belongs
+// to another director.
 func TestDataLockIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -38,8 +38,7 @@ func TestDataLockIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestDataLockIsRenewedBesideOthers: the look at the disk locks the folder anew that is back as another one,
-// while the lease asks for the lock's name.
+// Renew locks a directory that came back on another disk, while the lease reads the lock's name concurrently.
 func TestDataLockIsRenewedBesideOthers(t *testing.T) {
 	dir, l := t.TempDir(), &Lock{}
 	must(t, l.Take(t.Context(), dir))

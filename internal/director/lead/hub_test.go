@@ -1,36 +1,32 @@
-package director
+package lead
 
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"retake/internal/bus"
+
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
-
-	"retake/internal/config"
 )
 
-// TestTheBusIsNotOpenedOnADiskThatHangs: it would hang, too.
+// Opening the bus on a hanging disk would block.
 func TestTheBusIsNotOpenedOnADiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
-		d := &daemon{config: config.Default(), log: zap.New(core)}
-		d.config.Director.DataDir, d.config.Director.DiskWatermark = t.TempDir(), 0
-		must(t, d.lock.Take(t.Context(), d.config.Director.DataDir))
-		t.Cleanup(func() { _ = d.lock.Close() })
-		d.disk = d.newDiskGuard(leadsOnBadDisk)
-		hangs := make(chan struct{})
-		d.disk.Probe = func(string) error { <-hangs; return nil }
+		guard, bad := onBadDisk(t)
+		goOn := bad.hangs()
+		h := &Hub{
+			Disk: guard, Say: func(error) {}, Log: zap.New(core),
+			Connect: func(context.Context) (*bus.Bus, error) { return nil, errors.New("it was opened") },
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		must(t, os.WriteFile(filepath.Join(d.config.Director.DataDir, "bus"), nil, 0o600)) // opening it fails at once
-		go func() { done <- d.reopenBus(ctx) }()
+		go func() { done <- h.Reopen(ctx) }()
 		time.Sleep(time.Minute)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -42,6 +38,6 @@ func TestTheBusIsNotOpenedOnADiskThatHangs(t *testing.T) {
 				t.Errorf("it was opened: %s", text)
 			}
 		}
-		close(hangs)
+		goOn()
 	})
 }

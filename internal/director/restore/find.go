@@ -1,4 +1,4 @@
-package director
+package restore
 
 import (
 	"context"
@@ -13,17 +13,15 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/director/failure"
-	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
 
-// evidence is what this machine knows of attempts without the journal, from containers, stored reports and
-// checkouts.
+// evidence holds this machine's knowledge of attempts from containers, stored reports and checkouts.
 type evidence struct {
-	live      map[string]int          // by nonce: the attempt whose container is alive or may start at any moment
+	live      map[string]int          // by nonce: the attempt with a container that runs or may start
 	shown     map[string]int          // by nonce: the highest attempt with a container or a report
 	reported  map[string][]int        // by nonce: the attempts with reports, in ascending order
 	running   map[fsm.IssueKey]string // by issue: the nonce of the live container
@@ -53,13 +51,13 @@ func (e *evidence) hasCheckout(nonce string) bool {
 }
 
 // collect reads the evidence on this machine and on the bus.
-func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, error) {
+func (r *Restorer) collect(ctx context.Context, known *fsm.Machine) (*evidence, error) {
 	e := &evidence{
 		live: map[string]int{}, shown: map[string]int{}, reported: map[string][]int{},
 		running: map[fsm.IssueKey]string{}, issues: map[string]map[int][]string{},
 		branches: map[fsm.IssueKey]int{}, listens: map[string]string{},
 	}
-	for _, repo := range s.config.GitHub.Repositories {
+	for _, repo := range r.Config.GitHub.Repositories {
 		e.issues[repo] = map[int][]string{}
 	}
 	for _, t := range known.Tasks() {
@@ -67,7 +65,7 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 			e.issue(t.Key, t.Nonce)
 		}
 	}
-	containers, err := s.runtime.List(ctx)
+	containers, err := r.Runtime.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +83,7 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 			e.live[nonce], e.running[fsm.IssueKey(c.Task)] = n, nonce
 		}
 	}
-	workers, err := s.bus.Reporters(ctx)
+	workers, err := r.Bus().Reporters(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +93,7 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 			e.reported[nonce] = append(e.reported[nonce], n)
 		}
 	}
-	if e.checkouts, err = s.workspace.Claims(); err != nil {
+	if e.checkouts, err = r.Workspace.Claims(); err != nil {
 		return nil, err
 	}
 	for _, c := range e.checkouts { // its issue may have lost our labels
@@ -107,26 +105,26 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 	return e, nil
 }
 
-// find returns what is known of every issue that may be a task, and the cursors from which comments must be read.
-func (s *session) find(ctx context.Context,
+// find collects the evidence about every issue that may be a task, and the cursors from which to read comments.
+func (r *Restorer) find(ctx context.Context,
 	known *fsm.Machine,
 ) (found []fsm.FoundTask, cursors []fsm.RepoCursor, err error) {
-	e, err := s.collect(ctx, known)
+	e, err := r.collect(ctx, known)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, repo := range sortedKeys(e.issues) {
-		onGitHub, unread, err := s.findOnGitHub(ctx, e, repo)
+	for _, repo := range slices.Sorted(maps.Keys(e.issues)) {
+		onGitHub, unread, err := r.findOnGitHub(ctx, e, repo)
 		if err != nil {
 			return nil, nil, fmt.Errorf("repository %s: %w", repo, err)
 		}
 		asked, seen := time.Time{}, map[fsm.IssueKey]bool{}
 		for _, g := range onGitHub {
-			f, err := s.found(ctx, e, g, known.Task(fsm.IssueKey(g.Key)))
+			f, err := r.found(ctx, e, g, known.Task(fsm.IssueKey(g.Key)))
 			if err != nil {
 				return nil, nil, err
 			}
-			labels := s.config.GitHub.Labels
+			labels := r.Config.GitHub.Labels
 			// no answer has had an effect so far
 			waits := f.Question != "" && !f.Answered && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) &&
 				!g.Has(labels.Review)
@@ -145,7 +143,7 @@ func (s *session) find(ctx context.Context,
 		}
 		blind := e.withoutGitHub(repo, known, seen, unread)
 		for i := range blind {
-			if err := s.addEvidence(ctx, e, &blind[i], 0); err != nil {
+			if err := r.addEvidence(ctx, e, &blind[i], 0); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -154,8 +152,8 @@ func (s *session) find(ctx context.Context,
 	return found, cursors, nil
 }
 
-// withoutGitHub returns what is known of the issues that GitHub did not show: deleted ones if the journal knows
-// them, and unreadable ones also if a container or a checkout does. Normal operation finds out the rest.
+// withoutGitHub returns the issues that GitHub did not show. It includes deleted issues of the journal's tasks, and
+// unreadable issues with a task, a container or a checkout. Normal operation finds out the rest.
 func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.IssueKey]bool,
 	unread []int,
 ) (found []fsm.FoundTask) {
@@ -179,21 +177,21 @@ func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.I
 }
 
 // Patience with GitHub. The rebuild waits for the end of an outage, a limit or a recently refused credential. If
-// one issue cannot be read while others can, it counts as unreadable after findPatience, which is longer than
+// one issue cannot be read while others can, it counts as unreadable after FindPatience, which is longer than
 // GitHub needs to confirm a deletion. If no issue can be read, an outage is more likely, and the wait is longer.
 const (
-	findPatience  = 2 * time.Minute
+	FindPatience  = 2 * time.Minute
 	findRetry     = 2 * time.Second
 	findRetryMost = 30 * time.Second
 )
 
 // listenFrom records GitHub's time before a repository is read, so that the new journal's first poll reads all
 // later comments.
-func (s *session) listenFrom(ctx context.Context, e *evidence, repo string) error {
+func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) error {
 	if e.listens[repo] != "" {
 		return nil
 	}
-	heard, err := s.github.Comments(ctx, repo, "")
+	heard, err := r.GitHub.Comments(ctx, repo, "")
 	if err == nil {
 		e.listens[repo] = heard.Cursor
 	}
@@ -201,20 +199,21 @@ func (s *session) listenFrom(ctx context.Context, e *evidence, repo string) erro
 }
 
 // findOnGitHub reads a repository. An unreadable repository that is no longer configured has no issues.
-func (s *session) findOnGitHub(ctx context.Context, e *evidence,
+func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 	repo string,
 ) (found []github.Found, unread []int, err error) {
 	since := time.Time{} // since when all but some issues can be read; zero if the last try failed altogether
-	for retry := min(findRetry, s.findPatience/10); ; retry = min(2*retry, findRetryMost) {
-		err := s.listenFrom(ctx, e, repo)
+	patience := r.Patience
+	for retry := min(findRetry, patience/10); ; retry = min(2*retry, findRetryMost) {
+		err := r.listenFrom(ctx, e, repo)
 		var failures map[int]error
 		if err == nil {
-			found, failures, err = s.github.FindTasks(ctx, repo, e.issues[repo])
+			found, failures, err = r.GitHub.FindTasks(ctx, repo, e.issues[repo])
 		}
 		if err == nil {
-			err = s.findBranches(ctx, e, repo)
+			err = r.findBranches(ctx, e, repo)
 		}
-		unread, patience, until := slices.Sorted(maps.Keys(failures)), s.findPatience, time.Time{}
+		unread, patience, until := slices.Sorted(maps.Keys(failures)), patience, time.Time{}
 		if len(found) == 0 {
 			patience *= 5
 		}
@@ -226,8 +225,8 @@ func (s *session) findOnGitHub(ctx context.Context, e *evidence,
 			return found, nil, nil
 		case err == nil && time.Since(since) >= patience:
 			for _, n := range unread {
-				s.log.Warn("an issue cannot be read: only what containers, checkouts and the journal say of it is "+
-					"known; if it stays as it is, look at its labels by hand",
+				r.Log.Warn("an issue cannot be read, so containers, checkouts and the journal must suffice; "+
+					"if this persists, check its labels by hand",
 					zap.String("issue", fmt.Sprintf("%s#%d", repo, n)), zap.Error(failures[n]))
 			}
 			return found, unread, nil
@@ -235,8 +234,8 @@ func (s *session) findOnGitHub(ctx context.Context, e *evidence,
 			err = failures[unread[0]]
 		default:
 			f := failure.Of(err)
-			if !f.Transient && !slices.Contains(s.config.GitHub.Repositories, repo) {
-				s.log.Warn("a repository that is not configured any more cannot be read", zap.String("repo", repo),
+			if !f.Transient && !slices.Contains(r.Config.GitHub.Repositories, repo) {
+				r.Log.Warn("skipped an unreadable repository outside the configuration", zap.String("repo", repo),
 					zap.Error(err))
 				return nil, nil, nil
 			}
@@ -245,7 +244,7 @@ func (s *session) findOnGitHub(ctx context.Context, e *evidence,
 			}
 			since, until = time.Time{}, f.Until
 		}
-		s.log.Warn("the rebuild waits for GitHub", zap.String("repo", repo), zap.Time("until", until), zap.Error(err))
+		r.Log.Warn("the rebuild waits for GitHub", zap.String("repo", repo), zap.Time("until", until), zap.Error(err))
 		select {
 		case <-time.After(max(time.Until(until), retry)):
 		case <-ctx.Done():
@@ -258,10 +257,10 @@ var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0
 
 // findBranches reads the attempts in the names of the repository's branches. If git is refused, the other evidence
 // must suffice.
-func (s *session) findBranches(ctx context.Context, e *evidence, repo string) error {
-	names, err := s.workspace.Branches(ctx, s.origin.Remote(repo), "retake")
+func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) error {
+	names, err := r.Workspace.Branches(ctx, r.Remote(repo), "retake")
 	if err != nil && !failure.Of(err).Transient {
-		s.log.Warn("the branches cannot be listed: attempts that nothing else shows are not known",
+		r.Log.Warn("the branches cannot be listed, so attempts without other traces remain unknown",
 			zap.String("repo", repo), zap.Error(err))
 		return nil
 	}
@@ -276,8 +275,8 @@ func (s *session) findBranches(ctx context.Context, e *evidence, repo string) er
 }
 
 // found combines GitHub's and this machine's knowledge of one issue.
-func (s *session) found(ctx context.Context, e *evidence, g github.Found, known *fsm.Task) (fsm.FoundTask, error) {
-	v := s.offers.IssueView(g.Issue)
+func (r *Restorer) found(ctx context.Context, e *evidence, g github.Found, known *fsm.Task) (fsm.FoundTask, error) {
+	v := r.IssueView(g.Issue)
 	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}
 	// a person may have deleted or edited our comment, which does not end the claim
 	if f.Nonce == "" && !g.Others {
@@ -300,12 +299,12 @@ func (s *session) found(ctx context.Context, e *evidence, g github.Found, known 
 		f.Work = fsm.DeliverResult{Branch: p.Branch, SHA: p.Head, URL: p.URL, PullRequest: p.Number}
 		f.Reviewed.Change = p.Change
 	}
-	return f, s.addEvidence(ctx, e, &f, g.Attempt)
+	return f, r.addEvidence(ctx, e, &f, g.Attempt)
 }
 
-// addEvidence adds this machine's knowledge of the claim. While a container lives, no later attempt can have begun,
+// addEvidence adds this machine's knowledge of the claim. While a container lives, no later attempt exists,
 // regardless of comments.
-func (s *session) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
+func (r *Restorer) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
 	f.Attempt, f.Live, f.Checkout, f.Branch = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce),
 		e.branches[f.Key]
 	if f.Live == 0 {
@@ -313,15 +312,14 @@ func (s *session) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask
 	}
 	asked := f.AskedAfter()
 	for _, n := range e.reported[f.Nonce] {
-		stored, err := s.reports.Of(ctx, fsm.AttemptID(f.Nonce, n))
+		reports, err := r.Reports(ctx, fsm.AttemptID(f.Nonce, n))
 		if err != nil {
 			return err
 		}
 		var used *recovery.Usage
-		for _, r := range stored {
-			r := reports.Translate(r)
-			used = used.Max(r.Usage)
-			f.Reported = f.Reported || r.Final && n == f.Attempt
+		for _, report := range reports {
+			used = used.Max(report.Usage)
+			f.Reported = f.Reported || report.Final && n == f.Attempt
 		}
 		if used == nil || n == f.Attempt && (f.Live > 0 || f.Checkout) { // counted when its end is decided
 			continue

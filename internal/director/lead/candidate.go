@@ -1,0 +1,175 @@
+package lead
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/director/loop"
+)
+
+// Candidate lets this process lead its fleet, or stand by. Set the exported fields before its methods are called. Its
+// methods are safe for concurrent use, except Run and Take.
+type Candidate struct {
+	Joined   bool                       // the bus is joined, so other directors may lead
+	Identity func() (bus.Leader, error) // how this process shows itself as leader; called once
+	Period   time.Duration              // of the lease
+	Able     func() bool                // reports whether this process could do a leader's work; nil means always
+	Bus      func() *bus.Bus
+	Marker   Marker // shows others which director leads; may be nil
+	// StandBy starts to serve people while another director leads, and returns a function that stops this. It is nil
+	// in commands.
+	StandBy func(ctx context.Context) (end func())
+	Log     *zap.Logger
+
+	term  atomic.Pointer[Term]       // the current term; nil before this process has led
+	other atomic.Pointer[bus.Leader] // the leader that this process stands by for; nil if unknown
+	me    bus.Leader                 // without Since, Why and Time; ID is empty at first
+}
+
+// Leads reports whether effects may run now. It returns true before the first term.
+func (c *Candidate) Leads() bool { return c.term.Load().Leads() }
+
+// MayWrite reports whether no other director leads at this moment. On a joined bus this is unknown before the first
+// term, so the result is false.
+func (c *Candidate) MayWrite() bool {
+	t := c.term.Load()
+	return t.Leads() && (t != nil || !c.Joined)
+}
+
+// Me returns this process as leader. It returns nil with an embedded bus, where no other director can lead.
+func (c *Candidate) Me() *bus.Leader {
+	if t := c.term.Load(); t != nil && t.lease != nil {
+		me := t.lease.Me()
+		return &me
+	}
+	return nil
+}
+
+// Other returns the leader that this process stands by for, or nil if it is unknown.
+func (c *Candidate) Other() *bus.Leader { return c.other.Load() }
+
+// Run serves one term after another until ctx ends. A director that lost its lease stands by, and may lead again. A
+// term that ends for another reason ends Run.
+func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
+	c.unmark(ctx)
+	for {
+		t, err := c.stand(ctx)
+		if err != nil || t == nil {
+			return err
+		}
+		c.term.Store(t)
+		c.mark(t)
+		err = serve(t)
+		t.Release()
+		if !t.Expired() || ctx.Err() != nil {
+			return err
+		}
+		c.Bus().DismissAll()
+		c.Log.Warn("this director leads no more", zap.Error(errors.Join(loop.ErrLeaseLost, err)))
+	}
+}
+
+// stand blocks until this process leads. On a joined bus another director may lead. Then this one stands by. stand
+// returns a nil term when ctx ends.
+func (c *Candidate) stand(ctx context.Context) (*Term, error) {
+	t := newTerm(ctx)
+	if !c.Joined {
+		t.clock.Store(loop.NewClock(t.now()))
+		return t, nil
+	}
+	if err := c.identify(); err != nil {
+		return nil, err
+	}
+	c.other.Store(nil)
+	var err error
+	var end func()
+	if c.term.Load() != nil { // this process has led before, so people may query it at once
+		end = c.StandBy(ctx)
+	}
+	if t.lease, err = c.newLease(ctx, t); t.lease != nil {
+		err = t.lease.Await(ctx, func(l bus.Leader) {
+			c.Log.Info("another director leads; this one stands by", zap.String("run", l.RunID),
+				zap.String("host", l.Host), zap.String("data_dir", l.DataDir), zap.Time("since", l.Since))
+			if end == nil {
+				end = c.StandBy(ctx)
+			}
+			c.other.Store(&l)
+			t.takeover = true
+		})
+	}
+	if end != nil {
+		end()
+	}
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	if err != nil {
+		t.end(nil)
+		return nil, nil //nolint:nilerr // ctx ended
+	}
+	t.clock.Store(loop.NewClock(t.now()))
+	t.watch()
+	c.Log.Info("this director leads", zap.String("why", t.lease.Me().Why), zap.Duration("lease", c.Period))
+	return t, nil
+}
+
+// Take returns a term for a command. It does not stand by: if another process leads, the error names that process.
+func (c *Candidate) Take(ctx context.Context) (*Term, error) {
+	t := newTerm(ctx)
+	if c.Joined {
+		if err := c.takeLease(ctx, t); err != nil {
+			t.end(nil)
+			return nil, err
+		}
+		t.watch()
+	}
+	c.term.Store(t)
+	return t, nil
+}
+
+func (c *Candidate) takeLease(ctx context.Context, t *Term) error {
+	err := c.identify()
+	if err == nil {
+		t.lease, err = c.newLease(ctx, t)
+	}
+	var other *bus.Leader
+	if err == nil {
+		other, err = t.lease.Take(ctx)
+	}
+	if other != nil {
+		err = fmt.Errorf("%s on %s with director.data_dir %s leads this fleet: stop all of the fleet's directors first",
+			other.RunID, other.Host, other.DataDir)
+	}
+	return err
+}
+
+// identify sets the record that this process shows as leader. It reads the record once, because the disk may be
+// gone later.
+func (c *Candidate) identify() (err error) {
+	if c.me.ID == "" {
+		c.me, err = c.Identity()
+	}
+	return err
+}
+
+// newLease opens the fleet's lease. It retries while the bus is unreachable, except before the first term, when the
+// configuration may be wrong.
+func (c *Candidate) newLease(ctx context.Context, t *Term) (*bus.Lease, error) {
+	for {
+		l, err := c.Bus().NewLease(ctx, bus.LeaseOptions{Me: c.me, Period: c.Period, Now: t.now, Able: c.Able})
+		if err == nil || c.term.Load() == nil || ctx.Err() != nil {
+			return l, err
+		}
+		c.Log.Warn("the lease cannot be opened, trying again", zap.Error(err))
+		select {
+		case <-time.After(pauseFirst):
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package lead
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/config"
+	"retake/internal/director/disk"
+	"retake/internal/director/failure"
+)
+
+// Parts of the journal in the data directory outside the bus's directory, so that damage there does not affect
+// them.
+const (
+	MirrorFile = "journal.head" // the last known sequence of the journal
+	ArchiveDir = "journal"      // batches that have left the live journal
+)
+
+// BusOptions derives bus options from a configuration with an absolute data directory.
+func BusOptions(c config.Config) bus.Options {
+	return bus.Options{
+		URL: c.AgentBus.URL, Prefix: c.AgentBus.Prefix, Fleet: c.Director.Fleet, Replicas: c.AgentBus.Replicas,
+		Dir: filepath.Join(c.Director.DataDir, "bus"), Mirror: filepath.Join(c.Director.DataDir, MirrorFile),
+		Archive: bus.Archive{
+			Dir:  filepath.Join(c.Director.DataDir, ArchiveDir),
+			Keep: time.Duration(c.Journal.KeepDays) * 24 * time.Hour,
+		},
+	}
+}
+
+// Pauses between two tries to open the bus again. They double up to a few seconds only, because everything waits
+// for the bus.
+const (
+	reopenFirst = 500 * time.Millisecond
+	reopenMost  = 5 * time.Second
+)
+
+// Hub holds the bus, which is another one after each failure of an embedded server. Its methods are safe for
+// concurrent use, except that only one goroutine may open and close the bus.
+type Hub struct {
+	Joined  bool // the server runs in another process
+	Connect func(context.Context) (*bus.Bus, error)
+	Disk    *disk.Guard
+	Say     func(error) // shows people why no session runs
+	Log     *zap.Logger
+
+	bus    atomic.Pointer[bus.Bus]
+	closed bool // Close has closed the current bus
+}
+
+// Bus returns the bus, or nil before the first Open.
+func (h *Hub) Bus() *bus.Bus { return h.bus.Load() }
+
+// Open opens the bus.
+func (h *Hub) Open(ctx context.Context) error {
+	b, err := h.Connect(ctx)
+	if err == nil {
+		h.bus.Store(b)
+		h.closed = false
+	}
+	return err
+}
+
+// Close closes the bus if it is open.
+func (h *Hub) Close(ctx context.Context) error {
+	b := h.Bus()
+	if b == nil || h.closed {
+		return nil
+	}
+	h.closed = true
+	return b.Close(ctx)
+}
+
+// Reopen opens the bus again. An embedded server restarts on the same files, port and keys, so workers reconnect on
+// their own. With a joined server the connections and the lease remain valid, and only the streams are checked.
+// Reopen retries, even while the disk cannot be written, until it succeeds or ctx ends.
+func (h *Hub) Reopen(ctx context.Context) error {
+	if !h.Joined {
+		if err := h.Close(ctx); err != nil && ctx.Err() == nil { // never run two servers on one directory
+			h.Log.Warn("the bus was closed incompletely", zap.Error(err))
+		}
+	}
+	return failure.Retry(ctx, failure.Pauses(reopenFirst, reopenMost), 0, func() error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		look := h.Disk.Ask(ctx, true, disk.Slow)
+		err := look.Unusable()
+		if ctx.Err() == nil {
+			h.Disk.Keep(look)
+		}
+		switch {
+		case err != nil:
+		case h.Joined:
+			err = h.Bus().Ensure(ctx)
+		default:
+			err = h.Open(ctx)
+		}
+		if err == nil {
+			h.Log.Info("the bus was opened again")
+		}
+		return err
+	}, func(err error, pause time.Duration) {
+		h.Say(err)
+		h.Log.Warn("the bus cannot be opened", zap.Error(err), zap.Duration("in", pause))
+	})
+}

@@ -1,0 +1,30 @@
+package lead
+
+import (
+	"fmt"
+	"net/http"
+
+	"retake/internal/director/loop"
+	"retake/internal/github"
+)
+
+// Transport returns a transport that blocks all writes to GitHub outside the lease, regardless of their origin.
+func (c *Candidate) Transport(next http.RoundTripper) http.RoundTripper {
+	return transport{next, c.Leads}
+}
+
+type transport struct {
+	next  http.RoundTripper
+	leads func() bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !t.leads() {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, fmt.Errorf("%w: %w", github.ErrNotSent, loop.ErrLeaseLost)
+	}
+	return t.next.RoundTrip(r)
+}

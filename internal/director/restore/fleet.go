@@ -1,0 +1,103 @@
+package restore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/safefile"
+)
+
+// fleetFile names the fleet that a data directory belongs to. Streams, containers and comments carry the fleet's
+// name, so another fleet would not find them.
+const fleetFile = "fleet.json"
+
+// FleetFile records facts that must survive a change of the fleet or the loss of the journal.
+type FleetFile struct {
+	Dir    string         // the data directory
+	Fleet  string         // as configured
+	Labels fsm.LabelNames // as configured
+	Log    *zap.Logger
+
+	written string // the file's content, if this FleetFile wrote it
+}
+
+// FleetState is the content of a FleetFile.
+type FleetState struct {
+	Fleet      string   `json:"fleet"`
+	Unfinished []string `json:"unfinished,omitempty"` // issues with a claim when the file was written
+	// Labels are the names that labels on these issues may have, newest last. If the journal is lost, only this
+	// file knows the earlier names.
+	Labels []fsm.LabelNames `json:"labels,omitempty"`
+}
+
+// Read returns nil if the file is missing or unreadable. In both cases it is written again.
+func (f *FleetFile) Read() *FleetState {
+	path := filepath.Join(f.Dir, fleetFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	was := &FleetState{}
+	if err == nil {
+		err = json.Unmarshal(data, was)
+	}
+	if err != nil {
+		f.Log.Warn("cannot read the fleet of this data directory", zap.String("file", path),
+			zap.Error(err))
+		return nil
+	}
+	return was
+}
+
+// Check refuses a fleet other than the one with unfinished tasks in this data directory.
+func (f *FleetFile) Check() error {
+	if was := f.Read(); was != nil && was.Fleet != f.Fleet && len(was.Unfinished) > 0 {
+		return fmt.Errorf("director: director.fleet is %q, and the tasks of fleet %q in %s are not finished (%s): "+
+			"set it back until they are, or give fleet %q a director.data_dir of its own",
+			f.Fleet, was.Fleet, f.Dir, strings.Join(was.Unfinished, ", "), f.Fleet)
+	}
+	return nil
+}
+
+// Of returns the content for a machine.
+func (f *FleetFile) Of(m *fsm.Machine) FleetState {
+	labels := slices.DeleteFunc(m.EarlierLabels(), func(l fsm.LabelNames) bool { return l == f.Labels })
+	now := FleetState{Fleet: f.Fleet, Labels: append(labels, f.Labels)}
+	for _, t := range m.Tasks() {
+		if t.State != fsm.Queued && t.State != fsm.Forgotten && !t.State.Info().Final {
+			now.Unfinished = append(now.Unfinished, string(t.Key))
+		}
+	}
+	return now
+}
+
+// Keep writes the file if its content has changed.
+func (f *FleetFile) Keep(now FleetState) {
+	data, err := json.Marshal(now)
+	if err == nil && string(data) != f.written {
+		err = safefile.Write(filepath.Join(f.Dir, fleetFile), 0o600, append(data, '\n'))
+		f.written = string(data)
+	}
+	if err != nil {
+		f.Log.Warn("cannot record the fleet of this data directory", zap.Error(err))
+	}
+}
+
+// RecogniseLabels makes GitHub labels count that tasks got under earlier names.
+func RecogniseLabels(g *github.Client, m *fsm.Machine) {
+	var earlier []github.Labels
+	for _, l := range m.EarlierLabels() {
+		earlier = append(earlier, github.Labels(l))
+	}
+	g.Recognise(earlier)
+}

@@ -1,0 +1,56 @@
+package restore
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Intervals at which a standby reads the journal: normally, and after a failure.
+const (
+	followEvery = 250 * time.Millisecond
+	followAgain = 5 * time.Second
+)
+
+// Follow keeps the state current until ctx ends, so that Load only has to read the last moment of the journal.
+func (r *Restorer) Follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := followEvery
+		h := r.followed
+		var err error
+		if h == nil {
+			h, err = r.read(ctx)
+		} else {
+			err = h.ReadOn(ctx, r.Bus().Journal())
+		}
+		switch {
+		case err == nil:
+			r.problem.Store(nil)
+		case ctx.Err() == nil:
+			r.problem.Store(new("the journal cannot be followed: " + err.Error()))
+			r.Log.Warn("the journal is not followed yet", zap.Error(err))
+		}
+		if err != nil {
+			h, pause = nil, followAgain
+		}
+		if r.followed = h; h != nil {
+			r.tasks.Store(int64(len(h.Machine.Tasks())))
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Tasks returns the number of tasks in the followed state.
+func (r *Restorer) Tasks() int { return int(r.tasks.Load()) }
+
+// Problem returns why the journal cannot be followed, or "".
+func (r *Restorer) Problem() string {
+	if why := r.problem.Load(); why != nil {
+		return *why
+	}
+	return ""
+}

@@ -1,0 +1,125 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/projection/feed"
+	"retake/internal/workspace"
+)
+
+// Restorer restores the machine's state, and follows the journal while another director leads. Follow ends before
+// its other methods are called. Tasks and Problem are safe for concurrent use.
+type Restorer struct {
+	Config  config.Config // as of the start
+	Setup   func() *inforce.Setup
+	Machine func(*inforce.Setup) fsm.Config // the part of a setup for the machine
+	Bus     func() *bus.Bus
+	Writer  string      // identifies this process in the journal
+	Leads   func() bool // reports whether this process may change anything now
+	Fleet   *FleetFile
+	Shared  string // the directory of the checkouts
+
+	// sources of a rebuild
+	GitHub    *github.Client
+	Runtime   container.Runtime
+	Workspace *workspace.Workspaces
+	Reports   func(ctx context.Context, worker string) ([]fsm.Report, error)
+	IssueView func(github.Issue) fsm.IssueView
+	Remote    func(repo string) string // the URL of a repository for git
+	Patience  time.Duration            // with an issue that cannot be read
+
+	Log *zap.Logger
+
+	followed *State // the state that Follow keeps current; nil if unknown
+	tasks    atomic.Int64
+	problem  atomic.Pointer[string]
+}
+
+// State is a machine with the state that the journal has.
+type State struct {
+	Machine *fsm.Machine
+	Saved   uint64 // sequence of the snapshot it was restored from
+	Head    bus.Head
+
+	rebuild fsm.RebuildWritten // the part of a rebuild in the journal, if the journal begins with a rebuild
+}
+
+// ReadOn replays the journal after the state.
+func (h *State) ReadOn(ctx context.Context, j *bus.Journal) error {
+	var head bus.Head
+	err := feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) (err error) {
+		head, err = j.Replay(ctx, h.Head, fn)
+		return err
+	}, func(_ uint64, records []fsm.Record) error {
+		h.Machine.Replay(records)
+		h.rebuild = fsm.LastRebuild(h.rebuild, records)
+		return nil
+	})
+	if errors.Is(err, feed.ErrUndecoded) {
+		err = fmt.Errorf("%w: %w", failure.ErrForGood, err) // a newer version wrote it
+	}
+	if err == nil {
+		h.Head = head
+	}
+	return err
+}
+
+// Load returns the state that the journal has. A followed state is only brought up to date. If the journal is damaged
+// or its rebuild was interrupted, Load rebuilds it if the configuration allows this. Otherwise the error gives
+// advice.
+func (r *Restorer) Load(ctx context.Context) (*State, error) {
+	h, err := r.followed, error(nil)
+	if r.followed = nil; h != nil && h.ReadOn(ctx, r.Bus().Journal()) != nil {
+		h = nil
+	}
+	if h == nil {
+		h, err = r.read(ctx)
+	}
+	known, why, begun, failed := r.unsound(ctx, h, err)
+	if failed != nil {
+		return nil, failed
+	}
+	if why != "" && !begun && r.Config.Journal.OnDamage != config.OnDamageRebuild {
+		return nil, damaged(err)
+	}
+	if why != "" {
+		if _, _, err := r.rebuild(ctx, known, why); err != nil {
+			return nil, err
+		}
+		return r.read(ctx)
+	}
+	return h, nil
+}
+
+// read reads the newest snapshot and replays the journal after it. If it returns bus.ErrDamaged, the state is the
+// one before the damage.
+func (r *Restorer) read(ctx context.Context) (*State, error) {
+	h := &State{Machine: fsm.New(r.Machine(r.Setup()))}
+	from, err := r.Bus().Journal().LoadSnapshot(ctx, h.Machine.Restore) // refuses a snapshot of another version
+	if err != nil {
+		return nil, err
+	}
+	h.Saved, h.Head = from.Seq, from
+	return h, h.ReadOn(ctx, r.Bus().Journal())
+}
+
+// damaged returns the error for a damaged journal, with advice. So far the director has changed nothing. It must not
+// start from the remaining records, because a missing record may have started work.
+func damaged(err error) error {
+	return fmt.Errorf("director: %w: nothing was changed. Look with `director journal verify`; then bring back an "+
+		"export with `director journal import FILE`, or what GitHub, the containers and the reports still know with "+
+		"`director journal rebuild`", err)
+}
