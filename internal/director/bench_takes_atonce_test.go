@@ -30,12 +30,13 @@ func manyTakes(t *testing.T, image string) {
 	sess.recorder, _, err = record.New(fsm.New(d.machineConfig(d.setup())), d.recordOptions())
 	must(t, err)
 	must(t, errors.Join(d.hub.Bus().ShareSecret(t.Context()), sess.openRepositories(t.Context())))
+	sess.newAttempts()
 	names := make([]string, atOnce)
 	began := time.Now()
 	must(t, eachAtOnce(atOnce, func(i int) error {
 		nonce := loop.NewNonce()
 		names[i] = fsm.AttemptID(nonce, 1)
-		out := sess.start(t.Context(), fsm.Effect{
+		out := sess.starter.Start(t.Context(), fsm.Effect{
 			Kind: fsm.DoStart, Task: fsm.IssueKey(fmt.Sprint(repo, "#", i+1)), Nonce: nonce, Attempt: 1,
 			Worker: names[i],
 			At:     time.Now(), Start: &fsm.StartOrder{WatchdogAt: time.Now().Add(time.Hour)},

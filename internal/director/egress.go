@@ -184,22 +184,22 @@ func (d *daemon) egressSecret() ([]byte, error) {
 	return secret, err
 }
 
-// admit lets an attempt use the proxy.
-func (o outside) admit(attempt string) {
+// Admit lets an attempt use the proxy.
+func (o outside) Admit(attempt string) {
 	if o.proxy != nil {
 		o.proxy.Admit(attempt)
 	}
 }
 
-// dismiss closes the attempt's connections at the proxy.
-func (o outside) dismiss(attempt string) {
+// Dismiss closes the attempt's connections at the proxy.
+func (o outside) Dismiss(attempt string) {
 	if o.proxy != nil {
 		o.proxy.Dismiss(attempt)
 	}
 }
 
-// secrets returns the attempt's secrets that are valid until it ends.
-func (o outside) secrets(attempt string) []string {
+// Secrets returns the attempt's secrets that are valid until it ends.
+func (o outside) Secrets(attempt string) []string {
 	if o.proxy == nil {
 		return nil
 	}
@@ -217,9 +217,9 @@ func (o outside) denied(attempt string) (lines []string) {
 	return lines
 }
 
-// environ adds the variables by which an attempt's programs find the proxy. For agents it also adds placeholders
+// Environ adds the variables by which an attempt's programs find the proxy. For agents it also adds placeholders
 // for the keys.
-func (o outside) environ(attempt string, before []string, agent bool) []string {
+func (o outside) Environ(attempt string, before []string, agent bool) []string {
 	if o.proxy == nil {
 		return before
 	}

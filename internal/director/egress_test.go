@@ -21,7 +21,7 @@ func TestEnvironOfProxy(t *testing.T) {
 		keys: []string{"ANTHROPIC_API_KEY"},
 	}
 	before := []string{"HTTP_PROXY=http://theirs", "NO_PROXY=mirror.example.com", "A=1"}
-	got := o.environ("task-1", before, true)
+	got := o.Environ("task-1", before, true)
 	for _, want := range []string{
 		"A=1", "HTTP_PROXY=http://task-1:" + p.Token("task-1") + "@172.30.0.1:8732", "https_proxy=http://task-1:" +
 			p.Token("task-1") + "@172.30.0.1:8732",
@@ -41,14 +41,14 @@ func TestEnvironOfProxy(t *testing.T) {
 		}
 		names[name] = true
 	}
-	if clean := strings.Join(o.environ("task-1", nil, false), " "); strings.Contains(clean, "ANTHROPIC") ||
+	if clean := strings.Join(o.Environ("task-1", nil, false), " "); strings.Contains(clean, "ANTHROPIC") ||
 		!strings.Contains(clean, "HTTPS_PROXY=") {
 		t.Errorf("who only validates gets %s", clean)
 	}
 	if p.Token("task-1") == p.Token("task-2") {
 		t.Error("two attempts have one token")
 	}
-	if none := (outside{}).environ("task-1", before, true); !slices.Equal(none, before) {
+	if none := (outside{}).Environ("task-1", before, true); !slices.Equal(none, before) {
 		t.Errorf("without a proxy: %q", none)
 	}
 }

@@ -2,15 +2,12 @@ package director
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"go.uber.org/zap"
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/director/disk"
-	"retake/internal/director/failure"
+	"retake/internal/director/effects"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/director/record"
@@ -23,10 +20,10 @@ import (
 // executors lists the executor of each kind of effect.
 func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 	all := map[fsm.EffectKind]loop.Executor{
-		fsm.DoClaim:       s.warmed(s.claim),
-		fsm.DoRecheck:     s.warmed(s.recheck),
-		fsm.DoStart:       s.hostDisk.WithinQuota(s.start),
-		fsm.DoStop:        s.stop,
+		fsm.DoClaim:       effects.Warmed(s.warm, s.claims.Claim),
+		fsm.DoRecheck:     effects.Warmed(s.warm, s.claims.Recheck),
+		fsm.DoStart:       s.hostDisk.WithinQuota(s.starter.Start),
+		fsm.DoStop:        s.stopper.Stop,
 		fsm.DoDeliver:     s.hostDisk.WithinQuota(s.travel.Received(s.delivery.Deliver)),
 		fsm.DoEscalate:    s.travel.Received(s.questions.Escalate),
 		fsm.DoRelease:     s.travel.Received(s.delivery.Release),
@@ -35,7 +32,7 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		fsm.DoRefuse:      s.hellos.Refuse,
 		fsm.DoFence:       s.hellos.Fence,
 		fsm.DoProbe:       s.signs.Probe,
-		fsm.DoRemove:      s.remove,
+		fsm.DoRemove:      s.remains.Remove,
 		fsm.DoReadIssue:   s.readIssue,
 		fsm.DoProgress:    s.questions.Progress,
 		fsm.DoReadAnswers: s.readAnswers,
@@ -45,7 +42,7 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		fsm.DoTidy:        s.tidy,
 		fsm.DoPause:       s.control.Executor(wire.Pause{}),
 		fsm.DoResume:      s.control.Executor(wire.Resume{}),
-		fsm.DoForget:      s.forget,
+		fsm.DoForget:      s.remains.Forget,
 	}
 	for kind, run := range all {
 		all[kind] = s.hostDisk.Await(run)
@@ -94,39 +91,39 @@ func (d *daemon) recordOptions() record.Options {
 	}
 }
 
-// newAttempts creates the parts that attempts need. It requires the owner.
+func (s *session) warm(ctx context.Context) { s.runtime.Warm(ctx) }
+
+// newAttempts creates the parts that begin and end attempts. It requires the owner.
 func (s *session) newAttempts() {
 	s.reader = &reports.Reader{
 		Setup: s.setup, Secrets: s.github.Secrets, Cache: s.reports, Send: s.owner.Send,
 		HeldBack: s.travel.HeldBack, QuotaUsedUp: s.hostDisk.QuotaUsedUp, Log: s.log,
 	}
-	s.ending = &reports.Ending{Cache: s.reports, Bus: s.bus, Spool: s.workspace, Log: s.log}
-}
-
-// remove ends a container of this fleet without a task.
-func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	_, err := s.runtime.Stop(ctx, e.Worker, 0, nil)
-	if err == nil {
-		s.log.Info("removed a container that no task knows", zap.String("worker", e.Worker))
+	s.claims = &effects.Claims{
+		GitHub: s.github, Labels: s.config.GitHub.Labels, RunID: s.runID, Refused: s.refusals.Note,
 	}
-	s.credentials.Revoke(ctx, e.Worker)
-	return failure.Or(fsm.EffectEnded{}, err)
-}
-
-// forgetFor bounds the retries when a checkout is removed, for example while a leftover process still writes to it.
-// The issue's next claim waits for the removal. Leftovers are removed at the next start.
-const forgetFor = 30 * time.Second
-
-// forget removes what a finished claim has left.
-func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	s.credentials.Revoke(ctx, e.Worker)
-	s.reports.Drop(e.Worker)
-	return failure.Or(fsm.EffectEnded{}, failure.Retry(ctx, failure.Pauses(time.Second, 8*time.Second), forgetFor,
-		func() error { return errors.Join(s.travel.Mounted(ctx, e.Nonce), s.workspace.Remove(ctx, e.Nonce)) },
-		func(err error, wait time.Duration) {
-			s.log.Info("a checkout is still there, trying again", zap.String("issue", string(e.Task)),
-				zap.Duration("in", wait), zap.Error(err))
-		}))
+	texts := effects.NewIssueTexts(s.github, s.log)
+	outputs := &effects.Outputs{Store: s.outputs, Recording: s.recording, Log: s.log}
+	s.starter = &effects.Starter{
+		Setup: s.setup, Texts: texts, Runtime: s.runtime, Bus: s.bus, Workspace: s.workspace, Origin: s.origin,
+		Travel: s.travel, Withdrawals: s.withdrawals, Reports: s.reports,
+		Specs: &effects.Specs{
+			Workspace: s.workspace, Environ: s.environ, WorkerBinary: s.workerBinary, LifeAfter: workerLifeAfter,
+		},
+		Proxy: s.outside, Outputs: outputs, Record: s.recorder, Trace: s.telemetry.Parent, RunID: s.runID,
+		Image: s.image(), WorkerURL: s.bus.WorkerURL(s.gateway), Secrets: s.secrets, Log: s.log,
+	}
+	s.stopper = &effects.Stopper{
+		Setup: s.setup, Now: func() time.Time { return s.owner.Clock.Now() }, Runtime: s.runtime,
+		Workspace: s.workspace, Travel: s.travel, Withdrawals: s.withdrawals, Secrets: s.workSecrets,
+		Ending: &reports.Ending{Cache: s.reports, Bus: s.bus, Spool: s.workspace, Log: s.log},
+		Reader: s.reader, Credentials: s.credentials, Proxy: s.outside, Outputs: outputs, Control: s.control,
+		Leases: s.broker, Record: s.recorder, Redact: s.github.Redact, Log: s.log,
+	}
+	s.remains = &effects.Remains{
+		Runtime: s.runtime, Workspace: s.workspace, Travel: s.travel, Credentials: s.credentials, Reports: s.reports,
+		Texts: texts, Log: s.log,
+	}
 }
 
 // pollPause returns the minimum pause between two tries of a request that GitHub refuses.

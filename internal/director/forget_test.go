@@ -28,7 +28,9 @@ func TestForgetTriesAgain(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		_ = os.RemoveAll(record)
 	}()
-	if out := d.newSession().forget(t.Context(), fsm.Effect{
+	sess := d.newSession()
+	sess.newAttempts()
+	if out := sess.remains.Forget(t.Context(), fsm.Effect{
 		Kind: fsm.DoForget, Task: "acme/widgets#1",
 		Nonce: "growing2", Worker: "growing2-1",
 	}); out.Failure != nil {

@@ -289,7 +289,7 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 	before := len(s.github.Events(key))
 	s.publish(worker, `"e-2"`)
 	s.until("fenced", func() bool {
-		return s.logs.FilterMessage("fenced a worker that has no attempt (any more)").
+		return s.logs.FilterMessage("fenced a worker without an attempt").
 			Len() > 0
 	})
 	if after := len(s.github.Events(key)); after != before || len(s.verdicts(key)) != 1 {

@@ -4,12 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"slices"
-	"time"
 
-	"go.uber.org/zap"
-
-	"retake/internal/audit"
-	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/output"
@@ -48,26 +43,4 @@ func (s *session) expectOutput(m *fsm.Machine, list []container.Status) {
 		there = append(there, c.AttemptID)
 	}
 	s.outputs.SealOthers(there)
-}
-
-// outputTime bounds how long the end of an attempt waits for its last output.
-const outputTime = 20 * time.Second
-
-// finishOutput returns the file with an ended attempt's output, or nil if there is no output.
-func (s *session) finishOutput(ctx context.Context, e fsm.Effect) *audit.StoredOutput {
-	ctx, cancel := context.WithTimeout(ctx, outputTime)
-	defer cancel()
-	stored, err := s.outputs.Finish(ctx, s.recording(e.Task, e.Worker, e.Attempt))
-	if err != nil {
-		s.log.Warn("an attempt's output is not kept", zap.String("issue", string(e.Task)),
-			zap.String("worker", e.Worker), zap.Error(err))
-		return nil
-	}
-	return new(audit.StoredOutput(stored))
-}
-
-// unmarked returns an attempt's exit without the stage marks in its output.
-func unmarked(x container.Exit) container.Exit {
-	x.Stdout, x.Stderr = wire.WithoutStageMarks(x.Stdout), wire.WithoutStageMarks(x.Stderr)
-	return x
 }

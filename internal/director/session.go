@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -54,7 +53,10 @@ type session struct {
 	projections []projection.Projection
 	reports     *reports.Cache
 	reader      *reports.Reader
-	ending      *reports.Ending
+	claims      *effects.Claims
+	starter     *effects.Starter
+	stopper     *effects.Stopper
+	remains     *effects.Remains
 	offers      *intake.Offers
 	polls       *intake.Polls
 	reviews     *intake.Reviews
@@ -66,7 +68,6 @@ type session struct {
 	delivery    *effects.Delivery
 	questions   *effects.Questions
 	workSecrets *effects.Secrets
-	edited      sync.Map // edits of issues that the log already reports
 	leftovers   *restore.Leftovers
 	fleet       *restore.FleetFile // used only by housekeeping once the session has begun
 	// the setup the machine decides by; used only by followSettings once the session has begun

@@ -89,18 +89,18 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term
 	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
 	s.readAgain = s.owner.Reload
 	s.owner.Clock = t.Clock()
-	s.newWorkers(ctx)
-	s.newAttempts()
 	s.hostDisk.Clock = s.owner.Clock
 	s.owner.Clock.AtLeast(driver.Machine().Now())
+	if s.recorder, edits, err = record.New(driver.Machine(), s.recordOptions()); err != nil {
+		return nil, err
+	}
+	s.newWorkers(ctx)
+	s.newAttempts()
 	s.runner = loop.NewRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.Send(ctx, e, nil) }, t.Leads, s.log)
 	if s.views, err = view.New(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
 		return nil, err
 	}
 	s.owner.Effects, s.owner.OnDurable, s.owner.OnBatch = s.runner.Submit, s.onDurable, s.onBatch
-	if s.recorder, edits, err = record.New(driver.Machine(), s.recordOptions()); err != nil {
-		return nil, err
-	}
 	s.metrics.Slots(s.begun.Director.MaxWorkers)
 	if err := s.metrics.Restore(driver.Last(), s.views.State()); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	for _, t := range m.Tasks() {
 		if t.State.Info().Live && t.Attempt > 0 {
 			live = append(live, t.AttemptID())
-			s.outside.admit(t.AttemptID())
+			s.outside.Admit(t.AttemptID())
 		}
 	}
 	s.bus.Admit(live...)

@@ -54,8 +54,8 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) github.Es
 	return text
 }
 
-// whyStopped returns one sentence that says why Retake asks. If waiting or an answer is likely to help, it gives
-// the policy's reason: the same failure need not recur.
+// whyStopped returns the reason for the question in one sentence. If waiting or an answer is likely to help, it
+// gives the policy's reason: the same failure need not recur.
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
@@ -114,8 +114,8 @@ func (in wording) words(e fsm.Effect, report *wire.WorkerError, stage wire.Stage
 	return words
 }
 
-// failedStage returns the plan of the stage that an escalation is about. Its Run is empty if no command of a stage
-// failed.
+// failedStage returns the plan of the stage that an escalation is about. Run is empty if the failure is not that of
+// a command.
 func (in wording) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.StagePlan {
 	if q.Stale || report == nil {
 		return wire.StagePlan{}
@@ -132,7 +132,7 @@ func (in wording) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.
 	if first := found[0]; len(found) == 1 || doesWhatFailed(q.Reason, first.Run) {
 		return first
 	}
-	found[0].Run = found[0].Run[:1] // which command failed is unknown: show only the program
+	found[0].Run = found[0].Run[:1] // the failed command is unknown, so show only the program
 	return found[0]
 }
 

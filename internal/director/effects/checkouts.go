@@ -24,8 +24,8 @@ import (
 )
 
 // Checkouts moves checkouts that travel (workspace.transport) between the workspace and the bus. A checkout is
-// published before an attempt and received after it. In between it belongs to the worker, and the bus holds what
-// the worker has sent.
+// published before an attempt and received after it. In between it belongs to the worker, and the bus holds the
+// parts that the worker sent.
 type Checkouts struct {
 	Bus       *bus.Bus
 	Workspace *workspace.Workspaces
@@ -62,7 +62,7 @@ func nonceOf(worker string) string {
 // Publish stores the checkout that an attempt starts from, and opens it for the attempt. Chunks already stored are
 // skipped.
 func (c *Checkouts) Publish(ctx context.Context, in *inforce.Setup, e fsm.Effect) (*wire.PlanCheckout, error) {
-	if e.Start.Validate { // a delivery must find exactly what was validated, even under another director
+	if e.Start.Validate { // a delivery must find the validated state, even under another director
 		if err := c.keep(ctx, e.Nonce, true); err != nil {
 			return nil, err
 		}
@@ -162,8 +162,8 @@ func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *c
 	return m.Tree
 }
 
-// Receive updates the director's copy of a checkout to what the last attempt sent. It does nothing for a checkout
-// that does not travel. If files is false, it receives only the record, because the files are about to be
+// Receive updates the director's copy of a checkout to the state that the last attempt sent. It does nothing for a
+// checkout that does not travel. If files is false, it receives only the record, because the files are about to be
 // discarded. No worker may hold the checkout.
 func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error {
 	state, there, err := c.Bus.CheckoutState(ctx, nonce)
@@ -225,11 +225,11 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 			return failure.Ended(err)
 		}
 		out := run(ctx, e)
-		if err != nil || ctx.Err() != nil { // the local copy is not what the attempt sent
+		if err != nil || ctx.Err() != nil { // the local copy differs from the attempt's
 			return out
 		}
 		if err := c.keep(ctx, e.Nonce, false); err != nil {
-			c.Log.Warn("a director that takes over would have a checkout as it was before", zap.String("task", e.Nonce),
+			c.Log.Warn("checkout not kept for a director that takes over", zap.String("task", e.Nonce),
 				zap.Error(err))
 		}
 		return out
@@ -244,7 +244,7 @@ func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	}
 	err := c.Receive(ctx, e.Nonce, true)
 	if failure.NeverReceived(err) {
-		c.Log.Warn("what an attempt has sent of its checkout cannot be received", zap.String("worker", e.Worker),
+		c.Log.Warn("attempt's checkout not received", zap.String("worker", e.Worker),
 			zap.Error(err))
 		return nil
 	}
@@ -258,7 +258,7 @@ func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) 
 	defer cancel()
 	state, there, err := c.Bus.CheckoutState(ctx, nonceOf(worker))
 	if err != nil {
-		c.Log.Warn("why a checkout was not taken is not known", zap.String("worker", worker), zap.Error(err))
+		c.Log.Warn("reason for a refused checkout not read", zap.String("worker", worker), zap.Error(err))
 	}
 	if err != nil || !there || state.Refused == nil || state.Refused.Worker != worker {
 		return ""
@@ -266,8 +266,8 @@ func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) 
 	return recovery.TooMuch + c.Redact(state.Refused.Text)
 }
 
-// LostWork says how much work is lost of a worker that ended without a report. It returns "" if the checkout does
-// not travel, or if nothing is known about its last checkpoint.
+// LostWork states the amount of work lost with a worker that ended without a report. It returns "" if the checkout
+// does not travel, or if its last checkpoint is unknown.
 func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	state, there, err := c.Bus.CheckoutState(ctx, nonceOf(worker))
 	if err != nil || !there || state.At.IsZero() || state.Attempt != "" && state.Attempt != worker {
@@ -276,7 +276,7 @@ func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	return lostSince(state.At, state.Attempt == "", time.Now())
 }
 
-// lostSince words the loss. none means that no checkpoint of this attempt has arrived.
+// lostSince words the loss. none means that this attempt has sent no checkpoint.
 func lostSince(at time.Time, none bool, now time.Time) string {
 	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
 	unit := "minutes"

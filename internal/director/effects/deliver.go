@@ -45,7 +45,7 @@ func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	issue, err := d.GitHub.Issue(ctx, string(e.Task))
 	if why, gone := failure.IssueGone(err); gone {
-		return takenBack(why)
+		return notOurs(why)
 	}
 	why := ""
 	if err == nil && issue.State == "open" {
@@ -56,7 +56,7 @@ func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failure.Ended(err)
 	case why != "":
 		d.unpushTried(ctx, e)
-		return takenBack(why)
+		return notOurs(why)
 	}
 	order := e.Deliver
 	if order == nil { // planned by an earlier version
@@ -76,7 +76,7 @@ func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return out
 }
 
-// keep delivers nothing. The work stays in the checkout, and a comment on the issue says this.
+// keep leaves the work in the checkout and comments on the issue.
 func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	git, done := d.Withdrawals.During(ctx, e.Task)
 	defer done()
@@ -89,7 +89,7 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	shown, err := d.GitHub.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
 	if shown.Withdrawn != "" {
-		return takenBack(shown.Withdrawn)
+		return notOurs(shown.Withdrawn)
 	}
 	return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 }
@@ -141,7 +141,7 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	to, err := d.GitHub.Deliver(ctx, d.deliverRequest(ctx, e, order, issue, work, d.draftNote(behind, moved)))
 	if to.Withdrawn != "" {
 		d.unpush(ctx, e, work)
-		return takenBack(to.Withdrawn)
+		return notOurs(to.Withdrawn)
 	}
 	result := fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: to.URL}
 	if gh.Review {
@@ -151,11 +151,6 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 		d.removeUnfinished(ctx, e)
 	}
 	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
-}
-
-// takenBack returns the outcome of a delivery that was withdrawn.
-func takenBack(why string) fsm.EffectEnded {
-	return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
 }
 
 // unpush removes the branch of a delivery that was withdrawn during the push. A branch that people could already
@@ -184,9 +179,9 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	}
 }
 
-// closedMeanwhile returns the outcome of a delivery whose issue was closed. The delivery is withdrawn, unless an
-// earlier try presented the work. A person may then have merged it and thereby closed the issue, so the outcome is
-// that of the earlier try.
+// closedMeanwhile decides a delivery for an issue that was closed meanwhile. The delivery is withdrawn, unless an
+// earlier try presented the work. A person may then have closed the issue by merging, so the outcome of the earlier
+// try counts.
 func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.DeliverRequest) fsm.EffectEnded {
 	there, head, err := d.GitHub.Settled(ctx, r)
 	switch {
@@ -194,7 +189,7 @@ func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.D
 		return failure.Ended(err)
 	case there.URL == "":
 		d.unpushTried(ctx, e)
-		return takenBack("the issue was closed")
+		return notOurs("the issue was closed")
 	}
 	shown, err := d.GitHub.Deliver(ctx, r)
 	result := fsm.DeliverResult{Branch: r.Branch, SHA: head, URL: shown.URL}
@@ -215,7 +210,7 @@ func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	}
 	if err := d.Workspace.Mergeable(ctx, r); err != nil {
 		if errors.Is(err, workspace.ErrCannotMerge) {
-			d.Log.Warn("whether the work merges with the base branch is not known", zap.String("issue", string(e.Task)),
+			d.Log.Warn("merge with the base branch not tried", zap.String("issue", string(e.Task)),
 				zap.Error(err))
 			return "", nil
 		}
@@ -227,7 +222,7 @@ func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, d.Origin.BaseBranch), nil
 }
 
-// draftNote says why the work must not be taken as validated, or returns "" if it is validated.
+// draftNote gives the reason not to take the work as validated, or returns "" for validated work.
 func (d *Delivery) draftNote(behind string, moved bool) string {
 	switch {
 	case len(d.Setup().ValidateStages()) == 0:
@@ -307,7 +302,7 @@ func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary s
 	for n := e.Attempt; n >= 1 && summary == ""; n-- {
 		reports, err := d.Reports(ctx, fsm.AttemptID(e.Nonce, n))
 		if err != nil {
-			d.Log.Warn("what a worker said is not shown", zap.String("worker", fsm.AttemptID(e.Nonce, n)),
+			d.Log.Warn("reports not shown in the pull request", zap.String("worker", fsm.AttemptID(e.Nonce, n)),
 				zap.Error(err))
 			continue
 		}
@@ -341,7 +336,7 @@ func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
 	return checks
 }
 
-// notValidated returns the failure for work that is not validated when no attempt is left to validate it.
+// notValidated returns the failure for unvalidated work when no attempt is left to validate it.
 func notValidated(err error) *fsm.EffectError {
 	f := failure.Of(err)
 	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""

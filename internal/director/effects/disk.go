@@ -27,9 +27,9 @@ type Disk struct {
 const diskWait = 10 * time.Second
 
 // Await returns an executor that retries failures of the host until its disk recovers. While the disk of the data
-// directory cannot be written, any failure may be due to it, so the effect is retried without charge until the disk
-// is well. If that disk is well, a full disk must be another one, such as the container engine's. A start is then
-// retried for some time before it counts as a failed attempt. A file fault counts against the task.
+// directory cannot be written, it may cause any failure, so the effect is retried without charge. Otherwise the full
+// disk must be another disk, such as the container engine's. A start is then retried for some time before it counts
+// as a failed attempt. A file fault counts against the task.
 func (d *Disk) Await(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)
@@ -63,7 +63,7 @@ func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	}
 	u, err := d.Use(dir)
 	if err != nil {
-		d.Log.Warn("a quota cannot be looked at", zap.String("task", nonce), zap.Error(err))
+		d.Log.Warn("quota not read", zap.String("task", nonce), zap.Error(err))
 		return ""
 	}
 	for kind, what := range [...]string{"bytes", "files"} {

@@ -1,9 +1,9 @@
-// Package effects carries out the effects of fsm. Each family of executors is a type whose fields are its only
+// Package effects carries out the effects of fsm. Each family of executors is a type, and its fields are its only
 // dependencies.
 //
 // # Invariants
 //
-//   - An executor may run again after a restart, so each one detects what an earlier try has done.
+//   - An executor may run again after a restart, so each one detects the work of an earlier try.
 //   - An executor changes the machine only through its result, which becomes an event.
 //   - A checkout belongs either to the director or to the attempt that runs on it, never to both. See Checkouts.
 //

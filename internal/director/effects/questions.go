@@ -94,8 +94,8 @@ func ProgressView(p *fsm.ProgressView) github.ProgressView {
 	return view
 }
 
-// failedLines returns the failed attempts, except those whose work went into review and was rejected later: these
-// had done what the task asked.
+// failedLines returns the failed attempts. Attempts with work in review are left out, because they had fulfilled the
+// task.
 func failedLines(history []fsm.Failure, inReview bool) []github.AttemptLine {
 	return attemptLines(slices.DeleteFunc(slices.Clone(history), func(f fsm.Failure) bool {
 		return f.Stage == "REVIEW" || inReview && f.Stage == "SYNC_MAIN"

@@ -19,7 +19,7 @@ type Credentials struct {
 	Log *zap.Logger
 }
 
-// ShutOut returns once the bus accepts nothing else from a worker. The credential stays revoked after a restart.
+// ShutOut returns once the bus rejects further messages of a worker. The credential stays revoked after a restart.
 // Messages that the bus has already accepted remain valid.
 func (c *Credentials) ShutOut(ctx context.Context, worker string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
@@ -30,6 +30,6 @@ func (c *Credentials) ShutOut(ctx context.Context, worker string) error {
 // Revoke is ShutOut for a worker that is gone. It only logs an error.
 func (c *Credentials) Revoke(ctx context.Context, worker string) {
 	if err := c.ShutOut(ctx, worker); err != nil {
-		c.Log.Warn("a worker's credential is good until the bus is told", zap.String("worker", worker), zap.Error(err))
+		c.Log.Warn("worker's credential not revoked yet", zap.String("worker", worker), zap.Error(err))
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// pushUnfinished pushes unfinished work, so that people can see what a question is about, or continue it. kept says
-// why the work stays on this machine. Both results are empty without work. The branch of a pull request is never
+// pushUnfinished pushes unfinished work for people who answer a question or continue the work. kept gives the reason
+// for work that stays on this machine. Both results are empty without work. The branch of a pull request is never
 // touched, because it holds finished work. That work is returned, and if the checkout has more, the rest goes to a
 // branch of a second name.
 func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
@@ -36,7 +36,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		shown.URL, shown.Unfinished, shown.UnfinishedSHA = github.BranchURL(issue.URL, shown.Branch), "", ""
 		work = &shown
 	}
-	if err != nil { // without the labels it is unknown what may be pushed
+	if err != nil { // the labels decide about the push
 		return work, failure.Of(err).Text
 	}
 	request := d.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
@@ -103,7 +103,8 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case note.Merged:
 		d.removeBranch(ctx, e)
 	default: // the claim's comment must not keep saying that an attempt is running
-		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt} // the release comment says why
+		// the release comment has the reason
+		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt}
 		if err := d.GitHub.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
 			d.Log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
 		}
@@ -120,7 +121,7 @@ func (d *Delivery) removeBranch(ctx context.Context, e fsm.Effect) {
 	d.removeUnfinished(ctx, e)
 }
 
-// removeUnfinished deletes the branch of unfinished work, whose content is now elsewhere or superseded.
+// removeUnfinished deletes the branch of unfinished work after newer work has replaced it.
 func (d *Delivery) removeUnfinished(ctx context.Context, e fsm.Effect) {
 	if e.Work != nil {
 		d.dropBranch(ctx, e, e.Work.Unfinished, e.Work.UnfinishedSHA)

@@ -21,11 +21,13 @@ func TestRedactedAsInItsJSON(t *testing.T) {
 		`{"token":"correct-horse-battery"}`, "https://me:hunter22@example.org",
 	}))
 	rapid.Check(t, func(t *rapid.T) {
+		headers := rapid.MapOfN(rapid.StringMatching(`[a-z]{1,8}`), text, 0, 3).Draw(t, "headers")
+		headers[text.Draw(t, "header")] = text.Draw(t, "its value") // two secrets would become the same key
 		e := &wire.WorkerError{
 			ErrorID: "correct-horse-battery", WorkerID: "w-1", IssueNumber: 7, Stage: text.Draw(t, "stage"), Attempt: 1,
 			ErrorType: text.Draw(t, "type"), Message: text.Draw(t, "message"),
 			LastStdoutTail: text.Draw(t, "stdout"), LastStderrTail: text.Draw(t, "stderr"),
-			Headers: rapid.MapOfN(text, text, 0, 3).Draw(t, "headers"), Question: text.Draw(t, "question"),
+			Headers: headers, Question: text.Draw(t, "question"),
 			ExitCode: new(1), Usage: &wire.Usage{Tokens: 3},
 			Stages: []wire.StageResult{{
 				Stage:   text.Draw(t, "its stage"),

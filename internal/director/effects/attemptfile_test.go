@@ -1,4 +1,4 @@
-package director
+package effects
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestSummarySaysWhatToMend: what an attempt is for depends on who refused the work, and on what a merge left.
+// TestSummarySaysWhatToMend: the purpose of an attempt depends on the origin of the refusal and on the conflicts.
 func TestSummarySaysWhatToMend(t *testing.T) {
 	ref := wire.IssueRef{Key: "acme/widgets#21", Title: "The parser drops a line"}
 	review := fsm.Failure{

@@ -1,4 +1,4 @@
-package director
+package effects
 
 import (
 	"context"
@@ -8,24 +8,20 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
 
 // catchUp updates a checkout before its next attempt. It merges what people pushed to the branch of the work, and
-// the base branch if that is further ahead than the policy allows. If the attempt only validates, a conflict is an
-// error, and an agent is asked to resolve it. An agent that was asked finds the conflict in the files listed in
-// left.
-func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect,
-	r workspace.Request,
-) (left []string, err error) {
+// the base branch if that is further ahead than the policy allows. A conflict in an attempt that only validates is
+// an error, which leads to an attempt with an agent. That agent finds the conflict in the files listed in left.
+func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) (left []string, err error) {
 	if e.Attempt == 1 {
 		return nil, nil
 	}
 	if e.Work != nil && e.Work.Branch != "" {
-		joined, err := s.workspace.Join(ctx, r, e.Work.Branch)
+		joined, err := s.Workspace.Join(ctx, r, e.Work.Branch)
 		switch {
 		case err != nil && !errors.Is(err, workspace.ErrNotThere):
 			return nil, err
@@ -41,13 +37,13 @@ func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect,
 	}
 	keep := keepsConflicts(e.Start) && !e.Start.Validate
 	if !keep && e.Start.Action != recovery.Revalidate {
-		drift, err := s.workspace.Drift(ctx, r)
-		if err != nil || c.SyncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+		drift, err := s.Workspace.Drift(ctx, r)
+		if err != nil || e.in.SyncPolicy().Reason(drift.Commits, drift.Behind) == "" {
 			return nil, err
 		}
 	}
-	synced, err := s.workspace.Sync(ctx, r, workspace.SyncOptions{KeepConflicts: keep})
-	log := s.log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt))
+	synced, err := s.Workspace.Sync(ctx, r, workspace.SyncOptions{KeepConflicts: keep})
+	log := s.Log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt))
 	switch {
 	case errors.Is(err, workspace.ErrCannotMerge):
 		log.Warn("the base branch is not merged; the attempt works on the old one", zap.Error(err))
@@ -59,8 +55,8 @@ func (s *session) catchUp(ctx context.Context, c *inforce.Setup, e fsm.Effect,
 	return synced.Left, err
 }
 
-// keepsConflicts reports whether this attempt or an earlier one was asked to resolve a conflict, which may
-// therefore still be in the files. It also counts a conflict that a person has answered.
+// keepsConflicts reports whether the files may hold a conflict that this attempt or an earlier one had to resolve.
+// It also counts a conflict that a person has answered.
 func keepsConflicts(o *fsm.StartOrder) bool {
 	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool { return f.Reason == recovery.GitConflict })
 }

@@ -1,4 +1,4 @@
-package director
+package effects
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ func attemptFile(e fsm.Effect, ref wire.IssueRef, alternative string, conflicts 
 // summaryBytes bounds the generated summary. The contract with agents sets it.
 const summaryBytes = 4 << 10
 
-// actionAdvice is what the next attempt should do differently from the last.
+// actionAdvice tells the next attempt how to differ from the last.
 var actionAdvice = map[recovery.Action]string{
 	recovery.RetryCompact: "The last attempt did not fit the model's context: read and quote about half as much, " +
 		"and only what the change needs.",
@@ -69,7 +69,7 @@ func summary(ref wire.IssueRef, order *fsm.StartOrder, inReview bool, conflicts 
 	return begin + newestLines(history.String(), summaryBytes-len(begin))
 }
 
-// advice returns what this attempt should do differently. Work that is in review was rejected by the people or
+// advice tells this attempt how to differ from the last one. Work that is in review was rejected by the people or
 // checks quoted below, and people may have pushed to its branch.
 func advice(order *fsm.StartOrder, inReview bool) string {
 	if order.Action == recovery.FixAttempt && inReview {
@@ -126,7 +126,7 @@ func asQuote(text string) string {
 	return "> " + strings.ReplaceAll(strings.TrimRight(lineEnds.Replace(text), "\n"), "\n", "\n> ") + "\n"
 }
 
-// lineEnds normalizes everything that some program takes for a line end.
+// lineEnds normalizes the line ends of all programs.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n", "\u0085", "\n", "\v", "\n",
 	"\f", "\n")
 

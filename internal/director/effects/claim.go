@@ -1,0 +1,82 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"retake/internal/config"
+	"retake/internal/director/failure"
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// Claims takes claims on issues, and checks that they still hold.
+type Claims struct {
+	GitHub  *github.Client
+	Labels  config.Labels
+	RunID   string
+	Refused func(key string) // holds back an issue that cannot be claimed now
+}
+
+// Claim claims an issue, or puts the labels of an earlier claim back.
+func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	r, err := c.GitHub.Claim(ctx, github.ClaimRequest{
+		Key: string(e.Task), Nonce: e.Nonce, RunID: c.RunID, Unblock: e.Attempt > 0, Answers: e.Answers,
+	})
+	if why, gone := failure.IssueGone(err); gone {
+		return notOurs(why)
+	}
+	if errors.Is(err, github.ErrWritesDisabled) {
+		c.Refused(string(e.Task))
+		return notOurs("github.writes = false: it would be claimed now")
+	}
+	if err != nil {
+		out := failure.Ended(err)
+		if !out.Failure.Transient { // waiting does not fix it
+			c.Refused(string(e.Task))
+		}
+		return out
+	}
+	end := &fsm.ClaimResult{Ours: r.Outcome == github.Won, Why: r.Why}
+	if r.Outcome == github.Lost {
+		end.Why = fmt.Sprintf("another director holds it (fleet %s, %s)", r.Winner.Fleet, r.Winner.Login)
+	}
+	if !end.Ours && r.Offered {
+		c.Refused(string(e.Task))
+	}
+	return fsm.EffectEnded{Claim: end}
+}
+
+// Recheck reads the issue again. The claim is lost if the issue is closed or has lost the claimed label.
+func (c *Claims) Recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	i, err := c.GitHub.Issue(ctx, string(e.Task))
+	if why, gone := failure.IssueGone(err); gone {
+		return notOurs(why)
+	}
+	switch {
+	case err != nil:
+		return failure.Ended(err)
+	case i.State != "open":
+		return notOurs("the issue was closed")
+	case !i.Has(c.Labels.Claimed):
+		return notOurs("the label " + c.Labels.Claimed + " was removed")
+	}
+	return fsm.EffectEnded{Claim: &fsm.ClaimResult{Ours: true}}
+}
+
+// notOurs returns the outcome for a claim that is lost or withdrawn.
+func notOurs(why string) fsm.EffectEnded { return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}} }
+
+// Warmed returns an executor that warms up the runtime while the first effect of an attempt runs. It returns after
+// both have ended.
+func Warmed(warm func(context.Context), run loop.Executor) loop.Executor {
+	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		beside.Go(func() { warm(ctx) })
+		return run(ctx, e)
+	}
+}

@@ -1,0 +1,109 @@
+package effects
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/github/shown"
+)
+
+// IssueTexts reads the texts that agents may get. Create it with NewIssueTexts.
+type IssueTexts struct {
+	github *github.Client
+	log    *zap.Logger
+
+	mu     sync.Mutex
+	edited map[string]time.Time // by issue: the approval after which an edit was reported
+}
+
+// NewIssueTexts returns IssueTexts that has reported no edit.
+func NewIssueTexts(gh *github.Client, log *zap.Logger) *IssueTexts {
+	return &IssueTexts{github: gh, log: log, edited: map[string]time.Time{}}
+}
+
+// Approved returns an issue with the text that a person with write access has approved, without hidden passages.
+func (t *IssueTexts) Approved(ctx context.Context, k fsm.IssueKey) (github.Issue, error) {
+	issue, err := t.github.Issue(ctx, string(k))
+	if err != nil {
+		return issue, err
+	}
+	a, err := t.github.Approved(ctx, issue)
+	if err != nil {
+		return issue, err
+	}
+	if len(a.Without) > 0 && t.isNews(issue.Key, a.At) {
+		t.sayEdited(ctx, issue.Key, a)
+	}
+	var hidden int
+	if issue.Title, issue.Body, hidden = shownText(a.Title, a.Body); hidden > 0 {
+		t.log.Info("withheld hidden passages of an issue from agents", zap.String("issue", issue.Key),
+			zap.Int("passages", hidden))
+	}
+	return issue, nil
+}
+
+// Forget forgets an issue after its claim.
+func (t *IssueTexts) Forget(k fsm.IssueKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.edited, string(k))
+}
+
+// isNews reports whether edits after this approval were not reported before.
+func (t *IssueTexts) isNews(key string, approved time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last, reported := t.edited[key]
+	t.edited[key] = approved
+	return !reported || !last.Equal(approved)
+}
+
+// sayEdited reports, in the log and on the issue, that the issue was edited after its approval.
+func (t *IssueTexts) sayEdited(ctx context.Context, key string, a github.Approval) {
+	t.log.Warn("issue edited after it was approved, by people without write access; agents get the approved text "+
+		"until the label is put on anew",
+		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By),
+		zap.Time("approved_at", a.At))
+	if err := t.github.SayEdited(ctx, key, a); err != nil {
+		t.log.Warn("edit not reported on the issue", zap.String("issue", key), zap.Error(err))
+	}
+}
+
+// shownText returns an issue's text as people see it on GitHub. A note at the end tells agents and people about
+// passages that were left out.
+func shownText(title, body string) (string, string, int) {
+	title, n := shown.Markdown(title)
+	body, more := shown.Markdown(body)
+	if n += more; n > 0 {
+		body = strings.TrimRight(body, "\n") + "\n\n" + leftOut(n)
+	}
+	return title, strings.TrimLeft(body, "\n"), n
+}
+
+func leftOut(passages int) string {
+	if passages == 1 {
+		return "(Retake: 1 hidden passage was left out, which GitHub does not show.)"
+	}
+	return fmt.Sprintf("(Retake: %d hidden passages were left out, which GitHub does not show.)", passages)
+}
+
+// withShownHints returns the order with hints as people see them on GitHub.
+func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
+	order.Hints = slices.Clone(order.Hints)
+	for i, h := range order.Hints {
+		text, n := shown.Markdown(h.Text)
+		if n > 0 {
+			text = strings.TrimRight(text, "\n") + "\n" + leftOut(n)
+		}
+		order.Hints[i].Text = text
+	}
+	return &order
+}

@@ -1,0 +1,53 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/container"
+	"retake/internal/director/failure"
+	"retake/internal/director/reports"
+	"retake/internal/fsm"
+	"retake/internal/workspace"
+)
+
+// Remains removes what finished claims and unknown containers have left.
+type Remains struct {
+	Runtime     container.Runtime
+	Workspace   *workspace.Workspaces
+	Travel      *Checkouts
+	Credentials *Credentials
+	Reports     *reports.Cache
+	Texts       *IssueTexts
+	Log         *zap.Logger
+}
+
+// Remove ends a container of this fleet without a task.
+func (r *Remains) Remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	_, err := r.Runtime.Stop(ctx, e.Worker, 0, nil)
+	if err == nil {
+		r.Log.Info("removed a container that no task knows", zap.String("worker", e.Worker))
+	}
+	r.Credentials.Revoke(ctx, e.Worker)
+	return failure.Or(fsm.EffectEnded{}, err)
+}
+
+// forgetFor bounds the retries when a checkout is removed, for example while a leftover process still writes to it. The
+// issue's next claim waits for the removal. Leftovers are removed at the next start.
+const forgetFor = 30 * time.Second
+
+// Forget removes the leftovers of a finished claim.
+func (r *Remains) Forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	r.Credentials.Revoke(ctx, e.Worker)
+	r.Reports.Drop(e.Worker)
+	r.Texts.Forget(e.Task)
+	return failure.Or(fsm.EffectEnded{}, failure.Retry(ctx, failure.Pauses(time.Second, 8*time.Second), forgetFor,
+		func() error { return errors.Join(r.Travel.Mounted(ctx, e.Nonce), r.Workspace.Remove(ctx, e.Nonce)) },
+		func(err error, wait time.Duration) {
+			r.Log.Info("checkout not removed, trying again", zap.String("issue", string(e.Task)),
+				zap.Duration("in", wait), zap.Error(err))
+		}))
+}

@@ -1,0 +1,74 @@
+package effects
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/director/inforce"
+	"retake/internal/fsm"
+	"retake/internal/workspace"
+)
+
+// Specs describes the containers of attempts.
+type Specs struct {
+	Workspace    *workspace.Workspaces
+	Environ      []string // environment of workers: "NAME=value"
+	WorkerBinary string
+	LifeAfter    time.Duration // how long a container may outlast the maximum life of its attempt
+}
+
+// Of returns the container of an attempt. checkout is the path of the mounted checkout.
+func (s *Specs) Of(in *inforce.Setup, e fsm.Effect, checkout string) container.Spec {
+	c := in.Containers
+	spec := container.Spec{
+		AttemptID: e.Worker, Task: string(e.Task), Image: c.Image, Workdir: c.Workdir, Checkout: checkout,
+		Entrypoint: []string{container.WorkerPath, "--plan", "-"}, WorkerBinary: s.WorkerBinary,
+		Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, Env: s.Environ,
+		ReadOnly: c.ReadOnly, Scratch: slices.Clone(c.Scratch), Life: watchdogOf(e, in) + s.LifeAfter,
+	}
+	if c.Runtime == "process" { // a plain process uses the machine's directories
+		spec.Scratch = nil
+	}
+	for _, m := range c.ParsedMounts() {
+		spec.Mounts = append(spec.Mounts, container.Mount(m))
+	}
+	return spec
+}
+
+// Clean returns the container of an attempt that only validates. It contains a copy of the work to deliver, and no
+// other file that an agent may have written. The checkout is absent, and an empty directory replaces each mount that
+// workers can write to. Variables of the director's environment are not passed.
+func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (container.Spec, error) {
+	copied, _, err := s.Workspace.Validation(ctx, e.Nonce, e.Worker)
+	if err != nil {
+		return container.Spec{}, err
+	}
+	spec := s.Of(in, e, copied)
+	spec.Env, spec.Mounts = nil, nil
+	for _, name := range slices.Sorted(maps.Keys(in.Containers.Env)) {
+		spec.Env = append(spec.Env, name+"="+in.Containers.Env[name])
+	}
+	mounts := in.Containers.ParsedMounts()
+	for _, m := range mounts {
+		if slices.ContainsFunc(mounts, func(other config.Mount) bool {
+			return !other.ReadOnly && container.Mount(m).SharesFiles(container.Mount(other))
+		}) {
+			spec.Scratch = append(spec.Scratch, m.Target)
+		} else {
+			spec.Mounts = append(spec.Mounts, container.Mount(m))
+		}
+	}
+	return spec, nil
+}
+
+// watchdogOf returns the attempt's maximum life, as decided when it began. Old journals do not record that time.
+func watchdogOf(e fsm.Effect, in *inforce.Setup) time.Duration {
+	if life := e.Start.WatchdogAt.Sub(e.At); !e.At.IsZero() && life > 0 {
+		return life
+	}
+	return in.Timeouts.WorkerWatchdog
+}

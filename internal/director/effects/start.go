@@ -1,0 +1,283 @@
+package effects
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
+	"retake/internal/director/reports"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+	"retake/internal/workspace"
+)
+
+// Starter starts attempts: it prepares the checkout as the last attempt left it, a separate bus credential, a plan, and
+// a container.
+type Starter struct {
+	Setup       func() *inforce.Setup
+	Texts       *IssueTexts
+	Runtime     container.Runtime
+	Bus         *bus.Bus
+	Workspace   *workspace.Workspaces
+	Origin      Origin
+	Travel      *Checkouts
+	Withdrawals *Withdrawals
+	Reports     *reports.Cache
+	Specs       *Specs
+	Proxy       Proxy
+	Outputs     *Outputs
+	Record      interface {
+		Starts(e fsm.Effect, p wire.Plan, in *inforce.Setup)
+	}
+	Trace     func(worker string) string // returns the parent of a worker's spans
+	RunID     string
+	Image     string   // for people; empty for plain processes
+	WorkerURL string   // at which workers reach the bus
+	Secrets   []string // values in the workers' environment that workers mask
+	Log       *zap.Logger
+}
+
+// Proxy is the proxy between workers and the network.
+type Proxy interface {
+	Admit(attempt string)
+	Dismiss(attempt string)
+	// Secrets returns the attempt's secrets that are valid until it ends.
+	Secrets(attempt string) []string
+	// Environ adds the variables by which an attempt's programs find the proxy.
+	Environ(attempt string, before []string, agent bool) []string
+}
+
+// attempt is an attempt that is being started.
+type attempt struct {
+	fsm.Effect
+	in        *inforce.Setup // the whole plan comes from one setup
+	issue     wire.IssueRef
+	rejected  *wire.Rejection
+	checkout  workspace.Checkout
+	conflicts []string // that a merge left in the files
+	tracked   []string
+	unchanged bool // the checkout equals its commit, and tracked lists all files
+	spec      container.Spec
+	travels   *wire.PlanCheckout // nil for a mounted checkout
+	access    bus.Credential
+}
+
+// Start starts an attempt, unless an earlier process has started it.
+func (s *Starter) Start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	runs, err := s.runsAlready(ctx, e.Worker)
+	if err == nil && !runs { // otherwise the checkout must not be touched
+		err = s.begin(ctx, e)
+	}
+	if err != nil {
+		return failure.Ended(err)
+	}
+	s.Outputs.Begin(e.Task, e.Worker, e.Attempt)
+	return fsm.EffectEnded{}
+}
+
+// runsAlready reports whether an earlier process started the container, and admits its worker again. A container that
+// was created and never ran is removed, because it may be incomplete.
+func (s *Starter) runsAlready(ctx context.Context, worker string) (bool, error) {
+	pending := func(c container.State) bool { return c == container.StatePending }
+	if lists(ctx, s.Runtime, worker, pending) {
+		if _, err := s.Runtime.Stop(ctx, worker, 0, nil); err != nil {
+			return false, err
+		}
+	}
+	runs := lists(ctx, s.Runtime, worker, container.State.MayRun)
+	if runs {
+		s.Bus.Admit(worker)
+		s.Proxy.Admit(worker)
+	}
+	return runs, nil
+}
+
+// lists reports whether the runtime has a worker in such a state. It returns false if the runtime does not answer.
+func lists(ctx context.Context, r container.Runtime, worker string, state func(container.State) bool) bool {
+	c, found, err := r.Find(ctx, worker)
+	return err == nil && found && state(c.State)
+}
+
+// begin starts an attempt that never ran.
+func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
+	a := &attempt{Effect: e, in: s.Setup()}
+	a.Start = withShownHints(*e.Start)
+	if err := s.receive(ctx, a); err != nil {
+		return err
+	}
+	if err := s.read(ctx, a); err != nil {
+		return err
+	}
+	git, done := s.Withdrawals.During(ctx, e.Task)
+	defer done()
+	if err := s.prepare(git, a); err != nil {
+		return err
+	}
+	if err := s.specify(ctx, a); err != nil {
+		return err
+	}
+	if err := s.authorize(ctx, git, a); err != nil {
+		return err
+	}
+	return s.run(ctx, a, s.plan(a))
+}
+
+// receive takes over the reports of the last attempt and the checkout that it sent.
+func (s *Starter) receive(ctx context.Context, a *attempt) (err error) {
+	if a.rejected, err = s.rejection(ctx, a.Effect); err != nil {
+		return err
+	}
+	if err := s.Travel.Receive(ctx, a.Nonce, !a.Start.Fresh); err != nil {
+		return err
+	}
+	s.Reports.Drop(fsm.AttemptID(a.Nonce, a.Attempt-1))
+	s.Reports.Begin(a.Worker)
+	return nil
+}
+
+// read reads the issue.
+func (s *Starter) read(ctx context.Context, a *attempt) error {
+	i, err := s.Texts.Approved(ctx, a.Task)
+	a.issue = wire.IssueRef{
+		Key: string(a.Task), Number: a.Task.Number(), Title: i.Title, Body: i.Body, Labels: i.Labels, URL: i.URL,
+	}
+	return err
+}
+
+// prepare brings the checkout to the state in which the attempt finds it.
+func (s *Starter) prepare(git context.Context, a *attempt) (err error) {
+	request := s.Origin.Checkout(a.Task, a.Nonce)
+	request.Task, request.Attempt = string(a.Task), a.Attempt
+	if a.Start.Fresh {
+		if err := s.Workspace.Fresh(git, a.Nonce); err != nil {
+			return err
+		}
+	}
+	if a.checkout, err = s.Workspace.Checkout(git, request); err != nil {
+		return err
+	}
+	if a.conflicts, err = s.catchUp(git, a, request); err != nil {
+		return err
+	}
+	var all bool
+	if a.tracked, all, err = s.Workspace.Tracked(git, a.Nonce); err != nil {
+		return err
+	}
+	a.unchanged = !a.checkout.Reused
+	if a.checkout.Reused {
+		a.unchanged, err = s.Workspace.Unchanged(git, a.Nonce)
+	}
+	a.unchanged = a.unchanged && all
+	return err
+}
+
+// specify describes the container.
+func (s *Starter) specify(ctx context.Context, a *attempt) (err error) {
+	if a.Start.Validate {
+		a.spec, err = s.Specs.Clean(ctx, a.in, a.Effect)
+	} else {
+		a.spec = s.Specs.Of(a.in, a.Effect, a.checkout.Path)
+	}
+	return err
+}
+
+// authorize gives the worker access to the bus, to its checkout if that travels, and to the proxy.
+func (s *Starter) authorize(ctx, git context.Context, a *attempt) (err error) {
+	authorize := s.Bus.Authorize
+	if a.Start.Travels {
+		authorize, a.spec.Checkout = s.Bus.AuthorizeCheckout, ""
+		a.travels, err = s.Travel.Publish(git, a.in, a.Effect)
+	} else {
+		err = s.Travel.Mounted(ctx, a.Nonce)
+	}
+	if err != nil {
+		return err
+	}
+	a.access, err = authorize(ctx, a.Worker)
+	a.spec.Env = s.Proxy.Environ(a.Worker, a.spec.Env, !a.Start.Validate)
+	return err
+}
+
+// plan returns the worker's orders.
+func (s *Starter) plan(a *attempt) wire.Plan {
+	c := a.in
+	return wire.Plan{
+		WorkerID: a.Worker, AttemptID: a.Worker, RunID: s.RunID, Issue: a.issue, Attempt: a.Attempt,
+		Branch: BranchOf(a.Effect), BaseBranch: c.GitHub.BaseBranch, BaseSHA: a.checkout.BaseSHA, ImageTag: s.Image,
+		Bus: wire.PlanBus{
+			URL: s.WorkerURL, JWT: a.access.JWT, Seed: a.access.Seed, CA: a.access.CA,
+			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
+		},
+		SignKey: a.access.Key, Checkout: a.travels,
+		Workdir: s.Runtime.Workdir(a.spec), Stages: c.StagesOf(a.Start), Rejected: a.rejected,
+		ValidateOnly: a.Start.Validate,
+		FixAttempts:  c.Worker.FixAttempts, PaidCallsLeft: a.Start.PaidCallsLeft,
+		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(),
+		StopGraceSeconds:         c.Timeouts.StopGrace.Seconds(),
+		WatchdogSeconds:          watchdogOf(a.Effect, c).Seconds(),
+		Secrets:                  slices.Concat(s.Secrets, s.Proxy.Secrets(a.Worker)),
+		StatePaths:               c.Agents.StatePaths(c.Stages), Tracked: a.tracked,
+		Unchanged:     a.unchanged && !a.Start.Validate,
+		MarkStages:    true,
+		TraceParent:   s.Trace(a.Worker),
+		ValidateFirst: a.Start.Action == recovery.Revalidate && !a.Start.Validate,
+		AttemptFile:   attemptFile(a.Effect, a.issue, c.AlternativeModel(), a.conflicts),
+		Budget: &wire.PlanBudget{
+			MaxConcurrent:   c.RateLimits.Model.MaxConcurrentRequests,
+			SpacingSeconds:  c.RateLimits.Model.MinBetweenRequests.Seconds(),
+			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),
+		},
+	}
+}
+
+// run creates the container with its plan.
+func (s *Starter) run(ctx context.Context, a *attempt, plan wire.Plan) (err error) {
+	if a.spec.Stdin, err = json.Marshal(plan); err != nil {
+		return err
+	}
+	s.Record.Starts(a.Effect, plan, a.in)
+	s.Proxy.Admit(a.Worker)
+	return s.Runtime.Ensure(ctx, a.spec)
+}
+
+// rejection returns the failure of the last clean validation for the agent that must fix the work. It returns nil if
+// no validation has failed since the work was last good, or if the report is gone.
+func (s *Starter) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection, error) {
+	if e.Start.Validate || e.Start.Fresh || !s.Setup().ValidatesFresh() {
+		return nil, nil
+	}
+	last := e.Attempt
+	for _, f := range slices.Backward(e.Start.Failures) {
+		if f.Attempt < last-1 { // an attempt in between succeeded
+			return nil, nil
+		}
+		if last = f.Attempt; f.Stage == wire.StageValidate {
+			stored, err := s.Reports.Of(ctx, fsm.AttemptID(e.Nonce, f.Attempt))
+			return rejectionIn(stored), err
+		}
+	}
+	return nil, nil
+}
+
+// rejectionIn returns the last failure of a validation among reports, or nil.
+func rejectionIn(stored []bus.Report) *wire.Rejection {
+	for _, r := range slices.Backward(stored) {
+		if b, ok := r.Body.(*wire.WorkerError); ok && b.IsFinal() && b.Stage == wire.StageValidate {
+			out := &wire.Rejection{
+				Stage: b.Stage, Message: b.Message, StdoutTail: b.LastStdoutTail, StderrTail: b.LastStderrTail,
+			}
+			if b.ExitCode != nil {
+				out.ExitCode = *b.ExitCode
+			}
+			return out
+		}
+	}
+	return nil
+}
