@@ -152,8 +152,8 @@ func (c *call) prepare(n needs) bool {
 		if c.repo = c.repos[strings.ToLower(c.r.PathValue("owner")+"/"+c.r.PathValue("repo"))]; c.repo == nil {
 			return c.fail(http.StatusNotFound, "Not Found")
 		}
-		if c.repo.movedTo != "" {
-			return c.redirect("/repos/"+c.repo.fullName(), "/repos/"+c.repo.movedTo)
+		if c.repo.MovedTo != "" {
+			return c.redirect("/repos/"+c.repo.fullName(), "/repos/"+c.repo.MovedTo)
 		}
 	}
 	if n&needsIssue != 0 {
@@ -161,12 +161,12 @@ func (c *call) prepare(n needs) bool {
 		switch c.on = c.repo.issue(number); {
 		case c.on == nil:
 			return c.fail(http.StatusNotFound, "Not Found")
-		case c.on.deleted:
+		case c.on.Deleted:
 			return c.fail(http.StatusGone, "This issue was deleted")
-		case c.on.movedTo != "":
-			name, num, _ := strings.Cut(c.on.movedTo, "#")
+		case c.on.MovedTo != "":
+			name, num, _ := strings.Cut(c.on.MovedTo, "#")
 			return c.redirect("/repos/"+c.repo.fullName()+"/issues/"+itoa(number), "/repos/"+name+"/issues/"+num)
-		case n&needsPull != 0 && c.on.pull == nil:
+		case n&needsPull != 0 && c.on.Pull == nil:
 			return c.fail(http.StatusNotFound, "Not Found")
 		}
 	}
@@ -275,8 +275,8 @@ func (c *call) getUser() {
 func (c *call) getRateLimit() {
 	b := c.budgetOf(c.user.login)
 	core := object{
-		"limit": c.opts.RateLimit, "used": b.used, "remaining": max(0, c.opts.RateLimit-b.used),
-		"reset": b.reset.Unix(),
+		"limit": c.opts.RateLimit, "used": b.Used, "remaining": max(0, c.opts.RateLimit-b.Used),
+		"reset": b.Reset.Unix(),
 	}
 	writeJSON(c.w, http.StatusOK, object{"resources": object{"core": core, "search": core}, "rate": core})
 }
@@ -298,7 +298,7 @@ func (r *repo) rights(u *user) object {
 
 func (c *call) isCollaborator() {
 	u := c.users[c.r.PathValue("login")]
-	if _, ok := c.repo.collaborators[c.r.PathValue("login")]; !ok && u != c.repo.owner {
+	if _, ok := c.repo.Collaborators[c.r.PathValue("login")]; !ok && u != c.repo.Owner {
 		c.fail(http.StatusNotFound, "Not Found")
 		return
 	}
@@ -332,20 +332,20 @@ func (c *call) listIssues() {
 		labels = strings.Split(q.Get("labels"), ",")
 	}
 	var all []*issue
-	for _, i := range c.repo.issues {
+	for _, i := range c.repo.Issues {
 		lacks := slices.ContainsFunc(labels, func(l string) bool { return !i.has(l) })
-		if !i.deleted && i.movedTo == "" && (state == "all" || state == i.state()) && !i.updated.Before(since) &&
+		if !i.Deleted && i.MovedTo == "" && (state == "all" || state == i.state()) && !i.Updated.Before(since) &&
 			!lacks {
 			all = append(all, i)
 		}
 	}
 	by := map[string]func(a, b *issue) int{
-		"created": func(a, b *issue) int { return cmp.Compare(a.number, b.number) },
+		"created": func(a, b *issue) int { return cmp.Compare(a.Number, b.Number) },
 		"updated": func(a, b *issue) int {
-			return cmp.Or(a.updated.Compare(b.updated),
-				cmp.Compare(a.number, b.number))
+			return cmp.Or(a.Updated.Compare(b.Updated),
+				cmp.Compare(a.Number, b.Number))
 		},
-		"comments": func(a, b *issue) int { return cmp.Compare(len(a.comments), len(b.comments)) },
+		"comments": func(a, b *issue) int { return cmp.Compare(len(a.Comments), len(b.Comments)) },
 	}[cmp.Or(q.Get("sort"), "created")]
 	if by == nil {
 		c.invalid("Issue", "sort", "invalid")
@@ -378,16 +378,16 @@ func (c *call) patchIssue() {
 	title, retitled := c.text("title")
 	body, rewritten := c.text("body")
 	state, moved := c.text("state")
-	if (retitled || rewritten) && !c.repo.mayEdit(c.on, c.user) || moved && c.on.author != c.user &&
+	if (retitled || rewritten) && !c.repo.mayEdit(c.on, c.user) || moved && c.on.Author != c.user &&
 		!c.repo.mayTriage(c.user) {
 		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
 		return
 	}
 	if !retitled {
-		title = c.on.title
+		title = c.on.Title
 	}
 	if !rewritten {
-		body = c.on.body
+		body = c.on.Body
 	}
 	c.editIssue(c.repo, c.on, c.user, title, body)
 	if moved {
@@ -412,7 +412,7 @@ func (c *call) listEvents() {
 	writeJSON(c.w, http.StatusOK, objects(page(c, all), func(e Event) object {
 		o := c.to.event(c.repo, c.Server, e)
 		if l := c.repo.label(e.Detail); l != nil {
-			o["label"] = object{"name": l.name, "color": l.color}
+			o["label"] = object{"name": l.Name, "color": l.Color}
 		}
 		return o
 	}))

@@ -36,11 +36,11 @@ func (c *call) listChecks() {
 	q := c.r.URL.Query()
 	all := c.repo.latestChecks(sha)
 	if q.Get("filter") == "all" {
-		all = slices.DeleteFunc(slices.Clone(c.repo.checks), func(k *checkRun) bool { return k.sha != sha })
+		all = slices.DeleteFunc(slices.Clone(c.repo.Checks), func(k *checkRun) bool { return k.SHA != sha })
 	}
 	all = slices.DeleteFunc(all, func(k *checkRun) bool {
-		return q.Get("check_name") != "" && q.Get("check_name") != k.name || q.Get("status") != "" &&
-			q.Get("status") != k.status
+		return q.Get("check_name") != "" && q.Get("check_name") != k.Name || q.Get("status") != "" &&
+			q.Get("status") != k.Status
 	})
 	writeJSON(c.w, http.StatusOK, object{
 		"total_count": len(all), "check_runs": objects(page(c, all),
@@ -59,28 +59,28 @@ func (c *call) createCheck() {
 	if !ok {
 		return
 	}
-	k := &checkRun{sha: sha, name: name, status: checkQueued, started: c.now()}
+	k := &checkRun{SHA: sha, Name: name, Status: checkQueued, Started: c.now()}
 	if !c.readCheck(k) {
 		return
 	}
-	k.id = c.id()
-	c.repo.checks = append(c.repo.checks, k)
+	k.ID = c.id()
+	c.repo.Checks = append(c.repo.Checks, k)
 	writeJSON(c.w, http.StatusCreated, c.to.check(c.repo, k))
 }
 
 func (c *call) editCheck() {
 	id, _ := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
-	at := slices.IndexFunc(c.repo.checks, func(k *checkRun) bool { return k.id == id })
+	at := slices.IndexFunc(c.repo.Checks, func(k *checkRun) bool { return k.ID == id })
 	if at < 0 {
 		c.fail(http.StatusNotFound, "Not Found")
 		return
 	}
-	changed := *c.repo.checks[at]
+	changed := *c.repo.Checks[at]
 	if name, ok := c.text("name"); ok && name != "" {
-		changed.name = name
+		changed.Name = name
 	}
 	if c.readCheck(&changed) {
-		*c.repo.checks[at] = changed
+		*c.repo.Checks[at] = changed
 		writeJSON(c.w, http.StatusOK, c.to.check(c.repo, &changed))
 	}
 }
@@ -104,38 +104,38 @@ func (c *call) readCheck(k *checkRun) bool {
 		return false
 	}
 	if status != "" {
-		k.status, k.conclusion, k.completed = status, conclusion, time.Time{}
+		k.Status, k.Conclusion, k.Completed = status, conclusion, time.Time{}
 	}
 	if status == checkCompleted {
-		k.completed = c.now()
+		k.Completed = c.now()
 		if at, ok := c.text("completed_at"); ok {
-			k.completed, _ = time.Parse(time.RFC3339, at)
+			k.Completed, _ = time.Parse(time.RFC3339, at)
 		}
 	}
 	if v, ok := c.text("details_url"); ok {
-		k.details = v
+		k.Details = v
 	}
 	if v, ok := c.text("external_id"); ok {
-		k.external = v
+		k.External = v
 	}
 	var out struct{ Title, Summary, Text string }
 	if json.Unmarshal(c.body["output"], &out) == nil {
-		k.title, k.summary, k.text = out.Title, out.Summary, out.Text
+		k.Title, k.Summary, k.Text = out.Title, out.Summary, out.Text
 	}
 	return true
 }
 
 func (l links) check(r *repo, k *checkRun) object {
 	api := l.api + "/repos/" + r.fullName()
-	html := l.web + "/" + r.fullName() + "/runs/" + itoa(k.id)
+	html := l.web + "/" + r.fullName() + "/runs/" + itoa(k.ID)
 	return object{
-		"id": k.id, "node_id": nodeID("CheckRun", k.id), "head_sha": k.sha, "name": k.name, "external_id": k.external,
-		"url": api + "/check-runs/" + itoa(k.id), "html_url": html, "details_url": cmp.Or(k.details, html),
-		"status": k.status, "conclusion": orNull(k.conclusion), "started_at": stamp(k.started),
-		"completed_at": stamp(k.completed),
+		"id": k.ID, "node_id": nodeID("CheckRun", k.ID), "head_sha": k.SHA, "name": k.Name, "external_id": k.External,
+		"url": api + "/check-runs/" + itoa(k.ID), "html_url": html, "details_url": cmp.Or(k.Details, html),
+		"status": k.Status, "conclusion": orNull(k.Conclusion), "started_at": stamp(k.Started),
+		"completed_at": stamp(k.Completed),
 		"output": object{
-			"title": orNull(k.title), "summary": orNull(k.summary), "text": orNull(k.text), "annotations_count": 0,
-			"annotations_url": api + "/check-runs/" + itoa(k.id) + "/annotations",
+			"title": orNull(k.Title), "summary": orNull(k.Summary), "text": orNull(k.Text), "annotations_count": 0,
+			"annotations_url": api + "/check-runs/" + itoa(k.ID) + "/annotations",
 		},
 		"check_suite": nil, "app": nil, "pull_requests": []any{},
 	}
@@ -162,11 +162,11 @@ func (c *call) createStatus() {
 	about, _ := c.text("description")
 	target, _ := c.text("target_url")
 	st := c.setStatus(c.repo, c.user, commitStatus{
-		sha: sha, context: cmp.Or(context, "default"), state: state,
-		description: about, target: target,
+		SHA: sha, Context: cmp.Or(context, "default"), State: state,
+		Description: about, Target: target,
 	})
 	o := c.to.status(c.repo, st)
-	o["creator"] = c.to.user(st.creator)
+	o["creator"] = c.to.user(st.Creator)
 	writeJSON(c.w, http.StatusCreated, o)
 }
 
@@ -197,11 +197,11 @@ func (c *call) getStatus() {
 
 func (l links) status(r *repo, st *commitStatus) object {
 	return object{
-		"id": st.id, "node_id": nodeID("StatusContext", st.id), "url": l.api + "/repos/" + r.fullName() + "/statuses/" +
-			st.sha,
-		"avatar_url": l.web + "/_sim/avatar/" + itoa(st.creator.id), "state": st.state,
-		"description": orNull(st.description),
-		"target_url":  orNull(st.target), "context": st.context, "created_at": stamp(st.created),
-		"updated_at": stamp(st.created),
+		"id": st.ID, "node_id": nodeID("StatusContext", st.ID), "url": l.api + "/repos/" + r.fullName() + "/statuses/" +
+			st.SHA,
+		"avatar_url": l.web + "/_sim/avatar/" + itoa(st.Creator.id), "state": st.State,
+		"description": orNull(st.Description),
+		"target_url":  orNull(st.Target), "context": st.Context, "created_at": stamp(st.Created),
+		"updated_at": stamp(st.Created),
 	}
 }

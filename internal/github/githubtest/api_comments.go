@@ -32,8 +32,8 @@ func (c *call) commentBody() (string, bool) {
 func (c *call) listComments() {
 	since, _ := time.Parse(time.RFC3339, c.r.URL.Query().Get("since"))
 	var all []*comment
-	for _, m := range c.on.comments {
-		if !m.updated.Before(since) {
+	for _, m := range c.on.Comments {
+		if !m.Updated.Before(since) {
 			all = append(all, m)
 		}
 	}
@@ -58,9 +58,9 @@ func (c *call) listAllComments() {
 		*comment
 	}
 	var all []placed
-	for _, i := range c.repo.issues {
-		for _, m := range i.comments {
-			if !i.deleted && i.movedTo == "" && !m.updated.Before(since) {
+	for _, i := range c.repo.Issues {
+		for _, m := range i.Comments {
+			if !i.Deleted && i.MovedTo == "" && !m.Updated.Before(since) {
 				all = append(all, placed{i, m})
 			}
 		}
@@ -68,9 +68,9 @@ func (c *call) listAllComments() {
 	q := c.r.URL.Query()
 	slices.SortFunc(all, func(a, b placed) int {
 		if q.Get("sort") == "updated" {
-			return cmp.Or(a.updated.Compare(b.updated), cmp.Compare(a.id, b.id))
+			return cmp.Or(a.Updated.Compare(b.Updated), cmp.Compare(a.ID, b.ID))
 		}
-		return cmp.Compare(a.id, b.id)
+		return cmp.Compare(a.ID, b.ID)
 	})
 	if q.Get("sort") != "" && q.Get("direction") != "asc" { // the direction counts only together with a sort
 		slices.Reverse(all)
@@ -82,9 +82,9 @@ func (c *call) listAllComments() {
 // findComment finds the comment that the path names, and its issue.
 func (c *call) findComment() (*issue, *comment) {
 	id, _ := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
-	for _, i := range c.repo.issues {
-		for _, m := range i.comments {
-			if m.id == id && !i.deleted {
+	for _, i := range c.repo.Issues {
+		for _, m := range i.Comments {
+			if m.ID == id && !i.Deleted {
 				return i, m
 			}
 		}
@@ -104,7 +104,7 @@ func (c *call) editComment() {
 	if m == nil {
 		return
 	}
-	if m.author != c.user && !c.repo.mayWrite(c.user) {
+	if m.Author != c.user && !c.repo.mayWrite(c.user) {
 		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
 		return
 	}
@@ -119,10 +119,10 @@ func (c *call) deleteComment() {
 	if m == nil {
 		return
 	}
-	if m.author != c.user && !c.repo.mayWrite(c.user) {
+	if m.Author != c.user && !c.repo.mayWrite(c.user) {
 		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
 		return
 	}
-	c.dropComment(c.repo, i, c.user, m.id)
+	c.dropComment(c.repo, i, c.user, m.ID)
 	c.w.WriteHeader(http.StatusNoContent)
 }

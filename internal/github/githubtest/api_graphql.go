@@ -173,14 +173,14 @@ func (c *call) forbidden(mutation string) error {
 func (c *call) mutateReady(in map[string]any) (object, error) {
 	id, _ := in["pullRequestId"].(string)
 	r, i := c.issueByNode(id)
-	if i == nil || i.pull == nil {
+	if i == nil || i.Pull == nil {
 		return nil, noNode(id)
 	}
-	if i.author != c.user && !r.mayWrite(c.user) {
+	if i.Author != c.user && !r.mayWrite(c.user) {
 		return nil, c.forbidden("MarkPullRequestReadyForReview")
 	}
 	c.ready(r, i, c.user)
-	return object{"pullRequest": object{"id": id, "isDraft": i.pull.draft}}, nil
+	return object{"pullRequest": object{"id": id, "isDraft": i.Pull.Draft}}, nil
 }
 
 func (c *call) mutateLabels(in map[string]any, on bool) (object, error) {
@@ -195,12 +195,12 @@ func (c *call) mutateLabels(in map[string]any, on bool) (object, error) {
 	var names []string
 	ids, _ := in["labelIds"].([]any)
 	for _, node := range ids {
-		at := slices.IndexFunc(r.labels, func(l *label) bool { return nodeID("Label", l.id) == node })
+		at := slices.IndexFunc(r.Labels, func(l *label) bool { return nodeID("Label", l.ID) == node })
 		if at < 0 {
 			id, _ := node.(string)
 			return nil, noNode(id)
 		}
-		names = append(names, r.labels[at].name)
+		names = append(names, r.Labels[at].Name)
 	}
 	for _, name := range names {
 		if on {
@@ -210,9 +210,9 @@ func (c *call) mutateLabels(in map[string]any, on bool) (object, error) {
 		}
 	}
 	nodes := []object{}
-	for _, name := range i.labels {
+	for _, name := range i.Labels {
 		if l := r.label(name); l != nil {
-			nodes = append(nodes, object{"id": nodeID("Label", l.id), "name": l.name})
+			nodes = append(nodes, object{"id": nodeID("Label", l.ID), "name": l.Name})
 		}
 	}
 	return object{"labelable": object{"id": id, "labels": object{"nodes": nodes, "totalCount": len(nodes)}}}, nil
@@ -229,9 +229,9 @@ func (c *call) mutateComment(in map[string]any) (object, error) {
 		return nil, err
 	}
 	m := c.comment(r, i, c.user, body)
-	return object{"commentEdge": object{"cursor": itoa(m.id), "node": object{
-		"id":   nodeID("IssueComment", m.id),
-		"body": m.body,
+	return object{"commentEdge": object{"cursor": itoa(m.ID), "node": object{
+		"id":   nodeID("IssueComment", m.ID),
+		"body": m.Body,
 	}}}, nil
 }
 
@@ -241,7 +241,7 @@ func (c *call) mutateText(in map[string]any) (object, error) {
 	if m == nil {
 		return nil, noNode(id)
 	}
-	if m.author != c.user && !r.mayWrite(c.user) {
+	if m.Author != c.user && !r.mayWrite(c.user) {
 		return nil, c.forbidden("UpdateIssueComment")
 	}
 	body, err := graphQLBody(in)
@@ -249,7 +249,7 @@ func (c *call) mutateText(in map[string]any) (object, error) {
 		return nil, err
 	}
 	c.editBody(r, i, m, c.user, body)
-	return object{"issueComment": object{"id": id, "body": m.body}}, nil
+	return object{"issueComment": object{"id": id, "body": m.Body}}, nil
 }
 
 func graphQLBody(in map[string]any) (string, error) {
@@ -266,15 +266,15 @@ func graphQLBody(in map[string]any) (string, error) {
 // issueByNode finds an issue or a pull request that is there.
 func (c *call) issueByNode(id string) (*repo, *issue) {
 	for _, r := range c.repos {
-		if r.movedTo != "" {
+		if r.MovedTo != "" {
 			continue
 		}
-		for _, i := range r.issues {
+		for _, i := range r.Issues {
 			kind := "Issue"
-			if i.pull != nil {
+			if i.Pull != nil {
 				kind = "PullRequest"
 			}
-			if !i.deleted && i.movedTo == "" && nodeID(kind, i.id) == id {
+			if !i.Deleted && i.MovedTo == "" && nodeID(kind, i.ID) == id {
 				return r, i
 			}
 		}
@@ -284,12 +284,12 @@ func (c *call) issueByNode(id string) (*repo, *issue) {
 
 func (c *call) commentByNode(id string) (*repo, *issue, *comment) {
 	for _, r := range c.repos {
-		if r.movedTo != "" {
+		if r.MovedTo != "" {
 			continue
 		}
-		for _, i := range r.issues {
-			for _, m := range i.comments {
-				if !i.deleted && i.movedTo == "" && nodeID("IssueComment", m.id) == id {
+		for _, i := range r.Issues {
+			for _, m := range i.Comments {
+				if !i.Deleted && i.MovedTo == "" && nodeID("IssueComment", m.ID) == id {
 					return r, i, m
 				}
 			}

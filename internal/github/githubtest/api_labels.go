@@ -9,7 +9,7 @@ import (
 )
 
 func (c *call) sendLabels() {
-	writeJSON(c.w, http.StatusOK, c.to.labels(c.repo, c.on.labels))
+	writeJSON(c.w, http.StatusOK, c.to.labels(c.repo, c.on.Labels))
 }
 
 func (c *call) listIssueLabels() { c.sendLabels() }
@@ -43,7 +43,7 @@ func (c *call) setLabels() {
 	if !ok {
 		return
 	}
-	for _, n := range slices.Clone(c.on.labels) {
+	for _, n := range slices.Clone(c.on.Labels) {
 		if !slices.ContainsFunc(names, func(kept string) bool { return strings.EqualFold(kept, n) }) {
 			c.dropLabel(c.repo, c.on, c.user, n)
 		}
@@ -64,7 +64,7 @@ func (c *call) removeLabel() {
 
 func (c *call) listLabels() {
 	writeJSON(c.w, http.StatusOK,
-		objects(page(c, c.repo.labels), func(l *label) object { return c.to.label(c.repo, l) }))
+		objects(page(c, c.repo.Labels), func(l *label) object { return c.to.label(c.repo, l) }))
 }
 
 func (c *call) getLabel() {
@@ -94,8 +94,8 @@ func (c *call) createLabel() {
 		if color == "" {
 			color = "ededed"
 		}
-		l := &label{id: c.id(), name: name, color: color, description: about}
-		c.repo.labels = append(c.repo.labels, l)
+		l := &label{ID: c.id(), Name: name, Color: color, Description: about}
+		c.repo.Labels = append(c.repo.Labels, l)
 		writeJSON(c.w, http.StatusCreated, c.to.label(c.repo, l))
 	}
 }

@@ -13,7 +13,7 @@ func (c *call) pull(i *issue, full bool) object {
 	o := c.to.pull(c.repo, i)
 	if full {
 		c.to.addMerge(o, i)
-		if p := i.pull; p.mergedAt.IsZero() && p.merge.of == p.commits() {
+		if p := i.Pull; p.MergedAt.IsZero() && p.merge.of == p.commits() {
 			o["mergeable"], o["rebaseable"], o["mergeable_state"] = p.merge.clean, p.merge.clean,
 				c.mergeState(c.repo, i)
 		}
@@ -22,16 +22,16 @@ func (c *call) pull(i *issue, full bool) object {
 }
 
 func (c *call) listPulls() {
-	c.followHeads(c.repo, c.repo.owner)
+	c.followHeads(c.repo, c.repo.Owner)
 	q := c.r.URL.Query()
 	state := cmp.Or(q.Get("state"), "open")
 	var all []*issue
-	for _, i := range slices.Backward(c.repo.issues) { // newest first
-		if i.pull == nil || state != "all" && state != i.state() || q.Get("base") != "" && q.Get("base") != i.base {
+	for _, i := range slices.Backward(c.repo.Issues) { // newest first
+		if i.Pull == nil || state != "all" && state != i.state() || q.Get("base") != "" && q.Get("base") != i.Base {
 			continue
 		}
 		// A head without its owner is ignored, as GitHub does.
-		if h := q.Get("head"); strings.Contains(h, ":") && h != c.repo.owner.login+":"+i.head {
+		if h := q.Get("head"); strings.Contains(h, ":") && h != c.repo.Owner.login+":"+i.Head {
 			continue
 		}
 		all = append(all, i)
@@ -40,7 +40,7 @@ func (c *call) listPulls() {
 }
 
 func (c *call) getPull() {
-	c.followHeads(c.repo, c.repo.owner)
+	c.followHeads(c.repo, c.repo.Owner)
 	writeJSON(c.w, http.StatusOK, c.pull(c.on, true))
 	c.testMerge(c.repo, c.on) // the next to ask is told
 }
@@ -57,14 +57,14 @@ func (c *call) createPull() {
 	body, _ := c.text("body")
 	head, _ := c.text("head")
 	base, _ := c.text("base")
-	head = strings.TrimPrefix(head, c.repo.owner.login+":")
+	head = strings.TrimPrefix(head, c.repo.Owner.login+":")
 	if title == "" || head == "" || base == "" {
 		c.invalid("PullRequest", "title", "missing_field")
 		return
 	}
-	for _, i := range c.repo.issues {
-		if i.head == head && i.base == base && !i.closed {
-			c.complain("A pull request already exists for " + c.repo.owner.login + ":" + head + ".")
+	for _, i := range c.repo.Issues {
+		if i.Head == head && i.Base == base && !i.Closed {
+			c.complain("A pull request already exists for " + c.repo.Owner.login + ":" + head + ".")
 			return
 		}
 	}
@@ -95,9 +95,9 @@ func (c *call) flag(field string) (on bool) {
 
 // editPull changes title, body, state and base. Its author and people with write access may.
 func (c *call) editPull() {
-	c.followHeads(c.repo, c.repo.owner)
+	c.followHeads(c.repo, c.repo.Owner)
 	i := c.on
-	if i.author != c.user && !c.repo.mayWrite(c.user) {
+	if i.Author != c.user && !c.repo.mayWrite(c.user) {
 		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
 		return
 	}
@@ -107,38 +107,38 @@ func (c *call) editPull() {
 	case hasState && state != "open" && state != "closed":
 		c.invalid("PullRequest", "state", "invalid")
 		return
-	case hasState && state == "open" && i.closed && !c.mayReopen(i):
+	case hasState && state == "open" && i.Closed && !c.mayReopen(i):
 		c.invalid("PullRequest", "state", "invalid")
 		return
-	case hasBase && (!there || i.closed):
+	case hasBase && (!there || i.Closed):
 		c.invalid("PullRequest", "base", "invalid")
 		return
 	}
 	if title, ok := c.text("title"); ok && title != "" {
-		i.title = title
+		i.Title = title
 	}
 	if body, ok := c.text("body"); ok {
-		i.body = body
+		i.Body = body
 	}
 	if hasBase {
-		i.base = base
+		i.Base = base
 	}
 	if hasState {
 		c.setState(c.repo, i, c.user, state)
 	}
-	i.updated = c.now()
+	i.Updated = c.now()
 	c.followHeads(c.repo, c.user)
 	writeJSON(c.w, http.StatusOK, c.pull(i, true))
 }
 
 // mayReopen: what was merged stays so, and without its head there is nothing to open.
 func (c *call) mayReopen(i *issue) bool {
-	_, there := c.tip(c.repo, i.head)
-	return there && i.pull.mergedAt.IsZero()
+	_, there := c.tip(c.repo, i.Head)
+	return there && i.Pull.MergedAt.IsZero()
 }
 
 func (c *call) isMerged() {
-	if c.on.pull.mergedAt.IsZero() {
+	if c.on.Pull.MergedAt.IsZero() {
 		c.fail(http.StatusNotFound, "Not Found")
 		return
 	}
@@ -150,7 +150,7 @@ func (c *call) putMerge() {
 	title, _ := c.text("commit_title")
 	message, _ := c.text("commit_message")
 	want, _ := c.text("sha")
-	c.followHeads(c.repo, c.repo.owner)
+	c.followHeads(c.repo, c.repo.Owner)
 	switch {
 	case method == "rebase":
 		c.fail(http.StatusMethodNotAllowed, "Rebase merges are not allowed on this repository.")
@@ -158,7 +158,7 @@ func (c *call) putMerge() {
 	case !slices.Contains([]string{"", "merge", "squash"}, method):
 		c.invalid("PullRequest", "merge_method", "invalid")
 		return
-	case want != "" && want != c.on.pull.headSHA && !c.on.closed:
+	case want != "" && want != c.on.Pull.HeadSHA && !c.on.Closed:
 		c.fail(http.StatusConflict, "Head branch was modified. Review and try the merge again.")
 		return
 	}

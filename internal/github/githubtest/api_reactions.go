@@ -9,10 +9,10 @@ import (
 
 // reaction of one user to a comment.
 type reaction struct {
-	id      int64
-	user    *user
-	content string
-	created time.Time
+	ID      int64     `json:"id"`
+	User    *user     `json:"user"`
+	Content string    `json:"content"`
+	Created time.Time `json:"created"`
 }
 
 // reactionKinds are GitHub's, in the order in which it shows them.
@@ -24,7 +24,7 @@ func rollup(url string, all []*reaction) object {
 	for _, k := range reactionKinds {
 		n := 0
 		for _, x := range all {
-			if x.content == k {
+			if x.Content == k {
 				n++
 			}
 		}
@@ -35,8 +35,8 @@ func rollup(url string, all []*reaction) object {
 
 func (l links) reaction(x *reaction) object {
 	return object{
-		"id": x.id, "node_id": nodeID("Reaction", x.id), "user": l.user(x.user), "content": x.content,
-		"created_at": stamp(x.created),
+		"id": x.ID, "node_id": nodeID("Reaction", x.ID), "user": l.user(x.User), "content": x.Content,
+		"created_at": stamp(x.Created),
 	}
 }
 
@@ -45,9 +45,9 @@ func (c *call) listReactions() {
 	if m == nil {
 		return
 	}
-	all := m.reactions
+	all := m.Reactions
 	if want := c.r.URL.Query().Get("content"); want != "" {
-		all = slices.DeleteFunc(slices.Clone(all), func(x *reaction) bool { return x.content != want })
+		all = slices.DeleteFunc(slices.Clone(all), func(x *reaction) bool { return x.Content != want })
 	}
 	writeJSON(c.w, http.StatusOK, objects(page(c, all), c.to.reaction))
 }
@@ -64,16 +64,16 @@ func (c *call) createReaction() {
 		c.invalid("Reaction", "content", "invalid")
 		return
 	}
-	if at := slices.IndexFunc(m.reactions, func(x *reaction) bool {
-		return x.user == c.user &&
-			x.content == content
+	if at := slices.IndexFunc(m.Reactions, func(x *reaction) bool {
+		return x.User == c.user &&
+			x.Content == content
 	}); at >= 0 {
-		writeJSON(c.w, http.StatusOK, c.to.reaction(m.reactions[at]))
+		writeJSON(c.w, http.StatusOK, c.to.reaction(m.Reactions[at]))
 		return
 	}
 	x := &reaction{c.id(), c.user, content, c.now()}
-	m.reactions = append(m.reactions, x)
-	c.note(c.repo, i, c.user, "reacted", content+" "+itoa(m.id))
+	m.Reactions = append(m.Reactions, x)
+	c.note(c.repo, i, c.user, "reacted", content+" "+itoa(m.ID))
 	writeJSON(c.w, http.StatusCreated, c.to.reaction(x))
 }
 
@@ -83,16 +83,16 @@ func (c *call) deleteReaction() {
 		return
 	}
 	id, _ := strconv.ParseInt(c.r.PathValue("reaction"), 10, 64)
-	at := slices.IndexFunc(m.reactions, func(x *reaction) bool { return x.id == id })
+	at := slices.IndexFunc(m.Reactions, func(x *reaction) bool { return x.ID == id })
 	if at < 0 {
 		c.fail(http.StatusNotFound, "Not Found")
 		return
 	}
-	if m.reactions[at].user != c.user {
+	if m.Reactions[at].User != c.user {
 		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
 		return
 	}
-	c.note(c.repo, i, c.user, "unreacted", m.reactions[at].content+" "+itoa(m.id))
-	m.reactions = slices.Delete(m.reactions, at, at+1)
+	c.note(c.repo, i, c.user, "unreacted", m.Reactions[at].Content+" "+itoa(m.ID))
+	m.Reactions = slices.Delete(m.Reactions, at, at+1)
 	c.w.WriteHeader(http.StatusNoContent)
 }

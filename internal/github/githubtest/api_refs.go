@@ -23,7 +23,7 @@ func (c *call) getRef() {
 	}
 	api := c.to.api + "/repos/" + c.repo.fullName() + "/git/"
 	writeJSON(c.w, http.StatusOK, object{
-		"ref": "refs/heads/" + branch, "node_id": nodeID("Ref", c.repo.id), "url": api + "refs/heads/" + branch,
+		"ref": "refs/heads/" + branch, "node_id": nodeID("Ref", c.repo.ID), "url": api + "refs/heads/" + branch,
 		"object": object{"type": "commit", "sha": sha, "url": api + "commits/" + sha},
 	})
 }
@@ -44,7 +44,7 @@ func (c *call) deleteRef() {
 			return
 		}
 	}
-	delete(c.repo.branches, branch)
+	delete(c.repo.Branches, branch)
 	c.followHeads(c.repo, c.user)
 	c.w.WriteHeader(http.StatusNoContent)
 }

@@ -10,19 +10,19 @@ import (
 )
 
 func (c *call) listReviews() {
-	writeJSON(c.w, http.StatusOK, objects(page(c, c.on.pull.reviews), c.review))
+	writeJSON(c.w, http.StatusOK, objects(page(c, c.on.Pull.Reviews), c.review))
 }
 
 func (c *call) review(v *review) object {
-	o := c.to.pullPart(c.repo, c.on, v.author, "#pullrequestreview-"+itoa(v.id))
-	o["id"], o["node_id"], o["body"], o["state"] = v.id, nodeID("PullRequestReview", v.id), v.body, v.state
-	o["commit_id"], o["submitted_at"] = v.sha, stamp(v.submitted)
+	o := c.to.pullPart(c.repo, c.on, v.Author, "#pullrequestreview-"+itoa(v.ID))
+	o["id"], o["node_id"], o["body"], o["state"] = v.ID, nodeID("PullRequestReview", v.ID), v.Body, v.State
+	o["commit_id"], o["submitted_at"] = v.SHA, stamp(v.Submitted)
 	return o
 }
 
 // pullPart is what reviews and their comments have in common.
 func (l links) pullPart(r *repo, i *issue, author *user, fragment string) object {
-	pull := l.api + "/repos/" + r.fullName() + "/pulls/" + itoa(i.number)
+	pull := l.api + "/repos/" + r.fullName() + "/pulls/" + itoa(i.Number)
 	html := l.page(r, i) + fragment
 	return object{
 		"user": l.user(author), "author_association": r.association(author), "html_url": html, "pull_request_url": pull,
@@ -31,15 +31,15 @@ func (l links) pullPart(r *repo, i *issue, author *user, fragment string) object
 }
 
 func (c *call) reviewComment(v *review, m *reviewComment) object {
-	o := c.to.pullPart(c.repo, c.on, v.author, "#discussion_r"+itoa(m.id))
-	url := c.to.api + "/repos/" + c.repo.fullName() + "/pulls/comments/" + itoa(m.id)
+	o := c.to.pullPart(c.repo, c.on, v.Author, "#discussion_r"+itoa(m.ID))
+	url := c.to.api + "/repos/" + c.repo.fullName() + "/pulls/comments/" + itoa(m.ID)
 	o["_links"].(object)["self"] = object{"href": url}
-	o["id"], o["node_id"], o["url"], o["pull_request_review_id"] = m.id, nodeID("PullRequestReviewComment", m.id), url,
-		v.id
-	o["path"], o["line"], o["original_line"], o["side"], o["body"], o["diff_hunk"] = m.path, m.line, m.line, "RIGHT",
-		m.body, ""
-	o["commit_id"], o["original_commit_id"], o["created_at"], o["updated_at"] = v.sha, v.sha, stamp(m.created),
-		stamp(m.created)
+	o["id"], o["node_id"], o["url"], o["pull_request_review_id"] = m.ID, nodeID("PullRequestReviewComment", m.ID), url,
+		v.ID
+	o["path"], o["line"], o["original_line"], o["side"], o["body"], o["diff_hunk"] = m.Path, m.Line, m.Line, "RIGHT",
+		m.Body, ""
+	o["commit_id"], o["original_commit_id"], o["created_at"], o["updated_at"] = v.SHA, v.SHA, stamp(m.Created),
+		stamp(m.Created)
 	return o
 }
 
@@ -64,7 +64,7 @@ func (c *call) createReview() {
 	case state == "":
 		c.invalid("PullRequestReview", "event", "invalid")
 		return
-	case own != "" && c.user == c.on.author:
+	case own != "" && c.user == c.on.Author:
 		c.fail(http.StatusUnprocessableEntity, "Unprocessable Entity", own)
 		return
 	case strings.TrimSpace(body) == "" && (state == stateChanges || state == stateCommented && len(inline) == 0):
@@ -77,25 +77,25 @@ func (c *call) createReview() {
 			return
 		}
 	}
-	c.followHeads(c.repo, c.repo.owner)
+	c.followHeads(c.repo, c.repo.Owner)
 	writeJSON(c.w, http.StatusOK, c.review(c.addReview(c.repo, c.on, c.user, state, body, inline)))
 }
 
 // findReview finds the review that the path names. After nil the request is answered.
 func (c *call) findReview() *review {
 	id, _ := strconv.ParseInt(c.r.PathValue("review"), 10, 64)
-	at := slices.IndexFunc(c.on.pull.reviews, func(v *review) bool { return v.id == id })
+	at := slices.IndexFunc(c.on.Pull.Reviews, func(v *review) bool { return v.ID == id })
 	if at < 0 {
 		c.fail(http.StatusNotFound, "Not Found")
 		return nil
 	}
-	return c.on.pull.reviews[at]
+	return c.on.Pull.Reviews[at]
 }
 
 func (c *call) listCommentsOfReview() {
 	if v := c.findReview(); v != nil {
 		writeJSON(c.w, http.StatusOK,
-			objects(page(c, v.comments), func(m *reviewComment) object { return c.reviewComment(v, m) }))
+			objects(page(c, v.Comments), func(m *reviewComment) object { return c.reviewComment(v, m) }))
 	}
 }
 
@@ -105,9 +105,9 @@ func (c *call) listReviewComments() {
 		return
 	}
 	var all []object
-	for _, v := range c.on.pull.reviews {
-		for _, m := range v.comments {
-			if !m.created.Before(since) {
+	for _, v := range c.on.Pull.Reviews {
+		for _, m := range v.Comments {
+			if !m.Created.Before(since) {
 				all = append(all, c.reviewComment(v, m))
 			}
 		}
@@ -133,8 +133,8 @@ func (c *call) dismissReview() {
 	if v == nil {
 		return
 	}
-	if v.state != stateApproved && v.state != stateChanges {
-		c.fail(http.StatusUnprocessableEntity, "Unprocessable Entity", "Can not dismiss a "+strings.ToLower(v.state)+
+	if v.State != stateApproved && v.State != stateChanges {
+		c.fail(http.StatusUnprocessableEntity, "Unprocessable Entity", "Can not dismiss a "+strings.ToLower(v.State)+
 			" pull request review")
 		return
 	}

@@ -9,23 +9,30 @@ import (
 
 // checkRun is the result of one check of a commit.
 type checkRun struct {
-	id                   int64
-	sha, name            string
-	status               string // queued | in_progress | completed
-	conclusion           string // empty unless completed
-	title, summary, text string
-	details, external    string
-	started, completed   time.Time
+	ID         int64     `json:"id"`
+	SHA        string    `json:"sha"`
+	Name       string    `json:"name"`
+	Status     string    `json:"status"`               // queued | in_progress | completed
+	Conclusion string    `json:"conclusion,omitempty"` // empty unless completed
+	Title      string    `json:"title,omitempty"`
+	Summary    string    `json:"summary,omitempty"`
+	Text       string    `json:"text,omitempty"`
+	Details    string    `json:"details,omitempty"`
+	External   string    `json:"external,omitempty"`
+	Started    time.Time `json:"started"`
+	Completed  time.Time `json:"completed,omitzero"`
 }
 
 // commitStatus is the older form of a check. The latest of each context counts.
 type commitStatus struct {
-	id                  int64
-	sha, context        string
-	state               string // pending | success | failure | error
-	description, target string
-	creator             *user
-	created             time.Time
+	ID          int64     `json:"id"`
+	SHA         string    `json:"sha"`
+	Context     string    `json:"context"`
+	State       string    `json:"state"` // pending | success | failure | error
+	Description string    `json:"description,omitempty"`
+	Target      string    `json:"target,omitempty"`
+	Creator     *user     `json:"creator"`
+	Created     time.Time `json:"created"`
 }
 
 const (
@@ -45,15 +52,15 @@ const (
 
 // word is how it stands, as people say it.
 func (c *checkRun) word() string {
-	return strings.ReplaceAll(cmp.Or(c.conclusion, c.status), "_", " ")
+	return strings.ReplaceAll(cmp.Or(c.Conclusion, c.Status), "_", " ")
 }
 
 // about is what it says beyond that, in a line: its page says the rest.
 func (c *checkRun) about() string {
-	if c.title != c.word() {
-		return c.title
+	if c.Title != c.word() {
+		return c.Title
 	}
-	first, _, _ := strings.Cut(c.summary, "\n")
+	first, _, _ := strings.Cut(c.Summary, "\n")
 	return first
 }
 
@@ -62,9 +69,9 @@ var badConclusions = []string{"failure", "timed_out", "action_required", "startu
 
 func (c *checkRun) outcome() outcome {
 	switch {
-	case c.status != checkCompleted:
+	case c.Status != checkCompleted:
 		return outcomePending
-	case slices.Contains(badConclusions, c.conclusion):
+	case slices.Contains(badConclusions, c.Conclusion):
 		return outcomeBad
 	}
 	return outcomeGood
@@ -74,7 +81,7 @@ func (c *commitStatus) outcome() outcome {
 	return map[string]outcome{
 		"pending": outcomePending, "success": outcomeGood, "failure": outcomeBad,
 		"error": outcomeBad,
-	}[c.state]
+	}[c.State]
 }
 
 // checkLine is a check run or a commit status as a person sees it.
@@ -86,9 +93,9 @@ type checkLine struct {
 // latestChecks are the check runs of a commit, the latest of each name, in the order of their ids.
 func (r *repo) latestChecks(sha string) []*checkRun {
 	var out []*checkRun
-	for _, c := range r.checks {
-		if c.sha == sha {
-			out = slices.DeleteFunc(out, func(o *checkRun) bool { return o.name == c.name })
+	for _, c := range r.Checks {
+		if c.SHA == sha {
+			out = slices.DeleteFunc(out, func(o *checkRun) bool { return o.Name == c.Name })
 			out = append(out, c)
 		}
 	}
@@ -98,9 +105,9 @@ func (r *repo) latestChecks(sha string) []*checkRun {
 // latestStatuses are the statuses of a commit, the latest of each context, in the order of their ids.
 func (r *repo) latestStatuses(sha string) []*commitStatus {
 	var out []*commitStatus
-	for _, c := range r.statuses {
-		if c.sha == sha {
-			out = slices.DeleteFunc(out, func(o *commitStatus) bool { return o.context == c.context })
+	for _, c := range r.Statuses {
+		if c.SHA == sha {
+			out = slices.DeleteFunc(out, func(o *commitStatus) bool { return o.Context == c.Context })
 			out = append(out, c)
 		}
 	}
@@ -111,12 +118,12 @@ func (r *repo) latestStatuses(sha string) []*commitStatus {
 func (r *repo) checksOf(sha string) (all []checkLine) {
 	for _, c := range r.latestChecks(sha) {
 		all = append(all, checkLine{
-			c.name, c.word(), c.about(), "/" + r.fullName() + "/runs/" + itoa(c.id),
+			c.Name, c.word(), c.about(), "/" + r.fullName() + "/runs/" + itoa(c.ID),
 			c.outcome(),
 		})
 	}
 	for _, c := range r.latestStatuses(sha) {
-		all = append(all, checkLine{c.context, c.state, c.description, c.target, c.outcome()})
+		all = append(all, checkLine{c.Context, c.State, c.Description, c.Target, c.outcome()})
 	}
 	return all
 }
@@ -125,26 +132,26 @@ func (r *repo) checksOf(sha string) (all []checkLine) {
 // in progress. The first line of the summary is the title. s.mu is held.
 func (s *Server) setCheck(r *repo, sha, name, conclusion, summary string) {
 	all := r.latestChecks(sha)
-	at := slices.IndexFunc(all, func(c *checkRun) bool { return c.name == name })
+	at := slices.IndexFunc(all, func(c *checkRun) bool { return c.Name == name })
 	var c *checkRun
 	if at >= 0 {
 		c = all[at]
 	} else {
-		c = &checkRun{id: s.id(), sha: sha, name: name, started: s.now()}
-		r.checks = append(r.checks, c)
+		c = &checkRun{ID: s.id(), SHA: sha, Name: name, Started: s.now()}
+		r.Checks = append(r.Checks, c)
 	}
-	c.status, c.completed = checkInProgress, time.Time{}
-	if c.conclusion = conclusion; conclusion != "" {
-		c.status, c.completed = checkCompleted, s.now()
+	c.Status, c.Completed = checkInProgress, time.Time{}
+	if c.Conclusion = conclusion; conclusion != "" {
+		c.Status, c.Completed = checkCompleted, s.now()
 	}
 	title, rest, _ := strings.Cut(summary, "\n")
-	c.title, c.summary = cmp.Or(title, c.word()), rest
+	c.Title, c.Summary = cmp.Or(title, c.word()), rest
 }
 
 // setStatus gives a commit a status. s.mu is held.
 func (s *Server) setStatus(r *repo, u *user, c commitStatus) *commitStatus {
-	c.id, c.creator, c.created = s.id(), u, s.now()
-	r.statuses = append(r.statuses, &c)
+	c.ID, c.Creator, c.Created = s.id(), u, s.now()
+	r.Statuses = append(r.Statuses, &c)
 	return &c
 }
 

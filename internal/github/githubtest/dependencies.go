@@ -26,11 +26,11 @@ func (s *Server) relate(key, other string, do func(i, other *issue)) {
 	a, _ := strconv.Atoi(n)
 	b, _ := strconv.Atoi(m)
 	do(r.issue(a), r.issue(b))
-	r.issue(a).updated = s.now()
+	r.issue(a).Updated = s.now()
 }
 
 func (r *repo) subIssues(parent *issue) (subs []*issue) {
-	for _, i := range r.issues {
+	for _, i := range r.Issues {
 		if i.parent == parent {
 			subs = append(subs, i)
 		}
@@ -41,7 +41,7 @@ func (r *repo) subIssues(parent *issue) (subs []*issue) {
 // open counts those that are.
 func open(issues []*issue) (n int) {
 	for _, i := range issues {
-		if !i.closed && !i.deleted {
+		if !i.Closed && !i.Deleted {
 			n++
 		}
 	}

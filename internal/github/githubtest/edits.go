@@ -11,42 +11,34 @@ import (
 // edit is one text that the body of an issue has had. As on GitHub the first one is kept with the first change,
 // and a text that was deleted from the history leaves its place there.
 type edit struct {
-	at      time.Time
-	by      *user
-	text    string
-	deleted time.Time
-}
-
-// savedEdit is an edit in the state file.
-type savedEdit struct {
 	At      time.Time `json:"at"`
-	By      string    `json:"by"`
+	By      *user     `json:"by"`
 	Text    string    `json:"text"`
 	Deleted time.Time `json:"deleted,omitzero"`
 }
 
 // editIssue gives an issue another title and body. s.mu is held.
 func (s *Server) editIssue(r *repo, i *issue, u *user, title, body string) {
-	i.updated = s.now()
-	if title != i.title {
+	i.Updated = s.now()
+	if title != i.Title {
 		s.event(r, i, u, "renamed", "")
 		e := &s.events[len(s.events)-1]
-		e.From, e.To = i.title, title
-		i.title = title
+		e.From, e.To = i.Title, title
+		i.Title = title
 	}
-	if body == i.body {
+	if body == i.Body {
 		return
 	}
-	if len(i.edits) == 0 {
-		i.edits = append(i.edits, &edit{at: i.created, by: i.author, text: i.body})
+	if len(i.Edits) == 0 {
+		i.Edits = append(i.Edits, &edit{At: i.Created, By: i.Author, Text: i.Body})
 	}
-	i.body = body
-	i.edits = append(i.edits, &edit{at: s.now(), by: u, text: body})
+	i.Body = body
+	i.Edits = append(i.Edits, &edit{At: s.now(), By: u, Text: body})
 	s.note(r, i, u, "edited", "")
 }
 
 // mayEdit: whoever wrote it, and people with write access.
-func (r *repo) mayEdit(i *issue, u *user) bool { return i.author == u || r.mayWrite(u) }
+func (r *repo) mayEdit(i *issue, u *user) bool { return i.Author == u || r.mayWrite(u) }
 
 // EditIssue gives an issue another title and body as actor.
 func (s *Server) EditIssue(issueKey, actor, title, body string) {
@@ -56,7 +48,7 @@ func (s *Server) EditIssue(issueKey, actor, title, body string) {
 // DeleteRevision takes a text of an issue out of its history, as its author and people with write access may:
 // the n-th, from 0.
 func (s *Server) DeleteRevision(issueKey string, n int) {
-	s.with(issueKey, func(_ *repo, i *issue) { i.edits[n].deleted = s.now() })
+	s.with(issueKey, func(_ *repo, i *issue) { i.Edits[n].Deleted = s.now() })
 }
 
 // connection is a list of GraphQL, which a request asks for in parts: the first after, or the last before a place.
@@ -106,19 +98,19 @@ func graphQLActor(u *user) object {
 func (c *call) graphQLIssue(r *repo, i *issue) object {
 	edits, changes := connection{}, connection{}
 	var last any
-	for n, e := range slices.Backward(i.edits) {
+	for n, e := range slices.Backward(i.Edits) {
 		o := object{
-			"id": nodeID("UserContentEdit", i.id*1000+int64(n)), "createdAt": stamp(e.at), "editedAt": stamp(e.at),
-			"updatedAt": stamp(e.at),
-			"editor":    graphQLActor(e.by), "diff": e.text, "deletedAt": stamp(e.deleted), "deletedBy": nil,
+			"id": nodeID("UserContentEdit", i.ID*1000+int64(n)), "createdAt": stamp(e.At), "editedAt": stamp(e.At),
+			"updatedAt": stamp(e.At),
+			"editor":    graphQLActor(e.By), "diff": e.Text, "deletedAt": stamp(e.Deleted), "deletedBy": nil,
 		}
-		if !e.deleted.IsZero() {
-			o["diff"], o["deletedBy"] = nil, graphQLActor(e.by)
+		if !e.Deleted.IsZero() {
+			o["diff"], o["deletedBy"] = nil, graphQLActor(e.By)
 		}
 		edits = append(edits, o)
 	}
-	if len(i.edits) > 0 {
-		last = stamp(i.edits[len(i.edits)-1].at)
+	if len(i.Edits) > 0 {
+		last = stamp(i.Edits[len(i.Edits)-1].At)
 	}
 	kinds := map[string]string{"labeled": "LabeledEvent", "unlabeled": "UnlabeledEvent", "renamed": "RenamedTitleEvent"}
 	for _, e := range c.events {
@@ -135,16 +127,16 @@ func (c *call) graphQLIssue(r *repo, i *issue) object {
 		} else {
 			l := object{"id": nodeID("Label", 0), "name": e.Detail}
 			if known := r.label(e.Detail); known != nil {
-				l["id"] = nodeID("Label", known.id)
+				l["id"] = nodeID("Label", known.ID)
 			}
 			o["label"] = l
 		}
 		changes = append(changes, o)
 	}
 	return object{
-		"__typename": "Issue", "id": nodeID("Issue", i.id), "author": graphQLActor(i.author), "title": i.title,
-		"body": i.body, "createdAt": stamp(i.created),
-		"includesCreatedEdit": len(i.edits) > 0, "lastEditedAt": last, "userContentEdits": edits,
+		"__typename": "Issue", "id": nodeID("Issue", i.ID), "author": graphQLActor(i.Author), "title": i.Title,
+		"body": i.Body, "createdAt": stamp(i.Created),
+		"includesCreatedEdit": len(i.Edits) > 0, "lastEditedAt": last, "userContentEdits": edits,
 		"timelineItems": changes,
 	}
 }

@@ -126,9 +126,9 @@ func (f *Fault) name() string {
 
 // budget is what one user may still ask for.
 type budget struct {
-	used   int
-	reset  time.Time
-	closed time.Time // asked to wait until then
+	Used   int       `json:"used"`
+	Reset  time.Time `json:"reset"`
+	Closed time.Time `json:"closed,omitzero"` // asked to wait until then
 	spent  spending  // of secondary limits
 }
 
@@ -139,16 +139,16 @@ func (s *Server) budgetOf(login string) *budget {
 		b = &budget{}
 		s.budgets[login] = b
 	}
-	if now := s.opts.Now(); !now.Before(b.reset) {
-		b.used, b.reset = 0, now.Truncate(time.Second).Add(time.Hour)
+	if now := s.opts.Now(); !now.Before(b.Reset) {
+		b.Used, b.Reset = 0, now.Truncate(time.Second).Add(time.Hour)
 	}
 	return b
 }
 
 func (s *Server) rateHeaders(h http.Header, b *budget) {
-	left := max(0, s.opts.RateLimit-b.used)
+	left := max(0, s.opts.RateLimit-b.Used)
 	for k, v := range map[string]int64{
-		"Limit": int64(s.opts.RateLimit), "Remaining": int64(left), "Used": int64(b.used), "Reset": b.reset.Unix(),
+		"Limit": int64(s.opts.RateLimit), "Remaining": int64(left), "Used": int64(b.Used), "Reset": b.Reset.Unix(),
 	} {
 		h.Set("X-RateLimit-"+k, itoa(v))
 	}
@@ -171,8 +171,8 @@ func (s *Server) noteLimit(b *budget, status int, h http.Header) {
 		h.Get("X-RateLimit-Remaining") == "0" {
 		until = time.Unix(n, 0)
 	}
-	if until.After(b.closed) {
-		b.closed = until
+	if until.After(b.Closed) {
+		b.Closed = until
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if u != nil {
 		entry.User = u.login
 		b = s.budgetOf(u.login)
-		if s.opts.Now().Before(b.closed) {
+		if s.opts.Now().Before(b.Closed) {
 			entry.DuringLimit = true
 			s.late++
 		}
@@ -249,7 +249,7 @@ func (s *Server) finish(out *recorder, b *budget, entry Request) {
 		s.noteLimit(b, out.status, out.Header())
 		if strings.Contains(out.body.String(), "secondary rate limit") && out.status == http.StatusForbidden &&
 			out.Header().Get("Retry-After") == "" {
-			b.closed = s.opts.Now().Add(time.Minute)
+			b.Closed = s.opts.Now().Add(time.Minute)
 		}
 	}
 	s.requests = append(s.requests, entry)
@@ -271,9 +271,9 @@ func (s *Server) answer(out *recorder, r *http.Request, u *user, b *budget) {
 		return
 	}
 	s.mu.Lock()
-	spent, which := b.used >= s.opts.RateLimit, ""
+	spent, which := b.Used >= s.opts.RateLimit, ""
 	if !spent {
-		b.used++
+		b.Used++
 		which = s.secondary(b, r)
 	}
 	s.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *Server) answer(out *recorder, r *http.Request, u *user, b *budget) {
 	s.api.ServeHTTP(out, r)
 	if out.conditional(r) {
 		s.mu.Lock()
-		b.used-- // a 304 is free
+		b.Used-- // a 304 is free
 		s.mu.Unlock()
 	}
 }

@@ -18,22 +18,22 @@ type mergeTest struct {
 
 // commits are what a test of the merge is of.
 func (p *pullRequest) commits() string {
-	if p.conflict {
-		return p.baseSHA + " " + p.headSHA + " conflict"
+	if p.Conflict {
+		return p.BaseSHA + " " + p.HeadSHA + " conflict"
 	}
-	return p.baseSHA + " " + p.headSHA
+	return p.BaseSHA + " " + p.HeadSHA
 }
 
 // testMerge tries the merge unless the same was tried before. s.mu is held.
 func (s *Server) testMerge(r *repo, i *issue) mergeTest {
-	p := i.pull
+	p := i.Pull
 	if p.merge.of == p.commits() {
 		return p.merge
 	}
 	p.merge = mergeTest{of: p.commits(), clean: true}
 	if s.opts.DataDir != "" {
 		out, err := git(s.bare(r.fullName()), nil, "merge-tree", "--write-tree", "--name-only", "--no-messages",
-			p.baseSHA, p.headSHA)
+			p.BaseSHA, p.HeadSHA)
 		lines := strings.Split(out, "\n")
 		p.merge.tree, p.merge.clean = lines[0], err == nil
 		var exit *exec.ExitError
@@ -41,21 +41,21 @@ func (s *Server) testMerge(r *repo, i *issue) mergeTest {
 			p.merge.files = lines[1:]
 		}
 	}
-	p.merge.clean = p.merge.clean && !p.conflict
+	p.merge.clean = p.merge.clean && !p.Conflict
 	return p.merge
 }
 
 // mergeState is GitHub's mergeable_state: the first thing that stands in the way. s.mu is held.
 func (s *Server) mergeState(r *repo, i *issue) string {
-	p := i.pull
-	switch checks := r.checksOf(p.headSHA); {
+	p := i.Pull
+	switch checks := r.checksOf(p.HeadSHA); {
 	case !s.testMerge(r, i).clean:
 		return "dirty"
-	case p.draft:
+	case p.Draft:
 		return "draft"
 	case r.blocks(p, checks):
 		return "blocked"
-	case r.protection.UpToDate && !s.holdsBase(r, p):
+	case r.Protection.UpToDate && !s.holdsBase(r, p):
 		return "behind"
 	case slices.ContainsFunc(checks, func(c checkLine) bool { return c.Outcome != outcomeGood }):
 		return "unstable"
@@ -65,7 +65,7 @@ func (s *Server) mergeState(r *repo, i *issue) string {
 
 // blocks reports whether the repository's protection forbids a merge.
 func (r *repo) blocks(p *pullRequest, checks []checkLine) bool {
-	for _, name := range r.protection.Checks {
+	for _, name := range r.Protection.Checks {
 		if !slices.ContainsFunc(checks, func(c checkLine) bool { return c.Name == name && c.Outcome == outcomeGood }) {
 			return true
 		}
@@ -73,14 +73,14 @@ func (r *repo) blocks(p *pullRequest, checks []checkLine) bool {
 	approvals := 0
 	for _, v := range p.lastReviews() {
 		switch {
-		case !r.mayWrite(v.author):
-		case v.state == stateApproved:
+		case !r.mayWrite(v.Author):
+		case v.State == stateApproved:
 			approvals++
-		case v.state == stateChanges && r.protection.Approvals > 0:
+		case v.State == stateChanges && r.Protection.Approvals > 0:
 			return true
 		}
 	}
-	return approvals < r.protection.Approvals
+	return approvals < r.Protection.Approvals
 }
 
 // holdsBase reports whether the head has all of the base branch. Without git nobody knows, and it has.
@@ -88,6 +88,6 @@ func (s *Server) holdsBase(r *repo, p *pullRequest) bool {
 	if s.opts.DataDir == "" {
 		return true
 	}
-	_, err := git(s.bare(r.fullName()), nil, "merge-base", "--is-ancestor", p.baseSHA, p.headSHA)
+	_, err := git(s.bare(r.fullName()), nil, "merge-base", "--is-ancestor", p.BaseSHA, p.HeadSHA)
 	return err == nil
 }

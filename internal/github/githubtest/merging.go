@@ -21,18 +21,18 @@ type mergeRequest struct {
 // mergePull merges a pull request, really if there is git, and returns the commit that the base branch is at
 // then. s.mu is held.
 func (s *Server) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
-	s.followHeads(r, i.author)
-	if i.closed || !mayMerge[s.mergeState(r, i)] {
+	s.followHeads(r, i.Author)
+	if i.Closed || !mayMerge[s.mergeState(r, i)] {
 		return "", errNotMergeable
 	}
-	sha := madeUp(i.pull.commits(), "merge")
+	sha := madeUp(i.Pull.commits(), "merge")
 	if s.opts.DataDir != "" {
 		var err error
 		if sha, err = s.commitMerge(r, i, u, m); err != nil {
 			return "", err
 		}
 	} else {
-		r.branches[i.base] = sha
+		r.Branches[i.Base] = sha
 	}
 	s.merged(r, i, u, sha)
 	s.followHeads(r, u) // of the others: their base has moved
@@ -41,13 +41,13 @@ func (s *Server) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, 
 
 // commitMerge makes the commit and moves the base branch to it.
 func (s *Server) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
-	p, dir := i.pull, s.bare(r.fullName())
-	title, message := fmt.Sprintf("Merge pull request #%d from %s/%s", i.number, r.owner.login, i.head), i.title
-	args := []string{"commit-tree", s.testMerge(r, i).tree, "-p", p.baseSHA}
+	p, dir := i.Pull, s.bare(r.fullName())
+	title, message := fmt.Sprintf("Merge pull request #%d from %s/%s", i.Number, r.Owner.login, i.Head), i.Title
+	args := []string{"commit-tree", s.testMerge(r, i).tree, "-p", p.BaseSHA}
 	if m.squash {
-		title, message = fmt.Sprintf("%s (#%d)", i.title, i.number), i.body
+		title, message = fmt.Sprintf("%s (#%d)", i.Title, i.Number), i.Body
 	} else {
-		args = append(args, "-p", p.headSHA)
+		args = append(args, "-p", p.HeadSHA)
 	}
 	if m.title != "" {
 		title = m.title
@@ -63,6 +63,6 @@ func (s *Server) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string
 	if err != nil {
 		return "", err
 	}
-	_, err = git(dir, nil, "update-ref", "refs/heads/"+i.base, sha, p.baseSHA)
+	_, err = git(dir, nil, "update-ref", "refs/heads/"+i.Base, sha, p.BaseSHA)
 	return sha, err
 }

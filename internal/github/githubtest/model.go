@@ -9,73 +9,86 @@ import (
 // user is a login with a token.
 type user struct {
 	id    int64
-	login string
+	login string // also its form in JSON
 	token string
 	bot   bool
 }
 
+func (u *user) MarshalText() ([]byte, error) { return []byte(u.login), nil }
+
+func (u *user) UnmarshalText(login []byte) error {
+	u.login = string(login)
+	return nil
+}
+
 type label struct {
-	id                       int64
-	name, color, description string
+	ID          int64  `json:"id"`
+	Name        string `json:"name"`
+	Color       string `json:"color"`
+	Description string `json:"description,omitempty"`
 }
 
 type comment struct {
-	id               int64
-	author           *user
-	body             string
-	created, updated time.Time
-	reactions        []*reaction
+	ID        int64       `json:"id"`
+	Author    *user       `json:"author"`
+	Body      string      `json:"body"`
+	Created   time.Time   `json:"created"`
+	Updated   time.Time   `json:"updated"`
+	Reactions []*reaction `json:"reactions,omitempty"`
 }
 
 // issue is an issue or, with pull set, a pull request.
 type issue struct {
-	id               int64
-	number           int
-	title, body      string
-	author           *user
-	closed           bool
-	created, updated time.Time
-	closedAt         time.Time
-	labels           []string
-	edits            []*edit // texts of the body, oldest first; none before the first change
-	comments         []*comment
-	dropped          []*comment // that were deleted; not kept across restarts
-	head, base       string     // branches; pull requests only
-	pull             *pullRequest
-	closedBy         *user
-	movedTo          string // "owner/repo#n" after a transfer
-	blockedBy        []*issue
-	parent           *issue
-	deleted          bool
+	ID        int64        `json:"id"`
+	Number    int          `json:"number"`
+	Title     string       `json:"title"`
+	Body      string       `json:"body"`
+	Author    *user        `json:"author"`
+	Closed    bool         `json:"closed,omitempty"`
+	Created   time.Time    `json:"created"`
+	Updated   time.Time    `json:"updated"`
+	ClosedAt  time.Time    `json:"closed_at,omitzero"`
+	Labels    []string     `json:"labels"`
+	Edits     []*edit      `json:"edits,omitempty"` // texts of the body, oldest first; empty before the first change
+	Comments  []*comment   `json:"comments"`
+	Head      string       `json:"head,omitempty"` // branches of a pull request
+	Base      string       `json:"base,omitempty"`
+	Pull      *pullRequest `json:"pull,omitempty"`
+	ClosedBy  *user        `json:"closed_by,omitempty"`
+	MovedTo   string       `json:"moved_to,omitempty"` // "owner/repo#n" after a transfer
+	Deleted   bool         `json:"deleted,omitempty"`
+	blockedBy []*issue
+	parent    *issue
+	dropped   []*comment // that were deleted
 }
 
 type repo struct {
-	id            int64
-	owner         *user
-	name          string
-	collaborators map[string]string // login → read | triage | write | maintain | admin
-	labels        []*label
-	issues        []*issue // by number, from 1
-	checks        []*checkRun
-	statuses      []*commitStatus
-	branches      map[string]string // commits of branches; only without git
-	protection    Protection
-	created       time.Time
-	movedTo       string // "owner/name" after a rename
+	ID            int64             `json:"id"`
+	Owner         *user             `json:"owner"`
+	Name          string            `json:"name"`
+	Collaborators map[string]string `json:"collaborators"` // login → read | triage | write | maintain | admin
+	Labels        []*label          `json:"labels"`
+	Issues        []*issue          `json:"issues"` // by number, from 1
+	Created       time.Time         `json:"created"`
+	MovedTo       string            `json:"moved_to,omitempty"` // "owner/name" after a rename
+	Checks        []*checkRun       `json:"checks,omitempty"`
+	Statuses      []*commitStatus   `json:"statuses,omitempty"`
+	Branches      map[string]string `json:"branches,omitempty"` // commits of branches; only without git
+	Protection    Protection        `json:"protection,omitzero"`
 }
 
-func (r *repo) fullName() string { return r.owner.login + "/" + r.name }
+func (r *repo) fullName() string { return r.Owner.login + "/" + r.Name }
 
 func (r *repo) issue(n int) *issue {
-	if n < 1 || n > len(r.issues) {
+	if n < 1 || n > len(r.Issues) {
 		return nil
 	}
-	return r.issues[n-1]
+	return r.Issues[n-1]
 }
 
 func (r *repo) label(name string) *label {
-	for _, l := range r.labels {
-		if strings.EqualFold(l.name, name) {
+	for _, l := range r.Labels {
+		if strings.EqualFold(l.Name, name) {
 			return l
 		}
 	}
@@ -84,10 +97,10 @@ func (r *repo) label(name string) *label {
 
 // permission of a user: admin for the owner, none for anybody else (public repositories: read).
 func (r *repo) permission(u *user) string {
-	if u == r.owner {
+	if u == r.Owner {
 		return "admin"
 	}
-	if p, ok := r.collaborators[u.login]; ok {
+	if p, ok := r.Collaborators[u.login]; ok {
 		return p
 	}
 	return "read"
@@ -101,21 +114,21 @@ func (r *repo) mayWrite(u *user) bool {
 func (r *repo) mayTriage(u *user) bool { return r.permission(u) == "triage" || r.mayWrite(u) }
 
 func (r *repo) association(u *user) string {
-	if u == r.owner {
+	if u == r.Owner {
 		return "OWNER"
 	}
-	if _, ok := r.collaborators[u.login]; ok {
+	if _, ok := r.Collaborators[u.login]; ok {
 		return "COLLABORATOR"
 	}
 	return "NONE"
 }
 
 func (i *issue) has(name string) bool {
-	return slices.ContainsFunc(i.labels, func(l string) bool { return strings.EqualFold(l, name) })
+	return slices.ContainsFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, name) })
 }
 
 func (i *issue) state() string {
-	if i.closed {
+	if i.Closed {
 		return "closed"
 	}
 	return "open"
@@ -154,7 +167,7 @@ const logLimit = 100_000
 
 // event notes a change. s.mu is held.
 func (s *Server) event(r *repo, i *issue, actor *user, kind, detail string) {
-	i.updated = s.now()
+	i.Updated = s.now()
 	s.note(r, i, actor, kind, detail)
 }
 
@@ -171,8 +184,8 @@ func (s *Server) note(r *repo, i *issue, actor *user, kind, detail string) {
 
 // newIssue opens an issue. s.mu is held.
 func (s *Server) newIssue(r *repo, u *user, title, body string, labels []string) *issue {
-	i := &issue{id: s.id(), number: len(r.issues) + 1, title: title, body: body, author: u, created: s.now()}
-	r.issues = append(r.issues, i)
+	i := &issue{ID: s.id(), Number: len(r.Issues) + 1, Title: title, Body: body, Author: u, Created: s.now()}
+	r.Issues = append(r.Issues, i)
 	s.event(r, i, u, "opened", "")
 	for _, l := range labels {
 		s.addLabel(r, i, u, l)
@@ -184,63 +197,70 @@ func (s *Server) newIssue(r *repo, u *user, title, body string, labels []string)
 func (s *Server) addLabel(r *repo, i *issue, u *user, name string) {
 	l := r.label(name)
 	if l == nil {
-		l = &label{id: s.id(), name: name, color: "ededed"}
-		r.labels = append(r.labels, l)
+		l = &label{ID: s.id(), Name: name, Color: "ededed"}
+		r.Labels = append(r.Labels, l)
 	}
 	if !i.has(name) {
-		i.labels = append(i.labels, l.name)
-		s.event(r, i, u, "labeled", l.name)
+		i.Labels = append(i.Labels, l.Name)
+		s.event(r, i, u, "labeled", l.Name)
 	}
 }
 
 // dropLabel takes a label off and reports whether it was there. s.mu is held.
 func (s *Server) dropLabel(r *repo, i *issue, u *user, name string) bool {
-	at := slices.IndexFunc(i.labels, func(l string) bool { return strings.EqualFold(l, name) })
+	at := slices.IndexFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, name) })
 	if at < 0 {
 		return false
 	}
-	name = i.labels[at]
-	i.labels = slices.Delete(i.labels, at, at+1)
+	name = i.Labels[at]
+	i.Labels = slices.Delete(i.Labels, at, at+1)
 	s.event(r, i, u, "unlabeled", name)
 	return true
 }
 
 // comment adds a comment. s.mu is held.
 func (s *Server) comment(r *repo, i *issue, u *user, body string) *comment {
-	c := &comment{id: s.id(), author: u, body: body, created: s.now(), updated: s.now()}
-	i.comments = append(i.comments, c)
-	s.event(r, i, u, "commented", itoa(c.id))
+	c := &comment{ID: s.id(), Author: u, Body: body, Created: s.now(), Updated: s.now()}
+	i.Comments = append(i.Comments, c)
+	s.event(r, i, u, "commented", itoa(c.ID))
 	return c
 }
 
 // editBody changes the text of a comment. s.mu is held.
 func (s *Server) editBody(r *repo, i *issue, c *comment, u *user, body string) {
-	c.body, c.updated = body, s.now()
-	s.event(r, i, u, "comment_edited", itoa(c.id))
+	c.Body, c.Updated = body, s.now()
+	s.event(r, i, u, "comment_edited", itoa(c.ID))
 }
 
 // dropComment deletes a comment. s.mu is held.
 func (s *Server) dropComment(r *repo, i *issue, u *user, id int64) {
-	i.comments = slices.DeleteFunc(i.comments, func(c *comment) bool {
-		if c.id == id {
+	i.Comments = slices.DeleteFunc(i.Comments, func(c *comment) bool {
+		if c.ID == id {
 			i.dropped = append(i.dropped, c)
 		}
-		return c.id == id
+		return c.ID == id
 	})
 	s.event(r, i, u, "comment_deleted", itoa(id))
 }
 
 // setState opens or closes. s.mu is held.
 func (s *Server) setState(r *repo, i *issue, u *user, state string) {
-	if state == i.state() || i.pull != nil && !i.pull.mergedAt.IsZero() && i.closed { // what was merged stays closed
+	if state == i.state() || i.Pull != nil && !i.Pull.MergedAt.IsZero() && i.Closed { // what was merged stays closed
 		return
 	}
-	i.closed = state == "closed"
-	if i.closed {
-		i.closedAt, i.closedBy = s.now(), u
+	i.Closed = state == "closed"
+	if i.Closed {
+		i.ClosedAt, i.ClosedBy = s.now(), u
 		s.event(r, i, u, "closed", "")
 		return
 	}
-	i.closedAt, i.closedBy = time.Time{}, nil
+	i.ClosedAt, i.ClosedBy = time.Time{}, nil
 	s.event(r, i, u, "reopened", "")
+}
+
+func (u *user) orNone() string {
+	if u == nil {
+		return ""
+	}
+	return u.login
 }

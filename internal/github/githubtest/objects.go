@@ -71,12 +71,12 @@ func (l links) me(u *user) object {
 
 func (l links) label(r *repo, b *label) object {
 	var about any
-	if b.description != "" {
-		about = b.description
+	if b.Description != "" {
+		about = b.Description
 	}
 	return object{
-		"id": b.id, "node_id": nodeID("Label", b.id), "url": l.api + "/repos/" + r.fullName() + "/labels/" + b.name,
-		"name": b.name, "color": b.color, "description": about, "default": false,
+		"id": b.ID, "node_id": nodeID("Label", b.ID), "url": l.api + "/repos/" + r.fullName() + "/labels/" + b.Name,
+		"name": b.Name, "color": b.Color, "description": about, "default": false,
 	}
 }
 
@@ -91,14 +91,14 @@ func (l links) labels(r *repo, names []string) []object {
 }
 
 func (l links) issue(r *repo, i *issue) object {
-	url := l.api + "/repos/" + r.fullName() + "/issues/" + itoa(i.number)
+	url := l.api + "/repos/" + r.fullName() + "/issues/" + itoa(i.Number)
 	o := object{
-		"id": i.id, "node_id": nodeID("Issue", i.id), "number": i.number, "title": i.title, "body": i.body,
+		"id": i.ID, "node_id": nodeID("Issue", i.ID), "number": i.Number, "title": i.Title, "body": i.Body,
 		"state": i.state(), "state_reason": nil, "locked": false, "active_lock_reason": nil,
-		"user": l.user(i.author), "assignee": nil, "assignees": []any{}, "milestone": nil, "comments": len(i.comments),
-		"labels": l.labels(r, i.labels), "author_association": r.association(i.author),
-		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt),
-		"closed_by": l.orNobody(i.closedBy),
+		"user": l.user(i.Author), "assignee": nil, "assignees": []any{}, "milestone": nil, "comments": len(i.Comments),
+		"labels": l.labels(r, i.Labels), "author_association": r.association(i.Author),
+		"created_at": stamp(i.Created), "updated_at": stamp(i.Updated), "closed_at": stamp(i.ClosedAt),
+		"closed_by": l.orNobody(i.ClosedBy),
 		"url":       url, "repository_url": l.api + "/repos/" + r.fullName(), "labels_url": url + "/labels{/name}",
 		"comments_url": url + "/comments", "events_url": url + "/events", "timeline_url": url + "/timeline",
 		"html_url": l.page(r, i), "performed_via_github_app": nil,
@@ -114,33 +114,33 @@ func (l links) issue(r *repo, i *issue) object {
 			"percent_completed": 100 * (len(subs) - open(subs)) / len(subs),
 		}
 	}
-	if i.pull != nil {
-		o["node_id"] = nodeID("PullRequest", i.id)
-		pull := l.api + "/repos/" + r.fullName() + "/pulls/" + itoa(i.number)
+	if i.Pull != nil {
+		o["node_id"] = nodeID("PullRequest", i.ID)
+		pull := l.api + "/repos/" + r.fullName() + "/pulls/" + itoa(i.Number)
 		o["pull_request"] = object{
 			"url": pull, "html_url": l.page(r, i), "diff_url": l.page(r, i) + ".diff",
-			"patch_url": l.page(r, i) + ".patch", "merged_at": stamp(i.pull.mergedAt),
+			"patch_url": l.page(r, i) + ".patch", "merged_at": stamp(i.Pull.MergedAt),
 		}
 	}
 	return o
 }
 
 func (l links) page(r *repo, i *issue) string {
-	if i.pull != nil {
-		return l.web + "/" + r.fullName() + "/pull/" + itoa(i.number)
+	if i.Pull != nil {
+		return l.web + "/" + r.fullName() + "/pull/" + itoa(i.Number)
 	}
-	return l.web + "/" + r.fullName() + "/issues/" + itoa(i.number)
+	return l.web + "/" + r.fullName() + "/issues/" + itoa(i.Number)
 }
 
 func (l links) comment(r *repo, i *issue, c *comment) object {
-	url := l.api + "/repos/" + r.fullName() + "/issues/comments/" + itoa(c.id)
+	url := l.api + "/repos/" + r.fullName() + "/issues/comments/" + itoa(c.ID)
 	return object{
-		"id": c.id, "node_id": nodeID("IssueComment", c.id), "url": url, "html_url": l.page(r, i) + "#issuecomment-" +
-			itoa(c.id),
-		"issue_url": l.api + "/repos/" + r.fullName() + "/issues/" + itoa(i.number), "body": c.body,
-		"user":               l.user(c.author),
-		"author_association": r.association(c.author), "created_at": stamp(c.created), "updated_at": stamp(c.updated),
-		"performed_via_github_app": nil, "reactions": rollup(url, c.reactions),
+		"id": c.ID, "node_id": nodeID("IssueComment", c.ID), "url": url, "html_url": l.page(r, i) + "#issuecomment-" +
+			itoa(c.ID),
+		"issue_url": l.api + "/repos/" + r.fullName() + "/issues/" + itoa(i.Number), "body": c.Body,
+		"user":               l.user(c.Author),
+		"author_association": r.association(c.Author), "created_at": stamp(c.Created), "updated_at": stamp(c.Updated),
+		"performed_via_github_app": nil, "reactions": rollup(url, c.Reactions),
 	}
 }
 
@@ -182,15 +182,15 @@ var repoLinks = map[string]string{
 
 func (l links) repo(r *repo) object {
 	open := 0
-	for _, i := range r.issues {
-		if !i.closed && !i.deleted && i.movedTo == "" {
+	for _, i := range r.Issues {
+		if !i.Closed && !i.Deleted && i.MovedTo == "" {
 			open++
 		}
 	}
 	url, page := l.api+"/repos/"+r.fullName(), l.web+"/"+r.fullName()
 	o := object{
-		"id": r.id, "node_id": nodeID("Repository", r.id), "name": r.name, "full_name": r.fullName(),
-		"owner":   l.user(r.owner),
+		"id": r.ID, "node_id": nodeID("Repository", r.ID), "name": r.Name, "full_name": r.fullName(),
+		"owner":   l.user(r.Owner),
 		"private": false, "fork": false, "archived": false, "disabled": false, "description": nil, "homepage": nil,
 		"language": nil,
 		"license":  nil, "mirror_url": nil, "default_branch": "main", "url": url, "html_url": page,
@@ -200,7 +200,7 @@ func (l links) repo(r *repo) object {
 		"network_count": 0, "size": 0, "open_issues": open, "open_issues_count": open,
 		"has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false, "has_discussions": false,
 		"has_downloads": false,
-		"created_at":    stamp(r.created), "updated_at": stamp(r.created), "pushed_at": stamp(r.created),
+		"created_at":    stamp(r.Created), "updated_at": stamp(r.Created), "pushed_at": stamp(r.Created),
 	}
 	for name, tail := range repoLinks {
 		o[name+"_url"] = url + tail

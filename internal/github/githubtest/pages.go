@@ -152,7 +152,7 @@ func chips(r *repo, names []string) []chip {
 	var out []chip
 	for _, n := range names {
 		if l := r.label(n); l != nil {
-			out = append(out, chip{l.name, l.color, l.description})
+			out = append(out, chip{l.Name, l.Color, l.Description})
 		}
 	}
 	return out
@@ -160,15 +160,15 @@ func chips(r *repo, names []string) []chip {
 
 func toRow(r *repo, i *issue) row {
 	v := row{
-		Number: i.number, Title: i.title, State: i.state(), Badge: i.badge(), Author: i.author.login,
-		Created: i.created, Labels: chips(r, i.labels),
-		Comments: len(i.comments), Head: i.head, Base: i.base, IsPull: i.pull != nil,
-		AuthorAssociation: r.association(i.author),
+		Number: i.Number, Title: i.Title, State: i.state(), Badge: i.badge(), Author: i.Author.login,
+		Created: i.Created, Labels: chips(r, i.Labels),
+		Comments: len(i.Comments), Head: i.Head, Base: i.Base, IsPull: i.Pull != nil,
+		AuthorAssociation: r.association(i.Author),
 		URL:               links{}.page(r, i),
 	}
-	for _, l := range r.labels {
-		if !i.has(l.name) {
-			v.Missing = append(v.Missing, chip{l.name, l.color, l.description})
+	for _, l := range r.Labels {
+		if !i.has(l.Name) {
+			v.Missing = append(v.Missing, chip{l.Name, l.Color, l.Description})
 		}
 	}
 	return v
@@ -183,11 +183,11 @@ func (s *Server) repoPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := pageData{Title: p.fullName(), Repo: p.fullName()}
-	for _, l := range p.labels {
-		v.Labels = append(v.Labels, chip{l.name, l.color, l.description})
+	for _, l := range p.Labels {
+		v.Labels = append(v.Labels, chip{l.Name, l.Color, l.Description})
 	}
-	for _, i := range slices.Backward(p.issues) {
-		if !i.deleted && i.movedTo == "" {
+	for _, i := range slices.Backward(p.Issues) {
+		if !i.Deleted && i.MovedTo == "" {
 			v.Issues = append(v.Issues, toRow(p, i))
 		}
 	}
@@ -252,19 +252,19 @@ func (s *Server) branchPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	p, i := s.locate(r)
-	if i == nil || i.deleted || i.movedTo != "" {
+	if i == nil || i.Deleted || i.MovedTo != "" {
 		s.mu.Unlock()
 		s.missing(w, "There is no such issue.")
 		return
 	}
-	s.followHeads(p, p.owner)
+	s.followHeads(p, p.Owner)
 	v := pageData{
-		Title: i.title, Repo: p.fullName(), Issue: toRow(p, i), Pull: s.pullView(p, i), Body: i.body,
+		Title: i.Title, Repo: p.fullName(), Issue: toRow(p, i), Pull: s.pullView(p, i), Body: i.Body,
 		Timeline: s.timeline(p, i),
 	}
 	base, head := "", ""
-	if i.pull != nil {
-		base, head = i.pull.baseSHA, i.pull.headSHA
+	if i.Pull != nil {
+		base, head = i.Pull.BaseSHA, i.Pull.HeadSHA
 	}
 	s.release()
 	if v.Issue.IsPull {
@@ -283,11 +283,11 @@ var eventTexts = map[string]string{
 // timeline joins comments and events in the order of their ids, which is that of their times. s.mu is held.
 func (s *Server) timeline(p *repo, i *issue) []item {
 	var all []item
-	for _, c := range i.comments {
+	for _, c := range i.Comments {
 		all = append(all, item{
-			ID: c.id, Author: c.author.login, Role: strings.ToLower(p.association(c.author)), Body: c.body,
-			Bot:       c.author.bot,
-			IsComment: true, Edited: s.edited(i, c, p), At: c.created, Reactions: moods(c.reactions),
+			ID: c.ID, Author: c.Author.login, Role: strings.ToLower(p.association(c.Author)), Body: c.Body,
+			Bot:       c.Author.bot,
+			IsComment: true, Edited: s.edited(i, c, p), At: c.Created, Reactions: moods(c.Reactions),
 		})
 	}
 	for _, e := range s.events {
@@ -302,11 +302,11 @@ func (s *Server) timeline(p *repo, i *issue) []item {
 		if e.Event == "merged" || e.Event == "synchronized" {
 			it.Text += " " + short(e.Detail)
 		} else if l := p.label(e.Detail); l != nil && e.Detail != "" {
-			it.Label = &chip{l.name, l.color, l.description}
+			it.Label = &chip{l.Name, l.Color, l.Description}
 		}
 		all = append(all, it)
 	}
-	all = append(all, i.pull.reviewItems(p)...)
+	all = append(all, i.Pull.reviewItems(p)...)
 	slices.SortFunc(all, func(a, b item) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
@@ -316,8 +316,8 @@ func moods(all []*reaction) []reactionView {
 	for _, k := range reactionKinds {
 		var who []string
 		for _, x := range all {
-			if x.content == k {
-				who = append(who, x.user.login)
+			if x.Content == k {
+				who = append(who, x.User.login)
 			}
 		}
 		if len(who) > 0 {
@@ -329,7 +329,7 @@ func moods(all []*reaction) []reactionView {
 
 func (s *Server) edited(i *issue, c *comment, p *repo) bool {
 	return slices.ContainsFunc(s.events, func(e Event) bool {
-		return e.Event == "comment_edited" && e.Detail == itoa(c.id) && e.Issue == key(p, i)
+		return e.Event == "comment_edited" && e.Detail == itoa(c.ID) && e.Issue == key(p, i)
 	})
 }
 
@@ -373,7 +373,7 @@ func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u := s.user(s.opts.Person)
-	if i.pull != nil {
+	if i.Pull != nil {
 		if problem := s.actOnPull(p, i, u, do, body); problem != "" {
 			s.unlock()
 			s.show(w, http.StatusUnprocessableEntity, "missing.html",

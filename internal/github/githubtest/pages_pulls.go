@@ -44,11 +44,11 @@ var opinions = map[string]reviewLine{
 // badge is the state of an issue or pull request in one word.
 func (i *issue) badge() string {
 	switch {
-	case i.pull == nil:
+	case i.Pull == nil:
 		return i.state()
-	case !i.pull.mergedAt.IsZero():
+	case !i.Pull.MergedAt.IsZero():
 		return "merged"
-	case i.pull.draft && !i.closed:
+	case i.Pull.Draft && !i.Closed:
 		return "draft"
 	}
 	return i.state()
@@ -56,25 +56,25 @@ func (i *issue) badge() string {
 
 // pullView is nil for an issue. s.mu is held.
 func (s *Server) pullView(r *repo, i *issue) *pullView {
-	p := i.pull
+	p := i.Pull
 	if p == nil {
 		return nil
 	}
 	v := &pullView{
-		Draft: p.draft, Open: !i.closed, Own: i.author.login == s.opts.Person, Checks: r.checksOf(p.headSHA),
-		MergedBy: p.mergedBy.orNone(),
+		Draft: p.Draft, Open: !i.Closed, Own: i.Author.login == s.opts.Person, Checks: r.checksOf(p.HeadSHA),
+		MergedBy: p.MergedBy.orNone(),
 	}
 	for _, o := range p.lastReviews() {
-		line := opinions[o.state]
-		v.Reviews = append(v.Reviews, reviewLine{o.author.login, line.Text, line.Outcome})
+		line := opinions[o.State]
+		v.Reviews = append(v.Reviews, reviewLine{o.Author.login, line.Text, line.Outcome})
 	}
-	if p.mergeSHA != "" {
-		v.Commit = short(p.mergeSHA)
+	if p.MergeSHA != "" {
+		v.Commit = short(p.MergeSHA)
 	}
 	if v.Open {
 		v.State = s.mergeState(r, i)
 		v.Mergeable = mayMerge[v.State]
-		v.Verdict = strings.ReplaceAll(verdicts[v.State], "%s", i.base)
+		v.Verdict = strings.ReplaceAll(verdicts[v.State], "%s", i.Base)
 		v.Conflicts = p.merge.files
 	}
 	return v
@@ -88,14 +88,14 @@ func (p *pullRequest) reviewItems(r *repo) (all []item) {
 	if p == nil {
 		return nil
 	}
-	for _, v := range p.reviews {
+	for _, v := range p.Reviews {
 		it := item{
-			ID: v.id, Author: v.author.login, Role: strings.ToLower(r.association(v.author)), Body: v.body,
-			Bot:       v.author.bot,
-			IsComment: true, At: v.submitted, Review: opinions[v.state],
+			ID: v.ID, Author: v.Author.login, Role: strings.ToLower(r.association(v.Author)), Body: v.Body,
+			Bot:       v.Author.bot,
+			IsComment: true, At: v.Submitted, Review: opinions[v.State],
 		}
-		for _, m := range v.comments {
-			it.Inline = append(it.Inline, Inline{m.path, m.line, m.body})
+		for _, m := range v.Comments {
+			it.Inline = append(it.Inline, Inline{m.Path, m.Line, m.Body})
 		}
 		all = append(all, it)
 	}
@@ -109,7 +109,7 @@ func (s *Server) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 	switch {
 	case do == "approve", do == "changes":
 		switch {
-		case u == i.author:
+		case u == i.Author:
 			return "You cannot approve or refuse your own pull request."
 		case do == "approve":
 			s.addReview(r, i, u, stateApproved, body, nil)
@@ -126,7 +126,7 @@ func (s *Server) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 	case "ready":
 		s.ready(r, i, u)
 	case "reopen":
-		if _, there := s.tip(r, i.head); !there || !i.pull.mergedAt.IsZero() {
+		if _, there := s.tip(r, i.Head); !there || !i.Pull.MergedAt.IsZero() {
 			return "This pull request cannot be opened again: it was merged, or its branch is gone."
 		}
 	case "merge", "squash":
@@ -144,11 +144,11 @@ func (s *Server) checkPage(w http.ResponseWriter, r *http.Request) {
 	p, _ := s.locate(r)
 	var v *pageData
 	if p != nil {
-		if at := slices.IndexFunc(p.checks, func(c *checkRun) bool { return c.id == id }); at >= 0 {
-			c := p.checks[at]
+		if at := slices.IndexFunc(p.Checks, func(c *checkRun) bool { return c.ID == id }); at >= 0 {
+			c := p.Checks[at]
 			v = &pageData{
-				Title: c.name, Repo: p.fullName(), Check: &checkView{c.sha, c.word(), c.title, c.outcome()},
-				Body: c.summary, Diff: c.text,
+				Title: c.Name, Repo: p.fullName(), Check: &checkView{c.SHA, c.word(), c.Title, c.outcome()},
+				Body: c.Summary, Diff: c.Text,
 			}
 		}
 	}

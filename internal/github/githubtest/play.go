@@ -8,10 +8,10 @@ import (
 // withPull runs f on a pull request. It panics on anything else, which is a mistake of the caller.
 func (s *Server) withPull(issueKey string, f func(*repo, *issue)) {
 	s.with(issueKey, func(r *repo, i *issue) {
-		if i.pull == nil {
+		if i.Pull == nil {
 			panic("githubtest: no pull request " + issueKey)
 		}
-		s.followHeads(r, i.author)
+		s.followHeads(r, i.Author)
 		f(r, i)
 	})
 }
@@ -36,40 +36,40 @@ func (s *Server) Push(fullName, branch, sha string) string {
 		panic("githubtest: no repository without git " + fullName)
 	}
 	if sha == "" {
-		sha = madeUp(r.branches[branch], branch)
+		sha = madeUp(r.Branches[branch], branch)
 	}
-	r.branches[branch] = sha
-	s.followHeads(r, r.owner)
+	r.Branches[branch] = sha
+	s.followHeads(r, r.Owner)
 	return sha
 }
 
 // SetCheck gives the head of a pull request a check run, or the one of that name another conclusion (success, failure,
 // neutral, cancelled, skipped, timed_out, action_required); "": it is in progress.
 func (s *Server) SetCheck(issueKey, name, conclusion, summary string) {
-	s.withPull(issueKey, func(r *repo, i *issue) { s.setCheck(r, i.pull.headSHA, name, conclusion, summary) })
+	s.withPull(issueKey, func(r *repo, i *issue) { s.setCheck(r, i.Pull.HeadSHA, name, conclusion, summary) })
 }
 
 // SetStatus gives the head of a pull request a commit status: pending, success, failure or error.
 func (s *Server) SetStatus(issueKey, context, state, description string) {
 	s.withPull(issueKey, func(r *repo, i *issue) {
-		s.setStatus(r, r.owner, commitStatus{
-			sha: i.pull.headSHA, context: context, state: state,
-			description: description,
+		s.setStatus(r, r.Owner, commitStatus{
+			SHA: i.Pull.HeadSHA, Context: context, State: state,
+			Description: description,
 		})
 	})
 }
 
 // Review reviews the head of a pull request (APPROVED, CHANGES_REQUESTED or COMMENTED) and returns the review's id.
 func (s *Server) Review(issueKey, login, state, body string, inline ...Inline) (id int64) {
-	s.withPull(issueKey, func(r *repo, i *issue) { id = s.addReview(r, i, s.user(login), state, body, inline).id })
+	s.withPull(issueKey, func(r *repo, i *issue) { id = s.addReview(r, i, s.user(login), state, body, inline).ID })
 	return id
 }
 
 // DismissReview takes a review back.
 func (s *Server) DismissReview(issueKey, login string, id int64) {
 	s.withPull(issueKey, func(r *repo, i *issue) {
-		for _, v := range i.pull.reviews {
-			if v.id == id {
+		for _, v := range i.Pull.Reviews {
+			if v.ID == id {
 				s.dismiss(r, i, s.user(login), v)
 			}
 		}
@@ -90,8 +90,8 @@ func (s *Server) SetDraft(issueKey, login string, draft bool) {
 	s.withPull(issueKey, func(r *repo, i *issue) {
 		if !draft {
 			s.ready(r, i, s.user(login))
-		} else if !i.pull.draft {
-			i.pull.draft = true
+		} else if !i.Pull.Draft {
+			i.Pull.Draft = true
 			s.event(r, i, s.user(login), "convert_to_draft", "")
 		}
 	})
@@ -99,19 +99,19 @@ func (s *Server) SetDraft(issueKey, login string, draft bool) {
 
 // SetConflict says by hand that a pull request cannot be merged cleanly, or takes that back; what git says stands.
 func (s *Server) SetConflict(issueKey string, conflict bool) {
-	s.withPull(issueKey, func(_ *repo, i *issue) { i.pull.conflict = conflict })
+	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.Conflict = conflict })
 }
 
 // MarkPending forgets whether a pull request can be merged: the next to ask is told that GitHub does not know yet.
 func (s *Server) MarkPending(issueKey string) {
-	s.withPull(issueKey, func(_ *repo, i *issue) { i.pull.merge = mergeTest{} })
+	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.merge = mergeTest{} })
 }
 
 // Protect says what a repository demands before a merge.
 func (s *Server) Protect(fullName string, p Protection) {
 	s.mu.Lock()
 	defer s.unlock()
-	s.find(fullName).protection = p
+	s.find(fullName).Protection = p
 }
 
 // AddCheckRule gives every new head of a pull request a check run. judge is called by whoever brought the head,

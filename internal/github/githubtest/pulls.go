@@ -11,14 +11,15 @@ import (
 
 // pullRequest is what a pull request has beyond an issue.
 type pullRequest struct {
-	draft            bool
-	headSHA, baseSHA string // where the branches were when it was open last
-	conflict         bool   // set by hand, beside what git says
-	mergedAt         time.Time
-	mergedBy         *user
-	mergeSHA         string
-	reviews          []*review
-	merge            mergeTest
+	Draft    bool      `json:"draft,omitempty"`
+	HeadSHA  string    `json:"head_sha"` // where the branches were when it was open last
+	BaseSHA  string    `json:"base_sha"`
+	Conflict bool      `json:"conflict,omitempty"` // set by hand, beside what git says
+	MergedAt time.Time `json:"merged_at,omitzero"`
+	MergedBy *user     `json:"merged_by,omitempty"`
+	MergeSHA string    `json:"merge_sha,omitempty"`
+	Reviews  []*review `json:"reviews,omitempty"`
+	merge    mergeTest
 }
 
 // Protection is what a repository demands before a merge; the zero value demands nothing.
@@ -43,7 +44,7 @@ func (s *Server) tip(r *repo, branch string) (string, bool) {
 	if s.opts.DataDir != "" {
 		return s.commitOf(r.fullName(), branch)
 	}
-	sha, ok := r.branches[branch]
+	sha, ok := r.Branches[branch]
 	return sha, ok
 }
 
@@ -53,15 +54,15 @@ func (s *Server) newPull(r *repo, u *user, title, body, head, base string, draft
 		r.makeBranches(head, base)
 	}
 	i := s.newIssue(r, u, title, body, nil)
-	i.head, i.base, i.pull = head, base, &pullRequest{draft: draft}
+	i.Head, i.Base, i.Pull = head, base, &pullRequest{Draft: draft}
 	s.followHeads(r, u)
 	return i
 }
 
 func (r *repo) makeBranches(names ...string) {
 	for _, name := range names {
-		if _, ok := r.branches[name]; !ok {
-			r.branches[name] = madeUp(r.fullName(), name)
+		if _, ok := r.Branches[name]; !ok {
+			r.Branches[name] = madeUp(r.fullName(), name)
 		}
 	}
 }
@@ -69,37 +70,37 @@ func (r *repo) makeBranches(names ...string) {
 // followHeads looks where the branches of open pull requests are. One whose head was pushed to has changed, and
 // the rules for checks are due; one whose head is gone is closed, as on GitHub. s.mu is held.
 func (s *Server) followHeads(r *repo, actor *user) {
-	for _, i := range r.issues {
-		p := i.pull
-		if p == nil || i.closed {
+	for _, i := range r.Issues {
+		p := i.Pull
+		if p == nil || i.Closed {
 			continue
 		}
-		head, ok := s.tip(r, i.head)
+		head, ok := s.tip(r, i.Head)
 		if !ok {
 			s.moved = true
 			s.setState(r, i, actor, "closed")
 			continue
 		}
-		if base, ok := s.tip(r, i.base); ok {
-			p.baseSHA = base
+		if base, ok := s.tip(r, i.Base); ok {
+			p.BaseSHA = base
 		}
-		if head == p.headSHA {
+		if head == p.HeadSHA {
 			continue
 		}
-		if p.headSHA != "" {
+		if p.HeadSHA != "" {
 			s.event(r, i, actor, "synchronized", head)
 		}
-		p.headSHA, s.moved = head, true
+		p.HeadSHA, s.moved = head, true
 		if len(s.rules) > 0 {
-			s.due = append(s.due, dueHead{r.fullName(), i.head, head})
+			s.due = append(s.due, dueHead{r.fullName(), i.Head, head})
 		}
 	}
 }
 
 // ready ends a draft. s.mu is held.
 func (s *Server) ready(r *repo, i *issue, u *user) {
-	if i.pull.draft {
-		i.pull.draft = false
+	if i.Pull.Draft {
+		i.Pull.Draft = false
 		s.event(r, i, u, "ready_for_review", "")
 	}
 }
@@ -107,16 +108,16 @@ func (s *Server) ready(r *repo, i *issue, u *user) {
 // merged notes that a pull request was merged as a commit, and closes the issues that its text says it closes.
 // s.mu is held.
 func (s *Server) merged(r *repo, i *issue, u *user, sha string) {
-	p := i.pull
-	p.mergedAt, p.mergedBy, p.mergeSHA = s.now(), u, sha
+	p := i.Pull
+	p.MergedAt, p.MergedBy, p.MergeSHA = s.now(), u, sha
 	s.event(r, i, u, "merged", sha)
 	s.setState(r, i, u, "closed")
-	if i.base != mainBranch {
+	if i.Base != mainBranch {
 		return
 	}
-	for _, m := range closing.FindAllStringSubmatch(i.title+"\n"+i.body, -1) {
+	for _, m := range closing.FindAllStringSubmatch(i.Title+"\n"+i.Body, -1) {
 		n, _ := strconv.Atoi(m[1])
-		if other := r.issue(n); other != nil && other.pull == nil {
+		if other := r.issue(n); other != nil && other.Pull == nil {
 			s.setState(r, other, u, "closed")
 		}
 	}
@@ -131,11 +132,11 @@ var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?
 // comment alone leaves an opinion standing, as on GitHub. Oldest first.
 func (p *pullRequest) lastReviews() []*review {
 	var last []*review
-	for _, v := range p.reviews {
-		if v.state == stateCommented {
+	for _, v := range p.Reviews {
+		if v.State == stateCommented {
 			continue
 		}
-		last = slices.DeleteFunc(last, func(o *review) bool { return o.author == v.author })
+		last = slices.DeleteFunc(last, func(o *review) bool { return o.Author == v.Author })
 		last = append(last, v)
 	}
 	return last

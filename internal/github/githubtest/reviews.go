@@ -4,21 +4,22 @@ import "time"
 
 // review is one person's opinion of a pull request.
 type review struct {
-	id        int64
-	author    *user
-	state     string
-	body      string
-	sha       string // that was reviewed
-	submitted time.Time
-	comments  []*reviewComment
+	ID        int64            `json:"id"`
+	Author    *user            `json:"author"`
+	State     string           `json:"state"`
+	Body      string           `json:"body,omitempty"`
+	SHA       string           `json:"sha"` // that was reviewed
+	Submitted time.Time        `json:"submitted"`
+	Comments  []*reviewComment `json:"comments,omitempty"`
 }
 
 // reviewComment stands at a line of a file.
 type reviewComment struct {
-	id         int64
-	path, body string
-	line       int
-	created    time.Time
+	ID      int64     `json:"id"`
+	Path    string    `json:"path"`
+	Line    int       `json:"line"`
+	Body    string    `json:"body"`
+	Created time.Time `json:"created"`
 }
 
 // States of a review.
@@ -38,17 +39,17 @@ type Inline struct {
 
 // addReview adds a review of the head. s.mu is held.
 func (s *Server) addReview(r *repo, i *issue, u *user, state, body string, inline []Inline) *review {
-	v := &review{id: s.id(), author: u, state: state, body: body, sha: i.pull.headSHA, submitted: s.now()}
+	v := &review{ID: s.id(), Author: u, State: state, Body: body, SHA: i.Pull.HeadSHA, Submitted: s.now()}
 	for _, c := range inline {
-		v.comments = append(v.comments, &reviewComment{s.id(), c.Path, c.Body, c.Line, s.now()})
+		v.Comments = append(v.Comments, &reviewComment{s.id(), c.Path, c.Line, c.Body, s.now()})
 	}
-	i.pull.reviews = append(i.pull.reviews, v)
-	s.event(r, i, u, "reviewed", itoa(v.id))
+	i.Pull.Reviews = append(i.Pull.Reviews, v)
+	s.event(r, i, u, "reviewed", itoa(v.ID))
 	return v
 }
 
 // dismiss takes a review back. s.mu is held.
 func (s *Server) dismiss(r *repo, i *issue, u *user, v *review) {
-	v.state = stateDismissed
-	s.event(r, i, u, "review_dismissed", itoa(v.id))
+	v.State = stateDismissed
+	s.event(r, i, u, "review_dismissed", itoa(v.ID))
 }

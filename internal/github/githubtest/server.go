@@ -106,7 +106,7 @@ func (s *Server) id() int64 {
 
 func itoa[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
-func key(r *repo, i *issue) string { return r.fullName() + "#" + itoa(i.number) }
+func key(r *repo, i *issue) string { return r.fullName() + "#" + itoa(i.Number) }
 
 // AddUser makes a user with a token, or gives an existing one the token; one whose login ends in [bot] is a bot.
 func (s *Server) AddUser(login, token string) {
@@ -147,13 +147,13 @@ func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string)
 	r := s.repos[strings.ToLower(fullName)]
 	if r == nil {
 		r = &repo{
-			id: s.id(), owner: s.user(owner), name: name, collaborators: map[string]string{}, created: s.now(),
-			branches: map[string]string{},
+			ID: s.id(), Owner: s.user(owner), Name: name, Collaborators: map[string]string{}, Created: s.now(),
+			Branches: map[string]string{},
 		}
 		r.makeBranches(mainBranch)
 		s.repos[strings.ToLower(fullName)] = r
 	}
-	maps.Copy(r.collaborators, collaborators)
+	maps.Copy(r.Collaborators, collaborators)
 	return nil
 }
 
@@ -166,9 +166,9 @@ func (s *Server) SetPermission(fullName, login, permission string) {
 		panic("githubtest: no repository " + fullName)
 	}
 	s.user(login)
-	r.collaborators[login] = permission
+	r.Collaborators[login] = permission
 	if permission == "" {
-		delete(r.collaborators, login)
+		delete(r.Collaborators, login)
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *Server) DefineLabels(fullName string, names ...string) {
 	r := s.repos[strings.ToLower(fullName)]
 	for _, name := range names {
 		if r.label(name) == nil {
-			r.labels = append(r.labels, &label{id: s.id(), name: name, color: "ededed"})
+			r.Labels = append(r.Labels, &label{ID: s.id(), Name: name, Color: "ededed"})
 		}
 	}
 }
@@ -225,15 +225,15 @@ func (s *Server) RemoveLabel(issueKey, actor, name string) {
 
 // AddComment comments as actor and returns the comment's id.
 func (s *Server) AddComment(issueKey, actor, body string) (id int64) {
-	s.with(issueKey, func(r *repo, i *issue) { id = s.comment(r, i, s.user(actor), body).id })
+	s.with(issueKey, func(r *repo, i *issue) { id = s.comment(r, i, s.user(actor), body).ID })
 	return id
 }
 
 // EditComment gives a comment another text as actor.
 func (s *Server) EditComment(issueKey, actor string, id int64, body string) {
 	s.with(issueKey, func(r *repo, i *issue) {
-		for _, c := range i.comments {
-			if c.id == id {
+		for _, c := range i.Comments {
+			if c.ID == id {
 				s.editBody(r, i, c, s.user(actor), body)
 			}
 		}
@@ -252,7 +252,7 @@ func (s *Server) SetState(issueKey, actor, state string) {
 
 // Delete removes an issue: the API answers 410.
 func (s *Server) Delete(issueKey string) {
-	s.with(issueKey, func(_ *repo, i *issue) { i.deleted = true })
+	s.with(issueKey, func(_ *repo, i *issue) { i.Deleted = true })
 }
 
 // Transfer moves an issue to another repository and returns its new key: the API answers 301 for the old one.
@@ -260,10 +260,10 @@ func (s *Server) Transfer(issueKey, fullName string) (to string) {
 	s.with(issueKey, func(_ *repo, i *issue) {
 		r := s.repos[strings.ToLower(fullName)]
 		c := *i
-		c.number, c.labels, c.comments = len(r.issues)+1, slices.Clone(i.labels), slices.Clone(i.comments)
-		r.issues = append(r.issues, &c)
+		c.Number, c.Labels, c.Comments = len(r.Issues)+1, slices.Clone(i.Labels), slices.Clone(i.Comments)
+		r.Issues = append(r.Issues, &c)
 		to = key(r, &c)
-		i.movedTo = to
+		i.MovedTo = to
 	})
 	return to
 }
@@ -274,9 +274,9 @@ func (s *Server) Rename(fullName, name string) {
 	defer s.unlock()
 	old := s.repos[strings.ToLower(fullName)]
 	c := *old
-	c.name = name
+	c.Name = name
 	s.repos[strings.ToLower(c.fullName())] = &c
-	old.movedTo = c.fullName()
+	old.MovedTo = c.fullName()
 }
 
 // Issue is a copy of an issue.
@@ -306,24 +306,24 @@ func (s *Server) Issue(issueKey string) (v Issue) {
 
 func view(r *repo, i *issue) Issue {
 	v := Issue{
-		Key: key(r, i), Title: i.title, Body: i.body, State: i.state(),
-		Labels: slices.Sorted(slices.Values(i.labels)), Head: i.head, Base: i.base,
+		Key: key(r, i), Title: i.Title, Body: i.Body, State: i.state(),
+		Labels: slices.Sorted(slices.Values(i.Labels)), Head: i.Head, Base: i.Base,
 	}
-	if i.pull != nil {
-		v.HeadSHA, v.Draft = i.pull.headSHA, i.pull.draft
-		if i.pull.mergedBy != nil {
-			v.MergedBy = i.pull.mergedBy.login
+	if i.Pull != nil {
+		v.HeadSHA, v.Draft = i.Pull.HeadSHA, i.Pull.Draft
+		if i.Pull.MergedBy != nil {
+			v.MergedBy = i.Pull.MergedBy.login
 		}
 	}
-	v.Comments = viewComments(i.comments)
+	v.Comments = viewComments(i.Comments)
 	return v
 }
 
 func viewComments(comments []*comment) (all []Comment) {
 	for _, c := range comments {
-		m := Comment{ID: c.id, Author: c.author.login, Body: c.body}
-		for _, x := range c.reactions {
-			m.Reactions = append(m.Reactions, x.user.login+" "+x.content)
+		m := Comment{ID: c.ID, Author: c.Author.login, Body: c.Body}
+		for _, x := range c.Reactions {
+			m.Reactions = append(m.Reactions, x.User.login+" "+x.Content)
 		}
 		all = append(all, m)
 	}
@@ -344,7 +344,7 @@ func (s *Server) Issues(fullName string) (all []Issue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.repos[strings.ToLower(fullName)]; r != nil {
-		for _, i := range r.issues {
+		for _, i := range r.Issues {
 			all = append(all, view(r, i))
 		}
 	}

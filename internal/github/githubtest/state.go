@@ -2,6 +2,7 @@ package githubtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Open makes a stand-in that goes on where the last one with the same Options.StateFile stopped, or ended
@@ -43,84 +44,19 @@ const stateVersion = 1
 
 // saved is the state file.
 type saved struct {
-	Version int                    `json:"version"`
-	LastID  int64                  `json:"last_id"`
-	Users   []savedUser            `json:"users"`
-	Repos   []savedRepo            `json:"repos"`
-	Events  []Event                `json:"events"`
-	Late    int                    `json:"late"`
-	Budgets map[string]savedBudget `json:"budgets"`
+	Version int                `json:"version"`
+	LastID  int64              `json:"last_id"`
+	Users   []savedUser        `json:"users"`
+	Repos   []*repo            `json:"repos"`
+	Events  []Event            `json:"events"`
+	Late    int                `json:"late"`
+	Budgets map[string]*budget `json:"budgets"`
 }
 
 type savedUser struct {
 	ID    int64  `json:"id"`
 	Login string `json:"login"`
 	Token string `json:"token,omitempty"`
-}
-
-type savedRepo struct {
-	ID            int64             `json:"id"`
-	Owner         string            `json:"owner"`
-	Name          string            `json:"name"`
-	Collaborators map[string]string `json:"collaborators"`
-	Labels        []savedLabel      `json:"labels"`
-	Issues        []savedIssue      `json:"issues"`
-	Created       time.Time         `json:"created"`
-	MovedTo       string            `json:"moved_to,omitempty"`
-	Checks        []savedCheck      `json:"checks,omitempty"`
-	Statuses      []savedStatus     `json:"statuses,omitempty"`
-	Branches      map[string]string `json:"branches,omitempty"`
-	Protection    Protection        `json:"protection,omitzero"`
-}
-
-type savedLabel struct {
-	ID          int64  `json:"id"`
-	Name        string `json:"name"`
-	Color       string `json:"color"`
-	Description string `json:"description,omitempty"`
-}
-
-type savedIssue struct {
-	ID       int64          `json:"id"`
-	Number   int            `json:"number"`
-	Title    string         `json:"title"`
-	Body     string         `json:"body"`
-	Author   string         `json:"author"`
-	Closed   bool           `json:"closed,omitempty"`
-	Created  time.Time      `json:"created"`
-	Updated  time.Time      `json:"updated"`
-	ClosedAt time.Time      `json:"closed_at,omitzero"`
-	Labels   []string       `json:"labels"`
-	Edits    []savedEdit    `json:"edits,omitempty"`
-	Comments []savedComment `json:"comments"`
-	Head     string         `json:"head,omitempty"`
-	Base     string         `json:"base,omitempty"`
-	Pull     *savedPull     `json:"pull,omitempty"`
-	ClosedBy string         `json:"closed_by,omitempty"`
-	MovedTo  string         `json:"moved_to,omitempty"`
-	Deleted  bool           `json:"deleted,omitempty"`
-}
-
-type savedComment struct {
-	ID        int64           `json:"id"`
-	Author    string          `json:"author"`
-	Body      string          `json:"body"`
-	Created   time.Time       `json:"created"`
-	Updated   time.Time       `json:"updated"`
-	Reactions []savedReaction `json:"reactions,omitempty"`
-}
-
-type savedReaction struct {
-	ID      int64     `json:"id"`
-	User    string    `json:"user"`
-	Content string    `json:"content"`
-	Created time.Time `json:"created"`
-}
-
-type savedBudget struct {
-	Used   int       `json:"used"`
-	Reset  time.Time `json:"reset"`
-	Closed time.Time `json:"closed,omitzero"`
 }
 
 // unlock ends what may have changed something: it is in the file before anybody hears of it. s.mu is held.
@@ -170,58 +106,17 @@ func (s *Server) save() error {
 }
 
 func (s *Server) toSaved() saved {
-	v := saved{
-		Version: stateVersion, LastID: s.lastID, Events: s.events, Late: s.late,
-		Budgets: map[string]savedBudget{},
-	}
+	v := saved{Version: stateVersion, LastID: s.lastID, Events: s.events, Late: s.late, Budgets: s.budgets}
 	for _, login := range slices.Sorted(maps.Keys(s.users)) {
 		u := s.users[login]
 		v.Users = append(v.Users, savedUser{u.id, u.login, u.token})
 	}
-	for login, b := range s.budgets {
-		v.Budgets[login] = savedBudget{b.used, b.reset, b.closed}
-	}
 	for _, name := range slices.Sorted(maps.Keys(s.repos)) {
-		v.Repos = append(v.Repos, s.repos[name].toSaved())
-	}
-	return v
-}
-
-func (r *repo) toSaved() savedRepo {
-	v := savedRepo{
-		ID: r.id, Owner: r.owner.login, Name: r.name, Collaborators: r.collaborators, Created: r.created,
-		MovedTo: r.movedTo,
-	}
-	for _, l := range r.labels {
-		v.Labels = append(v.Labels, savedLabel{l.id, l.name, l.color, l.description})
-	}
-	if r.movedTo != "" {
-		return v // its issues are the new one's
-	}
-	r.saveChecks(&v)
-	for _, i := range r.issues {
-		si := savedIssue{
-			ID: i.id, Number: i.number, Title: i.title, Body: i.body, Author: i.author.login, Closed: i.closed,
-			Created: i.created,
-			Updated: i.updated, ClosedAt: i.closedAt, Labels: i.labels, Head: i.head, Base: i.base, MovedTo: i.movedTo,
-			Deleted: i.deleted,
-			Pull:    i.pull.toSaved(), ClosedBy: i.closedBy.orNone(),
+		r := *s.repos[name]
+		if r.MovedTo != "" {
+			r.Issues, r.Checks, r.Statuses = nil, nil, nil // the new one has them
 		}
-		for _, e := range i.edits {
-			si.Edits = append(si.Edits, savedEdit{e.at, e.by.login, e.text, e.deleted})
-		}
-		for _, c := range i.comments {
-			si.Comments = append(si.Comments, c.toSaved())
-		}
-		v.Issues = append(v.Issues, si)
-	}
-	return v
-}
-
-func (c *comment) toSaved() savedComment {
-	v := savedComment{ID: c.id, Author: c.author.login, Body: c.body, Created: c.created, Updated: c.updated}
-	for _, x := range c.reactions {
-		v.Reactions = append(v.Reactions, savedReaction{x.id, x.user.login, x.content, x.created})
+		v.Repos = append(v.Repos, &r)
 	}
 	return v
 }
@@ -238,46 +133,54 @@ func (s *Server) load(data []byte) error {
 	for _, u := range v.Users {
 		s.users[u.Login] = newUser(u.ID, u.Login, u.Token)
 	}
-	for login, b := range v.Budgets {
-		s.budgets[login] = &budget{used: b.Used, reset: b.Reset, closed: b.Closed}
-	}
+	maps.Copy(s.budgets, v.Budgets)
+	s.known(reflect.ValueOf(v.Repos))
 	for _, r := range v.Repos {
-		s.repos[strings.ToLower(r.Owner+"/"+r.Name)] = s.fromSaved(r)
+		if r.Collaborators == nil {
+			r.Collaborators = map[string]string{}
+		}
+		if r.Branches == nil {
+			r.Branches = map[string]string{}
+			r.makeBranches(mainBranch)
+		}
+		for _, i := range r.Issues {
+			if i.Head != "" && i.Pull == nil {
+				i.Pull = s.earlierPull(r, i)
+			}
+		}
+		s.repos[strings.ToLower(r.fullName())] = r
 	}
 	return nil
 }
 
-func (s *Server) fromSaved(v savedRepo) *repo {
-	r := &repo{
-		id: v.ID, owner: s.user(v.Owner), name: v.Name, collaborators: v.Collaborators, created: v.Created,
-		movedTo: v.MovedTo,
+// earlierPull makes up a pull request for a file of an earlier version, which has only its branches.
+func (s *Server) earlierPull(r *repo, i *issue) *pullRequest {
+	if s.opts.DataDir == "" {
+		r.makeBranches(i.Head, i.Base)
 	}
-	if r.collaborators == nil {
-		r.collaborators = map[string]string{}
-	}
-	s.loadChecks(r, v)
-	for _, l := range v.Labels {
-		r.labels = append(r.labels, &label{l.ID, l.Name, l.Color, l.Description})
-	}
-	for _, i := range v.Issues {
-		is := &issue{
-			id: i.ID, number: i.Number, title: i.Title, body: i.Body, author: s.user(i.Author), closed: i.Closed,
-			created: i.Created,
-			updated: i.Updated, closedAt: i.ClosedAt, labels: i.Labels, head: i.Head, base: i.Base, movedTo: i.MovedTo,
-			deleted: i.Deleted,
-			pull:    s.pullFromSaved(r, i), closedBy: s.userOrNone(i.ClosedBy),
+	head, _ := s.tip(r, i.Head)
+	base, _ := s.tip(r, i.Base)
+	return &pullRequest{HeadSHA: cmp.Or(head, madeUp(i.Head)), BaseSHA: cmp.Or(base, madeUp(i.Base))}
+}
+
+// known replaces the users below v, which have only a login, with the known users.
+func (s *Server) known(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			s.known(v.Index(i))
 		}
-		for _, e := range i.Edits {
-			is.edits = append(is.edits, &edit{e.At, s.user(e.By), e.Text, e.Deleted})
-		}
-		for _, c := range i.Comments {
-			m := &comment{id: c.ID, author: s.user(c.Author), body: c.Body, created: c.Created, updated: c.Updated}
-			for _, x := range c.Reactions {
-				m.reactions = append(m.reactions, &reaction{x.ID, s.user(x.User), x.Content, x.Created})
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				s.known(v.Field(i))
 			}
-			is.comments = append(is.comments, m)
 		}
-		r.issues = append(r.issues, is)
+	case reflect.Pointer:
+		if u, ok := v.Interface().(*user); ok && u != nil {
+			v.Set(reflect.ValueOf(s.user(u.login)))
+		} else if !v.IsNil() {
+			s.known(v.Elem())
+		}
 	}
-	return r
 }
