@@ -229,7 +229,7 @@ func noticed(t *testing.T, base, name string, do func(t *testing.T, stream strin
 	case !bytes.Equal(state, stateAt(damageBatches)):
 		t.Errorf("not noticed: %d of %d batches", len(state)/9, damageBatches)
 	}
-	return "as it was"
+	return "intact"
 }
 
 // documented compares a part of docs/specs/journal.md, between two marks, with what a test found.
