@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestThreatModelNamesWhatExists: every line of SECURITY.md about what is tried names a test, or a row of the
+// TestThreatModelNamesWhatExists: every row of attacks in SECURITY.md names a test, or a row of the
 // attacks, and all of them exist.
 func TestThreatModelNamesWhatExists(t *testing.T) {
 	page, err := os.ReadFile(root + "/SECURITY.md")
