@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// client speaks with the API through rest alone: the whole clientset would make the director half as large again.
+// client uses only the rest package, because the clientset would increase the director's size by half.
 type client struct {
 	core, batch *rest.RESTClient
 	namespace   string
@@ -45,15 +45,15 @@ func init() {
 	}
 }
 
-// Requests in a second, and at once. The API has its own fairness; this bounds what a mistake of ours may ask.
+// Requests per second, and in a burst. The API has its own fairness. These limits contain our mistakes.
 const (
 	requestRate  = 50
 	requestBurst = 100
 	listPage     = 500 // objects in one answer
 )
 
-// connect finds the API: the kubeconfig file that is named, or, in a pod, the pod's own account, or what
-// KUBECONFIG names. Without a namespace it is the one that is found there.
+// connect uses the named kubeconfig file, or the account of this process's pod, or KUBECONFIG. The namespace defaults
+// to the one found there.
 func connect(kubeconfig, namespace string, wrap func(http.RoundTripper) http.RoundTripper) (*client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -109,8 +109,7 @@ func (c *client) jobs(ctx context.Context, selector string) (all []batchv1.Job, 
 	return all, err
 }
 
-// inPages lists what is there now, as the API has it and not as a copy of it once was: without a version in the
-// request.
+// inPages lists objects page by page. The request has no version, so the API does not answer from an old cache.
 func inPages(selector string, page func(*metav1.ListOptions) (next string, err error)) error {
 	o := &metav1.ListOptions{LabelSelector: selector, Limit: listPage}
 	for {
@@ -123,7 +122,7 @@ func inPages(selector string, page func(*metav1.ListOptions) (next string, err e
 }
 
 func (c *client) deleteJob(ctx context.Context, name string, uid types.UID) error {
-	with := metav1.DeletePropagationBackground // without a word about it, pods would go on
+	with := metav1.DeletePropagationBackground // by default, pods would continue
 	o := &metav1.DeleteOptions{PropagationPolicy: &with, Preconditions: &metav1.Preconditions{UID: &uid}}
 	return c.batch.Delete().Namespace(c.namespace).Resource("jobs").Name(name).Body(o).Do(ctx).Error()
 }
@@ -172,7 +171,7 @@ func (c *client) log(ctx context.Context, pod string, o *corev1.PodLogOptions) (
 		inQuery).Stream(ctx)
 }
 
-// may asks for a review of our own access. Its types would need a scheme of their own.
+// may reviews our access. The request is plain JSON because its types would need another scheme.
 func (c *client) may(ctx context.Context, verb, group, resource, subresource string) (bool, error) {
 	type attributes struct {
 		Namespace   string `json:"namespace"`
@@ -203,7 +202,7 @@ func (c *client) may(ctx context.Context, verb, group, resource, subresource str
 		return false, err
 	}
 	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&review); err != nil {
-		return false, fmt.Errorf("review of our own access: %w", err)
+		return false, fmt.Errorf("review of our access: %w", err)
 	}
 	return review.Status.Allowed, nil
 }

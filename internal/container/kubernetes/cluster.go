@@ -10,24 +10,24 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// cluster is all that is used of the API, in one namespace. Each method is one request, and needs the verb that
-// stands behind it; Needed lists them. Errors are the API's own.
+// cluster is the used part of the API, in one namespace. Each method is one request and needs the right in its comment,
+// see Needed. Errors are the API's own.
 type cluster interface {
 	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error) // jobs: create
 	job(ctx context.Context, name string) (*batchv1.Job, error)          // jobs: get
 	jobs(ctx context.Context, selector string) ([]batchv1.Job, error)    // jobs: list
-	// jobs: delete; with what it owns
+	// jobs: delete; includes owned objects
 	deleteJob(ctx context.Context, name string, uid types.UID) error
 	createSecret(ctx context.Context, s *corev1.Secret) error // secrets: create
-	// pods: create; nothing is kept of it
+	// pods: create; as a dry run
 	tryPod(ctx context.Context, p *corev1.Pod) error
-	// pods: list; at: for watchPods
+	// pods: list; watchPods continues at the returned version
 	pods(ctx context.Context, selector string) (all []corev1.Pod, at string, err error)
 	watchPods(ctx context.Context, selector, from string) (watch.Interface, error)       // pods: watch
 	patchPod(ctx context.Context, name string, patch []byte) (*corev1.Pod, error)        // pods: patch
 	deletePod(ctx context.Context, name string, uid types.UID, graceSeconds int64) error // pods: delete
 	log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) // pods/log: get
-	// nothing: everybody may ask that of himself
+	// no right needed for oneself
 	may(ctx context.Context, verb, group, resource, subresource string) (ok bool, err error)
 	server() string
 }
@@ -35,7 +35,7 @@ type cluster interface {
 // Right is one verb on one resource.
 type Right struct{ Verb, Group, Resource, Subresource string }
 
-// String is how people write it.
+// String formats a right for people.
 func (r Right) String() string {
 	of := r.Resource
 	if r.Subresource != "" {
@@ -44,14 +44,14 @@ func (r Right) String() string {
 	return r.Verb + " " + of
 }
 
-// Needed are the rights that a director has to have in its namespace, all of them, and no more.
+// Needed lists exactly the rights that a director needs in its namespace.
 func Needed() []Right {
 	return []Right{
 		{"create", "batch", "jobs", ""},
 		{"get", "batch", "jobs", ""},
 		{"list", "batch", "jobs", ""},
 		{"delete", "batch", "jobs", ""},
-		{"create", "", "pods", ""}, // dry runs alone: the API says what is wrong with a pod, or what it has no room for
+		{"create", "", "pods", ""}, // for dry runs only
 		{"list", "", "pods", ""},
 		{"watch", "", "pods", ""},
 		{"patch", "", "pods", ""},

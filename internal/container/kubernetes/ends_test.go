@@ -96,16 +96,7 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
 			k := openFake(t, f, options("f"))
-			s := ensured(t, k, specFor(t, "ignore"))
-			awaitState(t, k, s.AttemptID, container.StateRunning)
-			eventually(t, "it says something", func() bool {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				q := f.played[f.only(t).UID]
-				q.mu.Lock()
-				defer q.mu.Unlock()
-				return len(q.lines) == 2
-			})
+			s := running(t, f, k)
 			f.do(func() { c.do(t, f) })
 			awaitState(t, k, s.AttemptID, container.StateExited)
 			exit := stoppedAt(t, f, k, s, 0)
@@ -135,8 +126,7 @@ func TestPodThatWentUnseen(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
 			k := openFake(t, f, options("f"))
-			s := ensured(t, k, specFor(t, "ignore"))
-			awaitState(t, k, s.AttemptID, container.StateRunning)
+			s := running(t, f, k)
 			k.Close()
 			f.do(func() { f.deletes(f.only(t), 1) })
 			eventually(t, "the Job has failed", func() bool {
@@ -169,8 +159,7 @@ func TestLostNode(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
 			k := openFake(t, f, options("f"))
-			s := ensured(t, k, specFor(t, "ignore"))
-			awaitState(t, k, s.AttemptID, container.StateRunning)
+			s := running(t, f, k)
 			f.do(func() {
 				f.nodeLost = true
 				f.update(f.only(t), func(p *corev1.Pod) {
@@ -204,8 +193,7 @@ func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	k := openFake(t, f, options("f"))
-	s := ensured(t, k, specFor(t, "ignore"))
-	awaitState(t, k, s.AttemptID, container.StateRunning)
+	s := running(t, f, k)
 	full := errors.New("the disk is full")
 	if _, err := k.Stop(t.Context(), s.AttemptID, 2*time.Second,
 		func(container.Exit) error { return full }); !errors.Is(err, full) {
@@ -240,8 +228,7 @@ func TestJobThatOthersRemove(t *testing.T) {
 			f := newFake(t)
 			f.ttl = c.ttl
 			k := openFake(t, f, options("f"))
-			s := ensured(t, k, specFor(t, "ignore"))
-			awaitState(t, k, s.AttemptID, container.StateRunning)
+			s := running(t, f, k)
 			f.do(func() { c.do(f, f.allJobs[jobName(s.AttemptID)]) })
 			awaitState(t, k, s.AttemptID, "")
 			if exit, err := k.Stop(context.Background(), s.AttemptID, 0, nil); err != nil || exit.Known {
@@ -257,8 +244,7 @@ func TestOrphanedPod(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	k := openFake(t, f, options("f"))
-	s := ensured(t, k, specFor(t, "ignore"))
-	awaitState(t, k, s.AttemptID, container.StateRunning)
+	s := running(t, f, k)
 	f.do(func() { f.removeJob(f.allJobs[jobName(s.AttemptID)], false) })
 	time.Sleep(100 * time.Millisecond)
 	awaitState(t, k, s.AttemptID, container.StateRunning)

@@ -11,8 +11,8 @@ import (
 	"retake/internal/container"
 )
 
-// failures classifies errors of the API; the first match wins. What no row knows (5xx, a conflict, a connection
-// that broke) is a state of the moment.
+// failures classifies errors of the API. The first match wins. Other errors (5xx, a conflict, a broken connection) are
+// transient.
 var failures = []struct {
 	match     func(error) bool
 	kind      error
@@ -39,8 +39,8 @@ var failures = []struct {
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, container.ErrCluster, true, ""},
 }
 
-// failure wraps an error of the API. Not found is looked for by whoever asks for something that may be gone;
-// else it is the namespace.
+// failure wraps an error of the API. Callers handle "not found" for objects that may be gone. Elsewhere it is about the
+// namespace.
 func failure(doing string, err error) *container.Error {
 	for _, f := range failures {
 		if f.match(err) {
@@ -54,13 +54,13 @@ func failure(doing string, err error) *container.Error {
 	return e
 }
 
-// answered reports whether an error is the API's answer, and not the want of one.
+// answered reports whether an error is an answer of the API.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
 }
 
-// isQuota and isRight read the API's English: both are Forbidden, and it has no other word for them.
+// isQuota and isRight match the API's message, since both errors are Forbidden without a further code.
 func isQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
@@ -74,7 +74,7 @@ func refused(doing, format string, args ...any) *container.Error {
 	return &container.Error{Kind: container.ErrSpec, Doing: doing, Cause: fmt.Errorf(format, args...)}
 }
 
-// unconfirmed is what Stop says when the API answers, and cannot say that the attempt is gone.
+// unconfirmed is the error of Stop when the API answers but does not confirm the end.
 func unconfirmed(attemptID, why string) *container.Error {
 	return &container.Error{
 		Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop " + attemptID, Cause: errors.New(why),

@@ -10,30 +10,29 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	corev1 "k8s.io/api/core/v1"
 
 	"retake/internal/container"
 )
 
-// Options choose the cluster, and which part of it is ours.
+// Options choose the cluster and the fleet in it.
 type Options struct {
 	Fleet string // as in container.Options
-	// who makes attempts of this fleet, for ever; others' are not listed, and refused by Open
+	// Owner is the permanent name of the installation that creates this fleet's attempts. Attempts of others are not
+	// listed, and Open refuses them.
 	Owner       string
-	Namespace   string // empty: that of the kubeconfig or of the director's pod
-	Kubeconfig  string // path; empty: the director's pod's account, or what KUBECONFIG names
-	WorkerImage string // image with our own program "worker" in its PATH
-	PodTemplate string // path of a file; empty: none
-	Address     string // at which pods reach this director; empty: there is no need
-	Pod         string // that this process runs in, in the same namespace; empty: in none. See MarkLeader
-	// whole seconds, at least 1: what pods get between SIGTERM and SIGKILL, whoever ends them
+	Namespace   string // defaults to the one of the kubeconfig or of the director's pod
+	Kubeconfig  string // path; defaults to the account of the director's pod, or to KUBECONFIG
+	WorkerImage string // image with the program "worker" in its PATH
+	PodTemplate string // path of a file, or empty
+	Address     string // the director's address for pods, or empty if pods do not need it
+	Pod         string // name of this process's pod in the same namespace, or empty; see MarkLeader
+	// Grace is the time of pods between SIGTERM and SIGKILL, in whole seconds, at least 1.
 	Grace  time.Duration
-	Sample container.Spec // what attempts will be like, for a dry run by Open; no Image: none is made
-	Log    *zap.Logger    // nil: silent
+	Sample container.Spec // a typical attempt for a dry run by Open, if it has an Image
+	Log    *zap.Logger    // may be nil
 
 	wrap func(http.RoundTripper) http.RoundTripper // for tests that count requests
 }
@@ -41,19 +40,19 @@ type Options struct {
 // limits bound how long one operation waits.
 type limits struct {
 	operation time.Duration // one request
-	kubelet   time.Duration // from the end of a container to the API's word of it
+	kubelet   time.Duration // from the end of a container to the API's report of it
 	confirm   time.Duration // from a deletion to its confirmation
 	streams   time.Duration // from the end of a container to the end of its log
-	backoff   time.Duration // first wait before the watch is asked for again; doubles to maxBackoff
-	stale     time.Duration // for how long a list without a watch is good
-	relist    time.Duration // between two lists, while the watch works
-	podless   time.Duration // from a Job to the question why it has no pod, and between two of them
-	poll      time.Duration // between two looks at something that a watch may not tell
+	backoff   time.Duration // first wait before watching again; doubles to maxBackoff
+	stale     time.Duration // validity of the view without a watch
+	relist    time.Duration // between two lists while the watch works
+	podless   time.Duration // from a Job to the first check why it has no pod, and between two checks
+	poll      time.Duration // between two checks for something that the watch may miss
 }
 
 const maxBackoff = 5 * time.Second
 
-// watchFor is how long one watch lasts; the API ends it, and the next one goes on where it was.
+// watchFor is the duration of one watch. The API ends it, and the next one continues.
 const watchFor = 5 * time.Minute
 
 var defaultLimits = limits{
@@ -62,29 +61,24 @@ var defaultLimits = limits{
 	stale:   30 * time.Second, relist: 10 * time.Minute, podless: 3 * time.Second, poll: time.Second,
 }
 
-// Kubernetes runs attempts as Jobs of a cluster. Safe for concurrent use; operations on the same attempt wait
-// for each other.
+// Kubernetes runs attempts as Jobs of a cluster. It is safe for concurrent use. Operations on the same attempt wait for
+// each other.
 type Kubernetes struct {
-	api      cluster
-	o        Options
-	log      *zap.Logger
-	limits   limits
-	template corev1.PodTemplateSpec
-
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-
-	view
+	o       Options
+	log     *zap.Logger
+	limits  limits
+	objects *objects
+	view    *view
+	logs    *logs
 }
 
 var _ container.Runtime = (*Kubernetes)(nil)
 
 var fleetForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
-// Open connects to the API, lists what is there, and begins to watch it. Errors: ErrCluster (transient) if it
-// does not answer; ErrSpec for what is wrong with the options, the template or our rights, and if attempts of
-// the fleet are another director's.
+// Open connects to the API, lists the fleet's objects, and begins to watch them. Errors: ErrCluster (transient) if the
+// API does not answer; ErrSpec for invalid options, templates and missing rights, and if another director has attempts
+// of the fleet.
 func Open(ctx context.Context, o Options) (*Kubernetes, error) {
 	api, err := connect(o.Kubeconfig, o.Namespace, o.wrap)
 	if err != nil {
@@ -109,40 +103,45 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	case o.Grace < time.Second || o.Grace%time.Second != 0:
 		return nil, refused("open", "grace %v: want whole seconds, at least 1", o.Grace)
 	}
-	template, err := readTemplate(o.PodTemplate)
+	objects, err := newObjects(api, o)
 	if err != nil {
 		return nil, err
 	}
-	k := &Kubernetes{api: api, o: o, log: cmp.Or(o.Log, zap.NewNop()), limits: l, template: template, view: newView()}
+	log := cmp.Or(o.Log, zap.NewNop())
+	view := newView(objects, l, log)
+	k := &Kubernetes{
+		o: o, log: log, limits: l, objects: objects, view: view,
+		logs: &logs{api: api, view: view, limits: l, log: log},
+	}
 	asking, done := context.WithTimeout(ctx, l.operation)
 	defer done()
-	if err := k.refuseForeign(asking); err != nil {
+	if err := objects.refuseForeign(asking); err != nil {
 		return nil, err
 	}
-	if err := k.try(asking); err != nil {
+	if err := k.tryRoom(asking); err != nil {
 		return nil, err
 	}
-	from, err := k.list(asking)
+	from, err := view.relist(asking)
 	if err != nil {
 		return nil, err
 	}
-	k.log.Info("workers are jobs of a cluster", zap.String("server", api.server()), zap.Strings("cannot", Cannot()))
-	k.ctx, k.cancel = context.WithCancel(context.Background())
-	k.work.Go(func() { k.follow(from) })
-	k.work.Go(k.askWhy)
+	log.Info("running workers as jobs of a cluster", zap.String("server", api.server()),
+		zap.Strings("cannot", Cannot()))
+	view.work.Go(func() { view.follow(from) })
+	view.work.Go(view.askWhy)
 	return k, nil
 }
 
-// refuseForeign refuses a fleet whose attempts another installation has made: each of the two would remove the
-// other's as unknown workers.
-func (k *Kubernetes) refuseForeign(ctx context.Context) error {
-	found, err := k.api.jobs(ctx, k.ofFleet())
+// refuseForeign refuses a fleet with attempts of another installation. Each director would remove the other's attempts
+// as unknown workers.
+func (o *objects) refuseForeign(ctx context.Context) error {
+	found, err := o.jobs(ctx, o.ofFleet())
 	if err != nil {
 		return failure("list jobs", err)
 	}
 	var foreign []string
 	for _, j := range found {
-		if j.Labels[container.LabelOwner] != labelValue(k.o.Owner) {
+		if j.Labels[container.LabelOwner] != labelValue(o.owner) {
 			foreign = append(foreign, j.Name)
 		}
 	}
@@ -152,35 +151,38 @@ func (k *Kubernetes) refuseForeign(ctx context.Context) error {
 	slices.Sort(foreign)
 	return &container.Error{
 		Kind: container.ErrSpec, Doing: "open",
-		Cause: fmt.Errorf("fleet %s has jobs of another director, or of a data directory that is lost (%s)", k.o.Fleet,
+		Cause: fmt.Errorf("fleet %s has jobs of another director, or of a data directory that is lost (%s)", o.fleet,
 			strings.Join(foreign, ", ")),
 		Next: "give this director a director.fleet of its own; if no other one runs, remove them: kubectl " +
-			"delete jobs -l " + k.ofFleet(),
+			"delete jobs -l " + o.ofFleet(),
 	}
 }
 
-// try shows the API a pod like those of attempts. What there is no room for now is no reason not to start.
-func (k *Kubernetes) try(ctx context.Context) error {
+// tryRoom submits the sample's pod as a dry run. A lack of room is only logged.
+func (k *Kubernetes) tryRoom(ctx context.Context) error {
 	if k.o.Sample.Image == "" {
 		return nil
 	}
-	sample := k.o.Sample
-	if err := check(sample); err != nil {
-		return err
-	}
-	err := k.api.tryPod(ctx, asPod(k.jobOf(sample, 1)))
-	if err == nil {
+	err := k.objects.admit(ctx, k.o.Sample)
+	if errors.Is(err, container.ErrNoRoom) {
+		k.log.Warn("no room for an attempt now", zap.Error(err))
 		return nil
 	}
-	e := failure("dry run of an attempt's pod", err)
-	if errors.Is(e, container.ErrNoRoom) {
-		k.log.Warn("there is no room for an attempt now", zap.Error(e))
-		return nil
-	}
-	return e
+	return err
 }
 
-// check refuses what this package cannot do, before the API is asked.
+// admit submits an attempt's pod as a dry run.
+func (o *objects) admit(ctx context.Context, s container.Spec) error {
+	if err := check(s); err != nil {
+		return err
+	}
+	if err := o.tryPod(ctx, asPod(o.jobOf(s, 1))); err != nil {
+		return failure("dry run of an attempt's pod", err)
+	}
+	return nil
+}
+
+// check refuses what this package cannot do.
 func check(s container.Spec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -199,73 +201,41 @@ func check(s container.Spec) error {
 	return nil
 }
 
-// EnsureNetwork returns the address at which pods reach this director: the cluster has the network.
+// EnsureNetwork returns the director's address for pods. The cluster provides the network.
 func (k *Kubernetes) EnsureNetwork(context.Context) (string, error) { return k.o.Address, nil }
 
-// EnsureImage has nothing to do: nodes pull what they need.
+// EnsureImage does nothing, because nodes pull images.
 func (k *Kubernetes) EnsureImage(context.Context, string) error { return nil }
 
-// Workdir returns where the worker of a spec finds its checkout: in a volume that is empty at first.
+// Workdir returns the path of the worker's checkout, a volume that is empty at first.
 func (k *Kubernetes) Workdir(s container.Spec) string { return s.Workdir }
 
-// Adopt has nothing to do: what is there is known since Open, and the cluster keeps the logs.
+// Adopt does nothing, because Open lists the attempts and the cluster keeps the logs.
 func (k *Kubernetes) Adopt(context.Context, string) error { return nil }
 
 // Close leaves attempts running.
 func (k *Kubernetes) Close() error {
-	k.cancel()
-	k.work.Wait()
+	k.view.cancel()
+	k.view.work.Wait()
 	return nil
 }
 
-// Warm has nothing to do.
+// Warm does nothing.
 func (k *Kubernetes) Warm(context.Context) {}
 
-// List returns all attempts of this fleet as the watch has told them. Error: ErrCluster if there has been no
-// watch for some time.
-func (k *Kubernetes) List(context.Context) ([]container.Status, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.blind(); err != nil {
-		return nil, err
-	}
-	list := []container.Status{}
-	for id, a := range k.attempts {
-		if a.known() {
-			list = append(list, a.status(id))
-		}
-	}
-	container.SortStatuses(list)
-	return list, nil
-}
+// List returns all attempts of this fleet according to the watch. Error: ErrCluster if the watch has been broken for
+// some time.
+func (k *Kubernetes) List(context.Context) ([]container.Status, error) { return k.view.list() }
 
-// Find returns what List would say of one attempt.
+// Find returns the entry of List for one attempt.
 func (k *Kubernetes) Find(_ context.Context, attemptID string) (s container.Status, found bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.blind(); err != nil {
-		return s, false, err
-	}
-	a := k.attempts[attemptID]
-	if a == nil || !a.known() {
-		return s, false, nil
-	}
-	return a.status(attemptID), true, nil
+	return k.view.find(attemptID)
 }
 
-// blind is the error of who has had no watch for some time. The caller holds the mutex.
-func (k *Kubernetes) blind() error {
-	if k.broken.IsZero() || time.Since(k.broken) <= k.limits.stale {
-		return nil
-	}
-	return failure("list attempts", fmt.Errorf("%s has not been reached for %v: %w", k.api.server(),
-		time.Since(k.broken).Round(time.Second), k.why))
-}
-
-// Watch calls changed, from one goroutine, at the beginning and when the list may have changed, until ctx ends;
-// it returns ctx's error.
+// Watch calls changed from one goroutine, at the beginning and when the list may have changed. It returns the error of
+// ctx.
 func (k *Kubernetes) Watch(ctx context.Context, changed func()) error {
-	changes, stop := k.subscribe()
+	changes, stop := k.view.subscribe()
 	defer stop()
 	for {
 		changed()

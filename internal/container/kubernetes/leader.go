@@ -7,23 +7,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// LabelLeads is on the pod of the director that leads, for Services to select it by.
+// LabelLeads marks the pod of the leading director, for the selectors of Services.
 const LabelLeads = "retake.leads"
 
-// MarkLeader puts the label on the pod that this process runs in, or takes it off. Without Options.Pod there is
-// nothing to do. Errors are as everywhere here.
+// MarkLeader adds the label to this process's pod, or removes it. Without Options.Pod it does nothing.
 func (k *Kubernetes) MarkLeader(ctx context.Context, leads bool) error {
 	if k.o.Pod == "" {
 		return nil
 	}
-	value := map[bool]any{true: "true", false: nil}[leads] // nil takes it off
+	value := map[bool]any{true: "true", false: nil}[leads] // nil removes the label
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{LabelLeads: value}}})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.limits.operation)
 	defer cancel()
-	_, err = k.api.patchPod(ctx, k.o.Pod, patch)
+	_, err = k.objects.patchPod(ctx, k.o.Pod, patch)
 	if apierrors.IsNotFound(err) {
 		e := failure("mark the pod of the director that leads", err)
 		e.Next = "this director's pod " + k.o.Pod + " is in another namespace than its attempts: Services do not " +

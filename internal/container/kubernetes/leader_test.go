@@ -28,7 +28,7 @@ func (p *patched) patchPod(_ context.Context, name string, patch []byte) (*corev
 
 func TestMarkLeader(t *testing.T) {
 	api := &patched{}
-	k := &Kubernetes{api: api, o: Options{Pod: "retake-0"}, limits: quick}
+	k := &Kubernetes{objects: &objects{cluster: api}, o: Options{Pod: "retake-0"}, limits: quick}
 	for _, leads := range []bool{true, false} {
 		if err := k.MarkLeader(t.Context(), leads); err != nil {
 			t.Error(err)

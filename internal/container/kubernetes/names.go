@@ -6,7 +6,9 @@ import (
 	"maps"
 	"regexp"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"retake/internal/container"
@@ -19,15 +21,15 @@ var (
 	noLabel   = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 )
 
-// Lengths: the controller adds six characters to a Job's name for its pod's, whose host name may have 63.
+// Lengths of names. The controller appends six characters to a Job's name for its pod, whose host name may have 63.
 const (
 	nameLength  = 52
 	labelLength = 63
 	sumLength   = 8
 )
 
-// jobName is that of an attempt's Job, for ever: the id itself where it can be a name, else what can be of it
-// and a sum.
+// jobName returns the permanent name of an attempt's Job. It contains the id if that is a valid name, or otherwise the
+// valid parts of the id and a checksum.
 func jobName(attemptID string) string {
 	if name := "retake-" + attemptID; len(name) <= nameLength && nameForm.MatchString(name) {
 		return name
@@ -36,8 +38,8 @@ func jobName(attemptID string) string {
 	return "retake-" + shortened(readable, nameLength-len("retake-")-sumLength-1) + "-" + sum(attemptID)
 }
 
-// labelValue is the text itself where it can be a label's value, else what can be of it and a sum. The text is
-// an annotation, too.
+// labelValue returns the text if it is a valid label value, or otherwise its valid parts and a checksum. The original
+// text is an annotation.
 func labelValue(text string) string {
 	if text == "" || len(text) <= labelLength && labelForm.MatchString(text) {
 		return text
@@ -53,20 +55,28 @@ func sum(text string) string {
 	return hex.EncodeToString(s[:])[:sumLength]
 }
 
-// ours selects everything of this fleet and owner.
-func (k *Kubernetes) ours() string {
-	return k.ofFleet() + "," + container.LabelOwner + "=" + labelValue(k.o.Owner)
+// manifests defines the API objects of attempts.
+type manifests struct {
+	fleet, owner string
+	workerImage  string
+	grace        time.Duration
+	template     corev1.PodTemplateSpec
 }
 
-func (k *Kubernetes) ofFleet() string { return container.LabelFleet + "=" + labelValue(k.o.Fleet) }
+// ours selects everything of this fleet and owner.
+func (m *manifests) ours() string {
+	return m.ofFleet() + "," + container.LabelOwner + "=" + labelValue(m.owner)
+}
+
+func (m *manifests) ofFleet() string { return container.LabelFleet + "=" + labelValue(m.fleet) }
 
 func ofAttempt(attemptID string) string {
 	return labels.Set{container.LabelAttempt: labelValue(attemptID)}.String()
 }
 
-// labelled are the labels and annotations of an attempt's objects, over those of the template.
-func (k *Kubernetes) labelled(s container.Spec) (label, note map[string]string) {
-	label, note = maps.Clone(k.template.Labels), maps.Clone(k.template.Annotations)
+// labelled returns the labels and annotations of an attempt's objects, which override those of the template.
+func (m *manifests) labelled(s container.Spec) (label, note map[string]string) {
+	label, note = maps.Clone(m.template.Labels), maps.Clone(m.template.Annotations)
 	if label == nil {
 		label = map[string]string{}
 	}
@@ -74,7 +84,7 @@ func (k *Kubernetes) labelled(s container.Spec) (label, note map[string]string) 
 		note = map[string]string{}
 	}
 	maps.Copy(label, map[string]string{
-		container.LabelFleet: labelValue(k.o.Fleet), container.LabelOwner: labelValue(k.o.Owner),
+		container.LabelFleet: labelValue(m.fleet), container.LabelOwner: labelValue(m.owner),
 		container.LabelTask: labelValue(s.Task), container.LabelAttempt: labelValue(s.AttemptID),
 	})
 	maps.Copy(note, map[string]string{container.LabelTask: s.Task, container.LabelAttempt: s.AttemptID})

@@ -114,7 +114,7 @@ func TestConformanceOnANode(t *testing.T) {
 			"configmaps": {Resource: "configmaps"}, "services": {Resource: "services"},
 		} {
 			r.Verb = verb
-			ok, err := seen.k.api.may(t.Context(), r.Verb, r.Group, r.Resource, r.Subresource)
+			ok, err := seen.objects.may(t.Context(), r.Verb, r.Group, r.Resource, r.Subresource)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,11 +18,11 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// tail is the newest output of an attempt, as somebody reads it. A nil one has nothing.
+// tail is the newest output of an attempt while it is read. A nil tail is empty.
 type tail struct {
 	kept  *ring.Buffer
 	close context.CancelFunc
-	done  chan struct{} // closed at the end of the reading
+	done  chan struct{} // closed when reading has ended
 }
 
 func newTail(stop context.CancelFunc) *tail {
@@ -35,23 +36,31 @@ func (t *tail) bytes() []byte {
 	return t.kept.Bytes()
 }
 
-// enoughLines hold the newest TailBytes, however short they are.
+// enoughLines contain the newest TailBytes even if each line is empty.
 var enoughLines = to(int64(container.TailBytes))
 
-// readOn reads the log of a running pod to its end, in a goroutine of its own. It returns when the reading has begun.
-func (k *Kubernetes) readOn(ctx context.Context, p *corev1.Pod) *tail {
+// logs reads the output of attempts.
+type logs struct {
+	api    cluster
+	view   *view
+	limits limits
+	log    *zap.Logger
+}
+
+// readOn reads the log of a running pod to its end in a goroutine. It returns when reading has begun.
+func (g *logs) readOn(ctx context.Context, p *corev1.Pod) *tail {
 	ctx, cancel := context.WithCancel(ctx)
 	t := newTail(cancel)
-	log, err := k.api.log(ctx, p.Name, &corev1.PodLogOptions{
+	log, err := g.api.log(ctx, p.Name, &corev1.PodLogOptions{
 		Container: workerName, Follow: true,
 		TailLines: enoughLines,
 	})
 	if err != nil {
-		k.log.Warn("the log of a pod that is being deleted cannot be read", zap.String("pod", p.Name), zap.Error(err))
+		g.log.Warn("cannot read the log of a pod that is being deleted", zap.String("pod", p.Name), zap.Error(err))
 		close(t.done)
 		return t
 	}
-	k.work.Go(func() {
+	g.view.work.Go(func() {
 		defer close(t.done)
 		defer log.Close()
 		_, _ = io.Copy(t.kept, withoutFirst(log))
@@ -59,7 +68,7 @@ func (k *Kubernetes) readOn(ctx context.Context, p *corev1.Pod) *tail {
 	return t
 }
 
-// withoutFirst is a log without the line that Enter has printed, if it begins with that.
+// withoutFirst returns a log without the line that Enter printed at its beginning.
 func withoutFirst(log io.Reader) io.Reader {
 	r := bufio.NewReaderSize(log, pieceBytes)
 	var before bytes.Buffer
@@ -69,68 +78,79 @@ func withoutFirst(log io.Reader) io.Reader {
 			break
 		}
 		before.Write(piece)
-		if err != nil { // whoever reads on gets it again, or goes on with a long line
+		if err != nil { // the reader gets the error again, or continues a long line
 			break
 		}
 	}
 	return io.MultiReader(&before, r)
 }
 
-// mixed is among how many lines, or pieces of long ones, our first line is looked for: a node reads the two
-// streams of a container one beside the other, and what a program writes to the other one at once may come
-// before it.
+// mixed is the number of lines, or pieces of long ones, in which our first line is expected. A node reads the two
+// streams of a container concurrently, so early output on the other stream may come before it.
 const mixed = 16
 
-// lastOutput is the newest output of an attempt that does not run. Only an API that does not answer is an
-// error: a log that cannot be read must not keep an attempt for ever. What else there is then: what was read
-// while it ran, or the last words that the pod's status has.
-func (k *Kubernetes) lastOutput(ctx context.Context, a *attempt, attemptID string) ([]byte, error) {
-	k.mu.Lock()
+// last returns the newest output of an attempt that does not run. It only fails if the API does not answer, because an
+// unreadable log must not keep an attempt from being removed. It then falls back to the output that was read while the
+// attempt ran, or to the termination message in the pod's status.
+func (g *logs) last(ctx context.Context, a *attempt, attemptID string) ([]byte, error) {
+	g.view.mu.Lock()
 	p, gone := a.pod, a.podGone
-	k.mu.Unlock()
+	g.view.mu.Unlock()
 	if p == nil {
-		return k.printed(a), nil
+		return g.seen(a), nil
 	}
 	term := statusOf(p.Status.ContainerStatuses, workerName).State.Terminated
 	if !gone && term != nil {
-		kept, err := k.readLog(ctx, p)
+		kept, err := g.read(ctx, p)
 		if err == nil {
 			return kept, nil
 		}
 		if !answered(err) && !errors.Is(err, errNoLog) {
 			return nil, failure("read the log of "+attemptID, err)
 		}
-		k.log.Warn("the log of a pod is not readable", zap.String("worker", attemptID), zap.Error(err))
+		g.log.Warn("the log of a pod is not readable", zap.String("worker", attemptID), zap.Error(err))
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if seen := a.tail.bytes(); len(seen) > 0 || term == nil {
+	if seen := g.seen(a); len(seen) > 0 || term == nil {
 		return seen, nil
 	}
-	last, err := io.ReadAll(withoutFirst(bytes.NewReader([]byte(term.Message))))
-	return last, err
+	return io.ReadAll(withoutFirst(strings.NewReader(term.Message)))
 }
 
-// printed is what was read of an attempt's output while it ran.
-func (k *Kubernetes) printed(a *attempt) []byte {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// seen returns the output that was read while the attempt ran.
+func (g *logs) seen(a *attempt) []byte {
+	g.view.mu.Lock()
+	defer g.view.mu.Unlock()
 	return a.tail.bytes()
 }
 
-// errNoLog: the node has no log of the container any more. It says so in the place of the log.
-var errNoLog = errors.New("the node has it no more")
+// keep waits for the end of a deleted pod's log and keeps the longer one of its tail and the previous one.
+func (g *logs) keep(a *attempt, t *tail) {
+	select {
+	case <-t.done:
+	case <-time.After(g.limits.streams):
+		g.log.Warn("the log of a deleted pod did not end", zap.Int("bytes", len(t.bytes())))
+	}
+	t.close()
+	g.view.mu.Lock()
+	defer g.view.mu.Unlock()
+	if len(t.bytes()) >= len(a.tail.bytes()) {
+		a.tail = t
+	}
+}
 
-// isNoLog reports whether a log is that word of a kubelet's.
+// errNoLog means that the node has removed the log. The kubelet reports that in the log's place.
+var errNoLog = errors.New("the node has removed it")
+
+// isNoLog reports whether a log is such a report.
 func isNoLog(log []byte) bool {
 	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) ||
 		bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))
 }
 
-func (k *Kubernetes) readLog(ctx context.Context, p *corev1.Pod) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, k.limits.operation)
+func (g *logs) read(ctx context.Context, p *corev1.Pod) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.limits.operation)
 	defer cancel()
-	log, err := k.api.log(ctx, p.Name, &corev1.PodLogOptions{Container: workerName, TailLines: enoughLines})
+	log, err := g.api.log(ctx, p.Name, &corev1.PodLogOptions{Container: workerName, TailLines: enoughLines})
 	if err != nil {
 		return nil, err
 	}
@@ -145,23 +165,26 @@ func (k *Kubernetes) readLog(ctx context.Context, p *corev1.Pod) ([]byte, error)
 	return nil, errNoLog
 }
 
-// truncated stands where a log begins whose beginning the node has thrown away.
+// truncated replaces the beginning of a log that the node has discarded.
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
-// FollowOutput hands over what an attempt has printed, as far as its node has it, and then what it prints,
-// until it has ended, without an error, or ctx ends. Both streams come as one, which is called stdout. One that
-// waits for its start is waited for; one that is absent has printed nothing. Errors: ErrCluster, also if the
-// log broke off: all of it can be asked for again.
+// FollowOutput passes on the output of an attempt, beginning with what its node has kept, until the attempt or ctx
+// ends. Both streams arrive as one, which is called stdout. FollowOutput waits for the attempt's start. An absent
+// attempt has no output. Error: ErrCluster, also if the log breaks off. The caller can then start over.
 func (k *Kubernetes) FollowOutput(ctx context.Context, attemptID string, take func(container.Printed)) error {
+	return k.logs.follow(ctx, attemptID, take)
+}
+
+func (g *logs) follow(ctx context.Context, attemptID string, take func(container.Printed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(k.ctx, cancel)()
-	p, err := k.awaitStart(ctx, attemptID)
+	defer context.AfterFunc(g.view.ctx, cancel)()
+	p, err := g.awaitStart(ctx, attemptID)
 	if err != nil || p == nil {
 		return err
 	}
 	doing := "read the output of " + attemptID
-	log, err := k.api.log(ctx, p.Name, &corev1.PodLogOptions{Container: workerName, Follow: true, Timestamps: true})
+	log, err := g.api.log(ctx, p.Name, &corev1.PodLogOptions{Container: workerName, Follow: true, Timestamps: true})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -170,29 +193,29 @@ func (k *Kubernetes) FollowOutput(ctx context.Context, attemptID string, take fu
 	}
 	defer log.Close()
 	t := newTail(cancel)
-	k.mu.Lock()
-	if a := k.attempts[attemptID]; a != nil {
+	g.view.mu.Lock()
+	if a := g.view.attempts[attemptID]; a != nil {
 		a.tail = t
 	}
-	k.mu.Unlock()
+	g.view.mu.Unlock()
 	defer close(t.done)
 	if err := readStamped(log, func(c container.Printed) { _, _ = t.kept.Write(c.Data); take(c) }); err != nil {
 		return failure(doing, err)
 	}
-	return k.wasTheEnd(ctx, attemptID, doing)
+	return g.awaitEnd(ctx, attemptID, doing)
 }
 
-// awaitStart waits until the worker of an attempt has started; nil: there is none.
-func (k *Kubernetes) awaitStart(ctx context.Context, attemptID string) (*corev1.Pod, error) {
-	changes, stop := k.subscribe()
+// awaitStart waits until the worker of an attempt has started, and returns its pod. Nil means that it never will.
+func (g *logs) awaitStart(ctx context.Context, attemptID string) (*corev1.Pod, error) {
+	changes, stop := g.view.subscribe()
 	defer stop()
 	for {
-		k.mu.Lock()
-		a, p, gone := k.attempts[attemptID], (*corev1.Pod)(nil), true
+		g.view.mu.Lock()
+		a, p, gone := g.view.attempts[attemptID], (*corev1.Pod)(nil), true
 		if a != nil && a.known() {
 			p, gone = a.pod, a.podGone || a.pod == nil && ended(a.job)
 		}
-		k.mu.Unlock()
+		g.view.mu.Unlock()
 		if p != nil && !gone {
 			if w := statusOf(p.Status.ContainerStatuses, workerName).State; w.Running != nil || w.Terminated != nil {
 				return p, nil
@@ -211,17 +234,18 @@ func (k *Kubernetes) awaitStart(ctx context.Context, attemptID string) (*corev1.
 	}
 }
 
-// wasTheEnd is an error if an attempt goes on whose log has ended. The word of its end comes up to a second later.
-func (k *Kubernetes) wasTheEnd(ctx context.Context, attemptID, doing string) error {
-	changes, stop := k.subscribe()
+// awaitEnd returns an error if an attempt continues although its log has ended. The API reports the end up to a second
+// after that of the log.
+func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
+	changes, stop := g.view.subscribe()
 	defer stop()
-	limit := time.NewTimer(k.limits.streams)
+	limit := time.NewTimer(g.limits.streams)
 	defer limit.Stop()
 	for {
-		k.mu.Lock()
-		a := k.attempts[attemptID]
+		g.view.mu.Lock()
+		a := g.view.attempts[attemptID]
 		over := a == nil || a.status("").State != container.StateRunning
-		k.mu.Unlock()
+		g.view.mu.Unlock()
 		if over {
 			return nil
 		}
@@ -235,15 +259,15 @@ func (k *Kubernetes) wasTheEnd(ctx context.Context, attemptID, doing string) err
 	}
 }
 
-// pieceBytes bounds what is handed over at once of a long line.
+// pieceBytes bounds the pieces of a long line.
 const pieceBytes = 16 << 10
 
-// readStamped reads a log whose lines have their times in front. One of the first is ours, unless what came
-// before was thrown away.
+// readStamped reads a log whose lines begin with their times. One of the first lines is ours, unless the node has
+// discarded the beginning.
 func readStamped(log io.Reader, take func(container.Printed)) error {
 	r := bufio.NewReaderSize(log, pieceBytes)
 	at, begins := time.Time{}, true
-	var held []container.Printed // until it is known whether this is the beginning
+	var held []container.Printed // until the beginning is known to be complete or not
 	known := false
 	release := func(whole bool) {
 		if known = true; !whole && len(held) > 0 {

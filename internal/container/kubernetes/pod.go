@@ -23,29 +23,28 @@ const (
 	workerName = "worker"       // the attempt's container
 	filesName  = "retake-files" // the init container that unpacks
 
-	inVolume     = "retake-in"     // the Secrets; the init container alone sees it
-	memoryVolume = "retake-memory" // what is unpacked, /tmp and the like
+	inVolume     = "retake-in"     // the Secrets, for the init container only
+	memoryVolume = "retake-memory" // the unpacked bundle, /tmp and the like
 	diskVolume   = "retake-disk"   // the checkout and the home
 )
 
 var ourVolumes = []string{inVolume, memoryVolume, diskVolume}
 
-// home is HOME where the root file system is read-only and nobody says another: what the image has for its
-// users is not known here.
+// home is the default HOME with a read-only root file system, since the homes of the image's users are unknown here.
 const home = "/home/retake"
 
-// keptFor is how long a Job that has ended is kept if no director comes for it.
+// keptFor is the time to live of an ended Job that no director collects.
 const keptFor = 7 * 24 * time.Hour
 
-// leastLife is a pod's own bound of its life if nobody names one.
+// leastLife is the default deadline of a pod.
 const leastLife = 8 * 24 * time.Hour
 
 func to[T any](v T) *T { return &v }
 
-// place is a folder of a volume that the attempt sees.
+// place is a folder of a volume that is mounted for the attempt.
 type place struct{ volume, folder, at string }
 
-// places are where a worker can write.
+// places returns the folders that a worker can write to.
 func places(s container.Spec) []place {
 	all := []place{{diskVolume, "checkout", s.Workdir}, {memoryVolume, "tmp", "/tmp"}}
 	if s.ReadOnly {
@@ -57,7 +56,7 @@ func places(s container.Spec) []place {
 	}
 	seen := map[string]bool{}
 	kept := all[:0]
-	for _, p := range all { // the first wins: the checkout may be any of them, and a scratch may be one of ours
+	for _, p := range all { // the first wins, since the checkout may be any of them and a scratch one of ours
 		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
 			within(p.at, s.Workdir))
 		if !there {
@@ -80,7 +79,7 @@ func homeOf(s container.Spec) string {
 	return at
 }
 
-// variables are the worker's, which come with its bundle.
+// variables returns the environment of the bundle.
 func variables(s container.Spec) []string {
 	if !s.ReadOnly || slices.ContainsFunc(s.Env, func(v string) bool { return strings.HasPrefix(v, "HOME=") }) {
 		return s.Env
@@ -88,16 +87,16 @@ func variables(s container.Spec) []string {
 	return append(slices.Clone(s.Env), "HOME="+homeOf(s))
 }
 
-// jobOf is that of an attempt. Its Secrets are parts in number.
-func (k *Kubernetes) jobOf(s container.Spec, parts int) *batchv1.Job {
-	label, note := k.labelled(s)
+// jobOf returns an attempt's Job. parts is the number of its Secrets.
+func (m *manifests) jobOf(s container.Spec, parts int) *batchv1.Job {
+	label, note := m.labelled(s)
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: jobName(s.AttemptID), Labels: label, Annotations: note}}
 	j.Spec = batchv1.JobSpec{
 		BackoffLimit: to(int32(0)), Parallelism: to(int32(1)), Completions: to(int32(1)),
-		// with the other one a node that is lost gets a second pod beside the one that goes on there
+		// With the other policy, a lost node gets a second pod beside the one that continues there.
 		PodReplacementPolicy:    to(batchv1.Failed),
 		TTLSecondsAfterFinished: to(int32(keptFor.Seconds())),
-		// No more tries follow from it, and the Job says afterwards, without its pod, that the cluster has ended it.
+		// This causes no retries, and lets the Job say later, without its pod, that the cluster ended it.
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
@@ -105,51 +104,84 @@ func (k *Kubernetes) jobOf(s container.Spec, parts int) *batchv1.Job {
 				Status: corev1.ConditionTrue,
 			}},
 		}}},
-		Template: k.podOf(s, parts),
+		Template: m.podOf(s, parts),
 	}
 	return j
 }
 
-// podOf is the template with what an attempt needs laid over it.
-func (k *Kubernetes) podOf(s container.Spec, parts int) corev1.PodTemplateSpec {
-	t := *k.template.DeepCopy()
-	t.Labels, t.Annotations = k.labelled(s)
-	uid, gid, _ := s.IDs() // valid
-	pod, own := &t.Spec, workerIn(t.Spec)
-
+// podOf returns the template with the attempt's own settings.
+func (m *manifests) podOf(s container.Spec, parts int) corev1.PodTemplateSpec {
+	t := *m.template.DeepCopy()
+	t.Labels, t.Annotations = m.labelled(s)
+	pod := &t.Spec
 	pod.RestartPolicy, pod.AutomountServiceAccountToken, pod.EnableServiceLinks = corev1.RestartPolicyNever, to(false),
 		to(false)
 	pod.ActiveDeadlineSeconds = to(int64(cmp.Or(s.Life, leastLife).Seconds()))
-	pod.TerminationGracePeriodSeconds = to(int64(k.o.Grace.Seconds()))
-	if pod.SecurityContext == nil {
-		pod.SecurityContext = &corev1.PodSecurityContext{}
-	}
-	pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.RunAsNonRoot = to(int64(uid)),
-		to(int64(gid)), to(true)
-	if pod.SecurityContext.SeccompProfile == nil {
-		pod.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
-	}
-	confined := func(readOnly bool) *corev1.SecurityContext {
-		return &corev1.SecurityContext{
-			AllowPrivilegeEscalation: to(false), ReadOnlyRootFilesystem: to(readOnly),
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		}
-	}
+	pod.TerminationGracePeriodSeconds = to(int64(m.grace.Seconds()))
+	pod.SecurityContext = asUser(pod.SecurityContext, s)
+	own := workerOf(workerIn(t.Spec), s)
+	pod.Containers, pod.InitContainers = []corev1.Container{own}, append(pod.InitContainers, m.unpacker(s, own))
+	inMemory := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
+	pod.Volumes = append(pod.Volumes, secretVolume(s, parts),
+		corev1.Volume{Name: memoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: inMemory}},
+		corev1.Volume{Name: diskVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	return t
+}
 
+// asUser sets the user of a spec in a pod's security context.
+func asUser(c *corev1.PodSecurityContext, s container.Spec) *corev1.PodSecurityContext {
+	if c == nil {
+		c = &corev1.PodSecurityContext{}
+	}
+	uid, gid, _ := s.IDs() // validated before
+	c.RunAsUser, c.RunAsGroup, c.RunAsNonRoot = to(int64(uid)), to(int64(gid)), to(true)
+	if c.SeccompProfile == nil {
+		c.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	}
+	return c
+}
+
+func confined(readOnly bool) *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: to(false), ReadOnlyRootFilesystem: to(readOnly),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// workerOf completes the template's container for an attempt.
+func workerOf(own corev1.Container, s container.Spec) corev1.Container {
 	own.Name, own.Image, own.WorkingDir = workerName, s.Image, s.Workdir
 	own.Command = literal(append([]string{container.WorkerPath, bundle.EnterCommand, container.Dir}, s.Entrypoint...))
 	own.SecurityContext = confined(s.ReadOnly)
-	// 2 KB that are left when a pod is removed with its log
+	// These 2 KB remain when a pod is removed with its log.
 	own.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	own.Resources = resources(own.Resources, s)
+	own.VolumeMounts = append(own.VolumeMounts,
+		corev1.VolumeMount{Name: memoryVolume, SubPath: bundle.Dir, MountPath: container.Dir},
+		// Read-only, so that nobody replaces the worker.
+		corev1.VolumeMount{
+			Name: memoryVolume, SubPath: bundle.Program, MountPath: container.WorkerPath,
+			ReadOnly: true,
+		})
+	for _, p := range places(s) {
+		own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{
+			Name: p.volume, SubPath: p.folder,
+			MountPath: p.at,
+		})
+	}
+	return own
+}
+
+// unpacker returns the init container that unpacks an attempt's bundle. A pod requests the maximum of its containers'
+// resources, so the init container requests those of the worker.
+func (m *manifests) unpacker(s container.Spec, worker corev1.Container) corev1.Container {
 	init := corev1.Container{
-		Name: filesName, Image: k.o.WorkerImage, SecurityContext: confined(true),
+		Name: filesName, Image: m.workerImage, SecurityContext: confined(true),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		Command:                  []string{"worker", bundle.UnpackCommand, "/" + inVolume, "/" + memoryVolume},
-		// a pod asks for the most of its containers
 		Resources: corev1.ResourceRequirements{Limits: ceiling(s), Requests: corev1.ResourceList{
-			corev1.ResourceMemory: own.Resources.Requests[corev1.ResourceMemory],
-			corev1.ResourceCPU:    own.Resources.Requests[corev1.ResourceCPU],
+			corev1.ResourceMemory: worker.Resources.Requests[corev1.ResourceMemory],
+			corev1.ResourceCPU:    worker.Resources.Requests[corev1.ResourceCPU],
 		}},
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: inVolume, MountPath: "/" + inVolume, ReadOnly: true},
@@ -157,33 +189,13 @@ func (k *Kubernetes) podOf(s container.Spec, parts int) corev1.PodTemplateSpec {
 			{Name: diskVolume, MountPath: "/" + diskVolume},
 		},
 	}
-	own.VolumeMounts = append(own.VolumeMounts,
-		corev1.VolumeMount{Name: memoryVolume, SubPath: bundle.Dir, MountPath: container.Dir},
-		// nobody replaces it
-		corev1.VolumeMount{
-			Name: memoryVolume, SubPath: bundle.Program, MountPath: container.WorkerPath,
-			ReadOnly: true,
-		})
 	for _, p := range places(s) {
 		init.Command = append(init.Command, path.Join("/"+p.volume, p.folder))
-		own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{
-			Name: p.volume, SubPath: p.folder,
-			MountPath: p.at,
-		})
 	}
-	pod.Containers, pod.InitContainers = []corev1.Container{own}, append(pod.InitContainers, init)
-	pod.Volumes = append(pod.Volumes, secretVolume(s, parts),
-		corev1.Volume{
-			Name: memoryVolume,
-			VolumeSource: corev1.VolumeSource{
-				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
-			},
-		},
-		corev1.Volume{Name: diskVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-	return t
+	return init
 }
 
-// literal keeps the cluster from putting variables in the place of $(NAME).
+// literal keeps the cluster from expanding $(NAME).
 func literal(argv []string) []string {
 	out := make([]string, len(argv))
 	for i, a := range argv {
@@ -199,8 +211,7 @@ func ceiling(s container.Spec) corev1.ResourceList {
 	}
 }
 
-// resources are the limits of a spec, and as requests the same, unless the template asks for others, beside
-// what else it has.
+// resources adds the limits of a spec to the template's. Requests equal the limits unless the template has others.
 func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.ResourceRequirements {
 	for name, q := range ceiling(s) {
 		if theirs.Limits == nil {
@@ -217,8 +228,8 @@ func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.Reso
 	return theirs
 }
 
-// secretVolume shows the parts of the bundle as files. Everybody in the init container may read them, and
-// nobody else is there.
+// secretVolume presents the parts of the bundle as files. They are readable for all users of the init container, the
+// only container that mounts them.
 func secretVolume(s container.Spec, parts int) corev1.Volume {
 	in := &corev1.ProjectedVolumeSource{DefaultMode: to(int32(0o444))}
 	for i := range parts {
@@ -236,9 +247,9 @@ func secretName(attemptID string, part int) string {
 	return jobName(attemptID) + "-" + strconv.Itoa(part)
 }
 
-// secretOf is a part of an attempt's bundle. It goes with its Job.
-func (k *Kubernetes) secretOf(s container.Spec, j *batchv1.Job, part int, data []byte) *corev1.Secret {
-	label, note := k.labelled(s)
+// secretOf returns a part of an attempt's bundle. It is deleted with its Job.
+func (m *manifests) secretOf(s container.Spec, j *batchv1.Job, part int, data []byte) *corev1.Secret {
+	label, note := m.labelled(s)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: secretName(s.AttemptID, part), Labels: label, Annotations: note,

@@ -48,11 +48,10 @@ spec:
 func TestJob(t *testing.T) {
 	o := options("f")
 	o.PodTemplate = templateFile(t, queueTemplate)
-	template, err := readTemplate(o.PodTemplate)
+	objects, err := newObjects(nil, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &Kubernetes{o: o, template: template}
 	s := container.Spec{
 		AttemptID: "k3v9qx2m-2", Task: "acme/widgets#21", Image: "retake-dev:main", Workdir: "/workspace",
 		Checkout: "/c", WorkerBinary: "/w", ReadOnly: true,
@@ -60,7 +59,7 @@ func TestJob(t *testing.T) {
 		User: "1000:1001", Scratch: []string{"/scratch", "/tmp"},
 		Env: []string{"A=secret"}, Stdin: []byte("secret"), Life: 25 * time.Hour,
 	}
-	got, err := yaml.Marshal(k.jobOf(s, 2))
+	got, err := yaml.Marshal(objects.jobOf(s, 2))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,15 +5,18 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"retake/internal/container"
 )
 
-// Seen is a cluster that is only looked at.
+// Seen is a cluster under inspection.
 type Seen struct {
-	k         *Kubernetes
+	objects   *objects
+	sample    container.Spec
 	namespace string
 }
 
-// Look connects as Open does, reads the template, and makes sure that the API answers.
+// Look connects like Open, reads the template, and checks that the API answers.
 func Look(ctx context.Context, o Options) (*Seen, error) {
 	api, err := connect(o.Kubeconfig, o.Namespace, o.wrap)
 	if err != nil {
@@ -23,28 +26,25 @@ func Look(ctx context.Context, o Options) (*Seen, error) {
 }
 
 func look(ctx context.Context, api cluster, namespace string, o Options) (*Seen, error) {
-	template, err := readTemplate(o.PodTemplate)
+	objects, err := newObjects(api, o)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := api.may(ctx, "list", "", "pods", ""); err != nil {
 		return nil, failure("ask "+api.server(), err)
 	}
-	return &Seen{
-		k:         &Kubernetes{api: api, o: o, limits: defaultLimits, template: template, view: newView()},
-		namespace: namespace,
-	}, nil
+	return &Seen{objects, o.Sample, namespace}, nil
 }
 
-// Name is where it is.
+// Name describes the location of the cluster for people.
 func (s *Seen) Name() string {
-	return fmt.Sprintf("Kubernetes at %s, namespace %s", s.k.api.server(), s.namespace)
+	return fmt.Sprintf("Kubernetes at %s, namespace %s", s.objects.server(), s.namespace)
 }
 
-// Missing are the needed rights that we do not have.
+// Missing lists the needed rights that we lack.
 func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 	for _, r := range Needed() {
-		ok, err := s.k.api.may(ctx, r.Verb, r.Group, r.Resource, r.Subresource)
+		ok, err := s.objects.may(ctx, r.Verb, r.Group, r.Resource, r.Subresource)
 		if err != nil {
 			return nil, failure("ask for our rights", err)
 		}
@@ -55,39 +55,31 @@ func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 	return lacks, nil
 }
 
-// Admits fails if the API does not take a pod like Options.Sample. Nothing is made.
-func (s *Seen) Admits(ctx context.Context) error {
-	if err := check(s.k.o.Sample); err != nil {
-		return err
-	}
-	if err := s.k.api.tryPod(ctx, asPod(s.k.jobOf(s.k.o.Sample, 1))); err != nil {
-		return failure("dry run of an attempt's pod", err)
-	}
-	return nil
-}
+// Admits fails if the API rejects a pod like Options.Sample. It creates nothing.
+func (s *Seen) Admits(ctx context.Context) error { return s.objects.admit(ctx, s.sample) }
 
-// RuntimeClass is that of attempts; empty: the nodes' default.
+// RuntimeClass is the runtime class of attempts, or empty for the nodes' default.
 func (s *Seen) RuntimeClass() string {
-	if c := s.k.template.Spec.RuntimeClassName; c != nil {
+	if c := s.objects.template.Spec.RuntimeClassName; c != nil {
 		return *c
 	}
 	return ""
 }
 
-// HostUsers reports whether users of a pod are users of its node.
+// HostUsers reports whether users in a pod are users of its node.
 func (s *Seen) HostUsers() bool {
-	return s.k.template.Spec.HostUsers == nil || *s.k.template.Spec.HostUsers
+	return s.objects.template.Spec.HostUsers == nil || *s.objects.template.Spec.HostUsers
 }
 
-// Seccomp is the filter of system calls.
+// Seccomp is the type of the system call filter.
 func (s *Seen) Seccomp() corev1.SeccompProfileType {
-	if c := s.k.template.Spec.SecurityContext; c != nil && c.SeccompProfile != nil {
+	if c := s.objects.template.Spec.SecurityContext; c != nil && c.SeccompProfile != nil {
 		return c.SeccompProfile.Type
 	}
 	return corev1.SeccompProfileTypeRuntimeDefault
 }
 
-// Cannot lists, for people, which promises of a container.Spec a cluster does not keep, or not through us.
+// Cannot lists, for people, the promises of a container.Spec that a cluster does not keep, or not through us.
 func Cannot() []string {
 	return []string{
 		"no limit on processes (containers.pids): it is the kubelets' podPidsLimit",

@@ -12,7 +12,7 @@ import (
 	"retake/internal/container/bundle"
 )
 
-// status is what a list says of an attempt.
+// status returns the list entry of an attempt.
 func (a *attempt) status(id string) container.Status {
 	s := container.Status{AttemptID: id}
 	if a.job != nil {
@@ -33,7 +33,7 @@ func (a *attempt) status(id string) container.Status {
 	return s
 }
 
-// ended reports whether a Job makes no pod any more.
+// ended reports whether a Job is over and creates no pods.
 func ended(j *batchv1.Job) bool {
 	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget) &&
@@ -41,8 +41,8 @@ func ended(j *batchv1.Job) bool {
 	})
 }
 
-// stateOf is where a pod is, by its worker, whose end shows a second before the pod's own. A node that is lost
-// leaves the last that it said.
+// stateOf returns a pod's state, judged by its worker, whose end shows a second before the pod's. For a lost node it is
+// the last report.
 func stateOf(p *corev1.Pod) (s container.State, waiting string) {
 	w := statusOf(p.Status.ContainerStatuses, workerName).State
 	switch {
@@ -63,7 +63,7 @@ func statusOf(all []corev1.ContainerStatus, name string) (found corev1.Container
 	return found
 }
 
-// waitsFor is why a pod does not run yet, in the cluster's own words.
+// waitsFor returns the cluster's reason why a pod does not run yet.
 func waitsFor(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
@@ -79,7 +79,7 @@ func waitsFor(p *corev1.Pod) string {
 	return "it is being made ready on node " + p.Spec.NodeName
 }
 
-// stuck is what keeps a container of a pod from starting, if the kubelet says any more than that it is at it.
+// stuck returns the kubelet's reason why a container of a pod cannot start, unless the kubelet is simply starting it.
 func stuck(p *corev1.Pod) (reason, message string) {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" &&
@@ -97,7 +97,7 @@ func said(reason, message string) string {
 	return reason + ": " + message
 }
 
-// disruptions are what a pod's condition DisruptionTarget has for a reason.
+// disruptions maps the reasons of a pod's condition DisruptionTarget.
 var disruptions = map[string]container.EndCause{
 	"PreemptionByScheduler":  container.EndPreempted,
 	"DeletionByTaintManager": container.EndNodeLost,
@@ -106,7 +106,7 @@ var disruptions = map[string]container.EndCause{
 	"TerminationByKubelet":   container.EndEvicted,
 }
 
-// podReasons are what a pod that has failed as a whole has for a reason, where that says what became of its worker.
+// podReasons maps the reasons of a failed pod, as far as they concern its worker.
 var podReasons = map[string]container.EndCause{
 	"Evicted":          container.EndEvicted,
 	"Preempting":       container.EndPreempted,
@@ -117,12 +117,12 @@ var podReasons = map[string]container.EndCause{
 	"Shutdown":         container.EndEvicted,
 }
 
-// causeOf is what the cluster has ended a pod for, empty if it has not, with its words.
+// causeOf returns the cause for which the cluster ended a pod, with the cluster's words. It is empty if it did not.
 func causeOf(p *corev1.Pod) (container.EndCause, string) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
 			if cause := disruptions[c.Reason]; cause != "" {
-				// says more: what there was too little of
+				// The pod's own message names the scarce resource.
 				if podReasons[p.Status.Reason] == cause && p.Status.Message != "" {
 					return cause, said(p.Status.Reason, p.Status.Message)
 				}
@@ -136,19 +136,19 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 	return "", ""
 }
 
-// stopped is the annotation of a pod that Stop has asked to end.
+// stopped is the annotation of pods that Stop has asked to end.
 const stopped = "retake.stopped"
 
-// neverStarted are reasons of a container's end that say that its program did not run; endUnknown is that of an
-// end that nobody saw.
+// neverStarted are reasons of a container's end that mean that its program did not run. endUnknown is the reason of an
+// unobserved end.
 var neverStarted = []string{"StartError", "ContainerCannotRun"}
 
 const endUnknown = "ContainerStatusUnknown"
 
-// startCode is the exit code of what never ran, as the cluster has it.
+// startCode is the cluster's exit code of a program that never ran.
 const startCode = 128
 
-// exit is how an attempt that does not run has ended, but for its output.
+// exit returns how an attempt ended, without its output.
 func (a *attempt) exit() container.Exit {
 	if a.pod == nil {
 		return jobExit(a.job)
@@ -182,13 +182,13 @@ func (a *attempt) exit() container.Exit {
 	return x
 }
 
-// started reports whether the worker was seen to run.
+// started reports whether the worker was seen running.
 func (a *attempt) started() bool {
 	s, _ := stateOf(a.pod)
 	return s == container.StateRunning
 }
 
-// waitsForEnd are the words for a pod that never ran: what it waited for, or why it failed.
+// waitsForEnd describes a pod that never ran: why it failed, or what it waited for.
 func waitsForEnd(p *corev1.Pod) string {
 	if p.Status.Reason != "" || p.Status.Message != "" {
 		return said(p.Status.Reason, p.Status.Message)
@@ -199,8 +199,8 @@ func waitsForEnd(p *corev1.Pod) string {
 	return ""
 }
 
-// startError is why nothing of a pod could be started, if it was tried: what unpacks its files failed, an image
-// is not to be had, or the node refused it.
+// startError returns why a pod could not start: unpacking failed, an image is unavailable, or the node refused the pod.
+// It is empty if no start was tried.
 func startError(p *corev1.Pod) string {
 	if t := statusOf(p.Status.InitContainerStatuses, filesName).State.Terminated; t != nil && t.ExitCode != 0 {
 		return "its files: " + cmp.Or(strings.TrimPrefix(t.Message, bundle.NotStarted), t.Reason)
@@ -214,8 +214,7 @@ func startError(p *corev1.Pod) string {
 	return ""
 }
 
-// jobExit is what a Job knows whose pod is gone. That the cluster has ended it is the one thing that it says
-// for certain.
+// jobExit returns what a Job without its pod says. It is only certain about an end by the cluster.
 func jobExit(j *batchv1.Job) (x container.Exit) {
 	if j == nil {
 		return x

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -17,74 +16,84 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Stop ends the attempt's pod, collects how it ended, removes its Job with everything, and returns once the API
-// has it no more: a pod that ran is gone when its node's kubelet has said so. A running one gets SIGTERM, and
-// SIGKILL after grace or, if that is longer, Options.Grace. Without grace, or with less than Options.Grace, it
-// is removed at once: it gets SIGTERM all the same, and SIGKILL after two seconds or grace. Absent: Exit{Known:
-// false}.
+// Stop ends the attempt's pod, determines how it ended, removes its Job with everything, and returns when the API has
+// removed it. A pod that ran is gone when its kubelet has said so. A running pod gets SIGTERM, and SIGKILL after the
+// longer one of grace and Options.Grace. If grace is shorter than Options.Grace, the pod is deleted at once. It still
+// gets SIGTERM, and SIGKILL after grace, but at least two seconds. For an absent attempt Exit.Known is false.
 //
-// Errors: ErrUnconfirmed (transient), with what is known of the end, if the API answers and the pod does not
-// go, mostly since its node does not answer; ErrCluster (transient); ErrSpec if a Job of that name is not of
-// this fleet. Whatever was learnt is kept for the next call.
+// Errors: ErrUnconfirmed (transient), with what is known of the end, if the API answers but the pod does not go, mostly
+// because its node does not answer; ErrCluster (transient); ErrSpec if a Job of that name belongs to another fleet. The
+// next call continues with the knowledge of this one.
 func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Duration,
 	record container.Recorder,
 ) (container.Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+k.limits.kubelet+2*k.limits.confirm+k.limits.streams+
 		2*k.limits.operation)
 	defer cancel()
-	a, release, err := k.acquire(ctx, attemptID)
+	a, release, err := k.view.acquire(ctx, attemptID)
 	if err != nil {
 		return container.Exit{}, err
 	}
-	k.change(func() { a.stopping = true })
-	exit, err := k.stop(ctx, a, attemptID, grace, record)
+	k.view.change(func() { a.stopping = true })
+	s := stopping{a, attemptID, grace, k.objects, k.view, k.logs, k.limits, k.log}
+	exit, err := s.stop(ctx, record)
 	release(err == nil)
 	return exit, err
 }
 
-func (k *Kubernetes) stop(ctx context.Context, a *attempt, attemptID string, grace time.Duration,
-	record container.Recorder,
-) (container.Exit, error) {
-	found, err := k.look(ctx, a, attemptID)
+// stopping is one run of Stop.
+type stopping struct {
+	*attempt
+	id      string
+	grace   time.Duration
+	objects *objects
+	view    *view
+	logs    *logs
+	limits  limits
+	log     *zap.Logger
+}
+
+func (s *stopping) stop(ctx context.Context, record container.Recorder) (container.Exit, error) {
+	found, err := s.look(ctx)
 	if err != nil {
 		return container.Exit{}, err
 	}
-	if !found { // removed by somebody else, or never there
-		return container.Exit{Stdout: k.printed(a)}, nil
+	if !found { // somebody else removed it, or it never existed
+		return container.Exit{Stdout: s.logs.seen(s.attempt)}, nil
 	}
-	before, mayRun := k.soFar(a)
+	before, mayRun := s.soFar()
 	if mayRun {
-		if err := k.end(ctx, a, attemptID, grace); err != nil {
-			return k.lostExit(a, err), err
+		if err := s.end(ctx); err != nil {
+			return s.lostExit(err), err
 		}
 	}
-	exit, _ := k.soFar(a)
-	// it never ran, and its end does not say any more what it has waited for
+	exit, _ := s.soFar()
+	// A pod that never ran no longer says after its end what it waited for.
 	if mayRun && !exit.Known && before.Words+before.StartError != "" {
 		exit = before
 	}
-	if exit.Stdout, err = k.lastOutput(ctx, a, attemptID); err == nil {
+	if exit.Stdout, err = s.logs.last(ctx, s.attempt, s.id); err == nil {
 		err = record.Keep(exit)
 	}
 	if err != nil {
 		return container.Exit{}, err
 	}
-	if err := k.remove(ctx, a, attemptID); err != nil {
-		return k.lostExit(a, err), err
+	if err := s.remove(ctx); err != nil {
+		return s.lostExit(err), err
 	}
 	return exit, nil
 }
 
-// lostExit is what is known of an attempt whose end nobody confirms.
-func (k *Kubernetes) lostExit(a *attempt, err error) container.Exit {
+// lostExit returns what is known of an attempt whose end is unconfirmed.
+func (s *stopping) lostExit(err error) container.Exit {
 	if !errors.Is(err, container.ErrUnconfirmed) {
 		return container.Exit{}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	x := container.Exit{Cause: container.EndNodeLost, Stdout: a.tail.bytes()}
-	if a.pod != nil {
-		_, x.Words = causeOf(a.pod)
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	x := container.Exit{Cause: container.EndNodeLost, Stdout: s.tail.bytes()}
+	if s.pod != nil {
+		_, x.Words = causeOf(s.pod)
 	}
 	if e, ok := errors.AsType[*container.Error](err); ok && x.Words == "" {
 		x.Words = e.Cause.Error()
@@ -93,99 +102,95 @@ func (k *Kubernetes) lostExit(a *attempt, err error) container.Exit {
 }
 
 // look asks the API for Job and pod, whatever the view has.
-func (k *Kubernetes) look(ctx context.Context, a *attempt, attemptID string) (found bool, err error) {
-	j, err := k.lookup(ctx, attemptID)
+func (s *stopping) look(ctx context.Context) (found bool, err error) {
+	j, err := s.objects.lookup(ctx, s.id)
 	if err != nil {
 		return false, err
 	}
-	p, err := k.podOfAttempt(ctx, attemptID)
+	p, err := s.objects.pod(ctx, s.id)
 	if err != nil {
 		return false, err
 	}
-	k.change(func() {
-		if a.job = j; p != nil {
-			a.podGone = a.podGone && a.pod.UID != p.UID // the API itself has it
-			k.saw(p, false)
+	s.view.change(func() {
+		if s.job = j; p != nil {
+			s.podGone = s.podGone && s.pod.UID != p.UID // the API still has it
+			s.view.saw(p, false)
 		} else {
-			a.podGone = a.pod != nil
+			s.podGone = s.pod != nil
 		}
-		found = a.known()
+		found = s.known()
 	})
 	return found, nil
 }
 
-// soFar is how an attempt has ended, or what it waits for, and whether anything of it may run. On a node that
-// may be so before the API says it: its word is up to a second old.
-func (k *Kubernetes) soFar(a *attempt) (x container.Exit, mayRun bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := a.status("").State
-	return a.exit(), s == container.StateRunning || s == container.StatePending && a.pod != nil &&
-		a.pod.Spec.NodeName != ""
+// soFar returns how an attempt ended or what it waits for, and whether any process of it may run. A pod on a node may
+// run before the API says so, up to a second later.
+func (s *stopping) soFar() (x container.Exit, mayRun bool) {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	state := s.status("").State
+	return s.exit(), state == container.StateRunning || state == container.StatePending && s.pod != nil &&
+		s.pod.Spec.NodeName != ""
 }
 
-// await waits until something is so of what the watch tells, at most for limit. Now and then the API is asked,
-// since a watch may break.
-func (k *Kubernetes) await(ctx context.Context, a *attempt, attemptID string, limit time.Duration,
-	so func() bool,
-) (bool, error) {
-	changes, stop := k.subscribe()
+// await waits up to limit until the view satisfies a condition. Since a watch may break, it also asks the API now and
+// then.
+func (s *stopping) await(ctx context.Context, limit time.Duration, condition func() bool) (bool, error) {
+	changes, stop := s.view.subscribe()
 	defer stop()
-	deadline, poll := time.NewTimer(limit), time.NewTicker(k.limits.poll)
+	deadline, poll := time.NewTimer(limit), time.NewTicker(s.limits.poll)
 	defer deadline.Stop()
 	defer poll.Stop()
 	for {
-		k.mu.Lock()
-		is := so()
-		k.mu.Unlock()
+		s.view.mu.Lock()
+		is := condition()
+		s.view.mu.Unlock()
 		if is {
 			return true, nil
 		}
 		select {
 		case <-changes:
 		case <-poll.C:
-			if _, err := k.look(ctx, a, attemptID); err != nil {
+			if _, err := s.look(ctx); err != nil {
 				return false, err
 			}
 		case <-deadline.C:
 			return false, nil
 		case <-ctx.Done():
-			return false, failure("stop "+attemptID, ctx.Err())
+			return false, failure("stop "+s.id, ctx.Err())
 		}
 	}
 }
 
-// end makes a pod end that is on a node, and returns once the API says that its worker does not run.
-func (k *Kubernetes) end(ctx context.Context, a *attempt, attemptID string, grace time.Duration) error {
-	over := func() bool {
-		s := a.status("").State
-		return s != container.StateRunning && s != container.StatePending
-	}
-	if grace >= k.o.Grace && !k.leaving(a) {
-		if err := k.ask(ctx, a, attemptID); err != nil {
+// over reports whether the worker does not run. The caller holds the view's mutex.
+func (s *stopping) over() bool {
+	state := s.status("").State
+	return state != container.StateRunning && state != container.StatePending
+}
+
+// end ends a pod that is on a node, and returns when the API says that its worker does not run.
+func (s *stopping) end(ctx context.Context) error {
+	s.view.mu.Lock()
+	leaving := s.pod.DeletionTimestamp != nil // somebody has deleted it
+	s.view.mu.Unlock()
+	if s.grace >= s.objects.grace && !leaving {
+		if err := s.ask(ctx); err != nil {
 			return err
 		}
-		if ended, err := k.await(ctx, a, attemptID, grace+k.limits.kubelet, over); err != nil || ended {
+		if ended, err := s.await(ctx, s.grace+s.limits.kubelet, s.over); err != nil || ended {
 			return err
 		}
 	}
-	return k.kill(ctx, a, attemptID, grace, over)
+	return s.kill(ctx)
 }
 
-// leaving reports whether somebody has deleted the pod already.
-func (k *Kubernetes) leaving(a *attempt) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return a.pod.DeletionTimestamp != nil
-}
-
-// ask has the kubelet end a pod as one that has reached its own bound: with SIGTERM, Options.Grace and SIGKILL,
-// and so that pod, exit code and log are there until somebody has read them. A deletion would take them away,
-// and whoever was killed meanwhile would know nothing. That we have asked is written on the pod.
-func (k *Kubernetes) ask(ctx context.Context, a *attempt, attemptID string) error {
-	k.mu.Lock()
-	pod := a.pod
-	k.mu.Unlock()
+// ask makes the kubelet end a pod as if its deadline had passed: SIGTERM, Options.Grace, SIGKILL. Pod, exit code and
+// log then stay until they are read. A deletion would remove them, and a director that is killed meanwhile would lose
+// them. An annotation says that we asked.
+func (s *stopping) ask(ctx context.Context) error {
+	s.view.mu.Lock()
+	pod := s.pod
+	s.view.mu.Unlock()
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
 			"uid":         pod.UID,
@@ -194,57 +199,54 @@ func (k *Kubernetes) ask(ctx context.Context, a *attempt, attemptID string) erro
 		"spec": map[string]any{"activeDeadlineSeconds": 1},
 	})
 	if err != nil {
-		return refused("stop "+attemptID, "%w", err)
+		return refused("stop "+s.id, "%w", err)
 	}
 	crashpoint.Reached("kubernetes/stop/before")
-	now, err := k.api.patchPod(ctx, pod.Name, patch)
+	now, err := s.objects.patchPod(ctx, pod.Name, patch)
 	crashpoint.Reached("kubernetes/stop/after")
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		_, err := k.look(ctx, a, attemptID)
+		_, err := s.look(ctx)
 		return err
 	case err != nil:
-		return failure("stop "+attemptID, err)
+		return failure("stop "+s.id, err)
 	}
-	k.change(func() { k.saw(now, false) })
+	s.view.change(func() { s.view.saw(now, false) })
 	return nil
 }
 
-// kill deletes the pod of an attempt that does not end, or may not take its time. Its log goes with it, so that
-// is read from before.
-func (k *Kubernetes) kill(ctx context.Context, a *attempt, attemptID string, grace time.Duration,
-	over func() bool,
-) error {
-	k.mu.Lock()
-	pod, is := a.pod, over()
-	k.mu.Unlock()
-	if is {
+// kill deletes the pod of an attempt that does not end or has no time to end. The deletion removes the log, so kill
+// starts reading it first.
+func (s *stopping) kill(ctx context.Context) error {
+	s.view.mu.Lock()
+	pod, over := s.pod, s.over()
+	s.view.mu.Unlock()
+	if over {
 		return nil
 	}
-	log := k.readOn(ctx, pod)
-	defer func() { k.keepTail(a, log) }()
-	k.change(func() { a.killed = true })
-	seconds := max(1, int64(math.Ceil(grace.Seconds())))
-	if err := k.api.deletePod(ctx, pod.Name, pod.UID, seconds); err != nil && !apierrors.IsNotFound(err) &&
+	log := s.logs.readOn(ctx, pod)
+	defer func() { s.logs.keep(s.attempt, log) }()
+	s.view.change(func() { s.killed = true })
+	seconds := max(1, int64(math.Ceil(s.grace.Seconds())))
+	if err := s.objects.deletePod(ctx, pod.Name, pod.UID, seconds); err != nil && !apierrors.IsNotFound(err) &&
 		!apierrors.IsConflict(err) {
-		return failure("delete the pod of "+attemptID, err)
+		return failure("delete the pod of "+s.id, err)
 	}
-	limit := max(time.Duration(seconds)*time.Second, k.o.Grace) + k.limits.confirm
-	gone := func() bool {
-		return a.podGone || over() && a.pod.DeletionTimestamp != nil && a.pod.Status.Phase != corev1.PodRunning
-	}
-	ended, err := k.await(ctx, a, attemptID, limit, gone)
+	limit := max(time.Duration(seconds)*time.Second, s.objects.grace) + s.limits.confirm
+	ended, err := s.await(ctx, limit, func() bool {
+		return s.podGone || s.over() && s.pod.DeletionTimestamp != nil && s.pod.Status.Phase != corev1.PodRunning
+	})
 	if err == nil && !ended {
-		err = unconfirmed(attemptID, k.notGone(a, limit))
+		err = unconfirmed(s.id, s.notGone(limit))
 	}
 	return err
 }
 
-// notGone says what is seen of a pod that was told to end.
-func (k *Kubernetes) notGone(a *attempt, limit time.Duration) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := a.pod
+// notGone describes a pod that has not ended.
+func (s *stopping) notGone(limit time.Duration) string {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	p := s.pod
 	text := fmt.Sprintf("pod %s was told to end, and node %s has not confirmed it within %v", p.Name, p.Spec.NodeName,
 		limit)
 	if _, words := causeOf(p); words != "" {
@@ -258,90 +260,63 @@ func (k *Kubernetes) notGone(a *attempt, limit time.Duration) string {
 	return text
 }
 
-// remove deletes what is there of an attempt that does not run, and returns when the API has it no more.
-func (k *Kubernetes) remove(ctx context.Context, a *attempt, attemptID string) error {
-	k.mu.Lock()
-	j, p, never := a.job, a.pod, a.pod == nil
-	if a.podGone {
+// remove deletes the objects of an attempt that does not run, and returns when the API has removed them.
+func (s *stopping) remove(ctx context.Context) error {
+	s.view.mu.Lock()
+	j, p, never := s.job, s.pod, s.pod == nil
+	if s.podGone {
 		p = nil
 	}
-	k.mu.Unlock()
+	s.view.mu.Unlock()
 	crashpoint.Reached("kubernetes/remove/before")
 	if j != nil {
-		if err := k.api.deleteJob(ctx, j.Name, j.UID); err != nil && !apierrors.IsNotFound(err) {
+		if err := s.objects.deleteJob(ctx, j.Name, j.UID); err != nil && !apierrors.IsNotFound(err) {
 			return failure("delete job "+j.Name, err)
 		}
 	} else if p != nil { // its Job was deleted without it
-		if err := k.api.deletePod(ctx, p.Name, p.UID, int64(k.o.Grace.Seconds())); err != nil &&
+		if err := s.objects.deletePod(ctx, p.Name, p.UID, int64(s.objects.grace.Seconds())); err != nil &&
 			!apierrors.IsNotFound(err) {
 			return failure("delete pod "+p.Name, err)
 		}
 	}
 	crashpoint.Reached("kubernetes/remove/after")
-	limit := k.o.Grace + k.limits.confirm
+	limit := s.objects.grace + s.limits.confirm
 	for end := time.Now().Add(limit); ; {
-		// First what the watch tells; the API has the last word.
-		if _, err := k.await(ctx, a, attemptID, min(k.limits.poll, time.Until(end)),
-			func() bool { return a.pod == nil || a.podGone }); err != nil {
+		// The watch is faster, but the API has the last word.
+		if _, err := s.await(ctx, min(s.limits.poll, time.Until(end)),
+			func() bool { return s.pod == nil || s.podGone }); err != nil {
 			return err
 		}
-		found, err := k.look(ctx, a, attemptID)
+		found, err := s.look(ctx)
 		switch {
 		case err != nil:
 			return err
 		case !found && !never:
-			k.forget(j, p)
+			s.view.forget(j, p)
 			return nil
 		case !found:
-			// the controller may have been about to make a pod; it would find neither its Secret nor an owner,
-			// and goes by itself
+			// The controller may just be creating a pod. That pod finds neither its Secret nor an owner, and is
+			// collected. So look once more.
 			never = false
 		case time.Now().After(end):
-			return unconfirmed(attemptID, k.notGoneAtAll(a, limit))
+			return unconfirmed(s.id, s.notGoneAtAll(limit))
 		}
 		if never || !found {
 			select {
-			case <-time.After(k.limits.poll / 4):
+			case <-time.After(s.limits.poll / 4):
 			case <-ctx.Done():
-				return failure("stop "+attemptID, ctx.Err())
+				return failure("stop "+s.id, ctx.Err())
 			}
 		}
 	}
 }
 
-func (k *Kubernetes) notGoneAtAll(a *attempt, limit time.Duration) string {
-	k.mu.Lock()
-	gone := a.pod == nil || a.podGone
-	k.mu.Unlock()
+func (s *stopping) notGoneAtAll(limit time.Duration) string {
+	s.view.mu.Lock()
+	gone := s.pod == nil || s.podGone
+	s.view.mu.Unlock()
 	if gone {
 		return fmt.Sprintf("its job was deleted, and the API has it still after %v", limit)
 	}
-	return k.notGone(a, limit)
-}
-
-// forget takes note of what is gone: what is told of it later is old.
-func (k *Kubernetes) forget(j *batchv1.Job, p *corev1.Pod) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if j != nil {
-		k.removed[j.UID] = true
-	}
-	if p != nil {
-		k.removed[p.UID] = true
-	}
-}
-
-// keepTail keeps what was read of a log that ends now, and whatever it was.
-func (k *Kubernetes) keepTail(a *attempt, t *tail) {
-	select {
-	case <-t.done:
-	case <-time.After(k.limits.streams):
-		k.log.Warn("the log of a pod that was deleted did not end", zap.Int("bytes", len(t.bytes())))
-	}
-	t.close()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(t.bytes()) >= len(a.tail.bytes()) {
-		a.tail = t
-	}
+	return s.notGone(limit)
 }

@@ -14,8 +14,8 @@ import (
 	"retake/internal/container"
 )
 
-// readTemplate reads a pod template of the operator's: metadata and spec, as in any Deployment. What must be as
-// we set it and is otherwise there is an error that names each field.
+// readTemplate reads a pod template of the operator, with metadata and spec as in a Deployment. A field that conflicts
+// with the needs of an attempt is an error. The error names all such fields.
 func readTemplate(path string) (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
 	if path == "" {
@@ -44,7 +44,7 @@ func readTemplate(path string) (corev1.PodTemplateSpec, error) {
 	return t, nil
 }
 
-// strictly reads YAML of which every field is known, once and in its right place.
+// strictly decodes YAML and rejects unknown, repeated and misplaced fields.
 func strictly(data []byte, into any) error {
 	asJSON, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -56,84 +56,130 @@ func strictly(data []byte, into any) error {
 
 func isSet[T comparable](p *T, other T) bool { return p != nil && *p != other }
 
-// conflicts are the fields that a template must not have, or not so.
+// parts are the parts of a template that rules refer to. Absent ones are empty.
+type parts struct {
+	spec     corev1.PodSpec
+	pod      corev1.PodSecurityContext
+	own      corev1.Container // the worker
+	security corev1.SecurityContext
+}
+
+func partsIn(t corev1.PodTemplateSpec) parts {
+	p := parts{spec: t.Spec, own: workerIn(t.Spec)}
+	if c := t.Spec.SecurityContext; c != nil {
+		p.pod = *c
+	}
+	if c := p.own.SecurityContext; c != nil {
+		p.security = *c
+	}
+	return p
+}
+
+const ownPath = "spec.containers[" + workerName + "]."
+
+// rules are the fields that a template must not set, or not to other values.
+var rules = []struct {
+	path, want string
+	broken     func(parts) bool
+}{
+	{"spec.restartPolicy", "Never", func(p parts) bool {
+		return p.spec.RestartPolicy != "" && p.spec.RestartPolicy != corev1.RestartPolicyNever
+	}},
+	{
+		"spec.activeDeadlineSeconds", "it follows from timeouts.worker_watchdog_seconds",
+		func(p parts) bool { return p.spec.ActiveDeadlineSeconds != nil },
+	},
+	{
+		"spec.terminationGracePeriodSeconds", "it is timeouts.stop_grace_seconds",
+		func(p parts) bool { return p.spec.TerminationGracePeriodSeconds != nil },
+	},
+	{
+		"spec.automountServiceAccountToken", "false: an agent has no business with the API",
+		func(p parts) bool { return isSet(p.spec.AutomountServiceAccountToken, false) },
+	},
+	{"spec.enableServiceLinks", "false", func(p parts) bool { return isSet(p.spec.EnableServiceLinks, false) }},
+	{"spec.hostNetwork", "false", func(p parts) bool { return p.spec.HostNetwork }},
+	{"spec.hostPID", "false", func(p parts) bool { return p.spec.HostPID }},
+	{"spec.hostIPC", "false", func(p parts) bool { return p.spec.HostIPC }},
+	{
+		"spec.shareProcessNamespace", "false: what a worker has started ends with it",
+		func(p parts) bool { return isSet(p.spec.ShareProcessNamespace, false) },
+	},
+	{
+		"spec.securityContext.runAsUser", "it is containers.user",
+		func(p parts) bool { return p.pod.RunAsUser != nil },
+	},
+	{
+		"spec.securityContext.runAsGroup", "it is containers.user",
+		func(p parts) bool { return p.pod.RunAsGroup != nil },
+	},
+	{"spec.securityContext.runAsNonRoot", "true", func(p parts) bool { return isSet(p.pod.RunAsNonRoot, true) }},
+	{"spec.ephemeralContainers", "none", func(p parts) bool { return len(p.spec.EphemeralContainers) > 0 }},
+	{
+		"spec.containers", "none but " + workerName + ": a pod ends with its last one (an init container with " +
+			"restartPolicy Always ends with the worker)",
+		func(p parts) bool {
+			return slices.ContainsFunc(p.spec.Containers, func(c corev1.Container) bool { return c.Name != workerName })
+		},
+	},
+	{"spec.initContainers[" + filesName + "]", "another name", func(p parts) bool {
+		return slices.ContainsFunc(p.spec.InitContainers, func(c corev1.Container) bool { return c.Name == filesName })
+	}},
+	{"spec.volumes", "other names than " + strings.Join(ourVolumes, ", "), func(p parts) bool {
+		return slices.ContainsFunc(p.spec.Volumes,
+			func(v corev1.Volume) bool { return slices.Contains(ourVolumes, v.Name) })
+	}},
+	{ownPath + "image", "it is containers.image", func(p parts) bool { return p.own.Image != "" }},
+	{ownPath + "command", "it is the worker", func(p parts) bool { return len(p.own.Command) > 0 }},
+	{ownPath + "args", "none", func(p parts) bool { return len(p.own.Args) > 0 }},
+	{ownPath + "workingDir", "it is containers.workdir", func(p parts) bool { return p.own.WorkingDir != "" }},
+	{
+		ownPath + "stdin, stdinOnce, tty", "false",
+		func(p parts) bool { return p.own.Stdin || p.own.StdinOnce || p.own.TTY },
+	},
+	{
+		ownPath + "lifecycle", "none: the worker is the first and the last of its processes",
+		func(p parts) bool { return p.own.Lifecycle != nil },
+	},
+	{
+		ownPath + "livenessProbe, startupProbe", "none: the director watches over it",
+		func(p parts) bool { return p.own.LivenessProbe != nil || p.own.StartupProbe != nil },
+	},
+	{
+		ownPath + "securityContext.privileged", "false",
+		func(p parts) bool { return isSet(p.security.Privileged, false) },
+	},
+	{
+		ownPath + "securityContext.allowPrivilegeEscalation", "false",
+		func(p parts) bool { return isSet(p.security.AllowPrivilegeEscalation, false) },
+	},
+	{ownPath + "securityContext.runAsUser, runAsGroup, runAsNonRoot", "it is containers.user", func(p parts) bool {
+		return p.security.RunAsUser != nil || p.security.RunAsGroup != nil || isSet(p.security.RunAsNonRoot, true)
+	}},
+	{
+		ownPath + "securityContext.capabilities", "all are dropped",
+		func(p parts) bool { return p.security.Capabilities != nil },
+	},
+	{
+		ownPath + "securityContext.readOnlyRootFilesystem", "it is containers.read_only",
+		func(p parts) bool { return p.security.ReadOnlyRootFilesystem != nil },
+	},
+	{
+		ownPath + "resources.limits.memory", "it is containers.memory",
+		func(p parts) bool { return has(p.own.Resources.Limits, corev1.ResourceMemory) },
+	},
+	{
+		ownPath + "resources.limits.cpu", "it is containers.cpus",
+		func(p parts) bool { return has(p.own.Resources.Limits, corev1.ResourceCPU) },
+	},
+}
+
+// conflicts lists the broken rules.
 func conflicts(t corev1.PodTemplateSpec) (wrong []string) {
-	s, own := t.Spec, workerIn(t.Spec)
-	pod, inner := s.SecurityContext, own.SecurityContext
-	if pod == nil {
-		pod = &corev1.PodSecurityContext{}
-	}
-	if inner == nil {
-		inner = &corev1.SecurityContext{}
-	}
-	own0 := "spec.containers[" + workerName + "]."
-	for _, c := range []struct {
-		bad  bool
-		path string
-		want string
-	}{
-		{s.RestartPolicy != "" && s.RestartPolicy != corev1.RestartPolicyNever, "spec.restartPolicy", "Never"},
-		{
-			s.ActiveDeadlineSeconds != nil, "spec.activeDeadlineSeconds",
-			"it follows from timeouts.worker_watchdog_seconds",
-		},
-		{
-			s.TerminationGracePeriodSeconds != nil, "spec.terminationGracePeriodSeconds",
-			"it is timeouts.stop_grace_seconds",
-		},
-		{
-			isSet(s.AutomountServiceAccountToken, false), "spec.automountServiceAccountToken",
-			"false: an agent has no business with the API",
-		},
-		{isSet(s.EnableServiceLinks, false), "spec.enableServiceLinks", "false"},
-		{s.HostNetwork, "spec.hostNetwork", "false"},
-		{s.HostPID, "spec.hostPID", "false"},
-		{s.HostIPC, "spec.hostIPC", "false"},
-		{
-			isSet(s.ShareProcessNamespace, false), "spec.shareProcessNamespace",
-			"false: what a worker has started ends with it",
-		},
-		{pod.RunAsUser != nil, "spec.securityContext.runAsUser", "it is containers.user"},
-		{pod.RunAsGroup != nil, "spec.securityContext.runAsGroup", "it is containers.user"},
-		{isSet(pod.RunAsNonRoot, true), "spec.securityContext.runAsNonRoot", "true"},
-		{len(s.EphemeralContainers) > 0, "spec.ephemeralContainers", "none"},
-		{
-			slices.ContainsFunc(s.Containers, func(c corev1.Container) bool { return c.Name != workerName }),
-			"spec.containers", "none but " + workerName + ": a pod ends with its last one (an init container with " +
-				"restartPolicy Always ends with the worker)",
-		},
-		{
-			slices.ContainsFunc(s.InitContainers, func(c corev1.Container) bool { return c.Name == filesName }),
-			"spec.initContainers[" + filesName + "]", "another name",
-		},
-		{
-			slices.ContainsFunc(s.Volumes, func(v corev1.Volume) bool { return slices.Contains(ourVolumes, v.Name) }),
-			"spec.volumes", "other names than " + strings.Join(ourVolumes, ", "),
-		},
-		{own.Image != "", own0 + "image", "it is containers.image"},
-		{len(own.Command) > 0, own0 + "command", "it is the worker"},
-		{len(own.Args) > 0, own0 + "args", "none"},
-		{own.WorkingDir != "", own0 + "workingDir", "it is containers.workdir"},
-		{own.Stdin || own.StdinOnce || own.TTY, own0 + "stdin, stdinOnce, tty", "false"},
-		{own.Lifecycle != nil, own0 + "lifecycle", "none: the worker is the first and the last of its processes"},
-		{
-			own.LivenessProbe != nil || own.StartupProbe != nil, own0 + "livenessProbe, startupProbe",
-			"none: the director watches over it",
-		},
-		{isSet(inner.Privileged, false), own0 + "securityContext.privileged", "false"},
-		{isSet(inner.AllowPrivilegeEscalation, false), own0 + "securityContext.allowPrivilegeEscalation", "false"},
-		{inner.RunAsUser != nil || inner.RunAsGroup != nil || isSet(inner.RunAsNonRoot, true), own0 +
-			"securityContext.runAsUser, runAsGroup, runAsNonRoot", "it is containers.user"},
-		{inner.Capabilities != nil, own0 + "securityContext.capabilities", "all are dropped"},
-		{
-			inner.ReadOnlyRootFilesystem != nil, own0 + "securityContext.readOnlyRootFilesystem",
-			"it is containers.read_only",
-		},
-		{has(own.Resources.Limits, corev1.ResourceMemory), own0 + "resources.limits.memory", "it is containers.memory"},
-		{has(own.Resources.Limits, corev1.ResourceCPU), own0 + "resources.limits.cpu", "it is containers.cpus"},
-	} {
-		if c.bad {
-			wrong = append(wrong, c.path+" ("+c.want+")")
+	p := partsIn(t)
+	for _, r := range rules {
+		if r.broken(p) {
+			wrong = append(wrong, r.path+" ("+r.want+")")
 		}
 	}
 	return wrong
@@ -141,7 +187,7 @@ func conflicts(t corev1.PodTemplateSpec) (wrong []string) {
 
 func has(l corev1.ResourceList, name corev1.ResourceName) bool { _, ok := l[name]; return ok }
 
-// workerIn is what a template says of the attempt's container.
+// workerIn returns the template's settings of the worker's container.
 func workerIn(s corev1.PodSpec) (own corev1.Container) {
 	for _, c := range s.Containers {
 		if c.Name == workerName {

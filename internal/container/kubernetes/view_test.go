@@ -50,16 +50,15 @@ func TestWatchFaults(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
 			k := openFake(t, f, options("f"))
-			s := ensured(t, k, specFor(t, "ignore"))
-			awaitState(t, k, s.AttemptID, container.StateRunning)
+			s := running(t, f, k)
 			before := f.lists()
 			for range 3 {
 				f.do(func() { c.fault(f) })
 				time.Sleep(50 * time.Millisecond)
 				eventually(t, "it is watched again", func() bool {
-					k.mu.Lock()
-					defer k.mu.Unlock()
-					return k.broken.IsZero()
+					k.view.mu.Lock()
+					defer k.view.mu.Unlock()
+					return k.view.broken.IsZero()
 				})
 			}
 			f.do(func() { f.played[f.only(t).UID].signal(9) })
@@ -129,8 +128,7 @@ func TestQuietFleetAsksNothing(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	k := openFake(t, f, options("f"))
-	s := ensured(t, k, specFor(t, "ignore"))
-	awaitState(t, k, s.AttemptID, container.StateRunning)
+	s := running(t, f, k)
 	count := func() (n int) {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
 	batchv1 "k8s.io/api/batch/v1"
 
 	"retake/internal/container"
@@ -50,7 +51,27 @@ func ensured(t testing.TB, k *Kubernetes, s container.Spec) container.Spec {
 	return s
 }
 
-// stopped ends an attempt, of which nothing may be left then.
+// running starts a worker that ignores SIGTERM and waits until it has said so. Until then a SIGTERM would end it.
+func running(t testing.TB, f *fake, k *Kubernetes) container.Spec {
+	t.Helper()
+	s := ensured(t, k, specFor(t, "ignore"))
+	awaitState(t, k, s.AttemptID, container.StateRunning)
+	eventually(t, "it ignores SIGTERM", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, p := range f.allPods {
+			if q := f.played[p.UID]; p.Annotations[container.LabelAttempt] == s.AttemptID && q != nil {
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				return len(q.lines) == 2
+			}
+		}
+		return false
+	})
+	return s
+}
+
+// stoppedAt ends an attempt and checks that nothing of it is left.
 func stoppedAt(t testing.TB, f *fake, k *Kubernetes, s container.Spec, grace time.Duration) container.Exit {
 	t.Helper()
 	exit, err := k.Stop(context.Background(), s.AttemptID, grace, nil)
@@ -232,15 +253,14 @@ func TestNoRightIsForNothing(t *testing.T) {
 
 // Of many Jobs without a pod some are asked for in each round, and each has its turn.
 func TestFewAreAskedForAtOnce(t *testing.T) {
-	k := &Kubernetes{limits: defaultLimits}
-	k.attempts = map[string]*attempt{}
+	v := newView(nil, defaultLimits, zap.NewNop())
 	const all = 25
 	for i := range all {
-		k.attempts[fmt.Sprint(i)] = &attempt{job: &batchv1.Job{}, asked: time.Now().Add(-time.Minute)}
+		v.attempts[fmt.Sprint(i)] = &attempt{job: &batchv1.Job{}, asked: time.Now().Add(-time.Minute)}
 	}
 	seen := map[string]bool{}
 	for range 3 {
-		asked := k.podless()
+		asked := v.podless()
 		if len(asked) > askedAtOnce {
 			t.Errorf("%d at once", len(asked))
 		}

@@ -10,26 +10,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// askWhy finds out, until Close, why Jobs have no pod: nothing in a Job says it. The API is shown the pod that
-// the controller would make, in a dry run, and refuses that for the same reason: a quota that is used up, a
-// rule of the cluster's.
-func (k *Kubernetes) askWhy() {
-	tick := time.NewTicker(k.limits.podless)
+// askWhy determines until Close why Jobs have no pod, which a Job does not say. It submits the controller's pod as a
+// dry run, and the API refuses that for the same reason, such as an exhausted quota or a policy of the cluster.
+func (v *view) askWhy() {
+	tick := time.NewTicker(v.limits.podless)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-k.ctx.Done():
+		case <-v.ctx.Done():
 			return
 		}
-		for _, a := range k.podless() {
-			k.askWhyOf(a.id, a.job)
+		for _, a := range v.podless() {
+			v.askWhyOf(a.id, a.job)
 		}
 	}
 }
 
-// askedAtOnce is how many Jobs are asked for in one round, two requests each: a controller that is behind has
-// thousands without a pod, and is slower for each that asks.
+// askedAtOnce bounds the Jobs per round, at two requests each. A controller that lags behind has thousands of Jobs
+// without pods, and requests slow it down further.
 const askedAtOnce = 10
 
 type podless struct {
@@ -38,34 +37,34 @@ type podless struct {
 	asked time.Time
 }
 
-// podless are Jobs that have had no pod for some time, and were not asked for lately: those that have waited longest.
-func (k *Kubernetes) podless() []podless {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// podless returns Jobs that have had no pod for some time and were not checked lately, longest waiting first.
+func (v *view) podless() []podless {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	var all []podless
-	for id, a := range k.attempts {
+	for id, a := range v.attempts {
 		if a.job == nil || a.pod != nil || ended(a.job) {
 			continue
 		}
 		switch {
 		case a.asked.IsZero():
-			a.asked = time.Now() // the first time it is given time
-		case time.Since(a.asked) >= k.limits.podless:
+			a.asked = time.Now() // a new Job gets time first
+		case time.Since(a.asked) >= v.limits.podless:
 			all = append(all, podless{id, a.job, a.asked})
 		}
 	}
 	slices.SortFunc(all, func(a, b podless) int { return a.asked.Compare(b.asked) })
 	all = all[:min(len(all), askedAtOnce)]
 	for _, p := range all {
-		k.attempts[p.id].asked = time.Now().Add(3 * k.limits.podless) // and then not too often
+		v.attempts[p.id].asked = time.Now().Add(3 * v.limits.podless) // less often from then on
 	}
 	return all
 }
 
-func (k *Kubernetes) askWhyOf(id string, j *batchv1.Job) {
-	ctx, cancel := context.WithTimeout(k.ctx, k.limits.operation)
+func (v *view) askWhyOf(id string, j *batchv1.Job) {
+	ctx, cancel := context.WithTimeout(v.ctx, v.limits.operation)
 	defer cancel()
-	now, err := k.api.job(ctx, j.Name)
+	now, err := v.objects.job(ctx, j.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return
 	}
@@ -75,21 +74,21 @@ func (k *Kubernetes) askWhyOf(id string, j *batchv1.Job) {
 	case now.Spec.Suspend != nil && *now.Spec.Suspend:
 		words = "its Job is suspended: whoever holds it, such as a queue of the cluster's, has not let it begin"
 	default:
-		if err := k.api.tryPod(ctx, asPod(now)); err != nil {
+		if err := v.objects.tryPod(ctx, asPod(now)); err != nil {
 			words = err.Error()
 		}
 	}
 	if words != "" {
-		k.log.Debug("a job has no pod", zap.String("worker", id), zap.String("reason", words))
+		v.log.Debug("a job has no pod", zap.String("worker", id), zap.String("reason", words))
 	}
-	k.change(func() {
-		a := k.attempts[id]
+	v.change(func() {
+		a := v.attempts[id]
 		if a == nil || a.job == nil || a.job.UID != j.UID {
 			return
 		}
 		if a.job, a.words = now, words; gone {
 			a.job = nil
-			k.drop(id, a)
+			v.drop(id, a)
 		}
 	})
 }
