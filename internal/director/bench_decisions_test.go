@@ -147,7 +147,8 @@ func (x *decisionBench) open(synced bool) *bus.Bus {
 
 func benchNonce(i int) string { return fmt.Sprintf("n%07d", i) }
 
-// report is the next one, as its worker signs it. If there are more than tasks, they are notices, which end no attempt.
+// report is the next one, as its worker signs it. If there are more than tasks, they are notices, which end no
+// attempt.
 func (x *decisionBench) report(b *bus.Bus) (worker string, data []byte) {
 	x.Helper()
 	worker = fsm.AttemptID(benchNonce(x.sent%x.tasks), 1)

@@ -175,7 +175,8 @@ func (s *stage) started(name string) (info apicontainer.InspectResponse, created
 	return info, created, started
 }
 
-// workerOf is the running container of an issue. The engine's list can be behind: a worker may have said hello before.
+// workerOf is the running container of an issue. The engine's list can be behind: a worker may have said hello
+// before.
 func (s *stage) workerOf(key string) (name string) {
 	s.t.Helper()
 	which := s.ours()

@@ -121,19 +121,19 @@ type daemon struct {
 	lock      lead.Lock
 	candidate *lead.Candidate // leads, or stands by
 	restorer  *restore.Restorer
-	operator  *serve.Socket           // nil before the socket is opened
-	seat      atomic.Pointer[session] // the session that people may query, or nil
-	page      *page.Page              // nil if no page is served
-	webhooks  *intake.Webhooks        // receives GitHub's webhooks
-	metrics   *metrics.Metrics        // counts over all sessions
-	gathered  http.Handler            // serves metrics
-	web       *serve.Web              // at director.http_listen; may be nil
-	disk      *disk.Guard             // watches the disk of the data directory
-	only      *onlyRun                // nil if the run takes all issues
-	outside   outside                 // the proxy between workers and the network
-	keys      map[string]egress.Key   // by variable: keys that workers use without holding them
-	internet  func(*egress.Options)   // Options.Outside; may be nil
-	aborted   string                  // why the policy stopped the run; belongs to the owner while a session lives
+	operator  *serve.Socket              // nil before the socket is opened
+	seat      atomic.Pointer[serve.Seat] // the session that people may query, or nil
+	page      *page.Page                 // nil if no page is served
+	webhooks  *intake.Webhooks           // receives GitHub's webhooks
+	metrics   *metrics.Metrics           // counts over all sessions
+	gathered  http.Handler               // serves metrics
+	web       *serve.Web                 // at director.http_listen; may be nil
+	disk      *disk.Guard                // watches the disk of the data directory
+	only      *onlyRun                   // nil if the run takes all issues
+	outside   outside                    // the proxy between workers and the network
+	keys      map[string]egress.Key      // by variable: keys that workers use without holding them
+	internet  func(*egress.Options)      // Options.Outside; may be nil
+	aborted   string                     // why the policy stopped the run; belongs to the owner while a session lives
 }
 
 // ErrTasksFailed means that the run ended as asked, but its policy had aborted it (nothing new was begun), or tasks

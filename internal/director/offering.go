@@ -3,7 +3,6 @@ package director
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,31 +15,11 @@ import (
 	"retake/internal/director/failure"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
-	"retake/internal/director/operator"
+	"retake/internal/director/serve"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/story"
 )
-
-// putTask offers an issue. Concurrent requests for the same issue add the label once.
-func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
-	var c operator.TaskCommand
-	key, ok := s.taskKey(r)
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&c)
-	if err != nil || !ok || c.By != "" && operator.CheckRequester(c.By) != nil || c.ID != "" &&
-		!operator.RequestForm.MatchString(c.ID) {
-		operator.Respond(w, http.StatusBadRequest,
-			operator.TaskAnswer{Problem: `want PUT /tasks/owner/repo/12 with {"by": "…", "id": "…"} or {}`})
-		return
-	}
-	by := requester(r, c.By)
-	a := operator.TaskAnswer{Issue: string(key), Command: string(fsm.CommandAdd), By: by}
-	status, problem := s.offerIssue(r.Context(), key, by, cmp.Or(c.ID, operator.NewRequestID()), c.Again)
-	if a.Problem = problem; problem == "" {
-		s.tell(r.Context(), &a)
-	}
-	operator.Respond(w, status, a)
-}
 
 // offerIssue adds the task label to an issue and shows the issue to the machine at once. Before that, it records
 // the request and the requester in the journal.
@@ -56,7 +35,7 @@ func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id strin
 	})
 	switch {
 	case err != nil:
-		return http.StatusServiceUnavailable, tooBusy
+		return http.StatusServiceUnavailable, serve.TooBusy
 	case now.asked && now.state != "": // a repetition
 		return http.StatusOK, ""
 	case !now.asked:
@@ -67,8 +46,8 @@ func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id strin
 			return http.StatusConflict, problem
 		}
 		asked := fsm.CommentView{Task: key, CommandRef: fsm.CommandRef{Request: id}, By: by, Command: fsm.CommandAdd}
-		if _, decided := s.request(ctx, asked); !decided {
-			return http.StatusServiceUnavailable, notWritten
+		if _, decided := s.commands.Request(ctx, asked); !decided {
+			return http.StatusServiceUnavailable, serve.NotWritten
 		}
 	}
 	if err := s.github.Offer(ctx, string(key)); err != nil {
@@ -125,7 +104,7 @@ func (s *session) mayOffer(ctx context.Context, key fsm.IssueKey, state string) 
 func (s *session) doneBefore(ctx context.Context, key fsm.IssueKey) string {
 	var told story.Story
 	known := false
-	err := s.viewed(ctx, func(b *story.Book, now time.Time) { told, known = b.Story(key, now) })
+	err := s.stories.View(ctx, func(b *story.Book, now time.Time) { told, known = b.Story(key, now) })
 	if err != nil || !known || told.State != fsm.Done.String() { // what the read model has forgotten happened long ago
 		return ""
 	}

@@ -18,13 +18,13 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
-	"retake/internal/director/inforce"
+	"retake/internal/director/disk"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
+	"retake/internal/director/serve"
 	"retake/internal/director/view"
 	"retake/internal/fsm"
 	"retake/internal/page"
-	"retake/internal/story"
 )
 
 // Sizes of TestMeasurePageLoad.
@@ -37,21 +37,6 @@ const (
 	loadEvery    = 10 * time.Millisecond // one event; the board is sent once a second
 )
 
-// loadedSeat is a session's seat without the parts of the director that the fleet's meters come from.
-type loadedSeat struct{ seat }
-
-func (s loadedSeat) Fleet(ctx context.Context) (out wire.Snapshot) {
-	seen, err := loop.Look(ctx, s.owner, s.ownersView)
-	if err == nil {
-		err = s.views.Read(ctx, seen.last,
-			func(b *story.Book) { out = s.pictured(b.Machine(), slices.Collect(b.Machine().Live()), seen) })
-	}
-	if err != nil {
-		out.Director.Phase = "UNRESPONSIVE"
-	}
-	return out
-}
-
 // TestMeasurePageLoad prints how long the owner takes for a decision, from the event until it is in the
 // journal, with 10,000 tasks: while nobody looks, and while 100 browsers are sent the board. Owner, journal on
 // disk, read model and page are the real ones. docs/specs/operating.md has the figures.
@@ -61,12 +46,25 @@ func TestMeasurePageLoad(t *testing.T) {
 	}
 	h := newHarness(t, nil)
 	must(t, withJournal(t.Context(), h.config, false, func(ctx context.Context, b *bus.Bus) error {
-		measurePageLoad(ctx, t, h, b.Journal())
+		measurePageLoad(ctx, t, b)
 		return nil
 	}))
 }
 
-func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journal) {
+func loadedSeat(owner *loop.Owner, views *view.Model, b *bus.Bus) *serve.Seat {
+	fate := func(*fsm.Machine, *fsm.Task) string { return "" }
+	return &serve.Seat{
+		Status: &serve.Status{
+			Owner: owner, Views: views, Bus: b, Disk: &disk.Guard{}, Fate: fate,
+			Leader: func() *bus.Leader { return nil }, Config: func() *wire.SnapshotConfig { return nil },
+			Degraded: func() string { return "" }, Meters: func(map[string]float64) {},
+		},
+		Stories: &serve.Stories{Owner: owner, Views: views, Fate: fate},
+	}
+}
+
+func measurePageLoad(ctx context.Context, t *testing.T, b *bus.Bus) {
+	j := b.Journal()
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -75,20 +73,15 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	config.MaxWorkers, config.HeartbeatTTL = loadWorkers, time.Hour
 	m := crowded(t, config)
 	driver := fsm.NewDriver(m, j.Head().Seq, "load")
-	s := &session{
-		daemon: &daemon{config: h.config, log: zap.NewNop()},
-		met:    &inforce.Meeting{}, owner: loop.New(driver, j, zap.NewNop()),
-	}
-	s.owner.Effects, s.owner.OnDurable = func(fsm.Effect) {}, func(fsm.Record) {}
-	var err error
-	s.views, err = view.New(driver, j, config, zap.NewNop())
+	owner := loop.New(driver, j, zap.NewNop())
+	views, err := view.New(driver, j, config, zap.NewNop())
 	must(t, err)
-	s.owner.OnBatch = s.views.Apply
-	running.Go(func() { _ = s.views.Follow(ctx) })
-	running.Go(func() { _ = s.owner.Run(ctx) })
-
+	owner.OnBatch = views.Apply
+	running.Go(func() { _ = views.Follow(ctx) })
+	running.Go(func() { _ = owner.Run(ctx) })
+	seat := loadedSeat(owner, views, b)
 	shown, err := page.New(page.Options{
-		Source: func() page.Source { return loadedSeat{seat{s}} }, Token: func() (string, error) { return "", nil },
+		Source: func() page.Source { return seat }, Token: func() (string, error) { return "", nil },
 		Open: true, Log: zap.NewNop(),
 	})
 	must(t, err)
@@ -107,7 +100,7 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 				CommandRef: fsm.CommandRef{Request: fmt.Sprintf("load-%06d", n)}, By: "load", Command: fsm.CommandRetry,
 			}
 			before, began := j.Head().Seq, time.Now()
-			if decided := s.owner.Decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided ||
+			if decided := owner.Decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided ||
 				j.Head().Seq == before {
 				t.Fatalf("%s: decided %v; the journal was at %d and is at %d", v.Task, decided, before, j.Head().Seq)
 			}
@@ -129,7 +122,7 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	at := func(all []time.Duration, percent int) float64 {
 		return float64(all[len(all)*percent/100].Microseconds()) / 1000
 	}
-	_, count, err := loadedSeat{seat{s}}.Board(ctx, 0)
+	_, count, err := seat.Board(ctx, 0)
 	must(t, err)
 	shownTasks := 0
 	for _, n := range count {

@@ -4,15 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"go.uber.org/zap"
-
-	"retake/internal/director/loop"
-	"retake/internal/director/loop/looptest"
-	"retake/internal/fsm"
 
 	"retake/internal/bus/bustest"
 	"retake/internal/director/operator"
@@ -59,26 +52,4 @@ func TestProbes(t *testing.T) {
 	server.Start()
 	want("200 yes", "200 yes")
 	s.stop() // before the server
-}
-
-// What a restart mends is an owner that does not answer; one whose session is over is no such one.
-func TestAStuckOwnerIsNotAlive(t *testing.T) {
-	t.Parallel()
-	m := fsm.New(looptest.Config())
-	stuck := &session{daemon: &daemon{}, owner: loop.New(fsm.NewDriver(m, 0, "test"), looptest.NewJournal(),
-		zap.NewNop())}
-	asked := func() int {
-		w := httptest.NewRecorder()
-		stuck.live(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, operator.LivePath, http.NoBody))
-		return w.Code
-	}
-	if status := asked(); status != http.StatusServiceUnavailable {
-		t.Errorf("an owner that does not answer: %d", status)
-	}
-	over, end := context.WithCancelCause(t.Context())
-	end(loop.ErrLeaseLost)
-	must(t, stuck.owner.Run(over))
-	if status := asked(); status != http.StatusOK {
-		t.Errorf("a session that is over: %d", status)
-	}
 }

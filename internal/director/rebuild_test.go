@@ -243,7 +243,8 @@ func TestRebuildCommand(t *testing.T) {
 		t.Fatalf("of nothing: %+v, %v", tasks, err)
 	}
 
-	// Ended between setting the old journal aside and the new one's first batch: nothing of the journal itself says so.
+	// Ended between setting the old journal aside and the new one's first batch: nothing of the journal itself says
+	// so.
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
 	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, lead.MirrorFile)))
 	must(t, os.WriteFile(filepath.Join(s.config.Director.DataDir, "rebuilding"), []byte("a test\n"), 0o600))

@@ -61,7 +61,7 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 		return err == nil && stats.PaidCallsUsed == 2 && !stats.Edited()
 	})
 	if err := operator.ResetBudget(t.Context(), data, repo+"#99", 0); err == nil ||
-		!strings.Contains(err.Error(), "has no task") {
+		!strings.Contains(err.Error(), "there is no task") {
 		t.Errorf("reset of a task that is not there: %v", err)
 	}
 	s.stop()
@@ -129,8 +129,8 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 	}
 }
 
-// The verdict reaches the next attempt: first with a shorter context, then with the other model; what failed is told as
-// quoted data. An attempt that overspends is ended, and a human is asked.
+// The verdict reaches the next attempt: first with a shorter context, then with the other model; what failed is told
+// as quoted data. An attempt that overspends is ended, and a human is asked.
 func TestVerdictReachesTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	plans := make(chan *wire.AttemptFile, 3)

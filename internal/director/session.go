@@ -16,6 +16,7 @@ import (
 	"retake/internal/director/record"
 	"retake/internal/director/reports"
 	"retake/internal/director/restore"
+	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
 	"retake/internal/director/view"
 	"retake/internal/director/workers"
@@ -49,6 +50,9 @@ type session struct {
 	broker      *workers.Broker
 	recorder    *record.Recorder
 	views       *view.Model
+	status      *serve.Status
+	stories     *serve.Stories
+	commands    *serve.TaskCommands
 	traces      *telemetry.Follower // nil if tracing is off
 	projections []projection.Projection
 	reports     *reports.Cache
@@ -160,7 +164,7 @@ func (s *session) housekeeping(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		now := s.snapshot(ctx)
+		now := s.status.Snapshot(ctx)
 		if err := s.bus.PublishSnapshot(now); err != nil {
 			s.log.Debug("snapshot not published", zap.Error(err))
 		}

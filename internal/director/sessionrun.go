@@ -16,6 +16,7 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/director/record"
 	"retake/internal/director/restore"
+	"retake/internal/director/serve"
 	"retake/internal/director/view"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
@@ -43,7 +44,9 @@ func (s *session) run(ctx context.Context, t *lead.Term) error {
 	if err := s.listenOperator(ctx); err != nil {
 		return err
 	}
-	s.seat.Store(s)
+	s.seat.Store(&serve.Seat{
+		Status: s.status, Stories: s.stories, Commands: s.commands, Outputs: s.outputs, Setup: s.setup,
+	})
 	defer s.seat.Store(nil)
 	s.started = true
 	s.sayHowWeBegin()
@@ -111,6 +114,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term
 		s.projections = append(s.projections, s.traces)
 	}
 	s.newIntake()
+	s.newAnswers()
 	return edits, nil
 }
 
@@ -221,7 +225,7 @@ func (s *session) parts() []sessionPart {
 		s.housekeeping,
 		s.watchOnly,
 		func(ctx context.Context) error {
-			return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) })
+			return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.status.Snapshot(ctx) })
 		},
 		endless(s.metrics.Follow),
 	}

@@ -29,7 +29,8 @@ func (a *fakeWorker) leave(names ...string) error {
 	return errs
 }
 
-// An agent that reports success and left nothing but its own session has done nothing: it is no delivery and no review.
+// An agent that reports success and left nothing but its own session has done nothing: it is no delivery and no
+// review.
 func TestStateOfAnAgentIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

@@ -93,10 +93,10 @@ var refusedCommands = []struct {
 		"2/commands",
 		operator.TaskCommand{Command: "retry"},
 		http.StatusNotFound,
-		"the director has no task acme/widgets#2",
+		"there is no task acme/widgets#2",
 	},
-	{"1/commands", operator.TaskCommand{Command: "retreat"}, http.StatusBadRequest, `"retreat" is no command`},
-	{"1/commands", operator.TaskCommand{Command: "why"}, http.StatusBadRequest, `"why" is no command`},
+	{"1/commands", operator.TaskCommand{Command: "retreat"}, http.StatusBadRequest, `unknown command "retreat"`},
+	{"1/commands", operator.TaskCommand{Command: "why"}, http.StatusBadRequest, `unknown command "why"`},
 	{"1/commands", operator.TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
 	{
 		"1/commands",

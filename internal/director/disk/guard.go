@@ -223,3 +223,16 @@ func (g *Guard) Now() State {
 	}
 	return State{}
 }
+
+// Watch checks the disk with test writes until ctx ends.
+func (g *Guard) Watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		if l := g.Ask(ctx, true, Slow); ctx.Err() == nil {
+			g.Keep(l)
+		}
+		select {
+		case <-time.After(ProbeEvery):
+		case <-ctx.Done():
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"retake/internal/bus"
-	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
 )
 
@@ -76,12 +75,4 @@ func (t *Term) now() time.Time {
 		}
 	}
 	return time.Now().UTC()
-}
-
-// Leadership describes a leader in status queries. It returns nil for a nil leader.
-func Leadership(l *bus.Leader) *wire.SnapshotLeadership {
-	if l == nil {
-		return nil
-	}
-	return &wire.SnapshotLeadership{RunID: l.RunID, Host: l.Host, Since: wire.At(l.Since), Why: l.Why}
 }

@@ -19,7 +19,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 }
 
 // PeerOf returns the user at the other end of the request's Unix socket, according to the kernel. It returns
-// "somebody" if the user is unknown.
+// "somebody" for an unknown user.
 func PeerOf(ctx context.Context) string {
 	c, ok := ctx.Value(connKey{}).(*net.UnixConn)
 	if !ok {

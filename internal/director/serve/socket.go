@@ -57,7 +57,7 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 	go func() {
 		defer close(o.ended)
 		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the operator's socket is not served any more", zap.Error(err))
+			log.Error("the server of the operator's socket has failed", zap.Error(err))
 		}
 	}()
 	return o

@@ -23,8 +23,8 @@ func TestSocketSaysWhyNoSessionRuns(t *testing.T) {
 	}
 	s := NewSocket(listener, "run_1", http.NotFoundHandler(), zap.NewNop())
 	t.Cleanup(func() { _ = s.Close() })
-	s.Say(errors.New("the bus is away"))
-	if h, err := operator.AskHealth(t.Context(), dir); err != nil || h.OK || h.Problem != "the bus is away" ||
+	s.Say(errors.New("the bus is unreachable"))
+	if h, err := operator.AskHealth(t.Context(), dir); err != nil || h.OK || h.Problem != "the bus is unreachable" ||
 		h.RunID != "run_1" {
 		t.Errorf("health %+v, %v", h, err)
 	}
@@ -49,7 +49,7 @@ func TestSocketSaysWhyNoSessionRuns(t *testing.T) {
 		s.Serve(ctx, mux)
 	}()
 	h, err := operator.AskHealth(t.Context(), dir)
-	for ; err == nil && !h.OK; h, err = operator.AskHealth(t.Context(), dir) { // the session has not begun to serve yet
+	for ; err == nil && !h.OK; h, err = operator.AskHealth(t.Context(), dir) { // the session does not serve yet
 		time.Sleep(time.Millisecond)
 	}
 	if err != nil || h.Problem == "" || h.Problem == "somebody" {
@@ -68,7 +68,7 @@ func probed(s *Socket, path string) string {
 	return fmt.Sprint(w.Code, " ", w.Body)
 }
 
-// A site whose name resolves to this machine reads nothing; a proxy on another address does.
+// A site with a name that resolves to this machine gets no answer. A proxy on another address gets one.
 func TestOnlyLocalNamesAreAnsweredAtALocalAddress(t *testing.T) {
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 	for _, c := range []struct {

@@ -35,9 +35,9 @@ func Loopback(address string) bool {
 	return page.LocalName(host)
 }
 
-// ByLocalName protects an address of this machine against DNS rebinding. It answers only requests whose Host is a
-// name of this machine. Any other name belongs to a foreign site that resolves to this machine, so that a browser
-// would give it what only this machine may read.
+// ByLocalName protects an address of this machine against DNS rebinding. The Host of a request must be a name of this
+// machine. Any other name belongs to a foreign site that
+// resolves to this machine. A browser would let that site read local answers.
 func ByLocalName(address string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if Loopback(address) && !page.LocalName(r.Host) {
@@ -70,7 +70,7 @@ func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	return &Web{listener: netutil.LimitListener(listener, webConns)}, nil
 }
 
-// Serve starts answering, once for all sessions. Everything that the routes read must exist. A nil Web does
+// Serve starts answering, once for all sessions. The routes must be ready to answer. A nil Web does
 // nothing.
 func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	if w == nil {
@@ -89,7 +89,7 @@ func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	log.Info("listening", zap.String("address", "http://"+w.listener.Addr().String()), zap.Strings("paths", paths))
 	w.served.Go(func() {
 		if err := w.server.Serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("nothing is served at director.http_listen any more; the director goes on", zap.Error(err))
+			log.Error("the server at director.http_listen has failed; the director continues", zap.Error(err))
 		}
 	})
 }

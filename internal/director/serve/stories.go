@@ -1,4 +1,4 @@
-package director
+package serve
 
 import (
 	"context"
@@ -8,9 +8,17 @@ import (
 
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
+	"retake/internal/director/view"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
+
+// Stories answers with the history of tasks from the read model. Its methods are safe for concurrent use.
+type Stories struct {
+	Owner *loop.Owner
+	Views *view.Model
+	Fate  func(*fsm.Machine, *fsm.Task) string // see Status.Fate
+}
 
 // issueOf returns the issue in a request's path.
 func issueOf(r *http.Request) fsm.IssueKey {
@@ -19,42 +27,41 @@ func issueOf(r *http.Request) fsm.IssueKey {
 
 // Rows returns the state of every task, without attempts and events. It includes finished tasks that are not
 // forgotten yet.
-func (s *session) Rows(ctx context.Context) (rows []story.Story, err error) {
-	err = s.viewed(ctx, func(b *story.Book, now time.Time) {
+func (s *Stories) Rows(ctx context.Context) (rows []story.Story, err error) {
+	err = s.View(ctx, func(b *story.Book, now time.Time) {
 		rows = b.Rows(now)
-		settings := s.settings()
 		for i := range rows {
-			s.addFate(b.Machine(), &rows[i], settings)
+			s.addFate(b.Machine(), &rows[i])
 		}
 	})
 	return rows, err
 }
 
-// addFate adds what the configuration prevents to what a task waits for.
-func (s *session) addFate(m *fsm.Machine, t *story.Story, settings *fsm.Settings) {
+// addFate adds the effect of the configuration to a task's reason to wait.
+func (s *Stories) addFate(m *fsm.Machine, t *story.Story) {
 	task := m.Task(t.Issue)
 	if task == nil {
 		return
 	}
-	if fate := s.met.Fate(m, task, settings); fate != "" {
+	if fate := s.Fate(m, task); fate != "" {
 		t.Waits += " (" + fate + ")"
 	}
 }
 
-// viewed passes the current book to f. The book includes everything decided before the call.
-func (s *session) viewed(ctx context.Context, f func(*story.Book, time.Time)) error {
+// View passes the current book to f. The book includes everything decided before the call.
+func (s *Stories) View(ctx context.Context, f func(*story.Book, time.Time)) error {
 	ctx, cancel := context.WithTimeout(ctx, operator.ViewTime)
 	defer cancel()
-	seen, err := loop.Look(ctx, s.owner,
+	seen, err := loop.Look(ctx, s.Owner,
 		func(d *fsm.Driver) seenNow { return seenNow{last: d.Last(), at: d.Machine().Now()} })
 	if err != nil {
 		return err
 	}
-	return s.views.Read(ctx, seen.last, func(b *story.Book) { f(b, seen.at) })
+	return s.Views.Read(ctx, seen.last, func(b *story.Book) { f(b, seen.at) })
 }
 
 // listTasks answers GET /tasks.
-func (s *session) listTasks(w http.ResponseWriter, r *http.Request) {
+func (s *Stories) listTasks(w http.ResponseWriter, r *http.Request) {
 	rows, err := s.Rows(r.Context())
 	if err != nil {
 		operator.Refuse(w, http.StatusServiceUnavailable, err.Error())
@@ -68,18 +75,18 @@ func (s *session) listTasks(w http.ResponseWriter, r *http.Request) {
 
 // Story returns the history of an issue, as of now or, if at is not zero, as of that time. ok is false if the
 // journal does not know the issue.
-func (s *session) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told story.Story, ok bool, err error) {
+func (s *Stories) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told story.Story, ok bool, err error) {
 	if at.IsZero() {
-		err = s.viewed(ctx, func(b *story.Book, now time.Time) {
+		err = s.View(ctx, func(b *story.Book, now time.Time) {
 			if told, ok = b.Story(k, now); ok {
-				s.addFate(b.Machine(), &told, s.settings())
+				s.addFate(b.Machine(), &told)
 			}
 		})
 		if err != nil || ok {
 			return told, ok, err
 		}
 	}
-	b, err := s.views.AsOf(ctx, at) // the task may be long over, but the journal still has it
+	b, err := s.Views.AsOf(ctx, at) // the task may be long over, but the journal still has it
 	if err != nil {
 		return told, false, err
 	}
@@ -91,7 +98,7 @@ func (s *session) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told
 }
 
 // tellStory answers GET /tasks/{owner}/{repo}/{number}/story?at=2006-01-02T15:04:05Z.
-func (s *session) tellStory(w http.ResponseWriter, r *http.Request) {
+func (s *Stories) tellStory(w http.ResponseWriter, r *http.Request) {
 	var at time.Time
 	if text := r.URL.Query().Get("at"); text != "" {
 		if err := at.UnmarshalText([]byte(text)); err != nil {
@@ -111,7 +118,7 @@ func (s *session) tellStory(w http.ResponseWriter, r *http.Request) {
 }
 
 // listEvents answers GET /events?issue=…&after=…&since=…&follow=1 with JSON Lines.
-func (s *session) listEvents(w http.ResponseWriter, r *http.Request) {
+func (s *Stories) listEvents(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	filter, err := operator.ParseEventFilter(q)
 	if err != nil {
@@ -135,12 +142,12 @@ func (s *session) listEvents(w http.ResponseWriter, r *http.Request) {
 
 // Events passes past events to each, in order, one list at a time. If the filter follows, it continues with new
 // events until ctx ends.
-func (s *session) Events(ctx context.Context, f operator.EventFilter, each func([]story.Event) error) error {
+func (s *Stories) Events(ctx context.Context, f operator.EventFilter, each func([]story.Event) error) error {
 	soon, cancel := context.WithTimeout(ctx, operator.ViewTime)
-	seq, err := loop.Look(soon, s.owner, func(d *fsm.Driver) uint64 { return d.Last() })
+	seq, err := loop.Look(soon, s.Owner, func(d *fsm.Driver) uint64 { return d.Last() })
 	cancel()
 	if err != nil {
 		return err
 	}
-	return s.views.Events(ctx, seq, f, each)
+	return s.Views.Events(ctx, seq, f, each)
 }

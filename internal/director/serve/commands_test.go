@@ -1,4 +1,4 @@
-package director
+package serve
 
 import (
 	"encoding/json"
@@ -20,51 +20,51 @@ import (
 // refusedAtTheEnd are requests to a session whose journal fails: while the owner still answers (whole), and later.
 var refusedAtTheEnd = []struct {
 	name, path, body string
-	handler          func(*session) http.HandlerFunc
+	handler          func(*Commands) http.HandlerFunc
 	whole            bool // the owner still answers, and the journal does not
 	want             string
 }{
-	{"a command", "/pause", "", func(s *session) http.HandlerFunc { return s.operate }, true, notWritten},
+	{"a command", "/pause", "", func(s *Commands) http.HandlerFunc { return s.operate }, true, NotWritten},
 	{
 		"a budget", "/budget/reset", `{"issue": "acme/widgets#1", "paid_calls_used": 3}`,
-		func(s *session) http.HandlerFunc { return s.resetBudget }, true, notWritten,
+		func(s *Commands) http.HandlerFunc { return s.resetBudget }, true, NotWritten,
 	},
 	{
-		"a lift", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, true,
-		notWritten,
+		"a lift", "/cooldown/lift", `{}`, func(s *Commands) http.HandlerFunc { return s.liftCooldowns }, true,
+		NotWritten,
 	},
-	{"a command, later", "/pause", "", func(s *session) http.HandlerFunc { return s.operate }, false, notWritten},
+	{"a command, later", "/pause", "", func(s *Commands) http.HandlerFunc { return s.operate }, false, NotWritten},
 	{
 		"a budget, later", "/budget/reset", `{"issue": "acme/widgets#1"}`,
-		func(s *session) http.HandlerFunc { return s.resetBudget }, false, tooBusy,
+		func(s *Commands) http.HandlerFunc { return s.resetBudget }, false, TooBusy,
 	},
 	{
-		"a lift, later", "/cooldown/lift", `{}`, func(s *session) http.HandlerFunc { return s.liftCooldowns }, false,
-		tooBusy,
+		"a lift, later", "/cooldown/lift", `{}`, func(s *Commands) http.HandlerFunc { return s.liftCooldowns }, false,
+		TooBusy,
 	},
 }
 
-// A request that the session cannot answer any more is refused in words. An empty answer would read like one.
+// A request that the session cannot answer any more is refused in words. An empty answer would look like success.
 func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 	t.Parallel()
 	for _, c := range refusedAtTheEnd {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := looptest.Start(t.Context(), t)
-			s := &session{daemon: &daemon{log: zap.NewNop()}, owner: b.Owner}
+			s := &Commands{Owner: b.Owner, Log: zap.NewNop()}
 			b.Journal.Answers <- nil
-			if !s.owner.Decided(t.Context(), looptest.Eligible(1)) {
+			if !s.Owner.Decided(t.Context(), looptest.Eligible(1)) {
 				t.Fatal("the issue was not taken")
 			}
 			b.Journal.Answers <- nil // the claim's own record, if it comes first
-			if !s.owner.Decided(t.Context(),
-				fsm.CooldownReported{Resource: "github", Until: s.owner.Clock.Now().Add(time.Hour), Why: "test"}) {
+			if !s.Owner.Decided(t.Context(),
+				fsm.CooldownReported{Resource: "github", Until: s.Owner.Clock.Now().Add(time.Hour), Why: "test"}) {
 				t.Fatal("the cooldown was not taken")
 			}
 			b.Journal.Answers <- errors.New("the server is gone")
 			ended := error(nil)
 			if !c.whole {
-				s.owner.Decided(t.Context(), fsm.OperatorCommanded{Command: fsm.Pause})
+				s.Owner.Decided(t.Context(), fsm.OperatorCommanded{Command: fsm.Pause})
 				ended = <-b.Ended
 			}
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path,

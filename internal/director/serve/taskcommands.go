@@ -1,4 +1,4 @@
-package director
+package serve
 
 import (
 	"cmp"
@@ -13,29 +13,36 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
-	"retake/internal/director/serve"
 	"retake/internal/fsm"
 	"retake/internal/github"
 )
 
-// commandPatience is how long a request waits for a running effect on its issue, which must end before anything
-// else is decided. The client repeats the request.
+// TaskCommands carries out what operators command about one task. Its methods are safe for concurrent use.
+type TaskCommands struct {
+	Owner        *loop.Owner
+	Repositories []string // as configured
+	// Offer adds the task label to an issue. again allows this after accepted work.
+	Offer func(ctx context.Context, key fsm.IssueKey, by, id string, again bool) (status int, problem string)
+}
+
+// commandPatience bounds the wait for a running effect on the issue. The effect must end before any other decision.
+// The client repeats the request.
 const commandPatience = 3 * time.Second
 
-// Reasons for a missing answer.
+// Reasons for a missing answer, for people.
 const (
-	notWritten = "the director could not write it to its journal: director health says why. Ask again"
-	tooBusy    = "the director is too busy to answer: director health says why. Ask again"
+	NotWritten = "the director could not write this to its journal: run director health for the cause, and ask again"
+	TooBusy    = "the director is too busy to answer: run director health for the cause, and ask again"
 )
 
 // retryBusy is the pause between two tries.
 const retryBusy = 200 * time.Millisecond
 
 // taskKey returns the issue in a request's path, spelled like its task or its repository in the configuration.
-func (s *session) taskKey(r *http.Request) (fsm.IssueKey, bool) {
+func (s *TaskCommands) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 	n, err := strconv.Atoi(r.PathValue("number"))
 	repo := r.PathValue("owner") + "/" + r.PathValue("repo")
-	for _, known := range s.config.GitHub.Repositories {
+	for _, known := range s.Repositories {
 		if strings.EqualFold(known, repo) {
 			repo = known
 		}
@@ -45,7 +52,7 @@ func (s *session) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 
 // requester returns who asks: the user of the socket, and the person on whose behalf, if given.
 func requester(r *http.Request, whom string) string {
-	by := serve.PeerOf(r.Context()) + " (operator)"
+	by := PeerOf(r.Context()) + " (operator)"
 	if whom != "" {
 		by += " for " + whom
 	}
@@ -53,7 +60,7 @@ func requester(r *http.Request, whom string) string {
 }
 
 // postCommand carries out an operator's command about a task.
-func (s *session) postCommand(w http.ResponseWriter, r *http.Request) {
+func (s *TaskCommands) postCommand(w http.ResponseWriter, r *http.Request) {
 	var c operator.TaskCommand
 	key, ok := s.taskKey(r)
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&c); err != nil || !ok {
@@ -67,11 +74,31 @@ func (s *session) postCommand(w http.ResponseWriter, r *http.Request) {
 		operator.Respond(w, http.StatusBadRequest, operator.TaskAnswer{Problem: `"by": ` + err.Error()})
 		return
 	}
-	status, a := s.commandTask(r.Context(), key, c, requester(r, c.By))
+	status, a := s.Do(r.Context(), key, c, requester(r, c.By))
 	operator.Respond(w, status, a)
 }
 
-// commandView parses a command like a command in a comment, so that both mean the same. It returns a problem as a
+// putTask offers an issue. Concurrent requests for the same issue add the label once.
+func (s *TaskCommands) putTask(w http.ResponseWriter, r *http.Request) {
+	var c operator.TaskCommand
+	key, ok := s.taskKey(r)
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&c)
+	if err != nil || !ok || c.By != "" && operator.CheckRequester(c.By) != nil || c.ID != "" &&
+		!operator.RequestForm.MatchString(c.ID) {
+		operator.Respond(w, http.StatusBadRequest,
+			operator.TaskAnswer{Problem: `want PUT /tasks/owner/repo/12 with {"by": "…", "id": "…"} or {}`})
+		return
+	}
+	by := requester(r, c.By)
+	a := operator.TaskAnswer{Issue: string(key), Command: string(fsm.CommandAdd), By: by}
+	status, problem := s.Offer(r.Context(), key, by, cmp.Or(c.ID, operator.NewRequestID()), c.Again)
+	if a.Problem = problem; problem == "" {
+		s.tell(r.Context(), &a)
+	}
+	operator.Respond(w, status, a)
+}
+
+// commandView parses a command with the grammar of commands in comments. It returns a problem as a
 // sentence.
 func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
@@ -85,11 +112,11 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 	a := github.ReadCommand("/agent " + name + " " + argument + "\n" + c.Text)
 	switch a.Command {
 	case github.CommandNone, github.CommandUnknown, github.CommandWhy, github.CommandHelp:
-		return v, fmt.Sprintf("%q is no command: want retry, resume, fresh, fix, snooze, budget, stop or take",
+		return v, fmt.Sprintf("unknown command %q: want retry, resume, fresh, fix, snooze, budget, stop or take",
 			c.Command)
 	}
 	if argument != "" && a.For == 0 && a.Amount == 0 && a.Problem == "" {
-		return v, name + " takes neither a time nor a number"
+		return v, name + " accepts no time and no number"
 	}
 	id := cmp.Or(c.ID, operator.NewRequestID())
 	if !operator.RequestForm.MatchString(id) {
@@ -101,10 +128,10 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 	}, a.Problem
 }
 
-// commandTask makes the machine decide a command, and returns when the decision is in the journal. The status is
+// Do makes the machine decide a command, and returns when the decision is in the journal. The status is
 // 200 if the command was carried out, 409 with the machine's reason if not, 404 without such a task, and 400 for an
 // invalid command. by is recorded and shown on GitHub.
-func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c operator.TaskCommand,
+func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.TaskCommand,
 	by string,
 ) (status int, a operator.TaskAnswer) {
 	ctx, cancel := context.WithTimeout(ctx, commandPatience)
@@ -119,14 +146,14 @@ func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c operator.
 	case known:
 		a.Issue = string(v.Task)
 	case err != nil:
-		a.Problem = tooBusy
+		a.Problem = TooBusy
 		return http.StatusServiceUnavailable, a
 	default:
-		a.Problem = "the director has no task " + a.Issue + " (any more): director tasks lists those that it has, " +
-			"director add " + a.Issue + " offers it"
+		a.Problem = "there is no task " + a.Issue + ": director tasks lists all tasks, director add " + a.Issue +
+			" offers the issue"
 		return http.StatusNotFound, a
 	}
-	refused, decided := s.request(ctx, v)
+	refused, decided := s.Request(ctx, v)
 	switch known := s.tell(ctx, &a); {
 	case refused != "":
 		a.Problem = refused
@@ -134,18 +161,18 @@ func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c operator.
 	case decided:
 		return http.StatusOK, a
 	case !known:
-		a.Problem = notWritten
+		a.Problem = NotWritten
 		return http.StatusServiceUnavailable, a
 	}
-	a.Problem, a.Busy = fmt.Sprintf("GitHub is being told or asked about %s (%s), which comes first: ask "+
-		"again in a moment", a.Issue, a.State), true
+	a.Problem, a.Busy = fmt.Sprintf("a request to GitHub about %s (%s) must end first: ask again "+
+		"in a moment", a.Issue, a.State), true
 	return http.StatusConflict, a
 }
 
 // tasksOwn reports whether a command concerns a task, even if the command itself has ended that task. It spells the
 // issue like the task.
-func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
-	key, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) fsm.IssueKey {
+func (s *TaskCommands) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
+	key, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) fsm.IssueKey {
 		if t := d.Machine().Task(v.Task); t != nil {
 			return t.Key
 		}
@@ -160,19 +187,19 @@ func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error
 	return err == nil && key != "", err
 }
 
-// request offers a command until its decision is in the journal.
-func (s *session) request(ctx context.Context, v fsm.CommentView) (refused string, decided bool) {
+// Request offers a command until its decision is in the journal.
+func (s *TaskCommands) Request(ctx context.Context, v fsm.CommentView) (refused string, decided bool) {
 	type decision struct {
 		refused string
 		made    bool
 	}
-	for s.owner.Decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}) {
-		d, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) decision {
+	for s.Owner.Decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}) {
+		d, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) decision {
 			refused, made := d.Machine().Requested(v.Request)
 			return decision{refused, made}
 		})
 		if err == nil && d.made { // a repetition may find a decision that is not durable yet
-			return d.refused, s.owner.Decided(ctx, fsm.Tick{})
+			return d.refused, s.Owner.Decided(ctx, fsm.Tick{})
 		}
 		select {
 		case <-time.After(retryBusy):
@@ -182,11 +209,11 @@ func (s *session) request(ctx context.Context, v fsm.CommentView) (refused strin
 	return "", false
 }
 
-// tell adds the state of the task to the answer, and reports whether that is known.
-func (s *session) tell(ctx context.Context, a *operator.TaskAnswer) bool {
+// tell adds the state of the task to the answer. It returns false if the owner did not answer.
+func (s *TaskCommands) tell(ctx context.Context, a *operator.TaskAnswer) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	now, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) wire.SnapshotTask {
+	now, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) wire.SnapshotTask {
 		m := d.Machine()
 		if t := m.Task(fsm.IssueKey(a.Issue)); t != nil {
 			return viewTask(m, t, m.Now())

@@ -1,0 +1,109 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"slices"
+	"time"
+
+	"retake/internal/advise"
+	"retake/internal/bus/wire"
+	"retake/internal/director/inforce"
+	"retake/internal/director/operator"
+	"retake/internal/fsm"
+	"retake/internal/output"
+	"retake/internal/page"
+	"retake/internal/story"
+)
+
+// Seat shows a session to the page.
+type Seat struct {
+	Status   *Status
+	Stories  *Stories
+	Commands *TaskCommands
+	Outputs  *output.Store
+	Setup    func() *inforce.Setup
+}
+
+var _ page.Source = (*Seat)(nil)
+
+// Fleet returns the fleet's state with the tasks that have a worker.
+func (s *Seat) Fleet(ctx context.Context) wire.Snapshot {
+	return s.Status.SnapshotOf(ctx, func(m *fsm.Machine) []*fsm.Task { return slices.Collect(m.Live()) })
+}
+
+// Board returns at most so many tasks, and the number of tasks in each column.
+func (s *Seat) Board(ctx context.Context, most int) (rows []story.Story, count map[string]int, err error) {
+	err = s.Stories.View(ctx, func(b *story.Book, now time.Time) {
+		rows, count = b.Board(now, most)
+		for i := range rows {
+			s.Stories.addFate(b.Machine(), &rows[i])
+		}
+	})
+	return rows, count, err
+}
+
+// Story returns a history from the book. It does not read older stories from the journal, because the page asks often.
+// The command does.
+func (s *Seat) Story(ctx context.Context, k fsm.IssueKey, _ time.Time) (told story.Story, ok bool, err error) {
+	err = s.Stories.View(ctx, func(b *story.Book, now time.Time) {
+		if told, ok = b.Story(k, now); ok {
+			s.Stories.addFate(b.Machine(), &told)
+		}
+	})
+	return told, ok, err
+}
+
+// Numbers returns the counts since a time.
+func (s *Seat) Numbers(ctx context.Context, since time.Time) (n story.Numbers, err error) {
+	err = s.Stories.View(ctx, func(b *story.Book, _ time.Time) { n = b.Numbers(since) })
+	return n, err
+}
+
+// Next blocks until an event after the given place.
+func (s *Seat) Next(ctx context.Context, after story.Place) (story.Place, error) {
+	return s.Stories.Views.Next(ctx, after)
+}
+
+// Output returns lines of an issue's output.
+func (s *Seat) Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
+	return s.Outputs.Lines(ctx, string(k), f)
+}
+
+// Command carries out a command about a task.
+func (s *Seat) Command(ctx context.Context, c page.Command) error {
+	status, answer := s.Commands.Do(ctx, c.Issue, operator.TaskCommand{
+		ID: c.ID, Command: string(c.Command),
+		Text: c.Text,
+	}, c.By)
+	switch {
+	case answer.Problem == "":
+		return nil
+	case answer.Busy || status == http.StatusServiceUnavailable:
+		return page.Undecided(answer.Problem)
+	}
+	return errors.New(answer.Problem)
+}
+
+// Tables returns the policy's rows and guards, and the classifier's rules.
+func (s *Seat) Tables() []page.Table {
+	in := s.Setup()
+	rows, guards := advise.PolicyTable(in.Policy.With(in.Limits()))
+	return []page.Table{
+		{
+			Name: "Policy: the verdict on each failure", About: "`director policy show` prints this table.",
+			Head: advise.PolicyHead, Rows: rows,
+		},
+		{
+			Name: "Guards: the budgets of a task", About: "Beyond these budgets, Retake asks a person.",
+			Head: []string{"guard"}, Rows: guards,
+		},
+		{
+			Name: "Rules: the reasons behind lines of output", About: "`director classify --explain` shows which of " +
+				"them was met.", Head: []string{"rule", "reason", "matches a line with", "why"},
+			Rows: in.Classifier.Table(),
+		},
+	}
+}

@@ -1,0 +1,45 @@
+package serve
+
+import (
+	"net/http"
+
+	"retake/internal/bus"
+	"retake/internal/director/operator"
+	"retake/internal/output"
+)
+
+// Session joins the handlers that answer for a session on the operator's socket.
+type Session struct {
+	Status       *Status
+	Stories      *Stories
+	Commands     *Commands
+	TaskCommands *TaskCommands
+	Bus          *bus.Bus
+	Outputs      *output.Store
+	Reload       http.HandlerFunc
+}
+
+// Mux returns the routes of a session.
+func (s Session) Mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"GET " + operator.HealthPath:                   s.Status.serveHealth,
+		"GET " + operator.LivePath:                     s.Status.live,
+		"GET /snapshot":                                s.Status.serveSnapshot,
+		"GET /tasks":                                   s.Stories.listTasks,
+		"GET /tasks/{owner}/{repo}/{number}/story":     s.Stories.tellStory,
+		"GET /events":                                  s.Stories.listEvents,
+		"GET /journal":                                 Journal(s.Bus.Journal()),
+		"GET /journal/reports/{seq}":                   Report(s.Bus),
+		"GET /tasks/{owner}/{repo}/{number}/output":    Output(s.Outputs),
+		"POST /{command}":                              s.Commands.operate,
+		"POST /reload":                                 s.Reload,
+		"POST /budget/reset":                           s.Commands.resetBudget,
+		"POST /cooldown/lift":                          s.Commands.liftCooldowns,
+		"POST /tasks/{owner}/{repo}/{number}/commands": s.TaskCommands.postCommand,
+		"PUT /tasks/{owner}/{repo}/{number}":           s.TaskCommands.putTask,
+	} {
+		mux.HandleFunc(pattern, handler)
+	}
+	return mux
+}

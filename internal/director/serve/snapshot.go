@@ -1,0 +1,119 @@
+package serve
+
+import (
+	"slices"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+)
+
+// seenNow holds the owner's own knowledge: the journal's position, and the workers' activity. The read model has the
+// rest.
+type seenNow struct {
+	last     uint64 // the journal's last sequence
+	at       time.Time
+	slow     string // why the journal is slow, or empty
+	activity map[fsm.IssueKey]seenWorker
+}
+
+type seenWorker struct {
+	fsm.Activity
+	at time.Time // zero if this process has not heard from the worker
+}
+
+// ownersView runs on the owner's goroutine. It visits only tasks with a worker.
+func (s *Status) ownersView(d *fsm.Driver) seenNow {
+	m := d.Machine()
+	now := seenNow{last: d.Last(), at: m.Now(), slow: s.slowJournal(), activity: map[fsm.IssueKey]seenWorker{}}
+	for t := range m.Live() {
+		a, at := t.Activity()
+		now.activity[t.Key] = seenWorker{a, at}
+	}
+	return now
+}
+
+// pictured returns the snapshot of the read model's machine.
+func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.Snapshot {
+	out := machineSnapshot(m, tasks, seen)
+	for i, t := range tasks {
+		if fate := s.Fate(m, t); fate != "" {
+			out.Tasks[i].WaitsFor += " (" + fate + ")"
+		}
+	}
+	return out
+}
+
+func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.Snapshot) {
+	out.Director.Phase = string(m.Phase())
+	for _, t := range tasks {
+		out.Tasks = append(out.Tasks, viewTask(m, t, seen.at))
+		switch {
+		case t.State == fsm.Queued:
+			out.Queue.EligibleIssueNumbers = append(out.Queue.EligibleIssueNumbers, t.Key.Number())
+		case t.State == fsm.Claiming, t.State.Info().Label == fsm.LabelClaimed:
+			out.Queue.ClaimedIssueNumbers = append(out.Queue.ClaimedIssueNumbers, t.Key.Number())
+		}
+		if t.State.Info().Live {
+			a := seen.activity[t.Key]
+			w := wire.SnapshotWorker{
+				WorkerID: t.AttemptID(), Issue: string(t.Key), State: t.State.String(), Stage: a.Stage,
+				Attempt: t.Attempt,
+				Retries: t.Tally.Redispatches,
+			}
+			if !a.at.IsZero() {
+				w.HeartbeatAgeSeconds = max(seen.at.Sub(a.at).Seconds(), 0)
+			}
+			out.Workers = append(out.Workers, w)
+		}
+	}
+	for _, c := range m.Cooldowns() {
+		if c.Until.After(seen.at) {
+			out.Cooldowns = append(out.Cooldowns, viewCooldown(c))
+		}
+	}
+	for _, i := range m.Incidents() {
+		until := i.Breaker.NextDeadline(seen.at)
+		if until.IsZero() { // it depends on the canary, or delays no task
+			until = seen.at
+		}
+		row := wire.SnapshotCooldown{
+			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause,
+			State: string(i.Breaker.State(seen.at)),
+		}
+		for _, s := range i.Breaker.Recent(seen.at) {
+			row.Tasks = append(row.Tasks, s.Task)
+		}
+		out.Cooldowns = append(out.Cooldowns, row)
+	}
+	slices.Sort(out.Queue.EligibleIssueNumbers)
+	slices.Sort(out.Queue.ClaimedIssueNumbers)
+	return out
+}
+
+func viewCooldown(c fsm.Cooldown) wire.SnapshotCooldown {
+	v := wire.SnapshotCooldown{Resource: c.Resource, Until: wire.At(c.Until), Why: c.Why}
+	if !c.Since.IsZero() {
+		v.Since = new(wire.At(c.Since))
+	}
+	for _, s := range c.By {
+		v.Tasks = append(v.Tasks, string(s.Task))
+		v.StatedBy = append(v.StatedBy, wire.SnapshotStated{
+			Issue: string(s.Task), Attempt: s.Attempt,
+			At: wire.At(s.At), Until: wire.At(s.Until), Text: s.Text,
+		})
+	}
+	return v
+}
+
+func viewTask(m *fsm.Machine, t *fsm.Task, now time.Time) wire.SnapshotTask {
+	v := wire.SnapshotTask{Issue: string(t.Key), State: t.State.String(), Attempt: t.Attempt}
+	if n := len(t.History); n > 0 {
+		v.Reason = new(string(t.History[n-1].Reason))
+	}
+	waits := m.WaitsAt(t, now)
+	if v.WaitsFor = waits.For; waits.Until.After(now) {
+		v.NextDeadline = new(wire.At(waits.Until))
+	}
+	return v
+}

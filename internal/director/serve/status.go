@@ -1,0 +1,145 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/director/disk"
+	"retake/internal/director/loop"
+	"retake/internal/director/operator"
+	"retake/internal/director/view"
+	"retake/internal/fsm"
+	"retake/internal/story"
+)
+
+// Status answers how a session and its tasks are. Its methods are safe for concurrent use, and a request may outlast
+// the session.
+type Status struct {
+	RunID    string
+	Since    time.Time // when the director started
+	Only     []string  // the issues of the run; empty means all
+	Owner    *loop.Owner
+	Views    *view.Model
+	Bus      *bus.Bus
+	Disk     *disk.Guard
+	Fate     func(*fsm.Machine, *fsm.Task) string // the effect of the configuration on a task, or ""
+	Leader   func() *bus.Leader                   // this process as leader; nil with an embedded bus
+	Config   func() *wire.SnapshotConfig
+	Degraded func() string            // lists unusable parts, or returns ""
+	Meters   func(map[string]float64) // adds counters of other parts
+}
+
+// slowAppend is the duration of an append beyond which the director is unhealthy.
+const slowAppend = 5 * time.Second
+
+// Health returns the state of the director, and its problem if it has a problem.
+func (s *Status) Health(ctx context.Context) operator.Health {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	h, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) operator.Health {
+		h := operator.Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
+		h.Problem = s.slowJournal()
+		return h
+	})
+	h.RunID, h.Leader = s.RunID, leadership(s.Leader())
+	h.Problem = s.unwell(err, h.Problem)
+	if h.OK = h.Problem == ""; h.OK {
+		h.Problem = s.Degraded()
+	}
+	return h
+}
+
+// busAway is the message to people while the bus is unreachable.
+const busAway = "the agent bus does not answer, so the director waits for it: look at its server " +
+	"(agent_bus.url), or at the director's log"
+
+// slowJournal describes an append that takes too long, or returns "". It runs on the owner's goroutine.
+func (s *Status) slowJournal() string {
+	began := s.Owner.AppendingSince()
+	if began.IsZero() || time.Since(began) < slowAppend {
+		return ""
+	}
+	return fmt.Sprintf("the journal has not taken a decision for %s: look at the disk of its server",
+		time.Since(began).Round(time.Second))
+}
+
+// unwell returns the problem that keeps the director from working, or "". err is the owner's error, and journal is
+// slowJournal's result.
+func (s *Status) unwell(err error, journal string) string {
+	switch {
+	case err != nil:
+		return "the director has been busy with one thing for too long to answer (" + err.Error() +
+			"): look at its log; if it stays like that, restart it"
+	case !s.Bus.Connected():
+		return busAway
+	}
+	return cmp.Or(s.Disk.Now().Problem(), journal)
+}
+
+// Snapshot returns the state for the bus and the operator.
+func (s *Status) Snapshot(ctx context.Context) wire.Snapshot {
+	return s.SnapshotOf(ctx, (*fsm.Machine).Tasks)
+}
+
+// SnapshotOf returns the snapshot of selected tasks. The selection must include all tasks with a worker.
+func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm.Task) wire.Snapshot {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	seen, err := loop.Look(ctx, s.Owner, s.ownersView)
+	var out wire.Snapshot
+	if err == nil {
+		soon, cancel := context.WithTimeout(ctx, time.Second)
+		err = s.Views.Read(soon, seen.last,
+			func(b *story.Book) { out = s.pictured(b.Machine(), tasks(b.Machine()), seen) })
+		cancel()
+		if err != nil { // a long journal is still being read, so use the owner's state
+			out, err = loop.Look(ctx, s.Owner,
+				func(d *fsm.Driver) wire.Snapshot { return s.pictured(d.Machine(), tasks(d.Machine()), seen) })
+		}
+	}
+	out.Director.Problem = seen.slow
+	if err != nil { // the lists are empty in that case
+		out.Director.Phase = "UNRESPONSIVE"
+	}
+	out.Director.RunID, out.Director.Leader, out.Director.Since = s.RunID, true, wire.At(s.Since)
+	out.Director.Only = s.Only
+	out.Director.Config = s.Config()
+	out.Director.Leadership = leadership(s.Leader())
+	out.Director.Problem = cmp.Or(s.unwell(err, out.Director.Problem), s.Degraded())
+	out.Meters = map[string]float64{}
+	for _, d := range s.Bus.DeadLetters() {
+		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
+	}
+	s.Meters(out.Meters)
+	return out
+}
+
+// live answers whether the owner responds. The bus, the disk and GitHub may be away.
+func (s *Status) live(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	_, err := loop.Look(ctx, s.Owner, func(*fsm.Driver) struct{} { return struct{}{} })
+	if err != nil && ctx.Err() != nil { // any other error means that the session is over
+		operator.Respond(w, http.StatusServiceUnavailable, operator.Health{RunID: s.RunID, Problem: s.unwell(err, "")})
+		return
+	}
+	operator.Respond(w, http.StatusOK, operator.Health{OK: true, RunID: s.RunID})
+}
+
+func (s *Status) serveHealth(w http.ResponseWriter, r *http.Request) {
+	h := s.Health(r.Context())
+	status := http.StatusOK
+	if !h.OK {
+		status = http.StatusServiceUnavailable
+	}
+	operator.Respond(w, status, h)
+}
+
+func (s *Status) serveSnapshot(w http.ResponseWriter, r *http.Request) {
+	operator.Respond(w, http.StatusOK, s.Snapshot(r.Context()))
+}

@@ -1,0 +1,118 @@
+package director
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/intake"
+	"retake/internal/director/operator"
+	"retake/internal/director/serve"
+	"retake/internal/fsm"
+	"retake/internal/page"
+	"retake/internal/sys/hidden"
+)
+
+// listenOperator opens the socket once for all sessions, because the socket could not be created on a disk that has
+// failed.
+func (d *daemon) listenOperator(ctx context.Context) error {
+	if d.operator != nil {
+		return nil
+	}
+	listener, err := serve.Listen(ctx, d.config.Director.DataDir)
+	if err != nil {
+		return err
+	}
+	d.operator = serve.NewSocket(listener, d.runID, http.HandlerFunc(d.serveMetrics), d.log)
+	return nil
+}
+
+// serveOperator answers on the socket until ctx ends.
+func (s *session) serveOperator(ctx context.Context) error {
+	s.operator.Serve(ctx, serve.Session{
+		Status: s.status, Stories: s.stories, TaskCommands: s.commands, Bus: s.bus, Outputs: s.outputs,
+		Commands: &serve.Commands{Owner: s.owner, Health: s.status.Health, Log: s.log}, Reload: s.reload,
+	}.Mux())
+	return nil
+}
+
+// newAnswers creates the parts that answer people.
+func (s *session) newAnswers() {
+	fate := func(m *fsm.Machine, t *fsm.Task) string { return s.met.Fate(m, t, s.settings()) }
+	s.status = &serve.Status{
+		RunID: s.runID, Since: s.since, Only: s.only.names(), Owner: s.owner, Views: s.views, Bus: s.bus, Disk: s.disk,
+		Fate: fate, Leader: s.candidate.Me, Config: s.configState, Degraded: s.degraded, Meters: s.meters,
+	}
+	s.stories = &serve.Stories{Owner: s.owner, Views: s.views, Fate: fate}
+	s.commands = &serve.TaskCommands{
+		Owner: s.owner, Repositories: s.config.GitHub.Repositories, Offer: s.offerIssue,
+	}
+}
+
+// meters adds the counters that a snapshot shows.
+func (s *session) meters(m map[string]float64) {
+	looks, idle := s.reviews.Counts()
+	m["reviews.looks"], m["reviews.idle"] = float64(looks), float64(idle)
+	s.webhooks.Meters(m)
+	written := s.audit.Counts()
+	m["audit.dropped"], m["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
+}
+
+// standBy starts to answer people while another director leads, and returns a function that stops this.
+func (d *daemon) standBy(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { d.restorer.Follow(ctx) })
+	running.Go(func() { d.disk.Watch(ctx) })
+	if err := d.listenOperator(ctx); err != nil {
+		d.log.Warn("people cannot query this standby", zap.Error(err))
+	} else {
+		answers := &serve.Standby{
+			RunID: d.runID, Since: d.since, Bus: d.hub.Bus(), Disk: d.disk, Leader: d.candidate.Other,
+			Tasks: d.restorer.Tasks, Follows: d.restorer.Problem, Config: d.configState, Reload: d.reload,
+		}
+		running.Go(func() { d.operator.Serve(ctx, answers.Mux()) })
+	}
+	return func() { stop(); running.Wait() }
+}
+
+// routes lists the routes at director.http_listen. Leader and standby have the same routes.
+func (d *daemon) routes() []serve.Route {
+	local := func(next http.HandlerFunc) http.Handler { return serve.ByLocalName(d.config.Director.HTTPListen, next) }
+	all := []serve.Route{{Pattern: "GET " + operator.MetricsPath, Handler: local(d.serveMetrics)}}
+	for _, path := range []string{operator.HealthPath, operator.LivePath} {
+		all = append(all, serve.Route{Pattern: "GET " + path, Handler: local(d.operator.Probe)})
+	}
+	if d.webhooks.Enabled() {
+		all = append(all, serve.Route{Pattern: "POST " + intake.WebhookPath, Handler: d.webhooks})
+	}
+	if d.page != nil {
+		all = append(all, serve.Route{Pattern: "/", Handler: d.page})
+	}
+	return all
+}
+
+// openPage creates the page, or returns nil without director.http_listen.
+func (d *daemon) openPage() (*page.Page, error) {
+	if d.config.Director.HTTPListen == "" {
+		return nil, nil
+	}
+	open := serve.Loopback(d.config.Director.HTTPListen)
+	token := func() (string, error) { return d.config.PageToken(hidden.Lookup) }
+	if value, err := token(); !open && (err != nil || value == "") {
+		d.log.Warn("the page is not shown: director.http_listen is not an address of this machine only, and "+
+			"director.page_token_env or page_token_file names no token", zap.Error(err))
+		return nil, nil
+	}
+	return page.New(page.Options{
+		Source: func() page.Source {
+			if s := d.seat.Load(); s != nil {
+				return s
+			}
+			return nil
+		},
+		Token: token, CheckName: operator.CheckRequester, Open: open, Fleet: d.config.Director.Fleet, Log: d.log,
+	})
+}
