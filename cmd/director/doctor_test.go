@@ -214,12 +214,12 @@ func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 		exit    int
 		says    string
 	}{
-		{`GITHUB_TOKEN=t director doctor --offline --worker-binary worker`, 0, "nothing is in the way"},
+		{`GITHUB_TOKEN=t director doctor --offline --worker-binary worker`, 0, "no problems found"},
 		{
 			`GITHUB_TOKEN=t director doctor --offline --worker-binary worker --json`, 0,
 			`{"ok":true,"findings":[{"check":"configuration","level":"ok","text":"retake.toml (in the working directory)"},`,
 		},
-		{`director doctor --offline --worker-binary worker`, 1, "the director would not work like this: 1 problem"},
+		{`director doctor --offline --worker-binary worker`, 1, "the director cannot work like this: 1 problem"},
 		{
 			`director doctor --offline --worker-binary worker --set director.data_dir=` + well, 1,
 			"The director that runs with this data directory is well (run_1, phase MONITOR, 0 tasks): ",
@@ -230,7 +230,7 @@ func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 			`printf '[github]\nnope = 1\n' >retake.toml; director config check`, 2,
 			"retake.toml:2:1: github.nope: unknown key",
 		},
-		{`director doctor --help`, 0, "base branch    github   github.base_branch is in each repository."},
+		{`director doctor --help`, 0, "base branch    github   github.base_branch exists in each repository."},
 		{`director doctor now`, 2, `unknown command "now"`},
 	} {
 		dir := t.TempDir()

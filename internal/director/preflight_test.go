@@ -66,9 +66,9 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	o := s.options()
 	_, of := s.looked(o, doctor.NeedsGitHub)
 	for check, want := range map[string]string{
-		"github":       "takes the token for retake-bot, a person",
-		"clock":        "s apart from GitHub's",
-		"rights":       "GitHub does not tell what a token may change",
+		"github":       "accepts the token for retake-bot, and belongs to a person",
+		"clock":        "s off GitHub's clock",
+		"rights":       "GitHub does not list the write permissions of a token",
 		"repositories": "ok: " + repo,
 		"base branch":  "ok: " + repo + " has main",
 		"labels": "ok: " + repo + " lacks agent-task, agent-claimed, agent-blocked, agent-review, which the " +
@@ -92,14 +92,14 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	report, of := s.looked(o, doctor.NeedsGitHub)
 	for check, want := range map[string]string{
 		"clock":        "warning: 3m",
-		"rights":       "problem: the token's scopes are gist, read:org, and not repo",
-		"repositories": "problem: acme/gadgets may not be pushed to by retake-bot",
+		"rights":       "problem: the token's scopes are gist, read:org, without repo",
+		"repositories": "problem: acme/gadgets does not accept pushes by retake-bot",
 	} {
 		if !strings.Contains(of(check), want) {
 			t.Errorf("%s: want %q in\n%s", check, want, of(check))
 		}
 	}
-	if !strings.Contains(of("rights"), "warning: the token ends at ") || report.OK {
+	if !strings.Contains(of("rights"), "warning: the token expires at ") || report.OK {
 		t.Error(of("rights"))
 	}
 
@@ -109,7 +109,7 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	}))
 	s.config.GitHub.Repositories = []string{repo}
 	if _, of = s.looked(s.options(), doctor.NeedsGitHub); !strings.Contains(of("repositories"),
-		"may not read checks") || !strings.Contains(of("base branch"), "has no branch master") {
+		"lacks permission to read checks") || !strings.Contains(of("base branch"), "has no branch master") {
 		t.Error(of("repositories"), of("base branch"))
 	}
 	s.token = "wrong"
@@ -131,7 +131,7 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 func TestPreflightBesideADirector(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.config.Containers.Runtime = "process"
-	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "ok: none runs") ||
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "ok: no director is running") ||
 		!strings.Contains(of("journal"), "ok: none yet") {
 		t.Error(of("director"), of("journal"))
 	}
@@ -141,9 +141,9 @@ func TestPreflightBesideADirector(t *testing.T) {
 		return err == nil && h.OK
 	})
 	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
-		"ok: one runs with this data_dir already: healthy") ||
-		!strings.HasPrefix(of("journal"), "not tried: a director runs") ||
-		!strings.HasPrefix(of("ports"), "ok: the director that runs") {
+		"ok: a director with this data_dir is already running: healthy") ||
+		!strings.HasPrefix(of("journal"), "not tried: a director is running") ||
+		!strings.HasPrefix(of("ports"), "ok: used by the running director") {
 		t.Error(of("director"), of("journal"), of("ports"))
 	}
 	s.stop()
@@ -167,7 +167,7 @@ func TestPreflightBesideADirector(t *testing.T) {
 	defer taken.Close()
 	s.config.Director.HTTPListen = taken.Addr().String()
 	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("ports"),
-		"problem: director.http_listen: nobody can listen at "+taken.Addr().String()) {
+		"problem: director.http_listen: cannot listen on "+taken.Addr().String()) {
 		t.Error(of("ports"))
 	}
 }
@@ -203,7 +203,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	_, of := s.looked(s.options(), doctor.NeedsEngine)
 	port := strconv.Itoa(s.config.AgentBus.ListenPort)
 	for check, want := range map[string]string{
-		"engine": "ok: Docker at ", "image": "ok: " + image + " is here", "network": "is not there yet",
+		"engine": "ok: Docker at ", "image": "ok: " + image + " is available locally", "network": "does not exist yet",
 		"container": "ok: a container on a network made for this reaches the bus at this machine, port " + port +
 			"\nok: the image has /cheat\n",
 	} {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Needs says what a check cannot do without.
+// Needs is the resource that a check requires.
 type Needs string
 
-// What checks need, each with more that can be in the way.
+// Requirements of checks, from the fewest to the most possible obstacles.
 const (
-	Offline     Needs = "offline" // configuration, variables and files: `director config check` looks at these
-	OnMachine   Needs = "machine" // programs, disk, ports, and what a director has left here
+	Offline     Needs = "offline" // configuration, variables and files; used by `director config check`
+	OnMachine   Needs = "machine" // programs, disk, ports, and leftovers of earlier directors on this machine
 	NeedsGitHub Needs = "github"
 	NeedsEngine Needs = "engine"
 )
@@ -20,77 +20,67 @@ const (
 type check struct {
 	name  string
 	needs Needs
-	about string // for the documentation: what it looks at
-	opens bool   // it opens what it needs
+	about string // description for the documentation
+	opens bool   // set if the check opens resources for later rows
 	limit time.Duration
 	look  func(context.Context, *exam)
 }
 
 // checks are all, in the order in which they are made and shown. A new one is a row here.
 var checks = []check{
-	{name: "configuration", needs: Offline, about: "The file is found, and all its keys are right; settings that " +
-		"have no effect.", look: lookConfiguration},
+	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Lists settings without effect.", look: lookConfiguration},
 	{
-		name: "work", needs: Offline, about: "Repositories and stages are named.",
+		name: "work", needs: Offline, about: "Repositories and stages are set.",
 		look: lookNeeds("github.repositories", "stage"),
 	},
-	{name: "credential", needs: Offline, about: "The token, the App's key and the webhooks' secret are there, and " +
-		"not readable for everybody.", look: lookCredential},
-	{name: "variables", needs: Offline, about: "Variables that workers get are set, and agents get one that they can " +
-		"log in with.", look: lookVariables},
-	{name: "data_dir", needs: Offline, about: "`director.data_dir` can be written to or created, and others cannot " +
-		"look into it.", look: lookDataDir},
+	{name: "credential", needs: Offline, about: "The token, the App's key and the webhook secret exist, and other users cannot read them.", look: lookCredential},
+	{name: "variables", needs: Offline, about: "The variables passed to workers are set, and one of them allows agents to log in.", look: lookVariables},
+	{name: "data_dir", needs: Offline, about: "`director.data_dir` is writable or can be created, and other users cannot read it.", look: lookDataDir},
 
-	{name: "programs", needs: OnMachine, about: "git and the worker's program are here; without containers also the " +
-		"stages' programs.", look: lookPrograms},
-	{name: "disk", needs: OnMachine, about: "Free space and files of the disks of `data_dir` and `shared_dir`, " +
-		"against `director.disk_watermark`.", look: lookDisk},
-	{name: "quota", needs: OnMachine, about: "Each checkout can be given `checkout.quota` of the disk here; without " +
-		"one, what bounds them instead.", look: lookQuota},
+	{name: "programs", needs: OnMachine, about: "git and the worker program are installed; without containers also the stages' programs.", look: lookPrograms},
+	{name: "disk", needs: OnMachine, about: "Free space and free files for `data_dir` and `shared_dir`, compared with `director.disk_watermark`.", look: lookDisk},
+	{name: "quota", needs: OnMachine, about: "The machine supports `checkout.quota` for each checkout. Without a quota: the limit that applies " +
+		"instead.", look: lookQuota},
 	{
-		name: "director", needs: OnMachine, about: "Whether a director runs already, and is well; tasks of another fleet.",
+		name: "director", needs: OnMachine, about: "Whether a director is already running and healthy, and whether tasks of another fleet exist.",
 		look: lookDirector,
 	},
 	{
-		name: "journal", needs: OnMachine, about: "The journal can be read, and is whole; only if no director runs.",
+		name: "journal", needs: OnMachine, about: "The journal is readable and complete. Runs only while no director is running.",
 		limit: 10 * time.Minute, look: lookJournal,
 	},
 
-	{name: "github", needs: NeedsGitHub, opens: true, about: "GitHub answers and takes the credential; which account " +
-		"it is, and whether it is a person's own.", look: lookAccount},
-	{name: "clock", needs: NeedsGitHub, about: "This machine's clock against GitHub's.", look: lookClock},
+	{name: "github", needs: NeedsGitHub, opens: true, about: "GitHub answers and accepts the credential. Shows the account, and whether it belongs to a person.", look: lookAccount},
+	{name: "clock", needs: NeedsGitHub, about: "Difference between this machine's clock and the clock of GitHub.", look: lookClock},
 	{
-		name: "rights", needs: NeedsGitHub, about: "Scopes of a classic token, permissions of an App, end of the token.",
+		name: "rights", needs: NeedsGitHub, about: "Scopes of a classic token, permissions of an App, expiry of the token.",
 		look: lookRights,
 	},
-	{name: "repositories", needs: NeedsGitHub, about: "Each repository is there, takes issues and pushes, and can be " +
-		"read as a director reads it.", look: lookRepositories},
-	{name: "base branch", needs: NeedsGitHub, about: "`github.base_branch` is in each repository.", look: lookBranch},
-	{name: "labels", needs: NeedsGitHub, about: "Our four labels are in each repository.", look: lookLabels},
+	{name: "repositories", needs: NeedsGitHub, about: "Each repository exists, accepts issues and pushes, and grants the director's read permissions.", look: lookRepositories},
+	{name: "base branch", needs: NeedsGitHub, about: "`github.base_branch` exists in each repository.", look: lookBranch},
+	{name: "labels", needs: NeedsGitHub, about: "The director's four labels exist in each repository.", look: lookLabels},
 
-	{name: "engine", needs: NeedsEngine, opens: true, about: "Docker answers, or the API of Kubernetes, or workers " +
-		"are to be plain processes.", look: lookEngine},
-	{name: "cluster", needs: NeedsEngine, about: "On Kubernetes: every verb that a director needs is granted in its " +
-		"namespace, and the API takes a pod like those of attempts (a dry run): its runtime and priority class are " +
-		"there, no rule or quota is against it.", look: lookCluster},
-	{name: "isolation", needs: NeedsEngine, about: "What stands between containers and the engine's host: user " +
-		"namespaces, the filter of system calls, a read-only root file system.", look: lookIsolation},
+	{name: "engine", needs: NeedsEngine, opens: true, about: "The Docker or Kubernetes API answers. Warns about plain processes.", look: lookEngine},
+	{name: "cluster", needs: NeedsEngine, about: "On Kubernetes: the director has every permission it needs in its namespace, and a dry run shows that " +
+		"the API accepts a pod with the settings of attempts. Its runtime and priority class exist, and no " +
+		"policy or quota rejects it.", look: lookCluster},
+	{name: "isolation", needs: NeedsEngine, about: "Barriers between containers and the engine's host: user namespaces, the system call filter, a " +
+		"read-only root file system.", look: lookIsolation},
 	{
-		name: "image", needs: NeedsEngine, about: "`containers.image` is here, or its registry would give it.",
+		name: "image", needs: NeedsEngine, about: "`containers.image` is available locally or in its registry.",
 		look: lookImage,
 	},
-	{name: "network", needs: NeedsEngine, about: "`containers.network` is there and can serve.", look: lookNetwork},
-	{name: "egress", needs: NeedsEngine, about: "The kernel of the engine's host keeps what workers reach, as " +
-		"`containers.egress` says; tried on a network made for it.", limit: 3 * time.Minute, look: lookEgress},
-	{name: "container", needs: NeedsEngine, about: "From inside of a container of the image: the bus is reached, the " +
-		"stages' programs are there. Nothing is pulled for it.", limit: 3 * time.Minute, look: lookInside},
+	{name: "network", needs: NeedsEngine, about: "`containers.network` exists, or can be created, and is usable.", look: lookNetwork},
+	{name: "egress", needs: NeedsEngine, about: "The kernel of the engine's host enforces `containers.egress`. The check uses a temporary network.", limit: 3 * time.Minute, look: lookEgress},
+	{name: "container", needs: NeedsEngine, about: "A container of the image reaches the bus and has the stages' programs. The check does not pull " +
+		"images.", limit: 3 * time.Minute, look: lookInside},
 	{
-		name: "ports", needs: OnMachine, about: "`agent_bus.listen_port` and `director.http_listen` are free.",
+		name: "ports", needs: OnMachine, about: "`agent_bus.listen_port` and `director.http_listen` are available.",
 		look: lookPorts,
 	},
 }
 
-// Row is what the documentation says of a check.
+// Row documents one check.
 type Row struct {
 	Name, About string
 	Needs       Needs

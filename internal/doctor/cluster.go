@@ -14,7 +14,7 @@ func (e *exam) cluster() Cluster {
 func lookCluster(ctx context.Context, e *exam) {
 	c := e.cluster()
 	if c == nil {
-		e.ok("workers run on none")
+		e.ok("Kubernetes is not used")
 		return
 	}
 	lacks, err := c.Missing(ctx)
@@ -23,16 +23,16 @@ func lookCluster(ctx context.Context, e *exam) {
 		return
 	}
 	for _, right := range lacks {
-		e.problem("the director's account may not "+right, "grant it in the namespace (a Role and its RoleBinding)")
+		e.problem("the director's account lacks permission to "+right, "grant it in the namespace (with a Role and a RoleBinding)")
 	}
 	if len(lacks) > 0 {
-		e.notTried("whether the API takes a pod like those of attempts: rights are missing")
+		e.notTried("permissions for a dry run of a pod are missing")
 		return
 	}
-	e.ok("every right that a director needs is granted")
+	e.ok("the director has all the permissions it needs")
 	if err := c.Admits(ctx); err != nil {
-		e.problem(fmt.Sprintf("the API does not take a pod like those of attempts: %v", err), "")
+		e.problem(fmt.Sprintf("the API rejects a dry run of an attempt's pod: %v", err), "")
 		return
 	}
-	e.ok("the API takes a pod like those of attempts")
+	e.ok("the API accepts a dry run of an attempt's pod")
 }

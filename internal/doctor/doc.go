@@ -1,26 +1,26 @@
-// Package doctor looks, before a director runs, whether anything is in its way: one finding for each thing that
-// it looked at, with what to do about it.
+// Package doctor checks the environment before a director starts. Each check yields one finding, and a remedy if
+// possible.
 //
 // # Invariants
 //
-// One table (checks.go) has a row for each check, with what the check needs: files and variables only, this
-// machine, GitHub, or the container engine. The order of the rows is the order of the findings. A check that
-// cannot be made says so and why (NotTried); it is never left out in silence.
+// One table (checks.go) has a row for each check. The row names its requirement: files and variables only, this
+// machine, GitHub, or the container engine. The order of the rows is the order of the findings. A check that cannot run
+// yields a NotTried finding with the reason. No check is skipped silently.
 //
-// Nothing is changed: GitHub is only read, and what is put up for a moment, such as a container that looks from
-// inside, is gone when Examine returns.
+// The checks change nothing. They only read from GitHub, and Examine removes its temporary resources, such as a test
+// container, before it returns.
 //
 // # Clock
 //
-// Machine.Now, which is compared with GitHub's.
+// Machine.Now is compared with GitHub's clock.
 //
 // # Failure policy
 //
-// Nothing is retried, and no check ends the others: what fails is a finding. A check has a minute, unless its
-// row says more.
+// The package never retries. A failure becomes a finding and does not stop the remaining checks. A check has a minute,
+// unless its row says more.
 //
 // # Imports
 //
-// config, whose checks it shows. What it looks at comes through the interfaces of World; internal/director
-// joins them with the adapters.
+// config, for its validation. Everything else comes through the interfaces of World, which internal/director implements
+// with the adapters.
 package doctor

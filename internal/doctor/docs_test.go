@@ -20,7 +20,7 @@ func TestDocumentedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString("\n| check | needs | looks at |\n|---|---|---|\n")
+	b.WriteString("\n| check | needs | checks |\n|---|---|---|\n")
 	for _, r := range Rows() {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.Name, r.Needs, r.About)
 	}
@@ -35,7 +35,7 @@ func TestDocumentedRows(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s is not what the table says; rewrite it: go test ./internal/doctor -run TestDocumentedRows -update",
+		t.Fatalf("%s differs from the table. To rewrite it: go test ./internal/doctor -run TestDocumentedRows -update",
 			page)
 	}
 	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {

@@ -44,7 +44,7 @@ func TestNothingIsInTheWay(t *testing.T) {
 		!p.asked.Listen || !slices.Equal(p.asked.Programs, want.Programs) {
 		t.Errorf("tried %+v, want %+v", p.asked, want)
 	}
-	if p.closed != 1 || r.Summary() != "nothing is in the way" {
+	if p.closed != 1 || r.Summary() != "no problems found" {
 		t.Errorf("closed %d times; %s", p.closed, r.Summary())
 	}
 }
@@ -92,7 +92,7 @@ var findings = map[string]struct {
 		func(p *played) { p.config.Checkout.Quota = "" }, "quota", Warning,
 		"up to director.disk_watermark (95 %)",
 	},
-	"a worker's home": {func(*played) {}, "quota", OK, "is a volume that no quota bounds"},
+	"a worker's home": {func(*played) {}, "quota", OK, "which is a volume"},
 	"quota not here": {
 		func(p *played) { p.quota = errors.New("the director does not run as root") }, "quota",
 		Problem, "does not run as root",
@@ -103,16 +103,16 @@ var findings = map[string]struct {
 	},
 	"runs": {
 		func(p *played) { p.says = "healthy: run_1" }, "director", OK,
-		"one runs with this data_dir already: healthy: run_1",
+		"a director with this data_dir is already running: healthy: run_1",
 	},
-	"runs: journal": {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director runs"},
+	"runs: journal": {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director is running"},
 	"runs: ports": {
 		func(p *played) { p.says = "healthy: run_1" }, "ports", OK,
-		"the director that runs holds them",
+		"used by the running director",
 	},
 	"unwell": {
-		func(p *played) { p.unwell = errors.New("the bus is away") }, "director", Problem,
-		"the bus is away; to do: look at its log",
+		func(p *played) { p.unwell = errors.New("cannot reach the bus") }, "director", Problem,
+		"cannot reach the bus; to do: check its log",
 	},
 	"other fleet": {
 		func(p *played) { p.fleet = errors.New("tasks of fleet x") }, "director", Problem,
@@ -132,7 +132,7 @@ var findings = map[string]struct {
 	},
 	"own token": {
 		func(p *played) { p.account.Person = true }, "github", OK,
-		"a person: what Retake writes carries a marker",
+		"belongs to a person. Retake's own comments carry a marker",
 	},
 	"no writes": {
 		func(p *played) { p.config.GitHub.Writes = false }, "github", Warning,
@@ -140,7 +140,7 @@ var findings = map[string]struct {
 	},
 	"clock": {
 		func(p *played) { p.account.Date = p.now.Add(-time.Minute) }, "clock", Warning,
-		"1m0s apart",
+		"1m0s off GitHub's clock",
 	},
 	// its key is missing
 	"clock of an App": {
@@ -149,7 +149,7 @@ var findings = map[string]struct {
 	},
 	"scopes": {
 		func(p *played) { p.account.Told, p.account.Scopes = true, []string{"gist"} }, "rights",
-		Problem, "scopes are gist, and not repo",
+		Problem, "scopes are gist, without repo",
 	},
 	"scopes: none": {func(p *played) { p.account.Told = true }, "rights", Problem, "scopes are none"},
 	"App's rights": {func(p *played) {
@@ -160,7 +160,7 @@ var findings = map[string]struct {
 	}, "rights", Problem, "lacks issues: write, contents: write, pull_requests: write"},
 	"ends": {
 		func(p *played) { p.account.Expires = p.now.Add(time.Hour) }, "rights", Warning,
-		"the token ends at 2026-11-23 13:00:00 UTC",
+		"the token expires at 2026-11-23 13:00:00 UTC",
 	},
 	"no repository": {
 		func(p *played) { p.repoFails = errors.New("404") }, "repositories", Problem,
@@ -168,7 +168,7 @@ var findings = map[string]struct {
 	},
 	"no repo: labels": {
 		func(p *played) { p.repoFails = errors.New("404") }, "labels", NotTried,
-		"no repository can be read",
+		"no repository is readable",
 	},
 	"archived": {func(p *played) { p.repository.Archived = true }, "repositories", Problem, "is archived"},
 	"no issues": {
@@ -177,11 +177,11 @@ var findings = map[string]struct {
 	},
 	"no push": {
 		func(p *played) { p.repository.Push = false }, "repositories", Problem,
-		"may not be pushed to by retake-bot",
+		"does not accept pushes by retake-bot",
 	},
 	"may not read": {
 		func(p *played) { p.lacksRights = []string{"checks"} }, "repositories", Problem,
-		"may not read checks",
+		"lacks permission to read checks",
 	},
 	"branch": {
 		func(p *played) { p.noBranch = errors.New("acme/widgets has no branch master") },
@@ -189,7 +189,7 @@ var findings = map[string]struct {
 	},
 	"labels": {
 		func(p *played) { p.lacksLabels = []string{"agent-task"} }, "labels", OK,
-		"the first start makes",
+		"the first start creates",
 	},
 	"labels unwritten": {
 		func(p *played) { p.lacksLabels, p.config.GitHub.Writes = []string{"agent-task"}, false },
@@ -203,7 +203,7 @@ var findings = map[string]struct {
 		func(p *played) { p.engineFails = errors.New("start Docker") }, "image", NotTried,
 		"see engine",
 	},
-	"plain": {func(p *played) { p.plain = true }, "engine", Warning, "without isolation and limits"},
+	"plain": {func(p *played) { p.plain = true }, "engine", Warning, "without isolation or limits"},
 	"no namespaces": {
 		func(p *played) { p.lacks = []string{"no user namespaces"} }, "isolation", Warning,
 		"no user namespaces",
@@ -224,15 +224,15 @@ var findings = map[string]struct {
 		func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image",
 		Problem, "no such host; to do: build it",
 	},
-	"pulled":        {func(p *played) { p.has = false }, "image", OK, "is pulled at the first start"},
-	"pulled: trial": {func(p *played) { p.has = false }, "container", NotTried, "nothing is pulled for this"},
+	"pulled":        {func(p *played) { p.has = false }, "image", OK, "the first start pulls it"},
+	"pulled: trial": {func(p *played) { p.has = false }, "container", NotTried, "this check does not pull images"},
 	"cluster": {
 		func(p *played) { p.cluster = true }, "cluster", OK,
-		"the API takes a pod like those of attempts",
+		"the API accepts a dry run of an attempt's pod",
 	},
 	"cluster: rights": {
 		func(p *played) { p.cluster, p.missingVerbs = true, []string{"watch pods"} }, "cluster",
-		Problem, "may not watch pods; to do: grant it",
+		Problem, "lacks permission to watch pods; to do: grant it",
 	},
 	"cluster: no class": {func(p *played) {
 		p.cluster, p.notAdmitted = true, errors.New(`RuntimeClass "nope" not found`)
@@ -241,16 +241,16 @@ var findings = map[string]struct {
 		func(p *played) { p.cluster, p.noAnswer = true, errors.New("connection refused") },
 		"cluster", Problem, "connection refused",
 	},
-	"cluster: image": {func(p *played) { p.cluster, p.has = true, false }, "image", OK, "for the nodes to pull"},
+	"cluster: image": {func(p *played) { p.cluster, p.has = true, false }, "image", OK, "are pulled by the nodes"},
 	"cluster: network": {
 		func(p *played) { p.cluster = true }, "network", OK,
-		"where pods reach this director at 172.30.0.1",
+		"pods reach this director at 172.30.0.1",
 	},
 	"cluster: egress": {func(p *played) { p.cluster = true }, "egress", Warning, "NetworkPolicies"},
 	"cluster: no bus": {func(p *played) {
 		p.cluster, p.reached = true, map[string]string{":8731": "i/o timeout"}
-	}, "container", Problem, "i/o timeout; to do: look at kubernetes.address"},
-	"no network": {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
+	}, "container", Problem, "i/o timeout; to do: check kubernetes.address"},
+	"no network": {func(p *played) { p.gateway = "" }, "network", OK, "the first start creates it"},
 	"bad network": {
 		func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem,
 		"macvlan",
@@ -261,15 +261,15 @@ var findings = map[string]struct {
 	},
 	"egress: a list": {func(p *played) {
 		p.notConfined, p.config.Containers.Egress = errors.New("no nf_tables"), []string{"api.anthropic.com"}
-	}, "egress", Problem, "cannot be kept: no nf_tables"},
-	"egress: image": {func(p *played) { p.has = false }, "egress", NotTried, "nothing is pulled for this"},
+	}, "egress", Problem, "cannot enforce containers.egress: no nf_tables"},
+	"egress: image": {func(p *played) { p.has = false }, "egress", NotTried, "this check does not pull images"},
 	"proxy's port": {func(p *played) {
 		p.config.Containers.Egress, p.taken = []string{"api.anthropic.com"},
 			map[string]bool{"172.30.0.1:8732": true}
-	}, "ports", Problem, "containers.proxy_listen: nobody can listen at 172.30.0.1:8732"},
+	}, "ports", Problem, "containers.proxy_listen: cannot listen on 172.30.0.1:8732"},
 	"firewall": {
 		func(p *played) { p.reached = map[string]string{":8731": "i/o timeout"} }, "container", Problem,
-		"does not reach the bus at this machine, port 8731: i/o timeout; to do: let the firewall",
+		"cannot reach the bus at this machine, port 8731: i/o timeout; to do: allow traffic from",
 	},
 	"no program": {
 		func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem,
@@ -277,14 +277,14 @@ var findings = map[string]struct {
 	},
 	"on a volume": {func(p *played) {
 		p.missingThere, p.config.Containers.Mounts = []string{"claude"}, []string{"volume:v:/v"}
-	}, "container", Warning, "unless it is on a volume"},
+	}, "container", Warning, "unless a volume contains it"},
 	"no container": {
 		func(p *played) { p.trialFails = errors.New("exec format error") }, "container", Problem,
 		"exec format error",
 	},
 	"port": {
 		func(p *played) { p.taken = map[string]bool{"172.30.0.1:8731": true} }, "ports", Problem,
-		"nobody can listen at 172.30.0.1:8731",
+		"cannot listen on 172.30.0.1:8731",
 	},
 	"http": {func(p *played) {
 		p.config.Director.HTTPListen, p.taken = ":1",
@@ -309,10 +309,10 @@ var findings = map[string]struct {
 			Where: "c.toml:1:1",
 			Text:  "unknown key",
 		}}
-	}, "the rest", NotTried, "has to be right first"},
+	}, "the rest", NotTried, "fix the configuration first"},
 }
 
-// TestWhatIsFound: each case breaks one thing, and finds that in one line of the row that looks for it.
+// TestWhatIsFound breaks one thing in each case, and expects one line from the row that checks it.
 func TestWhatIsFound(t *testing.T) {
 	for name, c := range findings {
 		t.Run(name, func(t *testing.T) {
@@ -335,7 +335,7 @@ func TestOnlyWhatIsNeeded(t *testing.T) {
 	p := newPlayed(t)
 	p.config.Director.HTTPListen = ""
 	w := p.world()
-	w.GitHub, w.Engine, w.Machine = nil, nil, nil // nobody is to be asked
+	w.GitHub, w.Engine, w.Machine = nil, nil, nil // no check may use them
 	r, err := Examine(t.Context(), w, Offline)
 	if err != nil || !r.OK || len(r.Findings) == 0 {
 		t.Errorf("%v %+v", err, r)

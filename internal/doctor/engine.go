@@ -20,7 +20,7 @@ func lookEngine(ctx context.Context, e *exam) {
 	if engine.Confines() {
 		e.ok(engine.Name())
 	} else {
-		e.warn("workers are plain processes, without isolation and limits, as containers.runtime says",
+		e.warn("containers.runtime is process: workers run as plain processes, without isolation or limits",
 			`containers.runtime = "docker", unless you trust the work`)
 	}
 	for _, what := range engine.Cannot() {
@@ -28,11 +28,11 @@ func lookEngine(ctx context.Context, e *exam) {
 	}
 }
 
-// inContainers reports whether there are any, and says so if not.
+// inContainers reports whether workers run in containers. If not, it adds a finding.
 func (e *exam) inContainers() bool {
 	yes := e.engine.Confines()
 	if !yes {
-		e.notTried("workers are no containers")
+		e.notTried("workers run as plain processes")
 	}
 	return yes
 }
@@ -52,8 +52,8 @@ func lookIsolation(ctx context.Context, e *exam) {
 		e.warn(what, "")
 	}
 	if !e.Config.Containers.ReadOnly {
-		e.warn("containers.read_only = false: an agent can change the image's programs for what runs behind it, and "+
-			"fill the engine's disk", "containers.scratch for the folders that it needs")
+		e.warn("containers.read_only = false: an agent can change programs in the image for later stages, and can "+
+			"fill the engine's disk", "list writable folders in containers.scratch")
 	}
 }
 
@@ -64,8 +64,8 @@ func lookImage(ctx context.Context, e *exam) {
 	image := e.Config.Containers.Image
 	if e.cluster() != nil {
 		e.image = true
-		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are for the nodes to pull: whether they can, a " +
-			"container shows below")
+		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are pulled by the nodes: the test container below " +
+			"shows whether this works")
 		return
 	}
 	has, err := e.engine.HasImage(ctx, image)
@@ -74,14 +74,14 @@ func lookImage(ctx context.Context, e *exam) {
 	case err != nil:
 		e.problem(err.Error(), "")
 	case has:
-		e.ok(image + " is here")
+		e.ok(image + " is available locally")
 	default:
 		if err := e.engine.Pullable(ctx, image); err != nil {
-			e.problem(image+" is not here, and its registry does not give it: "+err.Error(),
-				"build it (docker build -t "+image+" .), or set containers.image to one that exists")
+			e.problem(image+" is missing locally, and the registry does not provide it: "+err.Error(),
+				"build it (docker build -t "+image+" .), or set containers.image to an existing image")
 			return
 		}
-		e.ok(image + " is not here, and is pulled at the first start")
+		e.ok(image + " is missing locally; the first start pulls it")
 	}
 }
 
@@ -94,9 +94,9 @@ func lookNetwork(ctx context.Context, e *exam) {
 		if e.gateway = at; err != nil {
 			e.problem(err.Error(), "")
 		} else if at == "" {
-			e.ok("the cluster's own, where the bus is at " + e.Config.AgentBus.URL)
+			e.ok("the cluster's network; the bus is at " + e.Config.AgentBus.URL)
 		} else {
-			e.ok("the cluster's own, where pods reach this director at " + at)
+			e.ok("the cluster's network; pods reach this director at " + at)
 		}
 		return
 	}
@@ -107,9 +107,9 @@ func lookNetwork(ctx context.Context, e *exam) {
 	case err != nil:
 		e.problem(err.Error(), "")
 	case at == "":
-		e.ok(name + " is not there yet, and is made at the first start")
+		e.ok(name + " does not exist yet; the first start creates it")
 	default:
-		e.ok(name + ", where containers reach this machine at " + at)
+		e.ok(name + ": containers reach this machine at " + at)
 	}
 }
 
@@ -118,26 +118,26 @@ func lookEgress(ctx context.Context, e *exam) {
 		return
 	}
 	if e.cluster() != nil {
-		e.warn("what workers reach is for NetworkPolicies of the cluster to keep, which nobody here can see: "+
-			"containers.egress alone keeps nothing there",
-			"policies that let workers reach the bus and the director's proxy")
+		e.warn("NetworkPolicies of the cluster must restrict the workers' traffic, and this check cannot see them. "+
+			"containers.egress alone has no effect on Kubernetes",
+			"add policies that allow workers to reach the bus and the director's proxy")
 		return
 	}
 	if !e.image {
-		e.notTried("the image is not here, and nothing is pulled for this")
+		e.notTried("the image is missing locally, and this check does not pull images")
 		return
 	}
 	open, err := e.Config.Containers.EgressOpen(), e.engine.Confine(ctx)
 	switch {
 	case err == nil && open:
-		e.ok("workers reach public addresses, and neither neighbours nor this machine nor private networks")
+		e.ok("workers reach public addresses, but no neighbours, private networks or this machine")
 	case err == nil:
-		e.ok("workers reach nothing but the bus, containers.reachable and containers.egress: " +
+		e.ok("workers reach only the bus, containers.reachable and containers.egress: " +
 			strings.Join(e.Config.Containers.Egress, ", "))
 	case open:
 		e.warn("workers reach neighbours, services of this machine and private networks: "+err.Error(), "")
 	default:
-		e.problem("containers.egress cannot be kept: "+err.Error(), "")
+		e.problem("cannot enforce containers.egress: "+err.Error(), "")
 	}
 }
 
@@ -146,7 +146,7 @@ func lookInside(ctx context.Context, e *exam) {
 		return
 	}
 	if !e.image {
-		e.notTried("the image is not here, and nothing is pulled for this")
+		e.notTried("the image is missing locally, and this check does not pull images")
 		return
 	}
 	t, err := e.trial()
@@ -156,7 +156,7 @@ func lookInside(ctx context.Context, e *exam) {
 	}
 	found, err := e.engine.Try(ctx, t)
 	if err != nil {
-		e.problem("no container could be tried: "+err.Error(), "")
+		e.problem("cannot run a test container: "+err.Error(), "")
 		return
 	}
 	for _, address := range t.Addresses {
@@ -165,29 +165,30 @@ func lookInside(ctx context.Context, e *exam) {
 			where = "this machine, port " + address[1:]
 		}
 		if why := found.Reached[address]; why != "" {
-			e.problem(fmt.Sprintf("a container on %s does not reach the bus at %s: %s", found.Network, where, why),
+			e.problem(fmt.Sprintf("a container on %s cannot reach the bus at %s: %s", found.Network, where, why),
 				e.unreachable())
 		} else {
 			e.ok(fmt.Sprintf("a container on %s reaches the bus at %s", found.Network, where))
 		}
 	}
 	if len(t.Addresses) == 0 {
-		e.notTried("whether the bus is reached: agent_bus.listen_port is 0, any free one")
+		e.notTried("cannot test the bus: agent_bus.listen_port is 0, so the port is random")
 	}
 	e.inside(t, found)
 }
 
-// inside tells of programs. A volume may have what is missing: it was not mounted, since that would make it.
+// inside adds findings about the programs in the container. A missing program may be in a volume: the trial mounts no
+// volumes, because a mount would create them.
 func (e *exam) inside(t Trial, found Tried) {
 	volumes := slices.ContainsFunc(e.Config.Containers.Mounts,
 		func(m string) bool { return strings.HasPrefix(m, "volume:") })
 	for _, name := range found.Missing {
 		text := e.Config.Containers.Image + " has no program " + name + ", which a stage runs"
 		if volumes {
-			e.warn(text+", unless it is on a volume", "")
+			e.warn(text+", unless a volume contains it", "")
 			continue
 		}
-		e.problem(text, "put it into the image, or mount the folder that has it (containers.mounts, and PATH in "+
+		e.problem(text, "add it to the image, or mount a folder that contains it (containers.mounts, and PATH in "+
 			"containers.env)")
 	}
 	if len(t.Programs) > 0 && len(found.Missing) == 0 {
@@ -195,7 +196,7 @@ func (e *exam) inside(t Trial, found Tried) {
 	}
 }
 
-// trial is what is to be looked for from inside.
+// trial returns the list of things to check inside a container.
 func (e *exam) trial() (Trial, error) {
 	t, bus := Trial{Programs: e.stagePrograms()}, e.Config.AgentBus
 	if bus.URL != "" {
@@ -224,10 +225,10 @@ func (e *exam) trial() (Trial, error) {
 	return t, nil
 }
 
-// unreachable is what to do about a bus that containers do not reach.
+// unreachable returns the remedy if containers cannot reach the bus.
 func (e *exam) unreachable() string {
 	if e.cluster() != nil {
-		return "look at kubernetes.address, its Service, the NetworkPolicies between, and at the bus's server"
+		return "check kubernetes.address, its Service, the NetworkPolicies in between, and the bus server"
 	}
-	return "let the firewall of this machine pass what comes from the containers' network, or look at the bus's server"
+	return "allow traffic from the containers' network in this machine's firewall, or check the bus server"
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// exam is one examination: what rows found so far, for those behind them.
+// exam is the state of one examination. Later rows use the results of earlier ones.
 type exam struct {
 	World
 	row      string // that looks
@@ -17,7 +17,7 @@ type exam struct {
 	account Account
 	reached []string // repositories that can be read
 	engine  Engine
-	gateway string // of the containers' network; empty: not known
+	gateway string // of the containers' network; empty if unknown
 	image   bool   // it is on the engine's host
 	running bool   // a director runs with this data_dir
 }
@@ -32,11 +32,11 @@ func (e *exam) problem(text, fix string) { e.say(Problem, text, fix) }
 func (e *exam) notTried(because string)  { e.say(NotTried, because, "") }
 func (e *exam) problems() (n int)        { return len(reportOf(e.findings).At(Problem)) }
 
-// limit is how long a check may take, unless its row says more.
+// limit is the default timeout of a check.
 const limit = time.Minute
 
-// Examine makes the checks that need no more than is named; nothing named: all. It fails only if ctx ends
-// before it has looked at everything.
+// Examine runs the checks that require one of needs, or all checks if needs is empty. It fails only if ctx ends before
+// it has looked at everything.
 func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 	e := &exam{World: w}
 	for _, c := range checks {
@@ -45,7 +45,7 @@ func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 		}
 		if len(w.Problems) > 0 && c.name != checks[0].name {
 			e.row = "the rest"
-			e.notTried("the configuration has to be right first")
+			e.notTried("fix the configuration first")
 			break
 		}
 		e.look(ctx, c)
@@ -56,7 +56,7 @@ func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 	if e.engine != nil {
 		if err := e.engine.Close(); err != nil {
 			e.row = "engine"
-			e.warn("it could not be left: "+err.Error(), "")
+			e.warn("cannot clean up: "+err.Error(), "")
 		}
 	}
 	return reportOf(e.findings), context.Cause(ctx)
@@ -72,12 +72,12 @@ func (e *exam) look(ctx context.Context, c check) {
 	if c.limit != 0 {
 		most = c.limit
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, most, errors.New("it took longer than "+most.String()))
+	ctx, cancel := context.WithTimeoutCause(ctx, most, errors.New("timed out after "+most.String()))
 	defer cancel()
 	c.look(ctx, e)
 }
 
-// needed says why a check cannot be made yet; empty: it can.
+// needed returns the reason why a check cannot run yet, or an empty string if it can.
 var needed = map[Needs]func(*exam, check) string{
 	Offline:     func(*exam, check) string { return "" },
 	OnMachine:   func(*exam, check) string { return "" },
@@ -89,7 +89,7 @@ func (e *exam) withoutGitHub(c check) string {
 	if c.opens || e.github != nil {
 		return ""
 	}
-	return "GitHub cannot be asked: see github"
+	return "GitHub is not available: see github"
 }
 
 func (e *exam) withoutEngine(c check) string {
@@ -97,7 +97,7 @@ func (e *exam) withoutEngine(c check) string {
 	case c.opens:
 		return ""
 	case e.engine == nil:
-		return "there is no container engine: see engine"
+		return "no container engine: see engine"
 	}
 	return ""
 }

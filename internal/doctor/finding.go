@@ -8,23 +8,23 @@ import (
 	"text/tabwriter"
 )
 
-// Level says what a finding means for a start.
+// Level is the severity of a finding.
 type Level string
 
 // The closed list of levels.
 const (
 	OK       Level = "ok"
-	Warning  Level = "warning"   // it starts, but something is probably not as it should be
+	Warning  Level = "warning"   // the director starts, but something is probably wrong
 	Problem  Level = "problem"   // it does not start, or does not work
-	NotTried Level = "not tried" // and the text says why
+	NotTried Level = "not tried" // the text has the reason
 )
 
-// Finding is what one check has found.
+// Finding is the result of one check.
 type Finding struct {
 	Check string `json:"check"` // name of the row
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
-	// what a person does about it; empty if the text says it, or if there is nothing to do
+	// the remedy; empty if the text contains it, or if no action is necessary
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -37,9 +37,9 @@ func (f Finding) String() string {
 	return text
 }
 
-// Report is all that was found.
+// Report holds the findings of one examination.
 type Report struct {
-	OK       bool      `json:"ok"` // nothing is in the way
+	OK       bool      `json:"ok"` // there are no problems
 	Findings []Finding `json:"findings"`
 }
 
@@ -60,7 +60,7 @@ func (r Report) At(level Level) (out []Finding) {
 	return out
 }
 
-// Show writes one line for each finding of these levels, of all for none.
+// Show writes one line for each finding. If levels are given, it skips other findings.
 func (r Report) Show(to io.Writer, levels ...Level) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, f := range r.Findings {
@@ -71,7 +71,7 @@ func (r Report) Show(to io.Writer, levels ...Level) error {
 	return w.Flush()
 }
 
-// Summary counts what is in the way.
+// Summary counts the problems.
 func (r Report) Summary() string {
 	var parts []string
 	for _, c := range []struct {
@@ -85,9 +85,9 @@ func (r Report) Summary() string {
 	if n := len(r.At(NotTried)); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d not tried", n))
 	}
-	text := "nothing is in the way"
+	text := "no problems found"
 	if !r.OK {
-		text = "the director would not work like this"
+		text = "the director cannot work like this"
 	}
 	if parts != nil {
 		text += ": " + strings.Join(parts, ", ")

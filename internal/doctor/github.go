@@ -10,7 +10,7 @@ import (
 
 func lookAccount(ctx context.Context, e *exam) {
 	if len(e.wanting(secretKeys[:3]...)) > 0 {
-		e.notTried("there is no credential to ask it with: see credential")
+		e.notTried("no usable credential: see credential")
 		return
 	}
 	g, err := e.GitHub(ctx)
@@ -22,15 +22,15 @@ func lookAccount(ctx context.Context, e *exam) {
 		return
 	}
 	e.github = g
-	text := fmt.Sprintf("%s takes the %s for %s", e.Config.GitHub.APIURL, e.account.Kind, e.account.Login)
+	text := fmt.Sprintf("%s accepts the %s for %s", e.Config.GitHub.APIURL, e.account.Kind, e.account.Login)
 	if e.account.Person {
-		text += ", a person: what Retake writes carries a marker, and what that person writes is an answer " +
-			"like anybody's"
+		text += ", and belongs to a person. Retake's own comments carry a marker. Other comments of this account " +
+			"count as answers"
 	}
 	e.ok(text)
 	if !e.Config.GitHub.Writes {
-		e.warn("github.writes is false: issues are looked at, and nothing is claimed",
-			"set github.writes = true when you want work to begin")
+		e.warn("github.writes is false: the director reads issues, but claims none",
+			"set github.writes = true to let the director claim issues")
 	}
 }
 
@@ -43,23 +43,23 @@ const (
 
 func lookClock(_ context.Context, e *exam) {
 	if e.account.Date.IsZero() {
-		e.notTried("GitHub did not say what time it is")
+		e.notTried("GitHub sent no date")
 		return
 	}
 	off := e.account.At.Sub(e.account.Date).Round(time.Second)
-	text := fmt.Sprintf("%s apart from GitHub's", off.Abs())
-	const fix = "let the machine keep its time (systemd-timesyncd, chrony)"
+	text := fmt.Sprintf("%s off GitHub's clock", off.Abs())
+	const fix = "synchronise this machine's clock (systemd-timesyncd, chrony)"
 	switch {
 	case off.Abs() > clockForApp && e.Config.IsApp():
-		e.problem(text+": GitHub refuses what an App signs", fix)
+		e.problem(text+": GitHub rejects the App's signatures", fix)
 	case off.Abs() > clockNoted:
-		e.warn(text+": times in comments, snoozes and logs are off by that", fix)
+		e.warn(text+": times in comments, snoozes and logs are wrong by this much", fix)
 	default:
 		e.ok(text)
 	}
 }
 
-// rights are what a director needs of an App or a fine-grained token, in GitHub's words.
+// rights are the permissions that an App or a fine-grained token needs, under GitHub's names.
 var rights = []struct{ name, level string }{
 	{"metadata", "read"},
 	{"issues", "write"},
@@ -77,21 +77,22 @@ func lookRights(_ context.Context, e *exam) {
 	case a.Rights != nil:
 		e.appRights()
 	case a.Told && !slices.Contains(a.Scopes, "repo") && !slices.Contains(a.Scopes, "public_repo"):
-		e.problem("the token's scopes are "+orNone(a.Scopes)+", and not repo",
-			"make a token with the scope repo (public_repo for public repositories), or a fine-grained one")
+		e.problem("the token's scopes are "+orNone(a.Scopes)+", without repo",
+			"create a classic token with the scope repo (public_repo for public repositories), or a fine-grained "+
+				"token")
 	case a.Told:
 		e.ok("scopes: " + strings.Join(a.Scopes, ", "))
 	default:
-		e.ok("GitHub does not tell what a " + a.Kind + " may change; what it may read is tried below, for " +
+		e.ok("GitHub does not list the write permissions of a " + a.Kind + "; read access is tested below, for " +
 			"each repository")
 	}
 	switch left := a.Expires.Sub(e.Machine.Now()); {
 	case a.Expires.IsZero() || a.Rights != nil: // an App's are renewed
 	case left < tokenSoon:
-		e.warn("the token ends at "+a.Expires.UTC().Format(time.DateTime)+" UTC",
-			"make a new one and put it in the same place: it is read anew for each request")
+		e.warn("the token expires at "+a.Expires.UTC().Format(time.DateTime)+" UTC",
+			"create a new one and replace the old one in the file; every request reads it again")
 	default:
-		e.ok("the token ends at " + a.Expires.UTC().Format(time.DateTime) + " UTC")
+		e.ok("the token expires at " + a.Expires.UTC().Format(time.DateTime) + " UTC")
 	}
 }
 
@@ -104,10 +105,10 @@ func (e *exam) appRights() {
 	}
 	if len(lacks) > 0 {
 		e.problem("the App lacks "+strings.Join(lacks, ", "),
-			"grant them on the App's page, and accept them where it is installed")
+			"grant them on the App's page, and accept the change in its installations")
 		return
 	}
-	e.ok("the App has all permissions that are used")
+	e.ok("the App has the required permissions")
 }
 
 func orNone(list []string) string {
@@ -119,12 +120,12 @@ func orNone(list []string) string {
 
 func lookRepositories(ctx context.Context, e *exam) {
 	if len(e.Config.GitHub.Repositories) == 0 {
-		e.notTried("none is named: see work")
+		e.notTried("no repository is set: see work")
 	}
 	for _, name := range e.Config.GitHub.Repositories {
 		r, err := e.github.Repository(ctx, name)
 		if err != nil {
-			e.problem(name+": "+err.Error(), "check the name, and that the credential may use this repository")
+			e.problem(name+": "+err.Error(), "check the name, and that the credential has access to this repository")
 			continue
 		}
 		e.reached = append(e.reached, name)
@@ -134,12 +135,12 @@ func lookRepositories(ctx context.Context, e *exam) {
 			text, fix string
 		}{
 			{
-				r.Archived, "is archived: nothing can be changed in it",
-				"unarchive it, or take it off github.repositories",
+				r.Archived, "is archived and therefore read-only",
+				"unarchive it, or remove it from github.repositories",
 			},
-			{!r.HasIssues, "has no issues", "turn them on in its settings"},
+			{!r.HasIssues, "has no issues", "enable them in its settings"},
 			{
-				!r.Push && e.account.Rights == nil, "may not be pushed to by " + e.account.Login,
+				!r.Push && e.account.Rights == nil, "does not accept pushes by " + e.account.Login,
 				"give the account write access",
 			},
 		} {
@@ -152,17 +153,17 @@ func lookRepositories(ctx context.Context, e *exam) {
 		case err != nil:
 			e.problem(name+": "+err.Error(), "")
 		case len(lacks) > 0:
-			e.problem(name+": the credential may not read "+strings.Join(lacks, ", "), "grant it these permissions")
+			e.problem(name+": the credential lacks permission to read "+strings.Join(lacks, ", "), "grant these permissions")
 		case e.problems() == before:
 			e.ok(name)
 		}
 	}
 }
 
-// eachReached looks at every repository that can be read.
+// eachReached calls look for every readable repository.
 func (e *exam) eachReached(look func(repo string)) {
 	if len(e.reached) == 0 {
-		e.notTried("no repository can be read")
+		e.notTried("no repository is readable")
 	}
 	for _, repo := range e.reached {
 		look(repo)
@@ -187,11 +188,11 @@ func lookLabels(ctx context.Context, e *exam) {
 		case err != nil:
 			e.problem(repo+": "+err.Error(), "")
 		case len(missing) == 0:
-			e.ok(repo + " has all four")
+			e.ok(repo + " has all four labels")
 		case e.Config.GitHub.Writes:
-			e.ok(repo + " lacks " + strings.Join(missing, ", ") + ", which the first start makes")
+			e.ok(repo + " lacks " + strings.Join(missing, ", ") + "; the first start creates them")
 		default:
-			e.warn(repo+" lacks "+strings.Join(missing, ", "), "with github.writes = true the first start makes them")
+			e.warn(repo+" lacks "+strings.Join(missing, ", "), "with github.writes = true the first start creates them")
 		}
 	})
 }

@@ -30,7 +30,7 @@ func lookPrograms(_ context.Context, e *exam) {
 	}
 }
 
-// programsHere looks for the stages' programs where plain processes find them.
+// programsHere searches for the stages' programs in the PATH of plain processes.
 func (e *exam) programsHere() {
 	names := e.stagePrograms()
 	missing := e.Machine.Programs(e.Config.Containers.Env["PATH"], names)
@@ -43,7 +43,7 @@ func (e *exam) programsHere() {
 	}
 }
 
-// stagePrograms are what the stages start, but for what lies in the checkout.
+// stagePrograms returns the programs that stages start, without programs from the checkout.
 func (e *exam) stagePrograms() (names []string) {
 	for _, s := range e.Config.Stages {
 		p, err := e.Config.Agents.Expand(s)
@@ -57,7 +57,7 @@ func (e *exam) stagePrograms() (names []string) {
 	return names
 }
 
-// A disk with less free is worth a word, although work goes on.
+// A disk with less free space gets a warning, although the director still works.
 const (
 	scarceBytes = 8 << 30
 	scarceFiles = 500_000
@@ -79,10 +79,10 @@ func lookDisk(_ context.Context, e *exam) {
 		text := fmt.Sprintf("%s: %s free, %.0f %% used", f.key, units.BytesSize(float64(d.FreeBytes)), d.UsedPercent)
 		switch {
 		case d.Full:
-			e.problem(fmt.Sprintf("%s: above director.disk_watermark (%.0f %%), so nothing new is begun", text,
-				e.Config.Director.DiskWatermark), "make room, or name a folder on another disk")
+			e.problem(fmt.Sprintf("%s: above director.disk_watermark (%.0f %%), so no attempt starts", text,
+				e.Config.Director.DiskWatermark), "free some space, or use a folder on another disk")
 		case d.FreeBytes < scarceBytes:
-			e.warn(text, "make room: checkouts, mirrors and the journal grow there")
+			e.warn(text, "free some space: checkouts, mirrors and the journal grow there")
 		case d.FreeFiles < scarceFiles && d.FreeFiles+d.UsedFiles > 0:
 			e.warn(fmt.Sprintf("%s: room for %d more files", text, d.FreeFiles), "remove files: checkouts have many")
 		default:
@@ -94,8 +94,8 @@ func lookDisk(_ context.Context, e *exam) {
 func lookQuota(_ context.Context, e *exam) {
 	quota := e.Config.Checkout.QuotaBytes()
 	if quota == 0 {
-		e.warn(fmt.Sprintf("checkout.quota is empty: one checkout can fill the disk up to director.disk_watermark "+
-			"(%.0f %%), and then nothing new is begun", e.Config.Director.DiskWatermark),
+		e.warn(fmt.Sprintf("checkout.quota is empty: a single checkout can fill the disk up to director.disk_watermark (%.0f "+
+			"%%), and then no attempt starts", e.Config.Director.DiskWatermark),
 			`checkout.quota = "10GiB", where the director is root on the host itself`)
 		return
 	}
@@ -103,9 +103,9 @@ func lookQuota(_ context.Context, e *exam) {
 		e.problem(err.Error(), "")
 		return
 	}
-	text := "a checkout takes at most " + units.BytesSize(float64(quota))
+	text := "a checkout uses at most " + units.BytesSize(float64(quota))
 	if e.Config.Containers.Runtime == "docker" {
-		text += "; the home of a worker in a container is a volume that no quota bounds"
+		text += "; the quota does not limit the home of a worker in a container, which is a volume"
 	}
 	e.ok(text)
 }
@@ -115,11 +115,11 @@ func lookDirector(ctx context.Context, e *exam) {
 	e.running = says != "" || err != nil
 	switch {
 	case err != nil:
-		e.problem(err.Error(), "look at its log")
+		e.problem(err.Error(), "check its log")
 	case e.running:
-		e.ok("one runs with this data_dir already: " + says)
+		e.ok("a director with this data_dir is already running: " + says)
 	default:
-		e.ok("none runs with this data_dir")
+		e.ok("no director is running with this data_dir")
 	}
 	if err := e.Machine.Fleet(); err != nil && !e.running {
 		e.problem(err.Error(), "")
@@ -128,13 +128,13 @@ func lookDirector(ctx context.Context, e *exam) {
 
 func lookJournal(ctx context.Context, e *exam) {
 	if e.running {
-		e.notTried("a director runs, and reads it itself: director health says if it is damaged")
+		e.notTried("a director is running and holds the journal: director health reports any damage")
 		return
 	}
 	says, err := e.Machine.Journal(ctx)
 	if err != nil {
-		e.problem(err.Error(), "director journal verify names all of it; director journal rebuild begins a new one "+
-			"from what GitHub and the checkouts know")
+		e.problem(err.Error(), "director journal verify lists all damage; director journal rebuild creates a new journal from GitHub "+
+			"and the checkouts")
 		return
 	}
 	e.ok(says)
@@ -143,14 +143,14 @@ func lookJournal(ctx context.Context, e *exam) {
 // lookPorts comes behind the engine: only then the gateway is known that the bus listens at.
 func lookPorts(ctx context.Context, e *exam) {
 	if e.running {
-		e.ok("the director that runs holds them")
+		e.ok("used by the running director")
 		return
 	}
 	free := []string{}
 	for _, a := range e.addresses() {
 		if err := e.Machine.Listen(ctx, a.address); err != nil {
-			e.problem(fmt.Sprintf("%s: nobody can listen at %s: %v", a.key, a.address, err),
-				"end the program that does, or change "+a.key)
+			e.problem(fmt.Sprintf("%s: cannot listen on %s: %v", a.key, a.address, err),
+				"stop the program on that port, or change "+a.key)
 			continue
 		}
 		free = append(free, a.address)
@@ -158,16 +158,16 @@ func lookPorts(ctx context.Context, e *exam) {
 	if len(free) > 0 {
 		e.ok("free: " + strings.Join(free, ", "))
 	} else if e.problems() == 0 || len(e.addresses()) == 0 {
-		e.ok("none is needed")
+		e.ok("no ports are needed")
 	}
 }
 
 type listening struct{ key, address string }
 
-// addresses are those that a director listens at.
+// addresses returns the director's listening addresses.
 func (e *exam) addresses() (out []listening) {
 	bus := e.Config.AgentBus
-	if bus.URL == "" && bus.ListenPort != 0 { // 0: any free one
+	if bus.URL == "" && bus.ListenPort != 0 { // port 0 picks any free port
 		hosts := []string{bus.ListenAddr}
 		if bus.ListenAddr == "auto" {
 			hosts = []string{"127.0.0.1"}

@@ -22,12 +22,12 @@ func lookConfiguration(_ context.Context, e *exam) {
 	}
 	name := e.File
 	if name == "" {
-		name = "no file, only defaults, variables and flags"
+		name = "no file; defaults, variables and flags only"
 	}
 	e.ok(fmt.Sprintf("%s (%s)", name, e.How))
 }
 
-// wanting are what `director run` lacks of some keys.
+// wanting returns the problems that `director run` would report for some keys.
 func (e *exam) wanting(keys ...string) (out config.Problems) {
 	for _, p := range e.Config.CheckRun(e.Lookup) {
 		if slices.Contains(keys, p.Key) {
@@ -37,7 +37,7 @@ func (e *exam) wanting(keys ...string) (out config.Problems) {
 	return out
 }
 
-// lookNeeds tells what a start lacks of these keys.
+// lookNeeds reports the missing values of these keys.
 func lookNeeds(keys ...string) func(context.Context, *exam) {
 	return func(_ context.Context, e *exam) {
 		lacks := e.wanting(keys...)
@@ -50,7 +50,7 @@ func lookNeeds(keys ...string) func(context.Context, *exam) {
 	}
 }
 
-// describe says what a key has that is right.
+// describe maps a key to the description of its valid value.
 var describe = map[string]func(config.Config) string{
 	"github.repositories": func(c config.Config) string {
 		var stages []string
@@ -71,7 +71,7 @@ var secretKeys = []string{
 func lookDataDir(ctx context.Context, e *exam) {
 	dir := e.Config.Director.DataDir
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o006 != 0 {
-		e.warn(fmt.Sprintf("director.data_dir %s can be read or written by everybody on this machine (mode %04o)", dir,
+		e.warn(fmt.Sprintf("director.data_dir %s is accessible to other users of this machine (mode %04o)", dir,
 			info.Mode().Perm()), "chmod o-rw "+dir)
 	}
 	lookNeeds("director.data_dir")(ctx, e)
@@ -83,9 +83,9 @@ func lookCredential(_ context.Context, e *exam) {
 		e.problem(p.Key+": "+p.Text, "")
 	}
 	get := func(name string) string { v, _ := e.Lookup(name); return v }
-	read, what := e.Config.Token, "a token"
+	read, what := e.Config.Token, "token"
 	if e.Config.IsApp() {
-		what = fmt.Sprintf("the key of App %d", e.Config.GitHub.AppID)
+		what = fmt.Sprintf("key of App %d", e.Config.GitHub.AppID)
 		read = func(func(string) string) (string, string, error) {
 			_, warning, err := e.Config.PrivateKey()
 			return "", warning, err
@@ -101,7 +101,7 @@ func lookCredential(_ context.Context, e *exam) {
 		}
 	}
 	if len(lacks) == 0 {
-		e.ok(what + " is there")
+		e.ok(what + " found")
 	}
 }
 
@@ -114,7 +114,7 @@ func lookVariables(_ context.Context, e *exam) {
 		e.warn(note, "")
 	}
 	if len(lacks) == 0 {
-		text := "workers get none of the director's"
+		text := "workers get no variables of the director"
 		if names := e.Config.Containers.EnvPassthrough; len(names) > 0 {
 			text = "set: " + strings.Join(names, ", ")
 		}

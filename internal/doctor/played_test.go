@@ -11,7 +11,7 @@ import (
 	"retake/internal/config"
 )
 
-// played is a world in which nothing is in the way, until a test changes it.
+// played is a world without problems, until a test adds one.
 type played struct {
 	cluster      bool
 	missingVerbs []string
@@ -137,7 +137,7 @@ func (p *playedGitHub) MayRead(context.Context, string, string) ([]string, error
 
 type playedEngine played
 
-// playedCluster is one whose nodes pull what they need.
+// playedCluster is a fake cluster with nodes that pull missing images.
 type playedCluster struct{ *playedEngine }
 
 func (p playedCluster) Missing(context.Context) ([]string, error) { return p.missingVerbs, p.noAnswer }

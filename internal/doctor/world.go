@@ -7,11 +7,11 @@ import (
 	"retake/internal/config"
 )
 
-// World is what is looked at.
+// World gives access to everything under inspection.
 type World struct {
-	File     string          // of the configuration, as it was found; empty: none was, or none was wanted
+	File     string          // of the configuration; empty if there is no file
 	How      string          // it was found: "-c", "RETAKE_CONFIG", …
-	Problems config.Problems // of the configuration; with any, nothing else is looked at
+	Problems config.Problems // of the configuration; any problem disables the other checks
 	Config   config.Config
 	Warnings []string // about the policy
 	Lookup   func(name string) (value string, set bool)
@@ -20,47 +20,46 @@ type World struct {
 	Engine   func(context.Context) (Engine, error)
 }
 
-// Machine is this machine and what a director leaves on it.
+// Machine gives access to this machine and the director's files on it.
 type Machine interface {
 	Now() time.Time
-	// Programs returns those of the names that no folder of path has; path "" is the director's own.
+	// Programs returns the names missing from every folder of path. An empty path is the director's own PATH.
 	Programs(path string, names []string) (missing []string)
-	// Worker is the static program that is put into containers.
+	// Worker returns the static program that containers run.
 	Worker() (path string, err error)
-	// Disk is that of a folder, or of the nearest one above it that is there.
+	// Disk describes the file system of a folder, or of its nearest existing parent.
 	Disk(dir string) (Disk, error)
-	// Quota fails if checkouts could not be given a file system of so many bytes each.
+	// Quota fails if checkouts cannot get separate file systems of this size.
 	Quota(bytes int64) error
-	// Listen fails if nobody could listen at an address now.
+	// Listen fails if the address is not available.
 	Listen(ctx context.Context, address string) error
-	// Running is what a director says that runs with the configuration's data_dir; empty: none runs. Its error:
-	// one runs and is not well, or it cannot be told.
+	// Running describes the director that uses the configuration's data_dir, or returns "" if there is no such
+	// director. It fails if the director is unhealthy or its state is unknown.
 	Running(ctx context.Context) (says string, err error)
-	// Journal reads the journal, if no director runs, and says what is there. It changes nothing.
+	// Journal reads the journal if no director is running, and summarises it.
 	Journal(ctx context.Context) (says string, err error)
 	// Fleet fails if tasks of another fleet are not finished in data_dir.
 	Fleet() error
 }
 
-// Disk is a file system, as df says it to those who are not root.
+// Disk describes a file system, with the space available to users other than root.
 type Disk struct {
-	Path        string // what was looked at
+	Path        string // as passed to Machine.Disk
 	FreeBytes   int64
-	FreeFiles   int64   // 0 with UsedFiles 0: it does not count them
+	FreeFiles   int64   // 0 with UsedFiles 0 means that the file system does not count files
 	UsedFiles   int64   //
 	UsedPercent float64 // of bytes, or of files if that is more
-	Full        bool    // nothing new would be begun: director.disk_watermark
+	Full        bool    // above director.disk_watermark, so no attempt starts
 }
 
-// GitHub is read, and never changed.
+// GitHub gives read-only access.
 type GitHub interface {
 	Account(ctx context.Context) (Account, error)
 	Repository(ctx context.Context, name string) (Repository, error)
 	HasBranch(ctx context.Context, repo, branch string) error
 	// MissingLabels are ours that the repository lacks.
 	MissingLabels(ctx context.Context, repo string) ([]string, error)
-	// MayRead returns the permissions without which the credential cannot read what a director reads, as GitHub
-	// calls them.
+	// MayRead returns the permissions that the credential lacks for reading, under GitHub's names.
 	MayRead(ctx context.Context, repo, branch string) (lacks []string, err error)
 }
 
@@ -69,15 +68,15 @@ type Account struct {
 	Login   string
 	Person  bool
 	Kind    string            // "classic token", "fine-grained token", "token", "GitHub App"
-	Told    bool              // Scopes are what GitHub says
+	Told    bool              // set if GitHub listed the scopes
 	Scopes  []string          // of a classic token
-	Rights  map[string]string // of an App: permission → read or write; nil: not told
-	Expires time.Time         // zero: never, or not told
-	Date    time.Time         // GitHub's clock; zero: not told
+	Rights  map[string]string // of an App: permission → read or write; nil if unknown
+	Expires time.Time         // zero if unlimited or unknown
+	Date    time.Time         // GitHub's clock; zero if unknown
 	At      time.Time         // ours, when the answer came
 }
 
-// Repository is what GitHub says of one, and of the account's rights in it.
+// Repository describes a repository, and the account's rights in it.
 type Repository struct {
 	Push          bool
 	Archived      bool
@@ -85,48 +84,47 @@ type Repository struct {
 	DefaultBranch string
 }
 
-// Engine is what runs workers.
+// Engine is the container engine, or the substitute for it.
 type Engine interface {
-	// Name says which it is.
+	// Name returns its display name.
 	Name() string
-	// Confines reports whether workers run in containers, Cannot lists what workers are promised and it does not keep.
+	// Confines reports whether workers run in containers. Cannot lists the guarantees that it does not give.
 	Confines() bool
 	Cannot() []string
-	// Isolation says what stands between a container and the engine's host, and what does not.
+	// Isolation lists the barriers between a container and the engine's host, and the missing ones.
 	Isolation(ctx context.Context) (holds, lacks []string, err error)
 	// HasImage reports whether an image is on the engine's host, Pullable fails if its registry would not give
 	// it to the engine.
 	HasImage(ctx context.Context, image string) (bool, error)
 	Pullable(ctx context.Context, image string) error
-	// Gateway is the address at which containers reach this machine; empty: their network is not there yet.
+	// Gateway is the address at which containers reach this machine; empty if their network does not exist yet.
 	Gateway(ctx context.Context) (address string, err error)
-	// Confine tries, on a network that is made for it, whether the engine's host keeps what workers reach, and
-	// removes all that it made.
+	// Confine creates a temporary network and checks that the engine's host restricts the workers' traffic.
 	Confine(ctx context.Context) error
-	// Try runs our own program in a container like those of attempts, and removes all that it made.
+	// Try runs our own program in a temporary container with the settings of attempts.
 	Try(ctx context.Context, t Trial) (Tried, error)
 	Close() error
 }
 
-// Cluster is an Engine on whose nodes workers run, and not on one host.
+// Cluster is an Engine that runs workers on several nodes.
 type Cluster interface {
 	Engine
 	// Missing are the rights that a director needs there, and that this account does not have.
 	Missing(ctx context.Context) ([]string, error)
-	// Admits fails if the cluster would not take a pod like those of attempts. It makes none.
+	// Admits fails if the cluster would reject a pod with the settings of attempts. It creates no pod.
 	Admits(ctx context.Context) error
 }
 
-// Trial is what is looked for from inside of a container.
+// Trial describes the checks inside a container.
 type Trial struct {
 	Addresses []string // host:port; an empty host: the gateway of the network
-	Listen    bool     // nobody listens at the gateway: it is done for as long as the trial takes
+	Listen    bool     // nothing listens at the gateway, so the trial opens a listener
 	Programs  []string
 }
 
-// Tried is what was found there.
+// Tried is the result of a Trial.
 type Tried struct {
-	Reached map[string]string // address as asked → why it was not reached; empty: it was
+	Reached map[string]string // address as requested → why it was unreachable; empty if it was reachable
 	Missing []string          // of Programs
 	Network string            // in words: which network the container was on
 }
