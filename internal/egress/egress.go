@@ -28,7 +28,7 @@ const (
 	// connections and requests of one attempt at a time: package managers open some dozens
 	mostOfGuest = 64
 	mostDenied  = 32               // hosts remembered for an attempt
-	mostGuests  = 256              // attempts that are over and whose denied hosts are remembered
+	mostGuests  = 256              // finished attempts with remembered denied hosts
 	headLimit   = 10 * time.Second // for the head of a request
 	headBytes   = 64 << 10         // of it: keys of providers are some hundred
 	dialLimit   = 10 * time.Second // to look a name up and to connect
@@ -42,9 +42,9 @@ type Options struct {
 	Keys   map[string]Key   // by the name of the variable that holds one
 	Secret []byte           // of the tokens; the same for the life of a fleet's workers
 	Log    *zap.Logger
-	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // nil: the machine's resolver
-	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // nil: the machine's network
-	// towards the hosts of Keys; nil: Go's
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // defaults to the machine's resolver
+	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // defaults to the machine's network
+	// for connections to the hosts of Keys; nil means Go's defaults
 	TLS *tls.Config
 }
 
@@ -69,7 +69,7 @@ type guest struct {
 	denied   []string
 }
 
-// New makes a proxy that serves nobody yet.
+// New returns a proxy without admitted attempts.
 func New(o Options) *Proxy {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -85,7 +85,7 @@ func New(o Options) *Proxy {
 		}
 	}
 	p := &Proxy{o: o, guests: map[string]*guest{}}
-	errorLog := zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))) // what workers do wrong is no news
+	errorLog := zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))) // log no client errors
 	transport := &http.Transport{
 		DialContext: p.dialAllowed, DisableKeepAlives: true, DisableCompression: true,
 		TLSClientConfig: o.TLS, ForceAttemptHTTP2: false,
@@ -108,7 +108,7 @@ func New(o Options) *Proxy {
 	return p
 }
 
-// Serve serves those who come in at a listener, until Close.
+// Serve accepts connections from a listener until Close.
 func (p *Proxy) Serve(l net.Listener) {
 	p.serving.Go(func() {
 		if err := p.server.Serve(netutil.LimitListener(l, mostConnections)); !errors.Is(err, http.ErrServerClosed) {
@@ -117,7 +117,7 @@ func (p *Proxy) Serve(l net.Listener) {
 	})
 }
 
-// Close ends all that is open, and waits.
+// Close closes all connections and waits for their handlers.
 func (p *Proxy) Close() error {
 	err := p.server.Close()
 	p.mu.Lock()
@@ -143,7 +143,7 @@ func (p *Proxy) Admit(attempt string) {
 	p.guests[attempt].admitted = true
 }
 
-// Dismiss ends what an attempt has open, for good.
+// Dismiss closes an attempt's connections and revokes its token.
 func (p *Proxy) Dismiss(attempt string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +163,7 @@ func (p *Proxy) Dismiss(attempt string) {
 
 func (g *guest) close() {
 	for c := range g.open {
-		_ = c.Close() // whoever uses it sees that
+		_ = c.Close() // its user gets the error
 	}
 }
 
@@ -193,14 +193,14 @@ func (p *Proxy) deny(attempt, host, why string) {
 	}
 }
 
-// Token is what an attempt signs in with.
+// Token returns the attempt's sign-in token.
 func (p *Proxy) Token(attempt string) string {
 	mac := hmac.New(sha256.New, p.o.Secret)
 	mac.Write([]byte(attempt))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// knows reports whether a token is that of an attempt under way.
+// knows reports whether the token belongs to a running attempt.
 func (p *Proxy) knows(attempt, token string) bool {
 	p.mu.Lock()
 	g := p.guests[attempt]
@@ -209,7 +209,8 @@ func (p *Proxy) knows(attempt, token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(p.Token(attempt))) == 1 && admitted
 }
 
-// enter counts something that an attempt has open, which Dismiss closes; false: too many, or the attempt is over.
+// enter registers a connection for Dismiss to close. It returns false if the attempt has too many connections, or has
+// been dismissed.
 func (p *Proxy) enter(attempt string, c io.Closer) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,7 +243,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		BasicAuth()
 	if !p.knows(attempt, token) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="retake"`)
-		http.Error(w, "retake: sign in with what HTTPS_PROXY says", http.StatusProxyAuthRequired)
+		http.Error(w, "retake: sign in with the credentials in HTTPS_PROXY", http.StatusProxyAuthRequired)
 		return
 	}
 	if r.Method != http.MethodConnect && r.URL.Scheme != "http" {
@@ -267,7 +268,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // attemptKey carries the attempt to where its host is dialled.
 type attemptKey struct{}
 
-// tunnel joins a worker with a host, until either is done or nobody says anything for long.
+// tunnel copies data between a worker and a host until one side closes, or both are idle for too long.
 func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, host string) {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		http.Error(w, "retake: want CONNECT HOST:PORT", http.StatusBadRequest)
@@ -296,7 +297,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, host string) 
 	both.Wait()
 }
 
-// copyUntil passes on what one end says, which may have been read ahead, and that it is done.
+// copyUntil copies one direction, starting with data that was already read, and forwards the end of stream.
 func copyUntil(to, from net.Conn, ahead io.Reader) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -319,7 +320,7 @@ func copyUntil(to, from net.Conn, ahead io.Reader) {
 	}
 }
 
-// failed says what became of a request.
+// failed logs a request that failed and answers it.
 func (p *Proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if d, ok := errors.AsType[*deniedError](err); ok {
 		http.Error(w, "retake: "+d.Error(), http.StatusForbidden)

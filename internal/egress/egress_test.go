@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a proxy, and an internet of names that all lead to one server here, whatever their addresses.
+// world is a proxy and a fake internet. All of its names lead to one local server.
 type world struct {
 	*Proxy
 	at     string
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, o Options, behind net.Listener) *world {
 	return w
 }
 
-// client is a worker's, which signs in as an attempt.
+// client returns an HTTP client with an attempt's credentials.
 func (w *world) client(t *testing.T, attempt, token string, roots *x509.CertPool) *http.Client {
 	at := &url.URL{Scheme: "http", Host: w.at, User: url.UserPassword(attempt, token)}
 	tr := &http.Transport{Proxy: http.ProxyURL(at), TLSClientConfig: &tls.Config{
@@ -85,7 +85,7 @@ func get(c *http.Client, url string) (code int, body string, err error) {
 	return answer.StatusCode, strings.TrimSpace(string(text)), err
 }
 
-// TestHosts: what is listed is reached, by the address that was looked at, and nothing else.
+// TestHosts allows listed hosts only, and dials the address that was checked.
 func TestHosts(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "at ", r.Host, r.URL.Path, " ", r.Header.Get("Proxy-Authorization"))
@@ -137,7 +137,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestTunnel: TLS passes through a tunnel to what is listed; nobody else's name opens one.
+// TestTunnel passes TLS through a tunnel to a listed host, and refuses other names.
 func TestTunnel(t *testing.T) {
 	web := httptest.NewTLSServer(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "tls ", r.Host) }))
@@ -166,7 +166,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name that means another address the second time is dialled at the one that was looked at.
+// TestRebinding resolves a name twice with different results, and expects the address that was checked.
 func TestRebinding(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer web.Close()
@@ -191,7 +191,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestTokens: nobody is served without the token of an attempt that is under way.
+// TestTokens refuses clients without the token of a running attempt.
 func TestTokens(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer web.Close()
@@ -217,7 +217,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// acceptsAll listens on loopback, accepts every connection, and never writes.
+// acceptsAll accepts every connection on loopback and never writes.
 func acceptsAll(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -263,7 +263,7 @@ func openTunnel(t *testing.T, w *world) (net.Conn, string) {
 	return c, answer.Status
 }
 
-// TestDismiss: what an attempt has open ends with it, and it has no more open than allowed.
+// TestDismiss closes an attempt's connections, and limits their number.
 func TestDismiss(t *testing.T) {
 	l := acceptsAll(t)
 	w := newWorld(t, Options{Hosts: []string{"api.example.com"}}, l)

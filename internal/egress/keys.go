@@ -19,15 +19,16 @@ type Key struct {
 	Value string
 }
 
-// placeholderPrefix begins what a worker has in a key's place. Some agents want a key to begin like one.
+// placeholderPrefix starts the placeholder that a worker gets for an API key. Some agents check this prefix of their
+// key.
 const placeholderPrefix = "sk-retake-"
 
-// Placeholder is what an attempt has in the place of every key.
+// Placeholder returns the attempt's substitute for every key.
 func (p *Proxy) Placeholder(attempt string) string {
 	return placeholderPrefix + attempt + "-" + p.Token(attempt)
 }
 
-// holder is the attempt whose placeholder this is.
+// holder returns the attempt with this placeholder.
 func (p *Proxy) holder(placeholder string) (attempt string, ok bool) {
 	rest, ok := strings.CutPrefix(placeholder, placeholderPrefix)
 	cut := strings.LastIndexByte(rest, '-')
@@ -37,14 +38,14 @@ func (p *Proxy) holder(placeholder string) (attempt string, ok bool) {
 	return rest[:cut], p.knows(rest[:cut], rest[cut+1:])
 }
 
-// keyHeaders are where providers take keys from, with what stands before one.
+// keyHeaders lists the headers with API keys, and the prefix of the value.
 var keyHeaders = []struct{ name, before string }{
 	{"X-Api-Key", ""},
 	{"Authorization", "Bearer "},
 	{"X-Goog-Api-Key", ""},
 }
 
-// keyParameter is where Google takes one from, too.
+// keyParameter is Google's alternative to a header.
 const keyParameter = "key"
 
 // presented is the placeholder that a request came with.
@@ -68,7 +69,7 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, known := p.o.Keys[name]; !known {
-		http.Error(w, "retake: the first part of the path is no key of containers.proxied_keys", http.StatusNotFound)
+		http.Error(w, "retake: the first path segment is not in containers.proxied_keys", http.StatusNotFound)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), attemptKey{}, attempt))
