@@ -1,26 +1,27 @@
-// Package output keeps what attempts print: redacted, bounded, each line with its time, its stage and its
-// stream, growing while the attempt runs. People read it; nothing is decided by it.
+// Package output stores the output of attempts. Output is redacted and bounded, and each line has its time, stage and
+// stream. Readers can follow it while the attempt runs. People read it. The director bases no decision on it.
 //
-//	<dir>/outputs/<task>/<attempt>.jsonl       while it runs: the newest part; .1.jsonl is the part before
-//	                    /<attempt>.jsonl.zst   afterwards: all that is kept; its SHA-256 is in the attempt's meta.json
+//	<dir>/outputs/<task>/<attempt>.jsonl       the newest part of a running attempt; .1.jsonl is the previous part
+//	                    /<attempt>.jsonl.zst   the output of an ended attempt; meta.json has its SHA-256
 //
-// The first line of a file says whose it is. Lines are numbered: what is missing between two numbers was not kept.
+// The first line of a file identifies the attempt. Lines are numbered. A gap in the numbers means that lines were
+// dropped.
 //
 //	Source ──chunks──▶ lines, marks ──▶ bounds ──▶ redaction ──▶ file ──▶ any number of readers
 //
 // # Invariants
 //
-//   - Nothing is written before it was redacted, wherever chunks, long lines and gaps cut it.
-//   - Readers read files: who reads slowly, or not at all, costs nobody anything, and is told how many lines it missed.
-//   - Whose stage a line is says the worker, in marks that it signs (wire.StageMark). A line that only looks like one is text.
-//   - An attempt that prints without end costs the redaction of 4 MiB at once and of 256 KiB a second after that, two parts of 4 MiB on the
-//     disk, and 64 KiB of memory. What is too much is counted and left out, but never the end.
-//   - Begin, Expect and Over return at once: they are called by who must not wait.
+//   - Output is redacted before it is written, even if chunks, long lines or gaps split a secret.
+//   - Readers read files. A slow reader does not block anything, and learns how many lines it missed.
+//   - The worker signs marks that assign lines to stages (wire.StageMark). A line that only looks like one is text.
+//   - An attempt that prints without end costs the redaction of 4 MiB at once and of 256 KiB a second after that, two
+//     parts of 4 MiB on the disk, and 64 KiB of memory. Output above the limits is counted and dropped, except for the
+//     end.
+//   - Begin, Expect and Over do not block, because the loop calls them.
 //
 // # Restart
 //
-// A Source hands over an attempt's output from its beginning, so whoever begins to follow an attempt writes its
-// file anew.
+// A Source delivers an attempt's output from the beginning, so a new process rewrites the attempt's file.
 //
 // # Failure policy
 //
@@ -28,7 +29,8 @@
 //
 // # Clock
 //
-// Times of lines are the source's. The wall clock is read for lines without one, for bounds by time and for retention.
+// Lines keep the timestamps of their source. The wall clock is read for lines without one, for bounds by time and for
+// retention.
 //
 // It imports audit for the names of folders, bus/wire, redact and safefile.
 package output

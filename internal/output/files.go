@@ -55,7 +55,7 @@ func readHeader(path string) (h header, err error) {
 	}
 	err = json.Unmarshal(line, &h)
 	if err == nil && h.Schema != schema {
-		err = fmt.Errorf("output: %s is of a version that is not known: %q", path, h.Schema)
+		err = fmt.Errorf("output: read %s: unknown version %q", path, h.Schema)
 	}
 	return h, err
 }
@@ -120,7 +120,7 @@ func copyRows(to io.Writer, path string) error {
 	}
 }
 
-// firstNumber is that of the oldest line that is kept; 0: there is none.
+// firstNumber returns the number of the oldest stored line, or 0 if there are no lines.
 func firstNumber(parts []string) int64 {
 	for _, part := range parts {
 		f, err := os.Open(part)

@@ -11,27 +11,27 @@ type Line struct {
 	At        wire.Time `json:"at"` // when the runtime took it; where it does not know, when the director read it
 	AttemptID string    `json:"attempt_id"`
 	Attempt   int       `json:"attempt"`
-	Stage     string    `json:"stage,omitempty"` // empty: before the first, or not known
-	Stream    string    `json:"stream"`          // stdout or stderr; empty beside Skipped
+	Stage     string    `json:"stage,omitempty"` // empty before the first stage, or if unknown
+	Stream    string    `json:"stream"`          // stdout or stderr; empty with Skipped
 	Text      string    `json:"text"`            // without its line break; may have control characters
 
-	// Skipped is how many lines of the attempt are missing here, or SkippedBytes how many bytes: more was
-	// printed than is kept, or than this reader took in time. Such a Line has no text.
+	// Skipped counts lines missing at this point, and SkippedBytes counts bytes. They were above the storage limits, or
+	// this reader was too slow. Such a Line has no text.
 	Skipped      int64 `json:"skipped_lines,omitempty"`
 	SkippedBytes int64 `json:"skipped_bytes,omitempty"`
 }
 
-// Filter says which lines are wanted.
+// Filter selects lines.
 type Filter struct {
-	Attempt int    // number; 0: the newest, and with Follow all that come after it
-	Stage   string // in any case; empty: all
-	Last    int    // of what is there already so many lines at most, the newest; 0: all that are kept
+	Attempt int    // 0 selects the newest attempt, and with Follow also later ones
+	Stage   string // case-insensitive; empty selects all
+	Last    int    // maximum number of existing lines, newest first; 0 means all
 	Follow  bool   // wait for more, until the attempt is over, or, if Attempt is 0, the task
 
-	Idle func() // called before each wait for more: whoever collects lines passes them on now; may be nil
+	Idle func() // called before each wait for more lines, so that a reader can flush; may be nil
 }
 
-// Attempt is an attempt whose output is kept.
+// Attempt is an attempt with stored output.
 type Attempt struct {
 	Issue string    `json:"issue"` // owner/repo#n
 	ID    string    `json:"attempt_id"`
@@ -40,10 +40,10 @@ type Attempt struct {
 	Live  bool      `json:"live"` // it may print more
 }
 
-// What is asked for is not there.
+// The requested output does not exist.
 var (
-	ErrNoTask    = errors.New("no output of this issue is kept")
-	ErrNoAttempt = errors.New("no output of this attempt is kept")
+	ErrNoTask    = errors.New("output: no output of this issue")
+	ErrNoAttempt = errors.New("output: no output of this attempt")
 )
 
 // Stored is the finished output of an attempt.
@@ -51,5 +51,5 @@ type Stored struct {
 	Path      string `json:"path"`      // below the data directory
 	SHA256    string `json:"sha256"`    // of the file, in hexadecimal
 	Bytes     int64  `json:"bytes"`     // of the file
-	Truncated bool   `json:"truncated"` // not all that it printed is there
+	Truncated bool   `json:"truncated"` // some output is missing
 }

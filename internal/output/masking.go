@@ -43,7 +43,7 @@ func (r *recording) take(c Chunk) {
 	}
 }
 
-// marked takes a line that says which stage begins.
+// marked handles a line that marks the start of a stage.
 func (r *recording) marked(s *stream, line []byte, timeless bool) bool {
 	if !bytes.HasPrefix(line, []byte(wire.StageMarkPrefix)) {
 		return false
@@ -86,8 +86,8 @@ func (r *recording) catchUp(all bool) {
 	}
 }
 
-// write hands a piece on to be redacted. Behind a gap, what was held back of a line's beginning goes with the
-// gap, and half a secret at the edge is hidden.
+// write hands a piece on to be redacted. After a gap, it discards a held-back start of a line, and hides a partial
+// secret at the edge.
 func (r *recording) write(p piece) {
 	s := &r.streams[p.stream]
 	if s.gap {
@@ -105,7 +105,7 @@ func (r *recording) write(p piece) {
 	_, _ = s.lines.Write(p.text)
 }
 
-// sink takes what was redacted, a line or a part of one at a time.
+// sink receives redacted lines, or parts of lines.
 type sink struct {
 	r *recording
 	s *stream
@@ -122,7 +122,7 @@ func (k sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// halfRune is how many bytes at the end may be the beginning of a character.
+// halfRune returns the number of bytes at the end that may start an incomplete character.
 func halfRune(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if rest := text[len(text)-n:]; utf8.RuneStart(rest[0]) {

@@ -53,7 +53,7 @@ func TestAnAttemptIsReadWhileItRunsAndAfterwards(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(dir, stored.Path)); err != nil || info.Size() != stored.Bytes ||
 		info.Mode() != 0o600 {
-		t.Errorf("%v, %v; want %d bytes for nobody else", info, err, stored.Bytes)
+		t.Errorf("%v, %v; want %d bytes, and the file readable only for its owner", info, err, stored.Bytes)
 	}
 	if again := finish(t, s, r); again != stored {
 		t.Errorf("finished twice: %+v, then %+v", stored, again)
@@ -85,7 +85,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// Who follows sees lines as they come, and the next attempts, until the task is over.
+// A follower sees lines as they arrive, and continues with later attempts until the task ends.
 func TestFollowGoesOverAttemptsToTheEndOfTheTask(t *testing.T) {
 	s := open(t, t.TempDir(), Keep{})
 	s.Expect(issue)
@@ -121,11 +121,11 @@ func TestFollowGoesOverAttemptsToTheEndOfTheTask(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(patience):
-		t.Fatal("it goes on after the task's end")
+		t.Fatal("iteration continues after the end of the task")
 	}
 }
 
-// A secret is hidden wherever it is cut: between chunks, in a line of any length, at the edge of what was left out.
+// A secret stays hidden when it is split between chunks, within a long line, or at the edge of a gap.
 func TestNoSecretIsWrittenHoweverItIsCut(t *testing.T) {
 	const secret = "s3cr3t-0123456789-abcdefghij"
 	dir := t.TempDir()
@@ -182,7 +182,7 @@ func TestNoHalfSecretAtTheEdgeOfWhatWasLeftOut(t *testing.T) {
 	}
 }
 
-// A flood is bounded on the disk, and its end is kept; so are the numbers of what is missing.
+// A flood of output is bounded on disk. Its end and the numbers of missing lines survive.
 func TestAFloodIsBoundedAndItsEndIsKept(t *testing.T) {
 	dir := t.TempDir()
 	const part = 32 << 10
@@ -213,7 +213,7 @@ func TestAFloodIsBoundedAndItsEndIsKept(t *testing.T) {
 	}
 }
 
-// Who reads slowly does not hold the recording up, and is told how much it missed.
+// A slow reader does not block the recording, and learns how many lines it missed.
 func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
 	s := open(t, t.TempDir(), Keep{PartBytes: 4 << 10})
 	p := newPipe()
@@ -252,13 +252,13 @@ func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
 	}
 }
 
-// The next process begins the file of a running attempt anew; what nobody runs any more is finished.
+// The next process rewrites the file of a running attempt, and finishes the files of ended attempts.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, Keep{})
 	p, gone := newPipe(), newPipe()
 	first.Begin(attemptOf(1, gone))
-	gone.print("gone meanwhile\n")
+	gone.print("lost in between\n")
 	first.Begin(attemptOf(2, p))
 	p.print("before\n")
 	eventually(t, "a line on the disk", func() bool { return len(texts(t, first, Filter{})) == 1 })
@@ -267,7 +267,7 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	first.Close()
-	want(t, texts(t, open(t, dir, Keep{}), Filter{}), "2  stdout before") // nobody runs: as it was left
+	want(t, texts(t, open(t, dir, Keep{}), Filter{}), "2  stdout before") // without a recording, the file is unchanged
 
 	second := open(t, dir, Keep{})
 	p = newPipe()
@@ -277,7 +277,7 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	want(t, texts(t, second, Filter{}), "2  stdout before", "2  stdout after")
 	eventually(t, "the other one is finished",
 		func() bool { _, err := second.Stored(issue, "k3v9qx2m-1"); return err == nil })
-	want(t, texts(t, second, Filter{Attempt: 1}), "1  stdout gone meanwhile")
+	want(t, texts(t, second, Filter{Attempt: 1}), "1  stdout lost in between")
 	again, err := second.Attempts(issue)
 	if err != nil || len(again) != 2 || again[1].Began != list[1].Began || again[0].Live {
 		t.Errorf("%+v, %v; want %+v", again, err, list)
@@ -286,7 +286,7 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	finish(t, second, attemptOf(2, p))
 }
 
-// A source that breaks off is read again from its beginning, and nobody reads a line twice.
+// A broken source is read again from the beginning without duplicate lines.
 func TestABrokenSourceIsReadAgain(t *testing.T) {
 	s := open(t, t.TempDir(), Keep{})
 	p := newPipe()

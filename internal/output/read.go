@@ -17,9 +17,8 @@ import (
 	"retake/internal/audit"
 )
 
-// Lines are the lines of an issue's output, oldest first. Who reads slowly holds nothing up: what is gone
-// meanwhile is counted in Line.Skipped. An error ends it: ErrNoTask, ErrNoAttempt, the context's, or that of a
-// file.
+// Lines are the lines of an issue's output, oldest first. A slow reader does not block anything. Line.Skipped counts
+// the lines that it missed. Iteration stops at an error: ErrNoTask, ErrNoAttempt, a context error, or a file error.
 func (s *Store) Lines(ctx context.Context, issue string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		folder, err := audit.TaskFolder(issue)
@@ -33,7 +32,7 @@ func (s *Store) Lines(ctx context.Context, issue string, f Filter) iter.Seq2[Lin
 	}
 }
 
-// errEnough: nobody wants more.
+// errEnough stops a read when the consumer is done.
 var errEnough = errors.New("output: enough")
 
 // reader is one reading of a task's output.
@@ -46,7 +45,7 @@ type reader struct {
 	yield  func(Line, error) bool
 
 	seen []string // attempts
-	last []Line   // the newest of what was there already, until all of that is read
+	last []Line   // newest existing lines, until all existing lines are read
 	past bool     // it is
 }
 
@@ -81,7 +80,7 @@ func (r *reader) read() error {
 	}
 }
 
-// task returns whether attempts may come, and what is closed when that changes.
+// task reports whether attempts may follow, and returns a channel that is closed when this changes.
 func (r *reader) task() (open bool, changed <-chan struct{}) {
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
@@ -92,7 +91,7 @@ func (r *reader) task() (open bool, changed <-chan struct{}) {
 	return t.open, t.changed
 }
 
-// next is the attempt to read: at first the newest, or that of the filter; then the one that began after it.
+// next returns the attempt to read: first the newest, or the one from the filter, and then its successors.
 func (r *reader) next() (a Attempt, found bool, err error) {
 	list, err := r.store.Attempts(r.issue)
 	if err != nil {
@@ -140,7 +139,7 @@ func (r *reader) attempt(a Attempt) error {
 }
 
 // errClosed: the director ends.
-var errClosed = errors.New("the director ends; output goes on, and is kept")
+var errClosed = errors.New("output: director is shutting down, recording continues")
 
 func (r *reader) wait(changed <-chan struct{}) error {
 	if r.filter.Idle != nil {
@@ -156,7 +155,7 @@ func (r *reader) wait(changed <-chan struct{}) error {
 	}
 }
 
-// hand gives a line to whoever reads, if it is wanted.
+// hand yields a line if it matches the filter.
 func (r *reader) hand(l Line) error {
 	if r.filter.Stage != "" && l.Stream != "" && !strings.EqualFold(l.Stage, r.filter.Stage) {
 		return nil
@@ -173,7 +172,7 @@ func (r *reader) hand(l Line) error {
 	return r.ctx.Err()
 }
 
-// flushLast hands over the newest lines of what was there already.
+// flushLast yields the newest existing lines.
 func (r *reader) flushLast() error {
 	if r.past {
 		return nil
@@ -189,13 +188,13 @@ func (r *reader) flushLast() error {
 	return nil
 }
 
-// cursor is a place in the output of an attempt.
+// cursor is a position in an attempt's output.
 type cursor struct {
 	*reader
 	of   Attempt
 	n    int64 // of the last line that was read
 	file io.ReadCloser
-	rest []byte // of a line whose end is not there yet
+	rest []byte // incomplete last line
 	gen  int    // of the recording, when file was opened; a recording begins with 1
 }
 
@@ -206,8 +205,8 @@ func (c *cursor) close() {
 	c.file, c.rest = nil, nil
 }
 
-// readOn reads all that there is behind the cursor. rec: the attempt is being recorded, and changed is closed
-// when there is more.
+// readOn reads everything after the cursor. rec: the attempt is being recorded, and changed is closed when there is
+// more.
 func (c *cursor) readOn(rec *recording) (changed <-chan struct{}, err error) {
 	var files []io.ReadCloser
 	if rec != nil {
@@ -240,7 +239,7 @@ func (c *cursor) readOn(rec *recording) (changed <-chan struct{}, err error) {
 	return changed, err
 }
 
-// open opens those of the attempt's files that are there.
+// open opens the existing files of the attempt.
 func (c *cursor) open(suffixes ...string) (files []io.ReadCloser, err error) {
 	for _, suffix := range suffixes {
 		f, err := openText(filepath.Join(c.store.dir, folderName, c.folder, c.of.ID+suffix))
@@ -277,7 +276,7 @@ func (c *cursor) line(text []byte) error {
 	var l row
 	// a header, damaged, or read already
 	if !bytes.HasPrefix(text, []byte(`{"n":`)) || json.Unmarshal(text, &l) != nil || l.N <= c.n {
-		return nil //nolint:nilerr // what is damaged is passed over, its number is missing then
+		return nil //nolint:nilerr // skip a damaged line; its number is missing
 	}
 	out := Line{At: l.At, AttemptID: c.of.ID, Attempt: c.of.N}
 	if missing := l.N - c.n - 1; missing > 0 {

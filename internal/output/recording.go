@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// flushEvery is how long a line may take to be seen, and how often followers are woken at most.
+	// flushEvery bounds the delay before followers see a line, and the rate of their wake-ups.
 	flushEvery = 100 * time.Millisecond
-	// againAfter is the pause before a source that broke off is read anew.
+	// againAfter is the pause before a broken source is read again.
 	againAfter = time.Second
-	// longLine is where a line is cut into parts.
+	// longLine is the length at which lines are split.
 	longLine = 8 << 10
-	// backlogBytes is how much of what comes too fast is kept, the newest: the end says why.
+	// backlogBytes limits the data kept above the rate limit. The newest data wins, because the end of a log explains a
+	// failure.
 	backlogBytes = 64 << 10
 )
 
@@ -38,7 +39,7 @@ type recording struct {
 	folder string
 	ctx    context.Context
 	cancel context.CancelFunc
-	gaveUp atomic.Bool   // what came so far is all: nobody waits for the source any more
+	gaveUp atomic.Bool   // the source did not finish in time; the output so far is final
 	done   chan struct{} // closed after its end
 
 	mu      sync.Mutex
@@ -48,29 +49,29 @@ type recording struct {
 	limit   *rate.Limiter
 	waiting []piece // came too fast
 	bytes   int     // of waiting
-	dropped int64   // bytes that were never looked at
+	dropped int64   // bytes dropped unread
 	lost    bool    // something is missing
 
-	file    *os.File // nil: none yet, or it cannot be written
+	file    *os.File // nil before the first write, or if the file is not writable
 	to      *bufio.Writer
 	size    int64
 	n       int64 // of the last line
 	dirty   bool
-	changed chan struct{} // closed, and made anew, when there is more to read
+	changed chan struct{} // closed and replaced when there is more to read
 	gen     int           // counts what made a reader's open file an old one
 }
 
 // stream is one of the two of an attempt.
 type stream struct {
 	name  string
-	part  []byte // of a line whose end has not come
+	part  []byte // incomplete last line
 	mid   bool   // the beginning of that line was taken already
 	gap   bool   // bytes were dropped since the last piece
 	at    time.Time
 	stage string
 	mark  wire.StageMark // the last one
 	rune  []byte         // the first bytes of a character that a cut split
-	lines *redact.Writer // hides secrets, also where a line was cut
+	lines *redact.Writer // hides secrets, including secrets in split lines
 	now   piece          // that is being written
 }
 
@@ -97,7 +98,7 @@ type row struct {
 type header struct {
 	Schema string `json:"schema_version"`
 	Attempt
-	Truncated bool `json:"truncated,omitempty"` // lines are missing, apart from those whose number is
+	Truncated bool `json:"truncated,omitempty"` // lines are missing in addition to the gaps in the numbers
 }
 
 const schema = "retake-output/v1"
@@ -225,7 +226,7 @@ func (r *recording) finish(ended bool) {
 	}
 }
 
-// begin makes the attempt's file anew.
+// begin creates or truncates the attempt's file.
 func (r *recording) begin() {
 	r.closeFile()
 	r.started, r.n, r.waiting, r.bytes, r.dropped = true, 0, nil, 0, 0
@@ -269,10 +270,10 @@ func (r *recording) closeFile() {
 	r.file = nil
 }
 
-// fail notes that lines are lost. The attempt goes on without them.
+// fail notes that lines are lost. The attempt continues.
 func (r *recording) fail(err error) {
 	r.lost = true
-	r.store.log.Warn("output cannot be written; the work goes on without it", zap.String("issue", r.Issue),
+	r.store.log.Warn("cannot write output, attempt continues", zap.String("issue", r.Issue),
 		zap.String("worker", r.ID), zap.Error(err))
 }
 
@@ -290,7 +291,7 @@ func (r *recording) add(v any) error {
 	return err
 }
 
-// tick lets followers see what came, and takes what had come too fast.
+// tick flushes to followers and processes the backlog.
 func (r *recording) tick() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -298,7 +299,7 @@ func (r *recording) tick() {
 	r.show()
 }
 
-// show lets readers see everything that was added.
+// show makes all added lines visible to readers.
 func (r *recording) show() {
 	if !r.dirty || r.file == nil {
 		return
@@ -317,7 +318,7 @@ func (r *recording) notify() {
 	r.changed = make(chan struct{})
 }
 
-// enter adds a line to the file, which begins anew when it is full; the full one is kept until the next is.
+// enter appends a line. It starts a new file when the current one is full, and keeps one full file.
 func (r *recording) enter(l row) {
 	if r.file == nil {
 		r.lost = true

@@ -27,7 +27,7 @@ type Options struct {
 	Now  func() time.Time // time.Now
 }
 
-// Keep bounds what is kept.
+// Keep bounds the stored output.
 type Keep struct {
 	PartBytes int64         // of one of the two parts of an attempt's file while it runs; 4 MiB
 	Burst     int           // bytes that an attempt may print at once; 4 MiB
@@ -37,10 +37,10 @@ type Keep struct {
 	Age       time.Duration // 30 days
 }
 
-// folderName is where outputs are, one folder for each task.
+// folderName is the directory of outputs, with one folder per task.
 const folderName = "outputs"
 
-// Store keeps what attempts print. Its methods are safe for concurrent use.
+// Store stores the output of attempts. Its methods are safe for concurrent use.
 type Store struct {
 	dir  string
 	o    Options
@@ -54,10 +54,10 @@ type Store struct {
 	live  map[string]*recording
 }
 
-// task is what is known of a task beside its files.
+// task is the state of a task beyond its files.
 type task struct {
 	open    bool          // attempts may come
-	changed chan struct{} // closed, and made anew, when an attempt began or the task is over
+	changed chan struct{} // closed and replaced when an attempt starts or the task ends
 }
 
 // Open returns the store of a data directory. Nothing is read or written yet.
@@ -77,7 +77,7 @@ func Open(dir string, o Options) *Store {
 	return s
 }
 
-// Close ends what is being recorded. The files stay as they are: attempts go on, and who follows them next begins anew.
+// Close ends all recordings. The files stay. A later process rewrites the files of running attempts.
 func (s *Store) Close() {
 	s.mu.Lock() // nothing begins after this
 	s.end()
@@ -97,28 +97,28 @@ func (s *Store) Close() {
 // closeTime bounds the wait for a disk that may never answer.
 const closeTime = 10 * time.Second
 
-// Chunk is a piece of what an attempt prints.
+// Chunk is a piece of an attempt's output.
 type Chunk struct {
-	At     time.Time // zero: not known
+	At     time.Time // zero if unknown
 	Stderr bool
 	Data   []byte // of one line at most, or of several; not kept
 }
 
-// Source hands over what an attempt has printed and will print, from the first byte that there is, and returns nil when
-// it has ended.
+// Source passes past and future output of an attempt to take, from the first available byte. It returns nil when the
+// attempt has ended.
 type Source func(ctx context.Context, take func(Chunk)) error
 
-// Recording says what to record, and what not to write down.
+// Recording identifies an attempt to record, and the secrets to hide.
 type Recording struct {
 	Issue, ID string
 	N         int
-	Key       []byte              // that the worker signs its marks of stages with; nil: stages are not known
-	Secrets   *redact.Redactor    // values, wherever the pieces are cut
-	Mask      func(string) string // what else is hidden in a line; nil: nothing
+	Key       []byte              // verifies the worker's stage marks; without it, stages are unknown
+	Secrets   *redact.Redactor    // secret values, even if split between chunks
+	Mask      func(string) string // hides further text in a line; may be nil
 	Source    Source
 }
 
-// Begin records an attempt in the background until it ends. For one that is being recorded it does nothing.
+// Begin records an attempt in the background until it ends. It does nothing if a recording is already active.
 func (s *Store) Begin(r Recording) {
 	if _, err := s.begin(r); err != nil {
 		s.log.Warn("the output of an attempt is not kept", zap.String("issue", r.Issue), zap.String("worker", r.ID),
@@ -129,7 +129,7 @@ func (s *Store) Begin(r Recording) {
 func (s *Store) begin(r Recording) (*recording, error) {
 	folder, err := audit.TaskFolder(r.Issue)
 	if err == nil && !attemptForm.MatchString(r.ID) {
-		err = fmt.Errorf("attempt %.100q is no name", r.ID)
+		err = fmt.Errorf("invalid attempt name %.100q", r.ID)
 	}
 	if err != nil {
 		return nil, err
@@ -149,8 +149,8 @@ func (s *Store) begin(r Recording) (*recording, error) {
 	return rec, nil
 }
 
-// Finish returns what is kept of an attempt that has ended, once all of it is on the disk. One that nobody
-// recorded is recorded first, from its source. It waits as long as ctx; then what came so far is kept.
+// Finish returns the stored output of an ended attempt once it is durable. If there is no recording yet, it records
+// from the source first. When ctx ends, it finishes with the output received so far.
 func (s *Store) Finish(ctx context.Context, r Recording) (Stored, error) {
 	if stored, err := s.Stored(r.Issue, r.ID); err == nil {
 		return stored, nil
@@ -172,7 +172,7 @@ func (s *Store) Finish(ctx context.Context, r Recording) (Stored, error) {
 	return s.Stored(r.Issue, r.ID)
 }
 
-// Stored returns the finished output of an attempt. fs.ErrNotExist: there is none.
+// Stored returns the finished output of an attempt. It returns fs.ErrNotExist if there is no output.
 func (s *Store) Stored(issue, id string) (Stored, error) {
 	folder, err := audit.TaskFolder(issue)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Store) Stored(issue, id string) (Stored, error) {
 	return digest(s.dir, filepath.Join(folderName, folder, id+sealedSuffix))
 }
 
-// Expect says that attempts of a task may come: who follows it waits for them.
+// Expect declares that a task may have more attempts, so that followers wait for them.
 func (s *Store) Expect(issue string) { s.setOpen(issue, true) }
 
 // Over says that no more attempts come of a task.
@@ -228,7 +228,7 @@ var (
 	fileForm    = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,127})(\.1)?\.jsonl(\.zst)?$`)
 )
 
-// SealOthers finishes what an earlier process had begun to record, of attempts that are there no more.
+// SealOthers finishes recordings of an earlier process, except for the given attempts.
 func (s *Store) SealOthers(there []string) {
 	s.work.Go(func() {
 		found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*"+partSuffix)) // the pattern is right
@@ -265,7 +265,7 @@ type kept struct {
 	at    time.Time
 }
 
-// prune removes the oldest outputs, until what is left is within the bounds.
+// prune removes the oldest outputs until the rest is within bounds.
 func (s *Store) prune() {
 	byID := map[string]*kept{}
 	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // the pattern is right
@@ -308,7 +308,7 @@ func (s *Store) prune() {
 	}
 }
 
-// Attempts lists the attempts of an issue whose output is kept, oldest first.
+// Attempts lists the attempts of an issue with stored output, oldest first.
 func (s *Store) Attempts(issue string) ([]Attempt, error) {
 	folder, err := audit.TaskFolder(issue)
 	if err != nil {
@@ -336,7 +336,7 @@ func (s *Store) Attempts(issue string) ([]Attempt, error) {
 			live = append(live, rec)
 		}
 	}
-	s.mu.Unlock() // who holds a recording may wait for the disk
+	s.mu.Unlock() // the holder of a recording's lock may block on the disk
 	for _, rec := range live {
 		rec.mu.Lock()
 		byID[rec.ID] = rec.attempt()
