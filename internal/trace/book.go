@@ -11,14 +11,14 @@ import (
 	"retake/internal/projection"
 )
 
-// Book follows a journal. It keeps what is open of the tasks that are not over, and belongs to one goroutine.
+// Book follows a journal. It keeps open spans of unfinished tasks, and belongs to one goroutine.
 type Book struct {
 	fleet string
 	tasks map[fsm.IssueKey]*task // by projection.Fold
 	done  func(at time.Time, s Span)
 }
 
-// task is what is open of one.
+// task holds the open spans of one task.
 type task struct {
 	root     Span
 	key      fsm.IssueKey
@@ -26,21 +26,21 @@ type task struct {
 	state    fsm.State
 	n        int // of the last attempt
 	attempt  *Span
-	phase    *Span // of the state; nil: it has none
+	phase    *Span // span of the state, or nil
 	effects  []*effect
 	reason   string // of the last verdict
 	spent    []Attribute
 	finished bool
 
 	at   time.Time // of the last span that was named by its time
-	same int       // how many others were named by the same time before it
+	same int       // number of earlier spans with the same time
 }
 
-// effect is one that is not done.
+// effect is an unfinished effect.
 type effect struct {
 	id   string
 	span Span
-	open bool // its parent is known
+	open bool // its parent exists
 }
 
 // NewBook returns an empty book. It calls done with each span that has ended and the time of the record that ended it,
@@ -49,7 +49,7 @@ func NewBook(fleet string, done func(at time.Time, s Span)) *Book {
 	return &Book{fleet: fleet, tasks: map[fsm.IssueKey]*task{}, done: done}
 }
 
-// phases are the states that have a span; within says that it lies in the attempt's.
+// phases are the states with a span. If within is set, the span is a child of the attempt's span.
 var phases = map[fsm.State]struct {
 	name   string
 	within bool
@@ -77,7 +77,7 @@ func (b *Book) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// Restore implements projection.Restorer: it adds the tasks whose beginning the journal does not have any more.
+// Restore implements projection.Restorer. It adds the tasks that started before the first record.
 func (b *Book) Restore(_ uint64, snapshot []byte) error {
 	m := fsm.New(fsm.Config{})
 	if err := m.Restore(snapshot); err != nil {
@@ -89,7 +89,7 @@ func (b *Book) Restore(_ uint64, snapshot []byte) error {
 	return nil
 }
 
-// meet adds a task in its middle, at a time. One that is known stays as it is.
+// meet adds a task in its middle, at a time. Known tasks do not change.
 func (b *Book) meet(at time.Time, k *fsm.Task) {
 	if t := b.tasks[projection.Fold(k.Key)]; t != nil && t.nonce == k.Nonce {
 		return
@@ -246,7 +246,7 @@ func (t *task) deferred(at time.Time, f fsm.EffectDeferred) {
 	}
 }
 
-// adoptEffects puts what was planned below the state that the record has led to.
+// adoptEffects makes the planned effects children of the new state.
 func (t *task) adoptEffects() {
 	for _, e := range t.effects {
 		if e.open {
@@ -265,7 +265,7 @@ func (b *Book) effectDone(at time.Time, t *task, f fsm.EffectDone) {
 			return false
 		}
 		e.span.Failed = oneLine("", f.Failed)
-		if !e.open { // planned and overtaken in one record: nothing of it happened
+		if !e.open { // planned and overtaken in one record, so it never ran
 			return true
 		}
 		b.end(at, &e.span)

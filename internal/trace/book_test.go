@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/*.txt and docs/images/trace.svg")
 
-// journals are recorded ones, by name: what old versions wrote is there, too.
+// journals returns recorded journals by name, including journals of older versions.
 func journals(t *testing.T) map[string][]fsm.Record {
 	t.Helper()
 	files, err := filepath.Glob("../fsm/testdata/journals/*.jsonl")
@@ -109,8 +109,8 @@ func TestEverySpanHasItsPlace(t *testing.T) {
 	}
 }
 
-// TestTheSameAfterARestart: who reads a journal again from its beginning makes the same spans; who meets its
-// tasks in the middle makes none with an id that another span has.
+// TestTheSameAfterARestart reads a journal twice and expects equal spans. A Book that starts in the middle of a task
+// must not reuse span ids.
 func TestTheSameAfterARestart(t *testing.T) {
 	for name, records := range journals(t) {
 		all := map[[8]byte]Span{}
@@ -158,14 +158,14 @@ func TestBookKeepsNothing(t *testing.T) {
 	}
 }
 
-// shown are the recorded journals whose traces are worth reading.
+// shown lists the recorded journals with interesting traces.
 var shown = []string{
 	"02-build-failed", "03-killed-worker", "04-silence-heard-again", "08-withdrawn", "20-withdrawn-before-start",
 	"26-start-waits-for-limit",
 	"28-question-answered", "33-incident", "38-clocks-differ-at-a-takeover",
 }
 
-// TestTraces writes what becomes of recorded journals as trees. `go test ./internal/trace -update` rewrites them.
+// TestTraces writes the traces of recorded journals as trees. `go test ./internal/trace -update` rewrites them.
 func TestTraces(t *testing.T) {
 	all := journals(t)
 	for _, name := range shown {
@@ -186,8 +186,8 @@ func golden(t *testing.T, file, got string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || string(want) != got {
-		t.Errorf("%s is not what comes of it now (%v); look at the difference, then: go test "+
-			"./internal/trace -update\n%s", file, err, got)
+		t.Errorf("%s differs from the current result (%v). Check the difference, then run: go test ./internal/trace " +
+			"-update\n%s", file, err, got)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestStages(t *testing.T) {
 	show := func(stages ...wire.StageResult) (out []string) {
 		for _, s := range Stages(attempt, stages) {
 			if s.Parent != attempt.Context.Span {
-				t.Errorf("%s is not the attempt's", s.Name)
+				t.Errorf("%s does not belong to the attempt", s.Name)
 			}
 			out = append(out, fmt.Sprintf("%s %s-%s %s", s.Name, s.Start.Sub(at), s.End.Sub(at), s.Failed))
 		}
@@ -286,17 +286,17 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestIDs: they are made of what never changes, and so they never change either.
+// TestIDs checks that ids do not change between versions.
 func TestIDs(t *testing.T) {
 	p, _ := OfAttempt("default", "k3v9qx2m-2")
 	if got := p.String() + " " + ID(p); got != ids {
-		t.Errorf("%s, want %s: spans of one task must have one trace, whatever version exported them", got, ids)
+		t.Errorf("%s, want %s: all versions must export the spans of a task with the same trace id", got, ids)
 	}
 	if ID(Of("default", "k3v9qx2m")) != ID(p) || ID(Of("other", "k3v9qx2m")) == ID(p) {
-		t.Error("a trace is not that of its task alone")
+		t.Error("two tasks share a trace")
 	}
 	if p, ok := OfAttempt("default", "nonsense"); ok || p != (wire.TraceParent{}) {
-		t.Error("what is no attempt has a span")
+		t.Error("a malformed attempt id has a span")
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// judged adds the verdict, which takes no time.
+// judged adds an event for the verdict.
 func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
 	parent, failed := &t.root, t.phase
 	if t.attempt != nil {
 		parent, failed = t.attempt, t.attempt
 	}
-	// that work is good, and what is merged with it is tried
+	// that work is valid, and is tested again after a merge
 	if failed != nil && f.Verdict.Action != recovery.Revalidate {
 		failed.Failed = oneLine(string(f.Finding.Reason), f.Finding.Cause)
 	}

@@ -1,6 +1,6 @@
 package trace
 
-// The keys of attributes; docs/specs/tracing.md says what each means.
+// Keys of attributes. docs/specs/tracing.md describes them.
 const (
 	KeyIssue      = "retake.issue"
 	keyTitle      = "retake.title"

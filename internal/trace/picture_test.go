@@ -17,8 +17,8 @@ import (
 	"retake/internal/trace/tracetest"
 )
 
-var record = flag.String("record", "", "address, such as 127.0.0.1:4318: keep what a demo sends there of one issue "+
-	"in testdata/demo.json")
+var record = flag.String("record", "", "address, such as 127.0.0.1:4318: receive the spans of one issue from a demo, and store them in " +
+	"testdata/demo.json")
 
 // demoFile has the trace of one issue of a demo, as a collector got it: a pull request whose check failed, and
 // was mended.
@@ -27,7 +27,7 @@ const (
 	demoIssue = "demo/widgets#11"
 )
 
-// recordQuiet is how long nothing must come before a recording ends.
+// recordQuiet is the silence that ends a recording.
 const recordQuiet = 45 * time.Second
 
 // TestRecordDemo keeps a trace of a demo:
@@ -35,7 +35,7 @@ const recordQuiet = 45 * time.Second
 //	go test ./internal/trace -run TestRecordDemo -record 127.0.0.1:4318 & bin/demo --otlp http://127.0.0.1:4318
 func TestRecordDemo(t *testing.T) {
 	if *record == "" {
-		t.Skip("nothing is to be recorded: -record gives the address")
+		t.Skip("set -record to an address to record a demo")
 	}
 	l, err := net.Listen("tcp", *record)
 	if err != nil {
@@ -84,7 +84,7 @@ func demo(t *testing.T) []tracetest.Span {
 
 const pictureFile = "../../docs/images/trace.svg"
 
-// TestPicture: the picture in the documentation is what the recorded demo gives. `go test ./internal/trace -run
+// TestPicture compares the picture in the documentation with the recorded demo. `go test ./internal/trace -run
 // TestPicture -update` rewrites it.
 func TestPicture(t *testing.T) {
 	golden(t, pictureFile, picture(demo(t)))
@@ -100,7 +100,7 @@ const (
 	indent    = 14
 )
 
-// kinds are the colours of bars, by the first word of a span's name; what is not here is the machine's own doing.
+// kinds maps the first word of a span's name to the colour of its bar. Other spans have the machine's colour.
 var kinds = []struct{ class, fill, names string }{
 	{"task", "#57606a", "task"},
 	{"attempt", "#0969da", "attempt"},
@@ -206,7 +206,7 @@ func flatten(spans []tracetest.Span, parent string, depth int) (out []drawn) {
 		if c := x.Start.Compare(y.Start); c != 0 {
 			return c
 		}
-		if x.End.Equal(x.Start) != y.End.Equal(y.Start) { // what takes no time comes first
+		if x.End.Equal(x.Start) != y.End.Equal(y.Start) { // events without duration come first
 			return map[bool]int{true: -1, false: 1}[x.End.Equal(x.Start)]
 		}
 		return y.End.Compare(x.End)
@@ -248,7 +248,7 @@ func brief(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// ticks is how far the marks of time are apart.
+// ticks returns the distance between time marks.
 func ticks(all time.Duration) time.Duration {
 	for _, d := range []time.Duration{
 		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second,

@@ -13,16 +13,16 @@ import (
 // Span is one stretch of time in a task's life. It is over.
 type Span struct {
 	Context wire.TraceParent // the span itself; Sampled is not set
-	Parent  [8]byte          // zero: it is the task's own
+	Parent  [8]byte          // zero means the task's span
 	Name    string           // one of a bounded set
 	Start   time.Time
 	End     time.Time // Start or later
 	// Attributes are about all of it, Events about moments in it.
 	Attributes []Attribute
 	Events     []Event
-	Failed     string // in one line; empty: it did not fail
-	// Worker is the attempt's id if it is an attempt's span, and Report the sequence of the report that ended
-	// it; 0: none did.
+	Failed     string // on one line; empty for a success
+	// Worker is the attempt's id in an attempt's span. Report is the sequence number of its final report, or 0 without
+	// a report.
 	Worker string
 	Report uint64
 }
@@ -33,7 +33,7 @@ type Attribute struct {
 	Value any
 }
 
-// Event is something that happened within a span.
+// Event is an event within a span.
 type Event struct {
 	At         time.Time
 	Name       string
@@ -48,7 +48,7 @@ func Of(fleet, nonce string) wire.TraceParent {
 	return p.Child("task")
 }
 
-// OfAttempt returns the span of an attempt; ok is false for what is no attempt's id.
+// OfAttempt returns the span of an attempt, or false if the id is malformed.
 func OfAttempt(fleet, attempt string) (p wire.TraceParent, ok bool) {
 	nonce, _, ok := fsm.ParseAttemptID(attempt)
 	if !ok {
@@ -60,9 +60,8 @@ func OfAttempt(fleet, attempt string) (p wire.TraceParent, ok bool) {
 // ID is a trace's id as people and logs write it.
 func ID(p wire.TraceParent) string { return hex.EncodeToString(p.Trace[:]) }
 
-// Stages returns the spans of what an attempt's report says of its stages. They stay within the attempt's span,
-// whatever the worker's clock says. Where the report has no times the stages are laid one behind the other, the
-// last one ending with the attempt.
+// Stages returns spans for the stages in an attempt's report. It clamps them to the attempt's span, regardless of the
+// worker's clock. Stages without times are placed one after another, and the last one ends with the attempt.
 func Stages(attempt Span, stages []wire.StageResult) []Span {
 	end := attempt.End
 	out := make([]Span, len(stages))
@@ -112,7 +111,7 @@ func within(t time.Time, s Span) time.Time {
 	return t
 }
 
-// add says something of a span; a later word replaces an earlier one. What is empty is not said.
+// add says something of a span; a later word replaces an earlier one. Empty values are ignored.
 func (s *Span) add(key string, value any) {
 	if s == nil || value == "" || value == false {
 		return

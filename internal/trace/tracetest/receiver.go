@@ -17,23 +17,23 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Path is where a collector takes traces.
+// Path is the URL path of a collector.
 const Path = "/v1/traces"
 
 // maxBody bounds a request.
 const maxBody = 64 << 20
 
-// Span is a span as it was sent.
+// Span is a span as received.
 type Span struct {
 	Trace      string         `json:"trace"`
 	ID         string         `json:"id"`
-	Parent     string         `json:"parent,omitempty"` // empty: a root
+	Parent     string         `json:"parent,omitempty"` // empty for a root span
 	Name       string         `json:"name"`
 	Start      time.Time      `json:"start"`
 	End        time.Time      `json:"end"`
 	Attributes map[string]any `json:"attributes,omitempty"`
 	Events     []Event        `json:"events,omitempty"`
-	Failed     string         `json:"failed,omitempty"`  // message of its error; empty: it did not fail
+	Failed     string         `json:"failed,omitempty"`  // its error message; empty for a success
 	Service    string         `json:"service,omitempty"` // of the resource
 }
 
@@ -70,21 +70,21 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// Refuse has every request refused with a status from now on; 0: none.
+// Refuse rejects every later request with this status. 0 accepts them again.
 func (c *Collector) Refuse(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refuse = status
 }
 
-// Spans are those that came, in that order, each as often as it came.
+// Spans returns the received spans in order, with duplicates.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// Header is one of the last request's.
+// Header returns a header of the last request.
 func (c *Collector) Header(name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
