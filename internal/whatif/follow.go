@@ -9,15 +9,15 @@ import (
 
 // Options of a Follower.
 type Options struct {
-	Since time.Time                  // verdicts before it are followed, but not reported; zero: all are reported
-	Only  func(fsm.IssueKey) bool    // nil: every issue
-	Read  func(fsm.ReportRef) Reread // reads a stored report with other rules; nil: what was found when it came holds
+	Since time.Time                  // earlier verdicts are replayed but not reported; zero reports all
+	Only  func(fsm.IssueKey) bool    // nil selects every issue
+	Read  func(fsm.ReportRef) Reread // reads a stored report with other rules; nil keeps the recorded finding
 }
 
-// Reread is what other rules find in a report.
+// Reread is the result of applying other rules to a report.
 type Reread struct {
 	Finding recovery.Finding
-	Gone    bool // the report is not there any more: the recorded finding holds
+	Gone    bool // the report no longer exists, so the recorded finding stands
 }
 
 // Follower follows a journal. It is not safe for concurrent use.
@@ -25,7 +25,7 @@ type Follower struct {
 	m      *fsm.Machine
 	cfg    fsm.Config
 	o      Options
-	claims map[string]*claim       // by nonce: those that a verdict was made on
+	claims map[string]*claim       // by nonce; claims with at least one verdict
 	canary map[string]fsm.IssueKey // by incident: the canary before the last change
 	issues map[fsm.IssueKey]bool   // of the report
 	out    Report
@@ -34,13 +34,13 @@ type Follower struct {
 
 // claim is one claim of an issue.
 type claim struct {
-	left *Case // the verdict after which it would have gone elsewhere; nil: it goes on as it did
-	over bool  // what follows is not the verdict's doing: a person has answered, or the claim has ended
+	left *Case // first verdict that changes the claim's course, or nil
+	over bool  // a person has answered or the claim has ended, so later facts do not depend on the verdict
 	gone bool  // it would have gone elsewhere
 }
 
-// New returns a follower that decides by a configuration. Of that, what the policy, the rounds of fixing and
-// the clean validation need is used.
+// New returns a follower that decides by a configuration. It uses the policy, the fix rounds and the clean validation
+// settings.
 func New(cfg fsm.Config, o Options) *Follower {
 	return &Follower{
 		out: Report{Issues: []fsm.IssueKey{}, Changes: []Change{}, Cases: []*Case{}},
@@ -59,7 +59,7 @@ func (w *Follower) Apply(_ uint64, records []fsm.Record) {
 func (w *Follower) record(r fsm.Record) {
 	for _, f := range r.Facts {
 		switch f := f.(type) {
-		case fsm.StateKept: // the journal begins anew
+		case fsm.StateKept: // the journal starts here
 			w.m, w.claims, w.canary = fsm.New(w.cfg), map[string]*claim{}, map[string]fsm.IssueKey{}
 		case fsm.IncidentChanged:
 			w.canary[f.Incident.Key] = w.m.Canary(f.Incident.Key)
@@ -73,7 +73,7 @@ func (w *Follower) record(r fsm.Record) {
 	}
 }
 
-// judged compares a verdict, and returns the one that the claim goes on with.
+// judged compares a verdict, and returns the verdict to apply to the claim.
 func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 	w.place++
 	t := w.m.Task(f.Task)
@@ -123,7 +123,7 @@ func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 			c.left, c.over = one, false
 		}
 	}
-	if elsewhere { // from here on the claim is charged with what was recorded
+	if elsewhere { // from here on, charge the recorded verdicts
 		return f
 	}
 	return would
@@ -146,7 +146,8 @@ func (w *Follower) report(was, would fsm.VerdictMade, differs *Case) {
 	}
 }
 
-// reread reads the report again that a verdict's finding came from. What the director knew itself no rule changes.
+// reread reads the report again that a verdict's finding came from. Rules do not change facts that the director
+// observed directly.
 func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	e := &t.Ending
 	if w.o.Read == nil || e.Finding == nil || e.Report == nil || *e.Finding != f.Finding ||
@@ -156,11 +157,11 @@ func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	return w.o.Read(*e.Report)
 }
 
-// ruleKnown is the rule of what the director knows for certain.
+// ruleKnown is the rule of findings that the director observed directly.
 const ruleKnown = "known"
 
-// went notes what became of a claim that would have gone elsewhere, until a person has answered: that would
-// have been another question.
+// went records the outcome of a claim that would have taken another course, until a person answers. The answer belongs
+// to a different question.
 func (w *Follower) went(at time.Time, f fsm.Fact) {
 	var key fsm.IssueKey
 	switch f := f.(type) {
@@ -206,7 +207,7 @@ func (w *Follower) claim(t *fsm.Task) *claim {
 	return w.claims[t.Nonce]
 }
 
-// seen notes a verdict that is looked at.
+// seen records the time of an examined verdict.
 func (w *Follower) seen(at time.Time, k fsm.IssueKey) {
 	if w.out.From.IsZero() {
 		w.out.From = at
@@ -218,7 +219,7 @@ func (w *Follower) seen(at time.Time, k fsm.IssueKey) {
 	}
 }
 
-// Report is what was found so far. It belongs to the follower.
+// Report returns the results so far. It belongs to the follower.
 func (w *Follower) Report() *Report {
 	w.out.count()
 	w.out.total()

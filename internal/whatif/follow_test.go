@@ -48,7 +48,7 @@ func history(t *testing.T, cfg fsm.Config, key fsm.IssueKey, nonce string,
 	return out
 }
 
-// document is a policy over the director's own, under the limits of config.
+// document parses a policy on top of the director's default, within the limits of config.
 func document(t *testing.T, text string) fsm.Config {
 	t.Helper()
 	base, err := policy.Preset("director")
@@ -88,7 +88,7 @@ func TestAnotherPolicysCountersAreKept(t *testing.T) {
 	}
 }
 
-// What leaves a claim's course as it was does not end the comparison: each verdict with another delay is a case.
+// A verdict that differs only in its delay does not end the comparison of the claim.
 func TestAnotherDelayIsNoOtherHistory(t *testing.T) {
 	t.Parallel()
 	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient",
@@ -111,7 +111,7 @@ func TestAnotherDelayIsNoOtherHistory(t *testing.T) {
 	}
 }
 
-// A person who was asked, and would not have been: how long that took is told, and nothing that followed the answer.
+// A question that the other policy would not have asked has its duration reported, but not the events after the answer.
 func TestAQuestionThatWouldNotHaveBeenAsked(t *testing.T) {
 	t.Parallel()
 	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "tests_failed")
@@ -130,8 +130,8 @@ func TestAQuestionThatWouldNotHaveBeenAsked(t *testing.T) {
 	}
 }
 
-// A claim is followed from its beginning, whatever is reported: one that went elsewhere before --since is not
-// judged after it.
+// A claim is replayed from its start regardless of --since. If it changed course earlier, later verdicts are not
+// compared.
 func TestSinceAndOnlySayWhatIsReported(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, policy.Limits{MaxRetries: 9})
@@ -154,8 +154,7 @@ func TestSinceAndOnlySayWhatIsReported(t *testing.T) {
 	}
 }
 
-// A task whose beginning has left the journal is counted, and nothing is said of it; so is what no policy is
-// asked about.
+// Tasks that start before the journal, and verdicts without a policy decision, are only counted.
 func TestWhatCannotBeComparedIsCounted(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, policy.Limits{MaxRetries: 9})
@@ -172,7 +171,7 @@ func TestWhatCannotBeComparedIsCounted(t *testing.T) {
 	}
 }
 
-// What today's configuration would decide just so is not the doing of what is tried.
+// A difference that the current configuration also produces is marked.
 func TestWhatIsSoAlreadyIsMarked(t *testing.T) {
 	t.Parallel()
 	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient",

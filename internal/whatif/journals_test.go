@@ -51,7 +51,7 @@ func recorded(t *testing.T, found func(name string, records []fsm.Record)) {
 	}
 }
 
-// config is that of package fsm's transcripts.
+// config returns the configuration of fsm's transcripts.
 func config(t *testing.T, l policy.Limits) fsm.Config {
 	t.Helper()
 	p, err := policy.Preset("director")
@@ -70,9 +70,8 @@ func follow(cfg fsm.Config, o Options, records []fsm.Record) *Report {
 	return f.Report()
 }
 
-// With the policy that they were written by, nothing in the recorded transcripts would have been decided
-// otherwise. What the simulated ones were written by is not known: package fsmtest tests that with worlds of
-// its own.
+// The recorded transcripts give no differences under their policy. fsmtest checks simulated worlds, because their
+// policies are not recorded here.
 func TestTheRecordedTranscriptsAreDecidedTheSame(t *testing.T) {
 	t.Parallel()
 	var sum Counts

@@ -9,9 +9,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// Report is what would have been decided otherwise.
+// Report lists the verdicts that would have been different.
 type Report struct {
-	From    time.Time      `json:"from,omitzero"` // the first verdict that was looked at, and the last
+	From    time.Time      `json:"from,omitzero"` // first and last examined verdict
 	To      time.Time      `json:"to,omitzero"`
 	Issues  []fsm.IssueKey `json:"issues"` // that they are about
 	Counts  Counts         `json:"counts"`
@@ -20,21 +20,21 @@ type Report struct {
 	Cases   []*Case        `json:"cases"` // in the order of the journal
 }
 
-// Counts say what became of the verdicts that were looked at. Same, Differ, Later, NotAsked and Unknown are all
-// of them.
+// Counts classifies the examined verdicts. Same, Differ, Later, NotAsked and Unknown are all of them.
 type Counts struct {
 	Same        int `json:"same"`
 	Differ      int `json:"differ"`
-	Already     int `json:"already"`      // of those: another configuration, that of today, says just the same
+	Already     int `json:"already"`      // subset of Differ: the current configuration decides likewise
 	Later       int `json:"later"`        // not compared: on a claim that would have gone elsewhere before
-	NotAsked    int `json:"not_asked"`    // not compared: no policy is asked, as about work that cannot be handed in
+	NotAsked    int `json:"not_asked"`    // not compared, because no policy applies, for example to work that cannot be submitted
 	Unknown     int `json:"unknown"`      // not compared: the task's beginning is not in the journal
 	ByIncident  int `json:"by_incident"`  // an incident has the last word, then and now
 	PolicyAlone int `json:"policy_alone"` // of those: the policy alone would have said otherwise
-	Unread      int `json:"unread"`       // the report is gone, or was not looked for: what was found in it then holds
+	Unread      int `json:"unread"`       // the report was missing or not read, so the recorded finding applies
 }
 
-// Kinds of differences: the first that is so names the case. All but the first two leave the claim's course as it was.
+// Kinds of differences. A case has the first kind that matches. All but the first two leave the claim on the same
+// course.
 const (
 	KindAction   = "action"
 	KindValidate = "validate"
@@ -62,7 +62,7 @@ var kinds = []struct {
 	}},
 }
 
-// differs names the first difference; empty: the same is decided. Rows, counters and words may be others.
+// differs returns the first difference, or "" if the decisions are equal. Rows, counters and words may be others.
 func differs(was, would fsm.VerdictMade) (kind string, elsewhere bool) {
 	for _, k := range kinds {
 		if k.is(&was, &would) {
@@ -90,7 +90,7 @@ type Case struct {
 	Stage   string       `json:"stage,omitempty"`
 	Cause   string       `json:"cause"`
 	Kind    string       `json:"differs_in"`
-	Already bool         `json:"already"` // the configuration of today says just the same: see Compare
+	Already bool         `json:"already"` // the current configuration decides likewise; see Compare
 	Was     Decision     `json:"was"`
 	Would   Decision     `json:"would_be"`
 	Later   int          `json:"later"`      // verdicts on the claim that are not compared because of this one
@@ -98,7 +98,7 @@ type Case struct {
 	place   int          // among the verdicts of the journal
 }
 
-// Decision is what people ask of a verdict.
+// Decision is the part of a verdict that people see.
 type Decision struct {
 	Reason       recovery.Reason `json:"reason"`
 	Rule         string          `json:"rule,omitempty"` // of the finding
@@ -111,12 +111,12 @@ type Decision struct {
 	Why          string          `json:"why"`
 }
 
-// Then is what happened after the verdict in fact, until a person answered or the work was delivered.
+// Then lists the events after the verdict until a person answered or the work was delivered.
 type Then struct {
 	Attempts        int            `json:"attempts"`
 	Usage           recovery.Usage `json:"usage"`
 	Delivered       bool           `json:"delivered"`
-	AnsweredSeconds float64        `json:"answered_seconds,omitempty"` // how long a person took who was asked
+	AnsweredSeconds float64        `json:"answered_seconds,omitempty"` // time until a person answered
 }
 
 func newCase(at time.Time, t *fsm.Task, was, would fsm.VerdictMade, kind string) *Case {
@@ -136,26 +136,24 @@ func decision(f fsm.VerdictMade) Decision {
 	}
 }
 
-// Totals say what the cases amount to. Each counts a claim's first difference alone: what would have followed
-// is not known.
+// Totals sums up the cases. Each total counts only a claim's first difference, because its consequences are unknown.
 type Totals struct {
 	MoreAttempts  int `json:"more_attempts"`
 	FewerAttempts int `json:"fewer_attempts"`
-	MoreAsked     int `json:"more_asked"` // a person would have been asked
+	MoreAsked     int `json:"more_asked"` // additional questions to a person
 	FewerAsked    int `json:"fewer_asked"`
-	Longer        int `json:"longer_waits"` // of those that try again, then and now
+	Longer        int `json:"longer_waits"` // cases that retry under both policies
 	Shorter       int `json:"shorter_waits"`
 	NowCharged    int `json:"now_charged"` // to a meter of retries, and was free
 	NowFree       int `json:"now_free"`
-	// SparedAttempts were made after the verdicts that would not have tried again, SparedUsage is what they
-	// used. SparedDelivered of those claims delivered their work by them.
+	// SparedAttempts counts attempts after verdicts that would not have retried, and SparedUsage sums their usage.
+	// SparedDelivered of those claims delivered their work by them.
 	SparedAttempts  int            `json:"spared_attempts"`
 	SparedUsage     recovery.Usage `json:"spared_usage"`
 	SparedDelivered int            `json:"spared_delivered"`
 }
 
-// Compare marks the cases that a report of the same journal under the configuration of today has, too: they are
-// not the doing of what is tried.
+// Compare marks cases that also appear under the current configuration. The tested configuration is not their cause.
 func (r *Report) Compare(today *Report) {
 	r.Counts.Already = 0
 	i := 0
@@ -216,5 +214,5 @@ func (r *Report) total() {
 	r.Totals = t
 }
 
-// asks: a person has to look, whatever else the action means.
+// asks reports whether the action requires a person.
 func asks(a recovery.Action) bool { return !a.Again() && a != recovery.Reclaim }
