@@ -186,7 +186,7 @@ func golden(t *testing.T, file, got string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || string(want) != got {
-		t.Errorf("%s differs from the current result (%v). Check the difference, then run: go test ./internal/trace " +
+		t.Errorf("%s differs from the current result (%v). Check the difference, then run: go test ./internal/trace "+
 			"-update\n%s", file, err, got)
 	}
 }
