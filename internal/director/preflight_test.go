@@ -71,8 +71,8 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 		"rights":       "GitHub does not list the write permissions of a token",
 		"repositories": "ok: " + repo,
 		"base branch":  "ok: " + repo + " has main",
-		"labels": "ok: " + repo + " lacks agent-task, agent-claimed, agent-blocked, agent-review, which the " +
-			"first start makes",
+		"labels": "ok: " + repo + " lacks agent-task, agent-claimed, agent-blocked, agent-review; the first " +
+			"start creates them",
 	} {
 		if !strings.Contains(of(check), want) {
 			t.Errorf("%s: want %q in\n%s", check, want, of(check))
@@ -131,8 +131,8 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 func TestPreflightBesideADirector(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.config.Containers.Runtime = "process"
-	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "ok: no director is running") ||
-		!strings.Contains(of("journal"), "ok: none yet") {
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
+		"ok: no director is running") || !strings.Contains(of("journal"), "ok: none yet") {
 		t.Error(of("director"), of("journal"))
 	}
 	s.start()

@@ -28,52 +28,69 @@ type check struct {
 
 // checks are all, in the order in which they are made and shown. A new one is a row here.
 var checks = []check{
-	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Lists settings without effect.", look: lookConfiguration},
+	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Lists settings without " +
+		"effect.", look: lookConfiguration},
 	{
 		name: "work", needs: Offline, about: "Repositories and stages are set.",
 		look: lookNeeds("github.repositories", "stage"),
 	},
-	{name: "credential", needs: Offline, about: "The token, the App's key and the webhook secret exist, and other users cannot read them.", look: lookCredential},
-	{name: "variables", needs: Offline, about: "The variables passed to workers are set, and one of them allows agents to log in.", look: lookVariables},
-	{name: "data_dir", needs: Offline, about: "`director.data_dir` is writable or can be created, and other users cannot read it.", look: lookDataDir},
+	{name: "credential", needs: Offline, about: "The token, the App's key and the webhook secret exist, and other " +
+		"users cannot read them.", look: lookCredential},
+	{name: "variables", needs: Offline, about: "The variables passed to workers are set, and one of them allows " +
+		"agents to log in.", look: lookVariables},
+	{name: "data_dir", needs: Offline, about: "`director.data_dir` is writable or can be created, and other users " +
+		"cannot read it.", look: lookDataDir},
 
-	{name: "programs", needs: OnMachine, about: "git and the worker program are installed; without containers also the stages' programs.", look: lookPrograms},
-	{name: "disk", needs: OnMachine, about: "Free space and free files for `data_dir` and `shared_dir`, compared with `director.disk_watermark`.", look: lookDisk},
-	{name: "quota", needs: OnMachine, about: "The machine supports `checkout.quota` for each checkout. Without a quota: the limit that applies " +
-		"instead.", look: lookQuota},
+	{name: "programs", needs: OnMachine, about: "git and the worker program are installed; without containers also " +
+		"the stages' programs.", look: lookPrograms},
+	{name: "disk", needs: OnMachine, about: "Free space and free files for `data_dir` and `shared_dir`, compared " +
+		"with `director.disk_watermark`.", look: lookDisk},
+	{name: "quota", needs: OnMachine, about: "The machine supports `checkout.quota` for each checkout. Without a " +
+		"quota: the limit that applies instead.", look: lookQuota},
 	{
-		name: "director", needs: OnMachine, about: "Whether a director is already running and healthy, and whether tasks of another fleet exist.",
+		name: "director", needs: OnMachine, about: "Whether a director is already running and healthy, and whether " +
+			"tasks of another fleet exist.",
 		look: lookDirector,
 	},
 	{
-		name: "journal", needs: OnMachine, about: "The journal is readable and complete. Runs only while no director is running.",
+		name: "journal", needs: OnMachine, about: "The journal is readable and complete. Runs only while no director " +
+			"is running.",
 		limit: 10 * time.Minute, look: lookJournal,
 	},
 
-	{name: "github", needs: NeedsGitHub, opens: true, about: "GitHub answers and accepts the credential. Shows the account, and whether it belongs to a person.", look: lookAccount},
-	{name: "clock", needs: NeedsGitHub, about: "Difference between this machine's clock and the clock of GitHub.", look: lookClock},
+	{name: "github", needs: NeedsGitHub, opens: true, about: "GitHub answers and accepts the credential. Shows the " +
+		"account, and whether it belongs to a person.", look: lookAccount},
+	{name: "clock", needs: NeedsGitHub, about: "Difference between this machine's clock and the clock of " +
+		"GitHub.", look: lookClock},
 	{
-		name: "rights", needs: NeedsGitHub, about: "Scopes of a classic token, permissions of an App, expiry of the token.",
+		name: "rights", needs: NeedsGitHub, about: "Scopes of a classic token, permissions of an App, expiry of the " +
+			"token.",
 		look: lookRights,
 	},
-	{name: "repositories", needs: NeedsGitHub, about: "Each repository exists, accepts issues and pushes, and grants the director's read permissions.", look: lookRepositories},
-	{name: "base branch", needs: NeedsGitHub, about: "`github.base_branch` exists in each repository.", look: lookBranch},
-	{name: "labels", needs: NeedsGitHub, about: "The director's four labels exist in each repository.", look: lookLabels},
+	{name: "repositories", needs: NeedsGitHub, about: "Each repository exists, accepts issues and pushes, and grants " +
+		"the director's read permissions.", look: lookRepositories},
+	{name: "base branch", needs: NeedsGitHub, about: "`github.base_branch` exists in each " +
+		"repository.", look: lookBranch},
+	{name: "labels", needs: NeedsGitHub, about: "The director's four labels exist in each " +
+		"repository.", look: lookLabels},
 
-	{name: "engine", needs: NeedsEngine, opens: true, about: "The Docker or Kubernetes API answers. Warns about plain processes.", look: lookEngine},
-	{name: "cluster", needs: NeedsEngine, about: "On Kubernetes: the director has every permission it needs in its namespace, and a dry run shows that " +
-		"the API accepts a pod with the settings of attempts. Its runtime and priority class exist, and no " +
-		"policy or quota rejects it.", look: lookCluster},
-	{name: "isolation", needs: NeedsEngine, about: "Barriers between containers and the engine's host: user namespaces, the system call filter, a " +
-		"read-only root file system.", look: lookIsolation},
+	{name: "engine", needs: NeedsEngine, opens: true, about: "The Docker or Kubernetes API answers. Warns about " +
+		"plain processes.", look: lookEngine},
+	{name: "cluster", needs: NeedsEngine, about: "On Kubernetes: the director has every permission it needs in its " +
+		"namespace, and a dry run shows that the API accepts a pod with the settings of attempts. Its runtime and " +
+		"priority class exist, and no policy or quota rejects it.", look: lookCluster},
+	{name: "isolation", needs: NeedsEngine, about: "Barriers between containers and the engine's host: user " +
+		"namespaces, the system call filter, a read-only root file system.", look: lookIsolation},
 	{
 		name: "image", needs: NeedsEngine, about: "`containers.image` is available locally or in its registry.",
 		look: lookImage,
 	},
-	{name: "network", needs: NeedsEngine, about: "`containers.network` exists, or can be created, and is usable.", look: lookNetwork},
-	{name: "egress", needs: NeedsEngine, about: "The kernel of the engine's host enforces `containers.egress`. The check uses a temporary network.", limit: 3 * time.Minute, look: lookEgress},
-	{name: "container", needs: NeedsEngine, about: "A container of the image reaches the bus and has the stages' programs. The check does not pull " +
-		"images.", limit: 3 * time.Minute, look: lookInside},
+	{name: "network", needs: NeedsEngine, about: "`containers.network` exists, or can be created, and is " +
+		"usable.", look: lookNetwork},
+	{name: "egress", needs: NeedsEngine, about: "The kernel of the engine's host enforces `containers.egress`. The " +
+		"check uses a temporary network.", limit: 3 * time.Minute, look: lookEgress},
+	{name: "container", needs: NeedsEngine, about: "A container of the image reaches the bus and has the stages' " +
+		"programs. The check does not pull images.", limit: 3 * time.Minute, look: lookInside},
 	{
 		name: "ports", needs: OnMachine, about: "`agent_bus.listen_port` and `director.http_listen` are available.",
 		look: lookPorts,

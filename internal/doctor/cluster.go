@@ -23,7 +23,8 @@ func lookCluster(ctx context.Context, e *exam) {
 		return
 	}
 	for _, right := range lacks {
-		e.problem("the director's account lacks permission to "+right, "grant it in the namespace (with a Role and a RoleBinding)")
+		e.problem("the director's account lacks permission "+
+			"to "+right, "grant it in the namespace (with a Role and a RoleBinding)")
 	}
 	if len(lacks) > 0 {
 		e.notTried("permissions for a dry run of a pod are missing")

@@ -153,7 +153,8 @@ func lookRepositories(ctx context.Context, e *exam) {
 		case err != nil:
 			e.problem(name+": "+err.Error(), "")
 		case len(lacks) > 0:
-			e.problem(name+": the credential lacks permission to read "+strings.Join(lacks, ", "), "grant these permissions")
+			e.problem(name+": the credential lacks permission to "+
+				"read "+strings.Join(lacks, ", "), "grant these permissions")
 		case e.problems() == before:
 			e.ok(name)
 		}

@@ -94,8 +94,8 @@ func lookDisk(_ context.Context, e *exam) {
 func lookQuota(_ context.Context, e *exam) {
 	quota := e.Config.Checkout.QuotaBytes()
 	if quota == 0 {
-		e.warn(fmt.Sprintf("checkout.quota is empty: a single checkout can fill the disk up to director.disk_watermark (%.0f "+
-			"%%), and then no attempt starts", e.Config.Director.DiskWatermark),
+		e.warn(fmt.Sprintf("checkout.quota is empty: a single checkout can fill the disk up to "+
+			"director.disk_watermark (%.0f %%), and then no attempt starts", e.Config.Director.DiskWatermark),
 			`checkout.quota = "10GiB", where the director is root on the host itself`)
 		return
 	}
@@ -133,8 +133,8 @@ func lookJournal(ctx context.Context, e *exam) {
 	}
 	says, err := e.Machine.Journal(ctx)
 	if err != nil {
-		e.problem(err.Error(), "director journal verify lists all damage; director journal rebuild creates a new journal from GitHub "+
-			"and the checkouts")
+		e.problem(err.Error(), "director journal verify lists all damage; director journal rebuild creates a new "+
+			"journal from GitHub and the checkouts")
 		return
 	}
 	e.ok(says)

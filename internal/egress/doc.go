@@ -9,7 +9,7 @@
 //
 //	CONNECT name:443                        a tunnel; its content is opaque
 //	GET http://name/…                       forwarded without the hop-by-hop headers
-//	/ANTHROPIC_API_KEY/v1/messages          by TLS to the host in Options.Keys, with the key instead of the attempt's token
+//	/ANTHROPIC_API_KEY/v1/messages          by TLS to the host in Options.Keys, with the real key
 //
 // The proxy does not inspect the TLS inside a tunnel. Allowing one name on a shared server allows every other name on
 // that server.

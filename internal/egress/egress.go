@@ -42,8 +42,8 @@ type Options struct {
 	Keys   map[string]Key   // by the name of the variable that holds one
 	Secret []byte           // of the tokens; the same for the life of a fleet's workers
 	Log    *zap.Logger
-	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // defaults to the machine's resolver
-	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // defaults to the machine's network
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // default: system resolver
+	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // default: net.Dialer
 	// for connections to the hosts of Keys; nil means Go's defaults
 	TLS *tls.Config
 }

@@ -17,8 +17,8 @@ import (
 	"retake/internal/trace/tracetest"
 )
 
-var record = flag.String("record", "", "address, such as 127.0.0.1:4318: receive the spans of one issue from a demo, and store them in "+
-	"testdata/demo.json")
+var record = flag.String("record", "", "address, such as 127.0.0.1:4318: receive the spans of one issue from a demo, "+
+	"and store them in testdata/demo.json")
 
 // demoFile has the trace of one issue of a demo, as a collector got it: a pull request whose check failed, and
 // was mended.
