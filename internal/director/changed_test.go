@@ -80,7 +80,7 @@ func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 			t.Errorf("%s was touched: %v, %d comments", key, i.Labels, len(i.Comments))
 		}
 	}
-	if l := s.said(waits); !strings.Contains(l[0], "it is dropped") {
+	if l := s.said(waits); !strings.Contains(l[0], "the unclaimed issue is dropped") {
 		t.Errorf("said of what waits: %q", l)
 	}
 }

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(GCPercent) // what is measured is what a director does
 	// The whole directors spend their time waiting for each other's seconds, not for a processor.
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,

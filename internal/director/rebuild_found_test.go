@@ -60,7 +60,7 @@ func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 	s.start()
 	s.until("rebuilt", s.inState(key, fsm.Blocked.String()))
 	if to, why := s.rebuiltAs(key); to != fsm.Blocked.String() ||
-		!strings.HasPrefix(why, "a question about the last attempt, and its label") {
+		!strings.HasPrefix(why, "a question about the last attempt, with its label") {
 		t.Errorf("rebuilt as %s: %s", to, why)
 	}
 	s.stop()
