@@ -3,6 +3,7 @@ package director
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -129,7 +130,7 @@ type daemon struct {
 	gathered  http.Handler               // serves metrics
 	web       *serve.Web                 // at director.http_listen; may be nil
 	disk      *disk.Guard                // watches the disk of the data directory
-	only      *onlyRun                   // nil if the run takes all issues
+	only      *intake.Only               // nil if the run takes all issues
 	outside   outside                    // the proxy between workers and the network
 	keys      map[string]egress.Key      // by variable: keys that workers use without holding them
 	internet  func(*egress.Options)      // Options.Outside; may be nil
@@ -139,6 +140,20 @@ type daemon struct {
 // ErrTasksFailed means that the run ended as asked, but its policy had aborted it (nothing new was begun), or tasks
 // failed under recovery.continue_on_error. ERROR_REPORT.md in the data directory lists them.
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
+
+// errOnlyOver ends a run for selected issues when all of them are over.
+var errOnlyOver = errors.New("the issues of this run are over")
+
+// ErrNotDone means that a run for selected issues has ended because all of them are over, but not all are done.
+var ErrNotDone = errors.New("director: not all issues of this run are done")
+
+// onlyOver returns the cause that ends a run for selected issues.
+func onlyOver(undone []string) error {
+	if len(undone) == 0 {
+		return errOnlyOver
+	}
+	return fmt.Errorf("%w: %s", ErrNotDone, strings.Join(undone, "; "))
+}
 
 // GCPercent is the garbage collector's target for a director process (see debug.SetGCPercent). Go's default is 100.
 // With 200 the heap may grow to three times the live data instead of two, and a busy director decides 36,000 times
@@ -154,7 +169,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
-	d.only = newOnlyRun(o.Only, end)
+	d.only = intake.NewOnly(o.Only, func(undone []string) { end(onlyOver(undone)) })
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { d.watchConfig(watch, o.Hangups) })

@@ -19,7 +19,7 @@ func (s *session) onDurable(r fsm.Record) {
 	for _, f := range r.Facts {
 		record.Log(s.log, f)
 		s.react(f)
-		s.only.note(f)
+		s.only.Note(f)
 	}
 }
 

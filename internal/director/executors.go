@@ -27,19 +27,19 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		fsm.DoDeliver:     s.hostDisk.WithinQuota(s.travel.Received(s.delivery.Deliver)),
 		fsm.DoEscalate:    s.travel.Received(s.questions.Escalate),
 		fsm.DoRelease:     s.travel.Received(s.delivery.Release),
-		fsm.DoRemind:      s.remind,
+		fsm.DoRemind:      s.replies.Remind,
 		fsm.DoWelcome:     s.hellos.Welcome,
 		fsm.DoRefuse:      s.hellos.Refuse,
 		fsm.DoFence:       s.hellos.Fence,
 		fsm.DoProbe:       s.signs.Probe,
 		fsm.DoRemove:      s.remains.Remove,
-		fsm.DoReadIssue:   s.readIssue,
+		fsm.DoReadIssue:   s.issues.Read,
 		fsm.DoProgress:    s.questions.Progress,
-		fsm.DoReadAnswers: s.readAnswers,
-		fsm.DoReadReview:  s.readReview,
-		fsm.DoReply:       s.reply,
-		fsm.DoReclaim:     s.reclaim,
-		fsm.DoTidy:        s.tidy,
+		fsm.DoReadAnswers: s.answers.Read,
+		fsm.DoReadReview:  s.reviews.Read,
+		fsm.DoReply:       s.replies.Reply,
+		fsm.DoReclaim:     s.strays.Reclaim,
+		fsm.DoTidy:        s.replies.Tidy,
 		fsm.DoPause:       s.control.Executor(wire.Pause{}),
 		fsm.DoResume:      s.control.Executor(wire.Resume{}),
 		fsm.DoForget:      s.remains.Forget,
@@ -125,6 +125,3 @@ func (s *session) newAttempts() {
 		Texts: texts, Log: s.log,
 	}
 }
-
-// pollPause returns the minimum pause between two tries of a request that GitHub refuses.
-func (s *session) pollPause() time.Duration { return s.setup().GitHub.Poll }

@@ -108,7 +108,7 @@ func TestRunForSomeIssuesAsksGitHubAgain(t *testing.T) {
 		!strings.HasSuffix(err.Error(), silent+" is not offered: it needs the label agent-task") {
 		t.Errorf("ended with %v", err)
 	}
-	if said := s.logs.FilterMessageSnippet("does not say whether an issue of this run is offered").
+	if said := s.logs.FilterMessage("issue of this run not read, trying again").
 		FilterField(zap.String("issue", silent)); said.Len() != 1 {
 		t.Errorf("the log says %d times what is waited for", said.Len())
 	}

@@ -179,7 +179,7 @@ func (d *daemon) newSetup(read config.Config, sums map[string]string) (*inforce.
 
 // machineConfig returns the part of a setup that the machine decides by.
 func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
-	cfg := c.Machine(d.only.issues())
+	cfg := c.Machine(d.only.Issues())
 	if d.decides != nil {
 		d.decides(&cfg)
 	}

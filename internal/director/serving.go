@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -12,6 +13,7 @@ import (
 	"retake/internal/director/serve"
 	"retake/internal/fsm"
 	"retake/internal/page"
+	"retake/internal/story"
 	"retake/internal/sys/hidden"
 )
 
@@ -42,13 +44,21 @@ func (s *session) serveOperator(ctx context.Context) error {
 func (s *session) newAnswers() {
 	fate := func(m *fsm.Machine, t *fsm.Task) string { return s.met.Fate(m, t, s.settings()) }
 	s.status = &serve.Status{
-		RunID: s.runID, Since: s.since, Only: s.only.names(), Owner: s.owner, Views: s.views, Bus: s.bus, Disk: s.disk,
+		RunID: s.runID, Since: s.since, Only: s.only.Names(), Owner: s.owner, Views: s.views, Bus: s.bus, Disk: s.disk,
 		Fate: fate, Leader: s.candidate.Me, Config: s.configState, Degraded: s.degraded, Meters: s.meters,
 	}
 	s.stories = &serve.Stories{Owner: s.owner, Views: s.views, Fate: fate}
-	s.commands = &serve.TaskCommands{
-		Owner: s.owner, Repositories: s.config.GitHub.Repositories, Offer: s.offerIssue,
+	s.commands = &serve.TaskCommands{Owner: s.owner, Repositories: s.config.GitHub.Repositories}
+	adder := &intake.Adder{
+		Owner: s.owner, GitHub: s.github, Offers: s.offers, Config: &s.inForce, Unusable: &s.unusable,
+		Request: s.commands.Request, Ring: s.polls.Ring, NotWritten: serve.NotWritten, TooBusy: serve.TooBusy,
+		Story: func(ctx context.Context, k fsm.IssueKey) (told story.Story, known bool, err error) {
+			err = s.stories.View(ctx, func(b *story.Book, now time.Time) { told, known = b.Story(k, now) })
+			return told, known, err
+		},
+		Log: s.log,
 	}
+	s.commands.Offer = adder.Offer
 }
 
 // meters adds the counters that a snapshot shows.

@@ -46,7 +46,10 @@ type session struct {
 	ends        *workers.Ends
 	running     *workers.Checkouts
 	refusals    *intake.Postponed // issues whose claim failed
-	reclaims    *intake.Postponed // claims without a task that were checked recently
+	issues      *intake.Issues
+	answers     *intake.Answers
+	strays      *intake.Strays
+	replies     *effects.Replies
 	broker      *workers.Broker
 	recorder    *record.Recorder
 	views       *view.Model
@@ -88,7 +91,6 @@ func (d *daemon) newSession() *session {
 	s := &session{
 		daemon: d, bus: d.hub.Bus(), met: d.met, offers: offers,
 		refusals: intake.NewPostponed(intake.PostponedFor, offers.AsksForWork),
-		reclaims: intake.NewPostponed(min(intake.PostponedFor, d.wholeEvery), nil),
 		travel: &effects.Checkouts{
 			Bus: d.hub.Bus(), Workspace: d.workspace, Limits: d.config.Checkout, Redact: d.github.Redact, Log: d.log,
 		},
@@ -109,7 +111,7 @@ func (d *daemon) newSession() *session {
 	s.questions = &effects.Questions{
 		Setup: d.setup, ConfigFile: d.reading.file, GitHub: d.github, Delivery: s.delivery, Failure: s.reports.Failure,
 		Denied: d.outside.denied,
-		Gone:   func(ctx context.Context, k fsm.IssueKey) { s.owner.Send(ctx, s.issueGone(k), nil) },
+		Gone:   func(ctx context.Context, k fsm.IssueKey) { s.issues.Gone(ctx, k) },
 	}
 	return s
 }

@@ -10,6 +10,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/director/effects"
 	"retake/internal/director/failure"
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
@@ -99,6 +100,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term
 	}
 	s.newWorkers(ctx)
 	s.newAttempts()
+	s.newIntake()
 	s.runner = loop.NewRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.Send(ctx, e, nil) }, t.Leads, s.log)
 	if s.views, err = view.New(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
 		return nil, err
@@ -113,7 +115,6 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term
 		s.log); s.traces != nil {
 		s.projections = append(s.projections, s.traces)
 	}
-	s.newIntake()
 	s.newAnswers()
 	return edits, nil
 }
@@ -161,8 +162,15 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	return nil
 }
 
-// newIntake creates the parts that read GitHub.
+// newIntake creates the parts that read GitHub, and those that answer people there.
 func (s *session) newIntake() {
+	s.issues = &intake.Issues{Owner: s.owner, GitHub: s.github, Offers: s.offers, Config: &s.inForce}
+	s.answers = &intake.Answers{Owner: s.owner, GitHub: s.github, Config: &s.inForce, Log: s.log}
+	s.strays = &intake.Strays{
+		GitHub: s.github, Config: &s.inForce, Log: s.log,
+		Checked: intake.NewPostponed(min(intake.PostponedFor, s.wholeEvery), nil),
+	}
+	s.replies = &effects.Replies{Owner: s.owner, GitHub: s.github, Setup: s.setup}
 	s.reviews = intake.NewReviews(intake.ReviewSources{
 		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Record: s.recorder, Log: s.log,
 	})
@@ -217,13 +225,17 @@ func (s *session) parts() []sessionPart {
 		s.diskWatch().Run,
 		s.diskGuard().Run,
 		s.reviews.Run,
-		s.showIncidents,
+		(&effects.Incidents{
+			Owner: s.owner, GitHub: s.github, Setup: s.setup, Repository: s.config.GitHub.Repositories[0], Log: s.log,
+		}).Run,
 		func(ctx context.Context) error { return s.bus.ServeBudget(ctx, s.broker) },
 		func(ctx context.Context) error { return s.bus.ServeCheckouts(ctx, s.travel.Rules()) },
 		endless(func(ctx context.Context) { s.verifyJournal(ctx, snapshot) }),
 		s.views.Follow,
 		s.housekeeping,
-		s.watchOnly,
+		(&intake.OnlyWatch{
+			Only: s.only, Owner: s.owner, GitHub: s.github, Labels: s.config.GitHub.Labels, Log: s.log,
+		}).Run,
 		func(ctx context.Context) error {
 			return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.status.Snapshot(ctx) })
 		},

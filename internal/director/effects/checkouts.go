@@ -179,7 +179,7 @@ func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error
 	}
 	lost := func(err error) error {
 		if errors.Is(err, bus.ErrNoChunk) {
-			return fmt.Errorf("%w: the bus has lost what was sent of the checkout: %w", workspace.ErrLost, err)
+			return fmt.Errorf("%w: bus lost chunks of the checkout: %w", workspace.ErrLost, err)
 		}
 		return failure.OnBus(err)
 	}
@@ -225,7 +225,7 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 			return failure.Ended(err)
 		}
 		out := run(ctx, e)
-		if err != nil || ctx.Err() != nil { // the local copy differs from the attempt's
+		if err != nil || ctx.Err() != nil { // the local copy is out of date
 			return out
 		}
 		if err := c.keep(ctx, e.Nonce, false); err != nil {

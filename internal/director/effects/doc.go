@@ -5,7 +5,7 @@
 //
 //   - An executor may run again after a restart, so each one detects the work of an earlier try.
 //   - An executor changes the machine only through its result, which becomes an event.
-//   - A checkout belongs either to the director or to the attempt that runs on it, never to both. See Checkouts.
+//   - A checkout has one owner at a time, the director or an attempt. See Checkouts.
 //
 // # Failure policy
 //

@@ -77,8 +77,8 @@ func (t *IssueTexts) sayEdited(ctx context.Context, key string, a github.Approva
 	}
 }
 
-// shownText returns an issue's text as people see it on GitHub. A note at the end tells agents and people about
-// passages that were left out.
+// shownText returns an issue's text as people see it on GitHub. A note at the end tells agents and people the number
+// of hidden passages.
 func shownText(title, body string) (string, string, int) {
 	title, n := shown.Markdown(title)
 	body, more := shown.Markdown(body)

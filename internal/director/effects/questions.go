@@ -73,7 +73,7 @@ func (q *Questions) Progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	view := ProgressView(e.Progress)
 	// Retry through rate limits, or the comment would stay wrong. A newer state or the final comment ends the
 	// retries.
-	return failure.RetryTransient(ctx, q.pause, func() error {
+	return failure.RetryTransient(ctx, pollPause(q.Setup), func() error {
 		return q.GitHub.Progress(ctx, string(e.Task), e.Nonce, view)
 	})
 }
@@ -94,8 +94,7 @@ func ProgressView(p *fsm.ProgressView) github.ProgressView {
 	return view
 }
 
-// failedLines returns the failed attempts. Attempts with work in review are left out, because they had fulfilled the
-// task.
+// failedLines returns the failed attempts. It omits attempts with work in review, because they fulfilled the task.
 func failedLines(history []fsm.Failure, inReview bool) []github.AttemptLine {
 	return attemptLines(slices.DeleteFunc(slices.Clone(history), func(f fsm.Failure) bool {
 		return f.Stage == "REVIEW" || inReview && f.Stage == "SYNC_MAIN"
@@ -113,5 +112,7 @@ func attemptLines(history []fsm.Failure) []github.AttemptLine {
 	return lines
 }
 
-// pause returns the minimum time between two tries of an edit that GitHub refuses.
-func (q *Questions) pause() time.Duration { return q.Setup().GitHub.Poll }
+// pollPause returns a function for the minimum pause between two tries of a request that GitHub refuses.
+func pollPause(setup func() *inforce.Setup) func() time.Duration {
+	return func() time.Duration { return setup().GitHub.Poll }
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"retake/internal/fsm"
 )
@@ -47,3 +48,6 @@ func (s *Setup) IsDecided() bool {
 
 // MarkDecided records that the journal has the change.
 func (s *Setup) MarkDecided() { s.decide() }
+
+// PollPause returns the minimum pause between two tries of a request that GitHub refuses.
+func (c *Current) PollPause() time.Duration { return c.Load().GitHub.Poll }

@@ -57,7 +57,7 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 			if err := c.vetPlain(ctx, known, task, &a); err != nil && failure.Of(err).Transient {
 				return false, err
 			} else if err != nil { // retrying later would not change the outcome
-				c.Log.Warn("whether a comment counts is not known", zap.String("issue", a.Issue), zap.Error(err))
+				c.Log.Warn("comment not vetted", zap.String("issue", a.Issue), zap.Error(err))
 			}
 			if a.MayWrite {
 				seen.Comments = append(seen.Comments, commentView(task, a))
@@ -163,7 +163,7 @@ func (c *Comments) correct(ctx context.Context, a github.Said, ours bool) error 
 	return nil
 }
 
-// acknowledge marks a comment whose command was not accepted.
+// acknowledge marks a comment with a rejected command.
 func (c *Comments) acknowledge(ctx context.Context, on string, comment int64) {
 	if err := c.GitHub.React(ctx, on, comment, github.ReactionConfused); err != nil {
 		c.Log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))

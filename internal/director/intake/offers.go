@@ -45,8 +45,8 @@ type lookups struct {
 	waited map[string]bool // issues that got no lookup last time
 }
 
-// first sorts issues that already waited to the front. Otherwise, with more issues than lookups, the same issues
-// would be looked up again each time and the rest would starve.
+// first sorts issues that already waited to the front. Otherwise, with more issues than lookups, every poll would
+// serve the same issues and the rest would starve.
 func (l *lookups) first(a, b github.Issue) int {
 	switch {
 	case l.waited[a.Key] == l.waited[b.Key]:
@@ -57,7 +57,7 @@ func (l *lookups) first(a, b github.Issue) int {
 	return 1
 }
 
-// View converts an issue, and adds its place in the queue if it asks for work. If no one with write access has
+// View converts an issue. An issue that asks for work gets its place in the queue. If no one with write access has
 // offered the issue, View removes the task label from the view. left is the number of lookups that remain for
 // dependencies.
 func (o *Offers) View(ctx context.Context, i github.Issue, left *int) (fsm.IssueView, error) {

@@ -22,9 +22,9 @@ import (
 // limit.
 const WholeEvery = time.Hour
 
-// CommentsEvery is the interval at which a repository with a task is asked for comments even if nothing indicates
-// new ones. GitHub's lists may lag behind each other, and GitHub does not promise that an edited comment updates
-// its issue.
+// CommentsEvery is the interval between two requests for the comments in a repository with a task, even without a
+// sign of new ones. GitHub's lists may lag behind each other, and GitHub does not promise that an edited comment
+// updates its issue.
 const CommentsEvery = time.Minute
 
 // Polls polls repositories. Set its exported fields before the first Run. Call Add before any bell rings.
@@ -57,7 +57,7 @@ type poll struct {
 	setup   *inforce.Setup // in force at the last poll
 	whole   bool           // a full list is due
 	looked  time.Time      // when the last full list was read
-	quiet   bool           // the last read of comments found nothing new
+	quiet   bool           // the last read of comments was empty
 	heard   time.Time      // when comments were last read
 	rang    bool           // the bell triggered this poll
 	lookups lookups
@@ -84,7 +84,7 @@ func (p *Polls) Ring(repo string) {
 	}
 }
 
-// Wake makes the loops poll soon what a webhook is about. It reports whether the webhook concerns one of our
+// Wake makes the loops poll the subject of a webhook soon. It reports whether the webhook concerns one of our
 // repositories.
 func (p *Polls) Wake(n github.Notice) bool {
 	poll, ours := p.bells[strings.ToLower(n.Repo)]
@@ -176,7 +176,7 @@ func (p *poll) look(ctx context.Context, at place) error {
 	}
 	if err == nil && p.whole && at.cursor != "" {
 		var more int
-		more, _, err = p.list(ctx, "", false) // all that carry our labels now, whenever they changed
+		more, _, err = p.list(ctx, "", false) // all that carry our labels now
 		later = max(later, more)
 	}
 	if err != nil {
@@ -207,7 +207,7 @@ func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int
 	return later, page.Same, nil
 }
 
-// seen converts a list for the machine. later counts the issues that wait because no lookups were left.
+// seen converts a list for the machine. later counts the issues that wait for a lookup.
 func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: p.repo, Cursor: page.Cursor, AskedAt: asked}
 	for _, key := range page.Closed { // other issues may depend on a closed one

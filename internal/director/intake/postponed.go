@@ -10,7 +10,7 @@ import (
 )
 
 // Postponed holds issues back until they change or a time has passed. The polls use it for claims without a task,
-// and for issues that look eligible but could not be claimed.
+// and for eligible issues after a failed claim.
 type Postponed struct {
 	keep  time.Duration           // how long an issue is held back
 	fresh func(github.Issue) bool // reports whether an issue asks for new work; nil means that all do
@@ -48,8 +48,8 @@ func (p *Postponed) Note(key string) {
 	p.last[key] = postponement{until: until}
 }
 
-// evict removes the oldest postponement if it has expired, and reports whether it did. It remembers the repository
-// for Lapsed. The caller holds the lock.
+// evict removes the oldest postponement if it has expired, and reports a removal. It remembers the repository for
+// Lapsed. The caller holds the lock.
 func (p *Postponed) evict() bool {
 	oldest, found := "", false
 	for key, x := range p.last {

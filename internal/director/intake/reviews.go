@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -48,10 +49,10 @@ func NewReviews(of ReviewSources) *Reviews {
 	return &Reviews{ReviewSources: of, Bell: NewBell(), turns: newReviewTurns()}
 }
 
-// Counts returns the number of polls, and how many of them showed nothing new.
+// Counts returns the number of polls, and of those without news.
 func (r *Reviews) Counts() (looks, idle int) { return r.turns.counts() }
 
-// reviewedTask is a task whose work is in a pull request.
+// reviewedTask is a task with a pull request.
 type reviewedTask struct {
 	key    fsm.IssueKey
 	number int
@@ -144,4 +145,20 @@ func (r *Reviews) Wake(ctx context.Context, repo string, changed map[int]time.Ti
 			r.Bell.Ring()
 		}
 	}
+}
+
+// Read polls the pull request of an effect's task after its issue was closed.
+func (r *Reviews) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	return failure.RetryTransient(ctx, r.Config.PollPause, func() error {
+		number, err := loop.Look(ctx, r.Owner, func(d *fsm.Driver) int {
+			if t := d.Machine().Task(e.Task); t != nil {
+				return t.Work.PullRequest
+			}
+			return 0
+		})
+		if err != nil || number == 0 { // the session or the task is over
+			return err
+		}
+		return r.Look(ctx, e.Task, number, true)
+	})
 }

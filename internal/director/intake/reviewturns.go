@@ -24,7 +24,7 @@ type reviewTurns struct {
 	mu    sync.Mutex
 	pulls map[fsm.IssueKey]*watchedPull
 	looks int // polls so far
-	idle  int // polls that showed nothing new
+	idle  int // polls without news
 }
 
 type watchedPull struct {
@@ -132,7 +132,7 @@ func longer(rest, first, most time.Duration) time.Duration {
 	return max(first, min(time.Duration(float64(rest)*reviewBackoff), most))
 }
 
-// counts returns the number of polls, and how many of them showed nothing new.
+// counts returns the number of polls, and of those without news.
 func (w *reviewTurns) counts() (looks, idle int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

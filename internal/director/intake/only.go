@@ -1,65 +1,62 @@
-package director
+package intake
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"retake/internal/config"
 	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
+	"retake/internal/github"
 )
 
-// errOnlyOver ends a run for selected issues when all of them are over.
-var errOnlyOver = errors.New("the issues of this run are over")
-
-// ErrNotDone means that a run for selected issues has ended because all of them are over, but not all are done.
-var ErrNotDone = errors.New("director: not all issues of this run are done")
-
-// onlyRest is how long a run's issues must be over before the run ends. The last comments are written in that time.
+// onlyRest is the time between the end of a run's last issue and the end of the run. The last comments are written
+// in that time.
 const onlyRest = 3 * time.Second
 
-// onlyRun is a run that takes only selected issues from the queue. It ends when each one is delivered, waits for a
-// person, or is given up.
-type onlyRun struct {
+// Only is a run that takes only selected issues from the queue. It ends when each one is delivered, waits for a person,
+// or is given up. A nil Only takes all issues. Create it with NewOnly.
+type Only struct {
 	keys []fsm.IssueKey
-	end  context.CancelCauseFunc // ends the run
+	end  func(undone []string) // ends the run
 
 	// Used only by the owner while a session lives.
 	last   map[fsm.IssueKey]fsm.State // the last state seen in this run, by the issue's key in lower case
 	absent map[fsm.IssueKey]string    // why an issue cannot get a task
 }
 
-func newOnlyRun(keys []fsm.IssueKey, end context.CancelCauseFunc) *onlyRun {
+// NewOnly returns a run of the given issues, or nil without issues. end is called once, with the issues that are not
+// done.
+func NewOnly(keys []fsm.IssueKey, end func(undone []string)) *Only {
 	if len(keys) == 0 {
 		return nil
 	}
-	return &onlyRun{keys: keys, end: end, last: map[fsm.IssueKey]fsm.State{}, absent: map[fsm.IssueKey]string{}}
+	return &Only{keys: keys, end: end, last: map[fsm.IssueKey]fsm.State{}, absent: map[fsm.IssueKey]string{}}
 }
 
-// issues returns the issues that the run takes. Empty means all.
-func (o *onlyRun) issues() []fsm.IssueKey {
+// Issues returns the issues that the run takes. It returns none if the run takes all.
+func (o *Only) Issues() []fsm.IssueKey {
 	if o == nil {
 		return nil
 	}
 	return o.keys
 }
 
-// names returns the issues in words for people.
-func (o *onlyRun) names() (all []string) {
-	for _, k := range o.issues() {
+// Names returns the issues in words for people.
+func (o *Only) Names() (all []string) {
+	for _, k := range o.Issues() {
 		all = append(all, string(k))
 	}
 	return all
 }
 
-// note updates the issues' states from a durable fact.
-func (o *onlyRun) note(f fsm.Fact) {
+// Note updates the issues' states from a durable fact.
+func (o *Only) Note(f fsm.Fact) {
 	if o == nil {
 		return
 	}
@@ -83,15 +80,7 @@ type onlyState struct {
 	undone []string // issues that are over but not done, with the reason
 }
 
-// why returns the cause that ends the run.
-func (o onlyState) why() error {
-	if len(o.undone) == 0 {
-		return errOnlyOver
-	}
-	return fmt.Errorf("%w: %s", ErrNotDone, strings.Join(o.undone, "; "))
-}
-
-func (o *onlyRun) state(m *fsm.Machine) (now onlyState) {
+func (o *Only) state(m *fsm.Machine) (now onlyState) {
 	for _, k := range o.keys {
 		state, busy := o.last[k.Fold()], false
 		if t := m.Task(k); t != nil {
@@ -113,13 +102,27 @@ func (o *onlyRun) state(m *fsm.Machine) (now onlyState) {
 	return now
 }
 
-// watchOnly ends the run when its issues are over.
-func (s *session) watchOnly(ctx context.Context) error {
-	if s.only == nil {
+// OnlyWatch ends a run of selected issues.
+type OnlyWatch struct {
+	Only   *Only
+	Owner  *loop.Owner
+	GitHub issueReader
+	Labels config.Labels
+	Log    *zap.Logger
+}
+
+// issueReader reads an issue.
+type issueReader interface {
+	Issue(ctx context.Context, key string) (github.Issue, error)
+}
+
+// Run ends the run when its issues are over. It returns at once if the run takes all issues.
+func (s *OnlyWatch) Run(ctx context.Context) error {
+	if s.Only == nil {
 		return nil
 	}
-	s.log.Info("this run takes only some issues from the queue; what was begun before goes on, too",
-		zap.Strings("only", s.only.names()))
+	s.Log.Info("run takes only some issues from the queue, and continues tasks that began before",
+		zap.Strings("only", s.Only.Names()))
 	if err := s.findAbsent(ctx); err != nil {
 		return nil
 	}
@@ -127,16 +130,16 @@ func (s *session) watchOnly(ctx context.Context) error {
 	defer tick.Stop()
 	var since time.Time // when all issues were first seen as over
 	for {
-		now, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) onlyState { return s.only.state(d.Machine()) })
+		now, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) onlyState { return s.Only.state(d.Machine()) })
 		switch {
 		case err != nil || now.open:
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= onlyRest:
-			s.log.Info("the issues of this run are over", zap.Strings("only", s.only.names()),
+			s.Log.Info("the issues of this run are over", zap.Strings("only", s.Only.Names()),
 				zap.Strings("not_done", now.undone))
-			s.only.end(now.why())
+			s.Only.end(now.undone)
 			return nil
 		}
 		select {
@@ -155,12 +158,12 @@ const (
 
 // findAbsent looks up the issues without a task, because the run would wait forever for an issue that is not
 // offered. It retries until GitHub has answered for each.
-func (s *session) findAbsent(ctx context.Context) error {
-	for _, k := range s.only.keys {
+func (s *OnlyWatch) findAbsent(ctx context.Context) error {
+	for _, k := range s.Only.keys {
 		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0,
 			func() error { return s.noteAbsent(ctx, k) },
 			func(err error, pause time.Duration) {
-				s.log.Warn("GitHub does not say whether an issue of this run is offered: the run waits for that",
+				s.Log.Warn("issue of this run not read, trying again",
 					zap.String("issue", string(k)), zap.Duration("asks_again_in", pause), zap.Error(err))
 			})
 		if err != nil {
@@ -171,10 +174,10 @@ func (s *session) findAbsent(ctx context.Context) error {
 }
 
 // noteAbsent looks up an issue unless it has a task. A transient error comes from GitHub.
-func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
-	there, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) bool {
+func (s *OnlyWatch) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
+	there, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) bool {
 		return d.Machine().Task(k) != nil ||
-			s.only.last[k.Fold()] != 0
+			s.Only.last[k.Fold()] != 0
 	})
 	if err != nil {
 		return backoff.Permanent(err)
@@ -186,19 +189,19 @@ func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	if err != nil || why == "" {
 		return err
 	}
-	s.log.Warn("an issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
-	if _, err := loop.Look(ctx, s.owner,
-		func(*fsm.Driver) bool { s.only.absent[k.Fold()] = why; return true }); err != nil {
+	s.Log.Warn("an issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
+	if _, err := loop.Look(ctx, s.Owner,
+		func(*fsm.Driver) bool { s.Only.absent[k.Fold()] = why; return true }); err != nil {
 		return backoff.Permanent(err)
 	}
 	return nil
 }
 
 // whyAbsent returns why an issue will not get a task without human action, or "".
-func (s *session) whyAbsent(ctx context.Context, k fsm.IssueKey) (string, error) {
-	i, err := s.github.Issue(ctx, string(k))
+func (s *OnlyWatch) whyAbsent(ctx context.Context, k fsm.IssueKey) (string, error) {
+	i, err := s.GitHub.Issue(ctx, string(k))
 	why, gone := failure.IssueGone(err)
-	switch names := s.config.GitHub.Labels; {
+	switch names := s.Labels; {
 	case gone:
 		return string(k) + ": " + why, nil
 	case err != nil:

@@ -1,6 +1,7 @@
-package director
+package effects
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -31,36 +33,42 @@ func (i shownIncident) same(j shownIncident) bool {
 	return i.text.Open == j.text.Open && i.text.Title == j.text.Title && slices.Equal(i.text.Waiting, j.text.Waiting)
 }
 
-// showIncidents maintains one issue for each outage that holds tasks back, until ctx ends. It compares with the
-// machine's current state each time, so a failed request loses nothing.
-func (s *session) showIncidents(ctx context.Context) error {
-	if !s.config.GitHub.Writes {
-		return nil
-	}
+// Incidents maintains one issue for each outage that holds tasks back.
+type Incidents struct {
+	Owner      *loop.Owner
+	GitHub     *github.Client
+	Setup      func() *inforce.Setup
+	Repository string // for outages that concern no repository
+	Log        *zap.Logger
+}
+
+// Run updates the issues until ctx ends. Each round compares with the machine's current state, so the next round
+// repeats a failed request.
+func (s *Incidents) Run(ctx context.Context) error {
 	shown := map[string]shownIncident{} // by key, as last written by this process
 	for {
 		select {
-		case <-time.After(min(incidentRest, max(s.setup().GitHub.Poll, time.Second))):
+		case <-time.After(min(incidentRest, max(s.Setup().GitHub.Poll, time.Second))):
 		case <-ctx.Done():
 			return nil
 		}
-		if !s.setup().Escalation.IncidentIssues {
+		if !s.Setup().Escalation.IncidentIssues || !s.Setup().GitHub.Writes {
 			continue
 		}
-		now, err := loop.Look(ctx, s.owner,
+		now, err := loop.Look(ctx, s.Owner,
 			func(d *fsm.Driver) map[string]shownIncident { return s.incidentsToShow(d.Machine()) })
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		maps.DeleteFunc(shown, func(key string, _ shownIncident) bool { _, known := now[key]; return !known })
-		for _, key := range sortedKeys(now) {
+		for _, key := range slices.Sorted(maps.Keys(now)) {
 			if before, ok := shown[key]; ok && before.same(now[key]) {
 				continue
 			}
-			issue, err := s.github.EnsureIncident(ctx, now[key].text)
+			issue, err := s.GitHub.EnsureIncident(ctx, now[key].text)
 			if err != nil {
 				if ctx.Err() == nil {
-					s.log.Warn("incident not shown", zap.String("incident", key), zap.Error(err))
+					s.Log.Warn("incident not shown", zap.String("incident", key), zap.Error(err))
 				}
 				continue // the next round tries again
 			}
@@ -68,13 +76,13 @@ func (s *session) showIncidents(ctx context.Context) error {
 			if !now[key].text.Open {
 				issue = ""
 			}
-			s.owner.Send(ctx, fsm.IncidentShown{Key: key, Issue: fsm.IssueKey(issue)}, nil)
+			s.Owner.Send(ctx, fsm.IncidentShown{Key: key, Issue: fsm.IssueKey(issue)}, nil)
 		}
 	}
 }
 
-// incidentsToShow returns the outages that hold tasks back, and those that are over but still have an open issue.
-func (s *session) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
+// incidentsToShow returns the outages that hold tasks back, and past outages with an open issue.
+func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 	out := map[string]shownIncident{}
 	for _, i := range m.AllIncidents() {
 		open := i.Breaker.KeepsBack(m.Now())
@@ -82,14 +90,10 @@ func (s *session) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			continue
 		}
 		about, _ := recovery.Describe(i.Reason)
-		repo := i.Repo
-		if repo == "" {
-			repo = s.config.GitHub.Repositories[0]
-		}
 		text := github.IncidentIssue{
-			Repo: repo, Key: i.Key, Issue: string(i.Issue), Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(),
-				resourceOf(i.Key)), Open: open, Since: i.Breaker.Since,
-			Body: i.Cause, Check: []string{about.Ask()},
+			Repo: cmp.Or(i.Repo, s.Repository), Key: i.Key, Issue: string(i.Issue),
+			Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(), resourceOf(i.Key)),
+			Open:  open, Since: i.Breaker.Since, Body: i.Cause, Check: []string{about.Ask()},
 		}
 		if !open {
 			text.Until = m.Now()

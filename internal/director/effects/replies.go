@@ -1,0 +1,127 @@
+package effects
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+func reactionTo(accepted bool) string {
+	if accepted {
+		return github.ReactionUnderstood
+	}
+	return github.ReactionConfused
+}
+
+// helps lists the commands that help in a state, best first.
+var helps = map[fsm.State][]github.Command{
+	fsm.Blocked:  {github.CommandRetry, github.CommandSnooze, github.CommandTake, github.CommandStop},
+	fsm.Backoff:  {github.CommandRetry, github.CommandSnooze, github.CommandTake},
+	fsm.Parked:   {github.CommandRetry, github.CommandTake},
+	fsm.InReview: {github.CommandFix, github.CommandTake},
+}
+
+// Replies answers people on GitHub.
+type Replies struct {
+	Owner  *loop.Owner
+	GitHub *github.Client
+	Setup  func() *inforce.Setup
+}
+
+// Reply acknowledges a command that the machine has decided, and answers in words if necessary.
+func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	return failure.RetryTransient(ctx, pollPause(s.Setup), func() error {
+		on := cmp.Or(string(e.Reply.On), string(e.Task))
+		begins := "The label `" + s.Setup().GitHub.Labels.Task + "` begins one."
+		if !e.Reply.Known {
+			if others, err := s.isOthers(ctx, on); others || err != nil {
+				return err
+			}
+			outage, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) bool { return isOutage(d.Machine(), on) })
+			if err != nil {
+				return err
+			}
+			if outage {
+				begins = "It is about an outage: Retake goes on by itself when that is over, and closes " +
+					"this issue then."
+			}
+		}
+		if answer := answerTo(e.Reply, on, begins); answer.Kind != "" {
+			if err := s.GitHub.Reply(ctx, answer); err != nil {
+				return err
+			}
+		}
+		// for an accepted command the reaction is the whole answer
+		return s.GitHub.React(ctx, on, e.Reply.Comment, reactionTo(e.Reply.Refused == ""))
+	})
+}
+
+// answerTo returns the answer in words, or an answer without a kind if the reaction suffices. begins explains to
+// people how a task begins.
+func answerTo(r *fsm.Reply, on, begins string) github.ReplyRequest {
+	answer := github.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
+	switch {
+	case r.Refused != "":
+		answer.Kind, answer.Why = github.ReplyRefused, r.Refused
+		if !r.Known {
+			answer.Instead = begins
+		}
+	case r.Command == fsm.CommandHelp:
+		answer.Kind = github.ReplyHelp
+	case r.Command == fsm.CommandWhy && r.Known:
+		view := ProgressView(&r.View)
+		view.Note = r.Waits.For
+		answer.Kind, answer.Task, answer.Until, answer.Can = github.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
+	case r.Command == fsm.CommandWhy:
+		answer.Kind, answer.Why, answer.Instead = github.ReplyRefused, "Retake has no task on this issue.", begins
+	}
+	return answer
+}
+
+// isOutage reports whether Retake created the issue to report an outage.
+func isOutage(m *fsm.Machine, issue string) bool {
+	return slices.ContainsFunc(m.AllIncidents(), func(i fsm.Incident) bool {
+		return i.Issue != "" &&
+			string(i.Issue) == issue
+	})
+}
+
+// isOthers reports whether a director of another fleet works on an issue and is therefore responsible for the
+// answer.
+func (s *Replies) isOthers(ctx context.Context, issue string) (bool, error) {
+	holder, _, ok, err := s.GitHub.Stale(ctx, issue)
+	return ok && holder.Fleet != s.Setup().Director.Fleet, err
+}
+
+// Remind repeats that a question is waiting.
+func (s *Replies) Remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	err := s.GitHub.Remind(ctx, github.RemindRequest{Key: string(e.Task), Nonce: e.Nonce, Block: e.About()})
+	if _, gone := failure.IssueGone(err); gone {
+		return fsm.EffectEnded{}
+	}
+	return failure.Or(fsm.EffectEnded{}, err)
+}
+
+// Tidy removes our labels that contradict the task's state.
+func (s *Replies) Tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	err := s.GitHub.KeepLabel(ctx, string(e.Task), s.labelOf(fsm.Label(e.Why)), false)
+	if _, gone := failure.IssueGone(err); gone {
+		err = nil
+	}
+	return failure.Or(fsm.EffectEnded{}, err)
+}
+
+// labelOf returns the name of the label for a role.
+func (s *Replies) labelOf(role fsm.Label) string {
+	names := s.Setup().GitHub.Labels
+	return map[fsm.Label]string{
+		fsm.LabelTask: names.Task, fsm.LabelClaimed: names.Claimed, fsm.LabelBlocked: names.Blocked,
+		fsm.LabelReview: names.Review,
+	}[role]
+}

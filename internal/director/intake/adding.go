@@ -1,0 +1,171 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
+	"retake/internal/director/loop"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/story"
+)
+
+// Adder offers issues on behalf of operators.
+type Adder struct {
+	Owner    *loop.Owner
+	GitHub   addClient
+	Offers   *Offers
+	Config   *inforce.Current
+	Unusable *sync.Map // repositories where no new work begins, with the reason
+	// Request offers a command until its decision is in the journal.
+	Request func(ctx context.Context, v fsm.CommentView) (refused string, decided bool)
+	// Story returns the story of an issue's task, if the read model knows it.
+	Story func(ctx context.Context, k fsm.IssueKey) (told story.Story, known bool, err error)
+	Ring  func(repo string) // polls a repository soon
+	// NotWritten and TooBusy are the reasons, for people, that the journal or the owner gives no answer.
+	NotWritten, TooBusy string
+	Log                 *zap.Logger
+}
+
+// addClient is the part of the GitHub client that Adder needs.
+type addClient interface {
+	issueReader
+	Offer(ctx context.Context, key string) error
+}
+
+// Offer adds the task label to an issue and shows the issue to the machine at once. Before that, it records the
+// request and the requester in the journal. It returns the status of the answer, and the reason if the issue is not
+// offered. again permits a second task after accepted work.
+func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
+	again bool,
+) (status int, problem string) {
+	now, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) (o offering) {
+		if t := d.Machine().Task(key); t != nil {
+			o.state = t.State.String()
+		}
+		_, o.asked = d.Machine().Requested(id)
+		return o
+	})
+	switch {
+	case err != nil:
+		return http.StatusServiceUnavailable, s.TooBusy
+	case now.asked && now.state != "": // a repetition
+		return http.StatusOK, ""
+	case !now.asked:
+		if status, problem := s.mayOffer(ctx, key, now.state); problem != "" {
+			return status, problem
+		}
+		if problem := s.doneBefore(ctx, key); problem != "" && !again {
+			return http.StatusConflict, problem
+		}
+		asked := fsm.CommentView{Task: key, CommandRef: fsm.CommandRef{Request: id}, By: by, Command: fsm.CommandAdd}
+		if _, decided := s.Request(ctx, asked); !decided {
+			return http.StatusServiceUnavailable, s.NotWritten
+		}
+	}
+	if err := s.GitHub.Offer(ctx, string(key)); err != nil {
+		return http.StatusBadGateway, "the label could not be put on: " + err.Error()
+	}
+	s.Ring(key.Repo())
+	return s.showOffered(ctx, key)
+}
+
+// showOffered shows the machine an issue that was just offered. The next poll completes the view.
+func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, problem string) {
+	asked := s.Owner.Clock.Now()
+	i, err := s.GitHub.Issue(ctx, string(key))
+	if err == nil {
+		left := LookupsPerPoll
+		var v fsm.IssueView
+		if v, err = s.Offers.View(ctx, i, &left); err == nil && len(v.Labels) == 0 {
+			return http.StatusConflict, "the label is on, but the issue is left alone because of who wrote it and " +
+				"who has put the label on: see github.issue_authors and github.trusted_authors"
+		}
+		if err == nil {
+			s.Owner.Decided(ctx, fsm.IssuesSeen{Repo: key.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}})
+		}
+	}
+	if err != nil {
+		s.Log.Info("an issue was offered; the next poll sees it", zap.String("issue", string(key)), zap.Error(err))
+	}
+	return http.StatusOK, ""
+}
+
+// offering is the machine's knowledge of an issue that a person offers.
+type offering struct {
+	state string // state of the issue's task; empty without a task
+	asked bool   // the same request was made before
+}
+
+// mayOffer returns why an issue cannot be offered, or "".
+func (s *Adder) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (status int, problem string) {
+	if problem := s.cannotOffer(key, state); problem != "" {
+		return http.StatusConflict, problem
+	}
+	i, err := s.GitHub.Issue(ctx, string(key))
+	if why, gone := failure.IssueGone(err); gone {
+		return http.StatusNotFound, string(key) + ": " + why
+	}
+	if err != nil {
+		return http.StatusBadGateway, "GitHub does not show " + string(key) + ": " + err.Error()
+	}
+	return http.StatusConflict, s.notToOffer(i)
+}
+
+// doneBefore returns a message if Retake's work on an issue was already accepted, so that it is not repeated by
+// mistake. Otherwise it returns "".
+func (s *Adder) doneBefore(ctx context.Context, key fsm.IssueKey) string {
+	told, known, err := s.Story(ctx, key)
+	if err != nil || !known || told.State != fsm.Done.String() { // the read model has forgotten old work
+		return ""
+	}
+	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, say in a comment what, and offer "+
+		"it once more with: director add %s --again", key, cmp.Or(told.Why, "it was handed in"), key)
+}
+
+// cannotOffer returns the reason not to offer this issue or any issue, or "".
+func (s *Adder) cannotOffer(key fsm.IssueKey, state string) string {
+	why, unusable := s.Unusable.Load(key.Repo())
+	repositories := s.Config.Load().GitHub.Repositories
+	switch {
+	case !slices.Contains(repositories, key.Repo()):
+		return key.Repo() + " is not among github.repositories (" + strings.Join(repositories, ", ") +
+			"): add it there first"
+	case !s.Config.Load().GitHub.Writes:
+		return "github.writes is false: nothing is written to GitHub, labels included"
+	case unusable:
+		return fmt.Sprint(why)
+	case state != "":
+		return fmt.Sprintf("Retake works on %s already: it is %s", key, state)
+	}
+	return ""
+}
+
+// notToOffer returns why the issue's state on GitHub forbids an offer, or "".
+func (s *Adder) notToOffer(i github.Issue) string {
+	names := s.Config.Load().GitHub.Labels
+	switch {
+	case i.IsPullRequest:
+		return i.Key + " is a pull request: Retake works on issues"
+	case i.State != "open":
+		return i.Key + " is closed: reopen it first"
+	case i.Has(names.Claimed), i.Has(names.Blocked):
+		return fmt.Sprintf("%s carries %q: another director may be at work on it", i.Key, strings.Join(i.Labels, ", "))
+	case i.Has(names.Task):
+		return i.Key + " is offered already: it carries " + names.Task
+	case s.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
+		return fmt.Sprintf("%s was written by %s, who is not among github.trusted_authors (github.issue_authors)",
+			i.Key, i.Author)
+	}
+	return ""
+}

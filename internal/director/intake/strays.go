@@ -1,0 +1,84 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/failure"
+	"retake/internal/director/inforce"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// Strays releases claims without a task. A claim of this fleet comes from a lost journal, and is released after a
+// time without activity. Claims of other fleets belong to their directors.
+type Strays struct {
+	GitHub  strayClient
+	Config  *inforce.Current
+	Checked *Postponed // issues that were checked recently
+	Log     *zap.Logger
+}
+
+// strayClient is the part of the GitHub client that Strays needs.
+type strayClient interface {
+	Stale(ctx context.Context, key string) (h github.Holder, last time.Time, ok bool, err error)
+	Release(ctx context.Context, r github.ReleaseRequest) error
+	Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error)
+}
+
+// Reclaim checks a claim without a task.
+func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	if s.Checked.Hold(github.Issue{Key: string(e.Task)}) { // every poll lists it, and each check costs requests
+		return fsm.EffectEnded{}
+	}
+	s.Checked.Note(string(e.Task))
+	holder, seen, ok, err := s.GitHub.Stale(ctx, string(e.Task))
+	if err == nil && !ok {
+		return failure.Or(fsm.EffectEnded{}, s.offerAgain(ctx, e.Task))
+	}
+	if err != nil || holder.Fleet != s.Config.Load().Director.Fleet {
+		return failure.Or(fsm.EffectEnded{}, err)
+	}
+	if back := seen.Add(s.Config.Load().Timeouts.IssueClaimStale); time.Now().Before(back) {
+		s.Log.Warn("a claim of this fleet that this director does not know: if its journal was lost, `director "+
+			"journal rebuild` takes the claim up; otherwise it is given back",
+			zap.String("issue", string(e.Task)), zap.String("task", holder.Nonce), zap.Time("until", back))
+		return fsm.EffectEnded{}
+	}
+	err = s.GitHub.Release(ctx, github.ReleaseRequest{
+		Key: string(e.Task), Nonce: holder.Nonce, RestoreTask: true, Reclaim: true, LastSeen: seen,
+		Why: "nothing happened in the claim of fleet " + holder.Fleet + " since " + seen.UTC().Format(time.RFC3339),
+	})
+	if errors.Is(err, github.ErrAlive) {
+		err = nil
+	}
+	return failure.Or(fsm.EffectEnded{}, err)
+}
+
+// soon is the longest wait for a label to count as left behind. Beyond it, the next full list checks again.
+const soon = 2 * time.Minute
+
+// offerAgain offers an issue again that carries our label without a claim.
+func (s *Strays) offerAgain(ctx context.Context, k fsm.IssueKey) error {
+	for {
+		freed, due, err := s.GitHub.Free(ctx, string(k), s.Config.Load().Timeouts.IssueClaimStale)
+		switch wait := time.Until(due); {
+		case errors.Is(err, github.ErrWritesDisabled):
+			return nil
+		case freed:
+			s.Log.Warn("a label without a claim was taken off", zap.String("issue", string(k)), zap.Error(err))
+			return err
+		case err != nil || due.IsZero() || wait > soon:
+			return err
+		default:
+			select {
+			case <-time.After(max(wait, time.Second)):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
