@@ -3,19 +3,17 @@ package githubtest
 import (
 	"cmp"
 	"encoding/json"
-	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 )
 
 var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// commit is the commit that a path or body names: a full SHA or a branch. After false the request is answered.
-func (c *call) commit(ref string) (string, bool) {
-	if sha, ok := c.tip(c.repo, ref); ok {
-		return sha, true
+// commit is the commit that a path or body names: a full SHA or a branch.
+func (c *call) commit(ref string) (string, reply) {
+	if sha, there := c.tip(c.repo, ref); there {
+		return sha, reply{}
 	}
 	known := fullSHA.MatchString(ref)
 	if known && c.opts.DataDir != "" {
@@ -23,106 +21,91 @@ func (c *call) commit(ref string) (string, bool) {
 		known = err == nil
 	}
 	if !known {
-		return "", c.fail(http.StatusUnprocessableEntity, "No commit found for SHA: "+ref)
+		return "", unprocessable("No commit found for SHA: " + ref)
 	}
-	return ref, true
+	return ref, reply{}
 }
 
-func (c *call) listChecks() {
-	sha, ok := c.commit(c.r.PathValue("ref"))
-	if !ok {
-		return
-	}
+func listChecks(c *call) reply {
 	q := c.r.URL.Query()
-	all := c.repo.latestChecks(sha)
+	all := c.repo.latestChecks(c.sha)
 	if q.Get("filter") == "all" {
-		all = slices.DeleteFunc(slices.Clone(c.repo.Checks), func(k *checkRun) bool { return k.SHA != sha })
+		all = slices.DeleteFunc(slices.Clone(c.repo.Checks), func(k *checkRun) bool { return k.SHA != c.sha })
 	}
 	all = slices.DeleteFunc(all, func(k *checkRun) bool {
-		return q.Get("check_name") != "" && q.Get("check_name") != k.Name || q.Get("status") != "" &&
-			q.Get("status") != k.Status
+		name, status := q.Get("check_name"), q.Get("status")
+		return name != "" && name != k.Name || status != "" && status != k.Status
 	})
-	writeJSON(c.w, http.StatusOK, object{
-		"total_count": len(all), "check_runs": objects(page(c, all),
-			func(k *checkRun) object { return c.to.check(c.repo, k) }),
-	})
+	runs := objects(c, all, func(k *checkRun) object { return c.to.check(c.repo, k) })
+	return ok(object{"total_count": len(all), "check_runs": runs})
 }
 
-func (c *call) createCheck() {
-	name, _ := c.text("name")
-	ref, _ := c.text("head_sha")
+func createCheck(c *call) reply {
+	name := c.field("name")
 	if name == "" {
-		c.invalid("CheckRun", "name", "missing_field")
-		return
+		return invalid("CheckRun", "name", "missing_field")
 	}
-	sha, ok := c.commit(ref)
-	if !ok {
-		return
+	sha, no := c.commit(c.field("head_sha"))
+	if no.status != 0 {
+		return no
 	}
 	k := &checkRun{SHA: sha, Name: name, Status: checkQueued, Started: c.now()}
-	if !c.readCheck(k) {
-		return
+	if no := c.readCheck(k); no.status != 0 {
+		return no
 	}
 	k.ID = c.id()
 	c.repo.Checks = append(c.repo.Checks, k)
-	writeJSON(c.w, http.StatusCreated, c.to.check(c.repo, k))
+	return created(c.to.check(c.repo, k))
 }
 
-func (c *call) editCheck() {
-	id, _ := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
-	at := slices.IndexFunc(c.repo.Checks, func(k *checkRun) bool { return k.ID == id })
+func editCheck(c *call) reply {
+	at := slices.IndexFunc(c.repo.Checks, func(k *checkRun) bool { return itoa(k.ID) == c.r.PathValue("id") })
 	if at < 0 {
-		c.fail(http.StatusNotFound, "Not Found")
-		return
+		return notFound
 	}
 	changed := *c.repo.Checks[at]
-	if name, ok := c.text("name"); ok && name != "" {
-		changed.Name = name
+	changed.Name = cmp.Or(c.field("name"), changed.Name)
+	if no := c.readCheck(&changed); no.status != 0 {
+		return no
 	}
-	if c.readCheck(&changed) {
-		*c.repo.Checks[at] = changed
-		writeJSON(c.w, http.StatusOK, c.to.check(c.repo, &changed))
-	}
+	*c.repo.Checks[at] = changed
+	return ok(c.to.check(c.repo, &changed))
 }
 
 // conclusions that a client may give.
 var conclusions = []string{"action_required", "cancelled", "failure", "neutral", "success", "skipped", "timed_out"}
 
-// readCheck reads what creating and changing a check run have in common. After false the request is answered.
-func (c *call) readCheck(k *checkRun) bool {
-	status, _ := c.text("status")
-	conclusion, _ := c.text("conclusion")
+// readCheck reads the fields that creating and changing a check run have in common.
+func (c *call) readCheck(k *checkRun) reply {
+	status, conclusion := c.field("status"), c.field("conclusion")
 	if conclusion != "" {
 		status = checkCompleted
 	}
 	switch {
 	case !slices.Contains([]string{"", checkQueued, checkInProgress, checkCompleted}, status):
-		c.invalid("CheckRun", "status", "invalid")
-		return false
+		return invalid("CheckRun", "status", "invalid")
 	case status == checkCompleted && !slices.Contains(conclusions, conclusion):
-		c.invalid("CheckRun", "conclusion", "invalid")
-		return false
+		return invalid("CheckRun", "conclusion", "invalid")
 	}
 	if status != "" {
 		k.Status, k.Conclusion, k.Completed = status, conclusion, time.Time{}
 	}
 	if status == checkCompleted {
 		k.Completed = c.now()
-		if at, ok := c.text("completed_at"); ok {
+		if at, given := c.text("completed_at"); given {
 			k.Completed, _ = time.Parse(time.RFC3339, at)
 		}
 	}
-	if v, ok := c.text("details_url"); ok {
-		k.Details = v
-	}
-	if v, ok := c.text("external_id"); ok {
-		k.External = v
+	for name, to := range map[string]*string{"details_url": &k.Details, "external_id": &k.External} {
+		if v, given := c.text(name); given {
+			*to = v
+		}
 	}
 	var out struct{ Title, Summary, Text string }
 	if json.Unmarshal(c.body["output"], &out) == nil {
 		k.Title, k.Summary, k.Text = out.Title, out.Summary, out.Text
 	}
-	return true
+	return reply{}
 }
 
 func (l links) check(r *repo, k *checkRun) object {
@@ -148,35 +131,23 @@ func orNull(s string) any {
 	return s
 }
 
-func (c *call) createStatus() {
-	sha, ok := c.commit(c.r.PathValue("sha"))
-	if !ok {
-		return
-	}
-	state, _ := c.text("state")
+func createStatus(c *call) reply {
+	state := c.field("state")
 	if !slices.Contains([]string{"pending", "success", "failure", "error"}, state) {
-		c.invalid("Status", "state", "invalid")
-		return
+		return invalid("Status", "state", "invalid")
 	}
-	context, _ := c.text("context")
-	about, _ := c.text("description")
-	target, _ := c.text("target_url")
 	st := c.setStatus(c.repo, c.user, commitStatus{
-		SHA: sha, Context: cmp.Or(context, "default"), State: state,
-		Description: about, Target: target,
+		SHA: c.sha, Context: cmp.Or(c.field("context"), "default"), State: state, Description: c.field("description"),
+		Target: c.field("target_url"),
 	})
 	o := c.to.status(c.repo, st)
 	o["creator"] = c.to.user(st.Creator)
-	writeJSON(c.w, http.StatusCreated, o)
+	return created(o)
 }
 
-// getStatus is the combined status: the worst of the latest of each context, pending if there is none.
-func (c *call) getStatus() {
-	sha, ok := c.commit(c.r.PathValue("ref"))
-	if !ok {
-		return
-	}
-	all := c.repo.latestStatuses(sha)
+// getStatus is the combined status: the worst of the latest of each context, or pending without any.
+func getStatus(c *call) reply {
+	all := c.repo.latestStatuses(c.sha)
 	is := func(o outcome) bool {
 		return slices.ContainsFunc(all, func(st *commitStatus) bool { return st.outcome() == o })
 	}
@@ -187,11 +158,11 @@ func (c *call) getStatus() {
 	case is(outcomePending), len(all) == 0:
 		state = "pending"
 	}
-	commit := c.to.api + "/repos/" + c.repo.fullName() + "/commits/" + sha
-	writeJSON(c.w, http.StatusOK, object{
-		"state": state, "sha": sha, "total_count": len(all), "repository": c.to.repo(c.repo), "commit_url": commit,
+	commit := c.to.api + "/repos/" + c.repo.fullName() + "/commits/" + c.sha
+	return ok(object{
+		"state": state, "sha": c.sha, "total_count": len(all), "repository": c.to.repo(c.repo), "commit_url": commit,
 		"url":      commit + "/status",
-		"statuses": objects(page(c, all), func(st *commitStatus) object { return c.to.status(c.repo, st) }),
+		"statuses": objects(c, all, func(st *commitStatus) object { return c.to.status(c.repo, st) }),
 	})
 }
 

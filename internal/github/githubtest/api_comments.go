@@ -13,45 +13,39 @@ import (
 // longest comment or body, in characters.
 const longest = 65_536
 
-func (c *call) commentBody() (string, bool) {
-	body, ok := c.text("body")
+func (c *call) commentBody() (string, reply) {
+	body := c.field("body")
 	switch {
-	case !ok || strings.TrimSpace(body) == "":
-		c.invalid("IssueComment", "body", "missing_field")
-		return "", false
+	case strings.TrimSpace(body) == "":
+		return "", invalid("IssueComment", "body", "missing_field")
 	case utf8.RuneCountInString(body) > longest:
-		c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{
+		return "", failed(http.StatusUnprocessableEntity, "Validation Failed", object{
 			"resource": "IssueComment", "field": "data", "code": "unprocessable",
 			"message": "Body is too long (maximum is 65536 characters)",
 		})
-		return "", false
 	}
-	return body, true
+	return body, reply{}
 }
 
-func (c *call) listComments() {
+func listComments(c *call) reply {
 	since, _ := time.Parse(time.RFC3339, c.r.URL.Query().Get("since"))
-	var all []*comment
-	for _, m := range c.on.Comments {
-		if !m.Updated.Before(since) {
-			all = append(all, m)
-		}
-	}
-	writeJSON(c.w, http.StatusOK,
-		objects(page(c, all), func(m *comment) object { return c.to.comment(c.repo, c.on, m) }))
+	all := slices.DeleteFunc(slices.Clone(c.on.Comments), func(m *comment) bool { return m.Updated.Before(since) })
+	return list(c, all, func(m *comment) object { return c.to.comment(c.repo, c.on, m) })
 }
 
-func (c *call) createComment() {
-	if body, ok := c.commentBody(); ok {
-		writeJSON(c.w, http.StatusCreated, c.to.comment(c.repo, c.on, c.comment(c.repo, c.on, c.user, body)))
+func createComment(c *call) reply {
+	body, no := c.commentBody()
+	if no.status != 0 {
+		return no
 	}
+	return created(c.to.comment(c.repo, c.on, c.comment(c.repo, c.on, c.user, body)))
 }
 
-// listAllComments lists the comments of all issues and pull requests of a repository, those of reviews excepted.
-func (c *call) listAllComments() {
-	since, err := c.since()
-	if err != nil {
-		return
+// listAllComments lists the comments of a repository's issues and pull requests, without review comments.
+func listAllComments(c *call) reply {
+	since, no := c.since("Comment")
+	if no.status != 0 {
+		return no
 	}
 	type placed struct {
 		on *issue
@@ -60,7 +54,7 @@ func (c *call) listAllComments() {
 	var all []placed
 	for _, i := range c.repo.Issues {
 		for _, m := range i.Comments {
-			if !i.Deleted && i.MovedTo == "" && !m.Updated.Before(since) {
+			if i.there() && !m.Updated.Before(since) {
 				all = append(all, placed{i, m})
 			}
 		}
@@ -75,54 +69,35 @@ func (c *call) listAllComments() {
 	if q.Get("sort") != "" && q.Get("direction") != "asc" { // the direction counts only together with a sort
 		slices.Reverse(all)
 	}
-	writeJSON(c.w, http.StatusOK,
-		objects(page(c, all), func(p placed) object { return c.to.comment(c.repo, p.on, p.comment) }))
+	return list(c, all, func(p placed) object { return c.to.comment(c.repo, p.on, p.comment) })
 }
 
-// findComment finds the comment that the path names, and its issue.
-func (c *call) findComment() (*issue, *comment) {
+// findComment finds the comment in the path, and its issue.
+func (c *call) findComment() {
 	id, _ := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
 	for _, i := range c.repo.Issues {
 		for _, m := range i.Comments {
 			if m.ID == id && !i.Deleted {
-				return i, m
+				c.on, c.said = i, m
 			}
 		}
 	}
-	c.fail(http.StatusNotFound, "Not Found")
-	return nil, nil
 }
 
-func (c *call) getComment() {
-	if i, m := c.findComment(); m != nil {
-		writeJSON(c.w, http.StatusOK, c.to.comment(c.repo, i, m))
+func getComment(c *call) reply { return ok(c.to.comment(c.repo, c.on, c.said)) }
+
+func editComment(c *call) reply {
+	body, no := c.commentBody()
+	if no.status != 0 {
+		return no
 	}
+	c.editBody(c.repo, c.on, c.said, c.user, body)
+	return getComment(c)
 }
 
-func (c *call) editComment() {
-	i, m := c.findComment()
-	if m == nil {
-		return
-	}
-	if m.Author != c.user && !c.repo.mayWrite(c.user) {
-		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
-		return
-	}
-	if body, ok := c.commentBody(); ok {
-		c.editBody(c.repo, i, m, c.user, body)
-		writeJSON(c.w, http.StatusOK, c.to.comment(c.repo, i, m))
-	}
+func deleteComment(c *call) reply {
+	c.dropComment(c.repo, c.on, c.user, c.said.ID)
+	return noContent
 }
 
-func (c *call) deleteComment() {
-	i, m := c.findComment()
-	if m == nil {
-		return
-	}
-	if m.Author != c.user && !c.repo.mayWrite(c.user) {
-		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
-		return
-	}
-	c.dropComment(c.repo, i, c.user, m.ID)
-	c.w.WriteHeader(http.StatusNoContent)
-}
+func sendLabels(c *call) reply { return ok(c.to.labels(c.repo, c.on.Labels)) }

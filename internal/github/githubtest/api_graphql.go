@@ -16,7 +16,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 )
 
-// GraphQLPath is where GraphQL is asked, below the server's address: next to APIPath, as on a GitHub Enterprise Server.
+// GraphQLPath is the path of GraphQL, next to APIPath as on a GitHub Enterprise Server.
 const GraphQLPath = "/api/graphql"
 
 // Mutation is the method of faults that hit a mutation of GraphQL alone, by "/" and its name: the others of its
@@ -27,10 +27,10 @@ const Mutation = "MUTATION"
 //go:embed schema.graphql
 var schemaText string
 
-// Schema is what the stand-in plays of GitHub's GraphQL.
+// Schema is the part of GitHub's GraphQL that the stand-in implements.
 var Schema = gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaText})
 
-// fieldError is why one field of a request failed.
+// fieldError is the reason for which one field of a request failed.
 type fieldError struct{ kind, message string }
 
 func (e *fieldError) Error() string { return e.message }
@@ -39,49 +39,39 @@ func noNode(id string) error {
 	return &fieldError{"NOT_FOUND", "Could not resolve to a node with the global id of '" + id + "'"}
 }
 
-// mutations are carried out one after the other, in the order of the request. One that fails is null in the
-// answer, and the next ones go on.
+// mutations are carried out one after the other, in the order of the request. A failed mutation is null in the
+// answer, and the next ones are carried out.
 var mutations = map[string]func(c *call, input map[string]any) (object, error){
-	"addComment": (*call).mutateComment,
-	"addLabelsToLabelable": func(c *call, in map[string]any) (object,
-		error,
-	) {
-		return c.mutateLabels(in, true)
-	},
-	"removeLabelsFromLabelable": func(c *call, in map[string]any) (object,
-		error,
-	) {
+	"addComment":           (*call).mutateComment,
+	"addLabelsToLabelable": func(c *call, in map[string]any) (object, error) { return c.mutateLabels(in, true) },
+	"removeLabelsFromLabelable": func(c *call, in map[string]any) (object, error) {
 		return c.mutateLabels(in, false)
 	},
 	"markPullRequestReadyForReview": (*call).mutateReady,
 	"updateIssueComment":            (*call).mutateText,
 }
 
-func (c *call) graphQL() {
-	query, _ := c.text("query")
+func graphQL(c *call) reply {
+	query := c.field("query")
 	var variables map[string]any
 	_ = json.Unmarshal(c.body["variables"], &variables)
-	doc, problems := gqlparser.LoadQueryWithRules(Schema, query, rules.NewDefaultRules())
-	if len(problems) > 0 {
-		c.refuseQuery(problems[0].Message)
-		return
+	doc, bad := gqlparser.LoadQueryWithRules(Schema, query, rules.NewDefaultRules())
+	if len(bad) > 0 {
+		return refuseQuery(bad[0].Message)
 	}
 	if len(doc.Operations) != 1 {
-		c.refuseQuery("The stand-in carries out one operation in a request")
-		return
+		return refuseQuery("The stand-in carries out one operation in a request")
 	}
 	op := doc.Operations[0]
 	variables, err := validator.VariableValues(Schema, op, variables)
 	if err != nil {
-		c.refuseQuery(err.Error())
-		return
+		return refuseQuery(err.Error())
 	}
-	data, failed := object{}, []object{}
+	data, problems := object{}, []object{}
 	for _, s := range op.SelectionSet {
 		f, ok := s.(*ast.Field)
 		if !ok {
-			c.refuseQuery("The stand-in knows no fragments")
-			return
+			return refuseQuery("The stand-in does not support fragments")
 		}
 		payload, err := c.root(op.Operation, f, f.ArgumentMap(variables))
 		if err == nil {
@@ -96,19 +86,17 @@ func (c *call) graphQL() {
 		if why, ok := errors.AsType[*fieldError](err); ok && why.kind != "" {
 			e["type"] = why.kind
 		}
-		failed = append(failed, e)
+		problems = append(problems, e)
 	}
-	answer := object{"data": data}
-	if len(failed) > 0 {
-		answer["errors"] = failed
+	o := object{"data": data}
+	if len(problems) > 0 {
+		o["errors"] = problems
 	}
-	writeJSON(c.w, http.StatusOK, answer)
+	return ok(o)
 }
 
-// refuseQuery answers a request that cannot be carried out at all: 200, and no data.
-func (c *call) refuseQuery(message string) {
-	writeJSON(c.w, http.StatusOK, object{"errors": []object{{"message": message}}})
-}
+// refuseQuery answers a request that cannot be carried out at all with 200 and without data.
+func refuseQuery(message string) reply { return ok(object{"errors": []object{{"message": message}}}) }
 
 // root carries out one field of an operation.
 func (c *call) root(kind ast.Operation, f *ast.Field, args map[string]any) (object, error) {
@@ -125,7 +113,7 @@ func (c *call) root(kind ast.Operation, f *ast.Field, args map[string]any) (obje
 }
 
 func (c *call) mutate(name string, input map[string]any) (object, error) {
-	if f := c.fault(false, Mutation, "/"+name); f != nil {
+	if f := c.gate.fault(false, Mutation, "/"+name); f != nil {
 		if f.Status == http.StatusNotFound {
 			return nil, &fieldError{"NOT_FOUND", f.Body}
 		}
@@ -134,7 +122,7 @@ func (c *call) mutate(name string, input map[string]any) (object, error) {
 	return mutations[name](c, input)
 }
 
-// selected is what a request wants to see of an object.
+// selected returns the fields of an object that a request selects.
 func selected(from object, want ast.SelectionSet, variables map[string]any) object {
 	out := object{}
 	for _, s := range want {

@@ -21,7 +21,7 @@ func (c *call) pull(i *issue, full bool) object {
 	return o
 }
 
-func (c *call) listPulls() {
+func listPulls(c *call) reply {
 	c.followHeads(c.repo, c.repo.Owner)
 	q := c.r.URL.Query()
 	state := cmp.Or(q.Get("state"), "open")
@@ -36,36 +36,30 @@ func (c *call) listPulls() {
 		}
 		all = append(all, i)
 	}
-	writeJSON(c.w, http.StatusOK, objects(page(c, all), func(i *issue) object { return c.pull(i, false) }))
+	return list(c, all, func(i *issue) object { return c.pull(i, false) })
 }
 
-func (c *call) getPull() {
+func getPull(c *call) reply {
 	c.followHeads(c.repo, c.repo.Owner)
-	writeJSON(c.w, http.StatusOK, c.pull(c.on, true))
-	c.testMerge(c.repo, c.on) // the next to ask is told
+	o := c.pull(c.on, true)
+	c.testMerge(c.repo, c.on) // for the next request
+	return ok(o)
 }
 
-func (c *call) complain(message string) {
-	c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{
-		"resource": "PullRequest", "code": "custom",
-		"message": message,
-	})
+func complain(message string) reply {
+	return failed(http.StatusUnprocessableEntity, "Validation Failed",
+		object{"resource": "PullRequest", "code": "custom", "message": message})
 }
 
-func (c *call) createPull() {
-	title, _ := c.text("title")
-	body, _ := c.text("body")
-	head, _ := c.text("head")
-	base, _ := c.text("base")
-	head = strings.TrimPrefix(head, c.repo.Owner.login+":")
+func createPull(c *call) reply {
+	owner, title, base := c.repo.Owner.login, c.field("title"), c.field("base")
+	head := strings.TrimPrefix(c.field("head"), owner+":")
 	if title == "" || head == "" || base == "" {
-		c.invalid("PullRequest", "title", "missing_field")
-		return
+		return invalid("PullRequest", "title", "missing_field")
 	}
 	for _, i := range c.repo.Issues {
 		if i.Head == head && i.Base == base && !i.Closed {
-			c.complain("A pull request already exists for " + c.repo.Owner.login + ":" + head + ".")
-			return
+			return complain("A pull request already exists for " + owner + ":" + head + ".")
 		}
 	}
 	if c.opts.DataDir != "" {
@@ -73,51 +67,32 @@ func (c *call) createPull() {
 		baseSHA, baseOK := c.commitOf(c.repo.fullName(), base)
 		switch {
 		case !headOK:
-			c.invalid("PullRequest", "head", "invalid")
-			return
+			return invalid("PullRequest", "head", "invalid")
 		case !baseOK:
-			c.invalid("PullRequest", "base", "invalid")
-			return
+			return invalid("PullRequest", "base", "invalid")
 		case headSHA == baseSHA:
-			c.complain("No commits between " + base + " and " + head)
-			return
+			return complain("No commits between " + base + " and " + head)
 		}
 	}
-	writeJSON(c.w, http.StatusCreated, c.pull(c.newPull(c.repo, c.user, title, body, head, base, c.flag("draft")),
-		true))
+	var draft bool
+	_ = json.Unmarshal(c.body["draft"], &draft)
+	return created(c.pull(c.newPull(c.repo, c.user, title, c.field("body"), head, base, draft), true))
 }
 
-// flag reads a field of the body that is true or false.
-func (c *call) flag(field string) (on bool) {
-	_ = json.Unmarshal(c.body[field], &on)
-	return on
-}
-
-// editPull changes title, body, state and base. Its author and people with write access may.
-func (c *call) editPull() {
-	c.followHeads(c.repo, c.repo.Owner)
+// editPull changes title, body, state and base.
+func editPull(c *call) reply {
 	i := c.on
-	if i.Author != c.user && !c.repo.mayWrite(c.user) {
-		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
-		return
-	}
+	c.followHeads(c.repo, c.repo.Owner)
 	state, hasState := c.text("state")
 	base, hasBase := c.text("base")
 	switch _, there := c.tip(c.repo, base); {
-	case hasState && state != "open" && state != "closed":
-		c.invalid("PullRequest", "state", "invalid")
-		return
-	case hasState && state == "open" && i.Closed && !c.mayReopen(i):
-		c.invalid("PullRequest", "state", "invalid")
-		return
+	case hasState && state != "open" && state != "closed", hasState && state == "open" && i.Closed && !c.mayReopen(i):
+		return invalid("PullRequest", "state", "invalid")
 	case hasBase && (!there || i.Closed):
-		c.invalid("PullRequest", "base", "invalid")
-		return
+		return invalid("PullRequest", "base", "invalid")
 	}
-	if title, ok := c.text("title"); ok && title != "" {
-		i.Title = title
-	}
-	if body, ok := c.text("body"); ok {
+	i.Title = cmp.Or(c.field("title"), i.Title)
+	if body, given := c.text("body"); given {
 		i.Body = body
 	}
 	if hasBase {
@@ -128,47 +103,40 @@ func (c *call) editPull() {
 	}
 	i.Updated = c.now()
 	c.followHeads(c.repo, c.user)
-	writeJSON(c.w, http.StatusOK, c.pull(i, true))
+	return ok(c.pull(i, true))
 }
 
-// mayReopen: what was merged stays so, and without its head there is nothing to open.
+// mayReopen reports whether a pull request was not merged and still has its head.
 func (c *call) mayReopen(i *issue) bool {
 	_, there := c.tip(c.repo, i.Head)
 	return there && i.Pull.MergedAt.IsZero()
 }
 
-func (c *call) isMerged() {
+func isMerged(c *call) reply {
 	if c.on.Pull.MergedAt.IsZero() {
-		c.fail(http.StatusNotFound, "Not Found")
-		return
+		return notFound
 	}
-	c.w.WriteHeader(http.StatusNoContent)
+	return noContent
 }
 
-func (c *call) putMerge() {
-	method, _ := c.text("merge_method")
-	title, _ := c.text("commit_title")
-	message, _ := c.text("commit_message")
-	want, _ := c.text("sha")
+func putMerge(c *call) reply {
+	method, want := c.field("merge_method"), c.field("sha")
 	c.followHeads(c.repo, c.repo.Owner)
 	switch {
 	case method == "rebase":
-		c.fail(http.StatusMethodNotAllowed, "Rebase merges are not allowed on this repository.")
-		return
+		return failed(http.StatusMethodNotAllowed, "Rebase merges are not allowed on this repository.")
 	case !slices.Contains([]string{"", "merge", "squash"}, method):
-		c.invalid("PullRequest", "merge_method", "invalid")
-		return
+		return invalid("PullRequest", "merge_method", "invalid")
 	case want != "" && want != c.on.Pull.HeadSHA && !c.on.Closed:
-		c.fail(http.StatusConflict, "Head branch was modified. Review and try the merge again.")
-		return
+		return failed(http.StatusConflict, "Head branch was modified. Review and try the merge again.")
 	}
-	sha, err := c.mergePull(c.repo, c.on, c.user, mergeRequest{method == "squash", title, message})
+	sha, err := c.mergePull(c.repo, c.on, c.user,
+		mergeRequest{method == "squash", c.field("commit_title"), c.field("commit_message")})
 	switch {
 	case errors.Is(err, errNotMergeable):
-		c.fail(http.StatusMethodNotAllowed, err.Error())
+		return failed(http.StatusMethodNotAllowed, err.Error())
 	case err != nil:
-		c.fail(http.StatusInternalServerError, err.Error())
-	default:
-		writeJSON(c.w, http.StatusOK, object{"sha": sha, "merged": true, "message": "Pull Request successfully merged"})
+		return failed(http.StatusInternalServerError, err.Error())
 	}
+	return ok(object{"sha": sha, "merged": true, "message": "Pull Request successfully merged"})
 }

@@ -1,9 +1,7 @@
 package githubtest
 
 import (
-	"net/http"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -15,7 +13,7 @@ type reaction struct {
 	Created time.Time `json:"created"`
 }
 
-// reactionKinds are GitHub's, in the order in which it shows them.
+// reactionKinds are the kinds of GitHub in its order.
 var reactionKinds = []string{"+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes"}
 
 // rollup counts reactions.
@@ -40,59 +38,41 @@ func (l links) reaction(x *reaction) object {
 	}
 }
 
-func (c *call) listReactions() {
-	_, m := c.findComment()
-	if m == nil {
-		return
-	}
-	all := m.Reactions
-	if want := c.r.URL.Query().Get("content"); want != "" {
-		all = slices.DeleteFunc(slices.Clone(all), func(x *reaction) bool { return x.Content != want })
-	}
-	writeJSON(c.w, http.StatusOK, objects(page(c, all), c.to.reaction))
+func listReactions(c *call) reply {
+	want := c.r.URL.Query().Get("content")
+	all := slices.DeleteFunc(slices.Clone(c.said.Reactions),
+		func(x *reaction) bool { return want != "" && x.Content != want })
+	return list(c, all, c.to.reaction)
 }
 
-// createReaction makes a reaction once: the same again is answered with the first, 200 instead of 201. It does
-// not touch the times of comment and issue.
-func (c *call) createReaction() {
-	i, m := c.findComment()
-	if m == nil {
-		return
-	}
-	content, _ := c.text("content")
+// createReaction makes a reaction once: the same again gets the first with 200 instead of 201. It does not touch the
+// times of comment and issue.
+func createReaction(c *call) reply {
+	m, content := c.said, c.field("content")
 	if !slices.Contains(reactionKinds, content) {
-		c.invalid("Reaction", "content", "invalid")
-		return
+		return invalid("Reaction", "content", "invalid")
 	}
-	if at := slices.IndexFunc(m.Reactions, func(x *reaction) bool {
-		return x.User == c.user &&
-			x.Content == content
-	}); at >= 0 {
-		writeJSON(c.w, http.StatusOK, c.to.reaction(m.Reactions[at]))
-		return
+	for _, x := range m.Reactions {
+		if x.User == c.user && x.Content == content {
+			return ok(c.to.reaction(x))
+		}
 	}
 	x := &reaction{c.id(), c.user, content, c.now()}
 	m.Reactions = append(m.Reactions, x)
-	c.note(c.repo, i, c.user, "reacted", content+" "+itoa(m.ID))
-	writeJSON(c.w, http.StatusCreated, c.to.reaction(x))
+	c.note(c.repo, c.on, c.user, "reacted", content+" "+itoa(m.ID))
+	return created(c.to.reaction(x))
 }
 
-func (c *call) deleteReaction() {
-	i, m := c.findComment()
-	if m == nil {
-		return
-	}
-	id, _ := strconv.ParseInt(c.r.PathValue("reaction"), 10, 64)
-	at := slices.IndexFunc(m.Reactions, func(x *reaction) bool { return x.ID == id })
+func deleteReaction(c *call) reply {
+	m := c.said
+	at := slices.IndexFunc(m.Reactions, func(x *reaction) bool { return itoa(x.ID) == c.r.PathValue("reaction") })
 	if at < 0 {
-		c.fail(http.StatusNotFound, "Not Found")
-		return
+		return notFound
 	}
 	if m.Reactions[at].User != c.user {
-		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
-		return
+		return forbidden
 	}
-	c.note(c.repo, i, c.user, "unreacted", m.Reactions[at].Content+" "+itoa(m.ID))
+	c.note(c.repo, c.on, c.user, "unreacted", m.Reactions[at].Content+" "+itoa(m.ID))
 	m.Reactions = slices.Delete(m.Reactions, at, at+1)
-	c.w.WriteHeader(http.StatusNoContent)
+	return noContent
 }

@@ -3,24 +3,19 @@ package githubtest
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 )
 
-func (c *call) listReviews() {
-	writeJSON(c.w, http.StatusOK, objects(page(c, c.on.Pull.Reviews), c.review))
-}
+func listReviews(c *call) reply { return list(c, c.on.Pull.Reviews, c.reviewObject) }
 
-func (c *call) review(v *review) object {
+func (c *call) reviewObject(v *review) object {
 	o := c.to.pullPart(c.repo, c.on, v.Author, "#pullrequestreview-"+itoa(v.ID))
 	o["id"], o["node_id"], o["body"], o["state"] = v.ID, nodeID("PullRequestReview", v.ID), v.Body, v.State
 	o["commit_id"], o["submitted_at"] = v.SHA, stamp(v.Submitted)
 	return o
 }
 
-// pullPart is what reviews and their comments have in common.
+// pullPart has the fields that reviews and their comments have in common.
 func (l links) pullPart(r *repo, i *issue, author *user, fragment string) object {
 	pull := l.api + "/repos/" + r.fullName() + "/pulls/" + itoa(i.Number)
 	html := l.page(r, i) + fragment
@@ -43,66 +38,46 @@ func (c *call) reviewComment(v *review, m *reviewComment) object {
 	return o
 }
 
-// reviewEvents are what a client may do with a review, and the state that it has then. Reviews that are kept back until
-// later (no event) are not played.
+// reviewEvents maps the events that a client may send to the state of the review after it. Pending reviews, which
+// have no event, are not supported.
 var reviewEvents = map[string]string{
 	"APPROVE": stateApproved, "REQUEST_CHANGES": stateChanges,
 	"COMMENT": stateCommented,
 }
 
-func (c *call) createReview() {
-	event, _ := c.text("event")
-	body, _ := c.text("body")
+func createReview(c *call) reply {
+	state, body := reviewEvents[c.field("event")], c.field("body")
 	var inline []Inline
 	_ = json.Unmarshal(c.body["comments"], &inline)
-	state := reviewEvents[event]
 	own := map[string]string{
 		stateApproved: "Can not approve your own pull request",
 		stateChanges:  "Can not request changes on your own pull request",
 	}[state]
 	switch {
 	case state == "":
-		c.invalid("PullRequestReview", "event", "invalid")
-		return
+		return invalid("PullRequestReview", "event", "invalid")
 	case own != "" && c.user == c.on.Author:
-		c.fail(http.StatusUnprocessableEntity, "Unprocessable Entity", own)
-		return
+		return failed(http.StatusUnprocessableEntity, "Unprocessable Entity", own)
 	case strings.TrimSpace(body) == "" && (state == stateChanges || state == stateCommented && len(inline) == 0):
-		c.invalid("PullRequestReview", "body", "missing_field")
-		return
+		return invalid("PullRequestReview", "body", "missing_field")
 	}
 	for _, m := range inline {
 		if m.Path == "" || m.Line < 1 || strings.TrimSpace(m.Body) == "" {
-			c.invalid("PullRequestReview", "comments", "invalid")
-			return
+			return invalid("PullRequestReview", "comments", "invalid")
 		}
 	}
 	c.followHeads(c.repo, c.repo.Owner)
-	writeJSON(c.w, http.StatusOK, c.review(c.addReview(c.repo, c.on, c.user, state, body, inline)))
+	return ok(c.reviewObject(c.addReview(c.repo, c.on, c.user, state, body, inline)))
 }
 
-// findReview finds the review that the path names. After nil the request is answered.
-func (c *call) findReview() *review {
-	id, _ := strconv.ParseInt(c.r.PathValue("review"), 10, 64)
-	at := slices.IndexFunc(c.on.Pull.Reviews, func(v *review) bool { return v.ID == id })
-	if at < 0 {
-		c.fail(http.StatusNotFound, "Not Found")
-		return nil
-	}
-	return c.on.Pull.Reviews[at]
+func listCommentsOfReview(c *call) reply {
+	return list(c, c.review.Comments, func(m *reviewComment) object { return c.reviewComment(c.review, m) })
 }
 
-func (c *call) listCommentsOfReview() {
-	if v := c.findReview(); v != nil {
-		writeJSON(c.w, http.StatusOK,
-			objects(page(c, v.Comments), func(m *reviewComment) object { return c.reviewComment(v, m) }))
-	}
-}
-
-func (c *call) listReviewComments() {
-	since, err := c.since()
-	if err != nil {
-		return
+func listReviewComments(c *call) reply {
+	since, no := c.since("Comment")
+	if no.status != 0 {
+		return no
 	}
 	var all []object
 	for _, v := range c.on.Pull.Reviews {
@@ -112,32 +87,15 @@ func (c *call) listReviewComments() {
 			}
 		}
 	}
-	writeJSON(c.w, http.StatusOK, objects(page(c, all), func(o object) object { return o }))
+	return list(c, all, func(o object) object { return o })
 }
 
-// since reads the parameter of that name; after an error the request is answered.
-func (c *call) since() (time.Time, error) {
-	text := c.r.URL.Query().Get("since")
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		c.invalid("Comment", "since", "invalid")
-	}
-	return at, err
-}
-
-func (c *call) dismissReview() {
-	v := c.findReview()
-	if v == nil {
-		return
-	}
+func dismissReview(c *call) reply {
+	v := c.review
 	if v.State != stateApproved && v.State != stateChanges {
-		c.fail(http.StatusUnprocessableEntity, "Unprocessable Entity", "Can not dismiss a "+strings.ToLower(v.State)+
-			" pull request review")
-		return
+		return failed(http.StatusUnprocessableEntity, "Unprocessable Entity",
+			"Can not dismiss a "+strings.ToLower(v.State)+" pull request review")
 	}
 	c.dismiss(c.repo, c.on, c.user, v)
-	writeJSON(c.w, http.StatusOK, c.review(v))
+	return ok(c.reviewObject(v))
 }

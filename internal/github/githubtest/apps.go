@@ -23,7 +23,7 @@ type App struct {
 	Key                *rsa.PublicKey
 }
 
-// tokenLife is how long a minted token is good for.
+// tokenLife is the time for which a minted token is valid.
 const tokenLife = time.Hour
 
 // app is an App with the tokens that it has minted.
@@ -33,16 +33,22 @@ type app struct {
 	tokens map[string]time.Time // when they end
 }
 
-// AddApp installs an App. Its account gets rights in repositories like anybody's, with AddRepo.
-func (s *Server) AddApp(a App) {
+// apps are the Apps and their tokens. They end with the process.
+type apps struct {
+	*store
+	apps []*app
+}
+
+// AddApp installs an App. AddRepo gives its account rights in repositories, as it does for users.
+func (s *apps) AddApp(a App) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.user(a.Slug + "[bot]")
 	s.apps = append(s.apps, &app{App: a, tokens: map[string]time.Time{}})
 }
 
-// Minted is how many tokens the App's installation has asked for.
-func (s *Server) Minted(slug string) (n int) {
+// Minted counts the tokens that the App's installation has requested.
+func (s *apps) Minted(slug string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.apps {
@@ -54,7 +60,7 @@ func (s *Server) Minted(slug string) (n int) {
 }
 
 // ownerOf finds the account of a minted token; s.mu is held.
-func (s *Server) ownerOf(token string) *user {
+func (s *apps) ownerOf(token string) *user {
 	for _, a := range s.apps {
 		if end, ok := a.tokens[token]; ok && s.opts.Now().Before(end) {
 			return s.users[a.Slug+"[bot]"]
@@ -63,13 +69,13 @@ func (s *Server) ownerOf(token string) *user {
 	return nil
 }
 
-// isApps reports whether a path is of what an App asks for itself.
+// isApps reports whether a path is for requests of an App with its own key.
 func isApps(path string) bool {
 	return path == APIPath+"app" || strings.HasPrefix(path, APIPath+"app/")
 }
 
-// answerApp answers what an App asks for itself; s.mu is held.
-func (s *Server) answerApp(w http.ResponseWriter, r *http.Request) {
+// answerApp answers the requests of an App with its own key. s.mu is held.
+func (s *apps) answerApp(w http.ResponseWriter, r *http.Request) {
 	a := s.appOf(r)
 	if a == nil {
 		fail(w, http.StatusUnauthorized, "A JSON web token could not be decoded")
@@ -99,8 +105,8 @@ func (s *Server) answerApp(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// appOf finds the App whose key has signed a request, within its ten minutes at most.
-func (s *Server) appOf(r *http.Request) *app {
+// appOf finds the App that signed a request. The signature is valid for ten minutes at most.
+func (s *apps) appOf(r *http.Request) *app {
 	_, raw, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	at := slices.IndexFunc(s.apps, func(a *app) bool {
 		claims := &jwt.RegisteredClaims{}
@@ -130,4 +136,18 @@ func Webhook(ctx context.Context, url, event, delivery, body, secret string) (*h
 	r.Header.Set("X-GitHub-Delivery", delivery)
 	r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	return r, nil
+}
+
+// byToken finds the user of a request: Bearer, token or Basic.
+func (s *apps) byToken(r *http.Request) *user {
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if _, password, ok := r.BasicAuth(); ok {
+		token = password
+	}
+	for _, u := range s.users {
+		if u.token != "" && u.token == token {
+			return u
+		}
+	}
+	return s.ownerOf(token)
 }

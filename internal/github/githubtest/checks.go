@@ -50,12 +50,12 @@ const (
 	outcomePending outcome = "pending"
 )
 
-// word is how it stands, as people say it.
+// word is the state of the check for people.
 func (c *checkRun) word() string {
 	return strings.ReplaceAll(cmp.Or(c.Conclusion, c.Status), "_", " ")
 }
 
-// about is what it says beyond that, in a line: its page says the rest.
+// about is one line about the result. The page of the check has more.
 func (c *checkRun) about() string {
 	if c.Title != c.word() {
 		return c.Title
@@ -64,7 +64,7 @@ func (c *checkRun) about() string {
 	return first
 }
 
-// badConclusions are those that GitHub shows with a red cross.
+// badConclusions have a red cross on GitHub.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure", "cancelled", "stale"}
 
 func (c *checkRun) outcome() outcome {
@@ -130,7 +130,7 @@ func (r *repo) checksOf(sha string) (all []checkLine) {
 
 // setCheck gives a commit a check run, or gives the one of that name another outcome; conclusion "" leaves it
 // in progress. The first line of the summary is the title. s.mu is held.
-func (s *Server) setCheck(r *repo, sha, name, conclusion, summary string) {
+func (s *store) setCheck(r *repo, sha, name, conclusion, summary string) {
 	all := r.latestChecks(sha)
 	at := slices.IndexFunc(all, func(c *checkRun) bool { return c.Name == name })
 	var c *checkRun
@@ -149,7 +149,7 @@ func (s *Server) setCheck(r *repo, sha, name, conclusion, summary string) {
 }
 
 // setStatus gives a commit a status. s.mu is held.
-func (s *Server) setStatus(r *repo, u *user, c commitStatus) *commitStatus {
+func (s *store) setStatus(r *repo, u *user, c commitStatus) *commitStatus {
 	c.ID, c.Creator, c.Created = s.id(), u, s.now()
 	r.Statuses = append(r.Statuses, &c)
 	return &c
@@ -165,7 +165,7 @@ type checkRule struct {
 }
 
 // runRules makes the checks of new heads: they are in progress while the rules judge. s.mu is not held.
-func (s *Server) runRules() {
+func (s *store) runRules() {
 	s.mu.Lock()
 	due, rules := s.due, s.rules
 	s.due = nil

@@ -1,29 +1,28 @@
-// Package githubtest is a stand-in for GitHub: the part of its REST API that a director uses, git over HTTP for
-// real bare repositories, and pages on which a person can read and answer. It is a library (an http.Handler,
-// and an in-process RoundTripper that needs no socket and so works inside testing/synctest); cmd/githubsim is
-// the same as a program.
+// Package githubtest is a stand-in for GitHub: the part of its REST API that a director uses, git over HTTP for real
+// bare repositories, and pages on which a person can read and answer. It is a library: an http.Handler, and an
+// in-process RoundTripper that works without sockets inside testing/synctest. cmd/githubsim is the same as a program.
 //
 //	/api/v3/…            the API; tokens of known users only
 //	/api/graphql         mutations of labels, comments and drafts, held to schema.graphql
 //	/owner/repo.git/…    git over HTTP (only with Options.DataDir)
 //	/owner/repo, …/issues/1, …/pull/2    pages for a person, who acts as Options.Person
-//	/_sim/requests, /_sim/events         what was requested and what changed, as JSON; POST /_sim/faults injects a fault
+//
+// /_sim/requests, /_sim/events what was requested and what changed, as JSON; POST /_sim/faults injects a fault
 //
 // Invariants: answers have the form of GitHub's OpenAPI description. Ids are counted and times come from
 // Options.Now in whole seconds, so that the same calls give the same answers. Rate headers are true (the
 // primary limit is enforced), and every request that arrives while a limit is in force is counted as a
 // violation.
 //
-// Pull requests follow their branches: with git, conflicts are git's and a merge is a commit; without, branches
-// are names with made-up commits (Push, SetConflict). Whether one can be merged is unknown to the first who
-// asks after a change. A check changes no pull request; comments, reviews, pushes, merges and closing do. Not
-// played: forks, merges by rebase, reviews that are kept back, teams, and what a check run knows of its suite
-// and app.
+// Pull requests follow their branches: with git, conflicts are git's and a merge is a commit; without, branches are
+// names with made-up commits (Push, SetConflict). After a change the first request does not learn whether a pull
+// request can be merged. A check does not update a pull request. Comments, reviews, pushes, merges and closing do.
+// Not supported are forks, merges by rebase, pending reviews, teams, and the suite and app of a check run.
 //
 // Clock: Options.Now. Failure policy: state is in memory and ends with the process, unless Open was given a
 // state file; then a change is in the file before it is answered, and Options.StateLost is called if it cannot
 // be written. A well-formed request fails only if a fault was injected.
 //
-// Imports: the standard library, gqlparser for GraphQL and goldmark for the pages; nothing of this module, so
-// that nothing but GitHub's own description ties it to the client.
+// It imports the standard library, gqlparser for GraphQL and goldmark for the pages. It does not import packages of
+// this module, so only GitHub's own description connects it with the client.
 package githubtest

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// edit is one text that the body of an issue has had. As on GitHub the first one is kept with the first change,
-// and a text that was deleted from the history leaves its place there.
+// edit is one text that the body of an issue has had. As on GitHub the first change also records the first text, and
+// a deleted text leaves an empty entry in the history.
 type edit struct {
 	At      time.Time `json:"at"`
 	By      *user     `json:"by"`
@@ -18,7 +18,7 @@ type edit struct {
 }
 
 // editIssue gives an issue another title and body. s.mu is held.
-func (s *Server) editIssue(r *repo, i *issue, u *user, title, body string) {
+func (s *store) editIssue(r *repo, i *issue, u *user, title, body string) {
 	i.Updated = s.now()
 	if title != i.Title {
 		s.event(r, i, u, "renamed", "")
@@ -37,7 +37,7 @@ func (s *Server) editIssue(r *repo, i *issue, u *user, title, body string) {
 	s.note(r, i, u, "edited", "")
 }
 
-// mayEdit: whoever wrote it, and people with write access.
+// mayEdit reports whether the user wrote the issue or has write access.
 func (r *repo) mayEdit(i *issue, u *user) bool { return i.Author == u || r.mayWrite(u) }
 
 // EditIssue gives an issue another title and body as actor.
@@ -51,7 +51,7 @@ func (s *Server) DeleteRevision(issueKey string, n int) {
 	s.with(issueKey, func(_ *repo, i *issue) { i.Edits[n].Deleted = s.now() })
 }
 
-// connection is a list of GraphQL, which a request asks for in parts: the first after, or the last before a place.
+// connection is a list of GraphQL. A request gets a part: the first elements after a cursor, or the last before it.
 type connection []object
 
 func (all connection) page(args map[string]any) object {
@@ -85,7 +85,7 @@ func (all connection) page(args map[string]any) object {
 	return object{"nodes": slices.Clone([]object(all[from:to])), "totalCount": len(all), "pageInfo": info}
 }
 
-// graphQLActor is how GraphQL shows an account: an App's without the ending that REST gives it.
+// graphQLActor renders an account for GraphQL, where an App's login lacks the ending that REST gives it.
 func graphQLActor(u *user) object {
 	kind := "User"
 	if u.bot {
@@ -120,7 +120,7 @@ func (c *call) graphQLIssue(r *repo, i *issue) object {
 		}
 		o := object{
 			"__typename": kind, "id": nodeID(kind, e.ID), "createdAt": stamp(e.At),
-			"actor": graphQLActor(c.Server.user(e.Actor)),
+			"actor": graphQLActor(c.store.user(e.Actor)),
 		}
 		if e.Event == "renamed" {
 			maps.Copy(o, object{"previousTitle": e.From, "currentTitle": e.To})

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong with the next requests that match, to the API or to the server of git.
+// Fault is a failure of the next matching requests to the API or to the git server.
 type Fault struct {
-	Git    bool   `json:"git"`    // requests of git instead of the API's; they are not in the log of requests
-	Method string `json:"method"` // empty: any but Mutation
-	// regular expression on the path below /api/v3, or of git the whole path, with the query; empty: any
+	Git    bool   `json:"git"`    // requests of git, which the log of requests lacks, instead of API requests
+	Method string `json:"method"` // empty for any but Mutation
+	// regular expression for the path below /api/v3, or for git the whole path, with the query
 	Path  string `json:"path"`
 	Skip  int    `json:"skip"`  // matching requests that are answered as usual first
-	Times int    `json:"times"` // how many are hit; 0: one
+	Times int    `json:"times"` // how many requests it hits, at least one
 
 	Delay     time.Duration     `json:"delay"` // before anything else, in nanoseconds
 	Status    int               `json:"status"`
@@ -30,7 +30,7 @@ type Fault struct {
 	path *regexp.Regexp
 }
 
-// SecondaryLimit is what GitHub answers to bursts: status 403 or 429, and Retry-After unless it is 0.
+// SecondaryLimit is GitHub's answer to bursts, with status 403 or 429, and with Retry-After unless it is 0.
 func SecondaryLimit(status int, retryAfter time.Duration) Fault {
 	f := Fault{
 		Status: status, Header: map[string]string{},
@@ -42,7 +42,7 @@ func SecondaryLimit(status int, retryAfter time.Duration) Fault {
 	return f
 }
 
-// PrimaryLimit is what GitHub answers when the hour's requests are used up.
+// PrimaryLimit is GitHub's answer after the hour's requests are used up.
 func PrimaryLimit(status int, reset time.Time) Fault {
 	return Fault{
 		Status: status, Header: map[string]string{
@@ -70,8 +70,20 @@ func (f Fault) On(method, path string) Fault {
 	return f
 }
 
+// gate is in front of the API and of git: credentials, faults, limits and the log of requests.
+type gate struct {
+	*store
+	apps      *apps
+	api       http.Handler
+	requests  []Request
+	count     int
+	underWay  int // requests
+	throttled int // requests, by secondary limits
+	faults    []*Fault
+}
+
 // Inject adds a fault; the first that matches a request is used.
-func (s *Server) Inject(f Fault) error {
+func (s *gate) Inject(f Fault) error {
 	p, err := regexp.Compile(f.Path)
 	if err != nil {
 		return fmt.Errorf("githubtest: fault: %w", err)
@@ -87,14 +99,14 @@ func (s *Server) Inject(f Fault) error {
 }
 
 // Repair takes back the faults that have not happened yet.
-func (s *Server) Repair() {
+func (s *gate) Repair() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = nil
 }
 
 // fault takes the fault that hits a request, if any. s.mu is held.
-func (s *Server) fault(git bool, method, path string) *Fault {
+func (s *gate) fault(git bool, method, path string) *Fault {
 	for i, f := range s.faults {
 		any := f.Method == "" && method != Mutation
 		if f.Git != git || !any && f.Method != method || !f.path.MatchString(path) {
@@ -124,7 +136,7 @@ func (f *Fault) name() string {
 	return "delay"
 }
 
-// budget is what one user may still ask for.
+// budget counts the requests of one user.
 type budget struct {
 	Used   int       `json:"used"`
 	Reset  time.Time `json:"reset"`
@@ -133,7 +145,7 @@ type budget struct {
 }
 
 // budgetOf renews the hour when it is over. s.mu is held.
-func (s *Server) budgetOf(login string) *budget {
+func (s *gate) budgetOf(login string) *budget {
 	b := s.budgets[login]
 	if b == nil {
 		b = &budget{}
@@ -145,7 +157,7 @@ func (s *Server) budgetOf(login string) *budget {
 	return b
 }
 
-func (s *Server) rateHeaders(h http.Header, b *budget) {
+func (s *gate) rateHeaders(h http.Header, b *budget) {
 	left := max(0, s.opts.RateLimit-b.Used)
 	for k, v := range map[string]int64{
 		"Limit": int64(s.opts.RateLimit), "Remaining": int64(left), "Used": int64(b.Used), "Reset": b.Reset.Unix(),
@@ -156,7 +168,7 @@ func (s *Server) rateHeaders(h http.Header, b *budget) {
 }
 
 // noteLimit notes how long an answer asked its reader to wait, by the rules that GitHub documents. s.mu is held.
-func (s *Server) noteLimit(b *budget, status int, h http.Header) {
+func (s *gate) noteLimit(b *budget, status int, h http.Header) {
 	limited := h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0"
 	if status != http.StatusTooManyRequests && (status != http.StatusForbidden || !limited) {
 		return
@@ -177,10 +189,10 @@ func (s *Server) noteLimit(b *budget, status int, h http.Header) {
 }
 
 // serveAPI is one request to the API: log, faults, limits, then the routes.
-func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+func (s *gate) serveAPI(w http.ResponseWriter, r *http.Request) {
 	path := "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.RequestURI(), APIPath), "/api/")
 	s.mu.Lock()
-	u := s.byToken(r)
+	u := s.apps.byToken(r)
 	entry := Request{N: s.count, At: s.opts.Now().UTC(), Method: r.Method, Path: path}
 	s.count++
 	s.underWay++
@@ -238,7 +250,7 @@ func refuse(out *recorder, f *Fault) {
 }
 
 // finish adds the headers that every answer has and logs it.
-func (s *Server) finish(out *recorder, b *budget, entry Request) {
+func (s *gate) finish(out *recorder, b *budget, entry Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out.Header().Set("Date", s.now().Format(http.TimeFormat))
@@ -258,12 +270,12 @@ func (s *Server) finish(out *recorder, b *budget, entry Request) {
 	}
 }
 
-// answer is what happens without faults.
-func (s *Server) answer(out *recorder, r *http.Request, u *user, b *budget) {
+// answer answers a request that no fault hits.
+func (s *gate) answer(out *recorder, r *http.Request, u *user, b *budget) {
 	if isApps(r.URL.Path) {
 		s.mu.Lock()
 		defer s.unlock()
-		s.answerApp(out, r)
+		s.apps.answerApp(out, r)
 		return
 	}
 	if u == nil {
@@ -334,13 +346,4 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
-}
-
-// fail answers with an error in GitHub's form.
-func fail(w http.ResponseWriter, status int, message string, errs ...any) {
-	v := map[string]any{"message": message, "documentation_url": "https://docs.github.com/rest", "status": itoa(status)}
-	if len(errs) > 0 {
-		v["errors"] = errs
-	}
-	writeJSON(w, status, v)
 }

@@ -19,7 +19,7 @@ import (
 // gitTimeout bounds one git program that we run; they work on small local repositories.
 const gitTimeout = 30 * time.Second
 
-// quiet keeps git away from the settings of whoever runs the stand-in, and lets it serve repositories of another owner.
+// quiet keeps git away from the user's settings, and lets it serve repositories of another owner.
 var quiet = []string{
 	"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "HOME=/nonexistent",
 	"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
@@ -41,13 +41,13 @@ func git(dir string, env []string, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-func (s *Server) bare(fullName string) string {
+func (s *store) bare(fullName string) string {
 	return filepath.Join(s.opts.DataDir, filepath.FromSlash(strings.ToLower(fullName))+".git")
 }
 
-// seed makes the bare repository, unless it is there, and commits a folder to main. Author and time are fixed: the same
-// folder gives the same commit. It appears in one step, so that a process which is killed leaves no half of it.
-func (s *Server) seed(fullName, from string) error {
+// seed makes the bare repository, unless it is there, and commits a folder to main. Author and time are fixed: the
+// same folder gives the same commit. It appears in one step, so a killed process cannot leave half a repository.
+func (s *store) seed(fullName, from string) error {
 	dir := s.bare(fullName)
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -101,7 +101,7 @@ func firstCommit(dir, from string) error {
 }
 
 // commitOf is the commit that a branch is at.
-func (s *Server) commitOf(fullName, branch string) (string, bool) {
+func (s *store) commitOf(fullName, branch string) (string, bool) {
 	if s.opts.DataDir == "" || branch == "" || strings.HasPrefix(branch, "-") {
 		return "", false
 	}
@@ -109,14 +109,15 @@ func (s *Server) commitOf(fullName, branch string) (string, bool) {
 	return sha, err == nil
 }
 
-// gitPrograms is the folder of those that git itself starts.
+// gitPrograms is the folder of the programs that git starts.
 var gitPrograms = sync.OnceValues(func() (string, error) { return git("", nil, "--exec-path") })
 
-// serveGit hands a request to git http-backend. Anybody may fetch; pushing needs a known token with write access.
-func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
+// serveGit hands a request to git http-backend. Fetching is open to everyone, and pushing needs a known token with
+// write access.
+func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	s.mu.Lock()
-	repo, u := s.repos[strings.ToLower(name)], s.byToken(r)
+	repo, u := s.repos[strings.ToLower(name)], s.apps.byToken(r)
 	allowed := repo != nil && u != nil && repo.mayWrite(u)
 	s.mu.Unlock()
 	if s.gitFault(w, r) {
@@ -163,9 +164,8 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	(&cgi.Handler{Path: filepath.Join(programs, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
 }
 
-// gitFault answers a request that a fault hits. Git shows what a server says only as plain text, so that the
-// body is sent as that.
-func (s *Server) gitFault(w http.ResponseWriter, r *http.Request) bool {
+// gitFault answers a request that a fault hits. Git shows the body only if it is plain text.
+func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 	s.mu.Lock()
 	f := s.fault(true, r.Method, r.URL.RequestURI())
 	s.mu.Unlock()

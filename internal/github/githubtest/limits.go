@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What GitHub documents of its secondary limits, for one credential.
+// The secondary limits that GitHub documents for one credential.
 const (
 	restPoints      = 900  // a minute
 	graphQLPoints   = 2000 // a minute
@@ -20,7 +20,7 @@ const (
 	concurrent      = 100
 )
 
-// spending is what a credential has used of them.
+// spending counts the use of these limits by a credential.
 type spending struct{ rest, graphQL, minute, hour []spent }
 
 type spent struct {
@@ -44,10 +44,9 @@ func spend(all []spent, now time.Time, span time.Duration, n, limit int) ([]spen
 	return append(kept, spent{now, n}), true
 }
 
-// secondary reports which secondary limit a request meets, if Options.Limits says that they are enforced; ""
-// for none. Everything that is posted, put or patched counts as content, which is more than GitHub says. s.mu
-// is held.
-func (s *Server) secondary(b *budget, r *http.Request) (which string) {
+// secondary returns the secondary limit that a request hits, or "". Without Options.Limits there are no limits. All
+// POST, PUT and PATCH requests count as content, more than GitHub documents. s.mu is held.
+func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 	if !s.opts.Limits {
 		return ""
 	}
@@ -80,7 +79,7 @@ func (s *Server) secondary(b *budget, r *http.Request) (which string) {
 	return which
 }
 
-// isQuery reports whether a request asks GraphQL for something and changes nothing.
+// isQuery reports whether a request is a GraphQL query and not a mutation.
 func isQuery(r *http.Request) bool {
 	if r.URL.Path != GraphQLPath {
 		return false
@@ -93,7 +92,7 @@ func isQuery(r *http.Request) bool {
 }
 
 // Throttled counts the requests that were refused because of a secondary limit that is enforced.
-func (s *Server) Throttled() int {
+func (s *gate) Throttled() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.throttled

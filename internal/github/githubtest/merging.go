@@ -3,24 +3,27 @@ package githubtest
 import (
 	"errors"
 	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
 	"time"
 )
 
 // errNotMergeable is the answer to a merge that must not be: a conflict, a draft, a closed pull request, or protection.
 var errNotMergeable = errors.New("Pull Request is not mergeable") //nolint:staticcheck // GitHub's own words
 
-// mergeable_state of what may be merged: failing checks that nobody demands do not stand in the way.
+// These values of mergeable_state allow a merge. Failing checks that are not required do not prevent it.
 var mayMerge = map[string]bool{"clean": true, "unstable": true}
 
-// mergeRequest is how a pull request is merged.
+// mergeRequest selects the way of merging a pull request.
 type mergeRequest struct {
 	squash         bool
-	title, message string // of the commit; "" for GitHub's own
+	title, message string // of the commit; "" for GitHub's default
 }
 
 // mergePull merges a pull request, really if there is git, and returns the commit that the base branch is at
 // then. s.mu is held.
-func (s *Server) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
+func (s *store) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
 	s.followHeads(r, i.Author)
 	if i.Closed || !mayMerge[s.mergeState(r, i)] {
 		return "", errNotMergeable
@@ -40,7 +43,7 @@ func (s *Server) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, 
 }
 
 // commitMerge makes the commit and moves the base branch to it.
-func (s *Server) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
+func (s *store) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
 	p, dir := i.Pull, s.bare(r.fullName())
 	title, message := fmt.Sprintf("Merge pull request #%d from %s/%s", i.Number, r.Owner.login, i.Head), i.Title
 	args := []string{"commit-tree", s.testMerge(r, i).tree, "-p", p.BaseSHA}
@@ -65,4 +68,89 @@ func (s *Server) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string
 	}
 	_, err = git(dir, nil, "update-ref", "refs/heads/"+i.Base, sha, p.BaseSHA)
 	return sha, err
+}
+
+// mergeTest is the result of merging one head into one base. GitHub computes it in the background, so the first
+// request after a change gets null.
+type mergeTest struct {
+	of    string // the commits, "" before the first request
+	clean bool
+	tree  string // of the merge; empty without git
+	files []string
+}
+
+// commits names the two commits of a merge test.
+func (p *pullRequest) commits() string {
+	if p.Conflict {
+		return p.BaseSHA + " " + p.HeadSHA + " conflict"
+	}
+	return p.BaseSHA + " " + p.HeadSHA
+}
+
+// testMerge tries the merge unless the same was tried before. s.mu is held.
+func (s *store) testMerge(r *repo, i *issue) mergeTest {
+	p := i.Pull
+	if p.merge.of == p.commits() {
+		return p.merge
+	}
+	p.merge = mergeTest{of: p.commits(), clean: true}
+	if s.opts.DataDir != "" {
+		out, err := git(s.bare(r.fullName()), nil, "merge-tree", "--write-tree", "--name-only", "--no-messages",
+			p.BaseSHA, p.HeadSHA)
+		lines := strings.Split(out, "\n")
+		p.merge.tree, p.merge.clean = lines[0], err == nil
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == 1 {
+			p.merge.files = lines[1:]
+		}
+	}
+	p.merge.clean = p.merge.clean && !p.Conflict
+	return p.merge
+}
+
+// mergeState is GitHub's mergeable_state, by the first obstacle. s.mu is held.
+func (s *store) mergeState(r *repo, i *issue) string {
+	p := i.Pull
+	switch checks := r.checksOf(p.HeadSHA); {
+	case !s.testMerge(r, i).clean:
+		return "dirty"
+	case p.Draft:
+		return "draft"
+	case r.blocks(p, checks):
+		return "blocked"
+	case r.Protection.UpToDate && !s.holdsBase(r, p):
+		return "behind"
+	case slices.ContainsFunc(checks, func(c checkLine) bool { return c.Outcome != outcomeGood }):
+		return "unstable"
+	}
+	return "clean"
+}
+
+// blocks reports whether the repository's protection forbids a merge.
+func (r *repo) blocks(p *pullRequest, checks []checkLine) bool {
+	for _, name := range r.Protection.Checks {
+		if !slices.ContainsFunc(checks, func(c checkLine) bool { return c.Name == name && c.Outcome == outcomeGood }) {
+			return true
+		}
+	}
+	approvals := 0
+	for _, v := range p.lastReviews() {
+		switch {
+		case !r.mayWrite(v.Author):
+		case v.State == stateApproved:
+			approvals++
+		case v.State == stateChanges && r.Protection.Approvals > 0:
+			return true
+		}
+	}
+	return approvals < r.Protection.Approvals
+}
+
+// holdsBase reports whether the head has all of the base branch. Without git every head contains its base.
+func (s *store) holdsBase(r *repo, p *pullRequest) bool {
+	if s.opts.DataDir == "" {
+		return true
+	}
+	_, err := git(s.bare(r.fullName()), nil, "merge-base", "--is-ancestor", p.BaseSHA, p.HeadSHA)
+	return err == nil
 }

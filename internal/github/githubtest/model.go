@@ -49,7 +49,7 @@ type issue struct {
 	Updated   time.Time    `json:"updated"`
 	ClosedAt  time.Time    `json:"closed_at,omitzero"`
 	Labels    []string     `json:"labels"`
-	Edits     []*edit      `json:"edits,omitempty"` // texts of the body, oldest first; empty before the first change
+	Edits     []*edit      `json:"edits,omitempty"` // of the body, oldest first
 	Comments  []*comment   `json:"comments"`
 	Head      string       `json:"head,omitempty"` // branches of a pull request
 	Base      string       `json:"base,omitempty"`
@@ -95,7 +95,7 @@ func (r *repo) label(name string) *label {
 	return nil
 }
 
-// permission of a user: admin for the owner, none for anybody else (public repositories: read).
+// permission of a user. The owner is an admin. Everyone may read the public repositories.
 func (r *repo) permission(u *user) string {
 	if u == r.Owner {
 		return "admin"
@@ -127,6 +127,9 @@ func (i *issue) has(name string) bool {
 	return slices.ContainsFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, name) })
 }
 
+// there reports whether the issue still exists here: it was not deleted, and not transferred.
+func (i *issue) there() bool { return !i.Deleted && i.MovedTo == "" }
+
 func (i *issue) state() string {
 	if i.Closed {
 		return "closed"
@@ -134,7 +137,7 @@ func (i *issue) state() string {
 	return "open"
 }
 
-// Event is one change of an issue that somebody could be notified of.
+// Event is one change of an issue that causes notifications.
 type Event struct {
 	ID    int64     `json:"id"`
 	At    time.Time `json:"at"`
@@ -143,22 +146,23 @@ type Event struct {
 	// opened closed reopened edited renamed labeled unlabeled commented comment_edited comment_deleted reacted
 	// unreacted merged synchronized reviewed review_dismissed ready_for_review convert_to_draft
 	Event string `json:"event"`
-	// label name; id of comment or review; reaction and comment id; SHA of merged and synchronized
+	// the label, the id of a comment or review, the reaction and its comment id, or the SHA of merged and
+	// synchronized
 	Detail string `json:"detail"`
 	From   string `json:"from,omitempty"` // of renamed: the title before
 	To     string `json:"to,omitempty"`
 }
 
-// Request is one request to the API as it was answered.
+// Request is one answered request to the API.
 type Request struct {
 	N      int       `json:"n"`
 	At     time.Time `json:"at"`
 	Method string    `json:"method"`
 	Path   string    `json:"path"` // below /api/v3, with query
 	User   string    `json:"user"`
-	Status int       `json:"status"` // 0: the connection was cut
+	Status int       `json:"status"` // 0 for a cut connection
 	Fault  string    `json:"fault,omitempty"`
-	// DuringLimit: it came while the credential had been asked to wait.
+	// DuringLimit means that it came although the credential had to wait.
 	DuringLimit bool `json:"during_limit,omitempty"`
 }
 
@@ -166,13 +170,13 @@ type Request struct {
 const logLimit = 100_000
 
 // event notes a change. s.mu is held.
-func (s *Server) event(r *repo, i *issue, actor *user, kind, detail string) {
+func (s *store) event(r *repo, i *issue, actor *user, kind, detail string) {
 	i.Updated = s.now()
 	s.note(r, i, actor, kind, detail)
 }
 
 // note notes what does not count as a change of the issue. s.mu is held.
-func (s *Server) note(r *repo, i *issue, actor *user, kind, detail string) {
+func (s *store) note(r *repo, i *issue, actor *user, kind, detail string) {
 	s.events = append(s.events, Event{
 		ID: s.id(), At: s.now(), Issue: key(r, i), Actor: actor.login, Event: kind,
 		Detail: detail,
@@ -183,7 +187,7 @@ func (s *Server) note(r *repo, i *issue, actor *user, kind, detail string) {
 }
 
 // newIssue opens an issue. s.mu is held.
-func (s *Server) newIssue(r *repo, u *user, title, body string, labels []string) *issue {
+func (s *store) newIssue(r *repo, u *user, title, body string, labels []string) *issue {
 	i := &issue{ID: s.id(), Number: len(r.Issues) + 1, Title: title, Body: body, Author: u, Created: s.now()}
 	r.Issues = append(r.Issues, i)
 	s.event(r, i, u, "opened", "")
@@ -194,7 +198,7 @@ func (s *Server) newIssue(r *repo, u *user, title, body string, labels []string)
 }
 
 // addLabel puts a label on, creating it as GitHub does for people with write access. s.mu is held.
-func (s *Server) addLabel(r *repo, i *issue, u *user, name string) {
+func (s *store) addLabel(r *repo, i *issue, u *user, name string) {
 	l := r.label(name)
 	if l == nil {
 		l = &label{ID: s.id(), Name: name, Color: "ededed"}
@@ -207,7 +211,7 @@ func (s *Server) addLabel(r *repo, i *issue, u *user, name string) {
 }
 
 // dropLabel takes a label off and reports whether it was there. s.mu is held.
-func (s *Server) dropLabel(r *repo, i *issue, u *user, name string) bool {
+func (s *store) dropLabel(r *repo, i *issue, u *user, name string) bool {
 	at := slices.IndexFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, name) })
 	if at < 0 {
 		return false
@@ -219,7 +223,7 @@ func (s *Server) dropLabel(r *repo, i *issue, u *user, name string) bool {
 }
 
 // comment adds a comment. s.mu is held.
-func (s *Server) comment(r *repo, i *issue, u *user, body string) *comment {
+func (s *store) comment(r *repo, i *issue, u *user, body string) *comment {
 	c := &comment{ID: s.id(), Author: u, Body: body, Created: s.now(), Updated: s.now()}
 	i.Comments = append(i.Comments, c)
 	s.event(r, i, u, "commented", itoa(c.ID))
@@ -227,13 +231,13 @@ func (s *Server) comment(r *repo, i *issue, u *user, body string) *comment {
 }
 
 // editBody changes the text of a comment. s.mu is held.
-func (s *Server) editBody(r *repo, i *issue, c *comment, u *user, body string) {
+func (s *store) editBody(r *repo, i *issue, c *comment, u *user, body string) {
 	c.Body, c.Updated = body, s.now()
 	s.event(r, i, u, "comment_edited", itoa(c.ID))
 }
 
 // dropComment deletes a comment. s.mu is held.
-func (s *Server) dropComment(r *repo, i *issue, u *user, id int64) {
+func (s *store) dropComment(r *repo, i *issue, u *user, id int64) {
 	i.Comments = slices.DeleteFunc(i.Comments, func(c *comment) bool {
 		if c.ID == id {
 			i.dropped = append(i.dropped, c)
@@ -244,8 +248,8 @@ func (s *Server) dropComment(r *repo, i *issue, u *user, id int64) {
 }
 
 // setState opens or closes. s.mu is held.
-func (s *Server) setState(r *repo, i *issue, u *user, state string) {
-	if state == i.state() || i.Pull != nil && !i.Pull.MergedAt.IsZero() && i.Closed { // what was merged stays closed
+func (s *store) setState(r *repo, i *issue, u *user, state string) {
+	if state == i.state() || i.Pull != nil && !i.Pull.MergedAt.IsZero() && i.Closed { // merged is closed
 		return
 	}
 	i.Closed = state == "closed"

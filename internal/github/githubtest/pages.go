@@ -30,8 +30,14 @@ func textColour(color string) string {
 	return "ffffff"
 }
 
+// site is the pages for people with a browser.
+type site struct {
+	*store
+	gate *gate
+}
+
 // pages are the routes for people. Browsers that come from another site are refused.
-func (s *Server) pages() http.Handler {
+func (s *site) pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.homePage)
 	mux.HandleFunc("GET /{owner}/{repo}", s.repoPage)
@@ -44,7 +50,7 @@ func (s *Server) pages() http.Handler {
 	mux.HandleFunc("GET /{owner}/{repo}/runs/{id}", s.checkPage)
 	mux.HandleFunc("GET /{owner}/{repo}/tree/{branch...}", s.branchPage)
 	mux.HandleFunc("GET /_sim/requests",
-		func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.Requests()) })
+		func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.gate.Requests()) })
 	mux.HandleFunc("GET /_sim/events", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, s.Events(r.URL.Query().Get("issue")))
 	})
@@ -52,20 +58,20 @@ func (s *Server) pages() http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-func (s *Server) postFault(w http.ResponseWriter, r *http.Request) {
+func (s *site) postFault(w http.ResponseWriter, r *http.Request) {
 	var f Fault
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&f); err != nil {
 		fail(w, http.StatusBadRequest, "want a fault as JSON: "+err.Error())
 		return
 	}
-	if err := s.Inject(f); err != nil {
+	if err := s.gate.Inject(f); err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// pageData is what the templates get.
+// pageData is the input of the templates.
 type pageData struct {
 	Title, Person string
 	Repo, Clone   string
@@ -110,12 +116,12 @@ type item struct {
 	At                     time.Time
 }
 
-// reactionView is a reaction and who made it, in words: not every machine has a font for emoji.
+// reactionView names a reaction in words, as some machines lack a font for emoji.
 type reactionView struct{ Content, Who string }
 
 type branch struct{ Name, SHA, Subject string }
 
-func (s *Server) show(w http.ResponseWriter, status int, name string, v pageData) {
+func (s *site) show(w http.ResponseWriter, status int, name string, v pageData) {
 	v.Person = s.opts.Person
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
@@ -123,13 +129,13 @@ func (s *Server) show(w http.ResponseWriter, status int, name string, v pageData
 	_ = pageTemplates.ExecuteTemplate(w, name, v) // a reader that has left
 }
 
-// missing is the page for what is not there.
-func (s *Server) missing(w http.ResponseWriter, what string) {
+// missing is the page for unknown addresses.
+func (s *site) missing(w http.ResponseWriter, what string) {
 	s.show(w, http.StatusNotFound, "missing.html", pageData{Title: "Not found", Body: what})
 }
 
-// locate finds what the path names. s.mu is held; i is nil on a repository's own page.
-func (s *Server) locate(r *http.Request) (p *repo, i *issue) {
+// locate finds the repository and the issue in the path. s.mu is held; i is nil on a repository's own page.
+func (s *site) locate(r *http.Request) (p *repo, i *issue) {
 	p = s.repos[strings.ToLower(r.PathValue("owner")+"/"+r.PathValue("repo"))]
 	if n, err := strconv.Atoi(r.PathValue("number")); p != nil && err == nil {
 		i = p.issue(n)
@@ -137,7 +143,7 @@ func (s *Server) locate(r *http.Request) (p *repo, i *issue) {
 	return p, i
 }
 
-func (s *Server) homePage(w http.ResponseWriter, _ *http.Request) {
+func (s *site) homePage(w http.ResponseWriter, _ *http.Request) {
 	v := pageData{Title: "Repositories"}
 	s.mu.Lock()
 	for _, r := range s.repos {
@@ -174,7 +180,7 @@ func toRow(r *repo, i *issue) row {
 	return v
 }
 
-func (s *Server) repoPage(w http.ResponseWriter, r *http.Request) {
+func (s *site) repoPage(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	p, _ := s.locate(r)
 	if p == nil {
@@ -200,7 +206,7 @@ func (s *Server) repoPage(w http.ResponseWriter, r *http.Request) {
 	s.show(w, http.StatusOK, "repo.html", v)
 }
 
-func (s *Server) branches(fullName string) []branch {
+func (s *site) branches(fullName string) []branch {
 	out, err := git(s.bare(fullName), nil, "for-each-ref", "--sort=refname",
 		"--format=%(refname:short)%09%(objectname:short)%09%(subject)", "refs/heads")
 	if err != nil || out == "" {
@@ -215,11 +221,11 @@ func (s *Server) branches(fullName string) []branch {
 	return all
 }
 
-// diffLimit bounds what a page shows of a diff, in bytes.
+// diffLimit is the longest diff that a page shows, in bytes.
 const diffLimit = 64 << 10
 
-// diff is what the commit to has since it left from.
-func (s *Server) diff(fullName, from, to string) string {
+// diff is the change between the merge base with from and the commit to.
+func (s *site) diff(fullName, from, to string) string {
 	if s.opts.DataDir == "" || from == "" || to == "" {
 		return ""
 	}
@@ -230,7 +236,7 @@ func (s *Server) diff(fullName, from, to string) string {
 	return out[:min(len(out), diffLimit)]
 }
 
-func (s *Server) branchPage(w http.ResponseWriter, r *http.Request) {
+func (s *site) branchPage(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	p, _ := s.locate(r)
 	s.mu.Unlock()
@@ -249,7 +255,7 @@ func (s *Server) branchPage(w http.ResponseWriter, r *http.Request) {
 		pageData{Title: name, Repo: p.fullName(), Diff: s.diff(p.fullName(), base, head)})
 }
 
-func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
+func (s *site) issuePage(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	p, i := s.locate(r)
 	if i == nil || i.Deleted || i.MovedTo != "" {
@@ -280,8 +286,8 @@ var eventTexts = map[string]string{
 	"review_dismissed": "dismissed a review", "renamed": "changed the title",
 }
 
-// timeline joins comments and events in the order of their ids, which is that of their times. s.mu is held.
-func (s *Server) timeline(p *repo, i *issue) []item {
+// timeline joins comments and events in the order of their ids, and so of their times. s.mu is held.
+func (s *site) timeline(p *repo, i *issue) []item {
 	var all []item
 	for _, c := range i.Comments {
 		all = append(all, item{
@@ -327,81 +333,8 @@ func moods(all []*reaction) []reactionView {
 	return out
 }
 
-func (s *Server) edited(i *issue, c *comment, p *repo) bool {
+func (s *site) edited(i *issue, c *comment, p *repo) bool {
 	return slices.ContainsFunc(s.events, func(e Event) bool {
 		return e.Event == "comment_edited" && e.Detail == itoa(c.ID) && e.Issue == key(p, i)
 	})
 }
-
-func (s *Server) postIssue(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	title := strings.TrimSpace(r.PostFormValue("title"))
-	s.mu.Lock()
-	p, _ := s.locate(r)
-	if p == nil || title == "" {
-		s.mu.Unlock()
-		s.missing(w, "An issue needs a repository and a title.")
-		return
-	}
-	i := s.newIssue(p, s.user(s.opts.Person), title, unixLines(r.PostFormValue("body")), labelsOf(r))
-	to := links{}.page(p, i)
-	s.unlock()
-	http.Redirect(w, r, to, http.StatusSeeOther)
-}
-
-// labelsOf are the labels that were ticked, and the one that was typed.
-func labelsOf(r *http.Request) (names []string) {
-	for _, name := range r.PostForm["label"] {
-		if name = strings.TrimSpace(name); name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// postToIssue does what the buttons of an issue's page stand for: do = comment, edit, close, reopen, label, unlabel; of
-// a pull request's also approve, changes, merge, squash and ready.
-func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	do, body, name := r.PostFormValue("do"), unixLines(r.PostFormValue("body")),
-		strings.TrimSpace(r.PostFormValue("label"))
-	s.mu.Lock()
-	p, i := s.locate(r)
-	if i == nil {
-		s.mu.Unlock()
-		s.missing(w, "There is no such issue.")
-		return
-	}
-	u := s.user(s.opts.Person)
-	if i.Pull != nil {
-		if problem := s.actOnPull(p, i, u, do, body); problem != "" {
-			s.unlock()
-			s.show(w, http.StatusUnprocessableEntity, "missing.html",
-				pageData{Title: "That does not work", Repo: p.fullName(), Body: problem})
-			return
-		}
-	} else if title := strings.TrimSpace(r.PostFormValue("title")); do == "edit" {
-		if title != "" && p.mayEdit(i, u) {
-			s.editIssue(p, i, u, title, body)
-		}
-	} else if strings.TrimSpace(body) != "" {
-		s.comment(p, i, u, body)
-	}
-	switch do {
-	case "close":
-		s.setState(p, i, u, "closed")
-	case "reopen":
-		s.setState(p, i, u, "open")
-	case "label":
-		if name != "" {
-			s.addLabel(p, i, u, name)
-		}
-	case "unlabel":
-		s.dropLabel(p, i, u, name)
-	}
-	to := links{}.page(p, i)
-	s.unlock()
-	http.Redirect(w, r, to, http.StatusSeeOther)
-}
-
-func unixLines(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// pullView is what the page of a pull request shows beyond that of an issue.
+// pullView is the part of a pull request's page that an issue's page lacks.
 type pullView struct {
-	Draft, Open, Own bool // Own: the person's, who cannot approve it
+	Draft, Open, Own bool // Own means that the person wrote it, and cannot approve it
 	Mergeable        bool
-	State, Verdict   string // mergeable_state, and what it says
+	State, Verdict   string // mergeable_state and its explanation
 	MergedBy, Commit string
 	Conflicts        []string // files
 	Checks           []checkLine
@@ -23,7 +23,7 @@ type reviewLine struct {
 	Outcome   outcome
 }
 
-// verdicts say what stands in the way of a merge, for each mergeable_state. %s is the base branch.
+// verdicts explain each mergeable_state. %s is the base branch.
 var verdicts = map[string]string{
 	"clean":    "No conflicts with %s. This can be merged.",
 	"unstable": "No conflicts with %s. Not all checks have succeeded, but this can be merged.",
@@ -55,7 +55,7 @@ func (i *issue) badge() string {
 }
 
 // pullView is nil for an issue. s.mu is held.
-func (s *Server) pullView(r *repo, i *issue) *pullView {
+func (s *site) pullView(r *repo, i *issue) *pullView {
 	p := i.Pull
 	if p == nil {
 		return nil
@@ -102,43 +102,8 @@ func (p *pullRequest) reviewItems(r *repo) (all []item) {
 	return all
 }
 
-// actOnPull does what the buttons of a pull request's page stand for. It returns a sentence if it cannot be
-// done. s.mu is held.
-func (s *Server) actOnPull(r *repo, i *issue, u *user, do, body string) string {
-	said := strings.TrimSpace(body) != ""
-	switch {
-	case do == "approve", do == "changes":
-		switch {
-		case u == i.Author:
-			return "You cannot approve or refuse your own pull request."
-		case do == "approve":
-			s.addReview(r, i, u, stateApproved, body, nil)
-		case !said:
-			return "Say what should be changed: it is the text of your review."
-		default:
-			s.addReview(r, i, u, stateChanges, body, nil)
-		}
-		return ""
-	case said:
-		s.comment(r, i, u, body)
-	}
-	switch do {
-	case "ready":
-		s.ready(r, i, u)
-	case "reopen":
-		if _, there := s.tip(r, i.Head); !there || !i.Pull.MergedAt.IsZero() {
-			return "This pull request cannot be opened again: it was merged, or its branch is gone."
-		}
-	case "merge", "squash":
-		if _, err := s.mergePull(r, i, u, mergeRequest{squash: do == "squash"}); err != nil {
-			return "This pull request cannot be merged: reload its page to see why. (" + err.Error() + ")"
-		}
-	}
-	return ""
-}
-
 // checkPage is the page of a check run.
-func (s *Server) checkPage(w http.ResponseWriter, r *http.Request) {
+func (s *site) checkPage(w http.ResponseWriter, r *http.Request) {
 	id, _ := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	s.mu.Lock()
 	p, _ := s.locate(r)

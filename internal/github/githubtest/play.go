@@ -2,6 +2,7 @@ package githubtest
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -43,8 +44,9 @@ func (s *Server) Push(fullName, branch, sha string) string {
 	return sha
 }
 
-// SetCheck gives the head of a pull request a check run, or the one of that name another conclusion (success, failure,
-// neutral, cancelled, skipped, timed_out, action_required); "": it is in progress.
+// SetCheck adds a check run to the head of a pull request, or changes the conclusion of the run with that name
+// (success, failure, neutral, cancelled, skipped, timed_out or action_required). An empty conclusion leaves the run
+// in progress.
 func (s *Server) SetCheck(issueKey, name, conclusion, summary string) {
 	s.withPull(issueKey, func(r *repo, i *issue) { s.setCheck(r, i.Pull.HeadSHA, name, conclusion, summary) })
 }
@@ -97,31 +99,73 @@ func (s *Server) SetDraft(issueKey, login string, draft bool) {
 	})
 }
 
-// SetConflict says by hand that a pull request cannot be merged cleanly, or takes that back; what git says stands.
+// SetConflict sets or clears a conflict by hand, in addition to conflicts that git finds.
 func (s *Server) SetConflict(issueKey string, conflict bool) {
 	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.Conflict = conflict })
 }
 
-// MarkPending forgets whether a pull request can be merged: the next to ask is told that GitHub does not know yet.
+// MarkPending forgets whether a pull request can be merged, so the next request gets null.
 func (s *Server) MarkPending(issueKey string) {
 	s.withPull(issueKey, func(_ *repo, i *issue) { i.Pull.merge = mergeTest{} })
 }
 
-// Protect says what a repository demands before a merge.
+// Protect sets the requirements of a repository before a merge.
 func (s *Server) Protect(fullName string, p Protection) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.find(fullName).Protection = p
 }
 
-// AddCheckRule gives every new head of a pull request a check run. judge is called by whoever brought the head,
-// while the check is in progress; conclusion "" leaves it so, for SetCheck to end. The rule does not outlive
-// the process.
+// AddCheckRule gives every new head of a pull request a check run. The request that brings the head calls judge while
+// the check is in progress. An empty conclusion leaves it in progress until SetCheck. The rule does not outlive the
+// process.
 func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) (conclusion, summary string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules = append(slices.Clone(s.rules), checkRule{name, judge})
 }
 
-// find is a repository by its name, nil if there is none. s.mu is held.
-func (s *Server) find(fullName string) *repo { return s.repos[strings.ToLower(fullName)] }
+// find returns the repository with that name, or nil. s.mu is held.
+func (s *store) find(fullName string) *repo { return s.repos[strings.ToLower(fullName)] }
+
+// Block notes that GitHub knows an issue to be blocked by another one of the same repository. Neither outlives
+// the process.
+func (s *Server) Block(key, by string) {
+	s.relate(key, by, func(i, other *issue) { i.blockedBy = append(i.blockedBy, other) })
+}
+
+// AddSubIssue makes an issue a part of another one of the same repository.
+func (s *Server) AddSubIssue(parent, child string) {
+	s.relate(parent, child, func(i, other *issue) { other.parent = i })
+}
+
+func (s *Server) relate(key, other string, do func(i, other *issue)) {
+	s.mu.Lock()
+	defer s.unlock()
+	name, n, _ := strings.Cut(key, "#")
+	_, m, _ := strings.Cut(other, "#")
+	r := s.find(name)
+	a, _ := strconv.Atoi(n)
+	b, _ := strconv.Atoi(m)
+	do(r.issue(a), r.issue(b))
+	r.issue(a).Updated = s.now()
+}
+
+func (r *repo) subIssues(parent *issue) (subs []*issue) {
+	for _, i := range r.Issues {
+		if i.parent == parent {
+			subs = append(subs, i)
+		}
+	}
+	return subs
+}
+
+// open counts the open issues.
+func open(issues []*issue) (n int) {
+	for _, i := range issues {
+		if !i.Closed && !i.Deleted {
+			n++
+		}
+	}
+	return n
+}

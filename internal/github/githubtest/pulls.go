@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// pullRequest is what a pull request has beyond an issue.
+// pullRequest has the fields that issues lack.
 type pullRequest struct {
 	Draft    bool      `json:"draft,omitempty"`
-	HeadSHA  string    `json:"head_sha"` // where the branches were when it was open last
+	HeadSHA  string    `json:"head_sha"` // the commits of the branches when it was last open
 	BaseSHA  string    `json:"base_sha"`
-	Conflict bool      `json:"conflict,omitempty"` // set by hand, beside what git says
+	Conflict bool      `json:"conflict,omitempty"` // set by hand, in addition to git's result
 	MergedAt time.Time `json:"merged_at,omitzero"`
 	MergedBy *user     `json:"merged_by,omitempty"`
 	MergeSHA string    `json:"merge_sha,omitempty"`
@@ -22,15 +22,15 @@ type pullRequest struct {
 	merge    mergeTest
 }
 
-// Protection is what a repository demands before a merge; the zero value demands nothing.
+// Protection is the requirements of a repository before a merge. The zero value has no requirements.
 type Protection struct {
-	// by people with write access; also: nobody with write access requests changes
+	// by people with write access, none of whom requests changes
 	Approvals int      `json:"approvals,omitempty"`
 	Checks    []string `json:"checks,omitempty"`     // names of check runs or contexts of statuses that must succeed
 	UpToDate  bool     `json:"up_to_date,omitempty"` // the head holds all of the base branch
 }
 
-// madeUp is a commit's name where there is no git: the same words give the same.
+// madeUp returns the name of a commit without git. The same words give the same name.
 func madeUp(words ...string) string {
 	h := sha1.New() //nolint:gosec // names of commits
 	for _, w := range words {
@@ -40,7 +40,7 @@ func madeUp(words ...string) string {
 }
 
 // tip is the commit that a branch is at. s.mu is held.
-func (s *Server) tip(r *repo, branch string) (string, bool) {
+func (s *store) tip(r *repo, branch string) (string, bool) {
 	if s.opts.DataDir != "" {
 		return s.commitOf(r.fullName(), branch)
 	}
@@ -49,7 +49,7 @@ func (s *Server) tip(r *repo, branch string) (string, bool) {
 }
 
 // newPull opens a pull request between branches that exist; without git, branches come into being. s.mu is held.
-func (s *Server) newPull(r *repo, u *user, title, body, head, base string, draft bool) *issue {
+func (s *store) newPull(r *repo, u *user, title, body, head, base string, draft bool) *issue {
 	if s.opts.DataDir == "" {
 		r.makeBranches(head, base)
 	}
@@ -67,9 +67,9 @@ func (r *repo) makeBranches(names ...string) {
 	}
 }
 
-// followHeads looks where the branches of open pull requests are. One whose head was pushed to has changed, and
-// the rules for checks are due; one whose head is gone is closed, as on GitHub. s.mu is held.
-func (s *Server) followHeads(r *repo, actor *user) {
+// followHeads looks where the branches of open pull requests are. A push to the head changes it and makes the rules
+// for checks due. A pull request without a head is closed, as on GitHub. s.mu is held.
+func (s *store) followHeads(r *repo, actor *user) {
 	for _, i := range r.Issues {
 		p := i.Pull
 		if p == nil || i.Closed {
@@ -98,7 +98,7 @@ func (s *Server) followHeads(r *repo, actor *user) {
 }
 
 // ready ends a draft. s.mu is held.
-func (s *Server) ready(r *repo, i *issue, u *user) {
+func (s *store) ready(r *repo, i *issue, u *user) {
 	if i.Pull.Draft {
 		i.Pull.Draft = false
 		s.event(r, i, u, "ready_for_review", "")
@@ -107,7 +107,7 @@ func (s *Server) ready(r *repo, i *issue, u *user) {
 
 // merged notes that a pull request was merged as a commit, and closes the issues that its text says it closes.
 // s.mu is held.
-func (s *Server) merged(r *repo, i *issue, u *user, sha string) {
+func (s *store) merged(r *repo, i *issue, u *user, sha string) {
 	p := i.Pull
 	p.MergedAt, p.MergedBy, p.MergeSHA = s.now(), u, sha
 	s.event(r, i, u, "merged", sha)
@@ -125,7 +125,7 @@ func (s *Server) merged(r *repo, i *issue, u *user, sha string) {
 
 const mainBranch = "main"
 
-// closing are GitHub's words that close an issue when a pull request is merged.
+// closing matches GitHub's keywords that close an issue when a pull request is merged.
 var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
 
 // lastReviews are the latest reviews of each person that approve, request changes or were dismissed: a later

@@ -93,7 +93,7 @@ func TestGitMergesAndConflicts(t *testing.T) {
 		t.Errorf("merged = %+v", v)
 	}
 
-	// The base has moved: what was clean is a conflict now, and nobody knows at once.
+	// The base has moved and conflicts now, which is unknown at first.
 	for _, want := range []string{`"mergeable":null`, `"mergeable":false,"mergeable_state":"dirty"`} {
 		if _, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/2", ""); !strings.Contains(body, want) {
 			t.Errorf("got %s, want %s", body, want)
@@ -152,7 +152,7 @@ func TestProtectionAndBranches(t *testing.T) {
 	state("clean")
 	s.Review(pull, "octocat", "CHANGES_REQUESTED", "no", Inline{"f", 2, "why capitals?"})
 	state("blocked")
-	s.Review(pull, "octocat", "COMMENTED", "a comment changes no opinion")
+	s.Review(pull, "octocat", "COMMENTED", "a comment does not change a review")
 	state("blocked")
 	id := s.Review(pull, "octocat", "CHANGES_REQUESTED", "no")
 	s.DismissReview(pull, "acme", id)
@@ -297,7 +297,7 @@ func TestCommentsOfTheRepository(t *testing.T) {
 		}
 		if resp, _ := ask(t, s, "GET", "/repos/acme/widgets/issues/comments?since=yesterday",
 			""); resp.StatusCode != 422 {
-			t.Errorf("a since that is no time: %d", resp.StatusCode)
+			t.Errorf("an invalid since: %d", resp.StatusCode)
 		}
 	})
 }

@@ -13,7 +13,7 @@ type review struct {
 	Comments  []*reviewComment `json:"comments,omitempty"`
 }
 
-// reviewComment stands at a line of a file.
+// reviewComment is about a line of a file.
 type reviewComment struct {
 	ID      int64     `json:"id"`
 	Path    string    `json:"path"`
@@ -38,7 +38,7 @@ type Inline struct {
 }
 
 // addReview adds a review of the head. s.mu is held.
-func (s *Server) addReview(r *repo, i *issue, u *user, state, body string, inline []Inline) *review {
+func (s *store) addReview(r *repo, i *issue, u *user, state, body string, inline []Inline) *review {
 	v := &review{ID: s.id(), Author: u, State: state, Body: body, SHA: i.Pull.HeadSHA, Submitted: s.now()}
 	for _, c := range inline {
 		v.Comments = append(v.Comments, &reviewComment{s.id(), c.Path, c.Line, c.Body, s.now()})
@@ -49,7 +49,7 @@ func (s *Server) addReview(r *repo, i *issue, u *user, state, body string, inlin
 }
 
 // dismiss takes a review back. s.mu is held.
-func (s *Server) dismiss(r *repo, i *issue, u *user, v *review) {
+func (s *store) dismiss(r *repo, i *issue, u *user, v *review) {
 	v.State = stateDismissed
 	s.event(r, i, u, "review_dismissed", itoa(v.ID))
 }

@@ -15,8 +15,8 @@ import (
 // Options of a Server; the zero value is useful.
 type Options struct {
 	Now       func() time.Time // default time.Now
-	DataDir   string           // folder of bare repositories; empty: no git
-	Person    string           // login that acts on the pages; default "octocat"; made on first use
+	DataDir   string           // folder of bare repositories; empty for no git
+	Person    string           // login that acts on the pages, created on first use; default "octocat"
 	RateLimit int              // requests per hour and user; default 5000
 	Limits    bool             // GitHub's secondary limits are enforced, see limits.go
 	// StateFile keeps the state across restarts, see Open.
@@ -27,27 +27,27 @@ type Options struct {
 
 // Server is the stand-in. It is safe for concurrent use.
 type Server struct {
-	opts Options
-	api  http.Handler
-	web  http.Handler
-	file string // of the state; empty: memory only
+	*store
+	*apps
+	*gate
+	site http.Handler
+}
 
-	mu        sync.Mutex
-	lastID    int64
-	users     map[string]*user // by login
-	apps      []*app           // not kept across restarts
-	repos     map[string]*repo // by lower-case owner/name
-	events    []Event
-	requests  []Request
-	count     int
-	underWay  int // requests
-	throttled int // by secondary limits
-	late      int // requests during a limit
-	faults    []*Fault
-	budgets   map[string]*budget // by login
-	rules     []checkRule
-	due       []dueHead // heads that the rules have not seen
-	moved     bool      // a branch was found elsewhere, and that is not in the file yet
+// store is the data of GitHub, except Apps. Unless a comment says otherwise its methods need the lock.
+type store struct {
+	opts Options
+	file string // of the state; empty to keep the state in memory only
+
+	mu      sync.Mutex
+	lastID  int64
+	users   map[string]*user // by login
+	repos   map[string]*repo // by lower-case owner/name
+	events  []Event
+	late    int                // requests during a limit
+	budgets map[string]*budget // by login
+	rules   []checkRule
+	due     []dueHead // heads that the rules have not seen
+	moved   bool      // a branch has moved since the file was written
 }
 
 // New makes an empty stand-in that keeps everything in memory.
@@ -69,16 +69,17 @@ func New(o Options) *Server {
 			o.DataDir = dir // git http-backend wants it absolute
 		}
 	}
-	s := &Server{
-		opts: o, lastID: 1000, users: map[string]*user{}, repos: map[string]*repo{},
-		budgets: map[string]*budget{},
+	st := &store{
+		opts: o, lastID: 1000, users: map[string]*user{}, repos: map[string]*repo{}, budgets: map[string]*budget{},
 	}
-	s.api = s.routes()
-	s.web = s.pages()
+	s := &Server{store: st, apps: &apps{store: st}}
+	s.gate = &gate{store: st, apps: s.apps}
+	s.api = routes(s.gate)
+	s.site = (&site{st, s.gate}).pages()
 	return s
 }
 
-// APIPath is where the API starts, below the server's address.
+// APIPath is the path of the API.
 const APIPath = "/api/v3/"
 
 // ServeHTTP answers everything: API, git, pages and the log.
@@ -89,17 +90,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(r.URL.Path, ".git/") && s.opts.DataDir != "":
 		s.serveGit(w, r)
 	default:
-		s.web.ServeHTTP(w, r)
+		s.site.ServeHTTP(w, r)
 	}
 }
 
 var _ http.Handler = (*Server)(nil)
 
 // now is the time in GitHub's resolution.
-func (s *Server) now() time.Time { return s.opts.Now().UTC().Truncate(time.Second) }
+func (s *store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Second) }
 
 // id counts. s.mu is held.
-func (s *Server) id() int64 {
+func (s *store) id() int64 {
 	s.lastID++
 	return s.lastID
 }
@@ -108,7 +109,7 @@ func itoa[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 func key(r *repo, i *issue) string { return r.fullName() + "#" + itoa(i.Number) }
 
-// AddUser makes a user with a token, or gives an existing one the token; one whose login ends in [bot] is a bot.
+// AddUser makes a user with a token, or gives an existing user the token. A login that ends in [bot] is a bot.
 func (s *Server) AddUser(login, token string) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -116,7 +117,7 @@ func (s *Server) AddUser(login, token string) {
 }
 
 // user finds or makes a user. s.mu is held.
-func (s *Server) user(login string) *user {
+func (s *store) user(login string) *user {
 	u, ok := s.users[login]
 	if !ok {
 		u = newUser(s.id(), login, "")
@@ -129,9 +130,9 @@ func newUser(id int64, login, token string) *user {
 	return &user{id: id, login: login, token: token, bot: strings.HasSuffix(login, "[bot]")}
 }
 
-// AddRepo makes "owner/name". With Options.DataDir there is a bare repository as well, seeded with one commit
-// of seed (a folder; "" for none) on main. Collaborators map logins to read, triage, write, maintain or admin.
-// One that is there already keeps what it has and gets the collaborators.
+// AddRepo makes "owner/name". With Options.DataDir there is a bare repository as well, seeded with one commit of seed
+// (a folder; "" for none) on main. Collaborators map logins to read, triage, write, maintain or admin. An existing
+// repository keeps its contents and gets the collaborators.
 func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string) error {
 	owner, name, ok := strings.Cut(fullName, "/")
 	if !ok || owner == "" || name == "" || strings.ContainsAny(name, "/ ") || strings.HasPrefix(name, ".") {
@@ -296,7 +297,7 @@ type Comment struct {
 	Reactions    []string // "login +1", oldest first
 }
 
-// Issue looks at an issue.
+// Issue returns a copy of an issue.
 func (s *Server) Issue(issueKey string) (v Issue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,8 +331,8 @@ func viewComments(comments []*comment) (all []Comment) {
 	return all
 }
 
-// Deleted looks at the comments of an issue that somebody has deleted, in that order. GitHub shows them to
-// nobody; they are for who judges a test.
+// Deleted returns the deleted comments of an issue, in the order of their deletion. GitHub does not show them. They
+// are for tests.
 func (s *Server) Deleted(issueKey string) (all []Comment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -339,7 +340,7 @@ func (s *Server) Deleted(issueKey string) (all []Comment) {
 	return all
 }
 
-// Issues looks at all issues and pull requests of a repository.
+// Issues returns all issues and pull requests of a repository.
 func (s *Server) Issues(fullName string) (all []Issue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,7 +353,7 @@ func (s *Server) Issues(fullName string) (all []Issue) {
 }
 
 // Events are the changes of an issue, oldest first; of all issues for "".
-func (s *Server) Events(issueKey string) []Event {
+func (s *store) Events(issueKey string) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.events), func(e Event) bool {
@@ -361,14 +362,14 @@ func (s *Server) Events(issueKey string) []Event {
 }
 
 // Requests are the requests to the API, oldest first.
-func (s *Server) Requests() []Request {
+func (s *gate) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Violations counts the requests that came while their credential had been asked to wait.
-func (s *Server) Violations() int {
+// Violations counts the requests that came although their credential had to wait.
+func (s *gate) Violations() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.late

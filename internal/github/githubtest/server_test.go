@@ -3,14 +3,11 @@ package githubtest
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,7 +26,7 @@ func newSim(t *testing.T, o Options) *Server {
 	return s
 }
 
-// answer is what matters of a response.
+// answer is the relevant part of a response.
 type answer struct {
 	StatusCode int
 	Header     http.Header
@@ -76,36 +73,6 @@ func TestUnchangedIs304AndFree(t *testing.T) {
 	}
 }
 
-func TestPagesAreLinked(t *testing.T) {
-	s := newSim(t, Options{})
-	for i := range 7 {
-		s.CreateIssue(repoName, "acme", fmt.Sprint(i), "")
-	}
-	path, got := "/repos/acme/widgets/issues?per_page=3&sort=created&direction=asc", []string{}
-	for range 3 {
-		resp, body := ask(t, s, "GET", path, "")
-		var list []struct{ Title string }
-		if err := json.Unmarshal([]byte(body), &list); err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range list {
-			got = append(got, i.Title)
-		}
-		path = ""
-		for l := range strings.SplitSeq(resp.Header.Get("Link"), ", ") {
-			if strings.HasSuffix(l, `rel="next"`) {
-				path = strings.TrimPrefix(l[1:strings.Index(l, ">")], "https://github.test/api/v3")
-			}
-		}
-		if path == "" {
-			break
-		}
-	}
-	if strings.Join(got, "") != "0123456" || path != "" {
-		t.Errorf("titles = %q, next = %q", got, path)
-	}
-}
-
 func TestThePrimaryLimitIsReal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, Options{RateLimit: 2})
@@ -114,8 +81,8 @@ func TestThePrimaryLimitIsReal(t *testing.T) {
 				t.Errorf("status = %d %s, want %d", resp.StatusCode, body, want)
 			}
 		}
-		if s.Violations() != 1 {
-			t.Errorf("%d violations, want the one after the first refusal", s.Violations())
+		if s.gate.Violations() != 1 {
+			t.Errorf("%d violations, want the one after the first refusal", s.gate.Violations())
 		}
 		time.Sleep(time.Hour)
 		if resp, _ := ask(t, s, "GET", "/user", ""); resp.StatusCode != 200 {
@@ -130,14 +97,14 @@ func TestFaults(t *testing.T) {
 		key := s.CreateIssue(repoName, "acme", "x", "")
 		inject := func(f Fault) {
 			t.Helper()
-			if err := s.Inject(f); err != nil {
+			if err := s.gate.Inject(f); err != nil {
 				t.Fatal(err)
 			}
 		}
 		comments := "/repos/acme/widgets/issues/1/comments"
 		inject(Fault{CutBefore: true}.On("POST", "/comments$"))
 		inject(Fault{CutAfter: true, Skip: 1}.On("POST", "/comments$"))
-		for i, want := range []int{0, 1, 2} { // cut before; passed; cut after
+		for i, want := range []int{0, 1, 2} { // cut before, passed, cut after
 			resp, text := ask(t, s, "POST", comments, `{"body":"x"}`)
 			if (resp == nil) != (i != 1) || len(s.Issue(key).Comments) != want {
 				t.Errorf("%d: answer %q, %d comments, want %d", i, text, len(s.Issue(key).Comments), want)
@@ -156,11 +123,11 @@ func TestFaults(t *testing.T) {
 		_, _ = ask(t, s, "GET", "/user", "")
 		time.Sleep(time.Minute)
 		_, _ = ask(t, s, "GET", "/user", "")
-		if s.Violations() != 1 {
-			t.Errorf("%d violations, want the one within the minute", s.Violations())
+		if s.gate.Violations() != 1 {
+			t.Errorf("%d violations, want the one within the minute", s.gate.Violations())
 		}
 		var faults []string
-		for _, r := range s.Requests() {
+		for _, r := range s.gate.Requests() {
 			faults = append(faults, r.Fault)
 		}
 		if got := strings.Join(faults, ","); got != "cut before,,cut after,delay,delay,status 403,," {
@@ -195,7 +162,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"labels as a bare array": {"token secret", "POST", "/repos/acme/widgets/issues/1/labels", `["bug"]`, 200},
 		"no such repository":     {"token secret", "GET", "/repos/acme/nope", "", 404},
 		"no such endpoint":       {"token secret", "GET", "/nope", "", 404},
-		"a colour that is none": {
+		"an invalid colour": {
 			"token secret", "POST", "/repos/acme/widgets/labels", `{"name":"n","color":"red"}`,
 			422,
 		},
@@ -287,93 +254,6 @@ func fetch(t *testing.T, address string) string {
 	return string(body)
 }
 
-// visit is what a person sees.
-func visit(t *testing.T, s *Server, path string) string {
-	t.Helper()
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
-	return w.Body.String()
-}
-
-// TestAPersonCanAnswer uses the forms of the pages as a browser would.
-func TestAPersonCanAnswer(t *testing.T) {
-	s := newSim(t, Options{})
-	do := func(path string, form url.Values, header ...string) int {
-		t.Helper()
-		r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(form.Encode()))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		for i := 0; i+1 < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
-		}
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		return w.Code
-	}
-	s.AddLabel(s.CreateIssue(repoName, "acme", "first", ""), "acme", "agent-task")
-	if code := do("/acme/widgets/issues", url.Values{
-		"title": {"Do it"}, "body": {"a\r\nb"},
-		"label": {"agent-task"},
-	}); code != 303 {
-		t.Fatalf("new issue: %d", code)
-	}
-	key := repoName + "#2"
-	for _, form := range []url.Values{
-		{"do": {"comment"}, "body": {"use *B*"}},
-		{"do": {"label"}, "label": {"agent-blocked"}},
-		{"do": {"unlabel"}, "label": {"agent-task"}},
-		{"do": {"close"}, "body": {"enough"}},
-		{"do": {"comment"}, "body": {"  "}},
-	} {
-		if code := do("/acme/widgets/issues/2", form); code != 303 {
-			t.Errorf("%v: %d", form, code)
-		}
-	}
-	got := s.Issue(key)
-	if got.Body != "a\nb" || got.State != "closed" || strings.Join(got.Labels, ",") != "agent-blocked" ||
-		len(got.Comments) != 2 || got.Comments[0].Author != "octocat" {
-		t.Errorf("issue = %+v", got)
-	}
-	if code := do("/acme/widgets/issues/2", url.Values{"do": {"reopen"}}, "Sec-Fetch-Site", "cross-site"); code != 403 {
-		t.Errorf("a form of another site: %d, want 403", code)
-	}
-	s.AddComment(repoName+"#1", "acme", "one")
-	for path, wants := range map[string][]string{
-		"/acme/widgets/issues/2": {"use <em>B</em>", "Closed", "agent-blocked", "Reopen issue"},
-		"/acme/widgets":          {"· 1 comment<", "· 2 comments<"},
-	} {
-		for _, want := range wants {
-			if page := pageOf(t, s, path); !strings.Contains(page, want) {
-				t.Errorf("%s lacks %q", path, want)
-			}
-		}
-	}
-}
-
-func pageOf(t *testing.T, s *Server, path string) string {
-	t.Helper()
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
-	return w.Body.String()
-}
-
-// TestTheFirstIssueCanHaveALabel: a repository without any still lets a person type one.
-func TestTheFirstIssueCanHaveALabel(t *testing.T) {
-	s := New(Options{Person: "acme"})
-	if err := s.AddRepo("acme/empty", "", nil); err != nil {
-		t.Fatal(err)
-	}
-	if page := pageOf(t, s, "/acme/empty"); !strings.Contains(page, `name="label" placeholder="Another label`) {
-		t.Errorf("no field for a label: %s", page)
-	}
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/acme/empty/issues",
-		strings.NewReader("title=Do+it&label=+agent-task+&label="))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	s.ServeHTTP(httptest.NewRecorder(), r)
-	if got := s.Issue("acme/empty#1").Labels; !slices.Equal(got, []string{"agent-task"}) {
-		t.Errorf("labels = %q", got)
-	}
-}
-
 func TestAdministration(t *testing.T) {
 	s := newSim(t, Options{})
 	w := httptest.NewRecorder()
@@ -388,25 +268,6 @@ func TestAdministration(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &log); err != nil || len(log) != 1 || log[0].Path != "/user" ||
 		log[0].Status != 503 || log[0].User != "bot" {
 		t.Errorf("log = %s, %v", w.Body, err)
-	}
-}
-
-func TestMarkdownAsGitHubShowsIt(t *testing.T) {
-	for in, want := range map[string]string{
-		"<!-- retake:claim v1 {} -->\n**x**": "<p><strong>x</strong></p>",
-		"<details>\n<summary>S</summary>\n\n```text\n<b>\n```\n\n</details>": "<details>\n<summary>S</summary>\n" +
-			"<pre><code class=\"language-text\">&lt;b&gt;\n</code></pre>\n</details>",
-		"a <script>alert(1)</script>":  "<p>a &lt;script&gt;alert(1)&lt;/script&gt;</p>",
-		"<img src=x onerror=alert(1)>": "&lt;img src=x onerror=alert(1)&gt;",
-		"<details onclick=x>":          "&lt;details onclick=x&gt;",
-		"[x](javascript:alert(1))":     "<p><a href=\"\">x</a></p>",
-		"<sub>s</sub>":                 "<p><sub>s</sub></p>",
-		"| a |\n| --- |\n| `x\\|y` |": "<table>\n<thead>\n<tr>\n<th>a</th>\n" +
-			"</tr>\n</thead>\n<tbody>\n<tr>\n<td><code>x|y</code></td>\n</tr>\n</tbody>\n</table>",
-	} {
-		if got := strings.TrimSpace(string(Render(in))); got != want {
-			t.Errorf("%q became %q, want %q", in, got, want)
-		}
 	}
 }
 

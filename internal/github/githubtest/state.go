@@ -15,10 +15,9 @@ import (
 	"strings"
 )
 
-// Open makes a stand-in that goes on where the last one with the same Options.StateFile stopped, or ended
-// without stopping: users, repositories, issues, comments, reactions, pull requests, checks, reviews, events
-// and spent budgets are written before a change is answered. The request log and injected faults end with the
-// process.
+// Open makes a stand-in that continues with the state in Options.StateFile. Users, repositories, issues, comments,
+// reactions, pull requests, checks, reviews, events and spent budgets are written before a change is answered. The
+// request log and injected faults end with the process.
 func Open(o Options) (*Server, error) {
 	s := New(o)
 	s.file = o.StateFile
@@ -59,8 +58,8 @@ type savedUser struct {
 	Token string `json:"token,omitempty"`
 }
 
-// unlock ends what may have changed something: it is in the file before anybody hears of it. s.mu is held.
-func (s *Server) unlock() {
+// unlock writes the file before it releases the lock, so every answered change is in the file. s.mu is held.
+func (s *store) unlock() {
 	var err error
 	if s.file != "" {
 		err = s.save()
@@ -76,8 +75,8 @@ func (s *Server) unlock() {
 	}
 }
 
-// release ends what has changed nothing, unless it has found that branches have moved. s.mu is held.
-func (s *Server) release() {
+// release releases the lock after a read, which changes the state only if branches have moved. s.mu is held.
+func (s *store) release() {
 	if s.moved {
 		s.unlock()
 		return
@@ -85,9 +84,9 @@ func (s *Server) release() {
 	s.mu.Unlock()
 }
 
-// save replaces the file in one step, so that a process which is killed leaves the old or the new one. What a
-// power failure does is not our concern.
-func (s *Server) save() error {
+// save replaces the file in one step, so that a process which is killed leaves the old or the new one. It does not
+// survive a power failure.
+func (s *store) save() error {
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(s.toSaved()); err != nil {
 		return fmt.Errorf("githubtest: state: %w", err)
@@ -105,7 +104,7 @@ func (s *Server) save() error {
 	return nil
 }
 
-func (s *Server) toSaved() saved {
+func (s *store) toSaved() saved {
 	v := saved{Version: stateVersion, LastID: s.lastID, Events: s.events, Late: s.late, Budgets: s.budgets}
 	for _, login := range slices.Sorted(maps.Keys(s.users)) {
 		u := s.users[login]
@@ -121,7 +120,7 @@ func (s *Server) toSaved() saved {
 	return v
 }
 
-func (s *Server) load(data []byte) error {
+func (s *store) load(data []byte) error {
 	var v saved
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err
@@ -154,7 +153,7 @@ func (s *Server) load(data []byte) error {
 }
 
 // earlierPull makes up a pull request for a file of an earlier version, which has only its branches.
-func (s *Server) earlierPull(r *repo, i *issue) *pullRequest {
+func (s *store) earlierPull(r *repo, i *issue) *pullRequest {
 	if s.opts.DataDir == "" {
 		r.makeBranches(i.Head, i.Base)
 	}
@@ -164,7 +163,7 @@ func (s *Server) earlierPull(r *repo, i *issue) *pullRequest {
 }
 
 // known replaces the users below v, which have only a login, with the known users.
-func (s *Server) known(v reflect.Value) {
+func (s *store) known(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Slice:
 		for i := range v.Len() {

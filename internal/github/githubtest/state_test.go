@@ -1,6 +1,7 @@
 package githubtest
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -78,59 +79,50 @@ func TestPermissionLevels(t *testing.T) {
 	}
 }
 
-// TestStateOutlivesTheProcess holds every answer of the next stand-in against that of the first.
+// keptChanges are requests that change something of every kind. The texts in braces stand for a comment and a commit.
+var keptChanges = [][3]string{
+	{"POST", "/repos/acme/widgets/issues/comments/{comment}/reactions", `{"content":"+1"}`},
+	{"POST", "/repos/acme/widgets/issues/1/comments", `{"body":"second"}`},
+	{"DELETE", "/repos/acme/widgets/issues/1/labels/bug", ""},
+	{"POST", "/repos/acme/widgets/labels", `{"name":"new","color":"ff0000","description":"about"}`},
+	{"POST", "/repos/acme/widgets/pulls", `{"title":"p","head":"h","base":"main","draft":true}`},
+	{
+		"POST", "/repos/acme/widgets/pulls/2/reviews",
+		`{"event":"COMMENT","body":"r","comments":[{"path":"f","line":2,"body":"i"}]}`,
+	},
+	{"POST", "/repos/acme/widgets/check-runs", `{"name":"ci","head_sha":"{head}","conclusion":"failure","output":{"title":"t","summary":"s"}}`},
+	{"POST", "/repos/acme/widgets/statuses/{head}", `{"state":"error","description":"d"}`},
+	{"POST", "/repos/acme/widgets/issues", `{"title":"closed"}`},
+	{"PATCH", "/repos/acme/widgets/issues/3", `{"state":"closed"}`},
+	{"POST", "/repos/acme/widgets/issues", `{"title":"gone"}`},
+	{"POST", "/repos/acme/widgets/issues", `{"title":"moved"}`},
+}
+
+// Both processes must give the same answers for keptPaths.
+var keptPaths = []string{
+	"/repos/acme/widgets/pulls/2", "/repos/acme/widgets/pulls/6", "/repos/acme/widgets/pulls/2/reviews",
+	"/repos/acme/widgets/pulls/2/comments",
+	"/repos/acme/widgets/commits/h/check-runs", "/repos/acme/widgets/commits/h/status",
+	"/repos/acme/widgets/git/ref/heads/main",
+	"/repos/acme/widgets", "/repos/acme/widgets/issues?state=all", "/repos/acme/widgets/issues/1",
+	"/repos/acme/widgets/issues/1/comments",
+	"/repos/acme/widgets/issues/1/events", "/repos/acme/widgets/labels", "/repos/acme/widgets/pulls?state=all",
+	"/repos/acme/widgets/issues/4",
+	"/repos/acme/widgets/issues/5", "/repos/acme/other", "/repos/acme/third/issues?state=all",
+	"/repos/acme/widgets/collaborators/octocat/permission",
+}
+
+// TestStateOutlivesTheProcess compares every answer of the next stand-in with that of the first.
 func TestStateOutlivesTheProcess(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	dir := t.TempDir()
 	o := Options{
-		StateFile: filepath.Join(dir, "sub", "state.json"),
+		StateFile: filepath.Join(t.TempDir(), "sub", "state.json"),
 		Now:       func() time.Time { now = now.Add(time.Second); return now },
 	}
-	open := func() *Server {
-		t.Helper()
-		s, err := Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.AddUser("bot", "secret")
-		for _, name := range []string{repoName, "acme/other"} {
-			if err := s.AddRepo(name, "", map[string]string{"bot": "write"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return s
-	}
-	first := open()
+	first := openState(t, o)
 	key := first.CreateIssue(repoName, "octocat", "Keep <this>", "body\n`code`", "agent-task", "bug")
 	id := first.AddComment(key, "tidy[bot]", "hello")
-	head := madeUp(repoName, "h")
-	for _, change := range [][3]string{
-		{"POST", "/repos/acme/widgets/issues/comments/" + itoa(id) + "/reactions", `{"content":"+1"}`},
-		{"POST", "/repos/acme/widgets/issues/1/comments", `{"body":"second"}`},
-		{"DELETE", "/repos/acme/widgets/issues/1/labels/bug", ""},
-		{"POST", "/repos/acme/widgets/labels", `{"name":"new","color":"ff0000","description":"about"}`},
-		{"POST", "/repos/acme/widgets/pulls", `{"title":"p","head":"h","base":"main","draft":true}`},
-		{
-			"POST", "/repos/acme/widgets/pulls/2/reviews",
-			`{"event":"COMMENT","body":"r","comments":[{"path":"f","line":2,"body":"i"}]}`,
-		},
-		{"POST", "/repos/acme/widgets/check-runs", `{"name":"ci","head_sha":"` + head +
-			`","conclusion":"failure","output":{"title":"t","summary":"s"}}`},
-		{"POST", "/repos/acme/widgets/statuses/" + head, `{"state":"error","description":"d"}`},
-		{"POST", "/repos/acme/widgets/issues", `{"title":"closed"}`},
-		{"PATCH", "/repos/acme/widgets/issues/3", `{"state":"closed"}`},
-		{"POST", "/repos/acme/widgets/issues", `{"title":"gone"}`},
-		{"POST", "/repos/acme/widgets/issues", `{"title":"moved"}`},
-	} {
-		if resp, body := ask(t, first, change[0], change[1], change[2]); resp.StatusCode >= 300 {
-			t.Fatalf("%v: %d %s", change, resp.StatusCode, body)
-		}
-		killed, err := Open(o) // it was answered, so it is there
-		if err != nil || !reflect.DeepEqual(killed.toSaved().Repos, first.toSaved().Repos) ||
-			len(killed.Events("")) != len(first.Events("")) {
-			t.Errorf("%v is not kept: %v", change, err)
-		}
-	}
+	change(t, o, first, id)
 	first.Delete(repoName + "#4")
 	first.Transfer(repoName+"#5", "acme/other")
 	first.EditComment(key, "octocat", id, "edited")
@@ -144,26 +136,67 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	ask(t, first, "GET", "/repos/acme/widgets/pulls/2", "") // so that both know whether it can be merged
 	ask(t, first, "GET", "/repos/acme/widgets/pulls/2", "")
 
-	second := open()
+	second := openState(t, o)
+	ask(t, second, "GET", "/repos/acme/widgets/pulls/2", "")
+	compareStates(t, first, second)
+	if fresh := second.CreateIssue(repoName, "octocat", "next", ""); fresh != repoName+"#7" {
+		t.Errorf("the next issue is %s", fresh)
+	}
+	if later := second.AddComment(key, "octocat", "x"); later <= id {
+		t.Errorf("ids start again: %d after %d", later, id)
+	}
+}
+
+func openState(t *testing.T, o Options) *Server {
+	t.Helper()
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AddUser("bot", "secret")
+	for _, name := range []string{repoName, "acme/other"} {
+		if err := s.AddRepo(name, "", map[string]string{"bot": "write"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// change makes all changes, and checks that a process that is killed after an answer has kept each.
+func change(t *testing.T, o Options, s *Server, comment int64) {
+	t.Helper()
+	fill := strings.NewReplacer("{comment}", itoa(comment), "{head}", madeUp(repoName, "h"))
+	for _, change := range keptChanges {
+		if resp, body := ask(t, s, change[0], fill.Replace(change[1]),
+			fill.Replace(change[2])); resp.StatusCode >= 300 {
+			t.Fatalf("%v: %d %s", change, resp.StatusCode, body)
+		}
+		killed, err := Open(o)
+		if err != nil || savedJSON(t, killed) != savedJSON(t, s) ||
+			len(killed.Events("")) != len(s.Events("")) {
+			t.Errorf("%v is not kept: %v", change, err)
+		}
+	}
+}
+
+func savedJSON(t *testing.T, s *Server) string {
+	t.Helper()
+	data, err := json.Marshal(s.toSaved().Repos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func compareStates(t *testing.T, first, second *Server) {
+	t.Helper()
 	if got, want := second.Issues(repoName), first.Issues(repoName); !reflect.DeepEqual(got, want) {
 		t.Errorf("issues = %+v\nwant %+v", got, want)
 	}
 	if got, want := second.Events(""), first.Events(""); !reflect.DeepEqual(got, want) {
 		t.Errorf("events = %+v\nwant %+v", got, want)
 	}
-	ask(t, second, "GET", "/repos/acme/widgets/pulls/2", "")
-	for _, path := range []string{
-		"/repos/acme/widgets/pulls/2", "/repos/acme/widgets/pulls/6", "/repos/acme/widgets/pulls/2/reviews",
-		"/repos/acme/widgets/pulls/2/comments",
-		"/repos/acme/widgets/commits/h/check-runs", "/repos/acme/widgets/commits/h/status",
-		"/repos/acme/widgets/git/ref/heads/main",
-		"/repos/acme/widgets", "/repos/acme/widgets/issues?state=all", "/repos/acme/widgets/issues/1",
-		"/repos/acme/widgets/issues/1/comments",
-		"/repos/acme/widgets/issues/1/events", "/repos/acme/widgets/labels", "/repos/acme/widgets/pulls?state=all",
-		"/repos/acme/widgets/issues/4",
-		"/repos/acme/widgets/issues/5", "/repos/acme/other", "/repos/acme/third/issues?state=all",
-		"/repos/acme/widgets/collaborators/octocat/permission",
-	} {
+	for _, path := range keptPaths {
 		a, want := ask(t, first, "GET", path, "")
 		b, got := ask(t, second, "GET", path, "")
 		if a.StatusCode != b.StatusCode || got != want || a.Header.Get("ETag") != b.Header.Get("ETag") {
@@ -172,12 +205,6 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	}
 	if got := visit(t, second, "/acme/widgets/issues/1"); got != visit(t, first, "/acme/widgets/issues/1") {
 		t.Errorf("page = %s", got)
-	}
-	if fresh := second.CreateIssue(repoName, "octocat", "next", ""); fresh != repoName+"#7" {
-		t.Errorf("the next issue is %s", fresh)
-	}
-	if later := second.AddComment(key, "octocat", "x"); later <= id {
-		t.Errorf("ids start again: %d after %d", later, id)
 	}
 }
 
