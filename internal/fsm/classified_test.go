@@ -21,9 +21,7 @@ func TestAFindingCountsForItsClassifierOnly(t *testing.T) {
 	} {
 		m := crowd(t, 1)
 		m.cfg.Classify = func(recovery.Evidence) recovery.Finding {
-			return recovery.Finding{
-				Reason: recovery.TestsFailed,
-			}
+			return recovery.Finding{Reason: recovery.TestsFailed}
 		}
 		if m.cfg.Classifier = ours; name == "by nobody" {
 			m.cfg.Classifier = nil

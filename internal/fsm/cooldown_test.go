@@ -128,19 +128,10 @@ func TestASecondTaskIsEvidence(t *testing.T) {
 		says   time.Duration
 		closed time.Duration // then
 	}{
-		"another within the cap": {
-			1, time.Minute, 5 * time.Hour,
-			5*time.Hour - time.Minute - time.Second,
-		},
-		"another right after it": {
-			1, 16 * time.Minute, 5 * time.Hour,
-			5*time.Hour - 16*time.Minute - time.Second,
-		},
+		"another within the cap":     {1, time.Minute, 5 * time.Hour, 5*time.Hour - time.Minute - time.Second},
+		"another right after it":     {1, 16 * time.Minute, 5 * time.Hour, 5*time.Hour - 16*time.Minute - time.Second},
 		"another that knows of less": {1, time.Minute, 2 * time.Hour, 2 * time.Hour},
-		"another that knows of more": {
-			1, time.Minute, 20 * time.Hour,
-			5*time.Hour - time.Minute - time.Second,
-		},
+		"another that knows of more": {1, time.Minute, 20 * time.Hour, 5*time.Hour - time.Minute - time.Second},
 		"another that was told of the closing": {
 			1, time.Minute, 14*time.Minute + 9*time.Second,
 			14*time.Minute - time.Second,

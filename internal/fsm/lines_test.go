@@ -53,6 +53,13 @@ func factLine(f Fact) string {
 			return fmt.Sprintf("#%d used %d paid calls, %.2f USD", f.Task.Number(), f.Usage.PaidCalls, f.Usage.CostUSD)
 		}
 		return fmt.Sprintf("#%d has made %d paid calls in this attempt", f.Task.Number(), f.Usage.PaidCalls)
+	}
+	return attemptLine(f)
+}
+
+// attemptLine is the line of a fact about a task and its attempts.
+func attemptLine(f Fact) string {
+	switch f := f.(type) {
 	case TaskQueued:
 		return fmt.Sprintf("#%d queued as %s", f.Task.Number(), f.Nonce)
 	case TaskRenamed:
@@ -86,6 +93,13 @@ func factLine(f Fact) string {
 			f.Hints[len(f.Hints)-1].From, f.Hints[len(f.Hints)-1].Text)
 	case ClaimWentStale:
 		return fmt.Sprintf("#%d claim went stale", f.Task.Number())
+	}
+	return endLine(f)
+}
+
+// endLine is the line of a fact about ends, people and effects.
+func endLine(f Fact) string {
+	switch f := f.(type) {
 	case EndingSet:
 		return fmt.Sprintf("#%d ending: %s", f.Task.Number(), joined(string(f.Outcome), string(f.Known), f.Cause))
 	case ValidationDue:

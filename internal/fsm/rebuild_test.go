@@ -42,91 +42,13 @@ const rebuiltKey = IssueKey("acme/widgets#7")
 // Each row of the table, and what the machine does about it first.
 func TestRebuiltFromWhatWasFound(t *testing.T) {
 	t.Parallel()
-	claimed, pull := []Label{LabelClaimed}, DeliverResult{Branch: "retake/7-a1", SHA: "c0ffee", PullRequest: 12}
-	for name, c := range map[string]struct {
-		row   string
-		found FoundTask
-		state State // 0 without a task
-		does  string
-	}{
-		"another's, or over": {"over", FoundTask{Labels: claimed}, 0, ""},
-		"in review": {"in_review", FoundTask{
-			Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview},
-			Work: pull,
-		}, InReview, ""},
-		"asked": {"asked", FoundTask{
-			Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked},
-			Question: "k7-2", Landed: true,
-		}, Blocked, ""},
-		"asked after two answers": {"asked", FoundTask{
-			Nonce: "k7", Attempt: 3, Labels: []Label{LabelBlocked},
-			Question: "k7-3.2", Landed: true,
-		}, Blocked, ""},
-		"asked, label taken off": {
-			"asked",
-			FoundTask{Nonce: "k7", Attempt: 2, Question: "k7-2", Landed: true},
-			Blocked, "",
-		},
-		"question without its label": {"half_asked", FoundTask{
-			Nonce: "k7", Attempt: 2, Labels: claimed,
-			Question: "k7-2.1",
-		}, Blocked, "k7-2/escalate.1"},
-		"asked in review, label off": {"half_asked", FoundTask{
-			Nonce: "k7", Attempt: 2, Labels: []Label{LabelReview},
-			Work: pull, Question: "k7-2",
-		}, Blocked, "k7-2/escalate"},
-		"asked in review, both on": {"asked", FoundTask{
-			Nonce: "k7", Attempt: 2,
-			Labels: []Label{LabelBlocked, LabelReview}, Work: pull, Question: "k7-2", Landed: true,
-		}, Blocked, ""},
-		"in review after an answer": {"in_review", FoundTask{
-			Nonce: "k7", Attempt: 2, Labels: []Label{LabelReview},
-			Work: pull, Question: "k7-2", Landed: true,
-		}, InReview, ""},
-		"running": {"running", FoundTask{
-			Nonce: "k7", Attempt: 2, Live: 2, Labels: claimed,
-			Checkout: true,
-		}, Running, ""},
-		"running, and has reported": {"attempt_over", FoundTask{
-			Nonce: "k7", Attempt: 2, Live: 2, Reported: true,
-			Labels: claimed, Checkout: true,
-		}, Stopping, "k7-2/stop"},
-		"finished": {"attempt_over", FoundTask{
-			Nonce: "k7", Attempt: 2, Reported: true,
-			Labels: claimed, Checkout: true,
-		}, Stopping, "k7-2/stop"},
-		"blocked, question deleted": {"question_gone", FoundTask{
-			Nonce: "k7", Attempt: 1,
-			Labels: []Label{LabelBlocked}, Checkout: true,
-		}, Blocked, "k7-1/escalate"},
-		"review, nothing to show": {
-			"delivery_gone",
-			FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview}},
-			Blocked, "k7-1/escalate",
-		},
-		"claimed": {"claimed", FoundTask{Nonce: "k7", Labels: claimed}, Backoff, "k7-0/recheck"},
-		"answered": {"claimed", FoundTask{
-			Nonce: "k7", Attempt: 2, Labels: claimed, Question: "k7-2",
-			Landed: true, Checkout: true,
-		}, Backoff, "k7-2/recheck.1"},
-		"answered, then taken back": {"claimed", FoundTask{
-			Nonce: "k7", Attempt: 2, Question: "k7-2", Landed: true,
-			Answered: true, Checkout: true,
-		}, Backoff, "k7-2/recheck.1"},
-		"checkout gone": {
-			"claimed",
-			FoundTask{Nonce: "k7", Attempt: 2, Reported: true, Labels: claimed},
-			Backoff, "k7-2/recheck",
-		},
-		"fix attempt": {
-			"claimed",
-			FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Work: pull},
-			Backoff, "k7-2/recheck",
-		},
-	} {
+	for name, c := range foundRows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.found.Key, c.found.Title = rebuiltKey, "Parse dates"
+			if c.row != "over" {
+				c.found.Nonce = "k7"
+			}
 			if row, _ := New(testConfig()).rebuilt(&c.found); row.Name != c.row {
 				t.Fatalf("row %s; want %s", row.Name, c.row)
 			}
@@ -184,9 +106,7 @@ func TestRebuiltSuccessIsDelivered(t *testing.T) {
 	})
 	m.Step(Event{At: epoch.Add(2 * time.Second), Body: EffectEnded{
 		Task: rebuiltKey, Effect: "k7-1/stop",
-		Stop: &StopResult{
-			Reports: []Report{{Ref: ReportRef{ID: "r1"}, OK: true, Final: true}},
-		},
+		Stop: &StopResult{Reports: []Report{{Ref: ReportRef{ID: "r1"}, OK: true, Final: true}}},
 	}})
 	if task := m.Task(rebuiltKey); task.State != Delivering || task.Attempt != 1 {
 		t.Errorf("attempt %d is %s; want 1, Delivering", task.Attempt, task.State)
@@ -276,73 +196,7 @@ func TestRebuiltFromBeforeAClaim(t *testing.T) {
 // are the same.
 func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	t.Parallel()
-	pull := DeliverResult{Branch: "retake/7-a2", SHA: "c0ffee", PullRequest: 12}
-	start := []Planned{{Effect: Effect{ID: "k7-2/start", Kind: DoStart, Task: rebuiltKey}}}
-	deliver := []Planned{{Effect: Effect{ID: "k7-2/deliver", Kind: DoDeliver, Task: rebuiltKey}}}
-	claimed, review := []Label{LabelClaimed}, []Label{LabelReview}
-	for name, c := range map[string]struct {
-		known Task
-		found FoundTask
-		row   string
-		state State
-	}{
-		"starting, and its container is gone": {
-			Task{State: Starting, Attempt: 2, Outbox: start},
-			FoundTask{Attempt: 2, Labels: claimed, Checkout: true},
-			"attempt_over", Stopping,
-		},
-		"running, its start not confirmed, and its container is gone": {
-			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{
-				Attempt: 2, Reported: true, Labels: claimed,
-				Checkout: true,
-			}, "attempt_over", Stopping,
-		},
-		"running, its start not confirmed, and its container lives": {
-			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{
-				Attempt: 2, Live: 2, Labels: claimed,
-				Checkout: true,
-			}, "known", Running,
-		},
-		"delivering, then delivered": {
-			Task{State: Delivering, Attempt: 2, Outbox: deliver}, FoundTask{
-				Attempt: 2, Labels: review, Work: pull,
-				Checkout: true,
-			}, "in_review", InReview,
-		},
-		"delivering, and the claimed label is there yet": {
-			Task{State: Delivering, Attempt: 2, Outbox: deliver},
-			FoundTask{Attempt: 2, Labels: []Label{LabelClaimed, LabelReview}, Work: pull, Checkout: true},
-			"known", Delivering,
-		},
-		"delivering a fix of what was in review": {
-			Task{State: Delivering, Attempt: 2, Outbox: deliver, Work: pull},
-			FoundTask{Attempt: 2, Labels: claimed, Work: pull, Checkout: true},
-			"known", Delivering,
-		},
-		"blocked, then delivered after an answer": {
-			Task{State: Blocked, Attempt: 2}, FoundTask{
-				Attempt: 2, Question: "k7-2", Landed: true, Labels: review,
-				Work: pull, Checkout: true,
-			}, "in_review", InReview,
-		},
-		"blocked, and a person has put the review label on, too": {
-			Task{State: Blocked, Attempt: 2}, FoundTask{
-				Attempt: 2, Question: "k7-2", Landed: true,
-				Labels: []Label{LabelBlocked, LabelReview},
-			}, "known", Blocked,
-		},
-		"blocked, then answered and taken back": {
-			Task{State: Blocked, Attempt: 2},
-			FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Answered: true},
-			"claimed", Backoff,
-		},
-		"in review, then asked, answered and delivered again": {
-			Task{State: InReview, Attempt: 2, Work: pull}, FoundTask{
-				Attempt: 2, Question: "k7-2", Landed: true,
-				Labels: review, Work: pull,
-			}, "in_review", InReview,
-		},
-	} {
+	for name, c := range shownRows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			known := New(testConfig())

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,6 +60,19 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"effect fails":  func(*rapid.T) { w.failOne() },
 		"stale outcome": func(*rapid.T) { w.stale() },
 		"worker":        func(*rapid.T) { w.worker() },
+	}
+	maps.Copy(s, w.rareSteps())
+	for _, often := range []string{"append lands", "effect ends", "worker", "answer"} { // or little would happen
+		for i := range 3 {
+			s[fmt.Sprintf("%s %d", often, i)] = s[often]
+		}
+	}
+	return s
+}
+
+// rareSteps are the steps of people, the operator and the process.
+func (w *world) rareSteps() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
 		"redelivery": func(*rapid.T) {
 			if r, ok := pick(w, w.reports, "report"); ok {
 				w.offer(r)
@@ -78,8 +92,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"cooldown": func(t *rapid.T) { w.cool(t) },
 		"resumed": func(*rapid.T) {
 			w.now = w.now.Add(10 * time.Minute)
-			w.offer(
-				DirectorResumed{Gap: 10 * time.Minute})
+			w.offer(DirectorResumed{Gap: 10 * time.Minute})
 		},
 		"crash": func(t *rapid.T) {
 			if rapid.IntRange(0, 3).Draw(t, "one in four") == 0 {
@@ -102,12 +115,6 @@ func (w *world) steps() map[string]func(*rapid.T) {
 			}
 		},
 	}
-	for _, often := range []string{"append lands", "effect ends", "worker", "answer"} { // or little would happen
-		for i := range 3 {
-			s[fmt.Sprintf("%s %d", often, i)] = s[often]
-		}
-	}
-	return s
 }
 
 func (w *world) endOne() {
