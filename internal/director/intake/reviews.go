@@ -60,8 +60,8 @@ type reviewedTask struct {
 
 // Run polls the pull requests of tasks without a running attempt, until ctx ends.
 func (r *Reviews) Run(ctx context.Context) error {
-	for wait := r.Config.Load().GitHub.Poll; ; {
-		r.Bell.Await(ctx, wait, true)
+	for wait, mayRing := r.Config.Load().GitHub.Poll, true; ; {
+		r.Bell.Await(ctx, wait, mayRing)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -71,13 +71,13 @@ func (r *Reviews) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		wait = r.lookAtAll(ctx, r.turns.keep(tasks, time.Now()))
+		wait, mayRing = r.lookAtAll(ctx, r.turns.keep(tasks, time.Now()))
 	}
 }
 
 // lookAtAll polls pull requests until one cannot be read, because the next one would most likely fail as well. It
-// returns the pause before the next round.
-func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) time.Duration {
+// returns the pause before the next round. mayRing is false if the pause is a rate limit's, which no ring may shorten.
+func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time.Duration, mayRing bool) {
 	poll := r.Config.Load().GitHub.Poll
 	for _, t := range due {
 		err := r.Look(ctx, t.key, t.number, false)
@@ -88,7 +88,7 @@ func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) time.Durati
 			continue
 		}
 		if limit, ok := errors.AsType[*github.Error](err); ok && limit.Kind == github.KindRateLimited {
-			return max(poll, time.Until(limit.Until)) // the poll of issues logs the limit
+			return max(poll, time.Until(limit.Until)), false // the poll of issues logs the limit
 		}
 		r.turns.missed(t.key, time.Now(), poll)
 		r.Record.Failed(CallerReview, string(t.key), err, poll)
@@ -96,7 +96,7 @@ func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) time.Durati
 			zap.Error(err))
 		break
 	}
-	return poll
+	return poll, true
 }
 
 func reviewed(m *fsm.Machine) (tasks []reviewedTask) {

@@ -1,0 +1,56 @@
+package intake
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/director/inforce"
+	"retake/internal/director/loop"
+	"retake/internal/director/loop/looptest"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// failingPulls fails each read of a pull request with one error.
+type failingPulls struct{ err error }
+
+func (f failingPulls) PullRequest(context.Context, string, int) (github.PullRequest, error) {
+	return github.PullRequest{}, f.err
+}
+
+// TestRingDoesNotShortenARateLimit: a webhook about a pull request must not send requests into a limit. After any other
+// failure a ring wakes the next round.
+func TestRingDoesNotShortenARateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, err := inforce.New(config.Default(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var current inforce.Current
+		current.Store(in)
+		owner := loop.New(fsm.NewDriver(fsm.New(looptest.Config()), 0, "test"), looptest.NewJournal(), zap.NewNop())
+		limit := &github.Error{Kind: github.KindRateLimited, Until: time.Now().Add(time.Hour)}
+		for _, row := range []struct {
+			err     error
+			pause   time.Duration
+			mayRing bool
+		}{
+			{limit, time.Hour, false},
+			{&github.Error{Kind: github.KindTransient}, in.GitHub.Poll, true},
+			{nil, in.GitHub.Poll, true},
+		} {
+			r := NewReviews(ReviewSources{
+				Owner: owner, GitHub: failingPulls{row.err}, Config: &current, Record: noRecord{}, Log: zap.NewNop(),
+			})
+			pause, mayRing := r.lookAtAll(t.Context(), []reviewedTask{{"acme/widgets#1", 7}})
+			if pause != row.pause || mayRing != row.mayRing {
+				t.Errorf("%v: pause %s, may ring %t; want %s, %t", row.err, pause, mayRing, row.pause, row.mayRing)
+			}
+		}
+	})
+}
