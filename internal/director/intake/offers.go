@@ -25,7 +25,7 @@ type Offers struct {
 	Unusable *sync.Map // repositories where no new work begins, with the reason
 	Log      *zap.Logger
 
-	said      sync.Map // issues that the log already reports as ignored
+	said      sync.Map // open issues that the log already reports as ignored
 	explained hourly   // issues that received a comment with the reason
 }
 
@@ -57,11 +57,13 @@ func (l *lookups) first(a, b github.Issue) int {
 	return 1
 }
 
-// View converts an issue. An issue that asks for work gets its place in the queue. If no one with write access has
-// offered the issue, View removes the task label from the view. left is the number of lookups that remain for
-// dependencies.
+// View converts an issue. An eligible issue gets its place in the queue. If no one with write access has offered the
+// issue, View removes the task label from the view. left is the number of lookups that remain for dependencies.
 func (o *Offers) View(ctx context.Context, i github.Issue, left *int) (fsm.IssueView, error) {
 	v := o.IssueView(i)
+	if !v.Open {
+		o.Closed(i.Key)
+	}
 	v.Standing = o.labelStanding(i)
 	if !o.AsksForWork(i) {
 		return v, nil
@@ -85,6 +87,9 @@ func (o *Offers) View(ctx context.Context, i github.Issue, left *int) (fsm.Issue
 	}
 	return v, err
 }
+
+// Closed forgets an issue that is not open.
+func (o *Offers) Closed(key string) { o.said.Delete(key) }
 
 // whyLeftAlone returns why an issue with the task label must be ignored because of its author or the person who
 // labelled it. It returns "" if the issue may be worked on.

@@ -127,8 +127,8 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
-// place is where a repository's poll continues. The cursor belongs to the machine, and does not move while an issue
-// in the list could not be decided.
+// place is the position at which a repository's poll continues. The cursor belongs to the machine, and does not move
+// while an issue in the list could not be decided.
 type place struct {
 	cursor string
 	over   bool // not configured, and without a task
@@ -211,6 +211,7 @@ func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int
 func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: p.repo, Cursor: page.Cursor, AskedAt: asked}
 	for _, key := range page.Closed { // other issues may depend on a closed one
+		p.Offers.Closed(key)
 		seen.Issues = append(seen.Issues, fsm.IssueView{Key: fsm.IssueKey(key)})
 	}
 	slices.SortStableFunc(page.Issues, p.lookups.first)
@@ -229,8 +230,8 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (see
 			seen.Cursor = ""
 			continue
 		}
-		if err != nil { // keep the cursor, so that this issue is listed again; the others go on
-			p.Log.Warn("an issue is left for the next poll", zap.String("issue", i.Key), zap.Error(err))
+		if err != nil { // keep the cursor, so that the next poll lists this issue again
+			p.Log.Warn("issue not converted; the next poll tries again", zap.String("issue", i.Key), zap.Error(err))
 			seen.Cursor = ""
 			continue
 		}
@@ -239,7 +240,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (see
 	return seen, later
 }
 
-// sayWhatWaits reports how many issues wait until their dependencies are known.
+// sayWhatWaits reports the number of issues that wait for lookups of their dependencies.
 func (p *poll) sayWhatWaits(later int) {
 	key := "what issues depend on in " + p.repo
 	if later == 0 {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github"
 )
 
-// quietGitHub has nothing to show, and counts how often it is asked.
+// quietGitHub shows no change, and counts the requests.
 type quietGitHub struct {
 	offerClient
 	commentClient

@@ -76,7 +76,7 @@ func (r *Reviews) Run(ctx context.Context) error {
 }
 
 // lookAtAll polls pull requests until one cannot be read, because the next one would most likely fail as well. It
-// returns the pause before the next round. mayRing is false if the pause is a rate limit's, which no ring may shorten.
+// returns the pause before the next round. mayRing is false for the pause of a rate limit.
 func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time.Duration, mayRing bool) {
 	poll := r.Config.Load().GitHub.Poll
 	for _, t := range due {

@@ -41,8 +41,8 @@ type watchedPull struct {
 // newReviewTurns returns reviewTurns without pull requests.
 func newReviewTurns() *reviewTurns { return &reviewTurns{pulls: map[fsm.IssueKey]*watchedPull{}} }
 
-// wake schedules a task's pull request for the next round if it has changed since the last call, and reports
-// whether it has.
+// wake schedules a task's pull request for the next round if it has changed since the last call. It reports a
+// change.
 func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	return woken
 }
 
-// keep removes pull requests whose tasks are gone, and returns the tasks that are due.
+// keep removes the pull requests of other tasks, and returns the tasks that are due.
 func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedTask) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"retake/internal/github"
 )
 
-// What shows nothing new, or cannot be read, is left alone longer and longer, up to a bound; what changed is
-// looked at soon.
+// TestReviewWatch: pauses grow up to a bound while a pull request shows no change or cannot be read. A change ends
+// the pause.
 func TestReviewWatch(t *testing.T) {
 	t.Parallel()
 	const poll = 30 * time.Second
