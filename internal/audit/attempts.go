@@ -19,9 +19,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Attempt changes what is known of an attempt: its meta.json, and the summary that is made from all that lies
-// in its folder. An attempt of which nothing is known yet is running. change is called later, by the goroutine
-// that writes.
+// Attempt changes an attempt's meta.json, and regenerates its summary from the files in its folder. An unknown attempt
+// counts as running. change is called later, by the goroutine that writes.
 func (w *Writer) Attempt(id string, change func(*Meta)) {
 	w.put(auditsDir, 0, func() (string, error) { return w.attempts.update(id, change) })
 }
@@ -31,7 +30,7 @@ func (w *Writer) Transition(t Transition) {
 	w.put(auditsDir, 0, func() (string, error) { return w.attempts.transition(t) })
 }
 
-// Output writes what an attempt printed and changed. An empty text leaves the one that is there.
+// Output stores an attempt's logs and patch. An empty text does not replace an existing file.
 func (w *Writer) Output(id string, o Output) {
 	cost := len(o.WorkerLog) + len(o.BuildLog) + len(o.TestLog) + len(o.Patch)
 	w.put(auditsDir, cost, func() (string, error) { return w.attempts.output(id, o) })
@@ -50,7 +49,7 @@ func newAttempts(dir string, o Options, d disk) *attempts {
 	return &attempts{dir: dir, o: o, disk: d, index: map[string]IndexEntry{}}
 }
 
-// update writes the summaries first and meta.json last: an attempt whose meta says how it ended is whole.
+// update writes the summaries first and meta.json last. An attempt with an end in its meta.json is therefore complete.
 func (a *attempts) update(id string, change func(*Meta)) (path string, err error) {
 	dir, err := attemptFolder(a.dir, id)
 	if err != nil {
@@ -70,7 +69,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	if err := a.disk.replace(filepath.Join(dir, summaryFile), summary); err != nil {
 		return path, err
 	}
-	if folder, err := TaskFolder(m.Issue); err == nil { // where whoever works on the task next looks for it
+	if folder, err := TaskFolder(m.Issue); err == nil { // the next attempt of the task looks here
 		if err := a.disk.replace(filepath.Join(a.dir, outputsDir, folder, taskSummaryFile), summary); err != nil {
 			return path, err
 		}
@@ -123,8 +122,8 @@ func (a *attempts) output(id string, o Output) (path string, err error) {
 	return path, nil
 }
 
-// tail masks a log and keeps its end. More than twice what is kept is not even looked at; the line that this
-// cuts in half goes, because half a secret matches nothing.
+// tail masks a log and keeps its end. It ignores everything beyond twice the limit. It drops the first, possibly
+// incomplete line, because the redactor cannot find half a secret.
 func (a *attempts) tail(text string) string {
 	if most := 2 * a.o.MaxText; len(text) > most {
 		text = wire.CutTail(text, most)
@@ -152,7 +151,7 @@ func (a *attempts) head(text string) string {
 	return text
 }
 
-// readOutput returns what an attempt left, as far as it can be read.
+// readOutput returns the readable files of an attempt.
 func readOutput(dir string) Output {
 	read := func(name string) string {
 		data, _ := readFile(filepath.Join(dir, name))
@@ -161,7 +160,7 @@ func readOutput(dir string) Output {
 	return Output{WorkerLog: read(workerLog), BuildLog: read(buildLog), TestLog: read(testLog), Patch: read(patchFile)}
 }
 
-// readTransitions returns what can be read.
+// readTransitions returns the readable transitions.
 func readTransitions(dir string) (out []Transition) {
 	data, _ := readFile(filepath.Join(dir, transitionsFile))
 	for line := range bytes.Lines(data) {
@@ -182,13 +181,13 @@ type IndexEntry struct {
 	Outcome   string    `json:"outcome"`
 	Stage     string    `json:"stage,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
-	Action    string    `json:"action,omitempty"` // what was decided about it
+	Action    string    `json:"action,omitempty"` // the verdict
 	Signature string    `json:"signature,omitempty"`
 	StartedAt wire.Time `json:"started_at,omitzero"`
 	EndedAt   wire.Time `json:"ended_at,omitzero"`
 	Bytes     int64     `json:"bytes"`
 
-	written time.Time // of meta.json, for an attempt of which no time is known
+	written time.Time // modification time of meta.json, for attempts without any other time
 }
 
 // Index is audits/index.json: the attempts, oldest first.
@@ -231,13 +230,14 @@ func (a *attempts) enter(m Meta) error {
 	return err
 }
 
-// removing is in front of the name of a folder that is being removed: a crash in between leaves no half a folder.
+// removing is the name prefix of folders during removal. A crash in between leaves no partial folder under a regular
+// name.
 const removing = ".removing-"
 
-// abandoned is how old a folder without a readable meta.json must be before it counts as left over.
+// abandoned is the age at which a folder without a readable meta.json is removed.
 const abandoned = time.Hour
 
-// load makes the index from what is there.
+// load builds the index from the files on disk.
 func (a *attempts) load() error {
 	root := filepath.Join(a.dir, auditsDir)
 	entries, err := os.ReadDir(root)
@@ -265,7 +265,7 @@ func (a *attempts) load() error {
 	return errors.Join(faults...)
 }
 
-// settle removes what is too much, and writes the index if it changed.
+// settle enforces the limits, and writes the index if it changed.
 func (a *attempts) settle() (path string, err error) {
 	if !a.dirty {
 		return "", nil
@@ -294,8 +294,8 @@ func (a *attempts) remove(id string) error {
 	return os.RemoveAll(to)
 }
 
-// surplus returns the attempts that go. What runs stays whatever the number and the bytes, unless it is too
-// old: then nobody will end it any more. The list is sorted by age.
+// surplus returns the attempts that go. A running attempt stays, unless it is too old to be running still. The list is
+// sorted by age.
 func (k Keep) surplus(list []IndexEntry, now time.Time) (gone []string) {
 	number, size := len(list), int64(0)
 	for _, e := range list {

@@ -153,7 +153,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
-// Wherever the cut falls, no half of a secret is left beside it.
+// No cut leaves half a secret at its edge.
 func TestCutsLeaveNoHalfSecrets(t *testing.T) {
 	line := "secretsecret line of the worker\n"
 	for most := 900; most < 900+2*len(line); most++ {
@@ -170,7 +170,7 @@ func TestCutsLeaveNoHalfSecrets(t *testing.T) {
 	}
 }
 
-// What happened before a restart is kept.
+// Records of an earlier process survive a restart.
 func TestAttemptAcrossRestarts(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	w.Transition(Transition{AttemptID: "k21-1", Issue: issue, Attempt: 1, From: "Claiming", To: "Starting"})

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// BudgetRow is what one task has used up.
+// BudgetRow sums up the usage of one task.
 type BudgetRow struct {
 	Issue      string     `json:"issue"`
 	State      string     `json:"state"`
@@ -19,9 +19,9 @@ type BudgetRow struct {
 	Iterations Iterations `json:"iterations"`
 	CostUSD    float64    `json:"cost_usd"`
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
-	MayRun     bool       `json:"may_run"`         // there is room in its budgets, whatever its state
-	// Edited: a person wrote PaidCalls into the file; the next director to start takes it. Was is what the
-	// director had written.
+	MayRun     bool       `json:"may_run"`         // budget left, regardless of the task's state
+	// Edited: a person wrote PaidCalls into the file; the next director to start takes it. Was is the director's number
+	// before the edit.
 	Edited bool `json:"edited,omitempty"`
 	Was    *int `json:"was,omitempty"`
 }
@@ -78,9 +78,9 @@ func (s *Store) Budget() []BudgetRow {
 }
 
 var (
-	// ErrNoTask: nothing is known of an issue.
+	// ErrNoTask reports an unknown issue.
 	ErrNoTask = errors.New("audit: no task of that name")
-	// errWhichTask: a number is that of several issues.
+	// errWhichTask reports an ambiguous issue number.
 	errWhichTask = errors.New("audit: more than one task of that number")
 )
 

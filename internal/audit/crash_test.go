@@ -16,7 +16,7 @@ import (
 
 const crashDir = "AUDIT_CRASH_DIR"
 
-// TestCrashingWriter is no test: it is the process that TestKilled kills.
+// TestCrashingWriter is the subprocess of TestKilled, and is skipped otherwise.
 func TestCrashingWriter(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {
@@ -39,7 +39,7 @@ func TestCrashingWriter(t *testing.T) {
 	}
 }
 
-// Killed at any moment, a writer leaves whole documents; the next one goes on with them.
+// A writer killed at any time leaves complete documents, and the next writer continues with them.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 5 {

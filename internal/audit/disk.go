@@ -20,14 +20,14 @@ const (
 	dirMode  = 0o700
 )
 
-// disk writes files. Its one seam is the write itself: that is where a disk is full.
+// disk writes files. Its only test seam is the write, because a full disk fails there.
 type disk struct {
 	write func(f *os.File, data []byte) (int, error)
 }
 
 var realDisk = disk{write: (*os.File).Write}
 
-// replace makes path hold data: a reader sees the old content or the new, also after a power cut.
+// replace writes path atomically. Readers see either the old or the new content, even after a power cut.
 func (d disk) replace(path string, data []byte) error {
 	if err := safefile.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err
@@ -53,8 +53,7 @@ func (d disk) replaceJSON(path string, v any) error {
 // literal is a string in a JSON document.
 var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// cleaned returns a document in which clean was applied to every string, each as a whole: what it hides may be
-// cut or quoted afterwards.
+// cleaned returns a copy of a document with clean applied to every string, before anything cuts or quotes it.
 func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -69,8 +68,7 @@ func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	return out, json.Unmarshal(text, &out)
 }
 
-// add appends whole lines to path, which holds only whole lines afterwards: what a crash or a full disk cut in
-// half goes.
+// add appends whole lines to path. It first removes an incomplete line after a crash or a full disk.
 func (d disk) add(path string, lines []byte) (err error) {
 	if err := safefile.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err
@@ -93,8 +91,7 @@ func (d disk) add(path string, lines []byte) (err error) {
 	return nil
 }
 
-// wholeLines returns where the last whole line ends, and cuts off what stands behind it. What is no regular
-// file has no end.
+// wholeLines truncates the file after its last complete line, and returns its size. Devices and pipes have size 0.
 func wholeLines(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -129,7 +126,7 @@ func sweep(dir string) error {
 	})
 }
 
-// most is the largest file of ours that is read back.
+// most limits the size of files that are read back.
 const most = 4 << 20
 
 // errTooLarge: a file that none of ours is.
@@ -148,7 +145,7 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// readJSON reads a document of ours.
+// readJSON reads one of this package's documents.
 func readJSON(path string, v any) error {
 	data, err := readFile(path)
 	if err == nil {

@@ -39,7 +39,7 @@ func TestSpecification(t *testing.T) {
 	}
 }
 
-// documented is what the specification shows, as it really comes out.
+// documented renders the files that the specification quotes.
 func documented(t *testing.T) map[string]string {
 	dir := example(t)
 	block := func(kind, content string) string {
@@ -108,7 +108,7 @@ var exampleMoves = []struct {
 	},
 }
 
-// exampleOutput is what that task's attempt leaves.
+// exampleOutput is the output of that task's attempt.
 var exampleOutput = Output{
 	TestLog: exampleLog,
 	Patch:   "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",
@@ -117,7 +117,7 @@ var exampleOutput = Output{
 const exampleLog = "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n" +
 	"--- FAIL: TestParse (0.00s)\nFAIL\n"
 
-// example is a run with one task that failed and one that did not.
+// example is a run with one failed task and one successful task.
 func example(t *testing.T) string {
 	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(time.Hour) }})
 	const id, run = "k3v9qx2m-1", "run_20261121-095900Z"

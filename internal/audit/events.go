@@ -68,8 +68,8 @@ func (w *Writer) writeEvent(e Event) (path string, err error) {
 // truncatedPayload stands where a payload was too long.
 var truncatedPayload = map[string]any{"_truncated_placeholder": true}
 
-// line returns an event as one line of at most limit bytes, its line feed included. Of one that is too long the
-// envelope stays.
+// line returns an event as one line of at most limit bytes, its line feed included. An event over the limit is reduced
+// to its envelope.
 func (e Event) line(limit int) ([]byte, error) {
 	text, err := json.Marshal(e)
 	if err == nil && len(text) >= limit {

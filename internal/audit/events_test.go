@@ -79,8 +79,7 @@ func TestLinesAreCapped(t *testing.T) {
 	}
 }
 
-// A million events take no more disk than is allowed, whatever is dropped on the way is counted, and the newest
-// are there.
+// A million events stay within the disk limit. The newest survive, and dropped events are counted.
 func TestManyEvents(t *testing.T) {
 	const n, paced, maxFile, rotated = 200_000, 40_000, 1 << 20, 3
 	w, dir, logs := opened(t, Options{MaxEvents: maxFile, Keep: Keep{EventFiles: rotated}})
@@ -125,7 +124,7 @@ func TestManyEvents(t *testing.T) {
 	}
 }
 
-// Nobody waits for a disk that hangs; what does not fit is counted, and the end is bounded.
+// A hanging disk does not block callers or Close. Events beyond the queue are counted.
 func TestCallerNeverWaits(t *testing.T) {
 	hang, hanging := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -218,7 +217,7 @@ func TestDiskFull(t *testing.T) {
 	if after := text(t, dir, "state/acme_widgets_21/stats.json"); after != before {
 		t.Error("a failed write destroyed what was there")
 	}
-	lines(t, filepath.Join(dir, "events.jsonl")) // and half a line is not left there either
+	lines(t, filepath.Join(dir, "events.jsonl")) // and no partial line either
 	broken.set(nil)
 	later.Store(int64(time.Hour))
 	everything(50)
@@ -242,7 +241,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// The kernel's own word for a full disk.
+// /dev/full gives the kernel's real error for a full disk.
 func TestDevFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")

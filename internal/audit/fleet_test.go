@@ -10,8 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// fleet writes what a run of a day leaves: an outage over three tasks, a failed test, unknowns, a budget that
-// is used up.
+// fleet writes a day of a run with an outage in three tasks, a failed test, unknown failures and an exhausted budget.
 func fleet(t *testing.T) string {
 	t.Helper()
 	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }})

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Impact is what a failed task holds up.
+// Impact describes the work blocked by a failed task.
 type Impact struct {
 	Blocked     []string // every task that waits for it, directly or not, sorted
 	Depth       int      // the longest chain of tasks that wait for each other
@@ -47,7 +47,7 @@ func impactOf(dependsOn map[string][]string, failed string) Impact {
 	return out
 }
 
-// Level is how grave an impact is.
+// Level is the severity of an impact.
 type Level string
 
 // The levels, worst first.
@@ -59,7 +59,7 @@ const (
 	None     Level = "none"
 )
 
-// levels is read from the top: the first row of which one number is reached holds. 0: the number does not matter.
+// levels is read from the top: the first row with one matching threshold applies. A zero threshold is ignored.
 var levels = []struct {
 	level                     Level
 	phases, milestones, tasks int
@@ -70,8 +70,8 @@ var levels = []struct {
 	{Low, 0, 0, 1},
 }
 
-// levelOf rates how grave it is that so many phases, milestones and tasks are held up. Tasks of ours have
-// neither phases nor milestones, but what a repository is to a fleet is a milestone: see repositories.
+// levelOf rates how grave it is that so many phases, milestones and tasks are held up. Our tasks have neither phases
+// nor milestones. A repository counts as a milestone; see repositories.
 func levelOf(phases, milestones, tasks int) Level {
 	reached := func(n, from int) bool { return from > 0 && n >= from }
 	for _, row := range levels {
@@ -82,7 +82,7 @@ func levelOf(phases, milestones, tasks int) Level {
 	return None
 }
 
-// Suggestion is what to do while an impact of a level lasts.
+// Suggestion returns the recommended reaction to an impact.
 func Suggestion(l Level, canContinue bool) string {
 	switch {
 	case l == Critical || l == High:
@@ -93,7 +93,7 @@ func Suggestion(l Level, canContinue bool) string {
 	return "retry"
 }
 
-// repositories counts those that tasks are in.
+// repositories counts the repositories of the tasks.
 func repositories(tasks []string) int {
 	seen := map[string]bool{}
 	for _, t := range tasks {

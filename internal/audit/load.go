@@ -16,18 +16,18 @@ import (
 	"retake/internal/recovery"
 )
 
-// Store is what lies on disk, whether a director runs or not.
+// Store is the data on disk, with or without a running director.
 type Store struct {
 	Dir      string // of all, absolute
 	Attempts []Meta // oldest first
 	Tasks    []TaskRecord
-	Problems []string // what could not be read; nothing was changed
+	Problems []string // unreadable files; nothing was changed
 }
 
 // TaskRecord is the state of one task.
 type TaskRecord struct {
 	Stats
-	Last *LastFailure // nil: it never failed
+	Last *LastFailure // nil if it never failed
 	Path string       // of its stats.json
 }
 
@@ -36,7 +36,7 @@ var errNoDirector = errors.New("audit: not a director's data folder")
 
 const wantDir = "name the director.data_dir of one that has run, with --dir, or its configuration with --config"
 
-// traces are what a director leaves in its data folder at once.
+// traces are the files that a director creates at once in its data folder.
 var traces = []string{"lock", "installation", auditsDir, stateDir, eventsFile}
 
 // Find is Load for a folder that a person named: one that no director has worked in is refused, not empty.
@@ -51,7 +51,7 @@ func Find(dir string) (*Store, error) {
 	return s, nil
 }
 
-// errNoRun: nothing is known of a run.
+// errNoRun reports an unknown run.
 var errNoRun = errors.New("audit: no such run")
 
 // knows refuses a run that wrote nothing here. The names of runs are times, so that the latest can be named.
@@ -76,8 +76,7 @@ func (s *Store) knows(run string) error {
 		strings.Join(runs[:min(len(runs), 3)], ", "))
 }
 
-// Load reads dir and changes nothing in it. A folder that is not there is empty; files that cannot be read are
-// Problems.
+// Load reads dir without changing it. A folder that is not there is empty; files that cannot be read are Problems.
 func Load(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -125,7 +124,7 @@ func Load(dir string) (*Store, error) {
 	return s, err
 }
 
-// read reads a document, if there is one.
+// read reads a document if it exists.
 func (s *Store) read(path string, v any) bool {
 	err := readJSON(path, v)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +146,7 @@ func each(root string, do func(name, path string)) error {
 	return err
 }
 
-// standing is how a task counts in a report.
+// standing is a task's category in a report.
 type standing int
 
 const (
@@ -157,11 +156,11 @@ const (
 	givenBack
 )
 
-// gaveUp are the actions after which nobody tries again without a person.
+// gaveUp lists the actions that require a person before any retry.
 var gaveUp = []string{"escalate", "skip", "stop", "abort"}
 
-// standingOf reads a task's state. A released claim counts as failed if the last verdict was to give up, and not if the
-// issue was closed while it waited for a retry.
+// standingOf reads a task's state. A released claim counts as failed if the last verdict was to give up. It does not if
+// the issue was closed while it waited for a retry.
 func standingOf(s Stats, last *LastFailure) standing {
 	switch s.State {
 	case "Done":
@@ -177,9 +176,9 @@ func standingOf(s Stats, last *LastFailure) standing {
 	return underWay
 }
 
-// ReportOptions say what a report is about.
+// ReportOptions select and describe the content of a report.
 type ReportOptions struct {
-	RunID           string // only tasks that this run wrote last; empty: all
+	RunID           string // only tasks last written by this run; empty for all
 	Mode            string
 	ContinueOnError bool
 	Aborted         string
@@ -235,7 +234,7 @@ func (s *Store) Report(o ReportOptions) ReportData {
 			})
 		}
 	}
-	// what is handed in may fail long after its attempt
+	// a delivery may fail long after its attempt
 	slices.SortStableFunc(d.Timeline, func(a, b TimelineEntry) int { return a.At.Compare(b.At.Time) })
 	d.Incidents = incidents(d.Timeline)
 	return d
@@ -256,7 +255,7 @@ func (s *Store) failed(t TaskRecord) FailedTask {
 	return f
 }
 
-// files are those of an attempt that say most.
+// files returns the most useful files of an attempt.
 func (s *Store) files(attempt string) (paths []string) {
 	dir, err := attemptFolder(s.Dir, attempt)
 	if err != nil {
@@ -271,10 +270,10 @@ func (s *Store) files(attempt string) (paths []string) {
 	return paths
 }
 
-// together is how far apart failures of one incident are at most.
+// together is the longest gap between failures of one incident.
 const together = time.Hour
 
-// outage reports whether something that tasks share is at fault, and not their work.
+// outage reports whether the cause is shared by tasks rather than their own work.
 func outage(c recovery.Cause) bool { return c == recovery.Infrastructure || c == recovery.RateLimit }
 
 // incidents finds outages: the same limit or fault of the infrastructure, or the very same failure, in several

@@ -28,7 +28,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const issue = "acme/widgets#21"
 
-// opened is a writer in a folder of its own, and what it logs.
+// opened returns a writer in a temporary folder, and its log.
 func opened(t *testing.T, o Options) (*Writer, string, *observer.ObservedLogs) {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func closed(t *testing.T, w *Writer) {
 	}
 }
 
-// flushed waits until what is queued is written. A full queue drops the question, so it is asked again.
+// flushed waits until the queue is written. A full queue drops the request, so it repeats the request.
 func flushed(w *Writer) {
 	done := make(chan struct{})
 	var once sync.Once
@@ -108,7 +108,7 @@ func lines(t *testing.T, path string) (out []map[string]any) {
 
 func ptr[T any](v T) *T { return &v }
 
-// someFailure is one that every test can use.
+// someFailure returns a generic failure.
 func someFailure() *Failure {
 	return &Failure{
 		ErrorID: "e1", Reason: "tests_failed", Class: "agent", Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test",
@@ -118,7 +118,7 @@ func someFailure() *Failure {
 	}
 }
 
-// finish writes an attempt that is over; what Attempt has said before of other things stays.
+// finish writes the end of an attempt, and keeps the other fields of its meta.json.
 func finish(w *Writer, end Meta, o Output) {
 	w.Output(end.AttemptID, o)
 	w.Attempt(end.AttemptID, func(m *Meta) {

@@ -47,7 +47,7 @@ func TaskFolder(issue string) (string, error) {
 	return strings.ToLower(strings.ReplaceAll(m[1], "_", "%5f") + "_" + m[2] + "_" + m[3]), nil
 }
 
-// issueOf takes TaskFolder back, in lower case; empty for a folder that is not a task's.
+// issueOf reverses TaskFolder, in lower case. It returns "" for a folder with another form.
 func issueOf(folder string) string {
 	owner, rest, _ := strings.Cut(folder, "_")
 	i := strings.LastIndexByte(rest, '_')

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever a caller hands in, nothing outside of the folder is touched and nobody is killed.
+// Bad input never touches files outside the folder, and never panics.
 func TestBadInput(t *testing.T) {
 	w, dir, _ := opened(t, Options{Redact: func(s string) string {
 		if s == "panic" {
@@ -82,8 +82,7 @@ func TestFoldersOfTasks(t *testing.T) {
 	}
 }
 
-// TestOldFilesSayClaim: what older versions called claim is the assertion, and is still there when the attempt
-// is written again.
+// TestOldFilesSayClaim reads the assertion from its old key, claim, and keeps it when the attempt is rewritten.
 func TestOldFilesSayClaim(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	folder := filepath.Join(dir, auditsDir, "k3v9qx2m-1")

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Versions of what is written.
+// Versions of the written documents.
 const (
 	metaSchema    = "retake-audit/v1"
 	indexSchema   = "retake-audit-index/v1"
@@ -33,7 +33,7 @@ type Meta struct {
 	URL           string      `json:"url,omitempty"`
 	Attempt       int         `json:"attempt"` // from 1
 	RunID         string      `json:"run_id,omitempty"`
-	Action        string      `json:"action,omitempty"` // the verdict that began it; empty: the first
+	Action        string      `json:"action,omitempty"` // verdict before this attempt; empty for the first
 	Why           string      `json:"why,omitempty"`    // of that verdict: the failure and its cause
 	Agent         string      `json:"agent,omitempty"`
 	Model         string      `json:"model,omitempty"`
@@ -47,14 +47,14 @@ type Meta struct {
 	Signal        string      `json:"signal,omitempty"`
 	OOM           bool        `json:"oom_killed,omitempty"`
 	Usage         *wire.Usage `json:"usage,omitempty"`
-	Failure       *Failure    `json:"failure,omitempty"` // nil: it did not fail
+	Failure       *Failure    `json:"failure,omitempty"` // nil if it did not fail
 	Tried         []string    `json:"tried,omitempty"`   // inside of the attempt
-	Notes         []string    `json:"notes,omitempty"`   // observations beside the cause
+	Notes         []string    `json:"notes,omitempty"`   // observations apart from the cause
 
-	Output *StoredOutput `json:"output,omitempty"` // all that is kept of what it printed; nil: nothing is
+	Output *StoredOutput `json:"output,omitempty"` // stored output of the attempt, or nil
 }
 
-// StoredOutput is a file that keeps what an attempt printed; see package output.
+// StoredOutput is a file with an attempt's output; see package output.
 type StoredOutput struct {
 	Path      string `json:"path"`   // below director.data_dir
 	SHA256    string `json:"sha256"` // of the file, in hexadecimal
@@ -62,7 +62,7 @@ type StoredOutput struct {
 	Truncated bool   `json:"truncated"`
 }
 
-// UnmarshalJSON reads files of older versions, too: what they call claim is the assertion.
+// UnmarshalJSON also accepts files of older versions, which have the assertion under the key claim.
 func (m *Meta) UnmarshalJSON(data []byte) error {
 	type plain Meta
 	if err := json.Unmarshal(data, (*plain)(m)); err != nil || m.Failure == nil || m.Failure.Assertion != "" {
@@ -78,30 +78,30 @@ func (m *Meta) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Failure is what a failure means and what was decided about it.
+// Failure is the classification of a failure and the verdict on it.
 type Failure struct {
 	DecidedAt         wire.Time `json:"decided_at,omitzero"` // when it failed; older records do not say
 	ErrorID           string    `json:"error_id,omitempty"`
 	Reason            string    `json:"reason"`
-	Class             string    `json:"class"` // whose fault: rate_limit, infrastructure, agent, human
+	Class             string    `json:"class"` // origin of the fault: rate_limit, infrastructure, agent, human
 	Retryable         bool      `json:"retryable"`
 	Cause             string    `json:"cause"`
 	Rule              string    `json:"rule"`
 	Confidence        float64   `json:"confidence"`
 	Signature         string    `json:"signature"`
 	RetryAfterSeconds float64   `json:"retry_after_seconds,omitempty"`
-	Assertion         string    `json:"assertion,omitempty"` // what the worker asserts that it is
+	Assertion         string    `json:"assertion,omitempty"` // the worker's own classification
 	Action            string    `json:"action,omitempty"`
 	DelaySeconds      float64   `json:"delay_seconds"`
 	Charges           string    `json:"charges,omitempty"`
 	Why               string    `json:"why,omitempty"`
 	Row               string    `json:"row,omitempty"`
 	Was               string    `json:"was,omitempty"`  // the reason before its retries were used up
-	Veto              string    `json:"veto,omitempty"` // the guard that forbade what the row wanted
+	Veto              string    `json:"veto,omitempty"` // the guard that overruled the policy row
 	Fatal             bool      `json:"fatal,omitempty"`
-	// its policy calls it fatal, and the run went on as continue_on_error asks
+	// the policy calls it fatal, but continue_on_error kept the run going
 	Continued bool `json:"continued,omitempty"`
-	// what a person is asked, where the policy differs from the reason's own
+	// question to a person, if the policy replaces the reason's default
 	Ask string `json:"ask,omitempty"`
 }
 
@@ -117,7 +117,7 @@ func NewFailure(f recovery.Finding, v recovery.Verdict) *Failure {
 	}
 }
 
-// inSeconds keeps milliseconds: more digits are jitter's, and nobody's business.
+// inSeconds rounds to milliseconds. More digits are jitter.
 func inSeconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }
@@ -135,10 +135,10 @@ type Transition struct {
 	Why       string    `json:"why,omitempty"`
 }
 
-// Output is what an attempt printed and changed. Texts are cut to Options.MaxText, oldest bytes first, a patch
-// at its end.
+// Output holds an attempt's logs and its patch. Texts are cut to Options.MaxText, oldest bytes first, a patch at its
+// end.
 type Output struct {
-	WorkerLog string // what the container printed
+	WorkerLog string // output of the container
 	BuildLog  string // stages that build, lint or prepare
 	TestLog   string // stage VALIDATE
 	Patch     string // a unified diff

@@ -15,7 +15,7 @@ import (
 //go:embed pages
 var pages embed.FS
 
-// templates are the pages that people read. What is somebody else's words goes through line, list, short or fenced.
+// templates are the pages that people read. Text from outside goes through line, list, short or fenced.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"about":   about,
 	"beyond":  func(most, n int) int { return max(n-most, 0) },
@@ -31,7 +31,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"stamp":   stamp,
 }).ParseFS(pages, "pages/*.md"))
 
-// render fills a page in. Should its template be wrong for some data, what went wrong stands at the page's end.
+// render fills a page in. If the template fails, the page ends with the error.
 func render(page string, data any) string {
 	var s strings.Builder
 	if err := templates.ExecuteTemplate(&s, page, data); err != nil {
@@ -83,10 +83,10 @@ func short(s string, most int) string {
 	return line
 }
 
-// excerpt is how much of a text a page quotes; the files beside it have the rest.
+// excerpt is the maximum length of a quoted text. The files in the same folder have the rest.
 const excerpt = 2 << 10
 
-// fenced is the end of a text as a code block that nothing in it can end.
+// fenced returns the end of a text as a code block, with a fence that the text cannot close.
 func fenced(text string) string {
 	text = wire.CutTail(strings.TrimRight(text, "\n"), excerpt)
 	longest, run := 2, 0
@@ -100,7 +100,7 @@ func fenced(text string) string {
 	return fence + "\n" + strings.ToValidUTF8(strings.TrimRight(text, "\n"), "\ufffd") + "\n" + fence
 }
 
-// summaryPage is what pages/summary.md shows of an attempt.
+// summaryPage is the data of pages/summary.md.
 type summaryPage struct {
 	Meta
 	Transitions []Transition
@@ -110,10 +110,10 @@ type summaryPage struct {
 
 type logExcerpt struct{ Name, Text string }
 
-// Summary is summary.md: what happened in an attempt, what that means, what was decided and why.
+// Summary renders summary.md: the course of an attempt, its classification, and the verdict with its reason.
 func Summary(m Meta, o Output, transitions []Transition) string {
 	p := summaryPage{Meta: m, Transitions: transitions, Patch: o.Patch}
-	shown := map[string]bool{"": true} // a worker prints what its stages print
+	shown := map[string]bool{"": true} // a worker also prints the output of its stages
 	for _, log := range []logExcerpt{{testLog, o.TestLog}, {buildLog, o.BuildLog}, {workerLog, o.WorkerLog}} {
 		if text := strings.TrimSpace(log.Text); !shown[text] {
 			shown[text] = true
@@ -140,7 +140,7 @@ func (m Meta) Span() string {
 // changes is the size of a patch.
 type changes struct{ Files, Added, Removed int }
 
-// Changes counts what a unified diff changes.
+// Changes counts the changes in a unified diff.
 func (p summaryPage) Changes() (c changes) {
 	inHunk := false
 	for line := range strings.Lines(p.Patch) {

@@ -15,28 +15,28 @@ import (
 	"retake/internal/recovery"
 )
 
-// ReportData is all that ERROR_REPORT.md shows.
+// ReportData is the data of ERROR_REPORT.md.
 type ReportData struct {
-	// the director's data folder, as commands need it; empty: not said
+	// the director's data folder, for commands in the report; may be empty
 	Dir             string    `json:"dir,omitempty"`
 	Generated       wire.Time `json:"generated"`
 	RunID           string    `json:"run_id,omitempty"`
-	Mode            string    `json:"mode"` // normal, bug-hunt, validate; empty: normal
+	Mode            string    `json:"mode"` // normal, bug-hunt, validate; empty means normal
 	ContinueOnError bool      `json:"continue_on_error"`
 	// failures that would have ended the run, or stopped a task for good
 	Continued int                      `json:"continued,omitempty"`
-	Aborted   string                   `json:"aborted,omitempty"` // why the run ended early; empty: it did not
+	Aborted   string                   `json:"aborted,omitempty"` // reason for an early end; empty if the run was complete
 	Total     int                      `json:"total"`
 	Completed int                      `json:"completed"`
 	Failed    wire.List[FailedTask]    `json:"failed"`
 	Open      int                      `json:"open"`       // not over yet
-	GivenBack int                      `json:"given_back"` // closed or taken by somebody else
+	GivenBack int                      `json:"given_back"` // closed, or taken by another owner
 	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // held up by another task; not failed
-	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, also those that a retry healed
+	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, including those followed by a successful retry
 	Incidents wire.List[Incident]      `json:"incidents"`
 	DependsOn map[string][]string      `json:"depends_on,omitempty"`
 	Usage     wire.Usage               `json:"usage"`
-	Problems  []string                 `json:"problems,omitempty"` // what could not be read
+	Problems  []string                 `json:"problems,omitempty"` // unreadable files
 }
 
 // FailedTask is a task that a person must look at.
@@ -56,7 +56,7 @@ type FailedTask struct {
 	Why                 string            `json:"why,omitempty"`
 	Signature           string            `json:"signature,omitempty"`
 	BlockedDependencies wire.List[string] `json:"blocked_dependencies"`
-	Ask                 string            `json:"ask,omitempty"` // empty: what the reason asks
+	Ask                 string            `json:"ask,omitempty"` // empty means the reason's default
 	BudgetUsedUp        bool              `json:"budget_used_up,omitempty"`
 }
 
@@ -95,7 +95,7 @@ func Report(d ReportData) string {
 	return render("report.md", reportPage{d})
 }
 
-// reportPage is what pages/report.md shows beyond the data itself.
+// reportPage adds derived values to the data of pages/report.md.
 type reportPage struct{ ReportData }
 
 // SuccessRate is a percentage.
@@ -149,7 +149,7 @@ func (p reportPage) Categories() (out []category) {
 	return out
 }
 
-// totalImpact is what all failed tasks together hold up.
+// totalImpact sums up the impact of all failed tasks.
 type totalImpact struct {
 	Blocked             []string
 	Repositories, Depth int
@@ -173,7 +173,7 @@ func (p reportPage) Impact() (out totalImpact) {
 	return out
 }
 
-// Same names what the failures of an incident have in common.
+// Same describes the common property of an incident's failures.
 func (i Incident) Same() string {
 	if outage(about(i.Reason).Cause) {
 		return "one outage"
@@ -181,7 +181,7 @@ func (i Incident) Same() string {
 	return "the same failure in all of them"
 }
 
-// AskOnce is what an incident asks of a person, unless failed tasks ask the same.
+// AskOnce returns the question of an incident, unless failed tasks ask the same question.
 func (p reportPage) AskOnce(i Incident) string {
 	ask := about(i.Reason).Ask()
 	if slices.ContainsFunc(p.Groups(), func(g group) bool { return g.Ask == ask }) {
@@ -194,10 +194,10 @@ func (p reportPage) AskOnce(i Incident) string {
 type group struct {
 	Ask     string
 	Reasons []string
-	Tasks   []string // each with what it failed of
+	Tasks   []string // each with its reason
 }
 
-// Groups groups failed tasks by what a person is asked, the most frequent first.
+// Groups groups failed tasks by the question to a person, most frequent first.
 func (p reportPage) Groups() (groups []group) {
 	for _, c := range p.byReason() {
 		for _, f := range p.Failed {
@@ -224,14 +224,14 @@ func (p reportPage) Groups() (groups []group) {
 	return groups
 }
 
-// unknown is how many failed attempts no rule identified, of how many, and their most frequent signatures.
+// unknown counts failed attempts without a matching rule, and lists their most frequent signatures.
 type unknown struct {
 	Attempts, Of int
 	Signatures   []string
 }
 
-// Unknown is nil unless the rules are what must be mended: at least three attempts of unknown reason, and a
-// fifth of all. Without a timeline tasks are counted.
+// Unknown returns nil unless the rules need work: at least three attempts with an unknown reason, and at least a fifth
+// of all attempts. Without a timeline tasks are counted.
 func (p reportPage) Unknown() *unknown {
 	seen := p.Timeline
 	if len(seen) == 0 {
@@ -306,11 +306,10 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(oneLine(s), "'", `'\''`) + "'"
 }
 
-// ReportWanted reports whether a run ends with a report: when something failed, and always if it was to go on
-// whatever happens.
+// ReportWanted reports whether a run ends with a report: after a failure, and always with ContinueOnError.
 func ReportWanted(d ReportData) bool { return ExitCode(d) != 0 || d.ContinueOnError }
 
-// ExitCode is 0 if nothing failed, else 1; a run that continues on errors is no exception.
+// ExitCode returns 0 if there was no failure, and 1 otherwise, even with ContinueOnError.
 func ExitCode(d ReportData) int {
 	if len(d.Failed) > 0 || d.Aborted != "" {
 		return 1
@@ -327,8 +326,8 @@ func WriteReport(dir string, d ReportData, redact func(string) string) error {
 	return realDisk.replace(filepath.Join(dir, reportFile), []byte(redact(Report(d))))
 }
 
-// RunReport is director report: it prints the report, or its data as JSON, and with write leaves
-// ERROR_REPORT.md, too. What it reads was redacted when it was written. The code is ExitCode's.
+// RunReport implements director report. It prints the report, or its data as JSON, and with write also creates
+// ERROR_REPORT.md. The files were redacted when they were written. It returns the code from ExitCode.
 func RunReport(out io.Writer, dir string, o ReportOptions, asJSON, write bool) (code int, err error) {
 	s, err := Find(dir)
 	if err == nil && o.RunID != "" {

@@ -63,7 +63,7 @@ func TestNothingToReport(t *testing.T) {
 	}
 }
 
-// A failure stands in the timeline where it was decided: what an attempt handed in may fail long after the attempt.
+// The timeline shows a failure at the time of its verdict, because a delivery may fail long after the attempt.
 func TestTheTimelineHasTheFailuresTime(t *testing.T) {
 	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(3 * time.Hour) }})
 	for n, decided := range []time.Time{noon.Add(2 * time.Hour), noon.Add(time.Hour), {}} {
@@ -92,7 +92,7 @@ func TestTheTimelineHasTheFailuresTime(t *testing.T) {
 	}
 }
 
-// What cannot be read is said, and nothing is changed by looking.
+// Load reports unreadable files and changes nothing.
 func TestLoadChangesNothing(t *testing.T) {
 	dir := fleet(t)
 	for _, name := range []string{
@@ -128,7 +128,7 @@ func listing(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// Titles and messages are somebody else's words: they end no code block and open no heading.
+// Titles and messages come from outside. They cannot close a code block or open a heading.
 func TestReportIsSafe(t *testing.T) {
 	text := Report(ReportData{Failed: []FailedTask{{
 		ID: "a/b#1", Title: "x\n## Summary\n\x1b[31m", Message: "```\n## Recommendations\n````\n\xff",
@@ -185,7 +185,7 @@ func TestReportIsBounded(t *testing.T) {
 	}
 }
 
-// What the policy asks stands before what the reason asks, and is said once for all reasons that ask it.
+// The policy's question comes before the reason's, and appears once for all reasons with that question.
 func TestAskOfThePolicy(t *testing.T) {
 	text := Report(ReportData{Failed: []FailedTask{
 		{ID: "a/b#1", ErrorType: "auth_error", Ask: "Split the\ntask."},
@@ -195,7 +195,7 @@ func TestAskOfThePolicy(t *testing.T) {
 	contains(t, text, "1. **unknown, auth_error** (2 tasks): Split the task.\n   - a/b#", "2. **unknown** (1 task): ")
 }
 
-// Every recommendation is something that a person can do.
+// Every recommendation is an action for a person.
 func TestEveryReason(t *testing.T) {
 	for _, about := range recovery.Reasons {
 		text := Report(ReportData{Failed: []FailedTask{

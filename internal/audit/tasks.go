@@ -19,8 +19,7 @@ import (
 // ErrCorrupt: a counter that cannot be read. It never counts as zero.
 var ErrCorrupt = errors.New("audit: stats cannot be read")
 
-// Stats is stats.json: where a task stands and what it has used up. A person may edit paid_calls_used while no
-// director runs.
+// Stats is stats.json: a task's state and usage. A person may edit paid_calls_used while no director runs.
 type Stats struct {
 	SchemaVersion   string            `json:"schema_version"`
 	Issue           string            `json:"issue"`
@@ -50,7 +49,7 @@ type Iterations struct {
 	Budget   int `json:"budget"` // 0: unlimited
 }
 
-// Seen is how often a signature was seen since the task last succeeded.
+// Seen counts the occurrences of a signature since the task's last success.
 type Seen struct {
 	Count     int    `json:"count"`
 	Class     string `json:"class"` // in the vocabulary of the policy in force
@@ -58,7 +57,7 @@ type Seen struct {
 	LastSeen  Second `json:"last_seen"`
 }
 
-// Written is what the director wrote itself. It stays what it is when a person edits the file.
+// Written is the director's own number. It does not change when a person edits the file.
 type Written struct {
 	PaidCallsUsed int `json:"paid_calls_used"`
 }
@@ -71,14 +70,13 @@ func (s Second) MarshalJSON() ([]byte, error) {
 	return []byte(s.UTC().Format(`"2006-01-02T15:04:05Z"`)), nil
 }
 
-// Edited reports whether a person changed the number of paid calls. A file that the director did not write is a
-// person's.
+// Edited reports whether a person changed the number of paid calls. A file without Written was created by a person.
 func (s Stats) Edited() bool { return s.Written == nil || s.Written.PaidCallsUsed != s.PaidCallsUsed }
 
 // maxCalls is above any number of paid calls that one task can make; a number beyond is a slip.
 const maxCalls = 1_000_000_000
 
-// maxSignatures is how many a task keeps, the latest seen.
+// maxSignatures bounds the signatures per task, latest first.
 const maxSignatures = 100
 
 // See notes that a failure with a signature was seen for the nth time.
@@ -106,15 +104,15 @@ func (s *Stats) See(signature, class string, n int, at time.Time) {
 	}
 }
 
-// ReadStats reads an issue's stats.json and changes nothing. fs.ErrNotExist: there is none, which is not the
-// same as zero.
+// ReadStats reads an issue's stats.json without changing it. A missing file gives fs.ErrNotExist, which does not mean
+// zero.
 func ReadStats(path string) (Stats, error) {
 	data, err := readFile(path)
 	switch {
 	case errors.Is(err, errTooLarge):
 		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case err != nil:
-		return Stats{}, err // permission, a failing disk: nothing is wrong with the file
+		return Stats{}, err // missing permission or a failing disk: the file itself may be valid
 	}
 	return parseStats(data)
 }
@@ -141,8 +139,8 @@ func SetAside(path string) (to string, err error) {
 	return to, safefile.Rename(path, to)
 }
 
-// LastFailure is last_failure.json: all that the founding document wants to know of a failed task, and what was
-// decided. No field is ever left out, so that a reader need not guess.
+// LastFailure is last_failure.json, with every field of the requirements on a failed task, and the verdict. No field is
+// ever left out, so that a reader need not guess.
 type LastFailure struct {
 	SchemaVersion       string            `json:"schema_version"`
 	Task                string            `json:"task"` // owner/repo#n
@@ -169,14 +167,14 @@ type LastFailure struct {
 	Row                 string            `json:"row"`
 	Veto                string            `json:"veto"` // the guard that forbade a retry
 	Fatal               bool              `json:"fatal"`
-	Ask                 string            `json:"ask"` // what a person is asked
+	Ask                 string            `json:"ask"` // question to a person
 }
 
-// maxStack is what last_failure.json keeps of the output.
+// maxStack limits the output in last_failure.json.
 const maxStack = 16 << 10
 
-// NewLastFailure puts the failure of a task down. Message is the worker's line (the cause, if there is none),
-// tail the end of its output. The caller adds the attempt's id and end.
+// NewLastFailure puts the failure of a task down. Message is the worker's line, or the cause if it is empty. Tail is
+// the end of the task's output. The caller adds the attempt's id and end.
 func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	return &LastFailure{
 		SchemaVersion: failureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State,
@@ -189,8 +187,8 @@ func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	}
 }
 
-// Task writes where a task stands: stats.json, and last_failure.json if last is not nil. What is handed over
-// must not be changed afterwards.
+// Task writes where a task stands: stats.json, and last_failure.json if last is not nil. The caller must not change the
+// arguments afterwards.
 func (w *Writer) Task(s Stats, last *LastFailure) {
 	cost := 0
 	if last != nil {
@@ -223,7 +221,7 @@ func (w *Writer) writeTask(s Stats, last *LastFailure) (path string, err error) 
 	return path, w.disk.replaceJSON(path, l)
 }
 
-// pruneState removes what is known of tasks that were over long ago.
+// pruneState removes the state of tasks that ended long ago.
 func (w *Writer) pruneState() error {
 	if w.o.Keep.Age < 0 {
 		return nil
@@ -247,7 +245,7 @@ func (w *Writer) pruneState() error {
 // stateBlocked is the state of a task that waits for a person.
 const stateBlocked = "Blocked"
 
-// claimOver: nothing of a task in such a state is to come. A blocked one still waits for a person.
+// claimOver reports whether a task in this state has ended. A blocked one still waits for a person.
 func claimOver(state string) bool {
 	return slices.Contains([]string{"Done", "Released", "Forgotten"}, state)
 }

@@ -17,7 +17,7 @@ func statsOf(t *testing.T, dir string) Stats {
 	return document[Stats](t, dir, "state/acme_widgets_21/stats.json")
 }
 
-// edit changes a stats.json as a person would: the whole file is saved anew, a while after it was written.
+// edit changes stats.json like a person with an editor: it saves the whole file some time after the director.
 func edit(t *testing.T, dir string, change func(string) string) string {
 	t.Helper()
 	path := filepath.Join(dir, "state/acme_widgets_21/stats.json")
@@ -80,7 +80,7 @@ func TestSignaturesAreBounded(t *testing.T) {
 	}
 }
 
-// Only paid_calls_used is read; another layout of the same document is no edit at all.
+// Only paid_calls_used is an edit. A changed layout is not.
 func TestWhatCountsAsAnEdit(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	w.Task(someTask(), nil)
@@ -132,7 +132,7 @@ var corrupt = []struct{ name, text, says string }{
 	{"10 MB", strings.Repeat("x", 10<<20), "larger"},
 }
 
-// A counter that cannot be read is never zero: it says why, and can be set aside.
+// An unreadable counter is an error, never zero, and can be set aside.
 func TestReadStats(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "stats.json")
@@ -195,7 +195,7 @@ func TestNewFailure(t *testing.T) {
 	}
 }
 
-// A state that nobody needs any more goes; one that is still under way stays, however old.
+// Old state is removed, except for running tasks of any age.
 func TestStateRetention(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	for n, state := range []string{"Done", "Running", "Blocked", "Released"} {

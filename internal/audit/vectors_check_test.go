@@ -146,7 +146,7 @@ func checkSeedReport(_ *testing.T, v vector) string {
 	return inOrder(text, strs(v.Expected["sections"]))
 }
 
-// failureFields says which key of last_failure.json holds what the founding document wants to be recorded.
+// failureFields maps the required facts about a failure to the keys of last_failure.json.
 var failureFields = map[string]string{
 	"task id": "task", "task title": "title", "title": "title", "error type": "error_type", "type": "error_type",
 	"message":       "message",
@@ -170,8 +170,8 @@ func checkFailureRecord(t *testing.T, v vector) string {
 	return ""
 }
 
-// checkFiles: the document keeps one folder per task, we keep one per kind: the task's name stands behind the
-// first part.
+// checkFiles compares file names. The requirements have one folder per task. We have one folder per kind, with the task
+// as second element.
 func checkFiles(t *testing.T, v vector) string {
 	w, dir, _ := opened(t, Options{})
 	w.Task(someTask(), NewLastFailure(someTask(), someFailure(), "m", "tail"))
@@ -238,7 +238,7 @@ func checkContinueOnError(_ *testing.T, v vector) string {
 	var got string
 	switch {
 	case v.word("error") != "":
-		return notOurs // a failure is the policy's; what a run does about it at its end is here
+		return notOurs // a failure belongs to the policy; this package handles the end of a run
 	default:
 		d := ReportData{ContinueOnError: v.flag("flag"), Failed: someFailedTasks(v.num("failed"))}
 		exit := "exit zero"

@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery/signature"
 )
 
-// tasksOnDisk writes one task for each outcome, and returns what the report counts.
+// tasksOnDisk writes one task per outcome, and returns the report's data.
 func tasksOnDisk(t *testing.T, outcomes []string, change func(int, *Stats)) ReportData {
 	w, dir, _ := opened(t, Options{})
 	for i, outcome := range outcomes {
@@ -60,9 +60,8 @@ func checkBlockedDependency(t *testing.T, _ vector) string {
 
 var utcSeconds = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
-// checkStatsAfterTriage looks at what is counted and in which form. Which signature a text has is the
-// classifier's business. A corrupt file, which the origin program silently takes for zero, must be an error
-// here.
+// checkStatsAfterTriage checks the counters and their form. Signatures belong to the classifier. A corrupt file, which
+// the origin program silently takes for zero, must be an error here.
 func checkStatsAfterTriage(t *testing.T, v vector) string {
 	var task Stats
 	if before := v.Input["before"]; before != nil {
@@ -113,7 +112,7 @@ func checkStatsAfterTriage(t *testing.T, v vector) string {
 	return ""
 }
 
-// checkSeedBudget looks at what stats.json says; that every call is charged is the meters' business.
+// checkSeedBudget checks stats.json. Charging belongs to the meters.
 func checkSeedBudget(t *testing.T, v vector) string {
 	w, dir, _ := opened(t, Options{})
 	task := someTask()

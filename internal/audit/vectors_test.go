@@ -16,10 +16,10 @@ type vector struct {
 	Binding         bool
 }
 
-// vectorKinds are the kinds that concern what is written for people.
+// vectorKinds are the kinds of vectors about documents for people.
 var vectorKinds = []struct {
 	kind  string
-	check func(*testing.T, vector) string // "" or what deviates
+	check func(*testing.T, vector) string // "" or the deviation
 }{
 	{"telemetry_writer", checkTelemetry},
 	{"report_summary", checkReportSummary},

@@ -22,7 +22,7 @@ import (
 // Options of a writer. The zero value of each field but Log and Redact is a default.
 type Options struct {
 	Log       *zap.Logger
-	Redact    func(string) string // masks secrets in everything that is written
+	Redact    func(string) string // masks secrets in all written text
 	MaxEvents int64               // bytes of events.jsonl before it is rotated; 10 MiB
 	MaxLine   int                 // bytes of a line in it; 65,536, at least 1,024
 	MaxText   int                 // bytes of one log or patch; 1 MiB
@@ -31,12 +31,12 @@ type Options struct {
 	Now       func() time.Time // time.Now
 }
 
-// Keep bounds what stays on disk. Zero: the default; negative: no bound, no rotated files for EventFiles.
+// Keep bounds what stays on disk. Zero means the default. Negative means unlimited, or no rotated files for EventFiles.
 type Keep struct {
 	Attempts   int           // bundles; 500
 	Age        time.Duration // of bundles, and of the state of tasks that are over; 30 days
 	Bytes      int64         // of all bundles together; 1 GiB
-	EventFiles int           // rotated files beside events.jsonl; 5
+	EventFiles int           // rotated files in addition to events.jsonl; 5
 }
 
 // queueBytes bounds the texts that wait to be written.
@@ -59,7 +59,7 @@ type Writer struct {
 
 	jobs    chan job
 	bytes   atomic.Int64  // of the texts that wait
-	closing chan struct{} // closed by Close: what is queued is still written
+	closing chan struct{} // closed by Close; the queue is still written
 	abandon chan struct{} // closed when Close has waited long enough
 	done    chan struct{}
 	close   sync.Once
@@ -81,7 +81,7 @@ type job struct {
 	run  func() (path string, err error)
 }
 
-// Open returns a writer for dir, and begins to look at what is there.
+// Open returns a writer for dir, and starts to index the existing files.
 func Open(dir string, o Options) *Writer { return open(dir, o, realDisk) }
 
 func open(dir string, o Options, d disk) *Writer {
@@ -109,7 +109,7 @@ func open(dir string, o Options, d disk) *Writer {
 	return w
 }
 
-// Close waits until what is queued is written, but no longer than ctx; the rest is lost, and the error counts it.
+// Close waits until the queue is written or ctx ends. Its error counts lost writes.
 func (w *Writer) Close(ctx context.Context) error {
 	first := false
 	w.close.Do(func() { first = true; close(w.closing) })
@@ -157,7 +157,7 @@ func (w *Writer) put(what string, cost int, run func() (string, error)) {
 	w.mu.Unlock()
 }
 
-// loop is the one goroutine that writes. The index is written when nothing else waits.
+// loop is the one goroutine that writes. It writes the index when the queue is empty.
 func (w *Writer) loop() {
 	defer close(w.done)
 	w.do(job{what: auditsDir, run: w.tidy})
@@ -198,10 +198,10 @@ func (w *Writer) logDropped() {
 	}
 }
 
-// tidyEvery is how often what is too old is looked for.
+// tidyEvery is the interval of the search for expired files.
 const tidyEvery = 24 * time.Hour
 
-// do carries out a write. What a value or the redactor brings along must not end the director.
+// do carries out a write. A panic from a value or the redactor must not stop the director.
 func (w *Writer) do(j job) {
 	w.bytes.Add(-int64(j.cost))
 	path, err := "", error(nil)
@@ -214,7 +214,7 @@ func (w *Writer) do(j job) {
 	path, err = j.run()
 }
 
-// tidy removes what a crash left and what is too old, and makes the index.
+// tidy removes remains of crashes and expired files, and builds the index.
 func (w *Writer) tidy() (path string, err error) {
 	w.tidied = w.o.Now()
 	faults := []error{w.attempts.load(), w.pruneState()}
@@ -223,7 +223,7 @@ func (w *Writer) tidy() (path string, err error) {
 	}
 	unfinished, _ := filepath.Glob(filepath.Join(w.dir, "."+reportFile+safefile.TempMark+"*")) // the pattern is right
 	for _, path := range unfinished {
-		// a younger one may be a command's
+		// a younger folder may belong to a running command
 		if info, err := os.Stat(path); err == nil && w.o.Now().Sub(info.ModTime()) > abandoned {
 			faults = append(faults, os.Remove(path))
 		}
@@ -255,10 +255,10 @@ func anyWrite(err error) bool {
 // writeErrors logs once that something cannot be written, and once that it can again.
 type writeErrors struct {
 	log  *zap.Logger
-	lost map[string]uint64 // failures so far; what is in the map fails
+	lost map[string]uint64 // failures so far; a key in the map is failing now
 }
 
-// maxFailing bounds what is remembered.
+// maxFailing bounds the map.
 const maxFailing = 256
 
 // newWriteErrors logs few lines a minute: a disk that is nearly full fails and works in turns.
@@ -270,7 +270,7 @@ func newWriteErrors(log *zap.Logger) *writeErrors {
 	return &writeErrors{log: log.WithOptions(few), lost: map[string]uint64{}}
 }
 
-// ended takes the outcome of one write. What is one of the kinds of files (events, audits, state).
+// ended takes the outcome of one write. What is the kind of file (events, audits, state).
 func (t *writeErrors) ended(what, path string, err error) {
 	if err == nil {
 		t.works(what)
