@@ -1,30 +1,30 @@
-// Package budget hands out leases on rate-limited resources that many workers share: the models. The director's
-// service and a worker's own limiter, which applies while the director is away, are the same Pool.
+// Package budget hands out leases on rate-limited resources that many workers share: the models. The director's service
+// and a worker's offline limiter are the same Pool.
 //
 //	           ┌──────────────── wait, come back ────────────────┐
 //	Acquire ──▶│ closed? (cooldown) ─▶ others first? (queue)     │──▶ lease ──▶ Release
 //	           │ ─▶ no lease free? (busy) ─▶ too soon? (spacing) │      │ └────▶ Report: may close the resource
 //	           └─────────────────────────────────────────────────┘      └─ expires
 //
-// A worker's own pool believes each report. The director's only notes what it asks for (Note): for how long one
-// worker's word closes a resource for the others is the machine's decision, and Close carries it out.
+// A worker's own pool believes each report. The director's pool only records what reports ask for (Note). The machine
+// decides how long one worker's report closes a resource for others, and Close applies the decision.
 //
 // Invariants, per resource:
 //   - At most MaxConcurrent leases at a time, at least Spacing between two grants, none while the resource is closed.
-//     (Adopt records what somebody else granted, and may exceed that.)
+//     (Adopt records leases granted elsewhere, and may exceed that.)
 //   - After it was closed, one lease at a time until a call has gone well: six workers that were waiting must not run
 //     into the same limit together.
-//   - First come, first served. Nobody is notified: who was told to wait keeps the place by asking again in time, at most
-//     placeKept late. Who does not loses it and delays nobody.
+//   - First come, first served. There are no notifications. A waiting worker keeps its place by asking again in time,
+//     at most placeKept late. A worker that does not ask again loses its place and delays no other worker.
 //   - Everything is bounded: resources, places in a queue, leases and places of one worker.
-//   - A cooldown is prolonged by a later one; nothing but Open cuts it short.
+//   - A later report may prolong a cooldown. Only Open shortens it.
 //
 // Clock assumption: none. Every method takes the time; a time that goes back counts as the newest one seen.
 //
-// Failure policy: a Pool is soft state. After a restart its leases are forgotten: until those calls end, as
-// many again may be granted. Grant ids differ from those of the pool before, so that a late Release frees
-// nothing else. What nobody releases expires.
+// Failure policy: a Pool is soft state. After a restart its leases are forgotten: until those calls end, as many again
+// may be granted. Grant ids differ from those of earlier pools, so a late Release frees nothing else. Unreleased leases
+// expire.
 //
-// The package is pure: no I/O, clock, goroutine, channel, context, randomness or logging, and no result depends on the
-// order of a map. It imports package wire only; the director, the worker and package agent import it.
+// The package is pure: no I/O, clock, goroutine, channel, context, randomness or logging. Results do not depend on map
+// order. It imports package wire only; the director, the worker and package agent import it.
 package budget

@@ -24,7 +24,7 @@ type Cooldown struct {
 	Why      string
 }
 
-// Release gives a lease back. Only its holder may; what is not held any more is no error, as it may have expired.
+// Release gives a lease back. Only its holder can. Releasing an expired lease is not an error.
 func (p *Pool) Release(now time.Time, id, worker string) {
 	p.advance(now)
 	r, i := p.find(id, worker)
@@ -32,7 +32,7 @@ func (p *Pool) Release(now time.Time, id, worker string) {
 		return
 	}
 	if !r.leases[i].failed {
-		r.careful = false // nobody reported a failure
+		r.careful = false // there was no failure report
 	}
 	r.leases = slices.Delete(r.leases, i, i+1)
 }
@@ -48,9 +48,8 @@ func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter tim
 	return c
 }
 
-// Note is Report for an owner that decides itself for how long others are to wait: it returns what the report
-// asks for, or nil, and closes nothing. One lease at a time is granted from then on, until a call has gone
-// well.
+// Note is Report for an owner that decides itself how long others must wait. It returns the requested cooldown, or nil,
+// and does not close the resource. One lease at a time is granted from then on, until a call has gone well.
 func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	now = p.advance(now)
 	r, i := p.find(id, worker)
@@ -68,8 +67,7 @@ func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.
 	return &Cooldown{Resource: r.name, Until: now.Add(min(retryAfter, longestCooldown)), Why: string(s)}
 }
 
-// Close closes a resource until a moment, as its owner has decided or been told. It reports whether that is
-// later than before.
+// Close closes a resource until a time chosen by its owner. It reports whether that is later than before.
 func (p *Pool) Close(name string, until time.Time) bool {
 	r := p.resource(name)
 	if r == nil || !until.After(p.now) || !until.After(r.closed) {
@@ -79,8 +77,8 @@ func (p *Pool) Close(name string, until time.Time) bool {
 	return true
 }
 
-// Open ends a cooldown, as an operator wants it. Until a call has gone well there is one lease at a time. Who
-// was told to wait for the cooldown's end and does not ask again soon loses the place.
+// Open ends a cooldown, as an operator wants it. Until a call succeeds, it grants one lease at a time. A worker that
+// was waiting for the end of the cooldown loses its place unless it asks again soon.
 func (p *Pool) Open(now time.Time, name string) {
 	now = p.advance(now)
 	for _, r := range p.resources {
@@ -96,7 +94,7 @@ func (p *Pool) Open(now time.Time, name string) {
 	}
 }
 
-// Adopt records a lease that somebody else granted: it counts from now on, whatever the limits.
+// Adopt records a lease that was granted elsewhere. It counts from now on, even above the limits.
 func (p *Pool) Adopt(now time.Time, name, id, worker string, length time.Duration) {
 	now = p.advance(now)
 	if r := p.resource(name); r != nil && p.share(worker) < maxPerWorker {
@@ -120,8 +118,8 @@ func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	return held
 }
 
-// Expire forgets what time has ended: leases that nobody released, places that nobody came back to. Every other method
-// does so first; it is for an owner that closes resources before anybody has asked.
+// Expire removes expired leases and abandoned places. All other methods do this first. Expire is for an owner that
+// closes resources before the first request.
 func (p *Pool) Expire(now time.Time) { p.advance(now) }
 
 // advance moves the pool's time on, never back, and expires.
@@ -151,7 +149,7 @@ func (g Grant) Message() wire.BudgetGrant {
 	return wire.BudgetGrant{GrantID: g.ID, LeaseSeconds: g.Lease.Seconds(), WaitSeconds: g.Wait.Seconds(), Why: g.Why}
 }
 
-// RetryAfter is how long a report asks to wait, at most a day; 0: it does not ask.
+// RetryAfter returns the wait that a report asks for, at most a day, or 0.
 func RetryAfter(r wire.BudgetReport) time.Duration {
 	if r.RetryAfterSeconds == nil || *r.RetryAfterSeconds <= 0 {
 		return 0

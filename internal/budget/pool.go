@@ -12,10 +12,10 @@ type Limits struct {
 	MaxConcurrent int           // leases at the same time; less than 1 counts as 1
 	Spacing       time.Duration // between two grants, at least 0
 	Cooldown      time.Duration // after a failed call that named no delay, at least 0
-	Lease         time.Duration // of one grant; 0: DefaultLease
+	Lease         time.Duration // of one grant; 0 means DefaultLease
 }
 
-// DefaultLease is longer than nearly all model calls. For one that takes longer, one call too many may run meanwhile.
+// DefaultLease is longer than nearly all model calls. A longer call may overlap with one extra call.
 const DefaultLease = 2 * time.Minute
 
 // Why a lease was not granted: a closed set.
@@ -30,13 +30,13 @@ const (
 
 // Waits that do not follow from a limit.
 const (
-	// until a lease may be free: short against a model call, long against what asking costs
+	// until a lease may be free: short compared with a model call, long compared with the cost of asking
 	pollWait   = time.Second
 	fullWait   = 5 * time.Second  // until a bound may be left again
 	refuseWait = time.Minute      // an invalid name: asking again is a fault
 	placeKept  = 5 * time.Second  // how late a waiter may come back
-	askAgain   = 30 * time.Second // how seldom workers ask that were told to wait for long
-	// longestCooldown bounds what a report may ask for: quotas are counted by the day at most.
+	askAgain   = 30 * time.Second // how often workers with a long wait ask again
+	// longestCooldown bounds the wait in a report, because quotas renew at least once a day.
 	longestCooldown = 24 * time.Hour
 )
 
@@ -49,7 +49,7 @@ const (
 
 // Grant is the answer to an Acquire: a lease, or how long to wait and why.
 type Grant struct {
-	ID    string // empty: not granted
+	ID    string // empty if not granted
 	Lease time.Duration
 	Wait  time.Duration
 	Why   string // one of the Why constants
@@ -88,8 +88,8 @@ type place struct {
 	due    time.Time // when it is expected back
 }
 
-// New makes an empty pool. The epoch begins every grant id and tells them from those of an earlier pool of the same
-// owner: the director's run id.
+// New makes an empty pool. The epoch is the prefix of grant ids. It separates them from ids of an earlier pool of the
+// same owner: the director uses its run id.
 func New(epoch string, l Limits) *Pool { return &Pool{epoch: epoch, limits: l.complete()} }
 
 func (l Limits) complete() Limits {
@@ -100,7 +100,7 @@ func (l Limits) complete() Limits {
 	return l
 }
 
-// Limit replaces the limits for what is granted from now on. What is granted stays.
+// Limit replaces the limits for later grants. Existing leases stay.
 func (p *Pool) Limit(l Limits) { p.limits = l.complete() }
 
 // Own reports whether a grant id was made by this pool.
@@ -109,7 +109,7 @@ func (p *Pool) Own(id string) bool {
 	return own && serial != "" && strings.Trim(serial, "0123456789") == ""
 }
 
-// Acquire asks for a lease. A worker that has to wait keeps its place by asking again in time.
+// Acquire asks for a lease. A waiting worker keeps its place by asking again in time.
 func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	now = p.advance(now)
 	if CheckResource(name) != nil {
@@ -142,7 +142,8 @@ func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	return Grant{ID: id, Lease: p.limits.Lease}
 }
 
-// obstacle returns what keeps a worker with so many others ahead from a lease, and for how long at least; "": nothing.
+// obstacle returns the reason why a worker with this many others ahead has to wait, and the minimum wait. An empty
+// reason means that it can have a lease.
 func (p *Pool) obstacle(r *resource, ahead int, now time.Time) (time.Duration, string) {
 	if wait := r.closed.Sub(now); wait > 0 {
 		return wait + time.Duration(ahead)*p.limits.Spacing, WhyCooldown

@@ -130,7 +130,7 @@ func TestCloseAndAdopt(t *testing.T) {
 	}
 }
 
-// TestNote: what a report asks for is its owner's to decide; until then one lease is granted at a time.
+// TestNote returns the requested cooldown to the owner. Until the owner decides, one lease is granted at a time.
 func TestNote(t *testing.T) {
 	p := New("run_1", Limits{MaxConcurrent: 3, Cooldown: 10 * time.Second})
 	a := expect(t, p, 0, "a", "lease")
@@ -147,7 +147,7 @@ func TestNote(t *testing.T) {
 	expect(t, p, 3, "c", "lease")
 }
 
-// TestOpen: an operator ends a cooldown. Places that were kept for its end do not block those who ask now.
+// TestOpen: an operator ends a cooldown. Places kept for its end do not block new requests.
 func TestOpen(t *testing.T) {
 	p := New("run_1", Limits{MaxConcurrent: 3})
 	p.Expire(at(0))
@@ -159,8 +159,8 @@ func TestOpen(t *testing.T) {
 	for now := 4.0; now < 37; now++ {
 		expect(t, p, now, "here", "queue 1")
 	}
-	expect(t, p, 37.1, "here", "lease") // 30 s for who asks seldom, 5 s to be late
-	expect(t, p, 38, "next", "busy 1")  // the first call is alone
+	expect(t, p, 37.1, "here", "lease") // 30 s between rare requests, and 5 s of tolerance
+	expect(t, p, 38, "next", "busy 1")  // only one first call
 	p.Open(at(39), "model.none")
 }
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// DefaultResource is what a stage's model calls count under unless its configuration names another.
+// DefaultResource is charged for a stage's model calls unless its configuration names another resource.
 const DefaultResource = prefix + "default"
 
-// prefix begins the name of every resource that workers may lease. GitHub's are the director's own.
+// prefix begins the name of every resource that workers may lease. The director keeps GitHub's limits itself.
 const prefix = "model."
 
 // maxNameBytes bounds what follows the prefix.
@@ -34,7 +34,7 @@ func notInName(r rune) bool {
 	}
 }
 
-// resource finds or makes one. When there are too many, one that nobody uses gives way; nil: all are in use.
+// resource finds or makes one. If there are too many, it replaces an unused resource. It returns nil if all are in use.
 func (p *Pool) resource(name string) *resource {
 	i, found := slices.BinarySearchFunc(p.resources, name,
 		func(r *resource, name string) int { return strings.Compare(r.name, name) })
@@ -59,7 +59,7 @@ func (p *Pool) resource(name string) *resource {
 	return r
 }
 
-// share counts what a worker has of the pool.
+// share counts a worker's leases and places in the pool.
 func (p *Pool) share(worker string) (n int) {
 	for _, r := range p.resources {
 		for _, l := range r.leases {

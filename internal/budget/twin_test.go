@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twin knows nothing of how a pool works. It keeps what the pool said, and what must hold of it.
+// twin is a model of a pool that does not know its algorithm. It records the pool's answers and checks its invariants.
 type twin struct {
 	limits  Limits
 	held    map[string]Lease
@@ -129,8 +129,7 @@ func (w *twin) report(t *rapid.T, p *Pool, now time.Time, l Lease) {
 	}
 }
 
-// TestFirstComeFirstServed: with one lease at a time, workers that come back when they were told to are served in the
-// order in which they came, and every one of them is.
+// TestFirstComeFirstServed has one lease at a time, and serves workers that return on time in order of arrival.
 func TestFirstComeFirstServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := New("e", Limits{Spacing: time.Duration(rapid.IntRange(0, 2000).Draw(t, "spacing")) * time.Millisecond})
