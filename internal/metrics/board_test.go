@@ -16,7 +16,7 @@ type panel struct {
 	title, kind, unit string
 	width             int // of 24
 	queries           []query
-	says              string // what the panel tells, for its corner
+	says              string // unit in the corner of the panel
 }
 
 type query struct{ expr, legend string }
@@ -40,7 +40,7 @@ func quantiles(name, by string) []query {
 	return out
 }
 
-// grown is how much a counter rose, by one label.
+// grown is the increase of a counter, by one label.
 func grown(name, by string) []query {
 	if by == "" {
 		return []query{{
@@ -118,7 +118,8 @@ var board = []struct {
 		{
 			"Share of retries that paid off", "bargauge", "percentunit", 12,
 			single(
-				`sum by (reason) (increase(retake_retries_total{J,outcome="paid_off"}[$__range])) / sum by (reason) (increase(retake_retries_total{J}[$__range]))`, "{{reason}}"), "In the time shown, by the reason that was retried. A low one costs and does not help.",
+				`sum by (reason) (increase(retake_retries_total{J,outcome="paid_off"}[$__range])) / sum by (reason) (increase(retake_retries_total{J}[$__range]))`, "{{reason}}"),
+					"In the time shown, by the reason that was retried. A low one costs and does not help.",
 		},
 		{"Incidents", "timeseries", "short", 8, []query{{"sum by (state) (retake_incidents{J})", "{{state}}"}}, ""},
 		{"Incidents that began", "timeseries", "short", 8, grown("retake_incidents_total", "reason"), ""},
@@ -138,7 +139,8 @@ var board = []struct {
 		{
 			"Re-block rate", "stat", "percentunit", 4,
 			single(
-				`sum(increase(retake_reblocks_total{J}[$__range])) / sum(increase(retake_time_to_human_seconds_count{J,answer="answered"}[$__range]))`, "asked again"), "Of answers: how many were followed by another question about the same issue.",
+				`sum(increase(retake_reblocks_total{J}[$__range])) / sum(increase(retake_time_to_human_seconds_count{J,answer="answered"}[$__range]))`, "asked again"),
+					"Of answers: how many were followed by another question about the same issue.",
 		},
 		{
 			"Questions that needed no human", "stat", "percentunit", 4,
@@ -327,7 +329,7 @@ func queries() (all []string) {
 
 var metricName = regexp.MustCompile(`retake_[a-z_]+`)
 
-// The board shows every metric, and nothing that there is not.
+// The board shows every metric, and only existing metrics.
 func TestBoard(t *testing.T) {
 	t.Parallel()
 	want, err := json.MarshalIndent(drawn(), "", "  ")

@@ -8,10 +8,10 @@ import (
 	"retake/internal/recovery"
 )
 
-// other is the label of what is not among a label's known values: nothing from outside makes a new series.
+// other replaces values outside a label's known values, so outside input cannot create a new series.
 const other = "other"
 
-// known is value, if it is among those that a label may have.
+// known returns value if it is allowed for a label, and other if not.
 func known(values []string, value string) string {
 	if slices.Contains(values, value) {
 		return value
@@ -32,13 +32,13 @@ var commands = []string{
 	string(fsm.CommandHelp), string(fsm.CommandAdd),
 }
 
-// budgets are GitHub's names for what it counts requests in.
+// budgets are GitHub's names of its request budgets.
 var budgets = []string{
 	"core", "graphql", "search", "code_search", "integration_manifest", "dependency_snapshots",
 	"code_scanning_upload", "actions_runner_registration", "scim", "audit_log",
 }
 
-// methods are those of requests to GitHub.
+// methods are the methods of requests to GitHub.
 var methods = []string{"GET", "POST", "PATCH", "PUT", "DELETE"}
 
 var breakerStates = []string{
@@ -75,7 +75,8 @@ func actionLabel(a recovery.Action) string {
 	return string(a)
 }
 
-// closable are the values of a cooldown's label; models, whose names come from configurations and workers, are one.
+// closable are the values of a cooldown's label. All models share one value, because their names come from
+// configurations and workers.
 var closable = []string{
 	fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, "github.graphql", "github.other", "model",
 	recovery.Host, other,
@@ -93,7 +94,7 @@ func resourceLabel(resource string) string {
 	return other
 }
 
-// Values lists what values a label may have, as far as they are the same for all metrics that have it.
+// Values lists the possible values of labels with the same meaning in all metrics.
 var values = []struct {
 	label string
 	of    []string

@@ -1,15 +1,13 @@
-// Package metrics counts what a director does, for Prometheus.
+// Package metrics exports the director's metrics to Prometheus.
 //
-// Its one table, Table, has a row for each metric; docs/specs/metrics.md is generated from it. What happens to
-// tasks is counted from facts that are in the journal: Apply takes each batch on the owner's goroutine, which
-// costs it a lock and an append, and a goroutine of this package (Follow), or a scrape, works it off. Gauges
-// are read at a scrape, from that and from Readings; nobody asks the owner for anything. So a scrape never
-// makes a decision later, and what it shows was durable before.
+// Its one table, Table, has a row for each metric; docs/specs/metrics.md is generated from it. Task metrics count facts
+// from the journal. Apply queues each batch on the owner's goroutine, at the cost of a lock and an append. A goroutine
+// of this package (Follow), or a scrape, processes the queue. Gauges are read at a scrape from the same state and from
+// Readings, without a request to the owner. So a scrape never delays a decision, and only shows durable state.
 //
-// Labels have bounded values: a name that comes from outside becomes "other" unless it is known, and neither
-// issues nor attempts are labels. Counters begin at 0 with the process. What is told of tasks is told while a
-// session leads, from Restore to End: of several directors only the leader shows them, so that sums over
-// instances are right.
+// Labels have bounded values: an unknown name from outside becomes "other", and neither issues nor attempts are labels.
+// Counters begin at 0 with the process. Task metrics are exported while a session leads, from Restore to End. Only the
+// leader exports them, so sums over instances are correct.
 //
-// Times between two facts are the journal's. Ages are measured against this machine's clock.
+// Durations between two facts use the journal's times. Ages are measured against this machine's clock.
 package metrics

@@ -13,7 +13,7 @@ const (
 	alertsFile = "../../deploy/alerts.yml"
 )
 
-// TestReference compares the tables of the reference with those of the code.
+// TestReference compares the reference with the tables in the code.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(specFile)
@@ -70,7 +70,7 @@ func labelsTable() string {
 
 var alertLine = regexp.MustCompile(`(?m)^      - alert: (\w+)$`)
 
-// Every alert has a section that its runbook line names, and nothing in alerts.yml is a metric that there is not.
+// Every alert has a section for its runbook link, and alerts.yml uses existing metrics only.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile(alertsFile)

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// fleet is what is known of a session's tasks, as of the last record that was worked off.
+// fleet is the state of a session's tasks, as of the last processed record.
 type fleet struct {
 	phase     fsm.Phase
 	tasks     map[fsm.IssueKey]*task // by projection.Fold
@@ -17,7 +17,7 @@ type fleet struct {
 	incidents map[string]recovery.Breaker
 }
 
-// task is what of a task is counted.
+// task is the counted part of a task.
 type task struct {
 	nonce  string
 	state  fsm.State
@@ -25,10 +25,10 @@ type task struct {
 	until  time.Time // of Backoff
 	after  bool      // it waits for other issues
 	worker string    // of the attempt under way, or the last one
-	begun  time.Time // that attempt; zero: an earlier process saw it
+	begun  time.Time // start of that attempt; zero if an earlier process started it
 	outbox []planned
 
-	queued time.Time // when the claim could have begun to run; zero: it has run, or an earlier process knew
+	queued time.Time // time when the claim could have started; zero if it has started, or if an earlier process queued it
 	reason string    // of the last verdict
 
 	course projection.Course
@@ -44,7 +44,7 @@ type planned struct {
 	at   time.Time
 }
 
-// newFleet is what a machine knows.
+// newFleet returns the state from a machine.
 func newFleet(m *fsm.Machine, now time.Time) *fleet {
 	f := &fleet{
 		phase: m.Phase(), tasks: map[fsm.IssueKey]*task{}, cooldowns: map[string]time.Time{},
@@ -64,7 +64,7 @@ func newFleet(m *fsm.Machine, now time.Time) *fleet {
 	return f
 }
 
-// taskOf is what can be known of a task that an earlier process worked on, or that was rebuilt.
+// taskOf returns the state of a task from an earlier process, or of a rebuilt task.
 func taskOf(t *fsm.Task) *task {
 	k := &task{
 		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0,
@@ -97,7 +97,7 @@ func (t *task) plans(kinds ...fsm.EffectKind) bool {
 	return slices.ContainsFunc(t.outbox, func(p planned) bool { return slices.Contains(kinds, p.kind) })
 }
 
-// holdsSlot is as the machine has it: one in Backoff whose issue is being read again does.
+// holdsSlot follows the machine's rule: a task in Backoff holds a slot while its issue is read again.
 func (t *task) holdsSlot() bool {
 	return t.state.Info().Slot || t.state == fsm.Backoff && t.plans(fsm.DoClaim, fsm.DoRecheck)
 }

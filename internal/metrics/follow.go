@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// What becomes of things: values of labels.
+// Outcomes as values of labels.
 const (
 	startFirst      = "first"
 	startRetry      = "retry"
@@ -63,7 +63,7 @@ func (m *Metrics) commanded(f fsm.CommandTaken) {
 	m.commands.WithLabelValues(known(commands, string(f.Command)), result).Inc()
 }
 
-// followTask counts a fact about one task that there is.
+// followTask counts a fact about an existing task.
 func (m *Metrics) followTask(at time.Time, f fsm.Fact) {
 	key := projection.Fold(fsm.About(f))
 	t := m.fleet.tasks[key]
@@ -205,7 +205,7 @@ func (m *Metrics) questionClosed(at time.Time, t *task, on fsm.Trigger) {
 	t.asked = time.Time{}
 }
 
-// incident follows one, and counts those that begin.
+// incident follows an incident, and counts new incidents.
 func (m *Metrics) incident(at time.Time, f fsm.IncidentChanged) {
 	before, is := m.fleet.incidents[f.Incident.Key], f.Incident.Breaker
 	if f.Over {

@@ -18,7 +18,7 @@ func next(a recovery.Action) fsm.Next { return fsm.Next{Action: a} }
 // want has the samples of metrics by name, without the prefix.
 type want map[string]string
 
-// derivedCases are sessions, and what the metrics say of them.
+// derivedCases are sessions with the expected metrics.
 var derivedCases = []struct {
 	name string
 	play func(s *story)
@@ -82,7 +82,8 @@ var derivedCases = []struct {
 			s.fails(recovery.NeedsHuman, recovery.Escalate)
 		},
 		want{
-			"retries_total": "retries_total{action=\"fix_attempt\",outcome=\"failed_alike\",reason=\"tests_failed\"} 1\nretries_total{action=\"retry\",outcome=\"failed_otherwise\",reason=\"tests_failed\"} 1",
+			"retries_total": "retries_total{action=\"fix_attempt\",outcome=\"failed_alike\",reason=\"tests_failed\"} " +
+				"1\nretries_total{action=\"retry\",outcome=\"failed_otherwise\",reason=\"tests_failed\"} 1",
 			"escalations_total": "escalations_total{reason=\"build_failed\"} 1\n" +
 				"escalations_total{reason=\"needs_human\"} 1",
 			"reblocks_total": `reblocks_total{reason="needs_human"} 1`,

@@ -17,8 +17,8 @@ import (
 	"retake/internal/projection"
 )
 
-// Metrics are one process's. All methods are safe for concurrent use; none of them blocks for longer than a
-// counter takes.
+// Metrics holds the metrics of one process. All methods are safe for concurrent use; none of them blocks for longer
+// than a counter takes.
 type Metrics struct {
 	transitions, finished, commands, attemptsStarted, attempts      *prometheus.CounterVec
 	decisions, retries, escalations, reblocks, withoutHuman         *prometheus.CounterVec
@@ -29,8 +29,8 @@ type Metrics struct {
 	attemptTime, timeToHuman, requestTime                           *prometheus.HistogramVec
 	budgetLeft, budgetLimit, budgetReset                            *prometheus.GaugeVec
 
-	appending atomic.Int64             // when the append under way began, in ns since 1970; 0: none is
-	read      atomic.Pointer[readings] // what a scrape asks; nil: nothing to ask yet
+	appending atomic.Int64             // start of the append in progress, in ns since 1970; 0 if there is no append
+	read      atomic.Pointer[readings] // the source of a scrape's readings, or nil at first
 	slots     atomic.Int64             // workers that there may be
 	now       func() time.Time
 
@@ -42,12 +42,12 @@ type Metrics struct {
 	seen sync.Map // worker → *atomic.Int64: its last sign of life; of attempts under way only
 
 	mu    sync.Mutex // the owner never takes it
-	fleet *fleet     // nil: no session leads
+	fleet *fleet     // nil unless a session leads
 }
 
 type readings struct{ of func() Readings }
 
-// New registers the metrics, and those of the process and of Go, with a registerer that has none of them.
+// New registers its metrics and the collectors for the process and Go.
 func New(to prometheus.Registerer, version string) *Metrics {
 	r := registrar{to}
 	m := &Metrics{
@@ -86,8 +86,8 @@ func New(to prometheus.Registerer, version string) *Metrics {
 	return m
 }
 
-// begunAtZero has series there from the beginning whose rise somebody is told of: a counter that appears with 1
-// has not risen.
+// begunAtZero creates the series with alerts on their increase. Prometheus does not count the appearance of a series at
+// 1 as an increase.
 func (m *Metrics) begunAtZero() {
 	for _, o := range []string{projection.OK, projection.Failed, projection.Withdrawn} {
 		m.attempts.WithLabelValues(o)
@@ -136,7 +136,7 @@ func (m *Metrics) begunAtZero() {
 	}
 }
 
-// Handler answers with what g has gathered, as of the last record. At most a few are answered at the same time.
+// Handler serves the metrics gathered by g, as of the last record. At most a few are answered at the same time.
 func (m *Metrics) Handler(g prometheus.Gatherer) http.Handler {
 	gathered := promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +191,7 @@ func (m *Metrics) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// Follow counts what Apply has queued, until ctx ends.
+// Follow processes the queue of Apply until ctx ends.
 func (m *Metrics) Follow(ctx context.Context) {
 	for {
 		select {
@@ -205,7 +205,7 @@ func (m *Metrics) Follow(ctx context.Context) {
 	}
 }
 
-// catchUp counts what Apply has queued; m.mu is held.
+// catchUp processes the queue of Apply; m.mu is held.
 func (m *Metrics) catchUp() {
 	m.pending.Lock()
 	records := m.pending.records
@@ -242,7 +242,7 @@ func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
 // Slots sets how many workers there may be from now on.
 func (m *Metrics) Slots(n int) { m.slots.Store(int64(n)) }
 
-// End says that the session is over. What it did still counts; what it knew of tasks is shown no more.
+// End says that the session is over. Its counters stay, and its task metrics disappear.
 func (m *Metrics) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -267,7 +267,7 @@ func (m *Metrics) expect(t *task) {
 	}
 }
 
-// AppendBegan and AppendEnded are of the journal's appends, of which one is under way at a time.
+// AppendBegan and AppendEnded bracket an append to the journal. Appends do not overlap.
 func (m *Metrics) AppendBegan() { m.appending.Store(m.now().UnixNano()) }
 
 // AppendEnded notes how long an append took, and whether the journal took it.
@@ -282,12 +282,12 @@ func (m *Metrics) AppendEnded(err error) {
 // Request is one request to GitHub, for counting.
 type Request struct {
 	Method  string
-	Status  int // 0: there was no answer
+	Status  int // 0 without an answer
 	Same    bool
-	Limited string // "primary" or "secondary"; empty: it was not a limit
+	Limited string // "primary" or "secondary"; empty without a rate limit
 	Took    time.Duration
 
-	Resource    string // GitHub's budget that it counts in; empty: the answer does not say
+	Resource    string // GitHub's budget for the request; empty if unknown
 	Left, Limit int
 	Reset       time.Time
 }

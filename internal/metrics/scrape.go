@@ -9,10 +9,10 @@ import (
 	"retake/internal/fsm"
 )
 
-// Readings are what a scrape is told of the rest of the director. Whatever gives them must not wait for anything.
+// Readings are the values that a scrape reads from the rest of the director. Their source must not block.
 type Readings struct {
 	BusConnected, DiskUsable bool
-	ChangesLeft              int // of our own limit on GitHub
+	ChangesLeft              int // of the director's own limit on changes to GitHub
 	WaitingRequests          int // at the gate
 	Webhooks                 map[string]int
 	DeadLetters              map[string]uint64
@@ -23,7 +23,7 @@ type Readings struct {
 // ReadWith says where a scrape gets its readings; it is called for each, maybe by several at the same time.
 func (m *Metrics) ReadWith(read func() Readings) { m.read.Store(&readings{read}) }
 
-// scraped makes the metrics whose values are found out at a scrape.
+// scraped collects the metrics with values computed at a scrape.
 type scraped struct{ *Metrics }
 
 // scrapedNames are those metrics.
@@ -103,7 +103,7 @@ func (r Readings) put(put putter) {
 	}
 }
 
-// view is what a scrape shows of a fleet.
+// view is the exported state of a fleet.
 type view struct {
 	fleet                             struct{ slots, used, workers, queue int }
 	phase                             fsm.Phase

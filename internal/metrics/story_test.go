@@ -38,7 +38,7 @@ func newStory() *story {
 	return s
 }
 
-// begin has a session lead that knows what a machine does.
+// begin starts a leading session with the state of a machine.
 func (s *story) begin(m *fsm.Machine) {
 	snapshot, err := m.Snapshot()
 	if err == nil {
@@ -97,7 +97,7 @@ func (s *story) asked() {
 	s.facts(fsm.EffectDone{OfTask: of, Effect: "q"})
 }
 
-// scrape is what Prometheus reads.
+// scrape returns the metrics as Prometheus reads them.
 func (s *story) scrape(t *testing.T) string {
 	t.Helper()
 	w := httptest.NewRecorder()

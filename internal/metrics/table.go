@@ -1,6 +1,6 @@
 package metrics
 
-// Prefix is what every metric of the director begins with.
+// Prefix is the prefix of the director's metrics.
 const Prefix = "retake_"
 
 // Kind is the type of a metric, as Prometheus calls it.
@@ -19,14 +19,14 @@ type Row struct {
 	Kind   Kind
 	Labels []string // in this order
 	Help   string   // a line for Prometheus, without a full stop
-	Means  string   // exactly what is counted, for the reference; Markdown
+	Means  string   // exact definition for the reference; Markdown
 	// Buckets are the upper bounds of a histogram, in its unit.
 	Buckets []float64
 	// Always: every director has it. Otherwise it is there while the director leads.
 	Always bool
 }
 
-// Bounds of what is measured, in seconds: appends, requests, and waits of minutes to days.
+// Buckets in seconds, for appends, requests, and waits of minutes to days.
 var (
 	appendBuckets  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	requestBuckets = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30}
@@ -47,7 +47,8 @@ var Table = []Row{
 		"heals or stands by", Means: "1 from the moment at which the journal was read until the session ends. Of " +
 		"several directors of a fleet at most one has 1."},
 	{
-		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the director's phase, 0 for the others",
+		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the director's phase, 0 for the " +
+			"others",
 		Means: "The phase that `director status` shows.",
 	},
 	{
@@ -231,7 +232,7 @@ var Table = []Row{
 		Means: "Since this process began to lead; what it read of the journal does not count.",
 	},
 
-	// What is closed.
+	// Closed resources.
 	{
 		Name: "retake_cooldowns_open", Kind: Gauge, Labels: []string{"resource"}, Help: "Resources that are closed now",
 		Means: "Each cooldown whose deadline is to come.",
@@ -300,7 +301,7 @@ var Table = []Row{
 		Help: "Webhooks, by what became of them", Means: "The words of `director status --json` (`webhooks.*`).",
 	},
 
-	// What was lost.
+	// Losses.
 	{
 		Name: "retake_dead_letters_total", Kind: Counter, Labels: []string{"cause"}, Always: true,
 		Help: "Messages on the bus that could not be read", Means: "The causes are in [agent-bus.md](agent-bus.md). " +
