@@ -1,26 +1,23 @@
-// Package leak finds values that must not leave the machine in text that somebody else wrote, whichever way
-// they are written there: as they are, in base64, base32, hexadecimal or as a list of bytes, percent-encoded or
-// with the escapes of JSON, shells and HTML in whole or in part, as UTF-16, backwards, split over lines and
-// literals, with invisible characters in between.
+// Package leak finds secret values in untrusted text in any encoding: plain, base64, base32, hexadecimal, lists of
+// bytes, percent-encoded, full or partial escapes of JSON, shells and HTML, UTF-16, reversed, split over lines and
+// literals, or mixed with invisible characters.
 //
-// Text and values are reduced to letters and digits in lower case, once as they stand, once with escapes
-// resolved, and once more where a percent sign is encoded itself; so every encoding of a value is a plain
-// string. All of them are searched for at once, by a rolling hash of the last eight symbols and a comparison
-// where it fits.
+// It reduces text and values to lower-case letters and digits: unchanged, with escapes resolved, and with doubly
+// encoded percent signs resolved. Every encoding of a value then is a plain string. All of them are searched for at
+// once, by a rolling hash of the last eight symbols and a comparison where it fits.
 //
-// Redactor makes a redact.Redactor of such a search: everything that people read goes through one. In a Stream
-// what may be the beginning of a value is held back until it is known to be none.
+// Redactor builds a redact.Redactor with this search, for all text that people read. A Stream holds back a possible
+// start of a value until the next input decides.
 //
-// It says too what of a variable is a secret (Variable): a proxy's address or "true" is none.
+// Variable decides which part of a variable is secret. A proxy's address and "true" are not.
 //
 // Invariants:
 //
 //   - A text is read three times at most. The memory of a search depends on the values only, not on the text.
-//   - What was hidden by Mask is not found again.
-//   - A value that has too few letters and digits to be told from ordinary text without its other characters is found as redact spells it,
-//     and in those encodings that are long enough.
+//   - Find does not match the output of Mask.
+//   - A value with too few letters and digits is matched as redact spells it, and in sufficiently long encodings.
 //
-// What is encrypted, compressed, encoded twice or cut in parts with other text in between is not found.
+// It does not find values that are encrypted, compressed, encoded twice, or interleaved with other text.
 //
 // The package is pure: no I/O, clock, goroutine or randomness. A Finder is never changed, and may be used by
 // many goroutines.

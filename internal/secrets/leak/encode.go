@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// window is how many symbols of a pattern are hashed, and the least that a pattern has.
+	// window is the number of hashed symbols, and the minimum length of a pattern.
 	window = 8
-	// surely is the least number of symbols that ordinary text does not have by chance, whatever they are.
+	// surely is the length from which symbols do not occur in ordinary text by chance.
 	surely = 12
 )
 
@@ -19,10 +19,10 @@ const (
 type pattern struct {
 	symbols string
 	name    string // of the value
-	as      string // the encoding; empty: as it is
+	as      string // the encoding; empty for the plain value
 }
 
-// symbols maps a byte to its symbol, 0 if it has none: letters lose their case, everything else is passed over.
+// symbols maps a byte to its symbol, or 0 for bytes to skip. Letters lose their case.
 var symbols = func() (table [256]byte) {
 	for c := range table {
 		switch b := byte(c); {
@@ -46,11 +46,11 @@ func reduce(text string) string {
 }
 
 const (
-	base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" // - and _ are no symbols either
+	base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" // and _ are skipped
 	base32Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
-// patterns are the encodings of a value that can be told from ordinary text.
+// patterns returns the encodings of a value that are distinct from ordinary text.
 func patterns(v Value) (out []pattern) {
 	add := func(as, text string, least int) {
 		if s := reduce(text); len(s) >= least {
@@ -62,7 +62,7 @@ func patterns(v Value) (out []pattern) {
 		least = window
 	}
 	add("", v.Text, least)
-	if r := resolve(v.Text); r != v.Text { // what looks like an escape in it is read as one, too
+	if r := resolve(v.Text); r != v.Text { // apparent escapes in the value are also resolved
 		add("", r, least)
 	}
 	backwards := []byte(v.Text)
@@ -89,8 +89,7 @@ func patterns(v Value) (out []pattern) {
 	return out
 }
 
-// within is what an encoding with so many bits in a digit makes of bytes after so many other ones, without the
-// digits that depend on what is before or after.
+// within encodes bytes at an offset in a longer input, without the digits that depend on neighbouring bytes.
 func within(bytes, digits string, bits, before int) string {
 	var out strings.Builder
 	first, end := 8*before, 8*(before+len(bytes))
@@ -125,9 +124,8 @@ func resolve(text string) string {
 	return out.String()
 }
 
-// unescape returns the byte that an escape at the beginning of a text stands for, 0 for one that is no ASCII
-// character, and the length of what stands for it. A character that begins no escape stands for itself. With
-// again, a percent sign may be encoded itself.
+// unescape returns the byte for an escape at the start of a text, or 0 if it is not ASCII, and the length of the
+// escape. Other characters stand for themselves. With again, a percent sign may be encoded itself.
 func unescape(s string, again bool) (c byte, length int) {
 	switch {
 	case s[0] == '%':
@@ -146,7 +144,7 @@ func unescape(s string, again bool) (c byte, length int) {
 		case end > 2 && s[1] == '#':
 			return ascii(s[2:end], 10), end + 1
 		case end > 2 && strings.Trim(s[1:end], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
-			return 0, end + 1 // of those with a name none is a letter or digit
+			return 0, end + 1 // no named escape is a letter or digit
 		}
 	case s[0] == '\\' && len(s) > 1:
 		return unescapeBackslash(s)
@@ -187,7 +185,7 @@ func isHex(s string) bool {
 	return true
 }
 
-// ascii reads the number of an ASCII character; 0: it is none.
+// ascii parses the number of an ASCII character, or returns 0.
 func ascii(digits string, base int) byte {
 	n, err := strconv.ParseUint(digits, base, 32)
 	if err != nil || n > 0x7f {

@@ -8,15 +8,16 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Match is a place where a value stands.
+// Match is an occurrence of a value.
 type Match struct {
 	Name string // of the value
-	// how it is written: "base64", "base32", "hexadecimal", "bytes", "backwards"; empty: with at most escapes and gaps
+	// encoding: "base64", "base32", "hexadecimal", "bytes", "backwards"; empty for the plain value with escapes and
+	// gaps
 	As      string
 	At, End int // in bytes of the text
 }
 
-// Finder looks for values. Nil is one that has none.
+// Finder searches for values. A nil Finder has no values.
 type Finder struct {
 	list     []pattern
 	patterns map[uint64][]pattern // by the hash of their last symbols
@@ -35,7 +36,7 @@ type spelled struct {
 	by   *redact.Redactor
 }
 
-// New returns a Finder of these values, and of what is secret within them (see parts).
+// New returns a Finder for these values and their secret parts (see parts).
 func New(values ...Value) *Finder {
 	f := &Finder{patterns: map[uint64][]pattern{}, heads: map[uint64][]pattern{}}
 	seen := map[string]bool{}
@@ -75,7 +76,7 @@ func hash(symbols string) (h uint64) {
 	return h
 }
 
-// entering and leaving are what a symbol adds to the hash, and what is left of it when the window has passed.
+// entering and leaving are the contributions of a symbol to the hash, when it enters and leaves the window.
 var entering, leaving = func() (in, out [256]uint64) {
 	state := uint64(1)
 	for c := range in { // splitmix64
@@ -89,7 +90,7 @@ var entering, leaving = func() (in, out [256]uint64) {
 	return in, out
 }()
 
-// Find returns the first place of every value in each of its encodings, in the order of the text.
+// Find returns the first occurrence of every value in each encoding, in text order.
 func (f *Finder) Find(text string) (found []Match) {
 	f.all(text, func(m Match) {
 		i := slices.IndexFunc(found, func(o Match) bool { return o.Name == m.Name && o.As == m.As })
@@ -111,7 +112,7 @@ func (f *Finder) Mask(text string) string {
 	return cover(text, 0, gaps)
 }
 
-// all calls found for every place, in no order. A place may come twice.
+// all calls found for every occurrence, in any order. An occurrence may be reported twice.
 func (f *Finder) all(text string, found func(Match)) {
 	if f == nil {
 		return
@@ -143,13 +144,13 @@ type stream struct {
 	at      []int // in the text, of each symbol
 }
 
-// reading is how a text is reduced to symbols.
+// reading is a method of reducing text to symbols.
 type reading int
 
 const (
 	asItStands    reading = iota
 	resolved              // escapes stand for characters
-	resolvedAgain         // what is percent-encoded may be so several times
+	resolvedAgain         // resolves repeated percent-encoding
 )
 
 // pieceSymbols are searched at a time.

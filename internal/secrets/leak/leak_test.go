@@ -101,7 +101,7 @@ func each(v, format, between string) string {
 	return strings.Join(out, between)
 }
 
-// some writes some of the characters so.
+// some encodes some of the characters with format.
 func some(format string) func(*rapid.T, string) string {
 	return func(t *rapid.T, v string) string {
 		var out strings.Builder
@@ -134,7 +134,7 @@ func between(t *rapid.T, v string) string {
 	return around.Draw(t, "before") + v + around.Draw(t, "behind")
 }
 
-// gaps are what stands between two characters of a text that is split or hidden.
+// gaps are separators between two characters of a split or hidden text.
 var gaps = []string{
 	"\n", "\r\n", "\n    ", "\\\n", "\n# ", "\n// ", "\n * ", "\" +\n\t\"", "' '", "\u200b", "\u200d\u2060", "\ufeff",
 	"\u00ad", "\u202e", "\x00", " ", "\t", "=\n", "\n> ", "\n+", "|", "\x1b[",
@@ -174,8 +174,7 @@ func value(t *rapid.T) string {
 	).Draw(t, "value")
 }
 
-// TestFoundHoweverWritten: whatever the encoding, and whatever stands between, a value is found, and Mask
-// leaves none of it.
+// TestFoundHoweverWritten finds a value in any encoding, with any gaps, and Mask removes it completely.
 func TestFoundHoweverWritten(t *testing.T) {
 	text := prose(t)
 	for name, encode := range encodings {
@@ -210,7 +209,7 @@ func TestFoundHoweverWritten(t *testing.T) {
 	}
 }
 
-// TestPieces: a value is found wherever a piece of the text ends, and with any amount of nothing in the middle.
+// TestPieces finds a value wherever the text is split, including empty pieces.
 func TestPieces(t *testing.T) {
 	const v = "aB3dE5fG7hJ9kL1mN3pQ5rS7"
 	f := New(Value{"KEY", v})
@@ -225,8 +224,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestEveryValue: values with the same end, one within the other and in several encodings are all found; the
-// first place counts.
+// TestEveryValue finds values with a common suffix, values within others, and several encodings. Only the first
+// occurrence counts.
 func TestEveryValue(t *testing.T) {
 	a, b := "Xq7Rk2mZ9tB4wLpS", "v1-Xq7Rk2mZ9tB4wLpS"
 	f := New(Value{"A", a}, Value{"B", b}, Value{"SHORT", "sim-token"})
@@ -268,7 +267,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestWhatIsASecret: names, values, and what nobody calls a secret.
+// TestWhatIsASecret checks names, values, and harmless variables.
 func TestWhatIsASecret(t *testing.T) {
 	for _, row := range []struct {
 		name, value string
@@ -315,7 +314,7 @@ func TestWhatIsASecret(t *testing.T) {
 	}
 }
 
-// prose is ordinary text: this repository's own.
+// prose returns ordinary text from this repository.
 func prose(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/specs/configuration.md")
@@ -325,7 +324,7 @@ func prose(t testing.TB) string {
 	return string(text[:17000])
 }
 
-// TestOrdinaryFiles: in a whole repository nothing is taken for a value that is not in it.
+// TestOrdinaryFiles has no false positives in a whole repository.
 func TestOrdinaryFiles(t *testing.T) {
 	var values []Value
 	for i := range 200 {
@@ -380,8 +379,7 @@ func FuzzUnescape(f *testing.F) {
 	})
 }
 
-// BenchmarkFind: how fast source text is searched for ten values, and how fast redact's spellings are, one
-// after the other.
+// BenchmarkFind compares a search for ten values in source text with redact's sequential spellings.
 func BenchmarkFind(b *testing.B) {
 	var values []Value
 	var texts []string

@@ -8,12 +8,12 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Redactor returns one that hides these values, and the lines of those that have several, in every encoding.
+// Redactor returns a redactor for these values in every encoding. The lines of multi-line values count as values.
 func Redactor(texts ...string) *redact.Redactor {
 	return redact.New(texts...).With(Of(texts...))
 }
 
-// Of returns a Finder of values that have no names, and of the lines of those that have several.
+// Of returns a Finder for unnamed values, and the lines of multi-line values.
 func Of(texts ...string) *Finder {
 	var values []Value
 	for _, t := range texts {
@@ -27,26 +27,26 @@ func Of(texts ...string) *Finder {
 }
 
 const (
-	// heldMost is how many bytes a Stream holds back: a value that is spread over more is not hidden.
+	// heldMost bounds the bytes held back by a Stream. A value spread over more bytes is not hidden.
 	heldMost = 64 << 10
-	// contextMost is how many bytes of what was passed on are remembered: a value may have begun there with
-	// less than a window, each letter of it and each separator in between an escape on a line of its own.
+	// contextMost bounds the remembered end of the output. A value may have started there with fewer symbols than a
+	// window, and each letter or separator may be an escape on a separate line.
 	contextMost = 512
 )
 
-// Stream masks a text that comes in pieces, also where a value is spread over several of them. It is not safe
-// for concurrent use.
+// Stream masks a text that arrives in pieces, even if a value is spread over several pieces. It is not safe for
+// concurrent use.
 type Stream struct {
 	f      *Finder
-	passed string // the end of what was passed on, as it was
+	passed string // the end of the input passed on so far
 	held   string
 }
 
 // Stream returns a new one.
 func (f *Finder) Stream() redact.Stream { return &Stream{f: f} }
 
-// Pass takes a piece, and returns what can be passed on of all that came. Of a line that may have the beginning
-// of a value nothing is.
+// Pass takes a piece and returns the output that is safe so far. It holds back a line that may contain the start of a
+// value. Of a line that may have the beginning of a value nothing is.
 func (s *Stream) Pass(text string) string {
 	if s.f == nil || len(s.f.patterns) == 0 && len(s.f.spelled) == 0 {
 		return text
@@ -68,7 +68,7 @@ func (s *Stream) Flush() string {
 	return s.release(all, len(all))
 }
 
-// release passes on all of a text up to a place.
+// release returns the text up to a position.
 func (s *Stream) release(all string, hold int) string {
 	out := ""
 	if hold > len(s.passed) {
@@ -112,7 +112,7 @@ func cover(text string, done int, gaps []Match) string {
 	return out.String() + text[done:]
 }
 
-// begun is where the first value begins that the end of the text cuts off, in any encoding; len(text): none does.
+// begun returns the position of the first value that the end of the text cuts off, in any encoding, or len(text).
 func (f *Finder) begun(text string) int {
 	at := len(text)
 	if f.longest == 0 {
@@ -158,7 +158,7 @@ func (f *Finder) lastSymbols(text string, how reading) stream {
 	return s
 }
 
-// begunIn looks for the first symbols of patterns that the rest of the symbols continues.
+// begunIn finds the first symbols of a pattern that the remaining symbols match.
 func (f *Finder) begunIn(s stream, none int) int {
 	var h uint64
 	for i := range s.symbols {
@@ -179,8 +179,8 @@ func (f *Finder) begunIn(s stream, none int) int {
 	return none
 }
 
-// Edges says how many bytes at the front of a text are the end of a value that was cut off, and from where on
-// its end is the beginning of one.
+// Edges returns the number of bytes at the front that may be the end of a cut value, and the position near the end
+// where a cut value may start.
 func (f *Finder) Edges(text string) (front, end int) {
 	if f == nil {
 		return 0, len(text)

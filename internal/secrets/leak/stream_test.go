@@ -11,8 +11,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// TestStream: whatever the encoding, the gaps and the pieces, no window of a value passes a Writer, and
-// everything else does.
+// TestStream splits encoded values in any way. A Writer never outputs a window of a value, and passes all other text.
 func TestStream(t *testing.T) {
 	text := prose(t)
 	for name, encode := range encodings {
@@ -67,7 +66,7 @@ func TestStreamInSmallLines(t *testing.T) {
 	}
 }
 
-// TestHeldIsReleased: a line with the beginning of a value is held until the next one says that it is none.
+// TestHeldIsReleased holds a line with the possible start of a value until the next line decides.
 func TestHeldIsReleased(t *testing.T) {
 	const v = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1"
 	var out bytes.Buffer
@@ -107,7 +106,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// TestNothingToFind: no values, or one that is found as it is spelled only.
+// TestNothingToFind has no values, or a value that only redact matches.
 func TestNothingToFind(t *testing.T) {
 	for value, want := range map[string]string{"": "so be it: s3cr3t", "s3cr3t": "so be it: " + redact.Marker} {
 		r := Redactor(value)

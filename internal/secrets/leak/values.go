@@ -10,7 +10,7 @@ import (
 
 // Value is a secret.
 type Value struct {
-	Name string // what people are told that it is, for example a variable's name
+	Name string // display name, for example the variable
 	Text string
 }
 
@@ -19,17 +19,16 @@ const (
 	shortest = 6
 	// longWord is the least length of a secret that has one kind of character only.
 	longWord = 12
-	// longToken is the least number of letters and digits in what is taken for a secret whatever its name.
+	// longToken is the number of letters and digits that makes a random string secret regardless of its name.
 	longToken = 20
 )
 
-// likely are the names that may well belong to a secret. redact.IsSecretVariable knows those that do.
+// likely are the names that may well belong to a secret. redact.IsSecretVariable matches the unambiguous names.
 var likely = regexp.MustCompile(
 	`(?i)(^|_)(pass|passphrase|pwd|pat|auth|keys?|creds?|dsn|cookie|session|webhook|sas|signature|jwt|seed)(_|$)`)
 
-// Variable tells whether a variable's value is a secret: by its name, unless the value is a word, a number, a
-// path or an address without a password; or, whatever its name, because it has the shape of a credential or
-// looks drawn by chance.
+// Variable reports whether a variable's value is a secret. Its name decides, unless the value is a word, a number, a
+// path or an address without a password. Values shaped like a credential or a random string are secret under any name.
 func Variable(name, value string) bool {
 	switch {
 	case len(value) < shortest:
@@ -47,7 +46,7 @@ func Variable(name, value string) bool {
 // place is a path of a file or folder.
 var place = regexp.MustCompile(`^(~|\.{1,2})?(/[A-Za-z0-9._@-]+)+/?$`)
 
-// isNoWord tells whether a value is long, or has two of letters, digits and others.
+// isNoWord reports whether a value is long, or mixes two of letters, digits and others.
 func isNoWord(text string) bool {
 	var has [3]bool
 	for i := range len(text) {
@@ -63,9 +62,9 @@ func isNoWord(text string) bool {
 	return len(text) >= longWord || has[0] && has[1] || has[1] && has[2] || has[0] && has[2]
 }
 
-// random tells whether letters and digits look drawn by chance: a letter next to a digit, or a capital behind a
-// small letter, at every fourth place. Words, names of models, versions and dates have fewer, base62 and
-// hexadecimal digits nearly twice as many.
+// random reports whether letters and digits look random: every fourth position has a letter next to a digit, or a
+// capital after a small letter. Words, names of models, versions and dates have fewer, base62 and hexadecimal digits
+// nearly twice as many.
 func random(text string) bool {
 	changes, n := 0, 0
 	var before byte
@@ -89,8 +88,7 @@ var (
 	identifier = regexp.MustCompile(`^[0-9a-f-]+$|^[0-9A-F-]+$`)
 )
 
-// tokens are what looks drawn by chance in a text. A slash is between two of them if that leaves one, else it
-// is a digit.
+// tokens returns the random strings in a text. A slash is between two of them if that leaves one, else it is a digit.
 func tokens(text string) (out []string) {
 	for _, t := range token.FindAllString(text, -1) {
 		had := len(out)
@@ -110,8 +108,7 @@ func isToken(t string) bool {
 	return len(reduce(t)) >= longToken && random(t) && !identifier.MatchString(t)
 }
 
-// parts are what is a secret in a value by itself: the password of an address, the lines of a key, the fields
-// of a document.
+// parts returns the secret parts of a value: the password of an address, the lines of a key, the fields of a document.
 func parts(text string) (out []string) {
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		password, _ := u.User.Password()
