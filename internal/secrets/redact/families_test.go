@@ -13,9 +13,9 @@ import (
 type family struct {
 	name    string
 	pattern string // of a value, as its vendor describes it
-	// the only context in which it can be told from other text, with %s for the value; empty: any of contexts
+	// the only context that distinguishes it from other text, with %s for the value; empty for all contexts
 	in     string
-	secret string // a group of the pattern that is the secret; empty: all of it
+	secret string // the group of the pattern with the secret; empty for the whole match
 }
 
 // pem is the inside of a key.
@@ -169,7 +169,7 @@ var families = []family{
 	{name: "shell trace", pattern: `[A-Za-z0-9]{16}`, in: "++ export SIGNING_SECRET='%s'"},
 }
 
-// contexts are where output has a credential that can be told by itself.
+// contexts are places in output with credentials that need no context.
 var contexts = []struct{ name, text string }{
 	{"alone", "%s"},
 	{"in a sentence", "the key is %s and that is all"},
@@ -218,7 +218,7 @@ func (f family) planted() (texts, secrets, where []string) {
 	return texts, secrets, where
 }
 
-// draw writes a text that a pattern matches, each character as likely as the others.
+// draw writes a text that matches a pattern, with equal odds for each character.
 func draw(b *strings.Builder, d dice, p *syntax.Regexp) {
 	switch p.Op {
 	case syntax.OpLiteral:
@@ -244,14 +244,14 @@ func draw(b *strings.Builder, d dice, p *syntax.Regexp) {
 	}
 }
 
-// leaked tells whether a piece of the secret is left: eight characters of it, or all of a shorter one.
+// leaked reports whether eight characters of the secret remain, or all of a shorter secret.
 func leaked(text, secret string) bool {
 	const piece = 8
 	for line := range strings.SplitSeq(secret, "\n") {
 		if strings.HasPrefix(line, "-----") {
 			continue
 		}
-		// The first letters say whose it is. People may know that.
+		// The first letters identify the vendor. People may know that.
 		for at := 0; at+min(piece, len(line)) <= len(line); at++ {
 			if len(line) >= 4 && strings.Contains(text, line[at:at+min(piece, len(line))]) {
 				return true
@@ -264,7 +264,7 @@ func leaked(text, secret string) bool {
 	return false
 }
 
-// TestPlantedAreWhatTheySay: the planted are no secrets of anybody, and every family has its own.
+// TestPlantedAreWhatTheySay checks that the planted secrets are fake, and that every family has a separate form.
 func TestPlantedAreWhatTheySay(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range families {

@@ -41,13 +41,13 @@ var changed = map[string][2]string{
 	"sourcegraph-access-token": {`|[a-fA-F0-9]{40})\b`, `)\b`}, // any commit in a line that speaks of sourcegraph
 }
 
-// wholly are rules whose groups are no secrets, but parts of one.
+// wholly lists rules with groups that are only parts of the secret.
 var wholly = map[string]bool{"jwt-base64": true, "microsoft-teams-webhook": true}
 
-// Parts that many patterns have, as gitleaks writes them, and the names of what stands in their place (scan.go).
+// Common parts of patterns as gitleaks writes them, with the names of their replacements (scan.go).
 const (
 	libraryAssigned = `(?:[ \t\w.-]{0,20})[\s'"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=]{0,5}`
-	// the end of a group, too
+	// with the end of a group
 	libraryNamed = `(?:[ \t\w.-]{0,20})[\s'"]{0,3})(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=]{0,5}`
 	libraryEnd   = `(?:[\x60'"\s;]|\\[nr]|$)`
 	libraryName  = `[\w.-]{0,50}?`
@@ -63,7 +63,7 @@ func gitleaksVersion(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestLibraryIsCurrent: the table is what the rules of the gitleaks in go.mod make. With -update it is written.
+// TestLibraryIsCurrent compares the table with the rules of the gitleaks version in go.mod. With -update it is written.
 func TestLibraryIsCurrent(t *testing.T) {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {
@@ -156,8 +156,8 @@ func row(t *testing.T, r config.Rule) string {
 	return "{" + fields + "},\n"
 }
 
-// begins tells whether every match begins with a keyword: then the pattern is tried at those places only. If
-// each keyword is always written the same, exact is true, and they are returned so.
+// begins reports whether every match begins with a keyword. The pattern is then tried only at keywords. If each keyword
+// always has the same case, exact is true and the keywords keep that case.
 func begins(t *testing.T, id, pattern string, keys []string) (as []string, at, exact bool) {
 	t.Helper()
 	expr := regexp.MustCompile(pattern)
@@ -176,7 +176,7 @@ func begins(t *testing.T, id, pattern string, keys []string) (as []string, at, e
 	return keys, true, false
 }
 
-// folded: these two are s and k to a pattern that ignores case, and to nobody else.
+// folded are two characters that case-insensitive patterns treat as s and k.
 var folded = strings.NewReplacer("\u017f", "s", "\u212a", "k")
 
 // samples200 are texts that match.
@@ -197,7 +197,7 @@ func samples200(t *testing.T, id, pattern string) (out []string) {
 	return out
 }
 
-// TestLibraryFindsWhatGitleaksFinds: what gitleaks finds by one of these rules is hidden.
+// TestLibraryFindsWhatGitleaksFinds compares the redactor with gitleaks, rule by rule.
 func TestLibraryFindsWhatGitleaksFinds(t *testing.T) {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {

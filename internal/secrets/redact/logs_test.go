@@ -35,7 +35,7 @@ func (d dice) version() string {
 }
 func (d dice) pick(list ...string) string { return list[d.IntN(len(list))] }
 
-// names of packages and tests, those that speak of secrets among them.
+// names of packages and tests, including some with words for secrets
 var packageNames = strings.Fields(
 	`js-tokens css-tokenizer cookie cookie-signature keyv tiktoken tokenizers google-auth secretstorage keyring cryptography jsonwebtoken passport
 	passport-local authlib pyjwt bcrypt eslint-visitor-keys object-keys own-keys token-types basic-auth tough-cookie http-auth-agent react lodash webpack serde serde_json tokio

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// What must be reached.
+// Required rates.
 const (
 	leastRecall = 0.99
 	mostFalse   = 1.0 // for each MB of ordinary output
 	leastSpeed  = 20.0
 )
 
-// ways are those that text takes.
+// ways are the transformations of text.
 var ways = []struct {
 	name string
 	mask func(string) string
@@ -43,7 +43,7 @@ var ways = []struct {
 	}},
 }
 
-// measured is a row of the table of what is found.
+// measured is a row of the results.
 type measured struct {
 	name           string
 	planted, found int
@@ -69,7 +69,7 @@ func measureFamilies() (rows []measured) {
 	return rows
 }
 
-// TestMeasureRecall says which planted secrets are found.
+// TestMeasureRecall measures the share of planted secrets that are found.
 func TestMeasureRecall(t *testing.T) {
 	planted, found := 0, 0
 	var table strings.Builder
@@ -132,7 +132,7 @@ func filesOf(t testing.TB, patterns ...string) string {
 	return b.String()
 }
 
-// ordinaryTexts are those that every machine has which can build this project, and the corpus, where it is.
+// ordinaryTexts are present on every machine that builds this project. The corpus is optional.
 func ordinaryTexts(t testing.TB) (out []ordinaryText) {
 	t.Helper()
 	out = []ordinaryText{
@@ -170,7 +170,7 @@ func ordinaryTexts(t testing.TB) (out []ordinaryText) {
 	return append(out, ordinaryText{"the corpus: failures of 60 programs", b.String()})
 }
 
-// TestMeasureOrdinary says how much of ordinary output is hidden that need not be.
+// TestMeasureOrdinary measures how much of ordinary output is hidden by mistake.
 func TestMeasureOrdinary(t *testing.T) {
 	var size float64
 	hidden := 0
@@ -193,7 +193,7 @@ func TestMeasureOrdinary(t *testing.T) {
 	}
 }
 
-// TestMeasureSpeed says how fast ordinary output passes, on a machine that does nothing else.
+// TestMeasureSpeed measures the throughput for ordinary output on an idle machine.
 func TestMeasureSpeed(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
 		t.Skip("measures times, which whatever else runs here changes; set RETAKE_MEASURE=1")

@@ -14,7 +14,7 @@ var named = []rule{{name: byName, keys: []string{
 	"signature", "_pat", "mnemonic", "connectionstring", "connection_string",
 }}}
 
-// longestName is how many bytes of a name are looked at on each side of a key.
+// longestName is the number of bytes of a name to search on each side of a key.
 const longestName = 64
 
 // lookAtName finds the value of a name that says it is secret. It returns the place behind the name, or behind
@@ -59,7 +59,7 @@ type assigning struct {
 // valueOf is the second half of {"name": "DB_PASSWORD", "value": "…"}.
 var valueOf = regexp.MustCompile(`^[\\"']{0,3}[ \t]*,?[ \t]*[\\"']{0,3}(?i:value)[\\"']{0,3}[ \t]*[:=]`)
 
-// assignment finds the value that is given to the name at [start, stop).
+// assignment finds the value assigned to the name at [start, stop).
 func assignment(text string, start, stop int) (a assigning, ok bool) {
 	name := text[start:stop]
 	p := skip(text, stop, `\`)
@@ -108,10 +108,10 @@ func assignment(text string, start, stop int) (a assigning, ok bool) {
 	return a, a.to > a.from
 }
 
-// concatenates is what follows a string that a program adds something to.
+// concatenates matches the text after a string that is part of a concatenation.
 var concatenates = regexp.MustCompile("^\\\\?[\"'`][ \t]*\\+")
 
-// isWithin tells whether a quotation mark ends a string that began before the name.
+// isWithin reports whether a quotation mark ends a string that began before the name.
 func isWithin(text string, start int, quote string) bool {
 	line := strings.LastIndexByte(text[max(0, start-behindBytes):start], '\n') + 1 + max(0, start-behindBytes)
 	before := text[line:start]
@@ -129,7 +129,7 @@ func skip(text string, at int, bytes string) int {
 	return at
 }
 
-// value is where the value that begins here ends.
+// value returns the bounds of the value that begins here.
 func value(text string, at int, isTag bool) (from, to int, quoted bool) {
 	rest := text[at:restOfLine(text, at, len(text))]
 	escapes := skip(rest, 0, `\`)
@@ -163,17 +163,17 @@ func value(text string, at int, isTag bool) (from, to int, quoted bool) {
 	return at, at + len(rest), isTag
 }
 
-// separates is what follows a character that ends a value, and does not belong to it.
+// separates matches the text after a character that ends a value without being part of it.
 var separates = regexp.MustCompile(`^(?:[\s"'<>,;)\]}\\]|[A-Za-z_][\w.-]*=|$)`)
 
-// kind is what a name says of its value.
+// kind classifies a name by its kind of value.
 type kind int
 
 const (
 	noSecret kind = iota
-	maybe         // a key of whatever: a secret if it looks drawn by chance
+	maybe         // some key: a secret if the value looks random
 	session       // a cookie: so, and digits in hexadecimal may be one. The ids of agents' sessions are not secret
-	pass          // a password, unless it is a count of what passed
+	pass          // a password, unless it counts passed tests
 	password
 	token
 )
@@ -203,7 +203,7 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// kindOf looks at the words of a name.
+// kindOf classifies a name by its words.
 func kindOf(name string) (k kind) {
 	list := splitName(name)
 	for i, w := range list {
@@ -220,7 +220,7 @@ func kindOf(name string) (k kind) {
 	return k
 }
 
-// kindOfWord says what a word means behind another one; it is in lower case.
+// kindOfWord classifies a lower-case word, given the preceding word.
 func kindOfWord(w, before string) kind {
 	if len(w) > 4 && w[len(w)-1] == 's' && w != "pass" {
 		w = w[:len(w)-1]
@@ -263,7 +263,7 @@ func kindOfWord(w, before string) kind {
 	return noSecret
 }
 
-// splitName cuts a name at everything that is no letter, and where a capital begins a word.
+// splitName splits a name at non-letters and before capitals.
 func splitName(name string) (list []string) {
 	from := -1
 	for i := 0; i <= len(name); i++ {
@@ -284,7 +284,7 @@ func splitName(name string) (list []string) {
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// hides says whether the value of a name of that kind is hidden.
+// hides reports whether to hide the value of a name of this kind.
 func (a assigning) hides(k kind, name, value string) bool {
 	if len(value) < 3 || isHarmless(name, value) || !a.quoted && isCode(value) {
 		return false
@@ -336,7 +336,7 @@ func isHarmless(name, value string) bool {
 		path.MatchString(value) || address.MatchString(value)
 }
 
-// isNoPlaceholder: it is not the name of a variable, or what others put in a secret's place.
+// isNoPlaceholder reports whether the value is neither a variable's name nor a common placeholder.
 func isNoPlaceholder(value string) bool {
 	return !placeholder.MatchString(value) && strings.Trim(value, "*•xX.…-_ ") != "" && !strings.Contains(value, Marker)
 }
@@ -368,8 +368,8 @@ func isMixed(value string) bool {
 // isIdentifier: the digits of a commit, a digest, a UUID.
 func isIdentifier(value string) bool { return identifier.MatchString(value) }
 
-// isDrawn tells whether a value looks drawn by chance: 16 characters of an alphabet for keys or more, a letter
-// next to a digit or a capital behind a small letter at every fifth place at least, or digits in hexadecimal.
+// isDrawn reports whether a value looks random: at least 16 characters of a key alphabet, with a letter next to a digit
+// or a capital after a small letter at every fifth position, or hexadecimal digits.
 func isDrawn(value string) bool {
 	if len(value) < 16 || !alphabet.MatchString(value) {
 		return false

@@ -14,8 +14,8 @@ import (
 const Marker = "[REDACTED]"
 
 const (
-	// shortestValue is the length in bytes below which a known value is not looked for: shorter ones occur in ordinary
-	// text, and replacing them would destroy the evidence (a password "test" would blank every test's name).
+	// shortestValue is the minimum length of known values, in bytes. Shorter values occur in ordinary text, and
+	// replacing them would destroy the evidence (a password "test" would blank every test's name).
 	shortestValue = 6
 	// shortestHalf is the least length of the part of a known value that is recognised at the edge of a cut text.
 	shortestHalf = 8
@@ -28,15 +28,15 @@ type Redactor struct {
 	finder    Finder   // nil: none
 }
 
-// Finder finds values in every encoding; package leak has one.
+// Finder finds values in every encoding. Package leak implements it.
 type Finder interface {
 	Mask(text string) string
-	// what may be the end of a value at the beginning of a text, and the beginning of one at its end
+	// length of a possible end of a value at the front, and start of a possible beginning of a value at the end
 	Edges(text string) (front, end int)
 	Stream() Stream
 }
 
-// Stream masks values in a text that comes in pieces, and holds back what may be the beginning of one.
+// Stream masks values in a text that arrives in pieces. It holds back possible beginnings of values.
 type Stream interface {
 	Pass(text string) string
 	Flush() string
@@ -59,7 +59,7 @@ func New(values ...string) *Redactor {
 			}
 		}
 	}
-	// The longest first: a Replacer takes the first of its list that matches at a place.
+	// Longest first, because a Replacer takes the first entry that matches.
 	slices.SortFunc(r.spellings, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)
@@ -89,7 +89,7 @@ func spellings(v string) []string {
 // Text redacts one complete piece of text.
 func (r *Redactor) Text(text string) string { return masked(r.values(text), all()) }
 
-// Cut redacts text of which a ring buffer or a limit took the beginning or the end, and with it half of a secret.
+// Cut redacts text after a ring buffer or a limit removed its beginning or end, possibly in the middle of a secret.
 func (r *Redactor) Cut(text string) string {
 	text = r.CutFront(text)
 	if r != nil && r.finder != nil {
@@ -105,8 +105,8 @@ func (r *Redactor) Cut(text string) string {
 	return masked(text, all())
 }
 
-// CutFront redacts known values in text of which only the beginning is missing, and with it half of one. The
-// end is left as it is, since more of the text follows.
+// CutFront redacts known values in text without its beginning, which may have been cut in the middle of a value. It
+// does not look for partial values at the end, because more text follows.
 func (r *Redactor) CutFront(text string) string {
 	text = r.values(text)
 	if r != nil && r.finder != nil {
@@ -122,7 +122,7 @@ func (r *Redactor) CutFront(text string) string {
 	return text
 }
 
-// Text redacts what looks like a secret, for those who know no values.
+// Text redacts by shape and name, without known values.
 func Text(text string) string { return masked(text, all()) }
 
 func (r *Redactor) values(text string) string {
@@ -143,8 +143,7 @@ func (r *Redactor) spelled(text string) string {
 	return r.known.Replace(text)
 }
 
-// Find returns where the first known value stands in a text, in any spelling, and how it is written there; -1
-// if none does.
+// Find returns the position and spelling of the first known value in a text, or -1.
 func (r *Redactor) Find(text string) (at int, written string) {
 	at = -1
 	if r == nil {
@@ -187,8 +186,7 @@ func cutEnd(text, secret string) string {
 // literal is a string in a JSON document.
 var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// JSON redacts the strings of a JSON document, such as a line of a log, and leaves everything else as it is:
-// what comes out can still be parsed.
+// JSON redacts the strings of a JSON document, such as a log line. The result is still valid JSON.
 func (r *Redactor) JSON(document string) string {
 	return literal.ReplaceAllStringFunc(document, func(quoted string) string {
 		var s string

@@ -29,8 +29,8 @@ var known = []string{
 	"first line of key\nsecond line of key",
 }
 
-// samples are what the worker, the comments, git's errors and the configuration recognised when each had a table of its
-// own, and more: text, and what must not be left of it.
+// samples come from the former separate tables of the worker, the comments, git's errors and the configuration, with
+// additions: text, and a part that must disappear.
 var samples = map[string]struct{ in, gone string }{
 	"known value":               {"it said correct-horse-battery twice: correct-horse-battery", "correct-horse"},
 	"known value, url-escaped":  {"GET /?x=pa+ss%2Fword%2B1", "ss%2Fword"},
@@ -98,7 +98,7 @@ var samples = map[string]struct{ in, gone string }{
 	"lower case, long":            {"token: abcdef0123456789abcdef", "abcdef0123456789"},
 }
 
-func init() { // its base64 has no padding to cut: another value that has
+func init() { // its base64 has no padding to cut, so use another value
 	samples["known value, raw base64"] = struct {
 		in,
 		gone string
@@ -214,7 +214,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestWriterWhateverThePieces: however a stream is cut into writes, the same comes out, and no secret with it.
+// TestWriterWhateverThePieces splits a stream in any way, and expects the same output without secrets.
 func TestWriterWhateverThePieces(t *testing.T) {
 	const secret = "s3cr3t-value-0123456789"
 	r := New(secret)

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// shapes are credentials that can be recognised by themselves, beside those of the library. Sources: the
-// vendors' own descriptions.
+// shapes are credentials with a distinctive form, in addition to the library. Sources: the vendors' own descriptions.
 var shapes = []rule{
 	{
 		name: "private key", keys: []string{"-----begin "}, lines: true,
@@ -160,7 +159,7 @@ var shapes = []rule{
 	},
 }
 
-// guesses go by what stands in front of a value. Names of variables, fields and flags are in names.go.
+// guesses use the text in front of a value. Names of variables, fields and flags are in names.go.
 var guesses = []rule{
 	{
 		name: "query", keys: []string{
@@ -194,14 +193,14 @@ var guesses = []rule{
 	},
 }
 
-// isNoScheme: more stands in a header than how somebody signs in.
+// isNoScheme reports whether a header contains more than an authentication scheme.
 func isNoScheme(value string) bool {
 	return isNoPlaceholder(value) && !schemes[lowerASCII(strings.TrimSpace(value))]
 }
 
 var schemes = words("bearer basic token digest negotiate none header headers required missing invalid")
 
-// HasCredential tells whether there is something in the text that has the shape of a credential, whatever its name.
+// HasCredential reports whether the text contains a credential-shaped value under any name.
 func HasCredential(text string) bool {
 	has := false
 	shaped().search(text, func(span) { has = true })
@@ -212,6 +211,6 @@ func HasCredential(text string) bool {
 var variable = regexp.MustCompile(
 	`(?i)(^|_)(token|secret|password|passwd|credentials?|apikey|(api|access|secret|private)_?key)(_|$)`)
 
-// IsSecretVariable tells whether the name of a variable or a key of the configuration says that its value is a
-// secret. It is strict, because what it finds is refused: MAX_TOKENS is none.
+// IsSecretVariable reports whether the name of a variable or configuration key denotes a secret. It is strict, because
+// matches are refused: MAX_TOKENS does not match.
 func IsSecretVariable(name string) bool { return variable.MatchString(name) }

@@ -15,11 +15,12 @@ type rule struct {
 	keys  []string // in lower case; one of them is in every line that the pattern matches
 	expr  string
 	at    bool   // a match begins with a key: the pattern is tried there only
-	exact bool   // keys are as they are written, not in lower case
-	edge  bool   // and nothing that belongs to a word stands before it
-	then  string // what the rest of the line must have, too
+	exact bool   // keys are case-sensitive
+	edge  bool   // preceded by a non-word character
+	then  string // additional requirement for the rest of the line
 	lines bool   // a match that begins with a key may have several lines
-	// what is secret; 0: the first group that took part, or all of the match if there are none; -1: all of it
+	// group with the secret; 0 means the first group that matched, or the whole match without groups; -1 means the
+	// whole match
 	group   int
 	entropy float64 // the least, in bits for each character
 	digit   bool    // without one it is a word
@@ -27,14 +28,14 @@ type rule struct {
 }
 
 const (
-	// assigned is what stands between a name and its value, also in JSON within JSON.
+	// assigned matches the text between a name and its value, including in nested JSON.
 	assigned = `(?:[ \t\w.-]{0,20})[\s'"\\]{0,4}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,6}`
-	// end stands behind a value: what comes is not part of it.
+	// end matches the text after a value.
 	end = `(?:[^A-Za-z0-9]|$)`
 )
 
 const (
-	// aheadBytes of a line are searched for a match that begins with a key, unless it goes on.
+	// aheadBytes of a line are searched for a match after a key, unless the match continues.
 	aheadBytes = 1 << 10
 	// behindBytes of a long line are searched in front of a key.
 	behindBytes = 512
@@ -46,7 +47,7 @@ type searched struct {
 	pattern func() *regexp.Regexp // compiled when it is needed: most never are
 }
 
-// key is a text that makes a rule be looked at.
+// key is a literal that triggers a rule.
 type key struct {
 	text, exact string // in lower case, and if the case counts
 	rules       []int
@@ -55,7 +56,7 @@ type key struct {
 // index finds the keys in a text.
 type index struct {
 	rules []searched
-	// by the lower seven bits of a key's first two bytes: 1 + where they are in keys; 0: there is none
+	// by the lower seven bits of a key's first two bytes: 1 + index in keys, or 0 for no key
 	heads [1 << 14]uint16
 	keys  [][]key
 }
@@ -97,13 +98,13 @@ func (x *index) add(text string, isExact bool, r int) {
 	(*same)[i].rules = append((*same)[i].rules, r)
 }
 
-// all is the index of all rules, and shaped of those for values that say by themselves what they are.
+// all is the index of all rules. shaped is the index of rules for values with a distinctive form.
 var (
 	all    = sync.OnceValue(func() *index { return newIndex(shapes, library, named, guesses) })
 	shaped = sync.OnceValue(func() *index { return newIndex(shapes, library) })
 )
 
-// span is a place in a text, [from, to).
+// span is a range of a text, [from, to).
 type span struct{ from, to int }
 
 // search calls found for every secret, in no order.
@@ -130,7 +131,7 @@ func (x *index) search(text string, found func(span)) {
 	}
 }
 
-// places are how far the rules that found something, or looked at a whole line, have got. They are few.
+// places store the progress of rules that found a match or searched a whole line. They are few.
 type places []struct{ rule, next int }
 
 func (p places) of(rule int) int {
@@ -152,7 +153,7 @@ func (p *places) set(rule, next int) {
 	*p = append(*p, struct{ rule, next int }{rule, next})
 }
 
-// look applies a rule to a key's place. It returns from where on the rule is to be looked at again.
+// look applies a rule to a key's place. It returns the position from which to apply the rule again.
 func (r *searched) look(text, lower string, at int, found func(span)) (next int) {
 	switch {
 	case r.name == byName:
@@ -189,8 +190,7 @@ func (r *searched) look(text, lower string, at int, found func(span)) (next int)
 	return to
 }
 
-// keyTail is the rule for a private key of which the beginning was cut off: everything in front of its end that
-// looks like it.
+// keyTail is the rule for a private key that lost its beginning. It covers all key-like text before the end marker.
 const keyTail = "end of a private key"
 
 var (
@@ -218,7 +218,7 @@ func lookAtKeyEnd(text string, at int, found func(span)) (next int) {
 	return at + m[1]
 }
 
-// restOfLine is where the line ends, or so many bytes of it.
+// restOfLine returns the end of the line, or of the first most bytes.
 func restOfLine(text string, at, most int) int {
 	piece := text[at:min(len(text), at+min(most, len(text)))]
 	if n := strings.IndexByte(piece, '\n'); n >= 0 {
@@ -233,7 +233,7 @@ func (r *searched) matches(text string, offset int, found func(span)) {
 	}
 }
 
-// judge looks at what a match says is secret.
+// judge examines the secret part of a match.
 func (r *searched) judge(text string, m []int, offset int, found func(span)) {
 	group := r.group
 	for g := 1; group == 0 && 2*g < len(m); g++ {
@@ -253,8 +253,8 @@ func (r *searched) judge(text string, m []int, offset int, found func(span)) {
 	found(span{offset + from, offset + to})
 }
 
-// isEdge tells whether a word can begin here: also behind an escape sequence of a terminal, or an escape of
-// JSON, a URL or a shell.
+// isEdge reports whether a word can begin here, for example after an escape sequence of a terminal, JSON, a URL or a
+// shell.
 func isEdge(text string, at int) bool {
 	if at == 0 || !isWord(text[at-1]) {
 		return true

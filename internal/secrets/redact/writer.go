@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// holdMost is how many bytes of an unfinished line are held back before they are passed on.
+	// holdMost is the number of bytes of an unfinished line that are held back.
 	holdMost = 8 << 10
-	// holdLeast is what is held back of a very long line at least, so that no pattern is cut in two.
+	// holdLeast is the minimum number of bytes held back from a very long line, so that no pattern is split.
 	holdLeast = 512
 )
 
-// Writer redacts a stream before it goes on. A secret may arrive in pieces, so it works on whole lines; of a
-// line longer than holdMost it holds back as much as the longest secret can be. It is not safe for concurrent
-// use.
+// Writer redacts a stream before passing it to the next writer. A secret may arrive in pieces, so it works on whole
+// lines; of a line longer than holdMost it holds back as much as the longest secret can be. It is not safe for
+// concurrent use.
 type Writer struct {
 	to    io.Writer
 	by    *Redactor
 	held  []byte
 	inKey bool // between the fences of a private key
 
-	values Stream // nil: only spellings are known
+	values Stream // nil if only spellings are known
 }
 
 // NewWriter returns a Writer that passes on to another one. End it with Flush.
@@ -53,7 +53,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// passLines passes on whole lines, one after the other. Several are searched at once, which is faster.
+// passLines passes whole lines, one after the other. Several are searched at once, which is faster.
 func (w *Writer) passLines(lines []byte) {
 	if w.inKey || bytes.Contains(lines, []byte("PRIVATE KEY")) {
 		for line := range bytes.Lines(lines) {
@@ -66,7 +66,7 @@ func (w *Writer) passLines(lines []byte) {
 	}
 }
 
-// Flush passes on what was held back: the stream has ended.
+// Flush passes the held-back text at the end of the stream.
 func (w *Writer) Flush() {
 	w.passValues(w.held)
 	w.held = nil
