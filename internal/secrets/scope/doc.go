@@ -1,6 +1,5 @@
-// Package scope says what of a patch may leave the machine: which paths an agent may change (scope.deny,
-// scope.allow), how large a file may be, where a symbolic link may lead, and that there is no secret in it that
-// was not on the base branch before.
+// Package scope decides whether a patch may leave the machine. It checks paths (scope.deny, scope.allow), file sizes,
+// targets of symbolic links, and secrets that were not on the base branch.
 //
 // Secrets are found by the rules of gitleaks. Two of its conveniences are off, because here the author of the
 // text is not trusted: a comment "gitleaks:allow" has no effect, and paths that its rules leave alone (lock
@@ -8,9 +7,9 @@
 //
 // # Invariants
 //
-// What is said of a patch never holds a secret that was found in it, not even if a file is named so. What could
-// not be looked through does not pass. The memory that a search needs does not depend on the size of a file.
+// Findings never contain a secret, even if a file name does. Content that could not be searched is rejected. The memory
+// that a search needs does not depend on the size of a file.
 //
-// The package has no I/O and no clock; the caller's context bounds the time. It holds no state but the rules,
-// which are read once, and may be used from many goroutines.
+// The package has no I/O and no clock; the caller's context bounds the time. The rules are its only state. They are
+// read once, and may be used from many goroutines.
 package scope

@@ -13,10 +13,10 @@ import (
 	"retake/internal/worktree"
 )
 
-// Options are what the configuration says of it.
+// Options come from the configuration.
 type Options struct {
 	Deny         []string            // globs of paths that no patch changes
-	Allow        map[string][]string // by label of the issue: globs of paths that it may change all the same
+	Allow        map[string][]string // by label of the issue: globs of paths that it may change despite Deny
 	AllowSecrets []string            // globs of files that are not searched for secrets
 	MaxFileBytes int64
 }
@@ -29,10 +29,10 @@ type Rules struct {
 	maxFile int64
 }
 
-// denied is one glob of Deny by itself, to be named.
+// denied is one glob of Deny, for messages.
 type denied struct {
 	glob string
-	all  worktree.Globs // with those behind it: the last one that matches decides
+	all  worktree.Globs // this glob and the following ones; the last match decides
 }
 
 type allowed struct {
@@ -67,7 +67,7 @@ func New(o Options) (*Rules, error) {
 	return r, nil
 }
 
-// deniedBy names the glob that forbids a path to an issue with these labels; empty: none does.
+// deniedBy returns the glob that forbids a path to an issue with these labels, or "".
 func (r *Rules) deniedBy(name string, labels []string) string {
 	i := slices.IndexFunc(r.deny, func(d denied) bool { return d.all.Match(name) })
 	if i < 0 || slices.ContainsFunc(r.allow, func(a allowed) bool {
@@ -84,7 +84,7 @@ func has(labels []string, label string) bool {
 	return slices.ContainsFunc(labels, func(l string) bool { return strings.EqualFold(l, label) })
 }
 
-// labelFor names a label that would let a path through; empty: there is none.
+// labelFor returns a label that would permit a path, or "".
 func (r *Rules) labelFor(name string) string {
 	for _, a := range r.allow {
 		if a.globs.Match(name) {
@@ -102,7 +102,7 @@ type File struct {
 	Bytes int64 // of its content
 }
 
-// Look looks at one patch: File for each path, Content for those of which File wants it, then Err.
+// Look checks one patch: call File for each path, Content if File asks for it, and then Err.
 type Look struct {
 	rules   *Rules
 	labels  []string
@@ -116,17 +116,17 @@ type Look struct {
 type finding struct {
 	reason recovery.Reason
 	path   string
-	line   int // 0: the file as a whole
+	line   int // 0 for the whole file
 	text   string
-	next   string // what a person can do
+	next   string // advice to a person
 }
 
-// Look begins to look at a patch for an issue with these labels, which must not have the known values either.
+// Look starts the check of a patch for an issue with these labels. The patch must not contain the known values.
 func (r *Rules) Look(labels []string, known *leak.Finder) *Look {
 	return &Look{rules: r, labels: labels, known: known, secrets: map[string]bool{}}
 }
 
-// File takes the next path. It returns whether the content is to be looked at, too.
+// File takes the next path. It reports whether Content must follow.
 func (l *Look) File(f File) (wantContent bool) {
 	l.names = append(l.names, f.Path)
 	if glob := l.rules.deniedBy(f.Path, l.labels); glob != "" {
@@ -149,9 +149,8 @@ func (l *Look) File(f File) (wantContent bool) {
 	return true
 }
 
-// Content takes a file's content. base gives what the base branch has there: secrets that it has already are
-// nothing new. For values that the director knows binary files and those of AllowSecrets are searched, too:
-// none of them was invented for a test.
+// Content takes a file's content. base returns the content on the base branch. Secrets in it do not count as new. Known
+// values of the director are also searched in binary files and in AllowSecrets, because they are never test data.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
 		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
@@ -192,7 +191,7 @@ func (l *Look) secret(name string, s secret) {
 	})
 }
 
-// mostFindings are kept; a patch that has as many needs no more.
+// mostFindings bounds the findings; a longer list does not help.
 const mostFindings = 50
 
 func (l *Look) find(f finding) {
@@ -201,7 +200,7 @@ func (l *Look) find(f finding) {
 	}
 }
 
-// Err ends the look: nil, a *Violation, or the context's error.
+// Err ends the check with nil, a *Violation, or the context's error.
 func (l *Look) Err(ctx context.Context) error {
 	if err := l.searchNames(ctx); err != nil {
 		return err
@@ -233,9 +232,9 @@ func (l *Look) searchNames(ctx context.Context) error {
 	return nil
 }
 
-// Violation is why nothing was pushed.
+// Violation is the reason for a refused push.
 type Violation struct {
-	Reason recovery.Reason // PolicyViolation; ScopeViolation if it is about paths alone
+	Reason recovery.Reason // PolicyViolation, or ScopeViolation if only paths are affected
 	Text   string
 }
 
@@ -246,7 +245,7 @@ func (v *Violation) Error() string { return v.Text }
 const mostShown = 4
 
 func (l *Look) violation() *Violation {
-	// What is worse comes first.
+	// Most serious first.
 	slices.SortStableFunc(l.found,
 		func(a, b finding) int { return strings.Compare(string(a.reason), string(b.reason)) })
 	var lines, next []string
@@ -271,7 +270,7 @@ func (l *Look) violation() *Violation {
 	return &Violation{Reason: l.found[0].reason, Text: redact.Text(mask(l.known.Mask(text), l.secrets))}
 }
 
-// mask takes values out of a text, the longest first: one may be part of another.
+// mask replaces values in a text, longest first, because one may contain another.
 func mask(text string, values map[string]bool) string {
 	var all []string
 	for v := range values {
@@ -284,15 +283,15 @@ func mask(text string, values map[string]bool) string {
 	return text
 }
 
-// TooLong is the violation of a patch that could not be looked through in time.
+// TooLong returns the violation for a patch that took too long to search.
 func TooLong(after string) *Violation {
 	return &Violation{recovery.PolicyViolation, recovery.NotPushed +
 		"the patch could not be searched for secrets within " + after +
 		" (deliver it in smaller parts, or leave generated files out)"}
 }
 
-// leaves reports whether a link leads out of the tree, or could: over another link, "a/.." is anywhere. Nor
-// does it lead into git's own folder.
+// leaves reports whether a link leads out of the tree, or could: over another link, "a/.." is anywhere. It also rejects
+// links into git's own folder.
 func leaves(name, target string) bool {
 	parts := strings.Split(target, "/")
 	up := 0

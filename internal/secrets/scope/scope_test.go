@@ -15,7 +15,7 @@ import (
 	"retake/internal/secrets/leak"
 )
 
-// The fake secrets are put together here, so that no file of ours has one.
+// The fake secrets are assembled here, so that no file contains them literally.
 var (
 	awsKey     = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 	githubPAT  = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -42,7 +42,7 @@ func rules(t testing.TB, o Options) *Rules {
 	return r
 }
 
-// look looks at a patch of one file.
+// look checks a patch of one file.
 func look(t testing.TB, r *Rules, f File, text, base string, labels ...string) error {
 	t.Helper()
 	l := r.Look(labels, known)
@@ -59,7 +59,7 @@ var whatMayNotLeaveCases = []struct {
 	file       File
 	text, base string
 	labels     []string
-	reason     recovery.Reason // empty: it may
+	reason     recovery.Reason // empty if allowed
 	says       []string
 }{
 	{name: "a change", file: File{Path: "a.go"}, text: "package a\n"},
@@ -198,7 +198,7 @@ func TestWhatMayNotLeave(t *testing.T) {
 	}
 }
 
-// TestWorstFirst: a secret outweighs a path, and what does not fit is counted.
+// TestWorstFirst ranks secrets above paths, and counts omitted findings.
 func TestWorstFirst(t *testing.T) {
 	l := rules(t, options).Look(nil, nil)
 	for i := range 9 {
@@ -234,7 +234,7 @@ func TestBadGlobs(t *testing.T) {
 	}
 }
 
-// TestPieces: a secret is found wherever a piece of the text ends, once, with its line.
+// TestPieces finds a secret once, with its line, wherever the text is split.
 func TestPieces(t *testing.T) {
 	r := rules(t, options)
 	for _, filler := range []string{"some line of text\n", "no end of the line "} {

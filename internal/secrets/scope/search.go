@@ -14,7 +14,7 @@ import (
 	"retake/internal/secrets/leak"
 )
 
-// guesses is the rule that goes by a name in front of a value. The others know what a secret looks like.
+// guesses is the rule that goes by a name in front of a value. The others match the form of a secret.
 const guesses = "generic-api-key"
 
 // detector is read once, which takes 50 ms. It is never changed afterwards.
@@ -38,24 +38,23 @@ var detector = sync.OnceValue(func() *detect.Detector {
 	return d
 })
 
-// secret is one that was found.
+// secret is a secret found in a text.
 type secret struct {
 	rule, value string
 	line        int
-	isOwn       bool // one of the values that the director knows: rule is its name and how it is written
+	isOwn       bool // a known value of the director; rule is its name and encoding
 }
 
-// same: wherever it stands. Of a value that the director knows, one more place in the same encoding is nothing
-// new either.
+// same ignores the position. Another occurrence of a known value in the same encoding is not new.
 func (s secret) same(other secret) bool {
 	return s.isOwn == other.isOwn && s.rule == other.rule && (s.isOwn || s.value == other.value)
 }
 
 const (
-	// pieceBytes are searched at a time: the time of a search grows with the square of what is found in a piece.
+	// pieceBytes is the size of a searched piece. The time of a search grows with the square of the findings in a
+	// piece.
 	pieceBytes = 64 << 10
-	// overlapBytes is how much of a piece is searched with the next one again: more than the longest secret, a
-	// private key.
+	// overlapBytes is the overlap of two pieces. It is longer than the longest secret, a private key.
 	overlapBytes = 8 << 10
 )
 
@@ -70,7 +69,7 @@ func (l *Look) search(ctx context.Context, name, text string) ([]secret, error) 
 	return found, nil
 }
 
-// own returns the first place of each of the director's values in each of its encodings.
+// own returns the first occurrence of each of the director's values in each encoding.
 func (l *Look) own(text string) (found []secret) {
 	for _, m := range l.known.Find(text) {
 		rule := m.Name
@@ -109,8 +108,8 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-// Mask takes the secrets out of a text that people read, such as a patch, known values among them. A text that
-// cannot be searched in time is not shown.
+// Mask replaces secrets and known values in a text for people, such as a patch. A text that cannot be searched in time
+// is not shown.
 func Mask(ctx context.Context, text string, known *leak.Finder) (string, error) {
 	text = known.Mask(text)
 	found, err := search(ctx, "", text)
