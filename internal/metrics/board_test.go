@@ -119,7 +119,7 @@ var board = []struct {
 			"Share of retries that paid off", "bargauge", "percentunit", 12,
 			single(
 				`sum by (reason) (increase(retake_retries_total{J,outcome="paid_off"}[$__range])) / sum by (reason) (increase(retake_retries_total{J}[$__range]))`, "{{reason}}"),
-					"In the time shown, by the reason that was retried. A low one costs and does not help.",
+			"In the time shown, by the reason that was retried. A low one costs and does not help.",
 		},
 		{"Incidents", "timeseries", "short", 8, []query{{"sum by (state) (retake_incidents{J})", "{{state}}"}}, ""},
 		{"Incidents that began", "timeseries", "short", 8, grown("retake_incidents_total", "reason"), ""},
@@ -140,7 +140,7 @@ var board = []struct {
 			"Re-block rate", "stat", "percentunit", 4,
 			single(
 				`sum(increase(retake_reblocks_total{J}[$__range])) / sum(increase(retake_time_to_human_seconds_count{J,answer="answered"}[$__range]))`, "asked again"),
-					"Of answers: how many were followed by another question about the same issue.",
+			"Of answers: how many were followed by another question about the same issue.",
 		},
 		{
 			"Questions that needed no human", "stat", "percentunit", 4,
