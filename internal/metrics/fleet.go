@@ -28,7 +28,7 @@ type task struct {
 	begun  time.Time // start of that attempt; zero if an earlier process started it
 	outbox []planned
 
-	queued time.Time // time when the claim could have started; zero if it has started, or if an earlier process queued it
+	queued time.Time // when the claim could have started; zero if it has started or is inherited
 	reason string    // of the last verdict
 
 	course projection.Course
