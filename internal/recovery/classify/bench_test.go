@@ -36,7 +36,7 @@ func BenchmarkClassify(b *testing.B) {
 	}
 }
 
-// BenchmarkCorpus classifies one output of a real program after the other.
+// BenchmarkCorpus classifies the outputs of real programs in turn.
 func BenchmarkCorpus(b *testing.B) {
 	c := newClassifier(b)
 	lines := testfiles.Corpus(b)
@@ -94,8 +94,7 @@ func TestCostIsLinear(t *testing.T) {
 	}
 }
 
-// quietly fails only if something is wrong every time: others use the machine, too, and no load lasts through
-// all tries.
+// quietly fails only if every try fails, because other load on the machine does not last through all tries.
 func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Helper()
 	wrong := ""

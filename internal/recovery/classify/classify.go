@@ -65,7 +65,7 @@ func New(extra ...[]byte) (*Classifier, error) {
 	return c, errorsOf(files)
 }
 
-// index prepares the search for what the rules look for.
+// index prepares the search for the literals of all rules.
 func (c *Classifier) index() error {
 	sets := make([][]string, 0, len(c.rules)+1)
 	c.words = &vocabulary{ids: map[string]uint16{}}
@@ -92,8 +92,8 @@ func errorsOf(files []*ruleFile) error {
 	return errors.Join(errs...)
 }
 
-// checkExamples reads every rule's examples. What is wrong is noted where it can be mended: at the rule that
-// takes another's example, if that one is built in.
+// checkExamples reads every rule's examples. It records each problem where it can be fixed: at the rule with the
+// misplaced example, if that rule is built in.
 func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -111,7 +111,7 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 				other := &c.rules[n]
 				by = fmt.Sprintf("rule %q of %s", other.ID, other.doc.name)
 				if slices.Contains(builtIn, r.doc) && !slices.Contains(builtIn, other.doc) {
-					if at, key = other, "any"; other.answer != nil { // which has other keys
+					if at, key = other, "any"; other.answer != nil { // with different keys
 						key = "id"
 					}
 				}
@@ -123,9 +123,9 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 	}
 }
 
-// Classify returns what the evidence means. Any bytes are acceptable; the cost is linear in their number. What the
-// runtime knows decides first, then what the agent asks, structured facts, text by root cause, and last of all what
-// the worker asserts.
+// Classify returns the finding for the evidence. Any bytes are acceptable; the cost is linear in their number. The
+// order of precedence is: the runtime's knowledge, the agent's question, structured facts, text by root cause, and the
+// worker's assertion.
 func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	q := &classification{c: c, e: clean(e)}
 	f, _ := q.decide()
@@ -168,25 +168,24 @@ func (q *classification) wait(r recovery.Reason) time.Duration {
 	return retryafter.Read(e, r)
 }
 
-// decide returns reason, rule, confidence and a raw cause for evidence whose texts are clean.
+// decide returns reason, rule, confidence and an unprocessed cause for cleaned evidence.
 func (c *Classifier) decide(e recovery.Evidence) recovery.Finding {
 	f, _ := (&classification{c: c, e: e}).decide()
 	return f
 }
 
-// classification is one evidence while it is classified. What several steps need is worked out once, and only if one of
-// them asks.
+// classification is one evidence while it is classified. Shared intermediate results are computed once, on demand.
 type classification struct {
 	c      *Classifier
 	e      recovery.Evidence // its texts are clean
 	ends   *[3]agent.Tail    // of message, stdout, stderr
 	logs   [3]loglines.Lines // and the levels of their lines
-	agent  agent.Outcome     // what the agent's events in them come to
-	quoted agent.Failure     // the error in JSON that stands in their words
+	agent  agent.Outcome     // result of the agent's events in the tails
+	quoted agent.Failure     // a JSON error quoted in their words
 	read   *reading
 }
 
-// tails returns the texts without what an agent's events quote.
+// tails returns the texts without quotes in an agent's events.
 func (q *classification) tails() *[3]agent.Tail {
 	if q.ends == nil {
 		q.ends = &[3]agent.Tail{}
@@ -207,8 +206,8 @@ func (q *classification) text() *reading {
 	return q.read
 }
 
-// keepQuoted keeps the last error that text i quotes in JSON. While an agent works its provider's answers are
-// in there; checks print those of what they test.
+// keepQuoted keeps the last error that text i quotes in JSON. An agent's output contains its provider's answers. The
+// output of checks contains those of the tested program.
 func (q *classification) keepQuoted(i int) {
 	if q.e.Stage != "CODE" && q.e.Stage != "" {
 		return
@@ -221,8 +220,7 @@ func (q *classification) keepQuoted(i int) {
 	}
 }
 
-// failure returns the agent's last error event, or else the last error that its words quote; the zero value, if
-// there is none.
+// failure returns the agent's last error event, or the last error quoted in its words, or the zero value.
 func (q *classification) failure() agent.Failure {
 	q.tails()
 	if f := q.agent.FinalFailure(); f != nil {
@@ -234,8 +232,8 @@ func (q *classification) failure() agent.Failure {
 	return q.quoted
 }
 
-// tested reports whether a test runner gives its verdict where no agent is known to work: what it prints of
-// providers are the answers that its tests play.
+// tested reports whether a test runner printed a verdict without an agent in control. Its provider errors are then test
+// data.
 func (q *classification) tested() bool {
 	if q.e.Stage != "" {
 		return false
@@ -259,11 +257,11 @@ func (q *classification) quote() string {
 	return ""
 }
 
-// usageHead begins what a program prints of its use when it was called wrongly, or failed for any reason (cobra).
+// usageHead matches the start of a program's usage text. Programs print it after a wrong call, and with cobra after any
+// failure.
 var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
 
-// lastTold returns the last line, if it is not blank, that says what went wrong: of those above a program's
-// usage, if there are any, and without frames of stacks.
+// lastTold returns the last informative line. It skips a program's usage text and stack frames.
 func lastTold(lines []string) string {
 	blank := true // all lines so far
 	for i, l := range lines {
@@ -285,7 +283,7 @@ func lastTold(lines []string) string {
 
 const longestHead = "available commands:" + "  " // each s may be a long one
 
-// beginsUsage asks usageHead, if a line can begin so.
+// beginsUsage applies usageHead to candidate lines.
 func beginsUsage(line string) bool {
 	return line != "" && strings.IndexByte("ufogac", line[0]|0x20) >= 0 &&
 		strings.IndexByte(line[:min(len(line), len(longestHead))], ':') > 0 && usageHead.MatchString(line)

@@ -249,7 +249,7 @@ func TestClassifyOrder(t *testing.T) {
 	}
 }
 
-// TestExplain: what decides comes with what else was known, in order, and why each lost.
+// TestExplain lists the alternatives in order, with the reason why each lost.
 func TestExplain(t *testing.T) {
 	e := recovery.Evidence{
 		ExitCode: exit(124),
@@ -379,7 +379,7 @@ examples = ["panic: x"]
 	}
 }
 
-// TestEveryReasonIsReachable: each is decided by a rule, or else by what the director knows.
+// TestEveryReasonIsReachable finds a rule or a director's fact for every reason.
 func TestEveryReasonIsReachable(t *testing.T) {
 	c := newClassifier(t)
 	seen := map[recovery.Reason]bool{}

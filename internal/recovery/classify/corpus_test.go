@@ -16,8 +16,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// What must be right: of the sample that the rules were written by, of each of its labels, and of any other file beside
-// it, whose lines nobody has seen.
+// Required accuracy: for the sample used to write the rules, for each of its labels, and for the other files, which are
+// unseen.
 const (
 	wantKnown  = 0.97
 	wantLabel  = 0.85
@@ -25,12 +25,12 @@ const (
 	wantRetry  = 0.95 // of each file: whether to try again
 )
 
-// evidenceOf is all that a director sees of the line.
+// evidenceOf returns the director's evidence for the line.
 func evidenceOf(l testfiles.Line) recovery.Evidence {
 	return recovery.Evidence{Stderr: l.Text, ExitCode: l.ExitCode, Unended: l.ExitCode == nil}
 }
 
-// score counts what is right.
+// score counts correct results.
 type score struct{ right, of int }
 
 func (s *score) count(right bool) {
@@ -62,7 +62,7 @@ func (s scores) log(t *testing.T, what string) {
 	}
 }
 
-// TestCorpus classifies the output of real programs by text and exit code alone.
+// TestCorpus classifies the output of real programs by text and exit code only.
 func TestCorpus(t *testing.T) {
 	c := newClassifier(t)
 	files, labels, unknown := scores{}, scores{}, map[string]int{}
@@ -103,8 +103,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestFolds prints the accuracy on each fifth of the sample, divided by message and by tool. How each fifth was used
-// when the rules were written is told in docs/specs/error-handling.md.
+// TestFolds prints the accuracy on each fifth of the sample, divided by message and by tool.
+// docs/specs/error-handling.md describes the use of each fifth during development.
 func TestFolds(t *testing.T) {
 	c := newClassifier(t)
 	folds := scores{}
@@ -116,7 +116,7 @@ func TestFolds(t *testing.T) {
 	folds.log(t, "")
 }
 
-// fold says to which fifth a line belongs, for ever.
+// fold assigns a line to a fifth. The assignment never changes.
 func fold(key string) int {
 	sum := sha256.Sum256([]byte(key))
 	return int(sum[0]) % 5
@@ -174,7 +174,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestRetryOrNot: whatever a failure is called, it is tried again if it should be, and else not.
+// TestRetryOrNot checks the decision to retry, regardless of the reason's name.
 func TestRetryOrNot(t *testing.T) {
 	c := newClassifier(t)
 	lines := testfiles.Corpus(t)
@@ -201,8 +201,8 @@ func TestRetryOrNot(t *testing.T) {
 	}
 }
 
-// TestCorpusWaits: every wait that an output of the corpus states is read, and none is invented. Without a now, as the
-// labels are: moments are no waits.
+// TestCorpusWaits: every wait that an output of the corpus states is read, and none is invented. It passes no current
+// time, like the labels, so absolute times are not waits.
 func TestCorpusWaits(t *testing.T) {
 	c := newClassifier(t)
 	stated, right := 0, 0

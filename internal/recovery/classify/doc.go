@@ -1,15 +1,14 @@
 // Package classify turns evidence into a finding.
 //
-// The first step that has an answer decides (steps.go): what the runtime knows, what the agent asks a human,
-// structured evidence (memory, the agent's own error event, HTTP status, a wrapper's exit code, a worker's
-// deadline), text by how near a line stands to the root cause (before what services say: exit 127 with a
-// missing program), exit codes, lines that only announce retries or advise, general words, the worker's
-// assertion, and last guesses, which do not count at exit 0. What an agent's events only quote is not read
-// (package agent). Every rule is a row of rules.toml or, for what providers of models answer, of
-// providers.toml, with its examples, checked at start. An agent's error event is looked up there by its names
-// first. A user's command that fails without anything specific is a failed check. Explain lists what else
-// matched, and why it lost.
+// The first step with an answer decides (steps.go): the runtime's knowledge, an agent's question to a person,
+// structured evidence (memory, the agent's error event, HTTP status, a wrapper's exit code, a worker's deadline), text
+// by distance from the root cause (with exit 127 and a missing program before messages of services), exit codes, lines
+// that only announce retries or give advice, general words, the worker's assertion, and finally guesses, which do not
+// apply at exit 0. Quotes in an agent's events are ignored (package agent). Every rule is a row of rules.toml, or of
+// providers.toml for errors of model providers. Rows have examples, which are checked at start. An agent's error event
+// is matched there by its names first. A user's command that fails without anything specific is a failed check. Explain
+// lists what else matched, and why it lost.
 //
-// Failure policy: any bytes are acceptable evidence; what no rule knows is recovery.Unknown.
-// Imports: the standard library, packages agent, recovery, loglines, plaintext, retryafter, signature and tomlfile.
+// Failure policy: any bytes are valid evidence, and text without a matching rule is recovery.Unknown. Imports: the
+// standard library, packages agent, recovery, loglines, plaintext, retryafter, signature and tomlfile.
 package classify

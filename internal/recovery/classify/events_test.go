@@ -176,7 +176,7 @@ var eventsQuoteCases = []struct {
 	{"an object with words behind it", `{"type":"x"}gh: Bad credentials (HTTP 401)`, 1, recovery.AuthError, "", 0},
 }
 
-// TestEventsQuote: what events of an agent quote decides nothing; its own error event does, and other JSON is text.
+// TestEventsQuote ignores quotes in an agent's events, but reads its error event, and treats other JSON as text.
 func TestEventsQuote(t *testing.T) {
 	for _, tc := range eventsQuoteCases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestEventsQuote(t *testing.T) {
 	}
 }
 
-// TestEventStatesTheWait: the error event's words count, not those that an event before or after it quotes.
+// TestEventStatesTheWait reads the wait from the error event, and ignores quotes in the neighbouring events.
 func TestEventStatesTheWait(t *testing.T) {
 	f := newClassifier(t).Classify(
 		recovery.Evidence{Stdout: jsonLines(`{"type":"error","message":"429 rate limit exceeded, try again in 6s"}`,
@@ -211,7 +211,8 @@ func TestEventStatesTheWait(t *testing.T) {
 	}
 }
 
-// TestLimitsOfPlans: a plan's limit begins anew at a time of day; one of requests or tokens is a matter of minutes.
+// TestLimitsOfPlans distinguishes a plan's limit, which resets at a time of day, from limits on requests or tokens,
+// which reset within minutes.
 func TestLimitsOfPlans(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for _, tc := range []struct {

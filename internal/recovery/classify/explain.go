@@ -11,8 +11,8 @@ import (
 type Considered struct {
 	Rule   string          `json:"rule"`
 	Reason recovery.Reason `json:"reason"`
-	Line   string          `json:"line"` // what it would quote
-	Lost   string          `json:"lost"` // empty: it decides
+	Line   string          `json:"line"` // its quote if it decided
+	Lost   string          `json:"lost"` // why it lost; empty if it decides
 }
 
 // Explain is Classify with the rules that matched, in their order, and why each lost.

@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// FuzzClassify: any bytes get a reason, a cause of one line, a bounded wait and a signature, the same every time, and
-// are read as each rule by itself would.
+// FuzzClassify gets a stable reason, a cause of one line, a bounded wait and a signature for any bytes, and the same
+// reading as separate rules.
 func FuzzClassify(f *testing.F) {
 	c := newClassifier(f)
 	for i, s := range recoverytest.Tricky {
@@ -50,7 +50,7 @@ func FuzzClassify(f *testing.F) {
 	})
 }
 
-// TestHugeLine: of a line of 10 MB the newest bytes are read, whatever stands before them.
+// TestHugeLine reads the newest bytes of a line of 10 MB.
 func TestHugeLine(t *testing.T) {
 	for _, noise := range []string{"x", "\xff", "\x00", "\x1b[", "é", "{\"", "retry ", "1"} {
 		text := strings.Repeat(noise, 10<<20/len(noise)) + "\nHTTP 429 Too Many Requests, try again in 6s"

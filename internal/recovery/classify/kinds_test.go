@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/recoverytest"
 )
 
-// TestKinds: each kind of output is read as what it is, whatever its length.
+// TestKinds recognises each kind of output at any length.
 func TestKinds(t *testing.T) {
 	c := newClassifier(t)
 	want := map[string]recovery.Reason{
@@ -34,8 +34,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestBenchClassification measures how long one classification takes, beside the twin of its reading. The goals
-// are for a tail of everything; of single kinds of output the median and the worst inform.
+// TestBenchClassification measures the time of one classification, and compares it with the twin. The goals are for a
+// tail of everything; of single kinds of output the median and the worst inform.
 func TestBenchClassification(t *testing.T) {
 	bench.Begin(t)
 	c := newClassifier(t)

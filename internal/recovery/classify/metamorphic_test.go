@@ -12,7 +12,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// transformation is a change of a text that says nothing new: what the text means must stay.
+// transformation changes a text without changing its meaning.
 type transformation struct {
 	name string
 	of   func(string) string
@@ -62,7 +62,7 @@ func TestMetamorphic(t *testing.T) {
 	}
 }
 
-// TestWarningsNeverDecide: whatever a logger says below error level, a line at error level decides.
+// TestWarningsNeverDecide lets an error line win over any lines below error level.
 func TestWarningsNeverDecide(t *testing.T) {
 	c := newClassifier(t)
 	failures := []string{
@@ -252,8 +252,8 @@ var wrappings = []struct {
 	{"a bar", func(s string, width int) string { return wrapped(s, width, softCut, "┃ ", "┃ ") }},
 }
 
-// wrapped breaks lines of more than width characters; cut says how much of one stays on its line, and how much
-// of the rest is dropped.
+// wrapped breaks lines longer than width. Cut returns the number of characters that stay on the line, and the number to
+// drop from the rest.
 func wrapped(s string, width int, cut func([]rune, int) (stays, drop int), first, then string) string {
 	return eachLine(func(l string) string {
 		margin, out := first, ""

@@ -6,8 +6,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestNothingDone: what an agent prints that returned 0 and changed nothing. An error in plain words is the
-// cause; what it explains about the code, in words that would be errors elsewhere, is none.
+// TestNothingDone reads the output of an agent that returned 0 without changes. An error in plain words is the cause.
+// Explanations of the code are not, even in words that would be errors elsewhere.
 func TestNothingDone(t *testing.T) {
 	c := newClassifier(t)
 	for text, want := range map[string]recovery.Reason{
@@ -50,7 +50,7 @@ func TestNothingDone(t *testing.T) {
 	}
 }
 
-// TestExplanationOfAFailure: where the program itself failed, or a check did, what it explains decides nothing.
+// TestExplanationOfAFailure ignores explanations if the program itself or a check failed.
 func TestExplanationOfAFailure(t *testing.T) {
 	const text = "The function already handles it.\n"
 	for _, e := range []recovery.Evidence{

@@ -11,9 +11,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// pattern is a rule's expression, taken apart into what can be looked up and the rest. It matches what the
-// expression matches; it is only quicker: an expression of a hundred ways to say one thing costs a hundred
-// times as much as the one that a line holds.
+// pattern is a rule's expression, split into a word search and the rest. It is equivalent to the expression but faster:
+// an expression with a hundred alternatives costs a hundred times as much as the alternative present in the line.
 type pattern struct {
 	whole *regexp.Regexp
 	words []uint16 // a line that holds one of these matches
@@ -26,8 +25,8 @@ type way struct {
 	re   *regexp.Regexp
 }
 
-// need is what a line has to hold, or else the expression does not match: one of the words, all needs, and any
-// need of those that there are. The zero need is nothing.
+// need is a necessary condition on a line: one of the words, all needs, and any of the alternatives. The zero need is
+// nothing.
 type need struct {
 	words    []uint16
 	all, any []need
@@ -35,7 +34,7 @@ type need struct {
 
 func (n *need) isNothing() bool { return len(n.words)+len(n.all)+len(n.any) == 0 }
 
-// Bounds of what is taken apart. More is left to the expressions.
+// Limits of the split. Expressions handle the rest.
 const (
 	maxSpelled = 50 // words that one part of an expression is spelled out to
 	maxWords   = 1<<16 - 1
@@ -64,8 +63,8 @@ func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
 	return p
 }
 
-// beginnings cuts an expression with groups that begins with alternatives, (?:a|b)c, into ac and bc. Of what
-// these find, the first place counts, and of several at one place the first of them.
+// beginnings cuts an expression with groups that begins with alternatives, (?:a|b)c, into ac and bc. The first match
+// counts, and at one position the first alternative.
 func beginnings(expr string) []string {
 	flags := flagGroup.FindString(expr)
 	rest, ok := strings.CutPrefix(expr[len(flags):], "(?:")
@@ -80,7 +79,7 @@ func beginnings(expr string) []string {
 	return []string{expr}
 }
 
-// groupEnd is where the group ends in which expr begins.
+// groupEnd returns the end of the group at the start of expr.
 func groupEnd(expr string) int {
 	depth := 0
 	for i := 0; i < len(expr); i++ {
@@ -100,8 +99,8 @@ func groupEnd(expr string) int {
 	return len(expr)
 }
 
-// alternatives cuts an expression where it names another way to match, outside of groups. Flags in its midst
-// hold for what follows.
+// alternatives cuts an expression where it names another way to match, outside of groups. Flags in the middle apply to
+// the rest.
 func alternatives(expr string) (all []string) {
 	if strings.Contains(expr, `\Q`) {
 		return []string{expr}
@@ -149,11 +148,11 @@ func classEnd(expr string, i int) int {
 	return i
 }
 
-// spelling is all that an expression can match, in lower case.
+// spelling lists everything that an expression can match, in lower case.
 type spelling struct {
 	words []string
 	ok    bool // it can be spelled out
-	sure  bool // whatever stands around such a word, and in any case of its letters, the expression matches it
+	sure  bool // the word is sufficient for a match, in any context and case
 }
 
 func (s spelling) shortest() int {
@@ -210,7 +209,7 @@ func (s spelling) bounded() spelling {
 	return s
 }
 
-// then is s and t behind it.
+// then returns the concatenation of s and t.
 func (s spelling) then(t spelling) spelling {
 	if !s.ok || !t.ok || len(s.words)*len(t.words) > maxSpelled {
 		return spelling{}
@@ -224,7 +223,7 @@ func (s spelling) then(t spelling) spelling {
 	return both.bounded()
 }
 
-// spellLiteral: only letters of ASCII are looked up in any case. What else folds to them is an oddity (see oddities).
+// spellLiteral folds only ASCII letters. Other characters that fold to them are handled separately (see oddities).
 func spellLiteral(runes []rune, fold bool) spelling {
 	s := spelling{ok: true, sure: true}
 	var word strings.Builder
@@ -276,15 +275,15 @@ func spellClass(ranges []rune) spelling {
 	return s.bounded()
 }
 
-// oddities are the characters besides A to Z that an expression takes for one of a to z: the long s, the sign
-// of Kelvin.
+// oddities are the characters outside A to Z that a case-insensitive expression matches with a to z: the long s and the
+// Kelvin sign.
 var oddities = []rune{'\u017f', '\u212a'}
 
 func odd(line string) bool {
 	return strings.ContainsRune(line, oddities[0]) || strings.ContainsRune(line, oddities[1])
 }
 
-// needOf returns what a line has to hold that the expression matches, but for the case of letters.
+// needOf returns the necessary condition for a match, ignoring case.
 func (v *vocabulary) needOf(re *syntax.Regexp) need {
 	if s := spell(re); s.ok {
 		return v.oneOf(s)
@@ -312,7 +311,7 @@ func (v *vocabulary) needOf(re *syntax.Regexp) need {
 	return need{}
 }
 
-// flat appends what stands side by side, also in groups.
+// flat appends the elements of a sequence, including nested groups.
 func flat(all []*syntax.Regexp, re *syntax.Regexp) []*syntax.Regexp {
 	switch re.Op {
 	case syntax.OpCapture, syntax.OpConcat:
@@ -324,7 +323,7 @@ func flat(all []*syntax.Regexp, re *syntax.Regexp) []*syntax.Regexp {
 	return append(all, re)
 }
 
-// needOfSequence spells out as much as it can of what stands side by side.
+// needOfSequence combines the spellings of a sequence as far as the limits allow.
 func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	nothing := spelling{words: []string{""}, ok: true}
 	run := nothing
@@ -358,7 +357,7 @@ func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	return all
 }
 
-// oneOf is the need of one of some words; nothing, if one of them tells too little.
+// oneOf returns the need of one of some words, or no need if a word is too unspecific.
 func (v *vocabulary) oneOf(s spelling) need {
 	if s.shortest() < shortestWord {
 		return need{}

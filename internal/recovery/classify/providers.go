@@ -31,7 +31,7 @@ type providerError struct {
 	Examples []string        `toml:"examples"`
 }
 
-// rank orders rows that fit the same failure: a code before words, words before a type, a type before a status alone.
+// rank orders matching rows: codes before words, words before types, types before a status.
 func (p *providerError) rank() (n int) {
 	for _, given := range []bool{len(p.Code) > 0, len(p.Says) > 0, len(p.Type) > 0, len(p.Status) > 0} {
 		n <<= 1
@@ -42,7 +42,7 @@ func (p *providerError) rank() (n int) {
 	return n
 }
 
-// fits reports whether p speaks of the failure, whose message is in lower case.
+// fits reports whether p matches the failure. The message is in lower case.
 func (p *providerError) fits(f *agent.Failure, message string) bool {
 	names := slices.Concat(p.Code, p.Type)
 	return (len(names) == 0 || slices.ContainsFunc(f.Names, func(n string) bool { return containsFold(names, n) })) &&
@@ -58,7 +58,7 @@ func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }
 
-// providerError returns the row that speaks of a failure most exactly; nil: none does.
+// providerError returns the most specific matching row, or nil.
 func (c *Classifier) providerError(f *agent.Failure) (best *rule) {
 	message := strings.ToLower(f.Message + f.Details)
 	for i := range c.rules {
@@ -70,7 +70,7 @@ func (c *Classifier) providerError(f *agent.Failure) (best *rule) {
 	return best
 }
 
-// check notes what is wrong with the row that r was made of.
+// check records the problems of the row behind r.
 func (p *providerError) check(r *rule) {
 	if p.ID == "" || p.Provider == "" || p.Source == "" || len(p.Examples) == 0 {
 		r.fault("id", "id, provider, source and examples are needed")
@@ -89,7 +89,7 @@ func (p *providerError) check(r *rule) {
 	}
 }
 
-// checkNames notes what is no name of an error.
+// checkNames records malformed names of errors.
 func (r *rule) checkNames(key string, names []string) {
 	for i, n := range names {
 		if n == "" || strings.ContainsAny(n, "\n\r") {
@@ -109,8 +109,8 @@ func (f *ruleFile) providerRules() []rule {
 	return out
 }
 
-// rule is p as text shows it. What stands for a status is worth a status; its reason is found when all files
-// are merged.
+// rule is p as text shows it. A row for a status has the rank of a status. Its reason is resolved when all files are
+// merged.
 func (p *providerError) rule(f *ruleFile, i int) rule {
 	r := rule{
 		ID: p.ID, Reason: p.Reason, Tier: tierFailure, Any: p.Says, Unless: p.Unless, Why: p.Source,
@@ -133,8 +133,8 @@ func (p *providerError) rule(f *ruleFile, i int) rule {
 // plainWord is a name that could be a word of a sentence, or a number.
 var plainWord = regexp.MustCompile(`^(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+)$`)
 
-// nameExpression matches a line that holds one of the names as a whole, a plain word only as the value of a
-// field; and one of the phrases, if there are any, on either side of it.
+// nameExpression matches a line with a whole name, and with a phrase on either side if there are phrases. A plain word
+// must be the value of a field.
 func nameExpression(names, says []string) string {
 	var plain, marked []string
 	for _, n := range names {
@@ -181,7 +181,7 @@ func (c *Classifier) like() {
 	}
 }
 
-// noWait reports whether a wait that is stated with the error that a rule knows means nothing.
+// noWait reports whether to ignore a wait stated with this rule's error.
 func (c *Classifier) noWait(ruleID string) bool {
 	id := strings.TrimPrefix(ruleID, "event/")
 	for i := range c.rules {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// providerEvent is how an agent passes on what a provider answered.
+// providerEvent builds an agent's event for a provider's answer.
 func providerEvent(t *testing.T, fields map[string]any) recovery.Evidence {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"type": "error", "error": fields})
@@ -21,7 +21,7 @@ func providerEvent(t *testing.T, fields map[string]any) recovery.Evidence {
 	return recovery.Evidence{Stdout: string(data), ExitCode: &code}
 }
 
-// TestProviderErrorByName: each name of each row decides, whatever else the event says in general words.
+// TestProviderErrorByName checks that each name decides, regardless of general words in the event.
 func TestProviderErrorByName(t *testing.T) {
 	c := newClassifier(t)
 	for i := range c.rules {
@@ -101,7 +101,7 @@ func TestProviderErrorRanks(t *testing.T) {
 	}
 }
 
-// TestProviderErrorWait: a wait that means nothing is not believed, another is.
+// TestProviderErrorWait ignores meaningless waits, and believes others.
 func TestProviderErrorWait(t *testing.T) {
 	c := newClassifier(t)
 	for message, want := range map[string]time.Duration{

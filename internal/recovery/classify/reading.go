@@ -12,11 +12,12 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// maxPlaces is how many lines per rule are tried with its expression: together with maxLine it bounds the cost of an
-// expression, whatever the text. The first ones for tiers in which the first counts, the last ones for the others.
+// maxPlaces is the number of lines per rule that are matched with its expression. Together with maxLine it bounds the
+// cost of an expression for any text. It takes the first lines in tiers with first-match order, and the last lines in
+// the others.
 const maxPlaces = 8
 
-// place is where a rule's literal stands: on which line, and where in it the literal ends.
+// place is an occurrence of a rule's literal: the line, and the end of the literal in it.
 type place struct {
 	rule      uint16
 	line, end int32
@@ -34,13 +35,13 @@ type reading struct {
 	places  places
 	chatter places // on lines that only announce a retry
 	advice  places // on lines that are below error level
-	retried places // on those of them that announce a retry
+	retried places // on the lines that announce a retry
 	frames  int    // of stack traces
 
 	hits   []place // on the line that is searched
-	retry  bool    // which announces one
+	retry  bool    // the line announces a retry
 	sights map[int32]*sight
-	tried  []uint8 // per rule, how many of its places were tried
+	tried  []uint8 // number of tried places per rule
 }
 
 // read searches the lines of tails, oldest first.
@@ -126,7 +127,7 @@ func (rd *reading) keep(n int) {
 	}
 }
 
-// announcesRetry reports whether a line tells of the program's next try.
+// announcesRetry reports whether a line announces another try of the program.
 func (c *Classifier) announcesRetry(line string) bool {
 	found := false
 	c.literals.Scan(line, func(owner, _ int) { found = found || owner == len(c.rules) })
@@ -151,7 +152,7 @@ func frame(line string) bool {
 		!strings.Contains(line, ", characters ")
 }
 
-// advises reports whether line only warns or advises: what it speaks of is seldom why the program gave up.
+// advises reports whether a line only warns or advises. Such a line is seldom the reason why the program gave up.
 func (c *Classifier) advises(line string) bool {
 	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "---> ") // .NET's inner exception
 	return line != "" && slices.ContainsFunc(c.advice[line[0]|0x20], func(p string) bool {
@@ -159,7 +160,7 @@ func (c *Classifier) advises(line string) bool {
 	})
 }
 
-// describesOption reports whether line is one of a program's help: it names everything that could ever go wrong.
+// describesOption reports whether a line is part of a program's help, which can mention any error.
 func describesOption(line string) bool {
 	t := strings.TrimLeft(line, " \t")
 	return len(t) < len(line) && strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "- ") && strings.Contains(t, "  ")
@@ -179,8 +180,8 @@ type match struct {
 	quote  string
 }
 
-// best returns the line that decides within a tier: the first or the last, by rule order on the same line. Only
-// reasons on the list count, if there is one.
+// best returns the line that decides within a tier: the first or the last, by rule order on the same line. If only is
+// not empty, other reasons are ignored.
 func (rd *reading) best(t *tierRow, in *places, only []recovery.Reason) (best match, ok bool) {
 	rd.each(t, in, only, func(m match) bool {
 		best, ok = m, true
@@ -239,7 +240,8 @@ func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found fu
 	}
 }
 
-// sight returns the line of a place. The rules of each tier ask about the same few lines.
+// sight returns the line of an occurrence. Rules of all tiers share the result. The rules of each tier ask about the
+// same few lines.
 func (rd *reading) sight(p place) *sight {
 	s, line := rd.sights[p.line], window(rd.lines[p.line], int(p.end))
 	if s == nil || s.line != line {
@@ -249,7 +251,7 @@ func (rd *reading) sight(p place) *sight {
 	return s
 }
 
-// window returns the line, or what is around the literal that ends at end in a long one.
+// window returns the line. If it is long, it returns the part around the literal that ends at end.
 func window(line string, end int) string {
 	if len(line) <= plaintext.MaxLine {
 		return line
@@ -257,10 +259,10 @@ func window(line string, end int) string {
 	return line[max(0, end-plaintext.MaxLine/2):min(len(line), end+plaintext.MaxLine/2)]
 }
 
-// jsonField is a field of a JSON document on many lines: its text is what a person would quote.
+// jsonField matches a field of a multi-line JSON document. Its text is the useful quote.
 var jsonField = regexp.MustCompile(`^"[\w.-]+": "([^"\\]+)",?$`)
 
-// quote returns what a person would quote of a place.
+// quote returns the useful quote for an occurrence.
 func (rd *reading) quote(r *rule, p place) string {
 	line := rd.lines[p.line]
 	if len(line) > plaintext.MaxCause {

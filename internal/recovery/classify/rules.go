@@ -18,7 +18,7 @@ var embeddedRules []byte
 // ErrRules is wrapped by every error about a file of rules.
 var ErrRules = errors.New("recovery: rules")
 
-// evidenceTier is how near to the root cause a rule's lines stand; files of rules call it band.
+// evidenceTier is the distance of a rule's lines from the root cause. Rule files call it band.
 type evidenceTier string
 
 // The tiers; rules.toml explains them.
@@ -43,11 +43,11 @@ func (t *tierRow) index() int {
 	return slices.IndexFunc(tiers[:], func(o tierRow) bool { return o.name == t.name })
 }
 
-// isVague reports whether the tier's lines tell what happened in general words, or less.
+// isVague reports whether the tier's lines only describe the event in general words.
 func (t *tierRow) isVague() bool { return t.name == tierProse || t.name == tierGuess }
 
-// tiers are what each tier is worth, strongest first. Confidence: our estimate of how often such a rule names
-// the root cause.
+// tiers lists the weights of tiers, strongest first. Confidence: our estimate of how often such a rule names the root
+// cause.
 var tiers = [...]tierRow{
 	{tierCheck, true, 0.95},
 	{tierRunner, true, 0.95},
@@ -58,7 +58,7 @@ var tiers = [...]tierRow{
 	{tierGuess, false, 0.3},
 }
 
-// tierOf returns the tier of a name; nil: there is none.
+// tierOf returns the tier with this name, or nil.
 func tierOf(name evidenceTier) *tierRow {
 	for i := range tiers {
 		if tiers[i].name == name {
@@ -83,15 +83,15 @@ type rule struct {
 	Why      string          `toml:"why"`
 	Examples []string        `toml:"examples"`
 
-	answer  *providerError // that it was made of; nil: none
-	doc     *ruleFile      // where it stands
+	answer  *providerError // source row, or nil
+	doc     *ruleFile      // source document
 	path    string         // in it
 	tier    int            // among tiers
-	re      *regexp.Regexp // nil: the literal suffices
+	re      *regexp.Regexp // nil if the literal suffices
 	pattern *pattern       // of re
 }
 
-// statusRow says what an HTTP status means, and which narrower reasons the text may give instead. Codes 4 and 5 stand
+// statusRow maps an HTTP status to a reason, and to the narrower reasons that the text may give. Codes 4 and 5 stand
 // for all others of their hundred.
 type statusRow struct {
 	Code   int               `toml:"code"`
@@ -99,8 +99,8 @@ type statusRow struct {
 	Refine []recovery.Reason `toml:"refine"`
 }
 
-// exitRow says what an exit code means when nothing else is known. Tool is a prefix of the program's name. The codes
-// of a wrapper mean one event each, so that they decide before text.
+// exitRow maps an exit code to a reason, in the absence of other evidence. Tool is a prefix of the program's name. The
+// codes of a wrapper mean one event each, so that they decide before text.
 type exitRow struct {
 	Code    int             `toml:"code"`
 	Tool    string          `toml:"tool"`
@@ -126,7 +126,7 @@ type ruleFile struct {
 	file *tomlfile.File
 }
 
-// parseRules decodes one document and checks each row by itself; see err.
+// parseRules decodes one document and checks each row separately; see err.
 func parseRules(name string, data []byte) *ruleFile {
 	f := &ruleFile{name: name, file: tomlfile.Parse(data)}
 	f.file.Decode("", f.file.Values, f)
@@ -172,7 +172,7 @@ func (f *ruleFile) err() error {
 	return nil
 }
 
-// fault notes what is wrong with a key of the rule.
+// fault records a problem with a key of the rule.
 func (r *rule) fault(key, format string, args ...any) {
 	r.doc.file.Fault(r.path+"."+key, format, args...)
 }
@@ -203,7 +203,7 @@ func (f *ruleFile) checkLiterals(path string, literals []string) {
 	}
 }
 
-// check notes what is wrong with a row that states its own expression.
+// check records the problems of a row with an explicit expression.
 func (r *rule) check() {
 	if r.ID == "" || r.Why == "" || len(r.Examples) == 0 {
 		r.fault("id", "id, why and examples are needed")

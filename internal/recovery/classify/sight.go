@@ -9,13 +9,13 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// sight is a line that rules are asked about, or the part of a long one. What several of them ask is worked out once.
+// sight is a line under examination, or the relevant part of a long line. Shared results are computed once.
 type sight struct {
 	c     *Classifier
 	line  string
-	lower string   // "": not yet worked out
-	held  []uint64 // a bit for each word of the vocabulary that the line holds; nil: it was not searched
-	odd   bool     // the words do not tell what expressions match
+	lower string   // "" until computed
+	held  []uint64 // one bit for each vocabulary word in the line; nil before the search
+	odd   bool     // the words are not sufficient to exclude a match
 }
 
 // search finds the words of the vocabulary.
@@ -47,7 +47,7 @@ func (s *sight) holdsAny(ids []uint16) bool {
 	return false
 }
 
-// meets reports whether the line holds all that is needed.
+// meets reports whether the line satisfies the need.
 func (s *sight) meets(n *need) bool {
 	if len(n.words) > 0 && !s.holdsAny(n.words) {
 		return false
@@ -82,7 +82,7 @@ func (s *sight) holds(p *pattern) bool {
 	return false
 }
 
-// matches reports whether r knows the line, and what it means.
+// matches reports whether r matches the line, and returns the reason.
 func (s *sight) matches(r *rule) (recovery.Reason, bool) {
 	if len(r.Unless) > 0 {
 		if s.lower == "" {

@@ -18,7 +18,7 @@ type step struct {
 	tier  *tierRow // of a step that reads text by a tier
 }
 
-// tiersInCode is the order while an agent works: what it reports of itself outweighs the compilers and tests
+// tiersInCode is the order while an agent works. The agent's own report outweighs the output of compilers and tests
 // that it ran.
 var tiersInCode = slices.Concat(tiers[2:4], tiers[:2], tiers[4:])
 
@@ -33,22 +33,21 @@ func (c *Classifier) stepsOf(stage string) []step {
 	return c.steps
 }
 
-// commandStages run what the user wrote.
+// commandStages run the user's commands.
 var commandStages = []string{"START", "CONTEXT_LOAD", "VALIDATE", "DONE"}
 
-// vagueSteps say nothing of a user's own command: what it prints by the way, and whether it ends with a
-// traceback, is its own affair.
+// vagueSteps are skipped for a user's own command, because its incidental output and tracebacks prove nothing.
 var vagueSteps = []string{"text crash", "retries and advice", "text guess", "lines below error level"}
 
-// stepsForCommands are the steps for stages that run the user's commands. What says nothing specific is the
-// command's own no.
+// stepsForCommands are the steps for stages that run the user's commands. Without specific evidence, the command itself
+// failed.
 func stepsForCommands() []step {
 	all := slices.DeleteFunc(stepsFor(tiers[:]), func(s step) bool { return slices.Contains(vagueSteps, s.name) })
 	return slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
 }
 
-// stepsFor puts the tiers between what is known for certain and what is only asserted. Between what programs report and
-// general words stand the exit code and what retries were announced for.
+// stepsFor places the tiers between certain facts and assertions. The exit code and announced retries rank between
+// reports of programs and general words.
 func stepsFor(order []tierRow) []step {
 	all := []step{
 		{name: "known", judge: (*classification).known},
@@ -105,8 +104,8 @@ func (q *classification) oom() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.OOMKilled, Cause: q.e.KnownCause, Rule: "oom", Confidence: 1}, q.e.OOM
 }
 
-// event reads an agent's own error event: its status and message, nothing around it. What no rule knows of it may be
-// explained by other programs' lines.
+// event reads the status and message of an agent's error event, without its surroundings. If no rule matches, lines of
+// other programs may explain it.
 func (q *classification) event() (recovery.Finding, bool) {
 	fail := q.failure()
 	switch {
@@ -132,7 +131,7 @@ func (q *classification) event() (recovery.Finding, bool) {
 		f = recovery.Finding{Reason: known.Reason, Rule: known.ID, Cause: fail.Message, Confidence: 0.9}
 	}
 	if f.Reason == recovery.Unknown && fail.Code != "" {
-		// a guess at a name is none
+		// ignore guesses from a name
 		if named := q.c.decide(recovery.Evidence{Message: fail.Code}); named.Confidence > 0.3 {
 			f = named
 		}
@@ -144,7 +143,7 @@ func (q *classification) event() (recovery.Finding, bool) {
 	return f, f.Reason != recovery.Unknown
 }
 
-// status reads a stated HTTP status. The text may narrow down what an ambiguous one means.
+// status reads a stated HTTP status. The text may refine an ambiguous status.
 func (q *classification) status() (recovery.Finding, bool) {
 	row, ok := q.c.kindOf(q.e.HTTPStatus)
 	if !ok {
@@ -191,14 +190,14 @@ func (c *Classifier) kindOf(code int) (statusRow, bool) {
 	return c.statusOf(code / 100)
 }
 
-// waitedFor are the reasons why a program goes on waiting until a deadline ends it.
+// waitedFor lists the reasons that can keep a program waiting until its deadline.
 var waitedFor = []recovery.Reason{
 	recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded,
 	recovery.NetworkTransient, recovery.NetworkPermanent,
 }
 
-// deadline reads what a worker's deadline ended. That it was the deadline only the worker can know; whatever failed
-// on the way did not end the work. While an agent works, the text may show what it waited for in vain.
+// deadline reads the output of a worker after its deadline. Only the worker knows that the deadline ended the work.
+// Earlier failures did not. While an agent works, the text may show the resource that it was waiting for.
 func (q *classification) deadline() (recovery.Finding, bool) {
 	if r, _ := recovery.ReasonOf(q.e.Assertion.ErrorType); r != recovery.Timeout {
 		return recovery.Finding{}, false
@@ -216,8 +215,7 @@ func (q *classification) deadline() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.Timeout, Cause: q.e.Message, Rule: "deadline", Confidence: 0.8}, true
 }
 
-// missingProgram reads the shell's own exit code together with its text: whatever failed for want of the
-// program weighs less.
+// missingProgram combines the shell's exit code with its text. Consequences of the missing program weigh less.
 func (q *classification) missingProgram() (recovery.Finding, bool) {
 	if q.e.ExitCode == nil || *q.e.ExitCode != 127 {
 		return recovery.Finding{}, false
@@ -226,7 +224,7 @@ func (q *classification) missingProgram() (recovery.Finding, bool) {
 	return m.finding(0.8), ok
 }
 
-// readTier asks one tier. A program that ended well is not read by guesses: what it prints by the way is no
+// readTier asks one tier. Guesses are skipped for a program with exit code 0, because its incidental output is not a
 // failure. One that hung is not read by general words either: it may have quoted them.
 func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	if q.hung() && b.isVague() {
@@ -237,7 +235,7 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	}
 	m, ok := q.text().decisive(b, &q.text().places, q.readable())
 	if ok && b.name == tierCrash {
-		m.quote = q.quote() // a traceback ends with what happened
+		m.quote = q.quote() // a traceback ends with the error
 	}
 	return m.finding(b.confidence), ok
 }
@@ -248,7 +246,7 @@ var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTra
 // answered are signs that the provider did answer.
 var answered = []string{"429", "_exhausted"}
 
-// decisive returns the line that decides within a tier, and what it quotes is weighed.
+// decisive returns the deciding line of a tier, after weighing its quotes.
 func (rd *reading) decisive(b *tierRow, in *places, only []recovery.Reason) (match, bool) {
 	m, ok := rd.best(b, in, only)
 	if ok && m.rule.Claim {
@@ -257,8 +255,8 @@ func (rd *reading) decisive(b *tierRow, in *places, only []recovery.Reason) (mat
 	return m, ok
 }
 
-// quotedCause weighs an agent's own reading against what it quotes: unless that shows an answer, a transport
-// failure outranks it.
+// quotedCause weighs an agent's own reading against its quotes. A quoted transport failure outranks it, unless the
+// quote shows an answer.
 func (rd *reading) quotedCause(claim match) match {
 	if containsAny(strings.ToLower(rd.lines[claim.line]), answered) {
 		return claim
@@ -271,8 +269,8 @@ func (rd *reading) quotedCause(claim match) match {
 	return claim
 }
 
-// chatter reads the lines that only announce retries, warn or advise: better than nothing, when nothing else is
-// known. What somebody had to end did not end for what it merely mentions.
+// chatter reads lines that only announce retries, warn or advise, if there is no better evidence. A program that was
+// killed did not end because of a mere mention.
 func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	for _, b := range order {
 		if q.hung() && b.isVague() {
@@ -285,9 +283,8 @@ func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// advice reads the lines that a logger itself calls less than an error, if it calls none an error: first those
-// that tell what was tried again. A line at error level that says nothing but that it is over decides that;
-// what was waited for until then explains it.
+// advice reads the lines below error level of a logger without error lines, starting with announced retries. An error
+// line that only reports the end decides this. The announced retries explain it.
 func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
 	rd := q.text()
 	if slices.Contains(rd.levels, loglines.Error) {
@@ -368,20 +365,21 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// assertion takes the worker's word, for want of anything better.
+// assertion uses the worker's assertion as a last resort.
 func (q *classification) assertion() (recovery.Finding, bool) {
 	r, ok := recovery.ReasonOf(q.e.Assertion.ErrorType)
 	return recovery.Finding{Reason: r, Cause: q.quote(), Rule: "assertion", Confidence: 0.3}, ok &&
 		r != recovery.Unknown
 }
 
-// commandFailed reports whether a command of the user's said no.
+// commandFailed reports whether a user's command failed.
 func (q *classification) commandFailed() bool {
 	failed := q.e.Signal != "" || q.e.ExitCode != nil && *q.e.ExitCode != 0
 	return failed && slices.Contains(commandStages, q.e.Stage)
 }
 
-// readable are the reasons that text may give; nil: all. A user's command that crashed is no crash of an agent.
+// readable returns the reasons that text may give, or nil for all. A crash of a user's command is not a crash of an
+// agent.
 func (q *classification) readable() []recovery.Reason {
 	if !q.commandFailed() {
 		return nil
@@ -423,13 +421,13 @@ func (q *classification) answer() (recovery.Finding, bool) {
 	return f, f.Reason == recovery.PolicyViolation || f.Reason == recovery.NeedsHuman
 }
 
-// hung reports whether the program did nothing to end, and said nothing of why.
+// hung reports whether the program neither ended nor reported an error.
 func (q *classification) hung() bool {
 	return q.e.Unended && q.e.ExitCode == nil && q.e.Signal == ""
 }
 
-// withoutEvidence judges what nothing else could: a check that fails without output, a success that changed nothing, a
-// command that somebody else had to end.
+// withoutEvidence handles the remaining cases: a failed check without output, a success without changes, a killed
+// command.
 func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 	e, quote := q.e, q.quote()
 	switch {

@@ -17,8 +17,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// twin reads texts as it is written down in rules.toml: each rule by itself looks for each of its literals on
-// each line, and asks its whole expression. It is what reading has to equal.
+// twin reads texts literally by rules.toml: each rule searches each line for each literal, and applies its whole
+// expression. The optimised reading must equal it.
 type twin struct {
 	c     *Classifier
 	lines []string
@@ -29,7 +29,7 @@ type twin struct {
 
 type twinPlace struct{ line, end int }
 
-// twinOf reads what rd has read.
+// twinOf reads the same text as rd.
 func twinOf(rd *reading) *twin {
 	c := rd.c
 	t := &twin{c: c, lines: rd.lines}
@@ -97,7 +97,7 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	slices.SortStableFunc(hits, func(a, b twinHit) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.length, a.length), cmp.Compare(a.rule, b.rule))
 	})
-	// side by side they are one place
+	// adjacent hits are one place
 	hits = slices.CompactFunc(hits, func(a, b twinHit) bool { return a.rule == b.rule })
 	return hits, slices.ContainsFunc(t.c.chatter, func(l string) bool { return strings.Contains(lower, l) })
 }
@@ -160,7 +160,7 @@ func (t *twin) matchesRule(r *rule, line string) (recovery.Reason, bool) {
 	return row.Reason, ok
 }
 
-// sameAsTwin reports where the reading of an evidence differs from its twin's.
+// sameAsTwin compares the reading of an evidence with its twin.
 func sameAsTwin(c *Classifier, e recovery.Evidence) error {
 	q := &classification{c: c, e: clean(e)}
 	rd := q.text()
@@ -206,7 +206,7 @@ func shown(m match) string {
 	return fmt.Sprintf("%s (%s) on line %d: %.80q", m.rule.ID, m.reason, m.line, m.quote)
 }
 
-// knownTexts are the corpora, what is written beside them, and the rules' examples.
+// knownTexts returns the corpora, their descriptions, and the rules' examples.
 func knownTexts(t *testing.T, c *Classifier) (all []string) {
 	for _, l := range testfiles.Corpus(t) {
 		all = append(all, l.Text)
@@ -222,7 +222,7 @@ func knownTexts(t *testing.T, c *Classifier) (all []string) {
 	return append(all, recoverytest.Tricky...)
 }
 
-// TestReadingEqualsItsTwin: what was seen of real programs is read like by each rule for itself.
+// TestReadingEqualsItsTwin reads output of real programs in both ways.
 func TestReadingEqualsItsTwin(t *testing.T) {
 	c := newClassifier(t)
 	for _, text := range append(knownTexts(t, c), recoverytest.Tail(4<<10), recoverytest.Stream(4<<10),
@@ -272,7 +272,7 @@ func TestMixedReadingEqualsItsTwin(t *testing.T) {
 	})
 }
 
-// TestPatternEqualsExpression: an expression that is taken apart matches what the whole one matches.
+// TestPatternEqualsExpression compares a split expression with the whole expression.
 func TestPatternEqualsExpression(t *testing.T) {
 	texts := []string{
 		"", "a", "ab", "abc", "AbC", "abd", "tests failed", "test failed", "Test failed", "a|b", "]", "x]y", "-a",
@@ -299,7 +299,7 @@ func TestPatternEqualsExpression(t *testing.T) {
 	}
 }
 
-// BenchmarkTwin is what BenchmarkClassify would cost without a common search.
+// BenchmarkTwin shows the cost of BenchmarkClassify without a common search.
 func BenchmarkTwin(b *testing.B) {
 	c := newClassifier(b)
 	e := clean(recovery.Evidence{Stderr: recoverytest.Tail(4 << 10), At: benchNow})
@@ -308,7 +308,7 @@ func BenchmarkTwin(b *testing.B) {
 	}
 }
 
-// TestLastLineEqualsItsTwin: the last line that tells is that of all lines that tell.
+// TestLastLineEqualsItsTwin compares lastTold with a search over all lines.
 func TestLastLineEqualsItsTwin(t *testing.T) {
 	part := rapid.SampledFrom([]string{
 		"", " ", "\u00a0", "\t", "Usage:", "uſage: x", "Available Commands:",
@@ -330,7 +330,7 @@ func TestLastLineEqualsItsTwin(t *testing.T) {
 	})
 }
 
-// byTwin lets each rule by itself decide what a text means.
+// byTwin classifies a text with separate rules.
 func (q *classification) byTwin() (match, bool) {
 	tw := twinOf(q.text())
 	for i := range tiers {

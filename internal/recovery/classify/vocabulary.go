@@ -7,20 +7,20 @@ type vocabulary struct {
 	words []string
 	ids   map[string]uint16
 	next  []link // word → the one before it that is found by the same hash
-	// The last word that begins so, and 1, by the hash of what it begins with; 0: none does. Many words begin
-	// alike, "not found" and "not allowed": the long ones have a table of their own, for more of their bytes.
+	// Last word with this hash of its beginning, plus 1; 0 for no word. Many words share a beginning, such as "not
+	// found" and "not allowed". Long words have a separate table over more of their bytes.
 	short, long [1 << hashBits]uint16
 }
 
-// link is what is looked at before a word is: most that begin alike are others.
+// link holds cheap checks before a word comparison, because most candidates differ.
 type link struct {
 	next   uint16 // and 1
 	length uint8  // at most 255
-	last   byte   // of so many bytes
+	last   byte   // the word's length
 }
 
 const (
-	shortestWord = 3 // bytes; what is shorter tells little
+	shortestWord = 3 // in bytes; shorter words are too common
 	longWord     = 6 // bytes: from here on a word is found by so many
 	hashBits     = 14
 
@@ -46,7 +46,7 @@ func (v *vocabulary) idsOf(words []string) []uint16 {
 	return ids
 }
 
-// first is where the list begins in which a word is.
+// first returns the head of the list for a word.
 func (v *vocabulary) first(word string) *uint16 {
 	var begin [padding]byte
 	copy(begin[:], word)
