@@ -14,13 +14,14 @@ const (
 	day = `[A-Z][a-z]{2} {1,2}\d{1,2} ` + clock
 )
 
-// form is one shape of log lines. Its first group is the level, if it has one; the message is what follows the match.
+// form is one shape of log lines. Its first group is the level, if the shape has a level. The message follows the
+// match.
 type form struct {
 	name string
 	re   *regexp.Regexp
-	// whether the expression can match: most lines are of another shape, or of none
+	// cheap test whether the expression can match; most lines have other shapes
 	may func(rest string) bool
-	// does without the expression, if it can; nil: there is nothing that does
+	// replaces the expression where possible; may be nil
 	find func(rest string) (at []int, ok bool)
 }
 
@@ -36,7 +37,7 @@ func (f form) foundBy(find func(string) ([]int, bool)) form {
 	return f
 }
 
-// behindTime are the shapes of what stands between a time and the message; the first that fits counts.
+// behindTime lists the shapes between a time and the message. The first match counts.
 var behindTime = []form{
 	row("Python's logging", `[ ,]?-[ ]+[\w.:/-]+ - LEVEL - `, mayDash),
 	row("Python's logging without a name", `[ ,]?-[ ]+LEVEL - `, mayDash),
@@ -70,11 +71,10 @@ var (
 	syslog5424 = row("syslog, RFC 5424", `<\d{1,3}>1 `+stamp+` \S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) `, begins('<'))
 )
 
-// plainLevel is a level at the beginning of a line, where nothing else says that it is a logger's. It stays in
-// the message.
+// plainLevel is a level at the start of a line without other signs of a logger. It stays in the message.
 var plainLevel = row("level alone", `\s*(?:npm |go: |\[)?LEVEL(?:\]|:|!| |$)`, mayPlain)
 
-// match returns the places of the match at the beginning of s and of its group; nil: there is none.
+// match returns the positions of the match at the start of s and of its group, or nil.
 func (f *form) match(s string) []int {
 	if !f.may(s) {
 		return nil
@@ -87,8 +87,8 @@ func (f *form) match(s string) []int {
 	return f.re.FindStringSubmatchIndex(s)
 }
 
-// Parse takes off a line what a logger put before its message, and returns the message's level. A message of
-// several lines (a logger had quoted it) holds line feeds. Ok: a logger wrote it; else message is the line.
+// Parse removes a logger's prefix from a line, and returns the level. A message of several lines (a logger had quoted
+// it) holds line feeds. Ok: a logger wrote it; else message is the line.
 func Parse(line string) (message string, level Level, ok bool) {
 	if line == "" {
 		return line, None, false
@@ -148,7 +148,7 @@ func parseTimed(line string) (string, Level, bool) {
 	if message, level, ok := parseLogfmt(strings.TrimLeft(rest, " \t")); ok {
 		return message, level, true
 	}
-	if bare || rest != "" && rest[0] != ' ' && rest[0] != '\t' { // a clock alone is no logger's
+	if bare || rest != "" && rest[0] != ' ' && rest[0] != '\t' { // a clock alone is not a logger's prefix
 		return line, None, false
 	}
 	return strings.TrimPrefix(rest[min(1, len(rest)):], "- "), None, true

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// The gates of forms: each says no only where the form's expression cannot match.
+// Gates of forms: each returns false only if the form's expression cannot match.
 
 func always(string) bool { return true }
 
@@ -61,7 +61,7 @@ func mayPlain(line string) bool {
 	return beginsLevel(line)
 }
 
-// beginsLevel reports whether a text can begin with a level: by its first three letters. A long s is a letter, too.
+// beginsLevel reports whether a text can begin with a level: by its first three letters. A long s counts as a letter.
 func beginsLevel(s string) bool {
 	if len(s) < 3 {
 		return false

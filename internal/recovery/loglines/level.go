@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Level is how grave a program itself calls a line.
+// Level is the severity that the program gave to a line.
 type Level uint8
 
 // The levels. Below Error a line only advises.
@@ -20,11 +20,11 @@ const (
 	Error
 )
 
-// Advises reports whether a line of this level tells what happened on the way, and not why a program gave up.
+// Advises reports whether a line of this level describes an intermediate event rather than the reason for giving up.
 func (l Level) Advises() bool { return None < l && l < Error }
 
-// levelWords are the words of syslog, Python, Java, Go's, Rust's and JavaScript's loggers, as a table of
-// expressions needs them.
+// levelWords are the level names of syslog and of loggers for Python, Java, Go, Rust and JavaScript, as a regular
+// expression.
 const levelWords = `(?i:trace|silly|finest|finer|fine|debu?g?|dbg|verb(?:ose)?|info?|information|notice|warn(?:ing)?|wrn|erro?r?|fatal?|ftl|crit(?:ical)?|d?panic|severe|emerg(?:ency)?|alert|fail)`
 
 // isLevel reports whether levelWords match a word as a whole.
@@ -45,7 +45,7 @@ func findLevel(rest string) (at []int, ok bool) {
 	for end < len(rest) && plaintext.IsLetter(rest[end]) {
 		end++
 	}
-	if end < len(rest) && rest[end] >= utf8.RuneSelf { // it may be a letter of a level, too
+	if end < len(rest) && rest[end] >= utf8.RuneSelf { // may be a letter of a level
 		return nil, false
 	}
 	c := timeCursor{s: rest, i: end}

@@ -12,7 +12,7 @@ type Lines struct {
 	Text   string
 	Lines  []string // of Text
 	levels []Level  // shorter than the lines: the rest states none
-	Logged bool     // some line is a logger's
+	Logged bool     // at least one line has a logger's prefix
 }
 
 // Level is the level of line n.
@@ -23,7 +23,7 @@ func (l *Lines) Level(n int) Level {
 	return None
 }
 
-// Read reads a clean text. Crossing tells which phrases are known, to find out where a word was cut.
+// Read reads a clean text. Crossing counts known phrases, to detect words that were cut.
 func Read(text string, crossing Crossing) Lines {
 	if text == "" {
 		return Lines{}
@@ -47,7 +47,7 @@ func Read(text string, crossing Crossing) Lines {
 // reader collects lines.
 type reader struct {
 	crossing Crossing
-	lines    []string // nil: so far they are as they were read
+	lines    []string // nil while the lines are unchanged
 	levels   []Level
 	logged   bool
 }
@@ -82,7 +82,7 @@ func (r *reader) add(line string, level Level) {
 	r.lines = append(r.lines, line)
 }
 
-// quoted adds the lines of a text that was quoted, again and again.
+// quoted adds the lines of a text, which may be quoted repeatedly.
 func (r *reader) quoted(text string, level Level, quotes int) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(plaintext.WithoutControl(text), "\n"), "\n") {
 		message, own, logged := Parse(line)
@@ -103,8 +103,7 @@ func (r *reader) quoted(text string, level Level, quotes int) {
 	}
 }
 
-// dedent takes off the margin that all lines have. That of a program's options and of a linter's places tells
-// what they are.
+// dedent takes off the margin that all lines have. The indentation of options and of linters' places is significant.
 func dedent(lines []string) []string {
 	margin := -1
 	for _, l := range lines {
@@ -136,7 +135,7 @@ const (
 	edges = "╭╮╰╯┌┐└┘╔╗╚╝├┤┠┨─━═╴╶╌┄┈"
 )
 
-// unbox takes frames off, and reports which lines stood in one.
+// unbox removes frames, and reports the lines that were in a frame.
 func unbox(lines []string) ([]string, []bool) {
 	boxed := make([]bool, len(lines))
 	var out []string

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The names under which loggers put what they say.
+// Field names of loggers.
 var (
 	levelKeys   = []string{"level", "@level", "log.level", "lvl", "levelname", "severity", "loglevel"}
 	messageKeys = []string{"msg", "message", "@message", "event", "text"}
@@ -32,7 +32,7 @@ func parseJSON(line string) (string, Level, bool) {
 		return line, None, false
 	}
 	decoder := json.NewDecoder(strings.NewReader(line))
-	decoder.UseNumber() // a time in seconds stays as it was printed
+	decoder.UseNumber() // keeps a time in seconds unchanged
 	if decoder.Decode(&fields) != nil {
 		return line, None, false
 	}
@@ -77,7 +77,7 @@ func joined(message, err string) string {
 	return strings.TrimRight(message, " :\n") + ": " + err
 }
 
-// withRest adds what else a logger stated, on a line of its own: in the form of JSON if it holds objects, which
+// withRest adds a logger's other fields on a separate line. They stay JSON if they contain objects, because an object
 // may be a provider's error.
 func withRest(message string, fields map[string]any) string {
 	for _, k := range slices.Concat(levelKeys, placeKeys) {
@@ -139,7 +139,7 @@ func parseLogfmt(line string) (string, Level, bool) {
 	return withRest(message, fields), levelOf(level), true
 }
 
-// logfmtValue returns the value at the start of s, and what follows the blank behind it.
+// logfmtValue returns the value at the start of s, and the text after the following blank.
 func logfmtValue(s string) (value, rest string) {
 	if !strings.HasPrefix(s, `"`) {
 		value, rest, _ = strings.Cut(s, " ")

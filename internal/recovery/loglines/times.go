@@ -8,7 +8,7 @@ import (
 
 // A line in two begins with a time, so that times are read without an expression.
 
-// timeEnd is where a line's time ends, `\[?stamp\]?:?`; 0: it begins with none.
+// timeEnd returns the end of a line's time, `\[?stamp\]?:?`, or 0.
 func timeEnd(line string) int {
 	c := timeCursor{s: line}
 	c.byte("[")
@@ -20,7 +20,7 @@ func timeEnd(line string) int {
 	return c.i
 }
 
-// clockEnd is where a line's clock ends, `\[?clock\]?`; 0: it begins with none.
+// clockEnd returns the end of a line's clock, `\[?clock\]?`, or 0.
 func clockEnd(line string) int {
 	c := timeCursor{s: line}
 	c.byte("[")
@@ -31,8 +31,7 @@ func clockEnd(line string) int {
 	return c.i
 }
 
-// timeCursor reads the parts of a time. Every method either advances and returns true, or leaves the cursor
-// where it was.
+// timeCursor reads the parts of a time. Every method either advances and returns true, or does not move the cursor.
 type timeCursor struct {
 	s string
 	i int
@@ -123,7 +122,7 @@ func (c *timeCursor) clock() bool {
 	return true
 }
 
-// zone reads a zone, if there is one.
+// zone reads an optional time zone.
 func (c *timeCursor) zone() {
 	start := c.i
 	if c.i < len(c.s) && c.s[c.i] == ' ' {

@@ -17,7 +17,7 @@ var (
 	twinClock = regexp.MustCompile(`^(?:\[?` + clock + `\]?)`)
 )
 
-// sameAsTwins compares what is read at the beginning of a line with what expressions alone find there.
+// sameAsTwins compares the hand-written readers with their expressions at the start of a line.
 func sameAsTwins(t *testing.T, line string) {
 	end := func(re *regexp.Regexp) int {
 		if at := re.FindStringIndex(line); at != nil {
@@ -59,7 +59,7 @@ func TestFormsEqualTheirTwins(t *testing.T) {
 	}
 }
 
-// slots are what may stand in a log line, one behind the other; any may be missing, and any other part may stand there.
+// slots are the parts of a log line in order. Any part may be missing or in another slot.
 var slots = [][]string{
 	{"[", "<34>1 ", "npm ", "go: ", "E1122 ", "W, ["},
 	{"2026-11-22", "2026/11/22", "22/Nov/2026", "22.11.2026", "22-11/2026", "Nov 22 ", "Nov  2 ", "Sun Nov 22 "},
@@ -81,7 +81,7 @@ var slots = [][]string{
 	{"message", "level=info msg=x", "  two", "K", "\u00e9"},
 }
 
-// TestMixedFormsEqualTheirTwins compares on lines that are nearly, or really, those of loggers.
+// TestMixedFormsEqualTheirTwins compares both readers on real and similar log lines.
 func TestMixedFormsEqualTheirTwins(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	for range 30000 {

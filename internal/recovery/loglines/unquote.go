@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuotes is how often a text is unquoted that was quoted again and again.
+// maxQuotes bounds the levels of quoting.
 const maxQuotes = 4
 
-// unquote returns the text that a line quotes as one JSON string: the whole line, the fields of an object that
-// is nothing else, or behind words. Ok: there was one.
+// unquote returns the text of a JSON string in a line: the whole line, the fields of an object that fills the line, or
+// a string after words. Ok is false without such a string.
 func unquote(line string) (text string, ok bool) {
 	if first := strings.TrimLeft(line, " "); first == "" || ' ' < first[0] && first[0] < utf8.RuneSelf &&
 		first[0] != '"' && strings.IndexByte(line, '\\') < 0 {
@@ -39,7 +39,7 @@ func unquote(line string) (text string, ok bool) {
 	return "", false
 }
 
-// fieldsText returns the texts of several lines that an object holds, if it states neither what it is nor an error.
+// fieldsText returns the multi-line texts of an object without a type or an error.
 func fieldsText(line string) (text string, ok bool) {
 	if !strings.Contains(line, `\n`) || strings.Contains(line, `"type"`) || strings.Contains(line, `"error"`) ||
 		strings.Contains(line, `"event"`) {

@@ -18,11 +18,11 @@ const (
 	widest    = 200
 )
 
-// Crossing returns how many known phrases begin in left, or in what is between, and end in right.
+// Crossing counts the known phrases that begin in left or between, and end in right.
 type Crossing func(left, between, right string) int
 
-// unwrap joins what was wrapped at a width; boxed are the lines that stood in a frame. A line is wrapped if the
-// first word of the next one had no room on it, and if the two read on: a list of lines stays a list.
+// unwrap joins lines wrapped at a width. Boxed marks lines that were in a frame. A line is wrapped if the first word of
+// the next one had no room on it, and if the two read on: a list of lines stays a list.
 func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 	out := lines[:0:0]
 	s := &segment{crossing: crossing}
@@ -59,7 +59,7 @@ type segment struct {
 	hard     int // behind a full one
 }
 
-// take begins anew with some lines, and reports whether they may be wrapped at any width.
+// take restarts with some lines, and reports whether they may be wrapped at some width.
 func (s *segment) take(lines []string) bool {
 	if len(lines) < 2 {
 		return false
@@ -85,7 +85,7 @@ func (s *segment) take(lines []string) bool {
 	return s.width >= shortest && s.width <= widest
 }
 
-// bond is how much two lines look like one.
+// bond is the strength of evidence that two lines are one.
 type bond int
 
 const (
@@ -94,8 +94,8 @@ const (
 	readsOn
 )
 
-// judge decides which lines are joined with their next ones, and reports whether any is. Who draws a frame
-// wraps what is in it.
+// judge decides which lines are joined with their next ones, and reports whether any is. Programs that draw frames wrap
+// their content.
 func (s *segment) judge(boxed bool) bool {
 	s.bonds = append(s.bonds[:0], make([]bond, len(s.lines))...)
 	bonds := s.bonds
@@ -158,7 +158,7 @@ func (s *segment) appendTo(out []string) []string {
 	return out
 }
 
-// glue is what stood between line i and the next one: nothing, if a word was cut.
+// glue returns the text between line i and the next line: empty if a word was cut.
 func (s *segment) glue(i int, next string) string {
 	line := s.lines[i]
 	if s.widths[i] < s.width || strings.HasSuffix(line, " ") || len(s.lines[i+1])-len(next) == 1 {
@@ -196,8 +196,8 @@ func bothDigits(last, first string) bool {
 	return unicode.IsDigit(rune(last[len(last)-1])) && unicode.IsDigit(rune(first[0]))
 }
 
-// phrases counts the known phrases that a line and the next make, if a word was cut and if none was. Least is
-// how many characters of a phrase stand on both sides.
+// phrases counts the known phrases that a line and the next make, if a word was cut and if none was. Least is the
+// minimum number of a phrase's characters on each side.
 func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	const near = 48
 	left, right := line[max(0, len(line)-near):], next[:min(len(next), near)]
@@ -217,14 +217,14 @@ func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	return count(""), count(" ")
 }
 
-// smallWords are seldom a part of another word's beginning or end, and never end a sentence.
+// smallWords are rarely part of another word, and never end a sentence.
 var smallWords = []string{
 	"the", "a", "an", "of", "to", "for", "from", "with", "by", "in", "on", "is", "are", "was",
 	"be", "has", "have", "not", "no", "and", "or", "that", "this", "your", "you", "it", "its", "as", "at", "if", "can",
 	"could", "will", "please",
 }
 
-// bondOf judges a full line and the next one; open is what the line leaves open.
+// bondOf compares a full line with the next line. Open is the JSON state at the end of the line.
 func (s *segment) bondOf(line, next string, open jsonState) bond {
 	bare := strings.TrimLeft(next, " ")
 	indented := len(bare) < len(next)
@@ -251,7 +251,7 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	if strings.Contains(bare, ": ") && label.MatchString(bare) {
 		return unclear
 	}
-	// what follows may be another program's
+	// the next line may come from another program
 	if _, _, logged := Parse(strings.TrimLeft(line, " ")); logged && !slices.Contains(smallWords, last) {
 		return unclear
 	}
@@ -273,13 +273,13 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	return unclear
 }
 
-// label is a name that a line may begin with, or that may stand in a sentence.
+// label matches a name at the start of a line, or within a sentence.
 var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 
-// isPlace reports whether a line begins with a place in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field
-// ("a": x, a=x).
+// isPlace reports whether a line begins with a place in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field ("a": x,
+// a=x).
 func isPlace(line string) bool {
-	name, file, letter := 0, 0, false // how long the run of what a name, and a file, is made of is
+	name, file, letter := 0, 0, false // lengths of the runs of characters allowed in a name and a file
 	for ; file < len(line); file++ {
 		c := line[file]
 		if !plaintext.IsWord(c) && c != '.' && c != '/' && c != '\\' && c != '-' {
@@ -325,7 +325,7 @@ func isPlace(line string) bool {
 	return false
 }
 
-// starts are what begins a line that goes on with nothing.
+// starts are beginnings of lines that do not continue another line.
 var starts = []string{
 	"- ", "* ", "• ", "· ", "at ", "File \"", "--", "==", "__", "++", "@@", "$ ", "> ", ">>", "#", "✖", "✗", "✘", "✓",
 	"✔", "×", "›", "❯", "⎿", "●", "|", "~", "^", "[", "<",
@@ -361,14 +361,14 @@ func startsAnew(next string) bool {
 	return logged
 }
 
-// jsonState is what a JSON text leaves open.
+// jsonState is the open part of a JSON text.
 type jsonState struct {
 	depth    int
 	inString bool
 	escaped  bool
 }
 
-// begin is where JSON begins in s, or a field of it; -1: nowhere.
+// begin returns the position of JSON or a JSON field in s, or -1.
 func begin(s string) int {
 	if bare := strings.TrimLeft(s, " "); strings.HasPrefix(bare, `"`) && strings.Contains(bare, `": `) {
 		return len(s) - len(bare)
@@ -379,7 +379,7 @@ func begin(s string) int {
 	return strings.Index(s, `{\"`)
 }
 
-// read goes on with s. JSON begins at a brace with a quotation mark behind it.
+// read continues with s. JSON begins at a brace followed by a quotation mark.
 func (j *jsonState) read(s string) {
 	i := 0
 	if j.depth == 0 && !j.inString {
