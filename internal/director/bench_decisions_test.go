@@ -21,6 +21,7 @@ import (
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
+	"retake/internal/patience"
 	"retake/internal/workspace"
 )
 
@@ -286,7 +287,7 @@ func (x *decisionBench) drain(synced bool, reports int) float64 {
 	stop := x.run(s)
 	select {
 	case <-done:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(patience.For(2 * time.Minute)):
 		x.Errorf("%d reports are left", left.Load())
 	}
 	took := time.Since(began)

@@ -14,6 +14,7 @@ import (
 
 	"retake/internal/bench"
 	"retake/internal/fsm"
+	"retake/internal/patience"
 )
 
 // pace is how fast reports come whose latency has a goal; inTurns is how many are under way at saturation, each
@@ -135,7 +136,7 @@ func (s *stopwatch) one(t *testing.T, n int, publish func() error) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience.For(30 * time.Second)):
 		t.Errorf("message %d has not come through", n)
 	}
 }

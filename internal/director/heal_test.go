@@ -19,6 +19,7 @@ import (
 	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
 	"retake/internal/director/operator"
+	"retake/internal/patience"
 )
 
 // smallDisk makes the data directory a file system of its own.
@@ -195,7 +196,7 @@ func TestJournalRemovedWhileLive(t *testing.T) {
 			t.Errorf("it ends with %v; want what is damaged, and what to do", err)
 		}
 		s.cancel = nil
-	case <-time.After(time.Minute):
+	case <-time.After(patience.For(time.Minute)):
 		t.Fatal("it does not end")
 	}
 	if s.logs.FilterMessage("the bus was opened again").Len() == 0 {

@@ -15,6 +15,7 @@ import (
 
 	"retake/internal/bus/bustest"
 	"retake/internal/container"
+	"retake/internal/patience"
 )
 
 // newPair is two directors that stand in for each other: one bus, one GitHub, one runtime and storage that they
@@ -99,7 +100,7 @@ func TestTakeoverThatCannotHealEnds(t *testing.T) {
 		if second.cancel = nil; !errors.Is(err, container.ErrSpec) {
 			t.Errorf("it ends with %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience.For(time.Minute)):
 		t.Fatal("it does not end")
 	}
 	second.runtime.fail(nil)

@@ -14,6 +14,7 @@ import (
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
+	"retake/internal/patience"
 )
 
 // ends waits for the end of a run that ends by itself.
@@ -24,7 +25,7 @@ func (s *harness) ends() error {
 		s.cancel(nil)
 		s.cancel = nil
 		return err
-	case <-time.After(2 * time.Minute):
+	case <-time.After(patience.For(2 * time.Minute)):
 		for _, e := range s.logs.All() {
 			s.t.Log(e.Message, e.ContextMap())
 		}

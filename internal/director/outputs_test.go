@@ -16,6 +16,7 @@ import (
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/output"
+	"retake/internal/patience"
 )
 
 // printed are the lines that a director, or without one its files, has of an issue: "attempt stage text".
@@ -113,7 +114,7 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 		if want := []string{"1 CODE [REDACTED]", "1 VALIDATE it fails", "2 CODE again"}; !slices.Equal(lines, want) {
 			t.Errorf("followed %q, want %q", lines, want)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience.For(time.Minute)):
 		t.Fatal("the second attempt was never seen")
 	}
 	if lines := s.printed(key, output.Filter{Attempt: 1, Stage: "VALIDATE"}); !slices.Equal(lines,

@@ -17,6 +17,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
+	"retake/internal/patience"
 )
 
 // written is a configuration that tests write anew while a director runs.
@@ -275,7 +276,7 @@ func TestHangupReadsAgain(t *testing.T) {
 		f.write(func(c *config.Config) { c.Director.MaxRetries = 10 + n })
 		select {
 		case hangups <- struct{}{}:
-		case <-time.After(time.Minute):
+		case <-time.After(patience.For(time.Minute)):
 			t.Fatal("nobody hears it")
 		}
 		s.until("it is in the journal", func() bool {

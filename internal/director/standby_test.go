@@ -20,6 +20,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director/lead"
 	"retake/internal/director/operator"
+	"retake/internal/patience"
 )
 
 // loseJournal has the server lose the journal's folder.
@@ -137,7 +138,7 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 		if !errors.Is(err, bus.ErrDamaged) {
 			t.Errorf("it ended with: %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience.For(time.Minute)):
 		t.Fatal("it goes on with what is left of the journal")
 	}
 }
