@@ -17,7 +17,7 @@ import (
 	"retake/internal/agenttest/trial"
 	"retake/internal/config"
 	"retake/internal/container"
-	"retake/internal/director"
+	"retake/internal/director/engine"
 	"retake/internal/recovery"
 	"retake/internal/recovery/plaintext"
 )
@@ -96,7 +96,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 	if err != nil {
 		return err
 	}
-	if t.options.Worker, err = director.FindWorker(worker); err != nil {
+	if t.options.Worker, err = engine.FindWorker(worker); err != nil {
 		return err
 	}
 	tables, problems := t.cfg.Tables()

@@ -19,9 +19,11 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/disk"
+	"retake/internal/director/engine"
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
+	"retake/internal/director/network"
 	"retake/internal/director/restore"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
@@ -95,10 +97,10 @@ type daemon struct {
 	decides       func(*fsm.Config)
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64
-	gateway       string   // address at which containers reach the bus
-	environ       []string // environment of every container
-	secrets       []string // values in environ that workers mask
-	// values that must not be pushed: the secret ones in environ, and GitHub's token
+	gateway       string         // address at which containers reach the bus
+	environ       engine.Environ // of every container
+	engine        *engine.Engine
+	// values that must not be pushed: those in environ, and GitHub's token
 	known []leak.Value
 	token func(context.Context) (string, error) // returns GitHub's current token
 
@@ -131,9 +133,7 @@ type daemon struct {
 	web       *serve.Web                 // at director.http_listen; may be nil
 	disk      *disk.Guard                // watches the disk of the data directory
 	only      *intake.Only               // nil if the run takes all issues
-	outside   outside                    // the proxy between workers and the network
-	keys      map[string]egress.Key      // by variable: keys that workers use without holding them
-	internet  func(*egress.Options)      // Options.Outside; may be nil
+	network   *network.Access            // the workers' access to the network
 	aborted   string                     // why the policy stopped the run; belongs to the owner while a session lives
 }
 

@@ -91,7 +91,7 @@ func (x example) escalation(d *daemon) github.Escalation {
 			URL: "https://github.com/acme/widgets/pull/22",
 		}
 	}
-	questions := effects.Questions{Setup: d.setup, ConfigFile: d.reading.file, Denied: d.outside.denied}
+	questions := effects.Questions{Setup: d.setup, ConfigFile: d.reading.file, Denied: d.network.Denied}
 	text := questions.Escalation(e, x.report)
 	if x.report != nil {
 		text.Branch, text.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"

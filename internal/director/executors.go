@@ -69,8 +69,8 @@ func (s *session) newWorkers(ctx context.Context) {
 
 func (s *session) diskWatch() *lead.DiskWatch {
 	return &lead.DiskWatch{
-		Of: s.sharedKey(), Watermark: func() float64 { return s.setup().Director.DiskWatermark },
-		Use:  func() (disk.Use, error) { return s.diskUse(s.sharedDir()) },
+		Of: s.config.SharedKey(), Watermark: func() float64 { return s.setup().Director.DiskWatermark },
+		Use:  func() (disk.Use, error) { return s.diskUse(s.config.SharedDir()) },
 		Live: func(ctx context.Context) []fsm.Task { return workers.Live(ctx, s.owner) },
 		Used: s.workspace.Used, Uploaded: s.bus.Uploaded, Log: s.log,
 		Stop: func(ctx context.Context, worker, why string) {
@@ -108,16 +108,17 @@ func (s *session) newAttempts() {
 		Setup: s.setup, Texts: texts, Runtime: s.runtime, Bus: s.bus, Workspace: s.workspace, Origin: s.origin,
 		Travel: s.travel, Withdrawals: s.withdrawals, Reports: s.reports,
 		Specs: &effects.Specs{
-			Workspace: s.workspace, Environ: s.environ, WorkerBinary: s.workerBinary, LifeAfter: workerLifeAfter,
+			Workspace: s.workspace, Environ: s.environ.Variables, WorkerBinary: s.workerBinary,
+			LifeAfter: workerLifeAfter,
 		},
-		Proxy: s.outside, Outputs: outputs, Record: s.recorder, Trace: s.telemetry.Parent, RunID: s.runID,
-		Image: s.image(), WorkerURL: s.bus.WorkerURL(s.gateway), Secrets: s.secrets, Log: s.log,
+		Proxy: s.network, Outputs: outputs, Record: s.recorder, Trace: s.telemetry.Parent, RunID: s.runID,
+		Image: s.image(), WorkerURL: s.bus.WorkerURL(s.gateway), Secrets: s.environ.Secrets, Log: s.log,
 	}
 	s.stopper = &effects.Stopper{
 		Setup: s.setup, Now: func() time.Time { return s.owner.Clock.Now() }, Runtime: s.runtime,
 		Workspace: s.workspace, Travel: s.travel, Withdrawals: s.withdrawals, Secrets: s.workSecrets,
 		Ending: &reports.Ending{Cache: s.reports, Bus: s.bus, Spool: s.workspace, Log: s.log},
-		Reader: s.reader, Credentials: s.credentials, Proxy: s.outside, Outputs: outputs, Control: s.control,
+		Reader: s.reader, Credentials: s.credentials, Proxy: s.network, Outputs: outputs, Control: s.control,
 		Leases: s.broker, Record: s.recorder, Redact: s.github.Redact, Log: s.log,
 	}
 	s.remains = &effects.Remains{

@@ -20,7 +20,7 @@ func TestForgetTriesAgain(t *testing.T) {
 	d, err := open(t.Context(), s.options(), false)
 	must(t, err)
 	defer d.close()
-	folder := filepath.Join(d.sharedDir(), "tasks", "growing2")
+	folder := filepath.Join(d.config.SharedDir(), "tasks", "growing2")
 	// a folder that is not empty cannot be removed as the file that belongs there
 	record := filepath.Join(folder, "task.json")
 	must(t, os.MkdirAll(filepath.Join(record, "in", "the", "way"), 0o700))

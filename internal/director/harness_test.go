@@ -76,7 +76,7 @@ func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int)
 	web := httptest.NewServer(s.github)
 	t.Cleanup(web.Close)
 	worker := filepath.Join(dir, "worker")
-	must(t, os.WriteFile(worker, []byte(elfMagic+"played"), 0o755))
+	must(t, os.WriteFile(worker, []byte("\x7fELFplayed"), 0o755))
 
 	c := config.Default()
 	c.Containers.SameUser = container.CanKeepApart() != nil // where it is refused otherwise

@@ -22,7 +22,8 @@ func (d *daemon) connect(ctx context.Context) (_ *bus.Bus, err error) {
 	b := d.config.AgentBus
 	hosts := []string{b.ListenAddr}
 	switch {
-	case b.ListenAddr == "auto" && d.onCluster(): // pods connect from anywhere, and the address may belong to a Service
+	// pods connect from anywhere, and the address may belong to a Service
+	case b.ListenAddr == "auto" && d.config.OnCluster():
 		hosts = []string{"0.0.0.0"}
 	case b.ListenAddr == "auto":
 		hosts = []string{"127.0.0.1", d.gateway}
@@ -57,7 +58,7 @@ func (d *daemon) newCandidate(of func() *bus.Bus) *lead.Candidate {
 
 // identity returns this process as it shows itself when it leads.
 func (d *daemon) identity() (bus.Leader, error) {
-	dir, err := d.installation()
+	dir, err := lead.Installation(d.config.Director.DataDir, d.log)
 	if err != nil {
 		return bus.Leader{}, err
 	}
@@ -79,8 +80,9 @@ func (d *daemon) newRestorer(patience time.Duration) *restore.Restorer {
 	origin := effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.config.GitHub.BaseBranch}
 	return &restore.Restorer{
 		Config: d.config, Setup: d.setup, Machine: d.machineConfig, Bus: d.hub.Bus, Writer: d.writer,
-		Leads: d.candidate.Leads, Fleet: d.fleetFile(), Shared: d.sharedDir(), GitHub: d.github, Runtime: d.runtime,
-		Workspace: d.workspace, Reports: d.storedReports, IssueView: offers.IssueView, Remote: origin.Remote,
+		Leads: d.candidate.Leads, Fleet: d.fleetFile(), Shared: d.config.SharedDir(),
+		GitHub: d.github, Runtime: d.runtime, Workspace: d.workspace, Reports: d.storedReports,
+		IssueView: offers.IssueView, Remote: origin.Remote,
 		Patience: patience, Log: d.log,
 	}
 }

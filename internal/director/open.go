@@ -5,33 +5,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"retake/internal/audit"
+	"retake/internal/bus/keys"
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/disk"
 	"retake/internal/director/effects"
+	"retake/internal/director/engine"
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/network"
 	"retake/internal/director/restore"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
 	"retake/internal/director/workers"
+	"retake/internal/egress"
 	"retake/internal/github"
 	"retake/internal/github/gate"
 	"retake/internal/output"
 	"retake/internal/safefile"
 	"retake/internal/secrets/leak"
-	"retake/internal/sys/hidden"
 	"retake/internal/workspace"
 )
 
@@ -68,13 +69,14 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		Joined: d.config.AgentBus.URL != "", Connect: d.connect, Disk: d.disk, Say: d.operator.Say, Log: d.log,
 	}
 	d.candidate = d.newCandidate(d.hub.Bus)
+	d.engine = &engine.Engine{Config: d.config, Say: d.operator.Say, Log: d.log}
 	d.candidate.Able, d.candidate.StandBy = d.disk.Able, d.standBy
 	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {
 		return nil, err
 	}
 	d.restorer = d.newRestorer(cmp.Or(o.findPatience, restore.FindPatience))
 	d.candidate.Marker, _ = d.runtime.(lead.Marker)
-	if err := d.openEgress(ctx); err != nil {
+	if err := d.openNetwork(ctx, o.Outside); err != nil {
 		return nil, err
 	}
 	d.telemetry.Hide(d.github.Redact)
@@ -99,7 +101,6 @@ func newDaemon(o Options) *daemon {
 		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now,
 		runID:      "run_" + now.Format("20060102-150405Z"),
 		runtime:    o.Runtime,
-		internet:   o.Outside,
 		driftEvery: cmp.Or(o.DriftEvery, workers.DriftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
 		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
 		decides:       o.decides,
@@ -131,63 +132,25 @@ func (d *daemon) findDirectories() error {
 	return nil
 }
 
-// installation returns the permanent name of this data directory. A director removes only what carries that name.
-func (d *daemon) installation() (string, error) {
-	return d.installationOf(d.config.Director.DataDir)
-}
-
-// installationOf returns the permanent name of a directory, and creates it if necessary.
-func (d *daemon) installationOf(dir string) (string, error) {
-	path := filepath.Join(dir, "installation")
-	name := ""
-	err := safefile.Load(path, func(data []byte) error {
-		if name = string(data); !loop.NonceForm.MatchString(name) {
-			return fmt.Errorf("%d bytes that are no name", len(data))
-		}
-		return nil
-	})
-	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		d.log.Warn("this data directory gets another name: containers that it had made are another director's now",
-			zap.Error(damaged))
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		name = loop.NewNonce()
-		// another director that shares the directory was first
-		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) {
-			return d.installationOf(dir)
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("director: the name of %s: %w", dir, err)
-	}
-	return name, nil
-}
-
 func (d *daemon) openLocal(o Options) error {
 	first, tables := d.newSetup(o.Config, ownSums(o.Config))
-	var binary, access, checkouts error
-	d.workerBinary, binary = FindWorker(o.WorkerBinary)
-	passed, environ := passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough,
-		d.config.Containers.Secrets)
-	d.environ, d.secrets, d.known = passed.environ, passed.secrets, passed.known
-	var proxied error
-	d.keys, proxied = proxiedKeys(first.Containers.ProxiedKeys)
-	for _, name := range sortedKeys(d.keys) {
-		d.known = append(d.known, leak.Value{Name: name, Text: d.keys[name].Value})
-	}
+	var binary, environ, access, checkouts error
+	d.workerBinary, binary = engine.FindWorker(o.WorkerBinary)
+	d.environ, environ = engine.NewEnviron(d.config.Containers)
+	d.known = d.environ.Known
 	// Docker mounts a checkout without traversing its parents. A plain process of another user must traverse them.
 	plain := d.plainProcesses()
 	if plain {
-		access = os.Chmod(d.sharedDir(), 0o711)
+		access = os.Chmod(d.config.SharedDir(), 0o711)
 	}
 	uid, gid := d.config.Containers.UIDGID()
 	d.workspace, checkouts = workspace.Open(workspace.Options{
-		Dir: d.sharedDir(), Owner: &workspace.Owner{UID: uid, GID: gid}, Passable: plain,
+		Dir: d.config.SharedDir(), Owner: &workspace.Owner{UID: uid, GID: gid}, Passable: plain,
 		Auth: d.gitAuth(o), Log: d.log, StatePaths: first.Agents.StatePaths(first.Stages),
 		Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
 	})
 	d.inForce.Store(first)
-	return errors.Join(tables, access, binary, environ, proxied, checkouts)
+	return errors.Join(tables, access, binary, environ, checkouts)
 }
 
 // limits returns the bounds on what an agent may leave in its checkout.
@@ -199,27 +162,14 @@ func limits(c config.Checkout) workspace.Limits {
 	}
 }
 
-// sharedDir is the directory of the checkouts and of the name that marks containers, both of which a successor
-// needs.
-func (d *daemon) sharedDir() string {
-	return cmp.Or(d.config.Director.SharedDir, d.config.Director.DataDir)
-}
-
-// sharedKey returns the configuration key of sharedDir, for people.
-func (d *daemon) sharedKey() string {
-	if d.config.Director.SharedDir == "" {
-		return "director.data_dir"
-	}
-	return "director.shared_dir"
-}
-
 // leadsOnBadDisk is how long a director with an unwritable disk keeps leading if another one may lead.
 const leadsOnBadDisk = time.Minute
 
 func (d *daemon) newDiskGuard(badFor time.Duration) *disk.Guard {
 	dir := d.config.Director.DataDir
 	return &disk.Guard{
-		Dir: dir, Shared: d.sharedDir(), SharedKey: d.sharedKey(), Reserve: d.config.Director.DiskReserveBytes(),
+		Dir: dir, Shared: d.config.SharedDir(), SharedKey: d.config.SharedKey(),
+		Reserve:   d.config.Director.DiskReserveBytes(),
 		Watermark: func() float64 { return d.setup().Director.DiskWatermark },
 		Renew:     func() error { return d.lock.Renew(dir) }, BadFor: badFor, Log: d.log, Probe: disk.Probe,
 	}
@@ -250,20 +200,35 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 // count pauses.
 const workerLifeAfter = 24 * time.Hour
 
+// ownerOfAttempts returns the permanent owner name of our attempts. Normally it is the name of the data directory.
+// On a cluster with a joined bus it is the name of the bus, the only thing that the directors share.
+func (d *daemon) ownerOfAttempts() (string, error) {
+	if !d.config.OnCluster() || d.config.AgentBus.URL == "" {
+		return lead.Installation(d.config.SharedDir(), d.log)
+	}
+	k, err := keys.Load(d.config.AgentBus.Credentials)
+	if err != nil {
+		return "", err
+	}
+	return k.Workers(), nil
+}
+
+func (d *daemon) openNetwork(ctx context.Context, change func(*egress.Options)) (err error) {
+	d.network, err = network.Open(ctx, network.Options{
+		Config: d.config, Keys: d.environ.Keys, Runtime: d.runtime, Gateway: d.gateway,
+		BusURL: d.hub.Bus().WorkerURL(d.gateway), WorkerBinary: d.workerBinary, Await: d.engine.Await, Change: change,
+		Log: d.log,
+	})
+	return err
+}
+
 func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	if d.runtime == nil {
 		owner, err := d.ownerOfAttempts()
 		if err != nil {
 			return err
 		}
-		var runtime container.Runtime
-		if err := d.awaitEngine(ctx,
-			func() (err error) { runtime, err = d.openRuntime(ctx, owner); return err }); err != nil {
-			return err
-		}
-		d.runtime = runtime
-		if err := d.awaitEngine(ctx,
-			func() error { return runtime.EnsureImage(ctx, d.config.Containers.Image) }); err != nil {
+		if d.runtime, err = d.engine.Open(ctx, owner); err != nil {
 			return err
 		}
 	}
@@ -271,7 +236,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 		return errors.New(
 			`director: worker.validate = "fresh" needs containers, and workers run as plain processes here: give it Docker, or set worker.validate = "inside"`)
 	}
-	if err := d.awaitEngine(ctx,
+	if err := d.engine.Await(ctx,
 		func() (err error) { d.gateway, err = d.runtime.EnsureNetwork(ctx); return err }); err != nil {
 		return err
 	}
@@ -298,7 +263,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 		TrustedAuthors:  c.TrustedAuthors,
 		MaxConcurrent:   d.config.RateLimits.GitHub.MaxConcurrentRequests,
 		CooldownDefault: d.config.RateLimits.GitHub.CooldownOnRateLimit,
-		Writes:          c.Writes, Secrets: append(append(slices.Clone(d.secrets), d.keyValues()...), token),
+		Writes:          c.Writes, Secrets: append(d.environ.AllSecrets(), token),
 		Known: d.known, Transport: d.candidate.Transport(cmp.Or(o.Transport, http.DefaultTransport)),
 		OnCooldown: d.coolDown, OnAnswer: d.requested, Log: d.log,
 	})
@@ -320,12 +285,9 @@ func (d *daemon) close() {
 	if d.outputs != nil { // first, to release readers that follow output
 		d.outputs.Close()
 	}
-	errs := []error{d.operator.Close(), d.web.Close()}
+	errs := []error{d.operator.Close(), d.web.Close(), d.network.Close()}
 	if d.audit != nil {
 		errs = append(errs, d.audit.Close(ctx))
-	}
-	if d.outside.proxy != nil {
-		errs = append(errs, d.outside.proxy.Close())
 	}
 	if d.hub != nil {
 		errs = append(errs, d.hub.Close(ctx))
@@ -338,69 +300,4 @@ func (d *daemon) close() {
 	if err := errors.Join(errs...); err != nil {
 		d.log.Warn("shutdown was incomplete", zap.Error(err))
 	}
-}
-
-// passed holds the variables for workers.
-type passed struct {
-	environ []string // "NAME=value"
-	// values that workers mask: all from the director's environment, and those declared secret
-	secrets []string
-	known   []leak.Value // values that no patch may contain; others, such as a proxy's address, may appear in any file
-}
-
-// passedOn collects the variables for workers. declared lists names that are secret, and with a leading ! names
-// that are not. For the rest, leak.Variable decides.
-func passedOn(env map[string]string, names, declared []string) (p passed, err error) {
-	add := func(name, value string, ofDirector bool) {
-		is, isNot := slices.Contains(declared, name), slices.Contains(declared, config.NoSecret+name)
-		p.environ = append(p.environ, name+"="+value)
-		if is || ofDirector && !isNot {
-			p.secrets = append(p.secrets, value)
-		}
-		if is || !isNot && leak.Variable(name, value) {
-			p.known = append(p.known, leak.Value{Name: name, Text: value})
-		}
-	}
-	for _, name := range sortedKeys(env) {
-		add(name, env[name], false)
-	}
-	for _, name := range names {
-		v, ok := hidden.Lookup(name)
-		if !ok {
-			return passed{}, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export it, "+
-				"or take it off the list", name)
-		}
-		add(name, v, true)
-	}
-	return p, nil
-}
-
-const elfMagic = "\x7fELF"
-
-// FindWorker returns the path of the static worker binary: the given path, or the file "worker" beside this
-// program.
-func FindWorker(path string) (string, error) {
-	if path == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", fmt.Errorf("director: own path: %w", err)
-		}
-		path = filepath.Join(filepath.Dir(self), "worker")
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("director: worker binary: %w", err)
-	}
-	f, err := os.Open(abs)
-	if err != nil {
-		return "", fmt.Errorf("director: no worker binary at %s: run \"make build\", or name it with --worker-binary",
-			abs)
-	}
-	defer f.Close()
-	magic := make([]byte, len(elfMagic))
-	if _, err := io.ReadFull(f, magic); err != nil || string(magic) != elfMagic {
-		return "", fmt.Errorf("director: %s is not a Linux program: run \"make build\", or name the worker with "+
-			"--worker-binary", abs)
-	}
-	return abs, nil
 }

@@ -3,7 +3,6 @@ package director
 import (
 	"context"
 	"encoding/base64"
-	"slices"
 
 	"retake/internal/container"
 	"retake/internal/fsm"
@@ -14,8 +13,7 @@ import (
 // recording describes what is stored of an attempt's output, and which values must never be written.
 func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output.Recording {
 	key := d.hub.Bus().AttemptKey(worker)
-	values := append(append(slices.Clone(d.secrets), d.keyValues()...), string(key),
-		base64.StdEncoding.EncodeToString(key))
+	values := append(d.environ.AllSecrets(), string(key), base64.StdEncoding.EncodeToString(key))
 	for _, v := range d.known {
 		values = append(values, v.Text)
 	}

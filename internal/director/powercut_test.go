@@ -45,7 +45,7 @@ func TestPowerCutOfTheWholeMachine(t *testing.T) {
 		}
 		return a.succeed(ctx)
 	})
-	must(t, os.WriteFile(filepath.Join(disk.Dir, "worker"), []byte(elfMagic+"played"), 0o755))
+	must(t, os.WriteFile(filepath.Join(disk.Dir, "worker"), []byte("\x7fELFplayed"), 0o755))
 	beside := s.config.Director.DataDir // the server's repositories
 	s.config.Director.DataDir = filepath.Join(disk.Dir, "data")
 	at, err := url.Parse(s.config.GitHub.APIURL)

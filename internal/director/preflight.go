@@ -3,7 +3,6 @@ package director
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,15 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"retake/internal/config"
 	"retake/internal/container"
-	inside "retake/internal/container/look"
 	"retake/internal/director/disk"
+	"retake/internal/director/engine"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
@@ -58,7 +56,7 @@ func (preflight) Programs(path string, names []string) (missing []string) {
 }
 
 // Worker returns the worker binary that a start would use.
-func (p preflight) Worker() (string, error) { return FindWorker(p.o.WorkerBinary) }
+func (p preflight) Worker() (string, error) { return engine.FindWorker(p.o.WorkerBinary) }
 
 // Disk returns the disk of a directory, or of its nearest existing parent.
 func (p preflight) Disk(dir string) (doctor.Disk, error) {
@@ -225,199 +223,3 @@ func (p processesSeen) Cannot() []string { return container.CannotConfine(p.same
 
 // Close does nothing.
 func (processesSeen) Close() error { return nil }
-
-type dockerSeen struct {
-	*container.Docker
-	p preflight
-}
-
-var _ doctor.Engine = (*dockerSeen)(nil)
-
-// Name returns the engine's name and address.
-func (d *dockerSeen) Name() string { return "Docker at " + d.Host() }
-
-// Confines returns true.
-func (*dockerSeen) Confines() bool { return true }
-
-// Try runs our own worker in a container of the image. The worker checks its environment and ends.
-func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
-	c, id := d.p.o.Config, trialFleet+loop.NewNonce()
-	binary, err := FindWorker(d.p.o.WorkerBinary)
-	if err != nil {
-		return found, err
-	}
-	docker, network, done, err := d.network(ctx)
-	if err != nil {
-		return found, err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	gateway, err := docker.EnsureNetwork(ctx)
-	if err != nil {
-		return found, err
-	}
-	dir, err := trialFolder(c)
-	if err != nil {
-		return found, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	spec := trialSpec(c, id, dir, binary, nil)
-	return tryIn(ctx, docker, spec, t, doctor.Tried{Reached: map[string]string{}, Network: network}, gateway, gateway)
-}
-
-// tryIn runs our own worker in a container to check its environment. The container reaches this machine at gateway.
-// Test listeners bind to listen, or to all addresses if it is empty.
-func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway,
-	listen string,
-) (doctor.Tried, error) {
-	asked := map[string]string{} // the container's address → the address of the trial
-	var dials []string
-	for _, address := range t.Addresses {
-		host, port, err := net.SplitHostPort(address)
-		if err != nil {
-			return found, err
-		}
-		dialled := net.JoinHostPort(cmp.Or(host, gateway), port)
-		if t.Listen {
-			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(cmp.Or(host, listen), port))
-			if err != nil {
-				found.Reached[address] = "nobody can listen there now: " + err.Error()
-				continue
-			}
-			defer l.Close()
-		}
-		asked[dialled] = address
-		dials = append(dials, dialled)
-	}
-	spec.Entrypoint = append([]string{container.WorkerPath, inside.Command}, inside.Args(dials, t.Programs)...)
-	seen, err := lookFrom(ctx, in, spec)
-	if err != nil {
-		return found, err
-	}
-	for dialled, why := range seen.Reached {
-		found.Reached[asked[dialled]] = why
-	}
-	found.Missing = seen.Missing
-	return found, nil
-}
-
-// Confine sets up the firewall on a temporary network.
-func (d *dockerSeen) Confine(ctx context.Context) (err error) {
-	binary, err := FindWorker(d.p.o.WorkerBinary)
-	if err != nil {
-		return err
-	}
-	nonce := loop.NewNonce()
-	made, err := d.p.docker(ctx, "retake-doctor-"+nonce, nonce)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		err = errors.Join(err, made.RemoveNetwork(ctx), made.Close())
-	}()
-	if _, err := made.EnsureNetwork(ctx); err != nil {
-		return err
-	}
-	return made.Confine(ctx, container.Egress{Closed: true, Image: d.p.o.Config.Containers.Image, WorkerBinary: binary})
-}
-
-// network returns the workers' network if it exists, and otherwise a temporary one. done removes the temporary
-// network.
-func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name string, done func() error, err error) {
-	at, err := d.Gateway(ctx)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	if at != "" {
-		return d.Docker, "the network " + d.p.o.Config.Containers.Network, func() error { return nil }, nil
-	}
-	nonce := loop.NewNonce()
-	made, err := d.p.docker(ctx, "retake-doctor-"+nonce, nonce)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	return made, "a network made for this", func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		return errors.Join(made.RemoveNetwork(ctx), made.Close())
-	}, nil
-}
-
-// trialFolder is mounted in place of the checkout. The engine sees the data directory under the same path, but
-// perhaps no other directory.
-func trialFolder(c config.Config) (string, error) {
-	in, err := filepath.Abs(c.Director.DataDir)
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(in); err != nil {
-		in = ""
-	}
-	return os.MkdirTemp(in, trialFleet)
-}
-
-func trialSpec(c config.Config, id, dir, binary string, entry []string) container.Spec {
-	spec := container.Spec{
-		AttemptID: id, Task: "doctor", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: dir,
-		Entrypoint: entry, WorkerBinary: binary,
-		Memory: c.Containers.MemoryBytes(), CPUs: c.Containers.CPUs, Pids: int64(c.Containers.PIDs),
-		User:     c.Containers.User,
-		ReadOnly: c.Containers.ReadOnly, Scratch: c.Containers.Scratch,
-	}
-	for _, name := range sortedKeys(c.Containers.Env) {
-		spec.Env = append(spec.Env, name+"="+c.Containers.Env[name])
-	}
-	for _, m := range c.Containers.ParsedMounts() {
-		if !m.Volume { // a volume would be created
-			spec.Mounts = append(spec.Mounts, container.Mount(m))
-		}
-	}
-	return spec
-}
-
-// pendingPatience is how long a trial waits for a cluster to start it. The reason for the wait is reported as a
-// finding.
-const pendingPatience = time.Minute
-
-// lookEvery is the interval at which a trial's container is polled.
-const lookEvery = 100 * time.Millisecond
-
-// lookFrom runs a trial's container to its end, removes it, and reads its findings.
-func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec) (seen inside.Seen, err error) {
-	err = docker.Ensure(ctx, spec)
-	for live, since := true, time.Now(); live && err == nil; {
-		var list []container.Status
-		if list, err = docker.List(ctx); err != nil {
-			break
-		}
-		live = slices.ContainsFunc(list, func(s container.Status) bool {
-			pending := s.State == container.StatePending
-			if s.AttemptID == spec.AttemptID && pending && time.Since(since) > pendingPatience {
-				err = fmt.Errorf("it has waited for %v to be started: %s", pendingPatience, s.Waiting)
-			}
-			return s.AttemptID == spec.AttemptID && (pending || s.State.Live())
-		})
-		if live && err == nil {
-			select {
-			case <-time.After(lookEvery):
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			}
-		}
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	exit, stopped := docker.Stop(ending, spec.AttemptID, 0, nil)
-	if err = errors.Join(err, stopped); err != nil {
-		return seen, err
-	}
-	if exit.StartError != "" {
-		return seen, errors.New(exit.StartError)
-	}
-	if err := json.Unmarshal(exit.Stdout, &seen); err != nil {
-		return seen, fmt.Errorf("the worker in it ended with exit code %d: %s", exit.ExitCode,
-			strings.TrimSpace(string(exit.Stderr)+" "+string(exit.Stdout)))
-	}
-	return seen, nil
-}

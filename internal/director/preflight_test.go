@@ -3,6 +3,7 @@ package director
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
@@ -268,4 +270,19 @@ func freePort(t *testing.T) int {
 	must(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
+}
+
+// The doctor says that a cluster does not answer.
+func TestPreflightOfAClusterThatIsAway(t *testing.T) {
+	c, kubeconfig := config.Default(), filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, os.WriteFile(kubeconfig,
+		[]byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}]\n"+
+			"users: [{name: u, user: {token: t}}]\n"+
+			"contexts: [{name: c, context: {cluster: c, user: u, namespace: ours}}]\ncurrent-context: c\n"), 0o600))
+	c.Director.DataDir, c.Containers.Runtime = t.TempDir(), config.OnKubernetes
+	c.Kubernetes.Kubeconfig, c.Kubernetes.WorkerImage = kubeconfig, "w:1"
+	if _, err := (preflight{Options{Config: c}}).engine(t.Context()); !errors.Is(err, container.ErrCluster) ||
+		!strings.Contains(err.Error(), "https://127.0.0.1:1") {
+		t.Errorf("got %v", err)
+	}
 }

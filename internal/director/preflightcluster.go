@@ -7,6 +7,7 @@ import (
 
 	"retake/internal/container"
 	"retake/internal/container/kubernetes"
+	"retake/internal/director/engine"
 	"retake/internal/director/loop"
 	"retake/internal/doctor"
 )
@@ -22,7 +23,7 @@ var _ doctor.Cluster = (*clusterSeen)(nil)
 // clusterSeen connects to the cluster. It lists nothing, so that the doctor can report all missing rights rather
 // than the first.
 func (p preflight) clusterSeen(ctx context.Context) (doctor.Engine, error) {
-	seen, err := kubernetes.Look(ctx, clusterOptions(p.o.Config, ""))
+	seen, err := kubernetes.Look(ctx, engine.ClusterOptions(p.o.Config, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (*clusterSeen) Close() error { return nil }
 // Try runs our own worker in a pod like those of attempts. The worker checks its environment and ends.
 func (c *clusterSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	id := trialFleet + loop.NewNonce()
-	o := clusterOptions(c.p.o.Config, id)
+	o := engine.ClusterOptions(c.p.o.Config, id)
 	o.Fleet, o.Sample = id, container.Spec{}
 	in, err := kubernetes.Open(ctx, o)
 	if err != nil {

@@ -4,26 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
-	"retake/internal/container"
-	"retake/internal/director/failure"
-	"retake/internal/director/lead"
 	"retake/internal/github"
-)
-
-// How long a start waits for the container engine. When the machine boots, a director that has used the engine
-// before may start first. On the first start a short wait reveals a mistake soon.
-const (
-	enginePatience      = 2 * time.Minute
-	firstEnginePatience = 10 * time.Second
-	engineRetryMost     = 15 * time.Second
 )
 
 // openRepositories opens repositories until it finds a usable one. The polls open the others before their first
@@ -73,24 +60,6 @@ func (d *daemon) degraded() string {
 			why))
 	}
 	return strings.Join(all, "; ")
-}
-
-// awaitEngine calls do until it succeeds, fails permanently, or the engine has been away for too long.
-func (d *daemon) awaitEngine(ctx context.Context, do func() error) error {
-	patience := firstEnginePatience
-	if _, err := os.Stat(lead.BusOptions(d.config).Dir); err == nil {
-		patience = enginePatience
-	}
-	return failure.Retry(ctx, failure.Pauses(time.Second, engineRetryMost), patience, func() error {
-		err := do()
-		if err != nil && !container.Transient(err) {
-			return backoff.Permanent(err)
-		}
-		return err
-	}, func(err error, pause time.Duration) {
-		d.operator.Say(fmt.Errorf("waiting for the container engine: %w", err))
-		d.log.Warn("waiting for the container engine", zap.Duration("in", pause), zap.Error(err))
-	})
 }
 
 // openRepository ensures, once, that the repository answers and has our labels. A rate limit does not prevent a

@@ -99,7 +99,7 @@ func (d *daemon) newSession() *session {
 		savedAt:     time.Now(), reports: reports.NewCache(d.hub.Bus(), d.github.Secrets),
 		withdrawals: effects.NewWithdrawals(), fleet: d.fleetFile(),
 		leftovers: &restore.Leftovers{
-			Dir: d.sharedDir(), Leads: d.candidate.Leads, Workspace: d.workspace, Bus: d.hub.Bus(), Log: d.log,
+			Dir: d.config.SharedDir(), Leads: d.candidate.Leads, Workspace: d.workspace, Bus: d.hub.Bus(), Log: d.log,
 		},
 	}
 	s.origin = effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.config.GitHub.BaseBranch}
@@ -110,7 +110,7 @@ func (d *daemon) newSession() *session {
 	}
 	s.questions = &effects.Questions{
 		Setup: d.setup, ConfigFile: d.reading.file, GitHub: d.github, Delivery: s.delivery, Failure: s.reports.Failure,
-		Denied: d.outside.denied,
+		Denied: d.network.Denied,
 		Gone:   func(ctx context.Context, k fsm.IssueKey) { s.issues.Gone(ctx, k) },
 	}
 	return s

@@ -126,7 +126,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	for _, t := range m.Tasks() {
 		if t.State.Info().Live && t.Attempt > 0 {
 			live = append(live, t.AttemptID())
-			s.outside.Admit(t.AttemptID())
+			s.network.Admit(t.AttemptID())
 		}
 	}
 	s.bus.Admit(live...)

@@ -1,4 +1,4 @@
-package director
+package lead
 
 import (
 	"os"
@@ -7,17 +7,15 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/config"
 	"retake/internal/director/loop"
 )
 
-// TestInstallationIsNamedForEver: but a file that a full disk or a power cut has left empty is no name.
+// The name never changes, except after damage: a full disk or a power cut may empty the file.
 func TestInstallationIsNamedForEver(t *testing.T) {
 	dir := t.TempDir()
-	d := &daemon{config: config.Config{Director: config.Director{DataDir: dir}}, log: zap.NewNop()}
 	named := func() string {
 		t.Helper()
-		name, err := d.installation()
+		name, err := Installation(dir, zap.NewNop())
 		if err != nil || !loop.NonceForm.MatchString(name) {
 			t.Fatalf("%q, %v", name, err)
 		}
@@ -40,7 +38,7 @@ func TestInstallationIsNamedForEver(t *testing.T) {
 	}
 }
 
-// TestInstallationHasOneName: whoever begins at the same moment in a folder that several share has the same one.
+// Directors that start together on a shared directory agree on its name.
 func TestInstallationHasOneName(t *testing.T) {
 	const directors, folders = 8, 40
 	for range folders {
@@ -50,7 +48,7 @@ func TestInstallationHasOneName(t *testing.T) {
 		for range directors {
 			go func() {
 				<-begin
-				name, err := (&daemon{log: zap.NewNop()}).installationOf(dir)
+				name, err := Installation(dir, zap.NewNop())
 				if err != nil {
 					t.Error(err)
 				}

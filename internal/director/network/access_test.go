@@ -1,4 +1,4 @@
-package director
+package network
 
 import (
 	"net/url"
@@ -9,14 +9,14 @@ import (
 	"retake/internal/egress"
 )
 
-// TestEnvironOfProxy: each attempt signs in as itself, agents get a word in place of keys, who only validates
-// none, and a proxy of the user's own does not stay.
+// Each attempt signs in with its own token. Agents get placeholders for keys, and validations get no keys. Variables
+// for another proxy are replaced.
 func TestEnvironOfProxy(t *testing.T) {
 	p := egress.New(egress.Options{
 		Secret: []byte("secret"),
 		Keys:   map[string]egress.Key{"ANTHROPIC_API_KEY": {Host: "api.anthropic.com", Value: "sk-ant-real"}},
 	})
-	o := outside{
+	o := &Access{
 		proxy: p, url: &url.URL{Scheme: "http", Host: "172.30.0.1:8732"}, hosts: true,
 		keys: []string{"ANTHROPIC_API_KEY"},
 	}
@@ -43,12 +43,12 @@ func TestEnvironOfProxy(t *testing.T) {
 	}
 	if clean := strings.Join(o.Environ("task-1", nil, false), " "); strings.Contains(clean, "ANTHROPIC") ||
 		!strings.Contains(clean, "HTTPS_PROXY=") {
-		t.Errorf("who only validates gets %s", clean)
+		t.Errorf("a validation gets %s", clean)
 	}
 	if p.Token("task-1") == p.Token("task-2") {
 		t.Error("two attempts have one token")
 	}
-	if none := (outside{}).Environ("task-1", before, true); !slices.Equal(none, before) {
+	if none := (*Access)(nil).Environ("task-1", before, true); !slices.Equal(none, before) {
 		t.Errorf("without a proxy: %q", none)
 	}
 }

@@ -1,0 +1,17 @@
+package config
+
+import "cmp"
+
+// OnCluster reports whether workers run on a cluster.
+func (c Config) OnCluster() bool { return c.Containers.Runtime == OnKubernetes }
+
+// SharedDir returns the directory of the checkouts and of the name that marks containers. A successor needs both.
+func (c Config) SharedDir() string { return cmp.Or(c.Director.SharedDir, c.Director.DataDir) }
+
+// SharedKey returns the configuration key of SharedDir.
+func (c Config) SharedKey() string {
+	if c.Director.SharedDir == "" {
+		return "director.data_dir"
+	}
+	return "director.shared_dir"
+}

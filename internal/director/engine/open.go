@@ -1,0 +1,85 @@
+// Package engine opens the container runtime of the workers, and collects their binary and environment.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/container/kubernetes"
+	"retake/internal/director/failure"
+)
+
+// How long a start waits for the container engine. When the machine boots, a director that has used the engine
+// before may start first. On the first start a short wait reveals a mistake soon.
+const (
+	enginePatience      = 2 * time.Minute
+	firstEnginePatience = 10 * time.Second
+	engineRetryMost     = 15 * time.Second
+)
+
+// Engine opens the runtime.
+type Engine struct {
+	Config config.Config
+	Say    func(error) // shows people why the director waits
+	Log    *zap.Logger
+}
+
+// Open opens the runtime, and ensures that it has the workers' image. owner is the permanent name on attempts.
+func (e *Engine) Open(ctx context.Context, owner string) (r container.Runtime, err error) {
+	if err := e.Await(ctx, func() (err error) { r, err = e.open(ctx, owner); return err }); err != nil {
+		return nil, err
+	}
+	return r, e.Await(ctx, func() error { return r.EnsureImage(ctx, e.Config.Containers.Image) })
+}
+
+// Await calls do until it succeeds, fails permanently, or the engine has been away for too long.
+func (e *Engine) Await(ctx context.Context, do func() error) error {
+	patience := firstEnginePatience
+	if _, err := os.Stat(filepath.Join(e.Config.Director.DataDir, "bus")); err == nil {
+		patience = enginePatience
+	}
+	return failure.Retry(ctx, failure.Pauses(time.Second, engineRetryMost), patience, func() error {
+		err := do()
+		if err != nil && !container.Transient(err) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, func(err error, pause time.Duration) {
+		e.Say(fmt.Errorf("waiting for the container engine: %w", err))
+		e.Log.Warn("waiting for the container engine", zap.Duration("in", pause), zap.Error(err))
+	})
+}
+
+// open opens the runtime that containers.runtime names. A change of the runtime must not orphan attempts:
+// attempts in the previous runtime end or block the start.
+func (e *Engine) open(ctx context.Context, owner string) (container.Runtime, error) {
+	o := container.Options{
+		Owner: owner, Runtime: e.Config.Containers.Runtime, Fleet: e.Config.Director.Fleet,
+		Network: e.Config.Containers.Network, OCI: e.Config.Containers.OCIRuntime,
+		Dir: filepath.Join(e.Config.SharedDir(), "processes"), Log: e.Log, SameUser: e.Config.Containers.SameUser,
+		Hide: e.Config.Private(),
+	}
+	if !e.Config.OnCluster() {
+		if err := e.leaveCluster(ctx); err != nil {
+			return nil, err
+		}
+		return container.Open(ctx, o)
+	}
+	if err := container.LeaveMachine(ctx, o); err != nil {
+		return nil, err
+	}
+	cluster := ClusterOptions(e.Config, owner)
+	cluster.Log = e.Log
+	if err := e.rememberCluster(cluster); err != nil {
+		return nil, err
+	}
+	return kubernetes.Open(ctx, cluster)
+}

@@ -1,0 +1,41 @@
+package lead
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"retake/internal/director/loop"
+	"retake/internal/safefile"
+)
+
+// Installation returns the permanent name of a directory, and creates it if necessary. A director removes only
+// containers and checkouts with that name.
+func Installation(dir string, log *zap.Logger) (string, error) {
+	path := filepath.Join(dir, "installation")
+	name := ""
+	err := safefile.Load(path, func(data []byte) error {
+		if name = string(data); !loop.NonceForm.MatchString(name) {
+			return fmt.Errorf("%d bytes instead of a name", len(data))
+		}
+		return nil
+	})
+	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
+		log.Warn("this data directory gets another name, so its earlier containers belong to another director",
+			zap.Error(damaged))
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		name = loop.NewNonce()
+		// another director that shares the directory was first
+		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) {
+			return Installation(dir, log)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("director: the name of %s: %w", dir, err)
+	}
+	return name, nil
+}
