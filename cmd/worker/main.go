@@ -1,5 +1,5 @@
-// Command worker is PID 1 of an attempt's container; see package worker. It is built without cgo, so that it
-// runs in any image of its architecture.
+// Command worker is PID 1 of an attempt's container, see package worker. It is built without cgo, so that it runs in any
+// image of its architecture.
 package main
 
 import (
@@ -23,27 +23,23 @@ import (
 
 func main() { os.Exit(int(run(os.Args[1:]))) }
 
+// commands are the other programs in this one, by their first argument. The supervisor's must run before any thread or
+// child starts.
+var commands = map[string]func(args []string) int{
+	supervisor.Command:      supervisor.Main,
+	supervisor.ApartCommand: supervisor.BecomeWorker,
+	"budget":                func(args []string) int { return worker.BudgetCommand(args, os.Getenv, os.Stdout, os.Stderr) },
+	look.Command: func(args []string) int {
+		return look.Main(context.Background(), args, os.Stdout, os.Stderr)
+	},
+	fence.Command:        func(args []string) int { return fence.Main(args, os.Stdout, os.Stderr) },
+	bundle.UnpackCommand: func(args []string) int { return bundle.UnpackMain(args, os.Stderr) },
+	bundle.EnterCommand:  func(args []string) int { return bundle.EnterMain(args, os.Stdout, os.Stderr) },
+}
+
 func run(args []string) worker.ExitCode {
-	if len(args) > 0 && args[0] == supervisor.Command { // before anything starts a thread or a child
-		return worker.ExitCode(supervisor.Main(args[1:]))
-	}
-	if len(args) > 0 && args[0] == supervisor.ApartCommand {
-		return worker.ExitCode(supervisor.BecomeWorker(args[1:]))
-	}
-	if len(args) > 0 && args[0] == "budget" {
-		return worker.ExitCode(worker.BudgetCommand(args[1:], os.Getenv, os.Stdout, os.Stderr))
-	}
-	if len(args) > 0 && args[0] == look.Command {
-		return worker.ExitCode(look.Main(context.Background(), args[1:], os.Stdout, os.Stderr))
-	}
-	if len(args) > 0 && args[0] == fence.Command {
-		return worker.ExitCode(fence.Main(args[1:], os.Stdout, os.Stderr))
-	}
-	if len(args) > 0 && args[0] == bundle.UnpackCommand {
-		return worker.ExitCode(bundle.UnpackMain(args[1:], os.Stderr))
-	}
-	if len(args) > 0 && args[0] == bundle.EnterCommand {
-		return worker.ExitCode(bundle.EnterMain(args[1:], os.Stdout, os.Stderr))
+	if len(args) > 0 && commands[args[0]] != nil {
+		return worker.ExitCode(commands[args[0]](args[1:]))
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line, printed below

@@ -24,23 +24,23 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxCooldown is the longest cooldown that a stage waits out by itself. For a longer one the attempt ends, so that the
-// director waits instead, with a slot free for another task.
+// maxCooldown is the longest cooldown that a stage waits out. With a longer one the attempt ends, so that the director
+// waits and can use the slot for another task.
 const maxCooldown = 5 * time.Minute
 
-// agentFiles is the folder of the files that an agent is given.
+// agentFiles is the folder for the files of an agent's profile.
 const agentFiles = folderName + "/agent"
 
-// agentRun is an agent's run of a stage: what was known of it before, and what it printed.
+// agentRun is the run of an agent in a stage.
 type agentRun struct {
 	profile     *wire.PlanAgent
 	provider    string
 	outcome     agent.Outcome
-	httpStatus  int    // HTTP status that the exit code stands for
+	httpStatus  int    // HTTP status that the exit code means
 	exitMeaning string // of the exit code
 }
 
-// runAgent runs an agent for a stage: with a lease on its model, its files and its prompt, and monitored.
+// runAgent runs an agent for a stage, with a lease on its model, its files and its prompt, and monitors it.
 func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) exit {
 	model := agent.Model(s, a.plan.AttemptFile)
 	resource := agent.Resource(s, model)
@@ -49,7 +49,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	if stop != nil {
 		return *stop
 	}
-	uncancelled := context.WithoutCancel(ctx) // a lease is given back even if the attempt was stopped
+	uncancelled := context.WithoutCancel(ctx) // to release the lease even after a stop
 	defer lease.release(uncancelled)
 	for _, file := range s.Agent.Files {
 		if err := a.folder.write(path.Join(agentFiles, file.Name), 0o644, []byte(file.Content)); err != nil {
@@ -74,7 +74,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	if text := f.agent.outcome.LastWords(); s.Name == wire.StageCode && text != "" {
 		a.answer = text
 	}
-	if e.err == nil { // it ran, and was paid for, however it went
+	if e.err == nil { // it ran, so it was paid for
 		a.used = a.usageWith(f.agent.outcome.Usage())
 		a.onUsage(a.used)
 	}
@@ -85,7 +85,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	return e
 }
 
-// awaitLease waits for a lease on the agent's model. If the stage ends without one, the exit is not nil.
+// awaitLease waits for a lease on the agent's model. A non-nil exit means that the stage ends without a lease.
 func (a *attempt) awaitLease(ctx context.Context, s wire.StagePlan, resource string, f *failure) (*lease, *exit) {
 	if a.leases == nil {
 		return nil, nil
@@ -115,19 +115,19 @@ func (a *attempt) awaitLease(ctx context.Context, s wire.StagePlan, resource str
 	}
 }
 
-// agentCommand fills in the argument vector and the environment of an agent.
+// agentCommand returns the argument vector and the environment of an agent.
 func (a *attempt) agentCommand(s wire.StagePlan, model string, env []string) (argv, full []string) {
 	argv, preset := agent.Command(s, model, agent.Prompt(a.task(s), s.Agent.PromptBytes),
 		filepath.Join(a.plan.Workdir, agentFiles))
 	set := environment{}
-	for _, kv := range slices.Concat(preset, env) { // the container and the configuration win
+	for _, kv := range slices.Concat(preset, env) { // container and configuration override presets
 		name, value, _ := strings.Cut(kv, "=")
 		set[name] = value
 	}
 	return argv, set.list()
 }
 
-// task is what the prompt of a stage is made from.
+// task returns the input of a stage's prompt.
 func (a *attempt) task(s wire.StagePlan) agent.Task {
 	t := agent.Task{Stage: s.Name, Round: a.runs[s.Name], Rejected: a.rejected}
 	if a.plan.AttemptFile != nil {
@@ -138,8 +138,7 @@ func (a *attempt) task(s wire.StagePlan) agent.Task {
 	return t
 }
 
-// writePrompt gives a program of one's own the prompt that an agent with a profile gets. A script need not read
-// JSON then.
+// writePrompt writes the prompt of an agent with a profile for a custom program, so that a script need not parse JSON.
 func (a *attempt) writePrompt(s wire.StagePlan) error {
 	if s.Agent != nil {
 		return nil
@@ -147,14 +146,13 @@ func (a *attempt) writePrompt(s wire.StagePlan) error {
 	return a.folder.write(promptFile, 0o644, []byte(agent.Prompt(a.task(s), agent.DefaultPrompt)))
 }
 
-// usageWith is what the attempt has used, the running invocation included. An invocation is one paid call
-// unless its stream counts more.
+// usageWith returns the usage of the attempt including a running invocation. An invocation is at least one paid call.
 func (a *attempt) usageWith(u agent.Usage) agent.Usage {
 	u.PaidCalls = max(u.PaidCalls, 1)
 	return a.used.Plus(u)
 }
 
-// onWire is nil for an attempt without agents.
+// onWire returns nil for an attempt without agents.
 func onWire(u agent.Usage) *wire.Usage {
 	if u == (agent.Usage{}) {
 		return nil
@@ -162,8 +160,8 @@ func onWire(u agent.Usage) *wire.Usage {
 	return &wire.Usage{Tokens: u.Tokens, CostUSD: u.CostUSD, PaidCalls: int(u.PaidCalls), CacheHits: int(u.CacheHits)}
 }
 
-// addEvidence adds to a report what an agent printed about its failure. Its last error may be one that it was
-// still trying to overcome when it was ended.
+// addEvidence adds the agent's own account of its failure to a report. The last error may be one that the agent was
+// still trying to overcome.
 func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	e.Tool, e.Provider, e.HTTPStatus = r.profile.Name, r.provider, r.httpStatus
 	if r.exitMeaning != "" {
@@ -195,10 +193,10 @@ func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	}
 }
 
-// cutMark is what stands at the beginning of a tail that older bytes were cut from.
+// cutMark is the beginning of a tail whose older bytes were cut.
 var cutMark = regexp.MustCompile(`^…\[[0-9]+ bytes cut\]…`)
 
-// withoutQuotes takes out of a tail what the agent only quoted. The container's log has all of it.
+// withoutQuotes removes text that the agent only quoted from a tail. The container's log has all of it.
 func (r *agentRun) withoutQuotes(stream, tail string) string {
 	if r == nil || !slices.Contains(r.profile.Streams, stream) {
 		return tail
@@ -206,7 +204,7 @@ func (r *agentRun) withoutQuotes(stream, tail string) string {
 	return agent.StripQuotes(r.profile.Format, tail, cutMark.FindString(tail))
 }
 
-// rateLimited reports whether the agent was being held back by its provider when it was ended.
+// rateLimited reports whether the provider was limiting the agent when it ended.
 func (r *agentRun) rateLimited() bool {
 	if r == nil {
 		return false
@@ -215,17 +213,17 @@ func (r *agentRun) rateLimited() bool {
 	return last != nil && agent.IsLimitStatus(last.Status)
 }
 
-// maxFiles bounds the search for changes: a larger work tree counts as changed.
+// maxFiles bounds the search for changes. A larger work tree counts as changed.
 const maxFiles = 200_000
 
 var errManyFiles = errors.New("worker: too many files")
 
-// fingerprint tells two states of the work apart; nil: it is not known.
+// fingerprint identifies a state of the work. Nil means unknown.
 type fingerprint *uint64
 
 func sameWork(x, y fingerprint) bool { return x != nil && y != nil && *x == *y }
 
-// work is what there is to deliver when a stage has ended, which began with before. Nobody but CODE has to do any.
+// work classifies the work of a stage that began with the state before. Only CODE must do any.
 func (a *attempt) work(stage string, before fingerprint) agent.Work {
 	switch now := a.fingerprint(); {
 	case stage == wire.StageCode && sameWork(now, a.base):
@@ -236,17 +234,17 @@ func (a *attempt) work(stage string, before fingerprint) agent.Work {
 	return agent.NewWork
 }
 
-// fingerprint reads names, sizes and times of files. What agents write for themselves and what git ignores don't count.
+// fingerprint hashes names, sizes and times of files, without ignored files and agents' own files.
 func (a *attempt) fingerprint() fingerprint {
 	h, n := fnv.New64a(), 0
-	state, _ := worktree.Compile(a.plan.StatePaths) // loadPlan has checked them
+	state, _ := worktree.Compile(a.plan.StatePaths) // checked by loadPlan
 	err := worktree.Files(a.folder.root.FS(), state, a.plan.Tracked, func(name string, d fs.DirEntry) error {
 		if n++; n > maxFiles {
 			return errManyFiles
 		}
 		info, err := d.Info()
 		if err != nil {
-			return nil //nolint:nilerr // it is gone already
+			return nil //nolint:nilerr // it is gone
 		}
 		_, _ = fmt.Fprintf(h, "%s\x00%s\x00", name, info.Mode())
 		_, _ = h.Write(strconv.AppendInt(strconv.AppendInt(nil, info.Size(), 10), info.ModTime().UnixNano(), 36))
@@ -258,13 +256,13 @@ func (a *attempt) fingerprint() fingerprint {
 	return new(h.Sum64())
 }
 
-// start runs a command; one that is missing is looked for once more.
+// start runs a command. It looks once more for a missing program.
 func (a *attempt) start(ctx context.Context, c command) exit {
 	e := a.run.run(ctx, c)
 	if !errors.Is(e.err, errNoProgram) {
 		return e
 	}
-	a.log.Debug("looking for the program once more", zap.String("program", c.argv[0]))
+	a.log.Debug("retrying missing program", zap.String("program", c.argv[0]))
 	select {
 	case <-time.After(recheckAfter):
 		return a.run.run(ctx, c)

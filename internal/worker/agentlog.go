@@ -14,13 +14,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// Bounds of what is looked at in a program's logs: so many files, and so many bytes of one, the newest.
+// Limits on reading the logs of a program: the number of files, and the newest bytes of one file.
 const (
 	maxLogFiles = 1000
 	maxLogBytes = 16 << 10
 )
 
-// logPlace is a log file: in the HOME of the stage's program, or in the work tree.
+// logPlace is a log file in the HOME of the stage's program or in the work tree.
 type logPlace struct {
 	inHome bool
 	name   string
@@ -33,7 +33,7 @@ func (p logPlace) String() string {
 	return p.name
 }
 
-// stageLogs are the log files of a stage's program, as they were before it ran.
+// stageLogs are the log files of a stage's program before it ran.
 type stageLogs struct {
 	paths   []string
 	folders map[bool]string // by inHome
@@ -41,7 +41,7 @@ type stageLogs struct {
 	log     *zap.Logger
 }
 
-// logsOf looks at the log files before a stage runs.
+// logsOf lists the log files before a stage runs.
 func (a *attempt) logsOf(s wire.StagePlan) stageLogs {
 	l := stageLogs{
 		paths: s.LogPaths, log: a.log,
@@ -51,14 +51,14 @@ func (a *attempt) logsOf(s wire.StagePlan) stageLogs {
 	return l
 }
 
-// list finds the log files that there are. Nothing outside of the two folders is looked at.
+// list returns the existing log files. It reads only the two folders.
 func (l stageLogs) list() map[logPlace]fs.FileInfo {
 	found := map[logPlace]fs.FileInfo{}
 	for _, glob := range l.paths {
 		glob, inHome := strings.CutPrefix(glob, "~/")
 		root, err := os.OpenRoot(l.folders[inHome])
 		if err != nil {
-			continue // then it has no logs there
+			continue // without the folder there are no logs
 		}
 		_ = doublestar.GlobWalk(root.FS(), glob, func(name string, d fs.DirEntry) error {
 			if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
@@ -74,7 +74,7 @@ func (l stageLogs) list() map[logPlace]fs.FileInfo {
 	return found
 }
 
-// written returns the end of what the stage wrote to its newest log file, headed by the file's name; empty: nothing.
+// written returns the end of the stage's output to its newest log file under a heading with the file's name, or "".
 func (l stageLogs) written() string {
 	var newest logPlace
 	var now fs.FileInfo
@@ -97,7 +97,7 @@ func (l stageLogs) written() string {
 	}
 	text, err := l.read(newest, from)
 	if err != nil {
-		l.log.Warn("a log file could not be read", zap.Stringer("file", newest), zap.Error(err))
+		l.log.Warn("cannot read log file", zap.Stringer("file", newest), zap.Error(err))
 		return ""
 	}
 	if strings.TrimSpace(text) == "" {
@@ -106,7 +106,7 @@ func (l stageLogs) written() string {
 	return fmt.Sprintf("--- %s ---\n%s\n", newest, strings.TrimRight(text, "\n"))
 }
 
-// read reads the end of a log file, from a line's beginning: half of a secret could not be told from a word.
+// read returns the end of a log file, beginning with a whole line, since half of a secret cannot be recognized.
 func (l stageLogs) read(place logPlace, from int64) (string, error) {
 	root, err := os.OpenRoot(l.folders[place.inHome])
 	if err != nil {

@@ -12,31 +12,31 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// stepEvery is the least time between two steps of an agent that are published: people read them, and
-// heartbeats carry the newest one anyway.
+// stepEvery is the minimum time between two published steps of an agent. They are for people, and heartbeats carry the
+// newest step anyway.
 const stepEvery = 5 * time.Second
 
-// agentMonitor turns what an agent prints into steps, usage and rate limits while it runs. The streams are read
-// unredacted, because redaction may break their JSON; what leaves here is redacted.
+// agentMonitor turns the output of a running agent into steps, usage and rate limits. It reads the streams unredacted,
+// because redaction may break their JSON, and redacts its own output.
 type agentMonitor struct {
 	mask    *redact.Redactor
 	lease   *lease
 	onStep  func(text string) // the newest step, at most every stepEvery
-	onUsage func(agent.Usage) // so far, in this invocation
+	onUsage func(agent.Usage) // of this invocation so far
 
-	wake       chan struct{} // one token: there is something to publish
-	done       chan struct{} // closed: the agent has ended
+	wake       chan struct{} // one token, if there is something to publish
+	done       chan struct{} // closed when the agent has ended
 	publishing sync.WaitGroup
 	taps       map[string]*streamTap // by stream
 
-	mu       sync.Mutex // guards what follows: the two streams are copied by two goroutines
+	mu       sync.Mutex // guards the fields below, since two goroutines copy the streams
 	out      agent.Outcome
-	newStep  string           // empty: it was published
-	newLimit *agent.RateLimit // nil: it was reported
+	newStep  string           // not yet published
+	newLimit *agent.RateLimit // not yet reported
 	newUsage bool             // usage changed since it was published
 }
 
-// start begins to read an agent's output, on the streams that its profile names.
+// start begins to read the streams that the agent's profile names.
 func (m *agentMonitor) start(ctx context.Context, a *wire.PlanAgent) error {
 	m.wake, m.done, m.taps = make(chan struct{}, 1), make(chan struct{}), map[string]*streamTap{}
 	for _, stream := range a.Streams {
@@ -50,7 +50,7 @@ func (m *agentMonitor) start(ctx context.Context, a *wire.PlanAgent) error {
 	return nil
 }
 
-// tap is where a stream's bytes go; nil: it is not read.
+// tap returns the writer for a stream, or nil if the stream is not read.
 func (m *agentMonitor) tap(stream string) io.Writer {
 	if t, ok := m.taps[stream]; ok {
 		return t
@@ -64,7 +64,7 @@ type streamTap struct {
 	reader  *agent.Reader
 }
 
-// Write never fails, and never waits for the bus.
+// Write never fails and never waits for the bus.
 func (t *streamTap) Write(p []byte) (int, error) {
 	t.monitor.record(t.reader.Write(p))
 	return len(p), nil
@@ -85,7 +85,7 @@ func (m *agentMonitor) record(events []agent.Event) {
 		case agent.RateLimit:
 			m.newLimit = &e
 		case agent.Failure:
-			if agent.IsLimitStatus(e.Status) && !e.Retryable { // a retryable one comes with an event of its own
+			if agent.IsLimitStatus(e.Status) && !e.Retryable { // a retryable one has a separate event
 				m.newLimit = &agent.RateLimit{Status: e.Status, RetryAfter: e.RetryAfter, Headers: e.Headers}
 			}
 		}
@@ -97,7 +97,7 @@ func (m *agentMonitor) record(events []agent.Event) {
 	}
 }
 
-// close returns what the agent said. The streams have ended.
+// close returns the agent's outcome after its streams have ended.
 func (m *agentMonitor) close() agent.Outcome {
 	for _, stream := range []string{"stdout", "stderr"} {
 		if t, ok := m.taps[stream]; ok {
@@ -111,8 +111,8 @@ func (m *agentMonitor) close() agent.Outcome {
 	return out
 }
 
-// publish passes on what is new: usage and limits at once, steps now and then. A limit that cannot be reported
-// yet is tried again, so that the director knows of it while the agent goes on trying in silence.
+// publish publishes usage and limits at once, and steps now and then. It retries a limit that cannot be reported yet,
+// so that the director knows it while the agent silently retries.
 func (m *agentMonitor) publish(ctx context.Context) {
 	var last time.Time
 	var later <-chan time.Time

@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Alone is a Dialer for a worker without a director: it is welcomed at once, gets every lease that it asks for,
-// and writes its reports to a file, each as the line of JSON that it would have sent.
+// Alone is a Dialer for a worker without a director. The worker is welcomed at once, gets every lease, and writes its
+// reports as lines of JSON to a file.
 func Alone(reports io.Writer) Dialer {
 	return func(p *wire.Plan, _ Listener) (Bus, error) { return &alone{plan: p, reports: reports}, nil }
 }
@@ -46,7 +46,7 @@ func (a *alone) AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, erro
 	return wire.BudgetGrant{GrantID: "alone", LeaseSeconds: a.plan.WatchdogSeconds}, nil
 }
 
-// errAlone: there is nobody who has the checkout.
+// errAlone is the answer to requests for a checkout.
 var errAlone = &bus.RefusedError{
 	Why:  wire.RefusedNotThere,
 	Text: "without a director the checkout is in the workdir: leave checkout out of the plan",

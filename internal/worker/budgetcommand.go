@@ -20,10 +20,10 @@ import (
 const (
 	envSocket   = "RETAKE_BUDGET_SOCKET"
 	envResource = "RETAKE_BUDGET_RESOURCE"
-	envWorker   = "RETAKE_WORKER" // this program: its budget command is a client
+	envWorker   = "RETAKE_WORKER" // path of this program, for its budget command
 )
 
-// Exit codes of the budget command, those of every command of ours: yes, no, cannot be done.
+// Exit codes of the budget command, as of all our commands: yes, no, impossible.
 const (
 	leaseDone   = 0
 	leaseNo     = 1
@@ -42,8 +42,8 @@ $RETAKE_BUDGET_RESOURCE, else model.default. The worker listens at $RETAKE_BUDGE
 such as {"op":"acquire","resource":"model.default","patience_seconds":60}.
 `
 
-// BudgetCommand is the small client of the lease socket, for wrappers of agents that would rather start a
-// program than write to a socket. It returns the exit code.
+// BudgetCommand is a small client of the lease socket, for wrappers of agents that prefer a program to a socket. It
+// returns the exit code.
 func BudgetCommand(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	q, err := parseLease(args, getenv)
 	if errors.Is(err, flag.ErrHelp) {
@@ -120,7 +120,7 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, fmt.Errorf("the worker does not listen at %s: %w", socket, err)
 	}
 	defer func() { _ = c.Close() }()
-	// The worker's patience, and what one last question to the director may take.
+	// The worker's patience, and the time of one last request to the director.
 	patience := duration(q.PatienceSeconds, 0) + directorWait + socketTimeout
 	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, a, err

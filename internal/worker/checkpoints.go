@@ -16,31 +16,31 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Chunks on their way at the same time: what waits at the director is bounded. A checkpoint of many files takes
-// the director its time.
+// chunksAtOnce bounds the concurrent chunks, because the director queues few. A checkpoint of many files takes the
+// director some time.
 const (
 	chunksAtOnce      = 8
 	checkpointTimeout = time.Minute
-	checkpointTries   = 3 // with chunks that the director has lost, or a folder that was moved meanwhile
+	checkpointTries   = 3 // after chunks that the director lost, or a folder that moved during the scan
 )
 
-// checkpointer fetches an attempt's checkout, and sends what becomes of it. Its methods are called one after
-// the other, but for soon.
+// checkpointer fetches an attempt's checkout and sends its changes. Its methods are called one after the other, except
+// soon.
 type checkpointer struct {
 	plan      *wire.PlanCheckout
 	attempt   string
 	dir       string
 	bus       Bus
 	log       *zap.Logger
-	due       chan struct{} // a stage has ended; room for one
+	due       chan struct{} // a stage has ended; room for one token
 	scan      *checkpoint.Scanner
-	root      checkpoint.Digest // of the last checkpoint that counts
-	lastError string            // of the last one, as it was logged; empty: none
+	root      checkpoint.Digest // of the last valid checkpoint
+	lastError string            // as logged, or empty after a success
 
-	before map[checkpoint.Digest]int64 // chunks of the checkpoint before the next one
+	before map[checkpoint.Digest]int64 // chunks of the previous checkpoint
 
 	mu     sync.Mutex
-	stored map[checkpoint.Digest]bool // by the director, as far as is known: it keeps the last two checkpoints
+	stored map[checkpoint.Digest]bool // chunks that the director has; it keeps the last two checkpoints
 }
 
 func newCheckpointer(p *wire.Plan, b Bus, log *zap.Logger) *checkpointer {
@@ -50,7 +50,7 @@ func newCheckpointer(p *wire.Plan, b Bus, log *zap.Logger) *checkpointer {
 	}
 }
 
-// sends reports whether the work is sent to the director. A nil one has none.
+// sends reports whether the work is sent to the director. It is false for a nil checkpointer.
 func (c *checkpointer) sends() bool { return c != nil && c.plan.CheckpointSeconds > 0 && c.scan != nil }
 
 func (c *checkpointer) limits() checkpoint.Limits {
@@ -63,13 +63,13 @@ func (c *checkpointer) limits() checkpoint.Limits {
 	return checkpoint.Unlimited
 }
 
-// permanent reports whether asking the director again cannot help.
+// permanent reports whether repeating the request cannot help.
 func permanent(err error) bool {
 	r, refused := errors.AsType[*bus.RefusedError](err)
 	return refused && r.Why != wire.RefusedBusy
 }
 
-// patiently asks the director until it answers, refuses for good, or ctx ends.
+// patiently repeats a request until the director answers, refuses permanently, or ctx ends.
 func patiently(ctx context.Context, timeout time.Duration, ask func(context.Context) error) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax
@@ -96,7 +96,7 @@ func (c *checkpointer) chunk(ctx context.Context, d checkpoint.Digest) (data []b
 	return data, err
 }
 
-// fetch makes the workdir hold what the attempt begins with.
+// fetch fills the workdir with the attempt's checkout.
 func (c *checkpointer) fetch(ctx context.Context) error {
 	var root checkpoint.Digest
 	if err := root.UnmarshalText([]byte(c.plan.Manifest)); err != nil {
@@ -120,12 +120,12 @@ func (c *checkpointer) fetch(ctx context.Context) error {
 	if err := c.scan.Begin(ctx, m.Tree); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	c.log.Info("the checkout is here", zap.Int("files", len(m.Tree.Entries)), zap.Int64("bytes", m.Tree.Bytes()),
+	c.log.Info("fetched checkout", zap.Int("files", len(m.Tree.Entries)), zap.Int64("bytes", m.Tree.Bytes()),
 		zap.Duration("took", time.Since(began)))
 	return nil
 }
 
-// soon asks for a checkpoint: a stage has ended. It does not wait for it.
+// soon requests a checkpoint after a stage, without waiting for it.
 func (c *checkpointer) soon() {
 	select {
 	case c.due <- struct{}{}:
@@ -133,8 +133,7 @@ func (c *checkpointer) soon() {
 	}
 }
 
-// start sends a checkpoint now and then, until what it returns is called, which waits for the one that is under
-// way to be given up.
+// start sends checkpoints periodically until stop is called. stop cancels a running one and waits for it.
 func (c *checkpointer) start(ctx context.Context) (stop func()) {
 	if !c.sends() {
 		return func() {}
@@ -166,7 +165,7 @@ func (c *checkpointer) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// note logs when checkpoints begin to fail, and when they do not any more.
+// note logs when checkpoints begin to fail and when they succeed again.
 func (c *checkpointer) note(err error) {
 	text := ""
 	if err != nil {
@@ -175,14 +174,15 @@ func (c *checkpointer) note(err error) {
 	switch {
 	case text == c.lastError:
 	case text != "":
-		c.log.Warn("a checkpoint does not count; trying on", zap.Error(err))
+		c.log.Warn("checkpoint failed; retrying", zap.Error(err))
 	default:
-		c.log.Info("checkpoints count again")
+		c.log.Info("checkpoints succeed again")
 	}
 	c.lastError = text
 }
 
-// last sends what is there when nothing runs any more, and returns when it counts, or never will. Every file is read.
+// last sends the final checkpoint when no process is left, reading every file. It returns when the checkpoint is valid,
+// or cannot become valid.
 func (c *checkpointer) last(ctx context.Context) error {
 	return patiently(ctx, 24*time.Hour, func(ctx context.Context) error {
 		err := c.save(ctx, true)
@@ -193,7 +193,7 @@ func (c *checkpointer) last(ctx context.Context) error {
 	})
 }
 
-// holdBack tells the director which limit keeps the work here.
+// holdBack tells the director which limit the work exceeds.
 func (c *checkpointer) holdBack(ctx context.Context, over *checkpoint.Exceeded) error {
 	return patiently(ctx, callTimeout, func(ctx context.Context) error {
 		_, err := c.bus.SaveCheckpoint(ctx, wire.Checkpoint{
@@ -221,7 +221,7 @@ func (c *checkpointer) save(ctx context.Context, final bool) error {
 		if _, over := errors.AsType[*checkpoint.Exceeded](err); over || permanent(err) || ctx.Err() != nil {
 			return err
 		}
-		if err == nil { // the director has not got, or has lost, what it was sent: everything is read again
+		if err == nil { // the director lost chunks, so read everything again
 			err = fmt.Errorf("worker: %d chunks are missing", len(missing))
 			c.forget(missing)
 		}
@@ -269,7 +269,7 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 		m, err = tree.Encode(emit)
 	}
 	if sent := sending.Wait(); sent != nil {
-		err = sent // the cause of what else went wrong
+		err = sent // the cause of other errors
 	}
 	if err != nil {
 		return nil, err
@@ -291,7 +291,7 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 	return missing, err
 }
 
-// keep notes what the director keeps from now on.
+// keep notes the chunks that the director keeps from now on.
 func (c *checkpointer) keep(m *checkpoint.Manifest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,81 +1,79 @@
-// Package worker is the program that is PID 1 of an attempt's container: it runs the attempt's stages and
-// reports how they went. It needs nothing of the image, not even a shell.
+// Package worker is the program that runs as PID 1 of an attempt's container. It runs the attempt's stages and reports
+// their outcome. It needs nothing of the image, not even a shell.
 //
 //	plan read ──▶ dial, hello ──welcome──▶ CODE ──▶ VALIDATE ──▶ … ──ok──▶ worker_result ──ack──▶ exit 0
 //	     │              │                   ▲            │
 //	     │              └─refused─▶ exit    └─fix round──┤
 //	     └─bad─▶ exit                                    └─failed─▶ worker_error ──ack──▶ exit 1
 //
-// With validate_first the first round has no CODE: work that is there already is validated as it stands, and
-// CODE begins with the reason if it is refused. A plan without VALIDATE ends well at once then.
+// With validate_first the first round skips CODE and validates existing work. If validation refuses that, CODE begins
+// with the reason. A plan without VALIDATE then succeeds at once.
 //
-// With validate_only there is no agent: VALIDATE judges a copy of the work, and no program gets leases. With
-// rejected the first CODE is told why such an attempt has refused the work.
+// With validate_only there is no agent. VALIDATE judges a copy of the work, and programs get no leases. With rejected,
+// the first CODE learns why such an attempt refused the work.
 //
-// A stop.v1, the watchdog or SIGTERM ends it in every state; ExitCode and Exits list how.
+// A stop.v1, the watchdog or SIGTERM ends the worker in every state. ExitCode and Exits list the results.
 //
 // Invariants:
-//   - No stage starts, and nothing is written to the workspace, before the hello of this very attempt was welcomed.
-//   - At most one final report is made. It is written to the spool before it is sent, and the worker outlives its
-//     acknowledgement unless it is stopped or its watchdog ends.
-//   - Nothing of a stage survives it: the leader's process group, then every process that it detached.
-//   - One goroutine (reaper) does all waiting for children. Nothing else in this process may start any.
-//   - What is sent, logged or kept of a stage's output is redacted first, line by line, so that no cut exposes half of a
+//   - No stage starts, and the workspace is not written, before the hello of this attempt was welcomed.
+//   - At most one final report is made. It is written to the spool before it is sent. The worker waits for its
+//     acknowledgement unless it is stopped or its watchdog expires.
+//   - No process of a stage survives the stage: first its process group is ended, then every detached process.
+//   - One goroutine (reaper) waits for all children. Nothing else in this process may start children.
+//   - A stage's output is redacted line by line before it is sent, logged or kept, so that no cut exposes half of a
 //     secret.
 //
-// Plan: it comes through the standard input, once and whole; one that ends early is a bad plan. It has the
-// credential for the bus and the key that signs the reports, and PID 1, whose memory nobody else reads
-// (Harden), is the only process that ever has them: a stage's standard input is /dev/null, and neither its
-// environment nor any file holds a secret of the plan.
+// Plan: it arrives whole on the standard input. An early end is a bad plan. It contains the credential for the bus and
+// the key that signs the reports. Only PID 1 has them, and other processes cannot read its memory (Harden). A stage's
+// standard input is /dev/null, and neither its environment nor a file contains a secret of the plan.
 //
-// Stopping: fenced, withdrawn and replaced are obeyed in silence: an attempt that is over reports nothing.
-// shutdown and watchdog end the stage and report what was going on, for as long as the stop's grace (at least 1
-// s). SIGTERM comes from whoever stops the container and has decided already: the stage gets half of the plan's
-// grace, nothing is reported.
+// Stopping: fenced, withdrawn and replaced end the attempt without a report, because it is already over. shutdown and
+// watchdog end the stage and report it, within the stop's grace (at least 1 s). SIGTERM means that the container is
+// being stopped. The stage then gets half of the plan's grace, and there is no report.
 //
-// Questions: an agent that cannot decide writes .retake/question.md and ends; whatever its exit code, that is
-// reported as needs_human. An exit code alone asks nothing: agents use them for too many things.
+// Questions: an agent that cannot decide writes .retake/question.md and ends. That is reported as needs_human, whatever
+// the exit code. An exit code alone is not a question, because agents use exit codes for too many purposes.
 //
-// Pause: pause.v1 holds the worker before its next stage (also of a fix round). A running stage is never
-// interrupted: an agent's connection would break. Meanwhile heartbeats have the step "paused" and the watchdog
-// stands still. A final report does not wait.
+// Pause: pause.v1 holds the worker before its next stage, including stages of a fix round. It does not interrupt a
+// running stage, which would break an agent's connection. During a pause heartbeats have the step "paused" and the
+// watchdog is suspended. A final report does not wait.
 //
-// Base branch: sync_required.v1 is written to .retake/sync_required.json for the agent, and nothing else
-// happens: the director merges before the next attempt.
+// Base branch: sync_required.v1 is written to .retake/sync_required.json for the agent. The director merges before the
+// next attempt.
 //
-// Leases on models: programs of a stage ask at a unix socket (leasesocket.go) or with this program's budget
-// command. The worker asks the director and, without an answer within a second, applies the same limits by
-// itself (leases.go). The socket ends with the stage; what the stage did not release is released for it.
+// Leases on models: programs of a stage ask at a unix socket (leasesocket.go) or with this program's budget command.
+// The worker asks the director and, without an answer within a second, applies the same limits locally (leases.go).
+// The socket is closed with the stage, and the worker releases the stage's remaining leases.
 //
-// Agents: a stage with a profile (package agent) gets its prompt, model and files here, starts under a lease of
-// the worker's own, and is monitored while it runs (agentmonitor.go): steps, usage, rate limits. What exit code
-// 0 means depends on the stream; whether work changed is judged by names, sizes and times of files (agent.go);
-// what is work, package worktree says. Nothing in the stream stops an agent: the stage's timeout does.
+// Agents: a stage with a profile (package agent) gets its prompt, model and files here, starts under a lease of the
+// worker, and is monitored for steps, usage and rate limits (agentmonitor.go). The stream determines the meaning of
+// exit code 0. Names, sizes and times of files determine whether work changed (agent.go), and package worktree
+// defines work. The stream never stops an agent, but the stage's timeout does.
 //
-// Logs: of a stage that failed, or that has done nothing, the newest log file that it wrote is read
-// (agentlog.go). Its end stands in the report before that of stderr.
+// Logs: after a failed stage, or one without work, the end of the newest log file that it wrote is reported before
+// the tail of stderr (agentlog.go).
 //
-// Memory: a stage failed for want of memory if the kernel counted a kill in this control group while it ran,
-// and the stage died of SIGKILL or returned 137, or was VALIDATE (whose compilers die in its place). Without
-// the kernel's count nothing is asserted.
+// Memory: a stage failed for lack of memory if the kernel counted a kill in this control group during the stage, and
+// the stage died of SIGKILL, returned 137, or was VALIDATE (whose compilers die in its place). Without the kernel's
+// count nothing is asserted.
 //
-// Output: what the stages print goes on to the container's stdout and stderr, redacted. The worker's own lines
-// are few. They go to stderr, begin with "retake-worker: " at the start of a line, and are one JSON object
-// each, with the keys of the director's log. If the plan asks for it, a signed line on both streams says which
-// stage begins (wire.StageMark).
+// Output: the output of the stages is passed on, redacted, to the container's stdout and stderr. The few lines of the
+// worker go to stderr, begin with "retake-worker: " at the start of a line, and are one JSON object each, with the
+// keys of the director's log. If the plan requires it, a signed line on both streams marks the beginning of each
+// stage (wire.StageMark).
 //
-// Spool: reports stay in .retake/spool/<attempt_id>.<n>.json (mode 0600), also those that were acknowledged.
-// What is sent is the copy in memory; files of earlier attempts are left alone, because an attempt that is over
-// reports nothing. The director reads them when the container has ended and the bus has no report.
+// Spool: reports stay in .retake/spool/<attempt_id>.<n>.json (mode 0600), even acknowledged ones. The worker sends
+// the copy in memory. It ignores files of earlier attempts, which must not report. The director reads the spool if
+// the container has ended and the bus lacks the report.
 //
-// Clock assumption: durations only, on the monotonic clock. Wall time appears in messages, never in a decision.
+// Clock assumption: only durations on the monotonic clock matter. Wall time appears in messages but not in decisions.
 //
-// Failure policy: a lost bus is retried with jittered backoff, for ever. Errors of the workspace's files are
-// logged and do not prevent a report. A panic in here becomes a worker_error like any other failure.
+// Failure policy: a lost bus is retried forever with jittered backoff. Errors of the workspace's files are logged and
+// do not prevent a report. A panic in the worker becomes a worker_error like any other failure.
 //
-// Imports: packages bus, bus/wire, agent, budget, recovery, recovery/classify, procfs, redact, ring, safefile
-// and worktree, but neither the state machine nor the embedded server, nor the container, GitHub and workspace
+// Imports: packages bus, bus/wire, agent, budget, recovery, recovery/classify, procfs, redact, ring, safefile and
+// worktree. It imports neither the state machine and the embedded server, nor the container, GitHub and workspace
 // adapters. cmd/worker imports it.
 //
-// Linux only, as containers are.
+// It runs on Linux only, as containers do.
 package worker

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is searched when the container states no PATH: that of common base images.
+// defaultPath is the PATH of common base images. It is searched when the container has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// ownPrefixes name variables that are the worker's own business and never reach a stage.
+// ownPrefixes are prefixes of variables that belong to the worker and never reach a stage.
 var ownPrefixes = []string{"RETAKE_BUS_", "RETAKE_PLAN"}
 
 // environment is a stage's environment under construction. Later settings win.
 type environment map[string]string
 
-// childEnvironment takes over the worker's environment, minus what is the worker's own: variables with our prefixes,
-// and any whose value holds a secret of its plan. Model keys stay: the agent needs them.
+// childEnvironment returns the worker's environment without variables that have our prefixes or contain a secret of the
+// plan. Model keys stay, because the agent needs them.
 func childEnvironment(inherited []string, secrets ...string) environment {
 	env := environment{}
 	for _, kv := range inherited {
@@ -51,8 +51,8 @@ func (e environment) list() []string {
 	return out
 }
 
-// writableHome returns home if one can write there, else a fresh directory below the first of the fallbacks that
-// allows it. Engines set HOME=/ for users without a passwd entry, and coding agents all write to their home.
+// writableHome returns home if it is writable, or else a new directory below the first suitable fallback. Engines set
+// HOME=/ for users without a passwd entry, and coding agents write to their home.
 func writableHome(home string, fallbacks ...string) (string, error) {
 	if home != "" && unix.Access(home, unix.W_OK) == nil {
 		return home, nil
@@ -68,8 +68,8 @@ func writableHome(home string, fallbacks ...string) (string, error) {
 	return "", fmt.Errorf("worker: no writable home: %w", errs)
 }
 
-// lookProgram finds the program of an argument vector like execvp: a name with a slash is taken relative to dir,
-// others are searched in path. The error is errNoProgram, with what was searched.
+// lookProgram finds a program like execvp. A name with a slash is relative to dir, others are searched in path. The
+// error is errNoProgram with the places that were searched.
 func lookProgram(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {

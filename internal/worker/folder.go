@@ -14,7 +14,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// The worker's own folder in the workspace, and the files in it. git ignores the folder.
+// The worker's folder in the workspace, and its files. Git ignores the folder.
 const (
 	folderName       = worktree.OwnFolder
 	attemptFile      = folderName + "/attempt.json"
@@ -27,8 +27,8 @@ const (
 	maxQuestionBytes = 8 << 10
 )
 
-// folder is .retake in the workspace. The agent owns the workspace and may put anything there, hence the root: no
-// symbolic link leads our writes outside.
+// folder is .retake in the workspace. The agent owns the workspace and may create anything there. The root keeps
+// symbolic links from leading our writes outside.
 type folder struct{ root *os.Root }
 
 func openFolder(workdir string) (*folder, error) {
@@ -41,7 +41,7 @@ func openFolder(workdir string) (*folder, error) {
 
 func (f *folder) close() { _ = f.root.Close() }
 
-// make makes the folder itself.
+// make creates the folder.
 func (f *folder) make() error {
 	if err := f.root.MkdirAll(folderName, 0o755); err != nil {
 		return fmt.Errorf("worker: workspace: %w", err)
@@ -49,7 +49,7 @@ func (f *folder) make() error {
 	return nil
 }
 
-// write puts a file there atomically and durably.
+// write writes a file atomically and durably.
 func (f *folder) write(name string, mode os.FileMode, data []byte) error {
 	err := f.root.MkdirAll(path.Dir(name), 0o755)
 	if err == nil {
@@ -69,7 +69,7 @@ func (f *folder) writeJSON(name string, mode os.FileMode, v any) error {
 	return f.write(name, mode, append(data, '\n'))
 }
 
-// remove removes files; those that are not there are fine.
+// remove removes files. Missing ones are fine.
 func (f *folder) remove(names ...string) error {
 	var errs error
 	for _, n := range names {
@@ -80,8 +80,8 @@ func (f *folder) remove(names ...string) error {
 	return errs
 }
 
-// read returns at most limit bytes of a regular file; nil if there is none. A pipe or device is not opened for long
-// enough to block.
+// read returns at most limit bytes of a regular file, or nil if it does not exist. It does not block on pipes or
+// devices.
 func (f *folder) read(name string, limit int64) ([]byte, error) {
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

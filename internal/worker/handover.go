@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// runAttempt runs the stages, with the checkout around them if it travels.
+// runAttempt runs the stages. Before and after them it transfers a checkout that travels.
 func (w *worker) runAttempt(ctx context.Context) *failure {
 	if w.checkouts == nil {
 		return w.attempt.runStages(ctx)
@@ -26,7 +26,7 @@ func (w *worker) runAttempt(ctx context.Context) *failure {
 	return w.attempt.runStages(ctx)
 }
 
-// send hands the report over.
+// send passes on the report.
 func (w *worker) send() (ExitCode, bool) {
 	w.outbox <- w.report
 	w.report = nil
@@ -36,8 +36,8 @@ func (w *worker) send() (ExitCode, bool) {
 	return 0, false
 }
 
-// save sends the last checkpoint, with the report that waits for it in the spool. Nothing of the stages runs
-// any more. It ends with an answer, or when there is no more time for one.
+// save sends the last checkpoint, with the report in the spool, when no process of the stages is left. It ends with an
+// answer or when its time is over.
 func (w *worker) save() {
 	ctx, cancel := w.work, func() {}
 	if w.end != nil {
@@ -54,10 +54,10 @@ func (w *worker) save() {
 	})
 }
 
-// onSaved goes on when it is known what became of the last checkpoint: a success whose work did not arrive is none.
+// onSaved continues after the last checkpoint. A success without its work is a failure.
 func (w *worker) onSaved(err error) (ExitCode, bool) {
 	if err != nil {
-		w.log.Error("the last checkpoint does not count", zap.Error(err))
+		w.log.Error("last checkpoint failed", zap.Error(err))
 	}
 	_, success := w.report.(*wire.WorkerResult)
 	switch {
@@ -65,11 +65,11 @@ func (w *worker) onSaved(err error) (ExitCode, bool) {
 		return w.endCode(ExitBroken), true
 	case err != nil && success:
 		f := &failure{kind: failedCheckpoint, stage: wire.StageDone, number: 1, err: err}
-		if !permanent(err) { // there was no more time
+		if !permanent(err) { // time was over
 			f.kind = failedStopped
 		}
 		if w.report, err = w.makeReport(f); err != nil {
-			w.log.Error("the final report cannot be made", zap.Error(err))
+			w.log.Error("cannot create final report", zap.Error(err))
 			return ExitBroken, true
 		}
 	}

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// directorWait is how long the director may take for an answer about a lease: it has the answer in memory,
-	// so a second without one means that it is away.
+	// directorWait bounds the wait for the director's answer about a lease. The director answers from memory, so a
+	// second without an answer means that it is away.
 	directorWait = time.Second
 	// maxLeaseWait is the longest pause between two requests for a lease.
 	maxLeaseWait = 30 * time.Second
 )
 
-// Limits when the plan states none: the configuration reference's.
+// defaultBudget has the defaults of the configuration reference.
 var defaultBudget = wire.PlanBudget{MaxConcurrent: 1, SpacingSeconds: 1, CooldownSeconds: 10}
 
-// leaseClient gets leases on models for the stages: from the director or, while it does not answer, from a pool
-// of its own with the same limits. The pool also knows the director's grants and cooldowns, so that losing the
-// director loosens nothing. Its methods may be called from any goroutine.
+// leaseClient gets leases on models for the stages from the director. While the director does not answer, it uses a
+// local pool with the same limits. The pool also knows the director's grants and cooldowns, so losing the director
+// relaxes no limit. Its methods are safe for concurrent use.
 type leaseClient struct {
 	bus    Bus
 	worker string
@@ -33,7 +33,7 @@ type leaseClient struct {
 
 	mu         sync.Mutex
 	pool       *budget.Pool
-	unanswered bool // the director did not answer last time
+	unanswered bool // the last request got no answer
 }
 
 func newLeaseClient(p *wire.Plan, b Bus, log *zap.Logger) *leaseClient {
@@ -57,7 +57,7 @@ func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetG
 	case !answered:
 		return c.pool.Acquire(now, resource, c.worker).Message()
 	case g.GrantID != "":
-		c.pool.Open(now, resource) // whatever was said before: the director knows better
+		c.pool.Open(now, resource) // the director overrides the pool
 		c.pool.Adopt(now, resource, g.GrantID, c.worker, duration(g.LeaseSeconds, budget.DefaultLease))
 	case g.Why == budget.WhyCooldown:
 		c.pool.Close(resource, now.Add(duration(g.WaitSeconds, 0)))
@@ -65,8 +65,8 @@ func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetG
 	return g
 }
 
-// await asks until there is a lease, ctx ends, or patience returns 0. patience is given each refusal and how
-// long to wait at least; it returns how long to wait at most.
+// await asks until there is a lease, ctx ends, or patience returns 0. patience gets each refusal with the minimum wait,
+// and returns the maximum wait.
 func (c *leaseClient) await(ctx context.Context, resource string,
 	patience func(wire.BudgetGrant, time.Duration) time.Duration,
 ) wire.BudgetGrant {
@@ -88,7 +88,7 @@ func (c *leaseClient) await(ctx context.Context, resource string,
 	}
 }
 
-// release gives a lease back. If the director misses it, the lease expires there.
+// release returns a lease. If the director misses that, the lease expires.
 func (c *leaseClient) release(ctx context.Context, id string) {
 	c.mu.Lock()
 	c.pool.Release(time.Now(), id, c.worker)
@@ -102,7 +102,7 @@ func (c *leaseClient) releaseThere(ctx context.Context, id string) {
 	}
 }
 
-// report reports how a call went.
+// report reports the outcome of a call.
 func (c *leaseClient) report(ctx context.Context, r wire.BudgetReport) {
 	c.mu.Lock()
 	c.pool.Report(time.Now(), r.GrantID, c.worker, budget.Status(r.Status), budget.RetryAfter(r))
@@ -112,8 +112,8 @@ func (c *leaseClient) report(ctx context.Context, r wire.BudgetReport) {
 	}
 }
 
-// drop releases what a stage that is over still holds. It takes no longer than one answer may: the worker may
-// have to end soon, and what the director misses expires.
+// drop releases the remaining leases of an ended stage. It takes no longer than one answer, since the worker may have
+// to end soon. Leases that it cannot release expire.
 func (c *leaseClient) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()
@@ -125,14 +125,13 @@ func (c *leaseClient) drop(ctx context.Context) {
 	}
 }
 
-// ask asks the director, but not for long. false: it did not answer, which is logged when it begins and when it
-// is over.
+// ask asks the director with a short timeout. It returns false without an answer, and logs when that begins and ends.
 func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant, bool) {
 	limited, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()
 	g, err := c.bus.AskBudget(limited, p)
 	if ctx.Err() != nil {
-		return g, err == nil // nobody waits any more, so this is no evidence about the director
+		return g, err == nil // the caller gave up, which says nothing about the director
 	}
 	c.mu.Lock()
 	before := c.unanswered
@@ -140,15 +139,15 @@ func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant
 	c.mu.Unlock()
 	switch {
 	case err != nil && !before:
-		c.log.Warn("the director does not answer about leases; the worker applies its own limits", zap.Error(err))
+		c.log.Warn("director does not answer about leases; applying local limits", zap.Error(err))
 	case err == nil && before:
-		c.log.Info("the director answers about leases again")
+		c.log.Info("director answers about leases again")
 	}
 	return g, err == nil
 }
 
-// lease is an agent's own lease on its model. It paces the starts of agents: it is held until it expires or the agent
-// ends, not for as long as an agent may work. A nil lease is none.
+// lease is an agent's lease on its model. It limits the rate at which agents start. It is held until it expires or the
+// agent ends, not for the whole run of an agent. A nil lease is not held.
 type lease struct {
 	leases   *leaseClient
 	resource string
@@ -156,8 +155,8 @@ type lease struct {
 	until    time.Time
 }
 
-// report reports that the provider limits. 0: reported, or known already; else try again after so long:
-// reporting needs a lease, and the agent's own has expired while others hold theirs.
+// report reports that the provider limits the agent. It returns 0 if the report was sent or unnecessary, and otherwise
+// the time after which to retry. A report needs a lease, and the agent's may have expired while others hold theirs.
 func (l *lease) report(ctx context.Context, r agent.RateLimit) time.Duration {
 	if l == nil {
 		return 0

@@ -18,22 +18,22 @@ import (
 	"go.uber.org/zap"
 )
 
-// Bounds of the socket. The agent is not trusted: it may harm nobody but itself.
+// Limits of the socket. The agent is untrusted and must only be able to harm its own attempt.
 const (
-	maxLeaseConns   = 32       // at the same time
-	maxRequestBytes = 64 << 10 // bytes of one request: headers included, more is no request
+	maxLeaseConns   = 32       // concurrent
+	maxRequestBytes = 64 << 10 // per request, including headers
 	socketTimeout   = 5 * time.Second
 )
 
-// leaseSocket is the unix socket at which the programs of one stage ask for leases on models, in lines of JSON: one
-// request, one answer. A nil leaseSocket is one that could not be opened.
+// leaseSocket is the unix socket at which the programs of one stage ask for leases on models. Requests and answers are
+// lines of JSON. A nil leaseSocket could not be opened.
 type leaseSocket struct {
 	leases   *leaseClient
 	dir      string
 	listener net.Listener
 	slots    chan struct{} // one for each connection
 
-	ctx     context.Context // connections end with it
+	ctx     context.Context // ends the connections
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
@@ -41,20 +41,20 @@ type leaseSocket struct {
 // leaseRequest is one line of a client.
 type leaseRequest struct {
 	Op       string `json:"op"`                 // acquire, release or report
-	Resource string `json:"resource,omitempty"` // acquire; absent: model.default
-	// acquire: how long the answer may take; absent: at once
+	Resource string `json:"resource,omitempty"` // acquire; model.default if absent
+	// acquire: the maximum time until the answer; if absent, it comes at once
 	PatienceSeconds float64 `json:"patience_seconds,omitempty"`
 	wire.BudgetReport
 }
 
-// leaseAnswer is one line to a client: a grant, a wait, an error, or nothing at all, which means done.
+// leaseAnswer is one line to a client: a grant, a wait, or an error. An empty object means done.
 type leaseAnswer struct {
 	wire.BudgetGrant
 	Error string `json:"error,omitempty"`
 }
 
-// listenLeaseSocket listens in a fresh directory that only this user can enter, below the first of the given ones that
-// allows it.
+// listenLeaseSocket listens in a new directory that only this user can enter, below the first suitable one of the given
+// directories.
 func listenLeaseSocket(c *leaseClient, below ...string) (*leaseSocket, error) {
 	var errs error
 	for _, parent := range below {
@@ -76,19 +76,19 @@ func listenLeaseSocket(c *leaseClient, below ...string) (*leaseSocket, error) {
 	return nil, fmt.Errorf("worker: no place for a socket: %w", errs)
 }
 
-// openLeaseSocket lets a stage ask for leases. It can work without.
+// openLeaseSocket opens the socket of a stage. The stage can run without it.
 func (a *attempt) openLeaseSocket() *leaseSocket {
 	if !a.offersLeases {
 		return nil
 	}
 	socket, err := listenLeaseSocket(a.leases, os.TempDir(), filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
-		a.log.Warn("the stage cannot ask for leases on models", zap.Error(err))
+		a.log.Warn("cannot open lease socket for stage", zap.Error(err))
 	}
 	return socket
 }
 
-// socket is the path for the stages; empty: there is none.
+// socket returns the path for the stages, or "".
 func (s *leaseSocket) socket() string {
 	if s == nil {
 		return ""
@@ -96,7 +96,7 @@ func (s *leaseSocket) socket() string {
 	return s.listener.Addr().String()
 }
 
-// close ends the connections and waits for them, then releases the leases that the stage still holds.
+// close closes the connections and waits for them. Then it releases the leases that the stage still holds.
 func (s *leaseSocket) close(ctx context.Context) {
 	if s == nil {
 		return
@@ -114,7 +114,7 @@ func (s *leaseSocket) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of file descriptors, for one: the next may work
+		case err != nil: // for example too few file descriptors, so retry
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
@@ -133,7 +133,7 @@ func (s *leaseSocket) accept() {
 	}
 }
 
-// serve answers one request after the other until the client is gone. A lease that cannot be handed over is released.
+// serve answers requests until the client disconnects. It releases a lease that it cannot deliver.
 func (s *leaseSocket) serve(ctx context.Context, c net.Conn) {
 	lines := bufio.NewScanner(c)
 	lines.Buffer(nil, maxRequestBytes)
@@ -193,7 +193,7 @@ func (s *leaseSocket) handle(ctx context.Context, line []byte) leaseAnswer {
 	return leaseAnswer{}
 }
 
-// acquire asks until there is a lease, or patience is over. A cooldown that is longer than that is answered at once.
+// acquire asks until there is a lease or patience is over. It returns at once if a cooldown is longer than that.
 func (s *leaseSocket) acquire(ctx context.Context, resource string, patience time.Duration) wire.BudgetGrant {
 	until := time.Now().Add(patience)
 	return s.leases.await(ctx, resource, func(g wire.BudgetGrant, wait time.Duration) time.Duration {

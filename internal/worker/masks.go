@@ -11,20 +11,18 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// maskCommand begins a line with which a stage asks that a value be hidden from then on, as tools do for GitHub
-// Actions.
+// maskCommand begins an output line that requests hiding a value, as for GitHub Actions.
 const maskCommand = "::add-mask::"
 
-// Bounds of what a stage may hide: an agent must not be able to hide everything.
+// Limits on values to hide, so that an agent cannot hide everything.
 const (
-	shortestMask = 8       // bytes; shorter ones are parts of words
+	shortestMask = 8       // bytes; shorter values occur in words
 	longestMask  = 4 << 10 // bytes
-	mostMasks    = 64      // of an attempt
+	mostMasks    = 64      // per attempt
 )
 
-// masks are the values that are hidden in all that the worker passes on: those of the plan, and those that
-// stages name while they run. What the agent's stage names is hidden until another stage begins: it could be
-// the evidence against it. It is a redact.Finder.
+// masks are the values that the worker hides in all output. The plan and stages name them. Values that the agent names
+// are hidden only until another stage begins, because they could be evidence against it. It is a redact.Finder.
 type masks struct {
 	given []string
 
@@ -42,10 +40,10 @@ func newMasks(given ...string) *masks {
 	return m
 }
 
-// redactor hides what there is to hide, also what is named later.
+// redactor hides the values, also values that are named later.
 func (m *masks) redactor() *redact.Redactor { return redact.New(m.given...).With(m) }
 
-// begin is a stage's start.
+// begin starts a stage.
 func (m *masks) begin(stage string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,8 +54,7 @@ func (m *masks) begin(stage string) {
 	}
 }
 
-// add takes a line of output, and reports whether it was one that names a value. Its value is hidden unless it
-// is out of bounds.
+// add reports whether a line of output names a value. It hides the value within the limits.
 func (m *masks) add(line []byte) bool {
 	text, ok := strings.CutPrefix(string(bytes.TrimRight(line, "\r\n")), maskCommand)
 	if !ok {
@@ -80,7 +77,7 @@ func (m *masks) add(line []byte) bool {
 	return true
 }
 
-// renew is under the lock.
+// renew updates the finder. The caller holds the mutex.
 func (m *masks) renew() { m.finder = leak.Of(slices.Concat(m.given, m.added, m.agents)...) }
 
 func (m *masks) now() *leak.Finder {
@@ -96,7 +93,7 @@ func (m *masks) Stream() redact.Stream {
 	return &maskedStream{m, now, now.Stream()}
 }
 
-// maskedStream knows in each piece what was named before it.
+// maskedStream applies masks that were added before each piece.
 type maskedStream struct {
 	masks *masks
 	of    *leak.Finder
@@ -112,12 +109,11 @@ func (s *maskedStream) Pass(text string) string {
 	return out + s.Stream.Pass(text)
 }
 
-// maskLines takes the lines that name values out of a stream, and leaves the command alone in their place. It
-// is not safe for concurrent use.
+// maskLines replaces lines that name values by the bare command. It is not safe for concurrent use.
 type maskLines struct {
 	masks   *masks
 	to      *redact.Writer
-	held    []byte // of a line that may be one
+	held    []byte // of a line that may name a value
 	midLine bool
 }
 
@@ -141,7 +137,7 @@ func (w *maskLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush passes on what was held back.
+// Flush passes on held bytes.
 func (w *maskLines) Flush() {
 	w.pass()
 	w.to.Flush()

@@ -10,25 +10,25 @@ import (
 	"github.com/docker/go-units"
 )
 
-// memory is what the kernel counts of this container's memory, since it was made.
+// memory is the kernel's account of this container's memory.
 type memory struct {
-	kills uint64 // processes that the kernel killed for want of it
-	limit uint64 // bytes; 0: none
-	peak  uint64 // bytes; 0: not known
+	kills uint64 // processes killed for lack of memory
+	limit uint64 // bytes, or 0
+	peak  uint64 // bytes, or 0 if unknown
 }
 
-// counter is one number in a control group: a file's only content, or behind a key on a line of its own.
+// counter is a number of a control group: a file's only content, or the value of a key in it.
 type counter struct{ file, key string }
 
-// layout is where one version of control groups keeps the numbers.
+// layout locates the numbers in one version of control groups.
 type layout struct {
 	mount      string // below the root of the file system
-	controller string // of /proc/self/cgroup; version 2 has one hierarchy without a name
+	controller string // of /proc/self/cgroup; empty for version 2
 
 	kills, limit, peak counter
 }
 
-// layouts: version 2 first. On a host with both, only one has the memory controller.
+// layouts begins with version 2. On a host with both, only one has the memory controller.
 var layouts = []layout{
 	{
 		"sys/fs/cgroup", "",
@@ -44,11 +44,11 @@ var layouts = []layout{
 	},
 }
 
-// noLimit is above every limit that somebody set: version 1 writes the largest number of pages instead of a word.
+// noLimit is above every real limit. Without a limit, version 1 reports the largest number of pages.
 const noLimit = 1 << 60
 
-// containerMemory reads the container's numbers. A worker that is not PID 1 has no container of its own: the
-// group is then the login session's, whose kills are others'.
+// containerMemory reads the container's numbers. Unless it is PID 1, the worker shares its group with the login
+// session, so the numbers are useless.
 func containerMemory() (memory, bool) {
 	if os.Getpid() != 1 {
 		return memory{}, false
@@ -56,10 +56,11 @@ func containerMemory() (memory, bool) {
 	return readMemory("/")
 }
 
-// readMemory reads the numbers of our own control group, on a file system at root. false: nobody counts kills here.
+// readMemory reads the numbers of our control group on a file system at root. It returns false if kills are not
+// counted.
 func readMemory(root string) (memory, bool) {
 	for _, l := range layouts {
-		// Inside a container the mount is our group; outside, our group is a folder below it.
+		// In a container the mount is our group. Elsewhere our group is a folder below it.
 		for _, folder := range []string{
 			filepath.Join(root, l.mount, ownGroup(root, l.controller)),
 			filepath.Join(root, l.mount),
@@ -79,7 +80,8 @@ func readMemory(root string) (memory, bool) {
 	return memory{}, false
 }
 
-// ownGroup is our path in a hierarchy, as /proc/self/cgroup has it: "4:cpu,memory:/path", version 2 "0::/path".
+// ownGroup returns our path in a hierarchy from /proc/self/cgroup, such as "4:cpu,memory:/path", or "0::/path" in
+// version 2.
 func ownGroup(root, controller string) string {
 	data, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -100,7 +102,7 @@ func (c counter) read(folder string) (uint64, bool) {
 		return 0, false
 	}
 	if c.key == "" {
-		n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64) // "max" is none
+		n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64) // "max" means no limit
 		return n, err == nil
 	}
 	for _, line := range strings.Split(string(data), "\n") {
@@ -112,12 +114,12 @@ func (c counter) read(folder string) (uint64, bool) {
 	return 0, false
 }
 
-// shortage is the kernel's evidence that a run was short of memory: what happened between two readings.
+// shortage is the kernel's evidence of a lack of memory between two readings.
 type shortage struct {
 	kills, limit, peak uint64
 }
 
-// shortageBetween compares two readings. nil: the kernel killed nothing in between, or does not count.
+// shortageBetween compares two readings. It returns nil if the kernel killed nothing or does not count.
 func shortageBetween(before, after memory) *shortage {
 	if after.kills <= before.kills {
 		return nil
@@ -125,7 +127,7 @@ func shortageBetween(before, after memory) *shortage {
 	return &shortage{after.kills - before.kills, after.limit, after.peak}
 }
 
-// String is for the report: the classifier reads it, too.
+// String formats the evidence for the report and the classifier.
 func (s shortage) String() string {
 	size := func(n uint64, none string) string {
 		if n == 0 {

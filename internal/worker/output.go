@@ -12,14 +12,14 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// console is one of the worker's own streams, shared by the stages' output and the worker's log lines.
+// console is one of the worker's streams, shared by the stages' output and the worker's log lines.
 type console struct {
 	mu      sync.Mutex
 	to      io.Writer
 	midLine bool
 }
 
-// Write passes stage output on. A container runtime that is gone is no reason to stop: failures are dropped.
+// Write passes on stage output. It ignores errors, because a missing reader is no reason to stop.
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +34,7 @@ func (c *console) put(p []byte) {
 	}
 }
 
-// line writes a whole line of the worker's own, at a line's start.
+// line writes a line of the worker at the start of a line.
 func (c *console) line(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,8 +44,8 @@ func (c *console) line(text string) {
 	c.put([]byte(text))
 }
 
-// stageMarks are what tells the director whose stage the lines of the output are. The stage before has ended by
-// then, with all that it had started, and what it printed is passed on.
+// stageMarks marks the beginning of stages in the output for the director. The previous stage and its processes have
+// ended by then, and their output is passed on.
 type stageMarks struct {
 	plan           *wire.Plan
 	stdout, stderr *console
@@ -59,10 +59,10 @@ func (m *stageMarks) begin(stage string, run int) {
 	m.stderr.line(mark.Line(m.plan.SignKey, m.plan.WorkerID, wire.StreamStderr))
 }
 
-// logPrefix begins each of the worker's own lines on stderr, which it shares with the stages; a JSON object follows.
+// logPrefix begins each of the worker's lines on stderr, which it shares with the stages. A JSON object follows.
 const logPrefix = "retake-worker: "
 
-// logLines is the console as a log sink: every line begins at a line's start, with logPrefix, and is redacted.
+// logLines is the console as a log sink. Lines begin with logPrefix and are redacted.
 type logLines struct {
 	*console
 	mask *redact.Redactor
@@ -73,17 +73,17 @@ func (l logLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Sync is for zap: nothing is buffered here.
+// Sync implements zapcore.WriteSyncer. Nothing is buffered.
 func (logLines) Sync() error { return nil }
 
-// tail is the newest bytes of a stream, already redacted.
+// tail is the newest, redacted part of a stream.
 type tail struct {
 	kept    []byte
-	dropped int64 // older bytes that are lost
+	dropped int64 // number of older bytes
 }
 
-// text renders at most limit bytes of it, oldest bytes cut first, at a UTF-8 boundary, with the wire's mark in front if
-// anything is missing. Bytes that are not UTF-8 become U+FFFD: JSON cannot carry them.
+// text returns at most limit bytes, cut at the beginning at a UTF-8 boundary, with the wire's mark if anything is
+// missing. Bytes that are not UTF-8 become U+FFFD, since JSON cannot carry them.
 func (t tail) text(limit int) string {
 	kept, dropped := t.kept, t.dropped
 	for dropped > 0 && len(kept) > 0 && !utf8.RuneStart(kept[0]) {
@@ -91,13 +91,12 @@ func (t tail) text(limit int) string {
 	}
 	s := strings.ToValidUTF8(string(kept), "\uFFFD")
 	if dropped > 0 {
-		s = fmt.Sprintf("…[%d bytes cut]…%s", dropped, s) // as wire.CutTail writes it, which then adds up
+		s = fmt.Sprintf("…[%d bytes cut]…%s", dropped, s) // in the format of wire.CutTail, which adds to it
 	}
 	return wire.CutTail(s, limit)
 }
 
-// firstBytes returns at most limit bytes of s, the first ones, ending at a UTF-8 boundary and marked when
-// something was cut.
+// firstBytes returns the first limit bytes of s, cut at a UTF-8 boundary and marked if cut.
 func firstBytes(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// pauseSwitch is asked before every stage. A pause never interrupts one: an agent's connection would break.
+// pauseSwitch is checked before every stage. A pause never interrupts a stage, because that would break an agent's
+// connection.
 type pauseSwitch struct {
 	mu      sync.Mutex
-	resumed chan struct{} // closed by resume; nil: not paused
+	resumed chan struct{} // closed by resume; nil unless paused
 }
 
-// pause and resume may be called twice, by any goroutine; they return whether that changed anything.
+// pause and resume are idempotent and safe for concurrent use. They return whether they changed anything.
 func (p *pauseSwitch) pause() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,7 +35,7 @@ func (p *pauseSwitch) resume() bool {
 	return true
 }
 
-// wait returns when there is no pause, or ctx has ended. If it has to wait it calls waiting first, once.
+// wait returns when there is no pause or ctx has ended. If it must wait, it first calls waiting once.
 func (p *pauseSwitch) wait(ctx context.Context, waiting func()) {
 	for waited := false; ctx.Err() == nil; waited = true {
 		p.mu.Lock()
@@ -57,7 +58,7 @@ func (p *pauseSwitch) wait(ctx context.Context, waiting func()) {
 type pausableTimer struct {
 	*time.Timer
 	ends   time.Time
-	left   time.Duration // while it is held
+	left   time.Duration // while paused
 	paused bool
 }
 
@@ -65,7 +66,7 @@ func newPausableTimer(d time.Duration) *pausableTimer {
 	return &pausableTimer{Timer: time.NewTimer(d), ends: time.Now().Add(d)}
 }
 
-// setPaused stops the time, or lets it go on.
+// setPaused pauses or resumes the timer.
 func (c *pausableTimer) setPaused(paused bool) {
 	switch {
 	case paused == c.paused:

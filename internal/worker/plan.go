@@ -20,13 +20,13 @@ import (
 	"retake/internal/worktree"
 )
 
-// ErrPlan is the error of a plan that cannot be used.
+// ErrPlan is the error of an unusable plan.
 var ErrPlan = errors.New("worker: bad plan")
 
-// planMax bounds a plan: 4 MiB, far above a 64 KiB issue body plus everything else.
+// planMax bounds a plan. A 64 KiB issue body and everything else need much less.
 const planMax = 4 << 20
 
-// Defaults for durations that a plan leaves out: those of the configuration reference.
+// Default durations, from the configuration reference.
 const (
 	defaultHeartbeat = 15 * time.Second
 	defaultGrace     = 10 * time.Second
@@ -34,14 +34,14 @@ const (
 	defaultMessage   = 65536 // bytes
 )
 
-// planPatience bounds the wait for the plan: who sends it does so at once, or has ended.
+// planPatience bounds the wait for the plan. Its sender writes it at once, or has ended.
 const planPatience = 30 * time.Second
 
-// FromStdin is the name of the plan that comes through the standard input.
+// FromStdin is the name of a plan on standard input.
 const FromStdin = "-"
 
-// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. removeErr is
-// why that failed; the plan is good nevertheless.
+// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. If only that fails, the plan is
+// still usable and removeErr says why.
 func loadPlan(ctx context.Context, o Options) (plan *wire.Plan, removeErr, err error) {
 	name, remove := o.PlanFile, func() error { return removePlan(o.PlanFile) }
 	var data []byte
@@ -77,8 +77,8 @@ func readPlanFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, planMax+1))
 }
 
-// readInput reads to the end. Who is kept waiting for longer than patience gives up; the reading goes on, and
-// nobody hears of it.
+// readInput reads to the end, or gives up after patience. The read then continues in a goroutine whose result is
+// ignored.
 func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]byte, error) {
 	type answer struct {
 		data []byte
@@ -102,12 +102,12 @@ func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]b
 	}
 }
 
-// ownSecrets are what a plan has for the worker alone, as they stand in it. No stage sees them, nor any report.
+// ownSecrets returns the plan's secrets that only the worker may use. No stage and no report contains them.
 func ownSecrets(p *wire.Plan) []string {
 	return []string{p.Bus.Seed, p.Bus.JWT, base64.StdEncoding.EncodeToString(p.SignKey)}
 }
 
-// removePlan removes the file, or at least its content: a directory of root's allows the second only.
+// removePlan removes the file, or at least its content, if root owns the directory.
 func removePlan(file string) error {
 	err := os.Remove(file)
 	if err == nil || os.Truncate(file, 0) == nil {
@@ -116,7 +116,7 @@ func removePlan(file string) error {
 	return err
 }
 
-// complete fills in defaults and reports everything that is wrong at once.
+// complete sets defaults and returns all errors of a plan.
 func complete(p *wire.Plan) error {
 	var errs []error
 	wrong := func(bad bool, format string, args ...any) {
@@ -164,14 +164,14 @@ func complete(p *wire.Plan) error {
 
 func numberOf(key string) int {
 	_, n, _ := strings.Cut(key, "#")
-	number, _ := strconv.Atoi(n) // 0 is refused by the caller
+	number, _ := strconv.Atoi(n) // the caller refuses 0
 	return number
 }
 
-// duration turns seconds of the wire into a Duration; what is not above 0 becomes otherwise.
+// duration converts seconds to a Duration. Values up to 0 become otherwise.
 func duration(s float64, otherwise time.Duration) time.Duration {
 	if s <= 0 {
 		return otherwise
 	}
-	return time.Duration(min(s, 1e9) * float64(time.Second)) // 1e9 s: beyond any use, within int64
+	return time.Duration(min(s, 1e9) * float64(time.Second)) // 1e9 s is longer than any useful duration, and fits int64
 }

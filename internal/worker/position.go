@@ -8,8 +8,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// position is what heartbeats carry: stage, progress, last error, usage. The bus's goroutines read it when they
-// answer a probe.
+// position is the content of heartbeats: stage, progress, last error, usage. Goroutines of the bus read it to answer
+// probes.
 type position struct {
 	plan *wire.Plan
 
@@ -17,7 +17,7 @@ type position struct {
 	step        step
 	since       time.Time
 	lastErrorID *string
-	usage       *wire.Usage // nil: no agent ran
+	usage       *wire.Usage // nil unless an agent ran
 }
 
 func newPosition(p *wire.Plan) *position {

@@ -17,63 +17,63 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoProgram: the program of a stage is missing or cannot be run.
+// errNoProgram means that the program of a stage is missing or not executable.
 var errNoProgram = errors.New("worker: no such program")
 
-// tailBytes is how much of each stream is kept: 32 KiB, as half of the default max_message_bytes (64 KiB) still holds
-// a stack trace of 16 KiB plus the cause above it, the worst seen of a coding agent.
+// tailBytes is the size of each stream's tail. Half of the default max_message_bytes (64 KiB) still holds a stack trace
+// of 16 KiB and the cause above it, the longest seen of a coding agent.
 const tailBytes = 32 << 10
 
-// leftoverGrace is how long processes that a stage left behind have between SIGTERM and SIGKILL (2 s, at most the
-// plan's stop grace): their stage is over, only a clean-up of their own is owed to them.
+// leftoverGrace is the time between SIGTERM and SIGKILL for leftover processes of a stage, at most the plan's stop
+// grace. Their stage is over, so they only need to clean up.
 const leftoverGrace = 2 * time.Second
 
-// killWait is how long we wait for killed processes and for their streams: longer only if the kernel holds them
-// (disk or network wait), and then waiting does not help.
+// killWait bounds the wait for killed processes and their streams. Only the kernel (disk or network wait) delays them
+// longer, and then waiting does not help.
 const killWait = 5 * time.Second
 
-// command is one program run.
+// command is one run of a program.
 type command struct {
 	argv    []string
 	dir     string
 	env     []string
 	path    string        // PATH of env
-	timeout time.Duration // 0: none
+	timeout time.Duration // 0 means none
 	grace   time.Duration // SIGTERM → SIGKILL
 	stage   string
 
-	stdout, stderr io.Writer // who listens to its streams, unredacted; nil: nobody
+	stdout, stderr io.Writer // receive the streams unredacted; may be nil
 }
 
-// exit is how a program run ended.
+// exit is the result of a run.
 type exit struct {
-	err      error // it never started; the rest is empty then
+	err      error // the start failed; the other fields are then empty
 	code     int   // 128 + signal number if a signal ended it
 	signal   string
 	timedOut bool
 	stopped  bool      // the context ended it
-	shortage *shortage // the kernel killed something of it for want of memory; nil: no evidence
+	shortage *shortage // evidence of a lack of memory, or nil
 	stdout   tail
 	stderr   tail
 	took     time.Duration
 }
 
-// ok: the program did what was asked for.
+// ok reports success.
 func (e exit) ok() bool { return e.err == nil && e.code == 0 && !e.timedOut && !e.stopped }
 
-// failedByItself: the program ran to its end and returned a code other than 0.
+// failedByItself reports whether the program ran to its end and returned a code other than 0.
 func (e exit) failedByItself() bool {
 	return e.err == nil && e.code != 0 && e.signal == "" && !e.timedOut && !e.stopped
 }
 
-// outOfMemory reports whether a stage's program failed for want of memory. By the kernel's count something was killed:
-// the program itself if it died of SIGKILL or returned 137. What judges a change runs compilers and tests that die
-// in its place; an agent may have gone on after one of its commands did, hence not CODE.
+// outOfMemory reports whether a stage's program failed for lack of memory. The kernel's count says that something was
+// killed. It was the program if that died of SIGKILL or returned 137. VALIDATE runs compilers and tests, which die in
+// its place. An agent may have continued after the death of one of its commands, so CODE needs the stronger evidence.
 func (e exit) outOfMemory(stage string) bool {
 	if e.shortage == nil || e.err != nil || e.code == 0 || e.timedOut || e.stopped {
 		return false
 	}
-	const bySIGKILL = 128 + 9 // a shell's word for it
+	const bySIGKILL = 128 + 9 // as shells report it
 	return e.signal == signalName(syscall.SIGKILL) || e.code == bySIGKILL || stage == wire.StageValidate
 }
 
@@ -81,13 +81,13 @@ func (e exit) outOfMemory(stage string) bool {
 type processRunner struct {
 	reaper         *reaper
 	masks          *masks
-	stdout, stderr io.Writer // where the streams go on to
+	stdout, stderr io.Writer // receive the redacted streams
 	memory         func() (memory, bool)
 }
 
-// run starts the command in a process group of its own and returns when nothing of it is left: the leader, its
-// group, and whatever it detached. Ending ctx stops it: SIGTERM to the group, SIGKILL after the grace that the
-// context's cause states (see stopCause), or the command's.
+// run starts the command in a new process group and returns when the leader, its group and all detached processes have
+// ended. The end of ctx stops it with SIGTERM to the group, and SIGKILL after the grace of the context's cause (see
+// stopCause) or of the command.
 func (p *processRunner) run(ctx context.Context, c command) exit {
 	began := time.Now()
 	p.masks.begin(c.stage)
@@ -134,14 +134,14 @@ func (p *processRunner) start(c command, stdout, stderr *os.File) (int, <-chan s
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
-		// The file is there, so what is missing is its interpreter, or it is for another machine.
+		// The file exists, so its interpreter is missing, or it is for another machine.
 		err = fmt.Errorf("%w: %s is there but does not start (is its interpreter there, is it built for this "+
 			"machine?): %w", errNoProgram, file, err)
 	}
 	return pid, ended, err
 }
 
-// await waits for the leader and ends it when its time is up. It also returns the grace that was in force.
+// await waits for the leader and ends it when its time is over. It also returns the grace that applied.
 func (p *processRunner) await(ctx context.Context, c command, pid int,
 	ended <-chan syscall.WaitStatus,
 ) (exit, time.Duration) {
@@ -167,11 +167,11 @@ func (p *processRunner) await(ctx context.Context, c command, pid int,
 	return e.with(p.end(pid, ended, grace)), grace
 }
 
-// end ends a leader and its group: politely if there is a grace, then for certain.
+// end ends a leader and its group, first with SIGTERM if there is a grace.
 func (p *processRunner) end(pid int, ended <-chan syscall.WaitStatus, grace time.Duration) syscall.WaitStatus {
 	if grace > 0 {
 		p.reaper.signalGroup(pid, syscall.SIGTERM)
-		p.reaper.signalGroup(pid, syscall.SIGCONT) // a stopped program could not obey
+		p.reaper.signalGroup(pid, syscall.SIGCONT) // a stopped program cannot react
 		select {
 		case s := <-ended:
 			return s
@@ -183,7 +183,7 @@ func (p *processRunner) end(pid int, ended <-chan syscall.WaitStatus, grace time
 	case s := <-ended:
 		return s
 	case <-time.After(killWait):
-		return syscall.WaitStatus(syscall.SIGKILL) // held by the kernel; its end is only a matter of time
+		return syscall.WaitStatus(syscall.SIGKILL) // the kernel holds it, but it will end
 	}
 }
 
@@ -195,8 +195,8 @@ func (e exit) with(s syscall.WaitStatus) exit {
 	return e
 }
 
-// sweep ends what a stage left behind. As PID 1 (or subreaper) every orphan is our child by now, so "no child left"
-// is the kernel's own word for "nothing survived".
+// sweep ends the leftover processes of a stage. As PID 1 or subreaper we are the parent of every orphan, so "no child
+// left" is the kernel's confirmation that no process survived.
 func (p *processRunner) sweep(grace time.Duration) {
 	if p.reaper.childless() {
 		return
@@ -212,8 +212,8 @@ func (p *processRunner) sweep(grace time.Duration) {
 	}
 }
 
-// childlessWithin waits until no child is left, repeating what is given after every child that ended and every 20 ms
-// (a fork between listing and signal goes unnoticed otherwise).
+// childlessWithin waits until no child is left. It calls again after every child that ended and every 20 ms, because a
+// fork between listing and signal would go unnoticed.
 func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -235,12 +235,12 @@ func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	}
 }
 
-// capture is one stream of a run: a pipe, redacted line by line into a ring and on to the console.
+// capture redacts one stream of a run line by line and copies it into a ring and on to the console.
 type capture struct {
 	read, write *os.File
 	ring        *ring.Buffer
 	lines       *maskLines
-	listener    io.Writer // nil: nobody listens
+	listener    io.Writer // may be nil
 	done        chan struct{}
 }
 
@@ -270,7 +270,7 @@ func (c *capture) begin() {
 	}()
 }
 
-// end returns the tail. All writers are dead by now, unless the kernel holds one: then it stops reading after a while.
+// end returns the tail. All writers are dead unless the kernel holds one, so it stops reading after a while.
 func (c *capture) end() tail {
 	_ = c.read.SetReadDeadline(time.Now().Add(killWait))
 	<-c.done

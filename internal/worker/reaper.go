@@ -14,34 +14,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper owns all waiting in this process: it is the only caller of wait4, so that reaping a stray orphan can never
-// steal the exit status of a stage. Nothing else in the process may start children (os/exec would wait for its own).
+// reaper does all waiting in this process. As the only caller of wait4 it cannot reap a stage's exit status by
+// accident. Nothing else may start children, because os/exec would wait for them.
 type reaper struct {
-	mu      sync.Mutex // held while a child is made or reaped: a leader's pid is known before its end can be seen
+	mu      sync.Mutex // held while a child is created or reaped, so that a leader is registered before its end is seen
 	leaders map[int]chan<- syscall.WaitStatus
 	orphans int // re-parented children reaped so far
 
 	sigchld chan os.Signal
-	reaped  chan struct{} // one token: something was reaped since the last look
+	reaped  chan struct{} // one token: a child was reaped since the last check
 	stopped chan struct{}
 }
 
-// adoptOrphans makes this process the parent of its descendants' orphans. PID 1 is that anyway; under the process
-// runtime it is what keeps a daemonised grandchild within reach.
+// adoptOrphans makes this process the parent of orphaned descendants, as PID 1 is anyway. As a plain process it needs
+// this to find daemonized grandchildren.
 func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 
-// hideMemory keeps processes of the same user from reading our memory, environment and open files, all of which may
-// hold the bus credential.
+// hideMemory keeps processes of the same user from reading our memory, environment and open files, which may contain
+// the bus credential.
 func hideMemory() error { return prctl(unix.PR_SET_DUMPABLE, 0) }
 
-// refuseRings keeps this process and all that it starts from io_uring: what is asked for there passes no filter
-// of system calls, and engines before Docker 25 allow it. Without no_new_privs, outside of a container, nothing
-// is done.
+// refuseRings blocks io_uring for this process and its children, because io_uring bypasses filters of system calls and
+// engines before Docker 25 allow it. Without no_new_privs, outside of a container, it does nothing.
 func refuseRings() error {
 	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
 		return err
 	}
-	filter := []unix.SockFilter{ // the three numbers are the same on all architectures, but for the bit of x32
+	filter := []unix.SockFilter{ // the three numbers are equal on all architectures, except for the bit of x32
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
 		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: ^uint32(0x40000000)},
 		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: unix.SYS_IO_URING_SETUP, Jf: 2},
@@ -65,7 +64,7 @@ func prctl(option int, value uintptr) error {
 	return nil
 }
 
-// startReaper begins to reap. The caller stops it.
+// startReaper starts reaping. The caller stops it.
 func startReaper() *reaper {
 	r := &reaper{
 		leaders: map[int]chan<- syscall.WaitStatus{},
@@ -76,7 +75,7 @@ func startReaper() *reaper {
 	signal.Notify(r.sigchld, syscall.SIGCHLD)
 	go func() {
 		defer close(r.stopped)
-		r.drain() // what ended before we listened
+		r.drain() // children that ended earlier
 		for range r.sigchld {
 			r.drain()
 		}
@@ -87,7 +86,7 @@ func startReaper() *reaper {
 // stop ends the reaping and waits for it.
 func (r *reaper) stop() {
 	signal.Stop(r.sigchld)
-	close(r.sigchld) // safe: after Stop nothing is sent any more
+	close(r.sigchld) // safe, since Stop ends the sending
 	<-r.stopped
 }
 
@@ -126,7 +125,7 @@ func wait4(status *syscall.WaitStatus) (int, error) {
 	}
 }
 
-// start makes a child; its status will be sent once on ended.
+// start creates a child. ended receives its status once.
 func (r *reaper) start(file string, argv []string,
 	attr *syscall.ProcAttr,
 ) (pid int, ended <-chan syscall.WaitStatus, err error) {
@@ -141,28 +140,28 @@ func (r *reaper) start(file string, argv []string,
 	return pid, status, nil
 }
 
-// signalGroup signals the process group of a leader that was not reaped yet; afterwards its number may belong to
-// somebody else, so then it does nothing.
+// signalGroup signals the process group of a leader that was not reaped. After that its number may be reused, so it
+// does nothing.
 func (r *reaper) signalGroup(leader int, sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, running := r.leaders[leader]; running {
-		_ = syscall.Kill(-leader, sig) // ESRCH: it is ending by itself
+		_ = syscall.Kill(-leader, sig) // ESRCH means that it is ending
 	}
 }
 
-// childless reports whether no child, running or zombie, is left.
+// childless reports whether no child is left, running or zombie.
 func (r *reaper) childless() bool {
 	r.drain()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// A look that reaps nothing.
+	// WNOWAIT keeps this from reaping.
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return errors.Is(err, syscall.ECHILD)
 }
 
-// signalDescendants signals every process below this one. It works on a listing of /proc: what is forked meanwhile is
-// met by the next call. Without /proc, PID 1 signals all there is in its namespace, and anybody else nobody.
+// signalDescendants signals every process below this one. It uses a listing of /proc, so processes forked meanwhile
+// need another call. Without /proc, only PID 1 can signal its namespace.
 func signalDescendants(sig syscall.Signal) {
 	all, err := procfs.List()
 	if err != nil || len(all) == 0 {
@@ -174,8 +173,8 @@ func signalDescendants(sig syscall.Signal) {
 	}
 }
 
-// signalEverybody is PID 1's last word: the kernel signals all processes of the namespace but us, atomically, so that
-// not even a fork bomb gets away. It also ends a person's shell in the container, hence only the last word.
+// signalEverybody is the last resort of PID 1. The kernel signals all other processes of the namespace atomically, so
+// not even a fork bomb escapes. It also ends a person's shell in the container.
 func signalEverybody(sig syscall.Signal) {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, sig)

@@ -18,18 +18,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// reporter turns the end of an attempt into its one final report.
+// reporter turns the end of an attempt into its final report.
 type reporter struct {
 	plan     *wire.Plan
 	mask     *redact.Redactor
 	classify func(recovery.Evidence) recovery.Finding
 }
 
-// maxSummaryBytes bounds an agent's last words in a report.
+// maxSummaryBytes bounds an agent's last message in a report.
 const maxSummaryBytes = 4 << 10
 
-// result is the report of an attempt that ended well. Which files changed is not known here: the director counts them
-// when it commits.
+// result is the report of a successful attempt. The director determines the changed files when it commits.
 func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	return &wire.WorkerResult{
 		ResultID: r.plan.AttemptID + "/result", AttemptID: r.plan.AttemptID,
@@ -39,7 +38,7 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	}
 }
 
-// failed is the report of an attempt that failed. reason, if not empty, is why it was ended from outside.
+// failed is the report of a failed attempt. reason, if not empty, says why it was ended from outside.
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
 	e := &wire.WorkerError{
 		ErrorID:  f.id(r.plan),
@@ -74,14 +73,14 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	return e
 }
 
-// stderrTail is the end of the program's log file, where agents explain what they do not print, and behind it
-// that of stderr.
+// stderrTail is the end of the program's log file, which explains failures that agents do not print, followed by that
+// of stderr.
 func (r *reporter) stderrTail(f *failure) string {
 	log := r.mask.Text(f.log)
 	return log + r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes-min(len(log), maxLogBytes))))
 }
 
-// knownReasons are the kinds of failure whose meaning the worker knows without reading anything.
+// knownReasons are kinds of failure that the worker understands without evidence.
 var knownReasons = map[kind]recovery.Reason{
 	failedTimeout: recovery.Timeout, failedNoProgram: recovery.ToolNotFound, failedQuestion: recovery.NeedsHuman,
 	failedMemory:     recovery.OOMKilled,
@@ -89,17 +88,17 @@ var knownReasons = map[kind]recovery.Reason{
 	failedPanic:      recovery.Unknown, failedClosedModel: recovery.RateLimited, failedNoCalls: recovery.NeedsHuman,
 }
 
-// stopReasons are what an end from outside means.
+// stopReasons map stops from outside.
 var stopReasons = map[string]recovery.Reason{
 	wire.StopWatchdog: recovery.Timeout,
 	wire.StopShutdown: recovery.WorkerLost,
 }
 
-// assess fills in what the worker asserts of the failure. The director decides on the evidence itself.
+// assess sets the worker's own assessment of the failure. The director judges the evidence independently.
 func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) {
 	found, known := knownReasons[f.kind]
 	if f.kind == failedTimeout && f.agent.rateLimited() {
-		known = false // it ran out of time because it was held back
+		known = false // the rate limit caused the timeout
 	}
 	if f.kind == failedStopped {
 		found, known = cmp.Or(stopReasons[reason], recovery.WorkerLost), true
@@ -121,7 +120,7 @@ func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) {
 	a := recovery.Assert(found)
 	e.ErrorType, e.IsTransient, e.ShouldRetry, e.EscalateToHuman = a.ErrorType, a.Transient, a.Retry, a.Escalate
 	if found == recovery.Unknown && e.ExitCode == nil {
-		e.ErrorType = string(found) // the word for an unknown failure means one with an exit code
+		e.ErrorType = string(found) // the usual name of an unknown failure implies an exit code
 	}
 }
 
@@ -132,9 +131,9 @@ func waitOf(e *wire.WorkerError) time.Duration {
 	return duration(*e.RetryAfterSeconds, 0)
 }
 
-// fit cuts a report to the bus's limit and renders it. What is returned is what will be sent, byte counts included.
+// fit cuts a report to the bus's limit and renders it. It returns exactly what will be sent, including byte counts.
 func fit(p *wire.Plan, report wire.Payload, now time.Time) (wire.Payload, []byte, error) {
-	// A sequence number longer than any that will be used: the real one is not known yet.
+	// The sequence number is longer than any real one, which is assigned later.
 	data, err := wire.EncodeWithin(sender(p), 1<<53, now, report, p.Bus.MaxMessageBytes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("worker: %w", err)
@@ -150,7 +149,7 @@ func sender(p *wire.Plan) wire.Sender {
 	return wire.Sender{Role: wire.RoleWorker, ID: p.WorkerID, RunID: p.RunID, Key: p.SignKey}
 }
 
-// containerID is the container's short id, which engines give as the host name; empty if it does not look like one.
+// containerID is the container's short id, which engines use as the host name, or "" for other host names.
 func containerID() string {
 	name, err := os.Hostname()
 	if err != nil || len(name) != 12 || strings.Trim(name, "0123456789abcdef") != "" {
@@ -159,11 +158,11 @@ func containerID() string {
 	return name
 }
 
-// classifier is built when the first failure needs it: most attempts have none.
+// classifier is created by the first failure, because most attempts succeed.
 var classifier = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
 
-// classifyFailure names what a program's failure means. The built-in rules are checked by their own tests;
-// should they not load, the director still has the evidence.
+// classifyFailure classifies a program's failure. If the built-in rules do not load, the director still has the
+// evidence.
 func classifyFailure(e recovery.Evidence) recovery.Finding {
 	c, err := classifier()
 	if err != nil {
@@ -172,19 +171,17 @@ func classifyFailure(e recovery.Evidence) recovery.Finding {
 	return c.Classify(e)
 }
 
-// spool keeps reports as files, for as long as the checkout is there: they survive us, and the director reads
-// them if the bus has none, be it that we could not send them or that it has lost them. What is sent is the
-// copy in memory. We never read the files back: the agent could have written them, and those of an earlier
-// attempt belong to an attempt that is over.
+// spool keeps reports as files in the checkout. The director reads them if a report did not reach the bus or was lost
+// there. The worker sends the copy in memory and never reads the files, because the agent could have written them, and
+// an earlier attempt's reports no longer count.
 type spool struct {
-	folder  *folder // nil: there is no workspace
+	folder  *folder // nil without a workspace
 	attempt string
 	written int
 	log     *zap.Logger
 }
 
-// add writes a report down before it is sent. data is its rendered form. A full disk must not silence the
-// report of a full disk.
+// add writes a report, rendered as data, before it is sent. A full disk must not suppress the report about it.
 func (s *spool) add(report wire.Payload, data []byte) {
 	if s.folder == nil {
 		return
@@ -193,6 +190,6 @@ func (s *spool) add(report wire.Payload, data []byte) {
 	if err := s.folder.write(path.Join(spoolFolder, fmt.Sprintf("%s.%04d.json", s.attempt, s.written)), 0o600,
 		data); err != nil {
 		_, id := wire.ReportID(report)
-		s.log.Warn("a report could not be spooled; it is sent from memory", zap.String("error_id", id), zap.Error(err))
+		s.log.Warn("cannot spool report; sending it from memory", zap.String("error_id", id), zap.Error(err))
 	}
 }

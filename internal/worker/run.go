@@ -17,25 +17,25 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Options are what a worker needs from its process.
+// Options are the worker's inputs from its process.
 type Options struct {
-	PlanFile       string    // FromStdin: Stdin has it
+	PlanFile       string    // FromStdin selects Stdin
 	Stdin          io.Reader // read to its end
 	Environ        []string  // os.Environ()
 	Stdout, Stderr io.Writer
 	Dial           Dialer
 }
 
-// Harden prepares the process for its life next to an agent: nobody of the same user reads its memory, no
-// stage uses io_uring, and a reader of its output that goes away does not end it. It is for the program, not for tests.
+// Harden prepares the process for running next to an agent. Processes of the same user cannot read its memory, stages
+// cannot use io_uring, and a closed output does not end it. It is for the program, not for tests.
 func Harden() error {
-	// Not ignored: children would inherit that. A channel nobody reads is what keeps the runtime from dying of it.
+	// Children would inherit an ignored signal. An unread channel keeps the runtime from dying of it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return errors.Join(hideMemory(), refuseRings())
 }
 
-// Run is the worker's whole life. Ending ctx means that the container is being stopped. Nothing else in the process
-// may start or wait for children meanwhile.
+// Run runs the worker. The end of ctx means that the container is being stopped. Nothing else in the process may start
+// or wait for children during Run.
 func Run(ctx context.Context, o Options) ExitCode {
 	plan, removeErr, err := loadPlan(ctx, o)
 	if ctx.Err() != nil {
@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) ExitCode {
 	stdout, stderr := &console{to: o.Stdout}, &console{to: o.Stderr}
 	log := newLog(plan, logLines{stderr, mask})
 	if removeErr != nil {
-		log.Warn("the plan cannot be removed: stages can read the worker's bus credential", zap.Error(removeErr))
+		log.Warn("cannot remove plan: stages can read the worker's bus credential", zap.Error(removeErr))
 	}
 	if err := adoptOrphans(); err != nil {
 		log.Warn("orphans of the stages may outlive them", zap.Error(err))
@@ -74,8 +74,8 @@ func Run(ctx context.Context, o Options) ExitCode {
 	return code
 }
 
-// newLog writes one JSON object per line with the project's fixed keys. Debug lines are left out: the stream belongs
-// to the stages.
+// newLog writes one JSON object per line with the project's fixed keys. It leaves out debug lines, because the stream
+// belongs to the stages.
 func newLog(p *wire.Plan, to zapcore.WriteSyncer) *zap.Logger {
 	format := zap.NewProductionEncoderConfig()
 	format.EncodeTime = zapcore.RFC3339TimeEncoder
@@ -89,26 +89,26 @@ func newLog(p *wire.Plan, to zapcore.WriteSyncer) *zap.Logger {
 	return log
 }
 
-// ExitCode is the worker's own exit code. What a stage's program returned is in the report, never here.
+// ExitCode is the exit code of the worker. The report has the exit codes of stages.
 type ExitCode int
 
-// The exit codes. 2 is left to the Go runtime: a panic outside of what is guarded.
+// The exit codes. 2 is reserved for panics of the Go runtime.
 const (
 	ExitResult     ExitCode = 0  // the result was acknowledged
 	ExitError      ExitCode = 1  // the final error was acknowledged
-	ExitBadPlan    ExitCode = 10 // the plan or the command line cannot be used; nothing was sent
-	ExitRefused    ExitCode = 11 // hello was answered with an incompatibility, or for another attempt
-	ExitStopped    ExitCode = 12 // the director said stop
-	ExitWatchdog   ExitCode = 13 // the plan's watchdog ended, with the final report acknowledged or not
-	ExitTerminated ExitCode = 14 // SIGTERM or SIGINT: the container is being stopped
-	ExitBroken     ExitCode = 15 // the worker itself failed; the report, if one could be sent, says how
+	ExitBadPlan    ExitCode = 10 // plan or command line are unusable; nothing was sent
+	ExitRefused    ExitCode = 11 // the answer to hello was an incompatibility, or for another attempt
+	ExitStopped    ExitCode = 12 // the director sent a stop
+	ExitWatchdog   ExitCode = 13 // the plan's watchdog expired, with the final report acknowledged or not
+	ExitTerminated ExitCode = 14 // SIGTERM or SIGINT, because the container is being stopped
+	ExitBroken     ExitCode = 15 // the worker failed; a report, if it could be sent, has details
 )
 
-// ExitRow explains one exit code to an operator.
+// ExitRow explains one exit code to operators.
 type ExitRow struct {
 	Code  ExitCode
 	Means string
-	Sent  string // what the director has got
+	Sent  string // the messages that the director got
 }
 
 // Exits lists every exit code once.

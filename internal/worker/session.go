@@ -13,39 +13,39 @@ import (
 	"go.uber.org/zap"
 )
 
-// Bus is what the worker needs of the agent bus. All methods may be called at the same time.
+// Bus is the worker's view of the agent bus. All methods are safe for concurrent use.
 type Bus interface {
-	// Hello asks to be admitted. It returns the answer (*wire.Welcome or *wire.Incompatibility).
+	// Hello requests admission. It returns the answer (*wire.Welcome or *wire.Incompatibility).
 	Hello(context.Context, wire.Hello) (wire.Payload, error)
-	// Heartbeat and Progress send soft state and do not block: an error is no reason to try again.
+	// Heartbeat and Progress send soft state without blocking. Errors need no retry.
 	Heartbeat(wire.Heartbeat) error
 	Progress(wire.TaskProgress) error
-	// Report sends a final report and returns after it was stored. Sending it twice is harmless.
+	// Report sends a final report and returns after it was stored. It is idempotent.
 	Report(context.Context, wire.Payload) error
-	// AskBudget asks the director about a lease. An error means that it did not answer.
+	// AskBudget asks the director about a lease. An error means that the director did not answer.
 	AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, error)
-	// Chunk, PutChunk and SaveCheckpoint are for a checkout that travels. An error is a *bus.RefusedError, or may pass.
+	// Chunk, PutChunk and SaveCheckpoint are for a checkout that travels. An error is a *bus.RefusedError or transient.
 	Chunk(ctx context.Context, name string) ([]byte, error)
 	PutChunk(context.Context, []byte) error
 	SaveCheckpoint(context.Context, wire.Checkpoint) (missing []string, err error)
-	// Connected reports whether anything can be sent at this moment; Reconnects counts how often the connection
-	// came back so far, before it is connected again.
+	// Connected reports whether the bus is usable now. Reconnects counts the reconnections, and increases before
+	// Connected becomes true again.
 	Connected() bool
 	Reconnects() uint64
 	Close()
 }
 
-// Listener is what the bus calls back. None of it blocks.
+// Listener has the callbacks of the bus. They must not block.
 type Listener struct {
 	Control     func(wire.Payload)    // *wire.Stop and the like
 	Alive       func() wire.Heartbeat // the answer to a probe
 	Reconnected func()
 }
 
-// Dialer opens the bus for a plan. An error is worth another try.
+// Dialer opens the bus for a plan. Errors are worth a retry.
 type Dialer func(*wire.Plan, Listener) (Bus, error)
 
-// DialBus opens the agent bus: the Dialer of the real program.
+// DialBus opens the real agent bus.
 func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	c, err := bus.Dial(bus.ClientOptions{
 		URL: p.Bus.URL, JWT: p.Bus.JWT, Seed: p.Bus.Seed, CA: p.Bus.CA, Prefix: p.Bus.Prefix,
@@ -58,7 +58,7 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	}
 	err = c.OnControl(func(cmd bus.Command) {
 		if _, probe := cmd.Payload.(*wire.Probe); probe {
-			_ = cmd.Reply(l.Alive()) // an answer that is lost is asked for again
+			_ = cmd.Reply(l.Alive()) // the director repeats an unanswered probe
 			return
 		}
 		l.Control(cmd.Payload)
@@ -70,43 +70,43 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	return c, nil
 }
 
-// Backoff towards the bus: 0.2 s to 5 s, each ±50 %. An embedded bus is back within a second of its director; and
-// three workers that lost it together must not come back together.
+// Backoff towards the bus, ±50 %. An embedded bus returns within a second of its director, and workers that lost it
+// together must not return together.
 const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 5 * time.Second
 	callTimeout    = 5 * time.Second // of one hello, one report
 )
 
-// errDisconnected: the bus cannot be used at this moment.
+// errDisconnected means that the bus is not usable now.
 var errDisconnected = errors.New("worker: the bus is away")
 
-// errRefused: the director refuses this worker.
+// errRefused means that the director refuses this worker.
 var errRefused = errors.New("worker: hello refused")
 
-// session holds the worker's place on the bus: hello first, then the reports in order, and hello again after every
-// reconnect before the next report. It belongs to one goroutine, run.
+// session holds the worker's place on the bus: first a hello, then reports in order, and another hello after every
+// reconnection before the next report. It belongs to the goroutine of run.
 type session struct {
 	plan     *wire.Plan
 	dial     Dialer
 	listener Listener
 	log      *zap.Logger
 
-	outbox      chan wire.Payload // room for all reports that are ever made
+	outbox      chan wire.Payload // has room for all reports
 	reconnected chan struct{}     // one token
 	welcomed    chan<- admission
 	delivered   chan<- struct{}
-	helloAt     uint64 // Reconnects at the last hello. The token may come later than the connection; the count does not
+	helloAt     uint64 // Reconnects at the last hello; the token may arrive later than the connection, unlike the count
 }
 
-// admission is an answered hello, or why there will never be one.
+// admission is the answer to a hello, or the reason why there will be none.
 type admission struct {
 	bus     Bus
 	welcome *wire.Welcome
 	err     error
 }
 
-// run dials, says hello and sends what is put into the outbox until ctx ends or the worker is refused.
+// run dials, says hello and sends reports from the outbox until ctx ends or the director refuses the worker.
 func (s *session) run(ctx context.Context) {
 	bus := s.open(ctx)
 	if bus == nil {
@@ -133,17 +133,17 @@ func (s *session) run(ctx context.Context) {
 }
 
 func (s *session) open(ctx context.Context) (bus Bus) {
-	s.retry(ctx, "the bus cannot be reached", func(context.Context) (err error) {
+	s.retry(ctx, "cannot reach the bus", func(context.Context) (err error) {
 		bus, err = s.dial(s.plan, s.listener)
 		return err
 	})
 	return bus
 }
 
-// hello asks until it is answered. false: refused, or ctx ended.
+// hello repeats the hello until it is answered. It returns false if refused or if ctx ended.
 func (s *session) hello(ctx context.Context, bus Bus) bool {
 	var a admission
-	answered := s.retry(ctx, "nobody answers the hello", func(ctx context.Context) error {
+	answered := s.retry(ctx, "no answer to the hello", func(ctx context.Context) error {
 		s.helloAt = bus.Reconnects()
 		reply, err := bus.Hello(ctx, helloOf(s.plan))
 		if err != nil {
@@ -164,7 +164,7 @@ func (s *session) hello(ctx context.Context, bus Bus) bool {
 	return a.err == nil
 }
 
-// admit reads the answer to a hello: only a welcome for this very attempt admits.
+// admit reads the answer to a hello. Only a welcome for this attempt admits the worker.
 func admit(p *wire.Plan, reply wire.Payload) admission {
 	switch v := reply.(type) {
 	case *wire.Welcome:
@@ -184,15 +184,15 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 	}
 }
 
-// deliver sends one report until it was acknowledged. false: refused at a hello in between, or ctx ended.
+// deliver sends one report until it is acknowledged. It returns false if a hello was refused or ctx ended.
 func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) bool {
 	refused := false
-	sent := s.retry(ctx, "a report is not acknowledged yet", func(limited context.Context) error {
-		if !bus.Connected() { // it might come back between the next line and the report, which no hello would precede
+	sent := s.retry(ctx, "report is not acknowledged", func(limited context.Context) error {
+		if !bus.Connected() { // otherwise a reconnection after the next line would let the report precede its hello
 			return errDisconnected
 		}
 		if bus.Reconnects() != s.helloAt {
-			if refused = !s.hello(ctx, bus); refused { // for as long as it takes
+			if refused = !s.hello(ctx, bus); refused { // without a deadline
 				return nil
 			}
 			var cancel context.CancelFunc
@@ -201,7 +201,7 @@ func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) boo
 		}
 		err := bus.Report(limited, report)
 		if rejected(err) {
-			s.log.Error("the director takes no such report; it is given up", zap.Error(err))
+			s.log.Error("director rejected report; giving up on it", zap.Error(err))
 			return nil
 		}
 		return err
@@ -217,11 +217,11 @@ func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) boo
 	}
 }
 
-// rejected reports whether the director will never take a report.
+// rejected reports whether the director rejects a report permanently.
 func rejected(err error) bool { return errors.Is(err, bus.ErrRejected) }
 
-// retry calls do, with callTimeout each, until it succeeds, and at once when the bus is back. false: ctx ended
-// before. Trouble is logged when it begins and when it is over, not in between.
+// retry calls do, with callTimeout each, until it succeeds, and immediately after a reconnection. It returns false if
+// ctx ended. It logs trouble when it begins and ends.
 func (s *session) retry(ctx context.Context, trouble string, do func(context.Context) error) bool {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax
@@ -238,7 +238,7 @@ func (s *session) retry(ctx context.Context, trouble string, do func(context.Con
 		case ctx.Err() != nil:
 			return false
 		case try == 1:
-			s.log.Warn(trouble+"; trying on", zap.Error(err))
+			s.log.Warn(trouble+"; retrying", zap.Error(err))
 		}
 		select {
 		case <-time.After(wait.NextBackOff()):

@@ -19,112 +19,70 @@ import (
 	"go.uber.org/zap"
 )
 
-// recheckAfter is how long a missing program is given to appear (a volume that is being mounted): one re-check,
-// after a second, as the founding harness's rules allow.
+// recheckAfter is the delay before the one retry for a missing program. Its volume may just be mounted.
 const recheckAfter = time.Second
 
-// runner runs one command to its very end.
+// runner runs one command to its end.
 type runner interface {
 	run(ctx context.Context, c command) exit
-}
-
-// kind is in what way an attempt failed.
-type kind int
-
-const (
-	failedExit        kind = iota // a stage's program returned a code other than 0, or a signal ended it
-	failedTimeout                 // a stage's timeout ended it
-	failedNoProgram               // a stage's program is not there
-	failedQuestion                // the agent asks a question
-	failedStart                   // a stage could not be started for another reason
-	failedMemory                  // the kernel killed its program for want of memory
-	failedStopped                 // told to stop, or out of time as a whole
-	failedPanic                   // a fault of the worker
-	failedNoSuccess               // a program returned 0, and it is no success
-	failedClosedModel             // the agent's model is in a cooldown that is too long to wait for here
-	failedNoCalls                 // the task has no paid calls left
-	failedCheckpoint              // the work could not be handed over
-)
-
-// failure is why an attempt failed.
-type failure struct {
-	kind        kind
-	stage       string
-	number      int // which run of that stage it was: 1, 2, …
-	command     []string
-	exit        exit
-	err         error  // missing, unable, panicked
-	question    string // asked
-	timeout     time.Duration
-	noSuccess   string        // why an exit code of 0 is no success; empty: it is one, or the code is another
-	agent       *agentRun     // what an agent said; nil: the stage is none
-	closedModel string        // the resource that is
-	wait        time.Duration // closed: for how long
-	log         string        // the end of what it wrote to its log file, not yet redacted
-}
-
-// id is the failure's error_id, unique within the attempt.
-func (f *failure) id(p *wire.Plan) string {
-	return fmt.Sprintf("%s/%s-%d", p.AttemptID, f.stage, f.number)
 }
 
 // stopCause is the cancellation cause of the stages.
 type stopCause struct {
 	reason string
-	grace  time.Duration // SIGTERM → SIGKILL, at most the plan's
+	grace  time.Duration // between SIGTERM and SIGKILL, bounded by the plan
 }
 
 func (s *stopCause) Error() string { return "worker: stopped: " + s.reason }
 
-// step is what the stages notify while they run.
+// step is the progress that the stages report.
 type step struct {
 	stage  string
 	text   string
-	paused bool // nothing runs, and the watchdog's time stands still
-	quiet  bool // one of many: not worth a line in the log
+	paused bool // the stages wait and the watchdog is paused
+	quiet  bool // not worth a log line
 
-	errorID string // of the failure that led here; empty: none
+	errorID string // of the preceding failure, or empty
 }
 
-// attempt runs the plan's stages once, with the fix rounds between CODE and VALIDATE. It belongs to one goroutine.
+// attempt runs the plan's stages once, with fix rounds between CODE and VALIDATE. It belongs to one goroutine.
 type attempt struct {
 	plan        *wire.Plan
 	run         runner
 	pauses      *pauseSwitch
-	leases      *leaseClient // nil: agents start without leases
-	leaseSocket *leaseSocket // of the stage that runs
+	leases      *leaseClient // nil to start agents without leases
+	leaseSocket *leaseSocket // of the running stage
 	env         environment
 	folder      *folder
 	mask        *redact.Redactor
 	log         *zap.Logger
 	notify      func(step)
-	onUsage     func(agent.Usage)           // what the attempt has used so far
-	stageEnded  func()                      // one of them, well or not
-	mark        func(stage string, run int) // in the output, that a stage begins
+	onUsage     func(agent.Usage)           // receives the usage of the attempt so far
+	stageEnded  func()                      // called after each stage
+	mark        func(stage string, run int) // marks the beginning of a stage in the output
 
-	offersLeases bool // to the programs of stages, at a socket
+	offersLeases bool // to the programs of stages at a socket
 
 	results  []wire.StageResult
-	runs     map[string]int // stage → how often it ran
-	home     string         // made for the stages; empty: they have one
-	used     agent.Usage    // by the invocations that have ended
+	runs     map[string]int // number of runs by stage
+	home     string         // created for the stages, or empty
+	used     agent.Usage    // by ended invocations
 	rejected string         // why validation refused the last round, for the next prompt
-	answer   string         // the last words of the agent that did the work, not yet redacted
-	base     fingerprint    // of a work tree with nothing to deliver; nil: not known
+	answer   string         // the last message of the agent in CODE, not yet redacted
+	base     fingerprint    // of a work tree with nothing to deliver, or nil
 }
 
-// runStages runs the stages in order and returns nil if all ended well. A VALIDATE that judges against the
-// change leads back to the nearest CODE before it, as long as CODE runs are left. Work that is only to be
-// validated skips CODE until then.
+// runStages runs the stages in order and returns nil if all succeeded. If VALIDATE refuses the change, it returns to
+// the nearest CODE before it, as long as CODE runs are left. With validate_first it skips CODE until then.
 func (a *attempt) runStages(ctx context.Context) *failure {
-	defer func() { _ = os.RemoveAll(a.home) }() // empty: none was made
+	defer func() { _ = os.RemoveAll(a.home) }() // may be empty
 	if err := a.prepare(); err != nil {
 		return &failure{kind: failedStart, stage: wire.StageContextLoad, number: 1, err: err}
 	}
 	asItStands := a.plan.ValidateFirst
 	if asItStands && !slices.ContainsFunc(a.plan.Stages,
 		func(s wire.StagePlan) bool { return s.Name == wire.StageValidate }) {
-		return nil // nobody judges it
+		return nil // without validation
 	}
 	for i := 0; i < len(a.plan.Stages); i++ {
 		if asItStands && a.plan.Stages[i].Name == wire.StageCode {
@@ -145,16 +103,16 @@ func (a *attempt) runStages(ctx context.Context) *failure {
 		})
 		a.rejected = a.rejection(f)
 		if err := a.writeLastFailure(f); err != nil {
-			a.log.Warn("the agent cannot see why validation failed", zap.Error(err))
+			a.log.Warn("cannot tell the agent why validation failed", zap.Error(err))
 		}
 		i, asItStands = code-1, false
 	}
 	return nil
 }
 
-// prepare writes what the agent may know, and removes what an earlier attempt on the same checkout left.
+// prepare writes the files for the agent and removes files that an earlier attempt left in the checkout.
 func (a *attempt) prepare() error {
-	if err := a.folder.make(); err != nil { // also for the agent, which may put its question there
+	if err := a.folder.make(); err != nil { // the agent may write its question there
 		return err
 	}
 	if err := a.folder.remove(promptFile, failureJSON, failureText); err != nil {
@@ -166,7 +124,7 @@ func (a *attempt) prepare() error {
 		}
 	}
 	if err := a.takeRejection(); err != nil {
-		a.log.Warn("the agent cannot see why validation failed", zap.Error(err))
+		a.log.Warn("cannot tell the agent why validation failed", zap.Error(err))
 	}
 	home, err := writableHome(a.env["HOME"], os.TempDir(), filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
@@ -181,7 +139,7 @@ func (a *attempt) prepare() error {
 	return nil
 }
 
-// fixStage returns the index of the CODE stage to run again after stage i failed with f; -1: none.
+// fixStage returns the index of the CODE stage to repeat after stage i failed with f, or -1.
 func (a *attempt) fixStage(i int, f *failure) int {
 	if f.stage != wire.StageValidate || f.kind != failedExit || !f.exit.failedByItself() ||
 		a.runs[wire.StageCode] >= a.plan.FixAttempts || !a.mayPay() {
@@ -195,7 +153,7 @@ func (a *attempt) fixStage(i int, f *failure) int {
 	return -1
 }
 
-// stage runs one stage. nil: it ended well.
+// stage runs one stage. It returns nil after a success.
 func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	a.runs[s.Name]++
 	f := &failure{stage: s.Name, number: a.runs[s.Name], command: s.Run, timeout: duration(s.TimeoutSeconds, 0)}
@@ -209,10 +167,10 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 		return f
 	}
 	if s.Name == wire.StageCode {
-		if err := a.folder.remove(questionFile); err != nil { // it was answered, or was not ours
-			a.log.Warn("an old question could not be removed", zap.Error(err))
+		if err := a.folder.remove(questionFile); err != nil { // it was answered, or is unrelated
+			a.log.Warn("cannot remove old question", zap.Error(err))
 		}
-		if f.err = a.writePrompt(s); f.err != nil { // a model would be paid for nothing
+		if f.err = a.writePrompt(s); f.err != nil { // do not pay a model without a prompt
 			f.kind = failedStart
 			return f
 		}
@@ -231,14 +189,13 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	return failed
 }
 
-// Bounds of a command in a report: it is for people to recognise.
+// Limits of a command in a report, where people must recognize it.
 const (
 	maxCommandArgs  = 32
 	maxCommandBytes = 512
 )
 
-// result is what a report says of a stage that ran. Of an agent's command it has the configured form, without
-// the prompt.
+// result describes a run for the report. The command is the configured one, without an agent's prompt.
 func (a *attempt) result(s wire.StagePlan, e exit) wire.StageResult {
 	r := wire.StageResult{
 		Stage: s.Name, ExitCode: e.code, DurationMS: e.took.Milliseconds(),
@@ -256,7 +213,7 @@ func (a *attempt) result(s wire.StagePlan, e exit) wire.StageResult {
 	return r
 }
 
-// execute runs the stage's program, or its agent.
+// execute runs the stage's program or agent.
 func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exit {
 	a.leaseSocket = a.openLeaseSocket()
 	defer a.leaseSocket.close(context.WithoutCancel(ctx))
@@ -267,7 +224,7 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 		a.onUsage(a.usageWith(agent.Usage{}))
 	}
 	e := a.start(ctx, a.command(s, f))
-	if pays(s) && e.err == nil { // it ran, however it went
+	if pays(s) && e.err == nil { // it ran, so it counts
 		a.used = a.usageWith(agent.Usage{})
 	}
 	if e.ok() && a.work(s.Name, nil) == agent.NoWork {
@@ -276,7 +233,7 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 	return e
 }
 
-// pays reports whether a run of a stage is a paid call: of an agent, and of the program that stands for one.
+// pays reports whether a run of a stage is a paid call. Agents and their substitutes are.
 func pays(s wire.StagePlan) bool { return s.Agent != nil || s.Name == wire.StageCode }
 
 // mayPay reports whether the task may make another paid call.
@@ -286,7 +243,7 @@ func (a *attempt) mayPay() bool {
 
 func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	env := make(environment, len(a.env)+len(s.Env)+7)
-	// The checkout has no git. An agent's git must not find a repository around it, and commit there.
+	// The checkout has no git. Keep an agent's git from using a repository around it.
 	env["GIT_CEILING_DIRECTORIES"] = filepath.Dir(a.plan.Workdir)
 	maps.Copy(env, a.env)
 	maps.Copy(env, s.Env)
@@ -297,7 +254,7 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	env["RETAKE_FIX_ROUND"] = strconv.Itoa(max(1, a.runs[wire.StageCode]))
 	env["RETAKE_ACTION"] = ""
 	env[envSocket] = a.leaseSocket.socket()
-	env[envWorker], _ = os.Executable() // whose budget command the stage may run
+	env[envWorker], _ = os.Executable() // for its budget command
 	env["RETAKE_MODEL"] = agent.Model(s, a.plan.AttemptFile)
 	env[envResource] = agent.Resource(s, env["RETAKE_MODEL"])
 	if file := a.plan.AttemptFile; file != nil {
@@ -312,7 +269,7 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	}
 }
 
-// assess finds out what a program's end means. nil: the stage ended well.
+// assess interprets a program's end. It returns nil after a success.
 func (a *attempt) assess(f *failure) *failure {
 	if f.exit.stopped {
 		f.kind = failedStopped
@@ -321,7 +278,7 @@ func (a *attempt) assess(f *failure) *failure {
 	if f.stage == wire.StageCode && f.exit.err == nil {
 		question, err := a.folder.read(questionFile, maxQuestionBytes+1)
 		if err != nil {
-			a.log.Warn("the agent's question could not be read", zap.Error(err))
+			a.log.Warn("cannot read the agent's question", zap.Error(err))
 		}
 		if f.question = strings.TrimSpace(string(question)); f.question != "" {
 			f.kind = failedQuestion
@@ -347,85 +304,4 @@ func (a *attempt) assess(f *failure) *failure {
 		return nil
 	}
 	return f
-}
-
-// summary is the failure in one line.
-func (a *attempt) summary(f *failure) string {
-	program := ""
-	if len(f.command) > 0 {
-		program = filepath.Base(f.command[0])
-	}
-	switch f.kind {
-	case failedExit:
-		if f.exit.signal != "" {
-			return fmt.Sprintf("%s: %s was ended by %s", f.stage, program, f.exit.signal)
-		}
-		return fmt.Sprintf("%s: %s returned exit code %d", f.stage, program, f.exit.code)
-	case failedMemory:
-		return fmt.Sprintf("%s: %s failed, %s", f.stage, program, f.exit.shortage)
-	case failedNoSuccess:
-		return fmt.Sprintf("%s: %s: %s", f.stage, program, f.noSuccess)
-	case failedNoCalls:
-		return fmt.Sprintf("%s: %s was not started: all paid calls of the task are made (recovery.paid_call_budget)",
-			f.stage, program)
-	case failedClosedModel:
-		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closedModel,
-			f.wait.Round(time.Second))
-	case failedTimeout:
-		return fmt.Sprintf("%s: %s timed out after %s", f.stage, program, f.timeout)
-	case failedQuestion:
-		return fmt.Sprintf("%s: the agent asks a question", f.stage)
-	case failedStopped:
-		return fmt.Sprintf("%s: stopped", f.stage)
-	default:
-		return fmt.Sprintf("%s: %v", f.stage, f.err)
-	}
-}
-
-// lastFailure is .retake/last_failure.json: why validation refused the change, for the agent's next round.
-type lastFailure struct {
-	Stage      string    `json:"stage"`
-	Command    []string  `json:"command"`
-	ExitCode   int       `json:"exit_code"`
-	FixRound   int       `json:"fix_round"` // the CODE run that was refused: 1, 2, …; 0: the work as it was before any
-	At         wire.Time `json:"at"`
-	Message    string    `json:"message"`
-	StdoutTail string    `json:"stdout_tail"`
-	StderrTail string    `json:"stderr_tail"`
-}
-
-// rejection is why validation failed, for a prompt.
-func (a *attempt) rejection(f *failure) string {
-	return fmt.Sprintf("%s\ncommand: %s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", a.summary(f),
-		strings.Join(f.command, " "),
-		a.mask.Text(f.exit.stdout.text(tailBytes)), a.mask.Text(f.exit.stderr.text(tailBytes)))
-}
-
-// takeRejection tells the agent why the work that is there was refused, as after a fix round.
-func (a *attempt) takeRejection() error {
-	r := a.plan.Rejected
-	if r == nil {
-		return nil
-	}
-	a.rejected = fmt.Sprintf("%s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", r.Message, r.StdoutTail, r.StderrTail)
-	return a.writeFailure(lastFailure{
-		Stage: r.Stage, ExitCode: r.ExitCode, At: wire.At(time.Now()), Message: r.Message, StdoutTail: r.StdoutTail,
-		StderrTail: r.StderrTail,
-	})
-}
-
-// writeLastFailure writes down why validation failed, for programs and for prompts.
-func (a *attempt) writeLastFailure(f *failure) error {
-	last := lastFailure{
-		Stage: f.stage, Command: f.command, ExitCode: f.exit.code, FixRound: a.runs[wire.StageCode],
-		At:      wire.At(time.Now()),
-		Message: a.summary(f), StdoutTail: a.mask.Text(f.exit.stdout.text(tailBytes)),
-		StderrTail: a.mask.Text(f.exit.stderr.text(tailBytes)),
-	}
-	return a.writeFailure(last)
-}
-
-func (a *attempt) writeFailure(last lastFailure) error {
-	return errors.Join(a.folder.writeJSON(failureJSON, 0o644, last),
-		a.folder.write(failureText, 0o644, []byte(a.rejected)))
 }

@@ -16,14 +16,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// worker is one run. Its fields below the line belong to the goroutine of loop.
+// worker is one run. The fields below the line belong to the goroutine of loop.
 type worker struct {
 	plan         *wire.Plan
 	dial         Dialer
 	runner       runner
 	classify     func(recovery.Evidence) recovery.Finding
 	offersLeases bool                        // to the programs of stages
-	mark         func(stage string, run int) // in the output, that a stage begins
+	mark         func(stage string, run int) // marks the beginning of a stage in the output
 	env          environment
 	mask         *redact.Redactor
 	log          *zap.Logger
@@ -35,9 +35,9 @@ type worker struct {
 	stops        chan wire.Stop
 	syncs        chan wire.SyncRequired
 	steps        chan step
-	stagesEnded  chan *failure // nil: all stages ended well
+	stagesEnded  chan *failure // nil after a success
 	delivered    chan struct{}
-	saved        chan error // what became of the last checkpoint
+	saved        chan error // result of the last checkpoint
 	sessionPanic chan error // a panic of the session
 	outbox       chan wire.Payload
 	reconnected  chan struct{} // one token
@@ -46,27 +46,18 @@ type worker struct {
 	work       context.Context // of everything that the worker does
 	bus        Bus
 	spool      *spool
-	checkouts  *checkpointer // nil: the checkout does not travel
-	report     wire.Payload  // that waits for the last checkpoint; nil: none does, or there is none to send
+	checkouts  *checkpointer // nil unless the checkout travels
+	report     wire.Payload  // waits for the last checkpoint; may be nil
 	attempt    *attempt
 	watchdog   *pausableTimer
-	stopStages context.CancelCauseFunc // nil: no stage is running
+	stopStages context.CancelCauseFunc // nil unless a stage is running
 	stages     sync.WaitGroup
 	end        *ending
-	outcome    ExitCode         // of the report that is on its way
-	reporting  bool             // the final report was made
-	ackTimeout <-chan time.Time // for the acknowledgement after an end from outside; nil: none
+	outcome    ExitCode         // of the report that is being sent
+	reporting  bool             // the final report exists
+	ackTimeout <-chan time.Time // for the acknowledgement after a stop from outside, or nil
 	heartbeats <-chan time.Time // nil before the welcome
 	terminated <-chan struct{}
-}
-
-// ending is an end that comes from outside.
-type ending struct {
-	code        ExitCode
-	reason      string        // of the stop, see wire.Stop
-	wantsReport bool          // of what was going on
-	grace       time.Duration // for the running stage
-	ackTimeout  time.Duration // for the acknowledgement
 }
 
 func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
@@ -81,7 +72,7 @@ func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 	}
 }
 
-// run does all of the worker's work: welcome, stages, report, acknowledgement. Ending ctx is SIGTERM.
+// run does the whole work: welcome, stages, report, acknowledgement. The end of ctx is SIGTERM.
 func (w *worker) run(ctx context.Context) (code ExitCode) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var session sync.WaitGroup
@@ -128,13 +119,13 @@ func (w *worker) newSession() *session {
 	}
 }
 
-// control takes a message of the director's. It is called by the bus and does not block.
+// control receives a message of the director. The bus calls it, so it does not block.
 func (w *worker) control(p wire.Payload) {
 	switch v := p.(type) {
 	case *wire.Stop:
 		select {
 		case w.stops <- *v:
-		default: // four stops are waiting already
+		default: // four stops are queued already
 		}
 	case *wire.Pause:
 		if w.pauses.pause() {
@@ -147,7 +138,7 @@ func (w *worker) control(p wire.Payload) {
 	case *wire.SyncRequired:
 		select {
 		case w.syncs <- *v:
-		default: // four are waiting to be written already
+		default: // four are queued already
 		}
 	default:
 		w.log.Info("unknown command", zap.String("event", p.MessageType()))
@@ -182,29 +173,18 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 			code, done = w.onEnding(&ending{ExitWatchdog, wire.StopWatchdog, true, grace, grace})
 		case <-w.terminated:
 			w.terminated = nil
-			// Who stops a container kills it after the same grace: half of it leaves time to end in order.
+			// The container is killed after the same grace, so half of it leaves time for an orderly end.
 			code, done = w.onEnding(&ending{ExitTerminated, "terminated", false, grace / 2, 0})
 		case fault := <-w.sessionPanic:
 			code, done = w.reportPanic(ctx, fault), true
 		case <-w.ackTimeout:
-			w.log.Warn("the final report was not acknowledged in time; it is in the spool")
+			w.log.Warn("final report was not acknowledged in time; it is in the spool")
 			code, done = w.end.code, true
 		}
 		if done {
 			return code
 		}
 	}
-}
-
-// stopEnding is how a stop.v1 ends the worker: a fenced attempt reports nothing any more.
-func stopEnding(s wire.Stop, grace time.Duration) *ending {
-	e := &ending{code: ExitStopped, reason: s.Reason, grace: min(grace, duration(s.GraceSeconds, 0))}
-	switch s.Reason {
-	case wire.StopFenced, wire.StopWithdrawn, wire.StopReplaced:
-	default:
-		e.wantsReport, e.ackTimeout = true, max(time.Second, e.grace)
-	}
-	return e
 }
 
 func (w *worker) onAdmission(ctx context.Context, a admission) (ExitCode, bool) {
@@ -245,7 +225,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 	}
 	w.attempt.folder = folder
 	if err := folder.remove(syncFile); err != nil { // the director has merged since
-		w.log.Warn("the last attempt's sync_required.json could not be removed", zap.Error(err))
+		w.log.Warn("cannot remove the last attempt's sync_required.json", zap.Error(err))
 	}
 	stageCtx, stop := context.WithCancelCause(ctx)
 	w.stopStages = stop
@@ -260,9 +240,9 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		if fault := catchPanic(func() { f = w.runAttempt(stageCtx) }); fault != nil {
 			f = &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 		}
-		if f == nil { // what is reported as done must not be lost by a power cut: agents sync nothing
+		if f == nil { // agents sync nothing, and a power cut must not lose work that is reported as done
 			if err := w.syncDisk(w.plan.Workdir); err != nil {
-				w.log.Warn("the work is not known to be on the disk", zap.Error(err))
+				w.log.Warn("cannot sync the work to the disk", zap.Error(err))
 			}
 		}
 		w.stagesEnded <- f
@@ -290,14 +270,14 @@ func (w *worker) heartbeat() {
 	}
 }
 
-// onStagesEnded makes the final report of an attempt whose stages have ended.
+// onStagesEnded makes the final report after the stages.
 func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 	w.stopStages = nil
 	if f != nil && f.kind == failedPanic {
-		w.log.Error("the worker itself failed", zap.Error(f.err))
+		w.log.Error("fault of the worker", zap.Error(f.err))
 	}
 	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
-		// whoever stops the container may take the work with it
+		// The work may be removed with the container.
 		if w.end != nil && w.end.code == ExitTerminated && w.checkouts.sends() {
 			w.save()
 			return 0, false
@@ -306,7 +286,7 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 	}
 	report, err := w.makeReport(f)
 	if err != nil {
-		w.log.Error("the final report cannot be made", zap.Error(err))
+		w.log.Error("cannot create final report", zap.Error(err))
 		return ExitBroken, true
 	}
 	w.reporting = true
@@ -319,14 +299,6 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 		return 0, false
 	}
 	return w.send()
-}
-
-// endCode is the code of the end from outside, if there was one.
-func (w *worker) endCode(otherwise ExitCode) ExitCode {
-	if w.end != nil {
-		return w.end.code
-	}
-	return otherwise
 }
 
 func (w *worker) makeReport(f *failure) (wire.Payload, error) {
@@ -356,67 +328,4 @@ func (w *worker) makeReport(f *failure) (wire.Payload, error) {
 	}
 	w.spool.add(cut, data)
 	return cut, nil
-}
-
-// onEnding obeys an end from outside. Of several ends the first decides, but one that forbids the report always does.
-func (w *worker) onEnding(e *ending) (ExitCode, bool) {
-	if w.end != nil && (e.wantsReport || !w.end.wantsReport) {
-		return 0, false
-	}
-	w.end = e
-	w.log.Info("stopping", zap.String("reason", e.reason))
-	switch {
-	case w.stopStages != nil:
-		w.stopRunning(&stopCause{e.reason, e.grace}) // onStagesEnded comes next
-		return 0, false
-	case w.reporting && e.wantsReport && e.code != ExitWatchdog:
-		w.ackTimeout = time.After(e.ackTimeout)
-		return 0, false
-	default:
-		return e.code, true
-	}
-}
-
-func (w *worker) stopRunning(why *stopCause) {
-	if w.stopStages != nil {
-		w.stopStages(why)
-	}
-}
-
-// reportPanic reports a fault of the loop itself, once and not for long.
-func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
-	w.log.Error("the worker itself failed", zap.Error(fault))
-	if w.bus == nil || w.reporting {
-		return ExitBroken
-	}
-	defer func() { _ = recover() }() // the fault may be in what follows
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	f := &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
-	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
-	if err := w.bus.Report(limited, r.failed(&attempt{}, f, "")); err != nil {
-		w.log.Error("the fault could not be reported", zap.Error(err))
-	}
-	return ExitBroken
-}
-
-// syncNotice is .retake/sync_required.json: the agent's branch is behind its base. Nothing has to be done now;
-// the director merges before the next attempt. An agent that can may keep its change small.
-type syncNotice struct {
-	At wire.Time `json:"at"`
-	wire.SyncRequired
-}
-
-// onSync leaves a note for the agent. A file that cannot be written is no reason to disturb its work.
-func (w *worker) onSync(s wire.SyncRequired) {
-	log := w.log.With(zap.String("reason", s.Reason), zap.String("main_sha_expected", s.MainSHAExpected))
-	if w.attempt == nil || w.attempt.folder == nil {
-		log.Warn("the checkout is behind, but there is no workspace in which to tell the agent")
-		return
-	}
-	if err := w.attempt.folder.writeJSON(syncFile, 0o644, syncNotice{wire.At(time.Now()), s}); err != nil {
-		log.Warn("the agent cannot see that its checkout is behind", zap.Error(err))
-		return
-	}
-	log.Info("the checkout is behind; the agent can see it")
 }

@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"retake/internal/bus/wire"
+
+	"go.uber.org/zap"
+)
+
+// ending is a stop from outside.
+type ending struct {
+	code        ExitCode
+	reason      string        // of the stop, see wire.Stop
+	wantsReport bool          // about the interrupted stage
+	grace       time.Duration // of the running stage
+	ackTimeout  time.Duration // bounds the wait for the acknowledgement
+}
+
+// stopEnding returns the ending of a stop.v1. A fenced attempt must not report.
+func stopEnding(s wire.Stop, grace time.Duration) *ending {
+	e := &ending{code: ExitStopped, reason: s.Reason, grace: min(grace, duration(s.GraceSeconds, 0))}
+	switch s.Reason {
+	case wire.StopFenced, wire.StopWithdrawn, wire.StopReplaced:
+	default:
+		e.wantsReport, e.ackTimeout = true, max(time.Second, e.grace)
+	}
+	return e
+}
+
+// onEnding obeys a stop from outside. The first of several wins, unless a later one forbids the report.
+func (w *worker) onEnding(e *ending) (ExitCode, bool) {
+	if w.end != nil && (e.wantsReport || !w.end.wantsReport) {
+		return 0, false
+	}
+	w.end = e
+	w.log.Info("stopping", zap.String("reason", e.reason))
+	switch {
+	case w.stopStages != nil:
+		w.stopRunning(&stopCause{e.reason, e.grace}) // onStagesEnded follows
+		return 0, false
+	case w.reporting && e.wantsReport && e.code != ExitWatchdog:
+		w.ackTimeout = time.After(e.ackTimeout)
+		return 0, false
+	default:
+		return e.code, true
+	}
+}
+
+// endCode returns the code of the ending, if any.
+func (w *worker) endCode(otherwise ExitCode) ExitCode {
+	if w.end != nil {
+		return w.end.code
+	}
+	return otherwise
+}
+
+func (w *worker) stopRunning(why *stopCause) {
+	if w.stopStages != nil {
+		w.stopStages(why)
+	}
+}
+
+// reportPanic tries once, briefly, to report a fault of the loop.
+func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
+	w.log.Error("fault of the worker", zap.Error(fault))
+	if w.bus == nil || w.reporting {
+		return ExitBroken
+	}
+	defer func() { _ = recover() }() // the fault may be in the code below
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	f := &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
+	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
+	if err := w.bus.Report(limited, r.failed(&attempt{}, f, "")); err != nil {
+		w.log.Error("cannot report the fault", zap.Error(err))
+	}
+	return ExitBroken
+}
+
+// syncNotice is the content of .retake/sync_required.json. It tells the agent that its branch is behind its base. The
+// director merges before the next attempt, so the agent need not react. It may keep its change small.
+type syncNotice struct {
+	At wire.Time `json:"at"`
+	wire.SyncRequired
+}
+
+// onSync leaves a note for the agent. A write error must not disturb the agent.
+func (w *worker) onSync(s wire.SyncRequired) {
+	log := w.log.With(zap.String("reason", s.Reason), zap.String("main_sha_expected", s.MainSHAExpected))
+	if w.attempt == nil || w.attempt.folder == nil {
+		log.Warn("checkout is behind, but there is no workspace for a note")
+		return
+	}
+	if err := w.attempt.folder.writeJSON(syncFile, 0o644, syncNotice{wire.At(time.Now()), s}); err != nil {
+		log.Warn("cannot tell the agent that its checkout is behind", zap.Error(err))
+		return
+	}
+	log.Info("told the agent that its checkout is behind")
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"retake/internal/bus/wire"
+)
+
+// kind is the way in which an attempt failed.
+type kind int
+
+const (
+	failedExit        kind = iota // a stage's program returned a code other than 0, or died of a signal
+	failedTimeout                 // a stage exceeded its timeout
+	failedNoProgram               // a stage's program is missing
+	failedQuestion                // the agent asks a question
+	failedStart                   // a stage could not start for another reason
+	failedMemory                  // the kernel killed the program for lack of memory
+	failedStopped                 // stopped from outside, or out of time as a whole
+	failedPanic                   // a fault of the worker
+	failedNoSuccess               // a program returned 0 without success
+	failedClosedModel             // the cooldown of the agent's model is too long to wait
+	failedNoCalls                 // the task has used up its paid calls
+	failedCheckpoint              // the work could not be transferred
+)
+
+// failure is the reason why an attempt failed.
+type failure struct {
+	kind        kind
+	stage       string
+	number      int // of this run of the stage, from 1
+	command     []string
+	exit        exit
+	err         error  // of failedNoProgram, failedStart and failedPanic
+	question    string // of failedQuestion
+	timeout     time.Duration
+	noSuccess   string        // why exit code 0 is no success, or empty
+	agent       *agentRun     // the agent's output, or nil
+	closedModel string        // resource of failedClosedModel
+	wait        time.Duration // of failedClosedModel
+	log         string        // end of the program's log file, not yet redacted
+}
+
+// id returns the failure's error_id, which is unique within the attempt.
+func (f *failure) id(p *wire.Plan) string {
+	return fmt.Sprintf("%s/%s-%d", p.AttemptID, f.stage, f.number)
+}
+
+// summary describes the failure in one line.
+func (a *attempt) summary(f *failure) string {
+	program := ""
+	if len(f.command) > 0 {
+		program = filepath.Base(f.command[0])
+	}
+	switch f.kind {
+	case failedExit:
+		if f.exit.signal != "" {
+			return fmt.Sprintf("%s: %s was ended by %s", f.stage, program, f.exit.signal)
+		}
+		return fmt.Sprintf("%s: %s returned exit code %d", f.stage, program, f.exit.code)
+	case failedMemory:
+		return fmt.Sprintf("%s: %s failed, %s", f.stage, program, f.exit.shortage)
+	case failedNoSuccess:
+		return fmt.Sprintf("%s: %s: %s", f.stage, program, f.noSuccess)
+	case failedNoCalls:
+		return fmt.Sprintf("%s: %s was not started: all paid calls of the task are made (recovery.paid_call_budget)",
+			f.stage, program)
+	case failedClosedModel:
+		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closedModel,
+			f.wait.Round(time.Second))
+	case failedTimeout:
+		return fmt.Sprintf("%s: %s timed out after %s", f.stage, program, f.timeout)
+	case failedQuestion:
+		return fmt.Sprintf("%s: the agent asks a question", f.stage)
+	case failedStopped:
+		return fmt.Sprintf("%s: stopped", f.stage)
+	default:
+		return fmt.Sprintf("%s: %v", f.stage, f.err)
+	}
+}
+
+// lastFailure is the content of .retake/last_failure.json. It tells the agent's next round why validation failed.
+type lastFailure struct {
+	Stage      string    `json:"stage"`
+	Command    []string  `json:"command"`
+	ExitCode   int       `json:"exit_code"`
+	FixRound   int       `json:"fix_round"` // of the refused CODE run, from 1; 0 for older work
+	At         wire.Time `json:"at"`
+	Message    string    `json:"message"`
+	StdoutTail string    `json:"stdout_tail"`
+	StderrTail string    `json:"stderr_tail"`
+}
+
+// rejection explains to a prompt why validation failed.
+func (a *attempt) rejection(f *failure) string {
+	return fmt.Sprintf("%s\ncommand: %s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", a.summary(f),
+		strings.Join(f.command, " "),
+		a.mask.Text(f.exit.stdout.text(tailBytes)), a.mask.Text(f.exit.stderr.text(tailBytes)))
+}
+
+// takeRejection tells the agent why its existing work was refused, as after a fix round.
+func (a *attempt) takeRejection() error {
+	r := a.plan.Rejected
+	if r == nil {
+		return nil
+	}
+	a.rejected = fmt.Sprintf("%s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", r.Message, r.StdoutTail, r.StderrTail)
+	return a.writeFailure(lastFailure{
+		Stage: r.Stage, ExitCode: r.ExitCode, At: wire.At(time.Now()), Message: r.Message, StdoutTail: r.StdoutTail,
+		StderrTail: r.StderrTail,
+	})
+}
+
+// writeLastFailure writes for programs and prompts why validation failed.
+func (a *attempt) writeLastFailure(f *failure) error {
+	last := lastFailure{
+		Stage: f.stage, Command: f.command, ExitCode: f.exit.code, FixRound: a.runs[wire.StageCode],
+		At:      wire.At(time.Now()),
+		Message: a.summary(f), StdoutTail: a.mask.Text(f.exit.stdout.text(tailBytes)),
+		StderrTail: a.mask.Text(f.exit.stderr.text(tailBytes)),
+	}
+	return a.writeFailure(last)
+}
+
+func (a *attempt) writeFailure(last lastFailure) error {
+	return errors.Join(a.folder.writeJSON(failureJSON, 0o644, last),
+		a.folder.write(failureText, 0o644, []byte(a.rejected)))
+}
