@@ -4,22 +4,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"retake/internal/config"
+	"retake/internal/testbed/program"
 )
 
 // A new user's way: a row, a stage, one command.
 func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "retake/cmd/worker",
-		"retake/internal/agenttest/cmd/agentloop")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for _, what := range []string{"retake/cmd/worker", "retake/internal/agenttest/cmd/agentloop"} {
+		if err := program.Build(t.Context(), "", what, dir+"/"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	files := map[string]string{
 		"agents.toml": "[[agent]]\nname = \"mine\"\nprogram = \"" + filepath.Join(dir, "agentloop") +

@@ -23,6 +23,7 @@ import (
 	"retake/internal/github/githubtest"
 	"retake/internal/sys/clockshift"
 	"retake/internal/sys/tied"
+	"retake/internal/testbed/program"
 )
 
 var takeovers = flag.Int("takeovers", 1, "how often TestTakeovers kills the leading director")
@@ -107,19 +108,12 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	removePrograms = func() { _ = os.RemoveAll(dir) }
-	for _, args := range [][]string{
-		{"-tags", "clockshift", "-ldflags", "-checklinkname=0", "retake/cmd/director"},
-		{"retake/cmd/worker"},
-	} {
-		build := exec.Command("go", append([]string{"build", "-o", dir}, args...)...)
-		if build.Env = os.Environ(); len(args) == 1 {
-			build.Env = append(build.Env, "CGO_ENABLED=0")
-		}
-		if out, err := build.CombinedOutput(); err != nil {
-			return dir, fmt.Errorf("%w\n%s", err, out)
-		}
+	build := exec.Command("go", "build", "-o", dir, "-tags", "clockshift", "-ldflags", "-checklinkname=0",
+		"retake/cmd/director")
+	if out, err := build.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("%w\n%s", err, out)
 	}
-	return dir, nil
+	return dir, program.Build(context.Background(), "", "retake/cmd/worker", dir+"/")
 })
 
 var removePrograms = func() {}

@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// maxBytes bounds the worker, which is copied into every container: 9.6 MB with the flags that releases are
-// built with. It was 9.0 MB until the worker got the rules for secrets that the director has: 220 patterns, 0.1
-// MB.
-const maxBytes = 9_600_000
+// maxBytes bounds the worker, which is copied into every container. The test builds it with cgo, to share the build
+// cache with other tests. Without cgo, as released, it is 0.1 MB smaller.
+const maxBytes = 9_700_000
 
 // releaseFlags are those of the Makefile and of deploy/images.sh.
 const releaseFlags = "build -trimpath -ldflags '-s -w'"
@@ -41,7 +40,6 @@ func TestWorkerIsSmall(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "worker")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -1,5 +1,5 @@
-// Command worker is PID 1 of an attempt's container, see package worker. It is built without cgo, so that it runs in any
-// image of its architecture.
+// Command worker is PID 1 of an attempt's container, see package worker. It is built without cgo, so that it runs in
+// any image of its architecture.
 package main
 
 import (
@@ -28,7 +28,9 @@ func main() { os.Exit(int(run(os.Args[1:]))) }
 var commands = map[string]func(args []string) int{
 	supervisor.Command:      supervisor.Main,
 	supervisor.ApartCommand: supervisor.BecomeWorker,
-	"budget":                func(args []string) int { return worker.BudgetCommand(args, os.Getenv, os.Stdout, os.Stderr) },
+	"budget": func(args []string) int {
+		return worker.BudgetCommand(args, os.Getenv, os.Stdout, os.Stderr)
+	},
 	look.Command: func(args []string) int {
 		return look.Main(context.Background(), args, os.Stdout, os.Stderr)
 	},

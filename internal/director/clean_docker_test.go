@@ -3,8 +3,8 @@ package director
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/rand"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +16,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/safefile"
+	"retake/internal/testbed/program"
 )
 
 // cheat is the only program of an image that has nothing else. As CODE it does bad work, and sees to it that
@@ -180,14 +181,7 @@ func imageOf(t *testing.T, name, source string) string {
 	return image
 }
 
-func buildStatic(what, to string) error {
-	build := exec.Command("go", "build", "-o", to, what)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s: %w\n%s", what, err, out)
-	}
-	return nil
-}
+func buildStatic(what, to string) error { return program.Build(context.Background(), "", what, to) }
 
 // builtWorker is the real worker, linked once.
 var builtWorker = sync.OnceValues(func() ([]byte, error) {

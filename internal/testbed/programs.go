@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"retake/internal/testbed/program"
 )
 
 // Program is a program of this repository.
@@ -36,13 +38,7 @@ func (p Program) Build(ctx context.Context, into string) (string, error) {
 		return "", fmt.Errorf(`testbed: no %s, and this is not Retake's source: run "make build"`, p.File)
 	}
 	out := filepath.Join(into, p.File)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, p.Source)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("testbed: go build %s in %s: %w\n%s", p.Source, root, err, output)
-	}
-	return out, nil
+	return out, program.Build(ctx, root, p.Source, out)
 }
 
 var moduleLine = regexp.MustCompile(`(?m)^module retake\s*$`)

@@ -3,6 +3,7 @@ package worker
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/testbed/program"
 )
 
 // secretsOf are what no stage may find, as they stand in a plan.
@@ -283,26 +285,16 @@ func docker(t *testing.T, input []byte, args ...string) string {
 
 func build(t *testing.T, what, to string) {
 	t.Helper()
-	if err := goBuild(what, to); err != nil {
+	if err := program.Build(t.Context(), "", what, to); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// goBuild builds a program with the flags of a release, whose packages other tests have compiled already.
-func goBuild(what, to string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", to, what)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s: %w\n%s", what, err, out)
-	}
-	return nil
 }
 
 // built is the folder of the worker's program, which is built once. TestMain removes it.
 var built = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "retake-worker-"); err == nil {
 		removeBuilt = func() { _ = os.RemoveAll(dir) }
-		err = goBuild("retake/cmd/worker", filepath.Join(dir, "worker"))
+		err = program.Build(context.Background(), "", "retake/cmd/worker", filepath.Join(dir, "worker"))
 	}
 	return dir, err
 })

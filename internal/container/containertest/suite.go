@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"retake/internal/container"
+	"retake/internal/testbed/program"
 )
 
 // Capabilities are what a runtime promises beyond running, stopping and listing.
@@ -112,14 +112,10 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// BuildProbe builds the suite's program, static, and returns its path.
+// BuildProbe builds the suite's program and returns its path.
 func BuildProbe(dir string) (string, error) {
 	out := filepath.Join(dir, "probe")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out,
-		"retake/internal/container/containertest/probe")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Stderr = os.Stderr
-	return out, build.Run()
+	return out, program.Build(context.Background(), "", "retake/internal/container/containertest/probe", out)
 }
 
 // Name makes a name that no other run uses.

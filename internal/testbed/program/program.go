@@ -1,0 +1,29 @@
+// Package program builds static programs of this repository for tests. It compiles packages with the settings of go
+// test and go vet, so that the three share the build cache. A release is built without cgo, which compiles everything
+// that imports net again.
+package program
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// Build links the package what statically, into the file or directory to. It runs in dir, or here if dir is empty.
+func Build(ctx context.Context, dir, what, to string) error {
+	if build(ctx, dir, what, to, "-linkmode external -extldflags -static", os.Environ()) == nil {
+		return nil
+	}
+	// This machine lacks cgo or a static C library.
+	return build(ctx, dir, what, to, "", append(os.Environ(), "CGO_ENABLED=0"))
+}
+
+func build(ctx context.Context, dir, what, to, link string, env []string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w "+link, "-o", to, what)
+	cmd.Dir, cmd.Env = dir, append(env, "GOOS=linux")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("program: go build %s: %w\n%s", what, err, out)
+	}
+	return nil
+}
