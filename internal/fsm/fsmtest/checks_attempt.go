@@ -15,7 +15,7 @@ func runsAlone(h *history, p *process, e fsm.Effect) string {
 	}
 	for _, b := range h.w.runtime.containers {
 		if b.issue == e.Task && b.attempt != e.Worker && b.canCount() {
-			return fmt.Sprintf("%s starts beside the container of %s", e.Worker, b.attempt)
+			return fmt.Sprintf("%s starts while the container of %s exists", e.Worker, b.attempt)
 		}
 	}
 	return ""
@@ -27,7 +27,7 @@ func welcomesTheCurrent(h *history, p *process, e fsm.Effect) string {
 	}
 	c, n := h.of(e.Worker)
 	if c == nil || c.attempt != n || !c.state.Info().Live {
-		return fmt.Sprintf("p%d welcomes %s, whose attempt is over", p.id, e.Worker)
+		return fmt.Sprintf("p%d welcomes %s of an earlier attempt", p.id, e.Worker)
 	}
 	if c.state == fsm.Starting {
 		return fmt.Sprintf("%s is welcomed, and the journal has it Starting", e.Worker)
@@ -35,7 +35,7 @@ func welcomesTheCurrent(h *history, p *process, e fsm.Effect) string {
 	return ""
 }
 
-// decidesForOthers looks for what was decided about a claim on the word of a worker whose attempt is over.
+// decidesForOthers returns a decision about a claim that came from a worker of an earlier attempt.
 func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	for _, f := range facts {
 		switch f := f.(type) {
@@ -95,7 +95,7 @@ func oneUnderWay(_ *history, p *process, e fsm.Effect) string {
 	}
 	for _, f := range p.flight {
 		if f.effect.Task == e.Task && !f.over {
-			return e.ID + " is handed out beside " + f.effect.ID
+			return e.ID + " is handed out during " + f.effect.ID
 		}
 	}
 	return ""
@@ -360,16 +360,15 @@ func deliversValidated(r record, f fsm.WorkDelivered) string {
 	return ""
 }
 
-// handsInTheValidated: an order to hand in says that only what was validated may be.
+// handsInTheValidated requires that an order to hand in admits only validated work.
 func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
 	if e.Kind == fsm.DoDeliver && h.w.directors.set.cfg.CleanValidation && !e.Deliver.Validated {
-		return e.ID + " hands in whatever there is"
+		return e.ID + " hands in unvalidated work"
 	}
 	return ""
 }
 
-// shown: what people see of a delivery is what a container without an agent was given, and that container has
-// reported success.
+// shown checks a delivery that people see: a container without an agent got the same work, and reported success.
 func (h *history) shown(i *issue, e fsm.Effect) {
 	if !h.w.directors.set.cfg.CleanValidation || i.delivered == e.Worker {
 		return

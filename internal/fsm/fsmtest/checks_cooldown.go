@@ -9,10 +9,10 @@ import (
 	"retake/internal/fsm"
 )
 
-// maxStatedWait is for how long one task's word closes a resource, in every world.
+// maxStatedWait is the time for which one task can close a resource, in every world.
 const maxStatedWait = 15 * time.Minute
 
-// limits is what the journal says of limits: a dumb twin that asks only what closing a resource may rest on.
+// limits is the journal's view of limits: a simple twin for the rules about closing resources.
 type limits struct {
 	until  map[string]time.Time // by resource: the end of its cooldown
 	lifted map[string]time.Time // by resource: when an operator lifted it last
@@ -20,11 +20,11 @@ type limits struct {
 	days   map[fsm.IssueKey]day
 }
 
-// day is for how long a task's word alone has kept anything closed within one.
+// day is the time for which one task alone has closed resources within a day.
 type day struct {
 	from   time.Time
 	closed time.Duration
-	until  map[string]time.Time // by resource: the end of what it has closed
+	until  map[string]time.Time // by resource: the end of its closing
 }
 
 // keepsClosed is until when a task keeps anything closed.
@@ -68,8 +68,8 @@ func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) ti
 	return max(0, f.Until.Sub(latest(at, l.until[f.Resource], closed)))
 }
 
-// oneTaskClosesLittle: workers must have said since the last lift what a resource is closed for. One task closes
-// resources for maxStatedWait a day in sum, two tasks close one until the earlier of their deadlines.
+// oneTaskClosesLittle: workers must have reported each limit since the last lift. One task closes resources for
+// maxStatedWait a day in sum, two tasks close one until the earlier of their deadlines.
 func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 	if len(c.By) == 0 {
 		return ""
@@ -79,19 +79,19 @@ func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 			func(s fsm.Statement) bool { return s.Resource == c.Resource && s.Stated == by })
 		switch {
 		case !said:
-			return fmt.Sprintf("%s is closed on the word of %s, which did not say so", c.Resource, by.Task)
+			return fmt.Sprintf("%s is closed by %s, which did not report a limit", c.Resource, by.Task)
 		case by.At.Before(r.limits.lifted[c.Resource]):
-			return fmt.Sprintf("%s is closed on what %s said before it was lifted", c.Resource, by.Task)
+			return fmt.Sprintf("%s is closed by a statement of %s before it was lifted", c.Resource, by.Task)
 		case c.Until.After(by.Until):
 			return fmt.Sprintf("%s is closed until %s, and %s said %s", c.Resource, clock(c.Until), by.Task,
 				clock(by.Until))
 		case len(c.By) > 1 && r.at.Sub(by.At) > 2*maxStatedWait:
-			return fmt.Sprintf("%s is closed on what %s said %s ago", c.Resource, by.Task, r.at.Sub(by.At))
+			return fmt.Sprintf("%s is closed by a statement that %s made %s ago", c.Resource, by.Task, r.at.Sub(by.At))
 		}
 	}
 	switch {
 	case len(c.By) > 2, len(c.By) == 2 && c.By[0].Task == c.By[1].Task:
-		return fmt.Sprintf("%s is closed on the word of %v, who are not two tasks", c.Resource, c.By)
+		return fmt.Sprintf("%s is closed by %v, which are not two tasks", c.Resource, c.By)
 	case len(c.By) == 2:
 		return ""
 	}
@@ -104,7 +104,7 @@ func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 	return ""
 }
 
-// wordsAreWords: a worker's statement is never taken for what the director saw.
+// wordsAreWords: a worker's statement never counts as an observation of the director.
 func wordsAreWords(d decision) string {
 	said := false
 	for _, f := range d.facts {
@@ -114,7 +114,7 @@ func wordsAreWords(d decision) string {
 			said = t != nil && t.Ending.Finding != nil && t.Ending.Known == ""
 		case fsm.CooldownSet:
 			if _, reported := d.body.(fsm.LimitReported); len(f.By) == 0 && (said || reported) {
-				return fmt.Sprintf("%s is closed until %s because a worker says so, and nothing says which", f.Resource,
+				return fmt.Sprintf("%s is closed until %s by an unnamed worker", f.Resource,
 					clock(f.Until))
 			}
 		}

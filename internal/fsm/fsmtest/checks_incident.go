@@ -18,7 +18,7 @@ func nothingIntoOutage(d decision) string {
 			t != nil && t.State == fsm.Parked { // only its labels are put back
 			return ""
 		}
-		// Neither an attempt that only validates nor a delivery uses a model.
+		// Attempts that only validate use no model. Deliveries use no model either.
 		validates := t != nil && (t.Next.Validate || t.Next.Deliver)
 		for _, i := range d.p.m.Incidents() {
 			if !about(i, key, validates) {
@@ -74,7 +74,7 @@ func dispatched(facts []fsm.Fact, task string) bool {
 	})
 }
 
-// canaryStays: a canary whose issue is being read again is still under way.
+// canaryStays: the canary does not change while its issue is read again.
 func canaryStays(r record, i fsm.IncidentChanged) string {
 	if i.Over || i.Incident.Breaker.Canary != "" || !i.Incident.Breaker.RampFrom.IsZero() {
 		return ""
@@ -86,16 +86,16 @@ func canaryStays(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// about reports whether an incident keeps a task back. A failure of something shared concerns everybody, any other its
-// repository, and a deterministic one nobody. An attempt that only validates uses no model.
+// about reports whether an incident keeps a task back. A failure of a shared resource concerns all tasks, a
+// deterministic failure concerns no other task, and any other failure concerns its repository. An attempt that only
+// validates uses no model.
 func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
 	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") ||
 		strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason]
 }
 
-// deterministic are the failures that neither time nor a canary heals. The machine's own table is under test, so this
-// is a copy.
+// Time and a canary heal only other failures. The machine's own table is under test, so this is a copy.
 var deterministic = map[recovery.Reason]bool{
 	recovery.PermissionDenied: true, recovery.ToolNotFound: true, recovery.InvalidConfig: true,
 	recovery.Validation: true, recovery.BuildFailed: true, recovery.TestsFailed: true, recovery.LintFailed: true,
@@ -138,9 +138,9 @@ func closesWhatFailed(r record, f fsm.CooldownSet) string {
 	return ""
 }
 
-// used reports whether the failure of a task's attempt can be due to the resource before the slash. A failure of the
-// director is due to what it used, and an agent's to its model. A command that stands in for an agent uses its model
-// only where no network failed.
+// used reports whether the failure of a task's attempt can be due to the resource before the slash. The director
+// fails because of a resource that it used, an agent because of its model. A command that stands in for an agent uses
+// its model, but network failures are its own.
 func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool {
 	c := h.claim(task)
 	resource, _, _ := strings.Cut(key, "/")
@@ -163,7 +163,7 @@ func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool 
 	return strings.HasPrefix(key, task.Repo()+"/")
 }
 
-// threeToOpen lets a breaker open again for its canary, too.
+// threeToOpen also lets a breaker open again for its canary.
 func threeToOpen(r record, i fsm.IncidentChanged) string {
 	if i.Over || i.Incident.Breaker.State(r.at) != recovery.BreakerOpen {
 		return ""
@@ -185,7 +185,7 @@ func threeToOpen(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// fetchHeals: a canary whose container has started has got its checkout.
+// fetchHeals: a canary with a started container has its checkout.
 func fetchHeals(d decision) string {
 	return each(d, func(s fsm.ContainerStarted) string {
 		for _, i := range d.p.m.Incidents() {
@@ -210,7 +210,8 @@ func othersGoOn(d decision) string {
 			slots++
 		case waits == "" && (t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(d.p.m.Now())) &&
 			!slices.ContainsFunc(open, concerned) && mayBegin(d.p.m.Tasks(), t):
-			waits = fmt.Sprintf("%s waits beside a free slot, and none of %d incidents is about it", t.Key, len(open))
+			waits = fmt.Sprintf("%s waits although a slot is free, and none of %d incidents is about it", t.Key,
+				len(open))
 		}
 	}
 	if slots >= d.p.cfg.MaxWorkers {
@@ -227,7 +228,8 @@ func outageWaited(r record, e fsm.EndingSet) string {
 		return ""
 	}
 	if c := r.c; c.away.IsZero() || r.at.Sub(c.away) < startPatience {
-		return fmt.Sprintf("attempt %d of %s has failed of %s, which is away since %s", c.attempt, c.key, e.Resource,
+		return fmt.Sprintf("attempt %d of %s failed because of %s, which is down since %s", c.attempt, c.key,
+			e.Resource,
 			c.away)
 	}
 	return ""
@@ -253,7 +255,7 @@ func closedByGitHub(d decision) string {
 				continue
 			}
 		}
-		return fmt.Sprintf("%s is closed until %s, and nobody has said so", c.Resource, clock(c.Until))
+		return fmt.Sprintf("%s is closed until %s without a report", c.Resource, clock(c.Until))
 	}
 	return ""
 }

@@ -83,7 +83,7 @@ func twoWitnesses(d decision) string {
 	return each(d, func(m fsm.Moved) string {
 		if c := d.claim(m.Task); m.On == fsm.OnStillSilent && c != nil && c.state == fsm.Suspect &&
 			d.p.soft.listed[fsm.AttemptID(c.nonce, m.Attempt)].Before(c.since) {
-			return fmt.Sprintf("%s is killed for silence, and the runtime was not heard", m.Task)
+			return fmt.Sprintf("%s is killed for silence although the runtime was not heard before", m.Task)
 		}
 		return ""
 	})
@@ -232,7 +232,7 @@ func runsWhenSeen(d decision, _ fsm.EffectEnded) string {
 	}
 	return each(d, func(s fsm.ContainerStarted) string {
 		if t := d.p.m.Task(s.Task); t != nil && t.State == fsm.Starting {
-			return fmt.Sprintf("%s is taken to run, and the cluster has only accepted it", s.Task)
+			return fmt.Sprintf("%s counts as running, but the cluster has only accepted it", s.Task)
 		}
 		return ""
 	})
@@ -275,7 +275,7 @@ func planKept(r record, up fsm.ContainerStarted) string {
 // readingDecidesNothing allows what time or a free slot brings in the same step.
 func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 	if len(d.facts) == 0 {
-		return "a configuration was read, and the journal does not say so"
+		return "the journal lacks a configuration that was read"
 	}
 	if _, ok := d.facts[0].(fsm.SettingsChanged); !ok {
 		return fmt.Sprintf("%T comes before the configuration that decides", d.facts[0])
@@ -289,7 +289,7 @@ func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 			}
 			return fmt.Sprintf("%T follows from reading a configuration", f)
 		case fsm.EndingSet:
-			// A deadline may have passed meanwhile.
+			// A deadline may have passed in the same step.
 			if f.Known != "timeout" && f.Known != "worker_lost" && f.Known != "bus_disconnect" {
 				return fmt.Sprintf("%s ends (%s) because a configuration was read", f.Task, f.Known)
 			}

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// mayBegin reports whether neither a dependency nor a cap keeps a task back.
+// mayBegin reports whether a task can begin: no dependency and no cap prevents it.
 func mayBegin(tasks []*fsm.Task, t *fsm.Task) bool {
 	return len(t.Standing.After) == 0 && (!slices.Contains(t.Standing.Capped, capped) ||
 		!slices.ContainsFunc(tasks, func(o *fsm.Task) bool {
@@ -53,7 +53,7 @@ func capsKept(r record, m fsm.Moved) string {
 	return ""
 }
 
-// longestWaiter compares claims of one repository that neither a cap nor an incident keeps back.
+// longestWaiter compares claims of one repository without caps and incidents.
 func longestWaiter(r record) string {
 	if len(r.p.m.Incidents()) > 0 {
 		return ""
@@ -104,7 +104,7 @@ func slotsHeld(r record, m fsm.Moved) string {
 	return ""
 }
 
-// slots is how many tasks hold one, including the given one.
+// slots is the number of tasks with a slot, including the given task.
 func (h *history) slots(with fsm.IssueKey) (n int) {
 	for _, c := range h.claims {
 		if c.key == with || c.state.Info().Slot || c.rereads() {
@@ -194,7 +194,7 @@ const (
 	rowIncident      = "director.incident"
 )
 
-// usedUp returns which of a claim's meters leaves no further attempt.
+// usedUp returns the used-up meter that prevents a further attempt.
 func (c *claim) usedUp(g policy.Guards) string {
 	iterations := c.iterations
 	if c.healed {
@@ -225,7 +225,7 @@ func affords(d decision) string {
 
 func affordsAttempt(p *process, worker string) string {
 	t, current := p.m.Worker(worker)
-	if !current || t.State == fsm.Stopping || t.Validates { // a validation spends nothing
+	if !current || t.State == fsm.Stopping || t.Validates { // a validation is free
 		return ""
 	}
 	calls, cost := t.Used.PaidCalls, t.Used.CostUSD
@@ -235,10 +235,10 @@ func affordsAttempt(p *process, worker string) string {
 	g := p.cfg.Policy.Guards()
 	switch {
 	case g.PaidCallBudget > 0 && t.Tally.PaidCalls+calls > int64(g.PaidCallBudget):
-		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, and goes on", t.Key,
+		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, and continues", t.Key,
 			t.Tally.PaidCalls, calls)
 	case g.CostBudgetUSD > 0 && t.Tally.CostUSD+cost > g.CostBudgetUSD:
-		return fmt.Sprintf("%s has cost %.2f before this attempt and %.2f in it, and goes on", t.Key, t.Tally.CostUSD,
+		return fmt.Sprintf("%s has cost %.2f before this attempt and %.2f in it, and continues", t.Key, t.Tally.CostUSD,
 			cost)
 	}
 	return ""
@@ -273,7 +273,7 @@ func usageDurable(d decision) string {
 	for _, b := range signsIn(d.body) {
 		if t, current := d.p.m.Worker(b.Worker); current && b.Activity.Usage != nil &&
 			t.Used.PaidCalls < b.Activity.Usage.PaidCalls {
-			return fmt.Sprintf("%s has made %d paid calls, %d are kept", b.Worker, b.Activity.Usage.PaidCalls,
+			return fmt.Sprintf("%s has made %d paid calls, the machine has %d", b.Worker, b.Activity.Usage.PaidCalls,
 				t.Used.PaidCalls)
 		}
 	}

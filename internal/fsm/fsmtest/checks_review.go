@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// headsOf names what a note about a review acts upon.
+// headsOf names the findings of a review that lead to an attempt.
 func headsOf(was, is fsm.Reviewed) (heads []string) {
 	if is.Checks != was.Checks {
 		heads = append(heads, "checks of "+is.Checks)
@@ -46,7 +46,7 @@ func asksOnce(r record, f fsm.EffectPlanned) string {
 
 func asksBeforeBlocking(r record, f fsm.Moved) string {
 	if f.To == fsm.Blocked && r.c.asked == "" {
-		return fmt.Sprintf("%s is blocked, and nobody was asked", f.Task)
+		return fmt.Sprintf("%s is blocked without a question", f.Task)
 	}
 	return ""
 }
@@ -62,7 +62,7 @@ func humanUnblocks(d decision) string {
 			_, said := d.body.(fsm.CommentsSeen)
 			if f.From == fsm.Blocked && f.To == fsm.Backoff && !answered && !said &&
 				(f.On != fsm.OnIncidentOver || !healed) {
-				return fmt.Sprintf("%s goes on after %T", f.Task, d.body)
+				return fmt.Sprintf("%s continues after %T", f.Task, d.body)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func takenOnce(r record, c fsm.CommandTaken) string {
 	return ""
 }
 
-// answeredAsDecided covers repeated answers, too.
+// answeredAsDecided also covers repeated answers.
 func answeredAsDecided(h *history, p *process, e fsm.Effect) string {
 	if e.Reply == nil || p != h.w.directors.lead {
 		return ""
@@ -96,7 +96,7 @@ func answeredAsDecided(h *history, p *process, e fsm.Effect) string {
 	refused, taken := h.taken[e.Reply.CommandRef]
 	switch {
 	case !taken:
-		return fmt.Sprintf("comment %d on %s is answered, and not taken", e.Reply.Comment, e.Task)
+		return fmt.Sprintf("comment %d on %s is answered before it is taken", e.Reply.Comment, e.Task)
 	case refused != e.Reply.Refused:
 		return fmt.Sprintf("comment %d on %s was decided with %q, the answer says %q", e.Reply.Comment, e.Task, refused,
 			e.Reply.Refused)
@@ -109,7 +109,7 @@ func everyoneHeard(h *history, _ *process) string { return h.w.operator.unheard(
 func reviewedOnce(r record, n fsm.ReviewNoted) string {
 	c := r.c
 	if c == nil || c.state != fsm.InReview || n.Reviewed == c.noted || n.Reviewed.Change < c.noted.Change {
-		return fmt.Sprintf("%s: a review is acted upon that says nothing new: %+v", n.Task, n.Reviewed)
+		return fmt.Sprintf("%s: a review without news leads to an attempt: %+v", n.Task, n.Reviewed)
 	}
 	for _, head := range headsOf(c.noted, n.Reviewed) {
 		if slices.Contains(c.heads, head) {
@@ -127,7 +127,7 @@ func notedBefore(d decision, _ fsm.ReviewSeen) string {
 			noted = f.Task
 		case fsm.Moved:
 			if f.From == fsm.InReview && (f.To == fsm.Backoff || f.To == fsm.Blocked) && noted != f.Task {
-				return fmt.Sprintf("%s goes on, and the review is not noted", f.Task)
+				return fmt.Sprintf("%s continues before the review is noted", f.Task)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func remindedOnce(r record, e fsm.EffectPlanned) string {
 	switch {
 	case e.Effect.Kind != fsm.DoRemind:
 	case c == nil || c.state != fsm.Blocked:
-		return string(e.Effect.Task) + " is not blocked, and somebody is reminded"
+		return string(e.Effect.Task) + " is not blocked, but gets a reminder"
 	case c.reminded == c.asked:
 		return fmt.Sprintf("%s is raised a third time", c.asked)
 	case r.at.Before(c.since.Add(c.remindAfter)):
@@ -169,7 +169,7 @@ func remindedInTime(r record, f fsm.EffectDeferred) string {
 
 func putOff(r record, m fsm.Moved) string {
 	if m.From == fsm.Parked && m.To == fsm.Backoff && m.On != fsm.OnUnblocked && r.at.Before(r.c.until) {
-		return fmt.Sprintf("%s goes on %s before its time", m.Task, r.c.until.Sub(r.at))
+		return fmt.Sprintf("%s continues %s before its time", m.Task, r.c.until.Sub(r.at))
 	}
 	return ""
 }
@@ -187,7 +187,7 @@ func wokenByPeople(d decision) string {
 			return fmt.Sprintf("%s is woken by %T", m.Task, d.body)
 		case m.To == fsm.Parked &&
 			!commented(func(s fsm.CommentView) bool { return d.p.m.Now().Add(s.For).Equal(m.Until) }):
-			return fmt.Sprintf("%s is put off until %s, which nobody said", m.Task, m.Until)
+			return fmt.Sprintf("%s is snoozed until %s without a command", m.Task, m.Until)
 		}
 		return ""
 	})
@@ -208,7 +208,7 @@ func ontoTheLast(r record, e fsm.EffectPlanned) string {
 	return ""
 }
 
-// unvalidated reports whether the current attempt is the one whose merge still needs a validation.
+// mergeOpen reports whether another attempt has yet to validate the merge of the current attempt.
 func (c *claim) mergeOpen() bool { return c.unvalidated == c.attempt && c.attempt > 0 }
 
 func deliversNoMerge(r record, f fsm.WorkDelivered) string {
@@ -232,7 +232,7 @@ func validatesMerge(r record, f fsm.AttemptBegan) string {
 	return ""
 }
 
-// The bounds of a delivery's patience, beside its configured time.
+// The bounds of a delivery's patience, in addition to its configured time.
 const (
 	deliveryDoubt = 2 * time.Minute
 	deliveryOften = 3
@@ -244,12 +244,12 @@ func failsForGood(r record, d fsm.EffectDeferred) string {
 		return ""
 	}
 	if c.failed >= deliveryOften && r.at.Sub(c.failing) >= 4*patience+deliveryDoubt {
-		return fmt.Sprintf("%s has failed %d times since %s, and nobody is asked", d.Effect, c.failed+1, c.failing)
+		return fmt.Sprintf("%s has failed %d times since %s without a question", d.Effect, c.failed+1, c.failing)
 	}
 	return ""
 }
 
-// pushRefused is what git says then.
+// pushRefused is git's error for a refused push.
 const pushRefused = "push: error: 403"
 
 // refusedForLong allows a refusal to count at once if the delivery is given up anyway.

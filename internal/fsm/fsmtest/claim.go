@@ -18,10 +18,10 @@ type claim struct {
 	until   time.Time // the state's own deadline
 	attempt int
 
-	confirmed bool          // the current attempt's container is confirmed gone, or was never made
-	startedAt time.Time     // when the current attempt's container was confirmed to run
-	helloBy   time.Time     //
-	watchdog  time.Time     //
+	confirmed bool      // the current attempt's container is confirmed gone, or was never made
+	startedAt time.Time // when the current attempt's container was confirmed to run
+	helloBy   time.Time
+	watchdog  time.Time
 	life      time.Duration // that its plan gives it
 	verdict   int           // the last attempt on which a verdict was made
 	outcome   fsm.Outcome
@@ -33,7 +33,7 @@ type claim struct {
 	accepted  []string
 	mine      int // accepted reports of the current attempt
 
-	used       recovery.Usage // by the current attempt, as far as the journal says
+	used       recovery.Usage // by the current attempt, according to the journal
 	calls      int64          // paid by earlier attempts since a human last answered
 	cost       float64
 	iterations int // verdicts since then that grant another attempt
@@ -43,14 +43,14 @@ type claim struct {
 	counts        string            // the preset of that policy
 	last          *recovery.Verdict // since a human last answered
 	reason        recovery.Reason   // of that verdict
-	caller        string            // whose failure it was
+	caller        string            // the part that failed
 	by            settings          // that granted the next attempt
 	ordered       settings          // that ordered its last delivery
 	remindAfter   time.Duration     // of the question
 	incidentWaits int               // failures of an incident, and goings-on after one, since a human last answered
 	fixRounds     int               // refusals of a clean container that the agent had to mend
 	fixMost       int               // rounds, when the last one was granted
-	healed        bool              // it goes on because an incident is over
+	healed        bool              // its incident has ended
 
 	away     time.Time // since when the start under way waits for a server
 	standing fsm.Standing
@@ -66,27 +66,27 @@ type claim struct {
 	placed
 }
 
-// ending is who failed in the current attempt, as the facts have it.
+// ending is the failing part of the current attempt, according to the facts.
 type ending struct {
 	reported        bool
 	stage, provider string          // of the first final report of a failure
 	known           recovery.Reason // by the director
-	uses            string          // what it used then
+	uses            string          // the resource that it used
 }
 
 // delivering is a claim's finished work that is not handed in.
 type delivering struct {
 	failing time.Time // since when the delivery under way fails; zero while it waits for a stated reset
 	failed  int       // how often in a row
-	tries   int       // as the last fact says
+	tries   int       // according to the last fact
 	doubted time.Time // since when the push seems to be refused; zero after a wait for a stated reset
 	doubts  int       // how often in a row
-	kept    bool      // a person was asked because of it, and not about the work
+	kept    bool      // a person was asked because of the delivery, and not about the work
 	resumed bool      // that person wants it handed in, and has nothing to say to the agent
 	told    bool      // people have spoken to the agent, without a command since
 }
 
-// placed is what the journal says of an attempt's place.
+// placed is the journal's view of an attempt's place.
 type placed struct {
 	waits, lacked bool // for room; for an image
 	waitsSince    time.Time
@@ -145,7 +145,7 @@ func (c *claim) take(at time.Time, f fsm.Fact, set settings) {
 	}
 }
 
-// takePeople changes the twin by what people said, and by what they were shown.
+// takePeople changes the twin by statements of people, and by work that people were shown.
 func (c *claim) takePeople(f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.ReviewNoted:

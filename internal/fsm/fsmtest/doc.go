@@ -6,7 +6,7 @@
 // printed as a transcript.
 //
 // The explorer searches small worlds whole: every order in which things can happen. States are compared by a sum over
-// all that decides, times relative to now, with the names of two issues exchanged if that makes them equal.
+// everything that decides. Times are relative to now. Two issues may exchange their names.
 //
 // The mutants are bugs that are planted to see whether the invariants catch them.
 //
@@ -16,14 +16,13 @@
 //
 // # What the world takes for granted
 //
-// GitHub, the runtime and the stream of reports keep what they have confirmed. The stream takes no report of a
-// worker that was shut out. A container is confirmed gone only when it is; a worker on a host that was cut off
-// may go on after that, unheard. The shell reads an append back whose answer was lost, polls each whole
-// repository at its start, until that is answered, and ten minutes after a refusal, and reads the list of
-// containers regularly. It reads comments one look after the other, from where the machine's cursor stands, and
-// looks at every pull request regularly. A claim or a delivery that is carried out late, for a director that
-// was replaced, changes no label that its successor has set for a newer question or a later attempt, and none
-// after the claim's end.
+// GitHub, the runtime and the stream of reports keep what they have confirmed. The stream does not take reports of a
+// worker that was shut out. A container is confirmed gone only after its end; a worker on a disconnected host may
+// continue after that, unheard. The shell reads an append with a lost answer back. It polls each whole repository at
+// its start, until GitHub answers, and ten minutes after a refusal, and reads the list of containers regularly. It
+// reads comments sequentially from the machine's cursor, and reads every pull request regularly. A late claim or
+// delivery of a replaced director does not change labels that its successor has set for a newer question or a later
+// attempt, or labels after the claim's end.
 //
 // # Imports
 //
@@ -31,5 +30,5 @@
 //
 // # Failure policy
 //
-// A violation ends the run. Shrinking is bounded by time; what it could not take away stays in the transcript.
+// A violation ends the run. Shrinking is bounded by time. The transcript keeps the rest.
 package fsmtest

@@ -17,14 +17,14 @@ const (
 	searched      = "testdata/searched.md" // the results of TestMutants and TestExplore
 )
 
-// TestSpecification compares the generated parts with the code's tables. Of what was measured only the names are
-// compared: the figures belong to the day they were taken.
+// TestSpecification compares the generated parts with the code's tables. Only the names of measured parts are
+// compared, as the figures change from run to run.
 func TestSpecification(t *testing.T) {
 	for name, rows := range map[string][]string{"invariants": invariantRows(), "faults": faultRows()} {
 		if *update {
 			rewrite(t, specification, name, rows)
 		} else if part(t, specification, name) != strings.Join(rows, "\n")+"\n" {
-			t.Errorf("%s: part %q is not what the code does; run this test with -update", specification, name)
+			t.Errorf("%s: part %q is out of date; run this test with -update", specification, name)
 		}
 	}
 	var bugs, worlds []string

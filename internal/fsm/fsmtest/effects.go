@@ -88,7 +88,7 @@ func (w *shell) repeat(p *process, out fsm.EffectEnded) {
 	w.directors.offer(p, out, nil)
 }
 
-// githubKinds use GitHub. (Written down here once more: the machine's table is what is searched.)
+// githubKinds use GitHub. The machine's own table is under test, so this is a copy.
 var githubKinds = map[fsm.EffectKind]bool{
 	fsm.DoClaim: true, fsm.DoRecheck: true, fsm.DoStart: true, fsm.DoDeliver: true, fsm.DoEscalate: true,
 	fsm.DoRelease: true,
@@ -110,7 +110,7 @@ func (w *shell) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 		return fsm.EffectEnded{Failure: apiFailure()}, true
 	case (e.Kind == fsm.DoStart || e.Kind == fsm.DoDeliver) && w.now < w.hub.gitTo && !w.faultsStopped:
 		return fsm.EffectEnded{Failure: w.gitFailure(e.Kind)}, true
-	case e.Kind == fsm.DoStart && e.Attempt > 1 && w.fault(baseConflicts): // what was kept is merged at the start
+	case e.Kind == fsm.DoStart && e.Attempt > 1 && w.fault(baseConflicts): // the start merges the kept work
 		return fsm.EffectEnded{Failure: conflictWithBase()}, true
 	case e.Kind == fsm.DoDeliver && w.fault(pushesFail):
 		w.hub.gitTo = max(w.hub.gitTo, w.now+w.delay(1200))
@@ -175,13 +175,13 @@ func apiFailure() *fsm.EffectError {
 	}
 }
 
-// isAway reports whether GitHub answers nothing for a while.
+// isAway reports whether GitHub is down for a while.
 func (w *hub) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
 
-// answers reports whether GitHub answers what is asked now.
+// answers reports whether GitHub answers a request now.
 func (w *hub) answers() bool { return !w.isAway() && !w.fault(githubFails) }
 
-// gitFailure is how git fails. Every other three minutes a push seems to be refused.
+// gitFailure is a failure of git. Every other three minutes a push seems to be refused.
 func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
 		return &fsm.EffectError{
@@ -195,7 +195,7 @@ func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	}
 }
 
-// carryOut does a durable effect in the world. Doing it twice changes nothing more.
+// carryOut does a durable effect in the world. A second time has no further effect.
 func (w *shell) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	w.tell("    world: %s", e.ID)
 	w.directors.history.carriedOut(p, e)
@@ -223,7 +223,7 @@ func (w *shell) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
-// soft carries out what may be lost.
+// soft carries out effects that may be lost.
 func (w *shell) soft(p *process, e fsm.Effect) {
 	switch e.Kind {
 	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse, fsm.DoProbe, fsm.DoPause, fsm.DoResume:
@@ -262,7 +262,7 @@ func (w *shell) soft(p *process, e fsm.Effect) {
 	}
 }
 
-// insist does what is asked of GitHub, again and again until it does not fail, for as long as the director lives.
+// retryGitHub sends a request to GitHub until it succeeds, for as long as the director lives.
 func (w *shell) retryGitHub(p *process, do func()) {
 	w.after(w.delay(3), func() {
 		switch {
@@ -275,7 +275,7 @@ func (w *shell) retryGitHub(p *process, do func()) {
 	})
 }
 
-// lag is how long the bus takes.
+// lag is the delay of the bus.
 func (w *stage) lag() int64 {
 	if w.fault(busLate) {
 		return w.delay(150)

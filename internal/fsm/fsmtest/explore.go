@@ -10,7 +10,7 @@ import (
 type node struct {
 	w        *world
 	messages []message
-	left     smallFaults // what may still go wrong
+	left     smallFaults // faults that can still happen
 }
 
 // message is on its way to a director.
@@ -60,7 +60,7 @@ func (n *node) boot() {
 	}
 }
 
-// offer is what a shell does: it offers an event to the driver, and takes what is ready.
+// offer is the shell: it offers an event to the driver, and takes the output.
 func (n *node) offer(p *process, body fsm.EventBody, tok fsm.Token) {
 	if !p.dead && n.w.bad == nil && n.w.directors.step(p, body, tok, nil) {
 		n.flush(p)
@@ -86,7 +86,7 @@ func (n *node) flush(p *process) {
 	}, func(b *fsm.Batch) { p.batch = b })
 }
 
-// land appends the batch under way. A refused append is how a director learns that it was replaced.
+// land appends the batch under way. A refused append shows a director that it was replaced.
 func (n *node) land(p *process) {
 	d, b := n.w.directors, p.batch
 	p.batch = nil
@@ -119,7 +119,7 @@ func (w *directors) again() {
 	}
 }
 
-// choices lists what can happen next.
+// choices lists the possible next steps.
 func (n *node) choices(out []step) []step {
 	w, d := n.w, n.w.directors
 	for i, p := range d.pair() {
@@ -213,7 +213,7 @@ func (n *node) ofContainer(out []step, b *container, j uint8) []step {
 	return out
 }
 
-// ofPeople lists what people can do on an issue, and what the leader can see of it.
+// ofPeople lists the steps of people on an issue, and the ways in which the leader can see them.
 func (n *node) ofPeople(out []step, i *issue, j uint8) []step {
 	x := i.pull
 	if x != nil && x.state == "open" && n.left[reviews] > 0 {
@@ -245,7 +245,7 @@ func (n *node) unheard() bool {
 	})
 }
 
-// news reports whether the pull request has something that led to nothing yet.
+// news reports whether the pull request has a finding that has not led to an attempt yet.
 func (p *pull) news(r fsm.Reviewed) bool {
 	return p.state != "open" || len(p.changes) > 0 && p.changes[len(p.changes)-1].ID > r.Change ||
 		p.failing && r.Checks != p.commit()
@@ -267,7 +267,7 @@ func canHear(t *fsm.Task) bool {
 	return t.State == fsm.Queued || t.State == fsm.Backoff || t.State == fsm.InReview || t.State.Info().Live
 }
 
-// listTells reports whether the runtime's list differs from what the leader expects.
+// listTells reports whether the runtime's list differs from the leader's expectation.
 func (n *node) listTells() bool {
 	lead := n.w.directors.lead
 	for _, b := range n.w.runtime.containers {
@@ -286,7 +286,7 @@ func (n *node) listTells() bool {
 	})
 }
 
-// over returns what is wrong with a state in which nothing more can happen.
+// over returns an error in a state without further steps.
 func (n *node) over() string {
 	if text := n.w.atRest(); text != "" {
 		return text

@@ -14,8 +14,8 @@ import (
 // -explore 100000).
 var tooLarge = []string{"one issue, all", "one issue, a command, stale", "two issues, all"}
 
-// TestExplore searches the small worlds, and by night closes all of them but the largest. RETAKE_EXPLORE_STATES says
-// how far each is searched, the largest a sixth as far.
+// TestExplore searches the small worlds, and by night closes all of them but the largest. RETAKE_EXPLORE_STATES sets
+// the number of states for each. The largest worlds get a sixth of it.
 func TestExplore(t *testing.T) {
 	most := effort(2_000, 30_000)
 	if s := os.Getenv("RETAKE_EXPLORE_STATES"); s != "" {
@@ -47,7 +47,7 @@ func TestExplore(t *testing.T) {
 			open = append(open, s.Name)
 		}
 	}
-	if *update && most > 30_000 { // what CI sees of the largest is not what is told
+	if *update && most > 30_000 { // CI searches less of the largest than the specification reports
 		rewrite(t, searched, "worlds", rows)
 	}
 	if most == 30_000 && !slices.Equal(open, tooLarge) {

@@ -10,34 +10,34 @@ import (
 	"retake/internal/fsm"
 )
 
-// issue is one on GitHub.
+// issue is an issue on GitHub.
 type issue struct {
 	key       fsm.IssueKey
 	open      bool
 	labels    labels
-	nonce     string // of the claim that holds it; "foreign": somebody else's
-	claims    int    // nonces so far; the explorer's
+	nonce     string // of the claim that holds it; "foreign" for a claim of another party
+	claims    int    // nonces so far, for the explorer
 	changed   int64  // when, in seconds as GitHub tells it
-	asked     string // the escalation that is open; empty: none
-	answer    string // a command that nobody has reacted to
-	delivered string // the attempt whose work was shown last
+	asked     string // the open escalation, if any
+	answer    string // a command without a reaction
+	delivered string // the attempt that showed its work last
 	removed   bool   // a person took the blocked label off
 	pull      *pull
 
-	work        int    // what is in the checkout: each attempt with an agent makes something else of it
-	validated   int    // which of it the last clean container got
+	work        int    // the work in the checkout; each attempt with an agent makes different work
+	validated   int    // the work that the last clean container got
 	validatedBy string // its attempt
 
 	deliveredAt int    // the number of that attempt
-	reclaimed   string // the claim whose labels were put back last, between two attempts
+	reclaimed   string // the claim that got its labels back last, between two attempts
 	reclaimedAt int    // after which of its attempts
 	answersAt   int    // and after how many answers
 	ended       string // the claim that was given up last
 
 	priority int
 	capped   bool
-	after    *issue // must be closed first; nil: none
-	closed   bool   // somebody has closed it, though it may be open again
+	after    *issue // must be closed first, if set
+	closed   bool   // a person has closed it, though it may be open again
 }
 
 // offered reports whether it asks for work.
@@ -46,7 +46,7 @@ func (i *issue) offered() bool { return i.open && i.labels&taskLabel != 0 }
 // halfClaimed reports whether a claim has stopped between its two labels.
 func (i *issue) halfClaimed() bool { return i.offered() && i.labels&claimedLabel != 0 && i.nonce == "" }
 
-// labels is a set of ours.
+// labels is a set of our labels.
 type labels uint8
 
 const (
@@ -103,7 +103,7 @@ func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	}
 	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= e.Answers ||
 		strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
-		// for a director that was replaced meanwhile: its successor has asked, or delivered, since
+		// the successor of a replaced director has asked or delivered since
 		return &fsm.ClaimResult{Why: "late"}
 	}
 	ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels&taskLabel != 0)
@@ -121,7 +121,7 @@ func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	return &fsm.ClaimResult{Why: "not eligible"}
 }
 
-// answers is how many answers of a person an effect knows: its id says.
+// answers is the number of people's answers that an effect knows, from its id.
 func answers(effect string) int {
 	_, kind, _ := strings.Cut(effect, "/")
 	_, n, _ := strings.Cut(kind, ".")
@@ -151,7 +151,7 @@ func (w *hub) release(i *issue, e fsm.Effect) {
 	w.relabel(i, l, "")
 }
 
-// tidy takes off what people have put beside the label that says what the task does.
+// tidy removes labels that people have added to the label of the task's state.
 func (w *hub) tidy(i *issue, own fsm.Label) {
 	set := labels(1) << slices.Index(roles, own)
 	if i.labels&set == 0 || i.labels == set {
@@ -199,7 +199,7 @@ func (w *shell) ask(p *process, repo string, whole bool) {
 	w.after(w.delay(3), func() { w.directors.offer(p, seen, nil) })
 }
 
-// closed reports whether the gate of the process lets nobody through.
+// closed reports whether the gate of the process is closed.
 func (p *process) closed() bool {
 	for _, c := range p.m.Cooldowns() {
 		if c.Resource == fsm.GitHubRead || c.Resource == fsm.GitHubWrite || c.Resource == fsm.GitHubAPI {
@@ -209,7 +209,7 @@ func (p *process) closed() bool {
 	return false
 }
 
-// view is what a look at one issue says.
+// view is the result of reading one issue.
 func (w *hub) view(p *process, i *issue) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: i.key.Repo(), AskedAt: w.wall(p), Issues: []fsm.IssueView{w.viewOf(i)}}
 }
@@ -223,7 +223,7 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	if i.open && i.labels&taskLabel != 0 {
 		w.claims++
 		v.Nonce = fmt.Sprintf("n%d", w.claims)
-		// named by the issue, so that two states that differ in the order of their claims only are the same
+		// named by the issue, so the order of claims does not matter
 		if w.explored {
 			i.claims++
 			v.Nonce = fmt.Sprintf("%c%d", i.key[2], i.claims)
@@ -232,7 +232,7 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	return v
 }
 
-// read is what people did to a blocked issue: only then does anybody know that they answered.
+// read is the answer of a person on a blocked issue. Before it the answer is unknown.
 func (w *shell) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return
@@ -262,8 +262,8 @@ func (w *shell) read(p *process, i *issue) {
 	}
 }
 
-// reclaim gives back a claim of ours that no task knows, when nothing has happened in it for long. That a claim
-// has stopped between its labels is waited for.
+// reclaim returns a claim without a task after a long time without changes. That a claim has stopped between its
+// labels is waited for.
 func (w *shell) reclaim(p *process, i *issue) {
 	if p.dead || w.bad != nil || p.m.Task(i.key) != nil {
 		return
@@ -279,7 +279,7 @@ func (w *shell) reclaim(p *process, i *issue) {
 	}
 }
 
-// people do something now and then: they answer, offer again what is done, and some meddle.
+// people act from time to time: they answer, offer finished work again, and some meddle.
 func (w *hub) people() {
 	w.after(seconds(60)+w.delay(800), w.people)
 	i := w.issues[w.choices.pick(atHuman, len(w.issues))]
@@ -296,13 +296,13 @@ func (w *hub) people() {
 		return
 	case i.labels&blockedLabel != 0 && w.choices.pick(atHuman, 2) == 0:
 		i.labels, i.removed = i.labels&^blockedLabel, true
-		w.tell("somebody takes the blocked label off %s", i.key)
+		w.tell("a person removes the blocked label from %s", i.key)
 	case i.labels&blockedLabel != 0:
 		i.answer = "/agent retry"
-		w.tell("somebody says /agent retry on %s", i.key)
+		w.tell("a person writes /agent retry on %s", i.key)
 	case i.labels == reviewLabel && i.nonce != "":
 		i.labels |= taskLabel // the work in review is given up
-		w.tell("somebody offers %s again", i.key)
+		w.tell("a person offers %s again", i.key)
 	case i.labels == reviewLabel || i.labels == 0:
 		i.open, i.labels, i.nonce = true, taskLabel, "" // a claim that was left behind ends with it
 		w.tell("somebody offers %s", i.key)
@@ -329,5 +329,5 @@ func (w *hub) meddle(i *issue) {
 	case 5:
 		i.labels &^= reviewLabel
 	}
-	w.tell("somebody meddles with %s: open %t, labels %v", i.key, i.open, labelSets[i.labels])
+	w.tell("a person meddles with %s: open %t, labels %v", i.key, i.open, labelSets[i.labels])
 }

@@ -7,7 +7,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// step is one thing that happens in a small world. What a and b mean depends on the kind.
+// step is one thing that happens in a small world. The meaning of a and b depends on the kind.
 type step struct {
 	kind happening
 	a, b uint8
@@ -42,7 +42,7 @@ const (
 	isBack
 )
 
-// happenings is the table of what can happen.
+// happenings is the table of possible steps.
 var happenings = [...]struct {
 	name string
 	do   func(n *node, s step)
@@ -85,11 +85,11 @@ var happenings = [...]struct {
 		n.tell(n.w.hub.view(n.w.directors.lead, n.w.hub.issues[s.a]))
 	}},
 	listed: {"list is read", func(n *node, _ step) { n.tell(n.w.runtime.list(n.w.directors.lead)) }},
-	looked: {"pull request is looked at", func(n *node, s step) {
+	looked: {"pull request is read", func(n *node, s step) {
 		n.tell(n.w.hub.pullSeen(n.w.directors.lead, n.w.hub.issues[s.a]))
 	}},
 	listens: {"comments are read", func(n *node, s step) { n.listen(n.w.hub.issues[s.a]) }},
-	// Time goes on to the next deadline.
+	// Time passes until the next deadline.
 	passes: {"time passes", func(n *node, _ step) { n.pass() }},
 	// An append under way lands (a = 1) or not.
 	crashes: {"director crashes", func(n *node, s step) {
@@ -117,7 +117,7 @@ var happenings = [...]struct {
 		n.w.hub.said++
 		said := smallWords[s.b]
 		said.Task, said.By, said.Comment = n.w.hub.issues[s.a].key, "octocat", int64(n.w.hub.said)
-		// Without a time, states that differ in nothing else are the same.
+		// Without a time, otherwise equal states are equal.
 		n.w.hub.comments = append(n.w.hub.comments, &comment{said: said})
 	}},
 	// The a-th container, and its node.
@@ -162,7 +162,7 @@ func (n *node) take(s step) {
 	happenings[s.kind].do(n, s)
 }
 
-// tell offers the leader what it has read.
+// tell offers the leader an event.
 func (n *node) tell(body fsm.EventBody) { n.offer(n.w.directors.lead, body, 0) }
 
 // lose takes a message off its way.
@@ -219,7 +219,7 @@ func (n *node) listen(i *issue) {
 	}
 }
 
-// pass lets time go on to the leader's next deadline.
+// pass lets time pass until the leader's next deadline.
 func (n *node) pass() {
 	w, d := n.w, n.w.directors
 	next := d.lead.m.NextDeadline()
@@ -233,7 +233,7 @@ func (n *node) pass() {
 	w.now = max(w.now, int64(next.Sub(epoch)))
 	n.tell(fsm.Tick{})
 	if after := d.lead.m.NextDeadline(); !after.IsZero() && !after.After(w.wall(d.lead)) {
-		w.fail(timerMeansWork, "the deadline was offered, and is there still")
+		w.fail(timerMeansWork, "the deadline was offered, and still exists")
 	}
 	for _, b := range w.runtime.containers { // a worker without an answer says hello again
 		if !b.welcomed && b.patience == 0 {

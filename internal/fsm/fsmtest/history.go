@@ -11,14 +11,14 @@ import (
 	"retake/internal/recovery"
 )
 
-// history is what the journal says. It is a dumb twin of Apply that knows only what the invariants ask.
+// history is the journal's view of the world. It is a simple twin of Apply, and has only the data for the invariants.
 type history struct {
 	w         *world
 	set       settings     // that decided the facts that come now
-	crowded   int          // tasks with a slot when their number was lowered; 0: no more than there are workers
+	crowded   int          // tasks with a slot when their number was lowered, or 0 if there were enough slots
 	claims    []*claim     // not over, in order of arrival
-	before    *process     // the leader that crashed, until the next has begun
-	rows      []*Invariant // those that are checked
+	before    *process     // the crashed leader, until the next leader begins
+	rows      []*Invariant // the enabled rows
 	record    int          // records so far
 	decider   int          // the director that the last record is of
 	incidents []fsm.Incident
@@ -27,8 +27,8 @@ type history struct {
 	moves     []int                        // by row of the table of transitions
 	saved     int                          // when the last snapshot was made
 	taken     map[fsm.CommandRef]string    // commands, and why they were refused
-	answered  map[fsm.CommandRef]bool      // those that were answered on GitHub
-	listens   map[string]int64             // by repository: since when the director hears what is said, in seconds
+	answered  map[fsm.CommandRef]bool      // commands with an answer on GitHub
+	listens   map[string]int64             // by repository: since when the director reads comments, in seconds
 	limits    *limits
 	closed    time.Time      // the end of the last cooldown so far
 	open      map[string]int // durable effects that are planned and not done: how often they were planned
@@ -114,7 +114,7 @@ func (h *history) takeOfClaim(c *claim, at time.Time, f fsm.Fact) {
 	case fsm.EffectDone:
 		delete(h.open, f.Effect)
 	}
-	// A claim that has ended is forgotten: nobody asks for it again.
+	// A claim that has ended is forgotten.
 	if len(c.outbox) == 0 && (c.state == fsm.Forgotten || c.state.Info().Final) {
 		h.claims = slices.DeleteFunc(h.claims, func(x *claim) bool { return x == c })
 	}
@@ -152,7 +152,7 @@ func (h *history) incident(key string) fsm.Incident {
 	return fsm.Incident{}
 }
 
-// listen notes since when the comments of a repository are heard.
+// listen notes when the director began to read the comments of a repository.
 func (h *history) listen(f fsm.CursorAdvanced) {
 	if repo, comments := strings.CutSuffix(f.Repo, " comments"); comments {
 		if _, known := h.listens[repo]; !known {

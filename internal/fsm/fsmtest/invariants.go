@@ -6,8 +6,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Invariant is something that holds in every world, and where it is checked. Each check returns what is wrong, or
-// nothing.
+// Invariant is a property of every world, and the moment of its check. Each check returns an error text, or "".
 type Invariant struct {
 	Name string
 	Says string
@@ -22,7 +21,7 @@ type Invariant struct {
 	end     func(h *history, p *process) string // after the faults have stopped
 }
 
-// The names of those that are also checked outside of the table.
+// The names of invariants that are also checked outside of the table.
 const (
 	replaySame       = "ReplayReachesTheSameState"
 	ackAfterFact     = "NoAckBeforeItsFact"
@@ -257,7 +256,7 @@ var invariants = []Invariant{
 	{Name: "DriverTakesEvents", Says: "the driver accepts every event"},
 }
 
-// fullEvery is how many steps lie between two full checks.
+// fullEvery is the number of steps between two full checks.
 const fullEvery = 1000
 
 // everyOne stands for all invariants.
@@ -273,7 +272,8 @@ func enabled(without string) (rows []*Invariant) {
 	return rows
 }
 
-// lossInvariants hold in worlds that lose their journal, beside the ones above that need no twin of it.
+// lossInvariants hold in worlds that lose their journal. The rows above that do not need a twin of the journal hold
+// in addition.
 var lossInvariants = []Invariant{
 	{Name: "NoAttemptRunsTwice", Says: "no attempt is started again whose container was confirmed gone, and none " +
 		"beside another", carried: runsOnce},
@@ -286,7 +286,7 @@ var lossInvariants = []Invariant{
 // foundAgain is checked at each loss.
 const foundAgain = "WhatIsShownIsFoundAgain"
 
-// lossRules are those rows, and the usual ones that look at the world alone.
+// lossRules are those rows, and the usual rows that check only the world.
 func lossRules() (rows []*Invariant) {
 	for i := range lossInvariants {
 		rows = append(rows, &lossInvariants[i])
@@ -313,7 +313,7 @@ func questionOnce(h *history, p *process, e fsm.Effect) string {
 	i := h.w.hub.issue(e.Task)
 	for _, open := range []string{i.asked, h.w.hub.losses.half[e.Nonce]} {
 		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= e.Answers {
-			return fmt.Sprintf("%s is asked on %s, %s is open", e.ID, i.key, open)
+			return fmt.Sprintf("%s is asked on %s while %s is open", e.ID, i.key, open)
 		}
 	}
 	return ""

@@ -6,14 +6,14 @@ import (
 	"retake/internal/fsm"
 )
 
-// journal is the stream of batches, appended by compare and set. What a snapshot covers is forgotten.
+// journal is the stream of batches, appended by compare and set. A snapshot replaces the batches before it.
 type journal struct {
 	last    uint64
 	batches []*storedBatch // after the snapshot
-	saved   []byte         // the snapshot; nil: none
+	saved   []byte         // the snapshot, if any
 	savedAt uint64
 
-	read   *fsm.Machine // what a restart would find, as far as it was read; the explorer's
+	read   *fsm.Machine // the state that a restart would find, read so far, for the explorer
 	readTo int
 }
 
@@ -64,7 +64,7 @@ func (j *journal) load(m *fsm.Machine) error {
 	return nil
 }
 
-// save keeps a snapshot that covers all that was appended.
+// save keeps a snapshot. It covers the appended batches.
 func (j *journal) save(data []byte) {
 	j.saved, j.savedAt, j.batches = data, j.last, nil
 }

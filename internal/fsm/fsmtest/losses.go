@@ -8,16 +8,16 @@ import (
 	"retake/internal/fsm"
 )
 
-// losses is what stays outside of a journal that is lost: checkouts, reports and comments tell it. Nil: no
-// journal is lost in this world.
+// losses is the data that survives a lost journal: checkouts, reports and comments. It is nil in a world that does
+// not lose its journal.
 type losses struct {
 	choices  *choices
-	begun    map[string]int    // by nonce: the last attempt whose checkout was made ready
-	over     map[string]bool   // attempts whose container was confirmed gone
-	well     map[string]bool   // attempts whose report of a success is lost
+	begun    map[string]int    // by nonce: the last attempt with a prepared checkout
+	over     map[string]bool   // attempts with a confirmed end of their container
+	well     map[string]bool   // attempts with a lost report of a success
 	question map[string]string // by nonce: our latest question, as fsm.Effect.About names it
 	half     map[string]string // by nonce: our latest question, if its comment is there and its label is not
-	gone     map[string]bool   // claims whose checkout is gone
+	gone     map[string]bool   // claims without their checkout
 	followed map[int]int64     // by pull request: the newest review that its head follows
 	happened int
 }
@@ -70,8 +70,8 @@ func (w *world) runWithLosses(seed uint64, steps int) {
 	w.settle()
 }
 
-// lose takes the journal, its tail, or all that is behind the snapshot. The next director rebuilds it, as the
-// journal's head, which is known elsewhere, makes it do.
+// lose removes the journal, its tail, or everything after the snapshot. The next director rebuilds it because it
+// knows the journal's head from elsewhere.
 func (w *world) lose() {
 	if w.bad != nil {
 		return
@@ -105,7 +105,7 @@ func (w *world) lose() {
 	d.boot()
 }
 
-// cutJournal loses all of the journal, what is behind the snapshot, or a tail. It returns what is left.
+// cutJournal removes all of the journal, everything after the snapshot, or a tail. It returns the rest.
 func (w *world) cutJournal() (*fsm.Machine, error) {
 	l, journal := w.hub.losses, &w.directors.journal
 	known := fsm.New(w.directors.set.cfg)
@@ -120,7 +120,7 @@ func (w *world) cutJournal() (*fsm.Machine, error) {
 	return known, journal.load(known)
 }
 
-// rebuild writes a journal from what is found, and checks that it finds everything that is shown. The writing may be
+// rebuild writes a journal from the findings, and checks that everything visible is found. The writing may be
 // interrupted, and starts again then.
 func (w *world) rebuild(known *fsm.Machine) error {
 	d, found := w.directors, w.found(known)
@@ -173,13 +173,13 @@ func (w *world) takeBack() {
 		if !ok || e.Attempt == 0 || w.hub.losses.choices.pick(atHuman, 3) == 0 || !w.hub.claim(i, e).Ours {
 			continue
 		}
-		w.tell("    world: %s, and somebody takes the claimed label off", e.ID)
+		w.tell("    world: %s, and a person removes the claimed label", e.ID)
 		w.hub.relabel(i, i.labels&^claimedLabel, i.nonce)
 		w.land(e)
 	}
 }
 
-// underWay is the next effect of an issue's task, if it is of that kind and was begun.
+// underWay is the next effect of an issue's task, if it has that kind and has started.
 func (w *world) underWay(i *issue, kind fsm.EffectKind) (e fsm.Effect, ok bool) {
 	t := w.directors.lead.m.Task(i.key)
 	if t == nil || len(t.Outbox) == 0 || t.Nonce != i.nonce {
@@ -198,8 +198,7 @@ func (w *world) land(e fsm.Effect) {
 		func(f *flight) bool { return f.effect.ID == e.ID })
 }
 
-// loseMore takes with the journal what is kept beside it: the stored reports, or checkouts that no container
-// uses, or both.
+// loseMore also removes data outside of the journal: the stored reports, or unused checkouts, or both.
 func (w *world) loseMore() {
 	l := w.hub.losses
 	what := l.choices.pick(atShape, 6)
@@ -215,7 +214,7 @@ func (w *world) loseReports() {
 	l := w.hub.losses
 	w.tell("the reports are lost")
 	for _, r := range w.workers.reports {
-		r.acked = true // nobody delivers it any more
+		r.acked = true // it is not delivered again
 		l.well[r.worker] = l.well[r.worker] || r.body.OK && r.body.Final
 	}
 	w.workers.reports = nil
@@ -243,7 +242,7 @@ func (w *world) loseCheckouts() {
 	}
 }
 
-// writeRebuilt begins a journal with some parts of a rebuild, each in a batch of its own.
+// writeRebuilt begins a journal with some parts of a rebuild, with one batch for each.
 func (w *world) writeRebuilt(known *fsm.Machine, parts []fsm.Rebuilt) error {
 	w.directors.journal = journal{}
 	w.directors.born++
@@ -267,7 +266,7 @@ func (w *world) writeRebuilt(known *fsm.Machine, parts []fsm.Rebuilt) error {
 	return nil
 }
 
-// rebuild is how much of one the journal has.
+// rebuild is the written part of a rebuild.
 func (j *journal) rebuild() (w fsm.RebuildWritten) {
 	for _, b := range j.batches {
 		w = fsm.LastRebuild(w, b.records)
@@ -275,7 +274,7 @@ func (j *journal) rebuild() (w fsm.RebuildWritten) {
 	return w
 }
 
-// found is what is outside of the journal.
+// found is the data outside of the journal.
 func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	l := w.hub.losses
 	for _, i := range w.hub.issues {
@@ -311,8 +310,7 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	return all
 }
 
-// shownAttempt is the last attempt of a claim that a checkout or a report is of. Of a checkout that is gone, a
-// branch is left.
+// shownAttempt is the last attempt of a claim that a checkout or a report is of. A lost checkout leaves a branch.
 func (w *world) shownAttempt(nonce string) int {
 	last := w.hub.losses.begun[nonce]
 	if w.hub.losses.gone[nonce] {
@@ -326,7 +324,7 @@ func (w *world) shownAttempt(nonce string) int {
 	return last
 }
 
-// foundAgain says what of an issue is not as everybody can see it.
+// foundAgain returns a difference between an issue and its rebuilt task.
 func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 	i, t, l := w.hub.issue(f.Key), m.Task(f.Key), w.hub.losses
 	asked, _, _ := strings.Cut(strings.TrimPrefix(f.Question, f.Nonce+"-"), ".")
@@ -344,7 +342,7 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 	case t.Nonce != f.Nonce:
 		return fmt.Sprintf("%s is claimed as %s, and found as %s", f.Key, f.Nonce, t.Nonce)
 	case t.Attempt < f.Attempt:
-		return fmt.Sprintf("%s has had attempt %d, and goes on from %d", f.Key, f.Attempt, t.Attempt)
+		return fmt.Sprintf("%s has had attempt %d, and continues from %d", f.Key, f.Attempt, t.Attempt)
 	case plans(fsm.DoStart) && l.over[t.AttemptID()]:
 		return fmt.Sprintf("%s is to be started again", t.AttemptID())
 	case !f.Landed && asked == fmt.Sprint(f.Attempt) && t.Answers <= answers(l.half[f.Nonce]) &&
@@ -352,11 +350,11 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 		return fmt.Sprintf("%s has no label, and is found %s", l.half[f.Nonce], t.State)
 	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering &&
 		!t.State.Info().Final && !planned(l.half[f.Nonce]):
-		// a half-asked question goes on
+		// a half-asked question continues
 		return fmt.Sprintf("%s is in review, and found %s", f.Key, t.State)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) &&
 		known.Task(f.Key) == nil:
-		return fmt.Sprintf("%s is open, and %s is asked again", i.asked, f.Key)
+		return fmt.Sprintf("%s is open, but %s gets another question", i.asked, f.Key)
 	case t.State == fsm.Blocked && f.Answered && len(t.Outbox) == 0:
 		return fmt.Sprintf("%s was answered, and %s is found waiting for an answer", f.Question, f.Key)
 	case t.State == fsm.Blocked && i.asked != "" && t.Answers != answers(i.asked) && len(t.Outbox) == 0:

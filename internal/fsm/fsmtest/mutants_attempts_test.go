@@ -1,6 +1,6 @@
 package fsmtest
 
-// attemptMutants: one task by itself: its attempts, reports, deadlines, effects, budgets, validation and delivery.
+// attemptMutants are bugs of one task: its attempts, reports, deadlines, effects, budgets, validation and delivery.
 var attemptMutants = []mutant{
 	{
 		"old attempts are not fenced", "fsm/memory.go",
@@ -29,7 +29,7 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"a budget that was lowered is not looked at", "fsm/verdict.go",
+		"a lowered budget is ignored", "fsm/verdict.go",
 		"if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == \"\" {",
 		"if m.cfg.MaxWorkers > 0 {",
 		[]string{"BudgetsNeverExceeded"},
@@ -54,7 +54,7 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"what was spooled comes too late", "fsm/ending.go",
+		"spooled reports come too late", "fsm/ending.go",
 		"		m.accept(t, r, known)\n	}", "		if r.Exit || t.Ending.Known != recovery.WorkerLost {\n" +
 			"			m.accept(t, r, known)\n		}\n	}",
 		[]string{"NothingFinishedIsThrownAway"},
@@ -66,7 +66,7 @@ var attemptMutants = []mutant{
 		append([]string{"CommandsCountOnce"}, stuck...), false,
 	},
 	{
-		"a kill that failed is taken for confirmed", "fsm/outbox.go",
+		"a failed kill counts as confirmed", "fsm/outbox.go",
 		"	case k == DoStart:\n", "	case k == DoStop && p.Tries > 0:\n		return false\n	case k " +
 			"== DoStart:\n",
 		[]string{"NextAttemptOnlyAfterConfirmedStop", twoAttempts},
@@ -85,7 +85,7 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"the watchdog is the last attempt's", "fsm/apply.go",
+		"the last attempt's watchdog is kept", "fsm/apply.go",
 		"t.UpAt, t.WatchdogAt = m.now, f.WatchdogAt", "t.UpAt = m.now",
 		[]string{"DeadlinesAreTheAttemptsOwn", replaySame},
 		false,
@@ -129,7 +129,7 @@ var attemptMutants = []mutant{
 		true,
 	},
 	{
-		"a delivery is tried for ever", "fsm/outbox.go",
+		"a delivery is retried without end", "fsm/outbox.go",
 		"case p.Since.IsZero() || most == 0:",
 		"case p.Since.IsZero() || most >= 0:",
 		[]string{"DeliveriesEnd"},
@@ -162,20 +162,20 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"an agent's word is enough", "fsm/ending.go",
+		"an agent's success needs no validation", "fsm/ending.go",
 		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):",
 		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates) && t.Attempt < 2:",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},
 	{
-		"whatever there is is handed in", "fsm/delivery.go",
+		"unvalidated work is handed in", "fsm/delivery.go",
 		"Validated: t.Validates, Hints", "Hints",
 		[]string{cleanlyValidated},
 		false,
 	},
 	{
-		"nobody remembers who validates", "fsm/attempt.go",
+		"validation plans are forgotten", "fsm/attempt.go",
 		"LeavesValidation: leaves, WatchdogAt", "WatchdogAt",
 		[]string{cleanlyValidated},
 		false,
@@ -194,25 +194,25 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"what changed counts as delivered", "fsm/delivery.go",
+		"changed work counts as delivered", "fsm/delivery.go",
 		" && !e.Delivery.Changed", "",
 		[]string{cleanlyValidated},
 		false,
 	},
 	{
-		"who is ended for what it does has time to do more", "fsm/attempt.go",
+		"a misbehaving worker gets grace", "fsm/attempt.go",
 		"			grace = 0\n", "			grace = m.cfg.StopGrace\n",
 		[]string{"GraceIsForThoseWhoListen"},
 		false,
 	},
 	{
-		"who reports its end has no time to end", "fsm/attempt.go",
+		"a worker that reports its end gets no grace", "fsm/attempt.go",
 		"		if r.Evidence.Known != \"\" {", "		if r.Final {",
 		[]string{"GraceIsForThoseWhoListen"},
 		false,
 	},
 	{
-		"a report of who is silent comes too late", "fsm/attempt.go",
+		"the report of a silent worker comes too late", "fsm/attempt.go",
 		"	case !b.Report.Exit:\n", "	case !b.Report.Exit && t.State != Suspect:\n",
 		[]string{"NoReportLost", "NothingFinishedIsThrownAway"},
 		false,
@@ -236,7 +236,7 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"refused work is validated again as it is", "fsm/verdict.go",
+		"refused work is validated again unchanged", "fsm/verdict.go",
 		"elsewhere := about.Cause == recovery.Infrastructure",
 		"elsewhere := about.Cause == recovery.Agent || about.Cause == recovery.Infrastructure",
 		[]string{cleanlyValidated},

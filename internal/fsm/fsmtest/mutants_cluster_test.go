@@ -1,16 +1,16 @@
 package fsmtest
 
-// clusterMutants: attempts that a runtime places by itself: which wait, are ended by it, or are where nobody
-// can confirm their end.
+// clusterMutants are bugs about attempts that a runtime places: attempts that wait, that the runtime ends, or whose
+// end cannot be confirmed.
 var clusterMutants = []mutant{
 	{
-		"whoever cannot be stopped is fenced", "fsm/ending.go",
+		"every unstoppable attempt is fenced", "fsm/ending.go",
 		"if t.Travels {", "if t != nil {",
 		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop"},
 		false,
 	},
 	{
-		"the transport is looked up when an attempt is stopped", "fsm/ending.go",
+		"a stop looks the transport up", "fsm/ending.go",
 		"if t.Travels {", "if m.cfg.CheckoutTravels {",
 		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop", endsSomewhere}, // or it is never fenced
 		false,
@@ -28,44 +28,44 @@ var clusterMutants = []mutant{
 		false,
 	},
 	{
-		"nobody writes down that it was fenced", "fsm/ending.go",
+		"fencing is not recorded", "fsm/ending.go",
 		"	if g.Fenced {\n		m.record(", "	if g.Fenced && t.Attempt > 9 {\n		m.record(",
 		[]string{fencedCounts},
 		false,
 	},
 	{
-		"who was fenced is heard", "fsm/memory.go",
+		"fenced workers are heard", "fsm/memory.go",
 		"return t, t != nil && t.Attempt == n && t.State.Info().Live",
 		"return t, t != nil && t.Attempt == n && (t.State.Info().Live || t.Ending.Fenced != \"\")",
 		[]string{fencedCounts, "OnlyTheTable"},
 		false,
 	},
 	{
-		"a success of who was fenced is handed in", "fsm/ending.go",
+		"a fenced attempt's success is handed in", "fsm/ending.go",
 		"case done && g.Fenced:", "case done && g.Fenced && t.Attempt > 9:",
 		[]string{fencedCounts},
 		false,
 	},
 	{
-		"accepted is taken for running", "fsm/attempt.go",
+		"accepted counts as running", "fsm/attempt.go",
 		"case m.cfg.PendingTimeout > 0 && t.State == Starting:",
 		"case m.cfg.PendingTimeout > 0 && t.State == Starting && t.Attempt > 9:",
 		[]string{pendingWaits},
 		false,
 	},
 	{
-		"what waits for room is given no time", "fsm/placement.go",
+		"pending attempts get no time", "fsm/placement.go",
 		"t.Waits, t.Until = &w, f.Until", "t.Waits, t.Until = &w, m.now",
 		[]string{pendingWaits},
 		false,
 	},
 	{
-		"room is waited for for ever", "fsm/liveness.go",
+		"pending attempts wait without end", "fsm/liveness.go",
 		"at = sooner(at, m.afterGrace(t.Until))", "at = sooner(at, time.Time{})",
 		stuck, false,
 	},
 	{
-		"other words begin the wait anew", "fsm/placement.go",
+		"a changed text restarts the wait", "fsm/placement.go",
 		"		until = t.Until\n", "		until = m.now.Add(m.cfg.PendingTimeout)\n",
 		[]string{pendingWaits},
 		false,
@@ -84,7 +84,7 @@ var clusterMutants = []mutant{
 		false,
 	},
 	{
-		"the cluster's words are not read", "fsm/ending.go",
+		"the cluster's texts are ignored", "fsm/ending.go",
 		"case g.Fenced, endCauses[g.Cause].reason != \"\":", "case g.Fenced:",
 		[]string{clustersReason},
 		false,

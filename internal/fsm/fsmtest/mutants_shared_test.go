@@ -1,6 +1,7 @@
 package fsmtest
 
-// sharedMutants: what tasks share (slots, the queue, cooldowns, incidents), and what people say to them.
+// sharedMutants are bugs about shared things (slots, the queue, cooldowns, incidents), and about statements of
+// people.
 var sharedMutants = []mutant{
 	{
 		"a dependency is forgotten", "fsm/apply.go",
@@ -22,7 +23,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"work is begun on a full disk", "fsm/schedule.go",
+		"work starts on a full disk", "fsm/schedule.go",
 		"if !m.slotFree() || m.hostOpensAt().After(m.now) {", "if !m.slotFree() {",
 		[]string{"NothingBegunOnAFullDisk"},
 		false,
@@ -40,20 +41,20 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"one report closes for as long as it says", "fsm/cooldown.go",
+		"one report closes without a limit", "fsm/cooldown.go",
 		"sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))",
 		"sooner(until, closed.Add(24*time.Hour))",
 		[]string{"OneTaskClosesLittle"},
 		false,
 	},
 	{
-		"who repeats it closes again", "fsm/cooldown.go",
+		"a repeated report closes again", "fsm/cooldown.go",
 		"s.Alone += charge", "s.Alone += charge - charge",
 		[]string{"OneTaskClosesLittle"},
 		false,
 	},
 	{
-		"who names another model closes again", "fsm/cooldown.go",
+		"another model closes again", "fsm/cooldown.go",
 		"d.alone+s.Alone, later", "max(d.alone, s.Alone), later",
 		[]string{"OneTaskClosesLittle"},
 		false,
@@ -83,7 +84,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"a lift opens nothing", "fsm/apply.go",
+		"a lift has no effect", "fsm/apply.go",
 		"return c.Resource == f.Resource })\n	for i := range m.hard.Statements",
 		"return c.Resource == f.Resource && f.Tasks != nil })\n	for i := range m.hard.Statements",
 		[]string{"LiftedIsOpen"},
@@ -127,7 +128,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"who waits first keeps the others back", "fsm/schedule.go",
+		"the first waiter blocks the others", "fsm/schedule.go",
 		"for _, l := range m.ready.lists {", "for _, l := range m.ready.lists[:min(1, len(m.ready.lists))] {",
 		[]string{"IncidentsKeepToTheirRepository", "CanariesTakeTurns"},
 		false,
@@ -165,7 +166,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"a checkout heals nothing", "fsm/attempt.go",
+		"a checkout does not heal", "fsm/attempt.go",
 		"	m.noteHealthEvidence(t, recovery.Finding{}, \"\")\n", "",
 		[]string{"HealedMeansHealed"},
 		false,
@@ -177,7 +178,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"a re-read holds no slot", "fsm/task.go",
+		"a re-read does not hold a slot", "fsm/task.go",
 		"return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))",
 		"return t.State.Info().Slot",
 		[]string{"SlotsNeverExceeded"},
@@ -245,14 +246,14 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"what is in review holds a slot", "fsm/state.go",
+		"a task in review holds a slot", "fsm/state.go",
 		"Name: \"InReview\", Label: LabelReview,",
 		"Name: \"InReview\", Label: LabelReview, Slot: true,",
 		[]string{endsSomewhere, "SlotsNeverExceeded"},
 		false,
 	},
 	{
-		"a question is raised again and again", "fsm/apply.go",
+		"a question is raised repeatedly", "fsm/apply.go",
 		"\t\tt.Until = time.Time{} // once\n",
 		"",
 		[]string{"OneReminder", "EffectIDsAreForEver", endsSomewhere},
@@ -280,7 +281,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"a snooze grants what was refused", "fsm/review.go",
+		"a snooze grants a refused attempt", "fsm/review.go",
 		"\tif t.State == Blocked {\n\t\tm.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: " +
 			"t.retry(false)})\n\t}\n",
 		"",
@@ -295,7 +296,7 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
-		"a person is asked about a closed issue", "fsm/delivery.go",
+		"a closed issue leads to a question", "fsm/delivery.go",
 		"\tcase e.Claim != nil && !e.Claim.Ours: // nothing was shown\n",
 		"\tcase e.Claim != nil && e.Claim.Ours:\n",
 		[]string{"NothingShownOfTheClosed"},

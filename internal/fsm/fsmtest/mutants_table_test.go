@@ -2,27 +2,27 @@ package fsmtest
 
 import "slices"
 
-// mutant is a bug that somebody might write: old is replaced by new in one file of the production code, for one build.
+// mutant is a plausible bug: old is replaced by new in one file of the production code, for one build.
 type mutant struct {
 	name, file string // the file below internal
 	old, new   string
 	caught     []string // any of these invariants may see it first
-	explore    bool     // it takes an order that the simulator seldom hits: the explorer is asked
+	explore    bool     // it needs an order that the simulator seldom reaches, so the explorer searches for it
 }
 
 // The invariants that see something stuck.
 var stuck = []string{endsSomewhere, timerMeansWork, "NoLabelLeftBehind"}
 
-// lossMutants are looked for in worlds that lose their journal.
+// lossMutants need worlds that lose their journal.
 var lossMutants = map[string]bool{
-	"numbers begin anew with the journal": true, "a question is lost with the journal": true,
-	"what is in review is lost with the journal": true,
-	"an old journal wins":                        true, "half a claim is nobody's business": true,
-	"a part of a rebuilt journal is taken for all of it":      true,
-	"what was rebuilt does not say how much it is":            true,
-	"a start whose container has come and gone is done again": true,
-	"a question without its label is lost with the journal":   true, "an answer is lost with the journal": true,
-	"numbers fall below those of branches": true,
+	"numbers restart with the journal": true, "a question is lost with the journal": true,
+	"a review is lost with the journal": true,
+	"an old journal wins":               true, "half a claim is ignored": true,
+	"a partial rebuild counts as complete":                  true,
+	"a rebuild does not record its size":                    true,
+	"a start with a finished container is repeated":         true,
+	"a question without its label is lost with the journal": true, "an answer is lost with the journal": true,
+	"numbers fall below the branches": true,
 }
 
 // mutants are all of them; testdata/searched.md lists them in this order.
@@ -31,11 +31,10 @@ var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clust
 // mutantTails are declarations that some mutants need.
 var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}
 
-// durableMutants: the journal, what is rebuilt without one, snapshots, the lease, and what must be the same
-// when all of it is read again.
+// durableMutants are bugs of the journal, of rebuilds and snapshots, of the lease, and of reading everything again.
 var durableMutants = []mutant{
 	{
-		"numbers begin anew with the journal", "fsm/rebuild.go",
+		"numbers restart with the journal", "fsm/rebuild.go",
 		"	t.Attempt += began\n", "	t.Attempt += began - began\n",
 		[]string{foundAgain, "NoAttemptRunsTwice"},
 		false,
@@ -54,7 +53,7 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"numbers fall below those of branches", "fsm/rebuild.go",
+		"numbers fall below the branches", "fsm/rebuild.go",
 		"t.Attempt = max(t.Attempt, f.Branch)", "t.Attempt = max(t.Attempt, f.Branch-9)",
 		[]string{foundAgain, "NoAttemptRunsTwice"},
 		false,
@@ -66,7 +65,7 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"what is in review is lost with the journal", "fsm/rebuild.go",
+		"a review is lost with the journal", "fsm/rebuild.go",
 		"return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed)",
 		"return f.Work.PullRequest > 0 && f.has(LabelReview) && f.has(LabelClaimed)",
 		[]string{foundAgain},
@@ -79,20 +78,20 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"a start whose container has come and gone is done again", "fsm/rebuild.go",
+		"a start with a finished container is repeated", "fsm/rebuild.go",
 		"t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt &&",
 		"t.plans(DoStop) && max(f.Attempt, f.Branch) >= t.Attempt &&",
 		[]string{foundAgain, "NoAttemptRunsTwice"},
 		false,
 	},
 	{
-		"a part of a rebuilt journal is taken for all of it", "fsm/rebuild.go",
+		"a partial rebuild counts as complete", "fsm/rebuild.go",
 		"return w.Part < w.Of", "return w.Part > w.Of",
 		[]string{foundAgain},
 		false,
 	},
 	{
-		"what was rebuilt does not say how much it is", "fsm/rebuild.go",
+		"a rebuild does not record its size", "fsm/rebuild.go",
 		"m.record(RebuildWritten{ID: b.ID, Part: b.Part, Of: b.Of})", "m.record(RebuildWritten{ID: b.ID})",
 		[]string{foundAgain},
 		false,
@@ -124,7 +123,7 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"a renewal does not count for those who wait", "bus/lease/lease.go",
+		"a renewal does not count for standbys", "bus/lease/lease.go",
 		"if !t.seen || r != t.last {", "if !t.seen {",
 		[]string{"NoEffectOutsideItsLease"},
 		false,
@@ -180,7 +179,7 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
-		"half a claim is nobody's business", "fsm/intake.go",
+		"half a claim is ignored", "fsm/intake.go",
 		"case v.Key.valid() && v.Open && v.has(LabelClaimed):",
 		"case v.Key.valid() && v.Open && v.has(LabelClaimed) && !v.has(LabelTask):",
 		stuck,

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// mutantSteps is how many steps the simulator has to catch a bug.
+// mutantSteps is the number of steps in which the simulator must catch a bug.
 const mutantSteps = 4_000_000
 
-// TestMutants plants bugs into the production code, and lists what catches them: an invariant that nothing
-// violates proves nothing. Where testdata/searched.md says in which world a bug was seen last, that world is run
-// first. By day those are looked for that one build can hold; by night all of them.
+// TestMutants plants bugs into the production code, and lists the invariant that catches each. An invariant that is
+// never violated proves little. If testdata/searched.md has the world in which a bug was seen last, that world runs
+// first. By day it searches for bugs that one build can hold, by night for all.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the mutants take long")
@@ -58,7 +58,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// caught says what saw a bug, and where.
+// caught is the invariant that caught a bug, and the world.
 type caught struct{ by, world, steps string }
 
 // allSeen returns where testdata/searched.md says that bugs were seen.
@@ -85,7 +85,7 @@ func (m mutant) find(t *testing.T, bin string, number int, seen caught) caught {
 		if c, _, _ := m.run(t, bin, number, append(args, "-world", seen.world)); slices.Contains(m.caught, c.by) {
 			return caught{c.by, seen.world, seen.steps}
 		}
-		t.Logf("not in world %s any more: searching all; -update notes where it is", seen.world)
+		t.Logf("no longer in world %s: searching all; -update notes the world", seen.world)
 	}
 	c, out, err := m.run(t, bin, number, args)
 	switch {

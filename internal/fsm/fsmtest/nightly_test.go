@@ -5,7 +5,7 @@ import "os"
 // nightly: RETAKE_NIGHTLY=1 asks for the long searches.
 var nightly = os.Getenv("RETAKE_NIGHTLY") == "1"
 
-// effort is how much is searched by day, and by night.
+// effort is the amount of work by day and by night.
 func effort[T any](day, night T) T {
 	if nightly {
 		return night

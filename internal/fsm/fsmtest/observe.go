@@ -7,12 +7,12 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// softView is what one process heard that its journal does not say.
+// softView is the knowledge of one process outside of its journal.
 type softView struct {
 	grace  time.Time            // no silence counts before
 	heard  map[string]time.Time // by worker: when something of it came last, though it may wait
 	last   time.Time            // when the last step was
-	listed map[string]time.Time // by attempt: when the last list that has it was asked for
+	listed map[string]time.Time // by attempt: the time of the last list with it
 }
 
 // record is a fact that is in the journal, before the twin takes it.
@@ -58,7 +58,7 @@ func several(checks ...factCheck) factCheck {
 	}
 }
 
-// decision is what a step has decided.
+// decision is the result of a step.
 type decision struct {
 	*history
 	p       *process
@@ -70,7 +70,7 @@ type decision struct {
 
 type stepCheck func(decision) string
 
-// after checks what is decided about events of one type.
+// after checks the decisions about events of one type.
 func after[E fsm.EventBody](check func(decision, E) string) stepCheck {
 	return func(d decision) string {
 		if e, ok := d.body.(E); ok {
@@ -207,7 +207,7 @@ func (h *history) acked(r *report) {
 	}
 }
 
-// saveEvery is how many records lie between two snapshots.
+// saveEvery is the number of records between two snapshots.
 const saveEvery = 40
 
 // durable makes a snapshot from time to time, once everything is in the journal.

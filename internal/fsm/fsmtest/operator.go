@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// directorFaults are what happens to a director now and then without anybody having asked for it.
+// directorFaults are random events of a director.
 func (w *operator) directorFaults(p *process) {
 	if p.dead || w.bad != nil || p != w.directors.lead {
 		return
@@ -28,7 +28,7 @@ func (w *operator) directorFaults(p *process) {
 		w.directors.loseLease(p)
 	case w.fault(signalled):
 		w.directors.offer(p, fsm.SignalReceived{Signal: "SIGTERM"}, nil)
-		w.after(w.delay(4), func() { w.directors.crash(p, "it was told to end") })
+		w.after(w.delay(4), func() { w.directors.crash(p, "it got a signal to end") })
 	case w.fault(operatorSays):
 		w.operatorActs(p)
 	case w.fault(limitReported):
@@ -78,7 +78,7 @@ func (w *operator) endForWhatItDoes() {
 	}
 	w.workers.publish(worker, fsm.Report{
 		Ref: fsm.ReportRef{ID: worker + id, Seq: uint64(len(w.workers.reports))}, Final: true, Stage: "CODE",
-		Evidence: recovery.Evidence{Stage: "CODE", Known: known, KnownCause: "it does what it may not"},
+		Evidence: recovery.Evidence{Stage: "CODE", Known: known, KnownCause: "it breaks the rules"},
 	})
 }
 
@@ -93,9 +93,8 @@ func (w *directors) replace() {
 	w.after(w.delay(400), func() { w.end(old, "its lease ran out") })
 }
 
-// loseLease cuts the leader off from the register of the lease, and from nothing else. A standby takes the
-// lease when it may; the old leader, which may be suspended meanwhile, does not know of that: it has its own
-// clock only.
+// loseLease disconnects the leader from the register of the lease only. A standby takes the lease as soon as
+// possible. The old leader, which may be suspended, has only its own clock.
 func (w *directors) loseLease(old *process) {
 	if w.stale != nil || w.standing {
 		return
@@ -129,8 +128,8 @@ func (w *directors) loseLease(old *process) {
 
 const leasePeriod = 10 * time.Second
 
-// may: the shell carries out an effect at this moment. Without a lease a director that was replaced goes on
-// until it hears of that.
+// may: the shell carries out an effect at this moment. Without a lease a replaced director continues until it learns
+// about the new one.
 func (w *directors) may(p *process) bool {
 	return p.lease == nil || p.lease.Leads(w.uptime(p))
 }
@@ -175,7 +174,7 @@ func (w *operator) limitSaid() {
 	}
 }
 
-// lift opens one of the resources that are closed. Workers may not have heard of it.
+// lift opens one of the resources that are closed. Workers may not know it yet.
 func (w *operator) lift(p *process) {
 	if closed := p.m.Cooldowns(); len(closed) > 0 {
 		w.directors.offer(p, fsm.LiftCommanded{Resource: closed[w.choices.pick(limitLifted, len(closed))].Resource},
@@ -184,7 +183,8 @@ func (w *operator) lift(p *process) {
 	}
 }
 
-// settings are what the invariants ask of a configuration: all facts between two changes of it were decided by one.
+// settings are the parts of a configuration that the invariants need. One of them decided all facts between two
+// changes.
 type settings struct {
 	cfg    fsm.Config
 	preset string
@@ -195,8 +195,7 @@ func newSettings(workers int, claimStale time.Duration, preset string, limits po
 	return settings{machineConfig(workers, claimStale, preset, limits), preset, limits}
 }
 
-// readSettings has a director read a file that somebody has edited: anything may be another value that a
-// running director takes.
+// readSettings lets a director read an edited file. It may change any value that a running director takes.
 func (w *operator) readSettings(p *process) {
 	pick := func(n int) int { return w.choices.pick(settingsRead, n) }
 	preset, limits := presets[pick(len(presets))], budgets[pick(len(budgets))]
@@ -230,21 +229,21 @@ func (w *directors) readBy(f fsm.SettingsChanged) settings {
 	return w.kept[n-1]
 }
 
-// request is a command that the operator gives the director itself. Who has no answer repeats it.
+// request is a command that the operator gives the director itself. A sender without an answer repeats it.
 type request struct{ fsm.CommentView }
 
-// requestEvery is the time between two tries of a request, seconds: its sender does not know whether the last
-// one was heard.
+// requestEvery is the time between two tries of a request, in seconds. The sender does not know whether the last try
+// arrived.
 const requestEvery = 5
 
-// request lets the operator command something of a task, in one world of four. Its choices are its own, so that
-// the other worlds are what they were.
+// request lets the operator command something of a task, in one world of four. It draws from a separate track, so the
+// other worlds do not change.
 func (w *operator) request() {
 	w.after(seconds(120+10*w.choices.pick(atRequest, 60)), w.request)
 	if w.faultsStopped {
 		return
 	}
-	s := spoken[1+w.choices.pick(atRequest, len(spoken)-3)] // a command, and not one that only wants to know something
+	s := spoken[1+w.choices.pick(atRequest, len(spoken)-3)] // a command that changes something
 	w.asked++
 	s.Task, s.By, s.Request = w.hub.issues[w.choices.pick(atRequest, len(w.hub.issues))].key, "alice",
 		fmt.Sprintf("r%d", w.asked)
@@ -254,7 +253,7 @@ func (w *operator) request() {
 	w.put(r)
 }
 
-// put hands a request to whoever leads, until there is an answer. Now and then one is repeated that was answered.
+// put gives a request to the leader until it is answered. Now and then one is repeated that was answered.
 func (w *operator) put(r *request) {
 	p := w.directors.lead
 	w.directors.offer(p, fsm.CommentsSeen{Comments: []fsm.CommentView{r.CommentView}}, func() {
@@ -271,8 +270,8 @@ func (w *operator) put(r *request) {
 	})
 }
 
-// confirm answers a request. What the machine knows of it may have been decided a moment ago, for a repetition,
-// and be in no journal yet: so that is waited for.
+// confirm answers a request. The machine may know a repeated request from a decision that is not in the journal yet,
+// so the answer waits for it.
 func (w *operator) confirm(p *process, r *request, refused string) {
 	w.directors.offer(p, fsm.Tick{}, func() {
 		w.answeredDurably(r, refused)
@@ -282,17 +281,17 @@ func (w *operator) confirm(p *process, r *request, refused string) {
 	})
 }
 
-// unanswered names a request that nobody has decided about yet.
+// unanswered names an undecided request.
 func (w *operator) unanswered() string {
 	for _, r := range w.requests {
 		if _, taken := w.directors.history.taken[r.CommandRef]; !taken {
-			return fmt.Sprintf("nobody has decided about request %s on %s: %s", r.Request, r.Task, r.Command)
+			return fmt.Sprintf("request %s on %s is undecided: %s", r.Request, r.Task, r.Command)
 		}
 	}
 	return ""
 }
 
-// answeredDurably: what a sender is told was decided is in the journal.
+// answeredDurably: the answer to a sender is in the journal.
 func (w *operator) answeredDurably(r *request, refused string) {
 	if in, taken := w.directors.history.taken[r.CommandRef]; !taken || in != refused {
 		w.fail("CommandsCountOnce", "request %s is answered with %q, the journal has %q", r.Request, refused, in)

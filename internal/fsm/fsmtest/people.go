@@ -10,13 +10,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// comment is what a person with write access said; an edit keeps its place and id.
+// comment is a statement of a person with write access. An edit keeps its id.
 type comment struct {
 	said fsm.CommentView
 	at   int64 // of its last edit, in seconds as GitHub tells it
 }
 
-// spoken are the commands that people give, and nothing.
+// spoken are the commands of people, and a text without a command.
 var spoken = []fsm.CommentView{
 	{Text: "try the other table"},
 	{Command: fsm.CommandRetry},
@@ -34,7 +34,7 @@ var spoken = []fsm.CommentView{
 	{Command: fsm.CommandHelp},
 }
 
-// speak lets somebody comment on an issue, or edit the last comment on it.
+// speak lets a person comment on an issue, or edit the last comment on it.
 func (w *hub) speak(i *issue) {
 	s := spoken[w.choices.pick(atComment, len(spoken))]
 	s.Task, s.By = i.key, "octocat"
@@ -52,7 +52,7 @@ func (w *hub) speak(i *issue) {
 	s.At = epoch.Add(time.Duration(c.at) * time.Second)
 	c.said = s
 	w.comments = append(w.comments, c)
-	w.tell("somebody says %q %q on %s: comment %d", s.Command, s.Text, i.key, s.Comment)
+	w.tell("a person says %q %q on %s: comment %d", s.Command, s.Text, i.key, s.Comment)
 }
 
 // listen reads the comments of every repository, from where the machine's cursor stands.
@@ -74,18 +74,18 @@ func (w *shell) readComments(p *process, repo string) {
 	if !news {
 		return
 	}
-	p.listening++ // one look after the other, or the second would begin where the first did
+	p.listening++ // sequentially, or the second would begin at the cursor of the first
 	w.after(w.delay(3), func() {
 		w.directors.offer(p, seen, nil)
 		p.listening--
 	})
 }
 
-// commentsSeen is what a look at a repository's comments says.
+// commentsSeen is the result of reading a repository's comments.
 func (w *shell) commentsSeen(p *process, repo string) (seen fsm.CommentsSeen, news bool) {
 	cursor := p.m.Cursor(fsm.CommentsOf(repo))
 	seen = fsm.CommentsSeen{Repo: repo, Cursor: strconv.FormatInt(w.now/seconds(1), 10)}
-	if cursor != "" { // without one, what was said before is nobody's
+	if cursor != "" { // without a cursor, earlier comments do not count
 		since, _ := strconv.ParseInt(cursor, 10, 64)
 		newest := since
 		for _, c := range w.hub.comments {
@@ -101,7 +101,7 @@ func (w *shell) commentsSeen(p *process, repo string) (seen fsm.CommentsSeen, ne
 	return seen, true
 }
 
-// unheard names a command that nobody has decided about yet.
+// unheard names an undecided command.
 func (w *operator) unheard() string {
 	for _, r := range w.hub.repos {
 		first, listens := w.directors.history.listens[r]
@@ -110,14 +110,14 @@ func (w *operator) unheard() string {
 				continue
 			}
 			if _, taken := w.directors.history.taken[c.said.CommandRef]; !taken {
-				return fmt.Sprintf("nobody has heard comment %d on %s: %s", c.said.Comment, c.said.Task, c.said.Command)
+				return fmt.Sprintf("comment %d on %s is undecided: %s", c.said.Comment, c.said.Task, c.said.Command)
 			}
 		}
 	}
 	return w.unanswered()
 }
 
-// capped is the label of which at most one task has a worker, in a world with an order.
+// capped is a label with a cap: at most one of its tasks has a worker, in a world with an order.
 const capped = "area/db"
 
 // order gives the issues of one world in eight priorities, a cap, and an issue without our label that must be
@@ -142,10 +142,10 @@ func (w *world) order() {
 	})
 }
 
-// waits reports whether another issue must be closed first, again if somebody has opened that again.
+// waits reports whether another issue must be closed first. It may have been opened again.
 func (i *issue) waits() bool { return i.after != nil && i.after.open }
 
-// standing is what the issue says about its turn.
+// standing is the priority, the caps and the dependencies of the issue.
 func (i *issue) standing() (s fsm.Standing) {
 	s.Priority = i.priority
 	if i.capped {
@@ -160,7 +160,7 @@ func (i *issue) standing() (s fsm.Standing) {
 // pull is a pull request on GitHub.
 type pull struct {
 	number   int
-	nonce    string // of the claim whose work it is
+	nonce    string // of the claim that did the work
 	state    string // open, merged or closed
 	head     int    // deliveries so far
 	settles  int64  // when the checks of the head have all ended
@@ -172,12 +172,12 @@ type pull struct {
 // commit names the newest one: another pull request of the same claim has others.
 func (p *pull) commit() string { return fmt.Sprintf("%d.%d", p.number, p.head) }
 
-// deliver shows the work. Doing it again finds what it made, and sets the labels.
+// deliver shows the work. A second time finds the result of the first, and sets the labels.
 func (w *shell) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	if i.delivered != e.Worker {
 		switch {
 		case !i.open || e.Attempt == 3 && w.fault(humanMeddles):
-			// of a few: what comes after a delivery is worth seeing, too
+			// only a few, as events after a delivery are interesting
 			i.setOpen(false)
 			w.hub.touch(i)
 			return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
@@ -204,13 +204,13 @@ func (w *shell) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 		default:
 			return fsm.EffectEnded{Failure: &fsm.EffectError{
 				Reason: recovery.Validation,
-				Text:   "the work is not what was validated",
+				Text:   "the work differs from the validated work",
 			}}
 		}
 	}
 	w.directors.history.shown(i, e)
 	work := &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}
-	// for a director that was replaced meanwhile
+	// a replaced director
 	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt && e.Answers < i.answersAt
 	switch {
 	case late || i.nonce != e.Nonce && i.nonce != "":
@@ -237,7 +237,7 @@ func conflictWithBase() *fsm.EffectError {
 	return &fsm.EffectError{Reason: recovery.GitConflict, Text: "both changed main.go", Resource: recovery.GitHubGit}
 }
 
-// question asks people, and may show them what there is of the work.
+// question asks people, and may show them the work so far.
 func (w *hub) question(i *issue, e fsm.Effect) fsm.EffectEnded {
 	w.escalate(i, e)
 	if e.Attempt == 0 || !w.explored && w.choices.pick(atReview, 2) == 0 {
@@ -246,7 +246,7 @@ func (w *hub) question(i *issue, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}}
 }
 
-// show makes the pull request of a claim's work, or a new head of the one that is open.
+// show makes the pull request of a claim's work, or a new head of the open pull request.
 func (w *hub) show(i *issue, nonce string) {
 	if i.pull == nil || i.pull.nonce != nonce || i.pull.state != "open" {
 		w.pulls++
@@ -261,7 +261,7 @@ func (w *hub) show(i *issue, nonce string) {
 	}
 }
 
-// watch looks at the pull requests of idle tasks now and then, and tells people of incidents.
+// watch reads the pull requests of idle tasks regularly, and tells people about incidents.
 func (w *shell) watch(p *process) {
 	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
@@ -287,7 +287,7 @@ func (w *shell) look(p *process, i *issue, number int) {
 	w.after(w.delay(3), func() { w.directors.offer(p, seen, nil) })
 }
 
-// pullSeen is what a look at an issue's pull request says.
+// pullSeen is the result of reading an issue's pull request.
 func (w *hub) pullSeen(p *process, i *issue) fsm.ReviewSeen {
 	x := i.pull
 	seen := fsm.ReviewSeen{
@@ -317,7 +317,7 @@ func (w *shell) showIncidents(p *process) {
 	}
 }
 
-// review is what people do with an open pull request, or the base branch to it.
+// review is a change of an open pull request by people, or by its base branch.
 func (w *hub) review(i *issue) {
 	x := i.pull
 	switch w.choices.pick(atReview, 7) {
@@ -339,12 +339,12 @@ func (w *hub) review(i *issue) {
 	case 6:
 		i.labels |= taskLabel
 	}
-	w.tell("somebody reviews #%d of %s: %s, %d reviews, conflict %t, open %t, labels %v", x.number, i.key, x.state,
+	w.tell("a person reviews #%d of %s: %s, %d reviews, conflict %t, open %t, labels %v", x.number, i.key, x.state,
 		len(x.changes), x.conflict, i.open, labelSets[i.labels])
 	w.touch(i)
 }
 
-// reviewOpen says what a review still has to lead to; empty: nothing.
+// reviewOpen names the next consequence of a review, if any.
 func (w *hub) reviewOpen(t *fsm.Task) string {
 	i := w.issue(t.Key)
 	switch x := i.pull; {
@@ -354,7 +354,7 @@ func (w *hub) reviewOpen(t *fsm.Task) string {
 	case x.state != "open" || !i.open:
 		return fmt.Sprintf("%s is InReview, its pull request is %s, the issue open: %t", t.Key, x.state, i.open)
 	case x.settles > w.now:
-		return fmt.Sprintf("the checks of #%d go on", x.number)
+		return fmt.Sprintf("the checks of #%d are running", x.number)
 	}
 	return ""
 }

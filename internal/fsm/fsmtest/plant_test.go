@@ -27,12 +27,12 @@ import (
 var planted, _ = strconv.Atoi(os.Getenv("` + plantedVar + `"))
 `
 
-// overlay says what is compiled instead of which file.
+// overlay maps files to their replacements.
 type overlay map[string]string
 
-// plant writes the bugs into copies of the production code. Those within a function go into one copy together,
-// and planted chooses: a build takes longer than most searches. What changes a table or a type is a copy of its
-// own, by the place of its mutant in the table.
+// plant writes the bugs into copies of the production code. Those within a function go into one copy together, and
+// planted chooses: a build takes longer than most searches. A change of a table or a type is a separate copy, by the
+// place of its mutant in the table.
 func plant(t *testing.T, internal string) (joined overlay, alone map[int]overlay) {
 	t.Helper()
 	joined, alone = overlay{}, map[int]overlay{}
@@ -51,7 +51,8 @@ func plant(t *testing.T, internal string) (joined overlay, alone map[int]overlay
 		}
 	}
 	for file, changes := range bodies {
-		slices.SortFunc(changes, func(a, b change) int { return b.at - a.at }) // from the end, so that places stay
+		// from the end, so the offsets stay valid
+		slices.SortFunc(changes, func(a, b change) int { return b.at - a.at })
 		source := read(t, file)
 		for _, c := range changes {
 			source = source[:c.at] + c.text() + source[c.at:] + mutantTails[mutants[c.number-1].name]
@@ -66,7 +67,7 @@ func plant(t *testing.T, internal string) (joined overlay, alone map[int]overlay
 // change is a function's other body.
 type change struct {
 	number        int // of the mutant, from 1
-	at            int // where the function's own body begins
+	at            int // the beginning of the function's own body
 	results, body string
 }
 
@@ -81,7 +82,8 @@ func (c change) text() string {
 	return " if planted == " + strconv.Itoa(c.number) + " { " + call + " }\n"
 }
 
-// within returns the mutant as the other body of the function that it changes; false: it changes none.
+// within returns the mutant as another body of the function that it changes. It returns false if it does not change a
+// function.
 func within(t *testing.T, file, source string, m mutant) (change, bool) {
 	t.Helper()
 	fset := gotoken.NewFileSet()
@@ -106,7 +108,7 @@ func within(t *testing.T, file, source string, m mutant) (change, bool) {
 	return change{}, false
 }
 
-// build compiles the simulator with other files. The sources stay as they are.
+// build compiles the simulator with other files. The sources do not change.
 func build(t *testing.T, files overlay) (bin string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -38,8 +38,8 @@ var failureEvidence = []recovery.Evidence{
 		"daemon running?"},
 }
 
-// classifications is what the real classifier says about each way to end and about each thing that the director
-// itself knows, asked once: the machine is what is searched here, and reading costs more than a hundred steps.
+// classifications is the result of the real classifier for each failure and for each reason that the director knows.
+// It is computed once, because the machine is under test and classifying costs more than a hundred steps.
 type classifications struct {
 	known map[recovery.Reason]recovery.Finding
 	said  map[string]recovery.Finding // by message and question
@@ -85,7 +85,7 @@ const (
 // presets are the policies that worlds decide by; most of them by our own.
 var presets = []string{"director", "director", "director", "reviewcat", "gdd", "cortex", "prp", "dispatch", userPolicy}
 
-// userPolicy is a policy that a user might write: it uses what the presets don't.
+// userPolicy is a policy as a user might write it, with features that the presets lack.
 const (
 	userPolicy         = "of a user"
 	userPolicyDocument = `base = "director"
@@ -117,7 +117,7 @@ var policies = sync.OnceValue(func() map[string]*policy.Policy {
 	return all
 })
 
-// machineConfig is the production's, with a small world's limits.
+// machineConfig is a production configuration with the limits of a small world.
 func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limits policy.Limits) fsm.Config {
 	return fsm.Config{
 		MaxWorkers: maxWorkers, HeartbeatTTL: heartbeatTTL, Watchdog: watchdog, StartTimeout: startTimeout,
@@ -127,8 +127,7 @@ func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limi
 	}
 }
 
-// budgets are what the attempts of a task may use between two answers of a human: much, little, little money,
-// few attempts.
+// budgets are the limits of a task between two answers of a human: large, small, little money, few attempts.
 var budgets = []policy.Limits{
 	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
 	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},
@@ -136,12 +135,12 @@ var budgets = []policy.Limits{
 	{PaidCallBudget: 20, IterationBudget: 3, Backoff: recovery.DefaultBackoff},
 }
 
-// retries is how many attempts a caller's failure may cost or delay by a policy's row, whatever the conditions
-// of its ladder are.
+// retries is the number of attempts that a row of a policy allows a caller's failures, without the conditions of its
+// ladder.
 func retries(p *policy.Policy, r recovery.Reason, caller string) int {
 	row, ok := p.Row(r, caller)
 	if !ok || p.Name() != "director" {
-		return unlimited // the other presets count by other units, too
+		return unlimited // the other presets also count by other units
 	}
 	n := 0
 	for _, rung := range row.Ladder {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// process is one director: a driver, and what its shell knows.
+// process is one director: a driver, and the knowledge of its shell.
 type process struct {
 	id     int
 	cfg    fsm.Config
@@ -18,24 +18,23 @@ type process struct {
 	d      *fsm.Driver
 	m      *fsm.Machine
 	dead   bool
-	skew   int64       // its clock's distance from the world's
+	skew   int64       // the difference of its clock from the world's clock
 	wake   int64       // when time alone changes something; never if nothing does
-	asleep int64       // it hears nothing before
+	asleep int64       // it is asleep until then
 	slept  int64       // since when
-	lease  *lease.Term // by its own clock; nil: it renews it, or knows of none
-	// when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
+	lease  *lease.Term // by its own clock, or nil if it renews the lease or does not know a lease
+	// when an issue was last refused to it, and must wait for some time, or 0
 	refused int64
 	flight  []*flight // effects under way
 	soft    *softView
 	signs   []fsm.Sign // of life that wait to be handed over
 
-	listening int    // looks at comments under way
-	told      uint64 // the comments that it has decided about, by id; the explorer's
+	listening int    // comment reads under way
+	told      uint64 // the decided comments, by id, for the explorer
 
-	batch *fsm.Batch // under way; the explorer's
+	batch *fsm.Batch // under way, for the explorer
 
-	// What the driver must keep: acknowledgements and effects in the order of their decision, each after so
-	// many records.
+	// The driver must keep the order of acknowledgements and effects, each after its number of records.
 	decided, durable int
 	tokens           []token
 	waiting          []pendingEffect
@@ -69,7 +68,7 @@ func (w *directors) newProcess() *process {
 		return nil
 	}
 	name := "p"
-	if !w.explored { // where equal states have equal names
+	if !w.explored { // equal states need equal names
 		name = fmt.Sprintf("p%d", p.id)
 	}
 	p.d = fsm.NewDriver(p.m, w.journal.last, name)
@@ -106,8 +105,8 @@ func (w *directors) boot() {
 	w.after(w.delay(300), func() { w.operator.directorFaults(p) })
 }
 
-// end kills a process. Of the effects under way some are carried out all the same, unless its lease was over:
-// from then on its shell has sent nothing.
+// end kills a process. Some effects under way are carried out afterwards, unless the lease has ended: then its shell
+// has stopped sending.
 func (w *directors) end(p *process, why string) {
 	if p.dead {
 		return
@@ -135,7 +134,7 @@ func (w *directors) crash(p *process, why string) {
 	}
 }
 
-// offer tells a process something, checks what it decides, and takes what it has ready.
+// offer offers an event to a process, checks its decisions, and takes its output.
 func (w *directors) offer(p *process, body fsm.EventBody, acked func()) {
 	if p.dead || w.bad != nil {
 		return
@@ -170,7 +169,7 @@ func (w *directors) offer(p *process, body fsm.EventBody, acked func()) {
 	}
 }
 
-// step offers an event to the driver, and checks what it decides. It reports whether the driver took it.
+// step offers an event to the driver, and checks the decisions. It reports whether the driver took it.
 func (w *directors) step(p *process, body fsm.EventBody, tok fsm.Token, acked func()) bool {
 	at := w.wall(p)
 	w.history.stepping(p, at, body)
@@ -248,13 +247,13 @@ func (w *directors) deadline(p *process) {
 	}
 }
 
-// flush takes what the driver has ready.
+// flush takes the output of the driver.
 func (w *directors) flush(p *process) {
 	w.takeReady(p, func(t token) { t.then() }, func(e fsm.Effect) { w.shell.submit(p, e) },
 		func(b *fsm.Batch) { w.write(p, b) })
 }
 
-// takeReady takes what the driver has ready, and checks that it comes in order and after its records.
+// takeReady takes the output of the driver, and checks that it comes in order and after its records.
 func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effect), write func(*fsm.Batch)) {
 	for !p.dead && w.bad == nil {
 		r := p.d.Ready()
@@ -292,8 +291,7 @@ func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effec
 	}
 }
 
-// write begins an append. What can happen to it: it lands, fails, lands without an answer, or the director dies before
-// or after.
+// write begins an append. It may land, fail, land without an answer, or the director may die before or after it.
 func (w *directors) write(p *process, b *fsm.Batch) {
 	if b.Data != nil {
 		b.Data = bytes.Clone(b.Data)
@@ -334,7 +332,7 @@ func (w *directors) landed(p *process, b *fsm.Batch) {
 		var ok bool
 		if seq, ok = w.journal.find(b.ID); !ok || w.choices.chance(journalSilent, 300) {
 			p.d.Stop()
-			w.crash(p, "it is not known whether the append "+b.ID+" landed")
+			w.crash(p, "the shell cannot find out whether the append "+b.ID+" landed")
 			return
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// shrunk is the shortest list of choices found to violate the same invariant, and what happens with it.
+// shrunk is the shortest list of choices that violates the same invariant, with its transcript.
 type shrunk struct {
 	choiceTracks *choiceTracks
 	bad          *Violation
@@ -26,7 +26,7 @@ type shrinker struct {
 	bestSize  int
 	bestSteps int
 	tries     int
-	more      func() bool // whether there is time
+	more      func() bool // reports whether time remains
 }
 
 // shrink shortens the world that violated an invariant.
@@ -38,7 +38,7 @@ func shrink(f *Found, more func() bool) shrunk {
 	s := &shrinker{invariant: f.Invariant, steps: worldSteps, best: t.record, bestSteps: w.steps, more: more}
 	s.bestSize = s.size(t.record)
 	if w.bad == nil || w.bad.Invariant != f.Invariant {
-		s.invariant = "" // it does not happen again: the world is not deterministic, which is told as it is
+		s.invariant = "" // it does not happen again, so the world is not deterministic; it is reported unchanged
 	}
 	for size := s.bestSize + 1; size > s.bestSize && more(); {
 		size = s.bestSize
@@ -79,8 +79,7 @@ func (s *shrinker) try(t *choiceTracks) bool {
 	return true
 }
 
-// size is what is made less: a fault counts most, then how long the faults last, then every choice that is not the
-// harmless one.
+// size is the measure to reduce: a fault counts most, then the duration of the faults, then every harmful choice.
 func (s *shrinker) size(t *choiceTracks) int {
 	n := s.steps
 	for i := range t {
@@ -155,7 +154,7 @@ func (s *shrinker) fewerFaults() {
 	}
 }
 
-// smallerShape makes what is left of each choice smaller.
+// smallerShape reduces the remaining choices.
 func (s *shrinker) smallerShape() {
 	for i := range s.best {
 		for j := 0; j < len(s.best[i]); j++ {
@@ -168,8 +167,8 @@ func (s *shrinker) smallerShape() {
 	}
 }
 
-// Report tells a violation: what it is, how it came about, and how to see it again. Heartbeats and lists that decided
-// nothing are left out of the transcript.
+// Report describes a violation, its transcript, and the command that replays it. The transcript leaves out heartbeats
+// and lists without a decision.
 func (f *Found) Report(now func() time.Time) string {
 	until := now().Add(20 * time.Second)
 	s := shrink(f, func() bool { return now().Before(until) })
@@ -213,7 +212,7 @@ func eventLine(b fsm.EventBody) string {
 	case fsm.ContainersListed:
 		return fmt.Sprintf("list taken at %s: %v", clock(b.TakenAt), b.Containers)
 	case fsm.WorkerSeen:
-		used := "does not say what it used"
+		used := "without its usage"
 		if u := b.Activity.Usage; u != nil {
 			used = fmt.Sprintf("used %d paid calls", u.PaidCalls)
 		}
@@ -260,7 +259,7 @@ func factLine(f fsm.Fact) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T %s", f, data), "fsm.")
 }
 
-// transcript collects what a world tells.
+// transcript collects the lines of a world.
 func (w *stage) transcript(lines *[]string) {
 	w.say = func(format string, args ...any) {
 		*lines = append(*lines, fmt.Sprintf("%12s  ", time.Duration(w.now).Truncate(time.Millisecond))+

@@ -8,28 +8,28 @@ import (
 	"retake/internal/recovery"
 )
 
-// container is one that the runtime made, and the worker in it. A worker may outlive its container: a host that
-// was cut off.
+// container is a container of the runtime with its worker. A worker may outlive its container: a host that was cut
+// off.
 type container struct {
 	attempt   string
 	issue     fsm.IssueKey
 	listed    bool // the runtime knows it
 	running   bool
 	lingering int  // messages that its worker still sends, though the runtime knows it no more
-	orphan    bool // carried out for a director that was not the leader any more
+	orphan    bool // for a director that was no longer the leader
 	oom       bool
 	code      int
 
 	validates bool // it has no agent, and only a copy of the work
 
-	pending bool         // accepted by a cluster, and nothing of it has run
+	pending bool         // accepted by a cluster, but not running yet
 	waits   string       // for what
 	made    int64        // when it was accepted
-	travels bool         // its checkout is a copy of its own
+	travels bool         // its checkout is a copy
 	lost    bool         // its node does not answer
-	told    bool         // to end, by somebody who got no answer
-	revoked bool         // the bus takes nothing of its worker any more
-	cause   fsm.EndCause // what the cluster has ended it for
+	told    bool         // it must end, though the caller got an error
+	revoked bool         // the bus ignores its worker
+	cause   fsm.EndCause // the reason for which the cluster ended it
 
 	welcomed bool
 	fenced   bool
@@ -38,7 +38,7 @@ type container struct {
 	final    int   // final reports sent
 	sent     int   // reports sent
 	calls    int64 // paid
-	silent   int64 // it says nothing before
+	silent   int64 // it is silent until then
 	cut      int64 // its messages do not leave before
 	patience int   // hellos before it gives up
 }
@@ -115,14 +115,14 @@ func (w *runtime) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	return w.reported(e, gone)
 }
 
-// reported is the outcome of a stop with the reports of the worker; one of the director's own, if there is none
-// of an end.
+// reported is the outcome of a stop with the reports of the worker, or with a report of the director without a final
+// report.
 func (w *runtime) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	hasEnd := func() bool {
 		return slices.ContainsFunc(w.workers.reports,
 			func(r *report) bool { return r.worker == e.Worker && r.body.Final })
 	}
-	if !hasEnd() && !gone.Fenced { // nobody reaches its spool
+	if !hasEnd() && !gone.Fenced { // its spool is out of reach
 		for _, r := range w.workers.spools[e.Worker] {
 			w.workers.publish(e.Worker, r)
 		}
@@ -147,7 +147,7 @@ func (w *runtime) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	return fsm.EffectEnded{Stop: gone}
 }
 
-// remove takes a container away. Its worker may go on for a while, where nobody can reach it.
+// remove takes a container away. Its worker may continue for a while out of reach.
 func (w *runtime) remove(attempt string) {
 	b := w.container(attempt)
 	if b == nil || !b.listed {
@@ -205,10 +205,10 @@ func (w *runtime) list(p *process) fsm.ContainersListed {
 	return l
 }
 
-// pendingTimeout is for how long a cluster may look for room.
+// pendingTimeout is the time in which a cluster may find room.
 const pendingTimeout = 10 * time.Minute
 
-// What clusters say.
+// The texts of clusters.
 const (
 	noRoom     = "0/3 nodes are available: 3 Insufficient memory."
 	lessRoom   = "0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient memory."
@@ -216,8 +216,8 @@ const (
 	nodeIsLost = "node node-3 does not answer"
 )
 
-// cluster makes one world in four one whose runtime places attempts by itself. Most of their attempts have
-// checkouts of their own; the transport may be another one whenever a director begins.
+// cluster makes one world in four a cluster. Its runtime places attempts. Most of their attempts have their own
+// checkouts. The transport may change with every new director.
 func (w *world) cluster() {
 	if w.choices.pick(atCluster, 4) < 3 {
 		return
@@ -232,15 +232,15 @@ func (w *world) cluster() {
 	}
 }
 
-// transport is drawn anew for the attempts of a director that begins. Whoever rebuilds a journal takes it for granted.
+// transport draws the transport for the attempts of a new director. A rebuild takes it as given.
 func (w *directors) transport() {
 	if w.runtime.inCluster && w.hub.losses == nil && w.choices.pick(atCluster, 4) == 3 {
 		w.set.cfg.CheckoutTravels = !w.set.cfg.CheckoutTravels
 	}
 }
 
-// accept has a container wait: for room, for an image that is missing, or for ever. An attempt that begins once
-// faults have stopped finds room.
+// accept lets a container wait for room, for a missing image, or without end. An attempt that begins once faults have
+// stopped finds room.
 func (w *runtime) accept(b *container) {
 	b.pending, b.running, b.waits = true, false, noRoom
 	waits := w.delay(20)
@@ -268,7 +268,7 @@ func (w *runtime) place(b *container) {
 	w.workers.workerTurn(b)
 }
 
-// words are what a container waits for, as the list says it.
+// words are the reason for waiting in the list.
 func (w *runtime) words(b *container) string {
 	if b.waits == noRoom && !w.explored && w.now/seconds(240)%2 == 1 {
 		return lessRoom
@@ -276,8 +276,8 @@ func (w *runtime) words(b *container) string {
 	return b.waits
 }
 
-// loseNode cuts a container's node off from the cluster: its end cannot be confirmed any more. Its worker works
-// on, and may be heard. The node comes back, sooner or later, or never.
+// loseNode disconnects a container's node from the cluster, so its end cannot be confirmed. Its worker continues to
+// run and can still be heard. The node may come back sooner, later or never.
 func (w *runtime) loseNode(b *container) {
 	b.lost = true
 	w.tell("    the node of %s is lost", b.attempt)
@@ -289,7 +289,7 @@ func (w *runtime) loseNode(b *container) {
 	}
 }
 
-// returns brings a node back: what was to be ended on it ends.
+// returns reconnects a node, and ends the containers that had to end.
 func (w *runtime) returns(b *container) {
 	if !b.lost {
 		return
@@ -301,8 +301,8 @@ func (w *runtime) returns(b *container) {
 	}
 }
 
-// unconfirmed is the outcome of a stop that a lost node cannot confirm: the attempt is fenced if and when the
-// order allows it. The bus takes nothing of its worker from then on.
+// unconfirmed is the outcome of a stop that a lost node cannot confirm: the attempt is fenced if and when the order
+// allows it. The bus ignores its worker from then on.
 func (w *runtime) unconfirmed(p *process, b *container, e fsm.Effect) fsm.EffectEnded {
 	b.told = true
 	if at := e.Stop.FenceAt; at.IsZero() || w.wall(p).Before(at) {
@@ -315,13 +315,14 @@ func (w *runtime) unconfirmed(p *process, b *container, e fsm.Effect) fsm.Effect
 	return w.reported(e, &fsm.StopResult{Fenced: true, Cause: fsm.EndNodeLost, Words: nodeIsLost})
 }
 
-// endByCluster ends a worker for a reason of the cluster's own.
+// endByCluster ends a worker for a reason of the cluster.
 func (w *runtime) endByCluster(b *container) {
 	causes := [...]fsm.EndCause{fsm.EndEvicted, fsm.EndPreempted, fsm.EndDeleted, fsm.EndDeadline, fsm.EndNodeLost}
 	b.running, b.code, b.cause = false, 143, causes[w.choices.pick(clusterEnds, len(causes))]
 }
 
-// offerShutOut offers the leader a report of a worker that was shut out, which no stream has: nothing may come of it.
+// offerShutOut offers the leader a report of a worker that was shut out. The stream lacks it, and it must not have an
+// effect.
 func (w *workers) offerShutOut(b *container, r fsm.Report) {
 	w.after(w.lag(), func() {
 		w.directors.offer(w.directors.lead, fsm.ReportReceived{Worker: b.attempt, Report: r}, nil)

@@ -7,18 +7,18 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// Small is a world small enough for a search of every order of everything that can happen in it. It has as many
-// workers as issues, and director.max_retries is 2.
+// Small is a world small enough for a search of every order of all events. It has as many workers as issues, and
+// director.max_retries is 2.
 type Small struct {
 	Name    string
 	Issues  int // 1 or 2
 	Faults  smallFaults
 	Clean   bool // work is validated in a clean container
 	Cluster bool // attempts wait for room, with their own checkouts
-	Mounts  bool // or on the director's
+	Mounts  bool // or on the director's checkout
 }
 
-// smallFaults is how many of each kind can happen.
+// smallFaults counts the faults of each kind.
 type smallFaults [12]int
 
 type smallFault uint8
@@ -76,7 +76,7 @@ type Explored struct {
 	States int
 	Steps  int  // edges between states
 	Depth  int  // of the state that is the furthest from the first
-	Ends   int  // states in which nothing more can happen
+	Ends   int  // states without further steps
 	Closed bool // every state was seen
 	Took   time.Duration
 	Bad    *Violation
@@ -91,13 +91,13 @@ type search struct {
 	came []origin
 }
 
-// origin is how a state was reached first.
+// origin is the first way to a state.
 type origin struct {
-	from int // its place in the list; -1 for the first state
+	from int // its index in the list, or -1 for the first state
 	by   step
 }
 
-// found is a state whose successors are not known yet.
+// found is a state with unknown successors.
 type found struct {
 	*node
 	id int
@@ -119,7 +119,7 @@ func Explore(s Small, most int, now func() time.Time) Explored {
 	return x.Explored
 }
 
-// next returns the states one step after those of a level.
+// next returns the successors of a level.
 func (x *search) next(level []found) (after []found) {
 	var choices []step
 	for i, n := range level {

@@ -8,24 +8,24 @@ import (
 	"retake/internal/fsm"
 )
 
-// worldSteps is how many steps a world lives before its faults stop. Worlds are many and short: what one of them found
-// can be shrunk.
+// worldSteps is the number of steps with faults in a world. Worlds are many and short, so their violations can be
+// shrunk.
 const worldSteps = 3000
 
-// Options say how much is searched.
+// Options set the extent of a search.
 type Options struct {
 	Seed   uint64
 	Steps  int       // events decided about, over all worlds
 	World  int       // only this one; negative: all
-	Until  time.Time // no further world begins after; zero: no limit
+	Until  time.Time // the end of the search, unless zero
 	Losses bool      // each world loses its journal, or a part of it
 	// Transcript, if set, gets the lines of the worlds.
 	Transcript *[]string
-	Without    string // an invariant that is not checked, to learn what it costs
+	Without    string // a disabled invariant, to measure its cost
 	Now        func() time.Time
 }
 
-// Result is what was searched.
+// Result is the extent of a search, and its violation.
 type Result struct {
 	Seed                   uint64
 	Steps, Worlds, Records int // Records went into a journal
@@ -35,7 +35,7 @@ type Result struct {
 	Found                  *Found // nil: nothing
 }
 
-// Found is a violation, and what is needed to see it again.
+// Found is a violation with the data to replay it.
 type Found struct {
 	Violation
 	Seed  uint64
@@ -92,7 +92,7 @@ func (r *Result) add(w *world) {
 	}
 }
 
-// String tells what was searched, and how much of each fault and each transition was in it.
+// String lists the extent of the search, with the number of each fault and each transition.
 func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d steps of the machine in %d worlds, %d records, %.0f steps/s, %d invariants, "+
@@ -110,13 +110,13 @@ func (r Result) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Costs runs the same worlds with every invariant and without each, side by side, and says what each takes of a step.
+// Costs runs the same worlds with every invariant and without each, and compares the time of a step.
 func Costs(seed uint64, steps int, now func() time.Time) string {
 	run := func(without string) time.Duration {
 		r := Simulate(Options{Seed: seed, Steps: steps, World: -1, Without: without, Now: now})
 		return r.Took / time.Duration(max(r.Steps, 1))
 	}
-	// takes is the least of what it takes with and without: whatever disturbs makes it more.
+	// takes is the minimum with and without, as any disturbance adds time.
 	takes := func(without string) (with, less time.Duration) {
 		with, less = run(""), run(without)
 		for range 4 {
@@ -157,7 +157,7 @@ func (w *world) settle() {
 	}
 	for _, b := range w.runtime.containers {
 		b.cut, b.silent = min(b.cut, w.now), min(b.silent, w.now)
-		if b.lost && !b.travels { // nobody fences it
+		if b.lost && !b.travels { // it is not fenced
 			w.after(w.delay(600), func() { w.runtime.returns(b) })
 		}
 	}
@@ -177,16 +177,16 @@ func (w *world) settle() {
 	}
 }
 
-// resume is said now and then: a policy may have ended the run.
+// resume is repeated, because a policy may have ended the run.
 func (w *world) resume() {
 	w.directors.offer(w.directors.lead, fsm.OperatorCommanded{Command: fsm.Resume}, nil)
 	w.after(seconds(3600), w.resume)
 }
 
-// resting are the states in which a task may stay when nothing happens any more.
+// resting are the states in which a task may stay in a world at rest.
 var resting = map[string]bool{"Running": true, "InReview": true, "Blocked": true}
 
-// atRest says what is still to come, or nothing.
+// atRest names an outstanding event, or "".
 func (w *world) atRest() string {
 	for _, t := range w.directors.lead.m.Tasks() {
 		if t.State == fsm.Queued && w.hub.issue(t.Key).waits() {
@@ -202,7 +202,7 @@ func (w *world) atRest() string {
 			return text
 		}
 		if t.State == fsm.Blocked && !t.Until.IsZero() {
-			return "somebody is to be reminded of " + string(t.Key)
+			return "a reminder is due for " + string(t.Key)
 		}
 	}
 	if text := w.operator.unheard(); text != "" {
@@ -211,18 +211,18 @@ func (w *world) atRest() string {
 	for _, i := range w.hub.issues {
 		if t := w.directors.lead.m.Task(i.key); t != nil && t.State == fsm.Blocked && i.open &&
 			(i.removed || i.answer != "") {
-			return "somebody answered on " + string(i.key) + ", and nobody has heard it"
+			return "a person answered on " + string(i.key) + ", and the director does not know it"
 		}
 		if i.open && i.labels&(taskLabel|claimedLabel|blockedLabel) == taskLabel && i.nonce != foreign && !i.waits() {
-			return string(i.key) + " is eligible, and nobody takes it"
+			return string(i.key) + " is eligible, and is not taken"
 		}
 		if i.halfClaimed() {
-			return string(i.key) + " is claimed by half, and nobody finishes it"
+			return string(i.key) + " is half claimed, and the claim does not end"
 		}
 	}
 	for _, b := range w.runtime.containers {
 		if b.listed && (!b.lost || !b.revoked) { // that one is there for good
-			return "a container is left: " + b.attempt
+			return "a container remains: " + b.attempt
 		}
 	}
 	for _, r := range w.workers.reports {
@@ -240,7 +240,7 @@ func atRest(h *history, _ *process) string { return h.w.atRest() }
 
 func noTimerLeft(h *history, p *process) string {
 	if next := p.m.NextDeadline(); !next.IsZero() && len(p.m.Cooldowns()) == 0 && h.w.atRest() == "" {
-		return fmt.Sprintf("a timer is set for %s, %s from now, and nothing waits", next.Format(time.TimeOnly),
+		return fmt.Sprintf("a timer is set for %s, %s from now, without a waiting task", next.Format(time.TimeOnly),
 			next.Sub(p.m.Now()))
 	}
 	return ""
@@ -260,7 +260,7 @@ func labelsAgree(h *history, p *process) string {
 		case t != nil && t.State == fsm.InReview && i.labels&reviewLabel == 0:
 			return fmt.Sprintf("%s is InReview, its labels are %v", i.key, labelSets[i.labels])
 		case t == nil && i.open && i.nonce != "" && i.labels&(claimedLabel|blockedLabel|reviewLabel) != 0:
-			return fmt.Sprintf("nobody knows %s, its labels are %v", i.key, labelSets[i.labels])
+			return fmt.Sprintf("%s is unknown, its labels are %v", i.key, labelSets[i.labels])
 		}
 	}
 	return ""

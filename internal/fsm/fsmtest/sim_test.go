@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fixedSeeds are searched at every run, and some fresh ones. RETAKE_SIM_TIME says for how long altogether.
+// fixedSeeds are searched at every run, and some fresh ones. RETAKE_SIM_TIME sets the total time.
 var fixedSeeds = []uint64{1, 2, 3}
 
 // TestSim searches worlds of fixed seeds and of fresh ones. The seeds are printed before anything can go wrong

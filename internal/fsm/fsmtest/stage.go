@@ -4,14 +4,14 @@ import (
 	"math"
 )
 
-// choices are all choices that a world makes, each site's on a track of its own. Drawn from a seed they never
-// end; played back they are what was recorded, and 0 after the end. 0 is always the harmless choice, so that a
-// recording is shortened by writing zeros, and taking one fault away does not shift the choices of the others.
+// choices are all choices of a world, with a separate track for each site. A seed gives endless choices. A recording
+// gives its choices, and 0 after its end. 0 is always the harmless choice, so writing zeros shortens a recording.
+// Removing one fault does not shift the choices of the others.
 type choices struct {
 	state        [sites]uint64 // of each track's generator
-	choiceTracks *choiceTracks // to be played back; nil: draw
+	choiceTracks *choiceTracks // the recording, or nil to draw
 	at           [sites]int
-	record       *choiceTracks // what was chosen; nil: not kept
+	record       *choiceTracks // the chosen values, unless nil
 }
 
 type choiceTracks [sites][]uint32
@@ -54,7 +54,7 @@ func (t *choices) pick(s site, n int) int {
 	return int(v)
 }
 
-// chance is true in so many of a thousand cases. What cannot happen is not drawn.
+// chance is true in so many of a thousand cases. Impossible faults are not drawn.
 func (t *choices) chance(s site, permille int) bool {
 	if permille == 0 {
 		return false
@@ -74,18 +74,18 @@ func (t *choices) chance(s site, permille int) bool {
 	return yes
 }
 
-// site names a place where the world chooses.
+// site names a kind of choice.
 type site uint8
 
-// The sites. Those of the second group are faults: once faults have stopped they don't happen.
+// The sites. The second group are faults, which end when faults stop.
 const (
-	atShape   site = iota // how large the world is, and which faults it has
+	atShape   site = iota // the size of the world and its faults
 	atDelay               // how long things take
-	atLife                // what a worker does with its time
+	atLife                // the behaviour of a worker
 	atOutcome             // how its work ends
-	atHuman               // what people do
-	atComment             // what they say
-	atReview              // what they do with pull requests
+	atHuman               // the actions of people
+	atComment             // their comments
+	atReview              // their reviews
 
 	busDrop // faults from here on
 	busTwice
@@ -136,10 +136,10 @@ const (
 	githubAway
 	directorEnds
 	atStanding   // the order of the queue
-	atRequest    // what the operator commands of tasks
+	atRequest    // the operator's commands about tasks
 	settingsRead // two more faults; at the end, so that recorded choices keep their tracks
 	signsWait
-	atCluster // what a cluster does with what it accepts
+	atCluster // the placement in a cluster
 	nodeLost  // two more faults
 	clusterEnds
 	sites
@@ -148,7 +148,7 @@ const (
 	faultsEnd = atStanding // after the last
 )
 
-// siteInfo says what a site is about, and of a fault how often it happens at most, in a thousand chances.
+// siteInfo describes a site, with the highest rate of a fault in a thousand chances.
 type siteInfo struct {
 	name string
 	most int
@@ -197,7 +197,7 @@ var siteTable = [sites]siteInfo{
 	clusterEnds: {"the cluster evicts a worker", 40},
 }
 
-// eventQueue is a heap of what will happen, by time and then by order of entry.
+// eventQueue is a heap of future events, by time and then by order of entry.
 type eventQueue struct {
 	entries []scheduledEvent
 	order   uint64

@@ -7,8 +7,7 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// key is the state's sum: equal for states that differ in nothing but the names of their two issues, or in when they
-// were reached.
+// key is the state's sum. It is equal for states that differ only in the names of their two issues, or in their time.
 func (n *node) key() uint64 {
 	straight := n.sum(nil)
 	if len(n.w.hub.issues) < 2 {
@@ -109,8 +108,8 @@ func (j *journal) sum(letters *[256]byte, now time.Time, cfg fsm.Config) uint64 
 // epoch is when every world begins.
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// notHard are the fields of the machine that no fact builds: configuration, what is derived from the hard state, and
-// soft state. Every other field is hard, also one that is added later.
+// notHard are the fields of the machine that facts do not build: configuration, derived data, and soft state. All
+// other fields are hard, including new ones.
 var notHard = []string{
 	"memory.cfg", "memory.tasks", "memory.nonces", "memory.slots", "agenda.timers", "agenda.ready",
 	"memory.now", "agenda.began", "agenda.grace", "agenda.githubClosed", "agenda.dispatchableSince",
@@ -118,7 +117,7 @@ var notHard = []string{
 	"Task.timer", "Task.ready", "Task.slot",
 }
 
-// notDecisive are the fields that decide nothing: two machines that differ in nothing else will do the same.
+// notDecisive are the fields without influence: machines that differ only in them decide the same.
 var notDecisive = []string{
 	"memory.cfg", "memory.tasks", "memory.nonces", "recorder.facts", "recorder.effects", "agenda.dirty",
 	"hardState.Decided", "hardState.RunID", "Failure.At", "agenda.timers", "agenda.ready", "memory.slots",
@@ -139,20 +138,20 @@ var (
 	whole     = deep.New(mutable, "memory.cfg", "agenda.timers", "agenda.ready", "memory.slots", "turn.list")
 )
 
-// The bound of what a machine holds: list elements and map entries, of all that it is, for no task and for each.
+// The bound of list elements and map entries in a machine, without tasks and for each task.
 const (
 	baseElements = 1200
 	taskElements = 150
 )
 
-// elements counts what a machine holds.
+// elements counts the elements in a machine.
 func elements(m *fsm.Machine) int {
 	h := deep.Hash{From: epoch}
 	deep.Sum(whole, m, &h)
 	return h.Size
 }
 
-// decisionSum is the sum of what a step decided.
+// decisionSum is the sum of a decision.
 func decisionSum(facts []fsm.Fact, effects []fsm.Effect) uint64 {
 	h := deep.Hash{From: epoch}
 	deep.Sum(whole, &facts, &h)

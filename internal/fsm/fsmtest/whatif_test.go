@@ -8,9 +8,8 @@ import (
 	"retake/internal/whatif"
 )
 
-// followed lets worlds happen whose journals are followed under another configuration, and hands out what was
-// found in each. A world in which the configuration changed is passed over: its journal does not say what it
-// was.
+// followed runs worlds, follows their journals under another configuration, and passes on each report. It skips
+// worlds with a changed configuration, because the journal does not have the old values.
 func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found func(*world, *whatif.Report)) {
 	t.Helper()
 	for n := range worlds {
@@ -36,8 +35,8 @@ func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found fun
 	}
 }
 
-// With the configuration that it was written by, nothing in a journal would have been decided otherwise,
-// whatever happened: delays and their jitter, waits for incidents, canaries, budgets, rounds of fixing.
+// With the original configuration a journal gives the same decisions, including delays and their jitter, waits for
+// incidents, canaries, budgets and rounds of fixing.
 func TestTheSamePolicyDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	worlds := effort(30, 150)
@@ -59,7 +58,8 @@ func TestTheSamePolicyDecidesTheSame(t *testing.T) {
 	t.Logf("%+v", sum)
 }
 
-// One retry more or less is found: each first difference is a verdict that max_retries decided, and no claim has two.
+// One more or one less retry is found: each first difference is a verdict that max_retries decided, and each claim
+// has at most one.
 func TestAnotherBoundOfRetriesIsFound(t *testing.T) {
 	t.Parallel()
 	cases := 0

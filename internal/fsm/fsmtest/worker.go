@@ -8,12 +8,12 @@ import (
 	"retake/internal/recovery"
 )
 
-// report is a worker's, or the director's own, in the stream: it is delivered until it is acknowledged.
+// report is a report of a worker, or of the director, in the stream. It is delivered until it is acknowledged.
 type report struct {
 	worker string
 	body   fsm.Report
 	acked  bool
-	waits  bool // it was offered, and is not acknowledged; the explorer's
+	waits  bool // it was offered and is unacknowledged, for the explorer
 }
 
 // live is one turn of a worker: hello, heartbeats, notices, the end of its work.
@@ -21,7 +21,7 @@ func (w *workers) workerTurn(b *container) {
 	if !b.alive() || w.bad != nil {
 		return
 	}
-	if !b.running { // it outlived its container: it still says what it has to say, and nobody may listen
+	if !b.running { // it outlived its container, and may still send without being heard
 		b.lingering--
 		if b.lingering == 0 {
 			defer w.runtime.forget(b)
@@ -77,7 +77,7 @@ func (w *workers) workerTurn(b *container) {
 	}
 }
 
-// spend is what the attempt has used so far. A liar forgets some of it.
+// usageSoFar is the usage of the attempt so far. A liar reports less.
 func (w *workers) usageSoFar(b *container) *recovery.Usage {
 	if w.faultsStopped || b.validates || w.choices.pick(atLife, 4) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (w *workers) send(b *container, r fsm.Report) {
 	if d := b.cut - w.now; d > 0 && !w.faultsStopped {
 		w.spool(b, r)
 		w.after(d, func() {
-			if b.alive() && !b.revoked { // else it stays where it is
+			if b.alive() && !b.revoked { // otherwise it stays in the spool
 				w.publish(b.attempt, r)
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// world is everything around the driver: what happens in it is drawn from choices, and the table of invariants
-// checks what must hold. Its parts share the stage.
+// world is everything around the driver. Choices decide its events, and the table of invariants checks it. Its parts
+// share the stage.
 type world struct {
 	*stage
 	hub       *hub
@@ -35,7 +35,7 @@ type stage struct {
 	steps int // events that a machine has decided about
 
 	bad *Violation
-	say func(format string, args ...any) // writes the transcript; nil: nobody reads
+	say func(format string, args ...any) // writes the transcript, unless nil
 }
 
 // hub is GitHub and the people on it.
@@ -51,8 +51,8 @@ type hub struct {
 	reviews   int        // that request changes, so far
 	withPulls bool       // work is delivered as a pull request
 	gitTo     int64      // until then no attempt gets its checkout
-	awayTo    int64      // until then GitHub answers nothing
-	losses    *losses    // nil: the journal stays
+	awayTo    int64      // until then GitHub is down
+	losses    *losses    // nil in worlds that keep their journal
 }
 
 // runtime makes containers. In a cluster it places attempts when there is room.
@@ -61,23 +61,23 @@ type runtime struct {
 	hub        *hub
 	workers    *workers
 	directors  *directors
-	containers []*container // and what outlived them
+	containers []*container // and workers that outlived them
 	inCluster  bool
 }
 
-// workers are in the containers. What they say reaches directors by the bus and by the stream of reports.
+// workers are in the containers. Their messages reach directors by the bus and by the stream of reports.
 type workers struct {
 	*stage
 	hub       *hub
 	runtime   *runtime
 	directors *directors
-	spools    map[string][]fsm.Report // by worker: what it could not send yet; its checkout keeps it
+	spools    map[string][]fsm.Report // by worker: unsent reports, which its checkout keeps
 	reports   []*report
 	outageTo  int64             // until then nothing succeeds, in any attempt
 	outageEnd recovery.Evidence // how it ends instead
 }
 
-// directors are two at most: the leader, and one that was replaced and does not know it yet.
+// directors are the leader, and at most one replaced director that does not know it yet.
 type directors struct {
 	*stage
 	hub      *hub
@@ -94,10 +94,10 @@ type directors struct {
 	stale    *process
 	standing bool                       // a standby waits for the end of the leader's lease
 	born     int                        // processes so far
-	follow   func(*process, fsm.Record) // gets what a process has put into the journal; may be nil
+	follow   func(*process, fsm.Record) // gets the appended records of a process; may be nil
 }
 
-// shell is what a director does for its machine: effects and polls.
+// shell is the director around its machine: effects and polls.
 type shell struct {
 	*stage
 	hub       *hub
@@ -106,7 +106,7 @@ type shell struct {
 	directors *directors
 }
 
-// operator commands directors, and edits their configuration. Other faults of directors are here, too.
+// operator commands directors, and edits their configuration. Other faults of directors are also here.
 type operator struct {
 	*stage
 	hub       *hub
@@ -163,7 +163,7 @@ func newWorld(t *choices, without string) *world {
 	return w.begin()
 }
 
-// newRecordedWorld is a world whose lines are kept, from its beginning.
+// newRecordedWorld is a world with a transcript from its beginning.
 func newRecordedWorld(t *choices, lines *[]string) *world {
 	w := assemble(t)
 	if lines != nil {
@@ -216,14 +216,14 @@ func (w *world) begin() *world {
 	return w
 }
 
-// What worlds are configured with.
+// Values of the worlds' configurations.
 var (
 	claimStales  = []time.Duration{6 * time.Hour, 10 * time.Minute, 0}
 	remindAfters = []time.Duration{0, 5 * time.Minute, 20 * time.Minute, 2 * time.Hour}
 	deliverFors  = []time.Duration{0, 30 * time.Second, 15 * time.Minute}
 )
 
-// issueKeys are those of a world of one repository, and of two.
+// issueKeys are the issues of a world with one repository, and with two.
 var issueKeys = [][]fsm.IssueKey{
 	{"acme/widgets#1", "acme/widgets#2", "acme/widgets#3", "acme/widgets#4", "acme/widgets#5"},
 	{"acme/widgets#1", "acme/widgets#2", "acme/gadgets#3", "acme/widgets#4", "acme/gadgets#5", "acme/widgets#6"},
@@ -251,7 +251,7 @@ func (w *stage) delay(seconds int) int64 {
 	return int64(100*time.Millisecond) + int64(w.choices.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
 }
 
-// interval is how much time lies between two polls. Without faults they are rarer.
+// interval is the time between two polls. Without faults they are rarer.
 func (w *stage) interval(n int) int64 {
 	if w.faultsStopped {
 		n *= 5
@@ -274,7 +274,7 @@ func (w *world) run(steps int) {
 	}
 }
 
-// next lets the next thing happen: what is in the calendar, or a deadline of a director.
+// next runs the next event: an entry of the queue, or a deadline of a director.
 func (w *world) next() {
 	at, p := w.queue.first(), (*process)(nil)
 	for _, q := range [...]*process{w.directors.lead, w.directors.stale} {

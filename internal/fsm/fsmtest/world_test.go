@@ -24,13 +24,13 @@ func TestWorldsRepeat(t *testing.T) {
 	}
 }
 
-// What happens to a copy of a machine does not happen to the machine.
+// A copy of a machine does not change the machine.
 func TestCloneSharesNothing(t *testing.T) {
 	for i := range 20 {
 		w := newWorld(newChoices(worldSeed(2, i)), "")
 		w.run(400 + 37*i)
 		m := w.directors.lead.m
-		whole := deep.New(mutable, "turn.list") // which leads back
+		whole := deep.New(mutable, "turn.list") // which is a back-pointer to the list
 		state := func(m *fsm.Machine) uint64 {
 			h := deep.Hash{From: epoch}
 			deep.Sum(whole, m, &h)
@@ -54,7 +54,7 @@ func TestCloneSharesNothing(t *testing.T) {
 			c.Step(fsm.Event{At: at, Body: body})
 		}
 		if state(m) != before {
-			t.Fatalf("world %d: what the copy did changed the machine", i)
+			t.Fatalf("world %d: the copy changed the machine", i)
 		}
 		if state(c) == before {
 			t.Fatal("the copy did nothing, or the sum does not see it")
@@ -62,8 +62,8 @@ func TestCloneSharesNothing(t *testing.T) {
 	}
 }
 
-// A claim is late when a question that its director does not know stands, or when a later attempt was
-// delivered: it is refused, and no label changes.
+// A claim is late when its director does not know a question, or when a later attempt was delivered. It is refused
+// without a change of labels.
 func TestLateClaimsAreRefused(t *testing.T) {
 	for _, row := range []struct {
 		name, claim string

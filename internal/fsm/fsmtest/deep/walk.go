@@ -1,7 +1,7 @@
 // Package deep hashes, counts and copies values of any type, unexported fields included.
 //
 // It goes by the types, so a field that is added to a type is covered without a change here. It reads memory
-// directly, and so it must not be used beside goroutines that change the value.
+// directly, so the value must not change concurrently.
 package deep
 
 import (
@@ -13,7 +13,7 @@ import (
 // Walker hashes and copies values. It plans once for each type.
 type Walker struct {
 	skip    map[string]bool // "Type.field": not hashed
-	mutable map[string]bool // types of which a value behind a pointer is copied
+	mutable map[string]bool // types with values that are copied behind a pointer
 	plans   map[reflect.Type]*plan
 }
 
@@ -67,7 +67,7 @@ func (h *Hash) Text(s string) {
 	h.Add(sum ^ uint64(len(s))<<56)
 }
 
-// Unordered adds elements whose order means nothing.
+// Unordered adds elements without an order.
 func (h *Hash) Unordered(n int, each func(int, *Hash)) {
 	var all uint64
 	for i := range n {
@@ -87,7 +87,7 @@ func (h *Hash) when(t time.Time) {
 	h.Add(uint64(t.Sub(h.From)))
 }
 
-// copies keeps what was copied already, as several pointers may lead to one value.
+// copies maps copied values to their copies, as several pointers may lead to one value.
 type copies struct {
 	from, to []unsafe.Pointer
 }
@@ -231,7 +231,7 @@ func (w *Walker) pointer(t reflect.Type) plan {
 	}
 }
 
-// header is how Go lays out a slice.
+// header is the layout of a slice.
 type header struct {
 	data     unsafe.Pointer
 	len, cap int
@@ -274,7 +274,7 @@ func (w *Walker) mapping(t reflect.Type) plan {
 			m := reflect.NewAt(t, p).Elem()
 			h.Add(uint64(m.Len()))
 			h.Size += m.Len()
-			var all uint64 // the order of a map means nothing
+			var all uint64 // the order of a map does not count
 			for it := m.MapRange(); it.Next(); {
 				one := h.part()
 				key.hash(hold(it.Key(), t.Key()), &one)
@@ -300,7 +300,7 @@ func (w *Walker) mapping(t reflect.Type) plan {
 	}
 }
 
-// dynamic hashes what an interface holds, by its type's name and its value.
+// dynamic hashes the value in an interface, with its type's name.
 func (w *Walker) dynamic(t reflect.Type) func(unsafe.Pointer, *Hash) {
 	return func(p unsafe.Pointer, h *Hash) {
 		v := reflect.NewAt(t, p).Elem().Elem()

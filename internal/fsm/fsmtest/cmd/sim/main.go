@@ -16,9 +16,9 @@ func main() {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the run; the same seed lets the same happen")
 	steps := flag.Int("steps", 1_000_000, "events that machines decide about, over all worlds")
 	world := flag.Int("world", -1, "only this world of the run")
-	limit := flag.Duration("for", 0, "begin no further world after this time; 0: no limit")
+	limit := flag.Duration("for", 0, "start new worlds only within this time, unless 0")
 	losses := flag.Bool("losses", false, "worlds that lose their journal, or a part of it")
-	costs := flag.Bool("costs", false, "say what each invariant costs")
+	costs := flag.Bool("costs", false, "print the cost of each invariant")
 	brief := flag.Bool("brief", false, "tell a violation in one line")
 	explore := flag.Int("explore", 0, "instead, search the small worlds whole, up to so many states each")
 	flag.Parse()
@@ -72,7 +72,7 @@ func search(most int) int {
 	return 0
 }
 
-// cpu is a clock that runs only while this process does: costs are told by it, since others use the machine, too.
+// cpu is the CPU time of this process. It measures costs independently of other processes.
 func cpu() time.Time {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
