@@ -81,7 +81,7 @@ func rowTable() string {
 
 func formatTable() string {
 	var b strings.Builder
-	b.WriteString("| format | what it reads |\n|---|---|\n")
+	b.WriteString("| format | input |\n|---|---|\n")
 	for _, f := range formats {
 		fmt.Fprintf(&b, "| %s | %s |\n", code(f.name), f.about)
 	}
@@ -101,7 +101,7 @@ func exitTable() string {
 
 func stateTable() string {
 	var b strings.Builder
-	b.WriteString("| agent | no work, besides what it keeps under a dot and its name | where it logs |\n" +
+	b.WriteString("| agent | state, in addition to files named after it with a dot | logs |\n" +
 		"|---|---|---|\n")
 	row := func(name string, t traces) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(name), codes(t.StatePaths), codes(t.LogPaths))

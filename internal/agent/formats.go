@@ -13,7 +13,7 @@ type format struct {
 
 // formats lists the known formats. Their field names are those of the versions named in agents.toml.
 var formats = []format{
-	{"claude", "claude-code's stream-json, and qwen-code's, also as one list", claude, nil, nil},
+	{"claude", "stream-json of claude-code and qwen-code, or the same as one list", claude, nil, nil},
 	{"cline", "cline --json", cline, nil, nil},
 	{"codex", "codex exec --json", codex, codexWords, nil},
 	{"continue", "cn --format json: one object at the end", cn, nil, nil},
@@ -23,7 +23,7 @@ var formats = []format{
 	{"pi", "pi --mode json", pi, nil, nil},
 	{"retake", "lines that your wrapper prints", wrapper, nil, nil},
 	{
-		"text", "no JSON: all that is printed is the answer",
+		"text", "plain text: the whole output is the answer",
 		func(r *Reader, _ object) { r.state.text = "{…}" },
 		func(r *Reader, words string) { r.state.append(words + "\n") },
 		func(r *Reader) { r.result(true, r.state.text) },
