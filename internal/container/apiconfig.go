@@ -7,39 +7,38 @@ import (
 	"github.com/docker/docker/api/types/mount"
 )
 
-// Log files: two of 8 MiB per container bound the disk and what a replay of them costs.
+// Limits of log files. Two files of 8 MiB per container bound the disk usage and the cost of a replay.
 const (
 	logFileSize  = "8m"
 	logFileCount = "2"
 )
 
-// tmpOptions: a tool chain executes what it builds in /tmp, and Docker's tmpfs is noexec by default. Its pages count
-// against the container's memory.
+// tmpOptions allow executing, since tool chains execute their output in /tmp and Docker's tmpfs is noexec by default.
+// Its pages count against the container's memory.
 const tmpOptions = "rw,exec,nosuid,nodev,mode=1777"
 
-// apiConfig translates a valid spec. Whatever an image may say for itself is overridden where it could matter: it is
-// not ours.
+// apiConfig translates a valid spec. It overrides settings of the image that could matter.
 func apiConfig(spec Spec, fleet, owner, network, home string,
 	p program,
 ) (*apicontainer.Config, *apicontainer.HostConfig) {
 	config := &apicontainer.Config{
 		Image:      spec.Image,
-		Entrypoint: spec.Entrypoint, // being set, it keeps the image's CMD away, too
+		Entrypoint: spec.Entrypoint, // also disables the image's CMD
 		Env:        spec.Env,
 		User:       spec.User,
 		WorkingDir: spec.Workdir,
-		StopSignal: "SIGTERM", // also for people's own "docker stop"
-		// would run foreign processes beside the worker
+		StopSignal: "SIGTERM", // for a manual "docker stop", too
+		// A health check would run other processes beside the worker.
 		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
 		Labels: map[string]string{
 			LabelFleet: fleet, LabelOwner: owner, LabelTask: spec.Task, LabelAttempt: spec.AttemptID,
 		},
 	}
-	if len(spec.Stdin) > 0 { // once: it ends when whoever writes it is gone
+	if len(spec.Stdin) > 0 { // once, so that it ends with its writer
 		config.AttachStdin, config.OpenStdin, config.StdinOnce = true, true, true
 	}
 	pids := spec.Pids
-	noInit := false // the worker is PID 1 and reaps; a daemon's default of true would put docker-init before it
+	noInit := false // the worker is PID 1 and reaps, so the daemon must not insert docker-init
 	host := &apicontainer.HostConfig{
 		NetworkMode:   apicontainer.NetworkMode(network),
 		RestartPolicy: apicontainer.RestartPolicy{Name: apicontainer.RestartPolicyDisabled},
@@ -54,7 +53,7 @@ func apiConfig(spec Spec, fleet, owner, network, home string,
 		Init:        &noInit,
 		Resources: apicontainer.Resources{
 			Memory:     spec.Memory,
-			MemorySwap: spec.Memory, // memory and swap together: none on top
+			MemorySwap: spec.Memory, // memory and swap together, so no swap
 			NanoCPUs:   int64(math.Round(spec.CPUs * 1e9)),
 			PidsLimit:  &pids,
 		},
@@ -79,7 +78,7 @@ func tmpfs(spec Spec) map[string]string {
 
 func apiMounts(spec Spec) []mount.Mount {
 	mounts := []mount.Mount{{Type: mount.TypeBind, Source: spec.Checkout, Target: spec.Workdir}}
-	// a volume without a name, which goes with the container; of what the image has there nothing is in it
+	// An anonymous volume is removed with the container. NoCopy keeps the image's content out.
 	if spec.Checkout == "" {
 		mounts[0] = mount.Mount{
 			Type: mount.TypeVolume, Target: spec.Workdir,

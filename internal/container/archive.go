@@ -11,13 +11,12 @@ import (
 	"strings"
 )
 
-// archive writes what a created container gets before its start, as a tar to be unpacked at "/"; without a
-// worker (nil) it has that from its volume. Files belong to the worker's user, which can remove what it has
-// read. The worker's program and Dir are root's, and Dir is sticky: stages run as the same user, and what they
-// run as $RETAKE_WORKER stays what it is.
+// archive writes the files of a created container as a tar to be unpacked at "/". With a nil worker, the container gets
+// the program from its volume. Files belong to the worker's user, who may remove them. The program and Dir belong to
+// root, and Dir is sticky, so that stages, which run as the same user, cannot replace $RETAKE_WORKER.
 //
-// Directories of the image are never mentioned: an entry would change their owner. Roots of writable volumes are, for
-// that very reason: a new volume belongs to root when the image has nothing at its target.
+// It contains no directories of the image, because an entry would change their owner. It contains the roots of writable
+// volumes for that very reason: a new volume belongs to root if the image has no such directory.
 func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	uid, gid, err := spec.IDs()
 	if err != nil {
@@ -56,7 +55,7 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	return errors.Join(err, t.Close())
 }
 
-// openWorker opens the worker's binary, which lies on this process's side, not on the daemon's host.
+// openWorker opens the worker's binary on this process's host, not on the daemon's.
 func openWorker(spec Spec) (*os.File, int64, error) {
 	f, err := os.Open(spec.WorkerBinary)
 	if err == nil {

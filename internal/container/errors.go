@@ -13,30 +13,30 @@ import (
 	"retake/internal/sys/diskfault"
 )
 
-// Kinds of failure, matched with errors.Is.
+// Kinds of errors for errors.Is.
 var (
-	// ErrDaemon: the daemon did not answer, could not do it now, or could not confirm it.
+	// ErrDaemon means that the daemon did not answer, failed temporarily, or could not confirm an operation.
 	ErrDaemon = errors.New("container: Docker daemon")
-	// ErrHost: this machine could not do it now, or could not confirm it. It is an ErrDaemon, too: for plain
-	// processes the machine is what the daemon is for containers.
+	// ErrHost means that this machine failed temporarily or could not confirm an operation. It is also an ErrDaemon,
+	// because the machine takes the place of the daemon for plain processes.
 	ErrHost error = hostError{}
-	// ErrCluster: the API of Kubernetes did not answer, could not do it now, or could not confirm it. It is an
-	// ErrDaemon, too.
+	// ErrCluster means that the API of Kubernetes did not answer, failed temporarily, or could not confirm an
+	// operation. It is also an ErrDaemon.
 	ErrCluster error = clusterError{}
-	// ErrNoRoom: a quota has no room for it now. It is an ErrCluster, too.
+	// ErrNoRoom means that a quota is exhausted. It is also an ErrCluster.
 	ErrNoRoom error = noRoomError{}
-	// ErrDisk: a disk of this machine, or of the daemon's, is full. It is an ErrDaemon, too.
+	// ErrDisk means that a disk of this machine or of the daemon is full. It is also an ErrDaemon.
 	ErrDisk error = diskError{}
-	// ErrSpec: the daemon, or this package, refuses what was asked for; asking again changes nothing.
+	// ErrSpec means that the daemon or this package permanently refuses the request.
 	ErrSpec = errors.New("container: refused")
-	// ErrImageMissing: the image is not on the daemon's host, and it could not be pulled.
+	// ErrImageMissing means that the daemon lacks the image and could not pull it.
 	ErrImageMissing = errors.New("container: image missing")
-	// ErrImagePull: a pull was tried and failed. Such an error is ErrImageMissing, too.
+	// ErrImagePull means that a pull failed. It is also an ErrImageMissing.
 	ErrImagePull = fmt.Errorf("%w: pull failed", ErrImageMissing)
-	// ErrUnconfirmed: what runs an attempt does not answer, and so nobody can say when the attempt is gone. It
-	// has been told to end it.
+	// ErrUnconfirmed means that the runtime of an attempt does not answer and cannot confirm the attempt's end. The
+	// request to end it was sent.
 	ErrUnconfirmed = errors.New("container: end not confirmed")
-	// ErrNetwork: the workers' network exists, but is not one that workers can use.
+	// ErrNetwork means that the workers' network exists but is unsuitable.
 	ErrNetwork = errors.New("container: network")
 )
 
@@ -60,16 +60,16 @@ type diskError struct{}
 func (diskError) Error() string { return "container: disk" }
 func (diskError) Unwrap() error { return ErrDaemon }
 
-// Error is what every operation of this package fails with.
+// Error is the error of every operation of this package.
 type Error struct {
 	Kind      error  // one of the sentinels above
 	Transient bool   // the same call may succeed later
-	Doing     string // what was tried, with the name of what it was tried on
+	Doing     string // the operation with its object
 	Cause     error
-	Next      string // what a person does about it; may be empty
+	Next      string // a person's next step, or empty
 }
 
-// Error is one line: kind, what was tried, cause, next step.
+// Error formats kind, operation, cause and next step in one line.
 func (e *Error) Error() string {
 	text := e.Kind.Error() + ": " + e.Doing
 	if e.Cause != nil {
@@ -78,13 +78,13 @@ func (e *Error) Error() string {
 	if e.Next != "" {
 		text += "; " + e.Next
 	}
-	return strings.Join(strings.Fields(text), " ") // the daemon's texts can have several lines
+	return strings.Join(strings.Fields(text), " ") // messages of the daemon may have several lines
 }
 
 // Unwrap makes both the kind and the cause matchable.
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Cause} }
 
-// Transient reports whether the operation that failed with err may succeed later without anything being changed.
+// Transient reports whether the failed operation may succeed later without changes.
 func Transient(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Transient
@@ -97,7 +97,7 @@ const (
 	nextBusy        = `look at "docker info" and the daemon's log if this goes on`
 )
 
-// failures classifies errors of the Docker client; the first match wins.
+// failures classifies errors of the Docker client. The first match wins.
 var failures = []struct {
 	match     func(error) bool
 	kind      error
@@ -115,8 +115,7 @@ var failures = []struct {
 	{cerrdefs.IsNotImplemented, ErrSpec, false, "the daemon is too old, or cannot do this"},
 }
 
-// failure wraps an error of the Docker client. What no row knows (5xx, a conflict, a broken stream) is the daemon's
-// momentary state: transient.
+// failure wraps an error of the Docker client. Unclassified errors (5xx, a conflict, a broken stream) are transient.
 func failure(doing string, err error) *Error {
 	for _, f := range failures {
 		if f.match(err) {
@@ -126,7 +125,7 @@ func failure(doing string, err error) *Error {
 	return &Error{Kind: ErrDaemon, Transient: true, Doing: doing, Cause: err, Next: nextBusy}
 }
 
-// hostFailure is a fault of this machine: transient.
+// hostFailure is a transient fault of this machine.
 func hostFailure(doing string, err error) *Error {
 	if isDisk(err) {
 		return &Error{Kind: ErrDisk, Transient: true, Doing: doing, Cause: err, Next: nextDisk}
@@ -134,8 +133,8 @@ func hostFailure(doing string, err error) *Error {
 	return &Error{Kind: ErrHost, Transient: true, Doing: doing, Cause: err}
 }
 
-// isDisk reports whether a disk is full. The daemon passes on the system's words only. What it says of one that
-// fails, or is read-only, may be about one container's files alone.
+// isDisk reports whether a disk is full. The daemon only passes on the system's message. Its messages about failing or
+// read-only disks are ignored, because they may concern one container's files.
 func isDisk(err error) bool {
 	return diskfault.Of(err) == diskfault.Full || cerrdefs.IsInternal(err) &&
 		diskfault.InWords(err.Error()) == diskfault.Full
@@ -145,7 +144,7 @@ func isPermission(err error) bool {
 	return client.IsErrConnectionFailed(err) && errors.Is(err, fs.ErrPermission)
 }
 
-// refused is a permanent failure found without asking the daemon.
+// refused is a permanent error that was found without the daemon.
 func refused(doing, format string, args ...any) *Error {
 	return &Error{Kind: ErrSpec, Doing: doing, Cause: fmt.Errorf(format, args...)}
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// ringsRefusedSince is the first engine whose filter of system calls refuses io_uring.
+// ringsRefusedSince is the first engine version whose system call filter refuses io_uring.
 const ringsRefusedSince = 25
 
-// Isolation says, for people, what stands between a container and this engine's host beside the limits of
-// Cannot, and what does not.
+// Isolation describes for people the protections between a container and this engine's host, and the missing ones,
+// besides the limits of Cannot.
 func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
 	defer cancel()

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// attemptState is what this process knows of one attempt, from the first operation on it until Stop has collected it.
+// attemptState is this process's knowledge about an attempt, from the first operation until Stop has finished.
 type attemptState struct {
-	streams *streams // nil: nobody reads them here
+	streams *streams // nil unless a goroutine reads them
 	sent    sentSignals
 }
 
-// keyedLock makes operations on the same attempt wait for each other, and keeps the attempt's state in between.
+// keyedLock serializes the operations on each attempt and keeps the attempt's state between them.
 type keyedLock struct {
 	mu      sync.Mutex
 	entries map[string]*lockEntry // by attempt id
 }
 
 type lockEntry struct {
-	token chan struct{} // capacity 1: full while somebody holds the lock
-	state attemptState  // belongs to the holder
+	token chan struct{} // capacity 1; full while the lock is held
+	state attemptState  // owned by the holder
 }
 
-// acquire locks one attempt. The caller unlocks it with release; forget drops the state. The error is the context's.
+// acquire locks one attempt. release unlocks it, and forget drops the state. The error is the context's.
 func (l *keyedLock) acquire(ctx context.Context,
 	attemptID string,
 ) (state *attemptState, release func(forget bool), err error) {
@@ -37,7 +37,7 @@ func (l *keyedLock) acquire(ctx context.Context,
 		if l.entry(attemptID) == e {
 			break
 		}
-		<-e.token // the previous holder dropped this entry: begin anew
+		<-e.token // the previous holder dropped this entry
 	}
 	return &e.state, func(forget bool) {
 		l.mu.Lock()

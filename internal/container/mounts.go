@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 )
 
-// SharesFiles reports whether two mounts show, in part, the same files, whatever they are called: links are
-// followed, and a folder is known by its inode. A path that this machine does not have is taken as it is
-// written: the engine may be on another one. Not known is a part of a folder that is mounted elsewhere on the
-// host by itself.
+// SharesFiles reports whether two mounts share files under any names. It follows links and compares folders by inode.
+// It takes a path that this machine lacks literally, because the engine may be on another machine. It does not detect a
+// part of a folder that the host mounts elsewhere.
 func (m Mount) SharesFiles(other Mount) bool {
 	if m.Volume || other.Volume {
 		return m.Volume == other.Volume && m.Source == other.Source
@@ -16,7 +15,7 @@ func (m Mount) SharesFiles(other Mount) bool {
 	return holds(m.Source, other.Source) || holds(other.Source, m.Source)
 }
 
-// holds reports whether path is dir or lies in it.
+// holds reports whether path is dir or inside of it.
 func holds(dir, path string) bool {
 	dir = resolved(dir)
 	d, err := os.Stat(dir)
@@ -33,7 +32,7 @@ func holds(dir, path string) bool {
 	}
 }
 
-// resolved follows the links of a path as far as it exists.
+// resolved resolves the links in the existing part of a path.
 func resolved(path string) string {
 	path = filepath.Clean(path)
 	if to, err := filepath.EvalSymlinks(path); err == nil {

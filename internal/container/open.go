@@ -15,24 +15,25 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options choose what runs workers, and which part of it is ours.
+// Options choose the runtime of workers and the fleet.
 type Options struct {
-	Runtime string // for Open: "docker" or "process"; a cluster is opened by package kubernetes
-	Fleet   string // letters, digits, "_.-"; label on everything created, filter on everything listed
-	// Docker: names the installation, for ever; others' containers are not listed, and refused by Open
+	Runtime string // for Open: "docker" or "process"; package kubernetes opens clusters
+	Fleet   string // letters, digits, "_.-"; labels all created objects and filters lists
+	// Owner, for Docker, is the permanent name of the installation. Containers of others are not listed, and Open
+	// refuses them.
 	Owner   string
-	Network string      // Docker: name of the workers' network
-	OCI     string      // Docker: which of the engine's runtimes attempts run in; empty: its default
-	Dir     string      // processes: absolute path of a folder for what is known about them; kept between runs
-	Log     *zap.Logger // nil: silent
+	Network string      // for Docker: name of the workers' network
+	OCI     string      // for Docker: runtime of attempts, or empty for the default
+	Dir     string      // for processes: absolute path of a persistent folder for their records
+	Log     *zap.Logger // may be nil
 
-	SameUser bool // processes: they may run as this process's user, and see what it may
-	// processes, unless SameUser: folders and files of which they see only what is theirs; those that do not
-	// exist are left out
+	SameUser bool // for processes: allow this process's user, with all its rights
+	// Hide, for processes without SameUser, lists folders and files of which workers see only their own part. Missing
+	// ones are ignored.
 	Hide []string
 }
 
-// Runtime is what runs workers: *Docker, *Processes, or package kubernetes.
+// Runtime runs workers. Docker, Processes and package kubernetes implement it.
 type Runtime interface {
 	EnsureNetwork(ctx context.Context) (gateway string, err error)
 	Ensure(ctx context.Context, s Spec) error
@@ -53,12 +54,11 @@ var (
 	_ Runtime = (*Processes)(nil)
 )
 
-// Open opens the runtime that o.Runtime names; "auto", which is no longer offered, is "docker": plain processes
-// have to be asked for. One warning lists what the chosen one cannot do.
+// Open opens the runtime that o.Runtime names. "auto", which is deprecated, means "docker", because plain processes
+// must be requested explicitly. One warning lists the limitations of the runtime.
 //
-// Nobody may be forgotten by a change from one to the other, since a worker that nobody lists goes on beside
-// its own successor. So processes that are still there are ended before "docker" begins; "process" is refused
-// while containers of the fleet run.
+// Workers of the other runtime must not continue unnoticed beside their successors. So Open ends remaining processes
+// before it returns Docker, and refuses "process" while containers of the fleet run.
 func Open(ctx context.Context, o Options) (Runtime, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "folder for processes %q: want an absolute path", o.Dir)
@@ -94,18 +94,18 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	return docker, nil
 }
 
-// LeaveMachine makes sure that nothing of the fleet runs on this machine any more, before its attempts run
-// elsewhere: containers are refused, as by Open, plain processes are ended.
+// LeaveMachine makes sure that no worker of the fleet runs on this machine before its attempts run elsewhere. Like
+// Open, it refuses running containers and ends plain processes.
 func LeaveMachine(ctx context.Context, o Options) error {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	return errors.Join(refuseContainers(ctx, o), endProcesses(ctx, o))
 }
 
-// refuseContainers refuses to go on while containers of the fleet run in Docker.
+// refuseContainers fails while containers of the fleet run in Docker.
 func refuseContainers(ctx context.Context, o Options) error {
-	o.OCI = "" // nothing is started in it
+	o.OCI = "" // no container is started
 	docker, err := OpenDocker(ctx, o)
-	if err != nil { // there is nobody to ask, and nobody who could start any
+	if err != nil { // without a daemon there are no containers
 		return nil //nolint:nilerr // on purpose
 	}
 	list, err := docker.List(ctx)
@@ -136,7 +136,7 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 	return p, nil
 }
 
-// earlierProcesses calls f with this fleet's processes of an earlier run, if there are any.
+// earlierProcesses calls f with this fleet's processes of an earlier run, if any.
 func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left []Status) error) error {
 	if _, err := os.Stat(o.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -166,7 +166,7 @@ func endProcesses(ctx context.Context, o Options) error {
 	})
 }
 
-// Names are the attempt ids of a list, for people.
+// Names lists attempt ids for people.
 func Names(list []Status) string {
 	var ids []string
 	for _, s := range list {

@@ -10,17 +10,16 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// Printed is a piece of what an attempt printed.
+// Printed is a piece of an attempt's output.
 type Printed struct {
-	At     time.Time // when it was printed; zero: not known
+	At     time.Time // of the output; zero if unknown
 	Stderr bool
-	Data   []byte // in Docker of one line, of long lines 16 KiB at most; only for the time of the call
+	Data   []byte // in Docker part of one line, at most 16 KiB; valid during the call
 }
 
-// FollowOutput hands over what an attempt has printed, as far as its log file has it, and then what it prints,
-// until it has ended, without an error, or ctx ends. It asks for nothing else, waits for no other operation,
-// and may run many times at once. One that is absent has printed nothing. Errors: ErrDaemon, also if the log
-// broke off: all of it can be asked for again.
+// FollowOutput passes on the output of an attempt from the beginning of its log file, until the attempt or ctx ends. It
+// does not wait for other operations and may run several times at once. An absent attempt has no output. Error:
+// ErrDaemon, also if the log breaks off. The caller can then start over.
 func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -41,12 +40,12 @@ func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(P
 		return failure("read the output of "+attemptID, err)
 	}
 	if info, found, err = d.lookup(ctx, attemptID); err == nil && found && stateOf(info).Live() {
-		err = failure("read the output of "+attemptID, errors.New("its log ended, and it goes on"))
+		err = failure("read the output of "+attemptID, errors.New("its log ended, but it still runs"))
 	}
 	return err
 }
 
-// stamped takes the entries of a log, one in each call, with the daemon's time in front.
+// stamped receives log entries, one per call, with the daemon's time at the beginning.
 type stamped struct {
 	take   func(Printed)
 	stderr bool

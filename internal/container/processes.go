@@ -19,41 +19,40 @@ import (
 	"retake/internal/sys/procfs"
 )
 
-// Processes runs attempts as plain processes of this machine, for development. Safe for concurrent use;
-// operations on the same attempt wait for each other.
+// Processes runs attempts as plain processes of this machine, for development. It is safe for concurrent use.
+// Operations on the same attempt wait for each other.
 //
-// Each attempt has a folder of its name in Options.Dir: what package supervisor puts there, recordFile, and
-// three folders that belong to the worker's user: retakeDir stands for Dir, homeDir and tmpDir are gone with
-// it.
+// Each attempt has a folder in Options.Dir with the files of package supervisor, recordFile, and folders that belong to
+// the worker's user. retakeDir stands for Dir. homeDir and tmpDir are removed with the attempt.
 type Processes struct {
 	fleet  string
 	dir    string
 	log    *zap.Logger
 	limits limits
-	apart  bool // workers have another user than ours, and a view of this machine without hide
+	apart  bool // workers run as another user and do not see hide
 	hide   []string
 
 	attempts keyedLock
 }
 
-// Names in an attempt's folder, beside the supervisor's.
+// Names in an attempt's folder, in addition to the supervisor's.
 const (
-	recordFile = "attempt.json" // written last: without it the folder is an Ensure that was cut off
+	recordFile = "attempt.json" // written last; without it the folder is of an interrupted Ensure
 	retakeDir  = "retake"
 	homeDir    = "home"
 	tmpDir     = "tmp"
-	workDir    = "work" // if the checkout is not on this machine
+	workDir    = "work" // if this machine has no checkout
 )
 
-// record identifies the folder's attempt.
+// record identifies the attempt of a folder.
 type record struct {
 	AttemptID string `json:"attempt_id"`
 	Fleet     string `json:"fleet"`
 	Task      string `json:"task"`
 }
 
-// OpenProcesses opens o.Dir, which it makes if need be. Errors: ErrSpec if the folder or this system cannot
-// serve, or if workers cannot be kept from what the director knows and that was not asked for.
+// OpenProcesses opens o.Dir and creates it if necessary. Error: ErrSpec if the folder or this system is unsuitable, or
+// if workers cannot be isolated from the director although o.SameUser is false.
 func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 	if err := CanKeepApart(); err != nil && !o.SameUser {
 		return nil, err
@@ -61,7 +60,7 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 	return readProcesses(o)
 }
 
-// readProcesses opens what an earlier run may have left, too, whatever this one may start.
+// readProcesses opens the folder, including leftovers of an earlier run, even if workers cannot be started.
 func readProcesses(o Options) (*Processes, error) {
 	if !fleetName.MatchString(o.Fleet) || !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "fleet %q, folder %q: want a fleet of letters, digits, '_', '.', '-', and an "+
@@ -84,37 +83,37 @@ func readProcesses(o Options) (*Processes, error) {
 		if err := p.mend(dir); err != nil {
 			return nil, hostFailure("read about "+filepath.Base(dir), err)
 		}
-		// Without a record it is of an Ensure or a Stop that was cut off.
+		// Without a record it is of an interrupted Ensure or Stop.
 		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
 			if err := p.removeUnrecorded(filepath.Base(dir)); err != nil {
-				p.log.Warn("the folder of a process cannot be removed", zap.String("path", dir), zap.Error(err))
+				p.log.Warn("cannot remove folder of a process", zap.String("path", dir), zap.Error(err))
 			}
 		}
 	}
 	return p, nil
 }
 
-// mend sets aside what is damaged in an attempt's folder. The record is made again: its worker must be found,
-// whatever became of the file.
+// mend sets damaged files of an attempt's folder aside. It recreates the record, because the worker must be found
+// regardless.
 func (p *Processes) mend(dir string) error {
 	var r record
 	err := safefile.Load(filepath.Join(dir, recordFile), func(data []byte) error { return json.Unmarshal(data, &r) })
 	recordDamaged, ok := errors.AsType[*safefile.Damaged](err)
 	if ok {
 		err = supervisor.WriteFile(dir, recordFile, record{AttemptID: filepath.Base(dir), Fleet: p.fleet})
-		p.log.Warn("the record of a process was made again", zap.Error(recordDamaged))
+		p.log.Warn("recreated damaged record of a process", zap.Error(recordDamaged))
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	damaged, more := supervisor.Mend(dir)
 	for _, d := range damaged {
-		p.log.Warn("how a process runs or ended is not known", zap.Error(d))
+		p.log.Warn("set aside damaged state of a process", zap.Error(d))
 	}
 	return errors.Join(err, more)
 }
 
-// folderMode lets another user through to the worker's folders, without letting it look around.
+// folderMode lets the workers' user traverse the folder without listing it.
 func (p *Processes) folderMode() fs.FileMode {
 	if os.Geteuid() == 0 {
 		return 0o711
@@ -122,18 +121,18 @@ func (p *Processes) folderMode() fs.FileMode {
 	return 0o700
 }
 
-// Warm has nothing to do.
+// Warm does nothing.
 func (p *Processes) Warm(context.Context) {}
 
-// EnsureImage has nothing to do: processes run from this machine's own files.
+// EnsureImage does nothing, because processes use this machine's files.
 func (p *Processes) EnsureImage(context.Context, string) error { return nil }
 
-// EnsureNetwork returns the loopback address: that is where processes reach this machine.
+// EnsureNetwork returns the loopback address, at which processes reach this machine.
 func (p *Processes) EnsureNetwork(context.Context) (gateway string, err error) {
 	return "127.0.0.1", nil
 }
 
-// Workdir returns where the worker of a spec finds its checkout: where it really lies, or a folder of the attempt's.
+// Workdir returns the real path of a spec's checkout, or a folder of the attempt.
 func (p *Processes) Workdir(s Spec) string {
 	if s.Checkout == "" {
 		return filepath.Join(p.dir, s.AttemptID, workDir)
@@ -144,19 +143,19 @@ func (p *Processes) Workdir(s Spec) string {
 // Close leaves processes running.
 func (p *Processes) Close() error { return nil }
 
-// Adopt has nothing to do: streams go to files without our help.
+// Adopt does nothing, because the supervisor writes the streams to files.
 func (p *Processes) Adopt(context.Context, string) error { return nil }
 
-// process is one attempt as its folder shows it.
+// process is the state of an attempt in its folder.
 type process struct {
 	record
 	dir        string
-	supervised bool // its supervisor lives, or is being started: processes may exist
+	supervised bool // the supervisor lives or is being started, so processes may exist
 	started    *supervisor.Started
 	ended      *supervisor.Ended
 }
 
-// lookup reads an attempt's folder. Error: ErrSpec if it is another fleet's.
+// lookup reads an attempt's folder. Error: ErrSpec if it belongs to another fleet.
 func (p *Processes) lookup(attemptID string) (*process, bool, error) {
 	if !attemptName.MatchString(attemptID) {
 		return nil, false, nil
@@ -182,8 +181,8 @@ func readProcess(dir string) (*process, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &here.record)
 	}
-	// The lock first: a supervisor writes its last record and then lets go. Once more if it seems to have died
-	// without one: it may have been started in between.
+	// The lock is read first, because a supervisor releases it after its last record. A supervisor that seems to have
+	// died without a record may have been started meanwhile, so the second try reads again.
 	for try := 0; err == nil && try < 2; try++ {
 		var errs [3]error
 		here.supervised, errs[0] = supervisor.Locked(dir)
@@ -196,7 +195,7 @@ func readProcess(dir string) (*process, error) {
 	return here, err
 }
 
-// lost reports that the supervisor died before it could record how the worker ended.
+// lost reports that the supervisor died before it recorded the worker's end.
 func (h *process) lost() bool { return h.started != nil && h.ended == nil && !h.supervised }
 
 func (h *process) ending() ending {
@@ -219,13 +218,13 @@ func (h *process) state() State {
 		}
 		return StateRunning
 	case h.supervised:
-		return StateRunning // any moment now
+		return StateRunning // it will be in a moment
 	default:
 		return StateCreated
 	}
 }
 
-// List returns all processes of this fleet, in the order of their attempt ids.
+// List returns all processes of this fleet, sorted by attempt id.
 func (p *Processes) List(_ context.Context) ([]Status, error) {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -238,9 +237,9 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 		}
 		here, err := readProcess(filepath.Join(p.dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // being made, or being removed
+			continue // it is being created or removed
 		}
-		if err != nil { // to leave it out would say that nothing runs there
+		if err != nil { // omitting it would claim that it does not run
 			return nil, hostFailure("read about "+e.Name(), err)
 		}
 		if here.Fleet == p.fleet {
@@ -251,7 +250,7 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 	return list, nil
 }
 
-// Find returns what List would say of one attempt.
+// Find returns the entry of List for one attempt.
 func (p *Processes) Find(_ context.Context, attemptID string) (s Status, found bool, err error) {
 	if !attemptName.MatchString(attemptID) {
 		return Status{}, false, nil
@@ -266,7 +265,7 @@ func (p *Processes) Find(_ context.Context, attemptID string) (s Status, found b
 	return Status{AttemptID: here.AttemptID, Task: here.Task, State: here.state()}, true, nil
 }
 
-// signal signals the worker, if this is the boot that it was started in.
+// signal signals the worker, if it was started since boot.
 func (h *process) signal(sig syscall.Signal) (sent bool, err error) {
 	if boot, err := procfs.Boot(); err != nil || h.started == nil || boot != h.started.Boot {
 		return false, err
@@ -274,11 +273,11 @@ func (h *process) signal(sig syscall.Signal) (sent bool, err error) {
 	return h.started.Worker.Signal(sig)
 }
 
-// watchEvery is how often Watch looks: a few files per attempt.
+// watchEvery is the polling interval of Watch, which reads a few files per attempt.
 const watchEvery = 200 * time.Millisecond
 
-// Watch calls changed, from one goroutine, at the beginning and whenever the list has changed, until ctx ends;
-// it returns ctx's error.
+// Watch calls changed from one goroutine, at the beginning and whenever the list has changed. It returns the error of
+// ctx.
 func (p *Processes) Watch(ctx context.Context, changed func()) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -286,7 +285,7 @@ func (p *Processes) Watch(ctx context.Context, changed func()) error {
 	for listed, failing := false, false; ; {
 		now, err := p.List(ctx)
 		if err != nil && !failing {
-			p.log.Warn("processes cannot be watched", zap.Error(err))
+			p.log.Warn("cannot watch processes", zap.Error(err))
 		}
 		if failing = err != nil; !failing && (!listed || !slices.Equal(before, now)) {
 			before, listed = now, true

@@ -10,7 +10,7 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// CannotConfine lists, for people, which promises of a Spec plain processes do not keep.
+// CannotConfine lists for people the promises of a Spec that plain processes do not keep.
 func CannotConfine(sameUser bool) []string {
 	cannot := []string{
 		"no image: programs and files are this machine's",
@@ -32,8 +32,8 @@ func CannotConfine(sameUser bool) []string {
 	return cannot
 }
 
-// CanKeepApart fails if this process cannot start workers as another user, without sight of its files and of
-// others' processes.
+// CanKeepApart fails if this process cannot start workers as another user without access to its files and to other
+// processes.
 func CanKeepApart() error {
 	var why error
 	if os.Geteuid() != 0 {
@@ -51,11 +51,11 @@ func CanKeepApart() error {
 	return e
 }
 
-// tryNamespaces gives one to a thread that ends with it.
+// tryNamespaces creates a namespace in a thread that ends with it.
 func tryNamespaces() error {
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: nobody else gets this thread
+		runtime.LockOSThread() // never unlocked, so that the thread is not reused
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -65,8 +65,8 @@ func tryNamespaces() error {
 	return <-result
 }
 
-// keptApart is how a worker is, nil if it is not: of what is hidden it sees its checkout, its own folders and
-// its mounts.
+// keptApart returns the isolation of a worker, or nil without one. Of the hidden folders the worker sees its checkout,
+// its own folders and its mounts.
 func (p *Processes) keptApart(own []string, spec Spec) *supervisor.Apart {
 	if !p.apart {
 		return nil

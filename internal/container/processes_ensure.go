@@ -24,9 +24,9 @@ import (
 // imagePath is the PATH of common base images, which a container has when its image sets none.
 const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Ensure makes sure that the attempt's worker was started. See the package comment for what happens when it was
-// before. Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own folder: the worker gets the true path
-// in its arguments.
+// Ensure starts the attempt's worker unless it was started. The package comment describes what happens to an existing
+// one. Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own folder, and the worker's arguments have its real
+// path.
 func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 	if err := checkProcess(spec); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 	return p.start(ctx, spec)
 }
 
-// checkProcess refuses what processes cannot have.
+// checkProcess refuses settings that processes do not support.
 func checkProcess(spec Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func checkProcess(spec Spec) error {
 	return nil
 }
 
-// checkProcessMount accepts what a process sees anyway.
+// checkProcessMount accepts mounts that a process sees anyway.
 func checkProcessMount(m Mount) error {
 	switch {
 	case m.Volume:
@@ -81,8 +81,7 @@ func checkProcessMount(m Mount) error {
 	return nil
 }
 
-// start makes the folder and the supervisor. The lock keeps everybody else out from here until nothing of the
-// attempt is left.
+// start creates the folder and starts the supervisor. The lock excludes others until no process of the attempt is left.
 func (p *Processes) start(ctx context.Context, spec Spec) error {
 	dir := filepath.Join(p.dir, spec.AttemptID)
 	doing := "start " + spec.AttemptID
@@ -104,7 +103,7 @@ func (p *Processes) start(ctx context.Context, spec Spec) error {
 		return err
 	}
 	defer ready.Close()
-	// The supervisor closes its end when it has recorded something, or when it dies.
+	// The supervisor closes its end after its first record or when it dies.
 	_ = ready.SetReadDeadline(time.Now().Add(p.limits.operation))
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -114,7 +113,7 @@ func (p *Processes) start(ctx context.Context, spec Spec) error {
 	return startOutcome(dir, spec)
 }
 
-// startOutcome reads what the supervisor has recorded.
+// startOutcome reads the supervisor's record.
 func startOutcome(dir string, spec Spec) error {
 	here, err := readProcess(dir)
 	switch doing := "start " + spec.AttemptID; {
@@ -133,8 +132,8 @@ func startOutcome(dir string, spec Spec) error {
 	return nil
 }
 
-// lock takes the folder's lock, unless somebody else has started the worker meanwhile: then it runs. A supervisor whose
-// worker could not be started lets go of the lock in a moment.
+// lock takes the folder's lock, unless somebody else has started the worker meanwhile. A supervisor whose worker failed
+// to start releases the lock in a moment.
 func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.File, running bool, err error) {
 	doing := "start " + spec.AttemptID
 	locked := false
@@ -155,14 +154,14 @@ func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.F
 	return lock, running, err
 }
 
-// ownFolders of an attempt belong to the worker's user, and are gone with it.
+// ownFolders of an attempt belong to the worker's user and are removed with the attempt.
 var ownFolders = [...]string{retakeDir, homeDir, tmpDir, workDir}
 
-// prepare puts everything into the folder that has to be there before the worker runs, and nothing else.
+// prepare creates exactly the files that the worker needs.
 func (p *Processes) prepare(dir string, spec Spec) error {
-	uid, gid := -1, -1 // as ourselves
+	uid, gid := -1, -1 // unchanged
 	if os.Geteuid() == 0 {
-		uid, gid, _ = spec.IDs() // valid
+		uid, gid, _ = spec.IDs() // validated before
 	}
 	err := supervisor.Forget(dir)
 	for _, name := range ownFolders {
@@ -202,8 +201,8 @@ func copyFiles(dir string, spec Spec) error {
 	return nil
 }
 
-// chownTree makes the worker's user the owner of a folder and all in it, of the folder last: until then no
-// process of that user can get in, to put a link to something else in our way.
+// chownTree gives a folder and its content to the worker's user, the folder last. Until then no process of that user
+// can enter it to plant links.
 func chownTree(dir string, uid, gid int) error {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -214,7 +213,7 @@ func chownTree(dir string, uid, gid int) error {
 	return errors.Join(err, os.Lchown(dir, uid, gid))
 }
 
-// truePath translates a path of the spec: what lies in Dir lies in the attempt's folder.
+// truePath translates a path in Dir to the attempt's folder.
 func truePath(dir, p string) string {
 	if !within(p, Dir) {
 		return p
@@ -222,7 +221,7 @@ func truePath(dir, p string) string {
 	return filepath.Join(dir, retakeDir, strings.TrimPrefix(p, Dir))
 }
 
-// launch starts the supervisor, a session of its own, and hands it lock and order. Its program is never the copy in the
+// launch starts the supervisor in a new session and passes lock and order to it. Its program is not the copy in the
 // folder, which the worker's user can change.
 func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File, err error) {
 	doing := "start " + spec.AttemptID
@@ -242,8 +241,8 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 	defer readyWrite.Close()
 	cmd := exec.Command(spec.WorkerBinary, supervisor.Command, dir)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + imagePath, supervisor.Marker + "=" + spec.AttemptID}
-	cmd.Stdin = bytes.NewReader(order)                                         // not in a file, since it holds secrets
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = readyWrite, log, []*os.File{lock} // the last one as supervisor.LockFD
+	cmd.Stdin = bytes.NewReader(order)                                         // not in a file, due to secrets
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = readyWrite, log, []*os.File{lock} // the lock becomes supervisor.LockFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		ready.Close()
@@ -254,11 +253,12 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 		}
 		return nil, e
 	}
-	go func() { _ = cmd.Wait() }() // so that no zombie stays; how it ended is in the folder
+	go func() { _ = cmd.Wait() }() // avoids a zombie; the folder has the result
 	return ready, nil
 }
 
-// newOrder describes the worker: its environment is the spec's and what an engine adds, with a home of its own.
+// newOrder describes the worker. Its environment consists of the spec's, the usual variables of an engine, and its own
+// home.
 func (p *Processes) newOrder(dir string, spec Spec) supervisor.Order {
 	var own []string
 	for _, name := range ownFolders {

@@ -12,7 +12,7 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// FollowOutput is described at Docker's. What was printed before has no time, what comes has that at which it was seen.
+// FollowOutput is described at Docker. Earlier output has no time, later output has the time at which it was seen.
 func (p *Processes) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	streams := [2]growing{{name: supervisor.StdoutFile}, {name: supervisor.StderrFile, stderr: true}}
 	defer func() {
@@ -47,7 +47,7 @@ func (p *Processes) FollowOutput(ctx context.Context, attemptID string, take fun
 	}
 }
 
-// growing is a stream's file that is being read while a supervisor appends to it, and begins it anew now and then.
+// growing is a stream's file that is read while a supervisor appends to it and rotates it.
 type growing struct {
 	dir, name string
 	stderr    bool
@@ -61,9 +61,9 @@ func (g *growing) close() {
 	}
 }
 
-// readOn hands over what is new. What came and went since the last look is lost.
+// readOn passes on new output. Output that was rotated away since the last read is lost.
 func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
-	if g.file == nil { // the part before is read first, if there is one
+	if g.file == nil { // begin with the older part, if any
 		if err := g.open(g.name + supervisor.Older); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
 		}
 		newest, err := os.Stat(filepath.Join(g.dir, g.name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // nothing was printed, or it is just begun anew
+			return nil // without output, or during a rotation
 		}
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
 		if err != nil || os.SameFile(mine, newest) {
 			return err
 		}
-		// Nobody writes to a part that was put aside: what it had when that was seen is all, once it is read again.
+		// A rotated part does not grow, so reading it once more completes it.
 		next := g.name
 		if older, err := os.Stat(filepath.Join(g.dir, g.name+supervisor.Older)); err == nil &&
 			!os.SameFile(mine, older) {
@@ -107,7 +107,7 @@ func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
 	return ctx.Err()
 }
 
-// open opens a part; there may be none.
+// open opens a part, if it exists.
 func (g *growing) open(name string) error {
 	f, err := os.Open(filepath.Join(g.dir, name))
 	if err == nil {
@@ -119,7 +119,7 @@ func (g *growing) open(name string) error {
 	return err
 }
 
-// copyChunks hands over the rest of a file.
+// copyChunks passes on the rest of a file.
 func copyChunks(ctx context.Context, f *os.File, take func([]byte)) error {
 	chunk := make([]byte, 32<<10)
 	for ctx.Err() == nil {

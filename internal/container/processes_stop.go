@@ -18,15 +18,14 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// sweepLimit is how long a supervisor may take to end what its dead worker has left, before it is done from
-// here: it needs milliseconds, unless it is frozen itself.
+// sweepLimit is the time for a supervisor to end leftover processes of its worker before this process does it. It needs
+// milliseconds unless it is frozen.
 const sweepLimit = 2 * time.Second
 
-// Stop ends the attempt's worker and everything that it has started, collects how it ended, removes its folder,
-// and returns once nothing is left. A running worker gets SIGTERM, for it to end its stages, and grace (0:
-// none), then all get SIGKILL; a frozen one is killed at once. Absent: Exit{Known: false}. Errors: ErrHost
-// (transient) while a process is left; ErrSpec if it is another fleet's. Signals already sent are remembered
-// for the next call.
+// Stop ends the attempt's worker and all its processes, determines how it ended, removes its folder, and returns when
+// no process is left. A running worker gets SIGTERM to end its stages, grace if positive, and then all get SIGKILL. A
+// frozen one is killed at once. For an absent attempt Exit.Known is false. Errors: ErrHost (transient) while a process
+// is left; ErrSpec if the attempt belongs to another fleet. The next call remembers the sent signals.
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()
@@ -61,7 +60,7 @@ func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID strin
 		return Exit{}, err
 	}
 	exit := here.ending().exit(*sent)
-	if here.lost() { // its supervisor died with it: nobody knows the exit code
+	if here.lost() { // its supervisor died with it, so the exit code is unknown
 		exit = Exit{Killed: sent.kill}
 	}
 	exit.Stdout, exit.Stderr = p.tails(here)
@@ -71,7 +70,7 @@ func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID strin
 	return exit, p.remove(here.dir)
 }
 
-// endWorker makes the worker end, or at least leaves nothing undone that should make it.
+// endWorker ends the worker, or at least sends everything that should end it.
 func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID string, grace time.Duration) error {
 	here := &process{}
 	ended := func() (bool, error) {
@@ -81,7 +80,7 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 		}
 		return err == nil && (!found || !here.state().Live()), err
 	}
-	// A worker that is just being started can be signalled only when it is there.
+	// A starting worker can only be signalled once it exists.
 	if done, err := until(ctx, p.limits.confirm, func() (bool, error) {
 		done, err := ended()
 		return done || err != nil || here.started != nil, err
@@ -91,7 +90,7 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 	if here.started == nil {
 		return nil
 	}
-	_, _ = here.started.Supervisor.Signal(syscall.SIGCONT) // if somebody froze it, too; it lives, so this is its boot
+	_, _ = here.started.Supervisor.Signal(syscall.SIGCONT) // it may be frozen, too; it lives, so this is its boot
 	if grace > 0 && here.state() != StatePaused {
 		accepted, err := here.signal(syscall.SIGTERM)
 		if err != nil {
@@ -101,7 +100,7 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 		gone := false
 		if _, err := until(ctx, grace, func() (bool, error) {
 			gone, err = ended()
-			return gone || here.state() == StatePaused, err // a frozen one cannot obey
+			return gone || here.state() == StatePaused, err // a frozen one cannot react
 		}); err != nil || gone {
 			return err
 		}
@@ -111,12 +110,12 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 		return hostFailure("send SIGKILL to "+attemptID, err)
 	}
 	sent.kill = sent.kill || accepted
-	_, err = until(ctx, sweepLimit, ended) // not in time: killLeftovers goes on
+	_, err = until(ctx, sweepLimit, ended) // killLeftovers continues after the limit
 	return err
 }
 
-// killLeftovers returns when no process of an attempt, whose worker has been told to end, is left. The
-// supervisor does it; if it is gone, or does not, it is done from here, to the supervisor too.
+// killLeftovers returns when no process of an ending attempt is left. The supervisor ends them. If it is gone or does
+// not, this process does, including the supervisor.
 func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 	began := time.Now()
 	var left []procfs.Process
@@ -161,14 +160,14 @@ func (p *Processes) tails(here *process) (stdout, stderr []byte) {
 	tail := func(name string) []byte {
 		newest := ring.New(TailBytes)
 		if err := supervisor.CopyStream(newest, here.dir, name); err != nil {
-			p.log.Warn("the output is not readable", zap.String("worker", here.AttemptID), zap.Error(err))
+			p.log.Warn("cannot read output", zap.String("worker", here.AttemptID), zap.Error(err))
 		}
 		return newest.Bytes()
 	}
 	return tail(supervisor.StdoutFile), tail(supervisor.StderrFile)
 }
 
-// removeUnrecorded removes the folder of an Ensure that was cut off before it was one.
+// removeUnrecorded removes the folder of an interrupted Ensure.
 func (p *Processes) removeUnrecorded(attemptID string) error {
 	dir := filepath.Join(p.dir, attemptID)
 	if _, err := os.Lstat(dir); !attemptName.MatchString(attemptID) || errors.Is(err, fs.ErrNotExist) {
@@ -182,13 +181,13 @@ func (p *Processes) removeUnrecorded(attemptID string) error {
 	return p.remove(dir)
 }
 
-// remove removes the record first: what is half removed is no attempt any more.
+// remove removes the record first, so that a half removed folder is not an attempt.
 func (p *Processes) remove(dir string) error {
 	if err := os.Remove(filepath.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return hostFailure("remove "+dir, err)
 	}
 	if err := safefile.RemoveAll(dir); err != nil {
-		p.log.Warn("the folder of a process cannot be removed", zap.String("path", dir), zap.Error(err))
+		p.log.Warn("cannot remove folder of a process", zap.String("path", dir), zap.Error(err))
 	}
 	return nil
 }

@@ -15,31 +15,29 @@ import (
 	"retake/internal/sys/publicaddr"
 )
 
-// rules are what the kernel is to keep of a network for one fleet: two tables of nftables of one name, which
-// nobody else's rules are in. A packet that they drop is gone whatever other tables say; one that they let pass
-// still has to pass those.
+// rules are the packet rules of a network for one fleet, in two private nftables tables of the same name. A dropped
+// packet is gone regardless of other tables. An accepted one must still pass them.
 //
-//	inet    input    from the bridge: doors, neighbour discovery, nothing else of this host
-//	        forward  from the bridge: doors, name servers while it is open; then nothing, or public addresses
-//	bridge  forward  from port to port: what stands on the network and is a door, nothing else
+//	inet    input    from the bridge: doors and neighbour discovery, nothing else of this host
+//	        forward  from the bridge: doors, name servers while open, then public addresses or nothing
+//	bridge  forward  from port to port: doors on the network, nothing else
 //
-// The last is needed where br_netfilter is not loaded: there a packet from worker to worker is not seen by the
-// former two.
+// The bridge table is needed without br_netfilter, where the inet table does not see packets between workers.
 //
-// Fleets may share a network, and know nothing of each other's doors: each marks what is for its own, in chains
-// that come first, and drops nothing that anybody has marked. So all doors are open for all, and who wants
-// least to be reached besides has the last word.
+// Fleets may share a network without knowing each other's doors. Each fleet marks packets to its doors in chains that
+// come first, and drops no marked packet. So doors are open for all fleets, and the strictest fleet decides about
+// everything else.
 type rules struct {
 	fleet       string
 	bridge      string         // interface
-	stale       string         // that of a network that was in its place; empty: none
+	stale       string         // bridge of a replaced network, or empty
 	subnets     []netip.Prefix // of the network
 	doors       []netip.AddrPort
 	nameservers []netip.Addr
-	closed      bool // nothing but doors
+	closed      bool // doors only
 }
 
-// tables are ours, by their name: retake-<bridge>-<fleet>.
+// tables returns our tables, named retake-<bridge>-<fleet>.
 func (r rules) tables(bridge string) [2]*nftables.Table {
 	name := fence.TablePrefix + bridge + "-" + r.fleet
 	return [2]*nftables.Table{
@@ -48,10 +46,9 @@ func (r rules) tables(bridge string) [2]*nftables.Table {
 	}
 }
 
-// batches are the messages that put the rules in place of those of before, as a whole: the best first, then
-// what kernels with less take. Bridges are told apart by name in the bridge's table (nft_meta_bridge), or by
-// their addresses, which says the same of all but what has no address of the network. Programs are told at once
-// that they do not get through (nft_reject), or wait.
+// batches returns alternative batches of messages that replace the rules atomically, the best first, for kernels with
+// fewer features. The bridge table recognizes bridges by name (nft_meta_bridge) or by addresses, which misses packets
+// without an address of the network. Rejected programs learn that at once (nft_reject) or time out.
 func (r rules) batches() (all [][]byte, err error) {
 	for _, no := range []expr.Any{&expr.Reject{
 		Type: unix.NFT_REJECT_ICMPX_UNREACH,
@@ -65,10 +62,10 @@ func (r rules) batches() (all [][]byte, err error) {
 	return all, err
 }
 
-// removal are the messages that remove the tables of a network, which need not be there.
+// removal returns the messages that remove a network's tables, which need not exist.
 func (r rules) removal() ([]byte, error) { return encode(r.empty) }
 
-// empty removes the tables, also if they are not there.
+// empty removes the tables, whether or not they exist.
 func (r rules) empty(c *nftables.Conn) {
 	for _, bridge := range []string{r.bridge, r.stale} {
 		for _, t := range r.tables(bridge) {
@@ -80,7 +77,7 @@ func (r rules) empty(c *nftables.Conn) {
 	}
 }
 
-// encode returns what a connection would have sent.
+// encode returns the bytes that a connection would send.
 func encode(write func(*nftables.Conn)) (batch []byte, err error) {
 	c, err := nftables.New(nftables.WithTestDial(func(sent []netlink.Message) ([]netlink.Message, error) {
 		answers := []netlink.Message{}
@@ -112,13 +109,13 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 
 	input, forward := pair(c, inet, "input", nftables.ChainHookInput, no), pair(c, inet, "forward",
 		nftables.ChainHookForward, no)
-	// nobody rejects between ports
+	// Rejecting is not possible between ports.
 	ports := pair(c, bridge, "forward", nftables.ChainHookForward, &expr.Verdict{Kind: expr.VerdictDrop})
 	for _, d := range r.doors {
 		there := slices.Concat(address(d.Addr(), false), port(unix.IPPROTO_TCP, d.Port(), false))
 		input.door(from, there)
 		forward.door(from, there)
-		if r.inside(d.Addr()) { // what is on the network itself also answers there
+		if r.inside(d.Addr()) { // a door on the network also answers there
 			back := slices.Concat(address(d.Addr(), true), port(unix.IPPROTO_TCP, d.Port(), true))
 			forward.door(from, to, back)
 			ports.door(there)
@@ -136,7 +133,7 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 			}
 		}
 	}
-	ports.door(protocol(unix.ETH_P_ARP)) // who has a door's address; it carries nothing
+	ports.door(protocol(unix.ETH_P_ARP)) // ARP finds the doors and carries no data
 
 	input.drop(from)
 	forward.drop(from, to)
@@ -155,14 +152,14 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 	}
 }
 
-// hook is the two chains of one place in the kernel: the first marks, the last drops what nobody has marked.
+// hook is a pair of chains at one hook of the kernel. The first marks packets, the last drops unmarked ones.
 type hook struct {
 	c           *nftables.Conn
 	first, last *nftables.Chain
-	no          expr.Any // what becomes of a packet that is not to pass
+	no          expr.Any // verdict for packets that must not pass
 }
 
-// pair makes the chains of a hook.
+// pair creates the chains of a hook.
 func pair(c *nftables.Conn, t *nftables.Table, name string, at *nftables.ChainHook, no expr.Any) hook {
 	chain := func(name string, priority nftables.ChainPriority) *nftables.Chain {
 		accept := nftables.ChainPolicyAccept
@@ -180,7 +177,7 @@ func (h hook) add(chain *nftables.Chain, does []expr.Any, parts ...[]expr.Any) {
 	h.c.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: append(slices.Concat(parts...), does...)})
 }
 
-// door marks what the parts match.
+// door marks matching packets.
 func (h hook) door(parts ...[]expr.Any) {
 	set := []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
@@ -193,18 +190,18 @@ func (h hook) door(parts ...[]expr.Any) {
 	h.add(h.first, set, parts...)
 }
 
-// drop lets it not pass.
+// drop drops matching packets.
 func (h hook) drop(parts ...[]expr.Any) {
 	h.add(h.last, []expr.Any{h.no}, parts...)
 }
 
-// doorMark is the bit of a packet's mark that says that it is for a door. No process in a container sets it:
-// that takes NET_ADMIN, and a packet loses its mark between networks.
+// doorMark is the mark bit of packets to doors. Processes in containers cannot set it without NET_ADMIN, and packets
+// lose their mark between networks.
 const doorMark = 0x00200000
 
 func nativeMark() []byte { return binary.NativeEndian.AppendUint32(nil, doorMark) }
 
-// loadMark is that bit.
+// loadMark loads that bit.
 func loadMark() []expr.Any {
 	return []expr.Any{&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, &expr.Bitwise{
 		SourceRegister: 1, DestRegister: 1,
@@ -212,12 +209,12 @@ func loadMark() []expr.Any {
 	}}
 }
 
-// inside reports whether something of that address stands on the network itself.
+// inside reports whether an address is on the network.
 func (r rules) inside(a netip.Addr) bool {
 	return slices.ContainsFunc(r.subnets, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// fromSubnets is what comes from an address of the network, in the bridge's table.
+// fromSubnets matches sources on the network, for the bridge table.
 func (r rules) fromSubnets() (all [][]expr.Any) {
 	for _, p := range r.subnets {
 		all = append(all, block(p.Masked(), true))
@@ -225,18 +222,18 @@ func (r rules) fromSubnets() (all [][]expr.Any) {
 	return all
 }
 
-// discovery are the kinds of ICMPv6 without which IPv6 does not reach a gateway: solicitation and advertisement
-// of routers and neighbours.
+// discovery are the ICMPv6 types that IPv6 needs to reach a gateway: router and neighbour solicitation and
+// advertisement.
 var discovery = []byte{133, 134, 135, 136}
 
-// named compares the name of an interface.
+// named matches the name of an interface.
 func named(key expr.MetaKey, name string) []expr.Any {
 	padded := make([]byte, unix.IFNAMSIZ)
 	copy(padded, name)
 	return []expr.Any{&expr.Meta{Key: key, Register: 1}, equal(padded...)}
 }
 
-// protocol compares what a frame carries.
+// protocol matches the ethertype of a frame.
 func protocol(ethertype uint16) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1},
@@ -244,7 +241,7 @@ func protocol(ethertype uint16) []expr.Any {
 	}
 }
 
-// frame is what carries a packet of an address's family: in the bridge's table there are others.
+// frame matches packets of an address's family. The bridge table also sees others.
 func frame(a netip.Addr) []expr.Any {
 	if a.Is4() {
 		return protocol(unix.ETH_P_IP)
@@ -252,14 +249,14 @@ func frame(a netip.Addr) []expr.Any {
 	return protocol(unix.ETH_P_IPV6)
 }
 
-// address compares where a packet goes, or comes from.
+// address matches a destination or source.
 func address(a netip.Addr, source bool) []expr.Any {
 	return block(netip.PrefixFrom(a, a.BitLen()), source)
 }
 
-// block compares the beginning of that address.
+// block matches a destination or source in a prefix.
 func block(p netip.Prefix, source bool) []expr.Any {
-	size, at := uint32(p.Addr().BitLen()/8), uint32(16) // IPv4: the destination follows the source at byte 12
+	size, at := uint32(p.Addr().BitLen()/8), uint32(16) // in IPv4 the destination follows the source at byte 12
 	if p.Addr().Is6() {
 		at = 24
 	}
@@ -276,7 +273,7 @@ func block(p netip.Prefix, source bool) []expr.Any {
 		equal(p.Masked().Addr().AsSlice()...))
 }
 
-// port compares a transport's port, of the destination or the source.
+// port matches a transport's destination or source port.
 func port(transport byte, n uint16, source bool) []expr.Any {
 	at := uint32(2)
 	if source {
@@ -289,7 +286,7 @@ func port(transport byte, n uint16, source bool) []expr.Any {
 	}
 }
 
-// icmp6 compares a kind of ICMPv6.
+// icmp6 matches a type of ICMPv6.
 func icmp6(kind byte) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, equal(unix.IPPROTO_ICMPV6),

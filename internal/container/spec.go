@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Labels on everything that this package creates.
+// Labels of everything that this package creates.
 const (
 	LabelFleet   = "retake.fleet"   // the director's fleet; on containers and the network
 	LabelOwner   = "retake.owner"   // the installation that made a container; see Options.Owner
@@ -17,63 +17,64 @@ const (
 	LabelAttempt = "retake.attempt" // attempt id, the same as the container's name
 )
 
-// Dir has the worker's program in every container. With Spec.Files it belongs to the worker's user, so that the
-// worker can remove them; without, nobody can write to it.
+// Dir contains the worker's program in every container. With Spec.Files it belongs to the worker's user, so that the
+// worker can remove them. Otherwise it is read-only.
 const Dir = "/retake"
 
-// WorkerPath is where Spec.WorkerBinary appears.
+// WorkerPath is the path of Spec.WorkerBinary in the container.
 const WorkerPath = Dir + "/worker"
 
-// minMemory is the least limit that Docker accepts.
+// minMemory is Docker's minimum.
 const minMemory = 6 << 20
 
-// Spec describes an attempt's container. Every field is required unless its comment says otherwise.
+// Spec describes an attempt's container. Fields are required unless their comments say otherwise.
 type Spec struct {
 	AttemptID string // container name; letters, digits, "_.-"
 	Task      string // issue key, for people and lists
-	Image     string // any image; nothing of ours is needed in it, its own settings are overridden
+	Image     string // any image; its settings are overridden and nothing in it is required
 	Workdir   string // absolute path in the container, outside of Dir
-	// absolute path on the daemon's host, mounted writable at Workdir; empty: Workdir is empty at first,
-	// belongs to User, and goes with the attempt
+	// Checkout is an absolute path on the daemon's host, mounted writable at Workdir. If empty, Workdir is an empty
+	// folder of User that is removed with the attempt.
 	Checkout   string
-	Entrypoint []string // argument vector of the first process; the image's CMD is not appended
-	Files      []File   // optional; put into Dir before the start, owned by User and readable by nobody else
-	// optional; all that the first process reads of its standard input, in no file and no argument
+	Entrypoint []string // argument vector of the first process, without the image's CMD
+	Files      []File   // optional; copied into Dir before the start, readable only by User
+	// Stdin is optional. It is the whole standard input of the first process, and never stored in files or arguments.
 	Stdin        []byte
-	WorkerBinary string   // static executable readable by this process, put at WorkerPath; knows supervisor.Command
+	WorkerBinary string   // static executable on this host, copied to WorkerPath; implements supervisor.Command
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional
-	Scratch      []string // optional; paths in the container where everybody may write, empty at first, in its memory
-	// the image's files cannot be changed: only mounts, Scratch, /tmp, /var/tmp, /run, the home, and Dir with Files
+	Scratch      []string // optional; world-writable folders in the container's memory, empty at first
+	// ReadOnly makes the image's files immutable, except mounts, Scratch, /tmp, /var/tmp, /run, the home, and Dir with
+	// Files.
 	ReadOnly bool
-	Memory   int64   // bytes, at least 6 MiB; swap does not come on top of it, tmpfs counts
-	CPUs     float64 // above 0
-	Pids     int64   // at least 1; threads count
+	Memory   int64   // bytes, at least 6 MiB; includes swap and tmpfs
+	CPUs     float64 // positive
+	Pids     int64   // at least 1; includes threads
 	User     string  // numeric "uid" or "uid:gid", not root; need not exist in the image
 
-	// optional; what runs it may end it after so long, whatever becomes of the director. Kubernetes does
+	// Life is optional. It is the time after which the runtime may end the attempt even without the director. Only
+	// Kubernetes does.
 	Life time.Duration
 }
 
-// File is put into Dir before the container starts.
+// File is copied into Dir before the container starts.
 type File struct {
 	Name string // without a folder
 	Data []byte
 }
 
-// Mount makes a host path or a volume visible in the container. Which ones are allowed is checked with the
-// configuration.
+// Mount makes a host path or a volume visible in the container. The configuration checks which mounts are allowed.
 type Mount struct {
-	Source   string // absolute path on the daemon's host, or a volume's name (made when absent)
+	Source   string // absolute path on the daemon's host, or the name of a volume, created if absent
 	Target   string // absolute path in the container
 	ReadOnly bool
-	Volume   bool // Source is a volume; unless ReadOnly its root is given to Spec.User
+	Volume   bool // Source is a volume; its root is given to Spec.User unless ReadOnly
 }
 
 var attemptName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
 
-// Validate refuses what must not run, before the daemon is asked. What only the daemon can know (does the path exist,
-// are there so many CPUs) is the daemon's to refuse.
+// Validate refuses invalid specs before the daemon is asked. The daemon checks what depends on its host, such as paths
+// and the number of CPUs.
 func (s Spec) Validate() error {
 	doing := "attempt " + strconv.Quote(s.AttemptID)
 	for _, c := range []struct {
@@ -102,7 +103,7 @@ func (s Spec) Validate() error {
 	}
 	for _, e := range s.Env {
 		if strings.Index(e, "=") < 1 {
-			return refused(doing, "env: want KEY=VALUE") // without the text: it may be a secret
+			return refused(doing, "env: want KEY=VALUE") // without the text, which may be a secret
 		}
 	}
 	for _, p := range s.Scratch {
@@ -118,7 +119,7 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// IDs reads User. Names are refused: they are looked up in the image, which may have none, or a surprising one.
+// IDs parses User. Names are refused, because the image's passwd may lack them or map them unexpectedly.
 func (s Spec) IDs() (uid, gid int, err error) {
 	first, second, both := strings.Cut(s.User, ":")
 	uid, err = strconv.Atoi(first)
@@ -134,12 +135,12 @@ func (s Spec) IDs() (uid, gid int, err error) {
 	return uid, gid, nil
 }
 
-// sockets are where a Docker socket usually is. Whoever holds one is root on the host.
+// sockets are the usual paths of the Docker socket. Access to it is equivalent to root on the host.
 var sockets = []string{"/var/run/docker.sock", "/run/docker.sock"}
 
 func clean(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }
 
-// within reports whether p is dir or lies in it; both are clean.
+// within reports whether p is dir or inside of it. Both must be clean.
 func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

@@ -1,14 +1,13 @@
-// Package bundle is how an attempt gets its files, its variables and its input where nothing can be put into a
-// container before it starts: on Kubernetes.
+// Package bundle passes files, variables and input to an attempt where nothing can be copied into a container before it
+// starts, as on Kubernetes.
 //
-// One value of everything, packed, comes as files that only an init container sees. That one is our own
-// program: it unpacks them into a volume that the attempt's container sees as container.Dir (Unpack), together
-// with a copy of itself. The attempt's container begins with that copy (Enter), which takes the variables and
-// the input away from the disk, makes the input its standard input, and becomes the worker. So when the worker
-// begins, neither is in a file that anybody finds, in an argument, or in anything that the cluster shows of a
-// pod. The input is a file without a name until it was read (Input).
+// One packed value arrives as files that only an init container mounts. The init container runs our program, which
+// unpacks them into a volume that the attempt's container mounts as container.Dir (Unpack), with a copy of itself. The
+// attempt's container begins with that copy (Enter). It removes variables and input from the disk, makes the input its
+// standard input, and becomes the worker. So neither is in a file, an argument, or the cluster's view of the pod when
+// the worker begins. The input is an unlinked file until it was read (Input).
 //
-// The package is linked into the worker: it imports nothing of the engine's.
+// The package is linked into the worker, so it imports no client of an engine.
 package bundle
 
 import (
@@ -25,23 +24,23 @@ import (
 	"strconv"
 )
 
-// Bundle is all that an attempt gets.
+// Bundle is the complete input of an attempt.
 type Bundle struct {
 	Env   []string // KEY=VALUE, beside those of the image
 	Input []byte   // all of its standard input
 	Files []File   // in container.Dir
 }
 
-// File is one of them.
+// File is a file of a bundle.
 type File struct {
 	Name string // without a folder
 	Data []byte
 }
 
-// partBytes is what one part holds: a Secret may have 1 MiB.
+// partBytes is the size of a part. A Secret may have 1 MiB.
 const partBytes = 1_000_000
 
-// Pack makes parts of a bundle. They are of one packing only if all of them are: who unpacks notices others.
+// Pack splits a bundle into parts. Unpacking detects parts of different bundles.
 func Pack(b Bundle) ([][]byte, error) {
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -51,7 +50,7 @@ func Pack(b Bundle) ([][]byte, error) {
 	return slices.Collect(slices.Chunk(append(sum[:], data...), partBytes)), nil
 }
 
-// PartName is the name of the file that a part is unpacked from.
+// PartName is the name of a part's file.
 func PartName(i int) string { return "part-" + strconv.Itoa(i) }
 
 // unpack reads the parts in a folder.
@@ -76,8 +75,8 @@ func unpack(dir string) (b Bundle, err error) {
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }
 
-// Input reads a standard input to its end, and then empties it if it is a file: who can open another process's
-// files, as a debugger can, finds nothing.
+// Input reads a standard input and empties it at the end if it is a file. A process that can open files of another one,
+// such as a debugger, then finds nothing.
 func Input(file *os.File) io.Reader { return &input{file} }
 
 type input struct{ file *os.File }

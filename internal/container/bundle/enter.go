@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnterCommand is the first argument that turns our program into the attempt's: DIR PROGRAM ARGUMENT…, where
-// DIR is what was unpacked.
+// EnterCommand is the first argument that turns our program into the attempt's: DIR PROGRAM ARGUMENT…, where DIR is the
+// unpacked folder.
 const EnterCommand = "enter"
 
-// EnterMain is the program of EnterCommand. It returns only if it fails, with a shell's exit code.
+// EnterMain is the program of EnterCommand. It returns only after a failure, with a shell's exit code.
 func EnterMain(args []string, stdout, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "usage: worker", EnterCommand, "DIR PROGRAM ARGUMENT…")
@@ -63,7 +63,7 @@ func enter(dir string, argv []string) error {
 	return nil
 }
 
-// takeAway opens a file that has no name any more.
+// takeAway opens a file and removes its name.
 func takeAway(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func takeAway(path string) (*os.File, error) {
 	return f, os.Remove(path)
 }
 
-// merged are the container's variables, with ours in the place of those of the same name.
+// merged returns the container's variables, overridden by ours.
 func merged(own, ours []string) []string {
 	set := map[string]bool{}
 	for _, v := range ours {

@@ -13,7 +13,7 @@ import (
 // UnpackCommand is the first argument that makes our program unpack: FROM TO FOLDER…
 const UnpackCommand = "unpack"
 
-// Names in the folder that is unpacked into.
+// Names in the unpacked folder.
 const (
 	Dir       = "retake" // becomes container.Dir
 	Program   = "worker" // our own
@@ -24,7 +24,7 @@ const (
 	NotStarted = "retake: not started: "
 )
 
-// UnpackMain is the program of UnpackCommand. It makes the further folders, too, for everybody to write in.
+// UnpackMain is the program of UnpackCommand. It also creates the further folders, writable for everybody.
 func UnpackMain(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "usage: worker", UnpackCommand, "FROM TO FOLDER…")
@@ -38,8 +38,7 @@ func UnpackMain(args []string, stderr io.Writer) int {
 	return 0
 }
 
-// Unpack reads the parts in from and puts everything where Enter looks for it, below to. All of it belongs to
-// this process's user.
+// Unpack reads the parts in from and writes the files for Enter below to. All of them belong to this process's user.
 func Unpack(from, to string, folders []string) error {
 	syscall.Umask(0)
 	for _, dir := range folders {
@@ -73,7 +72,7 @@ func Unpack(from, to string, folders []string) error {
 	return nil
 }
 
-// put makes a file in a volume that is new and goes with its pod.
+// put creates a file in a new volume that is removed with its pod.
 func put(path string, mode fs.FileMode, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
@@ -94,7 +93,7 @@ func copySelf(to string) error {
 	return put(to, 0o555, self)
 }
 
-// terminationLog is where the cluster reads a container's last words.
+// terminationLog is the file from which the cluster reads a container's last message.
 const terminationLog = "/dev/termination-log"
 
 func lastWords(text string) error {

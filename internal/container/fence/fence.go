@@ -1,8 +1,7 @@
-// Package fence hands rules of a firewall to the kernel, from inside of a short-lived container in the host's
-// network: the worker's program knows it as a command of its own, as it knows package look's. Whoever starts it
-// has written the rules; it knows nothing of what they say.
+// Package fence passes firewall rules to the kernel, from a short-lived container in the host's network. It is a
+// command of the worker's program, like package look. It does not interpret the rules, which its caller has written.
 //
-// It is all or nothing: the kernel takes a batch as a whole, or none of it. It imports the standard library only.
+// The kernel takes a batch as a whole or not at all. The package imports only the standard library.
 package fence
 
 import (
@@ -19,22 +18,21 @@ import (
 	"time"
 )
 
-// Command is the worker's word for it.
+// Command is the name of the worker's command.
 const Command = "fence"
 
-// TablePrefix begins the names of the tables that are written here: then come the bridge and the fleet. Those
-// of bridges that are gone are removed.
+// TablePrefix begins the names of our tables, followed by bridge and fleet. Tables of missing bridges are removed.
 const TablePrefix = "retake-"
 
-// Done is what Main prints, as JSON.
+// Done is the JSON output of Main.
 type Done struct {
 	Used        int      `json:"used"`                  // which of the batches the kernel took, from 0; -1: none
 	Why         string   `json:"why,omitempty"`         // it took none
 	Nameservers []string `json:"nameservers,omitempty"` // of this machine's resolv.conf
 }
 
-// Args are the arguments that have Main hand over the first of the batches that the kernel takes, behind
-// Command. A batch is messages of netlink, as they go over the socket.
+// Args returns the arguments after Command for Main to apply the first batch that the kernel accepts. A batch consists
+// of netlink messages in wire format.
 func Args(batches ...[]byte) (args []string) {
 	for _, b := range batches {
 		args = append(args, base64.StdEncoding.EncodeToString(b))
@@ -42,7 +40,7 @@ func Args(batches ...[]byte) (args []string) {
 	return args
 }
 
-// Main hands over, and returns the exit code: 0 if it could be tried, whatever the kernel said.
+// Main applies the rules. The exit code is 0 if it could try, whatever the kernel answered.
 func Main(args []string, stdout, stderr io.Writer) int {
 	done := Done{Used: -1, Nameservers: nameservers("/etc/resolv.conf")}
 	for i, text := range args {
@@ -68,7 +66,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// nameservers are those that a machine asks.
+// nameservers returns the name servers of a machine.
 func nameservers(file string) (all []string) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -86,7 +84,7 @@ func nameservers(file string) (all []string) {
 // answerLimit bounds the wait for the kernel, which answers at once.
 const answerLimit = 10 * time.Second
 
-// send writes a batch to the kernel's netfilter and reads what it says of each message: an error of one undoes all.
+// send sends a batch to the kernel's netfilter and reads the answers. An error of one message undoes all.
 func send(batch []byte) error {
 	messages, err := syscall.ParseNetlinkMessage(batch)
 	if err != nil || len(messages) == 0 {

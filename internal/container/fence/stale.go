@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// What the kernel calls things: include/uapi/linux/netfilter/nfnetlink.h and nf_tables.h.
+// Constants of the kernel, from include/uapi/linux/netfilter/nfnetlink.h and nf_tables.h.
 const (
 	nftables     = 10 << 8
 	getTable     = nftables | 1
@@ -22,13 +22,13 @@ const (
 	headerLength = syscall.SizeofNlMsghdr
 )
 
-// table is one of the kernel's.
+// table is a table of the kernel.
 type table struct {
 	family byte
 	name   string
 }
 
-// removeStale removes the tables of bridges that are gone. That some are left harms nobody: they match nothing.
+// removeStale removes tables of missing bridges. Such tables are harmless, since they match no packets.
 func removeStale(prefix string) error {
 	all, err := tables()
 	if err != nil {
@@ -48,7 +48,7 @@ func removeStale(prefix string) error {
 	return err
 }
 
-// tables are all that the kernel has.
+// tables lists all tables of the kernel.
 func tables() (all []table, err error) {
 	fd, err := open()
 	if err != nil {
@@ -94,7 +94,7 @@ func nameIn(attrs []byte) string {
 	return ""
 }
 
-// removal is the batch that removes it.
+// removal returns the batch that removes the table.
 func (t table) removal() []byte {
 	name := append([]byte(t.name), 0)
 	attr := binary.NativeEndian.AppendUint16(nil, uint16(4+len(name)))
@@ -105,8 +105,8 @@ func (t table) removal() []byte {
 	return append(out, message(batchEnd, syscall.NLM_F_REQUEST, 0, nftables>>8, nil)...)
 }
 
-// message is one of netlink's to netfilter: its head, netfilter's own (family, version, a number in the
-// network's order), attributes.
+// message encodes a netlink message to netfilter: its header, netfilter's header (family, version, a number in network
+// order), attributes.
 func message(kind, flags uint16, family byte, number uint16, attrs []byte) []byte {
 	out := binary.NativeEndian.AppendUint32(nil, uint32(headerLength+4+len(attrs)))
 	out = binary.NativeEndian.AppendUint16(out, kind)

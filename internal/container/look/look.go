@@ -1,8 +1,8 @@
-// Package look is a look around from inside of a container, before any attempt runs in one: the worker's
-// program knows it as a command of its own, as it knows package supervisor's.
+// Package look inspects a container's surroundings before an attempt runs in it. It is a command of the worker's
+// program, like package supervisor.
 //
-// It starts nothing and changes nothing: it connects to addresses, says no word there, and looks for programs
-// in PATH. Each connection has five seconds. It imports the standard library only.
+// It starts and changes nothing. It connects to addresses without sending data, and searches programs in PATH. Each
+// connection has five seconds. It imports only the standard library.
 package look
 
 import (
@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// Command is the worker's word for it.
+// Command is the name of the worker's command.
 const Command = "look"
 
-// Seen is what Main prints, as JSON.
+// Seen is the JSON output of Main.
 type Seen struct {
 	Reached map[string]string `json:"reached"`           // address → why it was not reached; empty: it was
 	Missing []string          `json:"missing,omitempty"` // programs that no folder of PATH has
 }
 
-// dialLimit bounds one connection: a firewall that drops packets lets it wait.
+// dialLimit bounds one connection, because a firewall may drop packets.
 const dialLimit = 5 * time.Second
 
-// Args are the arguments that have Main look, behind Command.
+// Args returns the arguments after Command.
 func Args(addresses, programs []string) (args []string) {
 	for _, a := range addresses {
 		args = append(args, "-dial", a)
@@ -40,7 +40,7 @@ func Args(addresses, programs []string) (args []string) {
 	return args
 }
 
-// Main looks, and returns the exit code: 0 if it could, whatever it saw.
+// Main inspects the surroundings. The exit code is 0 if it could, whatever it found.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("worker "+Command, flag.ContinueOnError)
 	flags.SetOutput(stderr)

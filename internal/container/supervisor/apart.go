@@ -15,32 +15,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ApartCommand is the first argument that turns the worker's program into what puts a worker apart and then becomes it.
+// ApartCommand is the first argument that makes the worker's program isolate a worker and then become it.
 const ApartCommand = "apart"
 
-// Apart says what a worker does not see of this machine. It always has processes of its own: none of others is
-// there, and nothing of it outlives it.
+// Apart describes the parts of this machine that a worker does not see. The worker always has a separate process
+// namespace, which ends all its processes with it.
 type Apart struct {
 	Hide []string // folders and files; those that do not exist are left out
 	Show []string // of what lies there: it is seen all the same
 }
 
-// What the program gets from the supervisor beside the worker's streams.
+// File descriptors that the program gets from the supervisor besides the worker's streams.
 const (
 	apartOrderFD  = 3
 	apartResultFD = 4 // closed without a word when the worker runs
 )
 
-// apartFlags are the namespaces that a worker has for itself.
+// apartFlags are the namespaces of a worker.
 const apartFlags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 
-// failed is why the worker does not run.
+// failed is the reason why the worker does not run.
 type failed struct {
 	Errno syscall.Errno // of the start itself; 0: it was not tried
 	Text  string
 }
 
-// startApart starts the worker through our own program, which is the first process of its namespaces.
+// startApart starts the worker through our program, the first process of its namespaces.
 func startApart(o Order, files []uintptr) (worker int, err error) {
 	orderIn, orderOut, err := os.Pipe()
 	if err != nil {
@@ -77,7 +77,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 	return 0, errors.New("supervisor: the worker was not put apart: " + f.Text)
 }
 
-// BecomeWorker is the program of ApartCommand. It returns only if it fails.
+// BecomeWorker is the program of ApartCommand. It returns only after a failure.
 func BecomeWorker([]string) int {
 	runtime.LockOSThread()
 	syscall.CloseOnExec(apartOrderFD)
@@ -98,7 +98,7 @@ func BecomeWorker([]string) int {
 	return 1
 }
 
-// enter takes the namespaces, which are ours alone already, into use.
+// enter sets up the namespaces, which exist already.
 func (a *Apart) enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
@@ -133,7 +133,7 @@ func (a *Apart) enter() error {
 
 func lies(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// hide puts an empty folder, through which others can pass, or an empty file over what is there.
+// hide mounts an empty, traversable folder or an empty file over a path.
 func hide(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -147,7 +147,7 @@ func hide(path string) error {
 	return unix.Mount(os.DevNull, path, "", unix.MS_BIND, "")
 }
 
-// show puts what was there before back in its place.
+// show mounts the original again.
 func show(path string, file *os.File) error {
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
@@ -168,7 +168,7 @@ func show(path string, file *os.File) error {
 	return unix.Mount(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), path, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// become gives up all rights and turns into the worker. It returns only if that fails.
+// become drops all privileges and turns into the worker. It returns only after a failure.
 func become(o Order) error {
 	syscall.Umask(0o022)
 	if o.UID != 0 {

@@ -18,17 +18,17 @@ import (
 // Command is the first argument that turns the worker's program into a supervisor. The second one is the folder.
 const Command = "supervise"
 
-// Marker is the variable that every process of an attempt carries, unless it takes care not to.
+// Marker is the variable that every process of an attempt inherits, unless it removes it.
 const Marker = "RETAKE_ATTEMPT_ID"
 
-// LockFD is where the supervisor gets the open and locked lock file. Its order comes on stdin, and stdout is
-// closed when there is something to read in the folder.
+// LockFD is the descriptor of the locked lock file. The order arrives on stdin. The supervisor closes stdout after its
+// first record.
 const LockFD = 3
 
 // Names in the folder.
 const (
 	LockFile    = "lock"
-	StdoutFile  = "stdout"         // the newest part; what came before is in StdoutFile + Older
+	StdoutFile  = "stdout"         // the newest part; the previous one is StdoutFile + Older
 	StderrFile  = "stderr"         // the same
 	Older       = ".1"             // the part before
 	LogFile     = "supervisor.log" // the supervisor's own complaints
@@ -41,13 +41,13 @@ type Order struct {
 	Argv    []string // Argv[0] is the program's absolute path
 	Env     []string // all of it
 	Workdir string
-	Stdin   []byte // all that it reads of its standard input
-	UID     int    // 0: the supervisor's own user, group and groups
+	Stdin   []byte // its whole standard input
+	UID     int    // 0 for the supervisor's user and groups
 	GID     int
-	Apart   *Apart // nil: it sees what its user may
+	Apart   *Apart // nil without isolation
 }
 
-// Started is what is known as soon as the worker runs.
+// Started is recorded when the worker runs.
 type Started struct {
 	Boot       string    `json:"boot"`
 	Supervisor procfs.ID `json:"supervisor"`
@@ -58,16 +58,16 @@ type Started struct {
 type Ended struct {
 	ExitCode   int    `json:"exit_code"`             // 128+n when it died of signal n
 	StartError string `json:"start_error,omitempty"` // it never ran; ExitCode is 126 or 127, as in a shell
-	Clean      bool   `json:"clean"`                 // and nothing that it started is left
+	Clean      bool   `json:"clean"`                 // and all its processes have ended
 }
 
-// ReadStarted and ReadEnded return nil if there is no such file yet.
+// ReadStarted returns nil if the file does not exist.
 func ReadStarted(dir string) (*Started, error) { return read[Started](filepath.Join(dir, startedFile)) }
 
-// ReadEnded is described at ReadStarted.
+// ReadEnded returns nil if the file does not exist.
 func ReadEnded(dir string) (*Ended, error) { return read[Ended](filepath.Join(dir, endedFile)) }
 
-// Mend sets aside what cannot be read of them.
+// Mend sets damaged records aside.
 func Mend(dir string) (damaged []*safefile.Damaged, err error) {
 	for name, v := range map[string]any{startedFile: &Started{}, endedFile: &Ended{}} {
 		loaded := safefile.Load(filepath.Join(dir, name), func(data []byte) error { return json.Unmarshal(data, v) })
@@ -92,7 +92,7 @@ func read[T any](path string) (*T, error) {
 	return v, json.Unmarshal(data, v)
 }
 
-// WriteFile writes v as JSON into the folder: nobody ever sees half of it.
+// WriteFile atomically writes v as JSON into the folder.
 func WriteFile(dir, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -101,7 +101,7 @@ func WriteFile(dir, name string, v any) error {
 	return safefile.Write(filepath.Join(dir, name), 0o600, append(data, '\n'))
 }
 
-// Forget removes what an earlier supervisor of the folder, whose worker never ran, has left.
+// Forget removes files of an earlier supervisor whose worker never ran.
 func Forget(dir string) error {
 	for _, name := range []string{startedFile, endedFile, StdoutFile, StderrFile, StdoutFile + Older, StderrFile +
 		Older, LogFile} {
@@ -112,8 +112,8 @@ func Forget(dir string) error {
 	return nil
 }
 
-// Lock takes the folder's lock, one of an open file and not of a process. false: a supervisor has it, or
-// somebody who is about to start one. Closing the file gives it back, unless it was passed on.
+// Lock takes the folder's lock, which belongs to the open file and not to the process. ours is false if a supervisor,
+// or a process that starts one, holds it. Closing the file releases the lock unless it was passed on.
 func Lock(dir string) (file *os.File, ours bool, err error) {
 	file, err = os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -130,7 +130,7 @@ func Lock(dir string) (file *os.File, ours bool, err error) {
 	return nil, false, err
 }
 
-// Locked reports whether somebody holds the folder's lock, without taking it.
+// Locked reports whether the folder's lock is held, without taking it.
 func Locked(dir string) (bool, error) {
 	file, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,11 +147,11 @@ func Locked(dir string) (bool, error) {
 	return asked.Type != syscall.F_UNLCK, nil
 }
 
-// partBytes bounds one part of a stream's file; two are kept. People read them, and 32 KiB of them are reported.
+// partBytes bounds one part of a stream's file. Two parts are kept, for people and for 32 KiB in reports.
 const partBytes = 1 << 20
 
-// stream appends to a file that begins anew when it is full; the full one is kept until the next is full. A Write never
-// fails: the worker must not wait for, or die of, a disk of ours.
+// stream appends to a file and rotates it when it is full. The previous part is kept. Write never fails, because the
+// worker must neither wait for our disk nor die of it.
 type stream struct {
 	path string
 	file *os.File
@@ -168,7 +168,7 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.file, _ = os.OpenFile(s.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 		s.size = 0
 	}
-	n, _ := s.file.Write(p) // without a file: nothing is written, next time it is tried again
+	n, _ := s.file.Write(p) // without a file the output is lost, and the next Write retries
 	s.size += n
 	return len(p), nil
 }
@@ -179,7 +179,7 @@ func (s *stream) close() {
 	}
 }
 
-// CopyStream writes what is kept of a stream to w, oldest first.
+// CopyStream writes the kept parts of a stream to w, oldest first.
 func CopyStream(w io.Writer, dir, name string) error {
 	for _, part := range []string{name + Older, name} {
 		file, err := os.Open(filepath.Join(dir, part))

@@ -9,9 +9,9 @@ import (
 	"retake/internal/sys/procfs"
 )
 
-// Leftovers finds every process of an attempt that lives: supervisor and worker, what carries the attempt's
-// marker, the worker's session, and what any of these has started. started may be nil. Never found: this
-// process, and whatever got rid of marker, session and parents alike.
+// Leftovers finds every live process of an attempt: supervisor and worker, processes with the attempt's marker or in
+// the worker's session, and their descendants. started may be nil. It cannot find processes that have left marker,
+// session and parents, and excludes this process.
 func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 	all, err := procfs.List()
 	if err != nil {
@@ -45,7 +45,7 @@ func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 	return slices.DeleteFunc(all, func(p procfs.Process) bool { return !ours[p.PID] || p.PID == os.Getpid() }), nil
 }
 
-// carries reports whether a process has the variable. Those whose environment we may not read are not asked.
+// carries reports whether a process has the variable. It is false for unreadable environments.
 func carries(pid int, variable string) bool {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

@@ -18,12 +18,11 @@ import (
 	"retake/internal/sys/procfs"
 )
 
-// streamLimit bounds the wait for the end of the streams when no process is left (5 s): only one that was handed to a
-// foreign process is open longer than that.
+// streamLimit bounds the wait for the end of the streams after the last process. Only a stream that was passed to an
+// unrelated process stays open longer.
 const streamLimit = 5 * time.Second
 
-// Main is the whole program; args are what follows Command. It returns the exit code: 0 if the worker's end, or
-// that it could not be started, is in the folder.
+// Main is the whole program. args follow Command. The exit code is 0 if the folder has the worker's end or start error.
 func Main(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintf(os.Stderr, "want: %s FOLDER (for the director's use: it starts workers as plain processes)\n",
@@ -41,10 +40,10 @@ func Main(args []string) int {
 
 func supervise(dir string) error {
 	syscall.CloseOnExec(LockFD)
-	// Not ignored: children would inherit that. An attempt is ended through the worker, or the director.
+	// Children would inherit ignored signals. The worker or the director ends an attempt.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE,
 		syscall.SIGQUIT)
-	// The order holds secrets, and without root's rights the worker's user is ours.
+	// The order contains secrets, and without root the worker has the same user.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl PR_SET_DUMPABLE: %w", err)
 	}
@@ -67,23 +66,23 @@ func supervise(dir string) error {
 		return signalReady()
 	}
 	if err := errors.Join(s.recordStarted(worker), signalReady()); err != nil {
-		// Without the record nobody would find this worker again.
+		// Without the record the worker would be lost.
 		_ = syscall.Kill(worker, syscall.SIGKILL)
 		return errors.Join(err, s.await(worker))
 	}
 	return s.await(worker)
 }
 
-// signalReady lets go of the pipe to the director.
+// signalReady closes the pipe to the director.
 func signalReady() error { return os.Stdout.Close() }
 
 type supervisor struct {
 	dir    string
-	pipes  []*os.File // our ends
+	pipes  []*os.File // reading ends
 	copies sync.WaitGroup
 }
 
-// start starts the worker. 0 without an error: its program cannot be run, and that is written down.
+// start starts the worker. It returns 0 without an error if the program cannot run, which is recorded.
 func (s *supervisor) start(o Order) (worker int, err error) {
 	in, feed, err := inputOf(o)
 	if err != nil {
@@ -119,8 +118,8 @@ func (s *supervisor) start(o Order) (worker int, err error) {
 	return worker, errors.Join(err, feed(err == nil))
 }
 
-// inputOf is the standard input of the worker, and what writes it once the worker runs, and closes it. The
-// writing does not wait: the worker may read slowly, or never.
+// inputOf returns the worker's standard input, and a function that writes and closes it once the worker runs. Writing
+// happens in the background, because the worker may read slowly or never.
 func inputOf(o Order) (in *os.File, feed func(runs bool) error, err error) {
 	if len(o.Stdin) == 0 {
 		in, err = os.Open(os.DevNull)
@@ -132,7 +131,7 @@ func inputOf(o Order) (in *os.File, feed func(runs bool) error, err error) {
 			return to.Close()
 		}
 		go func() {
-			_, _ = to.Write(o.Stdin) // a worker that is gone needs none
+			_, _ = to.Write(o.Stdin) // the worker may have ended
 			_ = to.Close()
 			clear(o.Stdin)
 		}()
@@ -140,15 +139,14 @@ func inputOf(o Order) (in *os.File, feed func(runs bool) error, err error) {
 	}, err
 }
 
-// startCodes are the shell's exit codes for what cannot be executed and for what is not there. Other errors are the
-// machine's state of the moment.
+// startCodes are the shell's exit codes for programs that are not executable or missing. Other errors are transient.
 var startCodes = map[error]int{
 	syscall.ENOENT: 127, syscall.ENOTDIR: 127, syscall.EACCES: 126, syscall.EPERM: 126, syscall.ENOEXEC: 126,
 	syscall.ELOOP: 126, syscall.ENAMETOOLONG: 126, syscall.EISDIR: 126,
 }
 
-// startError names what is wrong: the system's error is the same for a folder that is out of reach and for a
-// program that is not there.
+// startError names the wrong path, since the system's error is the same for an inaccessible folder and a missing
+// program.
 func startError(o Order, err error) string {
 	if _, statErr := os.Stat(o.Workdir); statErr != nil {
 		return fmt.Sprintf("folder to work in: %v", statErr)
@@ -167,7 +165,7 @@ func startError(o Order, err error) string {
 	return fmt.Sprintf("%s in %s: %v", o.Argv[0], o.Workdir, err)
 }
 
-// closedFolder returns the first folder above path that the worker's user has no right to pass, by its mode.
+// closedFolder returns the topmost parent of path that the worker's user may not traverse, by its mode.
 func closedFolder(o Order, path string) (closed string) {
 	for at := filepath.Dir(path); ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
@@ -194,7 +192,7 @@ func (s *supervisor) copyStream(r *os.File, name string) {
 	s.copies.Go(func() {
 		to := &stream{path: filepath.Join(s.dir, name)}
 		defer to.close()
-		_, _ = io.Copy(to, r) // until the last writer is gone, or the deadline of await
+		_, _ = io.Copy(to, r) // until the last writer closes it, or the deadline of await
 	})
 }
 
@@ -204,17 +202,17 @@ func (s *supervisor) recordStarted(worker int) error {
 		return err
 	}
 	self, _ := procfs.Find(os.Getpid())
-	child, _ := procfs.Find(worker) // not reaped yet: there it is, as a zombie if need be
+	child, _ := procfs.Find(worker) // not reaped yet, so it exists, at least as a zombie
 	if child.PID != worker {
 		return fmt.Errorf("supervisor: /proc does not show the worker, process %d", worker)
 	}
 	return WriteFile(s.dir, startedFile, Started{Boot: boot, Supervisor: self.ID, Worker: child.ID})
 }
 
-// await waits for the worker's end, writes it down, and ends what the worker has left.
+// await waits for the worker, records its end, and ends its leftover processes.
 func (s *supervisor) await(worker int) error {
 	end := Ended{ExitCode: reap(worker)}
-	err := WriteFile(s.dir, endedFile, end) // now: what follows may take long
+	err := WriteFile(s.dir, endedFile, end) // before the sweep, which may take long
 	sweep()
 	for _, r := range s.pipes {
 		_ = r.SetReadDeadline(time.Now().Add(streamLimit))
@@ -235,13 +233,13 @@ func reap(worker int) (exitCode int) {
 		case pid == worker:
 			return status.ExitStatus()
 		case err != nil && !errors.Is(err, syscall.EINTR):
-			return -1 // cannot be: the worker is our child
+			return -1 // impossible, since the worker is our child
 		}
 	}
 }
 
-// sweep kills what is left, as the end of a container's first process would, and returns when the kernel has
-// no child of ours left. One that the kernel itself holds (disk, network) keeps it waiting.
+// sweep kills leftover processes, like the end of a container's first process, and returns when no child is left. A
+// process that waits in the kernel (disk, network) delays it.
 func sweep() {
 	for {
 		all, err := procfs.List()
