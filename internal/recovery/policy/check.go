@@ -11,21 +11,21 @@ import (
 // Fault is something of a policy that it is refused for, or that can never be reached, has no effect,
 // contradicts itself or has no end.
 type Fault struct {
-	File string `json:"file,omitempty"` // and line, if it stands in a document
+	File string `json:"file,omitempty"` // and line in a document
 	Line int    `json:"line,omitempty"`
 	col  int
-	Row  string    `json:"row,omitempty"` // "<policy>.<row>"; empty: the text says where it is
+	Row  string    `json:"row,omitempty"` // "<policy>.<row>"; empty if the text has the location
 	Kind FaultKind `json:"kind"`
 	Text string    `json:"text"`
 }
 
-// FaultKind says which.
+// FaultKind classifies a fault.
 type FaultKind string
 
 // The kinds. Only the last keeps a policy from working.
 const (
 	Unreachable FaultKind = "unreachable"
-	Endless     FaultKind = "endless" // the engine ends it all the same
+	Endless     FaultKind = "endless" // only the engine's cap ends it
 	Contradicts FaultKind = "contradicts"
 	NoEffect    FaultKind = "no_effect"
 	Refused     FaultKind = "refused"
@@ -49,8 +49,8 @@ func (f Fault) String() string {
 	return s
 }
 
-// Check explains what of the policy can never be reached and what would never end. The policy works all the same: what
-// is never reached decides nothing, and the engine bounds every tally (see Decide).
+// Check reports rows and rungs that can never apply, and ladders that never end. The policy still works: unreachable
+// parts have no effect, and the engine bounds every tally (see Decide).
 func (p *Policy) Check() []Fault {
 	faults := p.check(false)
 	for i := range faults {
@@ -59,7 +59,7 @@ func (p *Policy) Check() []Fault {
 	return faults
 }
 
-// check looks at each row; in a document that is refused only at what depends on nothing that may be missing.
+// check checks each row. If the document was refused, it skips checks that depend on other rows.
 func (p *Policy) check(refused bool) (faults []Fault) {
 	if p.empty {
 		faults = append(faults, Fault{Kind: NoEffect, Text: "nothing in it"})
@@ -97,7 +97,7 @@ func (p *Policy) check(refused bool) (faults []Fault) {
 	return faults
 }
 
-// own is the layer of the document: that it takes reasons out of its base's rows is what it is for.
+// own returns the layer of the document. Overriding its base's rows is intentional.
 func (p *Policy) own() (layer int) {
 	for i := range p.rows {
 		layer = max(layer, p.rows[i].layer)
@@ -105,7 +105,7 @@ func (p *Policy) own() (layer int) {
 	return layer
 }
 
-// checkBackoff looks for waits that are cut off from the first on.
+// checkBackoff finds waits above the cap from the first step.
 func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string)) {
 	if b.Max < b.Initial {
 		say(Contradicts, where+"cap_seconds, "+Span(b.Max)+", is below base_seconds, "+Span(b.Initial)+
@@ -113,11 +113,11 @@ func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string))
 	}
 }
 
-// checkTimes looks for rungs that are never taken.
+// checkTimes finds rungs that can never apply.
 func (r *Row) checkTimes(say func(FaultKind, string)) {
 	for i, g := range r.Ladder {
 		name := "rung " + strconv.Itoa(i+1)
-		if !r.broken { // else the action may be none of the document's
+		if !r.broken { // otherwise the action may be a fallback
 			name += " (" + string(g.Action) + ")"
 		}
 		if g.Times == 0 {
@@ -129,7 +129,7 @@ func (r *Row) checkTimes(say func(FaultKind, string)) {
 // mostNamed bounds how many rows a fault names.
 const mostNamed = 3
 
-// shadow says why row i decides nothing.
+// shadow returns the reason why row i never applies.
 func (p *Policy) shadow(i int) string {
 	by := p.by(i)
 	if by == nil {
@@ -174,7 +174,7 @@ func (p *Policy) decides(r *Row, reason int) *Row {
 	return nil
 }
 
-// checkLadder looks for rungs that no failure can stand on.
+// checkLadder finds rungs beyond the reach of any failure.
 func (r *Row) checkLadder(say func(FaultKind, string)) {
 	for i := range r.Ladder {
 		g := &r.Ladder[i]
@@ -204,7 +204,7 @@ func implies(a, b []Condition) bool {
 	return !slices.ContainsFunc(b, func(c Condition) bool { return !slices.Contains(a, c) })
 }
 
-// checkEnd looks for what never ends and for what is never got to.
+// checkEnd finds endless ladders and unreachable ends.
 func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 	g := &p.guards
 	covered := false
@@ -252,7 +252,7 @@ func (r *Row) uses() (free, again, same bool) {
 	return free, again, same
 }
 
-// checkEffect looks for settings that nothing reads.
+// checkEffect finds settings without effect.
 func (r *Row) checkEffect(say func(FaultKind, string)) {
 	free, again, same := r.uses()
 	for _, s := range []struct {

@@ -7,20 +7,20 @@ import (
 	"retake/internal/recovery"
 )
 
-// DecisionInput are what besides the finding decides.
+// DecisionInput holds the facts apart from the finding.
 type DecisionInput struct {
 	HasAlternative   bool   // another model is configured
 	AlreadyCompacted bool   // the context was shortened before
-	Caller           string // what called, where a policy tells callers apart
-	BudgetLeft       *int   // attempts that another budget still allows; nil: not known
+	Caller           string // failed component, for policies with rows per caller
+	BudgetLeft       *int   // attempts left in another budget; nil if unknown
 }
 
 // maxHops bounds how often used-up rows may change the reason.
 const maxHops = 8
 
-// Decide says what a finding leads to. Whatever the policy says: it grants at most engineCap attempts to one
-// tally, none that a guard forbids, no delay beyond the row's or the backoff's cap, and none shorter than a
-// stated wait that the row honours. The seed (task and attempt) feeds the jitter.
+// Decide returns the verdict on a finding. For any policy, it grants at most engineCap attempts to one tally, respects
+// the guards, keeps the delay within the row's or the backoff's cap, and never waits for less than a stated wait that
+// the row honours. The seed (task and attempt) feeds the jitter.
 func (p *Policy) Decide(f recovery.Finding, t recovery.Tally, facts DecisionInput, seed string) recovery.Verdict {
 	s := state{t: &t}
 	v, row, n := p.choose(f, &s, facts)
@@ -94,7 +94,7 @@ func (p *Policy) choose(f recovery.Finding, s *state, facts DecisionInput) (v re
 	return v, row, step
 }
 
-// grant fills in what a rung leads to.
+// grant fills in the verdict from a rung.
 func (r *Row) grant(v *recovery.Verdict, g *Rung, at ladderPosition) {
 	about := g.Action.About()
 	v.Row, v.Fatal, v.Ask = r.id, false, ""
@@ -181,7 +181,7 @@ func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int
 	}
 }
 
-// afterSteps is how long is waited when nothing states it.
+// afterSteps returns the wait if the error does not state a wait.
 func (w Wait) afterSteps(step int) time.Duration {
 	first, most := w.Unstated()
 	_, d := recovery.Backoff{Initial: first, Max: most, Factor: 2}.Range(step)

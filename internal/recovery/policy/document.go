@@ -37,10 +37,9 @@ func Preset(name string) (*Policy, error) {
 	return p, nil
 }
 
-// Parse reads a policy from a document in the format of presets/director.toml, which explains it. What the
-// document does not say is as in its base: the preset that its key base names, else the argument, else none.
-// The policy is called as the file, without folder and extension. The error (ErrDocument) reports all faults at
-// once: it is a Refusal, or what is no TOML.
+// Parse reads a policy from a document in the format of presets/director.toml, which explains it. Missing values come
+// from its base: the preset named by its key base, or else the argument. The policy is called as the file, without
+// folder and extension. The error (ErrDocument) reports all faults together. It is a Refusal, or a TOML syntax error.
 func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 	p, faults, err := parsePolicy(file, base, data)
 	if err != nil {
@@ -52,7 +51,7 @@ func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Refusal is all that a document is refused for.
+// Refusal lists all reasons for refusing a document.
 type Refusal []Fault
 
 // Error has one line for each fault.
@@ -67,7 +66,7 @@ func (r Refusal) Error() string {
 // Unwrap is for errors.Is.
 func (r Refusal) Unwrap() error { return ErrDocument }
 
-// As gives the faults with their places, for who shows them as those of other files.
+// As returns the faults with their positions, in the form used for other files.
 func (r Refusal) As(target any) bool {
 	faults, ok := target.(*tomlfile.Faults)
 	if !ok {
@@ -80,8 +79,8 @@ func (r Refusal) As(target any) bool {
 	return true
 }
 
-// ReviewPolicy reads a document as ParsePolicy does, and tells all that is wrong with it, by line: what it is refused
-// for, then p is nil, and what Check finds, under these limits if there are any. The error is about what is no TOML.
+// Review reads a document like Parse, and reports every problem with its line: reasons for a refusal, with p nil, and
+// findings of Check under the given limits. The error reports invalid TOML.
 func Review(file string, base *Policy, data []byte, limits *Limits) (p *Policy, faults []Fault, err error) {
 	p, faults, err = parsePolicy(file, base, data)
 	if err != nil {
@@ -104,7 +103,7 @@ func Review(file string, base *Policy, data []byte, limits *Limits) (p *Policy, 
 	return p, faults, nil
 }
 
-// byLine sorts faults as one reads; those of the whole document come last.
+// byLine sorts faults by line, and faults of the whole document last.
 func byLine(faults []Fault) {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		if (a.Line == 0) != (b.Line == 0) {
@@ -123,7 +122,7 @@ func calledAfter(file string) string {
 	return name
 }
 
-// parsePolicy returns what could be read of a document, and what it is refused for.
+// parsePolicy returns the readable part of a document, and its faults.
 func parsePolicy(file string, base *Policy, data []byte) (*Policy, []Fault, error) {
 	d := document{file: file, File: tomlfile.Parse(data)}
 	if err := d.Err(); err != nil {
@@ -176,7 +175,7 @@ func parsePolicy(file string, base *Policy, data []byte) (*Policy, []Fault, erro
 	return p, d.refusals(), nil
 }
 
-// rows lays the document's rows over its base's.
+// rows places the document's rows above its base's rows.
 func (d *document) rows(own []any, base *Policy, rows []Row) []Row {
 	var names []string
 	layer := 0
@@ -203,7 +202,7 @@ func (d *document) rows(own []any, base *Policy, rows []Row) []Row {
 	return rows
 }
 
-// row reads one [[row]], and returns its key. What it does not say is as in the base's row that decided so far.
+// row reads one [[row]], and returns its key. Missing values come from the row of the base for the same failures.
 func (n table) row(base *Policy) (Row, string) {
 	on, _ := n.values["on"].(string)
 	caller, _ := n.values["caller"].(string)
@@ -218,7 +217,7 @@ func (n table) row(base *Policy) (Row, string) {
 	}
 	_, isReason := recovery.Describe(recovery.Reason(on))
 	if (isReason || on == "*") && r.On != on {
-		r.Reasons = nil // those of the row that decided so far
+		r.Reasons = nil // as in the base's row
 	}
 	if r.Backoff == nil && n.has("backoff") {
 		r.Backoff = &Backoff{Factor: 2, Jitter: recovery.NoJitter, Max: longestUnstated}
@@ -245,7 +244,7 @@ func (n table) row(base *Policy) (Row, string) {
 	return r, key
 }
 
-// prune takes away what r only has from its base and what its new ladder or end leaves without effect.
+// prune removes inherited settings that have no effect with the new ladder or end.
 func (n table) prune(r *Row) {
 	if n.has("then") && !n.has("becomes") {
 		r.Becomes = ""
@@ -273,7 +272,7 @@ func (n table) prune(r *Row) {
 	}
 }
 
-// exact returns the row to start from: the one on the same thing, or the one that decides that reason.
+// exact returns the starting row: the row with the same key, or the row that decides that reason.
 func (p *Policy) exact(on, caller string) (Row, bool) {
 	for _, c := range []string{caller, ""} {
 		for _, r := range p.rows {
@@ -302,7 +301,7 @@ var conditionNames = func() (names []string) {
 	return names
 }()
 
-// actionNames are all actions, and endNames those that lead to no other attempt.
+// actionNames lists all actions, and endNames the actions without another attempt.
 var actionNames, endNames = func() (all, ends []string) {
 	for _, a := range recovery.Actions {
 		all = append(all, string(a.Action))

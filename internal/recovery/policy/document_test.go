@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestFaultsAreToldAllAtOnce: each with line and key, and what is allowed.
+// TestFaultsAreToldAllAtOnce expects line, key and the allowed values for each fault.
 func TestFaultsAreToldAllAtOnce(t *testing.T) {
 	_, err := Parse("own.toml", nil, []byte(`base = "directr"
 colour = "red"
@@ -60,7 +60,7 @@ on = "network_transient"
 	}
 }
 
-// TestOneMistakeIsOneFault: what follows from it is not told.
+// TestOneMistakeIsOneFault does not report consequences of a fault.
 func TestOneMistakeIsOneFault(t *testing.T) {
 	for doc, want := range map[string]string{
 		"[[row]]\non = 5": `line 2: row 1: on: got 5, want a text`,
@@ -68,15 +68,15 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 			"= \"timeout\"": `line 1: row 1: on: want a reason, a word or "*"`,
 		"[[row]]\non = \"mine\"\nreasons = " +
 			"[\"timeot\"]": `line 3: row "mine": reasons: "timeot" is not known (did you mean "timeout"?)`,
-		"[[row]]\non = \"mine\"\ncaller = \"c\"\n" +
-			"reasons = []": `line 2: row "mine" of caller "c": on: "mine" is not a reason; a word of your own needs the list of its reasons`,
+		"[[row]]\non = \"mine\"\ncaller = \"c\"\nreasons = " +
+			"[]": `line 2: row "mine" of caller "c": on: "mine" is not a reason; a word of your own needs the list of its reasons`,
 		"[[row]]\non = \"timeot\"": `line 2: row "timeot": on: "timeot" is not a reason; a word of your own needs the list of its reasons (did you mean "timeout"?)`,
 		"[[row]]\non = \"timeout\"\nladder = [{ " +
 			"times = 1 }]": `line 3: row "timeout", rung 1: action: is needed`,
-		"[[row]]\non = \"timeout\"\nladder = [{ action " +
-			"= \"leap\" }]": `line 3: row "timeout", rung 1: action: "leap" is not known; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
-		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", " +
-			"times = -1 }]": `line 3: row "timeout", rung 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
+		"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" " +
+			"}]": `line 3: row "timeout", rung 1: action: "leap" is not known; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
+		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = -1 " +
+			"}]": `line 3: row "timeout", rung 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
 		"[guards]\ncost_budget_usd = -1": `line 2: guards.cost_budget_usd: want a number from 0 to 1000000000, got -1`,
 	} {
 		_, err := Parse("own", preset(t, "director"), []byte(doc))
@@ -91,7 +91,7 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 	}
 }
 
-// TestReviewTellsAll: what a document is refused for and what only works in vain, in the order of its lines.
+// TestReviewTellsAll reports refusals and settings without effect in order of lines.
 func TestReviewTellsAll(t *testing.T) {
 	limits := &Limits{MaxRetries: 3, MaxConsecutiveErrors: recovery.Unlimited, IterationBudget: recovery.Unlimited}
 	for _, tc := range []struct {
@@ -100,8 +100,9 @@ func TestReviewTellsAll(t *testing.T) {
 		want   string
 	}{
 		{
-			"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 0 }]\n[[row]]\non = \"unknown\"\nthen = " +
-				"\"retry\"\nladder = [{ action = \"retry\", times = 0 }]\n[guards]\nmax_retries = -2", nil,
+			"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 0 }]\n[[row]]\non = " +
+				"\"unknown\"\nthen = \"retry\"\nladder = [{ action = \"retry\", times = 0 }]\n[guards]\nmax_retries " +
+				"= -2", nil,
 			`own.toml: line 1: own.timeout: unreachable: rung 1 (retry) is taken 0 times
 own.toml: line 4: own.unknown: unreachable: rung 1 is taken 0 times
 own.toml: line 6: row "unknown": then: "retry" is not known; allowed are skip, reclaim, escalate, stop, abort
@@ -136,7 +137,7 @@ own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, go
 	}
 }
 
-// TestStandings: own rows first; what they leave to the base's is told.
+// TestStandings lists the document's rows first, and the parts that remain with its base.
 func TestStandings(t *testing.T) {
 	p, err := Parse("own", preset(t, "dispatch"),
 		[]byte("[[row]]\non = \"mine\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\n"))
@@ -164,7 +165,7 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-// TestOverride: what a document does not say is as in its base.
+// TestOverride inherits missing values from the base.
 func TestOverride(t *testing.T) {
 	p, err := Parse("own", preset(t, "gdd"), []byte(`
 base = "director"
@@ -202,7 +203,7 @@ then = "skip"
 				t.Errorf("%+v", now)
 			}
 		default:
-			sameRow(t, now, old) // its id, too: it is still the preset's
+			sameRow(t, now, old) // and the preset's id
 		}
 	}
 	nightly, _ := p.Row(recovery.Timeout, "nightly")
@@ -259,7 +260,7 @@ func TestOwnWord(t *testing.T) {
 	}
 }
 
-// TestNewEndTakesTheOldOneAway: what a new ladder or end leaves without effect is not kept from the base.
+// TestNewEndTakesTheOldOneAway does not inherit settings that have no effect with the new ladder or end.
 func TestNewEndTakesTheOldOneAway(t *testing.T) {
 	p, err := Parse("own", nil, []byte(`
 base = "gdd"

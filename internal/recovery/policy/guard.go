@@ -8,15 +8,15 @@ import (
 	"retake/internal/recovery"
 )
 
-// Guards bound all rows of a policy together. Each can veto another attempt, and is then the reason that is recorded.
-// A bound of 0 or less is none, except MaxRetries: there 0 is no retry at all, and less is none.
+// Guards bound all rows of a policy together. Each can veto another attempt, and is then the reason that is recorded. A
+// bound of 0 or less means unlimited, except for MaxRetries, where only a negative value does.
 type Guards struct {
 	// re-dispatches over all causes; waits for rate limits are free
 	MaxRetries int `toml:"max_retries"`
 	// errors in a row that are allowed; one more is vetoed
 	MaxConsecutiveErrors int             `toml:"max_consecutive_errors"`
 	IterationBudget      int             `toml:"iteration_budget"` // attempts, refunds counted back
-	PaidCallBudget       int             `toml:"paid_call_budget"` // paid calls, failed ones too
+	PaidCallBudget       int             `toml:"paid_call_budget"` // paid calls, including failed ones
 	CostBudgetUSD        float64         `toml:"cost_budget_usd"`
 	WaitsAreErrors       bool            `toml:"waits_are_errors"` // waiting for a limit counts as an error in a row
 	OnRetries            recovery.Action `toml:"on_max_retries"`
@@ -26,18 +26,18 @@ type Guards struct {
 	OnCost               recovery.Action `toml:"on_cost_budget_usd"`
 }
 
-// engineCap bounds the attempts that verdicts grant within one claim, free ones included, whatever a policy says.
+// engineCap bounds the attempts granted within one claim, including free attempts, under any policy.
 const engineCap = 100
 
-// The guards that bound what a task may use up, as verdicts name them.
+// Names of the guards on a task's usage, as in verdicts.
 const (
-	GuardBudget     = "budget" // the caller's own
+	GuardBudget     = "budget" // the caller's own budget
 	GuardIterations = "iteration_budget"
 	GuardPaidCalls  = "paid_call_budget"
 	GuardCost       = "cost_budget"
 )
 
-// guardAsks says what a person is asked when a budget has the last word.
+// guardAsks maps a budget's guard to its question to a person.
 var guardAsks = map[string]string{
 	GuardBudget: "Decide whether the issue is worth more: if so, answer /agent retry, and its meters begin at " +
 		"zero; or raise the budget in [recovery].",
@@ -49,7 +49,7 @@ var guardAsks = map[string]string{
 		"at zero; or raise recovery.cost_budget_usd.",
 }
 
-// GuardThatAsks names the guard that asks a person this; empty: none does.
+// GuardThatAsks returns the guard with this question, or "".
 func GuardThatAsks(ask string) string {
 	for _, guard := range []string{GuardBudget, GuardIterations, GuardPaidCalls, GuardCost} {
 		if guardAsks[guard] == ask {
@@ -59,7 +59,7 @@ func GuardThatAsks(ask string) string {
 	return ""
 }
 
-// UsedUp names the budget that leaves a task no further attempt; empty: none does.
+// UsedUp returns the exhausted budget that prevents another attempt, or "".
 func (g Guards) UsedUp(t recovery.Tally) string {
 	return g.usedUp(&t, max(t.Iterations, 0)-max(t.Refunded, 0))
 }
@@ -76,7 +76,7 @@ func (g *Guards) usedUp(t *recovery.Tally, iterations int) string {
 	return ""
 }
 
-// PaidCallsLeft are the paid calls that a task may still make; nil: as many as it wants.
+// PaidCallsLeft returns the remaining paid calls of a task, or nil if unlimited.
 func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
 	if g.PaidCallBudget <= 0 {
 		return nil
@@ -84,8 +84,8 @@ func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
 	return new(max(int64(g.PaidCallBudget)-t.PaidCalls, 0))
 }
 
-// Overspent says which budget a running attempt has gone over, for people; empty: none. One that is used up
-// exactly is not.
+// Overspent describes the budget that a running attempt has exceeded, or returns "". One that is used up exactly is
+// not.
 func (g Guards) Overspent(t recovery.Tally) string {
 	switch {
 	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
@@ -98,7 +98,7 @@ func (g Guards) Overspent(t recovery.Tally) string {
 	return ""
 }
 
-// Refuse is the verdict on a task that has no budget left, whatever its failure's row would say.
+// Refuse returns the verdict on a task without remaining budget, regardless of its row.
 func Refuse(reason recovery.Reason, guard, row, why string) recovery.Verdict {
 	return recovery.Verdict{
 		Action: recovery.Escalate, Reason: reason, Row: row, Veto: guard, Why: why,
@@ -106,8 +106,8 @@ func Refuse(reason recovery.Reason, guard, row, why string) recovery.Verdict {
 	}
 }
 
-// veto returns the guard that forbids one more attempt (or, for errors in a row, continuing without this one),
-// what is done instead, and why.
+// veto returns the guard that forbids another attempt, the substitute action, and why. For consecutive errors, it also
+// forbids continuing without this attempt.
 func (p *Policy) veto(v *recovery.Verdict, s *state,
 	facts DecisionInput,
 ) (guard string, to recovery.Action, why string) {
@@ -125,14 +125,14 @@ func (p *Policy) veto(v *recovery.Verdict, s *state,
 	return p.forbids(s, v.Charges != "")
 }
 
-// Forbids says why the guards would veto one more attempt that is charged, whatever failed; empty: they would
-// not. Errors in a row are not looked at: they forbid only what follows another error.
+// Forbids explains why the guards would veto another charged attempt after any failure, or returns "". It ignores
+// consecutive errors, because they only count after another error.
 func (p *Policy) Forbids(t recovery.Tally) string {
 	_, _, why := p.forbids(&state{t: &t}, true)
 	return why
 }
 
-// forbids returns the guard of what is used up that forbids one more attempt, what is done instead, and why.
+// forbids returns the exhausted guard that forbids another attempt, the substitute action, and why.
 func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Action, why string) {
 	g := &p.guards
 	switch guard := g.usedUp(s.t, s.iterations()); {
@@ -152,7 +152,7 @@ func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Acti
 	return "", "", ""
 }
 
-// retriesKey is the key that bounds the retries: the configuration's, unless the operator's policy sets its own.
+// retriesKey returns the key that bounds retries: the configuration's key, unless the operator's policy has its own.
 func (p *Policy) retriesKey() string {
 	if slices.Contains(p.explicitKeys, BoundRetries) {
 		return "guards.max_retries"
@@ -164,14 +164,14 @@ func (p *Policy) retriesKey() string {
 type state struct {
 	t     *recovery.Tally
 	ahead *recovery.Verdict
-	same  string // signature that the verdict ahead counts, too
+	same  string // signature that the new verdict also counts
 }
 
-// count returns a counter as it stands. Of what was taken, the verdict ahead is added by took.
+// count returns the current value of a counter. The caller adds the actions of the new verdict with took.
 func (s *state) count(of string) recovery.Count {
 	c := s.t.Counter(of)
 	if s.ahead != nil {
-		if of == s.ahead.Counter || of == s.same { // same is empty, or a signature's
+		if of == s.ahead.Counter || of == s.same { // same is empty or a signature
 			c.N, c.Step = c.N+1, c.Step+1
 		}
 		if s.ahead.Restarts {
@@ -181,7 +181,7 @@ func (s *state) count(of string) recovery.Count {
 	return c
 }
 
-// took says how often an action was taken under a counter.
+// took returns the number of times that a counter led to an action.
 func (s *state) took(c *recovery.Count, of string, a recovery.Action) int {
 	return s.plus(c.Taken(a), s.ahead != nil && s.ahead.Action == a && (of == s.ahead.Counter || of == s.same))
 }
@@ -193,7 +193,7 @@ func (s *state) plus(n int, more bool) int {
 	return n
 }
 
-// consecutive counts the failure that is being decided, too.
+// consecutive includes the failure under decision.
 func (s *state) consecutive() int {
 	return s.plus(s.t.Consecutive, s.ahead != nil && s.ahead.Error) + 1
 }

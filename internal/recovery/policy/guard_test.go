@@ -116,7 +116,7 @@ var guardsVetoCases = []struct {
 	},
 }
 
-// TestGuardsVeto: each guard can forbid a retry, and is then what is recorded.
+// TestGuardsVeto lets each guard forbid a retry, and records the guard.
 func TestGuardsVeto(t *testing.T) {
 	limits := Limits{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10, PaidCallBudget: 4, CostBudgetUSD: 2.5}
 	p := preset(t, "director").With(limits)
@@ -133,7 +133,7 @@ func TestGuardsVeto(t *testing.T) {
 	}
 }
 
-// TestForbids: what a verdict on a charged attempt would be vetoed for is known before anything fails.
+// TestForbids predicts the veto on a charged attempt before a failure.
 func TestForbids(t *testing.T) {
 	p := preset(t, "director").With(Limits{
 		MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10,
@@ -168,7 +168,7 @@ func TestForbids(t *testing.T) {
 	}
 }
 
-// TestEngineEndsWhatNoGuardDoes: a policy without any bound grants as much as the engine allows, whatever the units.
+// TestEngineEndsWhatNoGuardDoes bounds a policy without limits, for all units.
 func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
 	for _, count := range []Unit{ByRow, ByCall, ByTask, BySignature, BySession} {
 		for _, action := range []recovery.Action{recovery.WaitReset, recovery.Retry, recovery.RetryAlternative} {
@@ -191,7 +191,7 @@ func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
 	}
 }
 
-// TestContinueOnError: nothing ends the run.
+// TestContinueOnError never ends the run.
 func TestContinueOnError(t *testing.T) {
 	p := preset(t, "prp").With(Limits{MaxRetries: recovery.Unlimited, ContinueOnError: true})
 	for _, about := range recovery.Reasons {
@@ -317,7 +317,7 @@ var absentRungsCases = []struct {
 	},
 }
 
-// TestAbsentRungs: a rung whose condition came to fail by being taken does not take the next one's place away.
+// TestAbsentRungs skips a rung whose condition no longer holds, without consuming the next rung.
 func TestAbsentRungs(t *testing.T) {
 	p := preset(t, "director")
 
@@ -337,7 +337,7 @@ func TestAbsentRungs(t *testing.T) {
 	}
 }
 
-// TestSuccessAndAnswer: what each of them clears.
+// TestSuccessAndAnswer checks the counters cleared by each.
 func TestSuccessAndAnswer(t *testing.T) {
 	f := recovery.Finding{Reason: recovery.NetworkTransient, Signature: "sig:1"}
 	var tally recovery.Tally

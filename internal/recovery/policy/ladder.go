@@ -7,17 +7,17 @@ import (
 	"retake/internal/recovery"
 )
 
-// ladderPosition is where on a ladder a failure stands.
+// ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
-	n, total int // attempt n of total; of the rung alone, if the ladder has no end; Unlimited if the rung has none
+	n, total int // attempt n of total; of the rung, if the ladder is endless; Unlimited for an endless rung
 	rungs    int // that are present
-	ends     int // of total, those that lead to no attempt
+	ends     int // part of total without an attempt
 	before   int // attempts of the rungs before this one
 }
 
-// rung returns the rung for one more failure of a counter, nil if the ladder is used up. A rung whose condition
-// fails is as wide as it was used already, so that what comes after it is not lost. tooLong: there would be
-// one, if the stated wait were shorter.
+// rung returns the rung for one more failure of a counter, nil if the ladder is used up. A rung with a failed condition
+// keeps the width already used, so the following rungs are not shortened. tooLong: there would be one, if the stated
+// wait were shorter.
 func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	facts DecisionInput,
 ) (g *Rung, at ladderPosition, tooLong bool) {
@@ -63,8 +63,8 @@ func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	return g, at, tooLong && g == nil
 }
 
-// usedUp is how wide rung i still is although it is absent: as often as its action was taken beyond what the rungs with
-// the same action that are there account for.
+// usedUp returns the remaining width of an absent rung i: the uses of its action beyond the rungs present with the same
+// action.
 func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int {
 	for k := range r.Ladder {
 		other := &r.Ladder[k]
@@ -89,7 +89,7 @@ func (r *Row) endlessAfter(i int, f recovery.Finding, facts DecisionInput) bool 
 	return slices.ContainsFunc(r.Ladder[i+1:], func(g Rung) bool { return g.Times < 0 && met(g.When, f, facts) })
 }
 
-// reaches reports whether the stated wait, if there is one and the action has to obey it, is one that the row honours.
+// reaches reports whether the row honours the stated wait, if there is a wait and the action must respect it.
 func (r *Row) reaches(a recovery.Action, f recovery.Finding) bool {
 	return !a.About().Same || r.Wait.Longest <= 0 || f.RetryAfter <= r.Wait.Longest
 }

@@ -8,10 +8,10 @@ import (
 	"retake/internal/recovery"
 )
 
-// Bound is what both the guards of a policy's document and the configuration bound; its text is the document's key.
+// Bound is a limit present in both policy documents and the configuration. Its text is the document's key.
 type Bound string
 
-// The bounds. BoundBackoff is no guard: it stands for the whole table [backoff].
+// The bounds. BoundBackoff stands for the whole table [backoff] rather than a guard.
 const (
 	BoundRetries     Bound = "max_retries"
 	BoundConsecutive Bound = "max_consecutive_errors"
@@ -21,27 +21,27 @@ const (
 	BoundBackoff     Bound = "backoff"
 )
 
-// Limits are what the configuration bounds.
+// Limits are the configured limits.
 type Limits struct {
 	MaxRetries           int // re-dispatches per claim over all reasons, waits for a limit not counted; Unlimited: none
-	MaxConsecutiveErrors int // 0: as the policy says, here and below; Unlimited: none
+	MaxConsecutiveErrors int // 0 uses the policy's limit, here and below; Unlimited removes it
 	IterationBudget      int
 	PaidCallBudget       int
 	CostBudgetUSD        float64
-	Backoff              recovery.Backoff // the zero value: as the policy says
+	Backoff              recovery.Backoff // the zero value uses the policy's backoff
 	ContinueOnError      bool
-	Assumed              []Bound // nobody has set these: what a policy's document or a preset states holds over them
+	Assumed              []Bound // defaults: a document or preset overrides them
 }
 
-// limitRow is where one bound stands.
+// limitRow locates one bound.
 type limitRow struct {
 	bound  Bound
 	key    string // of the configuration
-	leave  string // what to do with the key, so that the policy's own holds
+	leave  string // advice on how to make the policy's own limit apply
 	guard  func(*Guards) float64
 	set    func(*Guards, float64)
 	limit  func(*Limits) float64
-	always bool // 0 is a limit, too
+	always bool // 0 is also a limit
 }
 
 func countRow(b Bound, key string, guard func(*Guards) *int, limit func(*Limits) int) limitRow {
@@ -75,8 +75,8 @@ var limitRows = func() []limitRow {
 	}
 }()
 
-// With returns the policy under the configuration's limits. A key that is set there wins; then what the
-// operator's document states; then what the preset states; then the configuration's defaults.
+// With returns the policy under the configuration's limits. An explicit key in the configuration wins over the
+// operator's document, then the preset, then the configuration's defaults.
 func (p *Policy) With(l Limits) *Policy {
 	q := *p
 	q.explicitKeys = slices.DeleteFunc(slices.Clone(p.explicitKeys), l.holds)
@@ -103,7 +103,7 @@ func (r *limitRow) says(l *Limits) bool {
 	return r.always || n != 0 && !math.IsInf(n, 0) && !math.IsNaN(n) && (r.bound != BoundCost || n > 0)
 }
 
-// holds reports whether a limit is set, and so holds over what a document states.
+// holds reports whether a limit is set explicitly, and so overrides the document.
 func (l *Limits) holds(b Bound) bool {
 	if slices.Contains(l.Assumed, b) {
 		return false

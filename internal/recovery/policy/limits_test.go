@@ -16,7 +16,7 @@ var whoseLimitsHoldCases = []struct {
 	name      string
 	preset    string // "" for ownPolicy
 	limits    func(l Limits) Limits
-	want      Guards // the bounds alone
+	want      Guards // only the bounds
 	initial   time.Duration
 	overruled string
 }{
@@ -79,7 +79,7 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 	},
 }
 
-// TestWhoseLimitsHold: what is set in the configuration, then what one's own document states, then the defaults.
+// TestWhoseLimitsHold checks the precedence: explicit configuration, the operator's document, defaults.
 func TestWhoseLimitsHold(t *testing.T) {
 	own, err := Parse("own.toml", preset(t, "director"),
 		[]byte("[backoff]\nbase_seconds = 7\n[guards]\nmax_retries = 9\nmax_consecutive_errors = 8\n"+

@@ -9,19 +9,19 @@ import (
 	"retake/internal/recovery"
 )
 
-// Unit says which failures a row counts together.
+// Unit selects the failures that a row counts together.
 type Unit string
 
 // The units. A person's answer starts all but the session's at zero.
 const (
 	ByRow       Unit = "row"       // of this row
-	ByCall      Unit = "call"      // of this caller, whatever the reason; a success starts them at zero
-	ByTask      Unit = "task"      // of this task, whatever the reason
+	ByCall      Unit = "call"      // of this caller, for any reason; reset by a success
+	ByTask      Unit = "task"      // of this task, for any reason
 	BySignature Unit = "signature" // with the same signature; a success starts them at zero
-	BySession   Unit = "session"   // of everything, whatever the reason
+	BySession   Unit = "session"   // of the session, for any reason
 )
 
-// Condition is what must hold for a rung to count.
+// Condition decides whether a rung counts.
 type Condition string
 
 // The conditions; "!" before one is its opposite.
@@ -31,35 +31,35 @@ const (
 	ResetStated      Condition = "reset_stated"
 )
 
-// Rung is one step of a ladder. If a condition fails, its width is zero: the failure is the next rung's.
+// Rung is one step of a ladder. If a condition fails, the rung has width zero and the failure moves to the next rung.
 type Rung struct {
 	Action recovery.Action
 	Times  int // further attempts, or Unlimited
 	When   []Condition
 }
 
-// Wait says how long wait_reset and cooldown wait, and what a stated wait means to the other actions.
+// Wait sets the waits of wait_reset and cooldown, and the treatment of stated waits for other actions.
 type Wait struct {
-	Default time.Duration // first wait when nothing states one, then doubled each time; 0: a minute
-	Cap     time.Duration // of waits that nothing states; 0: an hour
-	// stated waits up to it are obeyed, for a longer one the rung counts as absent; 0: not looked at
+	Default time.Duration // first wait if none is stated; doubles each time; 0 means a minute
+	Cap     time.Duration // limit on unstated waits; 0 means an hour
+	// longest stated wait to obey; for longer waits the rung counts as absent; 0 means no limit
 	Longest time.Duration
 	Backoff bool // the backoff's first step is added to the wait
 }
 
-// Row is one line of a policy: what a failure leads to.
+// Row maps failures to actions.
 type Row struct {
-	// a reason, a word of its own for several, or "*" for all others
+	// a reason, the name of a group of reasons, or "*" for all others
 	On      string            `toml:"on" json:"on"`
 	Reasons []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // that the word stands for
-	// only for failures of this caller; empty: of any
+	// restricts the row to one caller; empty for any
 	Caller string         `toml:"caller" json:"caller,omitempty"`
-	Class  recovery.Class `toml:"class" json:"class,omitempty"` // what heals it; empty: as Reasons says
+	Class  recovery.Class `toml:"class" json:"class,omitempty"` // overrides the class in Reasons
 	// ends the whole run, unless errors are to be continued after
 	Fatal   bool     `toml:"fatal" json:"fatal"`
 	Count   Unit     `toml:"count" json:"count"`
 	Ladder  []Rung   `toml:"ladder" json:"ladder"`
-	Backoff *Backoff `toml:"backoff" json:"backoff,omitempty"` // nil: the policy's
+	Backoff *Backoff `toml:"backoff" json:"backoff,omitempty"` // overrides the policy's backoff
 	Wait    Wait     `toml:"wait" json:"wait"`
 	// waiting starts the task's backoffs again
 	Restarts bool `toml:"restarts_backoff" json:"restarts_backoff"`
@@ -68,44 +68,44 @@ type Row struct {
 	Then  recovery.Action `toml:"then" json:"then"` // when the ladder is used up
 	// then the failure is this one, and its row decides
 	Becomes recovery.Reason `toml:"becomes" json:"becomes,omitempty"`
-	// what a person is asked; empty: as Reasons says
+	// question to a person; overrides Reasons
 	Ask string `toml:"ask" json:"ask,omitempty"`
 	Why string `toml:"why" json:"why,omitempty"` // the argument for the row
 
 	id     string // "<policy>.<on>[@caller]"
-	layer  int    // of the document: 0, and one more than its base's
-	line   int    // in the document; 0: it is the base's
+	layer  int    // 0 in the document, plus one per base
+	line   int    // in the document; 0 for a row of its base
 	broken bool   // the document has faults in it
 }
 
-// Policy is a table from reason and caller to row, and what bounds all rows together. It is immutable and safe for
-// concurrent use. Made by Preset and ParsePolicy.
+// Policy maps reason and caller to a row, and holds the guards for all rows. It is immutable and safe for concurrent
+// use. Made by Preset and ParsePolicy.
 type Policy struct {
 	name              string
 	about             string
 	rows              []Row
 	guards            Guards
 	backoff           recovery.Backoff
-	usesConfigBackoff bool      // the configuration's backoff replaces the policy's
+	usesConfigBackoff bool      // use the configured backoff instead of the policy's
 	callers           []string  // that any row names; the first is "", any
 	index             [][]int16 // by caller, by place in Reasons: the row; -1: none
 	continueOnError   bool      // errors are continued after
 	explicitKeys      []Bound   // bounds that the operator's document sets, and that are in force
-	presetKeys        []Bound   // bounds that the preset sets; those that the configuration sets, too, are not in force
-	empty             bool      // there is nothing in the document
-	backoffLine       int       // line of the document's backoff; 0: it has none
+	presetKeys        []Bound   // bounds set by the preset and not by the configuration
+	empty             bool      // the document is empty
+	backoffLine       int       // line of the document's backoff, or 0
 }
 
 // Name returns the policy's name.
 func (p *Policy) Name() string { return p.name }
 
-// Table returns all rows in the document's order. They are the caller's.
+// Table returns all rows in the document's order. The caller may modify the result.
 func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
 
 // Guards returns what bounds all rows together.
 func (p *Policy) Guards() Guards { return p.guards }
 
-// ContinuesOnError reports whether the run goes on after failures that the policy calls fatal.
+// ContinuesOnError reports whether the run continues after fatal failures.
 func (p *Policy) ContinuesOnError() bool { return p.continueOnError }
 
 // Backoff returns the wait of rows that have none of their own.
@@ -119,7 +119,7 @@ func (p *Policy) Row(r recovery.Reason, caller string) (Row, bool) {
 	return Row{}, false
 }
 
-// row is nil only for a policy that has neither a row for r nor one for Unknown.
+// row returns nil only if the policy lacks rows for both r and Unknown.
 func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	if len(p.index) == 0 {
 		return nil
@@ -130,8 +130,8 @@ func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	return nil
 }
 
-// caller is where a caller stands in callers; 0, any, for one that no row names. Callers call themselves by their file,
-// too: "hooks/budget-enforcer.ts" is "budget-enforcer", "figma" is "figma-probe".
+// caller returns the index of a caller in callers, or 0 (any) without a specific row. Callers call themselves by their
+// file, too: "hooks/budget-enforcer.ts" is "budget-enforcer", "figma" is "figma-probe".
 func (p *Policy) caller(name string) int {
 	if i := slices.Index(p.callers, name); i >= 0 {
 		return i
@@ -161,7 +161,7 @@ func lettersAndDigits(name string) string {
 	}, name[:min(len(name), 200)])
 }
 
-// reasonIndex is where r stands in Reasons; a reason that is not on the list is Unknown.
+// reasonIndex returns the index of r in Reasons, or that of Unknown for an unlisted reason.
 func reasonIndex(r recovery.Reason) int {
 	for i := range recovery.Reasons {
 		if recovery.Reasons[i].Reason == r {
@@ -171,8 +171,8 @@ func reasonIndex(r recovery.Reason) int {
 	return len(recovery.Reasons) - 1
 }
 
-// newPolicy puts rows together. The nearest row decides: one for the reason, for a word, for "*", each for the caller
-// before any caller, a document's before its base's; last the row for Unknown.
+// newPolicy puts rows together. The most specific row decides: by reason, then by group, then "*", each for the caller
+// before any caller, and for the document before its base. The row for Unknown is the fallback.
 func newPolicy(name string, rows []Row) *Policy {
 	p := &Policy{
 		name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff,
@@ -199,7 +199,7 @@ func newPolicy(name string, rows []Row) *Policy {
 				r.Ladder[k].Action = recovery.Escalate
 			}
 		}
-		if r.id == "" { // else it is a base's, and says so
+		if r.id == "" { // otherwise inherited with its id
 			r.id = id
 		}
 	}
@@ -220,7 +220,7 @@ func newPolicy(name string, rows []Row) *Policy {
 	return p
 }
 
-// rowFor returns the place of the row that decides r for a caller; -1 if there is none.
+// rowFor returns the index of the row for r and a caller, or -1.
 func (p *Policy) rowFor(r recovery.Reason, caller string) int16 {
 	for _, c := range []string{caller, ""} {
 		best, found := -1, rank{}
@@ -239,8 +239,8 @@ func (p *Policy) rowFor(r recovery.Reason, caller string) int16 {
 	return -1
 }
 
-// rank says how near a row is to a reason: "*" is farthest; else the later document, and in it the reason
-// before a word.
+// rank orders rows by specificity: "*" is last. Among the others, later documents win, and then reasons win over
+// groups.
 type rank struct{ named, layer, exact int }
 
 func (k rank) less(o rank) bool {

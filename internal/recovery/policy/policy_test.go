@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// anyBackoff draws backoffs that no one should configure, too.
+// anyBackoff also draws unreasonable backoffs.
 func anyBackoff(t *rapid.T) recovery.Backoff {
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, 1}
 	return recovery.Backoff{
@@ -139,7 +139,7 @@ func anyRow(t *rapid.T, on string) Row {
 	return r
 }
 
-// anyPolicy draws policies that no document can say, too.
+// anyPolicy also draws policies that no document can express.
 func anyPolicy(t *rapid.T) *Policy {
 	var rows []Row
 	for _, a := range recovery.Reasons {
@@ -201,8 +201,8 @@ func anyUsage(t *rapid.T) recovery.Usage {
 	}
 }
 
-// TestNoPolicyRetriesForEver plays any policy against a long story of failures, whatever is refunded, cleared
-// by success or stated meanwhile: attempts end, meters hold, waits end, and verdicts are complete.
+// TestNoPolicyRetriesForEver plays any policy against a long series of failures with refunds, successes and stated
+// waits. Attempts end, meters hold, waits end, and verdicts are complete.
 func TestNoPolicyRetriesForEver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, tally := anyPolicy(t), recovery.Tally{}
@@ -289,7 +289,7 @@ func checkTally(t *rapid.T, before, after recovery.Tally) {
 	}
 }
 
-// TestDecideRepeats: the same inputs give the same verdict, and no input is changed.
+// TestDecideRepeats expects equal verdicts for equal inputs, and unmodified inputs.
 func TestDecideRepeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f, facts, tally := anyPolicy(t), anyFinding(t), anyFacts(t), recovery.Tally{}
@@ -314,7 +314,7 @@ func TestDecideRepeats(t *testing.T) {
 	})
 }
 
-// TestNextIfAgain: what a verdict says of the next failure is what is decided then.
+// TestNextIfAgain compares a verdict's prediction with the next decision.
 func TestNextIfAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f, facts, tally := anyPolicy(t), anyFinding(t), anyFacts(t), recovery.Tally{}
@@ -395,12 +395,13 @@ func exhaustsAfter(p *Policy, f recovery.Finding, facts DecisionInput) int {
 	return 40
 }
 
-// TestFlagsAgreeWithClassAndPolicy: what time heals is transient; what the policy does not try again goes to a human.
+// TestFlagsAgreeWithClassAndPolicy checks that failures healed by time are transient, and that failures without a retry
+// go to a person.
 func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
 	p := directorPolicy(3, recovery.DefaultBackoff)
 	for _, a := range recovery.Reasons {
 		f := recovery.Assert(a.Reason)
-		// The first failure, where all that can help is at hand.
+		// The first failure, with every option available.
 		again := p.Decide(recovery.Finding{Reason: a.Reason, RetryAfter: time.Second}, recovery.Tally{},
 			DecisionInput{HasAlternative: true}, "").Action.Again()
 		if f.ErrorType != recovery.ErrorType(a.Reason) || f.Transient != (a.Class == recovery.Transient) ||

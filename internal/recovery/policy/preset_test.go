@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// ladderOf plays a reason until it ends, and tells what it led to: "retry×3, escalate".
+// ladderOf plays a reason until it ends, and formats the result: "retry×3, escalate".
 func ladderOf(p *Policy, r recovery.Reason, facts DecisionInput) string {
 	f := recovery.Finding{Reason: r, Signature: "sig:0"}
 	var tally recovery.Tally
@@ -39,8 +39,8 @@ func ladderOf(p *Policy, r recovery.Reason, facts DecisionInput) string {
 	return strings.Join(steps, ", ")
 }
 
-// TestPresetRows names every reason of every preset: what it leads to without and with an alternative model, the meter
-// of the first attempt, no bound but the preset's own.
+// TestPresetRows lists the ladder for every reason of every preset, with and without an alternative model, the meter of
+// the first attempt, and the preset's bounds.
 func TestPresetRows(t *testing.T) {
 	director := map[recovery.Reason][3]string{
 		recovery.RateLimited:      {"wait_reset×20, escalate", "", ""},
@@ -82,7 +82,7 @@ func TestPresetRows(t *testing.T) {
 	}
 }
 
-// TestDirectorsCallers: where in its life a task fails decides whether the agent is asked once more.
+// TestDirectorsCallers asks the agent once more depending on the stage of the failure.
 func TestDirectorsCallers(t *testing.T) {
 	p := preset(t, "director")
 	for _, tc := range []struct {
@@ -224,8 +224,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestUnstatedWaits: whatever a policy says, what nothing states is waited for patiently, and why does not
-// claim a reset.
+// TestUnstatedWaits checks that unstated waits grow, and that their explanation does not mention a reset.
 func TestUnstatedWaits(t *testing.T) {
 	for _, doc := range []string{
 		`base = "gdd"`, `base = "reviewcat"`,
@@ -260,7 +259,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestCallers: integration points and steps have rows of their own; who calls itself by its file is known.
+// TestCallers resolves integration points and steps to separate rows, including callers named by their file.
 func TestCallers(t *testing.T) {
 	for _, tc := range []struct {
 		preset, caller string
@@ -292,7 +291,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// TestConfigurationsBackoff replaces only those that say so: the other presets' waits are what they are known for.
+// TestConfigurationsBackoff replaces the backoff only in presets that permit it.
 func TestConfigurationsBackoff(t *testing.T) {
 	own := recovery.Backoff{Initial: time.Hour, Max: time.Hour, Factor: 1, Jitter: recovery.NoJitter}
 	for _, name := range Presets {

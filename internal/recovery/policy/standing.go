@@ -4,13 +4,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// Standing says where a row comes from, and what is left of it.
+// Standing is the origin of a row, and its remaining scope.
 type Standing struct {
 	Row
 	Name  string                     `json:"-"`                      // "<policy>.<on>[@caller]", as verdicts call it
 	Own   bool                       `json:"own,omitempty"`          // of the document, not of its base
-	By    []string                   `json:"overruled_by,omitempty"` // rows that decide all that it names; nil: none do
-	Taken map[recovery.Reason]string `json:"-"`                      // of its reasons, those of other rows, and which
+	By    []string                   `json:"overruled_by,omitempty"` // rows that override it completely, or nil
+	Taken map[recovery.Reason]string `json:"-"`                      // its reasons decided by other rows, with those rows
 }
 
 // Standings returns all rows, the document's own first.

@@ -16,13 +16,13 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// document is a TOML document that is being read; what is wrong with it is collected.
+// document is a TOML document during parsing. It collects faults.
 type document struct {
 	*tomlfile.File
 	file string // as its author calls it
 }
 
-// table is one table of a document. What its checks look at is what the document states, not what is as in its base.
+// table is one table of a document. Its checks consider explicit values only, not inherited ones.
 type table struct {
 	*tomlfile.File
 	path   string // "row[2].backoff"; "" for the document
@@ -34,7 +34,7 @@ func (d *document) table(path string, v any) table {
 	return table{d.File, path, values}
 }
 
-// line is where a key, or what is around it, stands; 0: nothing of it does.
+// line returns the line of a key or its parent, or 0.
 func (d *document) line(path string) int {
 	at, _ := d.Find(path)
 	return at.Line
@@ -43,7 +43,7 @@ func (d *document) line(path string) int {
 // rowPath is the path of a row or of a rung, and ends where that of a key in it begins.
 var rowPath = regexp.MustCompile(`^row\[(\d+)\](?:\.ladder\[(\d+)\])?(?:\.|$)`)
 
-// refusals are the faults as people read them: rows by what they are on, rungs by their number.
+// refusals returns the faults for display: rows by key, rungs by number.
 func (d *document) refusals() (faults []Fault) {
 	for _, f := range d.Faults() {
 		where := f.Path
@@ -109,7 +109,7 @@ func (n table) allOf(key string, allowed []string) {
 	}
 }
 
-// within checks a number, or what else is wanted.
+// within checks that a value is a number in a range.
 func (n table) within(key, want string, lo, hi float64) {
 	if f, ok := tomlfile.Number(n.values[key]); ok && !(f >= lo && f <= hi) {
 		n.fault(key, "want %s from %s to %s, got %s", want, plain(lo), plain(hi), shown(n.values[key]))
@@ -231,7 +231,7 @@ type rungForm struct {
 	When     []Condition     `toml:"when" json:"when,omitempty"`
 }
 
-// unlimited is how documents and JSON write it.
+// unlimited is the text form of no limit.
 const unlimited = "unlimited"
 
 // MarshalJSON writes the keys of a document.
@@ -243,7 +243,7 @@ func (g Rung) MarshalJSON() ([]byte, error) {
 	return json.Marshal(form)
 }
 
-// maxTimes bounds what a document may ask for; the engine grants less.
+// maxTimes bounds a number in a document. The engine grants less.
 const maxTimes = 1000
 
 // DecodeTOML reads a whole rung.
@@ -287,7 +287,7 @@ func shown(v any) string {
 	return s
 }
 
-// instead suggests the word that was meant, if one differs by little; else it lists them.
+// instead suggests a similar allowed word, or lists them all.
 func instead(word string, allowed []string) string {
 	if m := meant(word, allowed); m != "" {
 		return m
@@ -296,7 +296,7 @@ func instead(word string, allowed []string) string {
 		strings.Join(slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" }), ", ")
 }
 
-// meant suggests the word that was meant, if one differs by little.
+// meant suggests a similar allowed word.
 func meant(word string, allowed []string) string {
 	best := spelling.Suggest(word, allowed)
 	if best == "" {

@@ -77,11 +77,11 @@ var conditionWords = map[Condition]string{
 	"!" + ResetStated:      "no reset is stated",
 }
 
-// NotRepeated ends the reason of a verdict about what is not tried again as it is, under any policy.
+// NotRepeated ends the explanation of a verdict if no policy would retry unchanged.
 const NotRepeated = "; the same again fails the same way"
 
-// describeExhausted explains why there is no rung. It says that the same again fails the same way only if that
-// is so under any policy.
+// describeExhausted explains why there is no rung. It only states that a repetition fails the same way if this is true
+// for any policy.
 func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
 	about, _ := recovery.Describe(reason)
 	switch skipped := at.ends == at.total; {
