@@ -2,7 +2,7 @@ package plaintext
 
 import "strings"
 
-// CommandLine is an argument vector as a person would type it: what a shell would read otherwise stands in quotes.
+// CommandLine formats an argument vector for a shell, with quotes where necessary.
 func CommandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, w := range argv {

@@ -2,10 +2,9 @@ package plaintext
 
 import "strings"
 
-// WithoutControl returns s, which is valid UTF-8, as a terminal leaves it on its rows: what was overwritten (by
-// a carriage return or backspaces) is gone, a jump of the cursor is a blank or a new line, and sequences (CSI,
-// OSC, DCS and their kin, with ESC or as C1 characters, whole or cut off) and control characters leave nothing.
-// A text without any is returned as it is.
+// WithoutControl returns valid UTF-8 text as a terminal would display it: without overwritten text (carriage return,
+// backspaces), with a blank or line feed for cursor movements, and without control sequences (CSI, OSC, DCS and others,
+// with ESC or as C1, complete or cut) and control characters. Text without control characters is returned unchanged.
 func WithoutControl(s string) string {
 	first := cleanUpTo(s)
 	if first == len(s) {
@@ -31,7 +30,7 @@ func WithoutControl(s string) string {
 	return string(p.out)
 }
 
-// cleanUpTo is where the first suspect byte stands. It looks at eight bytes at once.
+// cleanUpTo returns the offset of the first suspect byte. It tests eight bytes at a time.
 func cleanUpTo(s string) (n int) {
 	for ; len(s)-n >= 8; n += 8 {
 		x := eight(s[n:])
@@ -50,7 +49,7 @@ func cleanUpTo(s string) (n int) {
 	return n
 }
 
-// HasControl reports whether a text has one of the characters before the blank, tabs and line feeds among them.
+// HasControl reports whether a text contains a character below the blank, including tabs and line feeds.
 func HasControl(s string) bool {
 	for ; len(s) >= 8; s = s[8:] {
 		if belowBlank(eight(s)) != 0 {
@@ -77,8 +76,8 @@ const (
 	tops = 0x8080808080808080
 )
 
-// belowBlank is 0 if, and only if, none of eight bytes is below the blank: what one has less than that it
-// borrows from its top bit.
+// belowBlank is 0 if and only if none of eight bytes is below the blank, because a smaller byte borrows from its top
+// bit.
 func belowBlank(x uint64) uint64 { return (x - ones*' ') &^ x & tops }
 
 // holds is 0 if, and only if, none of eight bytes is c.
@@ -96,11 +95,11 @@ var suspect = func() (is [256]bool) {
 	return is
 }()
 
-// page is what was written, and where the cursor's row begins.
+// page is the written text, with the start of the cursor's row.
 type page struct {
 	out      []byte
 	row      int
-	returned bool // to the beginning of the row: what comes next overwrites it
+	returned bool // to the beginning of the row, so the next text overwrites it
 }
 
 func (p *page) put(c byte) {
@@ -183,15 +182,15 @@ func (p *page) csi(s string) int {
 	return n + 1
 }
 
-// jump leaves the row, unless nothing stands on it.
+// jump leaves the row, unless the row is empty.
 func (p *page) jump() {
 	if len(p.out) > p.row {
 		p.newline()
 	}
 }
 
-// stringLen is the length of what OSC, DCS, SOS, PM and APC carry, up to and with the BEL or ST that ends it;
-// an unended one ends with its line.
+// stringLen returns the length of the content of OSC, DCS, SOS, PM and APC, including the terminating BEL or ST. An
+// unterminated string ends with its line.
 func stringLen(s string) int {
 	for i := range len(s) {
 		switch {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWithoutControl: of what a terminal obeys nothing is left to be matched.
+// TestWithoutControl removes everything that a terminal interprets.
 func TestWithoutControl(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing to do", "a\tb\nc", "a\tb\nc"},
@@ -39,7 +39,7 @@ func TestWithoutControl(t *testing.T) {
 	}
 }
 
-// TestCleanUpTo: each byte is found at each place, and nothing else is.
+// TestCleanUpTo finds each suspect byte at each position.
 func TestCleanUpTo(t *testing.T) {
 	for c := range 256 {
 		for at := range 20 {

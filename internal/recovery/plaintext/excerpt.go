@@ -2,18 +2,17 @@ package plaintext
 
 import "strings"
 
-// errorWords mark the lines in which programs say what went wrong.
+// errorWords mark lines with error messages.
 var errorWords = []string{
 	"error", "fail", "panic", "fatal", "exception", "traceback", "denied", "refused", "not found", "undefined",
 	"cannot", "killed", "conflict",
 }
 
-// maxExcerptLine is how many bytes of a line an excerpt shows.
+// maxExcerptLine is the maximum length of a line in an excerpt, in bytes.
 const maxExcerptLine = 240
 
-// Excerpt picks the lines of a program's output, at most n of them, that tell most: those around the cause that
-// was read in it, else around the first line that says what went wrong, else the last ones. A line "…" stands
-// for what is left out.
+// Excerpt picks the n most useful lines of a program's output: around the cause, or around the first error, or at the
+// end. A line "…" marks an omission.
 func Excerpt(output, cause string, n int) string {
 	lines := told(output)
 	if len(lines) == 0 || n < 1 {
@@ -35,7 +34,7 @@ func Excerpt(output, cause string, n int) string {
 	return strings.Join(out, "\n")
 }
 
-// told are the lines that say something.
+// told returns the informative lines.
 func told(output string) (lines []string) {
 	for l := range strings.Lines(Clean(output)) {
 		if strings.TrimSpace(l) != "" {

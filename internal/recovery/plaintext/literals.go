@@ -1,10 +1,10 @@
 package plaintext
 
-// Literals finds which of many lower-case literals occur in a line, in one pass over its bytes, whatever their number
-// (Aho and Corasick, 1975). Matching ignores ASCII case. A state is written as the offset of its row in next, so that
-// a step is one addition and one load; the states with owners are the last ones.
+// Literals finds lower-case literals in a line, in one pass regardless of their number (Aho and Corasick, 1975).
+// Matching ignores ASCII case. A state is written as the offset of its row in next, so that a step is one addition and
+// one load; the states with owners are the last ones.
 type Literals struct {
-	class  [256]uint8 // byte → column; 0: occurs in no literal
+	class  [256]uint8 // byte → column; 0 for bytes outside all literals
 	width  uint32     // columns
 	next   []uint32   // state + column → state
 	final  uint32     // the first state that has owners
@@ -130,8 +130,7 @@ func (t *trie) arrange() {
 	t.next = next
 }
 
-// Scan calls found for every occurrence in a text, with its owner and the offset of its end, in the order of
-// the ends; of those that end at one place the longest first.
+// Scan calls found for every occurrence, with its owner and end offset, in order of the ends, longest first.
 func (l *Literals) Scan(text string, found func(owner, end int)) {
 	part := len(text) / lanes
 	if part < shortestPart*l.long {
@@ -151,13 +150,13 @@ func (l *Literals) Scan(text string, found func(owner, end int)) {
 
 // Crossing counts the occurrences in left, between and right, put together, that begin before right and end in it.
 func (l *Literals) Crossing(left, between, right string) (n int) {
-	across, alone := uint32(0), uint32(0) // the states behind all of it, and behind right alone
+	across, alone := uint32(0), uint32(0) // states after left and right together, and after right only
 	for _, part := range [...]string{left, between} {
 		for i := 0; i < len(part); i++ {
 			across = l.next[across+uint32(l.class[part[i]])]
 		}
 	}
-	for i := 0; i < len(right) && across != alone; i++ { // from then on they are the same
+	for i := 0; i < len(right) && across != alone; i++ { // equal from here on
 		across = l.next[across+uint32(l.class[right[i]])]
 		alone = l.next[alone+uint32(l.class[right[i]])]
 		n += l.ends(across) - l.ends(alone)
@@ -165,7 +164,7 @@ func (l *Literals) Crossing(left, between, right string) (n int) {
 	return n
 }
 
-// ends is how many literals end at a state.
+// ends returns the number of literals that end at a state.
 func (l *Literals) ends(state uint32) int {
 	if state < l.final {
 		return 0
@@ -173,7 +172,7 @@ func (l *Literals) ends(state uint32) int {
 	return len(l.owners[(state-l.final)/l.width])
 }
 
-// scan is Scan from one offset on, for what ends behind another one.
+// scan starts Scan at from, and reports only ends after behind.
 func (l *Literals) scan(text string, from, behind int, found func(owner, end int)) {
 	state := uint32(0)
 	for i := max(0, from); i < len(text); i++ {
@@ -191,10 +190,10 @@ func (l *Literals) scan(text string, from, behind int, found func(owner, end int
 const (
 	lanes        = 4
 	hitsOfLane   = 32 // for which there is room at first
-	shortestPart = 4  // of a lane, in lengths of the longest literal: what it reads before its part is lost
+	shortestPart = 4  // of a lane, in lengths of the longest literal; the bytes read before it are overhead
 )
 
-// hit is where literals end.
+// hit is the end of one or more literals.
 type hit struct {
 	state uint32
 	end   uint32

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Characters that are not seen by themselves, and change others.
+// Invisible characters that change their neighbours.
 const (
 	nonJoiner, joiner = '\u200c', '\u200d'
 	blackFlag         = '\U0001F3F4'
@@ -21,8 +21,7 @@ var blank = map[rune]bool{
 	'\u3164': true, '\uffa0': true, '\u2800': true, '\u2028': true, '\u2029': true,
 }
 
-// Shown returns foreign text as one line without control characters and without characters that nobody sees. It
-// is as long as it has to be.
+// Shown returns foreign text as one line without control and invisible characters. It is as long as it has to be.
 func Shown(s string) string {
 	s, _ = Seen(joined(WithoutControl(strings.ToValidUTF8(s, "?"))))
 	return joined(s)
@@ -31,17 +30,16 @@ func Shown(s string) string {
 // joined is a text in one line, with one blank between words.
 func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Seen returns a text without characters that nobody sees, and how many runs of them there were. Those stay
-// that change the shape of a neighbour as people write it: joiners between letters and between emoji, one
-// variation selector behind a character, the tags of a flag, and marks of direction beside letters that are
-// written from right to left.
+// Seen removes invisible characters from a text, and counts the runs. It keeps characters that affect a neighbour in
+// normal writing: joiners between letters and between emoji, one variation selector, the tags of a flag, and direction
+// marks next to right-to-left letters.
 func Seen(words string) (seen string, hidden int) {
 	if strings.IndexFunc(words, unseen) < 0 {
 		return words, 0
 	}
 	in := []rune(words)
 	var out strings.Builder
-	last := false // the character before was left out
+	last := false // the previous character was omitted
 	for i := 0; i < len(in); i++ {
 		n := 1
 		if unseen(in[i]) {
@@ -61,7 +59,7 @@ func Seen(words string) (seen string, hidden int) {
 	return out.String(), hidden
 }
 
-// unseen reports whether a character has no shape of its own.
+// unseen reports whether a character is invisible.
 func unseen(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t' || r == '\r':
@@ -76,7 +74,7 @@ func unseen(r rune) bool {
 		r >= 0xE0000 && r <= 0xE0FFF || r == '\ufff0' || r > '\ufff0' && r <= '\ufff8' || r == '\u2065'
 }
 
-// belongs is how many of the characters from i on are part of the shape of what stands beside them; 0: they are not.
+// belongs returns the number of characters from i that affect their neighbours, or 0.
 func belongs(in []rune, i int) int {
 	r := in[i]
 	before, after := rune(0), rune(0)
@@ -124,7 +122,7 @@ func takesSelector(r, before rune) bool {
 	return unicode.Is(unicode.Han, before)
 }
 
-// flagTags is how many tags from i on make a flag of one of the regions.
+// flagTags returns the number of tags from i that form the flag of a region.
 func flagTags(in []rune, i int) int {
 	if i == 0 || in[i-1] != blackFlag {
 		return 0
@@ -153,7 +151,7 @@ func pictures(r rune) bool {
 		r == 0x2049 || r == 0x3030 || r == 0x303D
 }
 
-// joins reports whether a letter is of a script whose letters join, or not, as these characters say.
+// joins reports whether a letter belongs to a script with joiners.
 func joins(r rune) bool {
 	return unicode.In(r, unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Devanagari,
 		unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya,

@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes of what is looked at.
+// Limits on input.
 const (
 	maxText  = 256 << 10 // bytes per stream, the newest: four times the longest message on the bus
 	MaxLine  = 2 << 10   // bytes around a literal that an expression sees; more is structured data, not a sentence
-	MaxCause = 300       // bytes; what fits on a line of an issue comment
+	MaxCause = 300       // in bytes; fits on a line of an issue comment
 )
 
 // Clean returns the newest maxText bytes of s as valid UTF-8 without terminal control.
@@ -23,7 +23,7 @@ func Clean(s string) string {
 	return WithoutControl(s)
 }
 
-// mark stands for what was cut.
+// mark replaces cut text.
 const mark = "..."
 
 // OneLine returns s as one line of at most MaxCause bytes, cut behind a word and marked when cut.

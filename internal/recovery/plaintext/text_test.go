@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWholeWords: what is quoted begins and ends with a whole word, or says that it does not.
+// TestWholeWords cuts quotes at word boundaries, or marks the cut.
 func TestWholeWords(t *testing.T) {
 	words := strings.Repeat("word ", 100)
 	if got := OneLine(words); !strings.HasSuffix(got, " word...") || len(got) > MaxCause {
