@@ -126,7 +126,7 @@ func (c *cursor) fullDate(w *when) bool {
 	return true
 }
 
-// year reads the year behind a day and a month, if there is one.
+// year reads an optional year after a day and a month.
 func (c *cursor) year(w *when) {
 	start := c.i
 	if m := c.match(yearForm); m != nil && num(m[1]) >= 1970 {
@@ -139,7 +139,7 @@ func (c *cursor) year(w *when) {
 	}
 }
 
-// setDate checks and keeps a date. Year 0 is none.
+// setDate checks and keeps a date. Year 0 means no year.
 func (w *when) setDate(year, month, day int) bool {
 	if month < 1 || month > 12 || day < 1 || day > 31 || year != 0 && year < 1970 {
 		return false
@@ -148,7 +148,7 @@ func (w *when) setDate(year, month, day int) bool {
 	return true
 }
 
-// clock reads "3pm", "3:30 p.m.", "15:00:01.5", "noon" and "midnight", and the zone behind it.
+// clock reads "3pm", "3:30 p.m.", "15:00:01.5", "noon" and "midnight", with a zone.
 func (c *cursor) clock(w *when) bool {
 	start := c.i
 	if m := c.match(noonForm); m != nil {

@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// FuzzRetryAfter: whatever a text, a header and a now say, the wait is within its bounds, for every reason; and
-// without a now there is none that needs one.
+// FuzzRetryAfter keeps the wait within its bounds for any text, header, current time and reason. Without a current time
+// it reads only relative waits.
 func FuzzRetryAfter(f *testing.F) {
 	for i, s := range recoverytest.Tricky {
 		f.Add(s, recoverytest.Tricky[(i+5)%len(recoverytest.Tricky)],

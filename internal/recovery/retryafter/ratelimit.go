@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Limit is what one answer, or several in sequence, said about a resource's limit.
+// Limit is the state of a resource's limit after one or more answers.
 type Limit struct {
-	Remaining *int64    `json:"remaining,omitempty"` // of the scarcest window; nil: not stated
-	ResetAt   time.Time `json:"reset_at,omitzero"`   // of the latest window, as stated; zero: not stated
-	// the last answer's own wait: Retry-After, or the reset of a window with nothing left
+	Remaining *int64    `json:"remaining,omitempty"` // in the scarcest window, or nil
+	ResetAt   time.Time `json:"reset_at,omitzero"`   // reset of the latest window; zero if unknown
+	// wait stated by the last answer: Retry-After, or the reset of an exhausted window
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
-	// until when nobody need ask; zero: as Remaining and ResetAt say
+	// earliest useful time to ask; zero means to use Remaining and ResetAt
 	OpenAt time.Time `json:"open_at,omitzero"`
 }
 
 // ReadLimit reads the rate-limit headers of any provider, in any case: Retry-After (seconds, dates), retry-after-ms,
-// and every name that holds "ratelimit" or "rate-limit" with "remaining" or "reset" (of requests, tokens, days, …),
-// the reset being seconds, an epoch, a duration or a date. At is when the answer came; when it is zero, only what is
-// relative is read. ok is false when nothing was stated.
+// and every name that holds "ratelimit" or "rate-limit" with "remaining" or "reset" (of requests, tokens, days, …), the
+// reset being seconds, an epoch, a duration or a date. At is the time of the answer. If it is zero, only relative
+// values are read. ok is false when nothing was stated.
 func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 	if len(headers) == 0 {
 		return l, false
@@ -56,7 +56,7 @@ func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 			l.RetryAfter = max(l.RetryAfter, wait)
 		}
 	}
-	if stated > 0 { // nobody would say so if anything remained
+	if stated > 0 { // a stated wait implies that the limit is exhausted
 		l.Remaining, l.RetryAfter = new(int64), stated
 		if !at.IsZero() && at.Add(stated).After(l.ResetAt) {
 			l.ResetAt = at.Add(stated)
@@ -77,10 +77,10 @@ func statedWait(value string, unit time.Duration, at time.Time) time.Duration {
 	return w.wait(at)
 }
 
-// Wait is how long nobody need ask, counted from at: 0 … 31 days.
+// Wait returns the time from at until the next useful request: 0 … 31 days.
 func (l Limit) Wait(at time.Time) time.Duration { return until(l.open(), at) }
 
-// open is the moment from which on it is worth to ask; zero: now.
+// open returns the time of the next useful request, or zero for now.
 func (l Limit) open() time.Time {
 	if l.OpenAt.IsZero() && l.Remaining != nil && *l.Remaining == 0 {
 		return l.ResetAt
@@ -135,7 +135,7 @@ func readWindow(ws []limitWindow, name, value string) []limitWindow {
 	return ws
 }
 
-// windowOf returns the window that a header belongs to: its name without the word for what it states.
+// windowOf returns the window of a header, identified by the header's name without the kind of value.
 func windowOf(ws *[]limitWindow, name, word string) *limitWindow {
 	for _, drop := range []string{word + "time", word + "-after", word + "-ms", word} {
 		if before, after, ok := strings.Cut(name, drop); ok {
@@ -151,7 +151,7 @@ func windowOf(ws *[]limitWindow, name, word string) *limitWindow {
 	return &(*ws)[i]
 }
 
-// readStructured reads the one-line forms of IETF's drafts: `limit=100, remaining=0, reset=50` and `"day";r=0;t=50`.
+// readStructured reads the one-line forms of the IETF drafts: `limit=100, remaining=0, reset=50` and `"day";r=0;t=50`.
 func readStructured(ws []limitWindow, value string) []limitWindow {
 	w := limitWindow{name: "ratelimit"}
 	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {

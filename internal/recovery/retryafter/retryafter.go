@@ -6,9 +6,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Read returns how long to wait before another try, when anything states it: the worker, headers, then text.
-// Only reasons that time heals have one. Moments are read only against e.At. The result is 0 … LongestWait. The
-// texts of e are clean.
+// Read returns how long to wait before another try, when anything states it: the worker, headers, then text. Other
+// reasons do not wait. Moments are read only against e.At. The result is 0 … LongestWait. The texts of e are clean.
 func Read(e recovery.Evidence, r recovery.Reason) time.Duration {
 	about, _ := recovery.Describe(r)
 	if about.Class != recovery.Transient {
@@ -42,8 +41,8 @@ func Read(e recovery.Evidence, r recovery.Reason) time.Duration {
 	return 0
 }
 
-// fromHeaders reads what headers say of a refused request. Where a limit is the matter and nothing says how much of
-// it remains, a reset counts.
+// fromHeaders reads the wait from the headers of a refused request. A reset counts if the failure is a limit and the
+// remaining number is unknown.
 func fromHeaders(headers map[string]string, limits bool, at time.Time) time.Duration {
 	l, _ := ReadLimit(headers, at)
 	if l.RetryAfter == 0 && limits && l.Remaining == nil {

@@ -10,14 +10,14 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// cursor reads times from a text, form by form. Every reading method either advances and returns true, or leaves the
-// cursor where it was.
+// cursor reads times from a text, form by form. Every reading method either advances and returns true, or does not move
+// the cursor.
 type cursor struct {
 	s string
 	i int
 }
 
-// maxForm is how many bytes a form looks at, whatever the text.
+// maxForm bounds the bytes that a form examines.
 const maxForm = 64
 
 // form compiles an expression that a cursor matches, in any case of letters; ~ stands for a few blanks and commas.
@@ -25,7 +25,7 @@ func form(expr string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(?:` + strings.ReplaceAll(expr, "~", `[ \t,]{0,4}`) + `)`)
 }
 
-// match advances past a form and returns its groups in lower case; nil: it is not there. No number is cut in two.
+// match advances past a form and returns its groups in lower case, or nil. No number is cut in two.
 func (c *cursor) match(re *regexp.Regexp) []string {
 	rest := c.s[c.i:min(len(c.s), c.i+maxForm)]
 	groups := re.FindStringSubmatch(rest)
@@ -56,7 +56,7 @@ func (c *cursor) peek() byte {
 	return 0
 }
 
-// back returns the cursor to a place, and false.
+// back resets the cursor and returns false.
 func (c *cursor) back(to int) bool {
 	c.i = to
 	return false
@@ -94,8 +94,8 @@ var (
 	stopwatchForm = form(`(\d{1,3}):([0-5]\d)(?::([0-5]\d))?`)
 )
 
-// span reads amounts with units and adds them up: "9.816s", "6m0s", "3 days 4 hours", "1 hour and 2 minutes",
-// "an hour", "1 day, 2:03:04", "PT1H30M", and, where a clock time cannot be meant, "01:30:00".
+// span reads amounts with units and adds them up: "9.816s", "6m0s", "3 days 4 hours", "1 hour and 2 minutes", "an
+// hour", "1 day, 2:03:04", "PT1H30M", and "01:30:00" if the context excludes a time of day.
 func (c *cursor) span(noClock bool) (sum time.Duration, ok bool) {
 	if c.peek() == 'P' {
 		c.matchBefore(isoForm)

@@ -12,15 +12,15 @@ import (
 // announcement is a way in which programs announce a time. Lists are words between blanks.
 type announcement struct {
 	literals []string // in lower case; behind one of them stands the time
-	tails    []string // what may be glued to it ("retry" + "_after_ms"), without - and _; nil: nothing
-	before   []string // one of these words must stand before it, or nothing
-	never    []string // none of these words may stand before it
+	tails    []string // suffixes to skip ("retry" + "_after_ms"), without - and _
+	before   []string // one of these words, or no word, must precede it
+	never    []string // none of these words may precede it
 	join     []string // one of these words must stand between it and the time
-	limits   bool     // it is read only where a limit is the matter: "connection reset after 30s" announces nothing
+	limits   bool     // only applies to limits: "connection reset after 30s" is not a wait
 	bare     bool     // a number without a unit is read, as seconds or by the tail
 }
 
-// announcements are tried at every place where a literal ends. The last statement in a text counts.
+// announcements are tried after every literal. The last statement in a text wins. The last statement in a text counts.
 var announcements = []announcement{
 	{
 		literals: []string{"retry"},
@@ -58,8 +58,8 @@ func words(s string) []string { return strings.Fields(s) }
 // ownTry are the words by which a program announces its own next try.
 var ownTry = words("will ll to gonna max total")
 
-// ongoing are the marks of lines on which a program goes on trying: what such a line states belongs to a try that
-// is over, and counts only when nothing else states anything.
+// ongoing marks lines of a program that is still retrying. Their waits belong to past tries, and only count without
+// other statements.
 var ongoing = []string{
 	"retrying", "will retry", "trying again in", "reconnecting", "api_retry", "auto_retry",
 	"_retry\"", "retry attempt", "backing off",
@@ -85,8 +85,8 @@ var timeLiterals = plaintext.NewLiterals(func() (sets [][]string) {
 
 // stated is when to try again, as a text states it.
 type stated struct {
-	final   when              // zero: not stated
-	ongoing when              // on a line of a program that goes on trying
+	final   when              // zero if not stated
+	ongoing when              // from a line of a program that is still retrying
 	headers map[string]string // rate-limit headers that were dumped into the text
 }
 
@@ -170,7 +170,7 @@ func (a *announcement) read(line string, end int) (when, bool) {
 	return when{}, false
 }
 
-// tailAt returns what is glued to a literal, in lower case without - and _, and its length.
+// tailAt returns the suffix attached to a literal, in lower case without - and _, and its length.
 func tailAt(s string) (tail string, n int) {
 	plain := true
 	for n < len(s) && (plaintext.IsLetter(s[n]) || s[n] == '-' || s[n] == '_') {
@@ -266,10 +266,10 @@ func (c *cursor) join() (keyed bool, first, last string) {
 // the sign of Kelvin.
 func odd(s string) bool { return strings.HasPrefix(s, "\u017f") || strings.HasPrefix(s, "\u212a") }
 
-// maxDumped bounds how many headers are kept from a text.
+// maxDumped bounds the number of headers read from a text.
 const maxDumped = 32
 
-// dumpedHeader matches a header's name, what assigns, and the value, quoted or up to the end of the line.
+// dumpedHeader matches a header's name, the assignment, and the value, quoted or up to the end of the line.
 var dumpedHeader = regexp.MustCompile(
 	`(?i)([a-z0-9_-]{0,40}rate-?limit[a-z0-9_-]{0,40})[ \t"'\\]{0,5}[:=](?:[ \t\\:=]{0,5}["']([^"'\\]{0,64})|[ \t\\:=]{0,5}(.{0,64}))`)
 

@@ -9,22 +9,21 @@ import (
 	"retake/internal/recovery"
 )
 
-// when is a time as it was printed: a span, or a moment of which some parts may be missing.
+// when is a printed time: a span, or a possibly incomplete moment.
 type when struct {
-	span time.Duration // 0: it is a moment
+	span time.Duration // 0 for a moment
 
-	epoch            time.Time // complete by itself
-	year, month, day int       // 0: not printed
-	weekday          int       // 1 is Sunday; 0: not printed
+	epoch            time.Time // complete without other fields
+	year, month, day int       // 0 if missing
+	weekday          int       // 1 is Sunday; 0 if missing
 	tomorrow         bool
 	clock            time.Duration // since midnight
 	hasClock         bool
-	zone             string // name or abbreviation; "": UTC
+	zone             string // name or abbreviation; "" means UTC
 	offset           int    // seconds east of UTC, instead of a name
 }
 
-// wait returns how long it is from at until w: 0 … LongestWait, 0 for what has passed, and for a moment when at is
-// not known.
+// wait returns the time from at until w: 0 … LongestWait. Past moments and moments without a current time give 0.
 func (w when) wait(at time.Time) time.Duration {
 	switch {
 	case w.span > 0:
@@ -35,7 +34,7 @@ func (w when) wait(at time.Time) time.Duration {
 	return until(w.moment(at), at)
 }
 
-// until is the time from at to t; 0 when t has passed or at is not known.
+// until returns the time from at to t, or 0 if t has passed or at is zero.
 func until(t, at time.Time) time.Duration {
 	if at.IsZero() || !t.After(at) {
 		return 0
@@ -43,8 +42,8 @@ func until(t, at time.Time) time.Duration {
 	return min(t.Sub(at), recovery.LongestWait)
 }
 
-// moment completes w: a clock time without a date means the next such time, a date without a year the nearest one that
-// is not far in the past.
+// moment completes w. A clock time without a date means its next occurrence. A date without a year means the nearest
+// date that is not far in the past.
 func (w when) moment(at time.Time) time.Time {
 	if !w.epoch.IsZero() {
 		return w.epoch
@@ -96,7 +95,7 @@ func (w when) location() *time.Location {
 	return loc
 }
 
-// spanOf returns n units as a span, bounded; 0 for what is not positive.
+// spanOf returns n units as a bounded span, or 0 if n is not positive.
 func spanOf(n float64, unit time.Duration) time.Duration {
 	if !(n > 0) {
 		return 0
@@ -107,7 +106,7 @@ func spanOf(n float64, unit time.Duration) time.Duration {
 // epochFrom is the least number that is read as seconds since 1970 and not as a span; it is in 1973.
 const epochFrom = 1e8
 
-// numberAsWhen reads n as what a field without a unit may hold: an epoch in s, ms, µs or ns, or else a span in unit.
+// numberAsWhen reads a number without a unit: an epoch in s, ms, µs or ns, or a span in unit.
 func numberAsWhen(n float64, unit time.Duration) (when, bool) {
 	if !(n > 0) {
 		return when{}, false // negative or no number
@@ -128,8 +127,8 @@ func numberAsWhen(n float64, unit time.Duration) (when, bool) {
 	return when{span: recovery.LongestWait}, true
 }
 
-// parseWhen reads a field that holds nothing but a time: a number of unit, an epoch, a span with units, or a date in
-// any of HTTP's three forms or ISO 8601.
+// parseWhen reads a field with only a time: a number of unit, an epoch, a span with units, or a date in any of HTTP's
+// three forms or ISO 8601.
 func parseWhen(s string, unit time.Duration) (when, bool) {
 	s = strings.Trim(s, " \t\"'")
 	if len(s) > 64 {

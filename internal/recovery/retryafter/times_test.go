@@ -115,7 +115,7 @@ var timesAsPrintedCases = []struct {
 	},
 	{"anthropic-ratelimit-unified-status: rejected\nanthropic-ratelimit-unified-reset: 1795269600", 3 * time.Hour},
 	{"retry-after: 7\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1795269600", 7 * time.Second},
-	// which one counts
+	// the last one counts
 	{"try again in 5s\ntry again in 7s", 7 * time.Second},
 	{"try again in 7s\ntry again in 5s. Retrying after 90s...", 7 * time.Second},
 	{"try again in 5s. Retrying (attempt 2)", 5 * time.Second},
@@ -155,7 +155,7 @@ func TestTimesAsPrinted(t *testing.T) {
 	}
 }
 
-// TestTimesOfOtherFailures: "reset" is also what happens to connections.
+// TestTimesOfOtherFailures does not treat reset connections as limits.
 func TestTimesOfOtherFailures(t *testing.T) {
 	for _, text := range []string{
 		"connection reset after 30s", "stream was reset at 15:00",
@@ -200,7 +200,7 @@ func TestClocksAndTheirChange(t *testing.T) {
 	}
 }
 
-// TestZonesAreThoseOfTheStandardLibrary compares the embedded zones with what the standard library reads.
+// TestZonesAreThoseOfTheStandardLibrary compares the embedded zones with the standard library's.
 func TestZonesAreThoseOfTheStandardLibrary(t *testing.T) {
 	for _, name := range []string{
 		"Europe/Warsaw", "America/New_York", "asia/tokyo", "Australia/Lord_Howe",
@@ -232,13 +232,13 @@ func TestZonesAreThoseOfTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// timeWords are what statements of time are made of.
+// timeWords are the parts of statements about time.
 var timeWords = strings.Split("retry|-after|: |try again|in |at |resets |reset|s_at|\":|limit "+
 	"reached||-|3|15|59|1795269600|9999|1e300|.|:|pm|am|s|m|h| days|ms| minutes|Oct |9th|, "+
 	"|2026|-11-|21|T|Z|+|(|Europe/Warsaw|)|UTC|Mon |tomorrow |midnight |\n|retrying "+
 	"|x-ratelimit-|remaining|\xff|\x00|wait |until |GMT|99999999999999999999|0", "|")
 
-// TestTimesAreBounded: whatever bytes come, the wait is within 0 and 31 days, and within its cost.
+// TestTimesAreBounded keeps the wait and the cost within bounds for any bytes.
 func TestTimesAreBounded(t *testing.T) {
 	found := 0
 	bounded := func(seed uint64, unix int64) bool {

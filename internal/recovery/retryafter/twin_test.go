@@ -12,7 +12,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// The twins read with an expression what is read byte by byte, and never look before they read.
+// The twins use expressions for the byte-by-byte readers, without lookahead.
 var (
 	twinTail   = regexp.MustCompile(`^[A-Za-z_-]*`)
 	twinBefore = regexp.MustCompile(`(?:([A-Za-z]*)[ _-]{1,3}|([A-Za-z0-9])|)$`)
@@ -60,7 +60,7 @@ func amountByTwin(c *cursor, stopwatch bool) (time.Duration, bool) {
 	return c.amount(stopwatch)
 }
 
-// momentByTwin reads a moment that begins with a word, if there is one.
+// momentByTwin reads an optional moment that begins with a word.
 func momentByTwin(c *cursor) (w when, ok bool) {
 	dated := c.date(&w)
 	clocked := dated || c.clock(&w)
@@ -96,7 +96,7 @@ func readByTwin(s string, limits bool) (st stated) {
 	return st
 }
 
-// sameAsTwins compares what is read at each place of a text.
+// sameAsTwins compares the results at each position of a text.
 func sameAsTwins(t *testing.T, text string) {
 	text = plaintext.Clean(text)
 	for _, limits := range []bool{false, true} {
@@ -138,7 +138,7 @@ func sameAsTwins(t *testing.T, text string) {
 	}
 }
 
-// TestEqualsItsTwins compares on what is known of real programs.
+// TestEqualsItsTwins compares both on output of real programs.
 func TestEqualsItsTwins(t *testing.T) {
 	for i, l := range testfiles.Corpus(t) {
 		if text := l.Text; i%4 == 0 {

@@ -7,13 +7,13 @@ import (
 )
 
 // zoneData is the IANA time zone database (public domain) as Go's distribution packs it, lib/time/zoneinfo.zip: a zip
-// without compression. It is embedded so that a name means the same on every machine and nothing is read at run time.
+// without compression. It is embedded, so a name has the same meaning on every machine, without reading files.
 //
 //go:embed zoneinfo.zip
 var zoneData string
 
-// zoneAbbreviations are the names that people and programs print for a zone. Where one is used twice in the world, it
-// is North America's.
+// zoneAbbreviations are the names that people and programs print for a zone. North America's meaning wins for ambiguous
+// names.
 var zoneAbbreviations = map[string]string{
 	"utc": "UTC", "gmt": "UTC", "z": "UTC", "zulu": "UTC",
 	"pt": "America/Los_Angeles", "pst": "America/Los_Angeles", "pdt": "America/Los_Angeles",
@@ -27,7 +27,7 @@ var zoneAbbreviations = map[string]string{
 	"aest": "Australia/Sydney", "aedt": "Australia/Sydney", "nzst": "Pacific/Auckland", "nzdt": "Pacific/Auckland",
 }
 
-// zoneNamed returns the zone of an abbreviation or an IANA name, in any case; ok is false for what is neither.
+// zoneNamed returns the zone of an abbreviation or an IANA name, ignoring case.
 func zoneNamed(name string) (loc *time.Location, ok bool) {
 	if full, ok := zoneAbbreviations[strings.ToLower(name)]; ok {
 		name = full
