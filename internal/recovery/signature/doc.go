@@ -1,8 +1,7 @@
-// Package signature makes fingerprints of failures: equal for the same logical failure across retries and
-// machines. What differs from run to run (times, paths, ids, addresses) is replaced by the table volatile, one
-// expression or finder a row.
+// Package signature makes fingerprints of failures: equal for the same logical failure across retries and machines. The
+// table volatile replaces the parts that vary between runs (times, paths, ids, addresses), with one expression or
+// finder per row.
 //
-// Invariant: normalising twice changes nothing more. Only the beginning of a text is read, so that the cost is bounded
-// whatever its length.
-// Imports: the standard library, packages recovery and plaintext.
+// Invariant: normalising is idempotent. It reads only the beginning of a text, so the cost is bounded. Imports: the
+// standard library, packages recovery and plaintext.
 package signature

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// The texts that stand in every other line are found without an expression; their twins in the tests have one each.
+// Frequent kinds of text have finders instead of expressions. The tests compare them with expressions.
 
 // path finds /home/a/b.go, ~/b, C:\a\b, file:///a/b, and relative paths below a folder for temporary files.
 func path(rest string) (groups found, ok bool) {
@@ -68,7 +68,7 @@ func pathUpTo(rest string, i int) found {
 func address(rest string) (groups found, ok bool) {
 	i := strings.Index(rest, "://") + len("://")
 	groups[1] = rest[:i]
-	// Of names and passwords before the host the last @ counts that has a host behind it.
+	// User info before the host ends at the last @ that is followed by a host.
 	host, end := i, hostEnd(rest, i)
 	for at := i; ; {
 		n := at
@@ -110,7 +110,7 @@ func address(rest string) (groups found, ok bool) {
 	return groups, true
 }
 
-// hostEnd is where the name of a host ends that begins at i, its numbers written or not; i: there is none.
+// hostEnd returns the end of a host name at i, numbered or not, or i.
 func hostEnd(s string, i int) int {
 	for {
 		n := inName(s[i:])
@@ -124,7 +124,7 @@ func hostEnd(s string, i int) int {
 	}
 }
 
-// units are what a number may have behind it.
+// units are the units after a number.
 var units = []string{
 	"kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "ms", "secs", "sec", "mins", "min", "hrs",
 	"hr", "s", "m", "h", "d", "B",
@@ -136,7 +136,7 @@ func number(rest string) (groups found, ok bool) {
 	return found{rest[:n]}, n > 0
 }
 
-// numberLen is the length of the number at the beginning of s; 0: there is none.
+// numberLen returns the length of the number at the start of s, or 0.
 func numberLen(s string) (n int) {
 	n = amountLen(s)
 	for n > 0 && oneOf(s, n, ".") {
@@ -149,7 +149,7 @@ func numberLen(s string) (n int) {
 	return n
 }
 
-// amountLen is the length of a word of digits and units; 0: it is none.
+// amountLen returns the length of a word of digits and units, or 0.
 func amountLen(s string) (n int) {
 	for n < len(s) && plaintext.IsDigit(s[n]) {
 		for n < len(s) && plaintext.IsDigit(s[n]) {

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// FuzzSignature: what is normalised stays so and keeps its bounds.
+// FuzzSignature checks that normalised text is stable and bounded.
 func FuzzSignature(f *testing.F) {
 	for _, s := range recoverytest.Tricky {
 		f.Add(s)

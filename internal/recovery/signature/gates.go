@@ -74,7 +74,7 @@ func mayToken(rest string, _ int) bool {
 	return false
 }
 
-// mayID: its name is 3 to 8 letters long, and has a low line or a hyphen behind it.
+// mayID accepts names of 3 to 8 letters, followed by an underscore or hyphen.
 func mayID(rest string, word int) bool {
 	return strings.IndexByte("rsmctebf", rest[0]) >= 0 && (word <= len("chatcmpl") && oneOf(rest, word, "-") ||
 		strings.IndexByte(rest[:min(word, len("chatcmpl_"))], '_') > 0)
@@ -92,7 +92,7 @@ func mayNamed(rest string, word int) bool {
 	return false
 }
 
-// inName is how many bytes at the beginning of s are of words, dots and hyphens.
+// inName returns the length of the words, dots and hyphens at the start of s.
 func inName(s string) (n int) {
 	for n < len(s) && (plaintext.IsWord(s[n]) || s[n] == '.' || s[n] == '-') {
 		n++

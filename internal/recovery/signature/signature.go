@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Bounds of the seed's rule: the first lines of the output, the first characters of what is left of them.
+// Bounds from the seed's rule: the first lines of the output, and the first characters after normalising.
 const (
 	maxLines      = 100
 	maxCharacters = 500
@@ -24,7 +24,7 @@ func Of(e recovery.Evidence, r recovery.Reason) string {
 	return OfClean(e, r)
 }
 
-// OfClean is Of for an evidence whose texts are clean.
+// OfClean is Of for evidence with cleaned texts.
 func OfClean(e recovery.Evidence, r recovery.Reason) string {
 	text := ""
 	for _, s := range []string{e.Stderr, e.Stdout, e.Message} {
@@ -92,8 +92,8 @@ func single(line string) string {
 	return strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' }), " ")
 }
 
-// normaliseLine appends line to out in one pass: at every place the first row of volatile that matches replaces what it
-// matches. What stands before a place is judged by what was written, so that a second pass changes nothing.
+// normaliseLine appends line to out in one pass: at every position the first matching row of volatile replaces its
+// match. The context of a position is the text already written, so a second pass changes nothing.
 func normaliseLine(out []byte, line string, groups *found) []byte {
 	for i := 0; i < len(line); {
 		p := placeOf(out, line[i])
@@ -101,7 +101,7 @@ func normaliseLine(out []byte, line string, groups *found) []byte {
 			out, i = written, i+n
 			continue
 		}
-		// no row matches; the rest of a word is no place for one either
+		// no row matches, and no row starts within a word
 		out = append(out, line[i])
 		for i++; i < len(line) && p&atWord != 0 && plaintext.IsWord(line[i]); i++ {
 			out = append(out, line[i])

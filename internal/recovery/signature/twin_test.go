@@ -10,7 +10,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// The twin asks an expression of each row at every place, and the expressions that volatile rows did without.
+// The twin applies an expression for each row at every position, including the expressions replaced by finders.
 const (
 	twinUnit   = `(?:kB|KB|MB|GB|KiB|MiB|GiB|ns|us|ms|secs|sec|mins|min|hrs|hr|s|m|h|d|B)`
 	twinAmount = `(?:\d+` + twinUnit + `?)*(?:\d+µs\b|\d+` + twinUnit + `?\b)`
@@ -103,7 +103,7 @@ next:
 	return string(out)
 }
 
-// findByTwin finds with the twin's expression, or with the row's own.
+// findByTwin uses the twin's expression, or the row's own.
 func (v *volatileRow) findByTwin(rest string) (groups found, ok bool) {
 	re := twinRows[v.name]
 	if re == nil {

@@ -16,25 +16,25 @@ type volatileRow struct {
 	write writer
 }
 
-// gate reports whether it is worth to look for a row's text at the beginning of rest; word is how long the word
-// is with which it begins. It says no only where there is none, and that soon: nearly everywhere there is none.
+// gate reports whether a row may match at the start of rest. Word is the length of its first word. It must be cheap,
+// because it is false at nearly every position, and it must never be false for a match.
 type gate func(rest string, word int) bool
 
-// finder returns what stands at the beginning of rest, and its groups; ok: it does.
+// finder returns the groups of a match at the start of rest, and whether there is a match.
 type finder func(rest string) (groups found, ok bool)
 
 // found is a match and its groups.
 type found [4]string
 
-// writer writes what stands for a match and its groups. Rest follows the match. Nil: the match is none.
+// writer writes what stands for a match and its groups. Rest follows the match. Nil rejects the match.
 type writer func(out []byte, groups *found, rest string) []byte
 
-// place is where a row can begin.
+// place is a possible start of a row.
 type place uint8
 
 const (
 	atWord place = 1 << iota // at the first byte of a word
-	atPath                   // where a path may begin: at the start, behind a blank, a quotation mark or the like
+	atPath                   // start of a possible path: first, or after a blank, a quotation mark or similar
 )
 
 // Parts of the expressions.
@@ -45,7 +45,7 @@ const (
 	secret  = `[\w.*~+/-]{10,}`
 )
 
-// volatile rows are tried in this order at every place. What they write contains nothing that they match.
+// volatile rows are tried in this order at every position. Their output contains nothing that they match.
 var volatile = []volatileRow{
 	{"path", atPath, always, path, writePath},
 	row("iso", mayISO,
@@ -66,11 +66,11 @@ var volatile = []volatileRow{
 	row("issue", mayIssue, `[\w.-]+/[\w.-]+#\d{1,12}\b`, with("<issue>")),
 	{"url", atWord, mayURL, address, writeURL},
 	row("hex", mayHex, `(?i)(?:0x[0-9a-f]+\b|([0-9a-f]{7,})\b)`, withDigits(1, "<n>")),
-	row("random", mayRandom, `(\w{20,})`, withDigits(4, "<token>")), // nobody names anything with digits in four places
+	row("random", mayRandom, `(\w{20,})`, withDigits(4, "<token>")), // names do not have digits in four places
 	{"number", atWord, mayNumber, number, writeNumber},
 }
 
-// row is one that an expression finds, at a word.
+// row returns a row with an expression, tried at words.
 func row(name string, may gate, expr string, write writer) volatileRow {
 	re := regexp.MustCompile("^(?:" + expr + ")")
 	return volatileRow{name, atWord, may, func(rest string) (groups found, ok bool) {
@@ -99,7 +99,7 @@ func withDigits(n int, word string) writer {
 	}
 }
 
-// placeOf returns the places that are behind out and before a line that goes on with next.
+// placeOf returns the places between out and a line that continues with next.
 func placeOf(out []byte, next byte) (p place) {
 	last := byte(' ')
 	if len(out) > 0 {

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// writePath keeps the name of a file outside of the folders for temporary ones, when nothing in it can vary.
+// writePath keeps the name of a file outside temporary folders, if no part of it can vary.
 func writePath(out []byte, groups *found, rest string) []byte {
 	out = append(out, "<path>"...)
 	slash := strings.LastIndexAny(groups[0], `/\`)
@@ -35,7 +35,7 @@ func steadyFile(name string) bool {
 func isTemporary(folder string) bool {
 	for part := range strings.FieldsFuncSeq(folder, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part = strings.TrimPrefix(part, ".")
-		// the last is macOS's
+		// the last is used by macOS
 		if strings.EqualFold(part, "tmp") || strings.EqualFold(part, "temp") || strings.EqualFold(part, "folders") {
 			return true
 		}
@@ -73,8 +73,8 @@ func writeNamedAttempt(out []byte, groups *found, _ string) []byte {
 	return append(append(out, groups[1]...), "<attempt>"...)
 }
 
-// codeWords stand before any code, also at the end of an identifier, as in statusCode and exit_code;
-// statusWords, whole, before a status.
+// codeWords precede any code, including as the end of an identifier such as statusCode and exit_code. statusWords are
+// whole words before a status.
 var (
 	codeWords   = []string{"http", "status", "code", "errno", "exit", "signal"}
 	statusWords = []string{"error", "returned", "got", "received", "answered", "response", "with"}
@@ -84,11 +84,10 @@ var (
 var statusPhrase = regexp.MustCompile(
 	`^ (?:Bad|Unauthorized|Payment|Forbidden|Not|Method|Request|Conflict|Gone|Payload|Unprocessable|Too|Internal|Service|Gateway)(?:$|[ ,;)"'])`)
 
-// contextBefore is how much of the text before a number tells what it is, in bytes.
+// contextBefore is the number of bytes before a number that determine its meaning.
 const contextBefore = 32
 
-// writeNumber writes a number as one that varies, unless it states what went wrong: a status, an exit code, the number
-// of a subtest.
+// writeNumber replaces a number, unless it is significant: a status, an exit code, the number of a subtest.
 func writeNumber(out []byte, groups *found, rest string) []byte {
 	if n := groups[0]; isCode(n, out, rest) {
 		return append(out, n...)
@@ -96,7 +95,7 @@ func writeNumber(out []byte, groups *found, rest string) []byte {
 	return append(out, "<n>"...)
 }
 
-// isCode reports whether a number states what went wrong, by what was written before it and what follows.
+// isCode reports whether a number is significant, based on the text before and after it.
 func isCode(n string, out []byte, rest string) bool {
 	if len(n) > 5 || !digits(n, 0, len(n)) {
 		return false
@@ -115,11 +114,11 @@ func isCode(n string, out []byte, rest string) bool {
 	return strings.HasPrefix(rest, " ") && statusPhrase.MatchString(rest)
 }
 
-// plain takes low lines out; the long s and the sign of Kelvin are letters, too.
+// plain removes underscores, and folds the long s and the Kelvin sign.
 var plain = strings.NewReplacer("_", "", "\u017f", "s", "\u212a", "k")
 
-// wordBefore is what stands before the number that comes next and up to four characters that assign it, without
-// low lines; ok: there are such characters.
+// wordBefore returns the text before an assignment of up to four characters, without underscores. Ok is false without
+// an assignment.
 func wordBefore(out []byte) (before string, ok bool) {
 	const assigns = ` :="'(`
 	out = out[max(0, len(out)-contextBefore):]
@@ -149,7 +148,7 @@ func endsInStatus(before string) bool {
 	return n > 0 && (n == len(before) || !plaintext.IsLetter(before[len(before)-n-1]))
 }
 
-// endsInAny is the length of the word that s ends with, in any case of letters; 0: it ends with none of them.
+// endsInAny returns the length of the word at the end of s, ignoring case, or 0.
 func endsInAny(s string, words []string) int {
 	for _, w := range words {
 		if n := len(s) - len(w); n >= 0 && strings.EqualFold(s[n:], w) {
