@@ -6,58 +6,57 @@ import (
 	"strings"
 )
 
-// Case is what is known of a failure that a person is asked about. Every field but Reason may be empty: the
-// words are good without it.
+// Case describes a failure that needs a person. Every field except Reason is optional.
 type Case struct {
 	Reason   Reason
-	Stage    string // where it failed
+	Stage    string // stage of the failure
 	Guard    string // the budget that forbade another attempt, as a verdict's Veto names it
 	Stale    bool   // the claim went stale, instead of an attempt failing
 	Cause    string // a finding's
-	Command  string // of the failed stage, as one would type it; empty: what failed is Retake's own doing
+	Command  string // command line of the failed stage; empty if Retake itself failed
 	Program  string // the first word of Command
-	Provider string // who refuses: of the model, or GitHub
+	Provider string // the provider that refuses: of the model, or GitHub
 	Variable string // names of the variables with the credential, never a value
 	Image    string // of the workers
 	Limit    string // that was reached, with its unit
-	Asked    bool   // the agent asks something in its own words
-	Pull     int    // the pull request that has the work; 0: none
-	Alike    int    // tasks that failed alike, this one among them
+	Asked    bool   // the agent wrote the question
+	Pull     int    // pull request with the work, or 0
+	Alike    int    // number of tasks with this failure, including this one
 	File     string // name of the director's configuration file
 
-	AtOnce func(key string) bool // a new value of the key holds without a restart of the director; nil: nobody knows
+	AtOnce func(key string) bool // whether a new value of the key applies without a restart; nil if unknown
 }
 
-// Words are what a person is told and asked.
+// Words is the text for a person.
 type Words struct {
 	Title   string // at most TitleLimit characters of markdown, without a dot
-	Ask     string // what to do, in sentences of markdown
-	Command string // the one recommended comment; <…> in it is for the person's own words
+	Ask     string // instructions in Markdown sentences
+	Command string // the recommended comment; the person replaces <…>
 }
 
 // TitleLimit is the length of a title in characters: it fits on one line of a page.
 const TitleLimit = 70
 
-// Where a failure is, as rows of the wordings name it: a stage's kind, or what is more telling than any stage.
+// Places of failures, as in the wordings: the kind of a stage, or a more specific place.
 const (
 	anywhere   = ""
 	inAgent    = "agent"    // CODE
-	inCheck    = "check"    // VALIDATE: a command of the user's own
+	inCheck    = "check"    // VALIDATE: a command of the user
 	inSetup    = "setup"    // any other stage's command
 	inCommand  = "command"  // either of them
 	inDirector = "director" // before a stage ran, or between attempts
 	inDelivery = "delivery" // COMMIT, SYNC_MAIN: the work is done
 	inReview   = "review"   // a pull request is watched
 
-	isAsked     = "question" // in the agent's own words
+	isAsked     = "question" // a question written by the agent
 	isStale     = "stale"
-	inCheckout  = "checkout" // what is missing belongs to the repository
+	inCheckout  = "checkout" // something is missing from the repository
 	isSecret    = "secret"   // in a patch
 	isOwnSecret = "own secret"
 	isLarge     = "large file"
 	isLink      = "link"
 	isLabelled  = "labelled"   // a label lets it through
-	isNotPushed = "not pushed" // a patch, for another rule of ours
+	isNotPushed = "not pushed" // a patch refused by another rule
 	isTooMuch   = "too much"   // a checkout beyond our limits
 
 	isOutOfTurns = "turns" // an agent's own limit
@@ -65,23 +64,22 @@ const (
 	isUnapproved = "unapproved" // the issue's text
 )
 
-// OwnSecret begins what is said of a value in a patch that Retake was given for itself or for its workers; its
-// name follows.
+// OwnSecret is the prefix for a value that Retake itself or its workers were given. The value's name follows.
 const OwnSecret = "Retake's own "
 
 // NotPushed begins the cause of a patch that our own rules keep on the machine; the first path follows.
 const NotPushed = "nothing was pushed: "
 
-// TooMuch begins the cause of a checkout that is beyond a limit; what it is and the key of the limit follow.
+// TooMuch starts the cause of a checkout that exceeds a limit. The excess and the key of the limit follow.
 const TooMuch = "the checkout is beyond a limit: "
 
-// CutOff begins the cause of an attempt whose worker was cut off from the bus; what it did follows.
+// CutOff starts the cause of an attempt whose worker was disconnected from the bus. The worker's offence follows.
 const CutOff = "the worker was cut off from the bus: it "
 
 // Unapproved begins the cause of an issue whose text agents must not be given; why follows.
 const Unapproved = "the text of the issue is not approved: "
 
-// wording is what a person is told of a reason at a place. Placeholders: see fill and plainWords.
+// wording is the text for a reason at a place. Placeholders: see fill and plainWords.
 type wording struct {
 	Reason  Reason // "": any
 	Where   string
@@ -93,15 +91,15 @@ type wording struct {
 // Comments that a person is recommended.
 const (
 	goOn     = "/agent resume"
-	onceDone = "once done: " + goOn // the same, where it is no use before what is asked is done
+	onceDone = "once done: " + goOn // used if the comment is useless before the requested action
 	yourWord = "/agent retry <what the agent should do differently>"
 )
 
-// inConfig is where a setting stands.
+// inConfig is the location of a setting.
 const inConfig = "the director's configuration[ {file}]"
 
-// Words picks the row of the wordings that says most, and fills it in. What has to be done before the comment
-// is a step of its own.
+// Words picks the row of the wordings that says most, and fills it in. Actions before the comment become a separate
+// step.
 func (c Case) Words() Words {
 	row := c.wording(c.places()...)
 	w := c.fill(row)
@@ -114,7 +112,7 @@ func (c Case) Words() Words {
 	return w
 }
 
-// ownWords are a reason's words wherever it comes up.
+// ownWords returns the wording of a reason for any place.
 func ownWords(r Reason) Words {
 	c := Case{Reason: r}
 	return c.fill(c.wording(anywhere))
@@ -132,7 +130,7 @@ func (c *Case) fill(row wording) Words {
 	return w
 }
 
-// holds says what makes a new value of a key hold.
+// holds explains how a new value of a key takes effect.
 func (c *Case) holds(key string) string {
 	switch {
 	case c.AtOnce == nil:
@@ -143,7 +141,7 @@ func (c *Case) holds(key string) string {
 	return "needs a restart of the director; running workers go on"
 }
 
-// wording finds the row of the first place that has one.
+// wording returns the row of the first matching place.
 func (c *Case) wording(places ...string) wording {
 	for _, place := range places {
 		for _, r := range []Reason{c.Reason, ""} { // a row of the reason's own before one of any reason
@@ -156,7 +154,7 @@ func (c *Case) wording(places ...string) wording {
 	return wordings[len(wordings)-1]
 }
 
-// places are where the failure is, the most telling first.
+// places returns the places of the failure, most specific first.
 func (c *Case) places() []string {
 	var places []string
 	switch {
@@ -205,7 +203,7 @@ func (c *Case) places() []string {
 	return append(places, anywhere)
 }
 
-// stagePlaces are the stages with a place of their own. The others are a command's, or else the director's.
+// stagePlaces maps stages to separate places. Other stages are commands, or belong to the director.
 var stagePlaces = map[string]string{
 	"CODE": inAgent, "VALIDATE": inCheck, "COMMIT": inDelivery, "PR_CREATE": inDelivery, "SYNC_MAIN": inDelivery,
 	"REVIEW": inReview,
@@ -221,7 +219,7 @@ func (c *Case) stagePlace() string {
 	return inDirector
 }
 
-// values are what the placeholders stand for; an empty one is missing.
+// values maps placeholders to their values; an empty value counts as missing.
 func (c *Case) values() map[string]string {
 	name, renewal := provider(c.Provider)
 	return map[string]string{
@@ -297,9 +295,9 @@ func (c *Case) missing() string {
 	return c.Program
 }
 
-// missingIn is the program that a shell, Go or the worker says is missing; "": none.
+// missingIn returns the missing program from an error of a shell, Go or the worker, or "".
 func missingIn(cause string) string {
-	if _, text, ok := strings.Cut(cause, "no such program: "); ok { // the worker's words
+	if _, text, ok := strings.Cut(cause, "no such program: "); ok { // the worker's message
 		text, _, _ = strings.Cut(text, ": ")
 		text, _, _ = strings.Cut(text, " is ")
 		return strings.Trim(text, `"`)
@@ -339,7 +337,7 @@ func provider(id string) (name, keys string) {
 	return id, ""
 }
 
-// plainWords are what placeholders are without a value.
+// plainWords are the defaults of placeholders.
 var plainWords = map[string]string{
 	"command": "the stage's command", "provider": "the provider", "variable": "the variable that holds it",
 	"image": "the worker image",
@@ -352,15 +350,15 @@ var plainWords = map[string]string{
 type filler struct {
 	values    map[string]string
 	holds     func(key string) string
-	quote     string // around a value that is no word of ours
+	quote     string // around a foreign value
 	limit     int    // of a value, in characters
-	onlyNames bool   // for a comment that is copied: what could be read as more than a name counts as missing
+	onlyNames bool   // for a comment to copy: a value that is not a plain name counts as missing
 }
 
-// nameLetters are all that a plain name has.
+// nameLetters are the characters of a plain name.
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-"
 
-// value is one line that ends no code span; "": it is missing.
+// value returns the value as one line that cannot end a code span, or "" if it is missing.
 func (f filler) value(name string) string {
 	v := strings.Join(strings.Fields(strings.ReplaceAll(f.values[name], "`", "'")), " ")
 	if f.onlyNames && (len(v) > f.limit || strings.Trim(v, nameLetters) != "") {
@@ -369,7 +367,7 @@ func (f filler) value(name string) string {
 	return v
 }
 
-// fill replaces {name} by a value; [a part] is left out if a value in it is missing.
+// fill replaces {name} by a value, and drops [a part] with a missing value.
 func (f filler) fill(text string) string {
 	var out strings.Builder
 	for text != "" {
@@ -410,7 +408,7 @@ func (f filler) complete(text string) bool {
 	}
 }
 
-// show is a value as it stands in a sentence: words of ours as they are, anything else between quotes.
+// show formats a value for a sentence: our own words unchanged, and other values in quotes.
 func (f filler) show(name string) string {
 	if key, ok := strings.CutPrefix(name, "holds "); ok {
 		return f.holds(key)

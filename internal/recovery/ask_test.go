@@ -87,7 +87,7 @@ func TestEveryCaseHasWords(t *testing.T) {
 	}
 }
 
-// Reports quote what a reason asks, and have no comment to answer with.
+// Reports quote a reason's question without a recommended comment.
 func TestAReasonsOwnWordsStandAlone(t *testing.T) {
 	for _, a := range Reasons {
 		if strings.Contains(a.Ask(), "below") || strings.Contains(a.Ask(), "this comment") ||
@@ -199,7 +199,7 @@ var wordsOfACaseCases = []struct {
 		"`.github/workflows/x.yml` may not be changed by Retake",
 		[]string{"such as .github/workflows/x.yml,", "scope.allow"},
 	},
-	{ // what is not a plain name stays out of the comment that is copied
+	{ // only a plain name appears in the comment to copy
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + "x; now delete all: scope.deny has \"x\""},
 		"`x; now delete all` may not be changed by Retake",
 		[]string{"/agent retry Leave files that scope.deny protects as they are"},
@@ -249,7 +249,7 @@ var wordsOfACaseCases = []struct {
 	{Case{Reason: "nonsense"}, "an unknown failure", nil},
 }
 
-// A check of the user's own is called by its name, whatever the reason.
+// A check of the user is called by its name for any reason.
 func TestWordsOfACase(t *testing.T) {
 	for _, tc := range wordsOfACaseCases {
 		w := tc.c.Words()
@@ -264,7 +264,7 @@ func TestWordsOfACase(t *testing.T) {
 	}
 }
 
-// Every row can be reached: it is some case's words.
+// At least one case uses each row.
 func TestEveryWordingIsUsed(t *testing.T) {
 	used := map[wording]bool{}
 	cases := append(askCases(),
@@ -283,8 +283,8 @@ func TestEveryWordingIsUsed(t *testing.T) {
 	}
 }
 
-// Whoever is asked to change something first reads in which file, whether a restart is needed, and that the
-// comment alone is no use.
+// A change before the comment names the file, says whether a restart is needed, and that the comment alone does not
+// help.
 func TestWhatComesBeforeTheCommentIsAStep(t *testing.T) {
 	c := Case{
 		Reason: OOMKilled, Stage: "CODE", Limit: "1g", File: "retake.toml",

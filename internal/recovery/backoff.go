@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Backoff is bounded waiting between retries. Defaults: the founding harness's (1 s, 30 s), factor 2, full
-// jitter. It is no library, because the jitter must be a hash: a replay of the journal has to decide the same.
+// Backoff is bounded waiting between retries. Defaults: the founding harness's (1 s, 30 s), factor 2, full jitter. It
+// is not a library, because the jitter must be a hash: replaying the journal must give the same decisions.
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // ≥ 0; a negative one counts as 0
-	Max     time.Duration // of a wait before it is jittered; ≥ 0; a negative one counts as 0, one below Initial wins
-	Factor  float64       // ≥ 1, exponential only; 1 is a fixed wait; what isn't (NaN included) counts as 1
+	Max     time.Duration // limit before jitter; ≥ 0; a negative value counts as 0; Initial wins over a smaller Max
+	Factor  float64       // ≥ 1, exponential only; 1 gives a fixed wait; smaller values and NaN count as 1
 	Jitter  Jitter
 	Spread  float64       // jitter around and additive: share of the wait, 0 … 1
-	Add     time.Duration // jitter additive: the most that is added besides
+	Add     time.Duration // for additive jitter: the maximum addition
 }
 
-// Jitter says which part of the delay d is drawn.
+// Jitter selects the random part of the delay d.
 type Jitter string
 
 // Full draws from [0, d], Equal from [d/2, d], None is d itself, Around draws from [d - spread×d, d + spread×d],
@@ -31,7 +31,7 @@ const (
 	AdditiveJitter Jitter = "additive"
 )
 
-// DefaultBackoff is the founding harness's, with our decision on factor and jitter.
+// DefaultBackoff comes from the founding harness, except for factor and jitter.
 var DefaultBackoff = Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: FullJitter}
 
 // Longest returns the most that any delay can be: the cap, and the jitter that goes beyond it.
@@ -40,8 +40,8 @@ func (b Backoff) Longest() time.Duration {
 	return hi
 }
 
-// Range returns the least and the most that Delay can be before retry n (1 is the first; lower counts as 1). Whatever
-// the fields hold, 0 ≤ lo ≤ hi ≤ Longest().
+// Range returns the least and the most that Delay can be before retry n (1 is the first; lower counts as 1). For any
+// field values, 0 ≤ lo ≤ hi ≤ Longest().
 func (b Backoff) Range(n int) (lo, hi time.Duration) {
 	d := min(max(b.Max, 0), LongestWait)
 	if u := b.unbounded(max(n, 1)); u < float64(d) { // false for NaN
@@ -92,7 +92,7 @@ func (b Backoff) unbounded(n int) float64 {
 // original, and tasks that failed together don't come back together.
 func (b Backoff) Delay(n int, seed string) time.Duration { return b.At(n, draw(seed, n)) }
 
-// At returns the wait before retry n that lies at share u (0 … 1) of its range.
+// At returns the wait before retry n at share u (0 … 1) of its range.
 func (b Backoff) At(n int, u float64) time.Duration {
 	lo, hi := b.Range(n)
 	return between(lo, hi, u)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// BreakerState is what a breaker lets through.
+// BreakerState decides which attempts pass.
 type BreakerState string
 
 // The states.
@@ -20,17 +20,16 @@ const (
 	BreakerOpen     BreakerState = "open"      // nothing
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
 	BreakerRamp     BreakerState = "ramp"      // a little, doubled with every step
-	BreakerTold     BreakerState = "told"      // everything, though it fails: see Breaker.Told
+	BreakerTold     BreakerState = "told"      // counts failures without blocking; see Breaker.Told
 )
 
-// The same failure in three tasks within two hours is an incident. The window is longer than an attempt lives
-// by default (an hour), so that slow failures add up, too.
+// The same failure in three tasks within two hours is an incident. The window is longer than the default lifetime of an
+// attempt (an hour), so that slow failures also add up.
 const (
 	breakerThreshold = 3             // distinct tasks whose failures open it
 	breakerWindow    = 2 * time.Hour // failures older than it don't count
 	breakerOpenFor   = time.Minute   // the first time
-	// each time in a row it is so many times as long, so that an outage keeps work back for about half as long
-	// again as it lasted
+	// factor for each consecutive opening; blocks work for about half as long again as the outage lasted
 	breakerFactor   = 1.5
 	breakerOpenMost = time.Hour
 	rampStep        = time.Minute
@@ -38,21 +37,21 @@ const (
 	maxStrikes      = 32 // failures that a breaker remembers
 )
 
-// CanaryFor is when a canary that says nothing is given up.
+// CanaryFor is the timeout of a canary without result.
 const CanaryFor = time.Hour
 
 // Breaker stops work on a resource, or into a failure, that is known to fail: one value per resource and per signature.
 // The zero value is closed. Every method is pure and returns the new value; times never need to rise.
 type Breaker struct {
 	Strikes []Strike `json:"strikes,omitempty"` // oldest first, at most 32
-	// it never opens: neither time nor a canary helps, so that failures are only counted
+	// never opens: neither time nor a canary helps, so it only counts failures
 	Told        bool      `json:"told,omitempty"`
 	Opened      int       `json:"opened,omitempty"` // times in a row
-	Until       time.Time `json:"until,omitzero"`   // open till then, half open from then on; zero: neither
+	Until       time.Time `json:"until,omitzero"`   // open until then, half open afterwards; zero if neither
 	Canary      string    `json:"canary,omitempty"` // task that is out, half open
 	CanaryUntil time.Time `json:"canary_until,omitzero"`
-	RampFrom    time.Time `json:"ramp_from,omitzero"` // zero: no ramp
-	Since       time.Time `json:"since,omitzero"`     // of the incident: when it opened first; zero: none
+	RampFrom    time.Time `json:"ramp_from,omitzero"` // zero without a ramp
+	Since       time.Time `json:"since,omitzero"`     // first opening of the incident, or zero
 }
 
 // Strike is one failure that counts.
@@ -90,7 +89,7 @@ func (b Breaker) Failed(now time.Time, task string) Breaker {
 	case (state == BreakerClosed || state == BreakerRamp) && len(b.Strikes) >= breakerThreshold:
 		return b.opened(now)
 	}
-	return b // open: running tasks prove nothing new; half open: only the canary counts
+	return b // open: running tasks prove nothing new; half open: only the canary matters
 }
 
 // struck remembers a failure.
@@ -148,13 +147,13 @@ func (b Breaker) Succeeded(now time.Time, task string) Breaker {
 	if had {
 		b.Strikes = slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return s.Task == task })
 		if len(b.Strikes) == 0 {
-			b.Strikes = nil // as it is read back
+			b.Strikes = nil // as after decoding
 		}
 	}
 	return b
 }
 
-// settled forgets an incident whose ramp is over.
+// settled removes an incident after its ramp.
 func (b Breaker) settled(now time.Time) Breaker {
 	if !b.RampFrom.IsZero() && b.ramp(now) >= rampTo {
 		b.RampFrom, b.Since, b.Opened = time.Time{}, time.Time{}, 0
@@ -180,12 +179,12 @@ func (b Breaker) ramp(now time.Time) int {
 	return 2 << min(b.steps(now), 24)
 }
 
-// steps is how many of the ramp's are behind.
+// steps returns the number of completed ramp steps.
 func (b Breaker) steps(now time.Time) int64 {
 	return int64(max(now.Sub(b.RampFrom)/rampStep, 0))
 }
 
-// NextDeadline returns when time alone lets more through; zero: never.
+// NextDeadline returns the next time at which more attempts pass, or zero.
 func (b Breaker) NextDeadline(now time.Time) time.Time {
 	switch b.State(now) {
 	case BreakerOpen:
@@ -206,7 +205,7 @@ func (b Breaker) KeepsBack(now time.Time) bool {
 	return s == BreakerOpen || s == BreakerHalfOpen
 }
 
-// Idle reports whether the breaker holds nothing worth keeping.
+// Idle reports whether the breaker can be discarded.
 func (b Breaker) Idle(now time.Time) bool {
 	return b.State(now) == BreakerClosed && len(b.Recent(now)) == 0
 }

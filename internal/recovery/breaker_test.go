@@ -102,8 +102,8 @@ func TestBreakerHealsEarly(t *testing.T) {
 	}
 }
 
-// TestBreakerAlwaysHeals: after any story, open is over within the cap, one canary is allowed, and if canaries
-// succeed it closes; nothing is unbounded, and the JSON holds all.
+// TestBreakerAlwaysHeals plays any history: an open breaker half-opens within the cap, permits one canary, and closes
+// if canaries succeed. Its size is bounded, and JSON preserves it.
 func TestBreakerAlwaysHeals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Breaker

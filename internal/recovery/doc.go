@@ -1,9 +1,9 @@
-// Package recovery holds the words in which failures are read and answered. It decides nothing itself: classify turns
-// Evidence into a Finding (what it means), policy turns the Finding and the Tally of one claim into a Verdict (what to
-// do, after how long, and why). Reasons is the one table of what is known of a reason; a new reason is one row of it.
+// Package recovery holds the words in which failures are read and answered. It makes no decisions. Package classify
+// turns Evidence into a Finding (the reason), and policy turns the Finding and the Tally of one claim into a Verdict
+// (action, delay and explanation). Reasons is the table of all reasons. A new reason is one row.
 //
 //	Evidence ─▶ classify ─┬─▶ Finding ─▶ policy ─▶ Verdict
-//	                      ├─ retryafter (what states a wait)
+//	                      ├─ retryafter (stated waits)
 //	                      └─ signature (fingerprint of a failure)
 //	             plaintext (bounded reading of foreign text) serves all three
 //

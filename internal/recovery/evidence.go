@@ -2,11 +2,11 @@ package recovery
 
 import "time"
 
-// Evidence is what is known of one failure. Every field is optional: the zero value is a failure of which nothing
-// is known. Text may hold any bytes.
+// Evidence holds the facts about one failure. Every field is optional. The zero value is a failure without evidence.
+// Text may hold any bytes.
 type Evidence struct {
-	// Known is what the director saw for certain (an OOM flag, a missing image, a worker gone without a report).
-	// It decides before anything else. KnownCause is its one line for people.
+	// Known is a fact observed by the director (an OOM flag, a missing image, a worker that disappeared without a
+	// report). It decides before anything else. KnownCause is its one line for people.
 	Known      Reason
 	KnownCause string
 
@@ -17,18 +17,18 @@ type Evidence struct {
 	Unended    bool              // the program had to be ended, so there is no exit code
 	Signal     string            // "SIGKILL", …
 	OOM        bool              // the stage's own memory evidence (flag, event or cgroup count)
-	HTTPStatus int               // 0: not stated
+	HTTPStatus int               // 0 if unknown
 	Headers    map[string]string // lower-case names
 	Message    string            // the worker's one line
 	Stdout     string            // tails, oldest bytes cut
 	Stderr     string
-	Question   string        // what the agent asks a human; makes the failure NeedsHuman
-	RetryAfter time.Duration // stated by the worker; 0: not stated
+	Question   string        // an agent's question to a person; makes the failure NeedsHuman
+	RetryAfter time.Duration // from the worker; 0 if unknown
 	At         time.Time     // when it was observed; without it, dates and resets in headers and text are not read
 	Assertion  Assertion
 }
 
-// Assertion is what a worker asserts about its failure. It is recorded and compared, never obeyed.
+// Assertion is the worker's own classification of its failure. It is recorded and compared, never obeyed.
 type Assertion struct {
 	ErrorType                  string
 	Transient, Retry, Escalate bool
@@ -37,11 +37,11 @@ type Assertion struct {
 // LongestWait bounds every stated wait: no provider's limit lasts longer than a month.
 const LongestWait = 31 * 24 * time.Hour
 
-// Finding is what the evidence means.
+// Finding is the result of classification.
 type Finding struct {
 	Reason     Reason        `json:"reason"`
 	Cause      string        `json:"cause"`                 // one line that a person would quote, at most 300 bytes
-	RetryAfter time.Duration `json:"retry_after,omitempty"` // 0: nothing stated one; never negative
+	RetryAfter time.Duration `json:"retry_after,omitempty"` // stated wait, or 0; never negative
 	Rule       string        `json:"rule"`                  // id of the rule that decided
 	Confidence float64       `json:"confidence"`            // 0 … 1
 	// "sig:" + 16 hex digits; equal for the same logical failure

@@ -3,24 +3,24 @@ package recovery
 // Resources that failures are of. A model's is ModelPrefix with the name of its provider.
 const (
 	ModelPrefix  = "model."
-	ModelDefault = "model.default" // nothing says which
+	ModelDefault = "model.default" // for an unknown provider
 	GitHubAPI    = "github.api"
 	GitHubGit    = "github.git" // clones, fetches and pushes
-	Host         = "host"       // the director's: container engine, agent bus, disk
-	Cluster      = "cluster"    // where a runtime that places attempts by itself finds room for them
+	Host         = "host"       // of the director: container engine, agent bus, disk
+	Cluster      = "cluster"    // a cluster that schedules attempts on its nodes
 )
 
-// Origin is where a failure comes from: from the director itself, or from what ran in a stage.
+// Origin is the source of a failure: the director itself, or a program in a stage.
 type Origin struct {
 	Director bool   // it failed itself, or saw the failure itself
-	Uses     string // the resource that it used then; empty: none, or none that others use
+	Uses     string // the resource in use; empty if none, or if not shared
 	Stage    string
-	Provider string // of an agent's model; empty: it was a command
+	Provider string // of the agent's model; empty for a command
 }
 
-// Resource names what the failure is of, so that whoever uses it fails alike; empty: the failure is the task's alone.
+// Resource returns the shared resource behind a failure, or "" if the failure concerns only this task.
 //
-//	the director                          what it used: GitHub's git, GitHub's API, the host
+//	the director                          the resource in use: GitHub's git, GitHub's API, the host
 //	anything, for want of room            the host: checkouts are on its disk
 //	an agent                              its provider's model
 //	a command that stands for an agent    model.default, where only a model fails like that; its connections may be to anywhere
@@ -32,7 +32,7 @@ func (o Origin) Resource(r Reason) string {
 		return o.Uses
 	case r == DiskFull:
 		return Host
-	case about.Scope == OneHost, about.Scope == OneCluster: // an engine, or a cluster, of the command's own
+	case about.Scope == OneHost, about.Scope == OneCluster: // an engine or cluster used by the command itself
 		return ""
 	case o.Provider != "":
 		return ModelPrefix + o.Provider

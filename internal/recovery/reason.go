@@ -2,7 +2,7 @@ package recovery
 
 import "slices"
 
-// Reason is what the evidence of a failure means. The list is closed: see Reasons.
+// Reason is the classification of a failure. The list is closed: see Reasons.
 type Reason string
 
 // The reasons, in the order in which documents list them.
@@ -52,7 +52,7 @@ const (
 	Human          Cause = "human"
 )
 
-// Class is the founding harness's view of a reason: what heals it.
+// Class is the founding harness's classification of reasons by remedy.
 type Class string
 
 // The classes.
@@ -77,41 +77,41 @@ const (
 // Categories lists every category once.
 var Categories = []Category{TaskError, AgentError, ValidationError, SessionError, EnvironmentError}
 
-// Scope says what several tasks that fail for the same reason may have in common.
+// Scope is the possible common cause of several tasks that fail for the same reason.
 type Scope string
 
 // The scopes.
 const (
-	OneTask  Scope = "task"  // nothing: each task fails by itself, however alike it looks
-	OneModel Scope = "model" // the model that an agent called, whatever the texts
-	// whatever was called, whatever the texts; nothing if it is not known what that was
+	OneTask  Scope = "task"  // none: each task fails separately, even with equal texts
+	OneModel Scope = "model" // the agent's model, for any text
+	// the called service, for any text; none if the service is unknown
 	OneRemote  Scope = "remote"
-	OneHost    Scope = "host"    // the director's host, whatever the texts
-	OneCluster Scope = "cluster" // the cluster that workers run in, whatever the texts
+	OneHost    Scope = "host"    // the director's host, for any text
+	OneCluster Scope = "cluster" // the workers' cluster, for any text
 	// the repository, if the signatures are equal: its base branch or stages are broken
 	OneRepository Scope = "repository"
 )
 
-// About is what is known of a reason itself, whatever the policy makes of it.
+// About describes a reason, independent of the policy.
 type About struct {
 	Reason    Reason
 	Cause     Cause
 	Class     Class
-	Retryable bool // the same attempt may soon succeed without anybody doing anything
+	Retryable bool // the same attempt may soon succeed without intervention
 	Category  Category
 	Scope     Scope
 	Means     string // one line for people, no trailing dot
 	words     presetWords
 }
 
-// presetWords is what a reason is called in the vocabularies of the founding documents, by preset.
+// presetWords are the names of a reason in the founding documents, by preset.
 type presetWords struct{ reviewcat, gdd, cortex, prp, dispatch string }
 
-// Title is the reason in words, where nothing else is known of a failure; see Case. What a worker links does
-// not need the words.
+// Title returns the reason's title without further facts; see Case. It is a method, so that the worker does not link
+// the wordings.
 func (a About) Title() string { return ownWords(a.Reason).Title }
 
-// Ask is the one thing that a person is asked when a task blocks for this reason.
+// Ask returns the reason's question to a person.
 func (a About) Ask() string { return ownWords(a.Reason).Ask }
 
 // Reasons lists every reason once. Every property of a reason is a column of this table.
@@ -278,13 +278,13 @@ var Reasons = []About{
 	},
 }
 
-// Deterministic reports whether the same work in the same repository fails like that again, however long anybody waits.
+// Deterministic reports whether the same work in the same repository fails again, regardless of waiting.
 func (r Reason) Deterministic() bool {
 	a, _ := Describe(r)
 	return a.Scope == OneRepository && a.Class != Transient
 }
 
-// Describe returns what is known of r. An r that is not on the list is described as Unknown, ok false.
+// Describe returns the description of r. An r that is not on the list is described as Unknown, ok false.
 func Describe(r Reason) (a About, ok bool) {
 	if i := slices.IndexFunc(Reasons, func(a About) bool { return a.Reason == r }); i >= 0 {
 		return Reasons[i], true

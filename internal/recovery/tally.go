@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Counters that are not a row's.
+// Counters outside rows.
 const (
 	TaskCounter    = "task"
 	SessionCounter = "session"
 	callCounter    = "call:"
 )
 
-// CallCounter names the counter of what calls and what it calls.
+// CallCounter returns the name of the counter for a caller and its callee.
 func CallCounter(caller, on string) string { return callCounter + short(caller) + "/" + on }
 
 // SignatureCounter names the counter of a signature.
@@ -23,7 +23,7 @@ func SignatureCounter(signature string) string {
 	return "sig:" + short(signature)
 }
 
-// short bounds a name that comes from outside; what JSON cannot hold is replaced, so that it is read back as it was.
+// short bounds a foreign name, and replaces text that JSON cannot represent.
 func short(name string) string {
 	const most = 64
 	if len(name) > most {
@@ -34,24 +34,24 @@ func short(name string) string {
 
 func ofCall(counter string) bool { return strings.HasPrefix(counter, callCounter) }
 
-// Bounds of what a tally remembers; the oldest is forgotten first. The engine's own cap on attempts (see Decide) holds
-// whatever is forgotten.
+// Limits of a tally's memory. The oldest entries are dropped first. The engine's cap on attempts (see Decide) does not
+// depend on them.
 const (
 	maxCounts     = 64
 	maxSignatures = 32
 )
 
-// Tally is what one claim has used up so far. It is a value: every method returns a new one. A person's answer gives
-// new chances (Answered).
+// Tally is the usage of one claim so far. It is a value: every method returns a new one. A person's answer gives new
+// chances (Answered).
 type Tally struct {
 	Counts       []Count `json:"counts,omitempty"`      // failures by the counter that their verdicts named, at most 64
 	Signatures   []Count `json:"signatures,omitempty"`  // failures by signature, at most 32; cleared by success
 	Redispatches int     `json:"redispatches"`          // attempts that verdicts granted and charged to a cause
-	Granted      int     `json:"granted,omitempty"`     // all attempts that verdicts granted, free ones too
+	Granted      int     `json:"granted,omitempty"`     // all granted attempts, including free ones
 	Consecutive  int     `json:"consecutive,omitempty"` // errors in a row
 	Iterations   int     `json:"iterations,omitempty"`  // consumed: one per attempt that was granted
 	Refunded     int     `json:"refunded,omitempty"`    // iterations given back for cache hits; never above Iterations
-	PaidCalls    int64   `json:"paid_calls,omitempty"`  // failed ones too
+	PaidCalls    int64   `json:"paid_calls,omitempty"`  // including failed calls
 	CacheHits    int64   `json:"cache_hits,omitempty"`
 	Tokens       int64   `json:"tokens,omitempty"`
 	CostUSD      float64 `json:"cost_usd,omitempty"`
@@ -62,16 +62,16 @@ type Count struct {
 	Of   string `json:"of"`
 	N    int    `json:"n"`              // failures
 	Step int    `json:"step,omitempty"` // of them since the last wait for a limit that restarted the backoff
-	Took []Took `json:"took,omitempty"` // what they led to; at most one for each action
+	Took []Took `json:"took,omitempty"` // resulting actions; at most one entry per action
 }
 
-// Took says how often an action was taken.
+// Took counts the uses of an action.
 type Took struct {
 	Action Action `json:"action"`
 	N      int    `json:"n"`
 }
 
-// Taken says how often the counter's failures led to an action.
+// Taken returns the number of times that the counter led to an action.
 func (c *Count) Taken(a Action) int {
 	for i := range c.Took {
 		if c.Took[i].Action == a {
@@ -81,7 +81,7 @@ func (c *Count) Taken(a Action) int {
 	return 0
 }
 
-// Usage is what an attempt has used.
+// Usage is the usage of one attempt.
 type Usage struct {
 	Tokens    int64   `json:"tokens,omitempty"`
 	PaidCalls int64   `json:"paid_calls,omitempty"`
@@ -113,8 +113,8 @@ func (u Usage) Plus(v Usage) Usage {
 	}
 }
 
-// After returns the tally with one failure and its verdict. The verdict names what it charges, so that no policy is
-// needed: replaying old verdicts under a new policy gives the old tally.
+// After returns the tally with one failure and its verdict. The verdict contains its charges, so replaying old verdicts
+// under a new policy gives the old tally.
 func (t Tally) After(f Finding, v Verdict) Tally {
 	signature := ""
 	if f.Signature != "" {
@@ -163,9 +163,8 @@ func (t Tally) Succeeded() Tally {
 	return t
 }
 
-// Delivered returns the tally after a delivery that people review: as after a success, and the rows start at
-// zero, too. What the task and the session count stays, and so does every budget: they bound how often work can
-// be delivered and found wanting.
+// Delivered returns the tally after a delivery for review: like after a success, with the rows also reset. Counters of
+// the task and session, and all budgets, stay, because they bound the number of deliveries that fail review.
 func (t Tally) Delivered() Tally {
 	t.Consecutive, t.Signatures = 0, nil
 	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts),
@@ -176,8 +175,8 @@ func (t Tally) Delivered() Tally {
 	return t
 }
 
-// Answered returns the tally after a person's answer: all counters and meters start at zero, but what the session
-// counts stays, since it is not the task's.
+// Answered returns the tally after a person's answer: all counters and meters restart at zero, except for the session's
+// counters, which do not belong to the task.
 func (t Tally) Answered() Tally {
 	kept := slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return c.Of != SessionCounter })
 	if len(kept) == 0 {
@@ -203,7 +202,7 @@ func (t *Tally) Counter(of string) Count {
 	return find(t.Counts, of)
 }
 
-// find returns a counter; the zero one if there is none. A damaged one must not buy attempts.
+// find returns a counter, or the zero counter. A damaged one must not buy attempts.
 func find(cs []Count, of string) Count {
 	for i := range cs {
 		if cs[i].Of == of {
@@ -234,7 +233,7 @@ func counted(cs []Count, of string, most int, v Verdict) []Count {
 	return out[max(0, len(out)-most):]
 }
 
-// restarted returns a copy of cs whose backoffs begin anew.
+// restarted returns a copy of cs with reset backoffs.
 func restarted(cs []Count) []Count {
 	out := slices.Clone(cs)
 	for i := range out {
@@ -245,7 +244,7 @@ func restarted(cs []Count) []Count {
 
 // add adds b ≥ 0 to a counter without passing the largest number; negative ones count as 0.
 func add[T int | int64](a, b T) T {
-	const top = 1 << 53 // what JSON numbers hold exactly
+	const top = 1 << 53 // largest exact integer in JSON
 	a, b = min(max(a, 0), top), min(max(b, 0), top)
 	return min(a+b, top)
 }

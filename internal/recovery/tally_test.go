@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// After a delivery the rows begin anew, and what bounds how often that happens does not.
+// A delivery resets the rows, but not the bounds on deliveries.
 func TestDeliveredKeepsTheBudgets(t *testing.T) {
 	kept := []recovery.Count{{Of: recovery.TaskCounter, N: 1}, {Of: recovery.SessionCounter, N: 2}}
 	before := recovery.Tally{

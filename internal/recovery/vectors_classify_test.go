@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// classifyKinds are the kinds about what a failure means.
+// classifyKinds are the kinds of vectors about classification.
 var classifyKinds = []vectorKind{
 	{"000", "classify", checkGDD},
 	{"001", "classify", checkCortex},
@@ -82,7 +82,7 @@ func checkErrorClass(t *testing.T, c *classify.Classifier, v vector) string {
 	return compareFlags(v, recovery.Assert(f.Reason), fmt.Sprintf("%q is read as %s", in.Failure, f.Reason))
 }
 
-// checkExhausted: the flags of a transient failure without retries left are the policy's, not the reason's.
+// checkExhausted ignores flags for exhausted retries, because they depend on the policy.
 func checkExhausted(t *testing.T, v vector) string {
 	verdict := preset(t, "director").With(policy.Limits{MaxRetries: 3}).
 		Decide(recovery.Finding{Reason: recovery.NetworkTransient}, recovery.Tally{Redispatches: 3},
@@ -145,7 +145,7 @@ func checkContainerExit(_ *testing.T, c *classify.Classifier, v vector) string {
 	want, _ := v.Expected["class"].(string)
 	about, _ := recovery.Describe(f.Reason)
 	ok := strings.HasPrefix(want, string(about.Class))
-	if strings.HasPrefix(want, "success") { // no failure is seen in it: what is left is that nothing was done
+	if strings.HasPrefix(want, "success") { // there is no failure, only missing work
 		ok = f.Reason == recovery.NoProgress
 	}
 	if !ok {

@@ -21,7 +21,7 @@ var evidenceKinds = []vectorKind{
 	{"004", "signature_value", checkSignatureValue},
 }
 
-// evidenceLeftOut are the kinds and vectors about evidence that are not answered as they say.
+// evidenceLeftOut lists the deviations in kinds and vectors about evidence.
 var evidenceLeftOut = []vectorOut{
 	{"000", "provider_name", "", "there is no file per provider; names of resources are checked by the request budget"},
 	{"000", "pre_spawn_decision", "", "there is no cache of answers and no check before a spawn: work asks the " +

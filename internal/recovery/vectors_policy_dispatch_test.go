@@ -26,7 +26,7 @@ func dispatchFinding(class string) recovery.Finding {
 // stem is enough of a word to find it in a sentence.
 func stem(s string) string { return strings.ToLower(s[:min(len(s), 6)]) }
 
-// checkClassRow: how often a class is retried, and what a person does about it.
+// checkClassRow checks the number of retries of a class, and the action for a person.
 func checkClassRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	p, f := preset(t, "dispatch"), dispatchFinding(fieldsOf(v).text("class"))
 	want := 0
@@ -53,7 +53,7 @@ func checkClassRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	return fmt.Sprintf("a person is asked %q, want %v", last.Ask, v.Expected["manual"])
 }
 
-// checkRetryRow: what the nth failure of a class with one signature leads to.
+// checkRetryRow checks the action for the nth failure of a class with one signature.
 func checkRetryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, p := fieldsOf(v), preset(t, "dispatch")
 	got, _ := story(p, dispatchFinding(in.text("class")), policy.DecisionInput{}, int(in.number("count", 1)))
@@ -75,7 +75,7 @@ func checkRetryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	return ""
 }
 
-// checkDispatch gives the origin's retry_budget, which counts the first failure, too.
+// checkDispatch uses the origin's retry_budget, which includes the first failure.
 func checkDispatch(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
 	doc := ""
@@ -106,7 +106,7 @@ func checkPaid(t *testing.T, _ *classify.Classifier, v vector) string {
 		MaxRetries:     recovery.Unlimited,
 		PaidCallBudget: int(in.number("paid_call_budget", 10)),
 	})
-	if want, ok := v.Expected["paid_calls_used_delta"].(float64); ok { // whatever came of it, it was paid for
+	if want, ok := v.Expected["paid_calls_used_delta"].(float64); ok { // the call is charged for any outcome
 		return differs("paid calls", float64(recovery.Tally{}.Use(recovery.Usage{PaidCalls: 1}).PaidCalls), want)
 	}
 	tally := recovery.Tally{}.Use(recovery.Usage{PaidCalls: int64(in.number("paid_calls_used", 0))})
@@ -121,7 +121,7 @@ func checkPaid(t *testing.T, _ *classify.Classifier, v vector) string {
 	return ""
 }
 
-// checkDefaults: of the origin's defaults those that are a policy's.
+// checkDefaults checks the policy's share of the origin's defaults.
 func checkDefaults(t *testing.T, _ *classify.Classifier, v vector) string {
 	p := preset(t, "dispatch")
 	row, _ := p.Row(recovery.NetworkTransient, "")

@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// checkJittered: the design pipeline's backoff. Attempt 0 is retry 1; a factor that is none is the default's.
+// checkJittered: the design pipeline's backoff. Attempt 0 is retry 1, and an invalid factor means the default.
 func checkJittered(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
 	opts, _ := in["opts"].(map[string]any)
@@ -38,7 +38,7 @@ func checkJittered(t *testing.T, _ *classify.Classifier, v vector) string {
 	return within(v, "ms", float64(lo)/1e6, float64(hi)/1e6)
 }
 
-// within compares a range with whatever bounds the vector names.
+// within compares a range with the bounds in the vector.
 func within(v vector, unit string, lo, hi float64) string {
 	for _, k := range []string{"min", "min_ms", "gte"} {
 		if want, ok := v.Expected[k].(float64); ok && lo < want-1e-6 {
@@ -53,7 +53,7 @@ func within(v vector, unit string, lo, hi float64) string {
 	return ""
 }
 
-// checkRecoveryRow reads what the table says of a reason, in its words.
+// checkRecoveryRow parses the table's text about a reason.
 func checkRecoveryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	p, reason := preset(t, "gdd"), recovery.Reason(fieldsOf(v).text("reason"))
 	f := recovery.Finding{Reason: reason, RetryAfter: 90 * time.Second}

@@ -20,7 +20,7 @@ func checkDelay(t *testing.T, _ *classify.Classifier, v vector) string {
 	return differs("delay", float64(max(d.Milliseconds(), 1)), v.Expected["delay_ms"])
 }
 
-// errorKinds are the pipeline's types of errors and codes, and what they mean here.
+// errorKinds maps the pipeline's error types and codes to reasons.
 var errorKinds = []struct {
 	words  string
 	reason recovery.Reason
@@ -79,7 +79,7 @@ func checkFatal(t *testing.T, _ *classify.Classifier, v vector) string {
 	return differs(string(r)+" fatal", fatality(p, r, caller), v.Expected["fatal"])
 }
 
-// checkStep: what an error of a step leads to. Which step names its outcome how is the pipeline's own.
+// checkStep checks the action for an error of a step. The pipeline's names of outcomes are not checked.
 func checkStep(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, p := fieldsOf(v), preset(t, "prp")
 	reasons := []recovery.Reason{recovery.TestsFailed, recovery.NetworkTransient, recovery.AuthError, recovery.Unknown}
@@ -88,7 +88,7 @@ func checkStep(t *testing.T, _ *classify.Classifier, v vector) string {
 	}
 	for _, r := range reasons {
 		end, _ := story(p, recovery.Finding{Reason: r}, policy.DecisionInput{Caller: in.text("step")}, 6)
-		want := recovery.Skip // go on with what there is
+		want := recovery.Skip // continue with the existing results
 		if outcome, ok := v.Expected["outcome"].(string); ok && strings.HasPrefix(outcome, "abort") ||
 			v.Expected["fatal"] == true {
 			want = recovery.Abort
@@ -100,7 +100,7 @@ func checkStep(t *testing.T, _ *classify.Classifier, v vector) string {
 	return ""
 }
 
-// outcomes are what the pipeline's calls end with.
+// outcomes returns the results of the pipeline's calls.
 func outcomes(in fields) (list []string) {
 	if s := in.text("outcomes"); s != "" {
 		list = slices.Repeat([]string{s}, 12)

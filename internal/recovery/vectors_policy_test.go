@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// policyKinds are the kinds about what to do.
+// policyKinds are the kinds of vectors about actions.
 var policyKinds = []vectorKind{
 	{"000", "backoff_delay_ms", checkJittered},
 	{"000", "recovery_row", checkRecoveryRow},
@@ -40,7 +40,7 @@ var policyKinds = []vectorKind{
 	{"004", "defaults", checkDefaults},
 }
 
-// policyLeftOut are the kinds and vectors about what to do that are not answered as they say.
+// policyLeftOut lists the deviations in kinds and vectors about actions.
 var policyLeftOut = []vectorOut{
 	{"000", "iteration_budget", "", "there is no meter that is drawn from: guards compare what a task has used " +
 		"with its budget"},

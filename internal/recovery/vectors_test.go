@@ -19,22 +19,22 @@ type vector struct {
 	Raw      []json.RawMessage // expected, where it is a list
 }
 
-// vectorKind says how one kind of vectors is checked. The same word is another kind in another seed.
+// vectorKind is the check for one kind of vectors. The same word is another kind in another seed.
 type vectorKind struct {
 	seed, kind string
-	check      func(*testing.T, *classify.Classifier, vector) string // "" or what deviates
+	check      func(*testing.T, *classify.Classifier, vector) string // "" or the deviation
 }
 
-// vectorOut says why a kind of vectors (id "") or a single one is not answered as it says.
+// vectorOut is the reason for a deviation from a kind of vectors (id ""), or from a single vector.
 type vectorOut struct{ seed, kind, id, why string }
 
-// vectorKinds are the kinds that this package answers, each file's own: vectors_<subject>_test.go.
+// vectorKinds lists the kinds checked in this package. Each file vectors_<subject>_test.go contributes some.
 var vectorKinds = slices.Concat(classifyKinds, evidenceKinds, policyKinds)
 
 // leftOut are the kinds that this package does not answer, and the single vectors that it answers otherwise.
 var leftOut = slices.Concat(classifyLeftOut, evidenceLeftOut, policyLeftOut)
 
-// decoded reads what a vector expects.
+// decoded parses the expectation of a vector.
 func decoded(t *testing.T, from testfiles.Vector) vector {
 	v := vector{Vector: from}
 	if json.Unmarshal(from.Expected, &v.Raw) != nil {
@@ -45,7 +45,7 @@ func decoded(t *testing.T, from testfiles.Vector) vector {
 	return v
 }
 
-// explained returns why v is left out: as one of its kind, or by itself.
+// explained returns the reason why v is excluded, individually or with its kind.
 func explained(v testfiles.Vector, id string) (string, bool) {
 	i := slices.IndexFunc(leftOut, func(o vectorOut) bool { return o.seed == v.Seed && o.kind == v.Kind && o.id == id })
 	if i < 0 {
@@ -54,8 +54,8 @@ func explained(v testfiles.Vector, id string) (string, bool) {
 	return leftOut[i].why, true
 }
 
-// TestVectors answers the vectors of all seeds. Binding ones must pass, of the others 97 in 100, not counting
-// those that are listed with a reason.
+// TestVectors answers the vectors of all seeds. Binding vectors must pass, and 97 % of the others, without the listed
+// exclusions.
 func TestVectors(t *testing.T) {
 	c, err := classify.New()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"retake/internal/recovery/classify"
 )
 
-// failureInput is how the vectors of seeds 000 and 003 describe an error object.
+// failureInput is the description of an error object in the vectors of seeds 000 and 003.
 type failureInput struct {
 	Status         int    `json:"status"`
 	ResponseStatus int    `json:"response_status"`
@@ -126,7 +126,7 @@ func checkSDKRetry(_ *testing.T, c *classify.Classifier, v vector) string {
 	return deviation(f, "retry", about.Retryable, v.Expected["retry"])
 }
 
-// sdkNames are what seed 001's library calls an error of a provider.
+// sdkNames are the names of provider errors in seed 001's library.
 var sdkNames = map[recovery.Reason]string{
 	recovery.RateLimited: "RateLimitError", recovery.QuotaExhausted: "RateLimitError",
 	recovery.AuthError:        "AuthenticationError",
@@ -146,7 +146,7 @@ func checkSDKName(_ *testing.T, c *classify.Classifier, v vector) string {
 	return deviation(f, "error", sdkNames[f.Reason], v.Expected["error"])
 }
 
-// checkTaskRetry: what is done with the task follows from the reason's class.
+// checkTaskRetry derives the task's fate from the reason's class.
 func checkTaskRetry(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in failureInput
 	if bad := inputOf(v, &in); bad != "" {
@@ -187,7 +187,7 @@ func checkTriage(_ *testing.T, c *classify.Classifier, v vector) string {
 	return deviation(f, "class", word, v.Expected["class"])
 }
 
-// exitOf returns the code with which a wrapper ends on an event; nil, if it has none.
+// exitOf returns a wrapper's exit code for an event, or nil.
 func exitOf(t *testing.T, wrapper, event string) any {
 	t.Helper()
 	var rules struct {
@@ -216,8 +216,8 @@ func checkExitMap(t *testing.T, _ *classify.Classifier, v vector) string {
 	return deviation(recovery.Finding{}, in.Wrapper+" "+in.Event, exitOf(t, in.Wrapper, in.Event), v.Expected["exit"])
 }
 
-// wrapperCases say what a case of the seed's wrappers is to its caller, by the beginning of the case's name; "" is
-// success. Longer beginnings come first.
+// wrapperCases maps cases of the seed's wrappers, by prefix of their name, to the result for the caller; "" is success.
+// Longer beginnings come first.
 var wrapperCases = []struct{ begins, wrapper, event string }{
 	{"gemini_missing_binary", "gemini_headless", "missing_binary"},
 	{"gemini_native_42", "gemini_headless", "native exit 42"},

@@ -2,7 +2,7 @@ package recovery
 
 import "time"
 
-// Action is what a verdict tells the director to do.
+// Action is the director's next step after a verdict.
 type Action string
 
 // The actions.
@@ -24,14 +24,14 @@ const (
 	Abort            Action = "abort"
 )
 
-// AboutAction is what is known of an action, whatever a policy uses it for.
+// AboutAction describes an action, independent of the policy.
 type AboutAction struct {
 	Action Action
 	Again  bool // leads to another attempt
 	Free   bool // that attempt is charged to no cause
 	Same   bool // it goes to the same provider: a stated wait counts
 	Means  string
-	Done   string // what was done, for people: "tried again"
+	Done   string // the completed action, for people: "tried again"
 }
 
 // Actions lists every action once.
@@ -71,7 +71,7 @@ var Actions = []AboutAction{
 	{Abort, false, false, false, "stop everything and report", "stopped the run"},
 }
 
-// About returns what is known of a; the zero value for what is no action.
+// About returns the description of a, or the zero value for an unknown action.
 func (a Action) About() AboutAction { return *a.about() }
 
 func (a Action) about() *AboutAction {
@@ -91,24 +91,24 @@ func (a Action) Again() bool { return a.about().Again }
 // Unlimited is the number of times of a rung that the policy does not bound. The engine does.
 const Unlimited = -1
 
-// Verdict is what to do about a failure, and why.
+// Verdict is the decision about a failure, with its explanation.
 type Verdict struct {
 	Action   Action        `json:"action"`
-	Delay    time.Duration `json:"delay"`     // before the next attempt; 0 when there is none
+	Delay    time.Duration `json:"delay"`     // before the next attempt, if there is a next attempt
 	DelayMin time.Duration `json:"delay_min"` // the least and the most that jitter could have made of Delay
 	DelayMax time.Duration `json:"delay_max"`
-	Charges  Cause         `json:"charges,omitempty"` // the meter that the next attempt is charged to; empty: free
+	Charges  Cause         `json:"charges,omitempty"` // meter to charge for the next attempt; empty if free
 	Reason   Reason        `json:"reason"`
 	Was      Reason        `json:"was,omitempty"` // the reason before its retries were used up
 	Why      string        `json:"why"`
 	Row      string        `json:"row"`            // "<policy>.<row>"
-	Veto     string        `json:"veto,omitempty"` // the guard that forbade what the row wanted
+	Veto     string        `json:"veto,omitempty"` // the guard that overruled the row
 	Fatal    bool          `json:"fatal,omitempty"`
-	// the policy calls it fatal, and the run goes on as continue_on_error asks; old journals do not say
+	// the policy calls it fatal, but continue_on_error kept the run going; missing in old journals
 	Continued   bool   `json:"continued,omitempty"`
-	NextIfAgain Action `json:"next_if_again,omitempty"` // what the same failure would lead to next time
+	NextIfAgain Action `json:"next_if_again,omitempty"` // action for the same failure next time
 	Cools       string `json:"cools,omitempty"`         // resource to close for everybody for Delay
-	Ask         string `json:"ask,omitempty"`           // what a person is asked, where the policy says
+	Ask         string `json:"ask,omitempty"`           // the policy's question to a person
 	Counter     string `json:"counter,omitempty"`       // of the tally, that this failure adds to
 	Error       bool   `json:"error,omitempty"`         // this failure counts as an error in a row
 	Restarts    bool   `json:"restarts,omitempty"`      // backoffs begin at their first step again

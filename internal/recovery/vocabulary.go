@@ -11,7 +11,7 @@ var fromPresetWord = []struct {
 	{"reviewcat", "github_rate_limited", RateLimited},
 	{"reviewcat", "github_mcp_timeout", Timeout},
 	{"reviewcat", "agent_bus_disconnect", BusDisconnect},
-	{"reviewcat", "docker_exit_nonzero", Unknown}, // "depends on the exit code": by itself it says nothing
+	{"reviewcat", "docker_exit_nonzero", Unknown}, // "depends on the exit code": meaningless alone
 	{"reviewcat", "build_failed", BuildFailed},
 	{"reviewcat", "tests_failed", TestsFailed},
 	{"reviewcat", "invalid_config", InvalidConfig},
@@ -39,7 +39,7 @@ var fromPresetWord = []struct {
 	{"dispatch", "unknown", Unknown},
 }
 
-// As returns what a finding is called in a preset's vocabulary; ok is false for a preset that does not exist.
+// As returns the name of a finding in a preset's vocabulary. Ok is false for an unknown preset.
 func As(preset string, f Finding) (word string, ok bool) {
 	about, _ := Describe(f.Reason)
 	switch preset {
@@ -59,8 +59,7 @@ func As(preset string, f Finding) (word string, ok bool) {
 	return word, word != ""
 }
 
-// FromWord returns what a word of a preset's vocabulary means, in any case of letters. Anything else is Unknown, ok
-// false.
+// FromWord returns the reason for a word of a preset's vocabulary, ignoring case. Anything else is Unknown, ok false.
 func FromWord(preset, word string) (r Reason, ok bool) {
 	word = strings.ToLower(strings.TrimSpace(word))
 	if preset == "director" {
@@ -75,8 +74,8 @@ func FromWord(preset, word string) (r Reason, ok bool) {
 	return Unknown, false
 }
 
-// ReasonOf returns what a worker's error_type means: one of the founding harness's eight words, or a reason. Anything
-// else is Unknown, ok false.
+// ReasonOf returns the reason for a worker's error_type: one of the founding harness's eight words, or a reason.
+// Anything else is Unknown, ok false.
 func ReasonOf(errorType string) (r Reason, ok bool) {
 	if r, ok := FromWord("reviewcat", errorType); ok {
 		return r, true
@@ -85,8 +84,8 @@ func ReasonOf(errorType string) (r Reason, ok bool) {
 	return about.Reason, ok
 }
 
-// ErrorType returns the error_type that a worker writes for a reason: the founding harness's word where it
-// means exactly that, else the reason itself. ReasonOf takes it back.
+// ErrorType returns a worker's error_type for a reason: the founding harness's word if it is equivalent, and the reason
+// otherwise. ReasonOf takes it back.
 func ErrorType(r Reason) string {
 	about, _ := Describe(r)
 	word := about.words.reviewcat
@@ -97,9 +96,9 @@ func ErrorType(r Reason) string {
 	return string(about.Reason)
 }
 
-// Assert returns what a worker asserts of a failure for this reason: the word and the three flags. What time
-// heals is worth another attempt, and what a fresh context may heal; a test of package policy holds that
-// against the default policy. The worker links no policy.
+// Assert returns a worker's assertion for this reason: the word and the three flags. Failures healed by time or a fresh
+// context are worth another attempt. A test in package policy compares this with the default policy. The worker links
+// no policy.
 func Assert(r Reason) Assertion {
 	about, _ := Describe(r)
 	again := about.Class == Transient || about.Reason == ContextOverflow || about.Reason == NoProgress

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWordsMapBothWays: every word is understood, and spoken again for what it means; every reason has a word.
+// TestWordsMapBothWays maps every word to a reason and back, and finds a word for every reason.
 func TestWordsMapBothWays(t *testing.T) {
 	for _, h := range fromPresetWord {
 		r, ok := FromWord(h.preset, h.word)
@@ -68,7 +68,7 @@ func TestWordsOfTheSeeds(t *testing.T) {
 	}
 }
 
-// TestErrorTypesAreTakenBack: what a worker writes for a reason is read as that reason.
+// TestErrorTypesAreTakenBack maps every reason to an error_type and back.
 func TestErrorTypesAreTakenBack(t *testing.T) {
 	for _, a := range Reasons {
 		if r, ok := ReasonOf(ErrorType(a.Reason)); !ok || r != a.Reason {

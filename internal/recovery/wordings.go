@@ -1,7 +1,7 @@
 package recovery
 
-// wordings is the one table of titles and asks. A reason's row without a place is for every place that has
-// none, and for whoever knows nothing but the reason. The last row is for what is no reason.
+// wordings is the one table of titles and asks. The row of a reason without a place applies to all other places, and to
+// callers that know only the reason. The last row is for an unknown reason.
 var wordings = []wording{
 	// Any reason.
 	{
@@ -35,7 +35,7 @@ var wordings = []wording{
 		yourWord,
 	},
 
-	// What may not be pushed.
+	// Refused pushes.
 	{
 		PolicyViolation, isSecret, "a secret in {path} must not be pushed",
 		"Is it a real secret? Revoke it at its provider now, then have it taken out with this comment. Is it not a " +

@@ -1,5 +1,5 @@
-// Package recoverytest is what the tests of package recovery and of those below it share. It imports none of them, so
-// that each of them can use it. No program links it.
+// Package recoverytest holds test data for package recovery and its subpackages. It imports none of them, so that each
+// of them can use it. No program links it.
 package recoverytest
 
 import "strings"
@@ -36,7 +36,7 @@ func Hostile(n int) string {
 	return strings.Repeat(line, n/len(line)+1)[:n]
 }
 
-// Stream makes n bytes of an agent's JSON events, the last of which is an error.
+// Stream returns n bytes of an agent's JSON events, ending with an error.
 func Stream(n int) string {
 	const event = `{"type":"assistant","message":{"content":[{"type":"text","text":"I run the tests; error: 429 is asserted in widget_test.go:31."}]},"session_id":"ses_e00b31b83ffeirO4A27tZp4zge"}` + "\n"
 	const end = `{"type":"result","is_error":true,"result":"Claude AI usage limit reached|1795269600"}` + "\n"
