@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckRun returns what a configuration without problems still lacks for `run` on this machine with these
-// variables. It checks the repositories, the stages, the secrets and the data folder.
+// CheckRun returns the problems that prevent `run` on this machine with these variables, for an otherwise valid
+// configuration. It checks the repositories, the stages, the secrets and the data folder.
 func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
 	if len(c.GitHub.Repositories) == 0 {
@@ -97,12 +97,12 @@ func (c Config) Notes() (notes []string) {
 	return notes
 }
 
-// offers tells whether workers can log in with a variable.
+// offers reports whether workers can log in with a variable.
 func (c Config) offers(name string) bool {
 	return c.passesOn(name) || c.Containers.ProxiedKeys[name] != ""
 }
 
-// passesOn tells whether workers get a variable.
+// passesOn reports whether workers get a variable.
 func (c Config) passesOn(name string) bool {
 	_, set := c.Containers.Env[name]
 	return set || slices.Contains(c.Containers.EnvPassthrough, name)

@@ -75,7 +75,7 @@ func TestCheckRun(t *testing.T) {
 	if p := c.CheckRun(allSet); len(p) > 0 {
 		t.Error(p)
 	}
-	for _, long := range []bool{false, true} { // the file's name is what the reader needs, and no secret
+	for _, long := range []bool{false, true} { // the reader needs the file's name, which is not secret
 		file := filepath.Join(t.TempDir(), "github-token-of-the-fleet")
 		if long {
 			if err := os.WriteFile(file, make([]byte, maxTokenBytes+1), 0o600); err != nil {

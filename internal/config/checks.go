@@ -25,7 +25,7 @@ var (
 	volumeForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{1,62}$`)
 	envForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	repoForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
-	agentForm   = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63})?$`) // whether there is such an agent, a rule checks
+	agentForm   = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63})?$`) // a rule checks whether the agent exists
 	modelForm   = regexp.MustCompile(`^([^-\s\p{Z}\p{Cc}][^\s\p{Z}\p{Cc}]{0,199})?$`)
 	labelForm   = regexp.MustCompile(`^[^,\s\p{Z}\p{Cc}]([^,\p{Cc}]{0,48}[^,\s\p{Z}\p{Cc}])?$`)
 )
@@ -62,7 +62,7 @@ func validWorkdir(s string) bool {
 		})
 }
 
-// within tells whether the path is the folder or lies in it. Both are clean.
+// within reports whether the path is the folder or lies below it. Both are clean.
 func within(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
@@ -101,7 +101,7 @@ func validNetwork(s string) bool {
 
 const egressWant = `"all", "none", or a list of hosts such as "api.anthropic.com", "*.pypi.org" or "git.example.com:8443"`
 
-// hostForm is a name with a dot in it, of letters, digits and hyphens; *. stands for one name or more in front of it.
+// hostForm is a name with a dot in it, of letters, digits and hyphens; *. matches one or more labels in front.
 var hostForm = regexp.MustCompile(
 	`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
 

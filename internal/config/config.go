@@ -32,7 +32,7 @@ type Config struct {
 	Telemetry  Telemetry
 	Stages     []Stage // in the order in which they run
 
-	Agents *agent.Table // the built-in ones and those of recovery.agents_file; never nil after Load and Default
+	Agents *agent.Table // the built-in agents and those of recovery.agents_file; never nil after Load and Default
 
 	assumed []policy.Bound // bounds left at their default, which a policy file or preset overrides
 }
@@ -73,7 +73,7 @@ type Retry struct {
 	Jitter         string // full | equal | none
 }
 
-// Containers are what workers run in.
+// Containers configures the workers' environment.
 type Containers struct {
 	Runtime        string // docker | kubernetes | process | FormerRuntime, which is docker
 	OCIRuntime     string // of the engine; its default if empty
@@ -88,7 +88,7 @@ type Containers struct {
 	EnvPassthrough []string
 	Mounts         []string // see ParsedMounts
 	ReadOnly       bool     // the image's file system
-	Scratch        []string // paths in the container that can be written to all the same
+	Scratch        []string // writable paths in the container
 	Env            map[string]string
 	Secrets        []string // names of secret variables; NoSecret in front means the opposite
 	Egress         []string // egressAll, egressNone, or hosts; see EgressHosts
@@ -99,7 +99,7 @@ type Containers struct {
 	ProxiedKeys map[string]string
 }
 
-// Kubernetes is where workers run with Containers.Runtime = OnKubernetes.
+// Kubernetes configures workers with Containers.Runtime = OnKubernetes.
 type Kubernetes struct {
 	Namespace      string // the kubeconfig's if empty, or that of the director's pod
 	Kubeconfig     string // path; if empty, the account of the director's pod, or KUBECONFIG
@@ -115,22 +115,23 @@ const OnDamageRebuild = "rebuild"
 // OnKubernetes is Containers.Runtime for Jobs of a cluster.
 const OnKubernetes = "kubernetes"
 
-// Words of Containers.Egress in the place of hosts.
+// Keywords in Containers.Egress.
 const (
 	egressAll  = "all"
 	egressNone = "none"
 )
 
-// ProxyPort is that of Containers.ProxyListen = "auto".
+// ProxyPort is the port for Containers.ProxyListen = "auto".
 const ProxyPort = 8732
 
-// FormerRuntime was docker where an engine answered, and else plain processes, which now have to be asked for.
+// FormerRuntime selected docker if an engine answered, and plain processes otherwise. Plain processes now require an
+// explicit setting.
 const FormerRuntime = "auto"
 
-// NoSecret stands in Containers.Secrets before the name of a variable that is no secret.
+// NoSecret precedes the name of a non-secret variable in Containers.Secrets.
 const NoSecret = "!"
 
-// Mount is a folder or volume that workers see besides the checkout.
+// Mount is a folder or volume in addition to the checkout.
 type Mount struct {
 	Source   string // absolute path on the host, or the volume's name
 	Target   string // absolute path in the container
@@ -174,12 +175,12 @@ type GitHubLimits struct {
 type ModelLimits struct {
 	MaxConcurrentRequests int
 	MinBetweenRequests    time.Duration // from start to start; 0 disables spacing
-	CooldownOnError       time.Duration // after a rate limit or an error that does not say how long
-	MaxWait               time.Duration // for which one task's word closes a model for others
+	CooldownOnError       time.Duration // after a rate limit or an error without a stated wait
+	MaxWait               time.Duration // limit on closing a model for others because of one task
 }
 
-// SyncMain is how far a checkout may fall behind its base branch. Beyond either limit the two are merged before
-// the next attempt.
+// SyncMain is the distance that a checkout may fall behind its base branch. Beyond either limit the two are merged
+// before the next attempt.
 type SyncMain struct {
 	MaxCommitsBehind int
 	MaxBehind        time.Duration
@@ -195,7 +196,7 @@ type GitHub struct {
 	LabelCaps    map[string]int // label → how many tasks with it have a worker at the same time
 	// IssueAuthors is authorsLabelled or AuthorsTrusted.
 	IssueAuthors string
-	// AppID, InstallationID and PrivateKeyFile, all or none, are a GitHub App's; then there is no token.
+	// AppID, InstallationID and PrivateKeyFile configure a GitHub App instead of a token. Set all or none.
 	AppID, InstallationID int
 	PrivateKeyFile        string
 	// WebhookSecretEnv names a variable; WebhookSecretFile wins over it.
@@ -213,8 +214,8 @@ type GitHub struct {
 
 // Values of GitHub.IssueAuthors.
 const (
-	authorsLabelled = "labelled" // anybody's, if somebody with rights in the repository has put the label on
-	AuthorsTrusted  = "trusted"  // only those of trusted_authors
+	authorsLabelled = "labelled" // any author, if someone with permissions in the repository added the label
+	AuthorsTrusted  = "trusted"  // only authors in trusted_authors
 )
 
 // Labels name the states of an issue.
@@ -222,13 +223,13 @@ type Labels struct {
 	Task, Claimed, Blocked, Review string
 }
 
-// Escalation is how people are asked and told.
+// Escalation configures questions to people.
 type Escalation struct {
 	RemindAfter    time.Duration // 0 means never
 	IncidentIssues bool
 }
 
-// Checkout bounds what an agent may leave in its checkout and what Retake's git may use for it.
+// Checkout limits the content of a checkout, and the resources of Retake's git commands on it.
 type Checkout struct {
 	MaxFiles     int
 	MaxEntries   int // in one folder
@@ -241,7 +242,7 @@ type Checkout struct {
 	Quota        string // see QuotaBytes
 }
 
-// Workspace says how a worker gets its checkout.
+// Workspace configures the creation of checkouts.
 type Workspace struct {
 	Transport  string        // mount | sync
 	Checkpoint time.Duration // between two checkpoints of a checkout that travels
@@ -271,7 +272,7 @@ type Stage = agent.Stage
 type Recovery struct {
 	Preset               string
 	ContinueOnError      bool
-	MaxConsecutiveErrors int // 0 takes the preset's, -1 is unbounded, as in the next two
+	MaxConsecutiveErrors int // 0 uses the preset's, -1 is unlimited; likewise for the next two
 	IterationBudget      int
 	PaidCallBudget       int
 	CostBudgetUSD        float64 // 0 is unbounded
@@ -280,7 +281,7 @@ type Recovery struct {
 	AgentsFile           string
 }
 
-// Telemetry is where traces go.
+// Telemetry configures the export of traces.
 type Telemetry struct {
 	OTLPEndpoint   string  // base URL; disabled if empty
 	OTLPHeadersEnv string  // name of the variable, or empty

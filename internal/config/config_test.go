@@ -66,7 +66,7 @@ func TestDevFile(t *testing.T) {
 	}
 }
 
-// TestReference: the design's list of keys is ours, with the same defaults, but for what we say is not supported.
+// TestReference compares keys and defaults with the design's list, except for unsupported keys.
 func TestReference(t *testing.T) {
 	data, err := os.ReadFile("testdata/reference.toml")
 	if err != nil {
@@ -155,7 +155,7 @@ func TestEveryKindFromEnvironment(t *testing.T) {
 	}
 }
 
-// TestStringLoadsAgain: what `config show` prints is a configuration file.
+// TestStringLoadsAgain parses the output of `config show` as a configuration file.
 func TestStringLoadsAgain(t *testing.T) {
 	c, problems := text(t, `
 containers.mounts = ["/a:/b:rw", "/c:/d", "volume:ee:/f", "volume:gg:/h:ro"]
@@ -170,7 +170,7 @@ run = ["a b", "é\n"]
 		t.Fatal(problems)
 	}
 	again, problems := text(t, c.String())
-	again.assumed = c.assumed // what is shown sets them all
+	again.assumed = c.assumed // the output sets all of them
 	if problems != "" || !reflect.DeepEqual(again, c) {
 		t.Errorf("%s\ngot\n%v\nwant\n%v", problems, again, c)
 	}

@@ -1,9 +1,9 @@
 // Package config reads the director's configuration: defaults, then one TOML file, then environment, then flags.
 //
 // One table (table.go, keys_fleet.go, keys_work.go) has a row for each key. A row holds the default, unit, range and
-// meaning of the key, and the field that it sets, whose type is the key's. Defaults, names of variables, checks,
-// String and docs/specs/configuration.md all come from these rows. A second table has the keys that the design names
-// and nothing uses yet. Setting one of those is an error.
+// meaning of the key, and the field that it sets. The field's type is the key's type. Defaults, names of variables,
+// checks, String and docs/specs/configuration.md all come from these rows. A second table has the design's unsupported
+// keys. Setting one of those is an error.
 //
 // # Invariants
 //
@@ -25,6 +25,6 @@
 //
 // # Imports
 //
-// internal/tomlfile reads the files. agent, recovery, classify and policy define what the files of [recovery]
-// may contain. It also imports budget, redact and spelling. It does not import adapters.
+// internal/tomlfile reads the files. agent, recovery, classify and policy parse the files of [recovery]. It also
+// imports budget, redact and spelling. It does not import adapters.
 package config

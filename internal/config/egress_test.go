@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestEgress: one word or a list, and what is wrong with others.
+// TestEgress accepts a keyword or a list, and explains errors.
 func TestEgress(t *testing.T) {
 	const stages = "[[stage]]\nname = \"CODE\"\nrun = [\"true\"]\n"
 	for text, want := range map[string]string{

@@ -26,7 +26,7 @@ type Found struct {
 	How  string // "-c", FileVariable or "in the working directory"
 }
 
-// Named reports whether somebody named the file or put it at LocalFile. Template is only an example.
+// Named reports whether the file was named explicitly, or found at LocalFile. Template is only an example.
 func (f Found) Named() bool { return f.Path != Template || f.How != inPlace }
 
 const inPlace = "in the working directory"

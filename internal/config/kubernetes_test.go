@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKubernetes: what attempts on a cluster need, and what they cannot have.
+// TestKubernetes checks the settings required and forbidden on a cluster.
 func TestKubernetes(t *testing.T) {
 	const (
 		stages = "[[stage]]\nname = \"CODE\"\nrun = [\"true\"]\n"

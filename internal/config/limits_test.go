@@ -56,8 +56,8 @@ func TestLimitsOverAPolicyFile(t *testing.T) {
 	}
 }
 
-// TestWhatAProgramSetsIsSet: a configuration that is changed after it was made bounds a preset as one does that
-// says so.
+// TestWhatAProgramSetsIsSet changes a configuration after loading, and expects the same bounds on presets as from a
+// file.
 func TestWhatAProgramSetsIsSet(t *testing.T) {
 	c := Default()
 	c.Recovery.PaidCallBudget, c.Retry.BackoffInitial = 2, time.Minute

@@ -24,7 +24,7 @@ func Load(path string, env []string, overrides map[string]string) (Config, Probl
 	return *l.c, problems
 }
 
-// Parse is Load for what a file would say.
+// Parse is Load with the content of a file.
 func Parse(name string, data []byte, env []string, overrides map[string]string) (Config, Problems) {
 	return load(name, data, env, overrides)
 }
@@ -110,7 +110,7 @@ type loader struct {
 	c        *Config
 	rows     map[string]row // of c
 	doc      *tomlfile.File
-	set      map[string]Problem // where a key was set last
+	set      map[string]Problem // last setting of a key
 	bad      map[string]bool
 	problems Problems
 }
@@ -129,7 +129,7 @@ func (l *loader) problem(at Problem, key, text string) {
 	l.problems = append(l.problems, at)
 }
 
-// place is where a key was set, or would be in the file.
+// place returns the location of a key, or its section in the file.
 func (l *loader) place(key string) Problem {
 	if at, ok := l.set[key]; ok {
 		return at
@@ -162,7 +162,7 @@ func (l *loader) table(path, kind string, rows map[string]row, table map[string]
 	}
 }
 
-// stages reads [[stage]], also when written as a list of inline tables.
+// stages reads [[stage]], including lists of inline tables.
 func (l *loader) stages(v any) {
 	list, ok := v.([]any)
 	if !ok {
@@ -188,7 +188,7 @@ func (l *loader) stages(v any) {
 	}
 }
 
-// value puts the value of a known key in its place.
+// value sets the field of a known key.
 func (l *loader) value(path string, r row, v any) {
 	at := l.place(path)
 	l.set[path] = at
@@ -235,7 +235,7 @@ func (l *loader) unknownKey(at Problem, path, key string) {
 	l.problem(at, path, text)
 }
 
-// hint names the key that is meant, or all that its section has.
+// hint suggests a similar key, or lists the keys of the section.
 func hint(key string) string {
 	key = strings.ToLower(key)
 	section, last := cutLast(key)

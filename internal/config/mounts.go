@@ -52,7 +52,7 @@ func checkMount(s string) string {
 	return wrong
 }
 
-// engineSockets are where container engines listen. Access to one of them gives root rights on the host.
+// engineSockets are the listening addresses of container engines. Access to one of them gives root rights on the host.
 var engineSockets = []string{
 	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
 	"/var/run/containerd/containerd.sock",

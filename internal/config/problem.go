@@ -19,7 +19,7 @@ type Problem struct {
 	rank, line, col int // order: file by position, then environment, flags and the files of [recovery]
 }
 
-// String is one line, without anything that looks like a secret.
+// String formats the problem on one line, with secrets redacted.
 func (p Problem) String() string {
 	s := p.Where + ": "
 	if p.Key != "" {

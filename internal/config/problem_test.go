@@ -314,7 +314,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// TestScope: globs and labels are checked where they stand, in every place that they can be set.
+// TestScope checks globs and labels in every place that accepts them.
 func TestScope(t *testing.T) {
 	c, problems := text(t, "[scope]\ndeny = [\"ci/\", \"!ci/docs/\"]\nallow_secrets = []\n[scope.allow]\n\"ci ok\" "+
 		"= [\"ci/\"]\n")

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// keyBases are the variables by which agents find the provider of a key, by the variable that has the key; what
-// stands behind the first = follows the address. Sources: the profiles in internal/agent/agents.toml, and what
-// trials of the agents were run with.
+// keyBases maps the variable with a key to the variables with the provider's address. The text after the first = is
+// appended to the address. Sources: the profiles in internal/agent/agents.toml, and trial runs of the agents.
 var keyBases = map[string][]string{
 	"ANTHROPIC_API_KEY":    {"ANTHROPIC_BASE_URL="},
 	"ANTHROPIC_AUTH_TOKEN": {"ANTHROPIC_BASE_URL="},

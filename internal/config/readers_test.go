@@ -36,8 +36,8 @@ func fieldsAtOnce() map[string]bool {
 	return fields
 }
 
-// TestTheDirectorReadsWhatIsInForce: the director's config is that of the start. What holds at once is read of
-// its setup, or the new value would never hold.
+// TestTheDirectorReadsWhatIsInForce checks that reloadable values are read from the director's setup, because its
+// config holds the values at start. Otherwise new values would never apply.
 func TestTheDirectorReadsWhatIsInForce(t *testing.T) {
 	fields := fieldsAtOnce()
 	if len(fields) < 40 || !fields["Director.MaxWorkers"] || !fields["RateLimits.Model.MaxWait"] ||

@@ -91,11 +91,11 @@ func merged(lists map[string][]string) map[string]string {
 	return all
 }
 
-// Change is how a configuration that was read again differs from the one in force, by keys, in the order of the
+// Change lists the keys that differ between a reloaded configuration and the current one, in the order of the
 // documentation.
 type Change struct {
 	Keys    []string // have other values from now on
-	Restart []string // go on with the values of the start, and have others in the file
+	Restart []string // keys that keep their values until a restart
 }
 
 // Reread returns the configuration in force after a director that runs on c has read next. Keys that hold at
@@ -113,7 +113,7 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 			reflect.ValueOf(result[i].to).Elem().Set(reflect.ValueOf(before[i].to).Elem())
 		}
 	}
-	// an explicit value overrides a policy file's, a default of the same value does not
+	// an explicit value overrides a policy file's, but an equal default does not
 	for _, b := range assumed(nil) {
 		if slices.Contains(c.assumed, b) != slices.Contains(next.assumed, b) && next.Recovery.PolicyFile != "" {
 			change.note(boundKey(string(b)))

@@ -29,7 +29,7 @@ func TestEveryKeySaysWhenItHolds(t *testing.T) {
 // oneStage is appended to configurations: every one needs a stage.
 const oneStage = "\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n"
 
-// rereads are configurations, those after them, and what of the change holds at once.
+// rereads are configurations with their successors, and the expected immediate changes.
 var rereads = []struct {
 	name, before, after string
 	keys, restart       []string
@@ -110,7 +110,7 @@ func TestReread(t *testing.T) {
 	}
 }
 
-// A bound that somebody sets to its default holds over a policy file from then on.
+// Setting a bound to its default overrides a policy file from then on.
 func TestRereadKnowsWhatIsSaid(t *testing.T) {
 	said, assumed := Default(), Default()
 	said.assumed = said.assumed[1:]
@@ -120,7 +120,7 @@ func TestRereadKnowsWhatIsSaid(t *testing.T) {
 	}
 }
 
-// What people are told of a key follows from the table.
+// Documentation on when a key applies comes from the table.
 func TestHoldsAtOnce(t *testing.T) {
 	for key, want := range map[string]bool{
 		"containers.memory": true, "scope.allow_secrets": true, "stage.run": true,
@@ -132,7 +132,7 @@ func TestHoldsAtOnce(t *testing.T) {
 	}
 }
 
-// Every key of which people are told when it holds is a key.
+// Messages about reloading only mention existing keys.
 func TestWordsNameKeysThatThereAre(t *testing.T) {
 	named := map[string]bool{}
 	for _, about := range recovery.Reasons {

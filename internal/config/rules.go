@@ -13,12 +13,12 @@ import (
 
 // rule is a check of keys against each other. It is skipped if one of its keys is already bad.
 type rule struct {
-	keys  []string // the first of them that somebody has set is where the problem is shown
+	keys  []string // the first explicitly set key is the location of the problem
 	wrong func(Config) string
 	also  string // one more key that must not be bad, but is not where the problem is
 }
 
-// order is a rule that one duration must be longer than another, or at least a multiple of it.
+// order is a rule that one duration must exceed another, or a multiple.
 type order struct {
 	key    string
 	times  int // least ratio to the other; with 0 the other must only be shorter
@@ -257,7 +257,7 @@ func duplicate(list []string) string {
 	return ""
 }
 
-// stageRules are the checks of one stage in its place.
+// stageRules returns the checks of one stage.
 func stageRules(i int) []rule {
 	path := tomlfile.Element("stage", i)
 	return []rule{

@@ -15,7 +15,7 @@ type Setting struct {
 	Key   string `json:"key"`
 	Value string `json:"value"` // as TOML, without anything secret
 	From  Origin `json:"from"`
-	Where string `json:"where,omitempty"` // file:line, the variable's name, the preset's or the policy file's
+	Where string `json:"where,omitempty"` // file:line, or the name of the variable, preset or policy file
 }
 
 // Origin is the source of a value.
@@ -57,7 +57,7 @@ func Settings(path string, env []string, overrides map[string]string) ([]Setting
 	return l.c.asBounded(out)
 }
 
-// shownValue returns a value without secrets. The key stands in front during redaction, because it may mark the
+// shownValue returns a value without secrets. The key precedes the value during redaction, because it may mark the
 // value as a secret.
 func shownValue(key, literal string) string {
 	_, name := cutLast(key)
@@ -76,7 +76,7 @@ func originOf(at Problem) (Origin, string) {
 	return FromFile, fmt.Sprintf("%s:%d", file, at.line)
 }
 
-// boundKeys are the keys whose values the policy has, too.
+// boundKeys are the keys that also have values in the policy.
 var boundKeys = map[string]func(policy.Guards, recovery.Backoff) any{
 	"director.max_retries":            func(g policy.Guards, _ recovery.Backoff) any { return g.MaxRetries },
 	"recovery.max_consecutive_errors": func(g policy.Guards, _ recovery.Backoff) any { return g.MaxConsecutiveErrors },
@@ -98,7 +98,7 @@ var boundKeys = map[string]func(policy.Guards, recovery.Backoff) any{
 	},
 }
 
-// asBounded replaces values by the policy's bounds where these are in force instead of the configuration's.
+// asBounded shows the policy's bounds instead of configured values that do not apply.
 func (c Config) asBounded(settings []Setting) ([]Setting, Problems) {
 	tables, problems := c.Tables()
 	if len(problems) > 0 {
@@ -125,7 +125,7 @@ func (c Config) asBounded(settings []Setting) ([]Setting, Problems) {
 	return settings, nil
 }
 
-// Key is what is known of one key.
+// Key describes one key.
 type Key struct {
 	Name   string // section.key; stage.key in every [[stage]]
 	Doc    string

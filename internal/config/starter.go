@@ -67,13 +67,13 @@ func (s Starter) String() string {
 	return b.String()
 }
 
-// KeysOfAgent are the variables that an agent may log in with: those that are set, or else the first one it knows.
+// KeysOfAgent returns the variables for an agent's login: those set, or else the first known variable.
 func (c Config) KeysOfAgent(name string, lookup func(string) (string, bool)) []string {
 	profile, err := c.Agents.Lookup(name)
 	if err != nil || len(profile.Keys) == 0 {
 		return []string{}
 	}
-	for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace()} { // which never enter a worker
+	for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace()} { // never passed to workers
 		profile.Keys = slices.DeleteFunc(slices.Clone(profile.Keys), func(key string) bool { return key == p.variable })
 	}
 	for _, key := range profile.Keys {

@@ -7,17 +7,17 @@ import (
 
 // row describes one key.
 type row struct {
-	key         string  // section.key; "stage.x" stands in every [[stage]]
+	key         string  // section.key; "stage.x" applies to every [[stage]]
 	def         string  // default, as text of TOML; empty if the key is required
 	unit        string  // for the documentation
 	min, max    float64 // of numbers, inclusive
 	allowed     []string
-	former      []string            // understood, and no longer offered: Notes says what to write
+	former      []string            // accepted but deprecated; Notes names the replacement
 	check       func(string) bool   // of a text, of each element of a list, of each name of a table
 	reason      func(string) string // a check that explains; it returns an empty text for a valid value
-	secretNames bool                // of a table: its names may be those of secrets, which its values are not
+	secretNames bool                // for a table: names in it may look like secrets, but the values are not secret
 	word        bool                // of a list: one text may stand for a list of one
-	want        string              // what the checks let through, for messages
+	want        string              // the allowed values, for messages
 	doc         string
 	// the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string,
 	// *map[string][]string or *map[string]int
@@ -97,16 +97,16 @@ var associations = []string{
 // stageOrder is the order that stages run in.
 var stageOrder = []string{"START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"}
 
-// unsupported are the keys that the design has and nothing uses yet, and what to know meanwhile.
+// unsupported maps the design's unsupported keys to advice.
 var unsupported = map[string]string{
 	"containers.scale_to_zero_idle_seconds": "no container is ever idle: it ends with its attempt and is " +
 		"removed at once",
 }
 
-// allRows are for lookups that need no Config.
+// allRows supports lookups without a Config.
 var allRows = append(keys(&Config{}), stageKeys(&Stage{})...)
 
-// sections has every table that keys stand in: "rate_limits" and "rate_limits.github".
+// sections lists all tables with keys: "rate_limits" and "rate_limits.github".
 var sections = func() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range allRows {

@@ -12,8 +12,7 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Tables decide how failures are read and judged: the built-in tables with those of the files of [recovery]
-// laid over them.
+// Tables control classification and policy: the built-in tables with overrides from the files of [recovery].
 type Tables struct {
 	Classifier *classify.Classifier
 	Policy     *policy.Policy // without the limits of the configuration
@@ -45,8 +44,8 @@ func (c Config) Tables() (t Tables, all Problems) {
 	})...).sorted()
 }
 
-// ownFile gives parse the content of one of the files of [recovery], or nothing if none is named. A problem
-// inside of the file has its position there. A file that cannot be read is a problem without a place.
+// ownFile passes a file of [recovery] to parse, or no data without a file. A problem inside of the file has its
+// position there. An unreadable file is a problem without a position.
 func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) {
 	var documents [][]byte
 	if path != "" {

@@ -14,19 +14,19 @@ import (
 // maxTokenBytes is far above the length of any GitHub token (255) or key (3,300), so that a wrong file is noticed.
 const maxTokenBytes = 16 << 10
 
-// secretPlace is where a secret stands: in a variable, or in a file, which wins.
+// secretPlace is the source of a secret: a variable, or a file, which takes precedence.
 type secretPlace struct {
 	what     string // for messages: "GitHub token"
 	name     string // of its keys, <name>_env and <name>_file
 	variable string // "" none
 	file     string // "" none
-	put      string // what to put there
+	put      string // expected content
 }
 
 func (p secretPlace) env() string    { return p.name + "_env" }
 func (p secretPlace) inFile() string { return p.name + "_file" }
 
-// key is the one that counts.
+// key returns the key in effect.
 func (p secretPlace) key() string {
 	if p.file != "" {
 		return p.inFile()
@@ -59,7 +59,7 @@ func (c Config) IsApp() bool {
 	return c.GitHub.AppID != 0 || c.GitHub.InstallationID != 0 || c.GitHub.PrivateKeyFile != ""
 }
 
-// PrivateKey reads the GitHub App's key from github.private_key_file. Errors and warnings are like Token's.
+// PrivateKey reads the GitHub App's key from github.private_key_file. Errors and warnings are as for Token.
 func (c Config) PrivateKey() (key []byte, warning string, err error) {
 	text, warning, err := readSecret("github.private_key_file", c.GitHub.PrivateKeyFile)
 	if err == nil && !strings.Contains(text, "PRIVATE KEY-----") {
@@ -69,8 +69,8 @@ func (c Config) PrivateKey() (key []byte, warning string, err error) {
 	return []byte(text), warning, err
 }
 
-// WebhookSecret reads the secret of GitHub's webhooks from github.webhook_secret_file, or else from the
-// variable that github.webhook_secret_env names. Errors and warnings are like Token's.
+// WebhookSecret reads the secret of GitHub's webhooks from github.webhook_secret_file, or else from the variable that
+// github.webhook_secret_env names. Errors and warnings are as for Token.
 func (c Config) WebhookSecret(getenv func(string) string) (secret, warning string, err error) {
 	return c.webhookSecretPlace().read(getenv)
 }
@@ -101,8 +101,7 @@ func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
 	return token, err
 }
 
-// TakesWebhooks reports whether GitHub's webhooks are accepted, which needs an HTTP address and a place for
-// their secret.
+// TakesWebhooks reports whether the director accepts GitHub's webhooks, which requires an HTTP address and a secret.
 func (c Config) TakesWebhooks(lookup func(string) (string, bool)) bool {
 	_, set := lookup(c.GitHub.WebhookSecretEnv)
 	return c.Director.HTTPListen != "" && (c.GitHub.WebhookSecretFile != "" || c.GitHub.WebhookSecretEnv != "" && set)
@@ -159,8 +158,8 @@ func (c Config) IsSecretVariable(name string) bool {
 		redact.IsSecretVariable(name) && !strings.HasPrefix(name, EnvPrefix)
 }
 
-// readSecret reads a key's file. In its errors a word stands between key and path: what follows upon token_file
-// at once is redacted like a secret.
+// readSecret reads a key's file. Its errors put a word between key and path, because text right after token_file is
+// redacted like a secret.
 func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {

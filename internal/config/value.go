@@ -14,7 +14,7 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// fault is what is wrong with a value, or with one element of it.
+// fault describes an invalid value, or an invalid element.
 type fault struct {
 	element int // from 0, or -1 for the whole value
 	text    string
@@ -80,7 +80,7 @@ func (r row) set(v any) (faults []fault) {
 	return []fault{{-1, wrong}}
 }
 
-// setAny puts a table into the row's field, and returns what is wrong with it.
+// setAny assigns a table to the row's field, and returns a description of any error.
 func (r row) setAny(table map[string]any) string {
 	switch to := r.to.(type) {
 	case *map[string]string:
@@ -187,7 +187,7 @@ func (r row) setLists(table map[string]any, to *map[string][]string) string {
 	return ""
 }
 
-// refuse says what came and what is wanted.
+// refuse describes the invalid and the allowed values.
 func (r row) refuse(v any) string {
 	if s, ok := v.(string); ok {
 		return "got " + r.shown(s) + ", want " + r.wants()
@@ -208,7 +208,7 @@ const mostOfValue = 60 // characters shown of a value: enough to find it
 
 func shorten(s string) string { return strconv.QuoteToASCII(cut(s, mostOfValue)) }
 
-// wants says what is allowed, for messages and the documentation.
+// wants describes the allowed values for messages and the documentation.
 func (r row) wants() string {
 	bounds := fmt.Sprintf(" from %s to %s", decimal(r.min), decimal(r.max))
 	switch r.to.(type) {
@@ -235,7 +235,7 @@ func (r row) wants() string {
 	return r.oneText()
 }
 
-// oneText says what one text may be: the value, an element of the list, a name in the table.
+// oneText describes an allowed text: the value, an element of the list, or a name in the table.
 func (r row) oneText() string {
 	if len(r.allowed) > 0 {
 		return `one of "` + strings.Join(r.allowed, `", "`) + `"`
@@ -245,8 +245,8 @@ func (r row) oneText() string {
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// setText puts in a value as flags and the environment have it: texts plain, lists either as TOML or separated
-// by commas, tables as TOML, those of texts also as NAME=value separated by commas.
+// setText parses a value from flags and the environment: plain text, lists as TOML or separated by commas, tables as
+// TOML, and tables of texts also as NAME=value separated by commas.
 func (r row) setText(text string) []fault {
 	v, ok := r.parseText(text)
 	if !ok {
@@ -348,5 +348,5 @@ func (r row) literal() string {
 	to := json.NewEncoder(&b)
 	to.SetEscapeHTML(false)
 	_ = to.Encode(r.to)                                                        // cannot fail for these types
-	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", `\u007f`) // which only TOML wants escaped
+	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", `\u007f`) // only TOML requires this escape
 }

@@ -16,7 +16,7 @@ import (
 // EgressOpen reports whether workers reach every public address.
 func (c Containers) EgressOpen() bool { return slices.Equal(c.Egress, []string{egressAll}) }
 
-// EgressHosts are those that workers reach, each a name, "*." and a name, or one of these with ":" and a port.
+// EgressHosts returns the hosts that workers reach, each a name, "*." and a name, or one of these with ":" and a port.
 func (c Containers) EgressHosts() []string {
 	if c.EgressOpen() || slices.Equal(c.Egress, []string{egressNone}) {
 		return nil
@@ -98,7 +98,7 @@ func (c Config) Limits() policy.Limits {
 
 var builtInLimits = sync.OnceValue(func() policy.Limits { return Default().limits() })
 
-// bounded is what each bound is in limits.
+// bounded maps each bound to its value in limits.
 var bounded = map[policy.Bound]func(policy.Limits) any{
 	policy.BoundRetries:     func(l policy.Limits) any { return l.MaxRetries },
 	policy.BoundConsecutive: func(l policy.Limits) any { return l.MaxConsecutiveErrors },

@@ -11,7 +11,7 @@ import (
 )
 
 // deviations are the keys of the founding harness that have another default here, or that we don't have, and why. A key
-// that ends in a dot stands for all that begin like it.
+// that ends in a dot stands for all keys with this prefix.
 var deviations = []struct{ key, why string }{
 	{"containers.image", "the image is named after this program"},
 	{"containers.scale_to_zero_idle_seconds", "a container ends with its attempt and is removed at once, so " +
@@ -31,7 +31,7 @@ func deviation(key string) string {
 	return ""
 }
 
-// TestDefaultsOfTheFoundingHarness: every default that it states is ours, or the table says why not.
+// TestDefaultsOfTheFoundingHarness compares all of its defaults with ours, apart from listed deviations.
 func TestDefaultsOfTheFoundingHarness(t *testing.T) {
 	vectors := testfiles.Vectors(t, "config_default")
 	for _, v := range vectors {
