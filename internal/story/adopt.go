@@ -8,15 +8,15 @@ import (
 	"retake/internal/projection"
 )
 
-// KindMissing is the kind of the only event that does not come from a fact. It marks a gap: the events before
-// it are not in the book, and may not be in the journal either.
+// KindMissing is the kind of the only event that does not come from a fact. It marks a gap: earlier events are not in
+// the book, and possibly not in the journal.
 const KindMissing = "missing"
 
 const missingText = "What happened before is missing here: the journal could not be read"
 
-// Restore implements projection.Restorer. The facts that the book has read should lead to the same state. Where
-// they do not, because some of the journal could not be read or because it begins after the task, the snapshot
-// wins and an event marks the gap.
+// Restore implements projection.Restorer. The facts that the book has read should lead to the same state. If they do
+// not, because part of the journal is unreadable or starts after the task, the snapshot wins and an event marks the
+// gap.
 func (b *Book) Restore(seq uint64, state []byte) error {
 	m := fsm.New(b.config)
 	if err := m.Restore(state); err != nil {
@@ -93,7 +93,7 @@ func (s *Story) adopt(t *fsm.Task) {
 	}
 }
 
-// endAttempts ends all running attempts except but. How they ended is unknown.
+// endAttempts ends all running attempts except but. Their outcome is unknown.
 func (s *Story) endAttempts(but string) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Outcome == OutcomeRunning && a.ID != but {

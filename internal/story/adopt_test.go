@@ -71,8 +71,7 @@ func containsKind(all []Event, kind string) bool {
 	return false
 }
 
-// TestAStoryIsBounded: an issue that is retried without end does not fill memory, and its story says what it
-// leaves out.
+// TestAStoryIsBounded retries an issue without end. Memory is bounded, and the story reports omissions.
 func TestAStoryIsBounded(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{Attempts: 10})
@@ -107,8 +106,8 @@ func TestAStoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestAGrantSaysWhatItDoesNotGiveBack: granting fewer attempts than configured does not reset that meter to
-// zero, and the event does not claim that it does.
+// TestAGrantSaysWhatItDoesNotGiveBack grants fewer attempts than configured, which does not reset that meter. The event
+// must not claim a reset.
 func TestAGrantSaysWhatItDoesNotGiveBack(t *testing.T) {
 	b := NewBook(config(t), Limits{})
 	k := fsm.OfTask{Task: "acme/widgets#1"}

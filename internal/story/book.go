@@ -55,7 +55,7 @@ func (b *Book) Apply(seq uint64, records []fsm.Record) {
 
 func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	key := fsm.About(f)
-	held := b.m.Task(key) // a finished task leaves the machine with this fact, and still tells how it ended
+	held := b.m.Task(key) // a finished task leaves the machine with this fact, but still has its outcome
 	var was known
 	if held != nil {
 		was = known{held.State, held.Tally, held.Ending}
@@ -210,8 +210,8 @@ func (b *Book) placed(out Story, s *Story, now time.Time) Story {
 	return out
 }
 
-// Rows returns all stories as of now, without attempts and events. Open stories come first, in order of
-// arrival, and then those that are over, latest first. Issues that never became ours are left out.
+// Rows returns all stories as of now, without attempts and events. Open stories come first, in order of arrival.
+// Finished stories follow, latest first. Issues that were never claimed are omitted.
 func (b *Book) Rows(now time.Time) []Story {
 	var all []Story
 	for _, t := range b.m.Tasks() {
@@ -250,8 +250,8 @@ func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]in
 	return rows, count
 }
 
-// Events returns the events after a place, oldest first, of one issue, or of all for an empty key. gap reports
-// that some events in between are only in the journal.
+// Events returns the events after a place, oldest first, of one issue, or of all for an empty key. A true gap means
+// that some events are only in the journal. gap reports that some events in between are only in the journal.
 func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {
 		if e.ID.After(p) {

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// clusters plays what happens to one issue in a cluster, and keeps a book of it.
+// clusters plays the events of one issue in a cluster, and keeps a book.
 type clusters struct {
 	t   *testing.T
 	m   *fsm.Machine
@@ -58,7 +58,7 @@ func (c *clusters) lists(one fsm.Container) {
 	c.happens(fsm.ContainersListed{TakenAt: c.at.Add(5 * time.Second), Containers: []fsm.Container{one}})
 }
 
-// says wants all of these in what explain prints.
+// says expects these texts in the output of explain.
 func (c *clusters) says(want ...string) Story {
 	c.t.Helper()
 	s, ok := c.b.Story("acme/widgets#21", c.at)
@@ -77,7 +77,7 @@ func (c *clusters) says(want ...string) Story {
 	return s
 }
 
-// TestAWaitForRoomIsTold: what the cluster lacks is what the task waits for, until when, and what follows.
+// TestAWaitForRoomIsTold names the missing resource of the cluster, the deadline, and the next step.
 func TestAWaitForRoomIsTold(t *testing.T) {
 	c := inCluster(t)
 	c.says("WAITS    for the cluster, which has accepted the worker and not started it yet, until",

@@ -5,8 +5,8 @@
 //	each durable batch ───────────▶                      ├─▶ Event   director events, the page's news
 //	                                                     └─▶ Rows    director tasks, the board
 //
-// A Book applies the facts to its own machine. Everything that people see of tasks comes from a Book. Nothing
-// is decided by it.
+// A Book applies the facts to its own machine. All task data for people comes from a Book. The director bases no
+// decision on it.
 //
 // # Invariants
 //
@@ -18,5 +18,6 @@
 //
 // # Clock
 //
-// Times are those of the records. Callers pass the current time where a question depends on it.
+// Times come from the records. Callers pass the current time if a question depends on it. Callers pass the current time
+// where a question depends on it.
 package story

@@ -88,7 +88,7 @@ func (s *Story) before() string {
 	return text
 }
 
-// withAnswer appends a person's words to the line about the answer.
+// withAnswer appends a person's text to the line about the answer.
 func (s *Story) withAnswer(f fsm.Fact, text string) string {
 	if m, ok := f.(fsm.Moved); ok && m.From == fsm.Blocked && text != "" && s.said.Text != "" {
 		return text + " " + shortened(s.said.Text)
@@ -96,7 +96,7 @@ func (s *Story) withAnswer(f fsm.Fact, text string) string {
 	return text
 }
 
-// nexts is the advice to people in each state when nothing more specific is known.
+// nexts is the default advice to people in each state.
 var nexts = map[string]string{
 	fsm.Queued.String():     "Nothing: it begins by itself.",
 	fsm.Claiming.String():   "Nothing: the first attempt begins by itself.",

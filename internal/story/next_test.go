@@ -78,7 +78,7 @@ func TestACommentAsACommand(t *testing.T) {
 	}
 }
 
-// TestAPausedDirectorIsSaidToBeResumed: only a person ends a pause of the director, so waiting tasks tell how.
+// TestAPausedDirectorIsSaidToBeResumed checks that waiting tasks explain how to resume, because only a person can.
 func TestAPausedDirectorIsSaidToBeResumed(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{})
@@ -124,7 +124,7 @@ func TestWorkThatIsShownHasAHistory(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsToldOnce: an error is printed once per attempt, wherever it comes up.
+// TestAnErrorIsToldOnce prints an error once per attempt.
 func TestAnErrorIsToldOnce(t *testing.T) {
 	all := []Attempt{{Decided: []Decision{{Cause: "boom"}}}, {Decided: []Decision{{Cause: "boom"}}}}
 	told := causes{}

@@ -32,7 +32,7 @@ type Retried struct {
 	Action recovery.Action `json:"action"`
 	OK     int             `json:"ok"`
 	Failed int             `json:"failed"`
-	Open   int             `json:"open"` // not ended, not begun, or withdrawn
+	Open   int             `json:"open"` // not ended, not started, or withdrawn
 }
 
 // Spent is the usage of one attempt.

@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestNumbersCountWhatBecameOfIt: a failing retry, a successful one, and questions that are answered, repeated,
-// or ended by an incident are each counted once in the right place.
+// TestNumbersCountWhatBecameOfIt counts a failed retry, a successful retry, and questions that were answered, repeated
+// or ended by an incident, once each.
 func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{})

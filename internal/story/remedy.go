@@ -52,7 +52,8 @@ var remedies = []struct {
 		"request stays open", fsm.Queued: "takes it out of the queue"}},
 }
 
-// can lists what a person can do about a task in a state. The action that its question asks for comes first.
+// can lists a person's options for a task in a state. The requested action comes first. The action that its question
+// asks for comes first.
 func (s *Story) can(in fsm.State) (all []Remedy) {
 	k := string(s.Issue)
 	switch {

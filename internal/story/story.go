@@ -28,11 +28,11 @@ type Story struct {
 	Priority int       `json:"priority,omitempty"`
 	Why      string    `json:"why,omitempty"`       // reason for the state, a sentence without its full stop
 	Cause    string    `json:"cause,omitempty"`     // the line that Why was read from
-	Next     string    `json:"next,omitempty"`      // what a person has to do now, in sentences
-	Waits    string    `json:"waits_for,omitempty"` // what it waits for, in words
+	Next     string    `json:"next,omitempty"`      // required action of a person, in sentences
+	Waits    string    `json:"waits_for,omitempty"` // the awaited event or resource, in words
 	Until    time.Time `json:"until,omitzero"`      // zero if there is no time limit
 	Asked    *Question `json:"asked,omitempty"`     // question to a person, without an answer yet
-	Can      []Remedy  `json:"can,omitempty"`       // what a person can do now
+	Can      []Remedy  `json:"can,omitempty"`       // a person's options
 
 	Work   Work           `json:"work,omitzero"`
 	Meters Meters         `json:"meters"` // current values
@@ -56,10 +56,10 @@ type Question struct {
 	Ask    string          `json:"ask"` // as worded in the comment, once it is written
 	Why    string          `json:"why"`
 	Title  string          `json:"title,omitempty"` // of the comment
-	Reply  string          `json:"reply,omitempty"` // the recommended comment; <…> stands for one's own words
+	Reply  string          `json:"reply,omitempty"` // the recommended comment; the person replaces <…>
 }
 
-// Work is what was pushed.
+// Work is the pushed work.
 type Work struct {
 	Branch      string `json:"branch,omitempty"`
 	SHA         string `json:"sha,omitempty"`
@@ -67,7 +67,7 @@ type Work struct {
 	PullRequest int    `json:"pull_request,omitempty"`
 }
 
-// Meters count a task's use of everything that its policy limits.
+// Meters count a task's use of every limited resource.
 type Meters struct {
 	Redispatches int     `json:"redispatches"` // attempts granted and charged by verdicts
 	Iterations   int     `json:"iterations"`   // attempts granted by verdicts, less those returned by cache hits
@@ -81,13 +81,13 @@ type Meters struct {
 type Attempt struct {
 	ID      string    `json:"id"`
 	N       int       `json:"attempt"`       // from 1, or 0 for decisions before the first attempt
-	How     string    `json:"how,omitempty"` // how and why it was to be made; empty for the first
+	How     string    `json:"how,omitempty"` // kind and reason of the attempt; empty for the first
 	Began   time.Time `json:"began_at,omitzero"`
 	Up      time.Time `json:"up_at,omitzero"`    // when its container started
 	Hello   time.Time `json:"hello_at,omitzero"` // when its worker said hello
 	Ended   time.Time `json:"ended_at,omitzero"`
 	Outcome string    `json:"outcome"` // running, ok, failed, withdrawn
-	// why its end cannot be confirmed; empty if its container is gone, or not gone yet
+	// why its end cannot be confirmed; empty if its container is gone or still expected to go
 	Fenced  string         `json:"fenced,omitempty"`
 	Stage   string         `json:"stage,omitempty"` // of its last report
 	Usage   recovery.Usage `json:"usage,omitzero"`
@@ -102,7 +102,7 @@ type Decision struct {
 	At       time.Time       `json:"at"`
 	Attempt  int             `json:"attempt"`
 	Stage    string          `json:"stage,omitempty"`
-	Observed string          `json:"observed"` // who observed it
+	Observed string          `json:"observed"` // the observer
 	Asserted string          `json:"asserted,omitempty"`
 	Reason   recovery.Reason `json:"reason"`
 	Means    string          `json:"means"`
@@ -110,7 +110,7 @@ type Decision struct {
 	Rule     string          `json:"rule"`
 	Certain  float64         `json:"confidence"` // from 0 to 1
 	Action   recovery.Action `json:"action"`
-	Done     string          `json:"done"` // what the action did, for people
+	Done     string          `json:"done"` // the completed action, for people
 	Row      string          `json:"row"`  // of the policy
 	Why      string          `json:"why"`
 	Veto     string          `json:"veto,omitempty"` // the guard that overruled the row
@@ -127,7 +127,7 @@ const (
 	OutcomeOK        = "ok"
 	OutcomeFailed    = "failed"
 	OutcomeWithdrawn = "withdrawn"
-	OutcomeUnknown   = "unknown" // it has ended, but the journal that says how could not be read
+	OutcomeUnknown   = "unknown" // it has ended, but the journal with its outcome was not readable
 )
 
 func metersOf(t recovery.Tally) Meters {
@@ -275,7 +275,7 @@ func (s *Story) judged(at time.Time, f fsm.VerdictMade, t *fsm.Task, was known) 
 	a.Decided = append(a.Decided, d)
 }
 
-// observed tells who observed the failure.
+// observed names the observer of the failure.
 func observed(f fsm.VerdictMade, was known) string {
 	e := was.ending
 	switch {

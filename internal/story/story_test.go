@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// config is what the tests' tasks wait by.
+// config returns the configuration of the tests' tasks.
 func config(t *testing.T) fsm.Config {
 	t.Helper()
 	p, err := policy.Preset("director")
@@ -68,8 +68,8 @@ func recorded(t *testing.T, each func(name string, batches [][]fsm.Record)) {
 	}
 }
 
-// told are journals whose stories are kept as golden files: between them they have a success, a question, a
-// retry, an incident, a budget that is used up, a refusal, an answer and a restart.
+// told lists the journals with golden stories. Together they contain a success, a question, a retry, an incident, an
+// exhausted budget, a refusal, an answer and a restart.
 var told = []string{
 	"02-build-failed", "03-killed-worker", "15-crash-and-restart", "26-start-waits-for-limit",
 	"28-question-answered", "33-incident", "34-overspent",
@@ -123,8 +123,8 @@ func TestStoriesAreToldLikeThis(t *testing.T) {
 	}
 }
 
-// TestTheSameRecordsAreTheSameStory: all readers of the same records get the same book. They are a live reader, one
-// that reads a batch twice, and one that starts from a snapshot, as far as it has the events.
+// TestTheSameRecordsAreTheSameStory: all readers of the same records get the same book. The readers are a live reader,
+// a reader of repeated batches, and a reader with a snapshot, as far as it has the events.
 func TestTheSameRecordsAreTheSameStory(t *testing.T) {
 	n := 0
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -185,7 +185,7 @@ func asJSON(t *testing.T, b *Book, now time.Time) string {
 	return out.String()
 }
 
-// A task's state in the read model is the machine's, whatever happened.
+// A task's state in the read model equals the machine's state after any history.
 func TestTheStoryStandsWhereTheMachineDoes(t *testing.T) {
 	recorded(t, func(name string, batches [][]fsm.Record) {
 		b := NewBook(config(t), Limits{})

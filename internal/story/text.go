@@ -27,8 +27,8 @@ const incidentRow = "director.incident"
 // indent precedes lines that belong to the line above.
 const indent = "          "
 
-// Explain writes the story for a person: first its state and what can be done, then its history. now is the
-// time for which the story was made.
+// Explain writes the story for a person: first the state and the options, then the history. now is the time for which
+// the story was made.
 func (s Story) Explain(to io.Writer, now time.Time) error {
 	w := &lines{}
 	w.add("%s  %s", s.Issue, Plain(s.Title))
@@ -43,7 +43,7 @@ func (s Story) Explain(to io.Writer, now time.Time) error {
 	return err
 }
 
-// standing writes the state, what it waits for, and what a person can do.
+// standing writes the state, the awaited event, and a person's options.
 func (s Story) standing(w *lines, now time.Time) {
 	w.field("NOW", "%s for %s (since %s): %s", s.State, Span(max(now.Sub(s.Since), 0)), clock(s.Since), s.Means)
 	if s.Why != "" {
@@ -122,7 +122,7 @@ func because(r recovery.Reason, why string) string {
 	return string(r) + ": " + Plain(why)
 }
 
-// meters shows what is used of the policy's limits.
+// meters shows the usage of the policy's limits.
 func (s Story) meters() string {
 	m, l := s.Meters, s.Limits
 	parts := []string{

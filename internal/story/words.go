@@ -210,7 +210,7 @@ func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
 
 func plannedText(e fsm.Effect) string {
 	if e.Escalation != nil {
-		return "A person is asked" // the question tells what
+		return "A person is asked" // the question has the details
 	}
 	return "" // the move gives the reason of a release
 }
