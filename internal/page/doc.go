@@ -9,13 +9,13 @@
 //
 // # Invariants
 //
-//   - No number of viewers can make the director's owner goroutine wait.
+//   - Viewers never block the director's owner goroutine.
 //   - The page works without network access. Styles and scripts are embedded, and the content security policy
 //     forbids all others.
 //   - Everything written by issues, workers and people is treated as text. The package html/template escapes it, and
 //     output reaches the page as text, never as HTML.
-//   - Actions require a token. Off loopback, reading requires one too.
-//   - An open page receives nothing more within seconds of its user signing out or its session expiring.
+//   - Actions require a token. Off loopback, reading also requires a token.
+//   - An open page stops updating within seconds after its user signs out or the session expires.
 //   - Submitting a form twice executes one command.
 //   - Cross-site requests from a signed-in browser are refused (http.CrossOriginProtection, and SameSite=Strict
 //     cookies).

@@ -42,8 +42,8 @@ type humanPart struct {
 type chart struct {
 	Series []series
 	Bars   []bar
-	Top    string // what the highest bar stands for
-	About  string // for who cannot see it
+	Top    string // value of the highest bar
+	About  string // text for screen readers
 }
 
 type series struct {
@@ -70,7 +70,7 @@ const (
 	maxSeries   = 6
 )
 
-// stacked draws values by bucket of time and series; the series beyond maxSeries are one.
+// stacked draws values by time bucket and series. Series beyond maxSeries are combined.
 func stacked(now time.Time, span, bucket time.Duration, names []string,
 	values func(add func(at time.Time, name string, n float64)), unit string,
 ) chart {

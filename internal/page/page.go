@@ -19,7 +19,7 @@ import (
 	"retake/internal/story"
 )
 
-// Source is what the page shows. Its methods may be called by many goroutines at once.
+// Source provides the page's data. Its methods may be called by many goroutines at once.
 type Source interface {
 	// Fleet is the director's state as director status has it, without tasks and queue.
 	Fleet(ctx context.Context) wire.Snapshot
@@ -30,27 +30,28 @@ type Source interface {
 	Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error)
 	// Numbers are counted since a time.
 	Numbers(ctx context.Context, since time.Time) (story.Numbers, error)
-	// Next waits until something has happened after a place, and returns where the journal is then.
+	// Next waits for events after a place, and returns the journal's current place.
 	Next(ctx context.Context, after story.Place) (story.Place, error)
 	// Output are the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
-	// Command carries out a person's command, once for all that have its ID. An error is a sentence for people:
-	// it was not carried out. Undecided: not yet.
+	// Command executes a person's command, once for each ID. An error is a sentence for people and means that the
+	// command was not executed. Undecided means that it may still be executed. An error is a sentence for people: it
+	// was not carried out. Undecided: not yet.
 	Command(ctx context.Context, c Command) error
 	// Tables are the policy and the rules that decide.
 	Tables() []Table
 }
 
-// Command is what somebody who has signed in wants done about a task.
+// Command is a signed-in user's command for a task.
 type Command struct {
-	ID      string // of the request, 26 letters and digits: a form that is sent twice has it twice
+	ID      string // of the request, 26 letters and digits; constant if a form is submitted twice
 	Issue   fsm.IssueKey
 	Command fsm.Command
 	Text    string // for the agent; may be empty
-	By      string // who has signed in
+	By      string // the signed-in user
 }
 
-// Undecided says why a command was not decided yet: sent again, it is the same request.
+// Undecided explains why a command has no decision yet. Sending it again repeats the same request.
 type Undecided string
 
 func (u Undecided) Error() string { return string(u) }
@@ -135,10 +136,10 @@ func hardened(next http.Handler) http.Handler {
 	})
 }
 
-// errNotLeading is what a page says without a source.
+// errNotLeading is shown without a source.
 var errNotLeading = errors.New("this director does not lead, or only begins: ask the one that leads")
 
-// source is the session's, or an error for people.
+// source returns the session's source, or an error for people.
 func (p *Page) source() (Source, error) {
 	if s := p.options.Source(); s != nil {
 		return s, nil
@@ -146,7 +147,7 @@ func (p *Page) source() (Source, error) {
 	return nil, errNotLeading
 }
 
-// frame is what every page has around its own part.
+// frame is the common part of every page.
 type frame struct {
 	Title, Fleet, Here string
 	Who                string // the signed-in user, or empty

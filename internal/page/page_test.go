@@ -228,8 +228,8 @@ func TestAFormSentTwiceIsOneRequest(t *testing.T) {
 	}
 }
 
-// TestWhatWasRefusedIsStillThere: a refusal is shown above the form, which keeps the text. The form keeps its
-// id only if nothing was decided, because a command that was refused once may be allowed a moment later.
+// TestWhatWasRefusedIsStillThere: a refusal is shown above the form, which keeps the text. The form keeps its id only
+// without a decision, because a refused command may be allowed later.
 func TestWhatWasRefusedIsStillThere(t *testing.T) {
 	source := newPlayed()
 	source.commands = make(chan Command, 2)
@@ -250,7 +250,7 @@ func TestWhatWasRefusedIsStillThere(t *testing.T) {
 	}
 }
 
-// TestALinkPutsNoWordsIntoThePage: the page reports the executed command and shows no text from the URL.
+// TestALinkPutsNoWordsIntoThePage checks that the page reports the executed command without text from the URL.
 func TestALinkPutsNoWordsIntoThePage(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for query, says := range map[string]bool{"did=retry": true, "did=call+0900": false, "said=call+0900": false} {
@@ -261,7 +261,7 @@ func TestALinkPutsNoWordsIntoThePage(t *testing.T) {
 	}
 }
 
-// A name that may not be recorded signs nobody in.
+// A name that must not be recorded is rejected.
 func TestSigningInTakesNoOtherNames(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for _, name := range []string{"", "<b>bob</b>", "bob\u202e", strings.Repeat("b", 65)} {
@@ -273,8 +273,7 @@ func TestSigningInTakesNoOtherNames(t *testing.T) {
 	}
 }
 
-// The text box is there only where a command takes words; without one it is hidden, and what comes of the task
-// later shows it.
+// The text box appears only with commands that accept text. Otherwise it is hidden, and updates can show it.
 func TestWordsOnlyWhereTheyAreRead(t *testing.T) {
 	source := newPlayed()
 	b := serve(t, Options{Source: func() Source { return source }, Open: true})
@@ -288,7 +287,7 @@ func TestWordsOnlyWhereTheyAreRead(t *testing.T) {
 			{Do: "director " + string(command) + " acme/widgets#21"},
 			{Do: "director snooze acme/widgets#21 2h"},
 		}
-		// one in what replaces it
+		// the update contains it
 		if _, text, _ := b.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil); strings.Contains(text,
 			`<div id="words" hidden>`) != hidden || strings.Count(text, `<button name="command"`) != 2 {
 			t.Errorf("%s:\n%s", command, text)

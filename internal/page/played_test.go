@@ -26,7 +26,7 @@ const token = "a token of more than sixteen characters"
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// played is a source with one task, whose texts are as hostile as texts can be.
+// played is a source with one task and hostile texts.
 type played struct {
 	rows     []story.Story
 	commands chan Command
@@ -34,7 +34,7 @@ type played struct {
 	next     chan struct{} // something happens
 }
 
-// turning are characters that nobody sees, and that turn around or hide what stands beside them.
+// turning are invisible characters that reverse or hide their neighbours.
 const turning = "\u202e\u2066\u200b\U000E0041\u2028"
 
 func newPlayed() *played {
@@ -198,7 +198,7 @@ func (b *browser) send(method, path string, form url.Values, change func(*http.R
 
 var drawnForm = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// signIn signs somebody in.
+// signIn signs in a user.
 func (b *browser) signIn(name string) {
 	b.Helper()
 	if status, text, _ := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}},

@@ -30,7 +30,7 @@ type lane struct {
 	to  fsm.State
 }
 
-// port is where an arrow leaves or meets a box. All that come to a side meet it in one place.
+// port is the point where an arrow meets a box. All arrows into a side share one point.
 type port struct {
 	box    fsm.State
 	bottom bool
@@ -115,7 +115,7 @@ func routed(arrows [][2]fsm.State) (paths []string) {
 	return paths
 }
 
-// heights spreads the lanes of each gap: those that lead up are above those that lead down.
+// heights spreads the lanes of each gap: upward lanes are above downward lanes.
 func heights(lanes []lane) map[lane]int {
 	y := map[lane]int{}
 	for gap := range rowTops {
@@ -143,7 +143,7 @@ func heights(lanes []lane) map[lane]int {
 	return y
 }
 
-// sides spreads the ports of each side of a box, those of arrows that go left on the left.
+// sides spreads the ports of each side of a box, with arrows to the left on the left.
 func sides(ports []port) map[port]int {
 	x := map[port]int{}
 	for _, at := range places {
@@ -156,7 +156,7 @@ func sides(ports []port) map[port]int {
 			}
 			slices.SortStableFunc(here,
 				func(a, b port) int { return cmp.Compare(placeOf(a.to).column, placeOf(b.to).column) })
-			aside := -4 // so that what goes down from one row and up from the next does not run in one line
+			aside := -4 // separates downward arrows of one row from upward arrows of the next
 			if bottom {
 				aside = 4
 			}

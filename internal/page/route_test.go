@@ -60,7 +60,7 @@ func TestArrowsCrossNoBox(t *testing.T) {
 	}
 }
 
-// TestEveryStateIsShown: every state has a place in the drawing, and every state but Forgotten a column on the board.
+// TestEveryStateIsShown checks that every state is in the drawing, and every state except Forgotten on the board.
 func TestEveryStateIsShown(t *testing.T) {
 	for _, i := range fsm.States {
 		n := 0
@@ -84,7 +84,7 @@ func TestEveryStateIsShown(t *testing.T) {
 	}
 }
 
-// Signing in leads back to a task, and to nothing that is not the page's.
+// Signing in redirects to a task, and never outside the page.
 func TestSigningInLeadsToThePageOnly(t *testing.T) {
 	for to, want := range map[string]string{
 		"/tasks/acme/widgets/21": "/tasks/acme/widgets/21", "": "/", "https://evil.example/tasks/": "/",

@@ -42,7 +42,7 @@ func newSessions() sessions {
 	return sessions{tries: rate.NewLimiter(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
 }
 
-// who returns the name of the signed-in user, or an empty string.
+// who returns the name of the signed-in user, or "".
 func (s *sessions) who(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *Page) signedIn(next func(w http.ResponseWriter, r *http.Request, by str
 
 type signInPart struct {
 	Wrong string
-	To    string // where to redirect after signing in
+	To    string // redirect target after signing in
 }
 
 // ownPath returns to if it is a task's path on this page, and otherwise "/".

@@ -13,10 +13,10 @@ import (
 	"retake/internal/story"
 )
 
-// rightsEvery is how often a stream checks that its browser may still read.
+// rightsEvery is the interval at which a stream checks that its browser may still read.
 const rightsEvery = 5 * time.Second
 
-// stream sends a task's part, or the board's, until the browser disconnects, the director stops or the browser
+// stream sends updates of a task, or of the board, until the browser disconnects, the director stops or the browser
 // loses access. A drawing may be older than the journal. The next wait starts at the position that the drawing
 // includes, so the browser soon receives the rest. Changes within one drawEvery are coalesced into one event.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm.IssueKey,
@@ -69,7 +69,7 @@ func (p *Page) news(ctx context.Context, at story.Place, name string, shown *dra
 	return next, name, text
 }
 
-// errOver ends a stream whose browser is no longer allowed to read.
+// errOver ends the stream of a browser that lost access.
 var errOver = errors.New("you have signed out, or your session has ended: sign in to see more")
 
 // events starts a stream of server-sent events. If there are too many streams it answers 503 and returns a nil

@@ -17,8 +17,8 @@ import (
 	"retake/internal/story"
 )
 
-// TestADrawingSaysHowOldItIs: a shared drawing may lack the latest change. Its viewer receives its position and
-// asks for the rest. Without changes it is rendered once per beat, whatever the number of viewers.
+// TestADrawingSaysHowOldItIs: a shared drawing may lack the latest change. Its viewer receives its position and asks
+// for the rest. Without changes it is rendered once per heartbeat for any number of viewers.
 func TestADrawingSaysHowOldItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d drawing
@@ -85,7 +85,7 @@ func (c *counted) Next(ctx context.Context, after story.Place) (story.Place, err
 	}
 }
 
-// recorded records what a browser receives until it is closed.
+// recorded records the data sent to a browser until it is closed.
 type recorded struct {
 	mu     sync.Mutex
 	header http.Header

@@ -34,7 +34,7 @@ type taskPart struct {
 	Path     string
 	Recent   []story.Event   // newest first
 	Newest   []story.Attempt // newest first
-	Commands []fsm.Command   // those with a button
+	Commands []fsm.Command   // commands with a button
 
 	TakesText bool // at least one of the commands takes text
 }
@@ -163,8 +163,8 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 // errNoForm refuses a form without an id, because a second submission of it could not be recognized.
 var errNoForm = errors.New("the form is of an older page: load this page anew")
 
-// requestID identifies what a form asks for. Submitting the same form twice gives the same id. Another button
-// or other text gives another one.
+// requestID identifies a form's request. Submitting the same form twice gives the same id. Another button or text gives
+// a different id. Submitting the same form twice gives the same id. Another button or other text gives another one.
 func requestID(form string, c Command) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{form, string(c.Issue), string(c.Command), c.Text, c.By}, "\x00")))
 	return base32.StdEncoding.EncodeToString(sum[:])[:26]
