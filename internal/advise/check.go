@@ -8,17 +8,17 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Checked is a policy, and what was found in it.
+// Checked is a policy with the findings about it.
 type Checked struct {
-	Name     string         // the file as it was given, or the preset
+	Name     string         // the file as given, or the preset
 	Policy   *policy.Policy // nil: refused
 	Faults   []policy.Fault
-	Warnings []string // what the configuration overrules
-	Limits   string   // whose limits were assumed
+	Warnings []string // settings overridden by the configuration
+	Limits   string   // origin of the assumed limits
 }
 
-// CheckPolicy prints what of a policy is refused, can never be reached, never ends or contradicts itself, and what its
-// rows leave of the base's.
+// CheckPolicy prints errors, unreachable parts, endless ladders and contradictions of a policy, and the parts of the
+// base's rows that remain.
 func CheckPolicy(c Checked, out io.Writer) (ok bool, err error) {
 	var b strings.Builder
 	for _, f := range c.Faults {

@@ -16,15 +16,15 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Classifying is how evidence is to be read.
+// Classifying configures Classify.
 type Classifying struct {
 	Classifier *classify.Classifier
-	As         []string         // presets whose words are wanted, too
-	Explain    bool             // which rules matched, and why each lost
-	Now        func() time.Time // when a line that doesn't say so was observed
+	As         []string         // presets for which to print the name of the reason
+	Explain    bool             // print the matching rules, and why each lost
+	Now        func() time.Time // time of lines without a timestamp
 }
 
-// Classify says of every line what it is evidence of, and returns how many lines could not be read.
+// Classify prints a finding for every line, and returns the number of unreadable lines.
 func Classify(ctx context.Context, o Classifying, sources []Source, out io.Writer) (bad int, err error) {
 	if err := o.check(); err != nil {
 		return 0, err
@@ -47,7 +47,7 @@ type finding struct {
 	Reason     recovery.Reason       `json:"reason"`
 	Class      recovery.Cause        `json:"class"`
 	Retryable  bool                  `json:"retryable"`
-	RetryAfter *float64              `json:"retry_after_seconds"` // null: nothing states one
+	RetryAfter *float64              `json:"retry_after_seconds"` // null without a stated wait
 	Signature  string                `json:"signature"`
 	Rule       string                `json:"rule"`
 	Cause      string                `json:"cause"`
@@ -97,7 +97,7 @@ type question struct {
 	e    recovery.Evidence
 }
 
-// questionFields are the contract's names, then those of worker_error.v1.
+// questionFields are the contract's names, followed by the names of worker_error.v1.
 var questionFields = []field[question]{
 	at(text, func(q *question) *string { return &q.text }, "text"),
 	at(optional(integer), func(q *question) **int { return &q.e.ExitCode }, "exit_code"),
@@ -131,7 +131,7 @@ func (o *Classifying) question(data []byte) (question, error) {
 	q := question{id: copied(fields["id"])}
 	err = fill(&q, fields, "", questionFields)
 	if code, said := fields["exit_code"]; said && q.e.ExitCode == nil && q.text+q.e.Stdout+q.e.Stderr != "" {
-		q.e.Unended = code == nil || string(code) == "null" // it ran, and somebody had to end it
+		q.e.Unended = code == nil || string(code) == "null" // it ran until it was killed
 	}
 	if q.e.At.IsZero() {
 		q.e.At = o.Now()
@@ -139,16 +139,16 @@ func (o *Classifying) question(data []byte) (question, error) {
 	return q, err
 }
 
-// evidence is what the line says, in the classifier's own forms.
+// evidence converts the line to the classifier's types.
 func (q *question) evidence() recovery.Evidence {
 	e := q.e
 	if q.text != "" {
-		e.Stderr = strings.TrimPrefix(e.Stderr+"\n"+q.text, "\n") // which stream the text came from is not known
+		e.Stderr = strings.TrimPrefix(e.Stderr+"\n"+q.text, "\n") // the text may come from either stream
 	}
 	if e.Tool != "" {
 		e.Tool = path.Base(e.Tool)
 	}
-	// A worker has the kernel's own count when it says so of such a death; otherwise it is only a word.
+	// A worker that reports this knows the kernel's counter. For others it is only an assertion.
 	if e.Assertion.ErrorType == string(recovery.OOMKilled) {
 		e.OOM = e.OOM || e.Signal == "SIGKILL" || e.ExitCode != nil && *e.ExitCode == 137
 	}

@@ -291,13 +291,13 @@ func TestPresetsSpeakTheirOwnWords(t *testing.T) {
 	}
 }
 
-// TestMemoryDoesNotGrowWithTheStream reads 20,000 lines and looks at the memory in use while they pass.
+// TestMemoryDoesNotGrowWithTheStream reads 20,000 lines and measures the memory in use meanwhile.
 func TestMemoryDoesNotGrowWithTheStream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	const lines = 20_000
-	runtime.GC() // what other tests left is not this one's
+	runtime.GC() // exclude garbage of other tests
 	in := &generated{left: lines}
 	began := time.Now()
 	var out counter
@@ -335,7 +335,7 @@ func (g *generated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// counter counts lines, and now and then looks at the memory in use.
+// counter counts lines, and sometimes measures the memory in use.
 type counter struct {
 	lines, writes int
 	most          uint64
@@ -344,7 +344,7 @@ type counter struct {
 func (c *counter) Write(p []byte) (int, error) {
 	c.lines += bytes.Count(p, []byte("\n"))
 	if c.writes++; c.writes%100 == 0 {
-		runtime.GC() // what is kept counts, not what waits to be swept
+		runtime.GC() // count live memory only
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		c.most = max(c.most, m.HeapAlloc)

@@ -12,16 +12,16 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Deciding is by what is decided.
+// Deciding configures Decide.
 type Deciding struct {
 	Policy     *policy.Policy
-	Vocabulary string // the preset whose words failures may be given in
-	Explain    bool   // what a person would be asked, too
+	Vocabulary string // preset with the names for failures
+	Explain    bool   // print the question to a person
 
 	words map[string]recovery.Reason
 }
 
-// Decide says of every history what its last failure leads to, and returns how many lines could not be read.
+// Decide prints the verdict on each history's last failure, and returns the number of unreadable lines.
 func Decide(ctx context.Context, o Deciding, sources []Source, out io.Writer) (bad int, err error) {
 	o.words = ownWords(o.Policy)
 	return stream(ctx, sources, out, o.answer)
@@ -31,7 +31,7 @@ func Decide(ctx context.Context, o Deciding, sources []Source, out io.Writer) (b
 type verdict struct {
 	ID          json.RawMessage  `json:"id,omitempty"`
 	Action      recovery.Action  `json:"action"`
-	Delay       *[2]float64      `json:"delay_seconds"` // what jitter can reach; null: there is no next attempt
+	Delay       *[2]float64      `json:"delay_seconds"` // range with jitter; null without a next attempt
 	Charges     *recovery.Cause  `json:"charges"`       // null: nothing
 	Why         string           `json:"why"`
 	Row         string           `json:"row"`
@@ -68,8 +68,8 @@ func (o *Deciding) answer(data []byte) (any, error) {
 	return a, nil
 }
 
-// inItsWords begins a verdict's why with the word that the failure was given in. What the reason that stands
-// for it means is left out then: the word may mean more.
+// inItsWords begins a verdict's why with the word that the failure was given in. It omits the meaning of the
+// corresponding reason, because the word may mean more.
 func (h *history) inItsWords(why string) string {
 	last := h.failures[len(h.failures)-1]
 	reason := string(last.finding.Reason)
@@ -81,8 +81,8 @@ func (h *history) inItsWords(why string) string {
 	return brief([]byte(last.word)) + ":" + strings.Replace(rest, " "+about.Means+";", "", 1)
 }
 
-// walk decides one failure after the other, each by what those before it have used up, and returns the last verdict.
-// What is stated as fact holds at the last one; what a verdict made true holds from then on.
+// walk decides the failures in order, each with the tally of the previous ones, and returns the last verdict. Stated
+// facts apply to the last failure. Facts produced by a verdict apply from then on.
 func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	tally, compacted := recovery.Tally{}, false
 	last := len(h.failures) - 1

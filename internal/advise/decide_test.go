@@ -64,7 +64,7 @@ func TestHistoriesAreWalked(t *testing.T) {
 	}
 }
 
-// TestWhyBeginsWithTheWordThatWasGiven: and says nothing that only the reason which stands for it means.
+// TestWhyBeginsWithTheWordThatWasGiven also checks that the explanation does not add the reason's own meaning.
 func TestWhyBeginsWithTheWordThatWasGiven(t *testing.T) {
 	for _, c := range []struct{ preset, in, want string }{
 		{"cortex", failed(1, `{"class":"FATAL"}`), "FATAL: the same again fails the same way"},
@@ -86,7 +86,7 @@ func TestWhyBeginsWithTheWordThatWasGiven(t *testing.T) {
 	}
 }
 
-// TestPresetsActAsTheirTablesSay gives failures in each preset's own words.
+// TestPresetsActAsTheirTablesSay uses each preset's names for failures.
 func TestPresetsActAsTheirTablesSay(t *testing.T) {
 	for _, c := range []struct{ preset, in, want string }{
 		{"cortex", failed(1, `{"class":"TRANSIENT"}`), "retry"},

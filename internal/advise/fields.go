@@ -12,10 +12,10 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// object is one JSON object whose fields are read one by one, so that an error can name the field.
+// object is a JSON object with fields that are read individually, so that an error can name the field.
 type object map[string]json.RawMessage
 
-// parse reads a line as an object; example is what one looks like.
+// parse reads a line as an object. Example appears in the error.
 func parse(data []byte, example string) (object, error) {
 	var o object
 	err := json.Unmarshal(data, &o)
@@ -33,15 +33,15 @@ func parse(data []byte, example string) (object, error) {
 type field[T any] struct {
 	names []string
 	want  string
-	read  func(t *T, raw json.RawMessage) bool // false: raw is not what is wanted
+	read  func(t *T, raw json.RawMessage) bool // false for an unexpected value
 }
 
-// at makes the row of a field that has a form and a place.
+// at returns a row for a field with a form and a destination.
 func at[T, V any](f form[V], place func(*T) *V, names ...string) field[T] {
 	return field[T]{names, f.want, func(t *T, raw json.RawMessage) bool { return f.read(raw, place(t)) }}
 }
 
-// fill reads the fields of o, which stands at path, in the order of the table. What stands in no row is ignored.
+// fill reads the fields of o in the order of the table. Path is the location of o. Unknown fields are ignored.
 func fill[T any](t *T, o object, path string, fields []field[T]) error {
 	for _, f := range fields {
 		for _, name := range f.names {
@@ -73,7 +73,7 @@ func fillOnly[T any](t *T, o object, path string, fields []field[T]) error {
 	return fill(t, o, path, fields)
 }
 
-// briefBytes bounds what an error quotes: enough to recognise a value.
+// briefBytes bounds a quote in an error.
 const briefBytes = 40
 
 // brief shows a value in an error.
@@ -109,7 +109,7 @@ func kind(raw []byte) string {
 	return "a number"
 }
 
-// idOf finds the id of a line, however it looks like, in a line that is cut off or broken behind it, too.
+// idOf finds the id of any form in a line, even if the rest of the line is cut off or invalid.
 func idOf(data []byte) json.RawMessage {
 	if len(data) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func idOf(data []byte) json.RawMessage {
 	return nil
 }
 
-// copied is an id as it goes into an answer: as it came, but valid UTF-8.
+// copied returns an id for an answer, unchanged except for invalid UTF-8.
 func copied(id json.RawMessage) json.RawMessage {
 	if len(id) == 0 {
 		return nil

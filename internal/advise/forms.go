@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// form is what a field's value must look like.
+// form is the expected form of a field's value.
 type form[V any] struct {
 	want string // "want %s, got …"
 	read func(raw json.RawMessage, to *V) bool
@@ -91,8 +91,8 @@ func readTime(raw json.RawMessage, to *time.Time) bool {
 	return err == nil
 }
 
-// readHeaders reads HTTP headers: names in any case, values as text, numbers or lists. Of two spellings of one name
-// the later in the alphabet counts, so that the answer is always the same.
+// readHeaders reads HTTP headers: names in any case, values as text, numbers or lists. If names differ only in case,
+// the last in alphabetical order wins, so that the result is deterministic.
 func readHeaders(raw json.RawMessage, to *map[string]string) bool {
 	var o object
 	if !decode(raw, &o) {

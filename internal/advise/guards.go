@@ -39,7 +39,7 @@ func guardRows(g policy.Guards) []guardRow {
 	}
 }
 
-// guardTexts say what bounds all rows, at least that nothing does.
+// guardTexts describes the bounds on all rows.
 func guardTexts(g policy.Guards) []string {
 	var lines []string
 	for _, r := range guardRows(g) {
@@ -57,7 +57,7 @@ func guardTexts(g policy.Guards) []string {
 	return lines
 }
 
-// action is what is done instead of another attempt.
+// action returns the substitute for another attempt.
 func (r guardRow) action() recovery.Action {
 	if r.to == "" {
 		return recovery.Escalate

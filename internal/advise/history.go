@@ -12,14 +12,14 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// history is one line: what failed so far, the oldest first, and what holds now.
+// history is one line: the failures so far, oldest first, and the current facts.
 type history struct {
 	id       json.RawMessage
 	failures []failure
 	facts    policy.DecisionInput
 }
 
-// failure is one that happened.
+// failure is one failure.
 type failure struct {
 	word      string // a reason, or a word of the preset's own vocabulary
 	finding   recovery.Finding
@@ -94,7 +94,7 @@ func (o *Deciding) history(data []byte) (history, error) {
 	return h, nil
 }
 
-// fill reads one failure, which stands at path.
+// fill reads one failure at path.
 func (o *Deciding) fill(x *failure, raw json.RawMessage, path string) error {
 	var fields object
 	var p parts

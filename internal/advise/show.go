@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// ShowPolicy prints the table that decides, for a terminal of 100 columns: a document's own rows first, none
-// that decides nothing. What a row counts is said where it isn't the row's own failures.
+// ShowPolicy prints the table for a terminal of 100 columns. The document's own rows come first, and unreachable rows
+// are left out. The unit of a row is shown if it does not count its own failures.
 func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))
@@ -132,7 +132,7 @@ func rungText(g policy.Rung) string {
 	return s
 }
 
-// waitTexts say how long wait_reset and cooldown wait.
+// waitTexts describes the waits of wait_reset and cooldown.
 func waitTexts(w policy.Wait) []string {
 	var lines []string
 	first, most := w.Unstated()

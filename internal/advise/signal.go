@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// otherNames are those that some systems have for the same signals.
+// otherNames are alternative names of signals on some systems.
 var otherNames = map[string]string{"SIGIOT": "SIGABRT", "SIGCLD": "SIGCHLD", "SIGPOLL": "SIGIO", "SIGUNUSED": "SIGSYS"}
 
 // firstRealTime and lastRealTime bound the signals that have numbers only.
 const firstRealTime, lastRealTime = 34, 64
 
-// readSignal reads a name, with or without SIG and in any case, or a number; 0 and "" are no signal.
+// readSignal reads a name, with or without SIG and in any case, or a number; 0 and "" mean no signal.
 func readSignal(raw json.RawMessage, to *string) bool {
 	word := string(raw)
 	if raw[0] == '"' && !decode(raw, &word) {

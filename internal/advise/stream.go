@@ -13,19 +13,19 @@ import (
 	"retake/internal/recovery"
 )
 
-// Source is one input: a file, or what is piped in.
+// Source is a file or standard input.
 type Source struct {
-	Name string // stands in front of errors; empty: only the line's number does
+	Name string // prefix of errors; empty for the line number only
 	io.Reader
 }
 
 // MaxLine bounds one line, in bytes. A longer one is passed over and answered with an error.
 const MaxLine = 16 << 20
 
-// beginning is what is kept of a line that is too long: its id mostly stands there.
+// beginning is the part of an overlong line that is kept, because it usually contains the id.
 const beginning = 4 << 10
 
-// asker answers one line: with what is written as JSON, or with an error about its content.
+// asker answers one line with a JSON value, or with an error about the content.
 type asker func(data []byte) (answer any, err error)
 
 // refusal answers a line that cannot be answered.
@@ -79,7 +79,7 @@ func encoder(out io.Writer) *json.Encoder {
 	return enc
 }
 
-// interruptible reads r until ctx ends. A read that still waits then is left behind, for nothing can interrupt it.
+// interruptible reads r until ctx ends. A read that is still blocked is abandoned, because it cannot be interrupted.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })
@@ -90,8 +90,8 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// nextLine returns a line without its end, or the beginning of one that is too long. The last one may come
-// together with the error.
+// nextLine returns a line without its end, or the beginning of an overlong line. The last one may come together with
+// the error.
 func nextLine(r *bufio.Reader) (data []byte, tooLong bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -108,9 +108,9 @@ func nextLine(r *bufio.Reader) (data []byte, tooLong bool, err error) {
 	}
 }
 
-// Text is what is known of inputs that are no JSON Lines, but what a program printed.
+// Text describes plain output of a program, instead of JSON Lines.
 type Text struct {
-	ExitCode    *int // nil: not known
+	ExitCode    *int // nil if unknown
 	Stage, Tool string
 }
 
@@ -138,7 +138,7 @@ func ClassifyText(ctx context.Context, o Classifying, t Text, sources []Source, 
 	return nil
 }
 
-// end returns the last MaxLine bytes: what went wrong stands at the end.
+// end returns the last MaxLine bytes, because the error is at the end.
 func end(r io.Reader) (string, error) {
 	var text []byte
 	part := make([]byte, 64<<10)

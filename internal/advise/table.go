@@ -26,7 +26,7 @@ func writeRow(w io.Writer, row cells) {
 	}
 }
 
-// wrap breaks the lines of s at blanks, or within a word where it alone is wider; what is broken off is indented.
+// wrap breaks the lines of s at blanks, or within a word that exceeds the width. Continuation lines are indented.
 func wrap(s string, width int) (lines []string) {
 	const indent = "  "
 	for _, line := range strings.Split(s, "\n") {
