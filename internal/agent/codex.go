@@ -19,7 +19,7 @@ func codex(r *Reader, o object) {
 		r.failure(o.failure())
 		r.result(false, "")
 	case "turn.completed":
-		// Cached tokens are among the input, those of reasoning among the output.
+		// Input tokens include cached tokens, and output tokens include reasoning.
 		r.usage(Usage{Tokens: o.at("usage").sum("input_tokens", "output_tokens")}, false)
 		r.result(true, r.state.text)
 	}

@@ -1,4 +1,4 @@
-// Package agent knows the agent CLIs: how to run each one unattended, and what its output stream means.
+// Package agent runs the agent CLIs unattended, and interprets their output streams.
 //
 //	[[stage]] agent = "claude-code" ──Expand──▶ wire.StagePlan ──Command──▶ argument vector, environment
 //	                                                                        (with Prompt, from the attempt file)

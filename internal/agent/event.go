@@ -8,14 +8,13 @@ type Event interface{ isEvent() }
 // Progress is a step that the agent began, described in a few words.
 type Progress struct{ Step string }
 
-// UsageReport is what the agent has consumed. A partial report adds to the earlier ones, and a total replaces
-// them.
+// UsageReport is the agent's usage. A partial report adds to the earlier ones, and a total replaces them.
 type UsageReport struct {
 	Usage
 	Total bool
 }
 
-// Usage counts what was consumed.
+// Usage counts tokens and costs.
 type Usage struct {
 	Tokens    int64 // read and written, cached ones included
 	CostUSD   float64

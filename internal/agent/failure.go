@@ -41,7 +41,7 @@ func (o object) levels(depth int) []object {
 	return all
 }
 
-// failure reads an error's details from o, wherever they are nested. All formats use it.
+// failure reads an error's details from o at any nesting. All formats use it.
 func (o object) failure() (f Failure) {
 	for _, in := range o.levels(failureDepth) {
 		f.Message = cmp.Or(f.Message, in.texts(messageFields...), in.firstError())
@@ -97,8 +97,7 @@ func (o object) firstError() string {
 	return ""
 }
 
-// quotaDetails returns, as lines, the details that Google's errors give beside their message: when to retry,
-// and last the exhausted quota.
+// quotaDetails returns the details in Google's errors as lines: the retry time, and last the exhausted quota.
 func (o object) quotaDetails() (lines string) {
 	for _, detail := range o.list("details") {
 		if wait := detail.text("retryDelay"); wait != "" {

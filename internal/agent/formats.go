@@ -11,7 +11,7 @@ type format struct {
 	end    func(*Reader)         // called at the end of the stream, may be nil
 }
 
-// formats lists the known formats. Their field names are those of the versions named in agents.toml.
+// formats lists the known formats. Field names are from the versions in agents.toml.
 var formats = []format{
 	{"claude", "stream-json of claude-code and qwen-code, or the same as one list", claude, nil, nil},
 	{"cline", "cline --json", cline, nil, nil},
@@ -47,8 +47,7 @@ func (s *state) append(text string) {
 	}
 }
 
-// cn reads continue-cli 1.5, which prints one object at the end. If the answer is JSON, it prints the answer
-// alone.
+// cn reads continue-cli 1.5, which prints one object at the end. If the answer is JSON, it prints only the answer.
 func cn(r *Reader, o object) {
 	switch o.text("status") {
 	case "error":

@@ -16,7 +16,7 @@ func gemini(r *Reader, o object) {
 			r.state.append(o.text("content"))
 		}
 	case "tool_use":
-		r.state.text = "" // the answer is what follows the last tool
+		r.state.text = "" // the answer follows the last tool
 		r.step(o.text("tool_name"), o.at("parameters").argument())
 	case "tool_result":
 		if kind := o.at("error").text("type"); kind == "policy_violation" || kind == "permission_denied" {

@@ -6,9 +6,9 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// isQuote reports whether a trimmed line is an event that only quotes: an object whose fields state its kind,
-// but neither an error nor a result. Nearly all events are quotes, so it checks them without decoding. After a
-// false result the caller must decode the line.
+// isQuote reports whether a trimmed line is an event that only quotes: an object with a kind other than error or
+// result. Nearly all events are quotes, so it checks them without decoding. After a false result the caller must decode
+// the line.
 func isQuote(line string) bool {
 	if len(line) < 2 || line[0] != '{' || plaintext.HasControl(line) {
 		return false
@@ -23,28 +23,27 @@ func isQuoteKind(kind string) bool {
 		!strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
 }
 
-// glance checks JSON without decoding it. It rejects everything that encoding/json rejects, and also rare valid
-// forms.
+// glance checks JSON without decoding it. It rejects the same input as encoding/json, and some rare valid forms.
 type glance struct {
 	s    string
 	i    int
 	kind string // "type" of the whole
 }
 
-// whose tells which object the fields belong to.
+// whose is the owner of a field.
 type whose int
 
 const (
 	anyObject whose = iota
 	topObject
 	eventObject   // the event wrapped by the top-level object
-	messageObject // the message of either
+	messageObject // the message of an error or result
 )
 
 // maxGlance bounds the nesting of an object.
 const maxGlance = 32
 
-// object checks the object that begins here. It also checks the fields that may say what the whole is.
+// object checks the object that begins here. It also checks the fields that determine the kind of the whole object.
 func (g *glance) object(depth int, of whose) bool {
 	if depth == maxGlance {
 		return false
@@ -112,7 +111,7 @@ func (g *glance) field(key string, depth int, of whose) bool {
 	return g.value(depth, anyObject)
 }
 
-// value checks the value that begins here. of says whose fields an object holds.
+// value checks the value that begins here. of is the owner of an object's fields.
 func (g *glance) value(depth int, of whose) bool {
 	switch c := g.peek(); {
 	case c == '{':

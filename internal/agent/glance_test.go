@@ -56,7 +56,7 @@ func TestQuotesAreQuotes(t *testing.T) {
 	}
 }
 
-// randomObject is an event most of whose fields are usual.
+// randomObject returns an event with mostly typical fields.
 func randomObject(rnd *rand.Rand, one func(...string) string, depth int) string {
 	var fields []string
 	if depth == 0 && rnd.IntN(12) > 0 {
@@ -86,7 +86,7 @@ func randomObject(rnd *rand.Rand, one func(...string) string, depth int) string 
 	return "{" + strings.Join(fields, one(",", ", ")) + "}"
 }
 
-// TestUsualEventsAreQuotes: what agents print all the time need not be decoded.
+// TestUsualEventsAreQuotes checks that frequent events need no decoding.
 func TestUsualEventsAreQuotes(t *testing.T) {
 	for _, line := range []string{
 		`{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"a \"quoted\" word\n"}],"usage":{"input_tokens":4}},"session_id":"s"}`,

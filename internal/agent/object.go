@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// object is a decoded JSON object. Fields are looked up by name, so their order does not matter.
+// object is a decoded JSON object. Lookup is by name, in any order.
 type object map[string]any
 
 // parse reads one JSON object.

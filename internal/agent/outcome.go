@@ -33,7 +33,7 @@ func (o *Outcome) Add(e Event) {
 			o.parts = o.parts.Plus(e.Usage)
 		}
 		if e.Tokens > 0 {
-			o.retrying = nil // the model answered, so the failure is behind it
+			o.retrying = nil // the model answered, so the failure was resolved
 		}
 	case RateLimit:
 		o.RateLimit, o.RateLimits = e, o.RateLimits+1
@@ -51,8 +51,7 @@ func (o *Outcome) Add(e Event) {
 	}
 }
 
-// addFailure keeps the error that stands. A later report of the same one
-// adds what the earlier lacks and removes nothing.
+// addFailure keeps the error that stands. A later report of the same error adds missing details and removes nothing.
 func (o *Outcome) addFailure(e Failure) {
 	if e.Retryable {
 		o.retrying = &e
@@ -93,7 +92,7 @@ func (e *Failure) fillFrom(b Failure) {
 	}
 }
 
-// Usage returns what was consumed: the total if one was stated, otherwise the sum of the parts.
+// Usage returns the stated total, or the sum of the parts.
 func (o *Outcome) Usage() Usage {
 	if o.hasTotal {
 		return o.total
@@ -117,8 +116,7 @@ const (
 
 func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCount) }
 
-// FinalFailure returns the failure that stands when the program has ended: the last one, or the one that the
-// agent was retrying when its stream was cut.
+// FinalFailure returns the last failure, or the failure that the agent was retrying when its stream was cut.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
 		return o.retrying
@@ -126,12 +124,12 @@ func (o *Outcome) FinalFailure() *Failure {
 	return o.Failure
 }
 
-// Work tells what an invocation left to deliver.
+// Work is the deliverable result of an invocation.
 type Work int
 
 // The kinds of work.
 const (
-	NewWork   Work = iota // the invocation changed files, or it is not known
+	NewWork   Work = iota // the invocation changed files, or the result is unknown
 	OlderWork             // it changed nothing, but earlier work may exist
 	NoWork                // there is no work
 )

@@ -58,12 +58,12 @@ const conflictAdvice = "Newer changes of others were merged into the working dir
 	"you. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), keep what both sides meant and remove the " +
 	"markers; decide about the others. The work is not taken while markers are left:"
 
-// compactShare divides the limit after a context overflow, because the prompt was part of what did not fit.
+// compactShare divides the limit after a context overflow, because the prompt contributed to it.
 const compactShare = 4
 
-// Prompt returns the prompt of one invocation, at most limit bytes long. It contains the frame, the differences
-// from the last attempt, why the last round was rejected, the answers of people, earlier failures, and the issue.
-// Each part has its share of the limit. Where a part is cut, the prompt names the file with the full text.
+// Prompt returns the prompt of one invocation, at most limit bytes long. It contains the frame, the differences from
+// the last attempt, why the last round was rejected, the answers of people, earlier failures, and the issue. Each part
+// has its share of the limit. If a part is cut, the prompt names the file with the full text.
 func Prompt(t Task, limit int) string {
 	a, limit := t.Attempt, max(limit, minPrompt)
 	if a.Action == "retry_compact" {
@@ -100,8 +100,7 @@ func Prompt(t Task, limit int) string {
 	return b.String()
 }
 
-// history tells what people answered and what failed. The director's summary also contains the patterns among
-// them.
+// history describes people's answers and earlier failures. The director's summary also lists patterns in the failures.
 func history(a wire.AttemptFile, room int) string {
 	if len(a.Hints)+len(a.EarlierFailures) == 0 {
 		return ""
@@ -173,7 +172,7 @@ func quoteEnd(text string, room int) string {
 	return b.String()
 }
 
-// lineEnds are the line separators besides a newline.
+// lineEnds are the line separators other than the newline.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 // quotable splits a text into lines that are safe in a program argument: valid UTF-8 without NUL or control

@@ -55,7 +55,7 @@ func statusBefore(words string) int {
 	return n
 }
 
-// looseObject reads the object at the start of s, whatever follows it. It returns nil if it cannot.
+// looseObject reads the object at the start of s, and ignores the rest. It returns nil if it cannot.
 func looseObject(s string) (o object) {
 	switch next := strings.TrimLeft(s[1:], " "); {
 	case strings.HasPrefix(next, `"`):

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestQuotedError: a provider's error is found wherever it stands in words.
+// TestQuotedError finds a provider's error anywhere in a text.
 func TestQuotedError(t *testing.T) {
 	const body = `{"error":{"message":"too long","type":"invalid_request_error","param":null,"code":"context_length_exceeded"}}`
 	for _, tc := range []struct {
@@ -51,7 +51,7 @@ func TestQuotedError(t *testing.T) {
 	}
 }
 
-// TestTailQuotes: errors in words are returned with their lines. Events and documents are not among them.
+// TestTailQuotes: errors in words are returned with their lines. Events and documents are excluded.
 func TestTailQuotes(t *testing.T) {
 	const body = `{"error":{"message":"boom"}}`
 	var o Outcome

@@ -13,8 +13,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model or the output of one
-// tool. Of a longer line only the end is kept, because that is where a result is.
+// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model or the output of one tool.
+// Only the end of a longer line is kept, because it contains the result.
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10
@@ -26,7 +26,7 @@ type Reader struct {
 	format   *format
 	state    state
 	pending  []byte // an unfinished line
-	overlong bool   // pending exceeded maxLine, and only its end is kept
+	overlong bool   // pending exceeded maxLine, so only its end was kept
 	document []byte // an unfinished JSON document, or nil
 	closing  string // the line that ends it
 	events   []Event
@@ -118,7 +118,7 @@ func (r *Reader) line(data []byte) {
 // the indentation of its first line.
 func (r *Reader) documentLine(data []byte) {
 	if len(data) > 0 && data[0] == '{' && r.closing == "}" {
-		if o, ok := parse(data); ok { // an event: this was no document
+		if o, ok := parse(data); ok { // an event, not a document
 			r.endDocument()
 			r.format.object(r, o)
 			return

@@ -59,7 +59,7 @@ func TestOverlongLine(t *testing.T) {
 	}
 }
 
-// TestDocuments: one object on several lines is read; what only looks like the beginning of one swallows no event.
+// TestDocuments reads an object on several lines. A false start does not hide events.
 func TestDocuments(t *testing.T) {
 	_, o := read(t, "gemini", "noise\n{\n  \"response\": \"done\",\n  \"stats\": {}\n}\n")
 	if !o.OK || o.Answer != "done" {
@@ -117,7 +117,7 @@ not json
 	}
 }
 
-// TestTrouble that the model's next answer ends is no error of a stream that is cut later.
+// TestTroubleThatIsOver drops an error once the model answers, even if the stream is cut later.
 func TestTroubleThatIsOver(t *testing.T) {
 	var o Outcome
 	o.Add(Failure{Status: 429, Retryable: true})

@@ -15,7 +15,7 @@ import (
 //go:embed programs.toml
 var embeddedPrograms []byte
 
-// traces lists the files that an agent leaves besides its work.
+// traces lists files that an agent creates in addition to its work.
 type traces struct {
 	StatePaths []string `toml:"state_paths"` // globs of the agent's private files in the work tree
 	LogPaths   []string `toml:"log_paths"`   // globs of its log files; "~/" is its HOME, else relative to the work tree
@@ -82,8 +82,7 @@ var launchers = []string{
 	"tini", "uv", "uvx", "yarn", "zsh",
 }
 
-// ownNames returns the names under which a stage's agent may keep files: those of its program and of its
-// profile. Only CODE has an agent.
+// ownNames returns the names for files of a stage's agent: its program and its profile. Only CODE has an agent.
 func (t *Table) ownNames(s Stage) (names []string) {
 	switch p, err := t.Lookup(s.Agent); {
 	case s.Agent != "" && err == nil:

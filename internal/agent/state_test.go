@@ -9,7 +9,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// stateOf compiles what is state with these stages.
+// stateOf compiles the state globs for these stages.
 func stateOf(t *testing.T, table *Table, stages ...Stage) worktree.Globs {
 	t.Helper()
 	globs, err := worktree.Compile(table.StatePaths(stages))

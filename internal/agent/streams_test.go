@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the recorded streams lead to, and docs/specs/agents.md")
 
-// recording is one file of testdata/streams: what a CLI printed, and the events that it leads to.
+// recording is a file in testdata/streams: the output of a CLI, and the expected events.
 type recording struct {
 	file, profile, kind    string
 	code                   int
@@ -101,7 +101,7 @@ func transcript(events []Event, o Outcome, code int) string {
 	return b.String()
 }
 
-// TestRecordedStreams: each recording leads to the events that stand in it. `go test ./internal/agent -run Streams
+// TestRecordedStreams compares each recording with its events. `go test ./internal/agent -run Streams
 // -update` rewrites them.
 func TestRecordedStreams(t *testing.T) {
 	for _, r := range recordings(t) {
@@ -119,7 +119,7 @@ func TestRecordedStreams(t *testing.T) {
 	}
 }
 
-// TestEveryProfileIsRecorded: what every profile has to tell apart, whatever its stream looks like.
+// TestEveryProfileIsRecorded checks that each profile has recordings of the required cases.
 func TestEveryProfileIsRecorded(t *testing.T) {
 	kinds := map[string]func(r recording, o Outcome) bool{
 		"success": func(_ recording, o Outcome) bool {
@@ -166,7 +166,7 @@ func TestEveryProfileIsRecorded(t *testing.T) {
 	}
 }
 
-// TestPiecesDontMatter: however the bytes are cut, the events are the same.
+// TestPiecesDontMatter splits the bytes in any way, and expects the same events.
 func TestPiecesDontMatter(t *testing.T) {
 	for _, r := range recordings(t) {
 		events, o := r.replay(t, 1<<20)

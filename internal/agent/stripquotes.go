@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// StripQuotes removes from the end of a stream what the agent only quotes: tool output, files and the model's
-// text. Words in there say nothing about the agent, but a classifier would read them as if they did. Each
-// quoting event is reduced to its type. Events about the agent's own course and lines that are not events stay
-// whole. cut is the mark for bytes missing at the beginning; the rest of its line is half an event.
+// StripQuotes removes quotes from the end of a stream: tool output, files and the model's text. A classifier would
+// misread them as messages of the agent. Each quoting event is reduced to its type. Events about the agent's own course
+// and lines that are not events stay whole. cut is the mark for bytes missing at the beginning; the rest of its line is
+// half an event.
 func StripQuotes(format, text, cut string) string {
 	if format == "text" || text == "" {
 		return text
@@ -33,8 +33,7 @@ func StripQuotes(format, text, cut string) string {
 	return strings.Join(lines, "\n")
 }
 
-// stripLine reads one line that looks like an event or a list of events. An event that takes an error back is
-// kept.
+// stripLine reads one line that looks like an event or a list of events. An event that retracts an error stays.
 func (r *Reader) stripLine(line string) string {
 	failed := r.state.failed
 	stays := slices.ContainsFunc(r.Write([]byte(line+"\n")), func(e Event) bool {

@@ -25,8 +25,8 @@ type Profile struct {
 	traces
 }
 
-// Try tells how to point the agent at the provider stand-in, in addition to the usual variables for addresses
-// and keys. "{url}" is replaced by the stand-in's address, without /v1.
+// Try configures the agent for the provider stand-in, in addition to the usual variables for addresses and keys.
+// "{url}" is replaced by the stand-in's address, without /v1.
 type Try struct {
 	Model string          `toml:"model"`
 	Env   []string        `toml:"env"`   // NAME=value

@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestBuiltin: each has what a person and a worker need of it. One that prints no events can be tried on the
-// stand-in, because nothing else shows what it prints.
+// TestBuiltin checks that each profile is complete. A profile without events must support the stand-in, which is the
+// only way to see its output.
 func TestBuiltin(t *testing.T) {
 	want := []string{
 		"claude-code", "cline", "codex", "continue", "copilot", "crush", "gemini", "opencode",

@@ -32,8 +32,8 @@ const (
 	backoffRole      // announces a retry after the agent's own backoff
 )
 
-// ReadTail separates the lines of a text from an agent's events, and adds to o what the events say about
-// errors. It takes ownership of the text.
+// ReadTail separates plain lines from an agent's events, and adds errors in the events to o. It takes ownership of the
+// text.
 func ReadTail(text string, lines []string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
@@ -98,7 +98,7 @@ func beginsJSON(line string) bool {
 	return line != "" && (line[0] == '{' || line[0] == '[')
 }
 
-// unknown reads an event of any format, or of a provider's stream, for errors and success alone.
+// unknown reads errors and success from an event of any format, or of a provider's stream.
 func unknown(r *Reader, o object) {
 	var f Failure
 	failed := o.statesError(failureDepth)
@@ -122,8 +122,7 @@ func unknown(r *Reader, o object) {
 
 func (f Failure) stated() bool { return f.Message != "" || f.Status != 0 }
 
-// endsEvent reports whether line, found before the first event, is the rest of an event whose beginning was cut
-// off.
+// endsEvent reports whether a line before the first event is the rest of a cut event.
 func endsEvent(line string) bool {
 	line = strings.TrimSpace(line)
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
@@ -185,8 +184,8 @@ func beginning(s string) (o object, whole bool) {
 
 func (o object) kind() string { return cmp.Or(o.text("type"), o.text("event")) }
 
-// role classifies an object that is alone on its line. failed means that it is about an error, and stated that
-// it says which.
+// role classifies an object that is alone on its line. failed means that it is about an error, and stated that it names
+// the error.
 func (o object) role(failed, stated bool) role {
 	kind := o.kind()
 	switch {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestReadTail: lines that are events are left out, whatever their format; errors in them are read.
+// TestReadTail excludes event lines of any format, and reads their errors.
 func TestReadTail(t *testing.T) {
 	const (
 		quote = `{"type":"user","message":{"content":"HTTP 401 Unauthorized"}}`
@@ -53,8 +53,7 @@ func TestReadTail(t *testing.T) {
 	}
 }
 
-// TestTailWaits: neither an agent's own short backoff nor text quoted by events counts as a wait stated by a
-// provider.
+// TestTailWaits ignores an agent's own short backoff and quoted text when it looks for a provider's wait.
 func TestTailWaits(t *testing.T) {
 	retry := func(ms string) string {
 		return `{"type":"system","subtype":"api_retry","retry_delay_ms":` + ms + `,"error":"rate_limit"}`
