@@ -9,19 +9,19 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// reader builds the values of a file from what the parser finds, and notes where every key stands:
-// "director.max_workers", "stage[0].run". The parser knows syntax only; that a key is not given twice is for
-// the reader.
+// reader builds the values of a file from the parser's output, and records the position of every key:
+// "director.max_workers", "stage[0].run". The parser checks only syntax, so the reader detects duplicate keys. The
+// parser knows syntax only; that a key is not given twice is for the reader.
 type reader struct {
 	*File
 	parser   unstable.Parser
-	lines    []int // where each begins; the parser counts them anew for each position
+	lines    []int // start offsets; the parser would count them again for each position
 	kinds    map[string]kind
 	elements map[string]int // of [[path]]: how many so far
 	wrong    Fault          // the first
 }
 
-// kind is how a path came to be, which decides what may be added to it.
+// kind is the origin of a path, and determines the allowed additions.
 type kind int
 
 const (
@@ -65,7 +65,7 @@ func (r *reader) fault(at Position, format string, args ...any) {
 	}
 }
 
-// enter returns the table at the path, a key of the given one. It makes one of this kind if there is none.
+// enter returns the table at the path, a key of the given one. It creates a table of this kind if necessary.
 func (r *reader) enter(table map[string]any, path, key string, k kind) map[string]any {
 	if r.kinds[path] == absent {
 		r.kinds[path] = k
@@ -126,7 +126,7 @@ func (r *reader) keyValue(path string, table map[string]any, e *unstable.Node) {
 	}
 }
 
-// date stands for all dates and times, which no file of ours has.
+// date stands for all dates and times, which no configuration uses.
 type date string
 
 func (r *reader) value(path string, v *unstable.Node) any {

@@ -17,17 +17,17 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// MaxBytes of a file. The longest of ours, with all its comments, has a third of it.
+// MaxBytes of a file. Our longest file, with all its comments, uses a third.
 const MaxBytes = 256 << 10
 
-// Position is a place in a file; both from 1, columns in bytes.
+// Position is a position in a file. Both fields start at 1, and columns count bytes.
 type Position struct{ Line, Col int }
 
 // Fault is one mistake in a file.
 type Fault struct {
 	Position
-	Path string // of the key, such as "agent[0].args"; empty: the whole file
-	Text string // what is wrong, and what is wanted
+	Path string // of the key, such as "agent[0].args"; empty for the whole file
+	Text string // the error and the expected value
 }
 
 // String leaves out the position.
@@ -72,7 +72,7 @@ func Parse(data []byte) *File {
 	}
 	at := bytes.IndexByte(data, 0)
 	if !utf8.Valid(data) {
-		at = bytes.IndexRune(data, utf8.RuneError) // which also finds what is invalid
+		at = bytes.IndexRune(data, utf8.RuneError) // also finds invalid bytes
 	}
 	if at >= 0 {
 		return syntax(1+bytes.Count(data[:at], []byte("\n")), at-bytes.LastIndexByte(data[:at], '\n'),
@@ -102,7 +102,7 @@ func Parse(data []byte) *File {
 	return f
 }
 
-// Faults are what was noted so far, by position.
+// Faults returns the recorded errors by position.
 func (f *File) Faults() Faults {
 	slices.SortStableFunc(f.faults, func(a, b Fault) int {
 		if a.Line != b.Line {
@@ -121,12 +121,12 @@ func (f *File) Err() error {
 	return f.Faults()
 }
 
-// Fault notes what is wrong with a key.
+// Fault records an error at a key.
 func (f *File) Fault(path, format string, args ...any) {
 	f.faults = append(f.faults, Fault{Position: f.At(path), Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// At is the place of a key, or of what is around it if it does not stand there.
+// At returns the position of a key, or of its parent if the key is missing.
 func (f *File) At(path string) Position {
 	if here, ok := f.Find(path); ok {
 		return here
@@ -134,7 +134,7 @@ func (f *File) At(path string) Position {
 	return Position{1, 1}
 }
 
-// Find is At, and tells whether any part of the path stands in the file.
+// Find is At, and reports whether any part of the path exists.
 func (f *File) Find(path string) (Position, bool) {
 	for ; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
 		if here, ok := f.at[path]; ok {
@@ -144,7 +144,7 @@ func (f *File) Find(path string) (Position, bool) {
 	return Position{}, false
 }
 
-// Has tells whether a key stands in the file.
+// Has reports whether a key exists.
 func (f *File) Has(path string) bool { _, ok := f.at[path]; return ok }
 
 // Join appends a key to a path, so that no two paths look the same: a key with odd characters is quoted.
@@ -163,8 +163,8 @@ var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // Element is the path of an element of a list, from 0.
 func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Tables are the elements of a list of tables at the top of the file, and the only thing there that is known.
-// One that is no table is nil, and noted.
+// Tables returns the elements of a list of tables, which must be the only key at the top of the file. An element with
+// another type is nil, and recorded.
 func (f *File) Tables(key string) (tables []map[string]any) {
 	for _, other := range slices.Sorted(maps.Keys(f.Values)) {
 		if other != key {
@@ -185,15 +185,15 @@ func (f *File) Tables(key string) (tables []map[string]any) {
 	return tables
 }
 
-// Decode fills the fields of a struct, which have the key in the tag toml, from the table that stands at the
-// path. It returns whether every value has the right type, so that the struct can be checked.
+// Decode fills a struct with toml tags from the table at the path. It returns whether every value has the right type,
+// so that the struct can be checked.
 func (f *File) Decode(path string, table any, into any) bool {
 	before := f.wrongTypes
 	f.set(path, table, reflect.ValueOf(into).Elem())
 	return f.wrongTypes == before
 }
 
-// Decoder is a type that reads its own values, and notes what is wrong with them.
+// Decoder is a type that parses its own values and records errors.
 type Decoder interface {
 	DecodeTOML(f *File, path string, v any)
 }
@@ -234,7 +234,7 @@ func (f *File) set(path string, v any, to reflect.Value) {
 		}
 	case reflect.Interface:
 		to.Set(reflect.ValueOf(v))
-	case reflect.Pointer: // what it points to may be another struct's, too
+	case reflect.Pointer: // the target may be shared with another struct
 		fresh := reflect.New(to.Type().Elem())
 		if !to.IsNil() {
 			fresh.Elem().Set(to.Elem())
@@ -295,7 +295,7 @@ func Number(v any) (n float64, ok bool) {
 	return 0, false
 }
 
-// Describe says what a value is, for a message.
+// Describe describes a value for a message.
 func Describe(v any) string {
 	switch v := v.(type) {
 	case string:

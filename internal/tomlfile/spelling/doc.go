@@ -1,4 +1,4 @@
-// Package spelling suggests the word that was meant, for every message about an unknown key, word or name.
+// Package spelling suggests a similar word for messages about an unknown key, word or name.
 //
 // It is pure: the same word and candidates give the same suggestion. It imports the standard library only.
 package spelling

@@ -17,7 +17,7 @@ func Suggest(word string, candidates []string) string {
 	return best
 }
 
-// Hint ends a message about a word that is not known: with the one that was meant, if one is near, else with all.
+// Hint ends a message about an unknown word: it suggests a similar word, or lists all.
 func Hint(word string, known []string) string {
 	if near := Suggest(word, known); near != "" {
 		return ", did you mean " + near + "?"
