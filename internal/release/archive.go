@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// file is one that is packed.
+// file is a file to pack.
 type file struct {
 	name string
 	mode int64
 	data []byte
 }
 
-// pack makes an archive of files in one folder: in the order of their names, of nobody, and all of one time.
+// pack creates an archive of files in one folder, sorted by name, without owners, and with one timestamp.
 func pack(folder string, at time.Time, files []file) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer

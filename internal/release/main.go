@@ -1,11 +1,11 @@
-// Command release builds what is published: static programs for each architecture in an archive, a list of what
-// is in them (CycloneDX), the licences of what is in them, and checksums. The same commit and the same Go give
-// the same bytes, in any folder, at any time:
+// Command release builds the release: an archive of static programs for each architecture, an inventory of their
+// contents (CycloneDX), the licences, and checksums. The same commit and the same Go give the same bytes, in any
+// folder, at any time:
 //
 //	make release          into dist/
 //	make release-check    twice, in two folders, without a common cache; compares
 //
-// The programs know their commit (director version). Times are that of the commit, or SOURCE_DATE_EPOCH.
+// The programs know their commit (director version). Timestamps are the commit's, or SOURCE_DATE_EPOCH.
 //
 // Imports: the standard library, and cyclonedx-go.
 package main
@@ -47,7 +47,7 @@ type release struct {
 	at      time.Time
 }
 
-// besides are the files that are packed with the programs.
+// besides are the files packed with the programs.
 var besides = []string{
 	"LICENSE", "SECURITY.md", "README.md", "CHANGELOG.md", "config/dev.toml",
 	"deploy/retake-director.service",
@@ -91,7 +91,7 @@ func (r *release) time() (time.Time, error) {
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// pack makes the archive of one architecture, and the list of what is in it.
+// pack creates the archive and inventory of one architecture.
 func (r *release) pack(arch string) (names []string, err error) {
 	work, err := os.MkdirTemp("", "release")
 	if err != nil {

@@ -27,8 +27,8 @@ type dependency struct {
 	}
 }
 
-// notices are the licences of everything that the programs link: of each module, and of folders in it with
-// conditions of their own.
+// notices returns the licences of everything linked into the programs: one per module, and one per folder with
+// different conditions.
 func (r *release) notices(env []string) ([]byte, error) {
 	args := []string{"list", "-deps", "-json=Dir,Standard,Module"}
 	for _, p := range r.programs {
@@ -75,7 +75,7 @@ func (r *release) notices(env []string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// collect reads the legal files from a package's folder up to its module's.
+// collect reads the legal files of a package's folder and its parents, up to the root of the module.
 func collect(found map[string]map[string]string, module, root, dir string) error {
 	if found[module] == nil {
 		found[module] = map[string]string{}

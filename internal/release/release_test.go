@@ -36,7 +36,7 @@ func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 		if out, err := exec.Command("git", "clone", "--quiet", root, dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		for _, name := range besides { // those of this tree: it may be under way
+		for _, name := range besides { // from the working tree, which may have changes
 			data, err := os.ReadFile(filepath.Join(root, name))
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 	}
 }
 
-// check looks at what was made.
+// check verifies the result.
 func check(t *testing.T, r *release, made map[string]string) {
 	name := "retake-" + r.version + "-linux-amd64"
 	if sums := made["SHA256SUMS"]; strings.Count(sums, "\n") != 2 || !strings.Contains(sums, "  "+name+".tar.gz\n") ||
