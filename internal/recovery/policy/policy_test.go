@@ -395,8 +395,7 @@ func exhaustsAfter(p *Policy, f recovery.Finding, facts DecisionInput) int {
 	return 40
 }
 
-// TestFlagsAgreeWithClassAndPolicy checks that failures healed by time are transient, and that failures without a retry
-// go to a person.
+// TestFlagsAgreeWithClassAndPolicy: failures healed by time are transient, and those without a retry go to a person.
 func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
 	p := directorPolicy(3, recovery.DefaultBackoff)
 	for _, a := range recovery.Reasons {
