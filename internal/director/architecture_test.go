@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,65 +14,153 @@ import (
 
 const architecture = root + "/docs/architecture.md"
 
-// walkStep is file:function, or a file alone.
+// walkStep matches a file with or without a function.
 var walkStep = regexp.MustCompile("`((?:internal|cmd)/[\\w./-]+\\.\\w+)(?::(\\w+))?`")
 
-// walks are the walks of the page, and whether each enters no file twice. The others return to attempt.go.
-var walks = map[string]bool{
-	"A `worker_error.v1` to the comment":        true,
-	"A missed heartbeat to the fresh container": false,
-	"`/agent retry` to the resumed attempt":     false,
-	"A takeover by a standby":                   true,
-	"A webhook to the poll":                     true,
+// walks are the headings of the page's walks.
+var walks = []string{
+	"A `worker_error.v1` to the comment", "A missed heartbeat to the fresh container",
+	"`/agent retry` to the resumed attempt", "A takeover by a standby", "A webhook to the poll",
 }
 
-// walkFiles bounds how many files a walk may lead through: a longer one means that a detour was built.
+// walkFiles bounds the files on a walk. More files mean a detour.
 const walkFiles = 13
 
-// TestArchitectureNamesWhatExists: every file and function that the page names is there, and the walks stay short.
+// section is the text between a heading of the page and the next one.
+func section(t *testing.T, heading string) string {
+	t.Helper()
+	page, err := os.ReadFile(architecture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(page), "# "+heading+"\n")
+	if !found {
+		t.Fatalf("the page has no %q", heading)
+	}
+	text, _, _ = strings.Cut(text, "\n#")
+	return text
+}
+
+// TestArchitectureNamesWhatExists: every file and function that the page names exists.
 func TestArchitectureNamesWhatExists(t *testing.T) {
 	page, err := os.ReadFile(architecture)
 	if err != nil {
 		t.Fatal(err)
 	}
-	heading, last, files := "", "", map[string]map[string]bool{}
-	for line := range strings.Lines(string(page)) {
-		if title, ok := strings.CutPrefix(line, "#"); ok {
-			heading = strings.TrimSpace(strings.TrimLeft(title, "#"))
-			files[heading], last = map[string]bool{}, ""
-		}
-		for _, step := range walkStep.FindAllStringSubmatch(line, -1) {
-			if walks[heading] && files[heading][step[1]] && step[1] != last {
-				t.Errorf("%s: %s is entered twice", heading, step[1])
+	for _, step := range walkStep.FindAllStringSubmatch(string(page), -1) {
+		if step[2] == "" {
+			if _, err := os.Stat(filepath.Join(root, step[1])); err != nil {
+				t.Error(err)
 			}
-			files[heading][step[1]], last = true, step[1]
-			if !declares(t, filepath.Join(root, step[1]), step[2]) {
-				t.Errorf("%s: %s has no function %s", heading, step[1], step[2])
-			}
+		} else if len(declared(t, step[1], step[2])) == 0 {
+			t.Errorf("%s has no function %s", step[1], step[2])
 		}
 	}
-	for walk := range walks {
-		if n := len(files[walk]); n == 0 || n > walkFiles {
+}
+
+// TestWalksAreShortAndEnterNoFileTwice: a file on a walk has one task there.
+func TestWalksAreShortAndEnterNoFileTwice(t *testing.T) {
+	for _, walk := range walks {
+		entered, last := map[string]bool{}, ""
+		for _, step := range walkStep.FindAllStringSubmatch(section(t, walk), -1) {
+			if entered[step[1]] && step[1] != last {
+				t.Errorf("%s: %s is entered twice", walk, step[1])
+			}
+			entered[step[1]], last = true, step[1]
+		}
+		if n := len(entered); n == 0 || n > walkFiles {
 			t.Errorf("%s: %d files, want 1 to %d", walk, n, walkFiles)
 		}
 	}
 }
 
-// declares reports whether a file is there and, if a function is named, declares it.
-func declares(t *testing.T, path, function string) bool {
-	if function == "" {
-		_, err := os.Stat(path)
-		return err == nil
-	}
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Error(err)
-		return false
-	}
-	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == function {
-			return true
+// mostHops bounds the packages between a question and its answer.
+const mostHops = 3
+
+// TestSixQuestionsTakeThreeHops: each arrow of a path is a call that the code makes, and few of them leave a package.
+func TestSixQuestionsTakeThreeHops(t *testing.T) {
+	questions := 0
+	for line := range strings.Lines(section(t, "Six questions")) {
+		cells := strings.Split(line, " | ")
+		if len(cells) != 2 || !walkStep.MatchString(cells[1]) {
+			continue
+		}
+		questions++
+		question, hops, began := strings.TrimPrefix(cells[0], "| "), 0, ""
+		for part := range strings.SplitSeq(cells[1], ";") {
+			steps := walkStep.FindAllStringSubmatch(strings.Split(part, ", ")[0], -1)
+			if began != "" && path.Dir(steps[0][1]) != began {
+				hops++
+			}
+			began = path.Dir(steps[0][1])
+			for i, to := range steps[1:] {
+				from := steps[i]
+				if path.Dir(from[1]) != path.Dir(to[1]) {
+					hops++
+				}
+				if !calls(t, from[1], from[2], to[2]) {
+					t.Errorf("%s: %s:%s does not call %s", question, from[1], from[2], to[2])
+				}
+			}
+		}
+		t.Logf("%d hops: %s", hops, question)
+		if hops > mostHops {
+			t.Errorf("%s: %d hops, want at most %d", question, hops, mostHops)
 		}
 	}
-	return false
+	if questions != 6 {
+		t.Errorf("%d questions, want 6", questions)
+	}
+}
+
+// shared matches the parts of the director that all parts may import.
+var shared = regexp.MustCompile(`^retake/internal/director/(disk|failure|inforce|loop|operator|reports|view)\b`)
+
+// TestPartsMeetInTheDirector: of the director, a part imports only shared parts.
+func TestPartsMeetInTheDirector(t *testing.T) {
+	files, err := filepath.Glob("*/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range parsed.Imports {
+			name := strings.Trim(i.Path.Value, `"`)
+			if strings.HasPrefix(name, "retake/internal/director") && !shared.MatchString(name) {
+				t.Errorf("%s imports %s", file, name)
+			}
+		}
+	}
+}
+
+// declared returns a file's functions and methods of a name.
+func declared(t *testing.T, file, function string) (all []*ast.FuncDecl) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	for _, d := range parsed.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == function {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// calls reports whether a function of a file names another one.
+func calls(t *testing.T, file, function, callee string) (found bool) {
+	t.Helper()
+	for _, f := range declared(t, file, function) {
+		ast.Inspect(f.Body, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			found = found || ok && id.Name == callee
+			return !found
+		})
+	}
+	return found
 }

@@ -6,32 +6,6 @@ import (
 	"retake/internal/recovery"
 )
 
-// begin starts the next attempt, or hands in what the last one has done.
-func (m *attempts) begin(t *Task) {
-	if t.Next.Deliver {
-		m.deliver(t, OnDeliverAgain)
-		return
-	}
-	on := OnWon
-	if t.State == Backoff {
-		on = OnStillOurs
-	}
-	next := t.Next
-	next.Validate = next.Validate && m.cfg.CleanValidation
-	leaves := m.cfg.CleanValidation && !next.Validate
-	order := &StartOrder{
-		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves,
-		Travels: m.cfg.CheckoutTravels, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
-		WatchdogAt: m.now.Add(m.cfg.Watchdog), PaidCallsLeft: m.cfg.Policy.Guards().PaidCallsLeft(t.Tally),
-	}
-	m.record(AttemptBegan{
-		OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, Travels: order.Travels,
-		LeavesValidation: leaves, WatchdogAt: order.WatchdogAt,
-	})
-	m.plan(t, Effect{Kind: DoStart, Start: order})
-	m.move(t, on, string(order.Action), time.Time{})
-}
-
 // started takes the outcome of a start.
 func (m *attempts) started(t *Task, f *EffectError) {
 	switch {
