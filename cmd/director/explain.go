@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/config"
-	"retake/internal/director"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
@@ -130,7 +130,7 @@ func storyOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKe
 	if !errors.Is(err, operator.ErrNotThere) || broken != nil {
 		return told, orBroken(err, broken)
 	}
-	book, err := director.ReadBook(ctx, cfg, at)
+	book, err := offline.ReadBook(ctx, cfg, at)
 	if err != nil {
 		return told, fmt.Errorf("no director runs, and its journal cannot be read: %w", err)
 	}
@@ -146,7 +146,7 @@ func storyOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKe
 
 // exportedStory reads the file of an export, and returns until when it goes.
 func exportedStory(cfg config.Config, file string, k fsm.IssueKey, at time.Time) (story.Story, time.Time, error) {
-	book, err := director.ExportedBook(cfg, file, at)
+	book, err := offline.ExportedBook(cfg, file, at)
 	if err != nil {
 		return story.Story{}, at, err
 	}
@@ -254,11 +254,11 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 	if f.Follow {
 		return fmt.Errorf("there is nothing to follow: %w", err)
 	}
-	book, err := director.ReadBook(ctx, cfg, time.Time{})
+	book, err := offline.ReadBook(ctx, cfg, time.Time{})
 	if err != nil {
 		return fmt.Errorf("no director runs, and its journal cannot be read: %w", err)
 	}
-	for _, e := range director.BookEvents(book, f) {
+	for _, e := range offline.BookEvents(book, f) {
 		if err := show(e); errors.Is(err, errSeen) {
 			return nil
 		} else if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/bus"
-	"retake/internal/director"
+	"retake/internal/director/offline"
 )
 
 // journalCommands are the subcommands of `director journal`.
@@ -45,7 +45,7 @@ func journalVerifyCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := director.VerifyJournal(cmd.Context(), cfg)
+			v, err := offline.Verify(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ func journalExportCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			end, err := director.ExportJournal(cmd.Context(), cfg, args[0])
+			end, err := offline.Export(cmd.Context(), cfg, args[0])
 			switch {
 			case errors.Is(err, bus.ErrDamaged):
 				return noBecause{err}
@@ -133,7 +133,7 @@ func journalImportCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			end, err := director.ImportJournal(cmd.Context(), cfg, args[0], aside)
+			end, err := offline.Import(cmd.Context(), cfg, args[0], aside)
 			switch {
 			case errors.Is(err, bus.ErrJournalNotEmpty):
 				return noBecause{fmt.Errorf("%w: --set-aside FILE does so", err)}

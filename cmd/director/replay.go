@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/config"
-	"retake/internal/director"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
@@ -91,7 +91,7 @@ func replayCommand(o *options) *cobra.Command {
 }
 
 // question reads whose journal is asked, and what would have decided.
-func (r *replaying) question(cmd *cobra.Command, o *options) (q director.WhatIf, err error) {
+func (r *replaying) question(cmd *cobra.Command, o *options) (q offline.WhatIf, err error) {
 	q.Export, q.Reread = r.journal, r.rules != ""
 	load := o.load
 	if r.journal != "" { // no configuration is needed for that

@@ -23,7 +23,7 @@ import (
 
 	"retake/internal/bus/chain"
 	"retake/internal/config"
-	"retake/internal/director"
+	"retake/internal/director/offline"
 	"retake/internal/secrets/redact"
 	"retake/internal/testbed"
 )
@@ -188,7 +188,7 @@ func (s *siege) journal() (string, error) {
 		return "", err
 	}
 	file := filepath.Join(dir, "journal.jsonl")
-	if _, err := director.ExportJournal(s.t.Context(), c, file); err != nil {
+	if _, err := offline.Export(s.t.Context(), c, file); err != nil {
 		return "", err
 	}
 	var data []byte

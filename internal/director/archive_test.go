@@ -12,6 +12,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/director/lead"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
@@ -22,7 +23,7 @@ func (s *harness) longJournal(batches int) {
 	s.t.Helper()
 	state, err := fsm.New(fsm.Config{}).Snapshot()
 	must(s.t, err)
-	must(s.t, withJournal(s.t.Context(), s.config, false, func(_ context.Context, b *bus.Bus) error {
+	must(s.t, offline.With(s.t.Context(), s.config, false, func(_ context.Context, b *bus.Bus) error {
 		j := b.Journal()
 		for n := range uint64(batches) {
 			if _, err := j.Append(s.t.Context(), fmt.Sprintf("long/%d", n+1), n, nil); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"retake/internal/config"
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 )
@@ -33,8 +34,9 @@ func newBusyFleet(t *testing.T, most int, append func(*fsm.Batch) (uint64, error
 	t.Helper()
 	c := config.Default()
 	c.Director.MaxWorkers = busyWorkers
-	cfg, err := decidesBy(c)
+	setup, err := inforce.New(c, nil)
 	must(t, err)
+	cfg := setup.Machine(nil)
 	f := &busyFleet{
 		cfg: cfg, most: most, d: fsm.NewDriver(fsm.New(cfg), 0, "busy"),
 		now: time.Date(2026, 12, 1, 8, 0, 0, 123456789, time.UTC), append: append,

@@ -12,10 +12,9 @@ import (
 	"testing"
 
 	"retake/internal/bus"
-	"retake/internal/bus/chain"
 	"retake/internal/director/lead"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
-	"retake/internal/fsm"
 )
 
 // A director does not begin from what is left of its journal: it says where the damage is and what to do, and
@@ -107,11 +106,11 @@ func TestReadingAJournalWritesNothing(t *testing.T) {
 	dir := s.config.Director.DataDir
 	must(t, os.Remove(filepath.Join(dir, lead.LockFile)))
 	before := filesOf(t, dir)
-	if v, err := VerifyJournal(t.Context(), s.config); err != nil || v.Batches != 60 || len(v.Damages) > 0 ||
+	if v, err := offline.Verify(t.Context(), s.config); err != nil || v.Batches != 60 || len(v.Damages) > 0 ||
 		len(v.Snapshots) != 2 || v.Mirror == nil || v.Mirror.Seq != 60 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if end, err := ExportJournal(t.Context(), s.config, filepath.Join(t.TempDir(), "x")); err != nil ||
+	if end, err := offline.Export(t.Context(), s.config, filepath.Join(t.TempDir(), "x")); err != nil ||
 		end.Batches != 60 {
 		t.Errorf("%+v, %v", end, err)
 	}
@@ -123,42 +122,5 @@ func TestReadingAJournalWritesNothing(t *testing.T) {
 	}
 	if len(after) != len(before) {
 		t.Errorf("%d files, and there were %d", len(after), len(before))
-	}
-}
-
-// A snapshot is compared with the batches: a director that starts from one that is another's, or says something
-// else, decides from what never was.
-func TestVerifyComparesSnapshots(t *testing.T) {
-	t.Parallel()
-	c := newHarness(t, nil).config
-	if _, err := ImportJournal(t.Context(), c, "testdata/journals/v0-chain.jsonl.zst", ""); err != nil {
-		t.Fatal(err)
-	}
-	nothing, err := fsm.New(fsm.Config{}).Snapshot()
-	must(t, err)
-	for _, step := range []struct {
-		save func(j *bus.Journal) error
-		want string
-	}{
-		{func(*bus.Journal) error { return nil }, ""},
-		{
-			func(j *bus.Journal) error { return j.SaveSnapshot(t.Context(), j.Head(), nothing) },
-			"the state that the batches lead to",
-		},
-		{func(j *bus.Journal) error {
-			return j.SaveSnapshot(t.Context(), bus.Head{Seq: j.Head().Seq, Digest: chain.Digest{1}}, nothing)
-		}, "as a snapshot says"},
-	} {
-		must(t, withJournal(t.Context(), c, false, func(ctx context.Context, b *bus.Bus) error {
-			if _, err := b.Journal().Replay(ctx, bus.Head{}, func(uint64, []byte) error { return nil }); err != nil {
-				return err
-			}
-			return step.save(b.Journal())
-		}))
-		v, err := VerifyJournal(t.Context(), c)
-		if err != nil || (len(v.Damages) == 1) != (step.want != "") || step.want != "" &&
-			!strings.Contains(v.Damages[0].Want, step.want) {
-			t.Errorf("want %q: %+v, %v", step.want, v.Damages, err)
-		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus/chain"
 	"retake/internal/bus/wire"
 	"retake/internal/director/loop/looptest"
+	"retake/internal/director/offline"
 	"retake/internal/fsm"
 )
 
@@ -106,18 +107,18 @@ func TestAnExportIsTheSameState(t *testing.T) {
 	s.stop()
 
 	file := filepath.Join(t.TempDir(), "export.jsonl.zst")
-	end, err := ExportJournal(t.Context(), s.config, file)
+	end, err := offline.Export(t.Context(), s.config, file)
 	must(t, err)
 	elsewhere := s.config
 	elsewhere.Director.DataDir = t.TempDir()
-	got, err := ImportJournal(t.Context(), elsewhere, file, "")
+	got, err := offline.Import(t.Context(), elsewhere, file, "")
 	if err != nil || got != end {
 		t.Fatalf("brought back %+v of %+v: %v", got, end, err)
 	}
 	read := func(dataDir string) (state string, head bus.Head) {
 		c := s.config
 		c.Director.DataDir = dataDir
-		must(t, withJournal(t.Context(), c, false, func(_ context.Context, b *bus.Bus) error {
+		must(t, offline.With(t.Context(), c, false, func(_ context.Context, b *bus.Bus) error {
 			m := fsm.New(looptest.Config())
 			from, err := b.Journal().LoadSnapshot(t.Context(), m.Restore)
 			if err != nil {
@@ -137,12 +138,12 @@ func TestAnExportIsTheSameState(t *testing.T) {
 	if there, at := read(elsewhere.Director.DataDir); there != state || at != head {
 		t.Errorf("elsewhere the state is %s at %v, and it was %s at %v", there, at, state, head)
 	}
-	v, err := VerifyJournal(t.Context(), elsewhere)
+	v, err := offline.Verify(t.Context(), elsewhere)
 	if err != nil || len(v.Damages) > 0 || v.Head != end.Head {
 		t.Errorf("%+v, %v", v, err)
 	}
 	aside := filepath.Join(t.TempDir(), "aside.jsonl.zst")
-	if got, err := ImportJournal(t.Context(), elsewhere, file, aside); err != nil || got != end {
+	if got, err := offline.Import(t.Context(), elsewhere, file, aside); err != nil || got != end {
 		t.Errorf("again, in place of the first: %+v, %v", got, err)
 	}
 	if _, err := chain.Read(aside, nil, nil); err != nil {

@@ -2,7 +2,6 @@ package director
 
 import (
 	"context"
-	"os"
 	"slices"
 	"time"
 
@@ -50,22 +49,14 @@ func (d *daemon) connect(ctx context.Context) (_ *bus.Bus, err error) {
 }
 
 // newCandidate returns this process as candidate for the leadership of its fleet.
-func (d *daemon) newCandidate(of func() *bus.Bus) *lead.Candidate {
+func (d *daemon) newCandidate() *lead.Candidate {
 	return &lead.Candidate{
-		Joined: d.config.AgentBus.URL != "", Identity: d.identity, Period: d.config.Director.Lease, Bus: of, Log: d.log,
+		Joined: d.config.AgentBus.URL != "", Period: d.config.Director.Lease, Bus: d.hub.Bus, Able: d.disk.Able,
+		StandBy: d.standBy, Log: d.log,
+		Identity: func() (bus.Leader, error) {
+			return lead.Identity(d.writer, d.runID, d.config.Director.DataDir, &d.lock, d.log)
+		},
 	}
-}
-
-// identity returns this process as it shows itself when it leads.
-func (d *daemon) identity() (bus.Leader, error) {
-	dir, err := lead.Installation(d.config.Director.DataDir, d.log)
-	if err != nil {
-		return bus.Leader{}, err
-	}
-	host, _ := os.Hostname() // for people
-	return bus.Leader{
-		ID: d.writer, RunID: d.runID, Host: host, DataDir: d.config.Director.DataDir, Dir: dir, Lock: d.lock.Name(),
-	}, nil
 }
 
 func (d *daemon) fleetFile() *restore.FleetFile {

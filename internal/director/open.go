@@ -68,9 +68,8 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	d.hub = &lead.Hub{
 		Joined: d.config.AgentBus.URL != "", Connect: d.connect, Disk: d.disk, Say: d.operator.Say, Log: d.log,
 	}
-	d.candidate = d.newCandidate(d.hub.Bus)
+	d.candidate = d.newCandidate()
 	d.engine = &engine.Engine{Config: d.config, Say: d.operator.Say, Log: d.log}
-	d.candidate.Able, d.candidate.StandBy = d.disk.Able, d.standBy
 	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"retake/internal/director/disk"
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
+	"retake/internal/director/offline"
 	"retake/internal/director/serve"
 	"retake/internal/director/view"
 	"retake/internal/fsm"
@@ -45,7 +46,7 @@ func TestMeasurePageLoad(t *testing.T) {
 		t.Skip("it measures for half a minute, and proves nothing: RETAKE_MEASURE=1 runs it")
 	}
 	h := newHarness(t, nil)
-	must(t, withJournal(t.Context(), h.config, false, func(ctx context.Context, b *bus.Bus) error {
+	must(t, offline.With(t.Context(), h.config, false, func(ctx context.Context, b *bus.Bus) error {
 		measurePageLoad(ctx, t, b)
 		return nil
 	}))

@@ -22,6 +22,7 @@ import (
 	"retake/internal/director/engine"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/doctor"
 	"retake/internal/github"
@@ -130,7 +131,7 @@ func (p preflight) Journal(ctx context.Context) (string, error) {
 			return "none yet: the first start begins one", nil
 		}
 	}
-	v, err := VerifyJournal(ctx, p.o.Config)
+	v, err := offline.Verify(ctx, p.o.Config)
 	switch {
 	case err != nil:
 		return "", err

@@ -18,6 +18,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/director/loop"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 )
@@ -161,7 +162,7 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 // firstPart replaces the journal with the first part of a rebuilt one.
 func (s *harness) firstPart() {
 	s.t.Helper()
-	must(s.t, withJournal(s.t.Context(), s.config, false, func(_ context.Context, b *bus.Bus) error {
+	must(s.t, offline.With(s.t.Context(), s.config, false, func(_ context.Context, b *bus.Bus) error {
 		if err := b.Journal().Replace(s.t.Context(), filepath.Join(s.t.TempDir(), "aside.jsonl.zst")); err != nil {
 			return err
 		}
@@ -200,10 +201,10 @@ func TestTheCommandsLead(t *testing.T) {
 		return first.inState(asked, fsm.Blocked.String())() && first.labelled(asked, "agent-blocked")()
 	})
 	export := filepath.Join(t.TempDir(), "export.jsonl.zst")
-	_, err := ExportJournal(t.Context(), first.config, export)
+	_, err := offline.Export(t.Context(), first.config, export)
 	must(t, err)
 	_, _, rebuilt := Rebuild(t.Context(), second.options())
-	_, imported := ImportJournal(t.Context(), second.config, export, filepath.Join(t.TempDir(), "aside.jsonl.zst"))
+	_, imported := offline.Import(t.Context(), second.config, export, filepath.Join(t.TempDir(), "aside.jsonl.zst"))
 	for name, err := range map[string]error{"rebuild": rebuilt, "import": imported} {
 		if err == nil {
 			t.Fatalf("%s replaces the journal of a director that leads", name)
@@ -226,7 +227,7 @@ func TestTheCommandsLead(t *testing.T) {
 	}
 	first.until("it goes on with what was rebuilt", first.inState(asked, fsm.Blocked.String()))
 	first.stop()
-	if _, err := ImportJournal(t.Context(), second.config, export,
+	if _, err := offline.Import(t.Context(), second.config, export,
 		filepath.Join(t.TempDir(), "aside.jsonl.zst")); err != nil {
 		t.Error(err)
 	}
@@ -240,10 +241,10 @@ func TestAnImportEndsARebuild(t *testing.T) {
 	s := newHarness(t, waits)
 	key, until := s.putOff("Wait for the network")
 	export := filepath.Join(t.TempDir(), "export.jsonl.zst")
-	_, err := ExportJournal(t.Context(), s.config, export)
+	_, err := offline.Export(t.Context(), s.config, export)
 	must(t, err)
 	s.interruptedRebuild()
-	_, err = ImportJournal(t.Context(), s.config, export, filepath.Join(t.TempDir(), "aside.jsonl.zst"))
+	_, err = offline.Import(t.Context(), s.config, export, filepath.Join(t.TempDir(), "aside.jsonl.zst"))
 	must(t, err)
 	s.start()
 	s.until("it waits", s.inState(key, fsm.Backoff.String()))

@@ -15,6 +15,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/config"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/patience"
@@ -88,7 +89,6 @@ func TestReloadHoldsForWhatComesNext(t *testing.T) {
 	}
 	second := s.github.CreateIssue(repo, "octocat", "Second", "", "agent-task")
 	s.until("it waits for a slot", func() bool { return s.state(second) == "Queued" })
-
 	f.write(func(c *config.Config) {
 		c.Director.MaxWorkers, c.Timeouts.WorkerWatchdog, c.GitHub.Labels.Task = 2, 2*time.Hour, "other-task"
 		c.Stages = []config.Stage{{Name: "CODE", Run: []string{"played", "anew"}, Timeout: time.Minute}}
@@ -131,7 +131,7 @@ func TestReloadHoldsForWhatComesNext(t *testing.T) {
 // settingsChanged are the facts of the journal about that.
 func (s *harness) settingsChanged() (out []fsm.SettingsChanged) {
 	s.t.Helper()
-	must(s.t, withJournal(s.t.Context(), s.config, false, func(ctx context.Context, b *bus.Bus) error {
+	must(s.t, offline.With(s.t.Context(), s.config, false, func(ctx context.Context, b *bus.Bus) error {
 		_, err := b.Journal().Replay(ctx, bus.Head{}, func(_ uint64, data []byte) error {
 			records, err := fsm.ReadBatch(data)
 			for _, r := range records {

@@ -25,6 +25,7 @@ import (
 
 	"retake/internal/bus/chain"
 	"retake/internal/config"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/output"
@@ -243,7 +244,7 @@ func TestNoSecretIsReadAnywhere(t *testing.T) {
 	}
 	s.stop()
 	journal := filepath.Join(base, "journal.jsonl")
-	_, err := ExportJournal(t.Context(), s.config, journal)
+	_, err := offline.Export(t.Context(), s.config, journal)
 	must(t, err)
 	var data []byte
 	_, err = chain.Read(journal, func(r chain.Record) error { data = append(data, r.Data...); return nil },

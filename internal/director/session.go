@@ -18,17 +18,11 @@ import (
 	"retake/internal/director/restore"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
+	"retake/internal/director/upkeep"
 	"retake/internal/director/view"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
 	"retake/internal/projection"
-)
-
-// A snapshot is saved after snapshotEvery batches, which bounds the replay after a restart, and after snapshotAfter
-// if there was any batch. Only batches before a snapshot can leave the live journal.
-const (
-	snapshotEvery = 1000
-	snapshotAfter = time.Hour
 )
 
 // session is one life of a machine, from reading the journal until the context ends or the journal fails.
@@ -76,14 +70,10 @@ type session struct {
 	questions   *effects.Questions
 	workSecrets *effects.Secrets
 	leftovers   *restore.Leftovers
-	fleet       *restore.FleetFile // used only by housekeeping once the session has begun
+	upkeep      *upkeep.Upkeep
 	// the setup the machine decides by; used only by followSettings once the session has begun
 	begun   *inforce.Setup
-	started bool      // the session has begun, so later failures are not configuration errors
-	saved   uint64    // journal sequence of the last snapshot; used only by housekeeping
-	savedAt time.Time // when it was saved, or when the session began
-	retires retries
-	resave  bool // a stored snapshot cannot be read, so save another; used only by housekeeping
+	started bool // the session has begun, so later failures are not configuration errors
 }
 
 func (d *daemon) newSession() *session {
@@ -96,8 +86,11 @@ func (d *daemon) newSession() *session {
 		},
 		hostDisk:    &effects.Disk{State: d.disk.Now, Use: d.diskUse, Workspace: d.workspace, Log: d.log},
 		credentials: &effects.Credentials{Bus: d.hub.Bus(), Log: d.log},
-		savedAt:     time.Now(), reports: reports.NewCache(d.hub.Bus(), d.github.Secrets),
-		withdrawals: effects.NewWithdrawals(), fleet: d.fleetFile(),
+		reports:     reports.NewCache(d.hub.Bus(), d.github.Secrets),
+		withdrawals: effects.NewWithdrawals(), upkeep: &upkeep.Upkeep{
+			Journal: d.hub.Bus().Journal(), Interval: func() time.Duration { return d.setup().Director.Interval },
+			Fleet: d.fleetFile(), Unusable: &d.unusable, Log: d.log,
+		},
 		leftovers: &restore.Leftovers{
 			Dir: d.config.SharedDir(), Leads: d.candidate.Leads, Workspace: d.workspace, Bus: d.hub.Bus(), Log: d.log,
 		},
@@ -122,9 +115,9 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.saved, s.begun = h.Saved, s.setup()
+	s.begun = s.setup()
 	h.Machine.Configure(s.machineConfig(s.begun)) // a followed state may have an older configuration
-	s.makeRoom(ctx, h)
+	s.upkeep.Begin(ctx, h)
 	s.log.Info("state read", zap.Uint64("snapshot", h.Saved), zap.Uint64("journal", h.Head.Seq),
 		zap.Int("tasks", len(h.Machine.Tasks())))
 	return fsm.NewDriver(h.Machine, h.Head.Seq, s.writer+"-"+loop.NewNonce()), nil
@@ -157,76 +150,6 @@ func (s *session) watchGate(ctx context.Context) error {
 	}
 }
 
-// housekeeping runs every director.interval_seconds. It publishes the state, saves a snapshot when one is due, and
-// checks the journal.
-func (s *session) housekeeping(ctx context.Context) error {
-	for {
-		select {
-		case <-time.After(s.setup().Director.Interval):
-		case <-ctx.Done():
-			return nil
-		}
-		now := s.status.Snapshot(ctx)
-		if err := s.bus.PublishSnapshot(now); err != nil {
-			s.log.Debug("snapshot not published", zap.Error(err))
-		}
-		s.running.WriteStates(ctx, now.Director.Phase)
-		if fleet, err := loop.Look(ctx, s.owner,
-			func(d *fsm.Driver) restore.FleetState { return s.fleet.Of(d.Machine()) }); err == nil {
-			s.fleet.Keep(fleet)
-		}
-		crowded, err := s.bus.Journal().Crowded(ctx)
-		if err != nil {
-			s.log.Debug("how full the live journal is is not known", zap.Error(err))
-		}
-		if state, err := loop.Look(ctx, s.owner,
-			func(d *fsm.Driver) savedState { return s.stateToSave(d, crowded || s.resave) }); err == nil {
-			before := s.saved
-			if s.save(ctx, state); s.saved != before || s.retires.due(time.Now()) {
-				s.retireJournal(ctx)
-			}
-		}
-		if last, err := loop.Look(ctx, s.owner, func(d *fsm.Driver) uint64 { return d.Last() }); err == nil {
-			if err := s.journalChecked(ctx, last); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// savedState is a snapshot of the machine at a position in the journal.
-type savedState struct {
-	head bus.Head
-	data []byte // nil if no snapshot is due
-}
-
-// stateToSave runs on the owner's goroutine. It returns nothing while decisions are on their way to the journal,
-// because they may never arrive there.
-func (s *session) stateToSave(d *fsm.Driver, now bool) savedState {
-	last := d.Last()
-	due := last >= s.saved+snapshotEvery || last > s.saved && (now || time.Since(s.savedAt) >= snapshotAfter)
-	head := s.owner.Head()
-	if !due || !d.Idle() || head.Seq != last {
-		return savedState{}
-	}
-	data, err := d.Machine().Snapshot()
-	if err != nil {
-		s.log.Warn("snapshot not made", zap.Error(err))
-	}
-	return savedState{head, data}
-}
-
-func (s *session) save(ctx context.Context, state savedState) {
-	if state.data == nil {
-		return
-	}
-	if err := s.bus.Journal().SaveSnapshot(ctx, state.head, state.data); err != nil {
-		s.log.Warn("snapshot not saved", zap.Error(err))
-		return
-	}
-	s.saved, s.savedAt = state.head.Seq, time.Now()
-}
-
 // watched returns the repositories to poll: those in the configuration, and those with an unfinished task.
 func (s *session) watched(m *fsm.Machine) []string {
 	all := slices.Clone(s.config.GitHub.Repositories)
@@ -236,4 +159,13 @@ func (s *session) watched(m *fsm.Machine) []string {
 		}
 	}
 	return all
+}
+
+// publish shows the state to others: on the bus, and beside the checkouts.
+func (s *session) publish(ctx context.Context) {
+	now := s.status.Snapshot(ctx)
+	if err := s.bus.PublishSnapshot(now); err != nil {
+		s.log.Debug("snapshot not published", zap.Error(err))
+	}
+	s.running.WriteStates(ctx, now.Director.Phase)
 }

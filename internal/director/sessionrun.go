@@ -41,7 +41,7 @@ func (s *session) run(ctx context.Context, t *lead.Term) error {
 		return err
 	}
 	watched := s.watched(driver.Machine())
-	s.fleet.Keep(s.fleet.Of(driver.Machine()))
+	s.upkeep.Keep(driver.Machine())
 	if err := s.listenOperator(ctx); err != nil {
 		return err
 	}
@@ -92,6 +92,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term
 ) {
 	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
 	s.readAgain = s.owner.Reload
+	s.upkeep.Owner, s.upkeep.Publish = s.owner, s.publish
 	s.owner.Clock = t.Clock()
 	s.hostDisk.Clock = s.owner.Clock
 	s.owner.Clock.AtLeast(driver.Machine().Now())
@@ -206,7 +207,6 @@ type sessionPart func(context.Context) error
 
 // parts lists the goroutines of a session other than the polls.
 func (s *session) parts() []sessionPart {
-	snapshot := s.saved // belongs to housekeeping from now on
 	return []sessionPart{
 		s.owner.Run,
 		s.owner.HandOver,
@@ -230,9 +230,9 @@ func (s *session) parts() []sessionPart {
 		}).Run,
 		func(ctx context.Context) error { return s.bus.ServeBudget(ctx, s.broker) },
 		func(ctx context.Context) error { return s.bus.ServeCheckouts(ctx, s.travel.Rules()) },
-		endless(func(ctx context.Context) { s.verifyJournal(ctx, snapshot) }),
+		endless(s.upkeep.Verify),
 		s.views.Follow,
-		s.housekeeping,
+		s.upkeep.Run,
 		(&intake.OnlyWatch{
 			Only: s.only, Owner: s.owner, GitHub: s.github, Labels: s.config.GitHub.Labels, Log: s.log,
 		}).Run,
@@ -267,7 +267,6 @@ func (s *session) finish(t *lead.Term) {
 	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if t.Leads() {
-		s.save(late, s.stateToSave(s.owner.Driver(), true))
-		s.fleet.Keep(s.fleet.Of(s.owner.Driver().Machine()))
+		s.upkeep.Finish(late)
 	}
 }

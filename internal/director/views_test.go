@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/story"
@@ -86,7 +87,7 @@ func TestTheStoryIsTold(t *testing.T) {
 	}
 
 	s.stop()
-	book, err := ReadBook(t.Context(), s.config, time.Time{})
+	book, err := offline.ReadBook(t.Context(), s.config, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package director
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/offline"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/whatif"
@@ -89,11 +88,11 @@ func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 			s.stop()
 		case "of an export":
 			export = filepath.Join(t.TempDir(), "export.jsonl.zst")
-			_, err := ExportJournal(t.Context(), s.config, export)
+			_, err := offline.Export(t.Context(), s.config, export)
 			must(t, err)
 			must(t, os.RemoveAll(s.config.Director.DataDir))
 		}
-		ask := func(q WhatIf) *whatif.Report {
+		ask := func(q offline.WhatIf) *whatif.Report {
 			t.Helper()
 			q.Config, q.Export = s.config, export
 			r, err := q.Ask(t.Context())
@@ -115,10 +114,11 @@ func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 		if export != "" { // the reports are not in it
 			fromReports = 7
 		}
-		expect(ask(WhatIf{Other: s.config, Reread: true}), whatif.Counts{Same: 7, Unread: fromReports})
-		expect(ask(WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 9 })}), whatif.Counts{Same: 7})
+		expect(ask(offline.WhatIf{Other: s.config, Reread: true}), whatif.Counts{Same: 7, Unread: fromReports})
+		more := ask(offline.WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 9 })})
+		expect(more, whatif.Counts{Same: 7})
 
-		fewer := ask(WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 })})
+		fewer := ask(offline.WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 })})
 		network := []string{
 			keys[1] + " attempt 2: network_transient, was retry, would be escalate, later 0",
 			keys[3] + " attempt 2: network_transient, was retry, would be escalate, later 2",
@@ -139,17 +139,17 @@ func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 		}}; !slices.Equal(fewer.Changes, want) {
 			t.Errorf("%s: %+v", where, fewer.Changes)
 		}
-		expect(ask(WhatIf{
+		expect(ask(offline.WhatIf{
 			Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }),
 			Only:  func(k fsm.IssueKey) bool { return string(k) == keys[1] },
 		}),
 			whatif.Counts{Same: 1, Differ: 1}, network[0])
-		expect(ask(WhatIf{
+		expect(ask(offline.WhatIf{
 			Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }),
 			Since: time.Now().Add(time.Hour),
 		}), whatif.Counts{})
 
-		read := ask(WhatIf{Other: one(func(c *config.Config) { c.Recovery.RulesFile = rules }), Reread: true})
+		read := ask(offline.WhatIf{Other: one(func(c *config.Config) { c.Recovery.RulesFile = rules }), Reread: true})
 		if export == "" {
 			expect(read, whatif.Counts{Same: 6, Differ: 1}, keys[2]+
 				" attempt 1: tests_failed, was escalate, would be network_transient, would be retry, later 0")
@@ -165,21 +165,8 @@ func TestAJoinedBusIsReadBesideItsDirector(t *testing.T) {
 	s, _ := recordedRun(t, func(s *harness) { s.joins() })
 	other := s.config
 	other.Director.MaxRetries = 1
-	r, err := WhatIf{Config: s.config, Other: other, Reread: true, Today: &s.config}.Ask(t.Context())
+	r, err := offline.WhatIf{Config: s.config, Other: other, Reread: true, Today: &s.config}.Ask(t.Context())
 	if err != nil || r.Counts != (whatif.Counts{Same: 3, Differ: 2, Later: 2}) {
 		t.Errorf("%+v, %v", r, err)
-	}
-}
-
-// Reports whose stream is gone, or was made anew, are said to be gone: another one at their place is not taken
-// for them.
-func TestAReportOfAnotherDigestIsNotRead(t *testing.T) {
-	t.Parallel()
-	_, err := evidenceOf(fsm.ReportRef{Seq: 1, SHA256: strings.Repeat("0", 64)},
-		func(uint64) (bus.StoredReport, error) {
-			return bus.StoredReport{Data: []byte(`{"error_id":"e1","message":"another one"}`)}, nil
-		})
-	if !errors.Is(err, bus.ErrNoReport) {
-		t.Error(err)
 	}
 }

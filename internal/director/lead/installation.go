@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/bus"
 	"retake/internal/director/loop"
 	"retake/internal/safefile"
 )
@@ -38,4 +39,14 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 		return "", fmt.Errorf("director: the name of %s: %w", dir, err)
 	}
 	return name, nil
+}
+
+// Identity returns this process as it shows itself when it leads. id identifies it in the journal.
+func Identity(id, runID, dataDir string, lock *Lock, log *zap.Logger) (bus.Leader, error) {
+	dir, err := Installation(dataDir, log)
+	if err != nil {
+		return bus.Leader{}, err
+	}
+	host, _ := os.Hostname() // for people
+	return bus.Leader{ID: id, RunID: runID, Host: host, DataDir: dataDir, Dir: dir, Lock: lock.Name()}, nil
 }

@@ -1,4 +1,4 @@
-package director
+package offline
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/inforce"
 	"retake/internal/director/operator"
 	"retake/internal/director/reports"
 	"retake/internal/fsm"
@@ -31,9 +32,9 @@ type WhatIf struct {
 	Seen   func(fsm.Fact) // called with each fact that is read; may be nil
 }
 
-// Ask replays the journal, with archived batches, and reports which decisions would have differed. It changes
-// nothing. With an embedded bus it reads the journal from the running director or, if none runs, from a copy of the
-// bus like VerifyJournal. A joined bus is read while its directors run.
+// Ask replays the journal, with archived batches, and reports which decisions would have differed. It only
+// reads. With an embedded bus it reads the journal from the running director or, if none runs, from a copy of the
+// bus like Verify. A joined bus is read while its directors run.
 func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	cfg, err := decidesBy(q.Other)
 	if err != nil {
@@ -59,7 +60,7 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 		}
 	}
 	var r *whatif.Report
-	err = withJournal(ctx, q.Config, true, func(ctx context.Context, b *bus.Bus) error {
+	err = With(ctx, q.Config, true, func(ctx context.Context, b *bus.Bus) error {
 		var err error
 		r, err = q.follow(cfg, today, func(take feed.Take) error { return feed.Journal(ctx, b.Journal(), take) },
 			func(seq uint64) (bus.StoredReport, error) { return b.StoredReport(ctx, seq) })
@@ -70,12 +71,11 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 
 // decidesBy returns the part of a configuration that the machine decides by.
 func decidesBy(c config.Config) (fsm.Config, error) {
-	d := &daemon{config: c}
-	in, err := d.newSetup(c, nil)
+	in, err := inforce.New(c, nil)
 	if err != nil {
 		return fsm.Config{}, err
 	}
-	return d.machineConfig(in), nil
+	return in.Machine(nil), nil
 }
 
 // streamed reads the journal of the director of a data directory, and numbers its batches from 1.
@@ -139,7 +139,8 @@ func (q WhatIf) see(records []fsm.Record) {
 	}
 }
 
-// evidenceOf reads the evidence in a stored report. It rejects a report whose digest differs from the journal's.
+// evidenceOf reads the evidence in a stored report. It rejects a report with another digest than in the
+// journal.
 func evidenceOf(ref fsm.ReportRef, report func(seq uint64) (bus.StoredReport, error)) (recovery.Evidence, error) {
 	stored, err := report(ref.Seq)
 	if err != nil {

@@ -1,4 +1,4 @@
-package director
+package upkeep
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func TestNothingIsSavedBeforeItIsInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b := looptest.Start(ctx, t)
-		s := &session{daemon: &daemon{log: zaptest.NewLogger(t)}, owner: b.Owner}
+		s := &Upkeep{Log: zaptest.NewLogger(t), Owner: b.Owner}
 		save := func() savedState {
 			state, err := loop.Look(ctx, b.Owner, func(d *fsm.Driver) savedState { return s.stateToSave(d, true) })
 			if err != nil {
@@ -54,7 +54,7 @@ func TestOnlyTheLeaderSavesSnapshots(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, b.Close(context.Background())) }()
 	j := b.Journal()
-	s := &session{daemon: &daemon{log: zaptest.NewLogger(t)}, bus: b}
+	s := &Upkeep{Log: zaptest.NewLogger(t), Journal: j}
 	for _, leads = range []bool{true, false} {
 		_, err := j.Append(t.Context(), "w/"+loop.NewNonce(), j.Head().Seq, []byte("{}"))
 		must(t, err)
@@ -62,5 +62,12 @@ func TestOnlyTheLeaderSavesSnapshots(t *testing.T) {
 		if saved := s.saved == j.Head().Seq; saved != leads {
 			t.Errorf("leads: %t, saved: %t", leads, saved)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

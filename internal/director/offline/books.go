@@ -1,4 +1,4 @@
-package director
+package offline
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 )
 
 // ReadBook builds a book from the journal of a stopped director, up to a time, or of the whole journal if at is
-// zero. It changes nothing.
+// zero. It only reads.
 func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.Book, err error) {
-	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
+	err = With(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
 		decides, err := decidesBy(c)
 		if err != nil {
 			return err

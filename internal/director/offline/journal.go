@@ -1,0 +1,141 @@
+// Package offline reads and changes the journal of a data directory for commands, without a director.
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/chain"
+	"retake/internal/bus/keys"
+	"retake/internal/bus/server"
+	"retake/internal/config"
+	"retake/internal/director/lead"
+	"retake/internal/director/loop"
+	"retake/internal/director/restore"
+	"retake/internal/safefile"
+)
+
+// With opens only the journal, passes it to use, and closes it. It locks the data directory against
+// directors, except to read a joined bus. If readOnly is set, it reads a copy of an embedded bus, because a server
+// writes to the files it serves. On a joined bus, everything but reading takes the lease.
+func With(ctx context.Context, c config.Config, readOnly bool, use func(context.Context, *bus.Bus) error) (err error) {
+	if c.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
+		return fmt.Errorf("director: director.data_dir: %w", err)
+	}
+	const command = "`director journal`"
+	var b *bus.Bus
+	lock, log := &lead.Lock{}, zap.NewNop()
+	candidate := &lead.Candidate{
+		Joined: c.AgentBus.URL != "", Period: c.Director.Lease, Bus: func() *bus.Bus { return b }, Log: log,
+		Identity: func() (bus.Leader, error) {
+			return lead.Identity("command-"+loop.NewNonce(), command, c.Director.DataDir, lock, log)
+		},
+	}
+	o := lead.BusOptions(c)
+	o.RunID, o.Leads, o.Log = command, candidate.MayWrite, log
+	switch {
+	case !readOnly:
+		err = lock.Take(ctx, c.Director.DataDir)
+	case o.URL == "":
+		if err = lock.TakeToRead(ctx, c.Director.DataDir); err != nil {
+			break
+		}
+		var copied string
+		if copied, err = os.MkdirTemp("", "retake-journal-"); err == nil {
+			defer func() { err = errors.Join(err, os.RemoveAll(copied)) }()
+			err = copyBus(copied, &o)
+		}
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err != nil {
+		return err
+	}
+	if o.URL != "" {
+		o.Keys, err = keys.Load(c.AgentBus.Credentials)
+	} else {
+		o.Server, err = server.Start(ctx, server.Options{
+			Dir: o.Dir, Prefix: o.Prefix, Fleet: o.Fleet,
+			SyncAlways: !readOnly, Log: log,
+		})
+		readOnly = false // the lock is held, or it is a copy
+	}
+	if err != nil {
+		return err
+	}
+	if b, err = bus.OpenJournal(ctx, o, readOnly); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close(context.WithoutCancel(ctx))) }()
+	if readOnly {
+		return use(ctx, b)
+	}
+	t, err := candidate.Take(ctx)
+	if err != nil {
+		return fmt.Errorf("director: nothing was changed: %w", err)
+	}
+	defer t.Release()
+	return use(t.Context(), b)
+}
+
+// copyBus copies the files of a bus that no director uses, with the mirror of the journal's head, and points the
+// options to the copy. The archive is not copied, because it is only read.
+func copyBus(to string, o *bus.Options) error {
+	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, lead.MirrorFile)
+	err := os.CopyFS(dir, os.DirFS(o.Dir))
+	if err == nil {
+		err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			// keys readable by others are refused, and the copy's permissions depend on the umask
+			return os.Chmod(path, 0o600)
+		})
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		var data []byte
+		if data, err = os.ReadFile(o.Mirror); err == nil {
+			err = safefile.Write(mirror, 0o600, data)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("director: the journal is read from a copy in %s (TMPDIR), which cannot be made: %w", to, err)
+	}
+	o.Dir, o.Mirror = dir, mirror
+	return nil
+}
+
+// Export writes the journal, with archived batches, and the newest snapshot to a file.
+func Export(ctx context.Context, c config.Config, file string) (t chain.Trailer, err error) {
+	err = With(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
+		t, err = b.Journal().Export(ctx, file)
+		return err
+	})
+	return t, err
+}
+
+// Import restores an exported journal. The current journal must be empty, unless aside names a file to which
+// it is moved.
+func Import(ctx context.Context, c config.Config, file, aside string) (t chain.Trailer, err error) {
+	err = With(ctx, c, false, func(ctx context.Context, b *bus.Bus) error {
+		if _, err := chain.Read(file, nil, nil); err != nil { // before anything is moved
+			return fmt.Errorf("director: import: %w", err)
+		}
+		if aside != "" {
+			if err := b.Journal().Replace(ctx, aside); err != nil {
+				return err
+			}
+		}
+		if t, err = b.Journal().Import(ctx, file); err != nil {
+			return err
+		}
+		return restore.ForgetRebuild(ctx, c, b) // the import replaces the rebuild that was pending
+	})
+	return t, err
+}

@@ -1,0 +1,83 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"retake/internal/bus"
+	"retake/internal/bus/chain"
+	"retake/internal/config"
+	"retake/internal/fsm"
+	"retake/internal/projection/feed"
+)
+
+// Verify checks the whole journal without changing it.
+func Verify(ctx context.Context, c config.Config) (v bus.Verification, err error) {
+	err = With(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
+		if v, err = b.Journal().Verify(ctx); err != nil || len(v.Damages) > 0 {
+			return err
+		}
+		return verifyStates(ctx, b.Journal(), &v)
+	})
+	return v, err
+}
+
+// verifyStates compares the snapshots of a sound journal with the states that its batches lead to. It starts at the
+// beginning or, if that is gone, at the oldest snapshot.
+func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) error {
+	at, err := j.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	known := at.Seq == 0
+	m := fsm.New(fsm.Config{})
+	for i := range v.Snapshots {
+		s := &v.Snapshots[len(v.Snapshots)-1-i]
+		if s.Fault != "" {
+			continue
+		}
+		head, state, err := j.Snapshot(ctx, s.Seq)
+		if err != nil {
+			return err
+		}
+		had := fsm.New(fsm.Config{})
+		if err := had.Restore(state); err != nil {
+			s.Fault = "this version cannot use it: " + err.Error()
+			continue
+		}
+		if !known {
+			m, at, known = had, head, true
+			continue
+		}
+		if at, err = replayTo(ctx, j, m, at, s.Seq); err != nil {
+			return err
+		}
+		is, errIs := m.Snapshot()
+		was, errWas := had.Snapshot()
+		if err := errors.Join(errIs, errWas); err != nil {
+			return err
+		}
+		if !bytes.Equal(is, was) {
+			s.Fault = "its state differs from the state after the batches"
+			v.Damages = append(v.Damages, &bus.Damage{
+				Kind: chain.Fork, Seq: s.Seq,
+				Want: "the state that the batches lead to", Got: "another one in the snapshot",
+			})
+		}
+	}
+	return nil
+}
+
+// replayTo applies the batches after a head, up to sequence last.
+func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, last uint64) (bus.Head, error) {
+	err := feed.After(ctx, j, at, func(seq uint64, records []fsm.Record) error {
+		if seq > last {
+			return feed.ErrEnough
+		}
+		m.Replay(records)
+		at = bus.Head{Seq: seq}
+		return nil
+	})
+	return at, err
+}

@@ -1,0 +1,107 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/director/failure"
+	"retake/internal/director/lead"
+	"retake/internal/director/restore"
+)
+
+func (u *Upkeep) makeRoom(ctx context.Context, h *restore.State) {
+	crowded, err := u.Journal.Crowded(ctx)
+	if err != nil || !crowded {
+		return // the first append will show the problem
+	}
+	u.Log.Warn("the live journal is more than half full: room is made before anything is appended")
+	if h.Head.Seq > h.Saved {
+		data, err := h.Machine.Snapshot()
+		if err != nil {
+			u.Log.Warn("snapshot not made", zap.Error(err))
+		}
+		u.save(ctx, savedState{h.Head, data})
+	}
+	u.retireJournal(ctx)
+}
+
+// beforeSnapshot names the part of the live journal that a start skips. verifyRest is the pause after each batch of
+// it that is read later.
+const (
+	beforeSnapshot = "the live journal before its snapshot"
+	verifyRest     = 2 * time.Millisecond
+)
+
+// Verify reads the part of the live journal before the snapshot, which the start skipped. It reports damage there,
+// which affects no state. It retries after errors of reading.
+func (u *Upkeep) Verify(ctx context.Context) {
+	u.Unusable.Delete(beforeSnapshot)
+	if u.skipped == 0 { // the start has read the whole journal
+		return
+	}
+	var n uint64
+	err := failure.Retry(ctx, failure.Pauses(u.Interval(), retireMost), 0, func() (err error) {
+		if n, err = u.Journal.VerifyLive(ctx, u.skipped, verifyRest); errors.Is(err, bus.ErrDamaged) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, func(err error, pause time.Duration) {
+		u.Log.Warn("the journal before its snapshot is not verified yet", zap.Error(err), zap.Duration("in", pause))
+	})
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		u.Unusable.Store(beforeSnapshot, err.Error()+", before its snapshot: no state needs that, and it cannot be "+
+			"exported; `director journal verify` names all of it")
+		u.Log.Error("the journal is damaged before its snapshot", zap.Error(err))
+	default:
+		u.Log.Info("the journal before its snapshot is as it was written", zap.Uint64("batches", n))
+	}
+}
+
+// retireMost is the longest pause before retiring is retried, because a try may read a lot.
+const retireMost = 10 * time.Minute
+
+// retries schedules the retries of retireJournal with doubling pauses. Only housekeeping uses it. Each session
+// begins with one try, because the previous session's may have failed.
+type retries struct {
+	at    time.Time     // time of the next try
+	pause time.Duration // the last pause, or 0 after a success
+	done  bool          // no try is due before the next snapshot
+}
+
+func (r *retries) due(now time.Time) bool { return !r.done && !now.Before(r.at) }
+
+// ended records the result of a try.
+func (r *retries) ended(now time.Time, first time.Duration, err error) {
+	if err == nil {
+		*r = retries{done: true}
+		return
+	}
+	r.pause = min(max(2*r.pause, first), retireMost)
+	r.at, r.done = now.Add(r.pause), false
+}
+
+// retireJournal moves batches that no restart needs out of the live journal.
+func (u *Upkeep) retireJournal(ctx context.Context) {
+	err := u.Journal.Retire(ctx, time.Now())
+	if ctx.Err() != nil {
+		return
+	}
+	u.retires.ended(time.Now(), u.Interval(), err)
+	if u.resave = errors.Is(err, bus.ErrSnapshot); u.resave {
+		u.saved = 0 // the snapshot there may be the unreadable one
+	}
+	if err == nil {
+		u.Unusable.Delete(lead.ArchiveDir)
+		return
+	}
+	u.Unusable.Store(lead.ArchiveDir, "the live journal is not shortened: "+err.Error())
+	u.Log.Warn("the live journal is not shortened; it is tried again", zap.Duration("in", u.retires.pause),
+		zap.Error(err))
+}
