@@ -66,8 +66,89 @@ func decisions(r *whatif.Report) (lines []string) {
 	return lines
 }
 
-// What another configuration would have decided is the same from a running director, from its files and from an
-// export: exactly the decisions that change.
+// whatIf asks about one recorded run, from one source.
+type whatIf struct {
+	*testing.T
+	where  string
+	config config.Config
+	export string // empty reads the director or its files
+}
+
+func (w whatIf) ask(q offline.WhatIf) *whatif.Report {
+	w.Helper()
+	q.Config, q.Export = w.config, w.export
+	r, err := q.Ask(w.Context())
+	if err != nil {
+		w.Fatal(w.where, err)
+	}
+	return r
+}
+
+func (w whatIf) expect(r *whatif.Report, counts whatif.Counts, cases ...string) {
+	w.Helper()
+	if got := decisions(r); !slices.Equal(got, cases) {
+		w.Errorf("%s:\n%s\nwant\n%s", w.where, strings.Join(got, "\n"), strings.Join(cases, "\n"))
+	}
+	if r.Counts != counts {
+		w.Errorf("%s: %+v, want %+v", w.where, r.Counts, counts)
+	}
+}
+
+// with returns the configuration after a change.
+func (w whatIf) with(change func(*config.Config)) config.Config {
+	c := w.config
+	change(&c)
+	return c
+}
+
+// retries checks fewer and more retries.
+func (w whatIf) retries(keys []string) {
+	w.Helper()
+	fewer := w.with(func(c *config.Config) { c.Director.MaxRetries = 1 })
+	w.expect(w.ask(offline.WhatIf{Other: w.with(func(c *config.Config) { c.Director.MaxRetries = 9 })}),
+		whatif.Counts{Same: 7})
+	r := w.ask(offline.WhatIf{Other: fewer})
+	network := []string{
+		keys[1] + " attempt 2: network_transient, was retry, would be escalate, later 0",
+		keys[3] + " attempt 2: network_transient, was retry, would be escalate, later 2",
+	}
+	slices.Sort(r.Issues)
+	slices.SortFunc(r.Cases, func(a, b *whatif.Case) int { return strings.Compare(string(a.Issue), string(b.Issue)) })
+	w.expect(r, whatif.Counts{Same: 3, Differ: 2, Later: 2}, network...)
+	if want := (whatif.Totals{
+		FewerAttempts: 2, MoreAsked: 2, SparedAttempts: 3,
+		SparedUsage: recovery.Usage{PaidCalls: 2}, SparedDelivered: 1,
+	}); r.Totals != want {
+		w.Errorf("%s: %+v, want %+v", w.where, r.Totals, want)
+	}
+	if want := []whatif.Change{{
+		Reason: "network_transient", Was: "retry", Would: "escalate",
+		Kind: whatif.KindAction, Count: 2,
+	}}; !slices.Equal(r.Changes, want) {
+		w.Errorf("%s: %+v", w.where, r.Changes)
+	}
+	only := func(k fsm.IssueKey) bool { return string(k) == keys[1] }
+	w.expect(w.ask(offline.WhatIf{Other: fewer, Only: only}), whatif.Counts{Same: 1, Differ: 1}, network[0])
+	w.expect(w.ask(offline.WhatIf{Other: fewer, Since: time.Now().Add(time.Hour)}), whatif.Counts{})
+}
+
+// rules checks other rules, which need the stored reports. An export has no reports.
+func (w whatIf) rules(keys []string, file string) {
+	w.Helper()
+	same := w.ask(offline.WhatIf{Other: w.config, Reread: true})
+	other := w.with(func(c *config.Config) { c.Recovery.RulesFile = file })
+	read := w.ask(offline.WhatIf{Other: other, Reread: true})
+	if w.export != "" {
+		w.expect(same, whatif.Counts{Same: 7, Unread: 7})
+		w.expect(read, whatif.Counts{Same: 7, Unread: 7})
+		return
+	}
+	w.expect(same, whatif.Counts{Same: 7})
+	w.expect(read, whatif.Counts{Same: 6, Differ: 1}, keys[2]+
+		" attempt 1: tests_failed, was escalate, would be network_transient, would be retry, later 0")
+}
+
+// A running director, its files and an export give the same answers about another configuration.
 func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 	t.Parallel()
 	s, keys := recordedRun(t, func(*harness) {})
@@ -76,87 +157,20 @@ func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 		[]byte("[[rule]]\nid = \"mine.round\"\nreason = \"network_transient\"\nband = \"check\"\nany = "+
 			"[\"testround\"]\n"+
 			"why = \"it reads a clock over the network\"\nexamples = [\"--- FAIL: TestRound (0.00s)\"]\n"), 0o600))
-	one := func(change func(*config.Config)) config.Config {
-		c := s.config
-		change(&c)
-		return c
+	check := func(where, export string) {
+		t.Helper()
+		w := whatIf{t, where, s.config, export}
+		w.retries(keys)
+		w.rules(keys, rules)
 	}
-	export := ""
-	for _, where := range []string{"of the director that runs", "of its files", "of an export"} {
-		switch where {
-		case "of its files":
-			s.stop()
-		case "of an export":
-			export = filepath.Join(t.TempDir(), "export.jsonl.zst")
-			_, err := offline.Export(t.Context(), s.config, export)
-			must(t, err)
-			must(t, os.RemoveAll(s.config.Director.DataDir))
-		}
-		ask := func(q offline.WhatIf) *whatif.Report {
-			t.Helper()
-			q.Config, q.Export = s.config, export
-			r, err := q.Ask(t.Context())
-			if err != nil {
-				t.Fatal(where, err)
-			}
-			return r
-		}
-		expect := func(r *whatif.Report, counts whatif.Counts, cases ...string) {
-			t.Helper()
-			if got := decisions(r); !slices.Equal(got, cases) {
-				t.Errorf("%s:\n%s\nwant\n%s", where, strings.Join(got, "\n"), strings.Join(cases, "\n"))
-			}
-			if r.Counts != counts {
-				t.Errorf("%s: %+v, want %+v", where, r.Counts, counts)
-			}
-		}
-		fromReports := 0
-		if export != "" { // the reports are not in it
-			fromReports = 7
-		}
-		expect(ask(offline.WhatIf{Other: s.config, Reread: true}), whatif.Counts{Same: 7, Unread: fromReports})
-		more := ask(offline.WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 9 })})
-		expect(more, whatif.Counts{Same: 7})
-
-		fewer := ask(offline.WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 })})
-		network := []string{
-			keys[1] + " attempt 2: network_transient, was retry, would be escalate, later 0",
-			keys[3] + " attempt 2: network_transient, was retry, would be escalate, later 2",
-		}
-		slices.Sort(fewer.Issues)
-		slices.SortFunc(fewer.Cases,
-			func(a, b *whatif.Case) int { return strings.Compare(string(a.Issue), string(b.Issue)) })
-		expect(fewer, whatif.Counts{Same: 3, Differ: 2, Later: 2}, network...)
-		if want := (whatif.Totals{
-			FewerAttempts: 2, MoreAsked: 2, SparedAttempts: 3,
-			SparedUsage: recovery.Usage{PaidCalls: 2}, SparedDelivered: 1,
-		}); fewer.Totals != want {
-			t.Errorf("%s: %+v, want %+v", where, fewer.Totals, want)
-		}
-		if want := []whatif.Change{{
-			Reason: "network_transient", Was: "retry", Would: "escalate",
-			Kind: whatif.KindAction, Count: 2,
-		}}; !slices.Equal(fewer.Changes, want) {
-			t.Errorf("%s: %+v", where, fewer.Changes)
-		}
-		expect(ask(offline.WhatIf{
-			Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }),
-			Only:  func(k fsm.IssueKey) bool { return string(k) == keys[1] },
-		}),
-			whatif.Counts{Same: 1, Differ: 1}, network[0])
-		expect(ask(offline.WhatIf{
-			Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }),
-			Since: time.Now().Add(time.Hour),
-		}), whatif.Counts{})
-
-		read := ask(offline.WhatIf{Other: one(func(c *config.Config) { c.Recovery.RulesFile = rules }), Reread: true})
-		if export == "" {
-			expect(read, whatif.Counts{Same: 6, Differ: 1}, keys[2]+
-				" attempt 1: tests_failed, was escalate, would be network_transient, would be retry, later 0")
-		} else {
-			expect(read, whatif.Counts{Same: 7, Unread: 7})
-		}
-	}
+	check("of the director that runs", "")
+	s.stop()
+	check("of its files", "")
+	export := filepath.Join(t.TempDir(), "export.jsonl.zst")
+	_, err := offline.Export(t.Context(), s.config, export)
+	must(t, err)
+	must(t, os.RemoveAll(s.config.Director.DataDir))
+	check("of an export", export)
 }
 
 // A bus that was joined is read beside its director, stored reports included.
