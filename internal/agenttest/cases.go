@@ -79,7 +79,7 @@ var passedCases = []Case{
 		answers: always(redirects(307, "ok")),
 	},
 	{
-		Name: "unknown-tool", About: "the model calls a tool that nobody has, then goes on",
+		Name: "unknown-tool", About: "the model calls an unknown tool, then continues",
 		Source: "seen of small models", answers: once(callsUnknown()),
 	},
 	{

@@ -9,7 +9,7 @@ import (
 // limitCases: too many requests or tokens at once.
 var limitCases = []Case{
 	{
-		Name: "rate-limit", About: "429 with Retry-After of two seconds, for ever", Source: limitDocs,
+		Name: "rate-limit", About: "429 with Retry-After of two seconds, without end", Source: limitDocs,
 		Reason: recovery.RateLimited, Wait: 2 * time.Second, answers: always(fails(perMinute(2 * time.Second))),
 	},
 	{
@@ -17,7 +17,7 @@ var limitCases = []Case{
 		Or: []recovery.Reason{recovery.QuotaExhausted}, Wait: time.Hour, answers: always(fails(perMinute(time.Hour))),
 	},
 	{
-		Name: "rate-limit-bare", About: "429 without a header that says how long", Source: limitDocs,
+		Name: "rate-limit-bare", About: "429 without a header for the wait", Source: limitDocs,
 		Reason: recovery.RateLimited,
 		answers: always(fails(perProvider{
 			openAI(429, "requests", "rate_limit_exceeded", "Rate limit reached for requests"),
@@ -27,7 +27,7 @@ var limitCases = []Case{
 		})),
 	},
 	{
-		Name: "rate-limit-text", About: "429 whose wait stands in the text only", Source: limitDocs,
+		Name: "rate-limit-text", About: "429 with the wait in the text only", Source: limitDocs,
 		Reason: recovery.RateLimited, Wait: 6600 * time.Millisecond,
 		answers: always(fails(perProvider{
 			openAI(429, "tokens", "rate_limit_exceeded", "Rate limit reached for gpt-4.1 in organization org-standin "+
@@ -119,13 +119,13 @@ var providerCases = []Case{
 		answers: always(page(413, "text/html", nginx("413 Request Entity Too Large"))),
 	},
 	{
-		Name: "envoy-503", About: "503: Envoy cannot reach what is behind it", Source: "envoyproxy.io/docs: response " +
+		Name: "envoy-503", About: "503: Envoy cannot reach its upstream", Source: "envoyproxy.io/docs: response " +
 			"flags UF, UC", Reason: recovery.Overloaded, Or: []recovery.Reason{recovery.NetworkTransient},
 		answers: always(page(503, "text/plain", "upstream connect error or disconnect/reset before headers. reset "+
 			"reason: connection timeout", "Server", "envoy")),
 	},
 	{
-		Name: "edge-520", About: "Cloudflare: the server's answer makes no sense", Source: edgeDocs,
+		Name: "edge-520", About: "Cloudflare: the server's answer is invalid", Source: edgeDocs,
 		Reason: recovery.NetworkTransient, Or: []recovery.Reason{recovery.Overloaded},
 		answers: always(cloudflare(520, "520", "Web server is returning an unknown error",
 			"There is an unknown connection issue between Cloudflare and the origin web server. As a result, the web "+
@@ -191,7 +191,7 @@ var streamCases = []Case{
 		Reason: recovery.NetworkTransient, answers: always(begins(cut)),
 	},
 	{
-		Name: "stream-stall", About: "nothing more comes after the first tokens", Source: transport,
+		Name: "stream-stall", About: "silence after the first tokens", Source: transport,
 		Reason: recovery.Timeout, Or: []recovery.Reason{recovery.NetworkTransient}, Long: true,
 		answers: always(begins(stall)),
 	},
@@ -205,7 +205,7 @@ var streamCases = []Case{
 // oddCases: responses that are not answers.
 var oddCases = []Case{
 	{
-		Name: "empty-200", About: "200 and nothing in it", Source: "seen of proxies", Reason: recovery.NetworkTransient,
+		Name: "empty-200", About: "200 with an empty body", Source: "seen of proxies", Reason: recovery.NetworkTransient,
 		Or:      []recovery.Reason{recovery.NoProgress, recovery.ContractViolation},
 		answers: always(page(200, "application/json", "")),
 	},
@@ -246,7 +246,7 @@ var oddCases = []Case{
 		})),
 	},
 	{
-		Name: "endless-tools", About: "the model calls the same tool for ever", Source: "seen of every model",
+		Name: "endless-tools", About: "the model calls the same tool without end", Source: "seen of every model",
 		Reason: recovery.NeedsHuman, Or: []recovery.Reason{recovery.NoProgress, recovery.Timeout}, Long: true,
 		answers: always(repeats()),
 	},
@@ -255,7 +255,7 @@ var oddCases = []Case{
 // networkCases: the provider cannot be reached.
 var networkCases = []Case{
 	{
-		Name: "refused", About: "nobody listens there", Source: transport, Reason: recovery.NetworkTransient,
+		Name: "refused", About: "a closed port", Source: transport, Reason: recovery.NetworkTransient,
 		place: nobody, answers: always(works),
 	},
 	{
@@ -277,11 +277,11 @@ var networkCases = []Case{
 		answers: always(works),
 	},
 	{
-		Name: "self-signed", About: "a certificate that nobody trusts", Source: "RFC 5280",
+		Name: "self-signed", About: "an untrusted certificate", Source: "RFC 5280",
 		Reason: recovery.NetworkPermanent, place: selfSigned, answers: always(works),
 	},
 	{
-		Name: "no-answer", About: "the request is taken, and nothing comes", Source: transport, Reason: recovery.Timeout,
+		Name: "no-answer", About: "a request without an answer", Source: transport, Reason: recovery.Timeout,
 		Or: []recovery.Reason{recovery.NetworkTransient}, Long: true, answers: always(never()),
 	},
 }

@@ -35,15 +35,12 @@ func retryRight(r trial.Result) bool {
 
 const head = `# Agents on the stand-in for providers
 
-Written by ` + "`make agents`" +
-	`: every agent that is installed and known, on every case of the stand-in ([decision](../decisions/0024-provider-stand-in.md)),
-each run as a worker runs it (profile, reader, report) and read as the director reads it. ` + "`make agents-install`" +
-	` builds agents that can be
-had as source. "Read as" is the reason that the run ended with; "again" is whether the director may try again; "requests" are those with
-tools, so that more than one without a success are the agent's own tries. An agent that tries again in silence for longer than its time
-is ended: what it was waiting for is known only if it stands in its log. Clients make
-different things of some cases: there other readings than the one under "the table says" are right, too. A run that got past a failure
-counts as right. The bodies of the cases are a regression test of the rules: what these figures measure is what agents make of them.
+Written by ` + "`make agents`" + `: every installed and known agent on every case of the stand-in
+([decision](../decisions/0024-provider-stand-in.md)), run as a worker runs it and read as the director reads it.
+` + "`make agents-install`" + ` builds some agents from source. A cell has the reason of the run, the number of requests with
+tools, and the seconds. Further requests without a success are retries of the agent. An agent that retries in silence is
+ended after its time limit. For some cases several reasons are correct. A run that survives a failure counts as right. The
+cases are a regression test of the rules, so these figures measure the agents.
 
 `
 
@@ -51,8 +48,8 @@ counts as right. The bodies of the cases are a regression test of the rules: wha
 func document(agents []installed, limit, took time.Duration) string {
 	var b strings.Builder
 	b.WriteString(head)
-	fmt.Fprintf(&b, "An agent had %.0f s for a case; all of it took %.0f s.\n\n", limit.Seconds(), took.Seconds())
-	b.WriteString("| agent | version | cases | read right | again or not right | got past what it should |\n" +
+	fmt.Fprintf(&b, "An agent had %.0f s for a case. The whole run took %.0f s.\n\n", limit.Seconds(), took.Seconds())
+	b.WriteString("| agent | version | cases | read right | again or not right | survived, of the survivable |\n" +
 		"|---|---|---:|---:|---:|---:|\n")
 	for _, a := range agents {
 		right, again, past, passable := 0, 0, 0, 0
@@ -74,27 +71,35 @@ func document(agents []installed, limit, took time.Duration) string {
 		fmt.Fprintf(&b, "| `%s` | %s | %d | %d (%.0f %%) | %d (%.0f %%) | %d of %d |\n", a.name, a.version, n, right,
 			share(right, n), again, share(again, n), past, passable)
 	}
-	for _, a := range agents {
-		fmt.Fprintf(&b, "\n## %s\n\n| case | what happens | the table says | read as | again | requests | seconds | "+
-			"|\n|---|---|---|---|---|---:|---:|---|\n", a.name)
-		for _, r := range a.results {
-			again := "no"
-			if r.Retry() {
-				again = "yes"
-			}
-			if r.Reason() == "" {
-				again = ""
-			}
-			comment := mark(r)
-			if comment != "right" || r.Reason() != "" && r.Case.Succeeds() {
-				comment += ": " + quote(r.Cause())
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %d | %.1f | %s |\n", r.Case.Name, r.Case.About,
-				cmp.Or(string(r.Case.Reason), "succeeds"),
-				readingOf(r), again, r.Requests, r.Took.Seconds(), strings.TrimSuffix(comment, ": "))
-		}
-	}
+	table(&b, agents)
 	return b.String()
+}
+
+// table writes the cases with a column for each agent, then the wrong readings.
+func table(b *strings.Builder, agents []installed) {
+	if len(agents) == 0 {
+		return
+	}
+	b.WriteString("\n| case | event | expected |")
+	for _, a := range agents {
+		fmt.Fprintf(b, " %s |", a.name)
+	}
+	b.WriteString("\n|---|---|---|" + strings.Repeat("---|", len(agents)) + "\n")
+	wrong := ""
+	for i, r := range agents[0].results {
+		fmt.Fprintf(b, "| `%s` | %s | %s |", r.Case.Name, r.Case.About, cmp.Or(string(r.Case.Reason), "succeeds"))
+		for _, a := range agents {
+			r := a.results[i]
+			fmt.Fprintf(b, " %s, %d, %.1f |", readingOf(r), r.Requests, r.Took.Seconds())
+			if comment := mark(r); comment == "**wrong**" {
+				wrong += fmt.Sprintf("| `%s` | `%s` | %s | %s |\n", a.name, r.Case.Name, readingOf(r), quote(r.Cause()))
+			}
+		}
+		b.WriteString("\n")
+	}
+	if wrong != "" {
+		b.WriteString("\n## Wrong readings\n\n| agent | case | read as | cause |\n|---|---|---|---|\n" + wrong)
+	}
 }
 
 func share(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }
