@@ -2,7 +2,10 @@
 GO      ?= go
 BIN     := bin
 TOOLS   := tools/go.mod
-STATIC  := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w'
+# Everything but the race detector compiles as releases do, so that lint, tests and programs share the build cache.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(GOFLAGS) -trimpath
+STATIC  := $(GO) build -ldflags '-s -w'
 PKGS    := ./...
 
 # With RERUN=1 a test that fails runs up to twice more, by itself, unless there was a data race: where many tests share few processors, some wait for too long. One that fails
@@ -42,7 +45,7 @@ race: ## Run the tests with the race detector; says what is left out, and why
 	@echo "left out, since nothing runs beside anything else there:$(patsubst retake/internal/%, %,$(PURE))"
 	@echo "left out by day, since they test programs built without the detector (make nightly):$(patsubst retake/%, %,$(BUILT))"
 	@grep -rno --include='*_test.go' 'Skip("[^"]*race detector[^"]*")' cmd internal | sed 's|^\(.*\):Skip("\(.*\)")$$|left out: \1: \2|'
-	$(call run,-race -timeout 20m,$(RACED))
+	CGO_ENABLED=1 $(call run,-race -timeout 20m,$(RACED))
 	@echo "tests passed with the race detector"
 
 .PHONY: docker-hint
@@ -85,7 +88,7 @@ generate: ## Write the generated documents and golden files anew
 .PHONY: nightly
 nightly: ## Run the long searches that tests leave out by day: all worlds, all mutants, more of every property
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m ./internal/fsm/...
-	$(GO) test -race -count=1 -timeout 60m $(BUILT)
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m $(BUILT)
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))

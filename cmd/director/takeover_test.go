@@ -108,8 +108,8 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	removePrograms = func() { _ = os.RemoveAll(dir) }
-	build := exec.Command("go", "build", "-o", dir, "-tags", "clockshift", "-ldflags", "-checklinkname=0",
-		"retake/cmd/director")
+	build := exec.Command("env", "CGO_ENABLED=0", "go", "build", "-o", dir, "-tags", "clockshift",
+		"-ldflags", "-checklinkname=0", "retake/cmd/director")
 	if out, err := build.CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("%w\n%s", err, out)
 	}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -18,6 +19,7 @@ func TestTheLoopIsUnderstood(t *testing.T) {
 	bin := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "retake/cmd/worker",
 		"retake/internal/agenttest/cmd/agentloop")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
