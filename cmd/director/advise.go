@@ -56,7 +56,7 @@ func classifyCommand(o *options) *cobra.Command {
 	return c
 }
 
-// plainText are the flags of inputs that are no JSON Lines, but what a program printed.
+// plainText holds the flags for plain output of programs, instead of JSON Lines.
 type plainText struct {
 	on          bool
 	exit        int
@@ -117,7 +117,7 @@ func decideCommand(o *options) *cobra.Command {
 	return c
 }
 
-// eachLine runs a stream over the named files, or standard input; the answer is no if any line was bad.
+// eachLine processes a stream over the named files, or standard input. The answer is no if any line was invalid.
 func eachLine(cmd *cobra.Command, files []string, run func([]advise.Source, io.Writer) (int, error)) error {
 	if len(files) == 0 {
 		files = []string{"-"}

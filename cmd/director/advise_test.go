@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// shell runs a command line in a folder of its own, where director is the program under test.
+// shell runs a command line in a temporary folder, with director as the program under test.
 func shell(t *testing.T, dir, command string) (output string, exit int) {
 	t.Helper()
 	self, err := os.Executable()
@@ -49,13 +49,13 @@ func shell(t *testing.T, dir, command string) (output string, exit int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// handbooks maps the documents whose command lines are run to their minimal numbers of lines.
+// handbooks maps documents to the minimum number of command lines to run.
 var handbooks = map[string]int{
 	"../../docs/specs/commands-recovery.md": 11, "../../docs/specs/operating.md": 1, "testdata/explained.md": 13,
 }
 
-// TestHandbookPrintsWhatTheCommandsPrint runs every command line of the handbook and compares what it prints.
-// go test ./cmd/director -run Handbook -update rewrites the answers.
+// TestHandbookPrintsWhatTheCommandsPrint runs every command line of the handbook and compares the output. go test
+// ./cmd/director -run Handbook -update rewrites the answers.
 func TestHandbookPrintsWhatTheCommandsPrint(t *testing.T) {
 	for handbook, least := range handbooks {
 		t.Run(filepath.Base(handbook), func(t *testing.T) { printsWhatCommandsPrint(t, handbook, least) })

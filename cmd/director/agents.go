@@ -28,7 +28,7 @@ func agentsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// triedCases are those that a profile should have right before it is used.
+// triedCases are the cases that a profile should handle before use.
 var triedCases = []string{"ok", "invalid-key", "rate-limit-hour", "context-overflow"}
 
 func agentsTryCommand(o *options) *cobra.Command {
@@ -134,7 +134,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 	return answer(right, nil)
 }
 
-// place is where the agent runs, and at which address it reaches this machine from there.
+// place returns the environment of the agent, and this machine's address from there.
 func (t *tryout) place(ctx context.Context, dir string) (place, address string, done func(), err error) {
 	asProcess := func() (string, string, func(), error) {
 		return "as a plain process: no isolation", "127.0.0.1", func() {}, nil
@@ -171,7 +171,7 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 	return "in containers of " + c.Image, address, func() { _ = d.Close() }, nil
 }
 
-// tell prints what was understood of one run.
+// tell prints the result of one run.
 func (t tryout) tell(r trial.Result) {
 	verdict := "as it should be"
 	if !r.Case.Right(r.Reason()) {
@@ -218,7 +218,7 @@ func (t tryout) tell(r trial.Result) {
 	}
 }
 
-// quote prints what the agent printed, without the control sequences that a terminal would obey.
+// quote prints the agent's output without control sequences.
 func (t tryout) quote(stream, text string) {
 	text = strings.TrimSpace(plaintext.Clean(text))
 	if text == "" {

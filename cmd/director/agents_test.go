@@ -80,8 +80,8 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	}
 }
 
-// What the engine lacks, and an engine that does not answer, is an error: nobody has asked for an agent without
-// confinement.
+// A missing capability of the engine, or an unavailable engine, is an error. The agent never runs unconfined by
+// accident.
 func TestAgentsTryStaysConfined(t *testing.T) {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "/networks") {

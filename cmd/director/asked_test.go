@@ -12,8 +12,8 @@ import (
 	"retake/internal/story"
 )
 
-// A file that cannot be read keeps nobody from asking the director that runs; where none does, the file's
-// problem is the answer.
+// An invalid file does not prevent a question to the running director. Without a director, the answer is the file's
+// problem.
 func TestAskingWithABrokenFile(t *testing.T) {
 	told := story.Story{Issue: "a/b#1", State: "Blocked", Next: "Say which.", Since: time.Now()}
 	dir := answering(t, operator.Health{OK: true, RunID: "run_1"},
@@ -60,7 +60,7 @@ func TestAskingWithABrokenFile(t *testing.T) {
 	}
 }
 
-// Whoever has typed a command is told of commands to type, not of comments.
+// Refusals on the command line suggest commands instead of comments.
 func TestRefusalsSpeakTheCommandLine(t *testing.T) {
 	dir := answering(t, operator.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
 		mux.HandleFunc("POST /tasks/a/b/1/commands", func(w http.ResponseWriter, _ *http.Request) {
@@ -79,7 +79,7 @@ func TestRefusalsSpeakTheCommandLine(t *testing.T) {
 	}
 }
 
-// Where there is nothing to tell, that is said, and is a no.
+// An empty result is reported, and the answer is no.
 func TestNothingIsSaid(t *testing.T) {
 	known := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	dir := answering(t, operator.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {

@@ -18,12 +18,10 @@ import (
 	"retake/internal/sys/tied"
 )
 
-// idleFor is how long a director is watched that has nothing to do: more than one poll of GitHub, which it does
-// not see changed.
+// idleFor is the observation time of an idle director. It covers more than one poll of an unchanged GitHub.
 const idleFor = 40 * time.Second
 
-// TestBenchIdle measures the program as it is released: its size, how long it takes to be ready, and what it
-// costs while nothing happens.
+// TestBenchIdle measures the released program: its size, startup time, and idle cost.
 func TestBenchIdle(t *testing.T) {
 	bench.Begin(t)
 	dir := t.TempDir()
@@ -42,7 +40,7 @@ func TestBenchIdle(t *testing.T) {
 			Section: "idle", What: "size of the " + name + "'s program",
 			Value: float64(info.Size()) / 1e6, Unit: "MB",
 		}
-		if name == "worker" { // it is put into every container
+		if name == "worker" { // copied into every container
 			f.Goal.AtMost = 10
 		}
 		bench.Record(t, f)
@@ -116,7 +114,7 @@ run = ["true"]
 timeout_seconds = 60
 `
 
-// ticks is how many a second /proc counts processor time in, on every architecture that Linux has for us.
+// ticks is the unit of processor time in /proc per second. It is the same on all supported architectures.
 const ticks = 100
 
 // cpuOf is the processor time of a process, see proc(5).
@@ -124,7 +122,7 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	check(t, err)
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:])) // the third and those behind it
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:])) // from the third field
 	user, err := strconv.Atoi(fields[14-3])
 	check(t, err)
 	system, err := strconv.Atoi(fields[15-3])

@@ -74,7 +74,7 @@ nats.conf.old). Then reload NATS: nats-server --signal reload, or restart it.`,
 	return c
 }
 
-// renewBus renews with what was said; defaults were not.
+// renewBus renews with the explicitly set flags only.
 func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 	said := cmd.Flags().Changed
 	if !said("host") {

@@ -96,7 +96,7 @@ func configShowCommand(o *options) *cobra.Command {
 	return c
 }
 
-// origins say in words what a value came from; of a file its name and line say enough.
+// origins describes the origin of a value. For a file, its name and line are enough.
 var origins = map[config.Origin]string{
 	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set",
 	config.FromPreset: "policy ",

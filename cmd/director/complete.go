@@ -19,11 +19,10 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// completer proposes words, each "word\tdescription", for a word that has been begun. It is silent where it
-// knows nothing.
+// completer proposes words, each "word\tdescription", for a partial word. It never reports errors.
 type completer func(ctx context.Context, o *options, begun string) []string
 
-// ofArguments completes arguments by what a command's Use calls them, ofFlags flags by their names.
+// ofArguments completes arguments by their names in a command's Use, ofFlags completes flags by name.
 var (
 	ofArguments = map[string]completer{
 		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases,
@@ -63,7 +62,7 @@ func complete(c *cobra.Command, o *options) {
 	c.PersistentFlags().VisitAll(register)
 }
 
-// spacing of what follows a proposal: a key waits for its value.
+// spacing decides about a blank after a proposal: a key is followed by its value.
 func spacing(flag, begun string) cobra.ShellCompDirective {
 	if flag == "set" && !strings.Contains(begun, "=") {
 		return cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
@@ -71,7 +70,7 @@ func spacing(flag, begun string) cobra.ShellCompDirective {
 	return cobra.ShellCompDirectiveNoFileComp
 }
 
-// begunWith keeps what goes on from what was begun, each with the first sentence about it.
+// begunWith returns the matching proposals, each with the first sentence of its description.
 func begunWith(begun string, proposals []string) (out []string) {
 	for _, p := range proposals {
 		word, about, _ := strings.Cut(p, "\t")
@@ -89,7 +88,7 @@ func begunWith(begun string, proposals []string) (out []string) {
 // placeForm is a word in a line of use that stands for an argument: ISSUE, [CASE...], RESOURCE...|--all.
 var placeForm = regexp.MustCompile(`^\[?([A-Z]+)`)
 
-// arguments completes what a line of use names: "try NAME [CASE...]".
+// arguments completes the arguments in a usage line: "try NAME [CASE...]".
 func arguments(use string, o *options) cobra.CompletionFunc {
 	places := strings.Fields(use)[1:]
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -117,10 +116,10 @@ func arguments(use string, o *options) cobra.CompletionFunc {
 	}
 }
 
-// completionPatience bounds what is asked of a running director: a person waits at the prompt.
+// completionPatience bounds a request to a running director, because a person is waiting at the prompt.
 const completionPatience = 300 * time.Millisecond
 
-// snapshot is the running director's; empty if none answers at once.
+// snapshot returns the running director's snapshot, or an empty one.
 func (o *options) snapshot(ctx context.Context) (s wire.Snapshot) {
 	c, err := o.load()
 	if err != nil {
@@ -148,7 +147,7 @@ func completeResources(ctx context.Context, o *options, _ string) (out []string)
 	return out
 }
 
-// completeAgents falls back to the built-in ones: what load returns beside an error has them.
+// completeAgents also works with an invalid configuration, because load still returns the built-in agents.
 func completeAgents(_ context.Context, o *options, _ string) []string {
 	c, _ := o.load()
 	return c.Agents.Names()
@@ -180,7 +179,7 @@ func completeStates(context.Context, *options, string) (out []string) {
 	return out
 }
 
-// completeSettings proposes keys, and behind the = what a key may be.
+// completeSettings proposes keys, and after = the values of a key.
 func completeSettings(_ context.Context, _ *options, begun string) (out []string) {
 	name, _, valued := strings.Cut(begun, "=")
 	for _, k := range config.Keys() {

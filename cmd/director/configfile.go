@@ -12,12 +12,12 @@ import (
 
 // options are the flags that several commands share.
 type options struct {
-	file string // as the flag says, and from find on the one that counts
+	file string // the flag's value, and after find the file in use
 	set  map[string]string
 
 	flag  *pflag.Flag  // of file
 	found config.Found // by find
-	known bool         // find has looked, or nothing is to be looked for
+	known bool         // find was called, or is not necessary
 }
 
 // flags adds them to the root.
@@ -56,25 +56,24 @@ func (o *options) load() (config.Config, error) {
 	return c, problems.Err()
 }
 
-// fileNamed reports whether there is a configuration of somebody's own, rather than none or the template.
+// fileNamed reports whether there is a configuration other than the template.
 func fileNamed(cmd *cobra.Command) bool {
 	flag := cmd.Flags().Lookup("config")
 	f, err := config.Find(flag.Value.String(), flag.Changed, os.Getenv)
 	return flag.Changed || err == nil && f.Named()
 }
 
-// configured reports whether questions that can be asked without a configuration are about one.
+// configured reports whether a question that needs no configuration should use one.
 func configured(cmd *cobra.Command) bool { return fileNamed(cmd) || cmd.Flags().Changed("set") }
 
-// on are the options with another file; empty: none.
+// on returns the options with another file, or without a file.
 func (o *options) on(file string) options {
 	to := *o
 	to.file, to.known = file, true
 	return to
 }
 
-// asked are the options for such a question: without a file of somebody's own only what --set says differs from
-// the defaults.
+// asked returns the options for such a question: without a named file, only --set overrides the defaults.
 func (o *options) asked(cmd *cobra.Command) options {
 	if !fileNamed(cmd) {
 		return o.on("")
@@ -82,7 +81,7 @@ func (o *options) asked(cmd *cobra.Command) options {
 	return *o
 }
 
-// loadIf loads the configuration that is asked for.
+// loadIf loads the configuration for such a question.
 func (o *options) loadIf(cmd *cobra.Command) (config.Config, error) {
 	asked := o.asked(cmd)
 	return asked.load()

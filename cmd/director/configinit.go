@@ -18,7 +18,7 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// starting are the flags of `config init`, and what is asked for where they are missing.
+// starting holds the flags of `config init`, and asks for missing ones.
 type starting struct {
 	repositories, checks          []string
 	image, agent, run, branch, rt string
@@ -63,7 +63,7 @@ func configInitCommand(_ *options) *cobra.Command {
 	return c
 }
 
-// question is asked for one flag that is missing.
+// question asks for one missing flag.
 type question struct {
 	flag, text string
 	needed     bool
@@ -90,7 +90,7 @@ func words(t string) []string {
 	return strings.FieldsFunc(t, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// complete asks for what no flag says, or names what is missing.
+// complete asks for missing flags, or lists them.
 func (s *starting) complete(cmd *cobra.Command, ask bool) error {
 	in, out := bufio.NewReader(cmd.InOrStdin()), cmd.OutOrStdout()
 	var missing []string
@@ -136,7 +136,7 @@ func (q question) ask(in *bufio.Reader, out io.Writer, def string) error {
 	}
 }
 
-// write writes the file if it has no problems, and says what comes next.
+// write writes the file if it has no problems, and prints the next steps.
 func (s *starting) write(out io.Writer) error {
 	d := config.Default()
 	if _, err := d.Agents.Lookup(s.agent); err != nil && s.agent != "" {
@@ -183,7 +183,7 @@ func (s *starting) write(out io.Writer) error {
 	return err
 }
 
-// isTerminal reports whether a person can be asked there.
+// isTerminal reports whether a person can answer questions.
 func isTerminal(in any) bool {
 	f, ok := in.(*os.File)
 	if !ok {

@@ -46,7 +46,7 @@ func cooldownListCommand(o *options) *cobra.Command {
 	return c
 }
 
-// showCooldowns writes a row for each closed resource, and below it what workers said of it.
+// showCooldowns writes a row for each closed resource, followed by the workers' messages about it.
 func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) error {
 	if len(closed) == 0 {
 		_, err := fmt.Fprintln(to, "nothing is closed")
@@ -75,7 +75,7 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 	return nil
 }
 
-// wordOf says whose word closes a resource.
+// wordOf names the source of a closed resource.
 func wordOf(c wire.SnapshotCooldown) string {
 	var said []string
 	for _, s := range c.StatedBy {

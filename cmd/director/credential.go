@@ -12,8 +12,8 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// credential puts what GitHub is asked with into o: a token, read anew for each request so that it can be
-// replaced while the director runs, or the tokens of an App's installation. It makes no request.
+// credential adds GitHub's credential to o: a token, read again for each request so that it can be replaced at run
+// time, or the tokens of an App's installation. It sends no requests.
 func credential(cfg config.Config, log *zap.Logger, o director.Options) (director.Options, error) {
 	var warned sync.Once
 	warn := func(warning string) {
@@ -45,7 +45,7 @@ func credential(cfg config.Config, log *zap.Logger, o director.Options) (directo
 	return o, nil
 }
 
-// noToken is a credential that cannot be had.
+// noToken is an unavailable credential.
 func noToken(err error) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return "", err }
 }

@@ -15,8 +15,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// world returns the part of the doctor's input that needs no request: the configuration, even if it is
-// invalid.
+// world returns the doctor's input that needs no requests: the configuration, even if it is invalid.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err
@@ -54,7 +53,7 @@ func doctorCommand(o *options) *cobra.Command {
 		}
 		if len(w.Problems) == 0 {
 			with, err := credential(w.Config, zap.NewNop(), director.Options{Config: w.Config, WorkerBinary: worker})
-			if err != nil { // as the check of the credential says, too
+			if err != nil { // the check of the credential reports the same error
 				with = director.Options{Config: w.Config, WorkerBinary: worker, Token: noToken(err)}
 			}
 			w = director.Preflight(with, w)

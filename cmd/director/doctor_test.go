@@ -13,8 +13,8 @@ import (
 	"retake/internal/director/operator"
 )
 
-// TestEveryCommandFindsItsConfiguration: -c, else RETAKE_CONFIG, else retake.toml, else the template, and
-// errors name what was looked for.
+// TestEveryCommandFindsItsConfiguration checks the order -c, RETAKE_CONFIG, retake.toml, template, and the names in
+// errors.
 func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 	const files = `for f in named of-env retake config/dev; do mkdir -p config; printf '[director]\nfleet = "%s"\n' $(basename $f) >$f.toml; done; `
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 			"stat none.toml: no such file"},
 		{`director status -c none.toml`, 2, "none.toml: no such file or directory; `director config init --output " +
 			"none.toml` writes it"},
-		// What can be asked without a configuration is about one's own if there is one, and not about the template.
+		// Commands that need no configuration use one if it exists, but not the template.
 		{files + `director policy check`, 0, "director: ok, with the limits of retake.toml"},
 		{files + `RETAKE_CONFIG=of-env.toml director policy check`, 0, "director: ok, with the limits of of-env.toml"},
 		{files + `rm retake.toml; director policy check`, 0, "director: ok, with the built-in limits"},
@@ -93,7 +93,7 @@ func TestConfigInitWritesWhatCheckAccepts(t *testing.T) {
 	}
 }
 
-// TestConfigInitAsks: on a terminal, for what no flag says; what has a default may be left empty.
+// TestConfigInitAsks answers questions for missing flags on a terminal, with empty answers for defaults.
 func TestConfigInitAsks(t *testing.T) {
 	var out bytes.Buffer
 	s := starting{output: filepath.Join(t.TempDir(), "asked.toml")}
@@ -204,8 +204,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestDoctorSaysWhatIsInTheWay: the whole command, with the half that asks nobody; the package's own tests have
-// the rest.
+// TestDoctorSaysWhatIsInTheWay runs the whole command with the offline checks. The package's own tests cover the rest.
 func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 	const files = `printf '[github]\nrepositories = ["acme/widgets"]\n[director]\ndata_dir = "data"\n[containers]\nruntime = "process"\n[[stage]]\nname = "CODE"\nrun = ["true"]\n' >retake.toml; printf '\177ELF' >worker; chmod +x worker; `
 	well := answering(t, operator.Health{OK: true, RunID: "run_1", Phase: "MONITOR"}, wire.Snapshot{})

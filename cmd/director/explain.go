@@ -48,7 +48,7 @@ func explainCommand(o *options) *cobra.Command {
 		}
 		key, cfg, broken, err := on.issue(args[0])
 		if err == nil && export != "" {
-			err = broken // it says what stands there
+			err = broken // it names the place
 		}
 		if err != nil {
 			return err
@@ -86,7 +86,7 @@ func explainCommand(o *options) *cobra.Command {
 	return c
 }
 
-// notYet says since when an issue is known of which a time knows nothing.
+// notYet says when the first event of an issue happened, if the requested time is earlier.
 func notYet(err error, ask func(time.Time) (story.Story, time.Time, error)) error {
 	told, _, later := ask(time.Time{})
 	if later != nil {
@@ -199,7 +199,7 @@ func eventsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// nothingHappened says why there is no event: there is no journal, or it has none of the issue, or none since then.
+// nothingHappened explains an empty result: there is no journal, or it has no events of the issue, or none since then.
 func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	since string,
 ) error {
@@ -227,8 +227,7 @@ func noJournal(cfg config.Config) error {
 // errSeen: the last event that was wanted is printed.
 var errSeen = errors.New("seen")
 
-// followEvents prints events, up to the last one that is wanted, from the running director, or from the journal
-// if none runs.
+// followEvents prints events up to the requested end, from the running director or else from the journal.
 func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	asJSON bool, last func(story.Event) bool,
 ) error {
@@ -268,7 +267,7 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 	return nil
 }
 
-// timeOf reads a time that a person gives: RFC 3339, a time of today, or how long ago; empty: the zero time.
+// timeOf parses a time from a person: RFC 3339, a time of today, or an age; empty gives the zero time.
 func timeOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group makes all commands that only hold others alike: alone they print what they hold, a word that they do
-// not know is refused. Left alone, cobra does so for the root only.
+// group makes all commands with subcommands consistent: without a subcommand they print help, and an unknown subcommand
+// is an error. Cobra does this only for the root.
 func group(c *cobra.Command) {
 	if !c.HasSubCommands() {
 		return
@@ -27,7 +27,7 @@ func groupUsage(template string) string {
 	return strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
 }
 
-// known refuses the first word after a group: had it been one of its commands, that one would run.
+// known rejects the first word after a group, which is not one of its commands.
 func known(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

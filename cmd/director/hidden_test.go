@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestNobodySeesTheDirectorsSecrets: a real director has its secrets in variables, and shows them to nobody,
-// while all that needs them finds them, also when the configuration is read again.
+// TestNobodySeesTheDirectorsSecrets starts a real director with secrets in variables. Other processes cannot read them,
+// and the director still can, even when it reloads the configuration.
 func TestNobodySeesTheDirectorsSecrets(t *testing.T) {
 	d, _, w := newTwins(t, true, untilTold+
 		`; [ \"$MODEL_LOGIN\" = of-the-model ] && [ -z \"$GITHUB_TOKEN$RETAKE_PAGE_TOKEN\" ]`)
@@ -47,5 +47,5 @@ func TestNobodySeesTheDirectorsSecrets(t *testing.T) {
 		t.Errorf("it was %+v", s.Config)
 	}
 	w.goOn()
-	w.handedIn(key, 1) // GitHub took the token, and the agent got what it is to get
+	w.handedIn(key, 1) // GitHub accepted the token, and the agent got its variables
 }

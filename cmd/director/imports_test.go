@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The stand-in for GitHub and what draws its pages belong to the demo and to githubsim.
+// The fake GitHub and its page rendering belong to the demo and to githubsim.
 func TestDirectorLinksNoStandIn(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"retake/internal/fsm"
 )
 
-// issueWanted is what ISSUE stands for, in errors and in --help.
+// issueWanted describes ISSUE in errors and in --help.
 const issueWanted = "owner/repo#21, repo#21, or 21 if the configuration has one repository"
 
-// issueForm is every way to name an issue: its address, or a repository in front of its number, or the number alone.
+// issueForm matches all forms of an issue: its URL, a repository with a number, or only a number.
 var issueForm = regexp.MustCompile(
 	`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
 
@@ -28,9 +28,8 @@ func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broke
 	return key, cfg, broken, err
 }
 
-// issueKey reads ISSUE, the one way for all commands: see issueWanted; an issue's address is good, too. GitHub
-// compares names without case: a repository of the configuration is spelled as there, any other as it was
-// given.
+// issueKey parses ISSUE for all commands: see issueWanted. It also accepts an issue's URL. GitHub ignores case in
+// names. A configured repository keeps its configured spelling, and others keep the given spelling.
 func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	m := issueForm.FindStringSubmatch(strings.TrimSpace(name))
 	if m == nil {

@@ -15,7 +15,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// TestLogIsRedacted: anybody who may publish a report can write a token into it, and the log quotes reports.
+// TestLogIsRedacted checks quoted reports, because every publisher of reports can put a token into them.
 func TestLogIsRedacted(t *testing.T) {
 	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
 	var out bytes.Buffer
@@ -29,7 +29,7 @@ func TestLogIsRedacted(t *testing.T) {
 	}
 }
 
-// TestLogHidesValues: a value that the director knows is hidden in its log however it is written, once it is known.
+// TestLogHidesValues hides a known value in any encoding.
 func TestLogHidesValues(t *testing.T) {
 	const value = "correct horse battery 4711"
 	hides := &hiding{}
@@ -49,7 +49,7 @@ func TestLogHidesValues(t *testing.T) {
 	}
 }
 
-// TestErrorsAreRedacted: an error may quote what a server, a git or an outsider said.
+// TestErrorsAreRedacted checks errors, because they may quote a server, git or an outsider.
 func TestErrorsAreRedacted(t *testing.T) {
 	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
 	quoted := fmt.Errorf("director: GitHub: fatal: could not read from "+
@@ -67,7 +67,7 @@ func TestErrorsAreRedacted(t *testing.T) {
 	}
 }
 
-// TestTextLogIsPlain: on a terminal nobody but the log writes, and no secret is shown.
+// TestTextLogIsPlain prints only the log on a terminal, without secrets.
 func TestTextLogIsPlain(t *testing.T) {
 	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
 	var out bytes.Buffer

@@ -87,7 +87,7 @@ func logsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// noStage says that nothing was printed in a stage, and in which there was.
+// noStage reports a stage without output, and lists the stages with output.
 func noStage(stage string, stages []string) error {
 	if len(stages) == 0 {
 		return fmt.Errorf("nothing was printed in a stage %s, nor in any other", stage)
@@ -98,11 +98,11 @@ func noStage(stage string, stages []string) error {
 // logPrinter prints lines of output, for people or for programs.
 type logPrinter struct {
 	to      io.Writer
-	json    *json.Encoder // nil: for people
+	json    *json.Encoder // nil for text output
 	issue   fsm.IssueKey
 	attempt string // of the line before
 	any     bool
-	raw     bool     // the worker's own lines stay as they are
+	raw     bool     // keep the worker's own lines unchanged
 	stages  []string // that have printed, in their order
 }
 
@@ -145,7 +145,7 @@ func (p *logPrinter) line(l output.Line) error {
 	return err
 }
 
-// own begins the lines that the worker says itself, and not what runs in it.
+// own is the prefix of the worker's own lines.
 const own = "retake-worker: "
 
 // message is a line without what only programs read: of the worker's own its message, as the page shows it.
@@ -182,10 +182,10 @@ func logText(l output.Line, raw bool) string {
 		forTerminal(text))
 }
 
-// escapes are what programs send to terminals: colours, titles, the clipboard.
+// escapes matches control sequences for terminals: colours, titles, the clipboard.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[@-Z\\\\^_]")
 
-// forTerminal is text that only prints: whoever wrote it is not trusted with a person's terminal.
+// forTerminal removes everything except printable text, because the author is not trusted.
 func forTerminal(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

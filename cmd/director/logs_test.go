@@ -11,7 +11,7 @@ import (
 	"retake/internal/output"
 )
 
-// TestLogsWithoutADirector: what is kept is printed from the files, and what a program wrote to a terminal stays text.
+// TestLogsWithoutADirector prints stored files, without control sequences.
 func TestLogsWithoutADirector(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "my.toml"),

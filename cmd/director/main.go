@@ -1,4 +1,4 @@
-// Command director turns labelled GitHub issues into container workers, and decides what their failures mean.
+// Command director dispatches labelled GitHub issues to container workers, and decides how to handle their failures.
 //
 // Exit codes: 0 ok, 1 the answer is no, 2 cannot be done.
 package main
@@ -29,7 +29,7 @@ func (noBecause) Is(target error) bool { return target == errNo }
 func main() { os.Exit(run()) }
 
 func run() int {
-	_ = hidden.Process() // at once; the command that stays says what failed
+	_ = hidden.Process() // as early as possible; the long-running command reports an error
 	root := command()
 	ctx, stop := signalled(hangupReloads(root, os.Args[1:]))
 	defer stop()
@@ -58,14 +58,14 @@ func exitCode(err error, stderr io.Writer) int {
 // atHangup marks a command that reads its configuration again at SIGHUP.
 const atHangup = "reads its configuration again at SIGHUP"
 
-// hangupReloads reports whether the command that the arguments name is marked so.
+// hangupReloads reports whether the selected command reloads on SIGHUP.
 func hangupReloads(root *cobra.Command, args []string) bool {
 	c, _, err := root.Find(args)
 	return err == nil && c.Annotations[atHangup] != ""
 }
 
-// signalled ends the context at the first SIGINT or SIGTERM, with the signal as its cause; so it does at
-// SIGHUP, unless that reloads: then it does nothing here, and never kills. A second one of the others kills.
+// signalled cancels the context at the first SIGINT or SIGTERM, with the signal as its cause. SIGHUP does the same,
+// unless it reloads. A second SIGINT or SIGTERM kills.
 func signalled(hangupReloads bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -113,7 +113,7 @@ func answer(yes bool, err error) error {
 	return err
 }
 
-// needs refuses arguments that are not as wanted, and says what is.
+// needs validates arguments, and describes the expected ones in its error.
 func needs(wanted cobra.PositionalArgs, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if wanted(cmd, args) != nil {

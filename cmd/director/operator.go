@@ -36,8 +36,8 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 	}
 }
 
-// toAsk is the configuration as far as it can be read: enough to ask the director that runs, which may be what
-// one does about a file with problems. broken are those: they are the answer where nobody else gives one.
+// toAsk returns the readable part of the configuration. This is enough to ask the running director, even about a file
+// with problems. broken holds the problems. They are the answer if there is no director.
 func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	if err := o.find(); err != nil {
 		return config.Default(), nil, err
@@ -46,7 +46,7 @@ func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	return cfg, problems.Err(), nil
 }
 
-// orBroken is what came of asking; where no director answers, the problems of the file, if it has any.
+// orBroken returns the result of a question, or the problems of the file if no director answers.
 func orBroken(err, broken error) error {
 	if broken != nil && errors.Is(err, operator.ErrNotThere) {
 		return broken
@@ -86,7 +86,7 @@ func drainCommand(o *options) *cobra.Command {
 	return c
 }
 
-// drained returns when no worker is left.
+// drained returns after the last worker ended.
 func drained(ctx context.Context, out io.Writer, dataDir string) error {
 	for {
 		s, err := operator.AskSnapshot(ctx, dataDir)
@@ -123,7 +123,7 @@ func healthCommand(o *options) *cobra.Command {
 	return c
 }
 
-// shown is a command that prints the snapshot, as a table or as it is.
+// shown returns a command that prints the snapshot, as a table or as JSON.
 func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot)) *cobra.Command {
 	var asJSON bool
 	run := func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
@@ -185,8 +185,7 @@ const incidentPrefix = "incident/"
 
 func isIncident(c wire.SnapshotCooldown) bool { return strings.HasPrefix(c.Resource, incidentPrefix) }
 
-// cooldownLine says what is left alone, for how long, and on whose word; of an incident also in which issues it
-// was seen.
+// cooldownLine describes a closed resource, its duration and source. For an incident it also lists affected issues.
 func cooldownLine(c wire.SnapshotCooldown) string {
 	until := " until " + c.Until.Format(time.TimeOnly)
 	if !isIncident(c) {

@@ -40,7 +40,7 @@ func (o *options) classifier(cmd *cobra.Command, files []string) (*classify.Clas
 	return classify.New(rules...)
 }
 
-// chosenPolicy are the flags that say which policy is meant.
+// chosenPolicy holds the flags that select a policy.
 type chosenPolicy struct{ preset, file string }
 
 func (p *chosenPolicy) flags(c *cobra.Command) {
@@ -48,14 +48,14 @@ func (p *chosenPolicy) flags(c *cobra.Command) {
 	c.Flags().StringVar(&p.file, "policy", "", "a TOML file of rows over the preset's")
 }
 
-// basis is what a policy is made of.
+// basis is the source of a policy.
 type basis struct {
 	preset string
 	base   *policy.Policy
-	file   string // of the user's rows; empty: there are none
+	file   string // of the user's rows; may be empty
 	data   []byte
-	limits *policy.Limits // nil: those that are built in
-	whose  string         // whose limits they are
+	limits *policy.Limits // nil for the built-in limits
+	whose  string         // source of the limits
 }
 
 func newBasis(preset, file string, limits *policy.Limits, whose string) (b basis, err error) {
@@ -69,9 +69,9 @@ func newBasis(preset, file string, limits *policy.Limits, whose string) (b basis
 	return b, err
 }
 
-// basis reads what was chosen. A file that is named here stands for the configuration's.
+// basis loads the selected policy. A file from the flags replaces the configured file.
 func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err error) {
-	if !configured(cmd) { // what a run with this preset goes by that nobody has configured further
+	if !configured(cmd) { // the defaults of a run with only this preset
 		c, problems := config.Load("", nil, nil)
 		limits := c.Limits()
 		b, err = newBasis(chosen.preset, chosen.file, &limits, "the built-in limits")
@@ -98,7 +98,7 @@ func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err e
 		whose)
 }
 
-// policy returns it under the limits, and what of it they overrule.
+// policy returns the policy under the limits, and its overridden values.
 func (b basis) policy() (p *policy.Policy, overruled []string, err error) {
 	p = b.base
 	if b.file != "" {
@@ -121,7 +121,7 @@ func (b basis) checked() (c advise.Checked, err error) {
 		return c, err
 	}
 	if c.Policy, c.Faults, err = policy.Review(b.file, b.base, b.data, b.limits); err == nil && c.Policy != nil {
-		_, c.Warnings, _ = b.policy() // what is wrong with it are the faults
+		_, c.Warnings, _ = b.policy() // its problems are in faults
 	}
 	return c, err
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestOperatorPolicies: what is wrong with them is told with the file's name, and whose limits hold is told.
+// TestOperatorPolicies reports problems with the file's name, and the source of the limits.
 func TestOperatorPolicies(t *testing.T) {
 	const files = `printf '[[row]]\non = "timeout"\nladder = [{action="retry",times=2}]\n[guards]\nmax_retries = 7\n' >p.toml
 printf '[[row]]\non = "timeout"\nladder = [{action="retry",times=0}]\n' >odd.toml

@@ -37,7 +37,7 @@ func reloadCommand(o *options) *cobra.Command {
 	return c
 }
 
-// reloaded says what came of a reading.
+// reloaded describes the result of a reload.
 func reloaded(r operator.Reading) string {
 	var lines []string
 	switch {
@@ -59,7 +59,7 @@ func reloaded(r operator.Reading) string {
 	return strings.Join(lines, "\n")
 }
 
-// configLines say when the configuration was read, and what is wrong with it.
+// configLines prints the time of the last reload, and its problems.
 func configLines(w io.Writer, c *wire.SnapshotConfig) {
 	if c == nil {
 		return

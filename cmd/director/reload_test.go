@@ -14,8 +14,8 @@ import (
 	"retake/internal/director/operator"
 )
 
-// TestHangupNeverKills: a real director, a real file and real signals. What is broken is refused, and asking
-// shows why although the file has problems.
+// TestHangupNeverKills: a real director, a real file and real signals. An invalid file is rejected, and status commands
+// still explain why.
 func TestHangupNeverKills(t *testing.T) {
 	d, _, w := newTwins(t, true, untilTold)
 	key := w.issue("Add a frobnicator")
@@ -23,7 +23,7 @@ func TestHangupNeverKills(t *testing.T) {
 	text, err := os.ReadFile(file)
 	check(t, err)
 	const poll = "poll_seconds = 1\n"
-	write := func(with string) { // not where it is: nobody reads half of it
+	write := func(with string) { // write elsewhere and rename, so that a reader never sees half a file
 		text := strings.Replace(string(text), poll, with, 1)
 		check(t, os.WriteFile(file+"~", []byte(text), 0o600))
 		check(t, os.Rename(file+"~", file))

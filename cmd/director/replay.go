@@ -17,7 +17,7 @@ import (
 
 // replaying are the flags of `director replay`.
 type replaying struct {
-	policy, preset, rules, other string // what would have decided
+	policy, preset, rules, other string // the alternative decisions
 	since, journal               string
 	json                         bool
 }
@@ -90,7 +90,7 @@ func replayCommand(o *options) *cobra.Command {
 	return c
 }
 
-// question reads whose journal is asked, and what would have decided.
+// question returns the journal to replay and the alternative configuration.
 func (r *replaying) question(cmd *cobra.Command, o *options) (q offline.WhatIf, err error) {
 	q.Export, q.Reread = r.journal, r.rules != ""
 	load := o.load
@@ -127,12 +127,12 @@ func (r *replaying) question(cmd *cobra.Command, o *options) (q offline.WhatIf, 
 		return q, fmt.Errorf("--since: %w", err)
 	}
 	if len(to.set) == 0 && r.other == "" || r.journal != "" && !fileNamed(cmd) {
-		return q, nil // it is today's that is tried, or nobody says which that is
+		return q, nil // the current configuration is the alternative, or there is no current one
 	}
 	today := *o
 	today.set = nil
 	c, err := today.load()
-	if err == nil { // else --set alone makes it one that can be used
+	if err == nil { // otherwise it is only usable with --set
 		q.Today = &c
 	}
 	return q, nil

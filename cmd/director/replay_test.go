@@ -23,7 +23,7 @@ import (
 //	#8   tool_not_found     escalate
 //	#9   needs_human        escalate, answered
 //	#11  validation         fix_attempt, when a check of its pull request failed
-//	#12  policy_violation   escalate, which no policy is asked about: the work cannot be handed in
+//	#12  policy_violation   escalate, without a policy: the work cannot be delivered
 //	#13  needs_human        escalate, answered
 func demoJournal(t *testing.T) (dir string) {
 	t.Helper()

@@ -56,7 +56,7 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	return nil
 }
 
-// alone says what an incident hides.
+// alone describes the effect of an incident.
 func alone(n int) string {
 	if n == 0 {
 		return ""
@@ -83,7 +83,7 @@ func showCases(w *tabwriter.Writer, r *whatif.Report) {
 	fmt.Fprintf(w, "people\t%d asked more, %d fewer\n", t.MoreAsked, t.FewerAsked)
 }
 
-// attemptLines say what the cases amount to.
+// attemptLines sums up the cases.
 func attemptLines(t *whatif.Totals) []string {
 	lines := []string{fmt.Sprintf("%d granted more, %d fewer; of each claim the first difference counts",
 		t.MoreAttempts, t.FewerAttempts)}
@@ -109,7 +109,7 @@ func attemptLines(t *whatif.Totals) []string {
 	return lines
 }
 
-// used is what attempts have used, as far as they said.
+// used formats the reported usage of attempts.
 func used(u recovery.Usage) string {
 	text := counted(int(u.PaidCalls), "paid call", "paid calls")
 	if u.Tokens > 0 {

@@ -12,12 +12,12 @@ import (
 	"retake/internal/director/operator"
 )
 
-// recordCommands read what the director has written down; they work while it runs, and when it does not.
+// recordCommands read the director's files. They work with and without a running director.
 func recordCommands(o *options) []*cobra.Command {
 	return []*cobra.Command{logsCommand(o), reportCommand(o), budgetCommand(o), replayCommand(o)}
 }
 
-// dataDir is where the director of this configuration keeps its files.
+// dataDir returns the data folder of this configuration's director.
 func (o *options) dataDir(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
@@ -118,7 +118,7 @@ func budgetCommand(o *options) *cobra.Command {
 			return err
 		}
 		row := audit.BudgetRow{Issue: args[0]}
-		if store, err := audit.Find(at); err == nil { // 21 and #21 are names, too
+		if store, err := audit.Find(at); err == nil { // 21 and #21 are also valid names
 			if rows, err := audit.OnlyIssue(store.Budget(), args[0]); err == nil {
 				row = rows[0]
 			}

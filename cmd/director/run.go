@@ -105,7 +105,7 @@ func runCommand(o *options) *cobra.Command {
 	return c
 }
 
-// onlyIssues reads the list of --only. What the director does not watch it would wait for in vain.
+// onlyIssues reads the list of --only. It rejects unwatched repositories, because the director would wait forever.
 func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -126,7 +126,7 @@ func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err er
 	return keys, nil
 }
 
-// hangups are the SIGHUPs that come from now on, until stop; several in a short time are one.
+// hangups delivers SIGHUPs until stop. Signals in quick succession are combined.
 func hangups() (each <-chan struct{}, stop func()) {
 	signals, out, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
@@ -175,19 +175,19 @@ func logger(level, format string) (*zap.Logger, *hiding, error) {
 	return nil, nil, fmt.Errorf("--log-format: %q is none: want auto, json or text", format)
 }
 
-// What the log's lines look like.
+// Forms of log lines.
 const (
 	logAuto  = "auto"
 	logJSON  = "json"
 	logLines = "text"
 )
 
-// hiding is how a log hides secrets. Which values there are is known only when the director has begun.
+// hiding redacts secrets in a log. The values become available after the director has started.
 type hiding struct {
 	values atomic.Pointer[func() *redact.Redactor]
 }
 
-// know says who knows the values.
+// know sets the source of the values.
 func (h *hiding) know(values func() *redact.Redactor) { h.values.Store(&values) }
 
 func (h *hiding) by() *redact.Redactor {

@@ -17,16 +17,17 @@ import (
 	"retake/internal/story"
 )
 
-// steering is one command about a task: what people write on GitHub behind "/agent".
+// steering is a command about a task, equivalent to a comment with "/agent" on GitHub.
 type steering struct {
 	use, short, long, example string
 
 	aliases []string
 	command fsm.Command
-	// needs is what has to follow the issue; empty: nothing has to. With text, the rest are words for the agent.
+	// needs describes the required argument after the issue, or is empty. With text, the remaining words are passed to
+	// the agent.
 	needs string
 	text  bool
-	// argument takes the first word after the issue; nil: there is none.
+	// argument parses the first word after the issue; nil if the command has no argument.
 	argument func(c *operator.TaskCommand, word string) error
 }
 
@@ -89,7 +90,7 @@ func steerCommands(o *options) []*cobra.Command {
 	return append(all, addCommand(o))
 }
 
-// least is how many arguments the command needs.
+// least returns the minimum number of arguments.
 func (s steering) least() int {
 	if s.needs != "" {
 		return 2
@@ -132,7 +133,7 @@ func (s steering) cobra(o *options) *cobra.Command {
 	return c
 }
 
-// fit reports whether the arguments are those of the command.
+// fit validates the number of arguments.
 func (s steering) fit(args []string, text string) error {
 	n := len(args)
 	if s.text && text != "" && n > 0 {
@@ -182,7 +183,7 @@ func addCommand(o *options) *cobra.Command {
 // commented is a comment that an answer names, as people on GitHub write it.
 var commented = regexp.MustCompile("`(/agent [^`]+)`")
 
-// inCommands says what an answer says with the commands of the command line: whoever reads it has typed one.
+// inCommands rewrites an answer for the command line.
 func inCommands(issue, text string) string {
 	return commented.ReplaceAllStringFunc(text, func(quoted string) string {
 		if line := story.CommandLine(fsm.IssueKey(issue), strings.Trim(quoted, "`")); line != "" {
@@ -192,7 +193,7 @@ func inCommands(issue, text string) string {
 	})
 }
 
-// steered says what became of a command, by the name that it has here.
+// steered prints the result of a command, with its name on the command line.
 func steered(out io.Writer, name string, a operator.TaskAnswer, err error, asJSON bool) error {
 	switch {
 	case err != nil:

@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gap is what stands between two columns.
+// gap separates two columns.
 const gap = 3
 
-// shrinking is a column that gives way where a terminal is too narrow, and to how many characters; 0: it is
-// left out whole.
+// shrinking is a column that shrinks to least characters on a narrow terminal, or disappears if least is 0.
 type shrinking struct{ column, least int }
 
-// columnsOf is how many characters a line of the terminal has; 0: it is none, and nothing is cut.
+// columnsOf returns the width of the terminal, or 0 without a terminal.
 func columnsOf(to io.Writer) int {
 	f, ok := to.(*os.File)
 	if !ok {
@@ -28,8 +27,8 @@ func columnsOf(to io.Writer) int {
 	return int(size.Col)
 }
 
-// writeTable writes rows in columns. On a terminal no line is longer than it is wide: what may shrink does, in
-// that order, and then lines are cut.
+// writeTable writes rows in columns. On a terminal it shrinks columns in the given order, and then cuts lines, to fit
+// the width.
 func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) error {
 	widths := make([]int, len(rows[0]))
 	total := -gap

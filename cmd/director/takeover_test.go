@@ -28,15 +28,15 @@ import (
 
 var takeovers = flag.Int("takeovers", 1, "how often TestTakeovers kills the leading director")
 
-// takeoverLease is short, and long enough for a machine on which others work, too.
+// takeoverLease is short, but long enough for a machine with other load.
 const takeoverLease = 3 * time.Second
 
-// twin is one of the directors that stand in for each other.
+// twin is one of two directors with the same fleet.
 type twin struct {
 	t         *testing.T
 	dir, data string
-	shift     string   // of its clock; empty: it is right
-	env       []string // more of it
+	shift     string   // clock offset; empty if correct
+	env       []string // additional environment
 	cmd       *exec.Cmd
 }
 
@@ -73,7 +73,7 @@ func (d *twin) signal(s syscall.Signal) {
 	d.cmd = nil
 }
 
-// ask is the director's own word; ok is false if it does not answer.
+// ask returns the director's state. Ok is false if it does not answer.
 func (d *twin) ask() (s wire.SnapshotDirector, ok bool) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Second)
 	defer cancel()
@@ -99,9 +99,9 @@ func (d *twin) tookOver(why string) {
 	}
 }
 
-// programs is the folder with director and worker as they are built, but for the director's clock, which can be
-// set wrong. They are built without the race detector: it would slow real processes down, and find nothing
-// there that it does not find in the packages' own tests.
+// programs is the folder with the built director and worker. The director's clock can be shifted. They are built
+// without the race detector: it would slow real processes down, and find nothing there that it does not find in the
+// packages' own tests.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "retake-programs-")
 	if err != nil {
@@ -118,7 +118,7 @@ var programs = sync.OnceValues(func() (string, error) {
 
 var removePrograms = func() {}
 
-// world is what directors share that stand in for each other, and what their workers do.
+// world is the environment shared by the directors, with the script of their workers.
 type world struct {
 	t      *testing.T
 	dir    string
@@ -126,7 +126,7 @@ type world struct {
 	bus    *bustest.Server
 }
 
-// untilTold is what a worker does that ends when it is told to: see world.goOn.
+// untilTold is the script of a worker that waits for world.goOn.
 const untilTold = "until [ -e %s/go-on ]; do sleep 0.1; done"
 
 // newTwins starts what two directors need. Without storage that they share each has its own. work is a shell's
@@ -155,7 +155,7 @@ func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 	check(t, os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o600))
 	check(t, w.github.AddRepo("acme/widgets", seed, map[string]string{"retake-bot": "write", "octocat": "write"}))
 	labels := []string{"agent-task", "agent-claimed", "agent-blocked", "agent-review"}
-	// the labels are there: one write a second is all that is allowed
+	// the labels exist, because only one write per second is allowed
 	had := w.github.CreateIssue("acme/widgets", "octocat", "An issue of before", "", labels...)
 	for _, label := range labels {
 		w.github.RemoveLabel(had, "octocat", label)
@@ -195,7 +195,7 @@ func (w *world) issue(title string) (key string) {
 	return w.github.CreateIssue("acme/widgets", "octocat", title, "please", "agent-task")
 }
 
-// begun counts the checkouts below a folder in which a worker works, or has.
+// begun counts the checkouts with a running or finished worker below a folder.
 func begun(dir string) int {
 	found, _ := filepath.Glob(filepath.Join(dir, "tasks", "*", "checkout", "begun.txt"))
 	return len(found)
@@ -204,7 +204,7 @@ func begun(dir string) int {
 // goOn ends what workers wait for.
 func (w *world) goOn() { check(w.t, os.WriteFile(filepath.Join(w.dir, "go-on"), nil, 0o600)) }
 
-// handedIn waits until an issue is, by an attempt, and looks whether it has the one comment that it should have.
+// handedIn waits until an attempt has delivered an issue, and checks that it has exactly one comment.
 func (w *world) handedIn(key string, attempt int) {
 	w.t.Helper()
 	wait(w.t, key+" is handed in",
@@ -229,7 +229,8 @@ func endBelow(dir string) {
 	}
 }
 
-// A bus that is away for longer than the lease costs the lead and nothing else: who had it has it again, and goes on.
+// A disconnection from the bus that exceeds the lease only costs the lead. The former leader gets it back and
+// continues.
 func TestTheBusIsAwayForLongerThanTheLease(t *testing.T) {
 	alone, _, w := newTwins(t, true, untilTold)
 	key := w.issue("Add a frobnicator")
@@ -249,8 +250,8 @@ func TestTheBusIsAwayForLongerThanTheLease(t *testing.T) {
 	w.handedIn(key, 1)
 }
 
-// Without storage that they share a takeover costs the attempt that runs, and nothing else: it is made again,
-// and who was left behind is shut out.
+// Without shared storage, a takeover only costs the running attempt, which is repeated. The former leader's worker is
+// fenced.
 func TestTakeoverWithoutSharedStorage(t *testing.T) {
 	a, b, w := newTwins(t, false, untilTold)
 	key := w.issue("Add a frobnicator")
@@ -262,7 +263,7 @@ func TestTakeoverWithoutSharedStorage(t *testing.T) {
 	wait(t, "another attempt", func() bool { return begun(b.data) == 1 })
 	w.goOn()
 	w.handedIn(key, 2)
-	// The first one's worker is there still. It is removed when its director leads again.
+	// The first director's worker still exists. It is removed when its director leads again.
 	b.signal(syscall.SIGTERM)
 	a.start()
 	wait(t, "what was left behind is removed", func() bool {
@@ -271,9 +272,9 @@ func TestTakeoverWithoutSharedStorage(t *testing.T) {
 	})
 }
 
-// Two directors on one bus: the one that leads is killed, again and again, while issues are worked on. The
-// other one leads within two lease periods, at once if the first one was told to end; nothing is lost, and
-// nothing done twice. -takeovers 20 prints the slowest of 20.
+// Two directors share one bus. The leader is killed repeatedly during work on issues. The other director takes over
+// within two lease periods, or immediately after a graceful stop. Nothing is lost or repeated. -takeovers 20 prints the
+// slowest of 20.
 func TestTakeovers(t *testing.T) {
 	lead, other, w := newTwins(t, true, "sleep 2")
 	var issues []string
@@ -285,7 +286,7 @@ func TestTakeovers(t *testing.T) {
 	other.start()
 	wait(t, "the second one stands by", other.standsBy)
 	wait(t, "work has begun", func() bool { return slices.Contains(w.github.Issue(issues[0]).Labels, "agent-claimed") })
-	// a busy machine may hold a takeover up; it is the directors who do if three in a row are late
+	// a busy machine may delay a takeover, but three late takeovers in a row are a bug
 	var took []time.Duration
 	for n := 0; n < *takeovers || n < 3 && slices.Min(took) > 2*takeoverLease; n++ {
 		time.Sleep(time.Duration(n%4) * 700 * time.Millisecond) // at another moment of the work each time
@@ -315,7 +316,7 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-// A leader that is stopped for longer than its lease finds another one in its place when it comes back, and stands by.
+// A leader that was paused for longer than its lease finds a new leader when it resumes, and becomes a standby.
 func TestAStoppedLeaderStandsBy(t *testing.T) {
 	a, b, w := newTwins(t, true, untilTold)
 	key := w.issue("Add a frobnicator")
@@ -334,9 +335,8 @@ func TestAStoppedLeaderStandsBy(t *testing.T) {
 	w.handedIn(key, 1)
 }
 
-// The clocks of two machines are five minutes apart, either way. The successor leads in time, works on with the
-// leader's worker, and takes what GitHub says in its first look for what it is: it is not older than what the
-// leader has seen, and no deadline is over.
+// The clocks of two machines are five minutes apart, either way. The successor takes over in time, continues with the
+// leader's worker, and interprets GitHub's answers correctly: no older than the leader's, with no deadline expired.
 func TestClocksThatDiffer(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("package clockshift can set the clock of a program wrong on amd64 only")

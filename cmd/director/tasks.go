@@ -18,10 +18,10 @@ import (
 	"retake/internal/story"
 )
 
-// watchEvery is how often a watched table is drawn anew.
+// watchEvery is the refresh interval of a watched table.
 const watchEvery = 2 * time.Second
 
-// taskFilter says which tasks are listed.
+// taskFilter selects the tasks to list.
 type taskFilter struct {
 	states  []string
 	waiting string
@@ -41,7 +41,7 @@ func (f taskFilter) check() error {
 	return nil
 }
 
-// recently is for how long a task that is over stays in the list.
+// recently is the time that a finished task stays in the list.
 const recently = 24 * time.Hour
 
 func (f taskFilter) wants(t story.Story, now time.Time) bool {
@@ -115,7 +115,7 @@ func showTasks(to io.Writer, rows []story.Story, now time.Time, asJSON bool) err
 	return writeTable(to, table, columnsOf(to), []shrinking{{1, 16}, {5, 24}, {6, 0}})
 }
 
-// waitsFor says what a task waits for, and until when if that is known.
+// waitsFor describes the awaited event, with its time if known.
 func waitsFor(t story.Story) string {
 	waits := t.Waits
 	if q := t.Asked; q != nil {

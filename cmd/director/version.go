@@ -15,11 +15,11 @@ import (
 	"retake/internal/fsm"
 )
 
-// versions is what `director version` prints.
+// versions is the output of `director version`.
 type versions struct {
 	Version  string   `json:"version"`
 	Commit   string   `json:"commit,omitempty"`
-	Modified bool     `json:"modified,omitempty"` // the sources were not those of the commit
+	Modified bool     `json:"modified,omitempty"` // the sources had uncommitted changes
 	Built    string   `json:"commit_time,omitempty"`
 	Protocol string   `json:"protocol"` // of director and workers
 	Envelope string   `json:"envelope"` // of all messages
@@ -75,7 +75,7 @@ func versionCommand() *cobra.Command {
 	return c
 }
 
-// version is the module's, or the commit that a development build was made from.
+// version returns the module's version, or the commit of a development build.
 func version() string {
 	i, ok := debug.ReadBuildInfo()
 	if !ok {

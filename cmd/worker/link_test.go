@@ -12,7 +12,7 @@ import (
 // cache with other tests. Without cgo, as released, it is 0.1 MB smaller.
 const maxBytes = 9_700_000
 
-// releaseFlags are those of the Makefile and of deploy/images.sh.
+// releaseFlags are copied from the Makefile and deploy/images.sh.
 const releaseFlags = "build -trimpath -ldflags '-s -w'"
 
 func TestWorkerLinksNoServer(t *testing.T) {

@@ -75,7 +75,7 @@ func run(args []string) worker.ExitCode {
 		dial = worker.Alone(file)
 	}
 	if err := worker.Harden(); err != nil {
-		fmt.Fprintln(os.Stderr, err) // an old kernel or a strict profile: the worker goes on, less protected
+		fmt.Fprintln(os.Stderr, err) // an old kernel or a strict profile: the worker continues with less protection
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
