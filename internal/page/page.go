@@ -35,8 +35,7 @@ type Source interface {
 	// Output are the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
 	// Command executes a person's command, once for each ID. An error is a sentence for people and means that the
-	// command was not executed. Undecided means that it may still be executed. An error is a sentence for people: it
-	// was not carried out. Undecided: not yet.
+	// command was not executed. Undecided means that it may still be executed.
 	Command(ctx context.Context, c Command) error
 	// Tables are the policy and the rules that decide.
 	Tables() []Table

@@ -251,7 +251,7 @@ func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]in
 }
 
 // Events returns the events after a place, oldest first, of one issue, or of all for an empty key. A true gap means
-// that some events are only in the journal. gap reports that some events in between are only in the journal.
+// that some events are only in the journal.
 func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {
 		if e.ID.After(p) {

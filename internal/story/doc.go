@@ -18,6 +18,5 @@
 //
 // # Clock
 //
-// Times come from the records. Callers pass the current time if a question depends on it. Callers pass the current time
-// where a question depends on it.
+// Times come from the records. Callers pass the current time if a question depends on it.
 package story

@@ -52,8 +52,7 @@ var remedies = []struct {
 		"request stays open", fsm.Queued: "takes it out of the queue"}},
 }
 
-// can lists a person's options for a task in a state. The requested action comes first. The action that its question
-// asks for comes first.
+// can lists a person's options for a task in a state. The requested action comes first.
 func (s *Story) can(in fsm.State) (all []Remedy) {
 	k := string(s.Issue)
 	switch {

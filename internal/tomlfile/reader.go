@@ -10,8 +10,7 @@ import (
 )
 
 // reader builds the values of a file from the parser's output, and records the position of every key:
-// "director.max_workers", "stage[0].run". The parser checks only syntax, so the reader detects duplicate keys. The
-// parser knows syntax only; that a key is not given twice is for the reader.
+// "director.max_workers", "stage[0].run". The parser checks only syntax, so the reader detects duplicate keys.
 type reader struct {
 	*File
 	parser   unstable.Parser

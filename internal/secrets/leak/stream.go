@@ -46,7 +46,7 @@ type Stream struct {
 func (f *Finder) Stream() redact.Stream { return &Stream{f: f} }
 
 // Pass takes a piece and returns the output that is safe so far. It holds back a line that may contain the start of a
-// value. Of a line that may have the beginning of a value nothing is.
+// value.
 func (s *Stream) Pass(text string) string {
 	if s.f == nil || len(s.f.patterns) == 0 && len(s.f.spelled) == 0 {
 		return text
