@@ -32,6 +32,20 @@ func programs(t *testing.T, fleet string) (names []string) {
 	return names
 }
 
+// newerProgram copies the probe with another content.
+func newerProgram(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(engine.probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "worker")
+	if err := os.WriteFile(path, append(data, 0), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestOneProgramForAll: whatever becomes of its volume, an attempt has the whole program; and nothing is left
 // of it without an attempt.
 func TestOneProgramForAll(t *testing.T) {
@@ -71,15 +85,8 @@ func TestOneProgramForAll(t *testing.T) {
 	}
 	works("whose volume another process has removed", d, spec(t, "say", "out", "-"))
 
-	data, err := os.ReadFile(engine.probe)
-	if err != nil {
-		t.Fatal(err)
-	}
 	newer := spec(t, "say", "out", "-")
-	newer.WorkerBinary = filepath.Join(t.TempDir(), "worker")
-	if err := os.WriteFile(newer.WorkerBinary, append(data, 0), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	newer.WorkerBinary = newerProgram(t)
 	old := spec(t, "obey")
 	ensure(t, d, old)
 	awaitReady(t, old)

@@ -7,11 +7,9 @@ import (
 	"testing"
 )
 
-// TestReadOnlyRoot: the image's files are as they were, and all that programs expect to write to can be written
-// to: also the home that only the image knows, with what lies there.
-func TestReadOnlyRoot(t *testing.T) {
-	needDocker(t)
-	t.Parallel()
+// homeImage imports an image with a user who has a home.
+func homeImage(t *testing.T) (tag string) {
+	t.Helper()
 	var files bytes.Buffer
 	w := tar.NewWriter(&files)
 	for _, f := range []struct {
@@ -42,8 +40,17 @@ func TestReadOnlyRoot(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tag := engine.fleet + ":home"
+	tag = engine.fleet + ":home"
 	importArchive(t, tag, &files)
+	return tag
+}
+
+// TestReadOnlyRoot: the image's files are as they were, and all that programs expect to write to can be written
+// to: also the home that only the image knows, with what lies there.
+func TestReadOnlyRoot(t *testing.T) {
+	needDocker(t)
+	t.Parallel()
+	tag := homeImage(t)
 	d := open(t, engine.fleet)
 	for at, c := range map[string]struct {
 		code     int

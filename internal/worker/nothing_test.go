@@ -105,47 +105,51 @@ func TestWholeNothingDone(t *testing.T) {
 	}
 }
 
+const cutStream = "[ERROR] Model stream ended without a finish reason.\n"
+
+// runsWithoutWork are the cases of TestWholeNoWorkAtAll.
+var runsWithoutWork = map[string]struct {
+	out, err  string
+	leaves    map[string]string
+	unchanged bool
+	script    bool
+	want      string // reason; empty: a success
+	cause     string // in the report
+}{
+	"a key": {
+		"Error: 401 Invalid API key\n", "", nil, true, false, "auth_error",
+		"401 Invalid API key",
+	},
+	"a stream, on stderr": {
+		"Let me look.\n", cutStream,
+		map[string]string{".novel/session.db": "x"},
+		true, false,
+		"network_transient", "without a finish reason",
+	},
+	"a limit, from a script": {
+		"", "API Error: 429 Too Many Requests\n", nil, true, true, "rate_limited",
+		"429 Too Many Requests",
+	},
+	"a log": {
+		"Something went wrong.\n", "",
+		map[string]string{"~/.novel/logs/run.log": log401},
+		true, false, "auth_error", "401 Unauthorized",
+	},
+	"an explanation": {
+		"No change is needed: the function already handles connection refused.\n", "", nil,
+		true, false, "no_progress", "No change is needed",
+	},
+	"a silent script":        {"", "", nil, true, true, "no_progress", "changed nothing"},
+	"an error, and work":     {"", cutStream, map[string]string{"parser.go": "x"}, true, false, "", ""},
+	"work from before":       {"", cutStream, nil, false, true, "", ""},
+	"an answer, work before": {"It is done.\n", cutStream, nil, false, false, "", ""},
+}
+
 // TestWholeNoWorkAtAll: where there is no earlier work either, an agent that prints an error in plain words and
 // returns 0 fails in its own stage, and the cause is what it printed; a script around an agent is one. With
 // work from before, validation decides.
 func TestWholeNoWorkAtAll(t *testing.T) {
-	const cut = "[ERROR] Model stream ended without a finish reason.\n"
-	for name, row := range map[string]struct {
-		out, err  string
-		leaves    map[string]string
-		unchanged bool
-		script    bool
-		want      string // reason; empty: a success
-		cause     string // in the report
-	}{
-		"a key": {
-			"Error: 401 Invalid API key\n", "", nil, true, false, "auth_error",
-			"401 Invalid API key",
-		},
-		"a stream, on stderr": {
-			"Let me look.\n", cut,
-			map[string]string{".novel/session.db": "x"},
-			true, false,
-			"network_transient", "without a finish reason",
-		},
-		"a limit, from a script": {
-			"", "API Error: 429 Too Many Requests\n", nil, true, true, "rate_limited",
-			"429 Too Many Requests",
-		},
-		"a log": {
-			"Something went wrong.\n", "",
-			map[string]string{"~/.novel/logs/run.log": log401},
-			true, false, "auth_error", "401 Unauthorized",
-		},
-		"an explanation": {
-			"No change is needed: the function already handles connection refused.\n", "", nil,
-			true, false, "no_progress", "No change is needed",
-		},
-		"a silent script":        {"", "", nil, true, true, "no_progress", "changed nothing"},
-		"an error, and work":     {"", cut, map[string]string{"parser.go": "x"}, true, false, "", ""},
-		"work from before":       {"", cut, nil, false, true, "", ""},
-		"an answer, work before": {"It is done.\n", cut, nil, false, false, "", ""},
-	} {
+	for name, row := range runsWithoutWork {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.novel(row.leaves, row.out, "0")

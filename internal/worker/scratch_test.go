@@ -319,67 +319,78 @@ func TestAsAPlainProcess(t *testing.T) {
 			t.Log("not root: workers cannot be another user's")
 			continue
 		}
-		w := newWorld(t)
-		folder := t.TempDir()
-		openToAll(t, w.plan.Workdir)
-		openToAll(t, folder)
-		program := filepath.Join(w.plan.Workdir, "program")
-		build(t, "./testdata/snoop", program)
-		worker := filepath.Join(folder, "worker")
-		if err := os.Link(realWorker(t), worker); err != nil {
-			t.Fatal(err)
-		}
-		w.plan.Stages = []wire.StagePlan{
-			{Name: wire.StageCode, Run: []string{program}, TimeoutSeconds: 60},
-			{Name: wire.StageValidate, Run: []string{program}, TimeoutSeconds: 60},
-		}
-		lookFor(w.plan)
-		order := map[string]any{
-			"Argv": []string{worker, "--plan", "-"}, "Env": []string{"HOME=" + w.plan.Workdir, "PATH=/bin"},
-			"Workdir": w.plan.Workdir, "Stdin": w.input(),
-		}
-		supervise := exec.Command(worker, "supervise", folder)
-		supervise.Env = []string{"PATH=/bin"}
-		lock, err := os.Create(filepath.Join(folder, "lock"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		supervise.ExtraFiles = []*os.File{lock}
-		if root {
-			order["UID"], order["GID"] = 1000, 1000
-		} else if os.Geteuid() == 0 {
-			supervise.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
-		}
-		data, err := json.Marshal(order)
-		if err != nil {
-			t.Fatal(err)
-		}
-		supervise.Stdin = bytes.NewReader(data)
-		if out, err := supervise.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		_ = lock.Close()
-		var ended struct {
-			ExitCode int `json:"exit_code"`
-		}
-		text, err := os.ReadFile(filepath.Join(folder, "ended.json"))
-		if err == nil {
-			err = json.Unmarshal(text, &ended)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		logs := ""
-		for _, name := range []string{"stdout", "stderr"} {
-			part, err := os.ReadFile(filepath.Join(folder, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			logs += string(part)
-		}
-		if os.Geteuid() != 0 {
-			logs = strings.Replace(logs, fmt.Sprintf("uid %d", os.Geteuid()), "uid 1000", 1)
-		}
-		wantNothingFound(t, w, fmt.Sprint(ended.ExitCode), logs)
+		w, folder := supervised(t, root)
+		wantSupervisedNothing(t, w, folder)
 	}
+}
+
+// supervised runs a worker under a supervisor, and returns the supervisor's folder.
+func supervised(t *testing.T, root bool) (w *world, folder string) {
+	t.Helper()
+	w, folder = newWorld(t), t.TempDir()
+	openToAll(t, w.plan.Workdir)
+	openToAll(t, folder)
+	program := filepath.Join(w.plan.Workdir, "program")
+	build(t, "./testdata/snoop", program)
+	worker := filepath.Join(folder, "worker")
+	if err := os.Link(realWorker(t), worker); err != nil {
+		t.Fatal(err)
+	}
+	w.plan.Stages = []wire.StagePlan{
+		{Name: wire.StageCode, Run: []string{program}, TimeoutSeconds: 60},
+		{Name: wire.StageValidate, Run: []string{program}, TimeoutSeconds: 60},
+	}
+	lookFor(w.plan)
+	order := map[string]any{
+		"Argv": []string{worker, "--plan", "-"}, "Env": []string{"HOME=" + w.plan.Workdir, "PATH=/bin"},
+		"Workdir": w.plan.Workdir, "Stdin": w.input(),
+	}
+	supervise := exec.Command(worker, "supervise", folder)
+	supervise.Env = []string{"PATH=/bin"}
+	lock, err := os.Create(filepath.Join(folder, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	supervise.ExtraFiles = []*os.File{lock}
+	if root {
+		order["UID"], order["GID"] = 1000, 1000
+	} else if os.Geteuid() == 0 {
+		supervise.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+	}
+	data, err := json.Marshal(order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	supervise.Stdin = bytes.NewReader(data)
+	if out, err := supervise.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_ = lock.Close()
+	return w, folder
+}
+
+func wantSupervisedNothing(t *testing.T, w *world, folder string) {
+	t.Helper()
+	var ended struct {
+		ExitCode int `json:"exit_code"`
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "ended.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &ended)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := ""
+	for _, name := range []string{"stdout", "stderr"} {
+		part, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs += string(part)
+	}
+	if os.Geteuid() != 0 {
+		logs = strings.Replace(logs, fmt.Sprintf("uid %d", os.Geteuid()), "uid 1000", 1)
+	}
+	wantNothingFound(t, w, fmt.Sprint(ended.ExitCode), logs)
 }

@@ -74,6 +74,23 @@ var leftThere = []string{
 	"\"new\\nline.txt\": has conflict markers",
 }
 
+// unfinishedWorkIsShown: people see the work with its markers, but unsafe work is not pushed for that.
+func unfinishedWorkIsShown(t *testing.T, w *Workspaces, o origin) {
+	t.Helper()
+	unfinished := request(o, nonceB)
+	unfinished.Branch, unfinished.Unfinished = "retake/7-a1-unfinished", true
+	unsafe := errors.New("unsafe")
+	unfinished.Check = func(context.Context, *Patch) error { return unsafe }
+	if _, err := w.Deliver(t.Context(), unfinished); !errors.Is(err, unsafe) {
+		t.Errorf("unsafe work: %v", err)
+	}
+	unfinished.Check = request(o, nonceB).Check
+	d, err := w.Deliver(t.Context(), unfinished)
+	if err != nil || !hasMarkers(sh(t, o.bare, "show", d.Branch+":both.txt")) {
+		t.Errorf("unfinished: %+v, %v", d, err)
+	}
+}
+
 // TestKeptConflicts: what git leaves in the files, what is told of it, and when the work may be delivered.
 func TestKeptConflicts(t *testing.T) {
 	t.Parallel()
@@ -122,19 +139,7 @@ func TestKeptConflicts(t *testing.T) {
 	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) are left in")
 	wantKind(t, w.Mergeable(t.Context(), syncRequest(o)), Conflict, "conflict markers (<<<<<<<) are left in")
 
-	// People who are asked about it see it as it is; nothing unsafe is pushed for that.
-	unfinished := request(o, nonceB)
-	unfinished.Branch, unfinished.Unfinished = "retake/7-a1-unfinished", true
-	unsafe := errors.New("unsafe")
-	unfinished.Check = func(context.Context, *Patch) error { return unsafe }
-	if _, err := w.Deliver(t.Context(), unfinished); !errors.Is(err, unsafe) {
-		t.Errorf("unsafe work: %v", err)
-	}
-	unfinished.Check = request(o, nonceB).Check
-	d, err := w.Deliver(t.Context(), unfinished)
-	if err != nil || !hasMarkers(sh(t, o.bare, "show", d.Branch+":both.txt")) {
-		t.Errorf("unfinished: %+v, %v", d, err)
-	}
+	unfinishedWorkIsShown(t, w, o)
 
 	// The agent decides, in one file by taking it away, in another by having a line of a marker as its text.
 	put(t, c.Path, "both.txt", lines(map[int]string{4: "both"}))

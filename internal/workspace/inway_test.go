@@ -9,78 +9,81 @@ import (
 	"testing"
 )
 
+// obstacles are the cases of TestSyncWhatGitDoesNotKnow.
+var obstacles = map[string]struct {
+	agent   func(t *testing.T, dir, outside string)
+	theirs  map[string]string
+	blocked []string
+	want    string // content of the first of theirs
+}{
+	"ignored file gives way": {
+		func(t *testing.T, dir, _ string) { put(t, dir, "ign-file", "agent's") },
+		map[string]string{"ign-file": "theirs"},
+		nil, "theirs",
+	},
+	"ignored folder does not": {
+		func(t *testing.T, dir, _ string) { put(t, dir, "ign-folder/x", "agent's") },
+		map[string]string{"ign-folder": "theirs"},
+		[]string{"ign-folder"},
+		"",
+	},
+	"empty folder does": {
+		func(_ *testing.T, dir, _ string) { _ = os.MkdirAll(filepath.Join(dir, "empty/er"), 0o755) },
+		map[string]string{"empty": "theirs"},
+		nil, "theirs",
+	},
+	"ignored file for a folder": {
+		func(t *testing.T, dir, _ string) { put(t, dir, "ign-file", "agent's") },
+		map[string]string{"ign-file/x": "theirs"},
+		[]string{"ign-file/x"},
+		"",
+	},
+	"ignored link out for a folder": {
+		func(_ *testing.T, dir, outside string) { _ = os.Symlink(outside, filepath.Join(dir, "ign-link")) },
+		map[string]string{"ign-link/victim": "theirs"},
+		[]string{"ign-link/victim"},
+		"",
+	},
+	"ignored link within for a folder": {
+		func(_ *testing.T, dir, _ string) { _ = os.Symlink("src", filepath.Join(dir, "ign-link")) },
+		map[string]string{"ign-link/a.txt": "theirs"},
+		[]string{"ign-link/a.txt"},
+		"",
+	},
+	"ignored link for a file": {
+		func(_ *testing.T, dir, outside string) {
+			_ = os.Symlink(filepath.Join(outside, "victim"), filepath.Join(dir, "ign-link"))
+		},
+		map[string]string{"ign-link": "theirs"},
+		nil, "theirs",
+	},
+	"pipe for a file": {
+		func(_ *testing.T, dir, _ string) { _ = syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600) },
+		map[string]string{"pipe": "theirs"},
+		nil, "theirs",
+	},
+	"a repository of the agent's": {
+		func(t *testing.T, dir, _ string) {
+			put(t, dir, "nested/x.txt", "agent's")
+			sh(t, filepath.Join(dir, "nested"), "init", "-q")
+		},
+		map[string]string{"nested/y.txt": "theirs"},
+		nil, "theirs",
+	},
+}
+
 // TestSyncWhatGitDoesNotKnow: ignored files and links that stand where the base branch now has something.
 func TestSyncWhatGitDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	put(t, outside, "victim", "untouched")
-	for name, c := range map[string]struct {
-		agent   func(t *testing.T, dir string)
-		theirs  map[string]string
-		blocked []string
-		want    string // content of the first of theirs
-	}{
-		"ignored file gives way": {
-			func(t *testing.T, dir string) { put(t, dir, "ign-file", "agent's") },
-			map[string]string{"ign-file": "theirs"},
-			nil, "theirs",
-		},
-		"ignored folder does not": {
-			func(t *testing.T, dir string) { put(t, dir, "ign-folder/x", "agent's") },
-			map[string]string{"ign-folder": "theirs"},
-			[]string{"ign-folder"},
-			"",
-		},
-		"empty folder does": {
-			func(_ *testing.T, dir string) { _ = os.MkdirAll(filepath.Join(dir, "empty/er"), 0o755) },
-			map[string]string{"empty": "theirs"},
-			nil, "theirs",
-		},
-		"ignored file for a folder": {
-			func(t *testing.T, dir string) { put(t, dir, "ign-file", "agent's") },
-			map[string]string{"ign-file/x": "theirs"},
-			[]string{"ign-file/x"},
-			"",
-		},
-		"ignored link out for a folder": {
-			func(_ *testing.T, dir string) { _ = os.Symlink(outside, filepath.Join(dir, "ign-link")) },
-			map[string]string{"ign-link/victim": "theirs"},
-			[]string{"ign-link/victim"},
-			"",
-		},
-		"ignored link within for a folder": {
-			func(_ *testing.T, dir string) { _ = os.Symlink("src", filepath.Join(dir, "ign-link")) },
-			map[string]string{"ign-link/a.txt": "theirs"},
-			[]string{"ign-link/a.txt"},
-			"",
-		},
-		"ignored link for a file": {
-			func(_ *testing.T, dir string) {
-				_ = os.Symlink(filepath.Join(outside, "victim"), filepath.Join(dir, "ign-link"))
-			},
-			map[string]string{"ign-link": "theirs"},
-			nil, "theirs",
-		},
-		"pipe for a file": {
-			func(_ *testing.T, dir string) { _ = syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600) },
-			map[string]string{"pipe": "theirs"},
-			nil, "theirs",
-		},
-		"a repository of the agent's": {
-			func(t *testing.T, dir string) {
-				put(t, dir, "nested/x.txt", "agent's")
-				sh(t, filepath.Join(dir, "nested"), "init", "-q")
-			},
-			map[string]string{"nested/y.txt": "theirs"},
-			nil, "theirs",
-		},
-	} {
+	for name, c := range obstacles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOrigin(t, map[string]string{".gitignore": "ign-*\n", "src/a.txt": "a\n"})
 			w := open(t, Options{})
 			dir := checkout(t, w, o, nonceB).Path
-			c.agent(t, dir)
+			c.agent(t, dir, outside)
 			o.change(t, c.theirs)
 			_, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{})
 			switch {

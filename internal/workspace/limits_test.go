@@ -99,98 +99,101 @@ func tooMuchSays(t *testing.T, w *Workspaces, o origin, texts ...string) {
 	}
 }
 
+// excesses are the cases of TestLimits.
+var excesses = []struct {
+	name   string
+	limits Limits
+	make   func(t *testing.T, dir string)
+	text   string
+}{
+	{
+		"sparse file of 8 TB",
+		Limits{},
+		func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, "big"), 8<<40) }, "checkout.max_bytes",
+	},
+	{"sparse and ignored", Limits{}, func(t *testing.T, dir string) {
+		put(t, dir, ".gitignore", "*\n")
+		sparse(t, filepath.Join(dir, "big"), 8<<40)
+	}, "checkout.max_bytes"},
+	{"sparse files whose sizes overflow", Limits{}, func(t *testing.T, dir string) {
+		for i := range 3 {
+			sparse(t, filepath.Join(dir, fmt.Sprint(i)), 15<<40)
+		}
+	}, "checkout.max_bytes"},
+	{"links to one file", Limits{Bytes: 10 << 20}, func(t *testing.T, dir string) {
+		put(t, dir, "x", strings.Repeat("x", 1<<20))
+		for i := range 20 {
+			if err := os.Link(filepath.Join(dir, "x"), filepath.Join(dir, fmt.Sprint("x", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, "checkout.max_bytes"},
+	{"blocks without a size", Limits{Bytes: 10 << 20}, func(t *testing.T, dir string) {
+		f, err := os.Create(filepath.Join(dir, "x"))
+		if err == nil {
+			err = errors.Join(unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 20<<20), f.Close())
+		}
+		if err != nil {
+			t.Skip("fallocate: " + err.Error())
+		}
+	}, "checkout.max_bytes"},
+	{
+		"folders in each other",
+		Limits{},
+		func(t *testing.T, dir string) { descend(t, dir, "d", 5000, nil) },
+		"checkout.max_depth",
+	},
+	{
+		"long names in each other",
+		Limits{},
+		func(t *testing.T, dir string) { descend(t, dir, strings.Repeat("n", 255), 150, nil) },
+		"checkout.max_path_bytes",
+	},
+	{"one full folder", Limits{Entries: 1000}, func(t *testing.T, dir string) {
+		descend(t, dir, "full", 1, func(at int) (err error) {
+			for i := 0; i < 1500 && err == nil; i++ {
+				err = touch(at, fmt.Sprint(i))
+			}
+			return err
+		})
+	}, "checkout.max_entries"},
+	{"many files", Limits{Files: 1000}, func(t *testing.T, dir string) {
+		for i := range 20 {
+			for j := range 60 {
+				put(t, dir, fmt.Sprintf("%d/%d", i, j), "")
+			}
+		}
+	}, "checkout.max_files"},
+	{
+		"a .gitignore of 100 MB",
+		Limits{},
+		func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, ".gitignore"), 100<<20) }, ".gitignore",
+	},
+	{"a .gitattributes of 100 MB below", Limits{}, func(t *testing.T, dir string) {
+		put(t, dir, "a/b/x", "")
+		sparse(t, filepath.Join(dir, "a/b/.gitattributes"), 100<<20)
+	}, "a/b/.gitattributes"},
+	{
+		"a file of 1 GiB with one line",
+		Limits{WorkBytes: 1 << 29},
+		func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, "line.txt"), 1<<30) },
+		"checkout.max_work_bytes",
+	},
+	{"in closed folders", Limits{}, func(t *testing.T, dir string) {
+		put(t, dir, "closed/x", "")
+		sparse(t, filepath.Join(dir, "closed/big"), 8<<40)
+		if err := errors.Join(os.Chmod(filepath.Join(dir, "closed/big"), 0),
+			os.Chmod(filepath.Join(dir, "closed"), 0)); err != nil {
+			t.Fatal(err)
+		}
+	}, "checkout.max_bytes"},
+}
+
 // TestLimits: a checkout beyond any one of them is refused before any of it is read, by delivery, patch and
 // next attempt alike, and removed all the same.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		limits Limits
-		make   func(t *testing.T, dir string)
-		text   string
-	}{
-		{
-			"sparse file of 8 TB",
-			Limits{},
-			func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, "big"), 8<<40) }, "checkout.max_bytes",
-		},
-		{"sparse and ignored", Limits{}, func(t *testing.T, dir string) {
-			put(t, dir, ".gitignore", "*\n")
-			sparse(t, filepath.Join(dir, "big"), 8<<40)
-		}, "checkout.max_bytes"},
-		{"sparse files whose sizes overflow", Limits{}, func(t *testing.T, dir string) {
-			for i := range 3 {
-				sparse(t, filepath.Join(dir, fmt.Sprint(i)), 15<<40)
-			}
-		}, "checkout.max_bytes"},
-		{"links to one file", Limits{Bytes: 10 << 20}, func(t *testing.T, dir string) {
-			put(t, dir, "x", strings.Repeat("x", 1<<20))
-			for i := range 20 {
-				if err := os.Link(filepath.Join(dir, "x"), filepath.Join(dir, fmt.Sprint("x", i))); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}, "checkout.max_bytes"},
-		{"blocks without a size", Limits{Bytes: 10 << 20}, func(t *testing.T, dir string) {
-			f, err := os.Create(filepath.Join(dir, "x"))
-			if err == nil {
-				err = errors.Join(unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 20<<20), f.Close())
-			}
-			if err != nil {
-				t.Skip("fallocate: " + err.Error())
-			}
-		}, "checkout.max_bytes"},
-		{
-			"folders in each other",
-			Limits{},
-			func(t *testing.T, dir string) { descend(t, dir, "d", 5000, nil) },
-			"checkout.max_depth",
-		},
-		{
-			"long names in each other",
-			Limits{},
-			func(t *testing.T, dir string) { descend(t, dir, strings.Repeat("n", 255), 150, nil) },
-			"checkout.max_path_bytes",
-		},
-		{"one full folder", Limits{Entries: 1000}, func(t *testing.T, dir string) {
-			descend(t, dir, "full", 1, func(at int) (err error) {
-				for i := 0; i < 1500 && err == nil; i++ {
-					err = touch(at, fmt.Sprint(i))
-				}
-				return err
-			})
-		}, "checkout.max_entries"},
-		{"many files", Limits{Files: 1000}, func(t *testing.T, dir string) {
-			for i := range 20 {
-				for j := range 60 {
-					put(t, dir, fmt.Sprintf("%d/%d", i, j), "")
-				}
-			}
-		}, "checkout.max_files"},
-		{
-			"a .gitignore of 100 MB",
-			Limits{},
-			func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, ".gitignore"), 100<<20) }, ".gitignore",
-		},
-		{"a .gitattributes of 100 MB below", Limits{}, func(t *testing.T, dir string) {
-			put(t, dir, "a/b/x", "")
-			sparse(t, filepath.Join(dir, "a/b/.gitattributes"), 100<<20)
-		}, "a/b/.gitattributes"},
-		{
-			"a file of 1 GiB with one line",
-			Limits{WorkBytes: 1 << 29},
-			func(t *testing.T, dir string) { sparse(t, filepath.Join(dir, "line.txt"), 1<<30) },
-			"checkout.max_work_bytes",
-		},
-		{"in closed folders", Limits{}, func(t *testing.T, dir string) {
-			put(t, dir, "closed/x", "")
-			sparse(t, filepath.Join(dir, "closed/big"), 8<<40)
-			if err := errors.Join(os.Chmod(filepath.Join(dir, "closed/big"), 0),
-				os.Chmod(filepath.Join(dir, "closed"), 0)); err != nil {
-				t.Fatal(err)
-			}
-		}, "checkout.max_bytes"},
-	} {
+	for _, c := range excesses {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := newOrigin(t, map[string]string{"a.txt": "one\n"})

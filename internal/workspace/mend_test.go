@@ -12,64 +12,68 @@ import (
 	"time"
 )
 
+// emptyObjects truncates all objects of a git directory.
+func emptyObjects(t *testing.T, dir string) {
+	n := 0
+	_ = filepath.WalkDir(filepath.Join(dir, "objects"), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && !strings.Contains(path, "/info/") {
+			n++
+			_ = os.Chmod(path, 0o600)
+			err = os.Truncate(path, 0)
+		}
+		return err
+	})
+	if n == 0 {
+		t.Fatal("nothing to damage in " + dir)
+	}
+}
+
+// damages are the cases of TestDamagedRepositoriesAreMadeAgain.
+var damages = map[string]func(t *testing.T, w *Workspaces){
+	"mirror: HEAD empty":    func(t *testing.T, w *Workspaces) { put(t, w.mirrors.path(repo), "HEAD", "") },
+	"mirror: objects empty": func(t *testing.T, w *Workspaces) { emptyObjects(t, w.mirrors.path(repo)) },
+	"mirror: objects gone": func(_ *testing.T,
+		w *Workspaces,
+	) {
+		_ = os.RemoveAll(filepath.Join(w.mirrors.path(repo), "objects"))
+	},
+	"mirror: refs gone": func(_ *testing.T,
+		w *Workspaces,
+	) {
+		_ = os.RemoveAll(filepath.Join(w.mirrors.path(repo), "refs"))
+	},
+	"mirror: all gone": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(w.mirrors.path(repo)) },
+	"mirror: config garbage": func(t *testing.T, w *Workspaces) {
+		put(t, w.mirrors.path(repo), "config",
+			"\x00\x00\x00")
+	},
+	"task: HEAD empty": func(t *testing.T, w *Workspaces) {
+		put(t, w.tasks.at("", nonceA).gitDir,
+			"HEAD", "")
+	},
+	"task: objects empty": func(t *testing.T,
+		w *Workspaces,
+	) {
+		emptyObjects(t, w.tasks.at("", nonceA).gitDir)
+	},
+	"task: alternates empty": func(t *testing.T, w *Workspaces) {
+		put(t, w.tasks.at("", nonceA).gitDir, "objects/info/alternates", "")
+	},
+	"task: all gone": func(_ *testing.T,
+		w *Workspaces,
+	) {
+		_ = os.RemoveAll(w.tasks.at("", nonceA).gitDir)
+	},
+	"both: objects empty": func(t *testing.T, w *Workspaces) {
+		emptyObjects(t, w.mirrors.path(repo))
+		emptyObjects(t, w.tasks.at("", nonceA).gitDir)
+	},
+}
+
 // TestDamagedRepositoriesAreMadeAgain: whatever of git's is empty or gone, the next operation works, and the
 // work in the tree is delivered.
 func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 	t.Parallel()
-	objects := func(t *testing.T, dir string) {
-		n := 0
-		_ = filepath.WalkDir(filepath.Join(dir, "objects"), func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.Type().IsRegular() && !strings.Contains(path, "/info/") {
-				n++
-				_ = os.Chmod(path, 0o600)
-				err = os.Truncate(path, 0)
-			}
-			return err
-		})
-		if n == 0 {
-			t.Fatal("nothing to damage in " + dir)
-		}
-	}
-	damages := map[string]func(t *testing.T, w *Workspaces){
-		"mirror: HEAD empty":    func(t *testing.T, w *Workspaces) { put(t, w.mirrors.path(repo), "HEAD", "") },
-		"mirror: objects empty": func(t *testing.T, w *Workspaces) { objects(t, w.mirrors.path(repo)) },
-		"mirror: objects gone": func(_ *testing.T,
-			w *Workspaces,
-		) {
-			_ = os.RemoveAll(filepath.Join(w.mirrors.path(repo), "objects"))
-		},
-		"mirror: refs gone": func(_ *testing.T,
-			w *Workspaces,
-		) {
-			_ = os.RemoveAll(filepath.Join(w.mirrors.path(repo), "refs"))
-		},
-		"mirror: all gone": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(w.mirrors.path(repo)) },
-		"mirror: config garbage": func(t *testing.T, w *Workspaces) {
-			put(t, w.mirrors.path(repo), "config",
-				"\x00\x00\x00")
-		},
-		"task: HEAD empty": func(t *testing.T, w *Workspaces) {
-			put(t, filepath.Join(w.tasks.at("", nonceA).dir, "git"),
-				"HEAD", "")
-		},
-		"task: objects empty": func(t *testing.T,
-			w *Workspaces,
-		) {
-			objects(t, filepath.Join(w.tasks.at("", nonceA).dir, "git"))
-		},
-		"task: alternates empty": func(t *testing.T, w *Workspaces) {
-			put(t, filepath.Join(w.tasks.at("", nonceA).dir, "git"), "objects/info/alternates", "")
-		},
-		"task: all gone": func(_ *testing.T,
-			w *Workspaces,
-		) {
-			_ = os.RemoveAll(filepath.Join(w.tasks.at("", nonceA).dir, "git"))
-		},
-		"both: objects empty": func(t *testing.T, w *Workspaces) {
-			objects(t, w.mirrors.path(repo))
-			objects(t, filepath.Join(w.tasks.at("", nonceA).dir, "git"))
-		},
-	}
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +115,7 @@ func TestLostWorkBeginsAnew(t *testing.T) {
 			_ = os.RemoveAll(filepath.Join(w.tasks.at("", nonceA).dir, "checkout"))
 		},
 		"base rewritten": func(t *testing.T, w *Workspaces) {
-			_ = os.RemoveAll(filepath.Join(w.tasks.at("", nonceA).dir, "git"))
+			_ = os.RemoveAll(w.tasks.at("", nonceA).gitDir)
 			put(t, w.tasks.at("", nonceA).dir, "task.json",
 				strings.ReplaceAll(read(t, filepath.Join(w.tasks.at("", nonceA).dir, "task.json")), baseOf(t, w),
 					strings.Repeat("1", 40)))
@@ -225,7 +229,7 @@ func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	if err := task.save(); err != nil {
 		t.Fatal(err)
 	}
-	for _, damaged := range []string{filepath.Join(w.tasks.at("", nonceA).dir, "git"), w.mirrors.path(repo)} {
+	for _, damaged := range []string{w.tasks.at("", nonceA).gitDir, w.mirrors.path(repo)} {
 		if err := os.RemoveAll(damaged); err != nil {
 			t.Fatal(err)
 		}

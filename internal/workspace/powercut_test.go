@@ -11,6 +11,19 @@ import (
 	"retake/internal/sys/powercut"
 )
 
+// wantSound checks all repositories in a data directory.
+func wantSound(t *testing.T, dir, when string) {
+	t.Helper()
+	repositories, _ := filepath.Glob(filepath.Join(dir, "tasks", "*", "git"))
+	mirrors, _ := filepath.Glob(filepath.Join(dir, "mirrors", "*", "*.git"))
+	for _, r := range append(repositories, mirrors...) {
+		sh(t, r, "--git-dir=.", "fsck", "--no-dangling", "--strict")
+	}
+	if len(repositories) == 0 || len(mirrors) == 0 {
+		t.Errorf("%s: %d repositories and %d mirrors are left", when, len(repositories), len(mirrors))
+	}
+}
+
 // TestPowerCutKeepsCheckouts: the power is cut right after a checkout was made, when a small fetch has just
 // come, and after a delivery. The files are whole, and the repositories are as git wants them.
 func TestPowerCutKeepsCheckouts(t *testing.T) {
@@ -28,17 +41,6 @@ func TestPowerCutKeepsCheckouts(t *testing.T) {
 		}
 		return w
 	}
-	sound := func(when string) {
-		t.Helper()
-		repositories, _ := filepath.Glob(filepath.Join(dir, "tasks", "*", "git"))
-		mirrors, _ := filepath.Glob(filepath.Join(dir, "mirrors", "*", "*.git"))
-		for _, r := range append(repositories, mirrors...) {
-			sh(t, r, "--git-dir=.", "fsck", "--no-dangling", "--strict")
-		}
-		if len(repositories) == 0 || len(mirrors) == 0 {
-			t.Errorf("%s: %d repositories and %d mirrors are left", when, len(repositories), len(mirrors))
-		}
-	}
 	w := open()
 	c, err := w.Checkout(t.Context(), wanted)
 	if err != nil {
@@ -47,7 +49,7 @@ func TestPowerCutKeepsCheckouts(t *testing.T) {
 	before := files(t, c.Path)
 	disk.Cut()
 	disk.Restore()
-	sound("after the checkout")
+	wantSound(t, dir, "after the checkout")
 	if after := files(t, c.Path); after != before {
 		t.Errorf("files before:\n%s\nafter:\n%s", before, after)
 	}
@@ -63,7 +65,7 @@ func TestPowerCutKeepsCheckouts(t *testing.T) {
 	before = files(t, c.Path)
 	disk.Cut()
 	disk.Restore()
-	sound("after a merge")
+	wantSound(t, dir, "after a merge")
 	if after := files(t, c.Path); after != before || !strings.Contains(after, "later.txt") {
 		t.Errorf("files before:\n%s\nafter:\n%s", before, after)
 	}
@@ -81,7 +83,7 @@ func TestPowerCutKeepsCheckouts(t *testing.T) {
 	}
 	disk.Cut()
 	disk.Restore()
-	sound("after a delivery")
+	wantSound(t, dir, "after a delivery")
 	again, err := open().Deliver(context.Background(), delivery)
 	if err != nil || again.SHA != d.SHA {
 		t.Errorf("delivered %+v, again %+v, %v", d, again, err)

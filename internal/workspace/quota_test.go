@@ -35,6 +35,26 @@ func openWithQuota(t *testing.T, dir string) *Workspaces {
 	return w
 }
 
+// fill writes a file until the quota is exhausted.
+func fill(t *testing.T, full string) (written int) {
+	t.Helper()
+	f, err := os.Create(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chunk := make([]byte, 1<<20); err == nil && written < 4*testQuota; {
+		var n int
+		n, err = f.Write(chunk)
+		written += n
+	}
+	_ = f.Close()
+	t.Logf("%d MiB of %d could be written: %v", written>>20, testQuota>>20, err)
+	if !errors.Is(err, syscall.ENOSPC) || written > testQuota {
+		t.Errorf("%d bytes: %v", written, err)
+	}
+	return written
+}
+
 // TestQuota: what an agent writes ends at the quota, for its checkout alone; the work within it is delivered;
 // it is found again after a restart of the machine, and nothing is left in the end.
 func TestQuota(t *testing.T) {
@@ -59,21 +79,7 @@ func TestQuota(t *testing.T) {
 	}
 	put(t, c.Path, "b.txt", "x")
 	full := filepath.Join(c.Path, "full")
-	f, err := os.Create(full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	written := 0
-	for chunk := make([]byte, 1<<20); err == nil && written < 4*testQuota; {
-		var n int
-		n, err = f.Write(chunk)
-		written += n
-	}
-	_ = f.Close()
-	t.Logf("%d MiB of %d could be written: %v", written>>20, testQuota>>20, err)
-	if !errors.Is(err, syscall.ENOSPC) || written > testQuota {
-		t.Errorf("%d bytes: %v", written, err)
-	}
+	written := fill(t, full)
 	if used, err := w.Used(t.Context(), nonceB); err != nil || !used.Whole || used.Bytes < int64(written)/2 ||
 		used.Bytes > testQuota {
 		t.Errorf("uses %+v of the disk: %v", used, err)

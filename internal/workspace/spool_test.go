@@ -53,10 +53,7 @@ func TestSpooled(t *testing.T) {
 		}
 	}
 	if err := read("second"); err == nil {
-		t.Error("no word on what cannot be read")
-	}
-	if err := os.Remove(spool); err == nil {
-		t.Fatal("the spool is empty")
+		t.Error("no error about the unreadable ones")
 	}
 	outside := t.TempDir()
 	for _, err := range []error{

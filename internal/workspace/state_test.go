@@ -30,6 +30,26 @@ func stateIn(t *testing.T, dir string) (s State, ok bool) {
 	return s, err == nil && json.Unmarshal(data, &s) == nil && s.SchemaVersion == StateSchema
 }
 
+func wantTimesInUTC(t *testing.T, dir string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, retakeDir, stateFile))
+	var raw struct {
+		SchemaVersion string `json:"schema_version"`
+		UpdatedAt     string `json:"updated_at"`
+		LastSeen      struct {
+			At string `json:"issue_updated_at"`
+		} `json:"last_seen"`
+		Worker map[string]any
+	}
+	if err := errors.Join(err, json.Unmarshal(data, &raw)); err != nil {
+		t.Fatal(err)
+	}
+	if raw.UpdatedAt != "2026-11-21T10:00:00.001Z" || raw.LastSeen.At != "2026-11-21T10:00:00Z" ||
+		raw.Worker["branch_name"] != branch {
+		t.Errorf("%s", data)
+	}
+}
+
 func TestState(t *testing.T) {
 	t.Parallel()
 	w, dir, logs := statePlace(t)
@@ -63,22 +83,7 @@ func TestState(t *testing.T) {
 	if err := w.WriteState(nonceB, s); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, retakeDir, stateFile))
-	var raw struct {
-		SchemaVersion string `json:"schema_version"`
-		UpdatedAt     string `json:"updated_at"`
-		LastSeen      struct {
-			At string `json:"issue_updated_at"`
-		} `json:"last_seen"`
-		Worker map[string]any
-	}
-	if err := errors.Join(err, json.Unmarshal(data, &raw)); err != nil {
-		t.Fatal(err)
-	}
-	if raw.UpdatedAt != "2026-11-21T10:00:00.001Z" || raw.LastSeen.At != "2026-11-21T10:00:00Z" ||
-		raw.Worker["branch_name"] != branch {
-		t.Errorf("%s", data)
-	}
+	wantTimesInUTC(t, dir)
 	if logs.Len() != 0 {
 		t.Errorf("logged %v", logs.All())
 	}

@@ -83,6 +83,25 @@ func sameTree(t testing.TB, dir string, want map[string]string) {
 	}
 }
 
+// changeEveryWay commits every kind of change to the base branch.
+func changeEveryWay(t *testing.T, o origin) (head string) {
+	t.Helper()
+	if err := errors.Join(
+		os.Remove(filepath.Join(o.clone, "removed.txt")), os.RemoveAll(filepath.Join(o.clone, "dir")),
+		os.Remove(filepath.Join(o.clone, "becomes-link")),
+		os.Symlink("theirs.txt", filepath.Join(o.clone, "becomes-link")),
+		os.Remove(filepath.Join(o.clone, "becomes-folder")), os.RemoveAll(filepath.Join(o.clone, "folder")),
+		os.Chmod(filepath.Join(o.clone, "run.sh"), 0o755),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return o.change(t, map[string]string{
+		"both.txt": lines(map[int]string{8: "theirs"}), "theirs.txt": "new\n", "becomes-folder/x": "x\n",
+		"folder":          "file now\n",
+		"deep/er/new.txt": "new\n", ".retake/theirs": "the repository's own\n",
+	})
+}
+
 func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{
@@ -103,22 +122,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The base branch: every kind of change.
-	if err := errors.Join(
-		os.Remove(filepath.Join(o.clone, "removed.txt")), os.RemoveAll(filepath.Join(o.clone, "dir")),
-		os.Remove(filepath.Join(o.clone, "becomes-link")),
-		os.Symlink("theirs.txt", filepath.Join(o.clone, "becomes-link")),
-		os.Remove(filepath.Join(o.clone, "becomes-folder")), os.RemoveAll(filepath.Join(o.clone, "folder")),
-		os.Chmod(filepath.Join(o.clone, "run.sh"), 0o755),
-	); err != nil {
-		t.Fatal(err)
-	}
-	head := o.change(t, map[string]string{
-		"both.txt": lines(map[int]string{8: "theirs"}), "theirs.txt": "new\n", "becomes-folder/x": "x\n",
-		"folder":          "file now\n",
-		"deep/er/new.txt": "new\n", ".retake/theirs": "the repository's own\n",
-	})
-
+	head := changeEveryWay(t, o)
 	if s := mustSync(t, w, o); !reflect.DeepEqual(s, Synced{From: c.BaseSHA, To: head, Merged: true}) {
 		t.Errorf("%+v", s)
 	}

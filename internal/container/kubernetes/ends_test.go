@@ -33,65 +33,69 @@ func disrupt(reason, message string) func(*corev1.Pod) {
 	}
 }
 
+// removed marks a pod and deletes it.
+func removed(mark func(*corev1.Pod)) func(testing.TB, *fake) {
+	return func(t testing.TB, f *fake) {
+		f.update(f.only(t), mark)
+		f.deletes(f.only(t), 1)
+	}
+}
+
+// clusterEnds are the cases of TestEndsThatTheClusterMakes.
+var clusterEnds = []struct {
+	name string
+	do   func(testing.TB, *fake)
+	want container.Exit // Words: a part
+}{
+	{"preempted", removed(disrupt("PreemptionByScheduler",
+		"default-scheduler: preempting to accommodate a higher priority pod")), container.Exit{
+		Cause: container.EndPreempted, Words: "to accommodate a higher priority pod", Signal: "SIGKILL",
+	}},
+	{
+		"evicted by somebody", removed(disrupt("EvictionByEvictionAPI", "Eviction API: evicting")),
+		container.Exit{Cause: container.EndEvicted, Words: "Eviction API", Signal: "SIGKILL"},
+	},
+	{"its node was tainted", removed(disrupt("DeletionByTaintManager",
+		"Taint manager: deleting due to NoExecute taint")), container.Exit{
+		Cause: container.EndNodeLost, Words: "NoExecute taint", Signal: "SIGKILL",
+	}},
+	{"deleted", removed(func(*corev1.Pod) {}), container.Exit{
+		Cause: container.EndDeleted, Words: "deleted",
+		Signal: "SIGKILL",
+	}},
+	{"evicted by its node", func(t testing.TB, f *fake) {
+		p := f.only(t)
+		f.update(p, disrupt("TerminationByKubelet", "The node was low on resource: memory."))
+		f.update(p, func(p *corev1.Pod) {
+			p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource: memory. Threshold "+
+				"quantity: 100Mi, available: 90Mi."
+		})
+		f.played[p.UID].signal(9)
+	}, container.Exit{Cause: container.EndEvicted, Words: "Threshold quantity", Signal: "SIGKILL"}},
+	{"it lived too long", func(t testing.TB, f *fake) {
+		f.update(f.only(t), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = to(int64(1)) })
+	}, container.Exit{
+		Cause: container.EndDeadline, Words: "longer than the specified deadline",
+		Signal: "SIGKILL",
+	}},
+	{"out of memory", func(t testing.TB, f *fake) {
+		q := f.played[f.only(t).UID]
+		q.mu.Lock()
+		q.reason = "OOMKilled"
+		q.mu.Unlock()
+		q.signal(9)
+	}, container.Exit{OOM: true, Signal: "SIGKILL"}},
+	{
+		"killed", func(t testing.TB, f *fake) { f.played[f.only(t).UID].signal(9) },
+		container.Exit{Signal: "SIGKILL"},
+	},
+}
+
 // What the cluster has ended an attempt for is its cause, in the cluster's words.
 func TestEndsThatTheClusterMakes(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
-	removed := func(mark func(*corev1.Pod)) func(testing.TB, *fake) {
-		return func(t testing.TB, f *fake) {
-			p := f.only(t)
-			f.update(p, mark)
-			f.deletes(f.only(t), 1)
-		}
-	}
-	for _, c := range []struct {
-		name string
-		do   func(testing.TB, *fake)
-		want container.Exit // Words: a part
-	}{
-		{"preempted", removed(disrupt("PreemptionByScheduler",
-			"default-scheduler: preempting to accommodate a higher priority pod")), container.Exit{
-			Cause: container.EndPreempted, Words: "to accommodate a higher priority pod", Signal: "SIGKILL",
-		}},
-		{
-			"evicted by somebody", removed(disrupt("EvictionByEvictionAPI", "Eviction API: evicting")),
-			container.Exit{Cause: container.EndEvicted, Words: "Eviction API", Signal: "SIGKILL"},
-		},
-		{"its node was tainted", removed(disrupt("DeletionByTaintManager",
-			"Taint manager: deleting due to NoExecute taint")), container.Exit{
-			Cause: container.EndNodeLost, Words: "NoExecute taint", Signal: "SIGKILL",
-		}},
-		{"deleted", removed(func(*corev1.Pod) {}), container.Exit{
-			Cause: container.EndDeleted, Words: "deleted",
-			Signal: "SIGKILL",
-		}},
-		{"evicted by its node", func(t testing.TB, f *fake) {
-			p := f.only(t)
-			f.update(p, disrupt("TerminationByKubelet", "The node was low on resource: memory."))
-			f.update(p, func(p *corev1.Pod) {
-				p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource: memory. Threshold "+
-					"quantity: 100Mi, available: 90Mi."
-			})
-			f.played[p.UID].signal(9)
-		}, container.Exit{Cause: container.EndEvicted, Words: "Threshold quantity", Signal: "SIGKILL"}},
-		{"it lived too long", func(t testing.TB, f *fake) {
-			f.update(f.only(t), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = to(int64(1)) })
-		}, container.Exit{
-			Cause: container.EndDeadline, Words: "longer than the specified deadline",
-			Signal: "SIGKILL",
-		}},
-		{"out of memory", func(t testing.TB, f *fake) {
-			q := f.played[f.only(t).UID]
-			q.mu.Lock()
-			q.reason = "OOMKilled"
-			q.mu.Unlock()
-			q.signal(9)
-		}, container.Exit{OOM: true, Signal: "SIGKILL"}},
-		{
-			"killed", func(t testing.TB, f *fake) { f.played[f.only(t).UID].signal(9) },
-			container.Exit{Signal: "SIGKILL"},
-		},
-	} {
+	for _, c := range clusterEnds {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)

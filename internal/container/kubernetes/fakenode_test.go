@@ -188,32 +188,7 @@ func (f *fake) play(p *corev1.Pod) {
 			}
 			return
 		}
-		q := f.run(p, c.container, dir)
-		if c.container.Name == workerName {
-			f.do(func() { f.played[p.UID], q.began = q, true })
-		}
-		f.set(name, func(s *corev1.PodStatus) {
-			*c.statuses(s) = []corev1.ContainerStatus{{
-				Name:  c.container.Name,
-				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-			}}
-			if c.container.Name == workerName {
-				s.Phase = corev1.PodRunning
-			}
-		})
-		term, deadline := f.attend(name, q)
-		time.Sleep(statusDelay)
-		f.await(name, func(*corev1.Pod) bool { return !f.nodeLost })
-		f.set(name, func(s *corev1.PodStatus) {
-			*c.statuses(s) = []corev1.ContainerStatus{{
-				Name:  c.container.Name,
-				State: corev1.ContainerState{Terminated: &term},
-			}}
-			if deadline {
-				failsForDeadline(s)
-			}
-		})
-		if term.ExitCode != 0 && c.container.Name == filesName {
+		if f.playContainer(p, c.container, c.statuses, dir) != 0 && c.container.Name == filesName {
 			break
 		}
 	}
@@ -230,7 +205,37 @@ func (f *fake) play(p *corev1.Pod) {
 	}
 }
 
-// gone is the kubelet's word that nothing is left of a pod that was deleted.
+// playContainer runs one container of a pod and returns its exit code.
+func (f *fake) playContainer(p *corev1.Pod, c *corev1.Container,
+	statuses func(*corev1.PodStatus) *[]corev1.ContainerStatus, dir string,
+) int32 {
+	name := p.Name
+	q := f.run(p, c, dir)
+	if c.Name == workerName {
+		f.do(func() { f.played[p.UID], q.began = q, true })
+	}
+	f.set(name, func(s *corev1.PodStatus) {
+		*statuses(s) = []corev1.ContainerStatus{{
+			Name:  c.Name,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		}}
+		if c.Name == workerName {
+			s.Phase = corev1.PodRunning
+		}
+	})
+	term, deadline := f.attend(name, q)
+	time.Sleep(statusDelay)
+	f.await(name, func(*corev1.Pod) bool { return !f.nodeLost })
+	f.set(name, func(s *corev1.PodStatus) {
+		*statuses(s) = []corev1.ContainerStatus{{Name: c.Name, State: corev1.ContainerState{Terminated: &term}}}
+		if deadline {
+			failsForDeadline(s)
+		}
+	})
+	return term.ExitCode
+}
+
+// gone is the kubelet's confirmation that no process of a deleted pod is left.
 func (f *fake) gone(name string) {
 	f.await(name, func(*corev1.Pod) bool { return !f.nodeLost })
 	f.do(func() {

@@ -48,6 +48,75 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// fleetRun measures a large fleet.
+type fleetRun struct {
+	t    *testing.T
+	k    *Kubernetes
+	node *node
+	mu   *sync.Mutex
+	used map[Right]int // guarded by mu
+}
+
+func (r *fleetRun) measure(what string, do func()) measured {
+	r.mu.Lock()
+	clear(r.used)
+	r.mu.Unlock()
+	began, cpu := time.Now(), processor()
+	do()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := measured{time.Since(began), processor() - cpu, maps.Clone(r.used)}
+	r.t.Logf("%s: %v", what, m)
+	return m
+}
+
+func (r *fleetRun) awaitRunning(want int) {
+	for end := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		list, err := r.k.List(r.t.Context())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		got := 0
+		for _, s := range list {
+			if s.State == container.StateRunning {
+				got++
+			}
+		}
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%d of %d run", got, want)
+		}
+	}
+}
+
+func (r *fleetRun) start(count, atOnce int) {
+	var wg sync.WaitGroup
+	next, each := make(chan container.Spec), make([]time.Duration, 0, count)
+	for range atOnce {
+		wg.Go(func() {
+			for s := range next {
+				began := time.Now()
+				err := r.k.Ensure(r.t.Context(), s)
+				r.mu.Lock()
+				if each = append(each, time.Since(began)); err != nil {
+					r.t.Error(err)
+				}
+				r.mu.Unlock()
+			}
+		})
+	}
+	for range count {
+		next <- r.node.spec(r.t, "sleep")
+	}
+	close(next)
+	wg.Wait()
+	slices.Sort(each)
+	r.t.Logf("%d starts, %d at a time: a Job is there after %v (median), %v (slowest hundredth), %v (slowest)", count,
+		atOnce, each[count/2], each[count*99/100], each[count-1])
+}
+
 // What thousands of attempts cost the director's end of a cluster: starts, a fleet in which nothing happens,
 // and starts beside that fleet. The pods' output is not read, for their nodes have none.
 func TestFleetOnFakeNodes(t *testing.T) {
@@ -62,82 +131,23 @@ func TestFleetOnFakeNodes(t *testing.T) {
 	o := n.options(containertest.Name("fleet"))
 	o.Kubeconfig = filepath.Join(n.dir, "director.conf")
 	o.wrap = func(next http.RoundTripper) http.RoundTripper { return counter{next, &mu, used} }
-	k := openNode(t, o)
-
-	measure := func(what string, do func()) measured {
-		mu.Lock()
-		clear(used)
-		mu.Unlock()
-		began, cpu := time.Now(), processor()
-		do()
-		mu.Lock()
-		defer mu.Unlock()
-		m := measured{time.Since(began), processor() - cpu, maps.Clone(used)}
-		t.Logf("%s: %v", what, m)
-		return m
-	}
-	running := func(want int) {
-		for end := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-			list, err := k.List(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := 0
-			for _, s := range list {
-				if s.State == container.StateRunning {
-					got++
-				}
-			}
-			if got == want {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%d of %d run", got, want)
-			}
-		}
-	}
-	start := func(count, atOnce int) {
-		var wg sync.WaitGroup
-		next, each := make(chan container.Spec), make([]time.Duration, 0, count)
-		for range atOnce {
-			wg.Go(func() {
-				for s := range next {
-					began := time.Now()
-					err := k.Ensure(t.Context(), s)
-					mu.Lock()
-					if each = append(each, time.Since(began)); err != nil {
-						t.Error(err)
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		for range count {
-			next <- n.spec(t, "sleep")
-		}
-		close(next)
-		wg.Wait()
-		slices.Sort(each)
-		t.Logf("%d starts, %d at a time: a Job is there after %v (median), %v (slowest hundredth), %v (slowest)", count,
-			atOnce, each[count/2], each[count*99/100], each[count-1])
-	}
-
-	measure(fmt.Sprintf("%d attempts until all run", size), func() {
-		start(size, 16)
-		running(size)
+	r := &fleetRun{t: t, k: openNode(t, o), node: n, mu: &mu, used: used}
+	r.measure(fmt.Sprintf("%d attempts until all run", size), func() {
+		r.start(size, 16)
+		r.awaitRunning(size)
 	})
 	runtime.GC()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	t.Logf("heap in use: %.1f MB", float64(mem.HeapInuse)/1e6)
-	quiet := measure(fmt.Sprintf("nothing happens for %v", quietFor), func() { time.Sleep(quietFor) })
-	for r, count := range quiet.requests {
-		if r.Verb == "list" {
+	quiet := r.measure(fmt.Sprintf("nothing happens for %v", quietFor), func() { time.Sleep(quietFor) })
+	for right, count := range quiet.requests {
+		if right.Verb == "list" {
 			t.Errorf("%d lists in %v, want none: a watch tells", count, quietFor)
 		}
 	}
-	measure("100 attempts more, one after the other", func() {
-		start(100, 1)
-		running(size + 100)
+	r.measure("100 attempts more, one after the other", func() {
+		r.start(100, 1)
+		r.awaitRunning(size + 100)
 	})
 }

@@ -75,72 +75,75 @@ func TestJob(t *testing.T) {
 	}
 }
 
+// templates are the cases of TestTemplateConflicts.
+var templates = []struct{ text, want string }{
+	{queueTemplate, ""},
+	{"spec: {restartPolicy: Never, automountServiceAccountToken: false, enableServiceLinks: false, hostNetwork: " +
+		"false, securityContext: {runAsNonRoot: true, fsGroup: 7}}", ""},
+	{"spec: {restartPolicy: OnFailure}", "spec.restartPolicy (Never)"},
+	{"spec: {activeDeadlineSeconds: 5}", "spec.activeDeadlineSeconds"},
+	{"spec: {terminationGracePeriodSeconds: 5}", "spec.terminationGracePeriodSeconds"},
+	{"spec: {automountServiceAccountToken: true}", "spec.automountServiceAccountToken (false"},
+	{"spec: {enableServiceLinks: true}", "spec.enableServiceLinks"},
+	{
+		"spec: {hostNetwork: true, hostPID: true, hostIPC: true}",
+		"spec.hostNetwork (false); spec.hostPID (false); spec.hostIPC (false)",
+	},
+	{"spec: {shareProcessNamespace: true}", "spec.shareProcessNamespace"},
+	{"spec: {securityContext: {runAsUser: 0}}", "spec.securityContext.runAsUser"},
+	{"spec: {securityContext: {runAsGroup: 0}}", "spec.securityContext.runAsGroup"},
+	{"spec: {securityContext: {runAsNonRoot: false}}", "spec.securityContext.runAsNonRoot"},
+	{"spec: {containers: [{name: worker}, {name: other}]}", "spec.containers (none but worker"},
+	{"spec: {initContainers: [{name: retake-files}]}", "spec.initContainers[retake-files]"},
+	{"spec: {volumes: [{name: retake-disk}]}", "spec.volumes"},
+	{"spec: {containers: [{name: worker, image: x}]}", "spec.containers[worker].image"},
+	{
+		"spec: {containers: [{name: worker, command: [x], args: [more], workingDir: /z}]}",
+		"spec.containers[worker].command (it is the worker); spec.containers[worker].args (none); " +
+			"spec.containers[worker].workingDir",
+	},
+	{"spec: {containers: [{name: worker, stdin: true}]}", "spec.containers[worker].stdin"},
+	{
+		"spec: {containers: [{name: worker, lifecycle: {postStart: {exec: {command: [x]}}}}]}",
+		"spec.containers[worker].lifecycle",
+	},
+	{
+		"spec: {containers: [{name: worker, livenessProbe: {exec: {command: [x]}}}]}",
+		"spec.containers[worker].livenessProbe",
+	},
+	{
+		"spec: {containers: [{name: worker, securityContext: {privileged: true}}]}",
+		"spec.containers[worker].securityContext.privileged",
+	},
+	{
+		"spec: {containers: [{name: worker, securityContext: {allowPrivilegeEscalation: true}}]}",
+		"spec.containers[worker].securityContext.allowPrivilegeEscalation",
+	},
+	{
+		"spec: {containers: [{name: worker, securityContext: {runAsUser: 0}}]}",
+		"spec.containers[worker].securityContext.runAsUser",
+	},
+	{
+		"spec: {containers: [{name: worker, securityContext: {capabilities: {add: [ALL]}}}]}",
+		"spec.containers[worker].securityContext.capabilities",
+	},
+	{
+		"spec: {containers: [{name: worker, securityContext: {readOnlyRootFilesystem: false}}]}",
+		"spec.containers[worker].securityContext.readOnlyRootFilesystem",
+	},
+	{
+		"spec: {containers: [{name: worker, resources: {limits: {cpu: 1, memory: 1Gi}}}]}",
+		"spec.containers[worker].resources.limits.memory (it is containers.memory); " +
+			"spec.containers[worker].resources.limits.cpu",
+	},
+	{"spec: {ephemeralContainers: [{name: x}]}", "spec.ephemeralContainers"},
+	{"spec: {nodeSelektor: {}}", `unknown field "spec.nodeSelektor"`},
+	{"kind: Pod", `unknown field "kind"`},
+}
+
 // What a template says otherwise than an attempt needs is named by its path, all of it at once; what it may say is not.
 func TestTemplateConflicts(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{queueTemplate, ""},
-		{"spec: {restartPolicy: Never, automountServiceAccountToken: false, enableServiceLinks: false, hostNetwork: " +
-			"false, securityContext: {runAsNonRoot: true, fsGroup: 7}}", ""},
-		{"spec: {restartPolicy: OnFailure}", "spec.restartPolicy (Never)"},
-		{"spec: {activeDeadlineSeconds: 5}", "spec.activeDeadlineSeconds"},
-		{"spec: {terminationGracePeriodSeconds: 5}", "spec.terminationGracePeriodSeconds"},
-		{"spec: {automountServiceAccountToken: true}", "spec.automountServiceAccountToken (false"},
-		{"spec: {enableServiceLinks: true}", "spec.enableServiceLinks"},
-		{
-			"spec: {hostNetwork: true, hostPID: true, hostIPC: true}",
-			"spec.hostNetwork (false); spec.hostPID (false); spec.hostIPC (false)",
-		},
-		{"spec: {shareProcessNamespace: true}", "spec.shareProcessNamespace"},
-		{"spec: {securityContext: {runAsUser: 0}}", "spec.securityContext.runAsUser"},
-		{"spec: {securityContext: {runAsGroup: 0}}", "spec.securityContext.runAsGroup"},
-		{"spec: {securityContext: {runAsNonRoot: false}}", "spec.securityContext.runAsNonRoot"},
-		{"spec: {containers: [{name: worker}, {name: other}]}", "spec.containers (none but worker"},
-		{"spec: {initContainers: [{name: retake-files}]}", "spec.initContainers[retake-files]"},
-		{"spec: {volumes: [{name: retake-disk}]}", "spec.volumes"},
-		{"spec: {containers: [{name: worker, image: x}]}", "spec.containers[worker].image"},
-		{
-			"spec: {containers: [{name: worker, command: [x], args: [more], workingDir: /z}]}",
-			"spec.containers[worker].command (it is the worker); spec.containers[worker].args (none); " +
-				"spec.containers[worker].workingDir",
-		},
-		{"spec: {containers: [{name: worker, stdin: true}]}", "spec.containers[worker].stdin"},
-		{
-			"spec: {containers: [{name: worker, lifecycle: {postStart: {exec: {command: [x]}}}}]}",
-			"spec.containers[worker].lifecycle",
-		},
-		{
-			"spec: {containers: [{name: worker, livenessProbe: {exec: {command: [x]}}}]}",
-			"spec.containers[worker].livenessProbe",
-		},
-		{
-			"spec: {containers: [{name: worker, securityContext: {privileged: true}}]}",
-			"spec.containers[worker].securityContext.privileged",
-		},
-		{
-			"spec: {containers: [{name: worker, securityContext: {allowPrivilegeEscalation: true}}]}",
-			"spec.containers[worker].securityContext.allowPrivilegeEscalation",
-		},
-		{
-			"spec: {containers: [{name: worker, securityContext: {runAsUser: 0}}]}",
-			"spec.containers[worker].securityContext.runAsUser",
-		},
-		{
-			"spec: {containers: [{name: worker, securityContext: {capabilities: {add: [ALL]}}}]}",
-			"spec.containers[worker].securityContext.capabilities",
-		},
-		{
-			"spec: {containers: [{name: worker, securityContext: {readOnlyRootFilesystem: false}}]}",
-			"spec.containers[worker].securityContext.readOnlyRootFilesystem",
-		},
-		{
-			"spec: {containers: [{name: worker, resources: {limits: {cpu: 1, memory: 1Gi}}}]}",
-			"spec.containers[worker].resources.limits.memory (it is containers.memory); " +
-				"spec.containers[worker].resources.limits.cpu",
-		},
-		{"spec: {ephemeralContainers: [{name: x}]}", "spec.ephemeralContainers"},
-		{"spec: {nodeSelektor: {}}", `unknown field "spec.nodeSelektor"`},
-		{"kind: Pod", `unknown field "kind"`},
-	} {
+	for _, c := range templates {
 		_, err := readTemplate(templateFile(t, c.text))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// detach WHAT starts a process that has nothing in common with this one any more: no session, no environment,
+// and soon no parent. Then it leaves, or stays whatever it is told.
+func detach(args []string) int { return leave([]string{}, true, args[0]) }
+
+// mark WHAT does the same, but its child keeps the environment.
+func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
+
+// session starts one child that keeps nothing but the session, and one that keeps the environment, too; it
+// waits for the first one's lock for ever.
+func session([]string) int {
+	if code := leave([]string{}, false, "leave"); code != 0 {
+		return code
+	}
+	if err := exec.Command("/proc/self/exe", "hold").Start(); err != nil {
+		return fail(err)
+	}
+	return ignore(nil)
+}
+
+func leave(env []string, setsid bool, what string) int {
+	child := exec.Command("/proc/self/exe", "hold")
+	child.Env = env
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		return fail(err)
+	}
+	if err := child.Start(); err != nil {
+		return fail(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		return fail(err)
+	}
+	if what == "stay" {
+		return ignore(nil)
+	}
+	return 0
+}
+
+// readOnly leaves a folder in its home that even its owner may not change.
+func readOnly([]string) int {
+	dir := os.Getenv("HOME") + "/go/pkg/mod/m"
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(dir+"/m.go", nil, 0o444)
+	}
+	for ; err == nil && dir != os.Getenv("HOME"); dir = filepath.Dir(dir) {
+		err = os.Chmod(dir, 0o555)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// hold locks a file for as long as it lives.
+func hold([]string) int {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	file, err := os.Create("held")
+	if err == nil {
+		err = file.Chmod(0o644)
+	}
+	if err == nil {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	fmt.Print("!")
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// env prints its environment, working directory and PID.
+func env([]string) int {
+	dir, _ := os.Getwd()
+	fmt.Printf("PID=%d\nDIR=%s\n%s\n", os.Getpid(), dir, strings.Join(os.Environ(), "\n"))
+	return 0
+}
+
+// reach tries addresses at once, each "tcp HOST:PORT" or "udp HOST:PORT" of something that says a word, and
+// says of each whether it was reached.
+func reach(args []string) int {
+	said := make([]string, len(args))
+	var all sync.WaitGroup
+	for i, a := range args {
+		all.Go(func() {
+			network, where, _ := strings.Cut(a, " ")
+			if err := word(network, where); err != nil {
+				said[i] = "not " + a + ": " + err.Error()
+			} else {
+				said[i] = "reached " + a
+			}
+		})
+	}
+	all.Wait()
+	return emit([]byte(strings.Join(said, "\n") + "\n"))
+}
+
+// word gets a word from an address. Over UDP nothing else says whether it was reached.
+func word(network, address string) error {
+	c, err := net.DialTimeout(network, address, 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := c.Write([]byte("x")); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err
+}
+
+// answer says a word to whoever connects to a port, by TCP and UDP.
+func answer(args []string) int {
+	l, err := net.Listen("tcp", ":"+args[0])
+	if err != nil {
+		return fail(err)
+	}
+	p, err := net.ListenPacket("udp", ":"+args[0])
+	if err != nil {
+		return fail(err)
+	}
+	ready()
+	go func() {
+		for buffer := make([]byte, 16); ; {
+			if _, from, err := p.ReadFrom(buffer); err == nil {
+				_, _ = p.WriteTo([]byte("x"), from)
+			}
+		}
+	}()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return fail(err)
+		}
+		_, _ = c.Write([]byte("x"))
+		_ = c.Close()
+	}
+}
