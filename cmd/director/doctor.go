@@ -12,6 +12,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/director/operator"
+	"retake/internal/director/preflight"
 	"retake/internal/doctor"
 )
 
@@ -56,7 +57,9 @@ func doctorCommand(o *options) *cobra.Command {
 			if err != nil { // the check of the credential reports the same error
 				with = director.Options{Config: w.Config, WorkerBinary: worker, Token: noToken(err)}
 			}
-			w = director.Preflight(with, w)
+			w = preflight.Connect(preflight.Options{
+				Config: with.Config, Token: with.Token, Login: with.Login, Rights: with.Rights, WorkerBinary: worker,
+			}, w)
 		}
 		var needs []doctor.Needs
 		if offline {

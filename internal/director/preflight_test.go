@@ -3,7 +3,6 @@ package director
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -15,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
+	"retake/internal/director/preflight"
 	"retake/internal/doctor"
 	"retake/internal/github/githubtest"
 )
@@ -27,7 +26,10 @@ import (
 // looked is what a doctor finds of a director's world; level and begin of each finding of one check.
 func (s *harness) looked(o Options, needs ...doctor.Needs) (report doctor.Report, of func(check string) string) {
 	s.t.Helper()
-	w := Preflight(o, doctor.World{How: "-c", Lookup: func(name string) (string, bool) {
+	w := preflight.Connect(preflight.Options{
+		Config: o.Config, Token: o.Token, Login: o.Login, Rights: o.Rights, WorkerBinary: o.WorkerBinary,
+		Transport: o.Transport,
+	}, doctor.World{How: "-c", Lookup: func(name string) (string, bool) {
 		return s.token, name == "GITHUB_TOKEN"
 	}})
 	r, err := doctor.Examine(s.t.Context(), w, needs...)
@@ -270,19 +272,4 @@ func freePort(t *testing.T) int {
 	must(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
-}
-
-// The doctor says that a cluster does not answer.
-func TestPreflightOfAClusterThatIsAway(t *testing.T) {
-	c, kubeconfig := config.Default(), filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, os.WriteFile(kubeconfig,
-		[]byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}]\n"+
-			"users: [{name: u, user: {token: t}}]\n"+
-			"contexts: [{name: c, context: {cluster: c, user: u, namespace: ours}}]\ncurrent-context: c\n"), 0o600))
-	c.Director.DataDir, c.Containers.Runtime = t.TempDir(), config.OnKubernetes
-	c.Kubernetes.Kubeconfig, c.Kubernetes.WorkerImage = kubeconfig, "w:1"
-	if _, err := (preflight{Options{Config: c}}).engine(t.Context()); !errors.Is(err, container.ErrCluster) ||
-		!strings.Contains(err.Error(), "https://127.0.0.1:1") {
-		t.Errorf("got %v", err)
-	}
 }

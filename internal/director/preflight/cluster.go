@@ -1,4 +1,4 @@
-package director
+package preflight
 
 import (
 	"context"
@@ -20,8 +20,8 @@ type clusterSeen struct {
 
 var _ doctor.Cluster = (*clusterSeen)(nil)
 
-// clusterSeen connects to the cluster. It lists nothing, so that the doctor can report all missing rights rather
-// than the first.
+// clusterSeen connects to the cluster without listing anything. Missing rights do not fail it, so the doctor can
+// report all of them.
 func (p preflight) clusterSeen(ctx context.Context) (doctor.Engine, error) {
 	seen, err := kubernetes.Look(ctx, engine.ClusterOptions(p.o.Config, ""))
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *clusterSeen) Missing(ctx context.Context) (lacks []string, err error) {
 // Confines returns true.
 func (*clusterSeen) Confines() bool { return true }
 
-// Cannot lists what a cluster does not enforce.
+// Cannot lists restrictions that a cluster does not enforce.
 func (*clusterSeen) Cannot() []string { return kubernetes.Cannot() }
 
 // Isolation describes what isolates a pod from its node, according to the pod's own settings.
@@ -75,13 +75,13 @@ func (c *clusterSeen) Gateway(context.Context) (string, error) {
 
 // Confine returns an error, because it cannot be tried from here.
 func (*clusterSeen) Confine(context.Context) error {
-	return errors.New("NetworkPolicies keep it, or nobody")
+	return errors.New("only NetworkPolicies of the cluster can enforce it")
 }
 
 // Close does nothing.
 func (*clusterSeen) Close() error { return nil }
 
-// Try runs our own worker in a pod like those of attempts. The worker checks its environment and ends.
+// Try runs our own worker in a pod like an attempt's pod. The worker checks its environment and ends.
 func (c *clusterSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	id := trialFleet + loop.NewNonce()
 	o := engine.ClusterOptions(c.p.o.Config, id)

@@ -1,4 +1,4 @@
-package director
+package preflight
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doc
 		if t.Listen {
 			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(cmp.Or(host, listen), port))
 			if err != nil {
-				found.Reached[address] = "nobody can listen there now: " + err.Error()
+				found.Reached[address] = "cannot listen there: " + err.Error()
 				continue
 			}
 			defer l.Close()
@@ -160,7 +161,7 @@ func trialSpec(c config.Config, id, dir, binary string, entry []string) containe
 		User:     c.Containers.User,
 		ReadOnly: c.Containers.ReadOnly, Scratch: c.Containers.Scratch,
 	}
-	for _, name := range sortedKeys(c.Containers.Env) {
+	for _, name := range slices.Sorted(maps.Keys(c.Containers.Env)) {
 		spec.Env = append(spec.Env, name+"="+c.Containers.Env[name])
 	}
 	for _, m := range c.Containers.ParsedMounts() {
@@ -171,8 +172,7 @@ func trialSpec(c config.Config, id, dir, binary string, entry []string) containe
 	return spec
 }
 
-// pendingPatience is how long a trial waits for a cluster to start it. The reason for the wait is reported as a
-// finding.
+// pendingPatience bounds the wait for a cluster to start a trial. After that, the cluster's reason becomes a finding.
 const pendingPatience = time.Minute
 
 // lookEvery is the interval at which a trial's container is polled.

@@ -1,4 +1,4 @@
-package director
+package preflight
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func (g githubSeen) Account(ctx context.Context) (doctor.Account, error) {
 	return a, err
 }
 
-// Repository returns what GitHub says about a repository.
+// Repository returns GitHub's facts about a repository.
 func (g githubSeen) Repository(ctx context.Context, name string) (doctor.Repository, error) {
 	about, err := g.About(ctx, name)
 	return doctor.Repository(about), err

@@ -1,4 +1,5 @@
-package director
+// Package preflight connects the adapters to the checks of package doctor.
+package preflight
 
 import (
 	"cmp"
@@ -24,15 +25,26 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/director/offline"
 	"retake/internal/director/operator"
+	"retake/internal/director/restore"
 	"retake/internal/doctor"
 	"retake/internal/github"
 	"retake/internal/workspace"
 )
 
-// Preflight connects the adapters to the checks of `director doctor`: GitHub through a client that may not write,
+// Options configure Connect.
+type Options struct {
+	Config config.Config
+	Token  func(context.Context) (string, error) // GitHub's token
+	Login  func(context.Context) (string, error) // login of the token's account; nil asks GitHub
+	// Rights returns a GitHub App's permissions. It is nil without an App.
+	Rights       func(context.Context) (map[string]string, error)
+	WorkerBinary string            // defaults to the file "worker" in this program's directory
+	Transport    http.RoundTripper // to GitHub; nil for the network
+}
+
+// Connect connects the adapters to the checks of `director doctor`: GitHub through a client that may not write,
 // Docker apart from all fleets, and the data directory unchanged. The caller sets World's other fields.
-func Preflight(o Options, w doctor.World) doctor.World {
-	o.Log = cmp.Or(o.Log, zap.NewNop())
+func Connect(o Options, w doctor.World) doctor.World {
 	p := preflight{o}
 	w.Config, w.Machine = o.Config, p
 	w.GitHub, w.Engine = p.github, p.engine
@@ -118,7 +130,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	case errors.Is(locked, lead.ErrLocked):
 		return "", fmt.Errorf("one runs with this data_dir, and does not answer: %w", err)
 	case locked != nil:
-		return "", fmt.Errorf("whether one runs cannot be told, perhaps because this is not the director's user: %w",
+		return "", fmt.Errorf("cannot find out whether a director runs, perhaps because another user runs it: %w",
 			locked)
 	}
 	return "", nil
@@ -145,8 +157,9 @@ func (p preflight) Quota(bytes int64) error { return workspace.CheckQuota(bytes)
 
 // Fleet returns the error with which a start would refuse the fleet.
 func (p preflight) Fleet() error {
-	d := &daemon{config: p.o.Config, log: zap.NewNop()}
-	return d.fleetFile().Check()
+	c := p.o.Config
+	f := restore.FleetFile{Dir: c.Director.DataDir, Fleet: c.Director.Fleet, Log: zap.NewNop()}
+	return f.Check()
 }
 
 // github opens a client that may not write.
@@ -178,7 +191,7 @@ type githubSeen struct {
 
 var _ doctor.GitHub = githubSeen{}
 
-// engine selects the same engine as container.Open, and leaves nothing behind.
+// engine selects the same engine as container.Open. It leaves no trace.
 func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	c := p.o.Config
 	if c.Containers.Runtime == "process" {
@@ -207,7 +220,7 @@ func (p preflight) docker(ctx context.Context, network, nonce string) (*containe
 
 const trialFleet = "doctor-"
 
-// processesSeen represents plain processes, which need no inspection.
+// processesSeen stands for plain processes. They need no inspection.
 type processesSeen struct {
 	doctor.Engine
 	sameUser bool
