@@ -9,17 +9,17 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// clockGettime is what the runtime calls; 0: the machine has no vDSO.
+// clockGettime is the function called by the runtime, or 0 without a vDSO.
 //
 //go:linkname clockGettime runtime.vdsoClockgettimeSym
 var clockGettime uintptr
 
 var (
-	original uintptr // what it called before
+	original uintptr // the original function
 	seconds  int64   // by which the time of day is wrong
 )
 
-// shifted is the address of what is called instead.
+// shifted returns the address of the replacement.
 func shifted() uintptr
 
 func init() {

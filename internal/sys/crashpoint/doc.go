@@ -1,5 +1,5 @@
-// Package crashpoint names the moments at which a director may be killed worst: around every append to the
-// journal, every effect, and the calls outside of which an effect is made.
+// Package crashpoint names the worst points at which a director may be killed: around every append to the journal,
+// every effect, and the calls that perform an effect.
 //
 // In ordinary builds Reached does nothing. With the build tag crashpoints it ends the process with SIGKILL at
 // the point that the environment names:
@@ -7,8 +7,8 @@
 //	RETAKE_CRASH_AT=effect/claim/after      the first time
 //	RETAKE_CRASH_AT=github/write/after#3    the third time
 //
-// `make chaos CRASHPOINTS=1` goes through the table, kills the director at each point once and again while it
-// recovers, and judges what became of the work.
+// `make chaos CRASHPOINTS=1` kills the director at each point of the table, during work and during recovery, and checks
+// the resulting work.
 package crashpoint
 
 // Variable names the point at which the process ends, in builds with the tag.
@@ -27,8 +27,8 @@ var Points = append([]string{
 	"read_issue", "progress", "read_answers", "read_review", "reply", "reclaim", "tidy", "pause", "resume", "forget",
 )...)
 
-// effects are the points around what the director does outside, by kind: before it, and after it, when its
-// outcome is not in the journal yet.
+// effects returns the points before and after an external action, by kind. After the action, its outcome is not in the
+// journal yet.
 func effects(kinds ...string) (points []string) {
 	for _, k := range kinds {
 		points = append(points, "effect/"+k+"/before", "effect/"+k+"/after")

@@ -32,11 +32,11 @@ func read(text string) (name string, nth int64) {
 	return name, n
 }
 
-// Reached ends the process if this is the point, as kill -9 does: nothing is flushed, nobody is told.
+// Reached kills the process at this point like kill -9, without flushing or notification.
 func Reached(name string) {
 	if name != wanted || passed.Add(1) != nth {
 		return
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // nothing more happens here until it takes effect
+	select {} // wait for the signal to take effect
 }

@@ -1,5 +1,5 @@
-// Package diskfault says which errors are of a disk: one table for the files of the director's own, for git,
-// and for the container engine. It is pure.
+// Package diskfault classifies errors of disks, in one table for the director's own files, git, and the container
+// engine. It is pure.
 package diskfault
 
 import (
@@ -8,30 +8,29 @@ import (
 	"syscall"
 )
 
-// Fault is what an error says of the disk that it came from.
+// Fault is the classification of a disk's error.
 type Fault int
 
-// The faults. A full disk has room again one day, and everybody on it fails alike; one that fails may do so for
-// a single file, or because somebody has made a container's own file system read-only.
+// The faults. A full disk affects everything on it and may have space again later. A failing disk may affect a single
+// file, for example in a container with a read-only file system.
 const (
 	None Fault = iota
 	Full
 	Failing
 )
 
-// faults says it for each error of the system, and in which words programs pass it on; none: they are said of
-// other things, too.
+// faults lists system errors with the texts that programs print for them. Ambiguous errors have no texts.
 var faults = []struct {
 	err   syscall.Errno
 	words []string
 	is    Fault
 }{
-	// git has words of its own for a write of which nothing was written
+	// git uses this text for a write of 0 bytes
 	{syscall.ENOSPC, []string{"no space left on device", "out of diskspace"}, Full},
 	{syscall.EDQUOT, []string{"disk quota exceeded"}, Full},
 	{syscall.EROFS, []string{"read-only file system"}, Failing},
 	{syscall.EIO, []string{"input/output error"}, Failing},
-	{syscall.ESTALE, []string{"stale file handle", "stale nfs file handle"}, Failing}, // as libc and as Go say it
+	{syscall.ESTALE, []string{"stale file handle", "stale nfs file handle"}, Failing}, // the texts of libc and Go
 	{syscall.ENODEV, nil, Failing},
 	{syscall.ENXIO, nil, Failing},
 }
@@ -46,7 +45,7 @@ func Of(err error) Fault {
 	return None
 }
 
-// InWords says it of what a program has said, in English.
+// InWords classifies English output of a program.
 func InWords(text string) Fault {
 	text = strings.ToLower(text)
 	for _, f := range faults {

@@ -1,18 +1,18 @@
-// Package hidden keeps what this process knows from other processes of the same user, agents that run as plain
-// processes among them: its memory, and the variables that it was started with.
+// Package hidden protects this process's memory and initial environment from other processes of the same user, such as
+// agents running as plain processes.
 //
 // # Invariants
 //
-// After Process, /proc/<pid>/environ is empty, nobody without CAP_SYS_PTRACE reads the memory or follows the
-// open files, and no core is dumped. After Variables, no child inherits what was taken, and whoever reads
-// variables through this package finds them as before.
+// After Process, /proc/<pid>/environ is empty, only processes with CAP_SYS_PTRACE can read the memory or follow open
+// files, and core dumps are disabled. After Variables, children do not inherit the removed variables. Code that reads
+// variables through this package still sees them.
 //
 // # What it does not do
 //
-// Root reads everything. Until Process is called, which is the first thing that a program does, the variables
-// can be seen; and whoever has started the program, a shell for example, may show them for as long as it lives.
+// Root reads everything. The variables are visible until Process is called, so programs call it first. The parent, for
+// example a shell, may expose them for its lifetime.
 //
 // # Clock, failure policy
 //
-// None; an error names what can still be seen. Linux only.
+// None. An error names the remaining exposure. Linux only.
 package hidden

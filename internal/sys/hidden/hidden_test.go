@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helper is the variable that makes this test's program the process that is looked at.
+// helper is the variable that turns this test's program into the observed process.
 const helper = "HIDDEN_TEST_HELPER"
 
 func TestMain(m *testing.M) {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process hides this process's memory and first variables, once; asked again it says what came of it. The
-// variables stay readable for itself: Go has copied them.
+// Process hides this process's memory and initial variables, once. Later calls return the same result. The variables
+// stay readable for itself: Go has copied them.
 var Process = sync.OnceValue(hide)
 
 func hide() error {
@@ -27,8 +27,8 @@ func hide() error {
 	return err
 }
 
-// eraseVariables overwrites what the kernel shows as /proc/<pid>/environ, the stack on which the program was
-// given its variables.
+// eraseVariables overwrites the kernel's source of /proc/<pid>/environ: the part of the stack with the initial
+// variables.
 func eraseVariables() error {
 	from, to, err := variablesAt()
 	if err == nil && to > from {

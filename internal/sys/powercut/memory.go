@@ -6,12 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is where Linux mounts a file system in memory.
+// memory is the usual mount point of a file system in memory.
 const memory = "/dev/shm"
 
-// InMemory keeps the temporary files of a test binary in memory, where fsync costs nothing. It sets TMPDIR to a file
-// system in memory with at least room bytes free on which programs run, and leaves a TMPDIR from outside alone. Call it
-// first in TestMain.
+// InMemory keeps a test binary's temporary files in memory, where fsync is free. It sets TMPDIR to an executable file
+// system in memory with at least room bytes free. It keeps an existing TMPDIR. Call it first in TestMain.
 func InMemory(room uint64) {
 	var fs unix.Statfs_t
 	if os.Getenv("TMPDIR") != "" || unix.Statfs(memory, &fs) != nil {

@@ -1,10 +1,9 @@
-// Package powercut has disks for tests whose power can be cut: file systems in a file, which forget at once
-// whatever was not written through.
+// Package powercut simulates disks with power cuts for tests: file systems in a file that lose all unsynced data at
+// once.
 //
-// A cut is ext4's own shutdown without its log: nothing more reaches the file, neither data that was written
-// and not synced nor names of new files that no fsync(2) has made durable. What was handed to the disk before
-// is kept, so it is a disk that has no cache of its own, or one whose cache obeys flushes. The next mount
-// replays the log as after a real cut.
+// A cut uses ext4's shutdown without its log: neither unsynced data nor the names of new files without fsync(2) reach
+// the file. Data already handed to the disk survives, so it simulates a disk without a cache, or with a cache that
+// obeys flushes. The next mount replays the log as after a real cut.
 package powercut
 
 import (
@@ -19,14 +18,14 @@ import (
 
 // Disk is a mounted file system.
 type Disk struct {
-	Dir   string // where it is mounted: the same before and after a cut
+	Dir   string // mount point, the same before and after a cut
 	t     testing.TB
 	image string
 }
 
 const imageBytes = 512 << 20
 
-// New mounts a new disk, or skips the test and says what is missing: root, mkfs.ext4, a loop device.
+// New mounts a new disk. It skips the test if something is missing: root, mkfs.ext4, a loop device.
 func New(t testing.TB) *Disk {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -61,7 +60,7 @@ const (
 	noLogFlush    = 2
 )
 
-// Cut cuts the power: from now on everything on the disk fails, for whoever has files open there also after Restore.
+// Cut cuts the power: every operation on the disk fails, and files that were open keep failing after Restore.
 func (d *Disk) Cut() {
 	d.t.Helper()
 	dir, err := os.Open(d.Dir)
@@ -75,8 +74,8 @@ func (d *Disk) Cut() {
 	}
 }
 
-// Restore mounts what the cut has left: a copy of it, for whoever else has the old disk mounted, such as a
-// container that was started meanwhile, would share its errors.
+// Restore mounts a copy of the disk after the cut. Other mounts of the old disk, for example in a running container,
+// would share its errors.
 func (d *Disk) Restore() {
 	d.t.Helper()
 	if err := unix.Unmount(d.Dir, unix.MNT_DETACH); err != nil {

@@ -1,9 +1,8 @@
-// Package procfs shows the processes of this machine as /proc lists them: who lives, who is below whom, and which one a
-// number means.
+// Package procfs lists this machine's processes from /proc: their states, parents and identities.
 //
-// Invariant: a signal goes to the very process that an ID names, never to one that was given its number since.
+// Invariant: a signal only reaches the process with this ID, never a later process with the same number.
 //
-// Clock: start times are the kernel's ticks since boot and are only compared with themselves. Failure policy: a
-// process that ends meanwhile is no error. Linux only. It becomes part of every worker, so it imports the
-// standard library only; the worker and the process runtime import it.
+// Clock: start times are the kernel's ticks since boot and are only compared with themselves. Failure policy: processes
+// that end during a call are ignored. Linux only. It becomes part of every worker, so it imports the standard library
+// only; the worker and the process runtime import it.
 package procfs

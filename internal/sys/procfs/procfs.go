@@ -27,7 +27,7 @@ type Process struct {
 // Frozen reports whether a signal has stopped it.
 func (p Process) Frozen() bool { return p.State == 'T' }
 
-// Boot names this boot of this machine, and the numbering of processes in it: elsewhere an ID means nothing.
+// Boot identifies this machine's boot. Process IDs are only meaningful within it.
 func Boot() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -71,7 +71,7 @@ func (id ID) Lives() (Process, bool) {
 	return p, lives && id.PID > 0 && p.Start == id.Start
 }
 
-// Signal sends a signal to this process and no other. false: it has ended.
+// Signal sends a signal to this process and no other. It returns false if the process has ended.
 func (id ID) Signal(sig syscall.Signal) (sent bool, err error) {
 	handle, err := os.FindProcess(id.PID) // a handle: from here on the number cannot come to mean another
 	if err != nil {
@@ -107,7 +107,7 @@ func List() ([]Process, error) {
 	return all, nil
 }
 
-// Descendants are those that have one of the roots above them.
+// Descendants returns the processes below the roots.
 func Descendants(all []Process, isRoot func(Process) bool) []Process {
 	byPID := map[int]Process{}
 	for _, p := range all {

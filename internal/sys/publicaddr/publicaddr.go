@@ -1,6 +1,5 @@
-// Package publicaddr tells addresses of the public internet from those that mean a machine, a network of
-// somebody's own, or nobody: the firewall of workers and the proxy in front of them let the former pass. Pure:
-// no I/O.
+// Package publicaddr separates public internet addresses from machine, private and unassigned ones, for the workers'
+// firewall and proxy. Pure: no I/O.
 package publicaddr
 
 import "net/netip"
@@ -14,8 +13,8 @@ var Special4 = prefixes(
 	"240.0.0.0/4",
 )
 
-// Global6 is what IANA gives out of IPv6 for public use; everything else is link-local, unique-local,
-// multicast, mapped or reserved.
+// Global6 is IANA's range of public IPv6 addresses. All other ranges are link-local, unique-local, multicast, mapped or
+// reserved.
 var Global6 = netip.MustParsePrefix("2000::/3")
 
 // Special6 are the blocks of Global6 that are not public: protocols such as Teredo, examples, and 6to4, which
@@ -29,7 +28,7 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 	return all
 }
 
-// Is reports whether an address is one of the public internet. IPv4 in IPv6 is what it holds.
+// Is reports whether an address is one of the public internet. IPv4-mapped addresses count as IPv4.
 func Is(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	special := Special4

@@ -10,7 +10,7 @@ type Buffer struct {
 	mu      sync.Mutex
 	limit   int
 	buf     []byte // grows to limit only when needed
-	next    int    // where the next byte goes, once buf is full
+	next    int    // index of the next byte when buf is full
 	dropped int64
 }
 
@@ -32,8 +32,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Tail returns a copy of what was kept, oldest byte first, and how many older bytes were dropped. If any were,
-// it starts at a UTF-8 boundary, unless the bytes are no UTF-8 at all.
+// Tail returns a copy of the kept bytes, oldest first, and the number of dropped bytes. After drops, it starts at a
+// UTF-8 boundary, unless the bytes are not UTF-8.
 func (b *Buffer) Tail() (kept []byte, dropped int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +46,7 @@ func (b *Buffer) Tail() (kept []byte, dropped int64) {
 	return kept, b.dropped
 }
 
-// Bytes returns a copy of what was kept; see Tail.
+// Bytes returns a copy of the kept bytes; see Tail.
 func (b *Buffer) Bytes() []byte {
 	kept, _ := b.Tail()
 	return kept

@@ -16,7 +16,7 @@ func TestTailKeepsTheNewestBytes(t *testing.T) {
 		var all []byte
 		for _, p := range rapid.SliceOf(rapid.SliceOfN(rapid.Byte(), 0, 100)).Draw(t, "writes") {
 			for i := range p {
-				p[i] &= 0x7f // ASCII: the cut at a boundary changes nothing
+				p[i] &= 0x7f // ASCII, so every cut is at a boundary
 			}
 			if n, err := r.Write(p); n != len(p) || err != nil {
 				t.Fatalf("Write = %d, %v; want %d, nil", n, err, len(p))

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start is cmd.Start for a program that gets SIGKILL when this one ends. What else is set in SysProcAttr stays.
+// Start is cmd.Start for a program that gets SIGKILL when this one ends. Other fields of SysProcAttr stay unchanged.
 func Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -30,7 +30,7 @@ func Start(cmd *exec.Cmd) error {
 			return
 		}
 		for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
-		} // whoever calls cmd.Wait still finds how it ended
+		} // a caller of cmd.Wait still gets the result
 	}()
 	return <-started
 }

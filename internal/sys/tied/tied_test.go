@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childVariable has this program play one that starts another and is then killed.
+// childVariable turns this program into one that starts a child and is then killed.
 const childVariable = "RETAKE_TEST_TIED"
 
 func TestMain(m *testing.M) {
@@ -92,7 +92,7 @@ func TestItDiesWithThisProgram(t *testing.T) {
 	}
 }
 
-// containsZombie: nobody reaps what init has not adopted in some containers.
+// containsZombie handles containers without an init process that reaps orphans.
 func containsZombie(stat string) bool {
 	for i := len(stat) - 1; i > 0; i-- {
 		if stat[i] == ')' {
