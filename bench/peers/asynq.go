@@ -17,7 +17,7 @@ import (
 type asynqPeer struct {
 	socket  string
 	sync    string // appendfsync while the clock runs
-	servers int    // of asynq's, in this process; each takes one job after the other
+	servers int    // asynq servers in this process; each takes one job after the other
 	redis   *redis.Client
 }
 
@@ -77,7 +77,7 @@ func (p *asynqPeer) publish(ctx context.Context, jobs int) error {
 		})
 	}
 	wg.Wait()
-	syscall.Sync() // so that the first job does not wait for what was published
+	syscall.Sync() // so that the first job does not wait for the published data
 	return errors.Join(append(failed, p.redis.ConfigSet(ctx, "appendfsync", p.sync).Err())...)
 }
 

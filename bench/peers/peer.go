@@ -13,19 +13,19 @@ import (
 
 // peer is a queue that can be measured.
 type peer interface {
-	// open prepares a durability, and returns the settings that its server now says it has.
+	// open prepares a durability, and returns the server's actual settings.
 	open(ctx context.Context, synced bool) (settings string, err error)
-	// concurrencies are worth trying; a single one needs no trial.
+	// concurrencies lists the values to try. A single value needs no trial.
 	concurrencies() []int
-	// publish has so many jobs wait, and nothing else.
+	// publish queues jobs.
 	publish(ctx context.Context, jobs int) error
-	// fail takes every job that waits, has it fail, and returns how long that took, from the start of the queue
-	// until the last retry is durable. A count that is not that of the jobs is an error.
+	// fail takes every queued job, fails it, and returns the time from the start of the queue until the last retry is
+	// durable. It returns an error if the number of jobs is wrong.
 	fail(ctx context.Context, jobs, concurrency int) (time.Duration, error)
 	close()
 }
 
-// result is what was measured of a queue at one durability.
+// result is the measurement of a queue at one durability.
 type result struct {
 	name        string
 	synced      bool
@@ -89,10 +89,10 @@ func durability(synced bool) string {
 	return "not synced"
 }
 
-// payloadBytes is the size of a job, as of our own measure's reports.
+// payloadBytes is the size of a job, equal to the reports in our own measurement.
 const payloadBytes = 1 << 10
 
-// workerError is a worker_error.v1 as our workers send it. For river it is a kind of job, too.
+// workerError is a worker_error.v1 as our workers send it. For river it is also a job type.
 type workerError struct {
 	ErrorID         string `json:"error_id"`
 	WorkerID        string `json:"worker_id"`

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// row is a queue's result beside ours.
+// row compares a queue with our result.
 type row struct {
 	result
 	ours figure
-	goal float64 // ours is to be at least so many times the queue's; 0: it only informs
+	goal float64 // minimum ratio of our figure to the queue's; 0 for information only
 }
 
-// figure is one of those that make bench writes.
+// figure is a result of make bench.
 type figure struct {
 	Section string  `json:"section"`
 	What    string  `json:"what"`

@@ -10,26 +10,25 @@ import (
 // Figure is one measured value.
 type Figure struct {
 	Section string  `json:"section"` // as in Sections
-	What    string  `json:"what"`    // a clause for people: what was measured, with its settings
+	What    string  `json:"what"`    // a clause for people: the measurement and its settings
 	Value   float64 `json:"value"`
-	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty: a count
-	// Beside is the same of what it is compared with, measured in the same run, in the same unit; 0: it is
-	// compared with nothing.
+	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty for a count
+	// Beside is the value of the comparison, from the same run and in the same unit; 0 without a comparison.
 	Beside float64 `json:"beside,omitempty"`
-	Of     string  `json:"of,omitempty"` // what Beside is of: "raw bus"
+	Of     string  `json:"of,omitempty"` // subject of the comparison: "raw bus"
 	Goal   Goal    `json:"goal,omitzero"`
 }
 
-// Goal is what a figure should be. The zero Goal: it only informs.
+// Goal is the expected range of a figure. The zero Goal: it only informs.
 type Goal struct {
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
-	Ratio   bool    `json:"ratio,omitempty"` // the bounds are of Value/Beside, else of Value
-	// what a profile shows the limit to be, in a sentence; printed if the goal is missed
+	Ratio   bool    `json:"ratio,omitempty"` // the bounds apply to Value/Beside instead of Value
+	// cause of the limit, as shown by a profile, in a sentence; printed if the goal is missed
 	Limit string `json:"limit,omitempty"`
 }
 
-// Ratio is Value/Beside; NaN without anything beside.
+// Ratio is Value/Beside, or NaN without a comparison.
 func (f Figure) Ratio() float64 {
 	if f.Beside == 0 {
 		return math.NaN()

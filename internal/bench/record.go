@@ -21,7 +21,7 @@ func Begin(t testing.TB) {
 	}
 }
 
-// Quick reports whether the shortest run that means anything is asked for.
+// Quick reports whether to make the shortest meaningful run.
 func Quick() bool { return os.Getenv(QuickEnv) != "" }
 
 // Record adds a figure.

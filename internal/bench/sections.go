@@ -1,6 +1,6 @@
 package bench
 
-// Section is one part of what is measured: a test of a package.
+// Section is a measurement: a test of a package.
 type Section struct {
 	Name    string // as in Figure.Section
 	Title   string
@@ -9,7 +9,7 @@ type Section struct {
 	Quick   bool   // CI runs it, too, with Quick
 }
 
-// Sections are measured in this order, one after the other.
+// Sections run in this order.
 var Sections = []Section{
 	{
 		Name: "decisions", Title: "Decisions: a report is consumed, decided, journaled, acknowledged",

@@ -1,6 +1,6 @@
-// Command bench measures what internal/bench lists, prints a table, and writes the figures as JSON. Exit code
-// 0: every goal is reached, or what keeps it from being reached is known and printed; 1: one is missed without
-// that; 2: something could not be measured.
+// Command bench measures what internal/bench lists, prints a table, and writes the figures as JSON. Exit code 0: every
+// goal was met, or the obstacle is known and printed; 1: a goal was missed for an unknown reason; 2: a measurement
+// failed.
 package main
 
 import (
@@ -68,7 +68,7 @@ func run(only string, quick, verbose bool, out string) (missed bool, err error) 
 	return missed, write(out, all)
 }
 
-// choose returns the sections with these names, in the order of the table; empty: all.
+// choose returns the sections with these names in the order of the table, or all sections without names.
 func choose(only string, quick bool) (chosen []bench.Section, err error) {
 	for name := range strings.SplitSeq(only, ",") {
 		i := slices.IndexFunc(bench.Sections, func(s bench.Section) bool { return s.Name == name })
@@ -106,7 +106,7 @@ func orUnknown(limit string) string {
 	return limit
 }
 
-// measure runs one section. It returns the figures that there are, also with an error.
+// measure runs one section. It returns the available figures even with an error.
 func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure, error) {
 	cmd := exec.Command("go", "test", "-count=1", "-timeout", "15m", "-run", "^"+s.Test+"$", "-v", s.Package)
 	cmd.Env = append(os.Environ(), bench.FileEnv+"="+file)
@@ -143,7 +143,7 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 	return all, failed
 }
 
-// skipped is why a test says, in what go test -v prints, that it cannot be run here.
+// skipped finds the reason for a skipped test in the output of go test -v.
 func skipped(printed string) (why string, is bool) {
 	before, _, is := strings.Cut(printed, "\n--- SKIP:")
 	if !is {
