@@ -10,9 +10,9 @@ import (
 // damagedMark is part of the name of every file that was set aside.
 const damagedMark = ".damaged-"
 
-// Damaged reports that the content of a file is not what was written, because of another version, a failing
-// disk or a person's edit. The file has been set aside, so the error also matches fs.ErrNotExist. The caller
-// should log the error and continue as if the file did not exist.
+// Damaged reports a file with unexpected content, because of another version, a failing disk or a person's edit. The
+// file has been set aside, so the error also matches fs.ErrNotExist. The caller should log the error and continue as if
+// the file did not exist.
 type Damaged struct {
 	Path  string // original path
 	Aside string // current path

@@ -1,10 +1,10 @@
-// Package safefile creates, replaces, rotates and removes files atomically. After a crash or a power cut at any
-// moment, a reader sees either the old content or the new. Load sets aside files that are damaged nevertheless.
-// The director and the worker write all their files through this package, and a linter enforces it.
+// Package safefile creates, replaces, rotates and removes files atomically. After a crash or a power cut at any time, a
+// reader sees either the old content or the new. Load sets aside files that are damaged nevertheless. The director and
+// the worker write all their files through this package, and a linter enforces it.
 //
-// Some directories belong to agents. Files in them are named relative to an os.Root, so no symbolic link leads
-// a write outside, and a link in the place of the temporary file is never followed. Tail reads only regular
-// files there. Walk and RemoveAll handle directories of any depth with a few descriptors and without long
-// paths, because agents create directories, too. Create is for programs that are run at once, in directories
-// that are discarded after a crash. The package imports only the standard library and x/sys.
+// Some directories belong to agents. Files in them are named relative to an os.Root, so no symbolic link leads a write
+// outside, and a link at the temporary file's path is never followed. Tail reads only regular files there. Walk and
+// RemoveAll handle directories of any depth with a few descriptors and without long paths, because agents also create
+// directories. Create is for programs that are run at once, in directories that are discarded after a crash. The
+// package imports only the standard library and x/sys.
 package safefile

@@ -13,11 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveAll removes a directory and everything that its owner created in it. That includes directories without
-// write permission, such as Go's module cache, and paths longer or deeper than the system accepts at once. A
-// missing directory is not an error. A link is removed without following it, and links inside are not followed
-// either. RemoveAll holds at most openLevels+2 descriptors at any depth, because it first moves deeper
-// directories to the top. An interrupted removal can be started again.
+// RemoveAll removes a directory with all content created by its owner. That includes directories without write
+// permission, such as Go's module cache, and paths longer or deeper than the system accepts at once. A missing
+// directory is not an error. Links are removed without following them. RemoveAll holds at most openLevels+2 descriptors
+// at any depth, because it first moves deeper directories to the top. An interrupted removal can be started again.
 func RemoveAll(dir string) error {
 	for range 2 { // again for files added in the meantime, such as by a process that is still ending
 		err := removeTree(dir)
@@ -154,8 +153,8 @@ func openFolder(parent int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), strings.ToValidUTF8(name, "?")), nil
 }
 
-// allow grants the owner access to a directory. It avoids fchmodat(2), which would follow a link put in its
-// place.
+// allow grants the owner access to a directory. It avoids fchmodat(2), which would follow a link swapped in by an
+// agent.
 func allow(parent int, name string) error {
 	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

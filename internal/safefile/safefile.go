@@ -24,7 +24,7 @@ func Write(path string, mode fs.FileMode, data []byte) error {
 	})
 }
 
-// Fill replaces the content of the file with what fill writes.
+// Fill replaces the content of the file with the output of fill.
 func Fill(path string, mode fs.FileMode, fill func(*os.File) error) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -84,9 +84,9 @@ func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) er
 	return syncDir(root, filepath.Dir(name))
 }
 
-// Create copies from into a new file that can be executed at once. It blocks forks while the file is open for
-// writing. A child forked meanwhile would inherit the descriptor until its exec, and running the file would
-// fail with ETXTBSY.
+// Create copies from into a new file that can be executed at once. It blocks forks while the file is open for writing.
+// A concurrently forked child would inherit the descriptor until its exec, and running the file would fail with
+// ETXTBSY.
 func Create(path string, mode fs.FileMode, from io.Reader) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

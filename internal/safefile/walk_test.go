@@ -70,7 +70,7 @@ func makeDeep(t *testing.T, dir string) {
 	}
 }
 
-// TestWalk compares Walk with the standard library's, for wide directories beside ones deeper than openLevels.
+// TestWalk compares Walk with the standard library's for wide directories and directories deeper than openLevels.
 func TestWalk(t *testing.T) {
 	dir := memoryDir(t)
 	makeDeep(t, dir)
