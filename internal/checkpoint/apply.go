@@ -65,7 +65,7 @@ const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_
 // cannot lead outside.
 type applier struct {
 	top    int // descriptor
-	folder int // descriptor of the last used folder, whose path is name
+	folder int // descriptor of the last used folder, name
 	name   string
 	had    map[string]*Entry
 }
@@ -141,8 +141,8 @@ func (a *applier) clear(p string) error {
 	return nil
 }
 
-// place makes folders and links, and corrects mode and time of files whose content is already right. It returns
-// the files that need content.
+// place creates folders and links, and corrects mode and time of files with correct content. It returns the files that
+// need content.
 func (a *applier) place(want *Tree) (missing []*Entry, err error) {
 	for i := range want.Entries {
 		e := &want.Entries[i]

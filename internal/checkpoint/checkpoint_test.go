@@ -20,7 +20,7 @@ import (
 
 var limits = Limits{Files: 100_000, Entries: 100_000, Depth: 100, PathBytes: 1024, Bytes: 1 << 30}
 
-// store is where chunks are.
+// store holds chunks in memory.
 type store map[Digest][]byte
 
 func (s store) put(d Digest, data []byte) error {
@@ -41,14 +41,14 @@ func (s store) get(d Digest) ([]byte, error) {
 
 func (s store) fetch(_ context.Context, d Digest) ([]byte, error) { return s.get(d) }
 
-// reporter is a test, of whatever kind.
+// reporter is a test of any kind.
 type reporter interface {
 	Helper()
 	Fatal(args ...any)
 	Errorf(format string, args ...any)
 }
 
-// listing is what can be compared of a folder.
+// listing returns the comparable properties of a folder.
 func listing(t reporter, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -99,8 +99,8 @@ func sameFolders(t reporter, want, got string) {
 	}
 }
 
-// change does something to a folder, as an agent might. All of it goes through an os.Root: the folder has links
-// out of it, and a test must not do what an agent would.
+// change does something to a folder, as an agent might. It only works through an os.Root, because the folder contains
+// links to the outside.
 func change(t *rapid.T, dir string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -156,7 +156,7 @@ func change(t *rapid.T, dir string) {
 	}
 }
 
-// withoutPipes removes what cannot travel.
+// withoutPipes removes files that cannot be copied.
 func withoutPipes(dir string) {
 	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type()&fs.ModeNamedPipe != 0 {
@@ -166,8 +166,8 @@ func withoutPipes(dir string) {
 	})
 }
 
-// TestWhatTravelsIsTheSame: of any folder, and after any changes, the copy that is made from the chunks is the
-// same; by comparing with the tree before, and by looking at what is there. Nothing is handed out twice.
+// TestWhatTravelsIsTheSame copies any folder after any changes by its chunks, with and without the previous tree, and
+// expects an equal copy. Nothing is handed out twice.
 func TestWhatTravelsIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "checkpoint-")

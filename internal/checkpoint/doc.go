@@ -4,15 +4,14 @@
 //
 //	folder ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ folder
 //
-// A chunk is at most ChunkBytes long, and its name is its SHA-256. Small files share chunks, large files have many.
-// The manifest consists of chunks, too. A page lists some hundred entries, the root lists the pages, and the name of
-// the root is the name of the manifest. A change of one file therefore costs one new chunk, one new page and a new
-// root.
+// A chunk is at most ChunkBytes long, and its name is its SHA-256. Small files share chunks, large files have many. The
+// manifest also consists of chunks. A page lists some hundred entries, the root lists the pages, and the name of the
+// root is the name of the manifest. A change of one file therefore costs one new chunk, one new page and a new root.
 //
 // # Invariants
 //
 //   - A Tree has only files, folders and symbolic links, with the nine permission bits. It never has sockets, pipes,
-//     devices, owners, hard links or setuid bits. Entries called .git, in any case and at any depth, are left out. Of
+//     devices, owners, hard links or setuid bits. Entries called .git, in any case and at any depth, are skipped. Of
 //     Retake's own folder only the spool is included, and only on request.
 //   - Load decodes only chunks that match their digest. Check accepts only paths that stay inside the folder, occur
 //     once, and have a parent folder in the tree. It also enforces Limits.
@@ -24,7 +23,7 @@
 // # Clock
 //
 // The package uses wall time like the file system. A file that changed within the last second before it was read is
-// read again. The clock decides nothing else.
+// read again. No other decision depends on the clock.
 //
 // # Failure policy
 //

@@ -71,7 +71,7 @@ func (a *applier) fill(ctx context.Context, files []*Entry, fetch func(context.C
 	return nil
 }
 
-// fetched is a chunk whose fetch is under way. data and err are valid once done is closed.
+// fetched is a chunk that is being fetched. data and err are valid once done is closed.
 type fetched struct {
 	name Digest
 	done chan struct{}

@@ -100,7 +100,7 @@ var hostileManifests = map[string]struct {
 	}, "only reports"},
 }
 
-// TestHostileManifests: what no scan makes is refused whole.
+// TestHostileManifests rejects every tree that no scan can produce.
 func TestHostileManifests(t *testing.T) {
 	for name, c := range hostileManifests {
 		err := (&Tree{Entries: c.entries}).Check(limits)
@@ -117,7 +117,7 @@ func TestHostileManifests(t *testing.T) {
 	}
 }
 
-// manyEntries are those of a large page.
+// manyEntries returns the entries of a large page.
 func manyEntries(n int) (all []pageEntry) {
 	for i := range n {
 		all = append(all, pageEntry{Path: fmt.Appendf(nil, "%07d", i), Kind: File})
@@ -125,7 +125,7 @@ func manyEntries(n int) (all []pageEntry) {
 	return all
 }
 
-// manyParts are those of one file.
+// manyParts are the parts of one file.
 var manyParts = slices.Repeat([][3]int64{{0, 0, 1}}, 9000)
 
 // hostilePages are invalid pages of a manifest, with the expected error of each.
@@ -197,7 +197,7 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// TestApplyFollowsNoLink: whatever is in the folder already, nothing outside of it changes.
+// TestApplyFollowsNoLink changes only files in the folder, for any existing content.
 func TestApplyFollowsNoLink(t *testing.T) {
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "secret")
@@ -220,7 +220,7 @@ func TestApplyFollowsNoLink(t *testing.T) {
 			return errors.Join(os.Mkdir(filepath.Join(dir, "h"), 0o755), os.Symlink("h", filepath.Join(dir, "a")))
 		},
 	} {
-		for _, have := range []*Tree{nil, {}} { // it is looked at, or thought to be empty
+		for _, have := range []*Tree{nil, {}} { // scanned or assumed empty
 			dir := t.TempDir()
 			if err := plant(dir); err != nil {
 				t.Fatal(err)
@@ -243,7 +243,7 @@ func TestApplyFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestApplyRefusesAChunkThatIsAnother: who keeps the chunks cannot change what they hold.
+// TestApplyRefusesAChunkThatIsAnother verifies chunks, so the store of chunks cannot alter them.
 func TestApplyRefusesAChunkThatIsAnother(t *testing.T) {
 	_, s, chunks := made(t, map[string]string{"f": "as it was"})
 	tree, err := s.Scan(t.Context(), true)
@@ -259,7 +259,7 @@ func TestApplyRefusesAChunkThatIsAnother(t *testing.T) {
 	}
 }
 
-// TestApplyLeavesOurFolder: reports come to those that are there, and nothing else in Retake's folder changes.
+// TestApplyLeavesOurFolder adds reports, and changes no other file in Retake's folder.
 func TestApplyLeavesOurFolder(t *testing.T) {
 	_, s, chunks := made(t, map[string]string{"f": "x", ".retake/spool/abc-2.0001.json": "second"})
 	s.Spool = "abc-2."

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits bound what a folder may hold.
+// Limits bound the content of a folder.
 type Limits struct {
 	Files     int   `json:"files"`      // files, links and folders
 	Entries   int   `json:"entries"`    // of them in one folder

@@ -8,7 +8,7 @@ import (
 	"maps"
 )
 
-// manifestVersion is the version that Encode writes and the only one that Load accepts.
+// manifestVersion is the version that Encode writes. Load rejects all others.
 const manifestVersion = 1
 
 // root is the first chunk of a manifest.
@@ -83,7 +83,7 @@ func (t *Tree) Encode(emit func(Digest, []byte) error) (*Manifest, error) {
 	return m, err
 }
 
-// pageWriter fills one page after the other.
+// pageWriter fills pages in turn.
 type pageWriter struct {
 	put     func(page) error
 	page    page
@@ -170,8 +170,8 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 // mostPartsOf bounds the number of parts of all files. A scan within the limits makes fewer.
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
-// Load reads a manifest and gives up once it exceeds the limits. It verifies the digests of all chunks it
-// fetches, but the caller must still Check the tree. Errors are fetch's, *Malformed and *Exceeded.
+// Load reads a manifest and gives up once it exceeds the limits. It verifies the digests of all chunks it fetches, but
+// the caller must still Check the tree. Its errors come from fetch, or are *Malformed or *Exceeded.
 func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
 	data, err := fetch(name)
 	if data, err = verified(name, data, err); err != nil {

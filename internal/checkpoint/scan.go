@@ -17,19 +17,19 @@ import (
 	"retake/internal/worktree"
 )
 
-// tellable is how old a file's last change must be at the time of reading. File systems keep times in coarse
-// steps, so after a younger change a further one may not show.
+// tellable is the minimum age of a file's last change at the time of reading. File systems keep times in coarse steps,
+// so after a younger change a further one may not show.
 const tellable = time.Second
 
-// deadBytes is how many unused bytes the chunks of a tree may hold, beyond the number of used bytes, before
-// small files are packed into new chunks.
+// deadBytes limits the unused bytes in a tree's chunks, beyond the number of used bytes. Above it, small files are
+// packed into new chunks.
 const deadBytes = 16 << 20
 
 // Scanner reads one folder repeatedly. It is not safe for concurrent use.
 type Scanner struct {
 	Dir    string
 	Limits Limits
-	// Spool selects the reports in the spool whose name begins with it. If empty, the spool is left out.
+	// Spool selects the reports in the spool whose name begins with it. If empty, the spool is skipped.
 	Spool string
 	Emit  func(Digest, []byte) error // gets each chunk that may be new, and may keep it; may be nil
 
@@ -179,11 +179,11 @@ type scan struct {
 	inFolder []int // entries so far, by depth
 
 	pack    []byte
-	waiting []int // indexes of entries whose content is in pack
+	waiting []int // indexes of entries with content in pack
 	buf     []byte
 }
 
-// Visit adds one entry. It skips entries that are left out and kinds that cannot travel.
+// Visit adds one entry. It skips excluded entries and unsupported kinds.
 func (s *scan) Visit(e *safefile.Entry) error {
 	if leftOut(e.Name) || s.ownFolder(e) {
 		return fs.SkipDir
@@ -206,7 +206,7 @@ func (s *scan) Visit(e *safefile.Entry) error {
 		entry.Kind, entry.Mode, entry.Time = File, entry.Mode|0o600, e.Stat.Mtim.Nano()
 		return s.file(e, entry)
 	default:
-		return nil // nothing that can travel
+		return nil // unsupported kind
 	}
 	s.entries = append(s.entries, entry)
 	return nil
@@ -289,8 +289,8 @@ func (s *scan) add(entry Entry, k known) {
 	s.entries, s.next[entry.Path] = append(s.entries, entry), k
 }
 
-// small reads a file of at most one chunk, which shares its chunk with others. If the file grows meanwhile, at
-// most ChunkBytes are read.
+// small reads a file of at most one chunk, which shares its chunk with other files. If the file grows during the read,
+// at most ChunkBytes are read.
 func (s *scan) small(f *os.File, entry Entry, k known) error {
 	if s.buf == nil {
 		s.buf = make([]byte, ChunkBytes)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestWhatIsNotTaken: git folders whatever they are called, special files, and Retake's own folder but for the
-// reports of this attempt.
+// TestWhatIsNotTaken skips git folders under any spelling, special files, and Retake's own folder except for this
+// attempt's reports.
 func TestWhatIsNotTaken(t *testing.T) {
 	dir, s, _ := made(t, map[string]string{
 		"a/.git/config": "x", "a/.GIT": "x", ".git/hooks/x": "x", "work": "x", ".retake/attempt.json": "x",
@@ -96,8 +96,8 @@ func TestNothingIsHandedOutTwice(t *testing.T) {
 	}
 }
 
-// TestAChangeThatTheClockDoesNotTell: a file that is written twice within one step of the file system's clock
-// is read again, and one whose times an agent has set back.
+// TestAChangeThatTheClockDoesNotTell reads a file again if it was written twice within one step of the file system's
+// clock, or if an agent reset its times.
 func TestAChangeThatTheClockDoesNotTell(t *testing.T) {
 	dir, s, _ := made(t, map[string]string{"f": "one"})
 	file := filepath.Join(dir, "f")
@@ -170,7 +170,7 @@ func TestDeadChunksAreLeft(t *testing.T) {
 	}
 }
 
-// TestLimitsOfAScan: the sender holds itself to the limits, and says which.
+// TestLimitsOfAScan enforces the limits at the sender, and names the exceeded limit.
 func TestLimitsOfAScan(t *testing.T) {
 	dir, s, _ := made(t, map[string]string{"a/b/c/d": "x", "e": "12345"})
 	for want, l := range map[string]Limits{

@@ -18,7 +18,7 @@ type Digest [sha256.Size]byte
 // digestText allows a single spelling of each name, because names are parts of keys on the bus.
 var digestText = base64.RawURLEncoding.Strict()
 
-// DigestOf names what a chunk holds.
+// DigestOf returns the name of a chunk with this content.
 func DigestOf(data []byte) Digest { return sha256.Sum256(data) }
 
 // String is the name in 43 letters, digits, - and _.
@@ -37,7 +37,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Kind is what an entry is.
+// Kind is the type of an entry.
 type Kind string
 
 // The kinds of entries.
@@ -120,7 +120,7 @@ type Manifest struct {
 	Chunks map[Digest]int64 // all chunks, root and pages included, with their minimum lengths
 }
 
-// Spool is where a worker keeps the reports of an attempt, in Retake's own folder.
+// Spool is the folder for a worker's reports, in Retake's own folder.
 const Spool = worktree.OwnFolder + "/spool"
 
 // leftOut reports whether a name is excluded from trees at any depth.
