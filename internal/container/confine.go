@@ -39,9 +39,6 @@ const LabelFence = "retake.fence"
 // network stays open for no longer than this while an attempt starts or workers run.
 const fenceAge = time.Minute
 
-// keepEvery is the interval of checks whether the rules must change.
-const keepEvery = 5 * time.Second
-
 // deadResolver is the name server of confined workers, an address in their own network where nobody answers. The
 // daemon's resolver would send queries from outside of the rules, and queries can carry data out.
 const deadResolver = "127.0.0.1"
@@ -117,7 +114,7 @@ func (d *Docker) Warm(ctx context.Context) {
 func (f *firewall) keep() {
 	for {
 		select {
-		case <-time.After(keepEvery):
+		case <-time.After(f.limits.fence):
 		case <-f.background.ctx.Done():
 			return
 		}

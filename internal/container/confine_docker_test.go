@@ -111,6 +111,7 @@ func TestConfine(t *testing.T) {
 	t.Parallel()
 	name := engine.network + "-confined"
 	d := openAs(t, "-confined", name)
+	d.CheckFenceOften()
 	gateway, err := d.EnsureNetwork(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ type limits struct {
 	streams   time.Duration // from the end of a container to the end of its streams
 	lateOOM   time.Duration // an OOM event can arrive after the exit
 	backoff   time.Duration // first wait before reconnecting to the events; doubles to maxBackoff
+	fence     time.Duration // between two checks whether the rules must change
 }
 
 const maxBackoff = 5 * time.Second
@@ -33,6 +34,7 @@ var defaultLimits = limits{
 	ping: 5 * time.Second, operation: time.Minute, input: 2 * time.Second, pull: 10 * time.Minute,
 	confirm: 15 * time.Second,
 	streams: 5 * time.Second, lateOOM: 200 * time.Millisecond, backoff: 100 * time.Millisecond,
+	fence: 5 * time.Second,
 }
 
 // Docker runs attempts on a Docker daemon. It is safe for concurrent use. Operations on the same attempt wait for each

@@ -1,11 +1,17 @@
 package container
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // CreateOnly is an Ensure that was cut off before it copied and started anything.
 func (d *Docker) CreateOnly(ctx context.Context, spec Spec) (string, error) {
 	return d.create(ctx, spec)
 }
+
+// CheckFenceOften makes the firewall notice relays at once.
+func (d *Docker) CheckFenceOften() { d.limits.fence = 50 * time.Millisecond }
 
 // AwaitBrokenStreams waits until nobody reads the attempt's streams any more.
 func (d *Docker) AwaitBrokenStreams(attemptID string) {

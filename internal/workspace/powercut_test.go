@@ -33,14 +33,7 @@ func TestPowerCutKeepsCheckouts(t *testing.T) {
 	dir := filepath.Join(disk.Dir, "data")
 	wanted := Request{Nonce: nonceA, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}
 	delivery := request(o, nonceA)
-	open := func() *Workspaces {
-		t.Helper()
-		w, err := Open(Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
-	}
+	open := func() *Workspaces { return open(t, Options{Dir: dir}) }
 	w := open()
 	c, err := w.Checkout(t.Context(), wanted)
 	if err != nil {

@@ -69,8 +69,7 @@ func TestQuota(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir(c.Path)
-	if err != nil || len(entries) != 2 { // .retake
+	if entries, err := os.ReadDir(c.Path); err != nil || len(entries) != 2 { // .retake
 		t.Errorf("a new checkout has %v, %v", entries, err)
 	}
 	var st unix.Stat_t
@@ -109,10 +108,8 @@ func TestQuota(t *testing.T) {
 	if mounted, err := isMount(c.Path); err != nil || !mounted {
 		t.Errorf("without a quota after Fresh: %v", err)
 	}
-	for _, nonce := range []string{nonceA, nonceB} {
-		if err := w.Remove(t.Context(), nonce); err != nil {
-			t.Error(err)
-		}
+	if err := errors.Join(w.Remove(t.Context(), nonceA), w.Remove(t.Context(), nonceB)); err != nil {
+		t.Error(err)
 	}
 	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), dir) {
 		t.Errorf("still mounted: %v", err)

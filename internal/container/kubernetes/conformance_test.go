@@ -18,7 +18,7 @@ var quick = limits{
 }
 
 func options(fleet string) Options {
-	return Options{Fleet: fleet, Owner: "test", WorkerImage: "fake.test/worker:1", Grace: 2 * time.Second}
+	return Options{Fleet: fleet, Owner: "test", WorkerImage: "fake.test/worker:1", Grace: time.Second}
 }
 
 func openFake(t testing.TB, f *fake, o Options) *Kubernetes {

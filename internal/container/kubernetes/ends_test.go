@@ -158,12 +158,20 @@ func TestPodThatWentUnseen(t *testing.T) {
 func TestLostNode(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
-	for _, grace := range []time.Duration{0, 2 * time.Second} {
+	for _, grace := range []time.Duration{0, time.Second} {
 		t.Run(grace.String(), func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
+			hasty := quick
+			hasty.kubelet, hasty.confirm = 200*time.Millisecond, 200*time.Millisecond
+			impatient, err := open(t.Context(), f, options("f"), hasty)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer impatient.Close()
 			k := openFake(t, f, options("f"))
 			s := running(t, f, k)
+			awaitState(t, impatient, s.AttemptID, container.StateRunning)
 			f.do(func() {
 				f.nodeLost = true
 				f.update(f.only(t), func(p *corev1.Pod) {
@@ -174,7 +182,7 @@ func TestLostNode(t *testing.T) {
 						})
 				})
 			})
-			exit, err := k.Stop(t.Context(), s.AttemptID, grace, func(container.Exit) error {
+			exit, err := impatient.Stop(t.Context(), s.AttemptID, grace, func(container.Exit) error {
 				t.Error("an end was recorded that nobody knows")
 				return nil
 			})
@@ -199,7 +207,7 @@ func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	k := openFake(t, f, options("f"))
 	s := running(t, f, k)
 	full := errors.New("the disk is full")
-	if _, err := k.Stop(t.Context(), s.AttemptID, 2*time.Second,
+	if _, err := k.Stop(t.Context(), s.AttemptID, time.Second,
 		func(container.Exit) error { return full }); !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}

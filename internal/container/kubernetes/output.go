@@ -139,7 +139,7 @@ func (g *logs) keep(a *attempt, t *tail) {
 }
 
 // errNoLog means that the node has removed the log. The kubelet reports that in the log's place.
-var errNoLog = errors.New("the node has removed it")
+var errNoLog = errors.New("kubernetes: node has removed the log")
 
 // isNoLog reports whether a log is such a report.
 func isNoLog(log []byte) bool {

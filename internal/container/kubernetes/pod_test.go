@@ -47,7 +47,7 @@ spec:
 // A Job is what testdata has; read the difference, and write it anew with -update.
 func TestJob(t *testing.T) {
 	o := options("f")
-	o.PodTemplate = templateFile(t, queueTemplate)
+	o.Grace, o.PodTemplate = 2*time.Second, templateFile(t, queueTemplate)
 	objects, err := newObjects(nil, o)
 	if err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func (v *view) lost(err error) {
 }
 
 // errListAgain ends a watch that cannot continue or has lasted long enough.
-var errListAgain = errors.New("list again")
+var errListAgain = errors.New("kubernetes: list again")
 
 // watchOnce is one watch. It returns no error if the API ended the watch, which is normal.
 func (v *view) watchOnce(from *string, until time.Time) (connected bool, err error) {

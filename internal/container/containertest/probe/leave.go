@@ -115,12 +115,12 @@ func reach(args []string) int {
 
 // word gets a word from an address. Over UDP nothing else says whether it was reached.
 func word(network, address string) error {
-	c, err := net.DialTimeout(network, address, 2*time.Second)
+	c, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return err
 	}
 	if _, err := c.Write([]byte("x")); err != nil {

@@ -39,6 +39,7 @@ var commands = map[string]func(args []string) int{
 	"input":     input,
 	"lateinput": lateInput,
 	"writefile": writeFile,
+	"writable":  writable,
 	"env":       env,
 	"dial":      dial,
 	"detach":    detach,
@@ -261,6 +262,16 @@ func lateInput([]string) int {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// writable FILE... prints the files that it could write.
+func writable(args []string) int {
+	for _, file := range args {
+		if os.WriteFile(file, []byte("x"), 0o600) == nil {
+			fmt.Println(file)
+		}
+	}
+	return 0
 }
 
 // writeFile FILE TEXT
